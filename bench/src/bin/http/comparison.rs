@@ -4,10 +4,7 @@ use raindrop_bench::{
     machine::mebibytes,
     number::significant,
     plot::{Bar, bars},
-    report::{
-        Limit::AtMost,
-        Report,
-    },
+    report::{Limit::AtMost, Report},
     rounds::Pace,
 };
 
@@ -23,6 +20,8 @@ use super::{
 const CONNECTIONS: usize = 64;
 /// The requests that a connection sends at once if they are pipelined.
 const PIPELINED: usize = 16;
+/// `/id` over HTTP/2; a connection has as many streams at a time as it sends requests.
+const OVER_HTTP2: &str = "/id over HTTP/2";
 /// The compared batch sizes of `/ids`.
 const BATCHES: [usize; 2] = [10, 1000];
 
@@ -55,6 +54,9 @@ impl Servers {
         // A Redis counter stands for one ID.
         let redis = self.redis.iter();
         loads.extend(redis.map(|redis| load(redis, "/id", Requests::increments(depth))));
+        let over_http2 = Requests::over_http2(depth, 1, |_| CONSTANT_ID.to_owned());
+        loads.push(load(&self.raindrop, OVER_HTTP2, Requests::id_over_http2(depth)));
+        loads.push(load(&self.axum, OVER_HTTP2, over_http2));
         for n in BATCHES {
             let what = format!("/ids?n={n}");
             loads.push(load(&self.raindrop, &what, Requests::many(depth, n)));

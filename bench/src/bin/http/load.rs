@@ -13,9 +13,10 @@ use mio::{Events, Interest, Poll, Token, net::TcpStream};
 use rustix::time::{ClockId, clock_gettime};
 
 use super::{
+    http2,
     process::Process,
     requests::Requests,
-    responses::{Position, ResponseCounter},
+    responses::{Position, Protocol, ResponseCounter},
     support::{Result, context, warn},
 };
 
@@ -83,9 +84,11 @@ impl Measured {
 struct Connection {
     stream: TcpStream,
     at: Position,
-    /// The number of the batch that is being sent, and how much of it is written.
-    batch: usize,
+    /// The batch that is being sent, and how much of it is written.
+    batch: Vec<u8>,
     written: usize,
+    /// The number of the next stream of HTTP/2.
+    next_stream: u32,
     sent: Instant,
     /// Requests without a response.
     pending: usize,
@@ -148,8 +151,9 @@ impl<'a> Run<'a> {
             connections.push(Connection {
                 stream,
                 at: Position::default(),
-                batch: number,
+                batch: Vec::new(),
                 written: 0,
+                next_stream: 1,
                 sent: Instant::now(),
                 pending: 0,
                 broken: false,
@@ -254,8 +258,16 @@ impl<'a> Run<'a> {
 
     fn send_next(&mut self, number: usize, now: Instant) {
         let connection = &mut self.connections[number];
-        connection.batch = self.next_batch;
+        connection.batch.clear();
+        connection.batch.extend_from_slice(self.requests.batch(self.next_batch));
         self.next_batch += 1;
+        if self.requests.protocol == Protocol::Http2 {
+            let is_first = connection.next_stream == 1;
+            connection.next_stream = http2::number(&mut connection.batch, connection.next_stream);
+            if is_first {
+                connection.batch.splice(..0, http2::preface());
+            }
+        }
         connection.written = 0;
         connection.sent = now;
         connection.pending = self.requests.depth;
@@ -265,7 +277,7 @@ impl<'a> Run<'a> {
     fn write(&mut self, number: usize) {
         loop {
             let connection = &mut self.connections[number];
-            let rest = &self.requests.batch(connection.batch)[connection.written..];
+            let rest = &connection.batch[connection.written..];
             if rest.is_empty() || connection.pending == 0 || connection.broken {
                 return;
             }

@@ -4,6 +4,7 @@
 mod client;
 mod comparison;
 mod fleet;
+mod http2;
 mod interference;
 mod load;
 mod mariadb;

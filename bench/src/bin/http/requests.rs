@@ -1,6 +1,6 @@
 //! The bytes of the requests, composed before anything is measured.
 
-use super::responses::Protocol;
+use super::{http2, responses::Protocol};
 
 /// Codes take turns so that the clock is no limit: with 12 bits of sequence a code has 4096 IDs a
 /// millisecond.
@@ -42,17 +42,28 @@ impl Requests {
         Self::http(depth, ids, 1, |_| path.to_owned())
     }
 
+    /// The same over HTTP/2: each request is a stream.
+    pub(crate) fn over_http2(depth: usize, codes: usize, path: impl Fn(usize) -> String) -> Self {
+        Self::new(Protocol::Http2, depth, 1, codes, |code| http2::request(&path(code)))
+    }
+
+    /// `/id` over HTTP/2.
+    pub(crate) fn id_over_http2(depth: usize) -> Self {
+        Self::over_http2(depth, CODES, |code| format!("/id/{}", code_name(code)))
+    }
+
     /// `INCR` of one key for each code.
     pub(crate) fn increments(depth: usize) -> Self {
         Self::new(Protocol::Redis, depth, 1, CODES, |key| {
             let key = code_name(key);
-            format!("*2\r\n$4\r\nINCR\r\n${}\r\n{key}\r\n", key.len())
+            format!("*2\r\n$4\r\nINCR\r\n${}\r\n{key}\r\n", key.len()).into_bytes()
         })
     }
 
     fn http(depth: usize, ids: usize, codes: usize, path: impl Fn(usize) -> String) -> Self {
         Self::new(Protocol::Http, depth, ids, codes, |code| {
-            format!("GET {} HTTP/1.1\r\nHost: 127.0.0.1\r\nAccept: */*\r\n\r\n", path(code))
+            let path = path(code);
+            format!("GET {path} HTTP/1.1\r\nHost: 127.0.0.1\r\nAccept: */*\r\n\r\n").into_bytes()
         })
     }
 
@@ -61,14 +72,14 @@ impl Requests {
         depth: usize,
         ids: usize,
         codes: usize,
-        request: impl Fn(usize) -> String,
+        request: impl Fn(usize) -> Vec<u8>,
     ) -> Self {
         // The turns continue from batch to batch; the last batch ends with the last code.
         let batches = if codes.is_multiple_of(depth) { codes / depth } else { codes };
         let (mut bytes, mut ends) = (Vec::new(), Vec::new());
         for batch in 0..batches {
             for at in 0..depth {
-                bytes.extend_from_slice(request((batch * depth + at) % codes).as_bytes());
+                bytes.extend(request((batch * depth + at) % codes));
             }
             ends.push(bytes.len());
         }

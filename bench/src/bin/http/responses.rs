@@ -2,13 +2,15 @@
 
 use std::{mem, ops::Range};
 
-use super::support::Result;
+use super::{http2, support::Result};
 
 /// The protocol of a server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Protocol {
     /// HTTP/1.1, with a `content-length` in each response.
     Http,
+    /// HTTP/2, of which the server's frames are counted that end a stream.
+    Http2,
     /// Redis' protocol, with responses of one line.
     Redis,
 }
@@ -60,13 +62,18 @@ pub(crate) struct Counted {
     pub(crate) bad: u64,
 }
 
+impl Counted {
+    pub(crate) const GOOD: Self = Self { good: 1, bad: 0 };
+    pub(crate) const BAD: Self = Self { good: 0, bad: 1 };
+}
+
 /// How far the responses of one connection have been counted.
 #[derive(Debug, Default)]
 pub(crate) struct Position {
     /// The beginning of a response whose head is incomplete.
     begun: Vec<u8>,
-    /// The missing length of the current response, and whether that is a good one.
-    rest: Option<(usize, bool)>,
+    /// The missing length of the current part of a response, and what it counts as.
+    rest: Option<(usize, Counted)>,
 }
 
 /// Counts responses. It keeps the last head: the next one mostly differs in its date only, and
@@ -95,20 +102,22 @@ impl ResponseCounter {
     fn count_joined(&mut self, at: &mut Position, mut bytes: &[u8]) -> Result<Counted> {
         let mut counted = Counted::default();
         loop {
-            if let Some((rest, good)) = at.rest {
+            if let Some((rest, part)) = at.rest {
                 if bytes.len() < rest {
-                    at.rest = Some((rest - bytes.len(), good));
+                    at.rest = Some((rest - bytes.len(), part));
                     return Ok(counted);
                 }
                 bytes = &bytes[rest..];
                 at.rest = None;
-                *(if good { &mut counted.good } else { &mut counted.bad }) += 1;
+                counted.good += part.good;
+                counted.bad += part.bad;
             }
             if bytes.is_empty() {
                 return Ok(counted);
             }
             at.rest = match self.protocol {
                 Protocol::Http => self.http(bytes)?,
+                Protocol::Http2 => http2::part(bytes)?,
                 Protocol::Redis => line(bytes)?,
             };
             if at.rest.is_none() {
@@ -118,12 +127,12 @@ impl ResponseCounter {
         }
     }
 
-    /// Returns the length of the response that begins here, and whether it is a good one.
-    fn http(&mut self, bytes: &[u8]) -> Result<Option<(usize, bool)>> {
+    /// Returns the length of the response that begins here, and what it counts as.
+    fn http(&mut self, bytes: &[u8]) -> Result<Option<(usize, Counted)>> {
         if let Some((head, first)) = &self.last
             && head.is_like(first, bytes)
         {
-            return Ok(Some((head.length + head.body_length, true)));
+            return Ok(Some((head.length + head.body_length, Counted::GOOD)));
         }
         let Some(head) = Head::parse(bytes)? else { return Ok(None) };
         let (length, good) = (head.length + head.body_length, head.status == 200);
@@ -131,17 +140,17 @@ impl ResponseCounter {
             let first = bytes[..head.length].to_vec();
             self.last = Some((head, first));
         }
-        Ok(Some((length, good)))
+        Ok(Some((length, if good { Counted::GOOD } else { Counted::BAD })))
     }
 }
 
-/// Returns the length of the line that begins here, and whether it is a number.
-fn line(bytes: &[u8]) -> Result<Option<(usize, bool)>> {
+/// Returns the length of the line that begins here; a number is good.
+fn line(bytes: &[u8]) -> Result<Option<(usize, Counted)>> {
     let end = bytes.windows(2).position(|pair| pair == b"\r\n");
     match (bytes[0], end) {
         (_, None) => Ok(None),
-        (b':', Some(end)) => Ok(Some((end + 2, true))),
-        (b'-', Some(end)) => Ok(Some((end + 2, false))),
+        (b':', Some(end)) => Ok(Some((end + 2, Counted::GOOD))),
+        (b'-', Some(end)) => Ok(Some((end + 2, Counted::BAD))),
         (other, _) => Err(format!("a response begins with {:?}", char::from(other)).into()),
     }
 }
