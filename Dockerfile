@@ -13,13 +13,11 @@ COPY migrations migrations
 COPY crates crates
 COPY tests/models tests/models
 COPY src src
-# On arm64 pages have up to 64 KiB, which the allocator has to know when it is built.
 # The builder's caches keep downloads and compiled dependencies between builds. Each platform has its own,
 # because platforms that are built at the same time would overwrite each other's files.
 ARG TARGETPLATFORM
 RUN --mount=type=cache,id=raindrop-registry-${TARGETPLATFORM},target=/usr/local/cargo/registry,sharing=locked \
     --mount=type=cache,id=raindrop-target-${TARGETPLATFORM},target=/src/target,sharing=locked \
-    case "$TARGETPLATFORM" in linux/arm64*) export JEMALLOC_SYS_WITH_LG_PAGE=16;; esac; \
     cargo build --profile dist --locked --bin raindrop \
     && install -D --strip target/dist/raindrop /out/usr/local/bin/raindrop \
     && install -d -o 65532 -g 65532 /out/var/lib/raindrop

@@ -14,7 +14,7 @@ const MOST_CONNECTIONS: u64 = 10_000;
 /// The memory of a connection in KiB: what the kernel receives and sends for it, the part of a
 /// request that is read or what the requests of HTTP/2 take, and its task. docs/http.md has the sum
 /// of everything.
-const OF_CONNECTION: u64 = 32 + 16 + 40 + 8;
+const OF_CONNECTION: u64 = 32 + 16 + 56 + 8;
 
 /// What TLS keeps beside that: its keys, and a record in each direction.
 const OF_TLS: u64 = 48;

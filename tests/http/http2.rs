@@ -120,11 +120,15 @@ async fn ping(stream: TcpStream) -> Duration {
 #[tokio::test]
 async fn an_idle_connection_of_http2_ends_whatever_it_pings() {
     let served = Served::start(&[("http.idle_timeout", "20s")]).await;
-    let mut stream = TcpStream::connect(served.address).await.expect("connected");
-    stream.write_all(&[PREFACE, SETTINGS, GET].concat()).await.expect("sent");
-    frame(&mut stream, HEADERS).await;
-    let took = ping(stream).await;
-    assert!((Duration::from_secs(15)..Duration::from_secs(25)).contains(&took), "{took:?}");
+    for asked in [GET, b""] {
+        let mut stream = TcpStream::connect(served.address).await.expect("connected");
+        stream.write_all(&[PREFACE, SETTINGS, asked].concat()).await.expect("sent");
+        if !asked.is_empty() {
+            frame(&mut stream, HEADERS).await;
+        }
+        let took = ping(stream).await;
+        assert!((Duration::from_secs(15)..Duration::from_secs(25)).contains(&took), "{took:?}");
+    }
     served.stop().await;
 }
 

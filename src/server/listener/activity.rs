@@ -6,7 +6,7 @@
 use std::{
     pin::Pin,
     sync::{
-        Arc, Mutex, MutexGuard, PoisonError,
+        Arc, Mutex, MutexGuard, OnceLock, PoisonError,
         atomic::{
             AtomicBool, AtomicU32,
             Ordering::{Acquire, Relaxed, Release, SeqCst},
@@ -16,7 +16,10 @@ use std::{
     time::Duration,
 };
 
-use axum::body::{Bytes, HttpBody};
+use axum::{
+    body::{Bytes, HttpBody},
+    http::Version,
+};
 use hyper::body::{Frame, Incoming, SizeHint};
 use tokio::sync::Notify;
 
@@ -73,7 +76,8 @@ pub(in crate::server) struct Activity {
     unanswered: AtomicU32,
     /// How many requests are being answered, without those that wait for more of their bodies.
     answering: AtomicU32,
-    is_http2: AtomicBool,
+    /// Unknown until the first request.
+    version: OnceLock<Version>,
     /// Whether the kernel takes no more of what HTTP/1 sends, because the client does not read.
     is_blocked: AtomicBool,
     unblocked: Notify,
@@ -93,7 +97,7 @@ impl Activity {
             had_empty_read: false.into(),
             unanswered: 0.into(),
             answering: 0.into(),
-            is_http2: false.into(),
+            version: OnceLock::new(),
             is_blocked: false.into(),
             unblocked: Notify::new(),
             unsent: Mutex::default(),
@@ -116,7 +120,7 @@ impl Activity {
     pub(super) fn answer(&self) -> Answering<'_> {
         self.advanced();
         self.answering.fetch_add(1, Release);
-        Answering(self)
+        Answering { activity: self, begun: self.clock.now() }
     }
 
     /// The client did its part: a handshake, or the head of a request.
@@ -161,17 +165,17 @@ impl Activity {
     /// For how long the client has taken nothing of a response that it is sent; `None` if it is
     /// sent none.
     pub(super) fn stalled_for(&self) -> Option<Duration> {
-        if !self.is_http2() {
-            return self.is_blocked.load(SeqCst).then(|| self.idle_for());
+        if self.is_blocked.load(SeqCst) {
+            return Some(self.idle_for());
         }
         let unsent = self.unsent();
         unsent.iter().map(|taken| self.clock.since(taken.load(Relaxed))).max()
     }
 
     /// The kernel takes no more, or took something: the progress of HTTP/1, which sends nothing
-    /// but responses.
+    /// but responses once it has a request.
     pub(super) fn wrote(&self, is_blocked: bool) {
-        if self.is_http2() {
+        if self.version.get().is_none_or(|version| *version == Version::HTTP_2) {
             return;
         }
         if is_blocked {
@@ -186,13 +190,14 @@ impl Activity {
         }
     }
 
-    /// The connection turned out to be one of HTTP/2.
-    pub(super) fn speaks_http2(&self) {
-        self.is_http2.store(true, Relaxed);
+    /// A request has this version.
+    pub(super) fn speaks(&self, version: Version) {
+        self.version.get_or_init(|| version);
     }
 
+    /// Whether it had requests of HTTP/2.
     pub(super) fn is_http2(&self) -> bool {
-        self.is_http2.load(Relaxed)
+        self.version.get() == Some(&Version::HTTP_2)
     }
 
     /// A response of HTTP/2 is about to be sent.
@@ -202,13 +207,15 @@ impl Activity {
         taken
     }
 
-    /// The client took a part of a response of HTTP/2.
-    pub(super) fn took_part(&self, taken: &AtomicU32, is_large: bool) {
+    /// The client took a part of a response of HTTP/2, and perhaps more follows.
+    pub(super) fn took_part(&self, taken: &AtomicU32, has_more: bool) {
         let now = self.clock.now();
         taken.store(now, Relaxed);
         self.progress.store(now, Relaxed);
-        if is_large {
+        if has_more {
             self.reading.store(now, Relaxed);
+            // To take more, the client sends what enlarges its windows.
+            self.unanswered.store(0, Relaxed);
         }
     }
 
@@ -310,12 +317,19 @@ impl HttpBody for RequestBody {
 
 /// A request that is being answered.
 #[derive(Debug)]
-pub(super) struct Answering<'a>(&'a Activity);
+pub(super) struct Answering<'a> {
+    activity: &'a Activity,
+    begun: u32,
+}
 
 impl Drop for Answering<'_> {
     fn drop(&mut self) {
-        self.0.advanced();
-        self.0.answering.fetch_sub(1, Release);
+        self.activity.advanced();
+        // A client that was let in is served until now.
+        if self.activity.last_served() >= self.begun {
+            self.activity.serves_client();
+        }
+        self.activity.answering.fetch_sub(1, Release);
     }
 }
 
@@ -331,6 +345,7 @@ mod tests {
     fn who_reads_a_large_response_keeps_its_place_while_it_reads() {
         let clock = CoarseClock::start();
         let activity = Activity::new(clock.clone());
+        activity.speaks(Version::HTTP_11);
         activity.serves_client();
         for _ in 0..10 {
             activity.wrote(true);
@@ -346,10 +361,25 @@ mod tests {
     }
 
     #[test]
+    fn who_waited_for_a_response_keeps_its_place_to_read_it() {
+        let clock = CoarseClock::start();
+        let activity = Activity::new(clock.clone());
+        let answering = activity.answer();
+        activity.serves_client();
+        pass(&clock, 2 * GRACE);
+        drop(answering);
+        assert!(!activity.can_go());
+        pass(&clock, GRACE + TICK);
+        // One that is refused is not served.
+        drop(activity.answer());
+        assert!(activity.can_go());
+    }
+
+    #[test]
     fn each_response_of_http2_is_timed_whatever_else_is_sent() {
         let clock = CoarseClock::start();
         let activity = Activity::new(clock.clone());
-        activity.speaks_http2();
+        activity.speaks(Version::HTTP_2);
         let (stalled, read) = (activity.begin_response(), activity.begin_response());
         let seconds = Duration::from_secs;
         pass(&clock, seconds(20));

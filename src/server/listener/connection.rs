@@ -154,11 +154,11 @@ impl Connection {
             // Its streams are few, and what they are sent has windows.
             self.activity.unblocked().await;
         }
+        self.activity.speaks(request.version());
         let answering = self.activity.answer();
         let (mut head, body) = request.into_parts();
         let mut must_close = *self.server.draining.borrow();
         if is_http2 {
-            self.activity.speaks_http2();
             name_host(&mut head);
         }
         if let (Some(client), Some(tls)) = (&self.client, &self.server.tls) {

@@ -40,6 +40,7 @@ struct UnsentResponse {
 #[derive(Debug)]
 struct Piece {
     bytes: Bytes,
+    has_more: bool,
     response: Arc<UnsentResponse>,
 }
 
@@ -74,7 +75,8 @@ impl HttpBody for WatchedBody {
         }
         let size = self.rest.len().min(PIECE);
         let bytes = self.rest.split_to(size);
-        let piece = Piece { bytes, response: Arc::clone(&self.response) };
+        let has_more = !self.is_end_stream();
+        let piece = Piece { bytes, has_more, response: Arc::clone(&self.response) };
         Poll::Ready(Some(Ok(Frame::data(Bytes::from_owner(piece)))))
     }
 
@@ -101,7 +103,7 @@ impl AsRef<[u8]> for Piece {
 
 impl Drop for Piece {
     fn drop(&mut self) {
-        self.response.activity.took_part(&self.response.taken, self.bytes.len() == PIECE);
+        self.response.activity.took_part(&self.response.taken, self.has_more);
     }
 }
 
@@ -116,5 +118,39 @@ pub(super) fn name_host(head: &mut Parts) {
     let host = head.uri.authority().and_then(|host| HeaderValue::try_from(host.as_str()).ok());
     if let (Some(host), false) = (host, head.headers.contains_key(header::HOST)) {
         head.headers.insert(header::HOST, host);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::convert::Infallible;
+
+    use futures_util::{FutureExt as _, stream};
+    use http_body_util::BodyExt as _;
+
+    use super::{super::activity::CoarseClock, *};
+
+    #[test]
+    fn responses_are_sent_in_pieces_and_unsent_until_the_last_is_taken() {
+        let activity = Arc::new(Activity::new(CoarseClock::start()));
+        activity.speaks(axum::http::Version::HTTP_2);
+        let chunk = || Ok::<_, Infallible>(Bytes::from(vec![7; 16_000]));
+        for (body, sizes) in [
+            (Body::from(vec![7; 40_000]), &[PIECE, PIECE, 40_000 - 2 * PIECE][..]),
+            (Body::from_stream(stream::iter([chunk(), chunk()])), &[16_000, 16_000]),
+        ] {
+            let hint = body.size_hint().exact();
+            let mut body = WatchedBody::watch(body, &activity);
+            assert_eq!(body.size_hint().exact(), hint);
+            let mut taken = Vec::new();
+            while let Some(frame) = body.frame().now_or_never().expect("ready") {
+                taken.push(frame.expect("no error").into_data().expect("data"));
+            }
+            assert!(taken.iter().map(Bytes::len).eq(sizes.iter().copied()));
+            drop(body);
+            assert!(activity.stalled_for().is_some());
+            drop(taken);
+            assert!(activity.stalled_for().is_none());
+        }
     }
 }

@@ -40,8 +40,8 @@ use super::{
     response::UnsentBudget,
 };
 
-/// The most connections that are accepted before others have their turn.
-const ACCEPTED_AT_A_TIME: u64 = 512;
+/// The most connections that are accepted in a row before others have their turn.
+const ACCEPTED_AT_A_TIME: u32 = 512;
 
 /// A listener's connections, and what answers their requests.
 #[derive(Debug)]
@@ -91,8 +91,10 @@ impl Server {
     ) {
         let places = Arc::clone(&open.places);
         let mut buffers = Buffers::new(listener, self.unsent.size());
-        for accepted in 1_u64.. {
-            if accepted.is_multiple_of(ACCEPTED_AT_A_TIME) {
+        let mut in_a_row = 0;
+        loop {
+            if in_a_row == ACCEPTED_AT_A_TIME {
+                in_a_row = 0;
                 yield_now().await;
             }
             let (stream, peer) = tokio::select! {
@@ -111,6 +113,7 @@ impl Server {
                     }
                 },
             };
+            in_a_row += 1;
             let counted = self.per_address.as_ref().map(|all| all.begin(peer.ip()));
             let of_address = match counted.transpose() {
                 Ok(of_address) => of_address.flatten(),

@@ -14,8 +14,8 @@ use tokio::{
 
 use super::{activity::Activity, socket};
 
-/// A connection reads no more bytes in a row, so that others have their turn: thousands of frames of
-/// HTTP/2 fit into what the kernel holds.
+/// After so many bytes a connection lets others have their turn: thousands of frames of HTTP/2 fit
+/// into what the kernel holds.
 const READ_AT_A_TIME: usize = 4 * 1024;
 
 #[derive(Debug)]

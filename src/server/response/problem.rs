@@ -1,6 +1,6 @@
 //! Every error answer: problem documents of RFC 9457.
 
-use std::time::Duration;
+use std::{borrow::Cow, time::Duration};
 
 use ProblemCode as P;
 use axum::{
@@ -19,6 +19,9 @@ use crate::{
     core::{encoding::InvalidId, issue::ClaimError, layout::BoundsError},
     keeper::{BackfillError, IssueError, UnavailableReason},
 };
+
+/// The longest text of a problem in bytes.
+const LONGEST_DETAIL: usize = 1000;
 
 macro_rules! problem_codes {
     ($($code:ident: $status:ident, $name:literal, $title:literal;)*) => {
@@ -163,11 +166,12 @@ impl Problem {
 impl IntoResponse for Problem {
     fn into_response(self) -> Response {
         let (status, code, title) = self.code.row();
+        let detail = shortened(&self.detail);
         let document = Document {
             r#type: format!("urn:raindrop:problem:{code}"),
             title,
             status: status.as_u16(),
-            detail: &self.detail,
+            detail: &detail,
             code,
         };
         let mut response = body::uncached_json(status, &document);
@@ -182,6 +186,15 @@ impl IntoResponse for Problem {
         }
         response
     }
+}
+
+/// A text without what is beyond its longest length: clients choose what problems quote, and need
+/// not read them.
+fn shortened(text: &str) -> Cow<'_, str> {
+    if text.len() <= LONGEST_DETAIL {
+        return text.into();
+    }
+    format!("{}…", &text[..text.floor_char_boundary(LONGEST_DETAIL)]).into()
 }
 
 /// Whole seconds, at least one, so that clients neither round down nor come back at once.
@@ -287,5 +300,24 @@ impl From<IssueError> for Problem {
             | UnavailableReason::NotKept(_) => P::LeaseUnavailable,
         };
         Self::passing(code, detail, retry_after)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use http_body_util::BodyExt as _;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn a_long_text_of_a_client_makes_no_long_problem() {
+        for text in ["\"".repeat(5_000), "\u{6c34}".repeat(5_000)] {
+            let problem = Problem::new(P::NotFound, format!("there is no route {text:?}"));
+            let body = problem.into_response().into_body().collect().await.expect("a body");
+            let body = body.to_bytes();
+            assert!((1_000..2_500).contains(&body.len()), "{} bytes", body.len());
+            let read: serde_json::Value = serde_json::from_slice(&body).expect("JSON");
+            assert!(read["detail"].as_str().expect("a text").ends_with('…'), "{read}");
+        }
     }
 }
