@@ -10,7 +10,7 @@ use tokio::{
 
 use crate::{
     frames::{HEADERS, NO_WINDOW, PING, PREFACE, SETTINGS, frame, get},
-    serving::Served,
+    serving::{Served, pause_when_accepted},
 };
 
 fn client() -> Client {
@@ -106,9 +106,8 @@ async fn ping(stream: TcpStream) -> Duration {
         let mut rest = Vec::new();
         let _ = answers.read_to_end(&mut rest).await;
     });
-    // From here on time passes only while nothing else is to be done.
-    tokio::time::pause();
     let began = tokio::time::Instant::now();
+    pause_when_accepted().await;
     while !reading.is_finished() {
         let _ = pings.write_all(PING).await;
         tokio::time::sleep(Duration::from_secs(1)).await;

@@ -25,6 +25,13 @@ pub(crate) struct Served {
     running: JoinHandle<Result<(), ServeError>>,
 }
 
+/// Lets time pass only while nothing else is to be done, once what was sent before has arrived: a
+/// busy machine takes a while for that.
+pub(crate) async fn pause_when_accepted() {
+    tokio::time::sleep(Duration::from_millis(500)).await;
+    tokio::time::pause();
+}
+
 impl Served {
     pub(crate) async fn start(pairs: &[(&str, &str)]) -> Self {
         let clock: Arc<dyn Clock> = Arc::new(SystemClock::default());
