@@ -1,5 +1,6 @@
 //! Starts the service, serves, and stops it in order.
 
+mod announce;
 mod error;
 mod keepers;
 mod serve;
@@ -22,21 +23,15 @@ use super::{
 };
 use crate::{
     auth::{Auth, announce as announce_auth},
-    config::{Config, Mode},
-    core::{clock::Clock, instant::format_unix_ms_or_year},
-    keeper::{
-        Backfill, Issuer, KeeperError, NamespaceIssuer, SegmentIssuer, StateFile, catch_panic,
-    },
-    plan::scarce_ids,
+    config::Config,
+    core::clock::Clock,
+    keeper::{Backfill, KeeperError, NamespaceIssuer, StateFile, catch_panic},
     process::hangup::Hangups,
-    store::{Store, identity, redact_url},
+    store::{Store, identity},
 };
 
 /// After this time without a lease, a log line says why.
 const LEASE_EXPECTED_WITHIN: Duration = Duration::from_secs(3);
-
-/// The most codes that the start line names.
-const CODES_NAMED: usize = 10;
 
 /// The parts of a service.
 #[derive(Debug)]
@@ -65,23 +60,33 @@ impl Service {
     /// tables are not ours, the tokens cannot be read, the state file cannot be used, or a
     /// background task failed. In the last case it stops in order first, with `/livez` answering 503.
     pub async fn run(self, shutdown: impl Future<Output = ()> + Send) -> Result<(), ServeError> {
+        let mut running = self.start()?;
+        let ended = running.serve_until(shutdown).await;
+        running.stop(&ended).await;
+        ended
+    }
+
+    fn start(self) -> Result<Running, ServeError> {
         let Self { config, listener, admin_listener, store, clock } = self;
         let address = listener.local_addr().map_err(ServeError::Listener)?;
         let auth = Auth::of(&config).map_err(ServeError::Tokens)?.map(Arc::new);
         let metrics = Metrics::new();
         metrics.store_verified.set(store.is_verified().into());
         let tasks = Supervisor::new(metrics.task_failures.clone());
-        let reloading =
-            auth.as_ref().map(|auth| reload(&tasks, Arc::clone(auth), Arc::clone(&clock)));
-        let _reloading = reloading.transpose().map_err(ServeError::Hangup)?;
+        let mut following = Vec::new();
+        if let Some(auth) = &auth {
+            let reloading = reload(&tasks, Arc::clone(auth), Arc::clone(&clock));
+            following.push(reloading.map_err(ServeError::Hangup)?);
+        }
         let tls = config.http.tls.clone().map(|files| Tls::load(files, metrics.tls()));
         let tls = tls.transpose().map_err(ServeError::Tls)?.map(Arc::new);
-        let following = tls.as_ref().map(|tls| follow(&tasks, Arc::clone(tls)));
-        let _following = following.transpose().map_err(ServeError::Hangup)?;
+        if let Some(tls) = &tls {
+            following.push(follow(&tasks, Arc::clone(tls)).map_err(ServeError::Hangup)?);
+        }
         let open = |path| StateFile::open(path, &identity(&config.store));
         let state_file = config.state_file.as_deref().map(open).transpose();
         let state_file = state_file.map_err(ServeError::StateFile)?;
-        let mut keepers = Keepers::start(&config, &store, &clock, &metrics, state_file.as_ref());
+        let keepers = Keepers::start(&config, &store, &clock, &metrics, state_file.as_ref());
         let issuers = keepers.issuers();
         let codes = config.codes.clone();
         let backfills: Vec<Backfill> = config
@@ -98,21 +103,20 @@ impl Service {
             .with_layouts(&config)
             .with_cluster(Arc::clone(&store), config.store.timeout);
         state.auth = auth;
-        let scheme = if tls.is_some() { "https" } else { "http" };
         let state = Arc::new(state);
         let recorded = Arc::clone(&state);
-        let _recording = tasks.restarted(Task::History, move || {
+        following.push(tasks.restarted(Task::History, move || {
             let state = Arc::clone(&recorded);
             async move { state.record_history().await }
-        });
+        }));
 
         // A listener that fails loses its socket and its connections, so it cannot be restarted.
+        let scheme = if tls.is_some() { "https" } else { "http" };
         let stop = tasks.stopping.subscribe();
         let serving = serve_clients(listener, Arc::clone(&state), tls.clone(), stop);
         let serving = tasks.essential(Task::PublicListener, serving);
         tracing::info!(version = env!("CARGO_PKG_VERSION"), "listening on {scheme}://{address}");
         announce_auth(state.auth.as_deref(), address, state.clock.now_ms());
-        // Ends last, so that operators can watch the shutdown.
         let mut operations = None;
         if let Some(listener) = admin_listener {
             let address = listener.local_addr().map_err(ServeError::Listener)?;
@@ -120,32 +124,54 @@ impl Service {
             let serving = serve_operators(listener, Arc::clone(&state), tls);
             operations = Some(tasks.essential(Task::AdminListener, serving));
         }
-        warn_of_assigned_workers(&config);
-        for note in &config.notes {
-            tracing::info!("{note}");
-        }
-        for keeper in config.keepers() {
-            if let Some(warning) = scarce_ids(keeper) {
-                let namespace = &keeper.namespace;
-                tracing::warn!(namespace, "{warning}");
-            }
-        }
-        if !store.is_verified() {
-            tracing::warn!(
-                store = redact_url(&config.store.url),
-                "store not verified: whoever controls the network between can pose as it; \
-                 store.tls = \"verify\" prevents that (docs/security.md)"
-            );
-        }
-        let place = format!("{scheme}://{address} · store {}", describe_store(&config.store.url));
+        announce::warn(&config, &*store);
+        let place = announce::place(scheme, address, &config.store.url);
         // These tasks only read and log, so they can be restarted.
         let announcement = |issuer: NamespaceIssuer| {
             let place = place.clone();
-            tasks.restarted(Task::Announcement, move || announce(issuer.clone(), place.clone()))
+            let ready = move || announce::ready(issuer.clone(), place.clone());
+            tasks.restarted(Task::Announcement, ready)
         };
-        let announcing: Vec<Supervised> = issuers.into_iter().map(announcement).collect();
-        let ended = tokio::select! {
-            errors = keepers.failed(LEASE_EXPECTED_WITHIN) => Err(report(&tasks, errors).await),
+        let announcing = issuers.into_iter().map(announcement).collect();
+        let running = Running {
+            config,
+            store,
+            state,
+            keepers,
+            tasks,
+            serving,
+            operations,
+            announcing,
+            _following: following,
+        };
+        Ok(running)
+    }
+}
+
+/// A service that serves, with its tasks.
+struct Running {
+    config: Config,
+    store: Arc<dyn Store>,
+    state: Arc<AppState>,
+    keepers: Keepers,
+    tasks: Supervisor,
+    serving: Supervised,
+    /// Ends last, so that operators can watch the shutdown.
+    operations: Option<Supervised>,
+    announcing: Vec<Supervised>,
+    /// What follows files and records history.
+    _following: Vec<Supervised>,
+}
+
+impl Running {
+    /// Resolves when the service is told to stop, or cannot go on.
+    async fn serve_until(
+        &mut self,
+        shutdown: impl Future<Output = ()> + Send,
+    ) -> Result<(), ServeError> {
+        let tasks = &self.tasks;
+        tokio::select! {
+            errors = self.keepers.failed(LEASE_EXPECTED_WITHIN) => Err(report(tasks, errors).await),
             failure = tasks.failed() => Err(failure),
             stopped = catch_panic(shutdown) => match stopped {
                 Ok(()) => Ok(()),
@@ -154,31 +180,35 @@ impl Service {
                     Err(tasks.failed().await)
                 }
             },
-        };
-        if matches!(ended, Err(ServeError::Task { .. })) {
-            state.fail();
         }
-        state.drain();
-        drop(announcing);
+    }
+
+    /// Drains, lets open requests end, and gives back what is leased.
+    async fn stop(self, ended: &Result<(), ServeError>) {
+        let http = &self.config.http;
+        if matches!(ended, Err(ServeError::Task { .. })) {
+            self.state.fail();
+        }
+        self.state.drain();
+        drop(self.announcing);
         if let Err(ServeError::Keepers(_)) = ended {
-            serving.end_within(Duration::ZERO).await;
-            keepers.release(config.http.shutdown_timeout).await;
-            store.close().await;
-            return ended;
+            self.serving.end_within(Duration::ZERO).await;
+            self.keepers.release(http.shutdown_timeout).await;
+            self.store.close().await;
+            return;
         }
 
-        tokio::time::sleep(config.http.drain_delay).await;
-        let deadline = Instant::now() + config.http.shutdown_timeout;
-        tasks.stopping.send_replace(true);
-        let for_release = config.store.timeout.min(config.http.shutdown_timeout / 3);
-        let for_requests = config.http.shutdown_timeout - for_release;
-        if !serving.end_within(for_requests).await {
+        tokio::time::sleep(http.drain_delay).await;
+        let deadline = Instant::now() + http.shutdown_timeout;
+        self.tasks.stopping.send_replace(true);
+        let for_release = self.config.store.timeout.min(http.shutdown_timeout / 3);
+        let for_requests = http.shutdown_timeout - for_release;
+        if !self.serving.end_within(for_requests).await {
             tracing::warn!(after = ?for_requests, "shutdown deadline reached, aborting open requests");
         }
-        keepers.release(deadline.saturating_duration_since(Instant::now())).await;
-        let _ = tokio::time::timeout_at(deadline, store.close()).await;
-        drop(operations);
-        ended
+        self.keepers.release(deadline.saturating_duration_since(Instant::now())).await;
+        let _ = tokio::time::timeout_at(deadline, self.store.close()).await;
+        drop(self.operations);
     }
 }
 
@@ -216,81 +246,4 @@ async fn report(tasks: &Supervisor, errors: Vec<KeeperError>) -> ServeError {
         }
     }
     if has_failed { tasks.failed().await } else { ServeError::Keepers(errors) }
-}
-
-/// Logs the premise of each worker id that is assigned by the configuration.
-fn warn_of_assigned_workers(config: &Config) {
-    for namespace in &config.namespaces {
-        let Mode::Snowflake { keeper, premise } = &namespace.mode else { continue };
-        let (namespace, worker) = (&namespace.name, keeper.min_worker);
-        match premise {
-            Some(premise) if config.store.url == "memory:" => tracing::warn!(
-                namespace,
-                worker,
-                "the worker id is assigned and not leased: IDs are unique only while {premise}, \
-                 and if no restart finds the clock behind"
-            ),
-            Some(_) => tracing::info!(
-                namespace,
-                worker,
-                "the worker id is assigned: leasing exactly its row, waiting while another holds it"
-            ),
-            None => {}
-        }
-    }
-}
-
-/// Logs that a namespace is ready, or first why it is not yet.
-async fn announce(issuer: NamespaceIssuer, place: String) {
-    if tokio::time::timeout(LEASE_EXPECTED_WITHIN, issuer.ready()).await.is_err() {
-        let reason = issuer.reason();
-        let reason = reason.map_or_else(|| "no lease or block yet".into(), |it| it.to_string());
-        tracing::warn!(namespace = issuer.namespace(), "not ready, retrying: {reason}");
-        issuer.ready().await;
-    }
-    let described = match &issuer {
-        NamespaceIssuer::Snowflake(issuer) => describe_lease(issuer),
-        NamespaceIssuer::Segment(issuer) => Some(describe_segments(issuer)),
-    };
-    if let Some(described) = described {
-        let namespace = issuer.namespace();
-        tracing::info!(namespace, "serving IDs on {place} · {described}");
-    }
-}
-
-fn describe_lease(issuer: &Issuer) -> Option<String> {
-    let (lease, layout) = (issuer.status().lease?, issuer.layout());
-    Some(format!(
-        "worker {} · lane {} · {} · IDs valid until {}",
-        lease.worker,
-        lease.lane,
-        layout.canonical(),
-        format_unix_ms_or_year(layout.valid_until_ms()),
-    ))
-}
-
-fn describe_segments(issuer: &SegmentIssuer) -> String {
-    let codes = issuer.codes();
-    let more = codes.len().saturating_sub(CODES_NAMED);
-    let mut codes: Vec<String> = codes.take(CODES_NAMED).map(str::to_owned).collect();
-    if more > 0 {
-        codes.push(format!("and {more} more"));
-    }
-    if issuer.makes_codes() {
-        codes.push("others on demand".into());
-    }
-    if codes.is_empty() {
-        codes.push("none configured".into());
-    }
-    format!("mode segment · codes {}", codes.join(", "))
-}
-
-/// The store's URL without secrets, and the scope of its guarantee.
-fn describe_store(url: &str) -> String {
-    let scope = match url {
-        "memory:" => " (unique only if no other process uses this worker id)",
-        _ if url.starts_with("sqlite:") => " (unique within this file)",
-        _ => "",
-    };
-    redact_url(url) + scope
 }
