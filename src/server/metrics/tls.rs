@@ -18,9 +18,9 @@ impl TlsMetrics {
             handshakes: counters_by(
                 registry,
                 "raindrop_tls_handshakes_total",
-                "TLS handshakes by outcome: done, failed, timed_out, evicted (too many at a time).",
+                "TLS handshakes by outcome: done, failed, timed_out.",
                 "outcome",
-                ["done", "failed", "timed_out", "evicted"],
+                ["done", "failed", "timed_out"],
             ),
             reloads: counters_by(
                 registry,

@@ -1,7 +1,6 @@
 //! TLS on the listeners: certificates from files, replaced while the service runs.
 
 mod files;
-mod handshakes;
 mod reload;
 
 use std::{
@@ -16,9 +15,9 @@ use tokio::{
 };
 use tokio_rustls::{TlsAcceptor, rustls::ServerConfig, server::TlsStream};
 
+use self::files::Files;
 pub use self::files::TlsError;
 pub(in crate::server) use self::reload::Follower;
-use self::{files::Files, handshakes::Handshakes};
 use crate::{auth::ClientCertificate, config::HttpTls, server::metrics::TlsMetrics};
 
 /// How long a handshake may take.
@@ -32,7 +31,6 @@ const BUFFER: usize = 16 * 1024;
 pub(in crate::server) struct Tls {
     settings: HttpTls,
     present: ArcSwap<Present>,
-    handshakes: Handshakes,
     metrics: TlsMetrics,
     /// What the last attempt to read the files found; `None` if they could not be read.
     last_read: Mutex<Option<Files>>,
@@ -65,7 +63,6 @@ impl Tls {
                 config: Arc::new(files.config(&settings)?),
                 authorities: 0,
             }),
-            handshakes: Handshakes::default(),
             metrics,
             last_read: Mutex::new(None),
             settings,
@@ -93,8 +90,8 @@ impl Tls {
             connection.set_buffer_limit(Some(BUFFER));
         };
         let handshake = timeout(HANDSHAKE, acceptor.accept_with(stream, limited));
-        let outcome = match self.handshakes.run(handshake).await {
-            Some(Ok(Ok(stream))) => {
+        let outcome = match handshake.await {
+            Ok(Ok(stream)) => {
                 self.metrics.handshake("done");
                 let shown = stream.get_ref().1.peer_certificates().and_then(<[_]>::first);
                 let client = shown.map(|certificate| TlsClient {
@@ -103,12 +100,11 @@ impl Tls {
                 });
                 return Some((stream, client));
             }
-            Some(Ok(Err(error))) => {
+            Ok(Err(error)) => {
                 tracing::debug!(%error, "TLS handshake failed");
                 "failed"
             }
-            Some(Err(_)) => "timed_out",
-            None => "evicted",
+            Err(_) => "timed_out",
         };
         self.metrics.handshake(outcome);
         None
