@@ -31,11 +31,11 @@ pub(in crate::server) struct Counts {
 #[derive(Debug, Default)]
 pub(in crate::server) struct History(Mutex<BTreeMap<String, Recent>>);
 
+/// What a namespace did.
 #[derive(Debug, Default)]
 struct Recent {
     totals: Counts,
-    /// Oldest first.
-    intervals: VecDeque<Counts>,
+    series: Series,
 }
 
 /// What `/cluster` tells.
@@ -46,46 +46,39 @@ pub(in crate::server) struct Report {
 }
 
 /// Counts by interval, oldest first.
-#[derive(Debug, Serialize)]
+#[derive(Clone, Debug, Default, Serialize)]
 struct Series {
-    issued: Vec<u64>,
-    waited: Vec<u64>,
-    refused: Vec<u64>,
-    rollbacks: Vec<u64>,
+    issued: VecDeque<u64>,
+    waited: VecDeque<u64>,
+    refused: VecDeque<u64>,
+    rollbacks: VecDeque<u64>,
 }
 
 impl History {
     /// Ends an interval of a namespace whose counts have reached these totals.
     fn record(&self, namespace: &str, totals: Counts) {
         let mut namespaces = self.lock();
-        let recent = namespaces.entry(namespace.to_owned()).or_default();
-        let before = recent.totals;
-        recent.totals = totals;
-        if recent.intervals.len() == KEPT {
-            recent.intervals.pop_front();
+        let Recent { totals: before, series } = namespaces.entry(namespace.to_owned()).or_default();
+        for (series, count, before) in [
+            (&mut series.issued, totals.issued, before.issued),
+            (&mut series.waited, totals.waited, before.waited),
+            (&mut series.refused, totals.refused, before.refused),
+            (&mut series.rollbacks, totals.rollbacks, before.rollbacks),
+        ] {
+            if series.len() == KEPT {
+                series.pop_front();
+            }
+            series.push_back(count.saturating_sub(before));
         }
-        recent.intervals.push_back(Counts {
-            issued: totals.issued.saturating_sub(before.issued),
-            waited: totals.waited.saturating_sub(before.waited),
-            refused: totals.refused.saturating_sub(before.refused),
-            rollbacks: totals.rollbacks.saturating_sub(before.rollbacks),
-        });
+        *before = totals;
     }
 
     /// The last ten minutes.
     pub(in crate::server) fn report(&self) -> Report {
-        let series = |recent: &Recent| {
-            let of = |count: fn(&Counts) -> u64| recent.intervals.iter().map(count).collect();
-            Series {
-                issued: of(|counts| counts.issued),
-                waited: of(|counts| counts.waited),
-                refused: of(|counts| counts.refused),
-                rollbacks: of(|counts| counts.rollbacks),
-            }
-        };
         let namespaces = self.lock();
-        let namespaces = namespaces.iter().map(|(name, recent)| (name.clone(), series(recent)));
-        Report { every_seconds: EVERY.as_secs(), namespaces: namespaces.collect() }
+        let series = |(name, recent): (&String, &Recent)| (name.clone(), recent.series.clone());
+        let namespaces = namespaces.iter().map(series).collect();
+        Report { every_seconds: EVERY.as_secs(), namespaces }
     }
 
     /// Records an interval after the other, of what is counted. Started again, it goes on where it

@@ -25,22 +25,6 @@ use super::response::{Document, ProblemCode};
 /// Where the description of a handler names its problems.
 const PROBLEMS: &str = "x-problems";
 
-const DESCRIPTION: &str = "\
-Unique, time-ordered 64-bit IDs.
-
-- An ID is unique in its namespace, or together with its code where `codes.shared` is false.
-- Every error is a problem document (RFC 9457); programs tell errors apart by `code`.
-- An unknown query parameter, or one that is given twice, is an error.
-- Any other path is answered 404 `not_found`, and a method that a path does not have 405 \
-`method_not_allowed` with the header `Allow`.
-- `/cluster` and `/codes` are for operators: on the listener of `http.admin_listen`, and elsewhere \
-for tokens with the permission `admin`. Without either they are not served.
-- A request of HTTP/1.1 without one valid `Host` is answered 400 `invalid_parameter`.
-- Browsers may call `/id`, `/ids`, `/parse`, `/bounds` and `/plan` for pages of the origins of \
-`http.cors_origins`; for others they are answered 403 `forbidden`. They may read this document for \
-pages of the same origins.
-- `/` and `/docs` are pages for people, unless `http.console` is false.";
-
 /// The document of these routes, as JSON.
 pub(super) fn document(
     routes: impl IntoIterator<Item = (Audience, OpenApi)>,
@@ -58,54 +42,26 @@ pub(super) fn document(
         schemas.extend(described.map(|(name, schema)| (name, json!(schema))));
     }
     schemas.insert(Document::name().into(), json!(Document::schema()));
+    let mut components: Value =
+        serde_json::from_str(include_str!("components.json")).expect("valid JSON");
+    components["schemas"] = schemas.into();
+    // What is answered where no operation is described.
+    components["responses"] = json!({
+        "NotFound": problem(404, &[ProblemCode::NotFound]),
+        "MethodNotAllowed": problem(405, &[ProblemCode::MethodNotAllowed]),
+    });
     let document = json!({
         "openapi": "3.1.0",
         "info": {
             "title": "Raindrop",
             "version": env!("CARGO_PKG_VERSION"),
-            "description": DESCRIPTION,
+            "description": include_str!("description.md").trim_end(),
             "license": { "name": "Apache-2.0", "identifier": "Apache-2.0" },
         },
         "servers": [{ "url": "/" }],
         "paths": paths,
         "security": security,
-        "components": {
-            "schemas": schemas,
-            "headers": {
-                "Allow": {
-                    "description": "The methods that the path has.",
-                    "schema": { "type": "string" },
-                },
-                "Cache-Control": {
-                    "description": "No cache keeps it.",
-                    "schema": { "type": "string", "enum": ["no-store"] },
-                },
-                "ETag": {
-                    "description": "What `If-None-Match` is compared with.",
-                    "schema": { "type": "string" },
-                },
-                "Retry-After": {
-                    "description": "Seconds after which it is worth trying again.",
-                    "schema": { "type": "integer", "minimum": 1 },
-                },
-                "WWW-Authenticate": {
-                    "description": "What would be let in (RFC 6750).",
-                    "schema": { "type": "string" },
-                },
-            },
-            // What is answered where no operation is described.
-            "responses": {
-                "NotFound": problem(404, &[ProblemCode::NotFound]),
-                "MethodNotAllowed": problem(405, &[ProblemCode::MethodNotAllowed]),
-            },
-            "securitySchemes": {
-                "bearer": {
-                    "type": "http",
-                    "scheme": "bearer",
-                    "description": "A token of `auth.tokens_file`, where that is configured.",
-                },
-            },
-        },
+        "components": components,
     });
     // Checks it, leaves out what is empty, and writes keys in their usual order.
     let mut document: OpenApi = serde_json::from_value(document).expect("a valid document");
