@@ -35,7 +35,7 @@ fn is_open(address: SocketAddr) -> bool {
 
 impl Auth {
     /// Logs which tokens have expired or expire soon.
-    pub(crate) fn warn_of_expiry(&self, now_ms: i64) {
+    pub(super) fn warn_of_expiry(&self, now_ms: i64) {
         let (expired, soon) = self.expiring(now_ms);
         if !expired.is_empty() {
             tracing::warn!(tokens = first(expired), "tokens have expired");

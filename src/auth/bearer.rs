@@ -3,11 +3,11 @@
 use axum::http::{HeaderMap, header};
 
 /// Longer ones are not hashed, so that nobody makes the service work for nothing.
-pub(crate) const LONGEST: usize = 512;
+pub(super) const LONGEST: usize = 512;
 
 /// What a request carries.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Carried<'a> {
+pub(super) enum Carried<'a> {
     /// No such header.
     Nothing,
     /// Something of another scheme.
@@ -18,7 +18,7 @@ pub(crate) enum Carried<'a> {
     Token(&'a [u8]),
 }
 
-pub(crate) fn read(headers: &HeaderMap) -> Carried<'_> {
+pub(super) fn read(headers: &HeaderMap) -> Carried<'_> {
     let mut values = headers.get_all(header::AUTHORIZATION).into_iter();
     let Some(value) = values.next() else { return Carried::Nothing };
     if values.next().is_some() {

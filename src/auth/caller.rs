@@ -9,7 +9,7 @@ use super::{
 
 /// Who sends a request; by default somebody who needs no token.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Caller(pub(crate) Option<Arc<Rights>>);
+pub(crate) struct Caller(pub(super) Option<Arc<Rights>>);
 
 impl Caller {
     /// Refuses a path whose permission the caller does not have.

@@ -11,15 +11,15 @@ use super::hash::TokenHash;
 /// A name of a certificate, as an entry of the token file writes it: `dns:` or `uri:` and a subject
 /// alternative name, or `sha256:` and the hash of the whole certificate in lower case.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(crate) struct CertificateName(String);
+pub(super) struct CertificateName(String);
 
 impl CertificateName {
     /// What may stand in the file, for errors.
-    pub(crate) const FORM: &str = "dns:, uri: or sha256: and a name of the certificate, such as \
+    pub(super) const FORM: &str = "dns:, uri: or sha256: and a name of the certificate, such as \
         dns:client.example, uri:spiffe://example.org/shop or the 64 hexadecimal digits of its hash";
 
     /// Reads a name; `None` if no certificate can have it. A `*` would stand for itself only.
-    pub(crate) fn read(text: &str) -> Option<Self> {
+    pub(super) fn read(text: &str) -> Option<Self> {
         if text.starts_with("sha256:") {
             return TokenHash::read(text).map(|hash| Self(hash.to_string()));
         }
@@ -75,11 +75,11 @@ impl ClientCertificate {
     }
 
     /// Whether it has expired since the handshake.
-    pub(crate) fn has_expired(&self, now_ms: i64) -> bool {
+    pub(super) fn has_expired(&self, now_ms: i64) -> bool {
         self.expires_ms.is_some_and(|expires_ms| expires_ms < now_ms)
     }
 
-    pub(crate) fn names(&self) -> &[CertificateName] {
+    pub(super) fn names(&self) -> &[CertificateName] {
         &self.names
     }
 }

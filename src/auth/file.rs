@@ -40,7 +40,7 @@ pub(crate) fn read_expiry(text: &str) -> Option<i64> {
 
 /// Reads the file, for a service of these namespaces. Names that `previous` has keep their last
 /// use.
-pub(crate) fn read(
+pub(super) fn read(
     path: &Path,
     namespaces: &[String],
     previous: Option<&Tokens>,

@@ -19,7 +19,7 @@ impl TokenHash {
     }
 
     /// Reads `sha256:` and 64 hexadecimal digits.
-    pub(crate) fn read(text: &str) -> Option<Self> {
+    pub(super) fn read(text: &str) -> Option<Self> {
         let digits = text.strip_prefix(KIND)?;
         let mut hash = [0; 32];
         if digits.len() != 2 * hash.len() || !digits.bytes().all(|byte| byte.is_ascii_hexdigit()) {

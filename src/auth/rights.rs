@@ -32,22 +32,22 @@ impl Permission {
 
 /// What the bearer of a token, or of a certificate, may use.
 #[derive(Debug)]
-pub(crate) struct Rights {
+pub(super) struct Rights {
     /// The entry's name.
-    pub(crate) name: String,
-    pub(crate) permissions: Vec<Permission>,
+    pub(super) name: String,
+    pub(super) permissions: Vec<Permission>,
     /// None means every one.
-    pub(crate) namespaces: Option<Vec<String>>,
+    pub(super) namespaces: Option<Vec<String>>,
     /// Codes, and beginnings of codes with a `*` behind; none means every one.
-    pub(crate) codes: Option<Vec<String>>,
+    pub(super) codes: Option<Vec<String>>,
 }
 
 impl Rights {
-    pub(crate) fn has_namespace(&self, name: &str) -> bool {
+    pub(super) fn has_namespace(&self, name: &str) -> bool {
         self.namespaces.as_ref().is_none_or(|names| names.iter().any(|allowed| allowed == name))
     }
 
-    pub(crate) fn has_code(&self, code: &str) -> bool {
+    pub(super) fn has_code(&self, code: &str) -> bool {
         let fits = |allowed: &String| match allowed.strip_suffix('*') {
             Some(beginning) => code.starts_with(beginning),
             None => code == allowed,

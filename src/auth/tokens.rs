@@ -17,14 +17,14 @@ use super::{
 
 /// What a client proves itself with.
 #[derive(Debug)]
-pub(crate) enum Proof {
+pub(super) enum Proof {
     Token(TokenHash),
     Certificate(CertificateName),
 }
 
 /// An entry of the file.
 #[derive(Debug)]
-pub(crate) struct Credential {
+pub(super) struct Credential {
     rights: Arc<Rights>,
     expires_ms: Option<i64>,
     /// Its place in the file.
@@ -39,7 +39,7 @@ impl Credential {
     }
 
     /// Returns what its bearer may use, and notes the use.
-    pub(crate) fn use_at(&self, now_ms: i64) -> Result<Arc<Rights>, Refusal> {
+    pub(super) fn use_at(&self, now_ms: i64) -> Result<Arc<Rights>, Refusal> {
         if self.is_expired(now_ms) {
             tracing::debug!(token = self.rights.name, "the token has expired");
             return Err(Refusal::Expired);
@@ -55,15 +55,15 @@ impl Credential {
 
 /// The entries of one name.
 #[derive(Debug)]
-pub(crate) struct Named {
+pub(super) struct Named {
     last_used_s: Arc<AtomicI64>,
     /// When the last of them expires; `None` means never.
-    pub(crate) expires_ms: Option<i64>,
+    pub(super) expires_ms: Option<i64>,
 }
 
 impl Named {
     /// Returns when one of them was used last, in Unix seconds; 0 means never.
-    pub(crate) fn last_used_s(&self) -> i64 {
+    pub(super) fn last_used_s(&self) -> i64 {
         self.last_used_s.load(Ordering::Relaxed)
     }
 }
@@ -74,7 +74,7 @@ impl Named {
 /// a token under a random key of this process, and hashes are compared in constant time, so how
 /// long a look-up takes tells nothing of the tokens.
 #[derive(Debug, Default)]
-pub(crate) struct Tokens {
+pub(super) struct Tokens {
     by_hash: HashMap<TokenHash, Credential>,
     by_certificate: HashMap<CertificateName, Credential>,
     by_name: BTreeMap<String, Named>,
@@ -83,7 +83,7 @@ pub(crate) struct Tokens {
 impl Tokens {
     /// Adds an entry; fails with the name of the entry that has the same token or certificate.
     /// Goes on with the last use that `previous` has for the name.
-    pub(crate) fn add(
+    pub(super) fn add(
         &mut self,
         proof: Proof,
         rights: Rights,
@@ -113,23 +113,23 @@ impl Tokens {
     }
 
     /// Returns the number of entries.
-    pub(crate) fn count(&self) -> usize {
+    pub(super) fn count(&self) -> usize {
         self.by_hash.len() + self.by_certificate.len()
     }
 
     /// Returns the entries of each name.
-    pub(crate) fn by_name(&self) -> &BTreeMap<String, Named> {
+    pub(super) fn by_name(&self) -> &BTreeMap<String, Named> {
         &self.by_name
     }
 
     /// Returns the entry of a token.
-    pub(crate) fn of_token(&self, token: &[u8]) -> Option<&Credential> {
+    pub(super) fn of_token(&self, token: &[u8]) -> Option<&Credential> {
         self.by_hash.get(&TokenHash::of(token))
     }
 
     /// Returns the first entry of the file that names this certificate and has not expired, or else
     /// the first that names it.
-    pub(crate) fn of_certificate(
+    pub(super) fn of_certificate(
         &self,
         certificate: &ClientCertificate,
         now_ms: i64,

@@ -11,7 +11,7 @@ const LOOK_EVERY: Duration = Duration::from_secs(5);
 
 /// What tells one state of a file from another without reading it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Stamp {
+pub(super) struct Stamp {
     modified: Option<SystemTime>,
     length: u64,
     /// Device and number of the file itself, behind every symbolic link: Kubernetes changes a
@@ -22,7 +22,7 @@ pub(crate) struct Stamp {
 
 impl Stamp {
     /// Returns the present stamp of a file; `None` if there is no such file.
-    pub(crate) fn of(file: &Path) -> Option<Self> {
+    pub(super) fn of(file: &Path) -> Option<Self> {
         let metadata = fs::metadata(file).ok()?;
         Some(Self {
             modified: metadata.modified().ok(),
@@ -38,7 +38,7 @@ impl Stamp {
 
 /// Watches one file.
 #[derive(Debug)]
-pub(crate) struct Watch {
+pub(super) struct Watch {
     file: PathBuf,
     /// Of what was read last, or tried to be.
     read: Option<Stamp>,
@@ -48,19 +48,19 @@ pub(crate) struct Watch {
 
 impl Watch {
     /// Watches a file that had this stamp when it was read.
-    pub(crate) fn new(file: PathBuf, read: Option<Stamp>) -> Self {
+    pub(super) fn new(file: PathBuf, read: Option<Stamp>) -> Self {
         Self { file, seen: read.clone(), read }
     }
 
     /// Takes the file as it is now for read: to be called before it is.
-    pub(crate) async fn begin_read(&mut self) {
+    pub(super) async fn begin_read(&mut self) {
         self.seen = self.look().await;
         self.read.clone_from(&self.seen);
     }
 
     /// Resolves when the file is another than the one that was read, and has rested since the
     /// look before: it may be written at this moment. A file that is missing is waited for.
-    pub(crate) async fn changed(&mut self) {
+    pub(super) async fn changed(&mut self) {
         loop {
             tokio::time::sleep(LOOK_EVERY).await;
             let present = self.look().await;

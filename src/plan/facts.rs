@@ -55,7 +55,7 @@ pub(crate) struct Plan {
     pub(crate) ids_per_second: Rates,
     pub(crate) crash: Crash,
     /// The `[layout]` table that gives exactly this layout in a configuration file.
-    pub(crate) toml: String,
+    pub(super) toml: String,
 }
 
 /// A field of an ID, under its name in answers of `/parse`.

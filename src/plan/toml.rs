@@ -7,7 +7,7 @@ use crate::core::{
 };
 
 /// Returns the `[layout]` table that gives exactly this layout.
-pub(crate) fn layout_table(layout: &Layout, preset: Option<Preset>) -> String {
+pub(super) fn layout_table(layout: &Layout, preset: Option<Preset>) -> String {
     let epoch = format!("epoch = \"{}\"", format_unix_ms_for_reading(layout.epoch_ms()));
     let mut lines = vec!["[layout]".to_owned()];
     if let Some(preset) = preset {

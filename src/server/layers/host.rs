@@ -13,7 +13,7 @@ use crate::server::response::{Problem, ProblemCode};
 const PRIVATE: [&str; 3] = [".localhost", ".svc", ".svc.cluster.local"];
 
 /// Refuses a request of HTTP/1.1 without exactly one valid Host.
-pub(in crate::server) fn check_host(version: Version, headers: &HeaderMap) -> Result<(), Problem> {
+pub(super) fn check_host(version: Version, headers: &HeaderMap) -> Result<(), Problem> {
     if version != Version::HTTP_11 {
         return Ok(());
     }
@@ -29,7 +29,7 @@ pub(in crate::server) fn check_host(version: Version, headers: &HeaderMap) -> Re
 
 /// Refuses a name that another site may have. None has an address, a name without a dot or a
 /// private one.
-pub(in crate::server) fn check_admin_host(
+pub(super) fn check_admin_host(
     headers: &HeaderMap,
     allowed: &[String],
 ) -> Result<(), Problem> {

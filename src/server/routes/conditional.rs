@@ -19,7 +19,7 @@ const TAG_BYTES: usize = 16;
 
 /// A document that is the same for every request.
 #[derive(Clone, Debug)]
-pub(in crate::server) struct Document {
+pub(super) struct Document {
     content_type: &'static str,
     content: Bytes,
     /// A strong one.
@@ -27,7 +27,7 @@ pub(in crate::server) struct Document {
 }
 
 impl Document {
-    pub(in crate::server) fn new(content_type: &'static str, content: impl Into<Bytes>) -> Self {
+    pub(super) fn new(content_type: &'static str, content: impl Into<Bytes>) -> Self {
         let content = content.into();
         let mut tag = String::from("\"");
         for byte in &Sha256::digest(&content)[..TAG_BYTES] {
@@ -49,7 +49,7 @@ impl Document {
 
     /// The document, or 304 to a client that has it. Every response shares its memory, but TLS
     /// copies it for each connection.
-    pub(in crate::server) fn answer(
+    pub(super) fn answer(
         &self,
         unsent: &UnsentBudget,
         client: &Client,

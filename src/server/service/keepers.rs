@@ -17,7 +17,7 @@ use crate::{
 
 /// The keepers of every namespace, over one store.
 #[derive(Debug)]
-pub(in crate::server) struct Keepers(Vec<Running>);
+pub(super) struct Keepers(Vec<Running>);
 
 /// A keeper with those who issue what it provides.
 #[derive(Debug)]
@@ -34,7 +34,7 @@ enum AnyKeeper {
 }
 
 impl Keepers {
-    pub(in crate::server) fn start(
+    pub(super) fn start(
         config: &Config,
         store: &Arc<dyn Store>,
         clock: &Arc<dyn Clock>,
@@ -61,14 +61,14 @@ impl Keepers {
         Self(all)
     }
 
-    pub(in crate::server) fn issuers(&self) -> Vec<NamespaceIssuer> {
+    pub(super) fn issuers(&self) -> Vec<NamespaceIssuer> {
         self.0.iter().flat_map(|running| running.issuers.clone()).collect()
     }
 
     /// Resolves when a keeper gave up for good: with its errors and those of the others that give
     /// up too before they have what they need or `patience` is over, so that all are told
     /// together.
-    pub(in crate::server) async fn failed(&mut self, patience: Duration) -> Vec<KeeperError> {
+    pub(super) async fn failed(&mut self, patience: Duration) -> Vec<KeeperError> {
         let (first, mut errors) = poll_fn(|context| {
             let failed = self.0.iter_mut().enumerate().find_map(|(index, running)| {
                 match pin!(running.failed()).poll(context) {
@@ -96,7 +96,7 @@ impl Keepers {
     }
 
     /// Gives everything back at once, within the deadline.
-    pub(in crate::server) async fn release(self, deadline: Duration) {
+    pub(super) async fn release(self, deadline: Duration) {
         let mut releases = JoinSet::new();
         for running in self.0 {
             releases.spawn(running.release(deadline));

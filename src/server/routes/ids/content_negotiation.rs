@@ -3,7 +3,7 @@
 use axum::http::{HeaderMap, header};
 
 /// Whether plain text is preferred to JSON. JSON wins a tie, since many clients list both.
-pub(in crate::server) fn prefers_text(headers: &HeaderMap) -> bool {
+pub(super) fn prefers_text(headers: &HeaderMap) -> bool {
     // What most clients send needs no parsing.
     if headers.get_all(header::ACCEPT).iter().all(|value| value == "*/*") {
         return false;
