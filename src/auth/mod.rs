@@ -24,14 +24,12 @@ pub use self::certificate::ClientCertificate;
 pub(crate) use self::{
     announce::announce,
     caller::Caller,
-    refusal::{Forbidden, Refusal},
-};
-use self::{bearer::Carried, tokens::Tokens, watch::Stamp};
-pub(crate) use self::{
     file::{EXPIRY_FORM, read_expiry},
     hash::TokenHash,
+    refusal::{Forbidden, Refusal},
     rights::{Permission, is_code_or_beginning},
 };
+use self::{bearer::Carried, tokens::Tokens, watch::Stamp};
 use crate::config::{Config, ConfigError};
 
 /// The tokens and client certificates that requests need, as a file lists them.

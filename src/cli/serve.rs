@@ -7,8 +7,8 @@ use tokio::{net::TcpListener, runtime::Builder};
 use super::{failure::Failure, store::block_on};
 use crate::{
     config::Config,
-    process::{clock::RememberingClock, memory_limit::most_connections, shutdown, telemetry},
-    server::{ServeError, Service},
+    process::{clock::RememberingClock, shutdown, telemetry},
+    server::{ServeError, Service, most_connections},
     store::{self, with_sources},
 };
 

@@ -20,7 +20,7 @@ const CAPACITY: usize = 1024;
 
 /// Queues lines for the thread; cheap to clone.
 #[derive(Clone, Debug)]
-pub(crate) struct LogWriter(Arc<Shared>);
+pub(super) struct LogWriter(Arc<Shared>);
 
 #[derive(Debug)]
 struct Shared {
@@ -40,7 +40,7 @@ impl LogWriter {
     /// Starts the thread, which lives as long as the process. `dropped` counts the lines that are
     /// not written: those that find the queue full, and those that `out` refuses. Fails when the
     /// operating system has no thread to give.
-    pub(crate) fn start(out: impl Write + Send + 'static, dropped: IntCounter) -> io::Result<Self> {
+    pub(super) fn start(out: impl Write + Send + 'static, dropped: IntCounter) -> io::Result<Self> {
         let shared = Shared { queue: Mutex::default(), changed: Condvar::new(), dropped };
         let writer = Self(Arc::new(shared));
         let shared = Arc::clone(&writer.0);
@@ -50,7 +50,7 @@ impl LogWriter {
 
     /// Waits until every line is written or dropped, at most this long. `false` when some are
     /// left.
-    pub(crate) fn flush_within(&self, limit: Duration) -> bool {
+    pub(super) fn flush_within(&self, limit: Duration) -> bool {
         let is_busy = |queue: &mut Queue| queue.is_writing || !queue.lines.is_empty();
         let waited = self.0.changed.wait_timeout_while(self.0.lock(), limit, is_busy);
         !waited.unwrap_or_else(PoisonError::into_inner).1.timed_out()

@@ -10,6 +10,7 @@ mod clients;
 mod extract;
 mod layers;
 mod listener;
+mod memory;
 mod metrics;
 mod openapi;
 mod response;
@@ -18,7 +19,6 @@ mod routes;
 mod service;
 mod state;
 
-pub(crate) use self::state::{unknown_namespace, unknown_segment_code};
 pub use self::{
     listener::TlsError,
     metrics::Metrics,
@@ -27,6 +27,10 @@ pub use self::{
     routes::parse::{NoFields, ParsedId},
     service::{ServeError, Service, serve},
     state::AppState,
+};
+pub(crate) use self::{
+    memory::most_connections,
+    state::{unknown_namespace, unknown_segment_code},
 };
 #[doc(no_inline)]
 pub use crate::{

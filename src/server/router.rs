@@ -15,8 +15,8 @@ use tower::{BoxError, ServiceBuilder};
 use tower_http::catch_panic::CatchPanicLayer;
 use utoipa_axum::{router::OpenApiRouter, routes};
 
-use super::audience::{Audience, Listener};
 use super::{
+    audience::{Audience, Listener},
     layers::{BrowsersLayer, GateLayer, TrackLayer, panicked, too_late},
     openapi,
     response::{Problem, ProblemCode},

@@ -13,6 +13,7 @@ use tokio::sync::{Mutex, MutexGuard, Semaphore, SemaphorePermit, watch};
 
 use super::{
     clients::Clients,
+    memory::{max_unsent, most_connections},
     metrics::{Metrics, history::History},
     response::{Problem, ProblemCode, RETRY_UNKNOWN, UnsentBudget},
 };
@@ -22,7 +23,6 @@ use crate::{
     core::{clock::Clock, preset::foreign::ForeignLayout},
     keeper::{Backfill, NamespaceIssuer},
     plan::Plan,
-    process::memory_limit::{max_unsent, most_connections},
     store::{ListedRow, Store, StoreError, with_sources},
 };
 

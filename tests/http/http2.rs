@@ -73,15 +73,13 @@ async fn many_requests_share_a_connection() {
     served.stop().await;
 }
 
-/// GET / of the authority x, whole.
-const GET: &[u8] = &[0, 0, 6, 1, 5, 0, 0, 0, 1, 0x82, 0x86, 0x84, 0x41, 1, b'x'];
 const GOAWAY: u8 = 7;
 
 #[tokio::test]
 async fn while_draining_clients_are_told_to_go_elsewhere() {
     let served = Served::start(&[("http.drain_delay", "60s")]).await;
     let mut new = TcpStream::connect(served.address).await.expect("connected");
-    new.write_all(&[PREFACE, SETTINGS, GET].concat()).await.expect("sent");
+    new.write_all(&[PREFACE, SETTINGS, &get(1, "/")].concat()).await.expect("sent");
     // `:status 200` of the static table.
     assert_eq!(frame(&mut new, HEADERS).await[0], 0x88);
     let mut old = TcpStream::connect(served.address).await.expect("connected");
@@ -119,9 +117,9 @@ async fn ping(stream: TcpStream) -> Duration {
 #[tokio::test]
 async fn an_idle_connection_of_http2_ends_whatever_it_pings() {
     let served = Served::start(&[("http.idle_timeout", "20s")]).await;
-    for asked in [GET, b""] {
+    for asked in [get(1, "/"), Vec::new()] {
         let mut stream = TcpStream::connect(served.address).await.expect("connected");
-        stream.write_all(&[PREFACE, SETTINGS, asked].concat()).await.expect("sent");
+        stream.write_all(&[PREFACE, SETTINGS, &asked].concat()).await.expect("sent");
         if !asked.is_empty() {
             frame(&mut stream, HEADERS).await;
         }
@@ -152,7 +150,7 @@ async fn a_client_of_http2_that_takes_no_response_is_cut_off() {
 async fn who_sends_frames_without_end_is_cut_off() {
     let served = Served::start(&[]).await;
     let mut stream = TcpStream::connect(served.address).await.expect("connected");
-    stream.write_all(&[PREFACE, SETTINGS, GET].concat()).await.expect("sent");
+    stream.write_all(&[PREFACE, SETTINGS, &get(1, "/")].concat()).await.expect("sent");
     frame(&mut stream, HEADERS).await;
     let (mut answers, mut flood) = stream.into_split();
     let reading = tokio::spawn(async move {
@@ -176,7 +174,7 @@ async fn half_a_head_and_a_silent_client_of_http2_do_not_delay_a_stop() {
     let mut half = TcpStream::connect(served.address).await.expect("connected");
     half.write_all(b"GET /livez HTTP/1.1\r\nHos").await.expect("sent");
     let mut silent = TcpStream::connect(served.address).await.expect("connected");
-    silent.write_all(&[PREFACE, SETTINGS, GET].concat()).await.expect("sent");
+    silent.write_all(&[PREFACE, SETTINGS, &get(1, "/")].concat()).await.expect("sent");
     frame(&mut silent, HEADERS).await;
     // From here on time passes only while nothing else is to be done.
     tokio::time::pause();

@@ -29,10 +29,7 @@ pub(super) fn check_host(version: Version, headers: &HeaderMap) -> Result<(), Pr
 
 /// Refuses a name that another site may have. None has an address, a name without a dot or a
 /// private one.
-pub(super) fn check_admin_host(
-    headers: &HeaderMap,
-    allowed: &[String],
-) -> Result<(), Problem> {
+pub(super) fn check_admin_host(headers: &HeaderMap, allowed: &[String]) -> Result<(), Problem> {
     let Some(value) = headers.get(header::HOST) else { return Ok(()) };
     let host = split(value.as_bytes()).and_then(|host| std::str::from_utf8(host).ok());
     let is_own = |host: &str| {

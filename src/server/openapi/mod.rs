@@ -19,8 +19,10 @@ pub(super) use self::{
         PlanParameters,
     },
 };
-use super::audience::Audience;
-use super::response::{Document, ProblemCode};
+use super::{
+    audience::Audience,
+    response::{Document, ProblemCode},
+};
 
 /// Where the description of a handler names its problems.
 const PROBLEMS: &str = "x-problems";
