@@ -3,7 +3,7 @@
 //! [`Service::run`] takes its parts as arguments, so that tests own the listener, the store, the
 //! clock and the signal to stop.
 //!
-//! A new route is one file under `routes` and one line in [`router`].
+//! A new route is one file under `routes` and one line in `service::router`.
 
 mod audience;
 mod clients;
@@ -14,7 +14,6 @@ mod memory;
 mod metrics;
 mod openapi;
 mod response;
-mod router;
 mod routes;
 mod service;
 mod state;
@@ -23,9 +22,8 @@ pub use self::{
     listener::TlsError,
     metrics::Metrics,
     response::{Problem, ProblemCode},
-    router::router,
     routes::parse::{NoFields, ParsedId},
-    service::{ServeError, Service, serve},
+    service::{ServeError, Service, router, serve},
     state::AppState,
 };
 pub(crate) use self::{

@@ -3,6 +3,7 @@
 mod announce;
 mod error;
 mod keepers;
+mod router;
 mod serve;
 mod supervisor;
 
@@ -10,7 +11,7 @@ use std::{sync::Arc, time::Duration};
 
 use tokio::{net::TcpListener, time::Instant};
 
-pub use self::{error::ServeError, serve::serve};
+pub use self::{error::ServeError, router::router, serve::serve};
 use self::{
     keepers::Keepers,
     serve::{serve_clients, serve_operators},

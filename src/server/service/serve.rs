@@ -5,11 +5,11 @@ use std::sync::Arc;
 use prometheus::Registry;
 use tokio::{net::TcpListener, sync::watch};
 
+use super::router::of_listener;
 use crate::server::{
     audience::Listener,
     listener::{PerAddress, SPARE_PLACES, Server, Tls},
     metrics::Connections,
-    router::of_listener,
     state::AppState,
 };
 

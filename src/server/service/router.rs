@@ -15,7 +15,7 @@ use tower::{BoxError, ServiceBuilder};
 use tower_http::catch_panic::CatchPanicLayer;
 use utoipa_axum::{router::OpenApiRouter, routes};
 
-use super::{
+use crate::server::{
     audience::{Audience, Listener},
     layers::{BrowsersLayer, GateLayer, TrackLayer, panicked, too_late},
     openapi,
