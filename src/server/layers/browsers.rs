@@ -12,7 +12,7 @@ use axum::{
     response::Response,
 };
 use futures_util::future::Either;
-use tower::{Layer, Service};
+use tower::{Layer, Service, layer::layer_fn};
 use tower_http::cors::{AllowOrigin, Cors, CorsLayer};
 
 use crate::{
@@ -23,45 +23,33 @@ use crate::{
 /// Where the page is from that a browser sends a request for; pages cannot set it.
 const SEC_FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
 
-/// Adds CORS headers, and answers preflights.
-#[derive(Clone, Debug)]
-pub(in crate::server) struct BrowsersLayer {
-    cors: Arc<CorsLayer>,
-    /// Whether caches keep the answers, and may use them for a browser.
+/// Adds CORS headers, and answers preflights; none when no origin is allowed. `is_cached` says
+/// whether caches keep the answers, and may use them for a browser.
+pub(in crate::server) fn browsers<S>(
+    origins: &CorsOrigins,
     is_cached: bool,
-}
-
-impl BrowsersLayer {
-    /// None when no origin is allowed.
-    pub(in crate::server) fn new(origins: &CorsOrigins, is_cached: bool) -> Option<Self> {
-        let origin = match origins {
-            CorsOrigins::Any => AllowOrigin::any(),
-            CorsOrigins::List(origins) if origins.is_empty() => return None,
-            CorsOrigins::List(origins) => AllowOrigin::list(origins.clone()),
-        };
-        let cors = CorsLayer::new()
-            .allow_origin(origin)
-            .allow_methods([Method::GET, Method::HEAD, Method::POST])
-            // Every header, and the one that * leaves out.
-            .allow_headers([HeaderName::from_static("*"), header::AUTHORIZATION])
-            .expose_headers([header::RETRY_AFTER])
-            .max_age(Duration::from_hours(1));
-        Some(Self { cors: Arc::new(cors), is_cached })
-    }
-}
-
-impl<S> Layer<S> for BrowsersLayer {
-    type Service = Browsers<S>;
-
-    fn layer(&self, inner: S) -> Browsers<S> {
-        Browsers { inner, layer: self.clone() }
-    }
+) -> Option<impl Layer<S, Service = Browsers<S>> + Clone + use<S>> {
+    let origin = match origins {
+        CorsOrigins::Any => AllowOrigin::any(),
+        CorsOrigins::List(origins) if origins.is_empty() => return None,
+        CorsOrigins::List(origins) => AllowOrigin::list(origins.clone()),
+    };
+    let cors = CorsLayer::new()
+        .allow_origin(origin)
+        .allow_methods([Method::GET, Method::HEAD, Method::POST])
+        // Every header, and the one that * leaves out.
+        .allow_headers([HeaderName::from_static("*"), header::AUTHORIZATION])
+        .expose_headers([header::RETRY_AFTER])
+        .max_age(Duration::from_hours(1));
+    let cors = Arc::new(cors);
+    Some(layer_fn(move |inner| Browsers { inner, cors: Arc::clone(&cors), is_cached }))
 }
 
 #[derive(Clone, Debug)]
 pub(in crate::server) struct Browsers<S> {
     inner: S,
-    layer: BrowsersLayer,
+    cors: Arc<CorsLayer>,
+    is_cached: bool,
 }
 
 impl<S, B> Service<Request> for Browsers<S>
@@ -82,45 +70,30 @@ where
         // To CorsLayer every OPTIONS is a preflight; without this header it is just another method.
         let applies = match *request.method() {
             Method::OPTIONS => headers.contains_key(header::ACCESS_CONTROL_REQUEST_METHOD),
-            _ => self.layer.is_cached || headers.contains_key(header::ORIGIN),
+            _ => self.is_cached || headers.contains_key(header::ORIGIN),
         };
         if applies {
-            Either::Left(self.layer.cors.layer(self.inner.clone()).call(request))
+            Either::Left(self.cors.layer(self.inner.clone()).call(request))
         } else {
             Either::Right(self.inner.call(request))
         }
     }
 }
 
-/// The origins whose pages may call the routes for clients. Those of other origins are refused,
-/// since a browser sends their requests even where it does not let them read the responses.
-#[derive(Clone, Debug)]
-pub(super) struct AllowedOrigins(Vec<HeaderValue>);
-
-impl AllowedOrigins {
-    /// None when every origin is allowed.
-    pub(super) fn new(origins: &CorsOrigins) -> Option<Self> {
-        match origins {
-            CorsOrigins::Any => None,
-            CorsOrigins::List(origins) => Some(Self(origins.clone())),
-        }
-    }
-
-    /// Refuses a request that a browser sends for a page of another site.
-    pub(super) fn check(&self, headers: &HeaderMap) -> Result<(), Problem> {
-        let site = headers.get(SEC_FETCH_SITE).map(HeaderValue::as_bytes);
-        let page = match headers.get(header::ORIGIN) {
-            Some(origin) if self.0.contains(origin) || is_own(origin, site, headers) => {
-                return Ok(());
-            }
-            Some(origin) => format!("pages of {origin:?}"),
-            None if site == Some(b"cross-site") => "pages of other sites".into(),
-            None => return Ok(()),
-        };
-        tracing::debug!(page, "request refused: not an allowed origin");
-        let detail = format!("{page} may not call this service: see http.cors_origins");
-        Err(Problem::new(ProblemCode::Forbidden, detail))
-    }
+/// Refuses a request that a browser sends for a page of another site, unless its origin is allowed:
+/// a browser sends it even where it does not let the page read the response.
+pub(super) fn check_origin(origins: &CorsOrigins, headers: &HeaderMap) -> Result<(), Problem> {
+    let CorsOrigins::List(allowed) = origins else { return Ok(()) };
+    let site = headers.get(SEC_FETCH_SITE).map(HeaderValue::as_bytes);
+    let page = match headers.get(header::ORIGIN) {
+        Some(origin) if allowed.contains(origin) || is_own(origin, site, headers) => return Ok(()),
+        Some(origin) => format!("pages of {origin:?}"),
+        None if site == Some(b"cross-site") => "pages of other sites".into(),
+        None => return Ok(()),
+    };
+    tracing::debug!(page, "request refused: not an allowed origin");
+    let detail = format!("{page} may not call this service: see http.cors_origins");
+    Err(Problem::new(ProblemCode::Forbidden, detail))
 }
 
 /// Refuses a request that a browser sends for a page that is not this service's own: for what

@@ -15,10 +15,10 @@ use axum::{
     response::{IntoResponse as _, Response},
 };
 use futures_util::future::{BoxFuture, Either};
-use tower::{Layer, Service};
+use tower::{Layer, Service, layer::layer_fn};
 
 use super::{
-    browsers::{AllowedOrigins, check_own_page},
+    browsers::{check_origin, check_own_page},
     host::{check_admin_host, check_host},
 };
 use crate::{
@@ -36,8 +36,17 @@ use crate::{
 const LONGEST_URI: usize = 4096;
 
 /// Lets in whom a group of routes is for.
-#[derive(Clone, Debug)]
-pub(in crate::server) struct GateLayer(Arc<Rules>);
+pub(in crate::server) fn gate<S>(
+    state: &Arc<AppState>,
+    listener: Listener,
+    audience: Audience,
+) -> impl Layer<S, Service = Gate<S>> + Clone + use<S> {
+    let is_public = listener == Listener::Public;
+    let needs_token = is_public && audience != Audience::Anybody;
+    let auth = state.auth.clone().filter(|_| needs_token);
+    let rules = Arc::new(Rules { state: Arc::clone(state), audience, listener, auth });
+    layer_fn(move |inner| Gate { inner, rules: Arc::clone(&rules) })
+}
 
 #[derive(Debug)]
 struct Rules {
@@ -46,27 +55,6 @@ struct Rules {
     listener: Listener,
     /// None where no token is needed.
     auth: Option<Arc<Auth>>,
-    /// None where pages of every origin may call.
-    origins: Option<AllowedOrigins>,
-}
-
-impl GateLayer {
-    pub(in crate::server) fn new(
-        state: Arc<AppState>,
-        listener: Listener,
-        audience: Audience,
-    ) -> Self {
-        let is_public = listener == Listener::Public;
-        let needs_token = is_public && audience != Audience::Anybody;
-        let has_origins = is_public && audience == Audience::Clients;
-        Self(Arc::new(Rules {
-            auth: state.auth.clone().filter(|_| needs_token),
-            origins: AllowedOrigins::new(&state.http.cors_origins).filter(|_| has_origins),
-            audience,
-            listener,
-            state,
-        }))
-    }
 }
 
 impl Rules {
@@ -86,7 +74,9 @@ impl Rules {
         match self.listener {
             Listener::Operators => check_admin_host(headers, &self.state.http.admin_hosts)?,
             Listener::Public => {
-                self.origins.as_ref().map_or(Ok(()), |origins| origins.check(headers))?;
+                if self.audience == Audience::Clients {
+                    check_origin(&self.state.http.cors_origins, headers)?;
+                }
                 // Probes often come from an address that clients have too.
                 if self.audience != Audience::Anybody {
                     self.state.clients.limit_address(address)?;
@@ -129,14 +119,6 @@ impl Rules {
             self.state.metrics.refused(refusal);
             refusal.into()
         })
-    }
-}
-
-impl<S> Layer<S> for GateLayer {
-    type Service = Gate<S>;
-
-    fn layer(&self, inner: S) -> Gate<S> {
-        Gate { inner, rules: Arc::clone(&self.0) }
     }
 }
 

@@ -10,7 +10,7 @@ use std::{any::Any, time::Duration};
 
 use axum::response::{IntoResponse as _, Response};
 
-pub(super) use self::{browsers::BrowsersLayer, gate::GateLayer, track::TrackLayer};
+pub(super) use self::{browsers::browsers, gate::gate, track::track};
 use super::response::{Problem, ProblemCode};
 
 /// The problem of a request that took longer than this.

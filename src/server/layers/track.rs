@@ -13,16 +13,26 @@ use axum::{
     response::Response,
 };
 use pin_project_lite::pin_project;
-use tower::{Layer, Service};
+use tokio::time::Instant;
+use tower::{Layer, Service, layer::layer_fn};
 
 use crate::server::{
-    metrics::{RouteMetrics, Tracked},
+    metrics::{Counted, RouteMetrics},
     state::AppState,
 };
 
-/// Counts and times requests.
-#[derive(Clone, Debug)]
-pub(in crate::server) struct TrackLayer(Arc<Routes>);
+/// Counts and times requests by these paths, which are exported from the start.
+pub(in crate::server) fn track<S>(
+    state: &Arc<AppState>,
+    paths: &[String],
+) -> impl Layer<S, Service = Track<S>> + Clone + use<S> {
+    let metrics = &state.metrics.http;
+    let route = |path: &String| (path.clone(), metrics.route(path, "200"));
+    let by_path = paths.iter().map(route).collect();
+    let unmatched = metrics.route("<unmatched>", "404");
+    let routes = Arc::new(Routes { by_path, unmatched, state: Arc::clone(state) });
+    layer_fn(move |inner| Track { inner, routes: Arc::clone(&routes) })
+}
 
 #[derive(Debug)]
 struct Routes {
@@ -30,25 +40,6 @@ struct Routes {
     by_path: HashMap<String, Arc<RouteMetrics>>,
     /// Of requests that match no route.
     unmatched: Arc<RouteMetrics>,
-}
-
-impl TrackLayer {
-    /// Counts by these paths, which are exported from the start.
-    pub(in crate::server) fn new(state: Arc<AppState>, paths: &[String]) -> Self {
-        let metrics = &state.metrics.http;
-        let route = |path: &String| (path.clone(), metrics.route(path, "200"));
-        let by_path = paths.iter().map(route).collect();
-        let unmatched = metrics.route("<unmatched>", "404");
-        Self(Arc::new(Routes { by_path, unmatched, state }))
-    }
-}
-
-impl<S> Layer<S> for TrackLayer {
-    type Service = Track<S>;
-
-    fn layer(&self, inner: S) -> Track<S> {
-        Track { inner, routes: Arc::clone(&self.0) }
-    }
 }
 
 #[derive(Clone, Debug)]
@@ -72,10 +63,14 @@ where
     fn call(&mut self, request: Request) -> Self::Future {
         let path = request.extensions().get::<MatchedPath>();
         let route = path.and_then(|path| self.routes.by_path.get(path.as_str()));
-        let route = Arc::clone(route.unwrap_or(&self.routes.unmatched));
-        let (routes, method) = (Arc::clone(&self.routes), request.method().clone());
-        let tracked = Some(routes.state.metrics.http.begin(route));
-        TrackedResponse { response: self.inner.call(request), tracked, method, routes }
+        TrackedResponse {
+            route: Arc::clone(route.unwrap_or(&self.routes.unmatched)),
+            method: request.method().clone(),
+            started: Instant::now(),
+            _in_flight: Counted::new(self.routes.state.metrics.http.in_flight.clone()),
+            routes: Arc::clone(&self.routes),
+            response: self.inner.call(request),
+        }
     }
 }
 
@@ -83,8 +78,10 @@ pin_project! {
     pub(in crate::server) struct TrackedResponse<F> {
         #[pin]
         response: F,
-        tracked: Option<Tracked>,
+        route: Arc<RouteMetrics>,
         method: Method,
+        started: Instant,
+        _in_flight: Counted,
         routes: Arc<Routes>,
     }
 }
@@ -98,8 +95,8 @@ where
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         let this = self.project();
         let response = ready!(this.response.poll(context));
-        if let (Ok(response), Some(tracked)) = (&response, this.tracked.take()) {
-            tracked.answered(this.method, response.status());
+        if let Ok(response) = &response {
+            this.route.answered(this.method, response.status(), this.started.elapsed());
             // Only a token that may not do this is told what would be let in.
             let challenge = response.headers().contains_key(header::WWW_AUTHENTICATE);
             if response.status() == StatusCode::FORBIDDEN && challenge {

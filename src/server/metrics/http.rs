@@ -1,12 +1,15 @@
 //! Counts and times requests, and counts connections.
 
-use std::sync::{Arc, PoisonError, RwLock};
+use std::{
+    sync::{Arc, PoisonError, RwLock},
+    time::Duration,
+};
 
 use axum::http::{Method, StatusCode};
 use prometheus::{Histogram, HistogramVec, IntCounter, IntCounterVec, IntGauge, Registry};
-use tokio::time::Instant;
 
 use super::{counters, counters_by, gauge, histograms};
+use crate::keeper::labels;
 
 /// One ID takes tens of microseconds, a batch under a millisecond, a wait up to a second.
 const BUCKETS: [f64; 12] =
@@ -28,7 +31,7 @@ const METHODS: [Method; 7] = [
 pub(in crate::server) struct HttpMetrics {
     requests: IntCounterVec,
     durations: HistogramVec,
-    in_flight: IntGauge,
+    pub(in crate::server) in_flight: IntGauge,
     pub(in crate::server) connections: Connections,
     /// Bytes reserved for responses that are not sent yet.
     pub(in crate::server) unsent: IntGauge,
@@ -77,17 +80,12 @@ impl HttpMetrics {
             answered: RwLock::default(),
         })
     }
-
-    /// Begins to time a request for this route.
-    pub(in crate::server) fn begin(&self, route: Arc<RouteMetrics>) -> Tracked {
-        let _in_flight = Counted::new(self.in_flight.clone());
-        Tracked { route, _in_flight, started: Instant::now() }
-    }
 }
 
 impl RouteMetrics {
-    /// Counts a response.
-    fn count(&self, method: &Method, status: StatusCode) {
+    /// Counts and times the response to a request.
+    pub(in crate::server) fn answered(&self, method: &Method, status: StatusCode, took: Duration) {
+        self.durations.observe(took.as_secs_f64());
         let method = METHODS.iter().position(|known| known == method).unwrap_or(METHODS.len());
         let kind = (method, status);
         let known = self.answered.read().unwrap_or_else(PoisonError::into_inner);
@@ -131,41 +129,13 @@ impl Connections {
     }
 }
 
-/// Why a connection was closed.
-#[derive(Clone, Copy, Debug)]
-pub(in crate::server) enum Dropped {
-    Stalled,
-    Unsent,
-    Room,
-    Address,
-}
-
-impl Dropped {
-    const ALL: [Self; 4] = [Self::Stalled, Self::Unsent, Self::Room, Self::Address];
-
-    const fn name(self) -> &'static str {
-        match self {
-            Self::Stalled => "stalled",
-            Self::Unsent => "unsent",
-            Self::Room => "room",
-            Self::Address => "address",
-        }
-    }
-}
-
-/// A request in flight, until it is answered or its client is gone.
-#[derive(Debug)]
-pub(in crate::server) struct Tracked {
-    route: Arc<RouteMetrics>,
-    _in_flight: Counted,
-    started: Instant,
-}
-
-impl Tracked {
-    /// Counts and times the response.
-    pub(in crate::server) fn answered(self, method: &Method, status: StatusCode) {
-        self.route.durations.observe(self.started.elapsed().as_secs_f64());
-        self.route.count(method, status);
+labels! {
+    /// Why a connection was closed.
+    pub(in crate::server) Dropped {
+        Stalled = "stalled",
+        Unsent = "unsent",
+        Room = "room",
+        Address = "address",
     }
 }
 

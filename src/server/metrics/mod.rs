@@ -22,7 +22,7 @@ use self::{
     scrapes::Scrapes,
 };
 pub(super) use self::{
-    http::{Connections, Counted, Dropped, RouteMetrics, Tracked},
+    http::{Connections, Counted, Dropped, RouteMetrics},
     task::Task,
     tls::TlsMetrics,
 };

@@ -7,7 +7,6 @@ use axum::{
     body::Bytes,
     error_handling::HandleErrorLayer,
     extract::State,
-    handler::Handler as _,
     http::{Method, Uri},
     routing::get,
 };
@@ -17,7 +16,7 @@ use utoipa_axum::{router::OpenApiRouter, routes};
 
 use crate::server::{
     audience::{Audience, Listener},
-    layers::{BrowsersLayer, GateLayer, TrackLayer, panicked, too_late},
+    layers::{browsers, gate, panicked, too_late, track},
     openapi,
     response::{Problem, ProblemCode},
     routes::{
@@ -34,18 +33,16 @@ const PAGES: [&str; 3] = ["/", "/docs", "/console/{file}"];
 struct Group {
     audience: Audience,
     routes: OpenApiRouter<Arc<AppState>>,
-    browsers: Option<BrowsersLayer>,
+    /// Where browsers may read the answers: whether caches keep them.
+    cors: Option<bool>,
 }
 
 /// The routes of a listener, by audience.
 fn groups(state: &AppState, listener: Listener) -> Vec<Group> {
     let is_public = listener == Listener::Public;
     let has_own_listener = state.http.admin_listen.is_some();
-    let browsers = |is_cached| {
-        let layer = BrowsersLayer::new(&state.http.cors_origins, is_cached);
-        layer.filter(|_| is_public)
-    };
-    let group = |audience, browsers, routes| Group { audience, routes, browsers };
+    let (cached, uncached) = (is_public.then_some(true), is_public.then_some(false));
+    let group = |audience, cors, routes| Group { audience, routes, cors };
     let new = OpenApiRouter::new;
 
     let ids = new().routes(routes!(ids::one)).routes(routes!(ids::many));
@@ -64,14 +61,15 @@ fn groups(state: &AppState, listener: Listener) -> Vec<Group> {
     let document = new().routes(routes!(about::document));
 
     let mut groups = vec![
-        group(Audience::Clients, browsers(true), texts),
-        group(Audience::TokenHolders, browsers(true), document),
+        group(Audience::Clients, cached, texts),
+        group(Audience::TokenHolders, cached, document),
         group(Audience::TokenHolders, None, health),
         group(Audience::Anybody, None, probes),
+        group(Audience::TokenHolders, None, new().fallback(no_route)),
     ];
     if is_public {
-        groups.push(group(Audience::Clients, browsers(false), ids));
-        groups.push(group(Audience::Clients, browsers(true), bounds));
+        groups.push(group(Audience::Clients, uncached, ids));
+        groups.push(group(Audience::Clients, cached, bounds));
     }
     // Where operators have no listener, whoever may reach this one may scrape it.
     if !is_public || !has_own_listener {
@@ -102,31 +100,26 @@ pub fn router(state: Arc<AppState>) -> Router {
 /// The routes of a listener with every layer.
 pub(super) fn of_listener(state: &Arc<AppState>, listener: Listener) -> Router {
     let paths = paths(state, listener);
-    let track = TrackLayer::new(Arc::clone(state), &paths);
+    let track = track(state, &paths);
     let about = Arc::new(About::new(state, listener, paths, describe));
-    let gate = |audience| GateLayer::new(Arc::clone(state), listener, audience);
     let time_limit = state.http.request_timeout;
     let in_time = ServiceBuilder::new()
         .layer(HandleErrorLayer::new(move |_: BoxError| async move { too_late(time_limit) }))
         .timeout(time_limit)
         .into_inner();
     let mut router = Router::new();
-    for Group { audience, routes, browsers } in groups(state, listener) {
+    for Group { audience, routes, cors } in groups(state, listener) {
         let (routes, _) = routes.split_for_parts();
         let layers = ServiceBuilder::new()
             .layer(track.clone())
-            .option_layer(browsers)
+            .option_layer(cors.and_then(|is_cached| browsers(&state.http.cors_origins, is_cached)))
             .layer(CatchPanicLayer::custom(panicked))
-            .layer(gate(audience))
+            .layer(gate(state, listener, audience))
             .layer(in_time.clone())
             .option_layer((audience != Audience::Clients).then(|| Extension(Arc::clone(&about))));
         router = router.merge(routes.method_not_allowed_fallback(no_method).layer(layers));
     }
-    let layers = ServiceBuilder::new()
-        .layer(track)
-        .layer(CatchPanicLayer::custom(panicked))
-        .layer(gate(Audience::TokenHolders));
-    router.fallback(no_route.layer(layers)).with_state(Arc::clone(state))
+    router.with_state(Arc::clone(state))
 }
 
 /// The paths of the routes that this listener serves.
