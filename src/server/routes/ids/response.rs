@@ -1,14 +1,21 @@
 //! The successful response to a request for IDs: whole, or in pieces that are written as the client
 //! takes them.
 
-use std::{convert::Infallible, mem, sync::Arc};
+use std::{
+    convert::Infallible,
+    mem,
+    pin::Pin,
+    sync::Arc,
+    task::{Context, Poll},
+};
 
 use axum::{
-    body::{Body, Bytes},
+    body::{Body, Bytes, HttpBody},
     http::{HeaderValue, header},
     response::Response,
 };
 use futures_util::stream;
+use hyper::body::{Frame, SizeHint};
 
 use super::{
     request::{IdRequest, refuse_unsafe},
@@ -16,10 +23,7 @@ use super::{
 };
 use crate::{
     keeper::NamespaceIssuer,
-    server::response::{
-        Problem, Reservation,
-        body::{BodyInPieces, Pieces, kept},
-    },
+    server::response::{Problem, Reservation, body::kept},
 };
 
 /// The largest response in bytes that is always written whole.
@@ -34,6 +38,10 @@ const PIECE: usize = 16 * 1024;
 
 /// A piece that waits to be sent, and the next one.
 const IN_PIECES: usize = 2 * PIECE;
+
+/// A connection makes no more pieces in a row, so that other clients need not wait for a large
+/// batch.
+const PIECES_AT_A_TIME: usize = 4;
 
 /// How a response is sent.
 #[derive(Clone, Copy, Debug)]
@@ -90,11 +98,17 @@ impl IdRequest<'_> {
             writer.close(&mut body);
             kept(body, reservation).into()
         } else {
-            let (issuer, texts) = (self.issuer.clone(), self.texts);
-            let prefix = self.prefix.into();
-            let length = writer.exact_length(&ids);
-            let pieces = BatchInPieces { ids, issuer, texts, prefix, is_open: false };
-            Body::new(BodyInPieces::new(pieces, length, reservation))
+            Body::new(BatchInPieces {
+                length: writer.exact_length(&ids),
+                ids,
+                issuer: self.issuer.clone(),
+                texts: self.texts,
+                prefix: self.prefix.into(),
+                made: 0,
+                is_open: false,
+                is_complete: false,
+                reservation,
+            })
         };
         Ok(self.response(body))
     }
@@ -116,26 +130,56 @@ impl IdRequest<'_> {
     }
 }
 
-/// A batch that is written piece by piece.
+/// A batch that is written piece by piece, as it is sent.
 struct BatchInPieces<B> {
     ids: B,
     issuer: NamespaceIssuer,
     texts: Texts,
     prefix: Box<str>,
+    /// The length of all, if it is known.
+    length: Option<u64>,
+    /// How many pieces were made since others had their turn.
+    made: usize,
     is_open: bool,
+    is_complete: bool,
+    reservation: Option<Arc<Reservation>>,
 }
 
-impl<B: Batch> Pieces for BatchInPieces<B> {
-    fn next_piece(&mut self) -> (Vec<u8>, bool) {
-        let writer = self.texts.writer(&self.prefix, self.issuer.layout());
+impl<B: Batch> HttpBody for BatchInPieces<B> {
+    type Data = Bytes;
+    type Error = Infallible;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+        let batch = &mut *self;
+        if batch.is_complete {
+            return Poll::Ready(None);
+        }
+        if batch.made == PIECES_AT_A_TIME {
+            batch.made = 0;
+            context.waker().wake_by_ref();
+            return Poll::Pending;
+        }
+        batch.made += 1;
+        let writer = batch.texts.writer(&batch.prefix, batch.issuer.layout());
         let mut piece = Vec::with_capacity(PIECE);
-        if !mem::replace(&mut self.is_open, true) {
+        if !mem::replace(&mut batch.is_open, true) {
             writer.open(&mut piece);
         }
-        let is_last = writer.until(&mut self.ids, &mut piece, PIECE);
-        if is_last {
+        batch.is_complete = writer.until(&mut batch.ids, &mut piece, PIECE);
+        if batch.is_complete {
             writer.close(&mut piece);
         }
-        (piece, is_last)
+        Poll::Ready(Some(Ok(Frame::data(kept(piece, batch.reservation.clone())))))
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.is_complete
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.length.map_or_else(SizeHint::default, SizeHint::with_exact)
     }
 }
