@@ -1,19 +1,12 @@
 //! What requests say of a code.
 
-use std::fmt;
-
-use serde::{
-    Deserialize, Deserializer,
-    de::{Error, Unexpected, Visitor},
-};
+use serde::Deserialize;
+use serde_json::Value;
 use utoipa::ToSchema;
 
 use crate::{
     core::segment::{SegmentSpec, SpecChange},
-    server::{
-        extract::invalid,
-        response::{Problem, ProblemCode},
-    },
+    server::{extract::invalid, response::Problem},
 };
 
 /// Settings of a code; those that are left out have their defaults, or stay.
@@ -61,30 +54,21 @@ pub(super) enum Amount {
 }
 
 /// A number as a JSON number or as a text, which is exact beyond 2^53.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Deserialize)]
+#[serde(try_from = "Value")]
 struct Number(u64);
 
-impl<'de> Deserialize<'de> for Number {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct NumberOrText;
-        impl Visitor<'_> for NumberOrText {
-            type Value = Number;
+impl TryFrom<Value> for Number {
+    type Error = String;
 
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("a whole number, or a text of one")
-            }
-
-            fn visit_u64<E: Error>(self, number: u64) -> Result<Number, E> {
-                Ok(Number(number))
-            }
-
-            fn visit_str<E: Error>(self, text: &str) -> Result<Number, E> {
-                let is_number = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
-                let number = if is_number { text.parse().ok() } else { None };
-                number.map(Number).ok_or_else(|| E::invalid_value(Unexpected::Str(text), &self))
-            }
-        }
-        deserializer.deserialize_any(NumberOrText)
+    fn try_from(value: Value) -> Result<Self, String> {
+        let is_digits = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit());
+        let number = match &value {
+            Value::String(text) if is_digits(text) => text.parse().ok(),
+            value => value.as_u64(),
+        };
+        let allowed = "a whole number, or a text of one";
+        number.map(Self).ok_or_else(|| format!("invalid value: {value}, expected {allowed}"))
     }
 }
 
@@ -111,10 +95,7 @@ impl RaiseBody {
             (None, Some(Number(to))) if to <= end => Ok(Amount::To(to)),
             (Some(Number(by)), None) => Err(invalid(format!("by = {by}: must be 1 to {end}"))),
             (None, Some(Number(to))) => Err(invalid(format!("to = {to}: must be 0 to {end}"))),
-            _ => Err(Problem::new(
-                ProblemCode::InvalidParameter,
-                "the body: must have one of by and to",
-            )),
+            _ => Err(invalid("the body: must have one of by and to")),
         }
     }
 }
