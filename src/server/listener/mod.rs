@@ -26,7 +26,6 @@ use self::{
     activity::Activity,
     connection::{Connection, turned},
     open::OpenConnections,
-    per_address::TooMany,
     socket::Buffers,
 };
 pub(super) use self::{
@@ -49,8 +48,7 @@ pub(super) struct Server {
     pub(super) router: Router,
     pub(super) tls: Option<Arc<Tls>>,
     pub(super) max_connections: usize,
-    /// None without a limit.
-    pub(super) per_address: Option<Arc<PerAddress>>,
+    pub(super) per_address: Arc<PerAddress>,
     pub(super) idle_timeout: Duration,
     pub(super) unsent: UnsentBudget,
     /// True once the service is about to stop: clients should use another connection.
@@ -114,14 +112,10 @@ impl Server {
                 },
             };
             in_a_row += 1;
-            let counted = self.per_address.as_ref().map(|all| all.begin(peer.ip()));
-            let of_address = match counted.transpose() {
-                Ok(of_address) => of_address.flatten(),
-                Err(TooMany) => {
-                    self.metrics.dropped(Dropped::Address);
-                    socket::discard_unsent(&stream);
-                    continue;
-                }
+            let Ok(of_address) = self.per_address.begin(peer.ip()) else {
+                self.metrics.dropped(Dropped::Address);
+                socket::discard_unsent(&stream);
+                continue;
             };
             let place = places.take(|| open.make_room()).await;
             buffers.adapt(listener, places.taken());

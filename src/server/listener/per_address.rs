@@ -11,9 +11,10 @@ use ipnet::IpNet;
 use crate::{config::HttpConfig, server::clients};
 
 /// The open connections by client address.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(in crate::server) struct PerAddress {
-    most: usize,
+    /// None without a limit; then there is nothing to count.
+    most: Option<usize>,
     /// Those whose connections are not counted, since each has many clients.
     proxies: Vec<IpNet>,
     open: Mutex<HashMap<IpAddr, usize>>,
@@ -31,22 +32,21 @@ pub(super) struct OfAddress {
 pub(super) struct TooMany;
 
 impl PerAddress {
-    /// Without a limit there is nothing to count.
-    pub(in crate::server) fn new(http: &HttpConfig) -> Option<Arc<Self>> {
-        let most = usize::try_from(http.max_connections_per_ip?.get()).unwrap_or(usize::MAX);
-        let proxies = http.trusted_proxies.clone();
-        Some(Arc::new(Self { most, proxies, open: Mutex::default() }))
+    pub(in crate::server) fn new(http: &HttpConfig) -> Self {
+        let most = http.max_connections_per_ip.map(|most| most.get() as usize);
+        Self { most, proxies: http.trusted_proxies.clone(), open: Mutex::default() }
     }
 
-    /// Counts a connection; `None` for that of a trusted proxy.
+    /// Counts a connection; `None` where it does not count, as that of a trusted proxy.
     pub(super) fn begin(self: &Arc<Self>, peer: IpAddr) -> Result<Option<OfAddress>, TooMany> {
+        let Some(most) = self.most else { return Ok(None) };
         if clients::is_in(peer.to_canonical(), &self.proxies) {
             return Ok(None);
         }
         let subscriber = clients::subscriber(peer);
         let mut open = self.open();
         let count = open.entry(subscriber).or_default();
-        if *count >= self.most {
+        if *count >= most {
             return Err(TooMany);
         }
         *count += 1;

@@ -9,15 +9,16 @@ mod supervisor;
 
 use std::{sync::Arc, time::Duration};
 
-use tokio::{net::TcpListener, time::Instant};
+use tokio::{net::TcpListener, sync::watch, time::Instant};
 
 pub use self::{error::ServeError, router::router, serve::serve};
 use self::{
     keepers::Keepers,
-    serve::{serve_clients, serve_operators},
+    serve::server,
     supervisor::{Supervised, Supervisor},
 };
 use super::{
+    audience::Listener,
     listener::{Follower, Tls},
     metrics::{Metrics, Task},
     state::AppState,
@@ -114,16 +115,18 @@ impl Service {
         // A listener that fails loses its socket and its connections, so it cannot be restarted.
         let scheme = if tls.is_some() { "https" } else { "http" };
         let stop = tasks.stopping.subscribe();
-        let serving = serve_clients(listener, Arc::clone(&state), tls.clone(), stop);
-        let serving = tasks.essential(Task::PublicListener, serving);
+        let clients = server(&state, Listener::Public, tls.clone()).run(listener, stop);
+        let serving = tasks.essential(Task::PublicListener, clients);
         tracing::info!(version = env!("CARGO_PKG_VERSION"), "listening on {scheme}://{address}");
         announce_auth(state.auth.as_deref(), address, state.clock.now_ms());
         let mut operations = None;
         if let Some(listener) = admin_listener {
             let address = listener.local_addr().map_err(ServeError::Listener)?;
             tracing::info!("metrics, health and cluster on {scheme}://{address}");
-            let serving = serve_operators(listener, Arc::clone(&state), tls);
-            operations = Some(tasks.essential(Task::AdminListener, serving));
+            // It ends when it is dropped, so that operators can watch the shutdown.
+            let (_, never) = watch::channel(false);
+            let operators = server(&state, Listener::Operators, tls).run(listener, never);
+            operations = Some(tasks.essential(Task::AdminListener, operators));
         }
         announce::warn(&config, &*store);
         let place = announce::place(scheme, address, &config.store.url);
@@ -157,7 +160,7 @@ struct Running {
     keepers: Keepers,
     tasks: Supervisor,
     serving: Supervised,
-    /// Ends last, so that operators can watch the shutdown.
+    /// Dropped last.
     operations: Option<Supervised>,
     announcing: Vec<Supervised>,
     /// What follows files and records history.

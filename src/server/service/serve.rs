@@ -19,47 +19,26 @@ use crate::server::{
 /// It serves [`router`](crate::server::router()). [`Service::run`](crate::server::Service::run) is this and
 /// everything around it.
 pub async fn serve(listener: TcpListener, state: Arc<AppState>, stop: watch::Receiver<bool>) {
-    serve_clients(listener, state, None, stop).await;
+    server(&state, Listener::Public, None).run(listener, stop).await;
 }
 
-/// The same, perhaps with TLS.
-pub(super) async fn serve_clients(
-    listener: TcpListener,
-    state: Arc<AppState>,
-    tls: Option<Arc<Tls>>,
-    stop: watch::Receiver<bool>,
-) {
-    let server = Server {
-        max_connections: state.max_connections,
-        per_address: PerAddress::new(&state.http),
-        ..server(&state, Listener::Public, tls, state.metrics.http.connections.clone())
+/// What serves a listener, perhaps with TLS.
+pub(super) fn server(state: &Arc<AppState>, listener: Listener, tls: Option<Arc<Tls>>) -> Server {
+    let (max_connections, per_address, metrics) = match listener {
+        Listener::Public => {
+            let metrics = state.metrics.http.connections.clone();
+            (state.max_connections, PerAddress::new(&state.http), metrics)
+        }
+        // Nobody counts operators' connections.
+        Listener::Operators => {
+            (SPARE_PLACES, PerAddress::default(), Connections::new(&Registry::new()))
+        }
     };
-    server.run(listener, stop).await;
-}
-
-/// Serves operators on a listener of their own, with a limit of its own, until it is dropped.
-pub(super) async fn serve_operators(
-    listener: TcpListener,
-    state: Arc<AppState>,
-    tls: Option<Arc<Tls>>,
-) {
-    let (_running, never) = watch::channel(false);
-    // Nobody counts their connections.
-    let metrics = Connections::new(&Registry::new());
-    server(&state, Listener::Operators, tls, metrics).run(listener, never).await;
-}
-
-fn server(
-    state: &Arc<AppState>,
-    listener: Listener,
-    tls: Option<Arc<Tls>>,
-    metrics: Connections,
-) -> Server {
     Server {
         router: of_listener(state, listener),
         tls,
-        max_connections: SPARE_PLACES,
-        per_address: None,
+        max_connections,
+        per_address: per_address.into(),
         idle_timeout: state.http.idle_timeout,
         unsent: state.unsent.clone(),
         draining: state.draining.subscribe(),
