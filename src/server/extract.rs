@@ -1,6 +1,6 @@
 //! What handlers are given of a request. Whatever cannot be read is a problem that says why.
 
-use std::{convert::Infallible, error::Error, fmt, net::IpAddr, sync::Arc, time::Duration};
+use std::{convert::Infallible, error::Error, fmt, net::IpAddr, sync::Arc};
 
 use axum::{
     body::{Body, Bytes, HttpBody as _, to_bytes},
@@ -16,7 +16,7 @@ use super::{
     audience::{Audience, Listener},
     openapi,
     response::{
-        BudgetExhausted, Problem, ProblemCode, Reservation, UnsentBudget,
+        Problem, ProblemCode, Reservation, UnsentBudget,
         body::{json_bytes, response, uncached},
     },
 };
@@ -37,40 +37,26 @@ pub(super) struct Client {
     pub(super) version: Version,
     pub(super) listener: Listener,
     pub(super) audience: Audience,
+    /// Bounds the memory of responses.
+    pub(super) unsent: UnsentBudget,
 }
 
 impl Client {
     /// Reserves memory for a response of this many bytes, until it is sent. Operators have a
     /// listener with few connections; elsewhere a part of the memory is theirs.
-    pub(super) fn reserve(
-        &self,
-        budget: &UnsentBudget,
-        bytes: usize,
-    ) -> Result<Option<Arc<Reservation>>, Problem> {
+    pub(super) fn reserve(&self, bytes: usize) -> Result<Option<Arc<Reservation>>, Problem> {
         if self.is_operator() {
             return Ok(None);
         }
         let is_for_operators = matches!(self.audience, Audience::Operators | Audience::Scrapers);
-        let reserved = budget.reserve(bytes, self.version, !is_for_operators);
-        reserved.map_err(|BudgetExhausted { budget }| {
-            let detail = format!(
-                "responses that clients have not read yet use up http.max_unsent ({} KiB)",
-                budget / 1024
-            );
-            Problem::passing(ProblemCode::Overloaded, detail, Duration::from_secs(1))
-        })
+        self.unsent.reserve(bytes, self.version, !is_for_operators)
     }
 
     /// A JSON response that no cache keeps, and whose memory is reserved.
-    pub(super) fn json(
-        &self,
-        budget: &UnsentBudget,
-        status: StatusCode,
-        value: &impl Serialize,
-    ) -> Result<Response, Problem> {
+    pub(super) fn json(&self, value: &impl Serialize) -> Result<Response, Problem> {
         let json = json_bytes(value);
-        let reservation = self.reserve(budget, json.len())?;
-        Ok(uncached(status, response("application/json", json, reservation)))
+        let reservation = self.reserve(json.len())?;
+        Ok(uncached(StatusCode::OK, response("application/json", json, reservation)))
     }
 
     /// Whether the request came by the operators' listener.

@@ -100,6 +100,7 @@ impl Rules {
             version: request.version(),
             listener: self.listener,
             audience: self.audience,
+            unsent: self.state.unsent.clone(),
         })
     }
 

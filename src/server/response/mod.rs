@@ -8,5 +8,5 @@ mod unsent;
 pub use self::problem::{Problem, ProblemCode};
 pub(super) use self::{
     problem::{Document, RETRY_UNKNOWN, retry_after_seconds},
-    unsent::{BudgetExhausted, Reservation, UnsentBudget},
+    unsent::{Reservation, UnsentBudget},
 };

@@ -4,12 +4,17 @@
 //! until its last byte is handed to the kernel. Clients that ask and never read thus cost at most
 //! `http.max_unsent`, however many they are.
 
-use std::sync::{
-    Arc,
-    atomic::{AtomicU64, Ordering::Relaxed},
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering::Relaxed},
+    },
+    time::Duration,
 };
 
 use axum::http::Version;
+
+use super::problem::{Problem, ProblemCode};
 
 /// Responses up to this size in bytes reserve nothing: a connection holds at most three times as many
 /// bytes of them, and its read buffer is larger.
@@ -37,13 +42,6 @@ pub(in crate::server) struct Reservation {
     size: u64,
 }
 
-/// The budget has no room for a response.
-#[derive(Debug)]
-pub(in crate::server) struct BudgetExhausted {
-    /// The whole budget, in bytes.
-    pub(in crate::server) budget: u64,
-}
-
 impl UnsentBudget {
     /// A budget of this many bytes.
     pub(in crate::server) fn new(size: u64) -> Self {
@@ -57,7 +55,7 @@ impl UnsentBudget {
         bytes: usize,
         version: Version,
         is_for_clients: bool,
-    ) -> Result<Option<Arc<Reservation>>, BudgetExhausted> {
+    ) -> Result<Option<Arc<Reservation>>, Problem> {
         let free = if version == Version::HTTP_2 { FREE_OVER_HTTP2 } else { FREE };
         if bytes <= free {
             return Ok(None);
@@ -67,7 +65,13 @@ impl UnsentBudget {
         let reserved = self
             .used
             .try_update(Relaxed, Relaxed, |used| Some(used + size).filter(|it| *it <= most));
-        reserved.map_err(|_| BudgetExhausted { budget: self.size })?;
+        reserved.map_err(|_| {
+            let kib = self.size / 1024;
+            let detail = format!(
+                "responses that clients have not read yet use up http.max_unsent ({kib} KiB)"
+            );
+            Problem::passing(ProblemCode::Overloaded, detail, Duration::from_secs(1))
+        })?;
         let used = Arc::clone(&self.used);
         Ok(Some(Arc::new(Reservation { used, size })))
     }
@@ -115,7 +119,7 @@ mod tests {
         assert!(budget.is_scarce());
         assert!(!budget.has_plenty(0));
         let refused = budget.reserve(5_000, Version::HTTP_11, true).expect_err("full");
-        assert_eq!(refused.budget, 64 * 1024);
+        assert_eq!(refused.code(), ProblemCode::Overloaded);
         drop(budget.reserve(5_000, Version::HTTP_11, false).expect("room for operators"));
         drop(first);
         assert!(budget.reserve(5_000, Version::HTTP_11, true).expect("room again").is_some());

@@ -58,5 +58,5 @@ pub(in crate::server) async fn document(
 ) -> Result<Response, Problem> {
     let describe = || Document::new("application/json", (about.describe)(&state, &about));
     let document = about.api.get_or_init(describe);
-    document.answer(&state.unsent, &client, &headers)
+    document.answer(&client, &headers)
 }

@@ -11,7 +11,7 @@ use sha2::{Digest, Sha256};
 
 use crate::server::{
     extract::Client,
-    response::{Problem, UnsentBudget, body},
+    response::{Problem, body},
 };
 
 /// Bytes of a hash that are enough to tell the versions of a document apart.
@@ -49,15 +49,10 @@ impl Document {
 
     /// The document, or 304 to a client that has it. Every response shares its memory, but TLS
     /// copies it for each connection.
-    pub(super) fn answer(
-        &self,
-        unsent: &UnsentBudget,
-        client: &Client,
-        headers: &HeaderMap,
-    ) -> Result<Response, Problem> {
+    pub(super) fn answer(&self, client: &Client, headers: &HeaderMap) -> Result<Response, Problem> {
         let has_it = self.is_kept(headers);
         let content = if has_it { Bytes::new() } else { self.content.clone() };
-        let reservation = client.reserve(unsent, content.len())?;
+        let reservation = client.reserve(content.len())?;
         let mut response = body::response(self.content_type, content, reservation);
         if has_it {
             *response.status_mut() = StatusCode::NOT_MODIFIED;

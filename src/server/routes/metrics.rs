@@ -31,6 +31,6 @@ pub(in crate::server) async fn metrics(
         Some(_) => metrics.bounded_text(issuers, auth),
         None => metrics.text(issuers, auth).into(),
     };
-    let reservation = client.reserve(&state.unsent, text.len())?;
+    let reservation = client.reserve(text.len())?;
     Ok(body::response(prometheus::TEXT_FORMAT, text, reservation))
 }

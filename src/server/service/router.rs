@@ -80,11 +80,8 @@ fn groups(state: &AppState, listener: Listener) -> Vec<Group> {
         groups.push(group(Audience::Operators, None, operators));
     }
     if state.http.console {
-        let [home, docs, file] = PAGES;
-        let pages = new()
-            .route(home, get(console::page))
-            .route(docs, get(console::page))
-            .route(file, get(console::file));
+        let page = |pages: OpenApiRouter<_>, path| pages.route(path, get(console::page));
+        let pages = PAGES.into_iter().fold(new(), page);
         groups.push(group(Audience::Anybody, None, pages));
     }
     groups

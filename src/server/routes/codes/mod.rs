@@ -104,7 +104,7 @@ pub(in crate::server) async fn list(
     codes.sort_by(|one, other| one.order().cmp(&other.order()));
     let has_more = codes.len() > LISTED;
     codes.truncate(LISTED);
-    client.json(&state.unsent, StatusCode::OK, &CodeList { codes, has_more })
+    client.json(&CodeList { codes, has_more })
 }
 
 /// A code of segment mode

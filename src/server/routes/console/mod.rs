@@ -7,7 +7,7 @@ mod files;
 mod pages;
 mod settings;
 
-pub(in crate::server) use self::pages::{file, page};
+pub(in crate::server) use self::pages::page;
 
 use axum::{
     http::{HeaderMap, HeaderName, HeaderValue, header},
@@ -55,7 +55,6 @@ impl Console {
     /// Answers with the page of this path, or with the file of this name.
     pub(in crate::server) fn answer(
         &self,
-        state: &AppState,
         client: &Client,
         name: &str,
         headers: &HeaderMap,
@@ -64,7 +63,7 @@ impl Console {
             let detail = format!("the console has no file {name:?}");
             return Err(Problem::new(ProblemCode::NotFound, detail));
         };
-        let mut response = document.answer(&state.unsent, client, headers)?;
+        let mut response = document.answer(client, headers)?;
         response.headers_mut().extend([POLICY]);
         Ok(response)
     }

@@ -17,25 +17,14 @@ use crate::server::{
     state::AppState,
 };
 
-/// The console, or the API document as a page.
+/// The console, the API document as a page, or a file that the pages load.
 pub(in crate::server) async fn page(
     State(state): State<Arc<AppState>>,
     Extension(about): Extension<Arc<About>>,
     client: Client,
+    InPath(file): InPath,
     uri: Uri,
     headers: HeaderMap,
 ) -> Result<Response, Problem> {
-    about.console(&state).answer(&state, &client, uri.path(), &headers)
-}
-
-/// A file that the pages load.
-pub(in crate::server) async fn file(
-    State(state): State<Arc<AppState>>,
-    Extension(about): Extension<Arc<About>>,
-    client: Client,
-    InPath(name): InPath,
-    headers: HeaderMap,
-) -> Result<Response, Problem> {
-    let name = name.unwrap_or_default();
-    about.console(&state).answer(&state, &client, &name, &headers)
+    about.console(&state).answer(&client, file.as_deref().unwrap_or(uri.path()), &headers)
 }
