@@ -117,7 +117,7 @@ impl Rules {
         let certificate = request.extensions().get::<Arc<ClientCertificate>>().map(Arc::as_ref);
         let now_ms = self.state.clock.now_ms();
         auth.authenticate(request.headers(), certificate, now_ms).map_err(|refusal| {
-            self.state.metrics.refused(refusal);
+            self.state.metrics.auth_refused.with_label_values(&[refusal.reason()]).inc();
             refusal.into()
         })
     }

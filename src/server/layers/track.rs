@@ -2,22 +2,21 @@
 
 use std::{
     collections::HashMap,
-    pin::Pin,
     sync::Arc,
-    task::{Context, Poll, ready},
+    task::{Context, Poll},
 };
 
 use axum::{
     extract::{MatchedPath, Request},
-    http::{Method, StatusCode, header},
+    http::{StatusCode, header},
     response::Response,
 };
-use pin_project_lite::pin_project;
+use futures_util::future::BoxFuture;
 use tokio::time::Instant;
 use tower::{Layer, Service, layer::layer_fn};
 
 use crate::server::{
-    metrics::{Counted, RouteMetrics},
+    metrics::{Counted, FORBIDDEN, RouteMetrics},
     state::AppState,
 };
 
@@ -50,11 +49,13 @@ pub(in crate::server) struct Track<S> {
 
 impl<S, B> Service<Request> for Track<S>
 where
-    S: Service<Request, Response = Response<B>>,
+    S: Service<Request, Response = Response<B>, Future: Send + 'static>,
+    S::Error: Send,
+    B: Send,
 {
     type Response = Response<B>;
     type Error = S::Error;
-    type Future = TrackedResponse<S::Future>;
+    type Future = BoxFuture<'static, Result<Response<B>, S::Error>>;
 
     fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), S::Error>> {
         self.inner.poll_ready(context)
@@ -63,46 +64,20 @@ where
     fn call(&mut self, request: Request) -> Self::Future {
         let path = request.extensions().get::<MatchedPath>();
         let route = path.and_then(|path| self.routes.by_path.get(path.as_str()));
-        TrackedResponse {
-            route: Arc::clone(route.unwrap_or(&self.routes.unmatched)),
-            method: request.method().clone(),
-            started: Instant::now(),
-            _in_flight: Counted::new(self.routes.state.metrics.http.in_flight.clone()),
-            routes: Arc::clone(&self.routes),
-            response: self.inner.call(request),
-        }
-    }
-}
-
-pin_project! {
-    pub(in crate::server) struct TrackedResponse<F> {
-        #[pin]
-        response: F,
-        route: Arc<RouteMetrics>,
-        method: Method,
-        started: Instant,
-        _in_flight: Counted,
-        routes: Arc<Routes>,
-    }
-}
-
-impl<F, B, E> Future for TrackedResponse<F>
-where
-    F: Future<Output = Result<Response<B>, E>>,
-{
-    type Output = F::Output;
-
-    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
-        let this = self.project();
-        let response = ready!(this.response.poll(context));
-        if let Ok(response) = &response {
-            this.route.answered(this.method, response.status(), this.started.elapsed());
+        let route = Arc::clone(route.unwrap_or(&self.routes.unmatched));
+        let (state, method) = (Arc::clone(&self.routes.state), request.method().clone());
+        let in_flight = Counted::new(state.metrics.http.in_flight.clone());
+        let (started, response) = (Instant::now(), self.inner.call(request));
+        Box::pin(async move {
+            let _in_flight = in_flight;
+            let response = response.await?;
+            route.answered(&method, response.status(), started.elapsed());
             // Only a token that may not do this is told what would be let in.
             let challenge = response.headers().contains_key(header::WWW_AUTHENTICATE);
             if response.status() == StatusCode::FORBIDDEN && challenge {
-                this.routes.state.metrics.forbidden();
+                state.metrics.auth_refused.with_label_values(&[FORBIDDEN]).inc();
             }
-        }
-        Poll::Ready(response)
+            Ok(response)
+        })
     }
 }

@@ -6,7 +6,7 @@ use super::{counters_by, registered, set_gauge};
 use crate::auth::{Auth, Refusal};
 
 /// The reason of a 403.
-pub(super) const FORBIDDEN: &str = "forbidden";
+pub(in crate::server) const FORBIDDEN: &str = "forbidden";
 
 /// Requests that were refused, by reason.
 pub(super) fn refused(registry: &Registry) -> IntCounterVec {

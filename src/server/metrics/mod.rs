@@ -17,17 +17,18 @@ use prometheus::{
     core::Collector,
 };
 
-use self::{
-    history::Counts, http::HttpMetrics, keeper::KeeperMetrics, process::ProcessMetrics,
-    scrapes::Scrapes,
-};
 pub(super) use self::{
+    auth::FORBIDDEN,
     http::{Connections, Counted, Dropped, RouteMetrics},
     task::Task,
     tls::TlsMetrics,
 };
+use self::{
+    history::Counts, http::HttpMetrics, keeper::KeeperMetrics, process::ProcessMetrics,
+    scrapes::Scrapes,
+};
 use crate::{
-    auth::{Auth, Refusal},
+    auth::Auth,
     keeper::{NamespaceIssuer, Observer},
     process::telemetry,
 };
@@ -38,7 +39,7 @@ pub struct Metrics {
     registry: Registry,
     pub(super) http: HttpMetrics,
     /// By reason.
-    auth_refused: IntCounterVec,
+    pub(super) auth_refused: IntCounterVec,
     /// By task.
     pub(super) task_failures: IntCounterVec,
     /// Whether nobody on the network can pose as the store.
@@ -93,16 +94,6 @@ impl Metrics {
     /// The metrics of TLS, which only a service with TLS exports.
     pub(super) fn tls(&self) -> TlsMetrics {
         TlsMetrics::new(&self.registry)
-    }
-
-    /// Counts a request that is not authenticated.
-    pub(super) fn refused(&self, refusal: Refusal) {
-        self.auth_refused.with_label_values(&[refusal.reason()]).inc();
-    }
-
-    /// Counts a request of a client that may not do this.
-    pub(super) fn forbidden(&self) {
-        self.auth_refused.with_label_values(&[auth::FORBIDDEN]).inc();
     }
 
     /// The Prometheus text, or that of the last scrape if scrapes are too frequent.
