@@ -29,10 +29,7 @@ use self::{
     socket::Buffers,
 };
 pub(super) use self::{
-    connection::Arrival,
-    per_address::PerAddress,
-    places::SPARE_PLACES,
-    tls::{Follower, Tls},
+    connection::Arrival, per_address::PerAddress, places::SPARE_PLACES, tls::Tls,
 };
 use super::{
     metrics::{Connections, Dropped},

@@ -7,9 +7,12 @@ use super::{counters_by, gauge};
 /// The metrics of TLS on the listeners; registered where TLS is configured.
 #[derive(Clone, Debug)]
 pub(in crate::server) struct TlsMetrics {
-    handshakes: IntCounterVec,
-    reloads: IntCounterVec,
-    expires: IntGauge,
+    /// By outcome.
+    pub(in crate::server) handshakes: IntCounterVec,
+    /// By outcome.
+    pub(in crate::server) reloads: IntCounterVec,
+    /// In Unix seconds.
+    pub(in crate::server) expires: IntGauge,
 }
 
 impl TlsMetrics {
@@ -36,17 +39,5 @@ impl TlsMetrics {
                 "When the certificate of the listeners expires.",
             ),
         }
-    }
-
-    pub(in crate::server) fn handshake(&self, outcome: &str) {
-        self.handshakes.with_label_values(&[outcome]).inc();
-    }
-
-    pub(in crate::server) fn reload(&self, outcome: &str) {
-        self.reloads.with_label_values(&[outcome]).inc();
-    }
-
-    pub(in crate::server) fn expires(&self, unix_seconds: u64) {
-        self.expires.set(i64::try_from(unix_seconds).unwrap_or(i64::MAX));
     }
 }

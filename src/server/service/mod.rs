@@ -19,7 +19,7 @@ use self::{
 };
 use super::{
     audience::Listener,
-    listener::{Follower, Tls},
+    listener::Tls,
     metrics::{Metrics, Task},
     state::AppState,
 };
@@ -77,13 +77,20 @@ impl Service {
         let tasks = Supervisor::new(metrics.task_failures.clone());
         let mut following = Vec::new();
         if let Some(auth) = &auth {
-            let reloading = reload(&tasks, Arc::clone(auth), Arc::clone(&clock));
-            following.push(reloading.map_err(ServeError::Hangup)?);
+            let (auth, clock) = (Arc::clone(auth), Arc::clone(&clock));
+            following.push(follow(&tasks, Task::TokenReload, move |hangups| {
+                let (auth, clock) = (Arc::clone(&auth), Arc::clone(&clock));
+                async move { auth.follow(&hangups, &*clock).await }
+            })?);
         }
         let tls = config.http.tls.clone().map(|files| Tls::load(files, metrics.tls()));
         let tls = tls.transpose().map_err(ServeError::Tls)?.map(Arc::new);
         if let Some(tls) = &tls {
-            following.push(follow(&tasks, Arc::clone(tls)).map_err(ServeError::Hangup)?);
+            let tls = Arc::clone(tls);
+            following.push(follow(&tasks, Task::CertificateReload, move |hangups| {
+                let tls = Arc::clone(&tls);
+                async move { tls.follow(&hangups).await }
+            })?);
         }
         let open = |path| StateFile::open(path, &identity(&config.store));
         let state_file = config.state_file.as_deref().map(open).transpose();
@@ -216,27 +223,18 @@ impl Running {
     }
 }
 
-/// Uses new certificates when their files change.
-fn follow(tasks: &Supervisor, tls: Arc<Tls>) -> std::io::Result<Supervised> {
-    let follower = Arc::new(Follower::new(tls)?);
-    Ok(tasks.restarted(Task::CertificateReload, move || {
-        let follower = Arc::clone(&follower);
-        async move { follower.follow().await }
-    }))
-}
-
-/// Reloads the tokens at SIGHUP and when their file changes. The task has no state but the signals,
-/// so it can be restarted.
-fn reload(
+/// Follows files, which are read again at SIGHUP as well. The task has no state but the signals, so
+/// it can be restarted.
+fn follow<F>(
     tasks: &Supervisor,
-    auth: Arc<Auth>,
-    clock: Arc<dyn Clock>,
-) -> std::io::Result<Supervised> {
-    let hangups = Arc::new(Hangups::listen()?);
-    Ok(tasks.restarted(Task::TokenReload, move || {
-        let (hangups, auth, clock) = (Arc::clone(&hangups), Arc::clone(&auth), Arc::clone(&clock));
-        async move { auth.follow(&hangups, &*clock).await }
-    }))
+    task: Task,
+    read: impl Fn(Arc<Hangups>) -> F + Send + Sync + 'static,
+) -> Result<Supervised, ServeError>
+where
+    F: Future<Output = ()> + Send,
+{
+    let hangups = Arc::new(Hangups::listen().map_err(ServeError::Hangup)?);
+    Ok(tasks.restarted(task, move || read(Arc::clone(&hangups))))
 }
 
 /// Counts and logs the keepers' tasks that failed. A keeper that gave up needs another

@@ -29,66 +29,71 @@ pub struct TlsError {
     reason: String,
 }
 
-/// What the files hold.
-#[derive(Clone, PartialEq, Eq)]
+/// The files of a service's certificates.
+#[derive(Debug, PartialEq, Eq)]
 pub(super) struct Files {
-    chain: Vec<u8>,
-    key: Vec<u8>,
-    client_ca: Option<Vec<u8>>,
+    chain: File,
+    key: File,
+    client_ca: Option<File>,
 }
 
-/// Without the key.
-impl fmt::Debug for Files {
+/// A file, and the key that names it.
+#[derive(PartialEq, Eq)]
+struct File {
+    key: &'static str,
+    path: PathBuf,
+    content: Vec<u8>,
+}
+
+/// Without its content.
+impl fmt::Debug for File {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Files").finish_non_exhaustive()
+        f.debug_struct("File").field("path", &self.path).finish_non_exhaustive()
     }
 }
 
 const CHAIN: &str = "http.tls.cert_file";
-const KEY: &str = "http.tls.key_file";
-const CLIENT_CA: &str = "http.tls.client_ca_file";
 
 impl Files {
     pub(super) fn read(settings: &HttpTls) -> Result<Self, TlsError> {
         let client_ca = settings.client_ca_file.as_deref();
         Ok(Self {
-            chain: read(CHAIN, &settings.cert_file)?,
-            key: read(KEY, &settings.key_file)?,
-            client_ca: client_ca.map(|path| read(CLIENT_CA, path)).transpose()?,
+            chain: File::read(CHAIN, &settings.cert_file)?,
+            key: File::read("http.tls.key_file", &settings.key_file)?,
+            client_ca: client_ca
+                .map(|path| File::read("http.tls.client_ca_file", path))
+                .transpose()?,
         })
     }
 
     /// The configuration of the listeners.
-    pub(super) fn config(&self, settings: &HttpTls) -> Result<ServerConfig, TlsError> {
-        let chain = certificates(CHAIN, &settings.cert_file, &self.chain)?;
-        let of_key = |reason: String| error(KEY, &settings.key_file, reason);
-        let key = PrivateKeyDer::from_pem_slice(&self.key).map_err(|_| {
-            of_key("must hold one private key in PEM (PKCS #8, PKCS #1 or SEC1)".into())
+    pub(super) fn config(&self) -> Result<ServerConfig, TlsError> {
+        let chain = self.chain.certificates()?;
+        let key = PrivateKeyDer::from_pem_slice(&self.key.content).map_err(|_| {
+            self.key.error("must hold one private key in PEM (PKCS #8, PKCS #1 or SEC1)")
         })?;
         let provider = Arc::new(ring::default_provider());
         let builder = ServerConfig::builder_with_provider(Arc::clone(&provider))
             .with_protocol_versions(&[&TLS13, &TLS12])
             .expect("ring knows both versions");
-        let builder = match (&self.client_ca, &settings.client_ca_file) {
-            (Some(pem), Some(path)) => {
+        let builder = match &self.client_ca {
+            Some(file) => {
                 let mut roots = RootCertStore::empty();
-                for certificate in certificates(CLIENT_CA, path, pem)? {
-                    roots
-                        .add(certificate)
-                        .map_err(|reason| error(CLIENT_CA, path, reason.to_string()))?;
+                for certificate in file.certificates()? {
+                    roots.add(certificate).map_err(|reason| file.error(reason))?;
                 }
                 // A client without a certificate may have a token, or ask for /livez.
                 let verifier = WebPkiClientVerifier::builder_with_provider(roots.into(), provider)
                     .allow_unauthenticated()
                     .build()
-                    .map_err(|reason| error(CLIENT_CA, path, reason.to_string()))?;
+                    .map_err(|reason| file.error(reason))?;
                 builder.with_client_cert_verifier(verifier)
             }
-            _ => builder.with_no_client_auth(),
+            None => builder.with_no_client_auth(),
         };
         let mut config = builder
             .with_single_cert(chain, key)
-            .map_err(|reason| of_key(format!("does not fit {CHAIN}: {reason}")))?;
+            .map_err(|reason| self.key.error(format!("does not fit {CHAIN}: {reason}")))?;
         if self.client_ca.is_some() {
             // A resumed session would skip the check of the client's certificate.
             config.session_storage = Arc::new(NoServerSessionStorage {});
@@ -104,38 +109,37 @@ impl Files {
     }
 
     /// When the first certificate of the chain expires, in Unix seconds.
-    pub(super) fn expires_at(&self, settings: &HttpTls) -> Result<u64, TlsError> {
-        let chain = certificates(CHAIN, &settings.cert_file, &self.chain)?;
-        let read = Certificate::from_der(&chain[0]);
-        let certificate =
-            read.map_err(|reason| error(CHAIN, &settings.cert_file, reason.to_string()))?;
-        Ok(certificate.tbs_certificate().validity().not_after.to_unix_duration().as_secs())
+    pub(super) fn expires_at(&self) -> Result<i64, TlsError> {
+        let read = Certificate::from_der(&self.chain.certificates()?[0]);
+        let certificate = read.map_err(|reason| self.chain.error(reason))?;
+        let expires = certificate.tbs_certificate().validity().not_after.to_unix_duration();
+        Ok(i64::try_from(expires.as_secs()).unwrap_or(i64::MAX))
     }
 }
 
-fn error(key: &'static str, path: &Path, reason: String) -> TlsError {
-    TlsError { key, path: path.to_owned(), reason }
-}
+impl File {
+    fn read(key: &'static str, path: &Path) -> Result<Self, TlsError> {
+        let read = || {
+            if fs::metadata(path)?.len() > LARGEST {
+                let reason = format!("larger than {LARGEST} bytes");
+                return Err(io::Error::new(io::ErrorKind::InvalidData, reason));
+            }
+            fs::read(path)
+        };
+        let mut file = Self { key, path: path.to_owned(), content: Vec::new() };
+        file.content = read().map_err(|reason| file.error(reason))?;
+        Ok(file)
+    }
 
-fn read(key: &'static str, path: &Path) -> Result<Vec<u8>, TlsError> {
-    let read = || {
-        if fs::metadata(path)?.len() > LARGEST {
-            let reason = format!("larger than {LARGEST} bytes");
-            return Err(io::Error::new(io::ErrorKind::InvalidData, reason));
+    fn certificates(&self) -> Result<Vec<CertificateDer<'static>>, TlsError> {
+        let read: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(&self.content).collect();
+        match read {
+            Ok(certificates) if !certificates.is_empty() => Ok(certificates),
+            _ => Err(self.error("must hold certificates in PEM")),
         }
-        fs::read(path)
-    };
-    read().map_err(|reason| error(key, path, reason.to_string()))
-}
+    }
 
-fn certificates(
-    key: &'static str,
-    path: &Path,
-    pem: &[u8],
-) -> Result<Vec<CertificateDer<'static>>, TlsError> {
-    let read: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(pem).collect();
-    match read {
-        Ok(certificates) if !certificates.is_empty() => Ok(certificates),
-        _ => Err(error(key, path, "must hold certificates in PEM".into())),
+    fn error(&self, reason: impl ToString) -> TlsError {
+        TlsError { key: self.key, path: self.path.clone(), reason: reason.to_string() }
     }
 }

@@ -4,7 +4,7 @@ mod files;
 mod reload;
 
 use std::{
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::{Arc, Mutex},
     time::Duration,
 };
 
@@ -17,7 +17,6 @@ use tokio_rustls::{TlsAcceptor, rustls::ServerConfig, server::TlsStream};
 
 use self::files::Files;
 pub use self::files::TlsError;
-pub(in crate::server) use self::reload::Follower;
 use crate::{auth::ClientCertificate, config::HttpTls, server::metrics::TlsMetrics};
 
 /// How long a handshake may take.
@@ -58,22 +57,10 @@ impl Tls {
         metrics: TlsMetrics,
     ) -> Result<Self, TlsError> {
         let files = Files::read(&settings)?;
-        let tls = Self {
-            present: ArcSwap::from_pointee(Present {
-                config: Arc::new(files.config(&settings)?),
-                authorities: 0,
-            }),
-            metrics,
-            last_read: Mutex::new(None),
-            settings,
-        };
-        tls.metrics.expires(files.expires_at(&tls.settings)?);
-        *tls.last_read() = Some(files);
-        Ok(tls)
-    }
-
-    fn last_read(&self) -> MutexGuard<'_, Option<Files>> {
-        self.last_read.lock().unwrap_or_else(PoisonError::into_inner)
+        let config = Arc::new(files.config()?);
+        metrics.expires.set(files.expires_at()?);
+        let present = ArcSwap::from_pointee(Present { config, authorities: 0 });
+        Ok(Self { settings, present, metrics, last_read: Mutex::new(Some(files)) })
     }
 
     /// Makes a connection of a stream; `None` if its client did not do its part.
@@ -92,7 +79,7 @@ impl Tls {
         let handshake = timeout(HANDSHAKE, acceptor.accept_with(stream, limited));
         let outcome = match handshake.await {
             Ok(Ok(stream)) => {
-                self.metrics.handshake("done");
+                self.metrics.handshakes.with_label_values(&["done"]).inc();
                 let shown = stream.get_ref().1.peer_certificates().and_then(<[_]>::first);
                 let client = shown.map(|certificate| TlsClient {
                     certificate: Arc::new(ClientCertificate::read(certificate)),
@@ -106,7 +93,7 @@ impl Tls {
             }
             Err(_) => "timed_out",
         };
-        self.metrics.handshake(outcome);
+        self.metrics.handshakes.with_label_values(&[outcome]).inc();
         None
     }
 
