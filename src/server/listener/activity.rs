@@ -6,7 +6,7 @@
 use std::{
     pin::Pin,
     sync::{
-        Arc, Mutex, MutexGuard, OnceLock, PoisonError,
+        Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak,
         atomic::{
             AtomicBool, AtomicU32,
             Ordering::{Acquire, Relaxed, Release, SeqCst},
@@ -81,8 +81,9 @@ pub(in crate::server) struct Activity {
     /// Whether the kernel takes no more of what HTTP/1 sends, because the client does not read.
     is_blocked: AtomicBool,
     unblocked: Notify,
-    /// The responses of HTTP/2 that the client has not taken, by when it took a part last.
-    unsent: Mutex<Vec<Arc<AtomicU32>>>,
+    /// The responses of HTTP/2, by when the client took a part last; those that it has taken are
+    /// gone.
+    unsent: Mutex<Vec<Weak<AtomicU32>>>,
 }
 
 impl Activity {
@@ -116,8 +117,9 @@ impl Activity {
         self.unanswered.fetch_add(bytes, Relaxed) <= MOST_UNANSWERED
     }
 
-    /// A request is being answered, until the result is dropped.
-    pub(super) fn answer(&self) -> Answering<'_> {
+    /// A request of this version is being answered, until the result is dropped.
+    pub(super) fn answer(&self, version: Version) -> Answering<'_> {
+        self.version.get_or_init(|| version);
         self.advanced();
         self.answering.fetch_add(1, Release);
         Answering { activity: self, begun: self.clock.now() }
@@ -169,7 +171,8 @@ impl Activity {
             return Some(self.idle_for());
         }
         let unsent = self.unsent();
-        unsent.iter().map(|taken| self.clock.since(taken.load(Relaxed))).max()
+        let unsent = unsent.iter().filter_map(Weak::upgrade);
+        unsent.map(|taken| self.clock.since(taken.load(Relaxed))).max()
     }
 
     /// The kernel takes no more, or took something: the progress of HTTP/1, which sends nothing
@@ -190,20 +193,18 @@ impl Activity {
         }
     }
 
-    /// A request has this version.
-    pub(super) fn speaks(&self, version: Version) {
-        self.version.get_or_init(|| version);
-    }
-
     /// Whether it had requests of HTTP/2.
     pub(super) fn is_http2(&self) -> bool {
         self.version.get() == Some(&Version::HTTP_2)
     }
 
-    /// A response of HTTP/2 is about to be sent.
+    /// A response of HTTP/2 is about to be sent; it is unsent until every clone of the result is
+    /// dropped.
     pub(super) fn begin_response(&self) -> Arc<AtomicU32> {
         let taken = Arc::new(self.clock.now().into());
-        self.unsent().push(Arc::clone(&taken));
+        let mut unsent = self.unsent();
+        unsent.retain(|other| other.strong_count() > 0);
+        unsent.push(Arc::downgrade(&taken));
         taken
     }
 
@@ -219,12 +220,7 @@ impl Activity {
         }
     }
 
-    /// Nothing is left of a response of HTTP/2.
-    pub(super) fn end_response(&self, taken: &Arc<AtomicU32>) {
-        self.unsent().retain(|other| !Arc::ptr_eq(other, taken));
-    }
-
-    fn unsent(&self) -> MutexGuard<'_, Vec<Arc<AtomicU32>>> {
+    fn unsent(&self) -> MutexGuard<'_, Vec<Weak<AtomicU32>>> {
         self.unsent.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -345,7 +341,7 @@ mod tests {
     fn who_reads_a_large_response_keeps_its_place_while_it_reads() {
         let clock = CoarseClock::start();
         let activity = Activity::new(clock.clone());
-        activity.speaks(Version::HTTP_11);
+        drop(activity.answer(Version::HTTP_11));
         activity.serves_client();
         for _ in 0..10 {
             activity.wrote(true);
@@ -364,14 +360,14 @@ mod tests {
     fn who_waited_for_a_response_keeps_its_place_to_read_it() {
         let clock = CoarseClock::start();
         let activity = Activity::new(clock.clone());
-        let answering = activity.answer();
+        let answering = activity.answer(Version::HTTP_11);
         activity.serves_client();
         pass(&clock, 2 * GRACE);
         drop(answering);
         assert!(!activity.can_go());
         pass(&clock, GRACE + TICK);
         // One that is refused is not served.
-        drop(activity.answer());
+        drop(activity.answer(Version::HTTP_11));
         assert!(activity.can_go());
     }
 
@@ -379,7 +375,7 @@ mod tests {
     fn each_response_of_http2_is_timed_whatever_else_is_sent() {
         let clock = CoarseClock::start();
         let activity = Activity::new(clock.clone());
-        activity.speaks(Version::HTTP_2);
+        drop(activity.answer(Version::HTTP_2));
         let (stalled, read) = (activity.begin_response(), activity.begin_response());
         let seconds = Duration::from_secs;
         pass(&clock, seconds(20));
@@ -388,9 +384,9 @@ mod tests {
         activity.took_part(&read, true);
         pass(&clock, seconds(10) + TICK);
         assert_eq!(activity.stalled_for(), Some(seconds(30)));
-        activity.end_response(&stalled);
+        drop(stalled);
         assert_eq!(activity.stalled_for(), Some(seconds(10)));
-        activity.end_response(&read);
+        drop(read);
         assert_eq!(activity.stalled_for(), None);
         activity.wrote(false);
         assert_eq!(activity.idle_for(), seconds(10));

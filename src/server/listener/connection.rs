@@ -154,8 +154,7 @@ impl Connection {
             // Its streams are few, and what they are sent has windows.
             self.activity.unblocked().await;
         }
-        self.activity.speaks(request.version());
-        let answering = self.activity.answer();
+        let answering = self.activity.answer(request.version());
         let (mut head, body) = request.into_parts();
         let mut must_close = *self.server.draining.borrow();
         if is_http2 {

@@ -25,12 +25,6 @@ pub(super) struct WatchedBody {
     body: Body,
     /// What is left of its last frame.
     rest: Bytes,
-    response: Arc<UnsentResponse>,
-}
-
-/// A response until the client has taken all of it, or is gone.
-#[derive(Debug)]
-struct UnsentResponse {
     activity: Arc<Activity>,
     /// When the client took a part of it last, in ticks.
     taken: Arc<AtomicU32>,
@@ -41,7 +35,8 @@ struct UnsentResponse {
 struct Piece {
     bytes: Bytes,
     has_more: bool,
-    response: Arc<UnsentResponse>,
+    activity: Arc<Activity>,
+    taken: Arc<AtomicU32>,
 }
 
 impl WatchedBody {
@@ -51,8 +46,7 @@ impl WatchedBody {
             return body;
         }
         let (activity, taken) = (Arc::clone(activity), activity.begin_response());
-        let response = Arc::new(UnsentResponse { activity, taken });
-        Body::new(Self { body, rest: Bytes::new(), response })
+        Body::new(Self { body, rest: Bytes::new(), activity, taken })
     }
 }
 
@@ -76,7 +70,8 @@ impl HttpBody for WatchedBody {
         let size = self.rest.len().min(PIECE);
         let bytes = self.rest.split_to(size);
         let has_more = !self.is_end_stream();
-        let piece = Piece { bytes, has_more, response: Arc::clone(&self.response) };
+        let (activity, taken) = (Arc::clone(&self.activity), Arc::clone(&self.taken));
+        let piece = Piece { bytes, has_more, activity, taken };
         Poll::Ready(Some(Ok(Frame::data(Bytes::from_owner(piece)))))
     }
 
@@ -103,13 +98,7 @@ impl AsRef<[u8]> for Piece {
 
 impl Drop for Piece {
     fn drop(&mut self) {
-        self.response.activity.took_part(&self.response.taken, self.has_more);
-    }
-}
-
-impl Drop for UnsentResponse {
-    fn drop(&mut self) {
-        self.activity.end_response(&self.taken);
+        self.activity.took_part(&self.taken, self.has_more);
     }
 }
 
@@ -133,7 +122,7 @@ mod tests {
     #[test]
     fn responses_are_sent_in_pieces_and_unsent_until_the_last_is_taken() {
         let activity = Arc::new(Activity::new(CoarseClock::start()));
-        activity.speaks(axum::http::Version::HTTP_2);
+        drop(activity.answer(axum::http::Version::HTTP_2));
         let chunk = || Ok::<_, Infallible>(Bytes::from(vec![7; 16_000]));
         for (body, sizes) in [
             (Body::from(vec![7; 40_000]), &[PIECE, PIECE, 40_000 - 2 * PIECE][..]),

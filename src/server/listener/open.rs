@@ -13,10 +13,7 @@ use super::{
     activity::{Activity, CoarseClock, TICK},
     places::Places,
 };
-use crate::server::{
-    metrics::{Connections, Dropped},
-    response::UnsentBudget,
-};
+use crate::server::metrics::Dropped;
 
 /// How long a client may take nothing of a response.
 const STALLED: Duration = Duration::from_secs(30);
@@ -36,11 +33,10 @@ const EVICTED: usize = 64;
 pub(super) struct OpenConnections {
     pub(super) clock: CoarseClock,
     pub(super) places: Arc<Places>,
+    server: Arc<Server>,
     /// When the clock's next tick is due.
     next_tick: Instant,
     idle_timeout: Duration,
-    unsent: UnsentBudget,
-    metrics: Connections,
     all: Vec<Entry>,
 }
 
@@ -53,14 +49,13 @@ struct Entry {
 }
 
 impl OpenConnections {
-    pub(super) fn new(server: &Server) -> Self {
+    pub(super) fn new(server: &Arc<Server>) -> Self {
         Self {
             clock: CoarseClock::start(),
             places: Arc::new(Places::new(server.max_connections, server.metrics.open.clone())),
             next_tick: Instant::now() + TICK,
             idle_timeout: server.idle_timeout,
-            unsent: server.unsent.clone(),
-            metrics: server.metrics.clone(),
+            server: Arc::clone(server),
             all: Vec::new(),
         }
     }
@@ -88,7 +83,7 @@ impl OpenConnections {
         self.next_tick = Instant::now() + TICK;
         self.clock.tick();
         self.all.retain(|entry| !entry.task.is_finished());
-        let (stalled, reason) = match self.unsent.is_scarce() {
+        let (stalled, reason) = match self.server.unsent.is_scarce() {
             true => (STALLED_WHILE_SCARCE, Dropped::Unsent),
             false => (STALLED, Dropped::Stalled),
         };
@@ -97,7 +92,7 @@ impl OpenConnections {
             match activity.stalled_for() {
                 Some(time) if time >= stalled => {
                     entry.end();
-                    self.metrics.dropped(reason);
+                    self.server.metrics.dropped(reason);
                 }
                 Some(_) => {}
                 None if activity.waits_for_client() && activity.idle_for() >= self.idle_timeout => {
@@ -128,7 +123,7 @@ impl OpenConnections {
         }
         for (_, index) in &waiting[..count] {
             self.all[*index].end();
-            self.metrics.dropped(Dropped::Room);
+            self.server.metrics.dropped(Dropped::Room);
         }
         self.all.retain(|entry| !entry.is_ended);
     }

@@ -4,7 +4,7 @@
 use std::{
     sync::{
         Arc, Mutex, PoisonError,
-        atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed},
+        atomic::{AtomicBool, Ordering::Relaxed},
     },
     time::Duration,
 };
@@ -37,8 +37,8 @@ pub(super) struct Places {
     clients: Arc<Semaphore>,
     most_spare: usize,
     spare: Arc<Semaphore>,
-    /// How many clients wait on spare places.
-    waiting: AtomicUsize,
+    /// Each client that waits on a spare place holds a clone.
+    waiting: Arc<()>,
     /// Counts the places that are taken.
     open: IntGauge,
 }
@@ -58,7 +58,7 @@ impl Places {
         let most_spare = (most / 4).clamp(8, SPARE_PLACES);
         let semaphore = |permits| Arc::new(Semaphore::new(permits));
         let (clients, spare) = (semaphore(most), semaphore(most_spare));
-        Self { most, clients, most_spare, spare, waiting: 0.into(), open }
+        Self { most, clients, most_spare, spare, waiting: Arc::default(), open }
     }
 
     /// The number of clients' places that are taken.
@@ -68,7 +68,7 @@ impl Places {
 
     /// Whether a client waits for a place.
     pub(super) fn are_wanted(&self) -> bool {
-        self.waiting.load(Relaxed) > 0
+        Arc::strong_count(&self.waiting) > 1
     }
 
     /// Takes a place; while there is none, calls `make_room`.
@@ -104,18 +104,11 @@ impl Place {
 
     /// Changes a spare place for a client's. Returns whether that was possible.
     pub(in crate::server) async fn change(&self) -> bool {
-        struct Waiting<'a>(&'a AtomicUsize);
-        impl Drop for Waiting<'_> {
-            fn drop(&mut self) {
-                self.0.fetch_sub(1, Relaxed);
-            }
-        }
         let places = &self.places;
         if places.spare.available_permits() < places.most_spare / FOR_PROBES {
             return false;
         }
-        places.waiting.fetch_add(1, Relaxed);
-        let _waiting = Waiting(&places.waiting);
+        let _waiting = Arc::clone(&places.waiting);
         let permit = timeout(PATIENCE, Arc::clone(&places.clients).acquire_owned()).await;
         let Ok(Ok(permit)) = permit else { return false };
         *self.permit.lock().unwrap_or_else(PoisonError::into_inner) = permit;
