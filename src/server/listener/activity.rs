@@ -238,35 +238,40 @@ impl Activity {
     }
 }
 
-/// The body of a request: while more of it is waited for, the request is not being answered.
-#[derive(Debug)]
-pub(super) struct RequestBody {
-    /// None once it is given back.
-    body: Option<Incoming>,
-    activity: Arc<Activity>,
-    waits: bool,
-    is_asked_for: bool,
-    unread: Arc<Mutex<Option<Unread>>>,
-}
+/// The body of a request: while more of it is waited for, the request is not being answered. Its
+/// connection keeps a clone, for what nobody reads.
+#[derive(Clone, Debug)]
+pub(super) struct RequestBody(Arc<Mutex<Reading>>);
 
-/// What nobody has read of a body.
 #[derive(Debug)]
-pub(super) struct Unread {
+pub(super) struct Reading {
     pub(super) body: Incoming,
     /// Whether any of it was asked for.
     pub(super) is_asked_for: bool,
+    waits: bool,
+    activity: Arc<Activity>,
 }
 
 impl RequestBody {
-    /// A body that gives back what is not read of it.
-    pub(super) fn new(
-        body: Incoming,
-        activity: Arc<Activity>,
-        unread: Arc<Mutex<Option<Unread>>>,
-    ) -> Self {
-        Self { body: Some(body), activity, waits: false, is_asked_for: false, unread }
+    pub(super) fn new(body: Incoming, activity: Arc<Activity>) -> Self {
+        Self(Arc::new(Mutex::new(Reading { body, is_asked_for: false, waits: false, activity })))
     }
 
+    /// What nobody has read, if there is anything. To be called while the request still counts as
+    /// being answered.
+    pub(super) fn into_unread(self) -> Option<Reading> {
+        self.reading().set_waiting(false);
+        let reading = Arc::into_inner(self.0)?.into_inner();
+        let reading = reading.unwrap_or_else(PoisonError::into_inner);
+        Some(reading).filter(|reading| !reading.body.is_end_stream())
+    }
+
+    fn reading(&self) -> MutexGuard<'_, Reading> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Reading {
     fn set_waiting(&mut self, waits: bool) {
         match (self.waits, waits) {
             (false, true) => drop(self.activity.answering.fetch_sub(1, Release)),
@@ -277,37 +282,27 @@ impl RequestBody {
     }
 }
 
-impl Drop for RequestBody {
-    fn drop(&mut self) {
-        self.set_waiting(false);
-        if let Some(body) = self.body.take().filter(|body| !body.is_end_stream()) {
-            let unread = Unread { body, is_asked_for: self.is_asked_for };
-            *self.unread.lock().unwrap_or_else(PoisonError::into_inner) = Some(unread);
-        }
-    }
-}
-
 impl HttpBody for RequestBody {
     type Data = Bytes;
     type Error = hyper::Error;
 
     fn poll_frame(
-        mut self: Pin<&mut Self>,
+        self: Pin<&mut Self>,
         context: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, hyper::Error>>> {
-        self.is_asked_for = true;
-        let Some(body) = &mut self.body else { return Poll::Ready(None) };
-        let frame = Pin::new(body).poll_frame(context);
-        self.set_waiting(frame.is_pending());
+        let mut reading = self.reading();
+        reading.is_asked_for = true;
+        let frame = Pin::new(&mut reading.body).poll_frame(context);
+        reading.set_waiting(frame.is_pending());
         frame
     }
 
     fn is_end_stream(&self) -> bool {
-        self.body.as_ref().is_none_or(HttpBody::is_end_stream)
+        self.reading().body.is_end_stream()
     }
 
     fn size_hint(&self) -> SizeHint {
-        self.body.as_ref().map_or_else(SizeHint::default, HttpBody::size_hint)
+        self.reading().body.size_hint()
     }
 }
 

@@ -1,12 +1,6 @@
 //! Serves one connection to its end.
 
-use std::{
-    convert::Infallible,
-    net::SocketAddr,
-    pin::pin,
-    sync::{Arc, Mutex, PoisonError},
-    time::Duration,
-};
+use std::{convert::Infallible, net::SocketAddr, pin::pin, sync::Arc, time::Duration};
 
 use axum::{
     body::{Body, Bytes, HttpBody as _},
@@ -30,7 +24,7 @@ use tower::Service as _;
 
 use super::{
     Server,
-    activity::{Activity, RequestBody, Unread},
+    activity::{Activity, RequestBody},
     http2::{WatchedBody, name_host},
     places::Place,
     stream::WatchedStream,
@@ -172,14 +166,12 @@ impl Connection {
         head.extensions.insert(Arrival { activity, place });
         let is_old = head.version == Version::HTTP_10;
         let waits_to_send = expects_continue(&head.headers);
-        let unread = (!body.is_end_stream()).then(Arc::<Mutex<Option<Unread>>>::default);
-        let body = unread.as_ref().map_or_else(Body::empty, |unread| {
-            Body::new(RequestBody::new(body, Arc::clone(&self.activity), Arc::clone(unread)))
-        });
-        let Ok(mut response) =
-            self.server.router.clone().call(Request::from_parts(head, body)).await;
+        let is_empty = body.is_end_stream();
+        let body = (!is_empty).then(|| RequestBody::new(body, Arc::clone(&self.activity)));
+        let request = Request::from_parts(head, body.clone().map_or_else(Body::empty, Body::new));
+        let Ok(mut response) = self.server.router.clone().call(request).await;
+        let unread = body.and_then(RequestBody::into_unread);
         drop(answering);
-        let unread = unread.and_then(|it| it.lock().unwrap_or_else(PoisonError::into_inner).take());
         must_close |= response.headers().contains_key(header::CONNECTION);
         if let Some(unread) = unread.filter(|_| !must_close && !is_http2) {
             // What was not asked for may still be sent, and must not be read as a request.
