@@ -1,6 +1,6 @@
 //! What handlers are given of a request. Whatever cannot be read is a problem that says why.
 
-use std::{convert::Infallible, error::Error, fmt, net::IpAddr, sync::Arc};
+use std::{convert::Infallible, error::Error, net::IpAddr, sync::Arc};
 
 use axum::{
     body::{Body, Bytes, HttpBody as _, to_bytes},
@@ -8,7 +8,7 @@ use axum::{
     http::{HeaderMap, Method, StatusCode, Version, header, request::Parts},
     response::Response,
 };
-use http_body_util::{BodyExt as _, LengthLimitError};
+use http_body_util::LengthLimitError;
 use serde::{Serialize, de::DeserializeOwned};
 use utoipa::IntoParams;
 
@@ -129,7 +129,7 @@ impl<S: Sync, T: DeserializeOwned> FromRequest<S> for JsonBody<T> {
 
     async fn from_request(request: Request, _: &S) -> Result<Self, Problem> {
         let is_json = is_json(request.headers());
-        let body = read(request.into_body()).await?;
+        let body = read(request.into_body(), LARGEST_BODY, too_large).await?;
         let body = match &*body {
             [] => b"{}",
             _ if !is_json => {
@@ -159,28 +159,22 @@ impl<S: Sync> FromRequest<S> for NoBody {
         if matches!(*request.method(), Method::GET | Method::HEAD) {
             return Ok(Self);
         }
-        let mut body = request.into_body();
+        let refuse = || {
+            let detail = "a body is not read: ask by path and query, as in POST /ids/order?n=3";
+            Problem::new(ProblemCode::UnsupportedMediaType, detail)
+        };
         // One that is sent in chunks may turn out to be empty.
-        while let Some(frame) = body.frame().await {
-            let frame = frame.map_err(|error| unreadable(&error))?;
-            if frame.data_ref().is_some_and(|data| !data.is_empty()) {
-                let detail = "a body is not read: ask by path and query, as in POST /ids/order?n=3";
-                return Err(Problem::new(ProblemCode::UnsupportedMediaType, detail));
-            }
-        }
-        Ok(Self)
+        read(request.into_body(), 0, refuse).await.map(|_| Self)
     }
 }
 
-async fn read(body: Body) -> Result<Bytes, Problem> {
-    to_bytes(body, LARGEST_BODY).await.map_err(|error| {
+/// Reads a body of at most so many bytes.
+async fn read(body: Body, most: usize, longer: fn() -> Problem) -> Result<Bytes, Problem> {
+    to_bytes(body, most).await.map_err(|error| {
         let error = error.into_inner();
-        if error.is::<LengthLimitError>() { too_large() } else { unreadable(&error) }
+        let unreadable = || invalid(format!("cannot read the body: {error}"));
+        if error.is::<LengthLimitError>() { longer() } else { unreadable() }
     })
-}
-
-fn unreadable(error: &impl fmt::Display) -> Problem {
-    invalid(format!("cannot read the body: {error}"))
 }
 
 /// Refuses a body that is announced to be too large, before any of it is asked for.

@@ -81,13 +81,9 @@ pub(super) enum NamespaceHealth {
 impl NamespaceHealth {
     /// How a namespace is doing; only operators learn what the store's errors say.
     pub(super) fn of(issuer: &NamespaceIssuer, draining: bool, is_operator: bool) -> Self {
-        let text = |reason| {
-            let reason = if draining { Some(UnavailableReason::ShuttingDown) } else { reason };
-            reason.map(
-                |reason: UnavailableReason| {
-                    if is_operator { reason.to_string() } else { reason.public_text() }
-                },
-            )
+        let text = |reason: Option<UnavailableReason>| {
+            let reason = if draining { UnavailableReason::ShuttingDown } else { reason? };
+            Some(if is_operator { reason.to_string() } else { reason.public_text() })
         };
         match issuer {
             NamespaceIssuer::Snowflake(issuer) => {

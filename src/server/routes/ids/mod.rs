@@ -80,7 +80,7 @@ async fn claim(asked: &Asked, is_batch: bool) -> Result<Response, Problem> {
     let _in_flight = state.begin_claim()?;
     // Before the claim, whose IDs would be lost otherwise.
     let sending = request.sending(|bytes| state.unsent.has_plenty(bytes));
-    let reservation = client.reserve(sending.memory())?;
+    let reservation = client.reserve(sending.memory)?;
     let (code, count) = (request.code, request.count);
     let key = || state.clients.key(client.caller.name(), client.address);
     let is_known = client.caller.name().is_some() || client.address.is_some();

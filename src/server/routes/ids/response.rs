@@ -45,21 +45,11 @@ const PIECES_AT_A_TIME: usize = 4;
 
 /// How a response is sent.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Sending {
-    /// Whole; it has at most so many bytes.
-    Whole { length: usize },
-    /// In pieces, which are written as the client takes them.
-    InPieces,
-}
-
-impl Sending {
-    /// The bytes of memory that the response holds at most until it is sent.
-    pub(super) fn memory(self) -> usize {
-        match self {
-            Self::Whole { length } => length,
-            Self::InPieces => IN_PIECES,
-        }
-    }
+pub(super) struct Sending {
+    /// Or else in pieces, which are written as the client takes them.
+    is_whole: bool,
+    /// The bytes that the response holds at most until it is sent.
+    pub(super) memory: usize,
 }
 
 impl IdRequest<'_> {
@@ -73,7 +63,7 @@ impl IdRequest<'_> {
     pub(super) fn sending(&self, has_plenty: impl FnOnce(usize) -> bool) -> Sending {
         let length = self.texts.largest_length(self.prefix, self.count);
         let is_whole = length <= ALWAYS_WHOLE || length <= LARGEST_WHOLE && has_plenty(length);
-        if is_whole { Sending::Whole { length } } else { Sending::InPieces }
+        Sending { is_whole, memory: if is_whole { length } else { IN_PIECES } }
     }
 
     /// Writes the IDs of a claim.
@@ -91,8 +81,8 @@ impl IdRequest<'_> {
         let writer = self.texts.writer(self.prefix, self.issuer.layout());
         let body = if !self.is_batch {
             writer.one(ids.next().expect("a claim of one has one ID")).into()
-        } else if let Sending::Whole { length } = sending {
-            let mut body = Vec::with_capacity(length);
+        } else if sending.is_whole {
+            let mut body = Vec::with_capacity(sending.memory);
             writer.open(&mut body);
             writer.all(&mut ids, &mut body);
             writer.close(&mut body);
