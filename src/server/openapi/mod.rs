@@ -86,13 +86,18 @@ fn complete(mut item: Value, audience: Audience, max_batch: u32) -> Value {
         operations.insert("head".into(), get.clone());
     }
     for (method, operation) in operations {
-        let name = operation["operationId"].as_str().unwrap_or_default();
-        if let "id" | "ids" = name {
-            complete_claim(operation, method);
-        } else if method == "head" {
-            operation["description"] = "GET without its body.".into();
+        let name = operation["operationId"].as_str().unwrap_or_default().to_owned();
+        match (method.as_str(), name.as_str()) {
+            // It claims nothing.
+            ("head", "id" | "ids") => {
+                let description = "Checks the request as GET does, and claims nothing.";
+                operation["description"] = description.into();
+                leave_out(operation, &[CLAIM, POSTED].concat());
+            }
+            ("head", _) => operation["description"] = "GET without its body.".into(),
+            ("get", "id" | "ids") => leave_out(operation, POSTED),
+            _ => {}
         }
-        let name = operation["operationId"].as_str().unwrap_or_default();
         operation["operationId"] = format!("{method}_{name}").into();
         add_problems(operation, audience);
         if method == "head" {
@@ -112,21 +117,14 @@ fn complete(mut item: Value, audience: Audience, max_batch: u32) -> Value {
     item
 }
 
-/// HEAD claims nothing, and POST alone claims IDs for a past time.
-fn complete_claim(operation: &mut Value, method: &str) {
-    let left_out = match method {
-        "post" => return,
-        "head" => [CLAIM, POSTED].concat(),
-        _ => POSTED.to_vec(),
+/// Leaves out these problems, and what POST alone has: it claims IDs for a past time.
+fn leave_out(operation: &mut Value, problems: &[ProblemCode]) {
+    let is_left = |name: &Value| problems.iter().any(|left| left.name() == name);
+    let mut retain = |list: &str, keep: &dyn Fn(&Value) -> bool| {
+        operation[list].as_array_mut().expect("a list").retain(keep);
     };
-    if method == "head" {
-        operation["description"] = "Checks the request as GET does, and claims nothing.".into();
-    }
-    let retain = |value: &mut Value, keep: &dyn Fn(&Value) -> bool| {
-        value.as_array_mut().expect("an array").retain(|item| keep(item));
-    };
-    retain(&mut operation[PROBLEMS], &|name| !left_out.iter().any(|left| left.name() == name));
-    retain(&mut operation["parameters"], &|parameter| parameter["name"] != "at");
+    retain(PROBLEMS, &|name| !is_left(name));
+    retain("parameters", &|parameter| parameter["name"] != "at");
 }
 
 /// Doc comments have line feeds where a line of the source is full.

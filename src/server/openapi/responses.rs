@@ -7,6 +7,8 @@ use serde_json::{Value, json};
 use super::{PROBLEMS, problems::of_layers};
 use crate::server::{audience::Audience, response::ProblemCode};
 
+const PROBLEM_JSON: &str = "application/problem+json";
+
 /// Adds the problems that a handler names and those of the layers, status by status; headers become
 /// references to their descriptions.
 pub(super) fn add_problems(operation: &mut Value, audience: Audience) {
@@ -24,13 +26,10 @@ pub(super) fn add_problems(operation: &mut Value, audience: Audience) {
     }
     for (status, codes) in problems {
         let known = &mut operation["responses"][status.to_string()];
-        let described = problem(status, &codes);
-        match known.as_object_mut() {
-            // `/health` and `/readyz` answer 503 in another form, too.
-            Some(known) => {
-                known["content"]["application/problem+json"] =
-                    described["content"]["application/problem+json"].clone();
-            }
+        let mut described = problem(status, &codes);
+        // `/health` and `/readyz` answer 503 in another form, too.
+        match known.pointer_mut("/content") {
+            Some(content) => content[PROBLEM_JSON] = described["content"][PROBLEM_JSON].take(),
             None => *known = described,
         }
     }
@@ -61,7 +60,7 @@ pub(super) fn problem(status: u16, codes: &[ProblemCode]) -> Value {
     json!({
         "description": Vec::from_iter(lines).join("\n"),
         "headers": headers.collect::<Value>(),
-        "content": { "application/problem+json": { "schema": { "allOf": [any, these] } } },
+        "content": { PROBLEM_JSON: { "schema": { "allOf": [any, these] } } },
     })
 }
 

@@ -3,7 +3,7 @@
 use std::{io::Write, vec};
 
 use crate::core::{
-    encoding::{Encoder, Encoding, write_decimal, write_decimal_range},
+    encoding::{Encoder, Encoding, write_decimal_range},
     id::Id,
     issue::{IdRange, Run},
     layout::Layout,
@@ -120,7 +120,8 @@ impl Writer<'_> {
         // The exact length of the usual text: `Bytes` tracks spare capacity until it is sent.
         let length = before.len() + self.prefix.len() + digits(id) + after.len();
         let mut body = Vec::with_capacity(length);
-        self.text(&mut body, id, before, after);
+        let range = IdRange { first: id, last: id, step: 1, count: 1 };
+        self.texts(&mut body, &range, before, after);
         body
     }
 
@@ -204,6 +205,12 @@ impl Writer<'_> {
             }
         };
         let Some(range) = ids.next_range(at_most) else { return false };
+        self.texts(body, &range, before, after);
+        true
+    }
+
+    /// Writes the IDs of a range, each between `before` and `after`.
+    fn texts(&self, body: &mut Vec<u8>, range: &IdRange, before: &str, after: &str) {
         let with_prefix;
         let before = if self.prefix.is_empty() {
             before
@@ -212,23 +219,9 @@ impl Writer<'_> {
             &with_prefix
         };
         match self.encoder {
-            None => write_decimal_range(body, &range, before, after),
-            Some(encoder) => encoder.write_range(body, &range, before, after),
+            None => write_decimal_range(body, range, before, after),
+            Some(encoder) => encoder.write_range(body, range, before, after),
         }
-        true
-    }
-
-    /// Writes the text of an ID between `before` and `after`.
-    fn text(&self, body: &mut Vec<u8>, id: Id, before: &str, after: &str) {
-        body.extend_from_slice(before.as_bytes());
-        body.extend_from_slice(self.prefix.as_bytes());
-        match self.encoder {
-            None => write_decimal(body, id),
-            Some(encoder) => {
-                write!(body, "{}", encoder.text(id)).expect("a vector takes any bytes");
-            }
-        }
-        body.extend_from_slice(after.as_bytes());
     }
 }
 
