@@ -124,8 +124,8 @@ pub(in crate::server) async fn release(
     };
     let settings =
         KeeperSettings { namespace: namespace.clone(), ..KeeperSettings::new(layout.clone(), "") };
-    let (store, _turn) = state.store().await?;
-    let mut operator = Operator::new(settings, store, Arc::clone(&state.clock));
+    let (store, _) = state.store().await?;
+    let mut operator = Operator::new(settings, Arc::clone(&store), Arc::clone(&state.clock));
     let (released, row) = match operator.release(worker_id).await {
         Ok(WorkerRelease::Released(row)) => (true, row),
         Ok(WorkerRelease::AlreadyFree(row)) => (false, row),

@@ -1,7 +1,8 @@
 //! The keepers of every namespace, over one store.
 
-use std::{future::poll_fn, pin::pin, sync::Arc, task::Poll, time::Duration};
+use std::{sync::Arc, time::Duration};
 
+use futures_util::future::select_all;
 use tokio::{task::JoinSet, time::Instant};
 
 use crate::{
@@ -69,16 +70,8 @@ impl Keepers {
     /// up too before they have what they need or `patience` is over, so that all are told
     /// together.
     pub(super) async fn failed(&mut self, patience: Duration) -> Vec<KeeperError> {
-        let (first, mut errors) = poll_fn(|context| {
-            let failed = self.0.iter_mut().enumerate().find_map(|(index, running)| {
-                match pin!(running.failed()).poll(context) {
-                    Poll::Ready(errors) => Some((index, errors)),
-                    Poll::Pending => None,
-                }
-            });
-            failed.map_or(Poll::Pending, Poll::Ready)
-        })
-        .await;
+        let failing = self.0.iter_mut().map(|running| Box::pin(running.failed()));
+        let (mut errors, first, _) = select_all(failing).await;
         let deadline = Instant::now() + patience;
         for (index, running) in self.0.iter_mut().enumerate() {
             if index == first {

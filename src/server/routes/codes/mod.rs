@@ -28,6 +28,7 @@ use crate::{
         response::{Problem, ProblemCode as P, body::uncached_json},
         state::AppState,
     },
+    store::Store,
 };
 
 /// The most codes that a list has.
@@ -85,7 +86,7 @@ pub(in crate::server) async fn list(
 ) -> Result<Response, Problem> {
     let issuers = issuers(&state, &client, query.namespace.as_deref())?;
     let after = query.after.unwrap_or_default();
-    let (store, _turn) = state.store().await?;
+    let (store, _) = state.store().await?;
     let failed = |error| error::of_store(&error, client.is_operator());
     let listed = match issuers.is_empty() {
         // The store need not have the table then.
@@ -265,9 +266,9 @@ impl FromRequestParts<Arc<AppState>> for Target {
 
 impl Target {
     /// What manages the codes of its namespace, for one request at a time.
-    async fn manager(&self) -> Result<(CodeManager, MutexGuard<'_, ()>), Problem> {
-        let (store, turn) = self.state.store().await?;
-        Ok((CodeManager::new(store, self.issuer.settings().clone()), turn))
+    async fn manager(&self) -> Result<(CodeManager, MutexGuard<'_, Arc<dyn Store>>), Problem> {
+        let (store, _) = self.state.store().await?;
+        Ok((CodeManager::new(Arc::clone(&store), self.issuer.settings().clone()), store))
     }
 
     fn failed(&self, error: ManageError) -> Problem {
