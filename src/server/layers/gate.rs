@@ -26,7 +26,7 @@ use crate::{
     server::{
         audience::{Audience, Listener},
         extract::{Client, check_body},
-        listener::Arrival,
+        listener::Connection,
         response::{Problem, ProblemCode},
         state::AppState,
     },
@@ -60,7 +60,7 @@ struct Rules {
 impl Rules {
     /// Who sends this request, if it may pass.
     fn admit(&self, request: &Request) -> Result<Client, Problem> {
-        let (headers, arrival) = (request.headers(), request.extensions().get::<Arrival>());
+        let headers = request.headers();
         check_length(request.uri())?;
         let peer = request.extensions().get::<ConnectInfo<SocketAddr>>();
         let address = peer.map(|peer| self.state.clients.address(peer.0.ip(), headers));
@@ -68,7 +68,8 @@ impl Rules {
         if peer.is_some() {
             check_host(request.version(), headers)?;
         }
-        if self.audience == Audience::Operators && !is_reading(request.method()) {
+        let is_reading = matches!(*request.method(), Method::GET | Method::HEAD);
+        if self.audience == Audience::Operators && !is_reading {
             check_own_page(headers)?;
         }
         match self.listener {
@@ -88,11 +89,11 @@ impl Rules {
         caller.check_permission(self.audience.permission(), request.uri().path())?;
         check_body(request.body())?;
         // No request of a client needs a body: one that has may keep the service waiting.
-        if let Some(arrival) = arrival
+        if let Some(connection) = request.extensions().get::<Arc<Connection>>()
             && self.audience == Audience::Clients
             && request.body().is_end_stream()
         {
-            arrival.activity.serves_client();
+            connection.activity.serves_client();
         }
         Ok(Client {
             caller,
@@ -143,14 +144,13 @@ where
     }
 
     fn call(&mut self, mut request: Request) -> Self::Future {
-        let arrival = request.extensions().get::<Arrival>();
         if self.rules.audience == Audience::Clients
-            && let Some(place) = arrival.map(|arrival| &arrival.place)
-            && place.is_spare()
+            && let Some(connection) = request.extensions().get::<Arc<Connection>>()
+            && connection.place.is_spare()
         {
-            let (place, mut gate) = (Arc::clone(place), self.clone());
+            let (connection, mut gate) = (Arc::clone(connection), self.clone());
             return Either::Right(Box::pin(async move {
-                match place.change().await {
+                match connection.place.change().await {
                     true => gate.call(request).await,
                     false => Ok(gate.rules.no_place().into_response()),
                 }
@@ -164,10 +164,6 @@ where
             Err(problem) => Either::Right(Box::pin(ready(Ok(problem.into_response())))),
         }
     }
-}
-
-fn is_reading(method: &Method) -> bool {
-    matches!(*method, Method::GET | Method::HEAD)
 }
 
 /// Refuses an address that is too long.

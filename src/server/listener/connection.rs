@@ -58,21 +58,14 @@ const WINDOWS: [u32; 2] = [16 * 1024, 64 * 1024];
 const SEND_BUFFER: usize = 16 * 1024;
 
 /// A connection, as its requests need it.
-pub(super) struct Connection {
+pub(in crate::server) struct Connection {
     server: Arc<Server>,
-    activity: Arc<Activity>,
-    place: Arc<Place>,
+    pub(in crate::server) activity: Arc<Activity>,
+    pub(in crate::server) place: Place,
     peer: SocketAddr,
     client: Option<TlsClient>,
     /// Ends the connection of HTTP/2 gracefully.
     retired: Notify,
-}
-
-/// What the gate knows of the connection that a request came by.
-#[derive(Clone, Debug)]
-pub(in crate::server) struct Arrival {
-    pub(in crate::server) activity: Arc<Activity>,
-    pub(in crate::server) place: Arc<Place>,
 }
 
 impl Connection {
@@ -82,7 +75,6 @@ impl Connection {
         place: Place,
         peer: SocketAddr,
     ) -> Self {
-        let place = Arc::new(place);
         Self { server, activity, place, peer, client: None, retired: Notify::new() }
     }
 
@@ -142,7 +134,7 @@ impl Connection {
         }
     }
 
-    async fn answer(&self, request: Request<Incoming>) -> Response {
+    async fn answer(self: &Arc<Self>, request: Request<Incoming>) -> Response {
         let is_http2 = request.version() == Version::HTTP_2;
         if !is_http2 {
             // Its streams are few, and what they are sent has windows.
@@ -162,8 +154,7 @@ impl Connection {
             }
         }
         head.extensions.insert(ConnectInfo(self.peer));
-        let (activity, place) = (Arc::clone(&self.activity), Arc::clone(&self.place));
-        head.extensions.insert(Arrival { activity, place });
+        head.extensions.insert(Arc::clone(self));
         let is_old = head.version == Version::HTTP_10;
         let waits_to_send = expects_continue(&head.headers);
         let is_empty = body.is_end_stream();

@@ -22,14 +22,9 @@ use tokio::{
 };
 
 pub use self::tls::TlsError;
-use self::{
-    activity::Activity,
-    connection::{Connection, turned},
-    open::OpenConnections,
-    socket::Buffers,
-};
+use self::{activity::Activity, connection::turned, open::OpenConnections, socket::Buffers};
 pub(super) use self::{
-    connection::Arrival, per_address::PerAddress, places::SPARE_PLACES, tls::Tls,
+    connection::Connection, per_address::PerAddress, places::SPARE_PLACES, tls::Tls,
 };
 use super::{
     metrics::{Connections, Dropped},
