@@ -44,26 +44,17 @@ pub(super) fn document(
         schemas.extend(described.map(|(name, schema)| (name, json!(schema))));
     }
     schemas.insert(Document::name().into(), json!(Document::schema()));
-    let mut components: Value =
-        serde_json::from_str(include_str!("components.json")).expect("valid JSON");
-    components["schemas"] = schemas.into();
+    let mut document: Value =
+        serde_json::from_str(include_str!("document.json")).expect("valid JSON");
+    document["info"]["version"] = env!("CARGO_PKG_VERSION").into();
+    document["info"]["description"] = include_str!("description.md").trim_end().into();
+    document["paths"] = paths.into();
+    document["security"] = security;
+    document["components"]["schemas"] = schemas.into();
     // What is answered where no operation is described.
-    components["responses"] = json!({
+    document["components"]["responses"] = json!({
         "NotFound": problem(404, &[ProblemCode::NotFound]),
         "MethodNotAllowed": problem(405, &[ProblemCode::MethodNotAllowed]),
-    });
-    let document = json!({
-        "openapi": "3.1.0",
-        "info": {
-            "title": "Raindrop",
-            "version": env!("CARGO_PKG_VERSION"),
-            "description": include_str!("description.md").trim_end(),
-            "license": { "name": "Apache-2.0", "identifier": "Apache-2.0" },
-        },
-        "servers": [{ "url": "/" }],
-        "paths": paths,
-        "security": security,
-        "components": components,
     });
     // Checks it, leaves out what is empty, and writes keys in their usual order.
     let mut document: OpenApi = serde_json::from_value(document).expect("a valid document");

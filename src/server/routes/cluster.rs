@@ -144,15 +144,11 @@ pub(in crate::server) async fn release(
     let by = client.caller.name().unwrap_or("an operator");
     let (worker, holder) = (worker_id, &row.holder);
     tracing::info!(namespace, worker, holder, by, released, "worker id released");
-    let answer = if released {
-        json!({
-            "released": true,
-            "holder": row.holder,
-            "expires": format_unix_ms(row.expires_ms),
-        })
-    } else {
-        json!({ "released": false })
-    };
+    let mut answer = json!({ "released": released });
+    if released {
+        answer["holder"] = row.holder.into();
+        answer["expires"] = format_unix_ms(row.expires_ms).into();
+    }
     Ok(uncached_json(StatusCode::OK, &answer))
 }
 

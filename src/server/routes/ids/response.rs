@@ -73,7 +73,7 @@ impl IdRequest<'_> {
         sending: Sending,
         reservation: Option<Arc<Reservation>>,
     ) -> Result<Response, Problem> {
-        if self.format() == BodyFormat::Numbers
+        if self.texts.format == BodyFormat::Numbers
             && let Some(range) = ids.clone().into_ranges().last()
         {
             refuse_unsafe(range.last, self.issuer)?;
@@ -103,12 +103,8 @@ impl IdRequest<'_> {
         Ok(self.response(body))
     }
 
-    fn format(&self) -> BodyFormat {
-        self.texts.format
-    }
-
     fn response(&self, body: Body) -> Response {
-        let content_type = match self.format() {
+        let content_type = match self.texts.format {
             BodyFormat::Lines => "text/plain; charset=utf-8",
             BodyFormat::Strings | BodyFormat::Numbers | BodyFormat::Ranges => "application/json",
         };
