@@ -282,6 +282,13 @@ impl Reading {
     }
 }
 
+/// A client may reset a stream of HTTP/2 while it is waited for.
+impl Drop for Reading {
+    fn drop(&mut self) {
+        self.set_waiting(false);
+    }
+}
+
 impl HttpBody for RequestBody {
     type Data = Bytes;
     type Error = hyper::Error;

@@ -164,9 +164,10 @@ impl Connection {
         let unread = body.and_then(RequestBody::into_unread);
         drop(answering);
         must_close |= response.headers().contains_key(header::CONNECTION);
-        if let Some(unread) = unread.filter(|_| !must_close && !is_http2) {
+        if let Some(mut unread) = unread.filter(|_| !must_close && !is_http2) {
             // What was not asked for may still be sent, and must not be read as a request.
-            must_close = waits_to_send && !unread.is_asked_for || !Self::discard(unread.body).await;
+            must_close =
+                waits_to_send && !unread.is_asked_for || !Self::discard(&mut unread.body).await;
         }
         // HTTP/1.0 has no chunks: only the end of the connection ends such a body.
         must_close |= is_old && response.body().size_hint().exact().is_none();
@@ -183,7 +184,7 @@ impl Connection {
 
     /// Reads what is left of a body: a client that still sends may not read an answer. Returns
     /// whether that was all.
-    async fn discard(mut body: Incoming) -> bool {
+    async fn discard(body: &mut Incoming) -> bool {
         if body.size_hint().lower() > LARGEST_DISCARDED {
             return false;
         }
