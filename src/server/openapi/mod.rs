@@ -111,11 +111,8 @@ fn complete(mut item: Value, audience: Audience, max_batch: u32) -> Value {
 /// Leaves out these problems, and what POST alone has: it claims IDs for a past time.
 fn leave_out(operation: &mut Value, problems: &[ProblemCode]) {
     let is_left = |name: &Value| problems.iter().any(|left| left.name() == name);
-    let mut retain = |list: &str, keep: &dyn Fn(&Value) -> bool| {
-        operation[list].as_array_mut().expect("a list").retain(keep);
-    };
-    retain(PROBLEMS, &|name| !is_left(name));
-    retain("parameters", &|parameter| parameter["name"] != "at");
+    operation[PROBLEMS].as_array_mut().expect("a list").retain(|name| !is_left(name));
+    operation["parameters"].as_array_mut().expect("a list").retain(|it| it["name"] != "at");
 }
 
 /// Doc comments have line feeds where a line of the source is full.

@@ -33,7 +33,7 @@ const PAGES: [&str; 3] = ["/", "/docs", "/console/{file}"];
 struct Group {
     audience: Audience,
     routes: OpenApiRouter<Arc<AppState>>,
-    /// Where browsers may read the answers: whether caches keep them.
+    /// Whether caches keep the answers, where pages of `http.cors_origins` may read them.
     cors: Option<bool>,
 }
 
