@@ -9,7 +9,7 @@ use crate::{
 };
 
 /// A failure of the store; its text may name the server, which only operators learn.
-pub(super) fn of_store(error: &StoreError, is_operator: bool) -> Problem {
+pub(super) fn store_problem(error: &StoreError, is_operator: bool) -> Problem {
     let text = if is_operator { with_sources(error) } else { error.kind().to_owned() };
     Problem::passing(
         P::StoreUnavailable,
@@ -18,10 +18,10 @@ pub(super) fn of_store(error: &StoreError, is_operator: bool) -> Problem {
     )
 }
 
-pub(super) fn of_manager(error: ManageError, is_operator: bool) -> Problem {
+pub(super) fn manage_problem(error: ManageError, is_operator: bool) -> Problem {
     let code = match &error {
         ManageError::Store(error) | ManageError::Raise(RaiseError::Store(error)) => {
-            return of_store(error, is_operator);
+            return store_problem(error, is_operator);
         }
         ManageError::TooMany(_) => {
             let later = Duration::from_hours(1);

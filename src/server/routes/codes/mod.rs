@@ -87,7 +87,7 @@ pub(in crate::server) async fn list(
     let issuers = issuers(&state, &client, query.namespace.as_deref())?;
     let after = query.after.unwrap_or_default();
     let (store, _) = state.store().await?;
-    let failed = |error| error::of_store(&error, client.is_operator());
+    let failed = |error| error::store_problem(&error, client.is_operator());
     let listed = match issuers.is_empty() {
         // The store need not have the table then.
         true => Vec::new(),
@@ -272,7 +272,7 @@ impl Target {
     }
 
     fn failed(&self, error: ManageError) -> Problem {
-        error::of_manager(error, self.client.is_operator())
+        error::manage_problem(error, self.client.is_operator())
     }
 
     /// Answers the code after a change, which this node follows at once.
@@ -293,7 +293,8 @@ impl Target {
     /// Answers the code as it is now.
     async fn answer(&self, manager: &CodeManager, status: StatusCode) -> Result<Response, Problem> {
         let listed = manager.list().await;
-        let listed = listed.map_err(|error| error::of_store(&error, self.client.is_operator()))?;
+        let listed =
+            listed.map_err(|error| error::store_problem(&error, self.client.is_operator()))?;
         let view = listed.into_iter().find(|view| view.listed.code == self.code);
         let view = view.ok_or_else(|| {
             let (code, namespace) = (&self.code, self.issuer.namespace());

@@ -101,14 +101,14 @@ async fn claim(asked: &Asked, is_batch: bool) -> Result<Response, Problem> {
         }
         (None, NamespaceIssuer::Segment(issuer)) => {
             let ids = issuer.next_ids_for(key, code, count).await;
-            let ids = ids.map_err(|error| of_segment(error, issuer.namespace()))?;
+            let ids = ids.map_err(|error| segment_problem(error, issuer.namespace()))?;
             request.write(ids, sending, reservation)
         }
     }
 }
 
 /// The problem of a claim in segment mode: that of an unknown code says how it can be added.
-fn of_segment(error: IssueError, namespace: &str) -> Problem {
+fn segment_problem(error: IssueError, namespace: &str) -> Problem {
     match error {
         IssueError::Refused(ClaimError::UnknownCode(code)) => {
             Problem::new(P::UnknownCode, unknown_segment_code(&code, namespace))
