@@ -64,9 +64,9 @@ pub struct AppState {
     pub(super) max_connections: usize,
     pub(super) draining: watch::Sender<bool>,
     failed: AtomicBool,
-    /// The store of every node, and its time-out. Locked, so that operators' requests ask it one at
-    /// a time.
-    store: Option<(Mutex<Arc<dyn Store>>, Duration)>,
+    /// The store of every node. Locked, so that operators' requests ask it one at a time.
+    store: Option<Mutex<Arc<dyn Store>>>,
+    list_timeout: Duration,
 }
 
 impl AppState {
@@ -97,6 +97,7 @@ impl AppState {
             draining: watch::Sender::new(false),
             failed: AtomicBool::new(false),
             store: None,
+            list_timeout: Duration::MAX,
         }
     }
 
@@ -120,26 +121,23 @@ impl AppState {
     /// Enables `/cluster` and `/codes`; the list of worker ids is bounded by `timeout`.
     #[must_use]
     pub fn with_cluster(mut self, store: Arc<dyn Store>, timeout: Duration) -> Self {
-        self.store = Some((Mutex::new(store), timeout));
+        (self.store, self.list_timeout) = (Some(Mutex::new(store)), timeout);
         self
     }
 
-    /// The store and its time-out, for one operator's request at a time: until the guard is dropped.
-    pub(super) async fn store(
-        &self,
-    ) -> Result<(MutexGuard<'_, Arc<dyn Store>>, Duration), Problem> {
+    /// The store, for one operator's request at a time: until the guard is dropped.
+    pub(super) async fn store(&self) -> Result<MutexGuard<'_, Arc<dyn Store>>, Problem> {
         let detail = "this service has no store to query";
         let none = || Problem::new(ProblemCode::NotFound, detail);
-        let (store, timeout) = self.store.as_ref().ok_or_else(none)?;
-        Ok((store.lock().await, *timeout))
+        Ok(self.store.as_ref().ok_or_else(none)?.lock().await)
     }
 
     /// Every worker row of the store, and whether the store is verified. A problem says what the
     /// store said: only operators may see it.
     pub(super) async fn list_rows(&self) -> Result<(Vec<ListedRow>, bool), Problem> {
-        let (store, timeout) = self.store().await?;
-        let rows = tokio::time::timeout(timeout, store.list()).await;
-        let rows = rows.unwrap_or(Err(StoreError::TimedOut { after: timeout }));
+        let (store, after) = (self.store().await?, self.list_timeout);
+        let rows = tokio::time::timeout(after, store.list()).await;
+        let rows = rows.unwrap_or(Err(StoreError::TimedOut { after }));
         rows.map(|rows| (rows, store.is_verified())).map_err(|error| {
             let code = match error {
                 StoreError::Vanished(_) => ProblemCode::StoreLost,

@@ -124,7 +124,7 @@ pub(in crate::server) async fn release(
     };
     let settings =
         KeeperSettings { namespace: namespace.clone(), ..KeeperSettings::new(layout.clone(), "") };
-    let (store, _) = state.store().await?;
+    let store = state.store().await?;
     let mut operator = Operator::new(settings, Arc::clone(&store), Arc::clone(&state.clock));
     let (released, row) = match operator.release(worker_id).await {
         Ok(WorkerRelease::Released(row)) => (true, row),

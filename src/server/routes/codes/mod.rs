@@ -86,7 +86,7 @@ pub(in crate::server) async fn list(
 ) -> Result<Response, Problem> {
     let issuers = issuers(&state, &client, query.namespace.as_deref())?;
     let after = query.after.unwrap_or_default();
-    let (store, _) = state.store().await?;
+    let store = state.store().await?;
     let failed = |error| error::store_problem(&error, client.is_operator());
     let listed = match issuers.is_empty() {
         // The store need not have the table then.
@@ -267,7 +267,7 @@ impl FromRequestParts<Arc<AppState>> for Target {
 impl Target {
     /// What manages the codes of its namespace, for one request at a time.
     async fn manager(&self) -> Result<(CodeManager, MutexGuard<'_, Arc<dyn Store>>), Problem> {
-        let (store, _) = self.state.store().await?;
+        let store = self.state.store().await?;
         Ok((CodeManager::new(Arc::clone(&store), self.issuer.settings().clone()), store))
     }
 
