@@ -10,6 +10,8 @@
 //!
 //! The epoch is random and not the identity, because a fail-back brings an identity back.
 
+use std::iter;
+
 use super::{HighWaterMarks, Token};
 use crate::{
     layout::Layout,
@@ -29,8 +31,10 @@ pub struct History {
     /// The identity of the server that the present epoch began on; empty until a process that compares
     /// identities follows the record.
     pub identity: String,
-    /// Random, one for each fail-over: the present epoch first, then earlier ones. Never empty.
-    pub epochs: Vec<Token>,
+    /// The present epoch: random, another one after each fail-over.
+    pub epoch: Token,
+    /// The last epochs before it, the latest first.
+    pub before: Vec<Token>,
     /// The store's clock when the present epoch began, Unix ms; 0 for the first epoch.
     pub since_ms: i64,
     /// No lost write leased beyond this instant, Unix ms; 0 for the first epoch.
@@ -65,8 +69,8 @@ pub struct LastWrite {
 impl History {
     /// Returns the history of a namespace in which nothing was issued yet.
     pub fn first(identity: &str, epoch: Token, reach_ms: i64) -> Self {
-        let (identity, epochs) = (identity.to_owned(), vec![epoch]);
-        Self { identity, epochs, since_ms: 0, barrier_ms: 0, reach_ms }
+        let (identity, before) = (identity.to_owned(), Vec::new());
+        Self { identity, epoch, before, since_ms: 0, barrier_ms: 0, reach_ms }
     }
 
     /// Returns the history with what a process adds that continues it: the identity of the server, if
@@ -84,11 +88,11 @@ impl History {
     #[must_use]
     pub fn next(&self, identity: &str, fresh: Token, now_ms: i64, reach_ms: i64) -> Self {
         let fresh = if planted(Bug::EpochIsIdentity) { of_identity(identity) } else { fresh };
-        let before = self.epochs.iter().copied();
-        let epochs = [fresh].into_iter().chain(before).take(REMEMBERED).collect();
+        let before = self.epochs().take(REMEMBERED - 1).collect();
         let reach_ms = self.reach_ms.max(reach_ms);
         let barrier_ms = self.barrier_ms.max(now_ms.saturating_add(reach_ms));
-        Self { identity: identity.to_owned(), epochs, since_ms: now_ms, barrier_ms, reach_ms }
+        let identity = identity.to_owned();
+        Self { identity, epoch: fresh, before, since_ms: now_ms, barrier_ms, reach_ms }
     }
 
     /// Whether the present epoch is another one than the first.
@@ -97,23 +101,28 @@ impl History {
     }
 
     /// The present epoch.
-    pub fn epoch(&self) -> Token {
-        self.epochs[0]
+    pub const fn epoch(&self) -> Token {
+        self.epoch
+    }
+
+    /// The epochs that the record knows, the present one first.
+    pub fn epochs(&self) -> impl Iterator<Item = Token> {
+        iter::once(self.epoch).chain(self.before.iter().copied())
     }
 
     /// Returns how many epochs began since a write in `epoch`. A write before the first epoch is as old
     /// as the namespace; one in an epoch that is not known may be older than all that are.
     pub fn missed(&self, epoch: Token) -> u64 {
-        let known = self.epochs.iter().position(|known| *known == epoch);
-        let is_whole = self.epochs.len() < REMEMBERED;
-        let first = (epoch == Token::UNUSED && is_whole).then(|| self.epochs.len() - 1);
+        let known = self.epochs().position(|known| known == epoch);
+        let is_whole = self.before.len() < REMEMBERED - 1;
+        let first = (epoch == Token::UNUSED && is_whole).then_some(self.before.len());
         known.or(first).unwrap_or(REMEMBERED) as u64
     }
 
     /// Judges the record by the identity of the server that holds it, `None` if identities are not
     /// compared, and by the last epoch that the process knows.
     pub fn judge(&self, server: Option<&str>, known: Option<Token>) -> HistoryVerdict {
-        if known.is_some_and(|known| !self.epochs.contains(&known)) {
+        if known.is_some_and(|known| !self.epochs().any(|epoch| epoch == known)) {
             return HistoryVerdict::WentBack;
         }
         let is_other = server.is_some_and(|server| server != self.identity);
@@ -153,7 +162,7 @@ impl History {
         let proven_ms = ttl_ms.saturating_sub(max_skew_ms.saturating_mul(SKEWS_OF_TTL));
         let elapsed_ms = self.since_ms.saturating_sub(store_ms);
         // Clocks that disagree by more than the skew prove nothing.
-        self.epochs.get(1) == Some(&epoch) && (-max_skew_ms..proven_ms).contains(&elapsed_ms)
+        self.before.first() == Some(&epoch) && (-max_skew_ms..proven_ms).contains(&elapsed_ms)
     }
 }
 
@@ -170,8 +179,8 @@ pub struct InvalidHistory;
 impl History {
     /// Returns what a record keeps beside identity and present epoch.
     pub fn text(&self) -> String {
-        let Self { epochs, since_ms, barrier_ms, reach_ms, .. } = self;
-        let before = epochs[1..].iter().map(Token::to_string).collect::<Vec<_>>().join(",");
+        let Self { before, since_ms, barrier_ms, reach_ms, .. } = self;
+        let before = before.iter().map(Token::to_string).collect::<Vec<_>>().join(",");
         format!("since={since_ms} barrier={barrier_ms} reach={reach_ms} before={before}")
     }
 
@@ -192,8 +201,9 @@ impl History {
                 (number("since")?, number("barrier")?, number("reach")?);
             let before = field("before")?;
             let before = before.split_terminator(',').map(str::parse);
-            let epochs = [Ok(epoch)].into_iter().chain(before).collect::<Result<_, _>>().ok()?;
-            Some(Self { identity: identity.to_owned(), epochs, since_ms, barrier_ms, reach_ms })
+            let before = before.collect::<Result<_, _>>().ok()?;
+            let identity = identity.to_owned();
+            Some(Self { identity, epoch, before, since_ms, barrier_ms, reach_ms })
         };
         let history = read().filter(|history| history.text() == text);
         history.ok_or(InvalidHistory)

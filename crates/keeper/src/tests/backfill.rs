@@ -311,7 +311,7 @@ async fn ticks_before_a_fail_over_are_closed() {
         }
     }
     let record = world.store.read_record("default").await.expect("up").expect("the record");
-    assert_eq!((record.history.identity.as_str(), record.history.epochs.len()), ("b", 2));
+    assert_eq!((record.history.identity.as_str(), record.history.epochs().count()), ("b", 2));
     // The barrier is five minutes and two skews ahead.
     world.pass(second(400)).await;
     let open_ms = world.now_ms() - 10_000;

@@ -32,19 +32,23 @@ impl Names {
         *token = self.of(*token);
     }
 
+    fn set_epochs(&mut self, history: &mut History) {
+        self.set(&mut history.epoch);
+        history.before.iter_mut().for_each(|epoch| self.set(epoch));
+    }
+
     fn history(&mut self, history: &mut Arc<History>) {
-        let is_same = |epoch: &Token| self.of(*epoch) == *epoch;
-        if !history.epochs.iter().all(is_same) {
-            Arc::make_mut(history).epochs.iter_mut().for_each(|epoch| self.set(epoch));
+        if !history.epochs().all(|epoch| self.of(epoch) == epoch) {
+            self.set_epochs(Arc::make_mut(history));
         }
     }
 
     fn record(&mut self, record: &mut Arc<Record>) {
-        let is_same = |token: &Token| self.of(*token) == *token;
-        if ![record.token].iter().chain(&record.history.epochs).all(is_same) {
+        let mut is_same = |token| self.of(token) == token;
+        if !(is_same(record.token) && record.history.epochs().all(is_same)) {
             let record = Arc::make_mut(record);
             self.set(&mut record.token);
-            record.history.epochs.iter_mut().for_each(|epoch| self.set(epoch));
+            self.set_epochs(&mut record.history);
         }
     }
 

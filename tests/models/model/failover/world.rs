@@ -210,10 +210,11 @@ impl FailOvers {
                 && let Some(known) = &process.known
             {
                 let epoch = known.epoch();
-                let knows = |tables: &Tables| tables.record.history.epochs.contains(&epoch);
+                let knows =
+                    |tables: &Tables| tables.record.history.epochs().any(|known| known == epoch);
                 if process.role == Role::Free && store.log.iter().all(knows) {
                     (process.known, process.went_back) = (None, false);
-                } else if known.epochs.len() > 1 || !known.identity.is_empty() {
+                } else if !known.before.is_empty() || !known.identity.is_empty() {
                     // The next survey brings the rest; a release needs the barrier.
                     let first = History::first("", epoch, 0);
                     let barrier_ms = known.barrier_ms;
