@@ -282,6 +282,6 @@ impl Backfill {
         operation: StoreOperation,
         call: impl Future<Output = Result<T, StoreError>>,
     ) -> Result<T, StoreError> {
-        store_call(&*self.observer, operation, call).await
+        store_call(&*self.store, &*self.observer, operation, call).await
     }
 }

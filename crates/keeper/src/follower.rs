@@ -71,12 +71,12 @@ impl Follower {
         let history = History::first(&identity, (access.fresh)(), self.reach_ms);
         let record = LayoutRecord::new(&self.canonical, (access.fresh)(), 0, history);
         let created = access.store.create_record(&self.scope.namespace, &record);
-        store_call(access.observer, StoreOperation::Prepare, created).await
+        store_call(access.store, access.observer, StoreOperation::Prepare, created).await
     }
 
     async fn survey(&self, access: &Access<'_>) -> Result<Survey, StoreError> {
         let survey = access.store.survey(&self.scope, Counts::Recent);
-        store_call(access.observer, StoreOperation::Read, survey).await
+        store_call(access.store, access.observer, StoreOperation::Read, survey).await
     }
 
     /// Returns the epoch that was followed last, if any was.
@@ -129,7 +129,8 @@ impl Follower {
             // Refused without a write, so that no other node's give-back finds another token.
             let impossible = Reservation::impossible(history.epoch(), (access.fresh)());
             let looked = access.store.reserve(&self.scope.namespace, code, &impossible);
-            match store_call(access.observer, StoreOperation::Reserve, looked).await? {
+            match store_call(access.store, access.observer, StoreOperation::Reserve, looked).await?
+            {
                 Reserved::Refused(row) => return Ok((Some(row), history)),
                 Reserved::From(_) | Reserved::NoSuchCode => return Ok((None, history)),
                 Reserved::OtherEpoch => {

@@ -115,7 +115,8 @@ impl KnownHistory {
         }
         let changed = LayoutRecord { token: fresh(), since_tick, history, ..record.clone() };
         let swap = context.store.swap_record(context.namespace, record.token, &changed);
-        let swapped = store_call(context.observer, StoreOperation::Swap, swap).await?;
+        let swapped =
+            store_call(context.store, context.observer, StoreOperation::Swap, swap).await?;
         if !swapped {
             return Ok(false);
         }

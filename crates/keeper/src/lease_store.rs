@@ -160,7 +160,7 @@ impl LeaseStore {
         operation: StoreOperation,
         call: impl Future<Output = Result<T, StoreError>>,
     ) -> Result<T, StoreError> {
-        store_call(&*self.state.observer, operation, call).await
+        store_call(&*self.store, &*self.state.observer, operation, call).await
     }
 
     /// Reads the state of the scope, and judges the node's clock by the store's and, while a lease

@@ -1,13 +1,13 @@
 //! Creates tables, layout record and rows where they are missing, and more rows when they are needed.
 
-use std::{ops::RangeInclusive, time::Duration};
+use std::ops::RangeInclusive;
 
 use raindrop_core::{
     instant::millis,
     lease::{HighWaterMarks, History, Token, marks_beyond},
     planted::{Bug, planted},
 };
-use raindrop_store::{Counts, LayoutRecord, MadeRows, NewRows, Scope, StoreError};
+use raindrop_store::{Counts, LayoutRecord, MadeRows, NewRows, Scope, Store, StoreError};
 
 use super::{
     KeeperError, LayoutError, StoreOperation, history::contended, lease_store::LeaseStore,
@@ -15,8 +15,13 @@ use super::{
 
 /// How often a start is retried because others changed the record.
 const TRIES: u32 = 100;
-/// How long a decision about missing rows holds, by the store's clock.
-pub(super) const DECISION_VALID_FOR: Duration = Duration::from_secs(10);
+
+/// Returns until when a decision about missing rows holds that was made at `now_ms`, by the store's
+/// clock: the call that acts on it may take so long. Marks are chosen for that instant, and the store
+/// refuses to act on the decision later.
+pub(super) fn valid_until_ms(store: &dyn Store, now_ms: i64) -> i64 {
+    now_ms.saturating_add(millis(store.longest_call()))
+}
 
 /// Creates tables, layout record and rows where they are missing. A process that `has_held` a lease
 /// knows that the namespace is in use: it creates no record.
@@ -83,7 +88,7 @@ async fn create_missing(leases: &mut LeaseStore, has_held: bool) -> Result<bool,
         if survey.held + survey.free == part.workers() {
             continue;
         }
-        let until_ms = survey.now_ms.saturating_add(millis(DECISION_VALID_FOR));
+        let until_ms = valid_until_ms(&*store, survey.now_ms);
         // A row that is missing now may have been there, and in use.
         let marks = marks_beyond(&layout, until_ms, window_ms, skew_ms);
         if !create_rows(leases, &part, marks, record.token, until_ms).await? {
@@ -113,7 +118,7 @@ pub(super) async fn create_more(
     // The clock as it is after the record was read.
     let survey = leases.store.survey(&scope, Counts::Recent);
     let now_ms = leases.call(StoreOperation::Read, survey).await?.now_ms;
-    let until_ms = now_ms.saturating_add(millis(DECISION_VALID_FOR));
+    let until_ms = valid_until_ms(&*leases.store, now_ms);
     let marks = HighWaterMarks::all_at(0, lanes);
     if !create_rows(leases, &part_of(&scope, &part), marks, record.token, until_ms).await? {
         return Ok(Some(false));

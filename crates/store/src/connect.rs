@@ -33,7 +33,7 @@ pub struct StoreSettings {
     /// The most connections that are open at once; 2 by default.
     pub max_connections: u32,
     /// How long a statement may take; 3 s by default. Connecting and logging in, which takes several
-    /// round trips, may take twice as long.
+    /// round trips, may take three times as long.
     pub timeout: Duration,
     /// How connections to a server are protected. By default the address says so (`sslmode`,
     /// `ssl-mode`, `rediss://`), and [`TlsMode::Prefer`] is used where it does not. Nothing is to be
@@ -88,6 +88,13 @@ impl StoreSettings {
             tls_ca_file: None,
             failover: Failover::Auto,
         }
+    }
+
+    /// Returns how long a call of a store on a network may take: a connection is opened, and at most
+    /// three statements follow, each on a connection that first proves that it works.
+    #[cfg(any(feature = "kubernetes", feature = "redis", feature = "sql"))]
+    pub(super) fn longest_call(&self) -> Duration {
+        self.timeout * 8
     }
 
     /// Returns the error for an address that cannot be used, without its password.

@@ -39,6 +39,7 @@ mod value;
 
 #[cfg(any(feature = "kubernetes", feature = "redis", feature = "sql"))]
 use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use async_trait::async_trait;
 use raindrop_core::lease::{Row, RowWrite, Token};
@@ -81,6 +82,12 @@ pub trait Store: SegmentStore {
     /// Whether nobody on the network can pose as the store: it is embedded or on this machine, or
     /// its certificate is verified.
     fn is_verified(&self) -> bool;
+
+    /// Returns how long a call may take, preparation aside: the sum of the time-outs of its steps.
+    /// After that the caller may give up.
+    fn longest_call(&self) -> Duration {
+        Duration::from_secs(10)
+    }
 
     /// Creates or checks the tables and asserts durability settings. Returns warnings for the
     /// operator about settings under which acknowledged writes may be lost. Safe to repeat, and

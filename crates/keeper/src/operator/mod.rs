@@ -36,7 +36,7 @@ pub use self::{
 use super::{
     KeeperSettings, LayoutError, NoObserver,
     history::{HistoryContext, KnownHistory},
-    prepare::{DECISION_VALID_FOR, initial_seed},
+    prepare::{initial_seed, valid_until_ms},
     random::{Random, system_random},
 };
 

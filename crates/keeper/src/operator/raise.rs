@@ -6,8 +6,7 @@ use raindrop_core::lease::{History, Relayout, RelayoutStage, Row, RowExpiry, fir
 use raindrop_store::{Counts, LayoutRecord};
 
 use super::{
-    DECISION_VALID_FOR, KeeperSettings, LayoutError, Operator, OperatorError, ROUNDS, check_lanes,
-    millis,
+    KeeperSettings, LayoutError, Operator, OperatorError, ROUNDS, check_lanes, valid_until_ms,
 };
 
 /// The outcome of raising every mark.
@@ -105,7 +104,7 @@ impl Operator {
         let layout = self.settings.layout.clone();
         for _ in 0..ROUNDS {
             let record = self.still_recorded(&layout.canonical()).await?;
-            let until_ms = self.store_now_ms().await?.saturating_add(millis(DECISION_VALID_FOR));
+            let until_ms = valid_until_ms(&*self.store, self.store_now_ms().await?);
             let marks = self.marks_beyond(&layout, until_ms, window);
             if self.add_missing_rows(&layout, &marks, record.token, until_ms).await? {
                 return Ok(());

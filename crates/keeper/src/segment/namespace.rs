@@ -131,7 +131,7 @@ impl Namespace {
         call: impl Future<Output = Result<T, StoreError>>,
     ) -> Result<T, StoreError> {
         let _connection = self.shared.connection().await;
-        store_call(&*self.observer, operation, call).await
+        store_call(&*self.shared.store, &*self.observer, operation, call).await
     }
 }
 

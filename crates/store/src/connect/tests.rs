@@ -51,6 +51,17 @@ fn unusable_settings_are_refused() {
 
 #[cfg(all(feature = "mysql", feature = "postgres", feature = "redis"))]
 #[test]
+fn longest_call_grows_with_the_time_out() {
+    for url in ["mysql://u@h/d", "postgres://u@h/d", "redis://h/0"] {
+        let settings =
+            StoreSettings { timeout: Duration::from_secs(10), ..StoreSettings::new(url) };
+        let store = connect(&settings, Arc::new(ManualClock::new(0))).expect("a store");
+        assert_eq!(store.longest_call(), Duration::from_secs(80), "{url}");
+    }
+}
+
+#[cfg(all(feature = "mysql", feature = "postgres", feature = "redis"))]
+#[test]
 fn a_password_that_breaks_the_address_gets_a_hint_at_escaping() {
     for scheme in ["mysql", "postgres", "redis"] {
         for password in ["s3c#ret", "s3c/ret", "s3c?ret", "s3c/@ret", "s3c#r%et", "a?b=s3cret"] {

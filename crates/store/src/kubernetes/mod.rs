@@ -208,6 +208,10 @@ impl Store for KubernetesStore {
         true
     }
 
+    fn longest_call(&self) -> Duration {
+        self.settings.longest_call()
+    }
+
     async fn prepare(&self) -> Result<Vec<String>> {
         // Whether the server answers, and lets us read.
         self.api.get(&self.tables.record("default")).await?;

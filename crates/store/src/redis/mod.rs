@@ -13,7 +13,7 @@ mod segments;
 mod server;
 mod trust;
 
-use std::fmt;
+use std::{fmt, time::Duration};
 
 use async_trait::async_trait;
 use raindrop_core::lease::{Row, RowWrite, Token};
@@ -51,6 +51,10 @@ impl Store for RedisStore {
 
     fn is_verified(&self) -> bool {
         self.pool.connector.address.is_verified
+    }
+
+    fn longest_call(&self) -> Duration {
+        self.settings.longest_call()
     }
 
     async fn prepare(&self) -> Result<Vec<String>> {

@@ -19,7 +19,7 @@ mod session;
 pub(super) mod sqlite;
 mod statements;
 
-use std::fmt;
+use std::{fmt, time::Duration};
 
 use async_trait::async_trait;
 use raindrop_core::lease::{Row, RowWrite, Token};
@@ -133,6 +133,10 @@ impl<E: Engine> Store for SqlStore<E> {
 
     fn is_verified(&self) -> bool {
         self.pool.connector.is_verified()
+    }
+
+    fn longest_call(&self) -> Duration {
+        self.settings.longest_call()
     }
 
     async fn prepare(&self) -> Result<Vec<String>> {
