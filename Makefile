@@ -21,12 +21,16 @@ OUTAGE ?= 240
 # So long, and against so many slow clients, `make soak-overload` lasts.
 SECONDS ?= 60
 SLOW ?= 10000
+# `make fleets`: so many nodes, answers that are so late, for so many seconds.
+NODES ?= 100 200 300
+LATE_MS ?= 200 400 800
+LASTING ?= 300
 
 # `make fuzz`: so many inputs of each kind, drawn from this seed.
 CASES ?= 20000
 SEED ?= $(shell date +%s)
 
-.PHONY: help build static check deps install-deps test format clippy model-lint check-build examples test-build unit-test doc-test http-test embedded-test store-test fault-test model-test explorer protocol-test loom simulation kubernetes-build mutants mutants-loom deny fuzz soak soak-simulation soak-faults soak-overload soak-models \
+.PHONY: help build static check deps install-deps test format clippy model-lint check-build examples test-build unit-test doc-test http-test embedded-test store-test fault-test model-test explorer protocol-test loom simulation kubernetes-build mutants mutants-loom deny fuzz soak soak-simulation soak-faults soak-overload soak-models fleets \
 	engine-test mysql-test kubernetes-test api-test chart-test console-test image-test bench bench-http bench-lint lint workflow-lint fmt doc ci
 
 help:
@@ -140,6 +144,10 @@ fuzz: ## the property tests with CASES=n inputs each, from SEED=n; a failing inp
 
 deny: ## advisories, licences, bans and sources of every dependency; builds cargo-deny if need be
 	tests/deny/run.sh
+
+fleets: install-deps ## fleets on databases that become slow: ENGINE= one of them, NODES=, LATE_MS=, for LASTING= seconds
+	ENGINE=$(ENGINE) NODES="$(NODES)" LATE_MS="$(LATE_MS)" LASTING=$(LASTING) \
+		$(CARGO) test --locked --test store -- --ignored --exact fleet::report --nocapture
 
 soak: soak-simulation soak-faults soak-overload soak-models ## the four below, at full volume
 

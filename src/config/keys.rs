@@ -142,7 +142,7 @@ pub const KEYS: &[Key] = &[
     key(
         "store.timeout",
         "3s",
-        "Time-out for each statement; connecting and logging in may take twice as long.",
+        "Time-out for each statement; connecting and logging in may take three times as long.",
     ),
     key("store.failover", "auto", "auto, or lossless if a fail-over never loses writes."),
     unset("store.state_file", "A file that keeps the lease for a restart while the store is away."),

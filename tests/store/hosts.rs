@@ -1,6 +1,6 @@
 //! Finding the server that accepts writes: several hosts, Sentinels, fail-overs.
 
-use std::{net::TcpListener, sync::Arc};
+use std::{net::TcpListener, sync::Arc, time::Duration};
 
 use raindrop::{
     core::lease::HighWaterMarks,
@@ -9,12 +9,13 @@ use raindrop::{
 
 use crate::{
     backend::{Backend, birth, create_rows, open, patient, scope, token, write},
-    outage::{MARGIN, PATIENCE, TIMEOUT, settings},
+    outage::{MARGIN, OPENING, PATIENCE, settings},
     support::{
         free_port,
         mariadb::Mariadb,
         poll,
         postgres::Postgres,
+        proxy::Proxy,
         redis::{Redis, Sentinel, run, try_run},
         server::Server,
     },
@@ -64,7 +65,7 @@ async fn dead_and_silent_hosts_are_passed_over(backend: Backend) {
     poll::until(PATIENCE, "the tables", async || store.prepare().await.ok()).await;
 
     let store = open(&settings(at(&url, &[silent, dead]))).await;
-    poll::within(TIMEOUT + MARGIN, "a search in vain", async || {
+    poll::within(OPENING + MARGIN, "a search in vain", async || {
         let said = refusal(&store).await;
         assert!(said.contains(&format!("127.0.0.1:{dead}: ")), "{said}");
         assert!(said.contains(&format!("127.0.0.1:{silent}: no answer within ")), "{said}");
@@ -85,6 +86,26 @@ async fn postgres_dead_and_silent_hosts_are_passed_over() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn redis_dead_and_silent_hosts_are_passed_over() {
     dead_and_silent_hosts_are_passed_over(Backend::redis().await).await;
+}
+
+/// With the default time-outs, although logging in to each host takes two seconds.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn mariadb_behind_two_slow_replicas_is_found() {
+    let (primary, replica) = (Server::start(&Mariadb).await, Server::start(&Mariadb).await);
+    let url = primary.database().await;
+    let (_, database) = url.rsplit_once('/').expect("a database");
+    replica.run(&format!("CREATE DATABASE {database}")).await;
+    replica.run("SET GLOBAL read_only = 1").await;
+    let of_replica = at(&url, &[replica.port()]);
+    let mut proxies = Vec::new();
+    for url in [&of_replica, &of_replica, &url] {
+        let proxy = Proxy::start(url).await;
+        proxy.delay(Duration::from_millis(600));
+        proxies.push(proxy);
+    }
+    let ports: Vec<_> = proxies.iter().map(Proxy::port).collect();
+    let store = open(&StoreSettings::new(at(&url, &ports))).await;
+    poll::until(PATIENCE, "the tables", async || store.prepare().await.ok()).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -7,6 +7,7 @@ mod backend;
 mod conformance;
 mod corrupt_rows;
 mod epochs;
+mod fleet;
 mod foreign;
 mod hosts;
 mod kubernetes;

@@ -44,7 +44,7 @@ on_every_server! {
 
 pub(crate) const TIMEOUT: Duration = Duration::from_secs(1);
 /// The time-out for a connection and its login; no call gets to more against a server that hangs.
-pub(crate) const OPENING: Duration = TIMEOUT.saturating_mul(2);
+pub(crate) const OPENING: Duration = TIMEOUT.saturating_mul(3);
 /// No answer may take as long as a further time-out on top.
 pub(crate) const MARGIN: Duration = Duration::from_millis(900);
 

@@ -2,7 +2,10 @@
 
 use std::{
     future::pending,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicU32, Ordering},
+    },
     time::Duration,
 };
 
@@ -18,6 +21,10 @@ use tokio::{
 };
 
 use super::{carried::Carried, kubernetes, poll::until};
+
+/// What servers say to a connection too many: "Too many connections", "sorry, too many clients
+/// already".
+const TOO_MANY: &[u8] = b"oo many c";
 
 /// How long a server may take to answer a client that is gone.
 const DRAINING: Duration = Duration::from_secs(60);
@@ -59,6 +66,9 @@ struct Shared {
     cut: watch::Sender<u32>,
     /// How late every answer is.
     late: Mutex<Duration>,
+    /// How many connections clients have opened, and how many of them were refused as one too many.
+    logins: AtomicU32,
+    refused: AtomicU32,
 }
 
 impl Proxy {
@@ -75,11 +85,14 @@ impl Proxy {
             answered: watch::Sender::new(0),
             cut: watch::Sender::new(0),
             late: Mutex::new(Duration::ZERO),
+            logins: AtomicU32::new(0),
+            refused: AtomicU32::new(0),
         });
         let listening = tokio::spawn({
             let shared = shared.clone();
             async move {
                 while let Ok((client, _)) = listener.accept().await {
+                    shared.logins.fetch_add(1, Ordering::Relaxed);
                     tokio::spawn(shared.clone().serve(client));
                 }
             }
@@ -142,6 +155,16 @@ impl Proxy {
     /// How many faulty requests the server has answered.
     pub(crate) fn count_answered(&self) -> u32 {
         *self.shared.answered.borrow()
+    }
+
+    /// How many connections clients have opened.
+    pub(crate) fn count_logins(&self) -> u32 {
+        self.shared.logins.load(Ordering::Relaxed)
+    }
+
+    /// How many of them a server refused because it had enough.
+    pub(crate) fn count_refused(&self) -> u32 {
+        self.shared.refused.load(Ordering::Relaxed)
     }
 
     /// Waits until the server has answered so many faulty requests.
@@ -225,6 +248,9 @@ impl Shared {
     ) {
         let mut buffer = vec![0; 64 * 1024];
         while let Ok(length @ 1..) = server.read(&mut buffer).await {
+            if contains(&buffer[..length], TOO_MANY) {
+                self.refused.fetch_add(1, Ordering::Relaxed);
+            }
             let late = *lock(&self.late);
             sleep(late).await;
             let fault = *fault.borrow();
@@ -256,8 +282,7 @@ impl Shared {
     fn take(&self, request: &[u8], is_kept: bool) -> Option<Fault> {
         let mut fault = lock(&self.fault);
         let (text, found) = fault.as_ref()?;
-        let is_it = (is_kept || *found != Fault::Carry)
-            && request.windows(text.len()).any(|window| window == text);
+        let is_it = (is_kept || *found != Fault::Carry) && contains(request, text);
         if is_it { fault.take().map(|(_, fault)| fault) } else { None }
     }
 }
@@ -296,6 +321,10 @@ impl Target {
             }
         }
     }
+}
+
+fn contains(bytes: &[u8], text: &[u8]) -> bool {
+    bytes.windows(text.len()).any(|window| window == text)
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {

@@ -7,14 +7,21 @@ mod tests;
 use std::str::FromStr;
 use std::{
     fmt::Display,
-    sync::atomic::{AtomicUsize, Ordering},
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
+    time::Duration,
 };
 
-use tokio::time::{Instant, timeout};
+use tokio::{
+    sync::mpsc::{self, error::SendError},
+    time::{Instant, timeout, timeout_at},
+};
 
 #[cfg(any(feature = "mysql", feature = "postgres", feature = "redis"))]
 use super::{Result, StoreSettings};
-use super::{StoreError, with_sources};
+use super::{StoreError, pool::CLOSE_TIMEOUT, with_sources};
 
 /// This part of the time that is left is kept for the error that names every host.
 const RESERVED_PART: u32 = 8;
@@ -45,6 +52,9 @@ pub(super) trait Connector: Send + Sync + 'static {
     fn close(connection: Self::Connection) -> impl Future<Output = ()> + Send;
 }
 
+/// A host, and the connection to it, or why there is none.
+type Tried<C> = (usize, Result<<C as Connector>::Connection, <C as Connector>::Error>);
+
 /// The hosts of one address.
 #[derive(Debug, Default)]
 pub(super) struct Hosts {
@@ -60,9 +70,10 @@ impl Hosts {
         Self { names: names.into_iter().collect(), first: AtomicUsize::new(0) }
     }
 
-    /// Opens a connection to the first host that can be used; returns the host's number with it.
-    /// With several hosts, each try gets an equal part of the time that is left. A single host has
-    /// all of it: the caller's own time-out ends the try.
+    /// Opens a connection to a host that can be used; returns the host's number with it. A host that
+    /// answers nothing within `patience`, or an equal part of the time that is left, need not be gone:
+    /// the next one is tried beside it, and whichever is opened first is used. A single host has all
+    /// the time: the caller's own time-out ends the try.
     ///
     /// # Errors
     ///
@@ -70,7 +81,8 @@ impl Hosts {
     /// it.
     pub(super) async fn open<C: Connector>(
         &self,
-        connector: &C,
+        connector: &Arc<C>,
+        patience: Duration,
         deadline: Instant,
     ) -> Result<(usize, C::Connection), C::Error> {
         if let [] | [_] = self.names[..] {
@@ -83,28 +95,43 @@ impl Hosts {
             });
         }
         let count = self.names.len();
-        let first = self.first.load(Ordering::Relaxed);
         let left = deadline.saturating_duration_since(Instant::now());
         let deadline = deadline - left / RESERVED_PART;
-        let mut failures = Vec::new();
-        for tried in 0..count {
-            let host = (first + tried) % count;
-            let left = deadline.saturating_duration_since(Instant::now());
-            let untried = u32::try_from(count - tried).unwrap_or(u32::MAX);
-            let share = left / untried;
-            // Also when the caller gives up meanwhile.
-            let leaving = Leaving { hosts: self, host };
-            let reason = match timeout(share, connector.open(host)).await {
-                Ok(Ok(connection)) => {
+        let left = deadline.saturating_duration_since(Instant::now());
+        let patience = patience.min(left / u32::try_from(count).unwrap_or(u32::MAX));
+        let first = self.first.load(Ordering::Relaxed);
+        // Also when the caller gives up meanwhile.
+        let leaving = Leaving { hosts: self, host: first };
+        let (answer, mut answers) = mpsc::channel(count);
+        let (mut tried, mut failures) = (Vec::new(), vec![None; count]);
+        while failures.contains(&None) {
+            if tried.len() < count {
+                let host = (first + tried.len()) % count;
+                tried.push((host, Instant::now()));
+                tokio::spawn(open_one(Arc::clone(connector), host, deadline, answer.clone()));
+            }
+            let has_more = tried.len() < count;
+            let until = if has_more { Instant::now() + patience } else { deadline };
+            match timeout_at(until, answers.recv()).await {
+                Ok(Some((host, Ok(connection)))) => {
                     drop(leaving);
                     self.first.store(host, Ordering::Relaxed);
                     return Ok((host, connection));
                 }
-                Ok(Err(error)) => C::unavailable(&error).unwrap_or_else(|| with_sources(&error)),
-                Err(_) => format!("no answer within {} ms", share.as_millis()),
-            };
-            failures.push(format!("{}: {reason}", self.names[host]));
+                Ok(Some((host, Err(error)))) => {
+                    self.leave(host);
+                    let reason = C::unavailable(&error).unwrap_or_else(|| with_sources(&error));
+                    failures[host] = Some(reason);
+                }
+                Err(_) if has_more => self.leave(tried[tried.len() - 1].0),
+                Ok(None) | Err(_) => break,
+            }
         }
+        let failures = tried.into_iter().map(|(host, since)| {
+            let silent = || format!("no answer within {} ms", since.elapsed().as_millis());
+            format!("{}: {}", self.names[host], failures[host].take().unwrap_or_else(silent))
+        });
+        let failures: Vec<_> = failures.collect();
         Err(unavailable(format!("no host can be used: {}", failures.join("; "))).into())
     }
 
@@ -118,6 +145,20 @@ impl Hosts {
         let next = (host + 1) % self.names.len().max(1);
         // Another call may have found the host that works meanwhile.
         let _ = self.first.compare_exchange(host, next, Ordering::Relaxed, Ordering::Relaxed);
+    }
+}
+
+/// Opens a connection to one host. It is closed if another host was faster: a login that is cut off
+/// counts against this client on some servers.
+async fn open_one<C: Connector>(
+    connector: Arc<C>,
+    host: usize,
+    deadline: Instant,
+    answer: mpsc::Sender<Tried<C>>,
+) {
+    let Ok(opened) = timeout_at(deadline, connector.open(host)).await else { return };
+    if let Err(SendError((_, Ok(connection)))) = answer.send((host, opened)).await {
+        let _ = timeout(CLOSE_TIMEOUT, C::close(connection)).await;
     }
 }
 

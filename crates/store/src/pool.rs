@@ -1,7 +1,11 @@
-//! A few connections to the server that accepts writes, opened when needed and closed when unused.
+//! A few connections to the server that accepts writes, opened when needed and closed soon after.
 //!
 //! Each step has a time-out of its own, since a server that answers late is not one that is gone: a
-//! statement may take `timeout`, and a connection, with its login of several round trips, twice that.
+//! statement may take `timeout`, and opening a connection, with its login, [`OPENING`] times that.
+//!
+//! No connection is kept, however long it took to open: a server has fewer of them than there are
+//! nodes, and what one node keeps, others lack for good. A node needs one for seconds of each
+//! renewal.
 //!
 //! Why not another pool: when a connection is returned, sqlx's waits for a ping without a bound, so a
 //! frozen database keeps its permits; and it reports a refused connection only after the whole
@@ -10,7 +14,7 @@
 
 use std::{
     mem,
-    sync::{Arc, Mutex, Once, Weak},
+    sync::{Arc, Mutex, Weak},
     time::Duration,
 };
 
@@ -21,59 +25,37 @@ use tokio::{
 
 use super::{StoreError, hosts::Connector, lock};
 
-/// An idle connection is closed after this time: nodes talk to the store every few seconds at most,
-/// and hundreds of them share a server's connections.
-const IDLE_MAX: Duration = Duration::from_secs(2);
-/// After this time a connection that is kept longer must again be worth it.
-const KEPT_MAX: Duration = Duration::from_secs(10);
-/// A connection to a slow server that was used just before needs no proof that it works.
-const FRESH: Duration = Duration::from_millis(100);
-/// How often the pool looks for such connections.
-const IDLE_CHECK: Duration = Duration::from_secs(1);
+/// An idle connection is closed after this time. The statements of a renewal follow each other at
+/// once; until the next renewal the connection is worth more to other nodes.
+const IDLE_MAX: Duration = Duration::from_millis(500);
 /// How long closing a connection may take.
-const CLOSE_TIMEOUT: Duration = Duration::from_secs(1);
+pub(super) const CLOSE_TIMEOUT: Duration = Duration::from_secs(1);
 /// An idle connection has this part of a statement's time to prove that it works.
 const PROOF_PART: u32 = 2;
-/// Opening a connection may take this many times as long as a statement.
-const OPENING: u32 = 2;
-/// A server is slow if opening a connection took so long. An idle one is kept while it still answers
-/// slowly.
-const SLOW_OPENING: Duration = Duration::from_secs(1);
-/// As fast as that, it was the server's load that made opening slow.
-const SLOW_ANSWER: Duration = Duration::from_millis(100);
+/// Opening a connection may take this many times as long as a statement: TCP, TLS, the login and the
+/// settings of the session take about seven round trips, where a statement takes two.
+const OPENING: u32 = 3;
 
 /// At most a fixed number of connections.
 pub(super) struct Pool<C: Connector> {
-    pub(super) connector: C,
+    pub(super) connector: Arc<C>,
     timeout: Duration,
     permits: Semaphore,
-    idle: Arc<Idle<C>>,
-    reaper: Once,
+    idle: Arc<Mutex<Vec<Idle<C>>>>,
 }
 
-/// The idle connections.
-type Idle<C> = Mutex<Vec<Unused<<C as Connector>::Connection>>>;
-
-/// An idle connection.
-struct Unused<T> {
+/// An idle connection, and the host that it leads to.
+struct Idle<C: Connector> {
     since: Instant,
-    max: Duration,
-    opened: Opened,
-    connection: T,
-}
-
-/// Where a connection leads, and how long opening it took.
-#[derive(Clone, Copy)]
-struct Opened {
     host: usize,
-    took: Duration,
+    connection: C::Connection,
 }
 
 /// A connection in use. It is dropped unless it is put back: after a time-out, an error or a
 /// cancelled call nobody knows what it would answer next.
 pub(super) struct Checkout<'a, C: Connector> {
     pub(super) connection: C::Connection,
-    opened: Opened,
+    host: usize,
     pool: &'a Pool<C>,
     _permit: SemaphorePermit<'a>,
 }
@@ -81,22 +63,22 @@ pub(super) struct Checkout<'a, C: Connector> {
 impl<C: Connector> Checkout<'_, C> {
     /// Returns the connection to the pool.
     pub(super) fn put_back(self) {
-        let Self { connection, opened, .. } = self;
-        let since = Instant::now();
-        lock(&self.pool.idle).push(Unused { since, max: IDLE_MAX, opened, connection });
+        let Self { connection, host, pool, .. } = self;
+        lock(&pool.idle).push(Idle { since: Instant::now(), host, connection });
+        tokio::spawn(close_idle(Arc::downgrade(&pool.idle)));
     }
 
     /// Drops the connection to a server that can serve us no more: the next one is sought at another
     /// host first.
     pub(super) fn leave_host(self) {
-        self.pool.connector.hosts().leave(self.opened.host);
+        self.pool.connector.hosts().leave(self.host);
     }
 }
 
 impl<C: Connector> Pool<C> {
     pub(super) fn new(connector: C, max_connections: u32, timeout: Duration) -> Self {
         let permits = Semaphore::new(max_connections as usize);
-        Self { connector, timeout, permits, idle: Arc::default(), reaper: Once::new() }
+        Self { connector: Arc::new(connector), timeout, permits, idle: Arc::default() }
     }
 
     /// Takes an idle connection or opens one; waits while all are in use.
@@ -107,75 +89,53 @@ impl<C: Connector> Pool<C> {
     }
 
     async fn take(&self, deadline: Instant) -> Result<Checkout<'_, C>, C::Error> {
-        self.reaper.call_once(|| drop(tokio::spawn(close_idle::<C>(Arc::downgrade(&self.idle)))));
         let permit = self.permits.acquire().await;
         let permit = permit.map_err(|_| StoreError::Unavailable("the store was closed".into()))?;
         let hosts = self.connector.hosts();
-        let (opened, connection) = loop {
+        let (host, connection) = loop {
             let idle = lock(&self.idle).pop();
-            let Some(Unused { since, opened, mut connection, .. }) = idle else {
-                let began = Instant::now();
-                let (host, connection) = hosts.open(&self.connector, deadline).await?;
-                break (Opened { host, took: began.elapsed() }, connection);
+            let Some(Idle { host, mut connection, .. }) = idle else {
+                break hosts.open(&self.connector, self.timeout, deadline).await?;
             };
             // Nobody goes back and forth between two servers.
-            if !hosts.is_first(opened.host) {
+            if !hosts.is_first(host) {
                 continue;
-            }
-            if opened.took >= SLOW_OPENING && since.elapsed() < FRESH {
-                break (opened, connection);
             }
             // The server may have closed it meanwhile, or have become a replica.
             match timeout(self.timeout / PROOF_PART, C::is_alive(&mut connection)).await {
-                Ok(true) => break (opened, connection),
+                Ok(true) => break (host, connection),
                 Ok(false) => {}
                 // The others hang as well, and the time is for a server that answers.
-                Err(_) => lock(&self.idle).clear(),
+                Err(_) => {
+                    lock(&self.idle).clear();
+                    hosts.leave(host);
+                }
             }
         };
-        Ok(Checkout { connection, opened, pool: self, _permit: permit })
+        Ok(Checkout { connection, host, pool: self, _permit: permit })
     }
 
     /// Closes the idle connections and hands out no more.
     pub(super) async fn close(&self) {
         self.permits.close();
         let idle = mem::take(&mut *lock(&self.idle));
-        for Unused { connection, .. } in idle {
-            let _ = timeout(CLOSE_TIMEOUT, C::close(connection)).await;
-        }
+        close_all(idle).await;
     }
 }
 
-/// Closes connections that nobody used for a while; ends with the pool.
-async fn close_idle<C: Connector>(idle: Weak<Idle<C>>) {
-    loop {
-        sleep(IDLE_CHECK).await;
-        let Some(idle) = idle.upgrade() else { return };
-        let is_unused = |idle: &mut Unused<_>| idle.since.elapsed() >= idle.max;
-        let unused: Vec<_> = lock(&idle).extract_if(.., is_unused).collect();
-        for unused in unused {
-            // In a task of its own, so that a panic of the driver does not end this one.
-            tokio::spawn(close_unless_slow::<C>(unused, Arc::downgrade(&idle)));
-        }
-    }
+/// Closes the connections that nobody used for a while.
+async fn close_idle<C: Connector>(idle: Weak<Mutex<Vec<Idle<C>>>>) {
+    sleep(IDLE_MAX).await;
+    let Some(idle) = idle.upgrade() else { return };
+    let unused: Vec<_> =
+        lock(&idle).extract_if(.., |idle| idle.since.elapsed() >= IDLE_MAX).collect();
+    close_all(unused).await;
 }
 
-/// Closes an idle connection, unless the next call would have to wait long for another one.
-async fn close_unless_slow<C: Connector>(
-    Unused { opened, mut connection, .. }: Unused<C::Connection>,
-    idle: Weak<Idle<C>>,
-) {
-    let asked = Instant::now();
-    if opened.took >= SLOW_OPENING
-        && timeout(KEPT_MAX, C::is_alive(&mut connection)).await == Ok(true)
-        && asked.elapsed() >= SLOW_ANSWER
-        && let Some(idle) = idle.upgrade()
-    {
-        let since = Instant::now();
-        lock(&idle).push(Unused { since, max: KEPT_MAX, opened, connection });
-        return;
+async fn close_all<C: Connector>(idle: Vec<Idle<C>>) {
+    for Idle { connection, .. } in idle {
+        let _ = timeout(CLOSE_TIMEOUT, C::close(connection)).await;
     }
-    let _ = timeout(CLOSE_TIMEOUT, C::close(connection)).await;
 }
 
 #[cfg(test)]
@@ -185,61 +145,67 @@ mod tests {
     use super::*;
     use crate::hosts::Hosts;
 
-    /// A server that answers so late, and how often it was logged in to.
+    /// A server whose round trips take so long.
     #[derive(Default)]
     struct Server {
         hosts: Hosts,
-        late: Arc<Mutex<Duration>>,
+        round_trip: Duration,
         opened: AtomicU32,
+        open: Arc<AtomicU32>,
+    }
+
+    /// Counts as open until it is dropped.
+    struct Connection {
+        round_trip: Duration,
+        open: Arc<AtomicU32>,
+    }
+
+    impl Drop for Connection {
+        fn drop(&mut self) {
+            self.open.fetch_sub(1, Ordering::Relaxed);
+        }
     }
 
     impl Connector for Server {
-        type Connection = Arc<Mutex<Duration>>;
+        type Connection = Connection;
         type Error = StoreError;
 
         fn hosts(&self) -> &Hosts {
             &self.hosts
         }
 
-        async fn open(&self, _host: usize) -> Result<Self::Connection, StoreError> {
+        async fn open(&self, _host: usize) -> Result<Connection, StoreError> {
             self.opened.fetch_add(1, Ordering::Relaxed);
-            let late = *lock(&self.late);
-            sleep(late * 4).await;
-            Ok(Arc::clone(&self.late))
+            sleep(self.round_trip * 7).await;
+            self.open.fetch_add(1, Ordering::Relaxed);
+            Ok(Connection { round_trip: self.round_trip, open: Arc::clone(&self.open) })
         }
 
         fn unavailable(_error: &StoreError) -> Option<String> {
             None
         }
 
-        async fn is_alive(connection: &mut Self::Connection) -> bool {
-            let late = *lock(connection);
-            sleep(late).await;
+        async fn is_alive(connection: &mut Connection) -> bool {
+            sleep(connection.round_trip).await;
             true
         }
 
-        async fn close(_connection: Self::Connection) {}
+        async fn close(_connection: Connection) {}
     }
 
     #[tokio::test(start_paused = true)]
-    async fn idle_connection_is_kept_while_the_server_is_slow() {
-        let pool = Pool::new(Server::default(), 2, Duration::from_secs(3));
-        let use_after = async |idle| {
-            sleep(idle).await;
-            pool.checkout().await.expect("a connection").put_back();
-            pool.connector.opened.load(Ordering::Relaxed)
-        };
-        let half_minute = Duration::from_secs(30);
-        assert_eq!(use_after(Duration::ZERO).await, 1);
-        assert_eq!(use_after(Duration::from_secs(1)).await, 1);
-        assert_eq!(use_after(half_minute).await, 2, "a fast server's is closed");
-        let late = |ms| *lock(&pool.connector.late) = Duration::from_millis(ms);
-        late(400);
-        assert_eq!(use_after(half_minute).await, 3);
-        for _ in 0..3 {
-            assert_eq!(use_after(half_minute).await, 3, "a slow server's is kept");
+    async fn connection_serves_the_next_statement_and_is_closed_soon_however_slow_the_server() {
+        for round_trip in [0, 400, 1200].map(Duration::from_millis) {
+            let server = Server { round_trip, ..Server::default() };
+            let pool = Pool::new(server, 2, Duration::from_secs(3));
+            for _ in 0..3 {
+                pool.checkout().await.expect("a connection").put_back();
+            }
+            assert_eq!(pool.connector.opened.load(Ordering::Relaxed), 1);
+            sleep(IDLE_MAX * 2).await;
+            assert_eq!(pool.connector.open.load(Ordering::Relaxed), 0);
+            pool.checkout().await.expect("another connection").put_back();
+            assert_eq!(pool.connector.opened.load(Ordering::Relaxed), 2);
         }
-        late(0);
-        assert_eq!(use_after(half_minute).await, 4, "it is fast again");
     }
 }

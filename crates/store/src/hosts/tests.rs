@@ -2,6 +2,8 @@
 
 use std::{future::pending, sync::Mutex, time::Duration};
 
+use tokio::time::sleep;
+
 use super::*;
 use crate::{lock, pool::Pool};
 
@@ -11,15 +13,18 @@ enum Server {
     Works,
     IsReplica,
     Hangs,
+    /// It answers after two seconds.
+    IsSlow,
 }
 
-use Server::{Hangs, IsReplica, Works};
+use Server::{Hangs, IsReplica, IsSlow, Works};
 
 /// Servers that are called `a`, `b` and so on.
 struct Servers {
     hosts: Hosts,
     do_what: Mutex<Vec<Server>>,
-    tried: Mutex<String>,
+    /// The hosts that were tried; in upper case, those whose connection was closed.
+    tried: Arc<Mutex<String>>,
 }
 
 impl Servers {
@@ -28,16 +33,17 @@ impl Servers {
         Self {
             hosts: Hosts { names, first: AtomicUsize::new(0) },
             do_what: Mutex::new(do_what.to_vec()),
-            tried: Mutex::default(),
+            tried: Arc::default(),
         }
     }
 
     /// Searches for 3.2 s; returns the hosts that were tried and the outcome.
-    async fn open(&self) -> (String, Result<usize, String>) {
+    async fn open(self: &Arc<Self>) -> (String, Result<usize, String>) {
         lock(&self.tried).clear();
-        let opened = self.hosts.open(self, Instant::now() + Duration::from_millis(3200)).await;
+        let deadline = Instant::now() + Duration::from_millis(3200);
+        let opened = self.hosts.open(self, Duration::from_secs(1), deadline).await;
         let opened = opened.map(|(host, connection)| {
-            assert_eq!(host, connection);
+            assert_eq!(host, connection.0);
             host
         });
         (lock(&self.tried).clone(), opened.map_err(|error| with_sources(&error)))
@@ -45,20 +51,24 @@ impl Servers {
 }
 
 impl Connector for Servers {
-    type Connection = usize;
+    type Connection = (usize, Arc<Mutex<String>>);
     type Error = StoreError;
 
     fn hosts(&self) -> &Hosts {
         &self.hosts
     }
 
-    async fn open(&self, host: usize) -> Result<usize, StoreError> {
+    async fn open(&self, host: usize) -> Result<Self::Connection, StoreError> {
         lock(&self.tried).push_str(&self.hosts.names[host]);
         let does = lock(&self.do_what)[host];
         match does {
-            Works => Ok(host),
+            Works => Ok((host, Arc::clone(&self.tried))),
             IsReplica => Err(accepts_no_writes("it is a replica")),
             Hangs => pending().await,
+            IsSlow => {
+                sleep(Duration::from_secs(2)).await;
+                Ok((host, Arc::clone(&self.tried)))
+            }
         }
     }
 
@@ -69,16 +79,18 @@ impl Connector for Servers {
         }
     }
 
-    async fn is_alive(_: &mut usize) -> bool {
+    async fn is_alive(_: &mut Self::Connection) -> bool {
         true
     }
 
-    async fn close(_: usize) {}
+    async fn close((host, tried): Self::Connection) {
+        lock(&tried).push_str(["A", "B", "C", "D"][host]);
+    }
 }
 
 #[tokio::test(start_paused = true)]
 async fn search_begins_with_the_host_that_worked_last() {
-    let servers = Servers::new(&[IsReplica, Works, IsReplica]);
+    let servers = Arc::new(Servers::new(&[IsReplica, Works, IsReplica]));
     assert_eq!(servers.open().await, ("ab".to_owned(), Ok(1)));
     assert_eq!(servers.open().await, ("b".to_owned(), Ok(1)));
     *lock(&servers.do_what) = vec![Works, IsReplica, IsReplica];
@@ -91,12 +103,12 @@ async fn search_begins_with_the_host_that_worked_last() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn hosts_that_hang_share_the_time_with_the_others() {
-    let servers = Servers::new(&[Hangs, IsReplica, Hangs, Works]);
+async fn host_that_hangs_does_not_keep_the_others_waiting() {
+    let servers = Arc::new(Servers::new(&[Hangs, IsReplica, Hangs, Works]));
     let begin = Instant::now();
     assert_eq!(servers.open().await, ("abcd".to_owned(), Ok(3)));
-    // A quarter of 2.8 s, and half of what the replica left of it.
-    assert_eq!(begin.elapsed(), Duration::from_millis(700 + 1050));
+    // A quarter of 2.8 s for each host that hangs.
+    assert_eq!(begin.elapsed(), Duration::from_millis(1400));
 
     *lock(&servers.do_what) = vec![Hangs, IsReplica, Hangs, Hangs];
     let begin = Instant::now();
@@ -104,22 +116,38 @@ async fn hosts_that_hang_share_the_time_with_the_others() {
     assert_eq!(tried, "dabc");
     assert_eq!(
         outcome.expect_err("nobody"),
-        "the store cannot be reached: no host can be used: d: no answer within 700 ms; a: no answer \
-         within 700 ms; b: it accepts no writes: it is a replica; c: no answer within 1400 ms"
+        "the store cannot be reached: no host can be used: d: no answer within 2800 ms; a: no answer \
+         within 2100 ms; b: it accepts no writes: it is a replica; c: no answer within 1400 ms"
     );
     assert_eq!(begin.elapsed(), Duration::from_millis(2800));
 }
 
 #[tokio::test(start_paused = true)]
+async fn slow_host_is_used_although_others_were_tried_beside_it() {
+    let servers = Arc::new(Servers::new(&[IsReplica, IsSlow, IsReplica]));
+    let begin = Instant::now();
+    assert_eq!(servers.open().await, ("abc".to_owned(), Ok(1)));
+    assert_eq!(begin.elapsed(), Duration::from_secs(2));
+}
+
+#[tokio::test(start_paused = true)]
+async fn connection_that_came_too_late_is_closed() {
+    let servers = Arc::new(Servers::new(&[IsSlow, Works]));
+    assert_eq!(servers.open().await, ("ab".to_owned(), Ok(1)));
+    sleep(Duration::from_secs(2)).await;
+    assert_eq!(*lock(&servers.tried), "abA");
+}
+
+#[tokio::test(start_paused = true)]
 async fn search_that_is_given_up_goes_on_at_the_next_host() {
-    let servers = Servers::new(&[Hangs, Works]);
+    let servers = Arc::new(Servers::new(&[Hangs, Works]));
     timeout(Duration::from_millis(10), servers.open()).await.expect_err("it hangs");
     assert_eq!(servers.open().await, ("b".to_owned(), Ok(1)));
 }
 
 #[tokio::test(start_paused = true)]
 async fn single_host_has_all_the_time_and_is_named() {
-    let servers = Servers::new(&[IsReplica]);
+    let servers = Arc::new(Servers::new(&[IsReplica]));
     let said = "the store cannot be reached: a: it accepts no writes: it is a replica";
     assert_eq!(servers.open().await, ("a".to_owned(), Err(said.to_owned())));
     *lock(&servers.do_what) = vec![Hangs];
@@ -131,12 +159,12 @@ async fn idle_connections_to_a_host_that_was_left_are_not_used() {
     let pool = Pool::new(Servers::new(&[Works, Works]), 2, Duration::from_secs(1));
     let checkout = async || pool.checkout().await.expect("a connection");
     let (idle, failed) = (checkout().await, checkout().await);
-    assert_eq!((idle.connection, failed.connection), (0, 0));
+    assert_eq!((idle.connection.0, failed.connection.0), (0, 0));
     idle.put_back();
     failed.leave_host();
     for _ in 0..2 {
         let next = checkout().await;
-        assert_eq!(next.connection, 1);
+        assert_eq!(next.connection.0, 1);
         next.put_back();
     }
     assert_eq!(*lock(&pool.connector.tried), "aab");
