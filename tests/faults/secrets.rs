@@ -85,6 +85,7 @@ async fn an_unverified_store_is_named_in_the_log_in_a_metric_and_in_cluster() {
         let admin = format!("127.0.0.1:{}", free_port());
         let node = Setup::new()
             .set("store.url", url.replace("127.0.0.1", host))
+            .set("store.tls", "off")
             .set("http.admin_listen", &admin)
             .start_leased()
             .await;

@@ -15,8 +15,7 @@ pub enum TlsMode {
     Verify,
     /// TLS with any certificate: somebody between node and server can pose as the server.
     Require,
-    /// TLS with any certificate where the server offers TLS. Otherwise no TLS, and then the password
-    /// itself is not sent to another machine.
+    /// TLS with any certificate, unless the server is on this machine and offers none.
     #[default]
     Prefer,
     /// No TLS: the server may ask for the password in clear text.
@@ -59,8 +58,8 @@ impl Protection {
         self.is_local || self.mode == TlsMode::Verify
     }
 
-    /// Whether a connection may do without TLS to another machine.
-    pub(super) fn may_lack_tls(self) -> bool {
+    /// Whether TLS was not asked for, but the server is on another machine.
+    pub(super) fn wants_tls(self) -> bool {
         !self.is_local && self.mode == TlsMode::Prefer
     }
 }

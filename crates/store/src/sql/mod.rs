@@ -6,8 +6,6 @@
 mod connections;
 mod engine;
 mod foreign;
-#[cfg(any(feature = "mysql", feature = "postgres"))]
-mod guard;
 #[cfg(feature = "mysql")]
 pub(super) mod mysql;
 #[cfg(feature = "postgres")]

@@ -13,9 +13,8 @@ use sqlx::{
 
 use super::{
     engine::{Answer, Class, Dialect, Engine, Failure, Session as _, migrations},
-    guard::{self, Login, Step},
     schema,
-    session::check_pinned,
+    session::{check_pinned, connect},
 };
 use crate::{
     Failover, Result, StoreError, StoreSettings, TlsMode,
@@ -288,9 +287,7 @@ impl Engine for MySql {
 
     async fn open(&self, host: usize) -> Result<(MySqlConnection, Option<String>), Failure> {
         let options = &self.options[host];
-        let server = (options.get_host(), options.get_port());
-        let mut connection =
-            guard::connect(MySqlLogin::default(), options, self.protection, server).await?;
+        let mut connection = connect(options, self.protection).await?;
         let pins = self.pins();
         let names = match options.get_collation() {
             Some(collation) => format!("NAMES {CHARSET} COLLATE {collation}"),
@@ -413,45 +410,5 @@ impl From<MySqlQueryResult> for Answer {
         let number = i64::try_from(result.last_insert_id()).ok();
         let raised = number.filter(|number| *number > 0 && matched > 0);
         Self { matched, raised, ..Self::default() }
-    }
-}
-
-/// A login to MySQL: the greeting, then requests of the authentication until `OK`.
-#[derive(Default)]
-pub(super) struct MySqlLogin {
-    is_greeted: bool,
-}
-
-impl Login for MySqlLogin {
-    type Connection = MySqlConnection;
-    type Options = MySqlConnectOptions;
-    const HEADER: usize = 4;
-
-    fn through(options: &MySqlConnectOptions, port: u16) -> MySqlConnectOptions {
-        options.clone().host("127.0.0.1").port(port).ssl_mode(MySqlSslMode::Disabled)
-    }
-
-    fn length(header: &[u8]) -> Option<usize> {
-        let [low, middle, high, _] = *header else { return None };
-        Some(u32::from_le_bytes([low, middle, high, 0]) as usize)
-    }
-
-    fn judge(&mut self, message: &[u8]) -> Step {
-        const ERROR: u8 = 0xff;
-        // The greeting names a plugin as well as a request to switch does.
-        let names_plugin = |name: &str| message.windows(name.len()).any(|it| it == name.as_bytes());
-        let was_greeted = std::mem::replace(&mut self.is_greeted, true);
-        match message[Self::HEADER..] {
-            [ERROR, ..] => Step::PassOn,
-            _ if ["mysql_clear_password", "sha256_password"].into_iter().any(names_plugin) => {
-                Step::Refuse
-            }
-            _ if !was_greeted => Step::PassOn,
-            [0x00, ..] => Step::LoggedIn,
-            // `caching_sha2_password` knew the hash; otherwise it asks for the password.
-            [0x01, 0x03] => Step::PassOn,
-            [0x01, ..] => Step::Refuse,
-            _ => Step::PassOn,
-        }
     }
 }

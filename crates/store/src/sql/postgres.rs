@@ -20,9 +20,8 @@ use super::{
     engine::{
         Answer, Class, Dialect, Engine, Failure, ON_CONFLICT_RAISE, Session as _, migrations,
     },
-    guard::{self, Login, Step},
     schema,
-    session::{check_pinned, pooled},
+    session::{check_pinned, connect, pooled},
 };
 use crate::{
     Result, StoreSettings, TlsMode,
@@ -129,13 +128,11 @@ impl Postgres {
         &self,
         first: &mut PgConnection,
         options: &PgConnectOptions,
-        server: (&str, u16),
     ) -> Result<(), Failure> {
         let before = backend_of(first).await?;
         let seen = async {
             let mut others = vec![backend_of(first).await?];
-            let mut second =
-                guard::connect(PostgresLogin, options, self.protection, server).await?;
+            let mut second = connect(options, self.protection).await?;
             if backend_of(&mut second).await? == before {
                 return Ok(Some("two sessions ran in one server session".to_owned()));
             }
@@ -269,14 +266,12 @@ impl Engine for Postgres {
 
     async fn open(&self, host: usize) -> Result<(PgConnection, Option<String>), Failure> {
         let options = &self.options[host];
-        let server = (options.get_host(), options.get_port());
-        let mut connection =
-            guard::connect(PostgresLogin, options, self.protection, server).await?;
+        let mut connection = connect(options, self.protection).await?;
         if let Some(reason) = self.pin(&mut connection, IS_DIRECT).await? {
             return Ok((connection, reason));
         }
         if !self.keeps_sessions.load(Ordering::Relaxed) {
-            self.check_pooler(&mut connection, options, server).await?;
+            self.check_pooler(&mut connection, options).await?;
         }
         let reason = self.pin(&mut connection, "TRUE").await?.flatten();
         Ok((connection, reason))
@@ -330,33 +325,5 @@ fn reason(row: Vec<Value>) -> Option<String> {
 impl From<PgQueryResult> for Answer {
     fn from(result: PgQueryResult) -> Self {
         Self { matched: result.rows_affected(), ..Self::default() }
-    }
-}
-
-/// A login to PostgreSQL: messages until the server is ready for a query.
-pub(super) struct PostgresLogin;
-
-impl Login for PostgresLogin {
-    type Connection = PgConnection;
-    type Options = PgConnectOptions;
-    const HEADER: usize = 5;
-
-    fn through(options: &PgConnectOptions, port: u16) -> PgConnectOptions {
-        options.clone().host("127.0.0.1").port(port).ssl_mode(PgSslMode::Disable)
-    }
-
-    fn length(header: &[u8]) -> Option<usize> {
-        let [_, length @ ..] = header else { return None };
-        // The length counts itself.
-        (u32::from_be_bytes(length.try_into().ok()?) as usize).checked_sub(length.len())
-    }
-
-    fn judge(&mut self, message: &[u8]) -> Step {
-        const CLEAR_TEXT: [u8; 4] = 3_u32.to_be_bytes();
-        match (message[0], &message[Self::HEADER..]) {
-            (b'R', method) if method.starts_with(&CLEAR_TEXT) => Step::Refuse,
-            (b'Z', _) => Step::LoggedIn,
-            _ => Step::PassOn,
-        }
     }
 }

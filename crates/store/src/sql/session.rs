@@ -2,6 +2,11 @@
 
 use std::fmt::Display;
 
+use sqlx::ConnectOptions;
+
+use super::engine::Failure;
+#[cfg(any(feature = "mysql", feature = "postgres"))]
+use crate::tls::Protection;
 use crate::{Result, StoreError, value::Value};
 
 /// The identity of the server in a session that was not set up; see
@@ -14,6 +19,23 @@ pub(super) fn pooled(seen: impl Display) -> StoreError {
         "a pooler in transaction mode stands between: {seen}. Settings of a session do not hold \
          there: use session mode (pool_mode = session), or the database's own port"
     ))
+}
+
+/// Connects as the options say. Where a server on another machine has no TLS, the error says what to
+/// set.
+#[cfg(any(feature = "mysql", feature = "postgres"))]
+pub(super) async fn connect<O: ConnectOptions<Connection: Sized>>(
+    options: &O,
+    protection: Protection,
+) -> Result<O::Connection, Failure> {
+    options.connect().await.map_err(|error| match error {
+        sqlx::Error::Tls(reason) if protection.wants_tls() => {
+            let advice = "give the server TLS, or set store.tls = \"off\" to send the password \
+                          without protection";
+            StoreError::Unavailable(format!("{reason}: {advice}").into()).into()
+        }
+        error => error.into(),
+    })
 }
 
 /// Refuses a session unless each setting has the value that it was set to. `settings` has triples:
