@@ -34,6 +34,12 @@ pub(super) fn read(reader: &mut Reader, namespaces: &[NamespaceConfig]) -> Store
     if url == "memory:" {
         reject_memory(reader, key, namespaces);
     }
+    // In use all the time, it learns within the skew that its server has changed.
+    let skews = namespaces.iter().filter_map(|namespace| match &namespace.mode {
+        Mode::Snowflake { keeper, .. } => Some(keeper.lease.max_clock_skew),
+        Mode::Segment { .. } => None,
+    });
+    let session_max = skews.fold(StoreSettings::default().session_max, Duration::min);
     let settings = StoreSettings {
         url,
         worker_table,
@@ -43,6 +49,7 @@ pub(super) fn read(reader: &mut Reader, namespaces: &[NamespaceConfig]) -> Store
         tls,
         tls_ca_file,
         failover,
+        session_max,
     };
     let checked = if reader.is_bad("store") { Ok(()) } else { store::check(&settings) };
     if let Err(error) = checked {

@@ -24,4 +24,5 @@ mod sessions;
 mod slow;
 mod sql;
 mod sqlite;
+mod statements;
 mod tls;

@@ -4,7 +4,7 @@ use std::{sync::Arc, time::Duration};
 
 use raindrop::{
     core::lease::{HighWaterMarks, History, RowWrite, Token},
-    store::{Counts, Failover, LayoutRecord, Store, StoreError},
+    store::{Counts, Failover, LayoutRecord, Store, StoreError, StoreSettings, with_sources},
 };
 use sqlx::{AssertSqlSafe, Connection as _, Executor as _, MySqlConnection};
 
@@ -134,12 +134,12 @@ async fn replicas_have_every_write(engine: &dyn Replicated) {
     assert_eq!(replicated(engine, &servers, &url).await, vec![token(1).to_string(); 2]);
 
     servers[0].run("SET GLOBAL binlog_format = 'STATEMENT'").await;
-    let error = open(&patient(&url)).await.prepare().await.expect_err("replicas would diverge");
-    let said = error.to_string();
-    assert!(error.is_permanent() && said.contains("binlog_format is STATEMENT"), "{said}");
-    let mut lossless = patient(&url);
-    lossless.failover = Failover::Lossless;
-    open(&lossless).await.prepare().await.expect("its statements name no server");
+    for failover in Failover::ALL {
+        let settings = StoreSettings { failover, ..patient(&url) };
+        let error = open(&settings).await.prepare().await.expect_err("replicas would diverge");
+        let said = error.to_string();
+        assert!(error.is_permanent() && said.contains("binlog_format is STATEMENT"), "{said}");
+    }
 
     servers[0].run("GRANT ALL ON *.* TO 'node'@'127.0.0.1'").await;
     let store = open(&patient(&url)).await;
@@ -166,4 +166,36 @@ async fn replicated(engine: &dyn Replicated, servers: &[Server; 2], url: &str) -
     let sql = "SELECT token FROM soc_raindrop_worker_layout \
                UNION ALL SELECT token FROM soc_raindrop_worker WHERE worker_id = 1";
     replica.texts(&url, sql).await
+}
+
+/// Nothing is written through a server that applies the changes of another one, writable or not.
+async fn writable_replica_is_refused(engine: &dyn Replicated) {
+    let servers = engine.start_pair().await;
+    let [primary, replica] = &servers;
+    let url = engine.nodes_database(primary).await.replace("node@", "root@");
+    let store = open(&patient(&url)).await;
+    store.prepare().await.expect("tables");
+    engine.until_caught_up(primary, replica).await;
+    replica.run("SET GLOBAL read_only = 0").await;
+    let there = open(&patient(engine.through(&url, replica.port()))).await;
+    for _ in 0..2 {
+        let error = there.prepare().await.expect_err("a replica");
+        let said = with_sources(&error);
+        assert!(!error.is_permanent(), "{error:?}");
+        assert!(said.contains("it is a replica, which applies the changes of"), "{said}");
+        assert!(said.contains("STOP REPLICA"), "{said}");
+    }
+    engine.promote(replica).await;
+    there.prepare().await.expect("the new primary");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn writable_replica_of_mariadb_is_refused() {
+    writable_replica_is_refused(&Mariadb).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "make mysql-test"]
+async fn writable_replica_of_mysql_is_refused() {
+    writable_replica_is_refused(&Mysql).await;
 }

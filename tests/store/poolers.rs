@@ -6,9 +6,11 @@ use raindrop::store::{Counts, StoreError};
 use sqlx::{Connection as _, Executor as _, PgConnection, Row as _};
 
 use crate::{
-    backend::{Backend, birth, open, patient, scope, with_rows, write},
+    backend::{Backend, birth, open, patient, scope, token, with_rows, write},
+    outage::PATIENCE,
     support::{
         pgbouncer::{PgBouncer, options},
+        poll,
         postgres::Postgres,
         server::Server,
     },
@@ -19,21 +21,25 @@ async fn another(url: &str) -> PgConnection {
     PgConnection::connect_with(&options(url)).await.expect("the pooler")
 }
 
+/// Has a pooler open several sessions, which it can go round.
+async fn with_several_sessions(url: &str) {
+    let mut others = Vec::new();
+    for _ in 0..3 {
+        let mut other = another(url).await;
+        other.execute("BEGIN").await.expect("a session of its own");
+        others.push(other);
+    }
+    for other in &mut others {
+        other.execute("ROLLBACK").await.expect("the end of it");
+    }
+}
+
 async fn is_refused_and_gets_no_settings(mode: &str, settings: &str) {
     let server = Server::start(&Postgres).await;
     let pooler = PgBouncer::start(&server, mode, settings).await;
     let url = pooler.through(&server.database().await);
     if mode == "transaction" {
-        // So that there are several sessions to go round.
-        let mut others = Vec::new();
-        for _ in 0..3 {
-            let mut other = another(&url).await;
-            other.execute("BEGIN").await.expect("a session of its own");
-            others.push(other);
-        }
-        for other in &mut others {
-            other.execute("ROLLBACK").await.expect("the end of it");
-        }
+        with_several_sessions(&url).await;
     }
     let error = open(&patient(&url)).await.prepare().await.expect_err(mode);
     let said = error.to_string();
@@ -82,25 +88,26 @@ async fn pooler_in_session_mode_is_used() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn statement_in_a_session_that_was_not_set_up_is_refused() {
-    let backend = Backend::postgres().await;
-    let store = with_rows(&backend, &scope(1, 3)).await;
-    store.survey(&scope(1, 3), Counts::Exact).await.expect("its identity");
-    // As after a pooler's change of sessions, what was set is gone.
-    backend
-        .run(
-            "CREATE FUNCTION forget() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN \
-             PERFORM set_config('raindrop.session', '', FALSE); RETURN NEW; END $$",
-        )
-        .await;
-    backend
-        .run(
-            "CREATE TRIGGER forget BEFORE UPDATE ON soc_raindrop_worker \
-             FOR EACH ROW EXECUTE FUNCTION forget()",
-        )
-        .await;
+async fn pooler_is_refused_once_it_is_in_transaction_mode() {
+    let server = Server::start(&Postgres).await;
+    let backend = Backend::Postgres(server.database().await);
+    with_rows(&backend, &scope(1, 3)).await;
+    let pooler = PgBouncer::start(&server, "session", "server_round_robin = 1").await;
+    let url = pooler.through(&backend.url());
+    let store = open(&patient(&url)).await;
     assert!(store.swap(&scope(1, 3), 1, birth(1), &write(1)).await.expect("an answer"));
-    let error = store.survey(&scope(1, 3), Counts::Exact).await.expect_err("another session");
-    let StoreError::Unusable(said) = error else { panic!("{error}") };
-    assert!(said.contains("a statement ran in a server session that was not set up"), "{said}");
+    pooler.set_mode("transaction").await;
+    with_several_sessions(&url).await;
+    let said = poll::until(PATIENCE, "it is refused", async || {
+        match store.survey(&scope(1, 3), Counts::Exact).await {
+            Err(StoreError::Unusable(said)) => Some(said),
+            // The connection of before has its session until the pooler moves it.
+            Ok(_) | Err(StoreError::Unavailable(_)) => None,
+            Err(error) => panic!("{error}"),
+        }
+    })
+    .await;
+    assert!(said.contains("a pooler in transaction mode stands between"), "{said}");
+    let write = store.swap(&scope(1, 3), 1, token(1), &write(2)).await;
+    assert!(matches!(write, Err(StoreError::Unusable(_))), "{write:?}");
 }

@@ -2,7 +2,9 @@
 
 use std::{fs, path::PathBuf, sync::OnceLock, time::Duration};
 
-use sqlx::{Connection as _, PgConnection, postgres::PgConnectOptions};
+use sqlx::{
+    AssertSqlSafe, Connection as _, Executor as _, PgConnection, postgres::PgConnectOptions,
+};
 
 use super::{
     free_port, poll,
@@ -29,7 +31,7 @@ impl PgBouncer {
         let text = format!(
             "[databases]\n* = host=127.0.0.1 port={} user=postgres\n\
              [pgbouncer]\nlisten_addr = 127.0.0.1\nlisten_port = {port}\nunix_socket_dir =\n\
-             auth_type = any\npool_mode = {mode}\n{settings}\n",
+             auth_type = any\nadmin_users = postgres\npool_mode = {mode}\n{settings}\n",
             server.port()
         );
         fs::write(&file, text).expect("a file");
@@ -45,6 +47,14 @@ impl PgBouncer {
         })
         .await;
         Self { port, _program: program }
+    }
+
+    /// Gives it another mode, as an operator does while it runs.
+    pub(crate) async fn set_mode(&self, mode: &str) {
+        let url = format!("postgres://postgres@127.0.0.1:{}/pgbouncer", self.port);
+        let mut console = PgConnection::connect_with(&options(&url)).await.expect("its console");
+        let sql = format!("SET pool_mode = '{mode}'");
+        console.execute(sqlx::raw_sql(AssertSqlSafe(sql))).await.expect("another mode");
     }
 
     /// The address of a database as it is reached through the pooler.

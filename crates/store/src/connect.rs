@@ -44,6 +44,9 @@ pub struct StoreSettings {
     pub tls_ca_file: Option<PathBuf>,
     /// Whether a fail-over may lose acknowledged writes; [`Failover::Auto`] by default.
     pub failover: Failover,
+    /// How long a session of a SQL database is used before it asks anew which server that is, and how
+    /// it is set; 10 s by default, and at most `lease.max_clock_skew`.
+    pub session_max: Duration,
 }
 
 /// Whether a fail-over of the store may lose acknowledged writes.
@@ -87,6 +90,7 @@ impl StoreSettings {
             tls: None,
             tls_ca_file: None,
             failover: Failover::Auto,
+            session_max: Duration::from_secs(10),
         }
     }
 
@@ -124,6 +128,7 @@ impl fmt::Debug for StoreSettings {
             .field("tls", &self.tls)
             .field("tls_ca_file", &self.tls_ca_file)
             .field("failover", &self.failover)
+            .field("session_max", &self.session_max)
             .finish()
     }
 }

@@ -4,9 +4,8 @@
 mod tests;
 
 #[cfg(any(feature = "mysql", feature = "postgres", feature = "redis"))]
-use std::str::FromStr;
+use std::{fmt::Display, str::FromStr};
 use std::{
-    fmt::Display,
     sync::{
         Arc,
         atomic::{AtomicUsize, Ordering},
@@ -46,7 +45,7 @@ pub(super) trait Connector: Send + Sync + 'static {
     fn unavailable(error: &Self::Error) -> Option<String>;
 
     /// Whether the server still answers on a connection and accepts writes.
-    fn is_alive(connection: &mut Self::Connection) -> impl Future<Output = bool> + Send;
+    fn is_alive(&self, connection: &mut Self::Connection) -> impl Future<Output = bool> + Send;
 
     /// Closes a connection and tells the server so.
     fn close(connection: Self::Connection) -> impl Future<Output = ()> + Send;
@@ -179,6 +178,7 @@ fn unavailable(reason: String) -> StoreError {
 }
 
 /// Returns the error for a server that is up but takes no writes.
+#[cfg(any(feature = "mysql", feature = "postgres", feature = "redis"))]
 pub(super) fn accepts_no_writes(reason: impl Display) -> StoreError {
     unavailable(format!("it accepts no writes: {reason}"))
 }

@@ -102,7 +102,8 @@ impl<C: Connector> Pool<C> {
                 continue;
             }
             // The server may have closed it meanwhile, or have become a replica.
-            match timeout(self.timeout / PROOF_PART, C::is_alive(&mut connection)).await {
+            match timeout(self.timeout / PROOF_PART, self.connector.is_alive(&mut connection)).await
+            {
                 Ok(true) => break (host, connection),
                 Ok(false) => {}
                 // The others hang as well, and the time is for a server that answers.
@@ -185,7 +186,7 @@ mod tests {
             None
         }
 
-        async fn is_alive(connection: &mut Connection) -> bool {
+        async fn is_alive(&self, connection: &mut Connection) -> bool {
             sleep(connection.round_trip).await;
             true
         }

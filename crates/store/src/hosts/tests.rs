@@ -79,7 +79,7 @@ impl Connector for Servers {
         }
     }
 
-    async fn is_alive(_: &mut Self::Connection) -> bool {
+    async fn is_alive(&self, _: &mut Self::Connection) -> bool {
         true
     }
 

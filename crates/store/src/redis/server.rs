@@ -115,7 +115,7 @@ impl Connector for Server {
         }
     }
 
-    async fn is_alive(connection: &mut MultiplexedConnection) -> bool {
+    async fn is_alive(&self, connection: &mut MultiplexedConnection) -> bool {
         matches!(role(connection).await.as_ref().map(Option::as_deref), Ok(None | Some("master")))
     }
 

@@ -2,38 +2,67 @@
 
 use std::time::Duration;
 
-use sqlx::{Connection as _, migrate::Migrator};
-use tokio::time::{sleep, timeout};
+use sqlx::Connection as _;
+use tokio::time::{Instant, sleep, timeout};
 
 use super::{
     SqlStore,
-    engine::{Answer, Class, Engine, Failure, Session as _, classify},
+    engine::{Answer, Class, Engine, Failure, RunSql as _, classify},
+    schema::Migrations,
+    session::{Server, Session},
+    statements,
 };
 use crate::{
-    Result, StoreError,
-    hosts::{Connector, Hosts, accepts_no_writes},
+    Failover, Result, StoreError, StoreSettings,
+    hosts::{Connector, Hosts},
     pool::Checkout,
-    value::Value,
+    value::{Reader, Value},
     with_sources,
 };
 
 /// How often a statement is tried that fails because of concurrent work.
 const TRIES_MAX: u32 = 12;
 
-impl<E: Engine> Connector for E {
-    type Connection = E::Connection;
+/// Opens the sessions of a store.
+pub(super) struct Sessions<E> {
+    pub(super) engine: E,
+    failover: Failover,
+    /// How long a session is used before it is set up anew.
+    max: Duration,
+    /// The statement that tells a session.
+    session: String,
+}
+
+impl<E: Engine> Sessions<E> {
+    pub(super) fn new(settings: &StoreSettings) -> Result<Self> {
+        let StoreSettings { failover, session_max: max, .. } = *settings;
+        let session = statements::find(E::SQL, "session")?;
+        Ok(Self { engine: E::new(settings)?, failover, max, session })
+    }
+
+    /// Checks that statements still run in the session that was set up.
+    async fn check(&self, session: &mut Session<E::Connection>) -> Result<(), Failure> {
+        let row = session.connection.run_together(&self.session).await?.into_row();
+        let found: String = Reader::new("session", "", row).get("session")?;
+        Ok(session.server.check_session(&found)?)
+    }
+}
+
+impl<E: Engine> Connector for Sessions<E> {
+    type Connection = Session<E::Connection>;
     type Error = Failure;
 
     fn hosts(&self) -> &Hosts {
-        Engine::hosts(self)
+        self.engine.hosts()
     }
 
-    async fn open(&self, host: usize) -> Result<E::Connection, Failure> {
-        let (connection, read_only) = Engine::open(self, host).await?;
-        let Some(reason) = read_only else { return Ok(connection) };
-        // So that the server does not log a broken connection.
-        let _ = connection.close().await;
-        Err(accepts_no_writes(reason).into())
+    async fn open(&self, host: usize) -> Result<Self::Connection, Failure> {
+        let until = Instant::now() + self.max;
+        let (connection, mut server) = self.engine.open(host).await?;
+        if self.failover == Failover::Lossless {
+            server.identity.clear();
+        }
+        Ok(Session { connection, server, until })
     }
 
     fn unavailable(failure: &Failure) -> Option<String> {
@@ -46,21 +75,61 @@ impl<E: Engine> Connector for E {
         }
     }
 
-    async fn is_alive(connection: &mut E::Connection) -> bool {
-        matches!(E::read_only(connection).await, Ok(None))
+    async fn is_alive(&self, session: &mut Self::Connection) -> bool {
+        Instant::now() < session.until && self.check(session).await.is_ok()
     }
 
-    async fn close(connection: E::Connection) {
+    async fn close(session: Self::Connection) {
         // It is closed in either case.
-        let _ = connection.close().await;
+        let _ = session.connection.close().await;
     }
 }
 
 impl<E: Engine> SqlStore<E> {
-    /// Runs a statement whose placeholders such as `{worker}` are filled.
-    pub(super) async fn execute(&self, sql: &str, args: &[Value]) -> Result<Answer> {
+    /// Runs a statement that writes nothing; returns its rows.
+    pub(super) async fn read(&self, sql: &str, args: &[Value]) -> Result<Vec<Vec<Value>>> {
+        Ok(self.read_on(sql, |_| args.to_vec()).await?.0.rows)
+    }
+
+    /// Like [`Self::read`], with arguments that the session knows; returns its server, too.
+    pub(super) async fn read_on(
+        &self,
+        sql: &str,
+        args: impl FnOnce(&Server) -> Vec<Value>,
+    ) -> Result<(Answer, Server)> {
         let mut checkout = self.checkout().await.map_err(store_error::<E>)?;
-        let connection = &mut checkout.connection;
+        let server = checkout.connection.server.clone();
+        let answer = self.run(&mut checkout, sql, &args(&server)).await;
+        Ok((finish(checkout, answer)?, server))
+    }
+
+    /// Runs a statement that writes, and names the session that it is sent through. Where nothing was
+    /// written, an error if the session is another one now.
+    pub(super) async fn write(
+        &self,
+        sql: &str,
+        args: impl FnOnce(&Server) -> Vec<Value>,
+    ) -> Result<Answer> {
+        let mut checkout = self.checkout().await.map_err(store_error::<E>)?;
+        let args = args(&checkout.connection.server);
+        let mut answer = self.run(&mut checkout, sql, &args).await;
+        if answer.as_ref().is_ok_and(|answer| answer.matched == 0) {
+            let after = self.settings.timeout;
+            let check = self.pool.connector.check(&mut checkout.connection);
+            let checked = timeout(after, check).await;
+            let checked = checked.unwrap_or_else(|_| Err(StoreError::TimedOut { after }.into()));
+            answer = checked.and(answer);
+        }
+        finish(checkout, answer)
+    }
+
+    async fn run(
+        &self,
+        checkout: &mut Checkout<'_, Sessions<E>>,
+        sql: &str,
+        args: &[Value],
+    ) -> Result<Answer, Failure> {
+        let connection = &mut checkout.connection.connection;
         let tries = async {
             let mut tried = 0;
             loop {
@@ -71,21 +140,15 @@ impl<E: Engine> SqlStore<E> {
             }
         };
         let after = self.settings.timeout;
-        let answer = timeout(after, tries).await.map_err(|_| StoreError::TimedOut { after })?;
-        match answer.as_ref().err().map(classify::<E>) {
-            None | Some(Class::Retry) => checkout.put_back(),
-            Some(Class::Unavailable) => checkout.leave_host(),
-            Some(_) => {}
-        }
-        answer.map_err(|error| store_error::<E>(error.into()))
+        Ok(timeout(after, tries).await.map_err(|_| StoreError::TimedOut { after })??)
     }
 
     /// Runs the migrations, on a connection of their own whose end releases every lock.
-    pub(super) async fn migrate(&self, migrator: &Migrator, bookkeeping: &str) -> Result<()> {
+    pub(super) async fn migrate(&self, migrations: &Migrations) -> Result<()> {
         let tries = async {
             let mut tried = 0;
             loop {
-                match self.try_to_migrate(migrator, bookkeeping).await {
+                match self.try_to_migrate(migrations).await {
                     Err(Failure::Sql(error)) if is_retried::<E>(&error, &mut tried).await => {}
                     done => return done.map_err(store_error::<E>),
                 }
@@ -96,15 +159,37 @@ impl<E: Engine> SqlStore<E> {
         timeout(after, tries).await.unwrap_or(Err(StoreError::TimedOut { after }))
     }
 
-    async fn try_to_migrate(&self, migrator: &Migrator, bookkeeping: &str) -> Result<(), Failure> {
+    async fn try_to_migrate(&self, migrations: &Migrations) -> Result<(), Failure> {
         let mut checkout = self.checkout().await?;
-        self.pool.connector.migrate(&mut checkout.connection, migrator, bookkeeping).await
+        self.engine().migrate(&mut checkout.connection.connection, migrations).await
     }
 
-    async fn checkout(&self) -> Result<Checkout<'_, E>, Failure> {
-        self.pool.connector.check_file()?;
+    async fn checkout(&self) -> Result<Checkout<'_, Sessions<E>>, Failure> {
+        self.engine().check_file()?;
         self.pool.checkout().await
     }
+
+    pub(super) fn engine(&self) -> &E {
+        &self.pool.connector.engine
+    }
+}
+
+/// Returns a connection after a statement, if nobody doubts what it would answer next.
+fn finish<E: Engine>(
+    checkout: Checkout<'_, Sessions<E>>,
+    answer: Result<Answer, Failure>,
+) -> Result<Answer> {
+    match &answer {
+        Ok(_) => checkout.put_back(),
+        Err(Failure::Sql(error)) => match classify::<E>(error) {
+            Class::Retry => checkout.put_back(),
+            Class::Unavailable => checkout.leave_host(),
+            _ => {}
+        },
+        Err(Failure::Store(StoreError::Unavailable(_))) => checkout.leave_host(),
+        Err(Failure::Store(_)) => {}
+    }
+    answer.map_err(store_error::<E>)
 }
 
 /// Whether what failed is tried again, since concurrent work was the cause; pauses before that.
@@ -127,6 +212,8 @@ fn store_error<E: Engine>(failure: Failure) -> StoreError {
                 "a table is not in the store: {}",
                 with_sources(&error)
             )),
+            #[cfg(any(feature = "mysql", feature = "postgres"))]
+            Class::OtherSession => super::session::pooled(&with_sources(&error)),
             Class::Retry | Class::Refused => StoreError::Refused(Box::new(error)),
         },
     }

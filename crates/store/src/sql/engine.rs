@@ -6,9 +6,10 @@ use sqlx::{
     AssertSqlSafe, ColumnIndex, Database, Decode, Either, Encode, Executor, IntoArguments, Row,
     Type, TypeInfo as _, ValueRef as _,
     error::DatabaseError,
-    migrate::{Migrate, MigrateError, Migrator},
+    migrate::{Migrate, MigrateError},
 };
 
+use super::{schema::Migrations, session::Server};
 use crate::{Result, StoreError, StoreSettings, hosts::Hosts, value::Value};
 
 /// What a database's error means for the statement.
@@ -20,6 +21,9 @@ pub(crate) enum Class {
     Unavailable,
     /// A table is missing.
     Vanished,
+    /// What the session prepared is in another one: a pooler changes sessions.
+    #[cfg(any(feature = "mysql", feature = "postgres"))]
+    OtherSession,
     /// Anything else.
     Refused,
 }
@@ -43,60 +47,6 @@ impl From<MigrateError> for Failure {
         }
     }
 }
-
-/// The few expressions in which the engines' SQL differs.
-#[derive(Debug)]
-pub(crate) struct Dialect {
-    /// Around identifiers.
-    pub(super) quote: char,
-    /// Whether arguments are written `$1`, `$2` and so on, and not `?`.
-    pub(super) numbered: bool,
-    /// Begins every statement that contains `now` or `now_plus`.
-    pub(super) clock: &'static str,
-    /// The present time, in the columns' type.
-    pub(super) now: &'static str,
-    /// The present time plus `?` milliseconds; null when `?` is null.
-    pub(super) now_plus: &'static str,
-    /// The time 0.
-    pub(super) epoch: &'static str,
-    /// A time as whole Unix milliseconds, around `{}`.
-    pub(super) unix_ms: &'static str,
-    /// A value as text, around `{}`.
-    pub(super) as_text: &'static str,
-    /// A text compared byte for byte, trailing blanks included, around `{}`.
-    pub(super) exact: &'static str,
-    /// Locks a row that a query reads until the statement ends, where statements do not wait for
-    /// each other.
-    pub(super) for_share: &'static str,
-    /// Ends an insert that leaves existing rows alone.
-    pub(super) or_keep: &'static str,
-    /// A number that a statement raises and then returns, around `{}`.
-    pub(super) raised: &'static str,
-    /// Ends a statement that returns `next_number`.
-    pub(super) returning: &'static str,
-    /// Ends an insert of a segment that may exist: then it raises `next_number` by `{by}`, if it is
-    /// between 0 and `{highest}` and the row's epoch is `{row_epoch}`, takes step, token and epoch
-    /// from the insert, and returns the number. `{now}` and `{segment}` stand for the present time
-    /// and the table.
-    pub(super) or_raise: &'static str,
-    /// The identity of the server, which tells whose history it continues; null where no write is
-    /// accepted, and [`session::NOT_SET_UP`](super::session::NOT_SET_UP) in a session that was not
-    /// set up. See [`History`](raindrop_core::lease::History).
-    pub(super) server: &'static str,
-    /// Lists the columns of the table that its argument names; returns no rows if there is none.
-    pub(super) columns: &'static str,
-    /// Lists the server's settings without which acknowledged writes may be lost: name, value,
-    /// and the value that keeps them.
-    pub(super) durability: Option<&'static str>,
-}
-
-/// [`Dialect::or_raise`] of the engines that have ON CONFLICT.
-#[cfg(any(feature = "postgres", feature = "sqlite"))]
-pub(super) const ON_CONFLICT_RAISE: &str = "ON CONFLICT (namespace, code) DO UPDATE \
-     SET next_number = {segment}.next_number + {by}, step = excluded.step, \
-     token = excluded.token, epoch = excluded.epoch, updated_at = {now} \
-     WHERE {segment}.next_number BETWEEN 0 AND {highest} AND {segment}.epoch = '{row_epoch}' \
-     RETURNING next_number";
 
 /// A migration: its description and its SQL.
 pub(crate) type MigrationFile = (&'static str, &'static str);
@@ -122,10 +72,12 @@ pub(super) use migrations;
 /// One kind of SQL database.
 pub(crate) trait Engine: Sized + Send + Sync + 'static {
     /// The driver's connection.
-    type Connection: Session + Migrate;
+    type Connection: RunSql + Migrate;
 
-    /// The engine's expressions.
-    const DIALECT: Dialect;
+    /// Around identifiers.
+    const QUOTE: char;
+    /// The file of its statements.
+    const SQL: &'static str;
     /// The migrations in order; `{table}` stands for the table's name. Each must be harmless when it
     /// is repeated, and one statement where DDL is not transactional.
     const MIGRATIONS: &'static [MigrationFile];
@@ -151,24 +103,18 @@ pub(crate) trait Engine: Sized + Send + Sync + 'static {
         Ok(())
     }
 
-    /// Opens a connection to a host and makes it durable and independent of the server's defaults.
-    /// Returns it, and why the server accepts no writes, if it does not.
+    /// Opens a connection to a host, makes it durable and independent of the server's defaults, and
+    /// learns which server that is. An error if the server accepts no writes.
     fn open(
         &self,
         host: usize,
-    ) -> impl Future<Output = Result<(Self::Connection, Option<String>), Failure>> + Send;
+    ) -> impl Future<Output = Result<(Self::Connection, Server), Failure>> + Send;
 
-    /// Returns why the server of a connection accepts no writes, if it does not.
-    fn read_only(
-        connection: &mut Self::Connection,
-    ) -> impl Future<Output = Result<Option<String>, sqlx::Error>> + Send;
-
-    /// Runs the migrations one node at a time; `bookkeeping` is the quoted name of their table.
+    /// Runs the migrations one node at a time.
     fn migrate(
         &self,
         connection: &mut Self::Connection,
-        migrator: &Migrator,
-        bookkeeping: &str,
+        migrations: &Migrations,
     ) -> impl Future<Output = Result<(), Failure>> + Send;
 
     /// Classifies an error of the database.
@@ -218,7 +164,7 @@ impl Answer {
 }
 
 /// A connection that runs our statements.
-pub(crate) trait Session: sqlx::Connection + 'static {
+pub(crate) trait RunSql: sqlx::Connection + 'static {
     /// Runs one statement.
     fn run(
         &mut self,
@@ -228,14 +174,13 @@ pub(crate) trait Session: sqlx::Connection + 'static {
 
     /// Runs statements without arguments in one round trip; returns the rows of all of them, every
     /// value as text.
-    #[cfg(any(feature = "mysql", feature = "postgres"))]
     fn run_together(
         &mut self,
         sql: &str,
     ) -> impl Future<Output = Result<Answer, sqlx::Error>> + Send;
 }
 
-impl<C, D> Session for C
+impl<C, D> RunSql for C
 where
     C: sqlx::Connection<Database = D> + 'static,
     D: Database<Connection = C, QueryResult: Into<Answer>, Arguments: IntoArguments<D>>,
@@ -261,7 +206,6 @@ where
         collect::<D>(self.fetch_many(query), value::<D>).await
     }
 
-    #[cfg(any(feature = "mysql", feature = "postgres"))]
     async fn run_together(&mut self, sql: &str) -> Result<Answer, sqlx::Error> {
         let text = |row: &D::Row, column| {
             let text: Option<String> = row.try_get_unchecked(column)?;

@@ -1,11 +1,13 @@
 //! SQL databases as stores: the logic that they share.
 //!
-//! An engine is one file: its connection, a few expressions, its migrations and the classes of its
-//! errors. See [`engine::Engine`].
+//! An engine is a file of statements and a file of Rust: its connection and the set-up of sessions, and
+//! the classes of its errors. See [`engine::Engine`].
 
 mod connections;
 mod engine;
 mod foreign;
+#[cfg(any(feature = "mysql", feature = "postgres"))]
+mod login;
 #[cfg(feature = "mysql")]
 pub(super) mod mysql;
 #[cfg(feature = "postgres")]
@@ -23,8 +25,11 @@ use async_trait::async_trait;
 use raindrop_core::lease::{Row, RowWrite, Token};
 
 use self::{
-    engine::{Answer, Engine},
-    statements::{LAYOUT_COLUMNS, Statements, WORKER_COLUMNS},
+    connections::Sessions,
+    engine::Engine,
+    schema::{LAYOUT_COLUMNS, WORKER_COLUMNS},
+    session::Server,
+    statements::Statements,
 };
 use super::{
     Counts, Failover, LOSES_WRITES, LayoutRecord, ListedRow, NewRows, Result, Scope, Store,
@@ -36,15 +41,14 @@ use super::{
 
 /// How many columns of a survey come before those of the record.
 const SURVEY_COLUMNS: usize = 5;
-/// How many rows one statement inserts. SQLite needs more than 1 KiB for each while it prepares the
-/// statement, and joins at most 500 queries.
-const ROWS_AT_ONCE: usize = 100;
+/// How many rows one statement inserts, so that it stays short.
+const ROWS_AT_ONCE: usize = 1_000;
 
 /// Worker rows, layout records and segment codes in a SQL database.
 pub(super) struct SqlStore<E: Engine> {
     settings: StoreSettings,
-    pool: Pool<E>,
-    statements: Statements,
+    pool: Pool<Sessions<E>>,
+    sql: Statements,
 }
 
 impl<E: Engine> fmt::Debug for SqlStore<E> {
@@ -55,31 +59,12 @@ impl<E: Engine> fmt::Debug for SqlStore<E> {
 
 impl<E: Engine> SqlStore<E> {
     pub(super) fn new(settings: &StoreSettings) -> Result<Self> {
+        let sessions = Sessions::new(settings)?;
         Ok(Self {
             settings: settings.clone(),
-            pool: Pool::new(E::new(settings)?, settings.max_connections, settings.timeout),
-            statements: Statements::new(&E::DIALECT, settings),
+            pool: Pool::new(sessions, settings.max_connections, settings.timeout),
+            sql: Statements::read(E::SQL, settings)?,
         })
-    }
-
-    /// Fills the placeholders of a statement and runs it.
-    async fn run(&self, sql: &str, args: &[Value]) -> Result<Answer> {
-        self.execute(&self.statements.fill(sql), args).await
-    }
-
-    /// Returns the identity of the server, if it is compared. A server that has none takes no writes.
-    fn compared(&self, server: Option<String>) -> Result<Option<String>> {
-        if server.as_deref() == Some(session::NOT_SET_UP) {
-            return Err(session::pooled("a statement ran in a server session that was not set up"));
-        }
-        match self.settings.failover {
-            Failover::Lossless => Ok(None),
-            Failover::Auto => server.map(Some).ok_or_else(|| {
-                let reason = "the server that answers reads is read-only: store.url must reach the \
-                              one that accepts writes";
-                StoreError::Unavailable(reason.into())
-            }),
-        }
     }
 
     /// Reads a layout record from its columns, which are null where there is none.
@@ -93,29 +78,25 @@ impl<E: Engine> SqlStore<E> {
 
     /// Whether every row of a scope is there.
     async fn is_complete(&self, scope: &Scope) -> Result<bool> {
-        let sql = "SELECT COUNT(*) FROM {worker} WHERE {in_scope}";
-        let row = self.run(sql, &in_scope(scope)).await?.into_row();
-        Ok(self.reader(row).get::<u64>("worker_id")? >= scope.workers())
+        Ok(self.count(&self.sql.count_rows, &in_scope(scope)).await? >= scope.workers())
+    }
+
+    /// Runs a statement that counts rows.
+    async fn count(&self, sql: &str, args: &[Value]) -> Result<u64> {
+        let row = self.read(sql, args).await?.pop().unwrap_or_default();
+        self.reader(row).get("count")
     }
 
     /// Warns about settings under which acknowledged writes may be lost.
     async fn durability_warnings(&self) -> Result<Vec<String>> {
-        let Some(sql) = E::DIALECT.durability else { return Ok(Vec::new()) };
-        let rows = match self.execute(sql, &[]).await {
-            Ok(answer) => answer.rows,
-            // A relative of the engine without these settings.
-            Err(StoreError::Refused(_)) => {
-                return Ok(vec!["the database does not report its durability settings".to_owned()]);
-            }
-            Err(error) => return Err(error),
-        };
         let warning = |row: Vec<Value>| match row.as_slice() {
             [Value::Text(name), Value::Text(value), Value::Text(wanted)] if value != wanted => {
                 Some(format!("{name} is {value}, not {wanted}: the database {LOSES_WRITES}"))
             }
             _ => None,
         };
-        Ok(rows.into_iter().filter_map(warning).collect())
+        let settings = self.read(&self.sql.durability, &[]).await?;
+        Ok(settings.into_iter().filter_map(warning).collect())
     }
 
     fn reader(&self, row: Vec<Value>) -> Reader<'_> {
@@ -130,7 +111,7 @@ impl<E: Engine> Store for SqlStore<E> {
     }
 
     fn is_verified(&self) -> bool {
-        self.pool.connector.is_verified()
+        self.engine().is_verified()
     }
 
     fn longest_call(&self) -> Duration {
@@ -138,7 +119,7 @@ impl<E: Engine> Store for SqlStore<E> {
     }
 
     async fn prepare(&self) -> Result<Vec<String>> {
-        self.pool.connector.allow_creation();
+        self.engine().allow_creation();
         let worker_table = &self.settings.worker_table;
         let layout_table = format!("{worker_table}_layout");
         let tables = [(worker_table.as_str(), WORKER_COLUMNS), (&layout_table, LAYOUT_COLUMNS)];
@@ -149,10 +130,10 @@ impl<E: Engine> Store for SqlStore<E> {
     async fn create_record(&self, namespace: &str, record: &LayoutRecord) -> Result<LayoutRecord> {
         let mut stored = self.read_record(namespace).await?;
         if stored.is_none() {
-            let sql = "{clock}INSERT INTO {layout} ({record}, namespace, created_at) \
-                 VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, {now}) {or_keep}";
-            let args = [&record_values(record)[..], &values![namespace]].concat();
-            self.run(sql, &args).await?;
+            self.write(&self.sql.create_record, |server| {
+                [&record_values(record)[..], &values![namespace, &server.session]].concat()
+            })
+            .await?;
             stored = self.read_record(namespace).await?;
         }
         stored.ok_or_else(|| {
@@ -161,10 +142,8 @@ impl<E: Engine> Store for SqlStore<E> {
     }
 
     async fn read_record(&self, namespace: &str) -> Result<Option<LayoutRecord>> {
-        let sql = "SELECT {record} FROM {layout} WHERE namespace = ?";
-        let rows = self.run(sql, &values![namespace]).await?.rows;
-        let Some(row) = rows.into_iter().next() else { return Ok(None) };
-        self.record_if_any(namespace, row)
+        let row = self.read(&self.sql.read_record, &values![namespace]).await?.pop();
+        row.map_or(Ok(None), |row| self.record_if_any(namespace, row))
     }
 
     async fn swap_record(
@@ -173,13 +152,12 @@ impl<E: Engine> Store for SqlStore<E> {
         expected: Token,
         record: &LayoutRecord,
     ) -> Result<bool> {
-        let sql = "UPDATE {layout} SET token = ?, words = ?, complete = ?, since_tick = ?, \
-             first_tick = ?, identity = ?, epoch = ?, history = ? \
-             WHERE namespace = ? AND token = ? AND {is_server}";
-        let identity = &record.history.identity;
-        let wanted = values![namespace, expected, identity, identity];
-        let args = [&record_values(record)[..], &wanted].concat();
-        Ok(self.run(sql, &args).await?.matched == 1)
+        let new_identity = &record.history.identity;
+        let swap = |Server { session, identity }: &Server| {
+            let server = values![new_identity, identity, identity, session];
+            [&record_values(record)[..], &values![namespace, expected], &server].concat()
+        };
+        Ok(self.write(&self.sql.swap_record, swap).await?.matched == 1)
     }
 
     async fn create_rows(&self, scope: &Scope, new: &NewRows) -> Result<bool> {
@@ -190,21 +168,15 @@ impl<E: Engine> Store for SqlStore<E> {
             if self.is_complete(&chunk).await? {
                 continue;
             }
-            let mut args = values![&scope.namespace, &scope.reserved_key, &new.marks].to_vec();
-            args.extend((min_worker..=max_worker).flat_map(|it| values![it, new.token(it)]));
-            args.extend(values![&scope.namespace, new.record, new.until_ms]);
-            let more_rows = " UNION ALL SELECT ?, ?".repeat((min_worker..max_worker).count());
-            // The names of the new values must not be those of columns.
-            let sql = format!(
-                "{{clock}}INSERT INTO {{worker}} \
-                 (namespace, reserved_key, marks, worker_id, token, created_at, updated_at) \
-                 SELECT ?, ?, ?, a, b, {{now}}, {{now}} \
-                 FROM (SELECT ? AS a, ? AS b{more_rows}) AS new_rows WHERE EXISTS \
-                 (SELECT 1 FROM {{layout}} WHERE namespace = ? AND token = ? AND {{continues}}\
-                 {{for_share}}) \
-                 AND {{now_ms}} <= ? {{or_keep}}"
-            );
-            self.run(&sql, &args).await?;
+            let rows = (min_worker..=max_worker).map(|it| format!("[{it},\"{}\"]", new.token(it)));
+            let rows = format!("[{}]", rows.collect::<Vec<_>>().join(","));
+            let Scope { namespace, reserved_key, .. } = scope;
+            self.write(&self.sql.create_rows, |Server { session, identity }| {
+                let of_rows = values![namespace, reserved_key, &new.marks, rows];
+                let of_record = values![namespace, new.record, identity, identity];
+                [&of_rows[..], &of_record, &values![new.until_ms, session]].concat()
+            })
+            .await?;
             if !self.is_complete(&chunk).await? {
                 return Ok(false);
             }
@@ -213,20 +185,18 @@ impl<E: Engine> Store for SqlStore<E> {
     }
 
     async fn survey(&self, scope: &Scope, _counts: Counts) -> Result<Survey> {
-        let sql = "{clock}SELECT {now_ms}, {server}, held_rows, free_rows, next_expiry, {record} \
-             FROM (SELECT COUNT(CASE WHEN expires_at > {now} THEN 1 END) AS held_rows, \
-             COUNT(CASE WHEN expires_at <= {now} THEN 1 END) AS free_rows, \
-             {next_expiry_ms} AS next_expiry FROM {worker} WHERE {in_scope}) AS counted \
-             LEFT JOIN {layout} ON namespace = ?";
         let args = [&in_scope(scope)[..], &values![&scope.namespace]].concat();
-        let mut row = self.run(sql, &args).await?.into_row();
+        let (answer, server) = self.read_on(&self.sql.survey, |_| args).await?;
+        let mut row = answer.into_row();
         let record = row.split_off(SURVEY_COLUMNS.min(row.len()));
         let mut reader = self.reader(row);
-        let (now_ms, server) = (reader.get("now")?, reader.get("identity")?);
-        let identity = self.compared(server)?;
+        let now_ms = reader.get("now")?;
+        server.check_session(&reader.get::<String>("session")?)?;
         let (held, free) = (reader.get("held")?, reader.get("free")?);
         let next_expiry_ms = reader.get("expires_at")?;
         let record = self.record_if_any(&scope.namespace, record)?;
+        let is_compared = self.settings.failover == Failover::Auto;
+        let identity = is_compared.then_some(server.identity);
         Ok(Survey { now_ms, identity, record, held, free, next_expiry_ms })
     }
 
@@ -234,20 +204,17 @@ impl<E: Engine> Store for SqlStore<E> {
         let mut args = in_scope(scope).to_vec();
         args.extend(holder.map(|holder| shortened(holder).into()));
         args.push(i64::from(limit).into());
-        let order = match holder {
-            None => "ORDER BY heartbeat_at, worker_id",
-            Some(_) => "AND {exact_holder} = ? ORDER BY heartbeat_at DESC, worker_id DESC",
+        let sql = match holder {
+            None => &self.sql.free_rows,
+            Some(_) => &self.sql.free_rows_of_holder,
         };
-        let sql = "{clock}SELECT {row} FROM {worker} WHERE {in_scope} AND expires_at <= {now}";
-        let rows = self.run(&format!("{sql} {order} LIMIT ?"), &args).await?.rows;
+        let rows = self.read(sql, &args).await?;
         Ok(readable(scope, worker_rows(&self.settings.worker_table, scope, rows)))
     }
 
     async fn row(&self, scope: &Scope, worker: u64) -> Result<Option<Row>> {
-        let sql = "{clock}SELECT {row} FROM {worker} \
-             WHERE namespace = ? AND reserved_key = ? AND worker_id = ?";
         let args = values![&scope.namespace, &scope.reserved_key, worker];
-        let rows = self.run(sql, &args).await?.rows;
+        let rows = self.read(&self.sql.read_row, &args).await?;
         worker_rows(&self.settings.worker_table, scope, rows).next().transpose()
     }
 
@@ -258,32 +225,26 @@ impl<E: Engine> Store for SqlStore<E> {
         expected: Token,
         write: &RowWrite,
     ) -> Result<bool> {
-        let sql = "{clock}UPDATE {worker} SET token = ?, epoch = ?, holder = ?, lane = ?, \
-             marks = ?, heartbeat_at = {now}, expires_at = COALESCE({now_plus}, {never}), \
-             updated_at = {now} \
-             WHERE namespace = ? AND reserved_key = ? AND worker_id = ? AND token = ? \
-             AND {in_epoch}";
-        let args = values![
-            write.token,
-            write.epoch,
-            shortened(&write.holder),
-            write.lane as u64,
-            &write.marks,
-            ttl_ms(write),
-            &scope.namespace,
-            &scope.reserved_key,
-            worker,
-            expected,
-            &scope.namespace,
-            write.epoch,
-        ];
-        Ok(self.run(sql, &args).await?.matched == 1)
+        let Scope { namespace, reserved_key, .. } = scope;
+        let swap = |Server { session, identity }: &Server| {
+            let new = values![
+                write.token,
+                write.epoch,
+                shortened(&write.holder),
+                write.lane as u64,
+                &write.marks,
+                ttl_ms(write),
+            ];
+            let row = values![namespace, reserved_key, worker, expected];
+            let record = values![namespace, write.epoch, identity, identity];
+            [&new[..], &row, &record, &values![session]].concat()
+        };
+        Ok(self.write(&self.sql.swap_row, swap).await?.matched == 1)
     }
 
     async fn list(&self) -> Result<Vec<ListedRow>> {
-        let sql = "{clock}SELECT namespace, reserved_key, {row}, (SELECT COUNT(*) FROM {worker}) \
-             FROM {worker} ORDER BY namespace, reserved_key, worker_id";
-        let rows = session::whole(self.run(sql, &[]).await?.rows, &self.settings.worker_table)?;
+        let rows = self.read(&self.sql.list_rows, &[]).await?;
+        let rows = session::whole(rows, &self.settings.worker_table)?;
         rows.into_iter().map(|row| self.reader(row).listed_row()).collect()
     }
 
@@ -292,7 +253,7 @@ impl<E: Engine> Store for SqlStore<E> {
     }
 }
 
-/// Returns the arguments of `{in_scope}`.
+/// Returns the arguments that name the rows of a scope.
 fn in_scope(scope: &Scope) -> [Value; 4] {
     values![&scope.namespace, &scope.reserved_key, scope.min_worker, scope.max_worker]
 }

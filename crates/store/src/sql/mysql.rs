@@ -1,24 +1,30 @@
 //! MySQL 8+ and MariaDB 10.6+.
 
-use std::time::Duration;
+use std::{
+    collections::BTreeMap,
+    slice,
+    sync::atomic::{AtomicBool, Ordering},
+    time::Duration,
+};
 
 use sqlx::{
-    AssertSqlSafe, Executor as _,
+    Executor as _,
     error::DatabaseError,
-    migrate::Migrator,
     mysql::{
         MySqlConnectOptions, MySqlConnection, MySqlDatabaseError, MySqlQueryResult, MySqlSslMode,
     },
 };
 
 use super::{
-    engine::{Answer, Class, Dialect, Engine, Failure, Session as _, migrations},
-    schema,
-    session::{check_pinned, connect},
+    engine::{Answer, Class, Engine, Failure, RunSql as _, migrations},
+    login::{check_pinned, connect, not_pinned},
+    schema::Migrations,
+    session::Server,
+    statements,
 };
 use crate::{
-    Failover, Result, StoreError, StoreSettings, TlsMode,
-    hosts::{self, Hosts, resolvable},
+    Result, StoreError, StoreSettings, TlsMode,
+    hosts::{self, Hosts, accepts_no_writes, resolvable},
     parameters::{self, Parameters, Target},
     tls::{Protection, is_local},
     value::{Value, values},
@@ -51,22 +57,6 @@ const PARAMETERS: Parameters = Parameters {
 
 const CHARSET: &str = "utf8mb4";
 
-/// Reads the settings under which a server accepts no writes, each as its name and its value. The
-/// first one binds no administrator, so it must be asked for; MySQL's super_read_only implies it.
-/// Read replicas of some services have the second one alone.
-const READ_ONLY: &str = "SELECT 'read_only', CAST(@@GLOBAL.read_only AS CHAR), \
-     'innodb_read_only', CAST(@@GLOBAL.innodb_read_only AS CHAR)";
-
-/// Continues [`READ_ONLY`] with two columns that set-up depends on, and with the settings that no
-/// session of ours may have, as [`check_pinned`] takes them.
-const STATE: &str = "IF(@@GLOBAL.log_bin <> 0, CAST(@@SESSION.binlog_format AS CHAR), ''), \
-     (SELECT variable_value FROM /*!80000 performance_schema.session_variables */ \
-     /*M! information_schema.session_variables */ WHERE variable_name = 'wsrep_on'), \
-     'sql_log_bin', IF(@@GLOBAL.log_bin <> 0, CAST(@@SESSION.sql_log_bin AS CHAR), '1'), '1' \
-     /*M! , 'skip_replication', CAST(@@SESSION.skip_replication AS CHAR), '0' */";
-/// How many columns come before the settings.
-const STATE_COLUMNS: usize = 6;
-
 /// The settings that change what a statement means or whether it takes place, with our values: the
 /// server's own settings, `init_connect` and proxies set others. A value that does not fit is an
 /// error, a statement is its own transaction, reads what is committed and reads all of it, and no
@@ -97,7 +87,11 @@ pub(crate) struct MySql {
     options: Vec<MySqlConnectOptions>,
     protection: Protection,
     timeout: Duration,
-    failover: Failover,
+    facts: String,
+    sources: String,
+    /// Whether this account may ask whose changes a MySQL server applies.
+    may_ask_sources: AtomicBool,
+    lock_migrations: String,
 }
 
 impl MySql {
@@ -131,109 +125,145 @@ impl Pin {
         self.within(format!(", SESSION {} = {}", self.name, self.value))
     }
 
-    /// Reads it, as [`check_pinned`] takes it, in a SELECT that goes on.
+    /// Reads it, as [`check_pinned`] takes it, in a query that goes on.
     fn read(&self) -> String {
         let Self { name, value, .. } = self;
-        self.within(format!(", '{name}', CAST(@@SESSION.{name} AS CHAR), CAST({value} AS CHAR)"))
+        self.within(format!(
+            " UNION ALL SELECT '{name}', CAST(@@SESSION.{name} AS CHAR), CAST({value} AS CHAR)"
+        ))
     }
 }
 
-/// Sets one setting, and checks it.
-async fn pin(connection: &mut MySqlConnection, pin: &Pin) -> Result<(), Failure> {
-    let (set, read) = (pin.set(), pin.read());
-    let sql = format!("SET @raindrop_session = CONNECTION_ID(){set}; SELECT ''{read}");
-    let row = connection.run_together(&sql).await?.into_row();
-    Ok(check_pinned(row.get(1..).unwrap_or_default())?)
+/// What a server says of itself, by name.
+#[derive(Debug, Default)]
+struct Facts(BTreeMap<String, String>);
+
+impl Facts {
+    fn get(&self, name: &str) -> Option<&str> {
+        self.0.get(name).map(String::as_str).filter(|value| !value.is_empty())
+    }
+
+    fn is_on(&self, name: &str) -> bool {
+        self.get(name).is_some_and(|value| !["0", "OFF"].contains(&value))
+    }
+
+    /// Returns whose history the server continues. Each has one of its own, unless a cluster keeps every
+    /// write on several servers. One that may lose writes when it crashes has another one after each
+    /// start, until it stops once a setting was changed while it ran: nobody can know which values that
+    /// had, and what is set back and forth must not begin an epoch each time.
+    fn identity(&self) -> Option<String> {
+        let is_written = |uuid: &&str| uuid.contains(|c| !['-', '0'].contains(&c));
+        if let Some(group) = self.get("group_replication_group_name")
+            && self.get("group_replication_primary_member").is_some()
+        {
+            return Some(format!("group {group}"));
+        }
+        if let Some(cluster) = self.get("wsrep_cluster_state_uuid").filter(is_written) {
+            return Some(format!("cluster {cluster}"));
+        }
+        let server = self.get("server_uuid").or(self.get("server_id"))?;
+        let flushes = self.get("innodb_flush_log_at_trx_commit") == Some("1")
+            && (!self.is_on("log_bin") || self.get("sync_binlog") == Some("1"))
+            && self.get("set_while_running").is_none();
+        if flushes {
+            return Some(format!("server {server}"));
+        }
+        Some(format!("server {server} started {}", self.get("started")?))
+    }
+
+    /// Refuses a server that accepts no writes, and a session whose writes replicas do not get.
+    fn check(&self) -> Result<()> {
+        // The first one binds no administrator; MySQL's super_read_only implies it. Read replicas of
+        // some services have the second one alone.
+        let read_only = ["read_only", "innodb_read_only"].into_iter().find(|name| self.is_on(name));
+        if let Some(name) = read_only {
+            return Err(accepts_no_writes(format!("{name} is on")));
+        }
+        if self.is_on("log_bin") && !self.is_on("sql_log_bin") {
+            return Err(not_pinned("sql_log_bin", "1", "OFF"));
+        }
+        if self.is_on("skip_replication") {
+            return Err(not_pinned("skip_replication", "0", "ON"));
+        }
+        if self.is_on("slaves_running") {
+            return Err(applies_changes("another server"));
+        }
+        Ok(())
+    }
 }
 
-/// Sets what a relative of the engine knows.
-async fn pin_what_is_known(connection: &mut MySqlConnection, pins: &[Pin]) -> Result<(), Failure> {
-    for setting in pins {
-        match pin(connection, setting).await {
-            Err(Failure::Sql(error)) if is_unknown_setting(&error) => {}
-            pinned => pinned?,
+/// Returns the error for a server that applies the changes of others.
+fn applies_changes(sources: &str) -> StoreError {
+    accepts_no_writes(format!(
+        "it is a replica, which applies the changes of {sources}: name that one in store.url, or STOP \
+         REPLICA here if this one takes its place"
+    ))
+}
+
+impl MySql {
+    /// Marks a session, sets what is pinned in it, and returns what the server says of itself. All of it
+    /// is one message, which no proxy divides between servers.
+    async fn set_up(
+        &self,
+        connection: &mut MySqlConnection,
+        names: &str,
+        pins: &[Pin],
+    ) -> Result<Facts, Failure> {
+        let (set, read): (String, String) = pins.iter().map(|pin| (pin.set(), pin.read())).unzip();
+        let sql = format!(
+            "SET {names}, @raindrop_session = CONNECTION_ID(), SESSION timestamp = DEFAULT{set}; \
+             SELECT 'raindrop_session', CAST(@raindrop_session AS CHAR), CAST(CONNECTION_ID() AS CHAR)\
+             {read}; {}",
+            self.facts
+        );
+        let rows = connection.run_together(&sql).await?.rows;
+        let (facts, settings): (Vec<_>, Vec<_>) = rows.into_iter().partition(|row| row.len() == 2);
+        check_pinned(&settings)?;
+        let mut told = Facts::default();
+        for row in facts {
+            if let [Value::Text(name), Value::Text(value)] = &row[..] {
+                told.0.insert(name.clone(), value.clone());
+            }
+        }
+        Ok(told)
+    }
+
+    /// Refuses a MySQL server that applies the changes of others, where the account may ask.
+    async fn check_sources(&self, connection: &mut MySqlConnection) -> Result<(), Failure> {
+        const DENIED: u16 = 1142;
+        if !self.may_ask_sources.load(Ordering::Relaxed) {
+            return Ok(());
+        }
+        match connection.run_together(&self.sources).await {
+            Ok(Answer { rows, .. }) => match rows.concat().first() {
+                Some(Value::Text(source)) => Err(applies_changes(source).into()),
+                _ => Ok(()),
+            },
+            Err(error) if number(&error) == Some(DENIED) => {
+                if self.may_ask_sources.swap(false, Ordering::Relaxed) {
+                    tracing::warn!(
+                        "the database account may not ask whether a server is a replica, so that \
+                         read_only alone tells: GRANT SELECT ON performance_schema.* to it"
+                    );
+                }
+                Ok(())
+            }
+            Err(error) => Err(error.into()),
         }
     }
-    Ok(())
+}
+
+/// The number of a server's error.
+fn number(error: &sqlx::Error) -> Option<u16> {
+    let error = error.as_database_error()?.try_downcast_ref::<MySqlDatabaseError>()?;
+    Some(error.number())
 }
 
 impl Engine for MySql {
     type Connection = MySqlConnection;
 
-    const DIALECT: Dialect = Dialect {
-        quote: '`',
-        numbered: false,
-        clock: "",
-        now: "UTC_TIMESTAMP(6)",
-        now_plus: "UTC_TIMESTAMP(6) + INTERVAL (? * 1000) MICROSECOND",
-        epoch: "TIMESTAMP'1970-01-01 00:00:00'",
-        unix_ms: "TIMESTAMPDIFF(MICROSECOND, '1970-01-01', {}) DIV 1000",
-        as_text: "CAST({} AS CHAR)",
-        // Most collations ignore trailing blanks.
-        exact: "CAST({} AS BINARY)",
-        // At REPEATABLE READ a select that feeds an insert locks what it reads anyway.
-        for_share: " LOCK IN SHARE MODE",
-        // `INSERT IGNORE` would also hide values that do not fit.
-        or_keep: "ON DUPLICATE KEY UPDATE namespace = namespace",
-        // MySQL has no RETURNING; the connection keeps this number for the answer.
-        raised: "LAST_INSERT_ID({})",
-        returning: "",
-        // Assignments are made from left to right, so what they compare comes last, and then the
-        // fresh token tells. Where next_number is not raised, the number kept for the answer becomes
-        // 0, whatever the insert had put there.
-        or_raise: "ON DUPLICATE KEY UPDATE \
-                   step = IF(next_number BETWEEN 0 AND {highest} AND epoch = '{row_epoch}', \
-                   VALUES(step), step), \
-                   token = IF(next_number BETWEEN 0 AND {highest} AND epoch = '{row_epoch}', \
-                   VALUES(token), token), \
-                   updated_at = IF(next_number BETWEEN 0 AND {highest} AND epoch = '{row_epoch}', \
-                   {now}, updated_at), \
-                   next_number = IF(next_number BETWEEN 0 AND {highest} \
-                   AND epoch = '{row_epoch}', \
-                   LAST_INSERT_ID(next_number + {by}), next_number + LAST_INSERT_ID(0)), \
-                   epoch = IF(token = VALUES(token), VALUES(epoch), epoch)",
-        // Each server has an identity of its own, unless a cluster keeps every write on several
-        // servers. One that may lose writes when it crashes is another one after each start; the
-        // difference is the time of its start, since both are read when the statement begins. That
-        // holds until it stops once a setting was changed while it ran: nobody can know which values
-        // it had, and what is set back and forth must not begin an epoch each time.
-        server: "IF(NOT (@raindrop_session <=> CONNECTION_ID()), 'not set up', \
-                 IF(CAST(@@GLOBAL.read_only AS CHAR) NOT IN ('0', 'OFF'), NULL, CAST(COALESCE( \
-                 /*!80000 (SELECT CONCAT('group ', named.variable_value) \
-                 FROM performance_schema.global_variables AS named \
-                 JOIN performance_schema.global_status AS present \
-                 ON present.variable_name = 'group_replication_primary_member' \
-                 AND present.variable_value <> '' \
-                 WHERE named.variable_name = 'group_replication_group_name'), \
-                 (SELECT CONCAT('cluster ', variable_value) \
-                 FROM performance_schema.global_status \
-                 WHERE variable_name = 'wsrep_cluster_state_uuid' \
-                 AND REPLACE(REPLACE(variable_value, '-', ''), '0', '') <> ''), */ \
-                 /*M! (SELECT CONCAT('cluster ', variable_value) \
-                 FROM information_schema.global_status \
-                 WHERE variable_name = 'WSREP_CLUSTER_STATE_UUID' \
-                 AND REPLACE(REPLACE(variable_value, '-', ''), '0', '') <> ''), */ \
-                 CONCAT('server ', /*!80000 @@GLOBAL.server_uuid, */ /*M! @@GLOBAL.server_id, */ \
-                 IF(@@GLOBAL.innodb_flush_log_at_trx_commit = 1 \
-                 AND (@@GLOBAL.log_bin = 0 OR @@GLOBAL.sync_binlog = 1) AND NOT EXISTS (SELECT 1 \
-                 /*!80000 FROM performance_schema.variables_info WHERE variable_source = 'DYNAMIC' \
-                 AND variable_name IN ('innodb_flush_log_at_trx_commit', 'sync_binlog') */ \
-                 /*M! FROM information_schema.system_variables WHERE global_value_origin = 'SQL' \
-                 AND variable_name IN ('INNODB_FLUSH_LOG_AT_TRX_COMMIT', 'SYNC_BINLOG') */), '', \
-                 CONCAT(' started ', UNIX_TIMESTAMP() - \
-                 /*!80000 (SELECT variable_value FROM performance_schema.global_status \
-                 WHERE variable_name = 'Uptime') */ \
-                 /*M! (SELECT variable_value FROM information_schema.global_status \
-                 WHERE variable_name = 'UPTIME') */)))) AS BINARY)))",
-        columns: "SELECT column_name FROM information_schema.columns \
-                  WHERE table_schema = DATABASE() AND table_name = ?",
-        durability: Some(
-            "SELECT 'innodb_flush_log_at_trx_commit', \
-             CAST(@@GLOBAL.innodb_flush_log_at_trx_commit AS CHAR), '1' \
-             UNION ALL SELECT 'sync_binlog', CAST(@@GLOBAL.sync_binlog AS CHAR), '1' \
-             FROM DUAL WHERE @@GLOBAL.log_bin <> 0",
-        ),
-    };
+    const QUOTE: char = '`';
+    const SQL: &'static str = include_str!("mysql.sql");
     const CLOCK_IS_LOCAL: bool = false;
     migrations!("mysql");
 
@@ -273,8 +303,16 @@ impl Engine for MySql {
         };
         let hosts = Hosts::new(options.iter().map(name));
         let protection = Protection { mode, is_local };
-        let StoreSettings { timeout, failover, .. } = *settings;
-        Ok(Self { hosts, options, protection, timeout, failover })
+        Ok(Self {
+            hosts,
+            options,
+            protection,
+            timeout: settings.timeout,
+            facts: statements::find(Self::SQL, "facts")?,
+            sources: statements::find(Self::SQL, "sources")?,
+            may_ask_sources: AtomicBool::new(true),
+            lock_migrations: statements::find(Self::SQL, "lock_migrations")?,
+        })
     }
 
     fn hosts(&self) -> &Hosts {
@@ -285,67 +323,65 @@ impl Engine for MySql {
         self.protection.is_verified()
     }
 
-    async fn open(&self, host: usize) -> Result<(MySqlConnection, Option<String>), Failure> {
+    async fn open(&self, host: usize) -> Result<(MySqlConnection, Server), Failure> {
+        const UNKNOWN_SETTING: u16 = 1193;
         let options = &self.options[host];
         let mut connection = connect(options, self.protection).await?;
-        let pins = self.pins();
         let names = match options.get_collation() {
             Some(collation) => format!("NAMES {CHARSET} COLLATE {collation}"),
             None => format!("NAMES {CHARSET}"),
         };
-        let begin = format!("SET {names}, @raindrop_session = CONNECTION_ID()");
-        let (set, read): (String, String) = pins.iter().map(|pin| (pin.set(), pin.read())).unzip();
-        let sql = format!("{begin}, SESSION timestamp = DEFAULT{set}; {READ_ONLY}, {STATE}{read}");
-        let mut row = match connection.run_together(&sql).await {
-            Ok(answer) => answer.into_row(),
-            Err(error) if is_unknown_setting(&error) => {
-                connection.execute(AssertSqlSafe(begin)).await?;
-                pin_what_is_known(&mut connection, &pins).await?;
-                let reason = Self::read_only(&mut connection).await?;
-                return Ok((connection, reason));
+        let pins = self.pins();
+        let facts = match self.set_up(&mut connection, &names, &pins).await {
+            Err(Failure::Sql(error)) if number(&error) == Some(UNKNOWN_SETTING) => {
+                let mut facts = self.set_up(&mut connection, &names, &[]).await?;
+                for pin in &pins {
+                    match self.set_up(&mut connection, &names, slice::from_ref(pin)).await {
+                        // A setting that the server lacks changes nothing there.
+                        Err(Failure::Sql(error)) if number(&error) == Some(UNKNOWN_SETTING) => {}
+                        told => facts = told?,
+                    }
+                }
+                facts
             }
-            Err(error) => return Err(error.into()),
+            told => told?,
         };
-        check_pinned(&row.split_off(row.len().min(STATE_COLUMNS)))?;
-        let (wsrep_on, binlog_format) = (row.pop(), row.pop());
-        if wsrep_on == Some("ON".into()) {
+        facts.check()?;
+        if facts.get("server_uuid").is_some() {
+            self.check_sources(&mut connection).await?;
+        }
+        if facts.is_on("wsrep_on") {
             // Otherwise a node of a cluster reads what another one has already replaced.
             let causal = Pin { only: "", name: "wsrep_sync_wait", value: "7".into() };
-            pin(&mut connection, &causal).await?;
+            self.set_up(&mut connection, &names, &[causal]).await?;
         }
-        if self.failover == Failover::Auto && binlog_format == Some("STATEMENT".into()) {
+        if facts.is_on("log_bin") && facts.get("binlog_format") == Some("STATEMENT") {
             replicate_rows(&mut connection).await?;
         }
-        Ok((connection, reason(&row)))
-    }
-
-    async fn read_only(connection: &mut MySqlConnection) -> Result<Option<String>, sqlx::Error> {
-        match connection.run_together(READ_ONLY).await {
-            Ok(answer) => Ok(reason(&answer.into_row())),
-            Err(error) if is_unknown_setting(&error) => Ok(None),
-            Err(error) => Err(error),
-        }
+        let (Some(session), Some(identity)) = (facts.get("session"), facts.identity()) else {
+            let reason = format!("the server does not say which one it is: {facts:?}");
+            return Err(StoreError::Refused(reason.into()).into());
+        };
+        Ok((connection, Server { session: session.to_owned(), identity }))
     }
 
     async fn migrate(
         &self,
         connection: &mut MySqlConnection,
-        migrator: &Migrator,
-        bookkeeping: &str,
+        migrations: &Migrations,
     ) -> Result<(), Failure> {
         // One node after the other, so that they do not all try to create the tables: each waits
         // until it is its turn, or until the caller's time-out. Only a courtesy: clusters refuse the
         // function, and without it races are tried again.
-        let lock = "SELECT GET_LOCK(CONCAT('raindrop ', CRC32(CONCAT(DATABASE(), ' ', ?))), ?)";
-        let args = values![bookkeeping, self.timeout.as_secs().max(1)];
+        let args = values![&migrations.bookkeeping, self.timeout.as_secs().max(1)];
         loop {
-            match connection.run(lock, &args).await {
+            match connection.run(&self.lock_migrations, &args).await {
                 Ok(answer) if answer.rows == [[Value::Integer(0)]] => {}
                 Ok(_) | Err(sqlx::Error::Database(_)) => break,
                 Err(error) => return Err(error.into()),
             }
         }
-        schema::apply(connection, migrator, bookkeeping).await
+        migrations.apply(connection).await
     }
 
     fn class(error: &dyn DatabaseError) -> Class {
@@ -362,26 +398,12 @@ impl Engine for MySql {
             }
             // No such table.
             Some(1146) => Class::Vanished,
+            // No such prepared statement.
+            Some(1243) => Class::OtherSession,
             _ if error.code().as_deref() == Some("40001") => Class::Retry,
             _ => Class::Refused,
         }
     }
-}
-
-/// Returns why a server accepts no writes, from pairs of a setting's name and value.
-fn reason(row: &[Value]) -> Option<String> {
-    row.chunks(2).find_map(|pair| match pair {
-        [Value::Text(name), Value::Text(value)] if value != "0" && value != "OFF" => {
-            Some(format!("{name} is on"))
-        }
-        _ => None,
-    })
-}
-
-/// Whether that is the answer of a relative of the engine without a setting that a query reads.
-fn is_unknown_setting(error: &sqlx::Error) -> bool {
-    let is_unknown = |class| matches!(class, Class::Refused | Class::Vanished);
-    matches!(error, sqlx::Error::Database(error) if is_unknown(MySql::class(&**error)))
 }
 
 /// Has replicas copy the rows that our statements write. A replica that runs the statements again
@@ -410,5 +432,64 @@ impl From<MySqlQueryResult> for Answer {
         let number = i64::try_from(result.last_insert_id()).ok();
         let raised = number.filter(|number| *number > 0 && matched > 0);
         Self { matched, raised, ..Self::default() }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn facts(told: &[(&str, &str)]) -> Facts {
+        let owned = told.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
+        Facts(owned.collect())
+    }
+
+    const DURABLE: [(&str, &str); 5] = [
+        ("server_id", "1"),
+        ("innodb_flush_log_at_trx_commit", "1"),
+        ("log_bin", "ON"),
+        ("sync_binlog", "1"),
+        ("started", "1700000000"),
+    ];
+
+    #[test]
+    fn identity_is_that_of_whoever_keeps_the_writes() {
+        const ZERO: &str = "00000000-0000-0000-0000-000000000000";
+        for (more, identity) in [
+            (&[][..], "server 1"),
+            (&[("server_uuid", "a-b")], "server a-b"),
+            (&[("sync_binlog", "0")], "server 1 started 1700000000"),
+            (&[("sync_binlog", "0"), ("log_bin", "OFF")], "server 1"),
+            (&[("innodb_flush_log_at_trx_commit", "2")], "server 1 started 1700000000"),
+            (&[("set_while_running", "SYNC_BINLOG")], "server 1 started 1700000000"),
+            (&[("wsrep_cluster_state_uuid", "c-1")], "cluster c-1"),
+            (&[("wsrep_cluster_state_uuid", ZERO)], "server 1"),
+            (&[("group_replication_group_name", "g")], "server 1"),
+            (
+                &[("group_replication_group_name", "g"), ("group_replication_primary_member", "m")],
+                "group g",
+            ),
+        ] {
+            let facts = facts(&[&DURABLE[..], more].concat());
+            assert_eq!(facts.identity().as_deref(), Some(identity), "{more:?}");
+        }
+        assert_eq!(facts(&[]).identity(), None);
+    }
+
+    #[test]
+    fn server_that_must_not_be_written_is_refused_with_the_reason() {
+        facts(&[("log_bin", "OFF"), ("sql_log_bin", "OFF"), ("slaves_running", "0")])
+            .check()
+            .expect("a primary without replicas");
+        for (told, said) in [
+            (&[("read_only", "NO_LOCK")][..], "read_only is on"),
+            (&[("innodb_read_only", "ON")], "innodb_read_only is on"),
+            (&[("slaves_running", "1")], "it is a replica"),
+            (&[("log_bin", "ON"), ("sql_log_bin", "OFF")], "sql_log_bin = 1, but has OFF"),
+            (&[("skip_replication", "ON")], "skip_replication = 0, but has ON"),
+        ] {
+            let error = facts(told).check().expect_err(said);
+            assert!(crate::with_sources(&error).contains(said), "{error:?}");
+        }
     }
 }

@@ -4,28 +4,24 @@
 //! have are set, so a pooler in between must keep one session for each client
 //! (`pool_mode = session`), and another one is refused; the server's are read and warned about.
 
-use std::{
-    sync::atomic::{AtomicBool, Ordering},
-    time::Duration,
-};
+use std::time::Duration;
 
 use sqlx::{
     Connection as _, Executor as _,
     error::DatabaseError,
-    migrate::Migrator,
     postgres::{PgConnectOptions, PgConnection, PgQueryResult, PgSslMode},
 };
 
 use super::{
-    engine::{
-        Answer, Class, Dialect, Engine, Failure, ON_CONFLICT_RAISE, Session as _, migrations,
-    },
-    schema,
-    session::{check_pinned, connect, pooled},
+    engine::{Answer, Class, Engine, Failure, RunSql as _, migrations},
+    login::{check_pinned, connect},
+    schema::Migrations,
+    session::{Server, pooled},
+    statements,
 };
 use crate::{
-    Result, StoreSettings, TlsMode,
-    hosts::{self, Hosts, resolvable},
+    Failover, Result, StoreError, StoreSettings, TlsMode,
+    hosts::{self, Hosts, accepts_no_writes, resolvable},
     parameters::{self, Parameters, Target},
     tls::{Protection, is_local},
     value::{Value, values},
@@ -60,11 +56,6 @@ const PARAMETERS: Parameters = Parameters {
     ca_file: &["sslrootcert", "ssl-root-cert", "ssl-ca"],
 };
 
-/// Why a server accepts no writes; null if it does.
-const READ_ONLY: &str = "CASE WHEN pg_is_in_recovery() THEN 'it is a standby' \
-     WHEN current_setting('transaction_read_only') <> 'off' \
-     THEN 'default_transaction_read_only is on' END";
-
 /// The settings that change what a statement means, whether it takes place and whether it lasts, as
 /// names with values: those of the server, of its databases and of its roles differ. No other
 /// time-out than ours ends a statement, and a row that a policy hides is an error. `{statement}` and
@@ -90,36 +81,50 @@ pub(crate) struct Postgres {
     options: Vec<PgConnectOptions>,
     protection: Protection,
     timeout: Duration,
-    /// Whether the pooler in between keeps one session for each client.
-    keeps_sessions: AtomicBool,
+    facts: String,
+    history: String,
+    lock_migrations: String,
 }
 
 impl Postgres {
-    /// Sets and reads the settings of a session in one round trip, if they are those of this
-    /// connection alone: a pooler would pass them on to others. Returns why the server accepts no
-    /// writes, if it does not; `None` where a pooler is in between.
-    async fn pin(
+    /// Sets and reads the settings of a session in one round trip, if they are those of this connection
+    /// alone: a pooler would pass them on to others. Returns what the session learnt of its server;
+    /// `None` where a pooler is in between.
+    async fn set_up(
         &self,
         connection: &mut PgConnection,
         condition: &str,
-    ) -> Result<Option<Option<String>>, Failure> {
+    ) -> Result<Option<Server>, Failure> {
         let statement = self.timeout.as_millis().max(2);
         // Shorter than the statement's, which would always come first.
         let lock = (self.timeout.as_millis() / 2).max(1);
         let pins = PINS.replace("{statement}", &statement.to_string());
         let pins = pins.replace("{lock}", &lock.to_string());
+        let Self { facts, history, .. } = self;
         let sql = format!(
             "SELECT COUNT(set_config(name, wanted, FALSE)), COUNT(set_config('raindrop.session', \
              CAST(pg_backend_pid() AS TEXT), FALSE)) FROM {pins} JOIN pg_settings USING (name) \
              WHERE {condition}; \
-             SELECT {READ_ONLY} WHERE {condition}; \
              SELECT name, setting, wanted FROM {pins} JOIN pg_settings USING (name) \
-             WHERE {condition}"
+             WHERE {condition}; {facts}; {history}"
         );
         let rows = connection.run_together(&sql).await?.rows;
-        let [_, read_only, settings @ ..] = &rows[..] else { return Ok(None) };
-        check_pinned(&settings.concat())?;
-        Ok(Some(reason(read_only.clone())))
+        let (settings, facts): (Vec<_>, Vec<_>) =
+            rows.into_iter().skip(1).partition(|row| row.len() == 3);
+        if settings.is_empty() {
+            return Ok(None);
+        }
+        check_pinned(&settings)?;
+        match &facts.concat()[..] {
+            [_, Value::Text(reason), ..] => Err(accepts_no_writes(reason).into()),
+            [Value::Text(session), Value::Null, Value::Text(identity)] => {
+                Ok(Some(Server { session: session.clone(), identity: identity.clone() }))
+            }
+            other => {
+                let reason = format!("the server does not say which one it is: {other:?}");
+                Err(StoreError::Refused(reason.into()).into())
+            }
+        }
     }
 
     /// Refuses a pooler that gives each transaction, or each statement, another session of the
@@ -130,8 +135,16 @@ impl Postgres {
         options: &PgConnectOptions,
     ) -> Result<(), Failure> {
         let before = backend_of(first).await?;
+        let refuse =
+            |seen: String| Err(pooled(&format!("{seen}; pg_backend_pid was {before}")).into());
+        let moved = |other: &str| {
+            format!("two statements of one session ran in different server sessions ({other})")
+        };
+        let other = backend_of(first).await?;
+        if other != before {
+            return refuse(moved(&other));
+        }
         let seen = async {
-            let mut others = vec![backend_of(first).await?];
             let mut second = connect(options, self.protection).await?;
             if backend_of(&mut second).await? == before {
                 return Ok(Some("two sessions ran in one server session".to_owned()));
@@ -140,20 +153,15 @@ impl Postgres {
             if let Err(error) = second.execute("BEGIN").await {
                 return Ok(Some(error.to_string()));
             }
-            others.extend([backend_of(first).await?, backend_of(first).await?]);
+            let others = [backend_of(first).await?, backend_of(first).await?];
             let _ = second.close().await;
-            let other = others.into_iter().find(|other| *other != before);
-            Ok::<_, Failure>(other.map(|other| {
-                format!("two statements of one session ran in different server sessions ({other})")
-            }))
+            Ok::<_, Failure>(others.iter().find(|other| **other != before).map(|it| moved(it)))
         };
         // With all of its sessions in use by clients that keep theirs, it has none for a second one.
-        let seen = tokio::time::timeout(self.timeout, seen).await.unwrap_or(Ok(None))?;
-        if let Some(seen) = seen {
-            return Err(pooled(format!("{seen}; pg_backend_pid was {before}")).into());
+        match tokio::time::timeout(self.timeout, seen).await {
+            Ok(seen) => seen?.map_or(Ok(()), refuse),
+            Err(_) => Ok(()),
         }
-        self.keeps_sessions.store(true, Ordering::Relaxed);
-        Ok(())
     }
 }
 
@@ -169,45 +177,8 @@ async fn backend_of(connection: &mut PgConnection) -> Result<String, sqlx::Error
 impl Engine for Postgres {
     type Connection = PgConnection;
 
-    const DIALECT: Dialect = Dialect {
-        quote: '"',
-        numbered: true,
-        // The clock itself, not the transaction's start; read once for the whole statement. No
-        // worker table can have this name.
-        clock: "WITH \"the clock\" AS MATERIALIZED (SELECT clock_timestamp() AS now) ",
-        now: "(SELECT now FROM \"the clock\")",
-        now_plus: "(SELECT now FROM \"the clock\") + ? * INTERVAL '1 millisecond'",
-        epoch: "TIMESTAMPTZ '1970-01-01 00:00:00+00'",
-        // Cut to milliseconds as a time: older versions extract a double, which rounds.
-        unix_ms: "CAST(ROUND(EXTRACT(EPOCH FROM date_trunc('milliseconds', {})) * 1000) AS BIGINT)",
-        as_text: "CAST({} AS TEXT)",
-        // The columns' collation is "C".
-        exact: "{}",
-        for_share: " FOR SHARE",
-        or_keep: "ON CONFLICT DO NOTHING",
-        raised: "{}",
-        returning: " RETURNING next_number",
-        or_raise: ON_CONFLICT_RAISE,
-        // A promotion begins another timeline. A server that may lose writes when it crashes is
-        // another one after each start.
-        server: "CASE WHEN current_setting('raindrop.session', TRUE) IS DISTINCT FROM \
-                 CAST(pg_backend_pid() AS TEXT) \
-                 OR current_setting('synchronous_commit') NOT IN ('on', 'remote_apply') \
-                 THEN 'not set up' WHEN pg_is_in_recovery() THEN NULL ELSE (SELECT 'system ' || \
-                 CAST(system_identifier AS TEXT) || ' timeline ' || \
-                 substr(pg_walfile_name(pg_current_wal_lsn()), 1, 8) \
-                 FROM pg_control_system()) || CASE current_setting('fsync') WHEN 'on' THEN '' \
-                 ELSE ' started ' || CAST(EXTRACT(EPOCH FROM pg_postmaster_start_time()) AS TEXT) \
-                 END END",
-        // As the search path finds it, like the statements.
-        columns: "SELECT CAST(attname AS TEXT) FROM pg_attribute \
-                  WHERE attrelid = to_regclass(quote_ident($1)) \
-                  AND attnum > 0 AND NOT attisdropped",
-        durability: Some(
-            "SELECT 'fsync', current_setting('fsync'), 'on' UNION ALL \
-             SELECT 'full_page_writes', current_setting('full_page_writes'), 'on'",
-        ),
-    };
+    const QUOTE: char = '"';
+    const SQL: &'static str = include_str!("postgres.sql");
     const CLOCK_IS_LOCAL: bool = false;
     migrations!("postgres");
 
@@ -252,8 +223,20 @@ impl Engine for Postgres {
         };
         let hosts = Hosts::new(options.iter().map(name));
         let protection = Protection { mode, is_local };
-        let (timeout, keeps_sessions) = (settings.timeout, AtomicBool::new(false));
-        Ok(Self { hosts, options, protection, timeout, keeps_sessions })
+        // Not every relative of the engine can tell it.
+        let history = match settings.failover {
+            Failover::Auto => statements::find(Self::SQL, "history")?,
+            Failover::Lossless => "SELECT ''".to_owned(),
+        };
+        Ok(Self {
+            hosts,
+            options,
+            protection,
+            timeout: settings.timeout,
+            facts: statements::find(Self::SQL, "facts")?,
+            history,
+            lock_migrations: statements::find(Self::SQL, "lock_migrations")?,
+        })
     }
 
     fn hosts(&self) -> &Hosts {
@@ -264,36 +247,29 @@ impl Engine for Postgres {
         self.protection.is_verified()
     }
 
-    async fn open(&self, host: usize) -> Result<(PgConnection, Option<String>), Failure> {
+    async fn open(&self, host: usize) -> Result<(PgConnection, Server), Failure> {
         let options = &self.options[host];
         let mut connection = connect(options, self.protection).await?;
-        if let Some(reason) = self.pin(&mut connection, IS_DIRECT).await? {
-            return Ok((connection, reason));
+        if let Some(server) = self.set_up(&mut connection, IS_DIRECT).await? {
+            return Ok((connection, server));
         }
-        if !self.keeps_sessions.load(Ordering::Relaxed) {
-            self.check_pooler(&mut connection, options).await?;
-        }
-        let reason = self.pin(&mut connection, "TRUE").await?.flatten();
-        Ok((connection, reason))
-    }
-
-    async fn read_only(connection: &mut PgConnection) -> Result<Option<String>, sqlx::Error> {
-        Ok(reason(connection.run_together(&format!("SELECT {READ_ONLY}")).await?.into_row()))
+        // Each time, since a pooler may be given another mode while it runs.
+        self.check_pooler(&mut connection, options).await?;
+        let server = self.set_up(&mut connection, "TRUE").await?;
+        let server = server.ok_or_else(|| pooled("settings are not set"))?;
+        Ok((connection, server))
     }
 
     async fn migrate(
         &self,
         connection: &mut PgConnection,
-        migrator: &Migrator,
-        bookkeeping: &str,
+        migrations: &Migrations,
     ) -> Result<(), Failure> {
         // One node after the other, so that they do not all try to create the tables. Waits as
         // long as the session's lock_timeout allows, and is then tried again. The end of the
         // connection releases it.
-        let lock = "SELECT CAST(pg_advisory_lock(hashtextextended( \
-                    'raindrop ' || COALESCE(current_schema(), '') || ' ' || $1, 0)) AS TEXT)";
-        connection.run(lock, &values![bookkeeping]).await?;
-        schema::apply(connection, migrator, bookkeeping).await
+        connection.run(&self.lock_migrations, &values![&migrations.bookkeeping]).await?;
+        migrations.apply(connection).await
     }
 
     fn class(error: &dyn DatabaseError) -> Class {
@@ -309,16 +285,10 @@ impl Engine for Postgres {
             }
             // No such table.
             "42P01" => Class::Vanished,
+            // A prepared statement that there should not be, or that should be there.
+            "42P05" | "26000" => Class::OtherSession,
             _ => Class::Refused,
         }
-    }
-}
-
-/// Returns what [`READ_ONLY`] says.
-fn reason(row: Vec<Value>) -> Option<String> {
-    match row.into_iter().next() {
-        Some(Value::Text(reason)) => Some(reason),
-        _ => None,
     }
 }
 

@@ -9,12 +9,43 @@ use sqlx::{
 
 use super::{
     SqlStore,
-    engine::{Engine, Failure, MigrationFile, Session},
+    engine::{Engine, Failure, MigrationFile, RunSql},
 };
 use crate::{
     Result, StoreError,
     value::{Reader, values},
 };
+
+pub(super) const WORKER_COLUMNS: &[&str] = &[
+    "namespace",
+    "reserved_key",
+    "worker_id",
+    "holder",
+    "token",
+    "epoch",
+    "lane",
+    "marks",
+    "heartbeat_at",
+    "expires_at",
+    "created_at",
+    "updated_at",
+];
+pub(super) const LAYOUT_COLUMNS: &[&str] = &[
+    "namespace",
+    "token",
+    "words",
+    "complete",
+    "since_tick",
+    "first_tick",
+    "identity",
+    "epoch",
+    "history",
+    "created_at",
+];
+pub(super) const SEGMENT_COLUMNS: &[&str] =
+    &["namespace", "code", "next_number", "step", "token", "epoch", "created_at", "updated_at"];
+pub(super) const SETTINGS_COLUMNS: &[&str] =
+    &["namespace", "code", "settings", "token", "created_at", "updated_at"];
 
 /// sqlx's.
 const BOOKKEEPING_COLUMNS: &[&str] =
@@ -31,16 +62,16 @@ impl<E: Engine> SqlStore<E> {
         migrations: &[MigrationFile],
     ) -> Result<()> {
         let bookkeeping = &format!("{name}_migrations");
-        let quoted = &format!("{0}{bookkeeping}{0}", E::DIALECT.quote);
-        let applied = self.applied_versions(bookkeeping, quoted).await?;
+        let applied = self.applied_versions(bookkeeping).await?;
         if applied.is_empty() {
             for (table, columns) in tables {
                 self.check_table(table, columns, Strictness::Exact).await?;
             }
         }
-        let migrator = migrator(migrations, name, quoted);
-        if !migrator.iter().all(|migration| applied.contains(&migration.version)) {
-            self.migrate(&migrator, quoted).await?;
+        let forget = self.sql.forget_unfinished_migrations.replace("{table}", bookkeeping);
+        let migrations = Migrations::new::<E>(migrations, name, bookkeeping, forget);
+        if !migrations.migrator.iter().all(|migration| applied.contains(&migration.version)) {
+            self.migrate(&migrations).await?;
         }
         for (table, columns) in tables {
             // A newer version of Raindrop may have added columns.
@@ -84,18 +115,18 @@ impl<E: Engine> SqlStore<E> {
 
     /// The names of a table's columns; none if there is no such table.
     pub(super) async fn columns_of(&self, table: &str) -> Result<BTreeSet<String>> {
-        let rows = self.execute(E::DIALECT.columns, &values![table]).await?.rows;
+        let rows = self.read(&self.sql.list_columns, &values![table]).await?;
         let name = |row| Reader::new("columns", table, row).get("name");
         rows.into_iter().map(name).collect()
     }
 
     /// The versions of the migrations that are done.
-    async fn applied_versions(&self, bookkeeping: &str, quoted: &str) -> Result<BTreeSet<i64>> {
+    async fn applied_versions(&self, bookkeeping: &str) -> Result<BTreeSet<i64>> {
         if !self.check_table(bookkeeping, BOOKKEEPING_COLUMNS, Strictness::Exact).await? {
             return Ok(BTreeSet::new());
         }
-        let sql = format!("SELECT version FROM {quoted} WHERE success = TRUE");
-        let rows = self.execute(&sql, &[]).await?.rows;
+        let sql = self.sql.list_migrations.replace("{table}", bookkeeping);
+        let rows = self.read(&sql, &[]).await?;
         rows.into_iter().map(|row| Reader::new(bookkeeping, "", row).get("version")).collect()
     }
 }
@@ -106,31 +137,45 @@ enum Strictness {
     AtLeast,
 }
 
-/// The migrations with the table's name in place, and a bookkeeping table of our own, given quoted.
-fn migrator(migrations: &[MigrationFile], table: &str, bookkeeping: &str) -> Migrator {
-    let migration = |(version, (description, sql)): (i64, &(&'static str, &str))| {
-        let sql = sql.replace("{table}", table);
-        let sql = AssertSqlSafe(sql).into_sql_str();
-        Migration::new(version, (*description).into(), MigrationType::Simple, sql, false)
-    };
-    let mut migrator = Migrator::with_migrations((1..).zip(migrations).map(migration).collect());
-    migrator.dangerous_set_table_name(bookkeeping.to_owned());
-    // A newer version's migrations do not keep this one from starting beside it.
-    migrator.set_ignore_missing(true);
-    // sqlx's own lock is none on SQLite and waits for ever on MySQL: the engines lock.
-    migrator.set_locking(false);
-    migrator
+/// The migrations of tables that belong together.
+pub(crate) struct Migrations {
+    migrator: Migrator,
+    /// The name of their table, quoted.
+    pub(super) bookkeeping: String,
+    /// Deletes from that table what was cut short.
+    forget: String,
 }
 
-/// Applies what is missing. A migration that was cut short is run again: each is harmless when
-/// it is repeated.
-pub(super) async fn apply(
-    connection: &mut (impl Session + Migrate),
-    migrator: &Migrator,
-    bookkeeping: &str,
-) -> Result<(), Failure> {
-    connection.ensure_migrations_table(bookkeeping).await?;
-    let cut_short = format!("DELETE FROM {bookkeeping} WHERE success = FALSE");
-    connection.run(&cut_short, &[]).await?;
-    Ok(migrator.run_direct(None, connection, false).await?)
+impl Migrations {
+    fn new<E: Engine>(
+        migrations: &[MigrationFile],
+        table: &str,
+        bookkeeping: &str,
+        forget: String,
+    ) -> Self {
+        let bookkeeping = format!("{0}{bookkeeping}{0}", E::QUOTE);
+        let migration = |(version, (description, sql)): (i64, &(&'static str, &str))| {
+            let sql = AssertSqlSafe(sql.replace("{table}", table)).into_sql_str();
+            Migration::new(version, (*description).into(), MigrationType::Simple, sql, false)
+        };
+        let migrations = (1..).zip(migrations).map(migration).collect();
+        let mut migrator = Migrator::with_migrations(migrations);
+        migrator.dangerous_set_table_name(bookkeeping.clone());
+        // A newer version's migrations do not keep this one from starting beside it.
+        migrator.set_ignore_missing(true);
+        // sqlx's own lock is none on SQLite and waits for ever on MySQL: the engines lock.
+        migrator.set_locking(false);
+        Self { migrator, bookkeeping, forget }
+    }
+
+    /// Applies what is missing. A migration that was cut short is run again: each is harmless when it is
+    /// repeated.
+    pub(super) async fn apply(
+        &self,
+        connection: &mut (impl RunSql + Migrate),
+    ) -> Result<(), Failure> {
+        connection.ensure_migrations_table(&self.bookkeeping).await?;
+        connection.run(&self.forget, &[]).await?;
+        Ok(self.migrator.run_direct(None, connection, false).await?)
+    }
 }

@@ -1,64 +1,55 @@
-//! What a server session must be like before it runs our statements.
+//! Sessions of a database, and in which one a statement ran.
 
-use std::fmt::Display;
+use tokio::time::Instant;
 
-use sqlx::ConnectOptions;
-
-use super::engine::Failure;
-#[cfg(any(feature = "mysql", feature = "postgres"))]
-use crate::tls::Protection;
 use crate::{Result, StoreError, value::Value};
 
-/// The identity of the server in a session that was not set up; see
-/// [`Dialect::server`](super::engine::Dialect::server).
-pub(super) const NOT_SET_UP: &str = "not set up";
+/// What the statement `session` answers first in a session that was not set up.
+const NOT_SET_UP: &str = "not set up";
+
+/// A connection, and what its session learnt about the server when it was set up.
+#[derive(Debug)]
+pub(crate) struct Session<C> {
+    pub(super) connection: C,
+    pub(super) server: Server,
+    /// When it must be set up anew: what it learnt may have changed.
+    pub(super) until: Instant,
+}
+
+/// The server of a session.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Server {
+    /// What the statement `session` answers in this session of this server.
+    pub(super) session: String,
+    /// Whose history the server continues; empty where that is not compared. See
+    /// [`History`](raindrop_core::lease::History).
+    pub(super) identity: String,
+}
+
+impl Server {
+    /// Checks that a statement ran in the session that was set up.
+    pub(super) fn check_session(&self, found: &str) -> Result<()> {
+        if found == self.session {
+            return Ok(());
+        }
+        if found.starts_with(NOT_SET_UP) {
+            return Err(pooled("a statement ran in a server session that was not set up"));
+        }
+        let reason = format!(
+            "a session that was set up as {:?} is {found:?} now: the server has changed, or a proxy \
+             sends statements to another one",
+            self.session
+        );
+        Err(StoreError::Unavailable(reason.into()))
+    }
+}
 
 /// Returns the error for a pooler that gives each transaction another server session.
-pub(super) fn pooled(seen: impl Display) -> StoreError {
+pub(super) fn pooled(seen: &str) -> StoreError {
     StoreError::Unusable(format!(
         "a pooler in transaction mode stands between: {seen}. Settings of a session do not hold \
          there: use session mode (pool_mode = session), or the database's own port"
     ))
-}
-
-/// Connects as the options say. Where a server on another machine has no TLS, the error says what to
-/// set.
-#[cfg(any(feature = "mysql", feature = "postgres"))]
-pub(super) async fn connect<O: ConnectOptions<Connection: Sized>>(
-    options: &O,
-    protection: Protection,
-) -> Result<O::Connection, Failure> {
-    options.connect().await.map_err(|error| match error {
-        sqlx::Error::Tls(reason) if protection.wants_tls() => {
-            let advice = "give the server TLS, or set store.tls = \"off\" to send the password \
-                          without protection";
-            StoreError::Unavailable(format!("{reason}: {advice}").into()).into()
-        }
-        error => error.into(),
-    })
-}
-
-/// Refuses a session unless each setting has the value that it was set to. `settings` has triples:
-/// a name, what was found, and what is wanted.
-#[cfg(any(feature = "mysql", feature = "postgres"))]
-pub(super) fn check_pinned(settings: &[Value]) -> Result<()> {
-    for setting in settings.chunks(3) {
-        let [Value::Text(name), found, Value::Text(wanted)] = setting else { continue };
-        let as_switch = [("ON", "1"), ("OFF", "0")];
-        let is_wanted = |found: &String| {
-            found == wanted || as_switch.contains(&(found.as_str(), wanted.as_str()))
-        };
-        let found = match found {
-            Value::Text(found) if is_wanted(found) => continue,
-            Value::Text(found) => found,
-            _ => "unknown",
-        };
-        return Err(StoreError::Unusable(format!(
-            "a session must have {name} = {wanted}, but has {found} after it was set up: change it \
-             on the server, or avoid the proxy that keeps back what sets it"
-        )));
-    }
-    Ok(())
 }
 
 /// Takes the last column from the rows of a query: how many rows there are. Refuses a part of them.
@@ -92,15 +83,14 @@ mod tests {
         assert!(reason.to_string().contains("1 of the 2 rows of table codes"), "{reason}");
     }
 
-    #[cfg(any(feature = "mysql", feature = "postgres"))]
     #[test]
-    fn setting_that_was_not_set_is_refused_with_its_value() {
-        let held = values!["autocommit", "ON", "1", "sql_mode", "ANSI", "ANSI"];
-        check_pinned(&held).expect("as they were set");
-        for (found, said) in [(Value::from("OFF"), "has OFF"), (Value::Null, "has unknown")] {
-            let settings = [Value::from("autocommit"), found, "1".into()];
-            let error = check_pinned(&settings).expect_err("another value");
-            assert!(error.is_permanent() && error.to_string().contains(said), "{error}");
-        }
+    fn statement_of_another_session_is_refused() {
+        let server = Server { session: "7 7 db 3306 1 OFF".into(), identity: String::new() };
+        server.check_session("7 7 db 3306 1 OFF").expect("its own");
+        let error = server.check_session("not set up 8 db 3306 1 OFF").expect_err("a pooler's");
+        assert!(error.is_permanent(), "{error}");
+        let error = server.check_session("7 7 db 3306 1 ON").expect_err("read-only since");
+        let StoreError::Unavailable(reason) = error else { panic!("{error}") };
+        assert!(reason.to_string().contains("\"7 7 db 3306 1 ON\" now"), "{reason}");
     }
 }

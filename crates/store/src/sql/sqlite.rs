@@ -13,7 +13,6 @@ use std::{
 use sqlx::{
     ConnectOptions as _, Connection as _,
     error::DatabaseError,
-    migrate::Migrator,
     sqlite::{
         SqliteConnectOptions, SqliteConnection, SqliteJournalMode, SqliteQueryResult,
         SqliteSynchronous,
@@ -21,10 +20,9 @@ use sqlx::{
 };
 
 use super::{
-    engine::{
-        Answer, Class, Dialect, Engine, Failure, ON_CONFLICT_RAISE, Session as _, migrations,
-    },
-    schema,
+    engine::{Answer, Class, Engine, Failure, RunSql as _, migrations},
+    schema::Migrations,
+    session::Server,
 };
 use crate::{
     Result, StoreError, StoreSettings,
@@ -34,6 +32,9 @@ use crate::{
 };
 
 const PARAMETERS: Parameters = Parameters::without_tls(&["cache", "immutable", "mode", "vfs"]);
+
+/// What the statement `session` answers: nobody stands between a process and its file.
+const SESSION: &str = "this file";
 
 /// How to open one file.
 pub(crate) struct Sqlite {
@@ -120,28 +121,8 @@ impl Sqlite {
 impl Engine for Sqlite {
     type Connection = SqliteConnection;
 
-    const DIALECT: Dialect = Dialect {
-        quote: '"',
-        numbered: false,
-        clock: "",
-        // SQLite's own clock, in whole milliseconds; one reading serves a whole statement.
-        now: "CAST(ROUND(unixepoch('subsec') * 1000) AS INTEGER)",
-        now_plus: "CAST(ROUND(unixepoch('subsec') * 1000) AS INTEGER) + ?",
-        epoch: "0",
-        unix_ms: "{}",
-        as_text: "CAST({} AS TEXT)",
-        exact: "{}",
-        for_share: "",
-        or_keep: "ON CONFLICT DO NOTHING",
-        raised: "{}",
-        returning: " RETURNING next_number",
-        or_raise: ON_CONFLICT_RAISE,
-        // A table of the connection, with the identity of its file.
-        server: "(SELECT identity FROM temp.raindrop_server)",
-        columns: "SELECT name FROM pragma_table_info(?)",
-        // Every connection is checked when it is opened.
-        durability: None,
-    };
+    const QUOTE: char = '"';
+    const SQL: &'static str = include_str!("sqlite.sql");
     const CLOCK_IS_LOCAL: bool = true;
     migrations!("sqlite");
 
@@ -196,7 +177,7 @@ impl Engine for Sqlite {
         }
     }
 
-    async fn open(&self, _host: usize) -> Result<(SqliteConnection, Option<String>), Failure> {
+    async fn open(&self, _host: usize) -> Result<(SqliteConnection, Server), Failure> {
         let may_create = self.opened.get().is_none() && self.may_create.load(Ordering::Relaxed);
         let path = self.options.get_filename();
         if path.is_dir() {
@@ -228,25 +209,18 @@ impl Engine for Sqlite {
         if let Ok(present) = identity(path) {
             self.opened.get_or_init(|| present);
         }
-        let server = "CREATE TEMP TABLE raindrop_server AS SELECT CAST(? AS TEXT) AS identity";
-        connection.run("PRAGMA temp_store = MEMORY", &[]).await?;
-        connection.run(server, &values![history_of(path)]).await?;
-        Ok((connection, None))
-    }
-
-    async fn read_only(connection: &mut SqliteConnection) -> Result<Option<String>, sqlx::Error> {
-        connection.ping().await.map(|()| None)
+        let server = Server { session: SESSION.to_owned(), identity: history_of(path) };
+        Ok((connection, server))
     }
 
     async fn migrate(
         &self,
         connection: &mut SqliteConnection,
-        migrator: &Migrator,
-        bookkeeping: &str,
+        migrations: &Migrations,
     ) -> Result<(), Failure> {
         // The write lock from the start: one node after the other, all or nothing.
         let mut transaction = connection.begin_with("BEGIN IMMEDIATE").await?;
-        schema::apply(&mut *transaction, migrator, bookkeeping).await?;
+        migrations.apply(&mut *transaction).await?;
         Ok(transaction.commit().await?)
     }
 

@@ -1,122 +1,116 @@
-//! The statements' texts, for one engine and its tables' names.
+//! The named statements of an engine's file.
 
-use super::engine::Dialect;
-use crate::{Failover, StoreSettings};
+use crate::{Result, StoreError, StoreSettings};
 
-pub(super) const WORKER_COLUMNS: &[&str] = &[
-    "namespace",
-    "reserved_key",
-    "worker_id",
-    "holder",
-    "token",
-    "epoch",
-    "lane",
-    "marks",
-    "heartbeat_at",
-    "expires_at",
-    "created_at",
-    "updated_at",
-];
-pub(super) const LAYOUT_COLUMNS: &[&str] = &[
-    "namespace",
-    "token",
-    "words",
-    "complete",
-    "since_tick",
-    "first_tick",
-    "identity",
-    "epoch",
-    "history",
-    "created_at",
-];
-pub(super) const SEGMENT_COLUMNS: &[&str] =
-    &["namespace", "code", "next_number", "step", "token", "epoch", "created_at", "updated_at"];
-pub(super) const SETTINGS_COLUMNS: &[&str] =
-    &["namespace", "code", "settings", "token", "created_at", "updated_at"];
+/// Defines [`Statements`], with a field for each statement that every engine has.
+macro_rules! statements {
+    ($($name:ident)*) => {
+        /// The statements of one engine, with the tables' names in place.
+        #[derive(Debug)]
+        pub(super) struct Statements {
+            $(pub(super) $name: String,)*
+        }
 
-/// Fills the engine's expressions and the tables' names into statements.
-#[derive(Debug)]
-pub(super) struct Statements {
-    /// Placeholders with what stands for them; a text may have later placeholders in it.
-    placeholders: Vec<(&'static str, String)>,
-    numbered: bool,
+        impl Statements {
+            /// Reads an engine's file.
+            pub(super) fn read(file: &str, settings: &StoreSettings) -> Result<Self> {
+                let statement = |name| {
+                    let sql = find(file, name)?;
+                    let sql = sql.replace("{worker}", &settings.worker_table);
+                    Ok::<_, StoreError>(sql.replace("{segment}", &settings.segment_table))
+                };
+                Ok(Self { $($name: statement(stringify!($name))?,)* })
+            }
+
+            #[cfg(test)]
+            const NAMES: &[&str] = &[$(stringify!($name)),*];
+        }
+    };
 }
 
-impl Statements {
-    pub(super) fn new(dialect: &Dialect, settings: &StoreSettings) -> Self {
-        let StoreSettings { worker_table, segment_table, .. } = settings;
-        let quoted = |name: &str| format!("{0}{name}{0}", dialect.quote);
-        let unix_ms = |time: &str| dialect.unix_ms.replace("{}", time);
-        let raised = |number: &str| dialect.raised.replace("{}", number);
-        // An empty identity is that of a record whose server is not known.
-        let (server, continues, is_server) = match settings.failover {
-            Failover::Auto => (
-                dialect.server,
-                "(identity = '' OR identity = {server})",
-                "(? = '' OR ? = {server})",
-            ),
-            Failover::Lossless => ("''", "1 = 1", "? = ?"),
-        };
-        let placeholders = vec![
-            (
-                "{row}",
-                "worker_id, token, epoch, holder, lane, marks, expires_at <= {now}, \
-                 {heartbeat_ms}, {expires_ms}"
-                    .to_owned(),
-            ),
-            (
-                "{in_scope}",
-                "namespace = ? AND reserved_key = ? AND worker_id BETWEEN ? AND ?".to_owned(),
-            ),
-            (
-                "{record}",
-                "token, words, complete, since_tick, first_tick, identity, epoch, history"
-                    .to_owned(),
-            ),
-            // Whether the namespace's record has an epoch, and this server continues its history.
-            (
-                "{in_epoch}",
-                "EXISTS (SELECT 1 FROM {layout} WHERE namespace = ? AND epoch = ? AND {continues})"
-                    .to_owned(),
-            ),
-            ("{continues}", continues.to_owned()),
-            ("{is_server}", is_server.to_owned()),
-            ("{server}", server.to_owned()),
-            ("{heartbeat_ms}", unix_ms("heartbeat_at")),
-            ("{expires_ms}", unix_ms("expires_at")),
-            ("{next_expiry_ms}", unix_ms("MIN(CASE WHEN expires_at > {now} THEN expires_at END)")),
-            ("{updated_ms}", unix_ms("updated_at")),
-            ("{created_ms}", unix_ms("created_at")),
-            ("{now_ms}", unix_ms("{now}")),
-            ("{exact_holder}", dialect.exact.replace("{}", "holder")),
-            ("{raised_by}", raised("next_number + ?")),
-            ("{raised_to}", raised("{first}")),
-            ("{or_raise}", dialect.or_raise.to_owned()),
-            ("{or_keep}", dialect.or_keep.to_owned()),
-            ("{returning}", dialect.returning.to_owned()),
-            ("{for_share}", dialect.for_share.to_owned()),
-            ("{worker}", quoted(worker_table)),
-            ("{layout}", quoted(&format!("{worker_table}_layout"))),
-            ("{segment}", quoted(segment_table)),
-            ("{settings}", quoted(&format!("{segment_table}_settings"))),
-            ("{clock}", dialect.clock.to_owned()),
-            ("{now_plus}", dialect.now_plus.to_owned()),
-            ("{now}", dialect.now.to_owned()),
-            ("{never}", dialect.epoch.to_owned()),
-        ];
-        Self { placeholders, numbered: dialect.numbered }
+statements! {
+    durability
+    list_columns
+    list_migrations
+    forget_unfinished_migrations
+    create_record
+    read_record
+    swap_record
+    count_rows
+    create_rows
+    survey
+    free_rows
+    free_rows_of_holder
+    read_row
+    swap_row
+    list_rows
+    create_segments
+    reserve
+    create_or_reserve
+    read_segment
+    give_back
+    count_segments
+    list_segments
+    list_managed_codes
+    create_managed_code
+    count_managed_code
+    swap_managed_code
+    read_leaf
+    read_tinyid
+    read_cosid
+}
+
+/// Returns a statement of a file, without comments.
+pub(super) fn find(file: &str, name: &str) -> Result<String> {
+    let found = named(file).find(|(found, _)| *found == name);
+    found.map(|(_, sql)| sql).ok_or_else(|| {
+        StoreError::Unusable(format!("there is no statement {name} for this kind of database"))
+    })
+}
+
+/// The statements of a file, each after a line with its name and up to a semicolon.
+fn named(file: &str) -> impl Iterator<Item = (&str, String)> {
+    file.split("-- name: ").skip(1).filter_map(|part| {
+        let (name, rest) = part.split_once('\n')?;
+        let (sql, _) = rest.split_once(";\n")?;
+        let lines = sql.lines().filter(|line| !line.trim_start().starts_with("--"));
+        Some((name, lines.collect::<Vec<_>>().join("\n")))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The files, each with the names of the statements that it alone has.
+    const FILES: [(&str, &[&str]); 3] = [
+        (include_str!("mysql.sql"), &["facts", "lock_migrations", "session", "sources"]),
+        (include_str!("postgres.sql"), &["facts", "history", "lock_migrations", "session"]),
+        (include_str!("sqlite.sql"), &["session"]),
+    ];
+
+    #[test]
+    fn each_file_has_the_statements_that_are_used_and_no_others() {
+        for (file, own) in FILES {
+            let mut found: Vec<_> = named(file).map(|(name, _)| name).collect();
+            let mut expected = [Statements::NAMES, own].concat();
+            found.sort_unstable();
+            expected.sort_unstable();
+            assert_eq!(found, expected);
+            assert_eq!(
+                file.matches("-- name: ").count(),
+                found.len(),
+                "each ends with a semicolon"
+            );
+            Statements::read(file, &StoreSettings::default()).expect("all statements");
+        }
     }
 
-    /// A statement as the engine takes it.
-    pub(super) fn fill(&self, statement: &str) -> String {
-        let fill = |sql: String, (name, text): &(&str, String)| sql.replace(name, text);
-        let sql = self.placeholders.iter().fold(statement.to_owned(), fill);
-        if !self.numbered {
-            return sql;
-        }
-        // The statements have no other question marks.
-        let mut parts = sql.split('?');
-        let first = parts.next().unwrap_or_default().to_owned();
-        (1..).zip(parts).fold(first, |sql, (number, part)| format!("{sql}${number}{part}"))
+    #[test]
+    fn statement_has_the_names_of_the_tables_and_no_comments() {
+        let settings = StoreSettings { worker_table: "w".into(), ..StoreSettings::default() };
+        let sql = Statements::read(FILES[2].0, &settings).expect("all statements").count_rows;
+        assert!(sql.starts_with("SELECT COUNT(*)\nFROM \"w\"\nWHERE "), "{sql}");
+        assert!(!sql.contains("--") && !sql.contains(';'), "{sql}");
     }
 }

@@ -1,0 +1,70 @@
+//! How the sessions of servers are opened, and that they are set as they must be.
+
+use sqlx::ConnectOptions;
+
+use super::engine::Failure;
+use crate::{Result, StoreError, tls::Protection, value::Value};
+
+/// Connects as the options say. Where a server on another machine has no TLS, the error says what to
+/// set.
+pub(super) async fn connect<O: ConnectOptions<Connection: Sized>>(
+    options: &O,
+    protection: Protection,
+) -> Result<O::Connection, Failure> {
+    options.connect().await.map_err(|error| match error {
+        sqlx::Error::Tls(reason) if protection.wants_tls() => {
+            let advice = "give the server TLS, or set store.tls = \"off\" to send the password \
+                          without protection";
+            StoreError::Unavailable(format!("{reason}: {advice}").into()).into()
+        }
+        error => error.into(),
+    })
+}
+
+/// Refuses a session unless each setting has the value that it was set to. The rows have a name, what
+/// was found, and what is wanted.
+pub(super) fn check_pinned(settings: &[Vec<Value>]) -> Result<()> {
+    for setting in settings {
+        let [Value::Text(name), found, Value::Text(wanted)] = &setting[..] else {
+            let reason = format!("the server answers {setting:?} for a setting");
+            return Err(StoreError::Refused(reason.into()));
+        };
+        let as_switch = [("ON", "1"), ("OFF", "0")];
+        let is_wanted = |found: &String| {
+            found == wanted || as_switch.contains(&(found.as_str(), wanted.as_str()))
+        };
+        let found = match found {
+            Value::Text(found) if is_wanted(found) => continue,
+            Value::Text(found) => found,
+            _ => "unknown",
+        };
+        return Err(not_pinned(name, wanted, found));
+    }
+    Ok(())
+}
+
+/// Returns the error for a setting that has not the value that a session must have.
+pub(super) fn not_pinned(name: &str, wanted: &str, found: &str) -> StoreError {
+    StoreError::Unusable(format!(
+        "a session must have {name} = {wanted}, but has {found} after it was set up: change it on the \
+         server, or avoid the proxy that keeps back what sets it"
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::value::values;
+
+    #[test]
+    fn setting_that_was_not_set_is_refused_with_its_value() {
+        let row = |name: &str, found: Value, wanted: &str| values![name, found, wanted].to_vec();
+        let held = [row("autocommit", "ON".into(), "1"), row("sql_mode", "A".into(), "A")];
+        check_pinned(&held).expect("as they were set");
+        for (found, said) in [(Value::from("OFF"), "has OFF"), (Value::Null, "has unknown")] {
+            let error = check_pinned(&[row("autocommit", found, "1")]).expect_err("another value");
+            assert!(error.is_permanent() && error.to_string().contains(said), "{error}");
+        }
+        check_pinned(&[values!["autocommit", "1"].to_vec()]).expect_err("not a setting");
+    }
+}

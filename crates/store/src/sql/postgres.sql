@@ -1,0 +1,302 @@
+-- The statements of Raindrop on PostgreSQL.
+--
+-- {worker} and {segment} stand for the names of the tables, {table} for that of another table. The
+-- arguments of each statement are listed above it.
+--
+-- Every write names the server session that it was sent through: its mark, its process, when the
+-- server was started, whether it is a standby and how it commits, as they were when the session was
+-- set up. So a statement that a pooler gives to another session writes nothing. Every write of a row
+-- also names the epoch of the namespace's record, and the history that the record is of.
+
+-- name: session
+SELECT concat_ws(' ', COALESCE(NULLIF(current_setting('raindrop.session', TRUE), ''), 'not set up'),
+                 pg_backend_pid(), EXTRACT(EPOCH FROM pg_postmaster_start_time()),
+                 pg_is_in_recovery(), current_setting('synchronous_commit'));
+
+-- What a session must know of its server: the session, and why the server accepts no writes.
+-- name: facts
+SELECT concat_ws(' ', COALESCE(NULLIF(current_setting('raindrop.session', TRUE), ''), 'not set up'),
+                 pg_backend_pid(), EXTRACT(EPOCH FROM pg_postmaster_start_time()),
+                 pg_is_in_recovery(), current_setting('synchronous_commit')),
+       CASE WHEN pg_is_in_recovery() THEN 'it is a standby'
+            WHEN current_setting('transaction_read_only') <> 'off'
+              THEN 'default_transaction_read_only is on'
+       END;
+
+-- Whose history a server continues. A promotion begins another timeline. A server that may lose writes
+-- when it crashes is another one after each start.
+-- name: history
+SELECT concat_ws(' ', 'system', system_identifier,
+                 'timeline', substr(pg_walfile_name(pg_current_wal_lsn()), 1, 8),
+                 CASE WHEN current_setting('fsync') <> 'on'
+                   THEN concat('started ', EXTRACT(EPOCH FROM pg_postmaster_start_time())) END)
+FROM pg_control_system()
+WHERE NOT pg_is_in_recovery();
+
+-- Settings without which acknowledged writes may be lost, with their values and those that keep them.
+-- name: durability
+SELECT 'fsync', current_setting('fsync'), 'on'
+UNION ALL
+SELECT 'full_page_writes', current_setting('full_page_writes'), 'on';
+
+-- As the search path finds it, like the statements.
+-- table
+-- name: list_columns
+SELECT CAST(attname AS TEXT)
+FROM pg_attribute
+WHERE attrelid = to_regclass(quote_ident($1)) AND attnum > 0 AND NOT attisdropped;
+
+-- name: list_migrations
+SELECT version FROM "{table}" WHERE success = TRUE;
+
+-- name: forget_unfinished_migrations
+DELETE FROM "{table}" WHERE success = FALSE;
+
+-- table of migrations
+-- name: lock_migrations
+SELECT CAST(pg_advisory_lock(hashtextextended(
+  'raindrop ' || COALESCE(current_schema(), '') || ' ' || $1, 0)) AS TEXT);
+
+-- token, words, complete, since tick, first tick, identity, epoch, history, namespace, session
+-- name: create_record
+INSERT INTO "{worker}_layout" (token, words, complete, since_tick, first_tick, identity, epoch,
+                               history, namespace, created_at)
+SELECT $1, $2, $3, $4, $5, $6, $7, $8, $9, statement_timestamp()
+WHERE concat_ws(' ', COALESCE(NULLIF(current_setting('raindrop.session', TRUE), ''), 'not set up'),
+                pg_backend_pid(), EXTRACT(EPOCH FROM pg_postmaster_start_time()),
+                pg_is_in_recovery(), current_setting('synchronous_commit')) = $10
+ON CONFLICT DO NOTHING;
+
+-- namespace
+-- name: read_record
+SELECT token, words, complete, since_tick, first_tick, identity, epoch, history
+FROM "{worker}_layout"
+WHERE namespace = $1;
+
+-- token, words, complete, since tick, first tick, identity, epoch, history, namespace,
+-- expected token, identity in the record, identity of the session, twice, session
+-- name: swap_record
+UPDATE "{worker}_layout"
+SET token = $1, words = $2, complete = $3, since_tick = $4, first_tick = $5, identity = $6, epoch = $7,
+    history = $8
+WHERE namespace = $9 AND token = $10
+  AND ($11 IN ('', $12) OR $13 = '')
+  AND concat_ws(' ', COALESCE(NULLIF(current_setting('raindrop.session', TRUE), ''), 'not set up'),
+                pg_backend_pid(), EXTRACT(EPOCH FROM pg_postmaster_start_time()),
+                pg_is_in_recovery(), current_setting('synchronous_commit')) = $14;
+
+-- namespace, reserved key, smallest worker, largest worker
+-- name: count_rows
+SELECT COUNT(*)
+FROM "{worker}"
+WHERE namespace = $1 AND reserved_key = $2 AND worker_id BETWEEN $3 AND $4;
+
+-- namespace, reserved key, marks, workers with tokens as JSON, namespace, token of the record,
+-- identity, identity, until when in Unix ms, session
+-- name: create_rows
+INSERT INTO "{worker}" (namespace, reserved_key, marks, worker_id, token, created_at, updated_at)
+SELECT $1, $2, $3, CAST(new_row ->> 0 AS BIGINT), new_row ->> 1, statement_timestamp(),
+       statement_timestamp()
+FROM json_array_elements(CAST($4 AS JSON)) AS new_row
+WHERE EXISTS (SELECT 1 FROM "{worker}_layout"
+              WHERE namespace = $5 AND token = $6 AND (identity IN ('', $7) OR $8 = '')
+              FOR SHARE)
+  AND CAST(ROUND(EXTRACT(EPOCH FROM date_trunc('milliseconds', statement_timestamp())) * 1000)
+           AS BIGINT) <= $9
+  AND concat_ws(' ', COALESCE(NULLIF(current_setting('raindrop.session', TRUE), ''), 'not set up'),
+                pg_backend_pid(), EXTRACT(EPOCH FROM pg_postmaster_start_time()),
+                pg_is_in_recovery(), current_setting('synchronous_commit')) = $10
+ON CONFLICT DO NOTHING;
+
+-- namespace, reserved key, smallest worker, largest worker, namespace
+-- name: survey
+SELECT CAST(ROUND(EXTRACT(EPOCH FROM date_trunc('milliseconds', statement_timestamp())) * 1000)
+            AS BIGINT) AS now_ms,
+       concat_ws(' ', COALESCE(NULLIF(current_setting('raindrop.session', TRUE), ''), 'not set up'),
+                 pg_backend_pid(), EXTRACT(EPOCH FROM pg_postmaster_start_time()),
+                 pg_is_in_recovery(), current_setting('synchronous_commit')) AS session,
+       held_rows, free_rows, next_expiry_ms,
+       token, words, complete, since_tick, first_tick, identity, epoch, history
+FROM (SELECT COUNT(CASE WHEN expires_at > statement_timestamp() THEN 1 END) AS held_rows,
+             COUNT(CASE WHEN expires_at <= statement_timestamp() THEN 1 END) AS free_rows,
+             CAST(ROUND(EXTRACT(EPOCH FROM date_trunc('milliseconds',
+               MIN(CASE WHEN expires_at > statement_timestamp() THEN expires_at END))) * 1000)
+               AS BIGINT) AS next_expiry_ms
+      FROM "{worker}"
+      WHERE namespace = $1 AND reserved_key = $2 AND worker_id BETWEEN $3 AND $4) AS counted
+LEFT JOIN "{worker}_layout" ON namespace = $5;
+
+-- namespace, reserved key, smallest worker, largest worker, at most
+-- name: free_rows
+SELECT worker_id, token, epoch, holder, lane, marks, expires_at <= statement_timestamp(),
+       CAST(ROUND(EXTRACT(EPOCH FROM date_trunc('milliseconds', heartbeat_at)) * 1000) AS BIGINT),
+       CAST(ROUND(EXTRACT(EPOCH FROM date_trunc('milliseconds', expires_at)) * 1000) AS BIGINT)
+FROM "{worker}"
+WHERE namespace = $1 AND reserved_key = $2 AND worker_id BETWEEN $3 AND $4
+  AND expires_at <= statement_timestamp()
+ORDER BY heartbeat_at, worker_id
+LIMIT $5;
+
+-- namespace, reserved key, smallest worker, largest worker, holder, at most
+-- name: free_rows_of_holder
+SELECT worker_id, token, epoch, holder, lane, marks, expires_at <= statement_timestamp(),
+       CAST(ROUND(EXTRACT(EPOCH FROM date_trunc('milliseconds', heartbeat_at)) * 1000) AS BIGINT),
+       CAST(ROUND(EXTRACT(EPOCH FROM date_trunc('milliseconds', expires_at)) * 1000) AS BIGINT)
+FROM "{worker}"
+WHERE namespace = $1 AND reserved_key = $2 AND worker_id BETWEEN $3 AND $4
+  AND expires_at <= statement_timestamp()
+  AND holder = $5
+ORDER BY heartbeat_at DESC, worker_id DESC
+LIMIT $6;
+
+-- namespace, reserved key, worker
+-- name: read_row
+SELECT worker_id, token, epoch, holder, lane, marks, expires_at <= statement_timestamp(),
+       CAST(ROUND(EXTRACT(EPOCH FROM date_trunc('milliseconds', heartbeat_at)) * 1000) AS BIGINT),
+       CAST(ROUND(EXTRACT(EPOCH FROM date_trunc('milliseconds', expires_at)) * 1000) AS BIGINT)
+FROM "{worker}"
+WHERE namespace = $1 AND reserved_key = $2 AND worker_id = $3;
+
+-- token, epoch, holder, lane, marks, time to live in ms (null: released), namespace, reserved key,
+-- worker, expected token, namespace, epoch, identity, identity, session
+-- name: swap_row
+UPDATE "{worker}"
+SET token = $1, epoch = $2, holder = $3, lane = $4, marks = $5,
+    heartbeat_at = statement_timestamp(),
+    expires_at = COALESCE(statement_timestamp() + $6 * INTERVAL '1 millisecond',
+                          TIMESTAMPTZ '1970-01-01 00:00:00+00'),
+    updated_at = statement_timestamp()
+WHERE namespace = $7 AND reserved_key = $8 AND worker_id = $9 AND token = $10
+  AND EXISTS (SELECT 1 FROM "{worker}_layout"
+              WHERE namespace = $11 AND epoch = $12 AND (identity IN ('', $13) OR $14 = ''))
+  AND concat_ws(' ', COALESCE(NULLIF(current_setting('raindrop.session', TRUE), ''), 'not set up'),
+                pg_backend_pid(), EXTRACT(EPOCH FROM pg_postmaster_start_time()),
+                pg_is_in_recovery(), current_setting('synchronous_commit')) = $15;
+
+-- name: list_rows
+SELECT namespace, reserved_key, worker_id, token, epoch, holder, lane, marks,
+       expires_at <= statement_timestamp(),
+       CAST(ROUND(EXTRACT(EPOCH FROM date_trunc('milliseconds', heartbeat_at)) * 1000) AS BIGINT),
+       CAST(ROUND(EXTRACT(EPOCH FROM date_trunc('milliseconds', expires_at)) * 1000) AS BIGINT),
+       (SELECT COUNT(*) FROM "{worker}")
+FROM "{worker}"
+ORDER BY namespace, reserved_key, worker_id;
+
+-- namespace, codes with their first numbers as JSON, session
+-- name: create_segments
+INSERT INTO "{segment}" (namespace, code, next_number, created_at, updated_at)
+SELECT $1, new_row ->> 0, CAST(new_row ->> 1 AS BIGINT), statement_timestamp(), statement_timestamp()
+FROM json_array_elements(CAST($2 AS JSON)) AS new_row
+WHERE concat_ws(' ', COALESCE(NULLIF(current_setting('raindrop.session', TRUE), ''), 'not set up'),
+                pg_backend_pid(), EXTRACT(EPOCH FROM pg_postmaster_start_time()),
+                pg_is_in_recovery(), current_setting('synchronous_commit')) = $3
+ON CONFLICT DO NOTHING;
+
+-- by, step, token, epoch, namespace, code, epoch of the row, highest, namespace, epoch, identity,
+-- identity, session
+-- name: reserve
+UPDATE "{segment}"
+SET next_number = next_number + $1, step = $2, token = $3, epoch = $4,
+    updated_at = statement_timestamp()
+WHERE namespace = $5 AND code = $6 AND epoch = $7 AND next_number BETWEEN 0 AND $8
+  AND EXISTS (SELECT 1 FROM "{worker}_layout"
+              WHERE namespace = $9 AND epoch = $10 AND (identity IN ('', $11) OR $12 = ''))
+  AND concat_ws(' ', COALESCE(NULLIF(current_setting('raindrop.session', TRUE), ''), 'not set up'),
+                pg_backend_pid(), EXTRACT(EPOCH FROM pg_postmaster_start_time()),
+                pg_is_in_recovery(), current_setting('synchronous_commit')) = $13
+RETURNING next_number;
+
+-- namespace, code, first, by, step, token, epoch, epoch of the row, highest, namespace, epoch,
+-- identity, identity, session
+-- name: create_or_reserve
+INSERT INTO "{segment}" AS present (namespace, code, next_number, step, token, epoch, created_at,
+                                    updated_at)
+SELECT $1, $2, CAST($3 AS BIGINT) + CAST($4 AS BIGINT), $5, $6, $7,
+       statement_timestamp(), statement_timestamp()
+WHERE EXISTS (SELECT 1 FROM "{worker}_layout"
+              WHERE namespace = $10 AND epoch = $11 AND (identity IN ('', $12) OR $13 = ''))
+  AND concat_ws(' ', COALESCE(NULLIF(current_setting('raindrop.session', TRUE), ''), 'not set up'),
+                pg_backend_pid(), EXTRACT(EPOCH FROM pg_postmaster_start_time()),
+                pg_is_in_recovery(), current_setting('synchronous_commit')) = $14
+ON CONFLICT (namespace, code) DO UPDATE
+SET next_number = present.next_number + $4, step = excluded.step, token = excluded.token,
+    epoch = excluded.epoch, updated_at = statement_timestamp()
+WHERE present.next_number BETWEEN 0 AND $9 AND present.epoch = $8
+RETURNING next_number;
+
+-- namespace, epoch, identity, identity, namespace, code
+-- name: read_segment
+SELECT EXISTS (SELECT 1 FROM "{worker}_layout"
+               WHERE namespace = $1 AND epoch = $2 AND (identity IN ('', $3) OR $4 = '')),
+       next_number, step, epoch
+FROM (SELECT 1 AS one) AS one
+LEFT JOIN "{segment}" ON namespace = $5 AND code = $6;
+
+-- next number, token, namespace, code, token of the reservation, namespace, epoch, identity, identity,
+-- session
+-- name: give_back
+UPDATE "{segment}"
+SET next_number = $1, token = $2, updated_at = statement_timestamp()
+WHERE namespace = $3 AND code = $4 AND token = $5
+  AND EXISTS (SELECT 1 FROM "{worker}_layout"
+              WHERE namespace = $6 AND epoch = $7 AND (identity IN ('', $8) OR $9 = ''))
+  AND concat_ws(' ', COALESCE(NULLIF(current_setting('raindrop.session', TRUE), ''), 'not set up'),
+                pg_backend_pid(), EXTRACT(EPOCH FROM pg_postmaster_start_time()),
+                pg_is_in_recovery(), current_setting('synchronous_commit')) = $10;
+
+-- namespace
+-- name: count_segments
+SELECT COUNT(*) FROM "{segment}" WHERE namespace = $1;
+
+-- name: list_segments
+SELECT namespace, code, next_number, step,
+       CAST(ROUND(EXTRACT(EPOCH FROM date_trunc('milliseconds', updated_at)) * 1000) AS BIGINT),
+       CAST(ROUND(EXTRACT(EPOCH FROM date_trunc('milliseconds', created_at)) * 1000) AS BIGINT),
+       epoch, (SELECT COUNT(*) FROM "{segment}")
+FROM "{segment}"
+ORDER BY namespace, code;
+
+-- namespace, namespace
+-- name: list_managed_codes
+SELECT code, settings, token, (SELECT COUNT(*) FROM "{segment}_settings" WHERE namespace = $1)
+FROM "{segment}_settings"
+WHERE namespace = $2
+ORDER BY code;
+
+-- namespace, code, settings, token, session
+-- name: create_managed_code
+INSERT INTO "{segment}_settings" (namespace, code, settings, token, created_at, updated_at)
+SELECT $1, $2, $3, $4, statement_timestamp(), statement_timestamp()
+WHERE concat_ws(' ', COALESCE(NULLIF(current_setting('raindrop.session', TRUE), ''), 'not set up'),
+                pg_backend_pid(), EXTRACT(EPOCH FROM pg_postmaster_start_time()),
+                pg_is_in_recovery(), current_setting('synchronous_commit')) = $5
+ON CONFLICT DO NOTHING;
+
+-- namespace, code, token
+-- name: count_managed_code
+SELECT COUNT(*) FROM "{segment}_settings" WHERE namespace = $1 AND code = $2 AND token = $3;
+
+-- settings, token, namespace, code, expected token, session
+-- name: swap_managed_code
+UPDATE "{segment}_settings"
+SET settings = $1, token = $2, updated_at = statement_timestamp()
+WHERE namespace = $3 AND code = $4 AND token = $5
+  AND concat_ws(' ', COALESCE(NULLIF(current_setting('raindrop.session', TRUE), ''), 'not set up'),
+                pg_backend_pid(), EXTRACT(EPOCH FROM pg_postmaster_start_time()),
+                pg_is_in_recovery(), current_setting('synchronous_commit')) = $6;
+
+-- Tables of other services: name, highest number, step, difference between neighbours, number of rows.
+-- As text, since a number may be above what the driver reads.
+-- name: read_leaf
+SELECT CAST(biz_tag AS TEXT), CAST(max_id AS TEXT), CAST(step AS TEXT), '1',
+       (SELECT COUNT(*) FROM "{table}")
+FROM "{table}";
+
+-- name: read_tinyid
+SELECT CAST(biz_type AS TEXT), CAST(max_id AS TEXT), CAST(step AS TEXT), CAST(delta AS TEXT),
+       (SELECT COUNT(*) FROM "{table}")
+FROM "{table}";
+
+-- name: read_cosid
+SELECT CAST(name AS TEXT), CAST(last_max_id AS TEXT), '0', '1', (SELECT COUNT(*) FROM "{table}")
+FROM "{table}";
