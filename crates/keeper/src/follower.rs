@@ -5,9 +5,7 @@ use raindrop_core::{
     lease::{History, Token},
     segment::CodeRow,
 };
-use raindrop_store::{
-    Counts, LayoutRecord, Reservation, Reserved, Scope, Store, StoreError, Survey,
-};
+use raindrop_store::{CodeState, Counts, LayoutRecord, Scope, Store, StoreError, Survey};
 use tokio::{sync::Mutex, time::Instant};
 
 use super::{
@@ -126,14 +124,11 @@ impl Follower {
     ) -> Result<(Option<CodeRow>, History), StoreError> {
         let mut history = self.follow(access, None).await?;
         for _ in 0..ROW_TRIES {
-            // Refused without a write, so that no other node's give-back finds another token.
-            let impossible = Reservation::impossible(history.epoch(), (access.fresh)());
-            let looked = access.store.reserve(&self.scope.namespace, code, &impossible);
-            match store_call(access.store, access.observer, StoreOperation::Reserve, looked).await?
-            {
-                Reserved::Refused(row) => return Ok((Some(row), history)),
-                Reserved::From(_) | Reserved::NoSuchCode => return Ok((None, history)),
-                Reserved::OtherEpoch => {
+            let looked = access.store.read_segment(&self.scope.namespace, code, history.epoch());
+            match store_call(access.store, access.observer, StoreOperation::Read, looked).await? {
+                CodeState::Row(row) => return Ok((Some(row), history)),
+                CodeState::Missing => return Ok((None, history)),
+                CodeState::OtherEpoch => {
                     history = self.follow(access, Some(history.epoch())).await?;
                 }
             }

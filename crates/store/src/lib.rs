@@ -55,7 +55,8 @@ pub use self::{
     memory::MemoryStore,
     record::{Counts, LayoutRecord, ListedRow, NewRows, Scope, Survey},
     segment::{
-        ListedSegment, ManagedCode, NewSegment, Reservation, Reserved, SegmentStore, UnusedNumbers,
+        CodeState, ListedSegment, ManagedCode, NewSegment, Reservation, Reserved, SegmentStore,
+        UnusedNumbers,
     },
     tls::TlsMode,
 };

@@ -20,8 +20,8 @@ use raindrop_core::{
 #[cfg(any(test, feature = "simulation"))]
 pub use self::crash::Snapshot;
 use super::{
-    Counts, LayoutRecord, ListedRow, ListedSegment, ManagedCode, NewRows, NewSegment, Reservation,
-    Reserved, Result, Scope, SegmentStore, Store, Survey, UnusedNumbers,
+    CodeState, Counts, LayoutRecord, ListedRow, ListedSegment, ManagedCode, NewRows, NewSegment,
+    Reservation, Reserved, Result, Scope, SegmentStore, Store, Survey, UnusedNumbers,
     record::{keep_free, ttl_ms},
 };
 
@@ -62,6 +62,14 @@ impl Tables {
         record.is_some_and(|record| {
             record.history.epoch() == epoch && self.is_continued_by(&record.history)
         })
+    }
+
+    fn code(&self, namespace: &str, code: &str, epoch: Token) -> CodeState {
+        if !self.is_in_epoch(namespace, epoch) {
+            return CodeState::OtherEpoch;
+        }
+        let segment = self.segments.get(&(namespace.to_owned(), code.to_owned()));
+        segment.map_or(CodeState::Missing, |(segment, _)| CodeState::Row(segment.row()))
     }
 }
 
@@ -270,29 +278,24 @@ impl SegmentStore for MemoryStore {
         code: &str,
         reservation: &Reservation,
     ) -> Result<Reserved> {
-        let Reservation { by, step, end, token, or_begin_at, epoch, row_epoch } = *reservation;
         let updated_ms = self.clock.now_ms();
         let mut tables = self.tables();
-        if !tables.is_in_epoch(namespace, epoch) {
-            return Ok(Reserved::OtherEpoch);
-        }
+        let raised = match reservation.decide(tables.code(namespace, code, reservation.epoch)) {
+            Ok(raised) => raised,
+            Err(refused) => return Ok(refused),
+        };
         let (namespace, code) = (namespace.to_owned(), code.to_owned());
+        let CodeRow { next, step, epoch } = raised;
         let key = (namespace.clone(), code.clone());
         let present = tables.segments.get(&key);
         let created_ms = present.map_or(updated_ms, |(segment, _)| segment.created_ms);
-        let missing = or_begin_at.map(|next| CodeRow { next, step: 0, epoch: row_epoch });
-        let Some(row) = present.map(|(segment, _)| segment.row()).or(missing) else {
-            return Ok(Reserved::NoSuchCode);
-        };
-        match row.next.checked_add(by).filter(|next| *next <= end && row.epoch == row_epoch) {
-            None => Ok(Reserved::Refused(row)),
-            Some(next) => {
-                let reserved =
-                    ListedSegment { namespace, code, next, step, updated_ms, created_ms, epoch };
-                tables.segments.insert(key, (reserved, token));
-                Ok(Reserved::From(row.next))
-            }
-        }
+        let segment = ListedSegment { namespace, code, next, step, updated_ms, created_ms, epoch };
+        tables.segments.insert(key, (segment, reservation.token));
+        Ok(Reserved::From(next - reservation.by))
+    }
+
+    async fn read_segment(&self, namespace: &str, code: &str, epoch: Token) -> Result<CodeState> {
+        Ok(self.tables().code(namespace, code, epoch))
     }
 
     async fn give_back(&self, namespace: &str, code: &str, unused: &UnusedNumbers) -> Result<bool> {

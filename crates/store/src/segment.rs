@@ -28,8 +28,7 @@ pub struct Reservation {
     pub by: u64,
     /// How many of these numbers are taken; the others are skipped. The row keeps this as its step.
     pub step: u64,
-    /// The next number must not rise above this, at most 2^63 − 1. With 0 every reservation is
-    /// refused, and the answer only tells where the next number stands.
+    /// The next number must not rise above this, at most 2^63 − 1.
     pub end: u64,
     /// A fresh random token.
     pub token: Token,
@@ -43,12 +42,40 @@ pub struct Reservation {
 }
 
 impl Reservation {
-    /// Returns a reservation that changes nothing: it is refused, and the answer tells the row. So no
-    /// give-back of another node finds another token.
-    pub const fn impossible(epoch: Token, token: Token) -> Self {
-        let row_epoch = epoch;
-        Self { by: 1, step: 1, end: 0, token, or_begin_at: None, epoch, row_epoch }
+    /// Decides on a code in this state: returns its row as the reservation leaves it, or the refusal.
+    pub(super) fn decide(&self, state: CodeState) -> Result<CodeRow, Reserved> {
+        let row = match self.refusal(state) {
+            Reserved::Refused(row) => row,
+            other => return Err(other),
+        };
+        let next = row.next.checked_add(self.by).filter(|next| *next <= self.end);
+        let next = next.filter(|_| row.epoch == self.row_epoch).ok_or(Reserved::Refused(row))?;
+        Ok(CodeRow { next, step: self.step, epoch: self.epoch })
     }
+
+    /// Says what a code in this state refuses.
+    pub(super) fn refusal(&self, state: CodeState) -> Reserved {
+        match (state, self.or_begin_at) {
+            (CodeState::OtherEpoch, _) => Reserved::OtherEpoch,
+            (CodeState::Row(row), _) => Reserved::Refused(row),
+            (CodeState::Missing, None) => Reserved::NoSuchCode,
+            (CodeState::Missing, Some(next)) => {
+                Reserved::Refused(CodeRow { next, step: 0, epoch: self.row_epoch })
+            }
+        }
+    }
+}
+
+/// What a store knows of a code in an epoch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CodeState {
+    /// Its row.
+    Row(CodeRow),
+    /// There is no such code.
+    Missing,
+    /// The namespace's record has another epoch, or the server has not the identity that the record
+    /// tells.
+    OtherEpoch,
 }
 
 /// The outcome of a reservation.
@@ -142,6 +169,9 @@ pub trait SegmentStore: Debug + Send + Sync {
         code: &str,
         reservation: &Reservation,
     ) -> Result<Reserved>;
+
+    /// Reads what a reservation of this epoch would be decided by.
+    async fn read_segment(&self, namespace: &str, code: &str, epoch: Token) -> Result<CodeState>;
 
     /// Returns unused numbers: lowers the next number of a code to the first of them and writes a
     /// fresh token, if its token is still that of their reservation, and if the namespace's record

@@ -15,7 +15,7 @@ use super::{
     },
 };
 use crate::{
-    ListedSegment, ManagedCode, NewSegment, Reservation, Reserved, Result, SegmentStore,
+    CodeState, ListedSegment, ManagedCode, NewSegment, Reservation, Reserved, Result, SegmentStore,
     UnusedNumbers, value::Reader,
 };
 
@@ -57,38 +57,33 @@ impl SegmentStore for KubernetesStore {
         code: &str,
         reservation: &Reservation,
     ) -> Result<Reserved> {
-        let Reservation { by, step, end, token, or_begin_at, epoch, row_epoch } = *reservation;
         let name = self.tables.code(namespace, code);
         let mut retries = self.retries();
         loop {
-            let found = self.api.get(&name).await?;
-            // After the code: one that was restored since has another UID, which refuses the write.
-            if !self.is_in_epoch(namespace, epoch).await? {
-                return Ok(Reserved::OtherEpoch);
-            }
-            let present = found.as_ref().map(|lease| self.read_code(lease)).transpose()?;
-            let missing = or_begin_at.map(|next| CodeRow { next, step: 0, epoch: row_epoch });
-            let Some(row) = present.map(|segment| segment.row()).or(missing) else {
-                return Ok(Reserved::NoSuchCode);
+            let (found, state) = self.code(&name, namespace, reservation.epoch).await?;
+            let raised = match reservation.decide(state) {
+                Ok(raised) => raised,
+                Err(refused) => return Ok(refused),
             };
-            let next = row.next.checked_add(by).filter(|next| *next <= end);
-            let Some(next) = next.filter(|_| row.epoch == row_epoch) else {
-                return Ok(Reserved::Refused(row));
-            };
-            let raised = CodeRow { next, step, epoch };
             let is_reserved = match &found {
                 None => {
                     let segment = self.new_segment(namespace, code, raised)?;
-                    self.api.create(&self.code_lease(&segment, token)).await?.is_some()
+                    self.api.create(&self.code_lease(&segment, reservation.token)).await?.is_some()
                 }
                 // Nobody has reserved since it was read: every reservation sets a fresh token.
-                Some(lease) => self.raise(&name, lease, raised, token).await? == Written::Done,
+                Some(lease) => {
+                    self.raise(&name, lease, raised, reservation.token).await? == Written::Done
+                }
             };
             if is_reserved {
-                return Ok(Reserved::From(row.next));
+                return Ok(Reserved::From(raised.next - reservation.by));
             }
             retries.pause().await?;
         }
+    }
+
+    async fn read_segment(&self, namespace: &str, code: &str, epoch: Token) -> Result<CodeState> {
+        Ok(self.code(&self.tables.code(namespace, code), namespace, epoch).await?.1)
     }
 
     async fn give_back(&self, namespace: &str, code: &str, unused: &UnusedNumbers) -> Result<bool> {
@@ -171,6 +166,23 @@ impl KubernetesStore {
     fn read_code(&self, lease: &Lease) -> Result<ListedSegment> {
         let row = columns(lease, [NAMESPACE, CODE, NEXT, STEP, UPDATED, CREATED, EPOCH]);
         Reader::new(&self.settings.segment_table, "", row).listed_segment("next")
+    }
+
+    /// Reads a code's object, and what that says in an epoch.
+    async fn code(
+        &self,
+        name: &str,
+        namespace: &str,
+        epoch: Token,
+    ) -> Result<(Option<Lease>, CodeState)> {
+        let found = self.api.get(name).await?;
+        // After the code: one that was restored since has another UID, which refuses the write.
+        let state = match &found {
+            _ if !self.is_in_epoch(namespace, epoch).await? => CodeState::OtherEpoch,
+            None => CodeState::Missing,
+            Some(lease) => CodeState::Row(self.read_code(lease)?.row()),
+        };
+        Ok((found, state))
     }
 
     /// Whether the namespace's record has an epoch, and is the object that the epoch began with.

@@ -32,5 +32,6 @@ scripts! {
     WRITE_SETTINGS "write_settings.lua"
     COUNT_SEGMENTS "count_segments.lua"
     RESERVE "reserve.lua"
+    READ_SEGMENT "read_segment.lua"
     GIVE_BACK "give_back.lua"
 }

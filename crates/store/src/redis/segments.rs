@@ -7,7 +7,7 @@ use raindrop_core::lease::Token;
 
 use super::{RedisStore, scripts};
 use crate::{
-    ListedSegment, ManagedCode, NewSegment, Reservation, Reserved, Result, SegmentStore,
+    CodeState, ListedSegment, ManagedCode, NewSegment, Reservation, Reserved, Result, SegmentStore,
     UnusedNumbers,
     value::{Reader, Value, values},
 };
@@ -58,6 +58,21 @@ impl SegmentStore for RedisStore {
             Value::Text(other) if other == "other epoch" => Reserved::OtherEpoch,
             Value::Text(none) if none == "no such code" => Reserved::NoSuchCode,
             _ => Reserved::Refused(reader.code_row("next")?),
+        })
+    }
+
+    async fn read_segment(&self, namespace: &str, code: &str, epoch: Token) -> Result<CodeState> {
+        let keys = [self.code_key(namespace, code), self.layout_key(namespace)];
+        let args = [&values![epoch][..], &[self.is_compared()]].concat();
+        let mut answer: Vec<Value> = self.run(&scripts::READ_SEGMENT, &keys, &args).await?;
+        let row = format!("{namespace} {code}");
+        Ok(match answer.remove(0) {
+            Value::Text(other) if other == "other epoch" => CodeState::OtherEpoch,
+            Value::Text(none) if none == "no such code" => CodeState::Missing,
+            _ => {
+                let mut reader = Reader::new(&self.settings.segment_table, row, answer);
+                CodeState::Row(reader.code_row("next")?)
+            }
         })
     }
 

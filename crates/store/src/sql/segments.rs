@@ -1,7 +1,7 @@
 //! Segment codes in a SQL database.
 
 use async_trait::async_trait;
-use raindrop_core::{lease::Token, segment::CodeRow};
+use raindrop_core::lease::Token;
 
 use super::{
     SqlStore,
@@ -10,8 +10,8 @@ use super::{
     session::{Server, whole},
 };
 use crate::{
-    ForeignSegment, ForeignTable, ListedSegment, ManagedCode, NewSegment, Reservation, Reserved,
-    Result, SegmentStore, StoreError, UnusedNumbers,
+    CodeState, ForeignSegment, ForeignTable, ListedSegment, ManagedCode, NewSegment, Reservation,
+    Reserved, Result, SegmentStore, StoreError, UnusedNumbers,
     value::{Reader, Value, values},
 };
 
@@ -68,7 +68,22 @@ impl<E: Engine> SegmentStore for SqlStore<E> {
                 return Ok(Reserved::From(next.unsigned_abs() - by));
             }
         }
-        self.why_refused(namespace, code, reservation).await
+        Ok(reservation.refusal(self.read_segment(namespace, code, epoch).await?))
+    }
+
+    async fn read_segment(&self, namespace: &str, code: &str, epoch: Token) -> Result<CodeState> {
+        let args = |Server { identity, .. }: &Server| {
+            values![namespace, epoch, identity, identity, namespace, code].to_vec()
+        };
+        let row = self.read_on(&self.sql.read_segment, args).await?.0.into_row();
+        let is_there = row.get(1).is_some_and(|next| *next != Value::Null);
+        let key = format!("{namespace} {code}");
+        let mut reader = Reader::new(&self.settings.segment_table, key, row);
+        Ok(match (reader.get::<i64>("in_epoch")?, is_there) {
+            (0, _) => CodeState::OtherEpoch,
+            (_, false) => CodeState::Missing,
+            (_, true) => CodeState::Row(reader.code_row("next_number")?),
+        })
     }
 
     async fn give_back(&self, namespace: &str, code: &str, unused: &UnusedNumbers) -> Result<bool> {
@@ -121,30 +136,5 @@ impl<E: Engine> SegmentStore for SqlStore<E> {
 
     async fn foreign_segments(&self, table: &ForeignTable) -> Result<Vec<ForeignSegment>> {
         self.read_foreign(table).await
-    }
-}
-
-impl<E: Engine> SqlStore<E> {
-    /// Reads what refused a reservation.
-    async fn why_refused(
-        &self,
-        namespace: &str,
-        code: &str,
-        reservation: &Reservation,
-    ) -> Result<Reserved> {
-        let Reservation { epoch, row_epoch, or_begin_at, .. } = *reservation;
-        let args = |Server { identity, .. }: &Server| {
-            values![namespace, epoch, identity, identity, namespace, code].to_vec()
-        };
-        let row = self.read_on(&self.sql.read_segment, args).await?.0.into_row();
-        let is_there = row.get(1).is_some_and(|next| *next != Value::Null);
-        let row_key = format!("{namespace} {code}");
-        let mut reader = Reader::new(&self.settings.segment_table, row_key, row);
-        if reader.get::<i64>("in_epoch")? == 0 {
-            return Ok(Reserved::OtherEpoch);
-        }
-        let row = is_there.then(|| reader.code_row("next_number")).transpose()?;
-        let missing = or_begin_at.map(|next| CodeRow { next, step: 0, epoch: row_epoch });
-        Ok(row.or(missing).map_or(Reserved::NoSuchCode, Reserved::Refused))
     }
 }

@@ -6,8 +6,8 @@ use async_trait::async_trait;
 use raindrop_core::lease::{Row, RowWrite, Token};
 
 use super::{
-    Counts, LayoutRecord, ListedRow, ListedSegment, ManagedCode, MemoryStore, NewRows, NewSegment,
-    Reservation, Reserved, Result, Scope, SegmentStore, Store, Survey, UnusedNumbers,
+    CodeState, Counts, LayoutRecord, ListedRow, ListedSegment, ManagedCode, MemoryStore, NewRows,
+    NewSegment, Reservation, Reserved, Result, Scope, SegmentStore, Store, Survey, UnusedNumbers,
 };
 
 /// A call of a [`Store`], as a value: it can be run now, later, twice or never.
@@ -27,6 +27,7 @@ pub enum Call {
     PrepareSegments,
     CreateSegments(String, Vec<NewSegment>),
     Reserve(String, String, Reservation),
+    ReadSegment(String, String, Token),
     GiveBack(String, String, UnusedNumbers),
     ManagedCodes(String),
     WriteManagedCode(String, Option<Token>, ManagedCode),
@@ -71,6 +72,9 @@ impl Call {
             Self::CreateSegments(name, new) => Box::new(store.create_segments(name, new).await?),
             Self::Reserve(name, code, reservation) => {
                 Box::new(store.reserve(name, code, reservation).await?)
+            }
+            Self::ReadSegment(name, code, epoch) => {
+                Box::new(store.read_segment(name, code, *epoch).await?)
             }
             Self::GiveBack(name, code, unused) => {
                 Box::new(store.give_back(name, code, unused).await?)
@@ -184,6 +188,11 @@ impl<I: Intercept> SegmentStore for I {
         reservation: &Reservation,
     ) -> Result<Reserved> {
         let call = Call::Reserve(namespace.to_owned(), code.to_owned(), *reservation);
+        self.answer(call).await.map(typed)
+    }
+
+    async fn read_segment(&self, namespace: &str, code: &str, epoch: Token) -> Result<CodeState> {
+        let call = Call::ReadSegment(namespace.to_owned(), code.to_owned(), epoch);
         self.answer(call).await.map(typed)
     }
 
