@@ -82,7 +82,7 @@ pub(super) fn run(config: &Config, arguments: &IdArguments) -> Result<(), Failur
     let level = if config.log.level == "info" { "warn" } else { config.log.level };
     let _logging = telemetry::start(&LogConfig { level, ..config.log })?;
     with_store(config, async |store, clock| match (mode, at) {
-        (Mode::Snowflake { .. }, Some(_)) if config.store.url == "memory:" => Err(Failure::usage(
+        (Mode::Snowflake { .. }, Some(_)) if config.store.url.is_memory() => Err(Failure::usage(
             "--at: memory: forgets which IDs of a past time were issued; use a persistent store",
         )),
         (Mode::Snowflake { keeper, .. }, Some(at_ms)) => {

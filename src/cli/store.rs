@@ -8,7 +8,7 @@ use super::{failure::Failure, output};
 use crate::{
     config::Config,
     core::clock::SystemClock,
-    store::{self, Store, sqlite_file},
+    store::{self, Store},
 };
 
 /// Runs a command's work, and then drops what is left in the background: a frozen store must not
@@ -31,7 +31,7 @@ pub(super) fn with_store(
 ) -> Result<(), Failure> {
     block_on(Builder::new_current_thread(), async {
         let clock = Arc::new(SystemClock::default());
-        let missing = sqlite_file(&config.store.url).filter(|file| !file.exists());
+        let missing = config.store.url.sqlite_file().filter(|file| !file.exists());
         let store = store::connect(&config.store, clock.clone())?;
         let result = work(Arc::clone(&store), clock).await;
         store.close().await;

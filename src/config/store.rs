@@ -7,7 +7,9 @@ use super::{
     reader::Reader,
     secret::with_password,
 };
-use crate::store::{self, Failover, StoreSettings, TlsMode, is_valid_table_name, redact_url};
+use crate::store::{
+    self, Failover, StoreSettings, StoreUrl, TlsMode, is_valid_table_name, redact_url,
+};
 
 const URL: &str = "store.url";
 const URL_FILE: &str = "store.url_file";
@@ -41,7 +43,7 @@ pub(super) fn read(reader: &mut Reader, namespaces: &[NamespaceConfig]) -> Store
     });
     let session_max = skews.fold(StoreSettings::default().session_max, Duration::min);
     let settings = StoreSettings {
-        url,
+        url: StoreUrl::new(url),
         worker_table,
         segment_table,
         max_connections,
@@ -65,7 +67,7 @@ pub(super) fn read_state_file(
     namespaces: &[NamespaceConfig],
 ) -> Option<PathBuf> {
     let path = PathBuf::from(reader.text(STATE_FILE)?);
-    if store.url == "memory:" {
+    if store.url.is_memory() {
         reader.reject(STATE_FILE, "left out with store.url = memory:, which is never away");
     } else if !namespaces.iter().any(|of| matches!(of.mode, Mode::Snowflake { .. })) {
         reader.reject(STATE_FILE, "left out where every namespace has mode = segment");

@@ -1,8 +1,59 @@
 //! Store addresses as logs and errors show them.
 
-use std::path::{Path, PathBuf};
+use std::{
+    fmt,
+    path::{Path, PathBuf},
+};
 
 use super::StoreSettings;
+
+/// The address of a store. It is shown without the password and other secrets.
+#[derive(Clone, PartialEq, Eq)]
+pub struct StoreUrl(String);
+
+impl StoreUrl {
+    /// Takes an address as it was written.
+    pub fn new(url: impl Into<String>) -> Self {
+        Self(url.into())
+    }
+
+    /// Returns the address with its secrets.
+    pub(super) fn secret(&self) -> &str {
+        &self.0
+    }
+
+    /// Whether it is the store that a process has to itself.
+    pub fn is_memory(&self) -> bool {
+        self.0 == "memory:"
+    }
+
+    /// Returns the absolute path of a SQLite store's file: the same address names another file in
+    /// another working folder. `None` for another store.
+    pub fn sqlite_file(&self) -> Option<PathBuf> {
+        let file = self.0.strip_prefix("sqlite:")?;
+        let file = file.strip_prefix("//").unwrap_or(file);
+        let path = Path::new(file.split('?').next().unwrap_or(file));
+        Some(std::path::absolute(path).unwrap_or_else(|_| path.into()))
+    }
+}
+
+impl fmt::Display for StoreUrl {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&redact_url(&self.0))
+    }
+}
+
+impl fmt::Debug for StoreUrl {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Debug::fmt(&redact_url(&self.0), f)
+    }
+}
+
+impl PartialEq<&str> for StoreUrl {
+    fn eq(&self, other: &&str) -> bool {
+        self.0 == *other
+    }
+}
 
 /// The parameters whose values are shown.
 const HARMLESS_PARAMETERS: &[&str] = &[
@@ -81,20 +132,11 @@ fn hide_no_ports(hosts: &str) -> String {
 /// the same name use the same rows.
 pub fn identity(settings: &StoreSettings) -> String {
     let table = &settings.worker_table;
-    let address = match sqlite_file(&settings.url) {
+    let address = match settings.url.sqlite_file() {
         Some(path) => format!("sqlite:{}", path.display()),
-        None => redact_url(&settings.url),
+        None => settings.url.to_string(),
     };
     format!("{address} table {table}")
-}
-
-/// Returns the absolute path of a SQLite store's file: the same address names another file in another
-/// working folder. `None` for another store.
-pub fn sqlite_file(url: &str) -> Option<PathBuf> {
-    let file = url.strip_prefix("sqlite:")?;
-    let file = file.strip_prefix("//").unwrap_or(file);
-    let path = Path::new(file.split('?').next().unwrap_or(file));
-    Some(std::path::absolute(path).unwrap_or_else(|_| path.into()))
 }
 
 /// Returns how to write a password that breaks an address, where a user or password in it has a

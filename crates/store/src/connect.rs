@@ -12,18 +12,18 @@ use super::kubernetes;
 #[cfg(feature = "redis")]
 use super::redis;
 #[cfg(feature = "sql")]
-use super::sql;
-use super::{MemoryStore, Result, Store, StoreError, TlsMode, address::escaping_hint, redact_url};
+use super::sql::{self, SqlStore};
+use super::{MemoryStore, Result, Store, StoreError, StoreUrl, TlsMode, address::escaping_hint};
 
 /// The address of the store and how to use it.
-#[derive(Clone, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StoreSettings {
     /// `mysql://user:password@host/database`, `postgres://user:password@host/database`,
     /// `redis://user:password@host/0` (`rediss://` with TLS), `kubernetes:`, `sqlite://file` or
     /// `memory:`. In place of one host there may be several, separated by commas: the one that accepts
     /// writes is used. `redis+sentinel://user:password@host/service-name/0` names the Sentinels of a
     /// service instead (`rediss+sentinel://` with TLS).
-    pub url: String,
+    pub url: StoreUrl,
     /// The table of worker rows, `soc_raindrop_worker` by default. Two more tables add `_layout`
     /// and `_migrations` to this name. See [`is_valid_table_name`].
     pub worker_table: String,
@@ -82,7 +82,7 @@ impl StoreSettings {
     /// Creates the default settings for an address.
     pub fn new(url: impl Into<String>) -> Self {
         Self {
-            url: url.into(),
+            url: StoreUrl::new(url),
             worker_table: "soc_raindrop_worker".to_owned(),
             segment_table: "soc_raindrop_segment".to_owned(),
             max_connections: 2,
@@ -103,9 +103,9 @@ impl StoreSettings {
 
     /// Returns the error for an address that cannot be used, without its password.
     pub(super) fn unusable(&self, reason: impl fmt::Display) -> StoreError {
-        let address = redact_url(&self.url);
-        let hint = escaping_hint(&self.url).map_or(String::new(), |hint| format!("; {hint}"));
-        let text = format!("the store's address {address} cannot be used: {reason}{hint}");
+        let hint = escaping_hint(self.url.secret());
+        let hint = hint.map_or(String::new(), |hint| format!("; {hint}"));
+        let text = format!("the store's address {} cannot be used: {reason}{hint}", self.url);
         StoreError::Unusable(text)
     }
 }
@@ -114,22 +114,6 @@ impl Default for StoreSettings {
     /// A SQLite file in the working directory.
     fn default() -> Self {
         Self::new("sqlite://raindrop.db")
-    }
-}
-
-impl fmt::Debug for StoreSettings {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("StoreSettings")
-            .field("url", &redact_url(&self.url))
-            .field("worker_table", &self.worker_table)
-            .field("segment_table", &self.segment_table)
-            .field("max_connections", &self.max_connections)
-            .field("timeout", &self.timeout)
-            .field("tls", &self.tls)
-            .field("tls_ca_file", &self.tls_ca_file)
-            .field("failover", &self.failover)
-            .field("session_max", &self.session_max)
-            .finish()
     }
 }
 
@@ -172,29 +156,17 @@ pub fn connect(settings: &StoreSettings, clock: Arc<dyn Clock>) -> Result<Arc<dy
         let needed = "the store needs at least one connection and a time-out above zero";
         return unusable(needed.to_owned());
     }
-    let scheme = match settings.url.split_once(':') {
-        Some((scheme @ ("kubernetes" | "memory" | "sqlite"), _)) => scheme,
-        // The drivers would take `mysql:/user:password@host/ids` for a database on this machine.
-        Some((scheme, rest)) if rest.starts_with("//") => scheme,
-        _ => "",
-    };
-    match scheme {
-        "memory" if settings.url == "memory:" => Ok(Arc::new(MemoryStore::new(clock))),
-        #[cfg(feature = "mysql")]
-        "mysql" | "mariadb" => Ok(Arc::new(sql::SqlStore::<sql::mysql::MySql>::new(settings)?)),
-        #[cfg(feature = "postgres")]
-        "postgres" | "postgresql" => {
-            Ok(Arc::new(sql::SqlStore::<sql::postgres::Postgres>::new(settings)?))
+    let url = settings.url.secret();
+    if settings.url.is_memory() {
+        return Ok(Arc::new(MemoryStore::new(clock)));
+    }
+    let kind = KINDS.iter().find(|kind| kind.begins.iter().any(|begin| url.starts_with(begin)));
+    match kind {
+        Some(Kind { connect: Some(connect), .. }) => connect(settings),
+        Some(Kind { name, connect: None, .. }) => {
+            Err(settings.unusable(beginnings(&format!("this build is without {name}"))))
         }
-        #[cfg(feature = "sqlite")]
-        "sqlite" => Ok(Arc::new(sql::SqlStore::<sql::sqlite::Sqlite>::new(settings)?)),
-        #[cfg(feature = "redis")]
-        "redis" | "rediss" | "redis+sentinel" | "rediss+sentinel" => {
-            Ok(Arc::new(redis::RedisStore::new(settings)?))
-        }
-        #[cfg(feature = "kubernetes")]
-        "kubernetes" => Ok(Arc::new(kubernetes::KubernetesStore::new(settings)?)),
-        _ => Err(settings.unusable(unknown(scheme))),
+        None => Err(settings.unusable(beginnings("this kind of store is unknown"))),
     }
 }
 
@@ -203,26 +175,53 @@ pub fn check(settings: &StoreSettings) -> Result<()> {
     connect(settings, Arc::new(ManualClock::new(0))).map(drop)
 }
 
-/// Explains why no store has this scheme.
-fn unknown(scheme: &str) -> String {
-    let engines: [(&str, bool, &[&str]); 5] = [
-        ("MySQL", cfg!(feature = "mysql"), &["mysql://", "mariadb://"]),
-        ("PostgreSQL", cfg!(feature = "postgres"), &["postgres://", "postgresql://"]),
-        (
-            "Redis",
-            cfg!(feature = "redis"),
-            &["redis://", "rediss://", "redis+sentinel://", "rediss+sentinel://"],
-        ),
-        ("SQLite", cfg!(feature = "sqlite"), &["sqlite://"]),
-        ("Kubernetes", cfg!(feature = "kubernetes"), &["kubernetes:"]),
-    ];
-    let names = |begin: &&str| begin.trim_end_matches([':', '/']) == scheme;
-    let engine = engines.iter().find(|(.., begins)| begins.iter().any(&names));
-    let reason = match engine {
-        Some((engine, false, _)) => format!("this build is without {engine}"),
-        _ => "this kind of store is unknown".to_owned(),
-    };
-    let built = engines.iter().filter(|(_, is_built, _)| *is_built);
-    let schemes = built.flat_map(|(.., begins)| begins.iter().map(|begin| format!(", {begin}")));
-    format!("{reason}; it must begin with memory:{}", schemes.collect::<String>())
+/// Adds to a reason how an address must begin.
+fn beginnings(reason: &str) -> String {
+    let built = KINDS.iter().filter(|kind| kind.connect.is_some());
+    let begins = built.flat_map(|kind| kind.begins).map(|begin| format!(", {begin}"));
+    format!("{reason}; it must begin with memory:{}", begins.collect::<String>())
 }
+
+type Connect = fn(&StoreSettings) -> Result<Arc<dyn Store>>;
+
+/// A kind of store that is reached by an address.
+struct Kind {
+    name: &'static str,
+    /// How its addresses begin. The drivers would take `mysql:/user:password@host/ids` for a database on
+    /// this machine.
+    begins: &'static [&'static str],
+    /// `None` in a build without it.
+    connect: Option<Connect>,
+}
+
+/// Defines a kind by its Cargo feature, name, beginnings and store.
+macro_rules! kind {
+    ($feature:literal, $name:literal, $begins:expr, $store:ty) => {
+        Kind {
+            name: $name,
+            begins: &$begins,
+            #[cfg(feature = $feature)]
+            connect: Some(|settings| Ok(Arc::new(<$store>::new(settings)?))),
+            #[cfg(not(feature = $feature))]
+            connect: None,
+        }
+    };
+}
+
+const KINDS: [Kind; 5] = [
+    kind!("mysql", "MySQL", ["mysql://", "mariadb://"], SqlStore<sql::mysql::MySql>),
+    kind!(
+        "postgres",
+        "PostgreSQL",
+        ["postgres://", "postgresql://"],
+        SqlStore<sql::postgres::Postgres>
+    ),
+    kind!(
+        "redis",
+        "Redis",
+        ["redis://", "rediss://", "redis+sentinel://", "rediss+sentinel://"],
+        redis::RedisStore
+    ),
+    kind!("sqlite", "SQLite", ["sqlite:"], SqlStore<sql::sqlite::Sqlite>),
+    kind!("kubernetes", "Kubernetes", ["kubernetes:"], kubernetes::KubernetesStore),
+];

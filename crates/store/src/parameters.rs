@@ -8,7 +8,7 @@ mod tests;
 
 use std::path::PathBuf;
 
-use super::{Result, StoreSettings, TlsMode, redact_url};
+use super::{Result, StoreSettings, TlsMode};
 
 /// The parameters of one engine's addresses.
 #[derive(Debug)]
@@ -90,7 +90,8 @@ pub(super) fn read(settings: &StoreSettings, parameters: &Parameters) -> Result<
 
 fn split(settings: &StoreSettings, parameters: &Parameters) -> Result<Target, String> {
     let (mut tls, mut ca_file) = (settings.tls, settings.tls_ca_file.clone());
-    let (address, query) = settings.url.split_once('?').unwrap_or((&settings.url, ""));
+    let url = settings.url.secret();
+    let (address, query) = url.split_once('?').unwrap_or((url, ""));
     // SQLite reads it as a part of the file's name.
     let may_have_hash = address.starts_with("sqlite:");
     if query.contains('#') || (address.contains('#') && !may_have_hash) {
@@ -111,7 +112,7 @@ fn split(settings: &StoreSettings, parameters: &Parameters) -> Result<Target, St
     let mut seen = Vec::new();
     for part in query.split('&').filter(|part| !part.is_empty()) {
         let Some((name, value)) = form_urlencoded::parse(part.as_bytes()).next() else { continue };
-        let is_shown = redact_url(&settings.url).contains(&format!("{name}="));
+        let is_shown = settings.url.to_string().contains(&format!("{name}="));
         if parameters.mode.contains(&&*name) {
             let known = value.to_lowercase();
             let found = parameters.modes.iter().find(|(text, _)| *text == known);

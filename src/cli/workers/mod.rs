@@ -17,7 +17,7 @@ use crate::{
     config::{Config, Mode},
     core::namespace::DEFAULT_NAMESPACE,
     keeper::{KeeperSettings, Operator},
-    store::{Store, StoreError, redact_url},
+    store::{Store, StoreError},
 };
 
 #[derive(Debug, clap::Args)]
@@ -127,7 +127,7 @@ pub(super) fn run(config: &Config, arguments: &WorkersArguments) -> Result<(), F
     }
     with_store(config, async |store, clock| {
         let operator = Operator::new(settings.clone(), Arc::clone(&store), clock);
-        let address = redact_url(&config.store.url);
+        let address = config.store.url.to_string();
         let mut target = Target { address, store, settings, operator };
         match command {
             Command::Release { workers, confirmation } => {

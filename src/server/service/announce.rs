@@ -8,7 +8,7 @@ use crate::{
     core::instant::format_unix_ms_or_year,
     keeper::{Issuer, NamespaceIssuer, SegmentIssuer},
     plan::scarce_ids,
-    store::{Store, redact_url},
+    store::{Store, StoreUrl},
 };
 
 /// The most codes that the start line names.
@@ -28,7 +28,7 @@ pub(super) fn warn(config: &Config, store: &dyn Store) {
     }
     if !store.is_verified() {
         tracing::warn!(
-            store = redact_url(&config.store.url),
+            store = %config.store.url,
             "store not verified: whoever controls the network between can pose as it; \
              store.tls = \"verify\" prevents that (docs/security.md)"
         );
@@ -41,7 +41,7 @@ fn warn_of_assigned_workers(config: &Config) {
         let Mode::Snowflake { keeper, premise } = &namespace.mode else { continue };
         let (namespace, worker) = (&namespace.name, keeper.min_worker);
         match premise {
-            Some(premise) if config.store.url == "memory:" => tracing::warn!(
+            Some(premise) if config.store.url.is_memory() => tracing::warn!(
                 namespace,
                 worker,
                 "the worker id is assigned and not leased: IDs are unique only while {premise}, \
@@ -58,7 +58,7 @@ fn warn_of_assigned_workers(config: &Config) {
 }
 
 /// Where IDs are served, and from which store.
-pub(super) fn place(scheme: &str, address: SocketAddr, store_url: &str) -> String {
+pub(super) fn place(scheme: &str, address: SocketAddr, store_url: &StoreUrl) -> String {
     format!("{scheme}://{address} · store {}", describe_store(store_url))
 }
 
@@ -108,11 +108,13 @@ fn describe_segments(issuer: &SegmentIssuer) -> String {
 }
 
 /// The store's URL without secrets, and the scope of its guarantee.
-fn describe_store(url: &str) -> String {
-    let scope = match url {
-        "memory:" => " (unique only if no other process uses this worker id)",
-        _ if url.starts_with("sqlite:") => " (unique within this file)",
-        _ => "",
+fn describe_store(url: &StoreUrl) -> String {
+    let scope = if url.is_memory() {
+        " (unique only if no other process uses this worker id)"
+    } else if url.sqlite_file().is_some() {
+        " (unique within this file)"
+    } else {
+        ""
     };
-    redact_url(url) + scope
+    format!("{url}{scope}")
 }

@@ -101,7 +101,7 @@ impl Service {
         let backfills: Vec<Backfill> = config
             .keepers()
             // A store that forgets which IDs were issued would issue them again.
-            .filter(|_| config.store.url != "memory:")
+            .filter(|_| !config.store.url.is_memory())
             .map(|settings| {
                 let observer = metrics.observer(&settings.namespace);
                 Backfill::new(settings.clone(), Arc::clone(&store), observer)

@@ -7,6 +7,7 @@ use raindrop_core::clock::ManualClock;
 
 use super::*;
 use crate::connect;
+use crate::{StoreUrl, redact_url};
 
 const PARAMETERS: Parameters = Parameters {
     passed: &["charset", "options", "time-zone"],
@@ -110,7 +111,7 @@ fn a_file_of_authorities_is_checked_and_needs_verify() {
     assert!(refused(&with("empty.pem", Some(TlsMode::Verify))).contains("contains no certificate"));
     assert!(refused(&with("none.pem", Some(TlsMode::Verify))).contains("none.pem: "));
     let both = format!("mysql://h/d?ssl-ca={}", path("other.pem").display());
-    let both = StoreSettings { url: both, ..with("ca.pem", Some(TlsMode::Verify)) };
+    let both = StoreSettings { url: StoreUrl::new(both), ..with("ca.pem", Some(TlsMode::Verify)) };
     assert!(refused(&both).contains("ssl-ca contradicts store.tls_ca_file"));
 }
 

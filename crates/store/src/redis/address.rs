@@ -41,7 +41,7 @@ pub(super) struct Service {
 
 impl Address {
     pub(super) fn read(settings: &StoreSettings) -> Result<Self> {
-        let is_sentinel = has_sentinel(&settings.url);
+        let is_sentinel = has_sentinel(settings.url.secret());
         let parameters = if is_sentinel { &SENTINEL_PARAMETERS } else { &PARAMETERS };
         let Target { url, tls, ca_file } = parameters::read(settings, parameters)?;
         let has_tls = url.starts_with("rediss");

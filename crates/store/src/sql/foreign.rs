@@ -3,7 +3,7 @@
 use super::{SqlStore, engine::Engine, session::whole};
 use crate::{
     ForeignSegment, ForeignService, ForeignTable, Result, StoreError, connect::check_table_name,
-    redact_url, value::Reader,
+    value::Reader,
 };
 
 // github.com/Meituan-Dianping/Leaf: scripts/leaf_alloc.sql
@@ -28,7 +28,7 @@ impl<E: Engine> SqlStore<E> {
         let missing: Vec<_> =
             columns.iter().copied().filter(|column| !found.contains(*column)).collect();
         if !missing.is_empty() {
-            let database = redact_url(&self.settings.url);
+            let database = &self.settings.url;
             return Err(StoreError::Unusable(if found.is_empty() {
                 format!("there is no table {table} in {database}")
             } else {

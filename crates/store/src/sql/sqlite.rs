@@ -127,7 +127,7 @@ impl Engine for Sqlite {
     migrations!("sqlite");
 
     fn new(settings: &StoreSettings) -> Result<Self> {
-        let url = &settings.url;
+        let url = settings.url.secret();
         let (path, query) = url.split_once('?').unwrap_or((url, ""));
         let has = |option: &str| query.split('&').any(|given| given == option);
         let refused = if path.ends_with(":memory:") || has("mode=memory") {
