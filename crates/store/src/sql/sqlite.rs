@@ -71,6 +71,29 @@ fn history_of(path: &Path) -> String {
     format!("file {inode} created {created_ms}")
 }
 
+/// Says why a file cannot be opened. One that is there is not opened for that: closing it would drop the
+/// locks that SQLite holds on it for other connections of this process.
+fn check_access(path: &Path, may_create: bool) -> io::Result<()> {
+    match std::fs::metadata(path) {
+        Ok(_) => may_access(path),
+        Err(error) if may_create && error.kind() == io::ErrorKind::NotFound => {
+            std::fs::File::create_new(path).map(drop)
+        }
+        Err(error) => Err(error),
+    }
+}
+
+#[cfg(unix)]
+fn may_access(path: &Path) -> io::Result<()> {
+    use rustix::fs::{Access, access};
+    Ok(access(path, Access::READ_OK | Access::WRITE_OK)?)
+}
+
+#[cfg(not(unix))]
+fn may_access(path: &Path) -> io::Result<()> {
+    std::fs::metadata(path).map(drop)
+}
+
 fn unavailable(reason: String) -> StoreError {
     StoreError::Unavailable(reason.into())
 }
@@ -90,10 +113,8 @@ impl Sqlite {
             }
             READ_ONLY => (error.message().to_owned(), "the file and its folder must be writable"),
             CANNOT_OPEN => {
-                let mut file = std::fs::OpenOptions::new();
-                let file = file.read(true).write(true).create(may_create);
-                let error = match file.open(self.options.get_filename()) {
-                    Ok(_) => return Some(unavailable(format!("{path}: {}", error.message()))),
+                let error = match check_access(self.options.get_filename(), may_create) {
+                    Ok(()) => return Some(unavailable(format!("{path}: {}", error.message()))),
                     Err(error) => error,
                 };
                 let advice = match error.kind() {
