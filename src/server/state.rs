@@ -136,7 +136,7 @@ impl AppState {
     /// store said: only operators may see it.
     pub(super) async fn list_rows(&self) -> Result<(Vec<ListedRow>, bool), Problem> {
         let (store, after) = (self.store().await?, self.list_timeout);
-        let rows = tokio::time::timeout(after, store.list()).await;
+        let rows = tokio::time::timeout(after, store.list_rows()).await;
         let rows = rows.unwrap_or(Err(StoreError::TimedOut { after }));
         rows.map(|rows| (rows, store.is_verified())).map_err(|error| {
             let code = match error {

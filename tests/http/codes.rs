@@ -165,8 +165,8 @@ async fn what_is_wrong_is_refused_with_its_place_and_nothing_is_written() {
     for path in ["/codes/order/raise", "/codes/order/retire"] {
         served.operate("GET", path, None).await.problem(405, "method_not_allowed");
     }
-    assert!(store.managed_codes("default").await.expect("up").is_empty());
-    assert_eq!(store.segments().await.expect("up").len(), 1, "the configured one");
+    assert!(store.list_managed_codes("default").await.expect("up").is_empty());
+    assert_eq!(store.list_segments().await.expect("up").len(), 1, "the configured one");
 
     put("/codes/new", "{}").await;
     let (url, body) = (url.replace("order", "new"), json!({}));

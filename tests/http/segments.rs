@@ -248,7 +248,7 @@ async fn after_the_release_it_is_shutting_down_and_a_single_node_lost_nothing() 
     assert!(returned > 0 && lost == 0);
     let answer = crate::support::call(&router, "GET", "/id/order", &[]).await;
     answer.problem(503, "shutting_down");
-    let listed = store.segments().await.expect("listed");
+    let listed = store.list_segments().await.expect("listed");
     let next = |code: &str| listed.iter().find(|listed| listed.code == code).map(|code| code.next);
     assert_eq!((next("order"), next("odd"), next("invoice")), (Some(18), Some(101), Some(1)));
 }
@@ -286,14 +286,14 @@ async fn every_namespace_that_has_another_mode_in_the_store_is_named() {
         assert!(said.contains(part), "{part} in {said}");
     }
     assert!(!said.contains("namespace c: "), "{said}");
-    assert!(store.list().await.expect("rows").iter().all(|row| row.row.free));
+    assert!(store.list_rows().await.expect("rows").iter().all(|row| row.row.free));
 }
 
 #[tokio::test]
 async fn the_only_namespace_may_count() {
     let store = store();
     serve("mode = 'segment'\ncodes.allow = ['a']\n", store.clone()).await.expect("a clean stop");
-    let listed = store.segments().await.expect("listed");
+    let listed = store.list_segments().await.expect("listed");
     assert_eq!((listed.len(), listed[0].namespace.as_str(), listed[0].next), (1, "default", 1));
-    assert!(store.list().await.expect("rows").is_empty(), "no worker id is leased");
+    assert!(store.list_rows().await.expect("rows").is_empty(), "no worker id is leased");
 }

@@ -97,7 +97,7 @@ impl Served {
     pub(crate) async fn stop(self) {
         let (_, store, running) = self.begin_stop();
         running.await.expect("no panic").expect("a clean stop");
-        assert!(store.list().await.expect("rows").iter().all(|row| row.row.free));
+        assert!(store.list_rows().await.expect("rows").iter().all(|row| row.row.free));
     }
 }
 
@@ -141,7 +141,7 @@ async fn a_stop_with_clients_connected_frees_the_row_within_the_deadline() {
     running.await.expect("no panic").expect("a clean stop");
     assert!(started.elapsed() < Duration::from_secs(3), "{:?}", started.elapsed());
     tokio::time::resume();
-    assert!(store.list().await.expect("rows").iter().all(|row| row.row.free));
+    assert!(store.list_rows().await.expect("rows").iter().all(|row| row.row.free));
     assert!(TcpStream::connect(address).await.is_err());
     drop((idle, silent, half));
 }

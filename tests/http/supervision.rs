@@ -322,7 +322,7 @@ async fn a_stop_signal_that_panics_stops_the_service_in_order() {
     let store = Arc::clone(&running.store);
     let ended = running.ended().await;
     assert!(matches!(ended, Err(ServeError::Task { task: "stop_signal", .. })), "{ended:?}");
-    assert!(store.list().await.expect("rows").iter().all(|row| row.row.free));
+    assert!(store.list_rows().await.expect("rows").iter().all(|row| row.row.free));
 }
 
 #[tokio::test]

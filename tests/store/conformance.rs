@@ -75,11 +75,11 @@ on_every_engine! {
 }
 
 async fn read(store: &Arc<dyn Store>, scope: &Scope, worker: u64) -> Row {
-    store.row(scope, worker).await.expect("an answer").expect("the row")
+    store.read_row(scope, worker).await.expect("an answer").expect("the row")
 }
 
 async fn swap(store: &Arc<dyn Store>, worker: u64, expected: Token, write: &RowWrite) -> bool {
-    store.swap(&scope(1, 9), worker, expected, write).await.expect("an answer")
+    store.swap_row(&scope(1, 9), worker, expected, write).await.expect("an answer")
 }
 
 /// Waits until the store's clock shows another millisecond.
@@ -127,7 +127,7 @@ async fn rows_keep_the_tokens_they_are_born_with(backend: &Backend) {
     create_rows(&store, &whole, &marks).await.expect("rows");
     let mut expected: Vec<Token> = (0..=1200).map(later).collect();
     expected[600..=602].copy_from_slice(&[birth(600), token(1), birth(602)]);
-    let listed = store.list().await.expect("rows");
+    let listed = store.list_rows().await.expect("rows");
     let tokens: Vec<Token> = listed.iter().map(|listed| listed.row.token).collect();
     assert_eq!(tokens, expected);
 
@@ -154,12 +154,12 @@ async fn rows_are_created_only_while_the_decision_holds(backend: &Backend) {
         NewRows { until_ms: now_ms - 1, ..holds.clone() },
     ] {
         assert!(!create(&whole, stale.clone()).await, "{stale:?}");
-        assert_eq!(store.list().await.expect("rows").len(), 2);
+        assert_eq!(store.list_rows().await.expect("rows").len(), 2);
         // Nothing is missing, so nothing had to be decided.
         assert!(create(&present, stale).await);
     }
     assert!(create(&whole, NewRows { until_ms: now_ms + 600_000, ..holds.clone() }).await);
-    assert_eq!(store.list().await.expect("rows").len(), 600);
+    assert_eq!(store.list_rows().await.expect("rows").len(), 600);
     // Another namespace has no record.
     let other = Scope { namespace: "other".to_owned(), ..scope(1, 3) };
     assert!(!create(&other, new_rows(&marks, record.token)).await);
@@ -198,7 +198,7 @@ async fn a_swap_sets_everything_and_refuses_a_stale_token(backend: &Backend) {
 async fn a_missing_row_is_not_made_by_a_swap(backend: &Backend) {
     let store = with_rows(backend, &scope(1, 3)).await;
     assert!(!swap(&store, 4, birth(4), &write(1)).await);
-    assert_eq!(store.row(&scope(1, 9), 4).await.expect("an answer"), None);
+    assert_eq!(store.read_row(&scope(1, 9), 4).await.expect("an answer"), None);
 }
 
 async fn of_concurrent_swaps_exactly_one_takes_place(backend: &Backend) {
@@ -552,7 +552,9 @@ async fn many_rows_are_read_in_order(backend: &Backend) {
     let store = with_rows(backend, &scope).await;
     let begin = tokio::time::Instant::now();
     for (bits, worker) in [(1, 0), (2, 1), (3, 9), (4, 32_767)] {
-        assert!(store.swap(&scope, worker, birth(worker), &write(bits)).await.expect("an answer"));
+        assert!(
+            store.swap_row(&scope, worker, birth(worker), &write(bits)).await.expect("an answer")
+        );
     }
     let free = store.free_rows(&scope, None, 32).await.expect("rows");
     assert_eq!(workers(&free), (2..9).chain(10..35).collect::<Vec<_>>());
@@ -615,11 +617,11 @@ async fn namespaces_and_reserved_keys_are_apart(backend: &Backend) {
         Scope { namespace: name.to_owned(), reserved_key: key.to_owned(), ..scope(1, 1) }
     });
     for scope in &scopes {
-        assert_eq!(store.row(scope, 1).await.expect("an answer"), None);
+        assert_eq!(store.read_row(scope, 1).await.expect("an answer"), None);
         assert_eq!(store.survey(scope, Counts::Exact).await.expect("a survey").free, 0);
         create_rows(&store, scope, &HighWaterMarks::all_at(1, 1)).await.expect("rows");
     }
-    assert!(store.swap(&scopes[1], 1, birth(1), &write(1)).await.expect("an answer"));
+    assert!(store.swap_row(&scopes[1], 1, birth(1), &write(1)).await.expect("an answer"));
     assert_eq!(read(&store, &scope(1, 1), 1).await.token, birth(1));
     for (scope, held) in scopes.iter().zip([0, 1, 0]) {
         assert_eq!(store.survey(scope, Counts::Exact).await.expect("a survey").held, held);
@@ -633,7 +635,7 @@ async fn all_rows_are_listed_in_order(backend: &Backend) {
         let scope = Scope { namespace, reserved_key, ..scope(9, 10) };
         create_rows(&store, &scope, &HighWaterMarks::all_at(0, 1)).await.expect("rows");
     }
-    let listed = store.list().await.expect("rows");
+    let listed = store.list_rows().await.expect("rows");
     let names: Vec<_> = listed
         .iter()
         .map(|listed| format!("{} {} {}", listed.namespace, listed.reserved_key, listed.row.worker))

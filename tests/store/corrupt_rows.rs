@@ -200,10 +200,10 @@ fn every_value_is_read_or_named_with_its_place() {
                 store.survey(&scope, Counts::Exact).await.err(),
                 store.free_rows(&scope, None, 9).await.err(),
                 store.free_rows(&scope, Some("somebody"), 1).await.err(),
-                store.row(&scope, 5).await.err(),
-                store.list().await.err(),
+                store.read_row(&scope, 5).await.err(),
+                store.list_rows().await.err(),
                 store.read_record("default").await.err(),
-                store.segments().await.err(),
+                store.list_segments().await.err(),
                 store.reserve("default", "order", &beginning(None)).await.err(),
                 store.reserve("default", "order", &beginning(Some(1))).await.err(),
                 store.give_back("default", "order", &unused).await.err(),
@@ -258,6 +258,7 @@ fn a_move_to_a_tick_that_the_layout_does_not_have_is_refused() {
     let mut operator = Operator::new(settings, world.store.clone(), clock);
     let error = world.runtime.block_on(operator.relayout()).expect_err("no such tick");
     assert!(matches!(error, OperatorError::UnreadableMove(_)), "{error}");
-    let row = world.runtime.block_on(world.store.row(&Scope::new("default", &layout(), 0, 7), 5));
+    let row =
+        world.runtime.block_on(world.store.read_row(&Scope::new("default", &layout(), 0, 7), 5));
     assert_eq!(row.expect("an answer").expect("the row").marks.to_string(), "0,0");
 }

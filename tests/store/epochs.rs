@@ -32,7 +32,7 @@ async fn server(store: &Arc<dyn Store>) -> String {
 }
 
 async fn swap(store: &Arc<dyn Store>, expected: Token, write: &RowWrite) -> bool {
-    store.swap(&scope(1, 1), 1, expected, write).await.expect("an answer")
+    store.swap_row(&scope(1, 1), 1, expected, write).await.expect("an answer")
 }
 
 async fn swap_record(store: &Arc<dyn Store>, expected: Token, record: &LayoutRecord) -> bool {
@@ -65,7 +65,7 @@ async fn a_swap_names_the_epoch_of_the_record(backend: &Backend) {
     assert!(swap_record(&store, rows_record().token, &with_history(1, first.clone())).await);
     let in_epoch = |bits, epoch| RowWrite { epoch, ..write(bits) };
     assert!(swap(&store, birth(1), &in_epoch(1, FIRST)).await);
-    let row = store.row(&scope(1, 1), 1).await.expect("an answer").expect("the row");
+    let row = store.read_row(&scope(1, 1), 1).await.expect("an answer").expect("the row");
     assert_eq!((row.token, row.epoch), (token(1), FIRST));
     let second = first.next(&first.identity, SECOND, 1, 0);
     assert!(swap_record(&store, token(1), &with_history(2, second)).await);

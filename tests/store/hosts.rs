@@ -47,10 +47,10 @@ async fn refusal(store: &Arc<dyn Store>) -> String {
 /// Expects the error of a server that answers a write like a replica, and then another server, which
 /// is still empty.
 async fn is_left_after_a_write(store: &Arc<dyn Store>) {
-    let error = store.swap(&scope(1, 3), 1, birth(1), &write(1)).await.expect_err("no write");
+    let error = store.swap_row(&scope(1, 3), 1, birth(1), &write(1)).await.expect_err("no write");
     assert!(matches!(error, StoreError::Unavailable(_)), "{error:?}");
     store.prepare().await.expect("the other server");
-    assert_eq!(store.list().await.expect("no rows there"), []);
+    assert_eq!(store.list_rows().await.expect("no rows there"), []);
 }
 
 async fn dead_and_silent_hosts_are_passed_over(backend: Backend) {
@@ -131,7 +131,7 @@ async fn mariadb_that_is_read_only_is_left_even_by_an_administrator() {
     }
     new.run("SET GLOBAL read_only = 0").await;
     store.prepare().await.expect("the new primary");
-    assert_eq!(store.list().await.expect("no rows there"), []);
+    assert_eq!(store.list_rows().await.expect("no rows there"), []);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -161,7 +161,7 @@ async fn postgres_standby_is_used_once_it_is_promoted() {
     let expected = format!("127.0.0.1:{}: it accepts no writes: it is a standby", standby.port());
     assert!(said.contains(&expected), "{said}");
 
-    assert!(store.swap(&scope(1, 3), 1, birth(1), &write(1)).await.expect("an answer"));
+    assert!(store.swap_row(&scope(1, 3), 1, birth(1), &write(1)).await.expect("an answer"));
     poll::until(PATIENCE, "the standby has the write", async || {
         let sql = "SELECT token FROM soc_raindrop_worker WHERE worker_id = 1";
         let there = standby.texts(&at(&url, &[standby.port()]), sql).await;
@@ -169,7 +169,7 @@ async fn postgres_standby_is_used_once_it_is_promoted() {
     })
     .await;
     let store = open(&StoreSettings::new(at(&url, &[standby.port(), primary.port()]))).await;
-    poll::until(PATIENCE, "an open connection", async || store.list().await.ok()).await;
+    poll::until(PATIENCE, "an open connection", async || store.list_rows().await.ok()).await;
     primary.freeze();
     let said = refusal(&store).await;
     assert!(said.contains(&expected), "{said}");
@@ -177,11 +177,11 @@ async fn postgres_standby_is_used_once_it_is_promoted() {
     assert!(said.contains(&silent), "{said}");
     standby.run("SELECT pg_promote()").await;
     let row = poll::until(PATIENCE, "the new primary", async || {
-        store.row(&scope(1, 3), 1).await.ok().flatten()
+        store.read_row(&scope(1, 3), 1).await.ok().flatten()
     })
     .await;
     assert_eq!(row.token, token(1));
-    assert!(store.swap(&scope(1, 3), 1, token(1), &write(2)).await.expect("an answer"));
+    assert!(store.swap_row(&scope(1, 3), 1, token(1), &write(2)).await.expect("an answer"));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -227,8 +227,8 @@ async fn redis_replica_is_used_once_it_is_promoted() {
     run::<()>(two.address(), &["REPLICAOF", "NO", "ONE"]).await;
     follow(&one, &two).await;
     // The connections are still open.
-    assert!(store.swap(&scope(1, 3), 1, birth(1), &write(1)).await.expect("an answer"));
-    let row = replica.row(&scope(1, 3), 1).await.expect("an answer").expect("the row");
+    assert!(store.swap_row(&scope(1, 3), 1, birth(1), &write(1)).await.expect("an answer"));
+    let row = replica.read_row(&scope(1, 3), 1).await.expect("an answer").expect("the row");
     assert_eq!(row.token, token(1));
 
     // Who may not ask for the role learns it from the first write.
@@ -239,9 +239,9 @@ async fn redis_replica_is_used_once_it_is_promoted() {
     }
     let plain = at(&url, &[one.port(), two.port()]).replace("redis://", "redis://plain:p@");
     let store = open(&patient(plain)).await;
-    let error = store.swap(&scope(1, 3), 1, token(1), &write(2)).await.expect_err("a replica");
+    let error = store.swap_row(&scope(1, 3), 1, token(1), &write(2)).await.expect_err("a replica");
     assert!(matches!(error, StoreError::Unavailable(_)), "{error:?}");
-    assert!(store.swap(&scope(1, 3), 1, token(1), &write(2)).await.expect("an answer"));
+    assert!(store.swap_row(&scope(1, 3), 1, token(1), &write(2)).await.expect("an answer"));
 }
 
 /// Waits until a replica has what its primary had.
@@ -276,7 +276,7 @@ async fn redis_primary_is_the_one_that_a_sentinel_names() {
     assert!(error.contains("use redis+sentinel://"), "{error}");
 
     let store = with_rows(&patient(url("ids"))).await;
-    assert!(store.swap(&scope(1, 3), 1, birth(1), &write(1)).await.expect("an answer"));
+    assert!(store.swap_row(&scope(1, 3), 1, birth(1), &write(1)).await.expect("an answer"));
     let there: u64 = run(&format!("{}/7", primary.address()), &["DBSIZE"]).await;
     assert!(there > 0, "the database of the address");
     in_sync(&replica).await;
@@ -290,9 +290,9 @@ async fn redis_primary_is_the_one_that_a_sentinel_names() {
     let row = poll::until(PATIENCE, "the new primary", async || {
         // A Sentinel that finds no fit replica by itself tries again only after six minutes.
         let _ = try_run::<String>(sentinel.address(), &["SENTINEL", "FAILOVER", "ids"]).await;
-        store.row(&scope(1, 3), 1).await.ok().flatten()
+        store.read_row(&scope(1, 3), 1).await.ok().flatten()
     })
     .await;
     assert_eq!(row.token, token(1));
-    assert!(store.swap(&scope(1, 3), 1, token(1), &write(2)).await.expect("an answer"));
+    assert!(store.swap_row(&scope(1, 3), 1, token(1), &write(2)).await.expect("an answer"));
 }

@@ -68,7 +68,7 @@ async fn leases_show_holders_and_ages() {
     let leases = leases(&backend.url()).await;
     assert_eq!(leases.list(&ListParams::default()).await.expect("Leases").items.len(), 1);
     let held = RowWrite { expiry: RowExpiry::After(Duration::from_millis(89_001)), ..write(1) };
-    assert!(store.swap(&scope(1, 9), 5, birth(5), &held).await.expect("an answer"));
+    assert!(store.swap_row(&scope(1, 9), 5, birth(5), &held).await.expect("an answer"));
     let lease = leases.get("soc-raindrop-worker.default.0-0.5").await.expect("a Lease");
     let spec = lease.spec.expect("its spec");
     assert_eq!(spec.holder_identity.as_deref(), Some(&*held.holder));
@@ -77,7 +77,7 @@ async fn leases_show_holders_and_ages() {
     // Only rows that are used have Leases.
     let found = leases.list(&ListParams::default()).await.expect("Leases").items.len();
     assert_eq!(found, 2);
-    assert!(store.swap(&scope(1, 9), 5, token(1), &release(2)).await.expect("an answer"));
+    assert!(store.swap_row(&scope(1, 9), 5, token(1), &release(2)).await.expect("an answer"));
     let lease = leases.get("soc-raindrop-worker.default.0-0.5").await.expect("a Lease");
     assert_eq!(lease.spec.and_then(|spec| spec.holder_identity), None);
 }
@@ -88,7 +88,7 @@ async fn deleted_lease_is_a_row_that_vanished() {
     let backend = Backend::kubernetes().await;
     let (store, scope) = (with_rows(&backend, &scope(1, 3)).await, scope(1, 3));
     complete(&store).await;
-    assert!(store.swap(&scope, 2, birth(2), &write(1)).await.expect("an answer"));
+    assert!(store.swap_row(&scope, 2, birth(2), &write(1)).await.expect("an answer"));
     let leases = leases(&backend.url()).await;
     let name = "soc-raindrop-worker.default.0-0.2";
     let copy = leases.get(name).await.expect("a Lease");
@@ -96,15 +96,15 @@ async fn deleted_lease_is_a_row_that_vanished() {
 
     let other = backend.unprepared().await;
     for store in [&store, &other] {
-        assert_eq!(store.row(&scope, 2).await.expect("an answer"), None);
-        assert!(!store.swap(&scope, 2, token(1), &write(2)).await.expect("an answer"));
+        assert_eq!(store.read_row(&scope, 2).await.expect("an answer"), None);
+        assert!(!store.swap_row(&scope, 2, token(1), &write(2)).await.expect("an answer"));
         assert_eq!(store.survey(&scope, Counts::Exact).await.expect("a survey").free, 2);
     }
     // A copy that somebody creates again is no row either.
     leases.create(&PostParams::default(), &copy_of(copy)).await.expect("created");
     for store in [&store, &other] {
-        assert_eq!(store.row(&scope, 2).await.expect("an answer"), None);
-        assert!(!store.swap(&scope, 2, token(1), &write(3)).await.expect("an answer"));
+        assert_eq!(store.read_row(&scope, 2).await.expect("an answer"), None);
+        assert!(!store.swap_row(&scope, 2, token(1), &write(3)).await.expect("an answer"));
     }
 
     // The row is born again with the marks that it is created with.
@@ -112,11 +112,11 @@ async fn deleted_lease_is_a_row_that_vanished() {
     let new = NewRows { seed: token(0xb2 << 120), ..new_rows(&marks, token(7)) };
     assert!(other.create_rows(&scope, &new).await.expect("an answer"));
     for store in [&store, &other] {
-        let row = store.row(&scope, 2).await.expect("an answer").expect("the row");
+        let row = store.read_row(&scope, 2).await.expect("an answer").expect("the row");
         assert_eq!((row.token, row.marks), (new.token(2), marks.clone()));
     }
-    assert!(store.swap(&scope, 2, new.token(2), &write(4)).await.expect("an answer"));
-    assert!(other.swap(&scope, 2, token(4), &write(5)).await.expect("an answer"));
+    assert!(store.swap_row(&scope, 2, new.token(2), &write(4)).await.expect("an answer"));
+    assert!(other.swap_row(&scope, 2, token(4), &write(5)).await.expect("an answer"));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -124,7 +124,7 @@ async fn deleted_lease_is_a_row_that_vanished() {
 async fn rows_of_a_lost_record_are_not_created_anew() {
     let backend = Backend::kubernetes().await;
     let (store, scope) = (with_rows(&backend, &scope(1, 3)).await, scope(1, 3));
-    assert!(store.swap(&scope, 2, birth(2), &write(1)).await.expect("an answer"));
+    assert!(store.swap_row(&scope, 2, birth(2), &write(1)).await.expect("an answer"));
     let leases = leases(&backend.url()).await;
     let name = "soc-raindrop-worker-layout.default";
     leases.delete(name, &DeleteParams::default()).await.expect("deleted");
@@ -145,18 +145,18 @@ async fn restored_record_makes_no_used_row_fresh() {
     let leases = leases(&backend.url()).await;
     let (record, row) = ("soc-raindrop-worker-layout.default", "soc-raindrop-worker.default.0-0.2");
     let backup = leases.get(record).await.expect("a Lease");
-    assert!(store.swap(&scope, 2, birth(2), &write(1)).await.expect("an answer"));
+    assert!(store.swap_row(&scope, 2, birth(2), &write(1)).await.expect("an answer"));
 
     leases.delete(record, &DeleteParams::default()).await.expect("deleted");
     leases.create(&PostParams::default(), &copy_of(backup)).await.expect("restored");
     let other = backend.unprepared().await;
     assert_eq!(workers(&other.free_rows(&scope, None, 9).await.expect("rows")), [1, 3]);
-    let error = other.swap(&scope, 2, birth(2), &write(2)).await.expect_err("it was used");
+    let error = other.swap_row(&scope, 2, birth(2), &write(2)).await.expect_err("it was used");
     assert!(error.to_string().contains(row), "{error}");
     leases.get(row).await.expect("the Lease is still there");
     // The steps that the error names.
     leases.delete(row, &DeleteParams::default()).await.expect("deleted");
-    assert!(other.swap(&scope, 2, birth(2), &write(3)).await.expect("an answer"));
+    assert!(other.swap_row(&scope, 2, birth(2), &write(3)).await.expect("an answer"));
 }
 
 /// Settings of a service account that may do what the chart allows, and its kubeconfig's token file.
@@ -227,7 +227,7 @@ async fn revoked_token_is_reread() {
     let store = open(&patient(&url)).await;
     poll::until(PATIENCE, "the permissions count", async || store.prepare().await.ok()).await;
     create_rows(&store, &scope(1, 3), &HighWaterMarks::all_at(0, 2)).await.expect("rows");
-    assert!(store.swap(&scope(1, 3), 1, birth(1), &write(1)).await.expect("an answer"));
+    assert!(store.swap_row(&scope(1, 3), 1, birth(1), &write(1)).await.expect("an answer"));
     store
         .create_segments("default", &[NewSegment { code: "order".to_owned(), first: 1 }])
         .await
@@ -237,7 +237,7 @@ async fn revoked_token_is_reread() {
     let accounts: Api<ServiceAccount> = Api::namespaced(client(&admin).await, &namespace);
     accounts.delete("raindrop", &DeleteParams::default()).await.expect("deleted");
     let error = poll::until(PATIENCE, "the token is refused", async || {
-        store.row(&scope(1, 3), 1).await.err()
+        store.read_row(&scope(1, 3), 1).await.err()
     })
     .await;
     assert!(matches!(error, StoreError::Refused(_)), "{error:?}");
@@ -245,7 +245,7 @@ async fn revoked_token_is_reread() {
     accounts.create(&PostParams::default(), &again).await.expect("an account");
     renew_token(&admin, "raindrop", folder.path()).await;
     let row = poll::until(PATIENCE, "the new token is read", async || {
-        store.row(&scope(1, 3), 1).await.ok().flatten()
+        store.read_row(&scope(1, 3), 1).await.ok().flatten()
     })
     .await;
     assert_eq!(row.token, token(1));
@@ -276,7 +276,7 @@ async fn etcd_that_is_killed_loses_nothing() {
     let store = with_rows(&backend, &scope(1, 3)).await;
     let mut before = birth(1);
     for bits in 1..=3 {
-        assert!(store.swap(&scope(1, 3), 1, before, &write(bits)).await.expect("an answer"));
+        assert!(store.swap_row(&scope(1, 3), 1, before, &write(bits)).await.expect("an answer"));
         before = token(bits);
         server.backing().kill9();
         let hasty = {
@@ -284,18 +284,18 @@ async fn etcd_that_is_killed_loses_nothing() {
             settings.timeout = Duration::from_secs(1);
             open(&settings).await
         };
-        hasty.swap(&scope(1, 3), 1, before, &write(100 + bits)).await.expect_err("no etcd");
+        hasty.swap_row(&scope(1, 3), 1, before, &write(100 + bits)).await.expect_err("no etcd");
         server.backing().restart().await;
         let row = poll::until(PATIENCE, "it is found again", async || {
-            store.row(&scope(1, 3), 1).await.ok().flatten()
+            store.read_row(&scope(1, 3), 1).await.ok().flatten()
         })
         .await;
         // What was sent meanwhile may still arrive.
         assert!([before, token(100 + bits)].contains(&row.token), "{row:?}");
         let next = token(200 + bits);
         poll::until(PATIENCE, "it is written again", async || {
-            let row = store.row(&scope(1, 3), 1).await.ok().flatten()?;
-            let swapped = store.swap(&scope(1, 3), 1, row.token, &write(200 + bits)).await;
+            let row = store.read_row(&scope(1, 3), 1).await.ok().flatten()?;
+            let swapped = store.swap_row(&scope(1, 3), 1, row.token, &write(200 + bits)).await;
             (row.token == next || swapped.is_ok_and(|swapped| swapped)).then_some(())
         })
         .await;

@@ -55,35 +55,35 @@ async fn behind_a_proxy(backend: &Backend) -> (Proxy, std::sync::Arc<dyn Store>)
     settings.timeout = Duration::from_secs(2);
     let store = open(&settings).await;
     // A server that does not know a statement yet is first told what it is.
-    assert!(store.swap(&scope(1, 3), 3, birth(3), &write(99)).await.expect("an answer"));
+    assert!(store.swap_row(&scope(1, 3), 3, birth(3), &write(99)).await.expect("an answer"));
     (proxy, store)
 }
 
 async fn token_of(store: &dyn Store) -> Token {
-    store.row(&scope(1, 3), 1).await.expect("an answer").expect("the row").token
+    store.read_row(&scope(1, 3), 1).await.expect("an answer").expect("the row").token
 }
 
 async fn a_late_write_is_refused_when_a_newer_one_went_first(backend: &Backend) {
     let direct = with_rows(backend, &scope(1, 3)).await;
     let (proxy, store) = behind_a_proxy(backend).await;
     proxy.fail(&token(1).to_string(), Fault::Hold);
-    let error = store.swap(&scope(1, 3), 1, birth(1), &write(1)).await.expect_err("held");
+    let error = store.swap_row(&scope(1, 3), 1, birth(1), &write(1)).await.expect_err("held");
     assert!(matches!(error, StoreError::TimedOut { .. }), "{error:?}");
     assert_eq!(token_of(&*store).await, birth(1));
 
-    let newer = store.swap(&scope(1, 3), 1, birth(1), &write(2)).await;
+    let newer = store.swap_row(&scope(1, 3), 1, birth(1), &write(2)).await;
     assert!(newer.expect("an answer"), "the newer write goes first");
     proxy.release();
     proxy.answered(1).await;
     assert_eq!(token_of(&*direct).await, token(2));
-    assert!(store.swap(&scope(1, 3), 1, token(2), &write(3)).await.expect("an answer"));
+    assert!(store.swap_row(&scope(1, 3), 1, token(2), &write(3)).await.expect("an answer"));
 }
 
 async fn a_late_write_takes_place_when_nothing_else_did(backend: &Backend) {
     let direct = with_rows(backend, &scope(1, 3)).await;
     let (proxy, store) = behind_a_proxy(backend).await;
     proxy.fail(&token(1).to_string(), Fault::Hold);
-    store.swap(&scope(1, 3), 1, birth(1), &write(1)).await.expect_err("held");
+    store.swap_row(&scope(1, 3), 1, birth(1), &write(1)).await.expect_err("held");
     assert_eq!(token_of(&*direct).await, birth(1));
     proxy.release();
     proxy.answered(1).await;
@@ -91,22 +91,22 @@ async fn a_late_write_takes_place_when_nothing_else_did(backend: &Backend) {
         (token_of(&*direct).await == token(1)).then_some(())
     })
     .await;
-    let second = store.swap(&scope(1, 3), 1, birth(1), &write(2)).await;
+    let second = store.swap_row(&scope(1, 3), 1, birth(1), &write(2)).await;
     assert!(!second.expect("an answer"), "its token is stale");
 }
 
 async fn a_late_lowering_does_not_reach_the_next_lease(backend: &Backend) {
     let direct = with_rows(backend, &scope(1, 3)).await;
     let (proxy, store) = behind_a_proxy(backend).await;
-    assert!(store.swap(&scope(1, 3), 1, birth(1), &write(1)).await.expect("an answer"));
+    assert!(store.swap_row(&scope(1, 3), 1, birth(1), &write(1)).await.expect("an answer"));
     let mut lowering = release(2);
     lowering.marks = lowering.marks.with(1, 3);
     proxy.fail(&token(2).to_string(), Fault::Hold);
-    store.swap(&scope(1, 3), 1, token(1), &lowering).await.expect_err("held");
-    assert!(direct.swap(&scope(1, 3), 1, token(1), &write(3)).await.expect("an answer"));
+    store.swap_row(&scope(1, 3), 1, token(1), &lowering).await.expect_err("held");
+    assert!(direct.swap_row(&scope(1, 3), 1, token(1), &write(3)).await.expect("an answer"));
     proxy.release();
     proxy.answered(1).await;
-    let row = direct.row(&scope(1, 3), 1).await.expect("an answer").expect("the row");
+    let row = direct.read_row(&scope(1, 3), 1).await.expect("an answer").expect("the row");
     assert_eq!((row.token, &row.marks, row.free), (token(3), &write(3).marks, false));
 }
 
@@ -114,15 +114,15 @@ async fn a_write_whose_answer_is_lost_took_place(backend: &Backend) {
     let direct = with_rows(backend, &scope(1, 3)).await;
     let (proxy, store) = behind_a_proxy(backend).await;
     proxy.fail(&token(1).to_string(), Fault::SwallowReplies);
-    let error = store.swap(&scope(1, 3), 1, birth(1), &write(1)).await.expect_err("lost");
+    let error = store.swap_row(&scope(1, 3), 1, birth(1), &write(1)).await.expect_err("lost");
     assert!(matches!(error, StoreError::TimedOut { .. }), "{error:?}");
     assert_eq!(token_of(&*direct).await, token(1));
 
     proxy.fail(&token(2).to_string(), Fault::CutReplies);
-    let error = store.swap(&scope(1, 3), 1, token(1), &write(2)).await.expect_err("cut");
+    let error = store.swap_row(&scope(1, 3), 1, token(1), &write(2)).await.expect_err("cut");
     assert!(matches!(error, StoreError::Unavailable(_)), "{error:?}");
     assert_eq!(token_of(&*store).await, token(2));
-    assert!(store.swap(&scope(1, 3), 1, token(2), &write(3)).await.expect("an answer"));
+    assert!(store.swap_row(&scope(1, 3), 1, token(2), &write(3)).await.expect("an answer"));
 }
 
 /// A record with the same words whatever its token.

@@ -33,7 +33,7 @@ async fn settings_are_written_once_and_then_swapped_by_token(backend: &Backend) 
         let written = store.write_managed_code("numbers", expected.map(token), code).await;
         written.expect("an answer")
     };
-    let listed = async || store.managed_codes("numbers").await.expect("a list");
+    let listed = async || store.list_managed_codes("numbers").await.expect("a list");
     let [first, second, third] =
         [(1, "start=1"), (2, "start=2"), (3, "start=3")].map(|(n, text)| managed("order", text, n));
     assert!(!write(Some(1), &first).await, "there is nothing to change");
@@ -55,7 +55,7 @@ async fn settings_are_kept_byte_for_byte(backend: &Backend) {
     for (number, settings) in (1..).zip([longest.as_str(), "a b  c ", "ä=1"]) {
         let code = managed(&format!("code-{number}"), settings, number);
         assert!(store.write_managed_code("numbers", None, &code).await.expect("an answer"));
-        assert!(store.managed_codes("numbers").await.expect("a list").contains(&code));
+        assert!(store.list_managed_codes("numbers").await.expect("a list").contains(&code));
     }
 }
 
@@ -67,13 +67,13 @@ async fn managed_codes_are_listed_by_namespace_and_name(backend: &Backend) {
     }
     let other = managed("z", "start=1", 9);
     assert!(store.write_managed_code("Numbers", None, &other).await.expect("an answer"));
-    let listed = store.managed_codes("numbers").await.expect("a list");
+    let listed = store.list_managed_codes("numbers").await.expect("a list");
     let names: Vec<&str> = listed.iter().map(|managed| managed.code.as_str()).collect();
     assert_eq!(names, ["A", "a", "a-b", "a.b", "b"]);
-    assert_eq!(store.managed_codes("Numbers").await.expect("a list"), [other]);
-    assert!(store.managed_codes("number").await.expect("a list").is_empty());
+    assert_eq!(store.list_managed_codes("Numbers").await.expect("a list"), [other]);
+    assert!(store.list_managed_codes("number").await.expect("a list").is_empty());
     // Settings are no codes: those are what numbers are reserved for.
-    assert!(store.segments().await.expect("a list").is_empty());
+    assert!(store.list_segments().await.expect("a list").is_empty());
 }
 
 async fn of_concurrent_writers_of_settings_exactly_one_is_first(backend: &Backend) {

@@ -92,7 +92,7 @@ async fn sessions_read_what_is_committed_whatever_the_servers_default() {
     let store = backend.store().await;
     let words = record(1, "words");
     assert!(store.swap_record("default", rows_record().token, &words).await.expect("an answer"));
-    assert!(store.swap(&scope(1, 3), 1, birth(1), &write(1)).await.expect("an answer"));
+    assert!(store.swap_row(&scope(1, 3), 1, birth(1), &write(1)).await.expect("an answer"));
     assert_eq!(backend.texts("SELECT level FROM seen").await, ["REPEATABLE-READ"]);
 
     let mut other = MySqlConnection::connect(&backend.url()).await.expect("the server");
@@ -104,7 +104,7 @@ async fn sessions_read_what_is_committed_whatever_the_servers_default() {
     // A session with the server's default reads them.
     let tokens = backend.texts("SELECT token FROM soc_raindrop_worker_layout").await;
     assert_eq!(tokens, [token(2).to_string()]);
-    let row = store.row(&scope(1, 3), 1).await.expect("an answer").expect("the row");
+    let row = store.read_row(&scope(1, 3), 1).await.expect("an answer").expect("the row");
     assert_eq!(row.token, token(1));
     let read = store.read_record("default").await.expect("an answer");
     assert_eq!(read, Some(words));
@@ -155,7 +155,7 @@ async fn write_as_this_server(store: &Arc<dyn Store>, [record_token, row]: [Toke
     let record = LayoutRecord { history, ..record(bits, "rows") };
     assert!(store.swap_record("default", record_token, &record).await.expect("an answer"));
     let write = RowWrite { epoch, ..write(bits) };
-    assert!(store.swap(&scope(1, 1), 1, row, &write).await.expect("an answer"));
+    assert!(store.swap_row(&scope(1, 1), 1, row, &write).await.expect("an answer"));
 }
 
 /// The tokens of the record and the row of worker 1 on the replica.

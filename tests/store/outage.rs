@@ -79,9 +79,9 @@ async fn every_call_fails(store: &dyn Store, expected: impl Fn(&StoreError) -> b
         survey(&scope, Counts::Exact)
         free_rows(&scope, None, 9)
         free_rows(&scope, Some("me"), 9)
-        row(&scope, 1)
-        swap(&scope, 1, birth(1), &write(1))
-        list()
+        read_row(&scope, 1)
+        swap_row(&scope, 1, birth(1), &write(1))
+        list_rows()
     }
 }
 
@@ -115,9 +115,9 @@ async fn a_frozen_server_hangs_nobody(server: &Server, backend: &Backend) {
     // The swap that timed out may still arrive, but only as a whole.
     let patient = backend.unprepared().await;
     poll::until(PATIENCE, "a swap takes place", async || {
-        let row = patient.row(&scope(1, 3), 1).await.expect("an answer").expect("the row");
+        let row = patient.read_row(&scope(1, 3), 1).await.expect("an answer").expect("the row");
         assert!([birth(1), token(1)].contains(&row.token), "{row:?}");
-        let swapped = patient.swap(&scope(1, 3), 1, row.token, &write(2)).await;
+        let swapped = patient.swap_row(&scope(1, 3), 1, row.token, &write(2)).await;
         swapped.expect("an answer").then_some(())
     })
     .await;
@@ -129,7 +129,7 @@ async fn a_server_that_is_gone_is_found_again(server: &Server, backend: &Backend
     let patient = backend.unprepared().await;
     let mut before = birth(2);
     for (bits, stop) in [(1, Server::kill9 as fn(&Server)), (2, Server::stop)] {
-        let swapped = patient.swap(&scope(1, 3), 2, before, &write(bits)).await;
+        let swapped = patient.swap_row(&scope(1, 3), 2, before, &write(bits)).await;
         assert!(swapped.expect("an answer"));
         before = token(bits);
         stop(server);
@@ -139,7 +139,7 @@ async fn a_server_that_is_gone_is_found_again(server: &Server, backend: &Backend
         every_call_fails(&*open(&settings(backend.url())).await, unavailable).await;
         server.restart().await;
         let row = poll::until(PATIENCE, "it is found again", async || {
-            store.row(&scope(1, 3), 2).await.ok().flatten()
+            store.read_row(&scope(1, 3), 2).await.ok().flatten()
         })
         .await;
         assert_eq!(row.token, before, "an acknowledged write was lost");

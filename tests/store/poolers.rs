@@ -81,7 +81,7 @@ async fn pooler_in_session_mode_is_used() {
         settings.max_connections = 1;
         let store = open(&settings).await;
         store.prepare().await.expect("tables");
-        let swapped = store.swap(&scope(1, 3), worker, birth(worker), &write(1)).await;
+        let swapped = store.swap_row(&scope(1, 3), worker, birth(worker), &write(1)).await;
         assert!(swapped.expect("an answer"));
         store.survey(&scope(1, 3), Counts::Exact).await.expect("its identity");
     }
@@ -95,7 +95,7 @@ async fn pooler_is_refused_once_it_is_in_transaction_mode() {
     let pooler = PgBouncer::start(&server, "session", "server_round_robin = 1").await;
     let url = pooler.through(&backend.url());
     let store = open(&patient(&url)).await;
-    assert!(store.swap(&scope(1, 3), 1, birth(1), &write(1)).await.expect("an answer"));
+    assert!(store.swap_row(&scope(1, 3), 1, birth(1), &write(1)).await.expect("an answer"));
     pooler.set_mode("transaction").await;
     with_several_sessions(&url).await;
     let said = poll::until(PATIENCE, "it is refused", async || {
@@ -108,6 +108,6 @@ async fn pooler_is_refused_once_it_is_in_transaction_mode() {
     })
     .await;
     assert!(said.contains("a pooler in transaction mode stands between"), "{said}");
-    let write = store.swap(&scope(1, 3), 1, token(1), &write(2)).await;
+    let write = store.swap_row(&scope(1, 3), 1, token(1), &write(2)).await;
     assert!(matches!(write, Err(StoreError::Unusable(_))), "{write:?}");
 }

@@ -36,7 +36,7 @@ async fn every_session_is_durable() {
         server.run(&format!("ALTER DATABASE {database} SET synchronous_commit = {default}")).await;
         let worker = number as u64 + 1;
         let swapped =
-            backend.store().await.swap(&scope(1, 3), worker, birth(worker), &write(1)).await;
+            backend.store().await.swap_row(&scope(1, 3), worker, birth(worker), &write(1)).await;
         assert!(swapped.expect("an answer"));
         assert_eq!(backend.texts("SELECT setting FROM seen").await, [expected], "{default}");
         backend.run("DELETE FROM seen").await;
@@ -65,7 +65,7 @@ async fn what_the_operator_should_know() {
     assert!(matches!(error.expect_err("no such database"), StoreError::Refused(_)));
     let read_only = format!("{}?options=-c%20default_transaction_read_only%3Don", backend.url());
     let store = open(&patient(read_only)).await;
-    let error = store.row(&scope(1, 3), 1).await.expect_err("not even a read");
+    let error = store.read_row(&scope(1, 3), 1).await.expect_err("not even a read");
     assert!(matches!(error, StoreError::Unavailable(_)), "{error:?}");
     assert!(format!("{error:?}").contains("default_transaction_read_only is on"), "{error:?}");
 }
@@ -99,7 +99,7 @@ async fn a_locked_row_hangs_nobody() {
         .await
         .expect("locks");
     poll::within(TIMEOUT + MARGIN, "a swap of a locked row", async || {
-        let swapped = store.swap(&scope(1, 3), 1, birth(1), &write(1)).await;
+        let swapped = store.swap_row(&scope(1, 3), 1, birth(1), &write(1)).await;
         swapped.expect_err("locked");
     })
     .await;
@@ -114,7 +114,7 @@ async fn a_locked_row_hangs_nobody() {
     })
     .await;
     transaction.rollback().await.expect("the end of it");
-    let swapped = backend.store().await.swap(&scope(1, 3), 1, birth(1), &write(2)).await;
+    let swapped = backend.store().await.swap_row(&scope(1, 3), 1, birth(1), &write(2)).await;
     assert!(swapped.expect("an answer"));
 }
 

@@ -92,24 +92,24 @@ async fn corrupt_values_are_named() {
              read: {reason}"
         );
         let scope = scope(4, 5);
-        let error = store.row(&scope, 5).await.expect_err("corrupt");
+        let error = store.read_row(&scope, 5).await.expect_err("corrupt");
         assert_eq!(error.to_string(), expected);
         // One row that cannot be read does not keep nodes from the others.
         assert_eq!(workers(&store.free_rows(&scope, None, 9).await.expect("the others")), [4]);
-        assert_eq!(store.list().await.expect_err("corrupt").to_string(), expected);
-        assert!(store.row(&scope, 4).await.expect("another row").is_some());
+        assert_eq!(store.list_rows().await.expect_err("corrupt").to_string(), expected);
+        assert!(store.read_row(&scope, 4).await.expect("another row").is_some());
         run::<()>(&url, &["HSET", ROW, field, &good]).await;
     }
     for field in ["token", "epoch", "holder", "lane", "marks", "heartbeat_at", "expires_at"] {
         let good: String = run(&url, &["HGET", ROW, field]).await;
         run::<()>(&url, &["HDEL", ROW, field]).await;
-        let error = store.row(&scope(4, 5), 5).await.expect_err("corrupt");
+        let error = store.read_row(&scope(4, 5), 5).await.expect_err("corrupt");
         is_missing(&error, field);
         run::<()>(&url, &["HSET", ROW, field, &good]).await;
     }
     // A row that is gone is gone.
     run::<()>(&url, &["DEL", ROW]).await;
-    assert_eq!(store.row(&scope(4, 5), 5).await.expect("an answer"), None);
+    assert_eq!(store.read_row(&scope(4, 5), 5).await.expect("an answer"), None);
     assert_eq!(store.free_rows(&scope(4, 5), None, 9).await.expect("rows").len(), 1);
 }
 
@@ -172,7 +172,7 @@ async fn missing_field_of_a_code_is_named() {
             let reserved = store.reserve("default", "order", &reservation).await;
             is_missing(&reserved.expect_err("corrupt"), field);
         }
-        is_missing(&store.segments().await.expect_err("corrupt"), field);
+        is_missing(&store.list_segments().await.expect_err("corrupt"), field);
         run::<()>(&url, &["HSET", CODE, field, &good]).await;
     }
 }
@@ -196,7 +196,7 @@ async fn a_foreign_key_is_left_alone() {
                 let new = new_rows(&HighWaterMarks::all_at(0, 2), token(1));
                 store.create_rows(&scope(5, 5), &new).await.map(drop)
             }
-            _ if key == ROW => store.row(&scope(5, 5), 5).await.map(drop),
+            _ if key == ROW => store.read_row(&scope(5, 5), 5).await.map(drop),
             _ => store.create_record("default", &record(1, "words")).await.map(drop),
         };
         let error = error.expect_err("somebody else's");
@@ -223,9 +223,9 @@ async fn two_tables_share_a_database() {
         create_rows(&store, &scope(1, 3), &HighWaterMarks::all_at(0, 2)).await.expect("rows");
         stores.push(store);
     }
-    assert!(stores[0].swap(&scope(1, 3), 1, birth(1), &write(1)).await.expect("an answer"));
-    assert!(stores[1].swap(&scope(1, 3), 1, birth(1), &write(2)).await.expect("an answer"));
-    assert_eq!(stores[0].list().await.expect("rows").len(), 3);
+    assert!(stores[0].swap_row(&scope(1, 3), 1, birth(1), &write(1)).await.expect("an answer"));
+    assert!(stores[1].swap_row(&scope(1, 3), 1, birth(1), &write(2)).await.expect("an answer"));
+    assert_eq!(stores[0].list_rows().await.expect("rows").len(), 3);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -234,7 +234,7 @@ async fn scripts_are_sent_again_when_the_server_forgot_them() {
     let store = with_rows(&backend, &scope(1, 3)).await;
     for (before, bits) in [(birth(1), 1), (token(1), 2)] {
         run::<()>(&backend.url(), &["SCRIPT", "FLUSH"]).await;
-        let swapped = store.swap(&scope(1, 3), 1, before, &release(bits)).await;
+        let swapped = store.swap_row(&scope(1, 3), 1, before, &release(bits)).await;
         assert!(swapped.expect("an answer"));
     }
 }

@@ -85,7 +85,7 @@ async fn read(store: &Arc<dyn Store>, code: &str, epoch: Token) -> CodeState {
 
 /// The rows of all codes by name, with nothing else in the store.
 async fn rows(store: &Arc<dyn Store>) -> Vec<(String, CodeRow)> {
-    let listed = store.segments().await.expect("a list");
+    let listed = store.list_segments().await.expect("a list");
     listed.into_iter().map(|segment| (segment.code.clone(), segment.row())).collect()
 }
 

@@ -100,7 +100,7 @@ async fn codes_are_made_once_and_kept(backend: &Backend) {
     store.create_segments("numbers", &all).await.expect("made");
     store.create_segments("numbers", &[]).await.expect("nothing to do");
     assert_eq!(reserve(&store, 10, LARGEST, 2).await, Reserved::From(11));
-    assert_eq!(store.segments().await.expect("a list").len(), 1_201);
+    assert_eq!(store.list_segments().await.expect("a list").len(), 1_201);
     store.prepare_segments().await.expect("safe to repeat");
 }
 
@@ -184,7 +184,7 @@ async fn a_code_is_made_by_its_first_reservation(backend: &Backend) {
     };
     let missing = CodeRow { next: 1_001, step: 0, epoch: EPOCH };
     assert_eq!(reserve(10, 1_005, 1).await, Reserved::Refused(missing));
-    assert!(store.segments().await.expect("a list").is_empty(), "nothing was made");
+    assert!(store.list_segments().await.expect("a list").is_empty(), "nothing was made");
     assert_eq!(reserve(10, LARGEST, 2).await, Reserved::From(1_001));
     assert_eq!(reserve(10, LARGEST, 3).await, Reserved::From(1_011));
     // A refusal changes nothing, and does not pass for a reservation.
@@ -193,7 +193,7 @@ async fn a_code_is_made_by_its_first_reservation(backend: &Backend) {
     assert!(!give_back(&store, 2, 1_015, 5).await);
     assert!(give_back(&store, 3, 1_015, 5).await);
     assert_eq!(reserve(7, 1_022, 6).await, Reserved::From(1_015));
-    let listed = store.segments().await.expect("a list");
+    let listed = store.list_segments().await.expect("a list");
     assert_eq!((listed.len(), listed[0].next, listed[0].step), (1, 1_022, 7));
     assert_eq!(listed[0].code, "order");
 }
@@ -283,7 +283,7 @@ async fn all_codes_are_listed_in_order(backend: &Backend) {
     store.create_segments("a", &[new("z", 7)]).await.expect("made");
     let reservation = reservation(30, LARGEST, 1, None);
     assert_eq!(reserve_as_found(&store, ("b", "a"), reservation).await, Reserved::From(6));
-    let listed = store.segments().await.expect("a list");
+    let listed = store.list_segments().await.expect("a list");
     let seen: Vec<_> = listed
         .iter()
         .map(|segment| (&*segment.namespace, &*segment.code, segment.next, segment.step))

@@ -39,17 +39,17 @@ async fn everything_works(backend: &Backend, store: &Arc<dyn Store>, case: &str)
     let late_ms = SystemClock::default().now_ms() - survey.now_ms;
     assert!(late_ms.abs() < 60_000, "{case}: the clock is {late_ms} ms late");
     assert_eq!(store.free_rows(&scope, None, 9).await.expect(case).len(), 9, "{case}");
-    assert!(store.swap(&scope, 1, birth(1), &write(1)).await.expect(case), "{case}");
+    assert!(store.swap_row(&scope, 1, birth(1), &write(1)).await.expect(case), "{case}");
     let words = record(2, "words");
     let swapped = store.swap_record("default", rows_record().token, &words).await;
     assert!(swapped.expect(case), "{case}");
     let written = "SELECT token FROM soc_raindrop_worker WHERE worker_id = 1";
     assert_eq!(backend.texts(written).await, [token(1).to_string()], "{case}");
-    assert_eq!(store.list().await.expect(case).len(), 9, "{case}");
+    assert_eq!(store.list_rows().await.expect(case).len(), 9, "{case}");
     store.prepare_segments().await.expect(case);
     let codes = ["a", "b"].map(|code| NewSegment { code: code.into(), first: 1 });
     store.create_segments("numbers", &codes).await.expect(case);
-    assert_eq!(store.segments().await.expect(case).len(), 2, "{case}");
+    assert_eq!(store.list_segments().await.expect(case).len(), 2, "{case}");
     let table = ForeignTable { service: ForeignService::Leaf, name: "leaf_alloc".into() };
     assert_eq!(store.foreign_segments(&table).await.expect(case).len(), 2, "{case}");
 }
@@ -223,10 +223,10 @@ async fn rows_that_a_policy_hides_are_an_error() {
     server.run("CREATE ROLE node LOGIN").await;
     backend.run("GRANT ALL ON ALL TABLES IN SCHEMA public TO node").await;
     let store = open(&patient(backend.url().replace("postgres@", "node@"))).await;
-    assert_eq!(store.list().await.expect("all rows").len(), 3);
+    assert_eq!(store.list_rows().await.expect("all rows").len(), 3);
     backend.run("CREATE POLICY one ON soc_raindrop_worker USING (worker_id = 1)").await;
     backend.run("ALTER TABLE soc_raindrop_worker ENABLE ROW LEVEL SECURITY").await;
-    let error = store.list().await.expect_err("two are hidden");
+    let error = store.list_rows().await.expect_err("two are hidden");
     assert!(matches!(error, StoreError::Refused(_)), "{error:?}");
 }
 
@@ -259,6 +259,6 @@ async fn session_of_a_cluster_waits_for_what_other_nodes_wrote() {
         )
         .await;
     let store = backend.store().await;
-    assert!(store.swap(&scope(1, 3), 1, birth(1), &write(1)).await.expect("an answer"));
+    assert!(store.swap_row(&scope(1, 3), 1, birth(1), &write(1)).await.expect("an answer"));
     assert_eq!(backend.texts("SELECT CAST(wait AS CHAR) FROM seen").await, ["7"]);
 }

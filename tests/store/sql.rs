@@ -158,12 +158,12 @@ async fn migrate(backend: &Backend, migrator: &Migrator) {
 async fn a_migration_that_was_cut_short_is_repaired(backend: &Backend) {
     let cut_short = "UPDATE soc_raindrop_worker_migrations SET success = FALSE";
     let store = with_rows(backend, &scope(1, 3)).await;
-    assert!(store.swap(&scope(1, 3), 2, birth(2), &write(1)).await.expect("an answer"));
+    assert!(store.swap_row(&scope(1, 3), 2, birth(2), &write(1)).await.expect("an answer"));
     backend.run(cut_short).await;
     let store = backend.store().await;
     // Cut short after the tables were there: what was written since is kept.
     assert_eq!(store.read_record("default").await.expect("an answer"), Some(rows_record()));
-    let row = store.row(&scope(1, 3), 2).await.expect("an answer").expect("the row");
+    let row = store.read_row(&scope(1, 3), 2).await.expect("an answer").expect("the row");
     assert_eq!((row.token, row.epoch), (token(1), EPOCH));
     backend.run(cut_short).await;
     backend.run("DROP TABLE soc_raindrop_worker_layout").await;
@@ -214,12 +214,12 @@ async fn corrupt_values_are_named(backend: &Backend) {
              read: {reason}"
         );
         let scope = scope(4, 5);
-        let error = store.row(&scope, 5).await.expect_err("corrupt");
+        let error = store.read_row(&scope, 5).await.expect_err("corrupt");
         assert_eq!(error.to_string(), expected);
         // One row that cannot be read does not keep nodes from the others.
         assert_eq!(workers(&store.free_rows(&scope, None, 9).await.expect("the others")), [4]);
-        assert_eq!(store.list().await.expect_err("corrupt").to_string(), expected);
-        assert!(store.row(&scope, 4).await.expect("another row").is_some());
+        assert_eq!(store.list_rows().await.expect_err("corrupt").to_string(), expected);
+        assert!(store.read_row(&scope, 4).await.expect("another row").is_some());
         backend.run(&set(&good)).await;
     }
 }
@@ -232,6 +232,6 @@ async fn a_worker_table_may_be_called_anything(backend: &Backend) {
         store.prepare().await.expect("tables");
         let scope = scope(1, 1);
         create_rows(&store, &scope, &write(1).marks).await.expect("rows");
-        assert!(store.swap(&scope, 1, birth(1), &write(1)).await.expect("an answer"));
+        assert!(store.swap_row(&scope, 1, birth(1), &write(1)).await.expect("an answer"));
     }
 }

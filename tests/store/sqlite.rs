@@ -79,7 +79,7 @@ async fn a_file_that_was_removed_or_replaced_is_another_store() {
 async fn a_store_that_was_never_prepared_is_not_created_by_asking() {
     let backend = Backend::sqlite().await;
     let path = backend.url().replace("sqlite://", "");
-    let error = backend.unprepared().await.list().await.expect_err("no file");
+    let error = backend.unprepared().await.list_rows().await.expect_err("no file");
     assert!(matches!(error, StoreError::Vanished(_)), "{error}");
     assert!(!std::path::Path::new(&path).exists());
 }
@@ -102,7 +102,7 @@ async fn a_locked_file_hangs_nobody() {
     let transaction = other.begin_with("BEGIN IMMEDIATE").await.expect("the write lock");
 
     poll::within(TIMEOUT + MARGIN, "a swap in a locked file", async || {
-        let swapped = store.swap(&scope(1, 3), 1, birth(1), &write(1)).await;
+        let swapped = store.swap_row(&scope(1, 3), 1, birth(1), &write(1)).await;
         let error = swapped.expect_err("locked");
         assert!(matches!(error, StoreError::TimedOut { .. }), "{error:?}");
     })
@@ -116,8 +116,8 @@ async fn a_locked_file_hangs_nobody() {
     // The swap that timed out may still arrive.
     let patient = open(&backend.settings()).await;
     poll::until(PATIENCE, "a swap takes place", async || {
-        let row = patient.row(&scope(1, 3), 1).await.expect("an answer").expect("the row");
-        let swapped = patient.swap(&scope(1, 3), 1, row.token, &write(2)).await;
+        let row = patient.read_row(&scope(1, 3), 1).await.expect("an answer").expect("the row");
+        let swapped = patient.swap_row(&scope(1, 3), 1, row.token, &write(2)).await;
         swapped.expect("an answer").then_some(())
     })
     .await;

@@ -324,7 +324,7 @@ impl LeaseStore {
             "the file keeps what this ends"
         );
         tenure.sent(write.clone(), intent);
-        let swap = self.store.swap(&self.scope, worker, expected, &write);
+        let swap = self.store.swap_row(&self.scope, worker, expected, &write);
         let swapped = self.call(StoreOperation::Swap, swap).await;
         if let Ok(true) = swapped {
             tenure.acknowledged();
@@ -345,7 +345,7 @@ impl LeaseStore {
         &self,
         tenure: &mut Tenure<WriteIntent>,
     ) -> Result<(Resolution, Option<Row>), StoreError> {
-        let row = self.store.row(&self.scope, tenure.worker());
+        let row = self.store.read_row(&self.scope, tenure.worker());
         let row = self.call(StoreOperation::Read, row).await?;
         Ok((tenure.resolve(row.as_ref()), row))
     }

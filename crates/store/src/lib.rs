@@ -124,13 +124,13 @@ pub trait Store: SegmentStore {
     async fn free_rows(&self, scope: &Scope, holder: Option<&str>, limit: u32) -> Result<Vec<Row>>;
 
     /// Returns one row, free or not.
-    async fn row(&self, scope: &Scope, worker: u64) -> Result<Option<Row>>;
+    async fn read_row(&self, scope: &Scope, worker: u64) -> Result<Option<Row>>;
 
     /// Replaces a row if its token is still `expected`, if the namespace's record has the epoch that
     /// the write names, and if the server has the identity that the record tells, unless that is
     /// empty: all in one statement. Returns `false` otherwise, or when there is no such row. The
     /// heartbeat becomes the store's present time.
-    async fn swap(
+    async fn swap_row(
         &self,
         scope: &Scope,
         worker: u64,
@@ -139,7 +139,7 @@ pub trait Store: SegmentStore {
     ) -> Result<bool>;
 
     /// Lists every row of every namespace for people, by namespace, reserved key and worker.
-    async fn list(&self) -> Result<Vec<ListedRow>>;
+    async fn list_rows(&self) -> Result<Vec<ListedRow>>;
 
     /// Closes the connections. The store is not used afterwards.
     async fn close(&self);

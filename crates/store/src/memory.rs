@@ -194,12 +194,12 @@ impl Store for MemoryStore {
         Ok(rows)
     }
 
-    async fn row(&self, scope: &Scope, worker: u64) -> Result<Option<Row>> {
+    async fn read_row(&self, scope: &Scope, worker: u64) -> Result<Option<Row>> {
         let now_ms = self.clock.now_ms();
         Ok(self.tables().rows.get(&key(scope, worker)).map(|row| read(row, now_ms)))
     }
 
-    async fn swap(
+    async fn swap_row(
         &self,
         scope: &Scope,
         worker: u64,
@@ -227,7 +227,7 @@ impl Store for MemoryStore {
         Ok(true)
     }
 
-    async fn list(&self) -> Result<Vec<ListedRow>> {
+    async fn list_rows(&self) -> Result<Vec<ListedRow>> {
         let now_ms = self.clock.now_ms();
         let tables = self.tables();
         let rows = tables.rows.iter().map(|((namespace, reserved_key, _), row)| ListedRow {
@@ -312,7 +312,7 @@ impl SegmentStore for MemoryStore {
         Ok(true)
     }
 
-    async fn managed_codes(&self, namespace: &str) -> Result<Vec<ManagedCode>> {
+    async fn list_managed_codes(&self, namespace: &str) -> Result<Vec<ManagedCode>> {
         let tables = self.tables();
         let of_namespace = tables.managed.iter().filter(|((of, _), _)| of == namespace);
         Ok(of_namespace.map(|(_, code)| code.clone()).collect())
@@ -338,7 +338,7 @@ impl SegmentStore for MemoryStore {
         Ok(tables.segments.keys().filter(|(of, _)| of == namespace).count() as u64)
     }
 
-    async fn segments(&self) -> Result<Vec<ListedSegment>> {
+    async fn list_segments(&self) -> Result<Vec<ListedSegment>> {
         Ok(self.tables().segments.values().map(|(segment, _)| segment.clone()).collect())
     }
 }

@@ -179,7 +179,7 @@ pub trait SegmentStore: Debug + Send + Sync {
     async fn give_back(&self, namespace: &str, code: &str, unused: &UnusedNumbers) -> Result<bool>;
 
     /// Lists the managed codes of a namespace, by name.
-    async fn managed_codes(&self, namespace: &str) -> Result<Vec<ManagedCode>>;
+    async fn list_managed_codes(&self, namespace: &str) -> Result<Vec<ManagedCode>>;
 
     /// Writes the settings of a managed code, if its token is still `expected`; `None` writes those
     /// of a code that has none yet. Returns `false` when another write was first.
@@ -194,7 +194,7 @@ pub trait SegmentStore: Debug + Send + Sync {
     async fn count_segments(&self, namespace: &str) -> Result<u64>;
 
     /// Lists every code for people, by namespace and name.
-    async fn segments(&self) -> Result<Vec<ListedSegment>>;
+    async fn list_segments(&self) -> Result<Vec<ListedSegment>>;
 
     /// Reads the table of another ID service, by name.
     ///

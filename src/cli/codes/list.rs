@@ -78,7 +78,7 @@ async fn views(
 /// Returns the codes of the store; none for a store without segments, whose tables a list must not
 /// create.
 pub(super) async fn read(store: &dyn Store) -> Result<Vec<ListedSegment>, Failure> {
-    let mut codes = match store.segments().await {
+    let mut codes = match store.list_segments().await {
         Err(StoreError::Vanished(_)) => Vec::new(),
         codes => codes?,
     };

@@ -30,7 +30,7 @@ pub(super) async fn list(
     namespace: Option<&str>,
     all: bool,
 ) -> Result<(), Failure> {
-    let mut rows = match store.list().await {
+    let mut rows = match store.list_rows().await {
         // A list must not create the tables.
         Err(StoreError::Vanished(_)) => Vec::new(),
         rows => rows?,

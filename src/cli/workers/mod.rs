@@ -93,7 +93,7 @@ impl Target<'_> {
 
     /// Whether the store has no tables yet: reading more than the list would create them.
     async fn is_unused(&self) -> Result<bool, Failure> {
-        match self.store.list().await {
+        match self.store.list_rows().await {
             Err(StoreError::Vanished(_)) => Ok(true),
             listed => Ok(listed.map(|_| false)?),
         }

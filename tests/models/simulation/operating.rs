@@ -187,7 +187,7 @@ impl World<'_> {
         let now_ms = self.time.now_ms();
         let scope = Scope::new("default", &self.layout, 0, self.layout.largest_worker());
         let record = self.cluster.memory.read_record("default").await.expect("memory");
-        let row = self.cluster.memory.row(&scope, worker).await.expect("memory");
+        let row = self.cluster.memory.read_row(&scope, worker).await.expect("memory");
         let (Some(record), Some(row)) = (record, row) else { return };
         let layout =
             self.operating.layouts.iter().find(|known| known.canonical() == record.canonical);
@@ -243,7 +243,7 @@ impl World<'_> {
         let millis = |ms: u64| i64::try_from(ms).expect("small");
         let (window_ms, skew_ms) = (millis(self.setup.window_ms), millis(self.setup.skew_ms));
         let raised = marks_beyond(&self.layout, now_ms, window_ms, skew_ms);
-        let rows = self.cluster.memory.list().await.expect("memory");
+        let rows = self.cluster.memory.list_rows().await.expect("memory");
         let is_covered = rows.iter().flat_map(|row| row.row.marks.iter()).all(|m| m <= raised[0]);
         let clocks_are_right = is_right(&self.store_clock) && is_right(&self.clocks[0]);
         if !(is_same && is_covered && clocks_are_right && self.setup.own_clock) {
@@ -286,7 +286,7 @@ impl World<'_> {
         let is_right = |clock: &SkewedClock| clock.peek_ms() == now_ms;
         let memory = &self.cluster.memory;
         let present = memory.read_record("default").await.expect("memory");
-        let rows = memory.list().await.expect("memory");
+        let rows = memory.list_rows().await.expect("memory");
         let Some(present) = present.filter(|_| self.setup.own_clock) else { return };
         let reach_ms = millis(self.setup.window_ms) + 2 * millis(self.setup.skew_ms);
         let barrier = self.layout.first_position(self.layout.tick_clamped(now_ms + reach_ms) + 1);

@@ -83,7 +83,7 @@ impl World<'_> {
 
     /// Waits for what wrong clocks left behind: marks, expiries and readings of the future.
     async fn wait_for_marks(&mut self) {
-        let rows = self.cluster.memory.list().await.expect("memory does not fail");
+        let rows = self.cluster.memory.list_rows().await.expect("memory does not fail");
         let marks = rows.iter().flat_map(|listed| listed.row.marks.iter());
         let dues = marks.map(|mark| self.layout.start_of_tick_ms(self.layout.tick_of(mark)));
         let expiries = rows.iter().map(|listed| listed.row.expires_ms);

@@ -306,11 +306,11 @@ impl Cluster {
     /// One atomic swap, and what an onlooker learns from it.
     async fn apply(&self, writer: &Writer, scope: &Scope, swap: &Swap) -> bool {
         let Swap { worker, expected, ref write, .. } = *swap;
-        let before = self.memory.row(scope, worker).await.expect("memory does not fail");
+        let before = self.memory.read_row(scope, worker).await.expect("memory does not fail");
         let Some(before) = before else { return false };
         let expected = if self.compares_tokens { expected } else { before.token };
         self.before_write();
-        let answer = self.memory.swap(scope, worker, expected, write).await;
+        let answer = self.memory.swap_row(scope, worker, expected, write).await;
         let took_place = answer.expect("memory does not fail");
         let record = self.memory.read_record(&scope.namespace).await;
         let record = record.expect("memory does not fail");
@@ -621,8 +621,8 @@ impl Intercept for Connection {
             | Call::Reserve(..)
             | Call::GiveBack(..)
             | Call::CountSegments(..)
-            | Call::Segments => call.run(memory).await,
-            Call::Swap(scope, worker, expected, write) => {
+            | Call::ListSegments => call.run(memory).await,
+            Call::SwapRow(scope, worker, expected, write) => {
                 self.sent(worker, expected, write.token);
                 let surveyed = self.cluster.state().surveyed.get(&self.writer.generation).copied();
                 let (surveyed, sent) = (surveyed.unwrap_or_default(), write.clone());
@@ -640,14 +640,14 @@ impl Intercept for Connection {
             }
             Call::CreateRecord(..) | Call::CreateRows(..) => {
                 let way = self.go().await?;
-                let there = memory.list().await?;
+                let there = memory.list_rows().await?;
                 let record = memory.read_record("default").await?;
                 self.cluster.before_write();
                 let answer = call.run(memory).await?;
                 // After a fail-over nobody knows whether a row vanished or was never there.
                 let may_be_new = record.is_some_and(|record| record.history.has_failed_over());
                 if matches!(call, Call::CreateRows(..)) && !may_be_new {
-                    self.made(&there, &memory.list().await?);
+                    self.made(&there, &memory.list_rows().await?);
                 }
                 self.acknowledge(&way, self.applied(), answer).await
             }

@@ -93,7 +93,7 @@ impl Operator {
     /// value. The others belong to earlier layouts and are not in use.
     async fn rows_of(&self, layout: &Layout) -> Result<Vec<ListedRow>, OperatorError> {
         let keys = layout.reserved_keys();
-        let mut rows = self.store.list().await?;
+        let mut rows = self.store.list_rows().await?;
         for ListedRow { row, .. } in &mut rows {
             row.marks = self.history.marks(layout, row.epoch, &row.marks);
         }
@@ -200,11 +200,11 @@ impl Operator {
                 expiry,
             };
             tenure.sent(write.clone(), ());
-            let swapped = self.store.swap(scope, row.worker, tenure.token(), &write).await;
+            let swapped = self.store.swap_row(scope, row.worker, tenure.token(), &write).await;
             if pause_unless_answered(swapped, attempt, &mut failure).await {
                 return Ok(WriteOutcome::Acknowledged);
             }
-            match self.store.row(scope, row.worker).await {
+            match self.store.read_row(scope, row.worker).await {
                 Ok(found) => match tenure.resolve(found.as_ref()) {
                     // It may still arrive: the next one starts from the same token.
                     Resolution::Unchanged | Resolution::Visible => {}

@@ -64,7 +64,7 @@ impl Operator {
     pub async fn preview_release(&self, worker: u64) -> Result<Row, OperatorError> {
         self.check_worker(worker)?;
         let scope = self.scope(&self.settings.layout, &self.settings.layout.reserved_key());
-        self.store.row(&scope, worker).await?.ok_or(OperatorError::NoRow { worker })
+        self.store.read_row(&scope, worker).await?.ok_or(OperatorError::NoRow { worker })
     }
 
     /// Reads what [`Self::raise`] would do.

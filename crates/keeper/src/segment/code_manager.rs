@@ -61,7 +61,7 @@ impl CodeManager {
     ///
     /// When the store fails.
     pub async fn list(&self) -> Result<Vec<CodeView>, StoreError> {
-        self.views(self.store.segments().await?).await
+        self.views(self.store.list_segments().await?).await
     }
 
     /// Returns the codes of the namespace among those that the store listed.
@@ -76,7 +76,7 @@ impl CodeManager {
             // The store may be without tables, which a list must not create.
             return Ok(Vec::new());
         }
-        let managed = self.store.managed_codes(self.namespace()).await?;
+        let managed = self.store.list_managed_codes(self.namespace()).await?;
         let settings_of = |code: &str| {
             let at = managed.binary_search_by(|managed| managed.code.as_str().cmp(code)).ok()?;
             CodeSettings::parse(&managed[at].settings).ok()
@@ -135,7 +135,7 @@ impl CodeManager {
                 Some((_, settings)) => check_change(code, settings, &spec)?,
                 None => {
                     let max = self.settings.codes_max;
-                    if self.store.managed_codes(self.namespace()).await?.len() >= max {
+                    if self.store.list_managed_codes(self.namespace()).await?.len() >= max {
                         return Err(ManageError::TooMany(max));
                     }
                     let new = NewSegment { code: code.to_owned(), first: spec.first() };
@@ -226,7 +226,7 @@ impl CodeManager {
         &self,
         code: &str,
     ) -> Result<Option<(Token, CodeSettings)>, ManageError> {
-        let managed = self.store.managed_codes(self.namespace()).await?;
+        let managed = self.store.list_managed_codes(self.namespace()).await?;
         let Some(ManagedCode { settings, token, .. }) =
             managed.into_iter().find(|managed| managed.code == code)
         else {

@@ -27,7 +27,7 @@ impl CodeTable {
     /// Reads the managed codes and takes over their settings.
     pub(super) async fn refresh(&self) -> Result<(), StoreError> {
         let namespace = &self.namespace;
-        let managed = namespace.shared.store.managed_codes(namespace.name());
+        let managed = namespace.shared.store.list_managed_codes(namespace.name());
         let managed = namespace.call(StoreOperation::Read, managed).await?;
         self.apply(&managed);
         Ok(())

@@ -200,7 +200,7 @@ mod tests {
         // A hundred blocks of a million each.
         let next = manager.raise_by("order", 5).await.expect("raised");
         assert_eq!(next, 100 + 100_000_000);
-        let listed = store.segments().await.expect("up").pop().expect("the code");
+        let listed = store.list_segments().await.expect("up").pop().expect("the code");
         let record = store.read_record("numbers").await.expect("up").expect("the record");
         assert_eq!((listed.next, listed.step), (next, 0));
         assert_eq!(listed.epoch, record.history.epoch());

@@ -326,7 +326,7 @@ async fn rotation_of_a_taken_row_leases_another_one() {
         marks: row.marks.clone(),
         expiry: RowExpiry::After(second(90)),
     };
-    let swapped = world.store.swap(&world.scope(), worker, row.token, &write).await;
+    let swapped = world.store.swap_row(&world.scope(), worker, row.token, &write).await;
     assert!(swapped.expect("up"));
     node.clock.step(-120_000);
     for _ in 0..20 {

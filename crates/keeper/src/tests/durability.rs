@@ -157,7 +157,7 @@ async fn new_rows_and_records_have_random_tokens() {
     let tokens = |rows: Vec<raindrop_store::ListedRow>| -> std::collections::HashSet<String> {
         rows.iter().map(|listed| listed.row.token.to_string()).collect()
     };
-    let rows = tokens(one.store.list().await.expect("up"));
+    let rows = tokens(one.store.list_rows().await.expect("up"));
     assert_eq!(rows.len(), 512);
     assert!(!rows.contains(&raindrop_core::lease::Token::UNUSED.to_string()));
     let record = one.store.read_record("default").await.expect("up").expect("a record");

@@ -98,14 +98,14 @@ async fn no_rows_are_created_while_none_could_be_leased() {
     let world = world();
     let settings = || KeeperSettings { rows_at_once: 2, ..world.settings() };
     world.start(settings()).issuer.leased().await;
-    let rows = world.store.list().await.expect("up").len();
+    let rows = world.store.list_rows().await.expect("up").len();
     let held = world.store.snapshot();
     world.fail_over("b", held);
     // The new server still has the lease of the first one, and every row begins at the barrier.
     let next = world.start(settings());
     world.pass(second(60)).await;
     assert!(next.status().lease.is_none());
-    assert_eq!(world.store.list().await.expect("up").len(), rows);
+    assert_eq!(world.store.list_rows().await.expect("up").len(), rows);
     world.pass(REACH).await;
     world.issue(&next, "order", 10).await;
 }

@@ -207,7 +207,7 @@ impl FaultyStore {
         if took_place {
             *self.durable.lock().expect("unpoisoned") = None;
             if self.decide.lock().expect("unpoisoned").is_some()
-                && let Call::Swap(_, worker, _, write) = swap
+                && let Call::SwapRow(_, worker, _, write) = swap
             {
                 self.acknowledged.lock().expect("unpoisoned").push((*worker, write.clone()));
             }
@@ -294,7 +294,7 @@ impl Intercept for FaultyStore {
     }
 
     async fn answer(&self, call: Call) -> Result<Reply, StoreError> {
-        if let Call::List = call
+        if let Call::ListRows = call
             && let Some(go_on) = self.waits_for()
         {
             go_on.notified().await;
@@ -310,7 +310,7 @@ impl Intercept for FaultyStore {
             return Err(unavailable());
         }
         match &call {
-            Call::Swap(_, _, _, write) => {
+            Call::SwapRow(_, _, _, write) => {
                 let write = write.clone();
                 return self.swap(call, &write).await;
             }

@@ -74,7 +74,7 @@ async fn node_whose_row_was_taken_uses_up_its_range_and_leases_another() {
         expiry: raindrop_core::lease::RowExpiry::After(second(90)),
     };
     let scope = raindrop_store::Scope::new("default", paused.issuer.layout(), 1, 2);
-    assert!(world.store.swap(&scope, row.worker, row.token, &write).await.expect("up"));
+    assert!(world.store.swap_row(&scope, row.worker, row.token, &write).await.expect("up"));
     let taken = row.marks[0];
     // The former holder still issues below the mark where the new one began.
     for _ in 0..20 {
@@ -95,7 +95,7 @@ async fn node_whose_row_was_taken_uses_up_its_range_and_leases_another() {
     assert!(
         world
             .store
-            .swap(&scope, row.worker, raindrop_core::lease::Token::from_bits(77), &write)
+            .swap_row(&scope, row.worker, raindrop_core::lease::Token::from_bits(77), &write)
             .await
             .expect("the row that was taken was left alone")
     );
@@ -377,13 +377,13 @@ async fn process_that_held_a_lease_adds_no_rows() {
         marks: row.marks.clone(),
         expiry: RowExpiry::After(second(90)),
     };
-    let swapped = world.store.swap(&world.scope(), row.worker, row.token, &taken).await;
+    let swapped = world.store.swap_row(&world.scope(), row.worker, row.token, &taken).await;
     assert!(swapped.expect("up"));
     let lost = other.worker();
     world.store.lose_row(&world.scope(), lost);
     world.pass(second(60)).await;
     assert!(matches!(node.status().reason, Some(UnavailableReason::NoFreeWorker { .. })));
-    let rows = world.store.list().await.expect("up");
+    let rows = world.store.list_rows().await.expect("up");
     assert!(rows.iter().all(|listed| listed.row.worker != lost), "it was added");
 }
 

@@ -191,7 +191,7 @@ async fn an_automatic_code_that_becomes_managed_goes_on_where_it_stands() {
         manager.patch("other", &SpecChange::default()).await.expect_err("nobody asked for it");
     assert!(matches!(missing, ManageError::NotManaged(_)), "{missing}");
     manager.patch("order", &steps(None, 1_001)).await.expect("managed now");
-    let managed = world.store.managed_codes("numbers").await.expect("up");
+    let managed = world.store.list_managed_codes("numbers").await.expect("up");
     assert!(managed[0].settings.contains("max_step=1001 "), "{managed:?}");
     assert!(!manager.put("order", &all(spec()), false).await.expect("managed already"));
     sleep(POLLED).await;
@@ -251,8 +251,8 @@ async fn what_cannot_be_changed_is_refused_and_nothing_is_written() {
     ] {
         assert!(matches!(missing, ManageError::NotManaged(_)), "{missing}");
     }
-    assert!(store.managed_codes("numbers").await.expect("up").is_empty());
-    assert_eq!(store.segments().await.expect("up").len(), 1);
+    assert!(store.list_managed_codes("numbers").await.expect("up").is_empty());
+    assert_eq!(store.list_segments().await.expect("up").len(), 1);
 
     manager.put("user", &all(SegmentSpec { start: 50, ..spec() }), true).await.expect("created");
     let many = manager.put("third", &all(spec()), true).await.expect_err("codes.max");
@@ -284,7 +284,7 @@ async fn a_code_whose_next_number_vanished_does_not_begin_again() {
     let error = late.issuer.next_id("order").await.expect_err("vanished");
     let lost = matches!(error, IssueError::NoLease { reason: UnavailableReason::StoreLost, .. });
     assert!(lost, "{error}");
-    assert!(world.store.segments().await.expect("up").is_empty());
+    assert!(world.store.list_segments().await.expect("up").is_empty());
 }
 
 #[tokio::test(start_paused = true)]
@@ -294,7 +294,7 @@ async fn settings_that_cannot_be_read_change_nothing() {
     let (store, manager) = (&world.store, world.manager(empty()));
     manager.put("order", &all(spec()), true).await.expect("created");
     world.issue(&node, "order", 3).await;
-    let managed_now = store.managed_codes("numbers").await.expect("up").remove(0);
+    let managed_now = store.list_managed_codes("numbers").await.expect("up").remove(0);
     let newer = managed("order", &format!("{} colour=7", managed_now.settings));
     assert!(
         store.write_managed_code("numbers", Some(managed_now.token), &newer).await.expect("up")
@@ -399,7 +399,7 @@ async fn operations_that_are_cut_short_anywhere_can_be_repeated() {
                         1 => manager.patch("order", &steps(None, 500)).await,
                         _ => manager.retire("order").await,
                     };
-                    let listed = store.memory.segments().await.expect("up");
+                    let listed = store.memory.list_segments().await.expect("up");
                     let next = listed.first().map_or(0, |listed| listed.next);
                     assert!(next >= highest, "{next} after {highest}");
                     highest = next;
@@ -409,7 +409,8 @@ async fn operations_that_are_cut_short_anywhere_can_be_repeated() {
                         Err(error) => panic!("step {step}, call {fails_at}: {error}"),
                     }
                 }
-                let text = &store.memory.managed_codes("numbers").await.expect("up")[0].settings;
+                let text =
+                    &store.memory.list_managed_codes("numbers").await.expect("up")[0].settings;
                 let settings = CodeSettings::parse(text).expect("readable");
                 assert_eq!(settings.is_retired, step == 2);
                 assert_eq!(settings.spec.max_step == 500, step > 0);

@@ -31,7 +31,7 @@ fn larger_by(world: &World, earlier_ms: i64) -> KeeperSettings {
 }
 
 async fn rows(world: &World) -> Vec<ListedRow> {
-    world.store.list().await.expect("up")
+    world.store.list_rows().await.expect("up")
 }
 
 /// Adds rows under other names than those of the namespace's layout.

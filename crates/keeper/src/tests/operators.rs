@@ -304,9 +304,9 @@ async fn operator_paused_until_after_the_move_changes_nothing() {
     let node = world.start(settings);
     node.issuer.leased().await;
     world.issue(&node, "order", 10).await;
-    let rows = world.store.list().await.expect("up");
+    let rows = world.store.list_rows().await.expect("up");
     go_on.notify_one();
     let error = asleep.await.expect("no panic").expect_err("too late");
     assert!(matches!(error, OperatorError::RecordChanged { .. }), "{error}");
-    assert_eq!(world.store.list().await.expect("up"), rows);
+    assert_eq!(world.store.list_rows().await.expect("up"), rows);
 }

@@ -65,7 +65,7 @@ async fn first_start_says_that_rows_are_complete_and_the_first_tick() {
 async fn free_rows_without_a_record_end_a_keeper_that_starts() {
     let world = world();
     world.node().await.stop().await;
-    assert!(world.store.list().await.expect("up").iter().all(|listed| listed.row.free));
+    assert!(world.store.list_rows().await.expect("up").iter().all(|listed| listed.row.free));
     world.store.lose_record("default");
     let mut other = world.start(world.settings());
     let failed = tokio::time::timeout(second(60), other.keeper.failed()).await;
@@ -78,7 +78,7 @@ async fn row_that_was_lost_is_added_beside_rows_that_are_held() {
     let _nodes = [world.node().await, world.node().await];
     world.store.lose_row(&world.scope(), 0);
     let _third = world.node().await;
-    assert_eq!(world.store.list().await.expect("up").len(), 8);
+    assert_eq!(world.store.list_rows().await.expect("up").len(), 8);
 }
 
 #[tokio::test(start_paused = true)]
@@ -97,7 +97,7 @@ async fn rows_are_created_as_they_are_needed() {
         assert_eq!(record(&world).await.complete, [complete]);
         nodes.push(node);
     }
-    assert_eq!(world.store.list().await.expect("up").len(), 8);
+    assert_eq!(world.store.list_rows().await.expect("up").len(), 8);
     let last = world.start(settings());
     world.pass(second(1)).await;
     assert!(last.status().lease.is_none());
@@ -111,7 +111,7 @@ async fn node_with_one_worker_id_creates_the_rows_beside_it() {
     let node = world.start(settings);
     node.issuer.leased().await;
     let workers: Vec<u64> =
-        world.store.list().await.expect("up").iter().map(|listed| listed.row.worker).collect();
+        world.store.list_rows().await.expect("up").iter().map(|listed| listed.row.worker).collect();
     assert_eq!((record(&world).await.complete, workers), (vec!["0/0:2:4".to_owned()], vec![4, 5]));
     // Another setting changes nothing in a namespace that has parts.
     let settings = KeeperSettings { rows_at_once: 8, max_worker: 1, ..world.settings() };
@@ -128,7 +128,7 @@ async fn row_that_was_lost_is_not_taken_for_one_that_was_never_needed() {
     world.store.lose_row(&world.scope(), 1);
     let _other = world.start(settings());
     world.pass(second(1)).await;
-    let rows = world.store.list().await.expect("up");
+    let rows = world.store.list_rows().await.expect("up");
     let layout = node.issuer.layout();
     let ahead = layout.first_position(layout.tick_clamped(NOW + 300_000));
     let marks: Vec<u64> = rows.iter().map(|listed| listed.row.marks[0]).collect();
@@ -143,7 +143,7 @@ async fn rows_are_complete_only_once_they_were_added() {
     world.store.step_during_survey(&world.store_clock, 0);
     let node = world.start(world.settings());
     world.pass(second(1)).await;
-    assert_eq!(world.store.list().await.expect("up").len(), 8);
+    assert_eq!(world.store.list_rows().await.expect("up").len(), 8);
     assert_eq!(record(&world).await.complete, ["0/0"]);
     world.issue(&node, "order", 10).await;
 }

@@ -31,11 +31,11 @@ async fn preview_of_a_raise_is_what_the_raise_then_does() {
     let world = world();
     let node = world.node().await;
     world.pass(second(5)).await;
-    let rows = world.store.list().await.expect("up");
+    let rows = world.store.list_rows().await.expect("up");
     let mut operator = world.operator(world.settings());
     let preview = operator.preview_raise(WINDOW).await.expect("up");
     assert_eq!((preview.rows, preview.held), (8, 1));
-    assert_eq!(world.store.list().await.expect("up"), rows, "nothing is written");
+    assert_eq!(world.store.list_rows().await.expect("up"), rows, "nothing is written");
     let raised = operator.raise(WINDOW).await.expect("up");
     assert_eq!((raised.rows, raised.due_ms), (preview.rows, preview.due_ms));
     // Marks that are raised already come due later than what another raise would set.
@@ -50,14 +50,14 @@ async fn preview_of_a_move_is_what_the_move_then_does() {
     let node = world.node().await;
     let settings = larger_by(&world, 86_400_000);
     let mut operator = world.operator(settings.clone());
-    let (rows, record) = (world.store.list().await, world.recorded_layout().await);
+    let (rows, record) = (world.store.list_rows().await, world.recorded_layout().await);
     let preview = operator.preview_relayout().await.expect("allowed");
     let RelayoutPreview::Move { from, rows: count, held, largest_old, smallest_new } = preview
     else {
         panic!("{preview:?}")
     };
     assert_eq!((&from, count, held), (&record, 8, 1));
-    assert_eq!(world.store.list().await.expect("up"), rows.expect("up"), "nothing is written");
+    assert_eq!(world.store.list_rows().await.expect("up"), rows.expect("up"), "nothing is written");
     assert_eq!(world.recorded_layout().await, record);
     let Ok(RelayoutOutcome::Moved(moved)) = operator.relayout().await else { panic!("moved") };
     assert_eq!((moved.from, moved.largest_old), (from, largest_old));

@@ -53,7 +53,7 @@ async fn node_that_waits_beside_nobody_uses_an_emptied_namespace() {
         expiry: RowExpiry::Released,
     };
     drop(first);
-    assert!(world.store.swap(&world.scope(), 0, taken.token, &ahead).await.expect("up"));
+    assert!(world.store.swap_row(&world.scope(), 0, taken.token, &ahead).await.expect("up"));
     let node = world.start(world.only(0));
     world.pass(second(5)).await;
     assert!(matches!(node.status().reason, Some(UnavailableReason::NoFreeWorker { .. })));

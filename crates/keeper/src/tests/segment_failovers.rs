@@ -16,7 +16,7 @@ fn with_gap() -> SegmentSettings {
 
 impl World {
     async fn row(&self, code: &str) -> ListedSegment {
-        let segments = self.store.segments().await.expect("up");
+        let segments = self.store.list_segments().await.expect("up");
         segments.into_iter().find(|segment| segment.code == code).expect("there")
     }
 

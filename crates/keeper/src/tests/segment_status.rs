@@ -232,12 +232,12 @@ async fn release_counts_what_is_returned_and_what_is_lost() {
     node.issue("order", 6).await;
     sleep(LONG).await;
     let remaining = node.issuer.status().remaining;
-    let next = node.store.segments().await.expect("up")[0].next;
+    let next = node.store.list_segments().await.expect("up")[0].next;
     let given_back = node.keeper.release(LONG).await;
     let GivenBack { returned, lost } = given_back;
     assert!(returned > 0 && lost > 0, "{given_back:?}");
     assert_eq!(returned + lost, remaining);
-    assert_eq!(node.store.segments().await.expect("up")[0].next, next - returned);
+    assert_eq!(node.store.list_segments().await.expect("up")[0].next, next - returned);
     other.keeper.release(LONG).await;
 }
 

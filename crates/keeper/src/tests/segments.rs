@@ -136,7 +136,7 @@ impl World {
     }
 
     pub(super) async fn next(&self, code: &str) -> u64 {
-        let segments = self.store.segments().await.expect("up");
+        let segments = self.store.list_segments().await.expect("up");
         segments.into_iter().find(|segment| segment.code == code).expect("there").next
     }
 }

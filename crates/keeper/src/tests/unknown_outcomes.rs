@@ -9,7 +9,7 @@ use super::{
 use crate::{IssueError, LeaseOperation, LeaseOutcome, UnavailableReason};
 
 async fn held_rows(world: &World) -> usize {
-    let rows = world.store.list().await.expect("up");
+    let rows = world.store.list_rows().await.expect("up");
     rows.iter().filter(|listed| !listed.row.free).count()
 }
 

@@ -256,7 +256,7 @@ impl World {
     }
 
     pub(super) async fn row(&self, worker: u64) -> Row {
-        let rows = self.store.list().await.expect("up");
+        let rows = self.store.list_rows().await.expect("up");
         let row = rows.into_iter().find(|listed| listed.row.worker == worker);
         row.expect("the row is there").row
     }

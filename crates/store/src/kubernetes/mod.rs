@@ -306,11 +306,11 @@ impl Store for KubernetesStore {
         Ok(rows)
     }
 
-    async fn row(&self, scope: &Scope, worker: u64) -> Result<Option<Row>> {
+    async fn read_row(&self, scope: &Scope, worker: u64) -> Result<Option<Row>> {
         self.find(scope, worker).await
     }
 
-    async fn swap(
+    async fn swap_row(
         &self,
         scope: &Scope,
         worker: u64,
@@ -320,7 +320,7 @@ impl Store for KubernetesStore {
         self.swap_row(scope, worker, expected, write).await
     }
 
-    async fn list(&self) -> Result<Vec<ListedRow>> {
+    async fn list_rows(&self) -> Result<Vec<ListedRow>> {
         let leases = self.leases_of(&self.tables.worker, None, "").await?;
         let mut records = BTreeMap::new();
         let mut scopes: BTreeMap<(String, String), Vec<Lease>> = BTreeMap::new();

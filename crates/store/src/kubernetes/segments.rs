@@ -112,7 +112,7 @@ impl SegmentStore for KubernetesStore {
         }
     }
 
-    async fn managed_codes(&self, namespace: &str) -> Result<Vec<ManagedCode>> {
+    async fn list_managed_codes(&self, namespace: &str) -> Result<Vec<ManagedCode>> {
         let leases = self.leases_of(&self.tables.settings, Some(namespace), "").await?;
         let read = |lease: &Lease| {
             let row = columns(lease, [CODE, SETTINGS, TOKEN]);
@@ -148,7 +148,7 @@ impl SegmentStore for KubernetesStore {
         Ok(self.codes(Some(namespace)).await?.len() as u64)
     }
 
-    async fn segments(&self) -> Result<Vec<ListedSegment>> {
+    async fn list_segments(&self) -> Result<Vec<ListedSegment>> {
         let leases = self.codes(None).await?;
         let mut listed: Vec<_> =
             leases.iter().map(|lease| self.read_code(lease)).collect::<Result<_>>()?;

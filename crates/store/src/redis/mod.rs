@@ -144,13 +144,13 @@ impl Store for RedisStore {
         Ok(readable(scope, worker_rows(&self.settings.worker_table, scope, rows)))
     }
 
-    async fn row(&self, scope: &Scope, worker: u64) -> Result<Option<Row>> {
+    async fn read_row(&self, scope: &Scope, worker: u64) -> Result<Option<Row>> {
         let keys = [self.row_key(scope, worker)];
-        let found = self.run(&scripts::ROW, &keys, &values![worker_id(worker)]).await?;
+        let found = self.run(&scripts::READ_ROW, &keys, &values![worker_id(worker)]).await?;
         worker_rows(&self.settings.worker_table, scope, found).next().transpose()
     }
 
-    async fn swap(
+    async fn swap_row(
         &self,
         scope: &Scope,
         worker: u64,
@@ -174,10 +174,10 @@ impl Store for RedisStore {
             write.epoch,
         ];
         let args = [&args[..], &[self.is_compared()]].concat();
-        self.run(&scripts::SWAP, &keys, &args).await
+        self.run(&scripts::SWAP_ROW, &keys, &args).await
     }
 
-    async fn list(&self) -> Result<Vec<ListedRow>> {
+    async fn list_rows(&self) -> Result<Vec<ListedRow>> {
         let names: Vec<String> = self.command("SMEMBERS", &self.scopes_key()).await?;
         let mut names: Vec<_> = names
             .iter()
@@ -195,7 +195,7 @@ impl Store for RedisStore {
             };
             let keys = [self.workers_key(&scope)];
             let args = values![self.row_prefix(&scope)];
-            let rows: Vec<Vec<Value>> = self.run(&scripts::LIST, &keys, &args).await?;
+            let rows: Vec<Vec<Value>> = self.run(&scripts::LIST_ROWS, &keys, &args).await?;
             for row in rows {
                 let row = [&values![namespace, reserved_key][..], &row].concat();
                 listed.push(Reader::new(&self.settings.worker_table, "", row).listed_row()?);

@@ -84,7 +84,7 @@ impl SegmentStore for RedisStore {
         self.run(&scripts::GIVE_BACK, &keys, &args).await
     }
 
-    async fn managed_codes(&self, namespace: &str) -> Result<Vec<ManagedCode>> {
+    async fn list_managed_codes(&self, namespace: &str) -> Result<Vec<ManagedCode>> {
         let key = self.settings_key(namespace);
         let fields: HashMap<String, String> = self.command("HGETALL", &key).await?;
         let mut fields: Vec<_> = fields.into_iter().collect();
@@ -105,7 +105,7 @@ impl SegmentStore for RedisStore {
     ) -> Result<bool> {
         let expected = expected.map_or(Value::Null, Value::from);
         let args = values![&code.code, expected, code.token, &code.settings];
-        self.run(&scripts::WRITE_SETTINGS, &[self.settings_key(namespace)], &args).await
+        self.run(&scripts::WRITE_MANAGED_CODE, &[self.settings_key(namespace)], &args).await
     }
 
     async fn count_segments(&self, namespace: &str) -> Result<u64> {
@@ -113,7 +113,7 @@ impl SegmentStore for RedisStore {
         self.run(&scripts::COUNT_SEGMENTS, &keys, &values![format!("{namespace} ")]).await
     }
 
-    async fn segments(&self) -> Result<Vec<ListedSegment>> {
+    async fn list_segments(&self) -> Result<Vec<ListedSegment>> {
         let mut names: Vec<String> = self.command("SMEMBERS", &self.codes_key()).await?;
         names.sort_unstable();
         let mut listed = Vec::new();

@@ -212,13 +212,13 @@ impl<E: Engine> Store for SqlStore<E> {
         Ok(readable(scope, worker_rows(&self.settings.worker_table, scope, rows)))
     }
 
-    async fn row(&self, scope: &Scope, worker: u64) -> Result<Option<Row>> {
+    async fn read_row(&self, scope: &Scope, worker: u64) -> Result<Option<Row>> {
         let args = values![&scope.namespace, &scope.reserved_key, worker];
         let rows = self.read(&self.sql.read_row, &args).await?;
         worker_rows(&self.settings.worker_table, scope, rows).next().transpose()
     }
 
-    async fn swap(
+    async fn swap_row(
         &self,
         scope: &Scope,
         worker: u64,
@@ -242,7 +242,7 @@ impl<E: Engine> Store for SqlStore<E> {
         Ok(self.write(&self.sql.swap_row, swap).await?.matched == 1)
     }
 
-    async fn list(&self) -> Result<Vec<ListedRow>> {
+    async fn list_rows(&self) -> Result<Vec<ListedRow>> {
         let rows = self.read(&self.sql.list_rows, &[]).await?;
         let rows = session::whole(rows, &self.settings.worker_table)?;
         rows.into_iter().map(|row| self.reader(row).listed_row()).collect()

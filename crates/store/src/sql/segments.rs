@@ -95,7 +95,7 @@ impl<E: Engine> SegmentStore for SqlStore<E> {
         Ok(self.write(&self.sql.give_back, args).await?.matched == 1)
     }
 
-    async fn managed_codes(&self, namespace: &str) -> Result<Vec<ManagedCode>> {
+    async fn list_managed_codes(&self, namespace: &str) -> Result<Vec<ManagedCode>> {
         let table = format!("{}_settings", self.settings.segment_table);
         let rows = self.read(&self.sql.list_managed_codes, &values![namespace, namespace]).await?;
         let rows = whole(rows, &table)?;
@@ -127,7 +127,7 @@ impl<E: Engine> SegmentStore for SqlStore<E> {
         self.count(&self.sql.count_segments, &values![namespace]).await
     }
 
-    async fn segments(&self) -> Result<Vec<ListedSegment>> {
+    async fn list_segments(&self) -> Result<Vec<ListedSegment>> {
         let table = &self.settings.segment_table;
         let rows = whole(self.read(&self.sql.list_segments, &[]).await?, table)?;
         let listed = |row| Reader::new(table, "", row).listed_segment("next_number");

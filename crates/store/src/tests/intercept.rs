@@ -21,18 +21,18 @@ pub enum Call {
     CreateRows(Scope, NewRows),
     Survey(Scope, Counts),
     FreeRows(Scope, Option<String>, u32),
-    Row(Scope, u64),
-    Swap(Scope, u64, Token, RowWrite),
-    List,
+    ReadRow(Scope, u64),
+    SwapRow(Scope, u64, Token, RowWrite),
+    ListRows,
     PrepareSegments,
     CreateSegments(String, Vec<NewSegment>),
     Reserve(String, String, Reservation),
     ReadSegment(String, String, Token),
     GiveBack(String, String, UnusedNumbers),
-    ManagedCodes(String),
+    ListManagedCodes(String),
     WriteManagedCode(String, Option<Token>, ManagedCode),
     CountSegments(String),
-    Segments,
+    ListSegments,
 }
 
 /// What a call returns, of the type that its method returns.
@@ -63,11 +63,11 @@ impl Call {
             Self::FreeRows(scope, holder, limit) => {
                 Box::new(store.free_rows(scope, holder.as_deref(), *limit).await?)
             }
-            Self::Row(scope, worker) => Box::new(store.row(scope, *worker).await?),
-            Self::Swap(scope, worker, expected, write) => {
-                Box::new(store.swap(scope, *worker, *expected, write).await?)
+            Self::ReadRow(scope, worker) => Box::new(store.read_row(scope, *worker).await?),
+            Self::SwapRow(scope, worker, expected, write) => {
+                Box::new(store.swap_row(scope, *worker, *expected, write).await?)
             }
-            Self::List => Box::new(store.list().await?),
+            Self::ListRows => Box::new(store.list_rows().await?),
             Self::PrepareSegments => Box::new(store.prepare_segments().await?),
             Self::CreateSegments(name, new) => Box::new(store.create_segments(name, new).await?),
             Self::Reserve(name, code, reservation) => {
@@ -79,12 +79,14 @@ impl Call {
             Self::GiveBack(name, code, unused) => {
                 Box::new(store.give_back(name, code, unused).await?)
             }
-            Self::ManagedCodes(namespace) => Box::new(store.managed_codes(namespace).await?),
+            Self::ListManagedCodes(namespace) => {
+                Box::new(store.list_managed_codes(namespace).await?)
+            }
             Self::WriteManagedCode(namespace, expected, code) => {
                 Box::new(store.write_managed_code(namespace, *expected, code).await?)
             }
             Self::CountSegments(namespace) => Box::new(store.count_segments(namespace).await?),
-            Self::Segments => Box::new(store.segments().await?),
+            Self::ListSegments => Box::new(store.list_segments().await?),
         })
     }
 
@@ -144,23 +146,23 @@ impl<I: Intercept> Store for I {
         self.answer(call).await.map(typed)
     }
 
-    async fn row(&self, scope: &Scope, worker: u64) -> Result<Option<Row>> {
-        self.answer(Call::Row(scope.clone(), worker)).await.map(typed)
+    async fn read_row(&self, scope: &Scope, worker: u64) -> Result<Option<Row>> {
+        self.answer(Call::ReadRow(scope.clone(), worker)).await.map(typed)
     }
 
-    async fn swap(
+    async fn swap_row(
         &self,
         scope: &Scope,
         worker: u64,
         expected: Token,
         write: &RowWrite,
     ) -> Result<bool> {
-        let call = Call::Swap(scope.clone(), worker, expected, write.clone());
+        let call = Call::SwapRow(scope.clone(), worker, expected, write.clone());
         self.answer(call).await.map(typed)
     }
 
-    async fn list(&self) -> Result<Vec<ListedRow>> {
-        self.answer(Call::List).await.map(typed)
+    async fn list_rows(&self) -> Result<Vec<ListedRow>> {
+        self.answer(Call::ListRows).await.map(typed)
     }
 
     async fn close(&self) {}
@@ -201,8 +203,8 @@ impl<I: Intercept> SegmentStore for I {
         self.answer(call).await.map(typed)
     }
 
-    async fn managed_codes(&self, namespace: &str) -> Result<Vec<ManagedCode>> {
-        self.answer(Call::ManagedCodes(namespace.to_owned())).await.map(typed)
+    async fn list_managed_codes(&self, namespace: &str) -> Result<Vec<ManagedCode>> {
+        self.answer(Call::ListManagedCodes(namespace.to_owned())).await.map(typed)
     }
 
     async fn write_managed_code(
@@ -219,7 +221,7 @@ impl<I: Intercept> SegmentStore for I {
         self.answer(Call::CountSegments(namespace.to_owned())).await.map(typed)
     }
 
-    async fn segments(&self) -> Result<Vec<ListedSegment>> {
-        self.answer(Call::Segments).await.map(typed)
+    async fn list_segments(&self) -> Result<Vec<ListedSegment>> {
+        self.answer(Call::ListSegments).await.map(typed)
     }
 }

@@ -91,7 +91,7 @@ pub(in crate::server) async fn list(
     let listed = match issuers.is_empty() {
         // The store need not have the table then.
         true => Vec::new(),
-        false => store.segments().await.map_err(failed)?,
+        false => store.list_segments().await.map_err(failed)?,
     };
     let mut views = Vec::new();
     for issuer in issuers {

@@ -75,7 +75,7 @@ impl Flaky {
     /// looked at the server, a fail-over is none of those that the premises allow.
     pub(super) async fn replicate(&self) {
         let record = self.memory.read_record("numbers").await.expect("memory does not fail");
-        let codes = self.memory.segments().await.expect("memory does not fail");
+        let codes = self.memory.list_segments().await.expect("memory does not fail");
         let mut state = self.state();
         let is_known = record.is_some_and(|record| record.history.identity == state.identity());
         if is_known && codes.len() == CODES.len() {

@@ -92,7 +92,7 @@ impl Bench {
     }
 
     async fn is_stored(&self) -> bool {
-        !self.store.segments().await.expect("up").is_empty()
+        !self.store.list_segments().await.expect("up").is_empty()
     }
 }
 

@@ -130,13 +130,13 @@ impl Node {
         let (token, holder) = (self.token(), "node".to_owned());
         let marks = HighWaterMarks::all_at(to, 1);
         let write = RowWrite { token, epoch: FIRST, holder, lane: 0, marks, expiry };
-        let swapped = self.store.swap(&scope(), row.worker, row.token, &write).await;
+        let swapped = self.store.swap_row(&scope(), row.worker, row.token, &write).await;
         if let Ok(true) = swapped {
             self.acknowledged(row.worker, from..to);
         }
         // Either it is seen under a token of ours, or it is somebody else's.
         let seen = loop {
-            match self.store.row(&scope(), row.worker).await {
+            match self.store.read_row(&scope(), row.worker).await {
                 Ok(seen) => break seen,
                 Err(_) => sleep(Duration::from_millis(500)).await,
             }
@@ -199,7 +199,7 @@ async fn simulate(seed: u64, bug: Option<Bug>) -> usize {
     // The marks of rows that were created now are ahead.
     sleep(Duration::from_secs(60)).await;
     for worker in 1..=WORKERS {
-        let row = last.store.row(&scope(), worker).await.expect("an answer").expect("a row");
+        let row = last.store.read_row(&scope(), worker).await.expect("an answer").expect("a row");
         last.renew(row).await.expect("the server answers");
         assert!(last.held.take().is_some(), "row {worker} is written");
     }
@@ -250,7 +250,7 @@ async fn missing_annotations_are_named() {
     assert!(store.create_rows(&scope(), &new).await.expect("an answer"));
     let (token, holder, expiry) = (Token::from_bits(2), "node".to_owned(), RowExpiry::Released);
     let write = RowWrite { token, epoch: FIRST, holder, lane: 0, marks, expiry };
-    assert!(store.swap(&scope(), 1, new.token(1), &write).await.expect("an answer"));
+    assert!(store.swap_row(&scope(), 1, new.token(1), &write).await.expect("an answer"));
     // The row is found without the record, since its Lease is known.
     for (name, [of_record, of_row]) in [
         (HISTORY, [Some("history"), None]),
@@ -260,7 +260,7 @@ async fn missing_annotations_are_named() {
     ] {
         server.forget_annotations(&[name]);
         let record = missing(store.read_record("default").await.map(drop));
-        let row = missing(store.row(&scope(), 1).await.map(drop));
+        let row = missing(store.read_row(&scope(), 1).await.map(drop));
         assert_eq!([record, row], [of_record, of_row], "{name}");
     }
 }
