@@ -144,6 +144,8 @@ async fn what_is_wrong_is_refused_with_its_place_and_nothing_is_written() {
         ("/codes/order/raise", json!({})),
         ("/codes/order/raise", json!({ "by": 1, "to": 2 })),
         ("/codes/order/raise", json!({ "by": 0 })),
+        ("/codes/order/raise", json!({ "by": [1] })),
+        ("/codes/order/raise", json!({ "by": -1 })),
     ] {
         served.operate("POST", path, Some(body)).await.problem(400, "invalid_parameter");
     }

@@ -130,24 +130,6 @@ async fn an_idle_connection_of_http2_ends_whatever_it_pings() {
 }
 
 #[tokio::test]
-async fn a_stream_that_is_reset_within_its_body_does_not_keep_the_connection() {
-    const RESET: &[u8] = &[0, 0, 4, 3, 0, 0, 0, 0, 1, 0, 0, 0, 8];
-    let served = Served::start(&[("http.idle_timeout", "20s")]).await;
-    let mut stream = TcpStream::connect(served.address).await.expect("connected");
-    let mut posted = get(1, "/id/order");
-    // POST, and a body follows.
-    (posted[4], posted[9]) = (4, 0x83);
-    stream.write_all(&[PREFACE, SETTINGS, &posted].concat()).await.expect("sent");
-    // This request, and that of the metrics.
-    while served.metric("raindrop_http_requests_in_flight").await < 2.0 {}
-    stream.write_all(RESET).await.expect("sent");
-    while served.metric("raindrop_http_requests_in_flight").await > 1.0 {}
-    let took = ping(stream).await;
-    assert!((Duration::from_secs(15)..Duration::from_secs(25)).contains(&took), "{took:?}");
-    served.stop().await;
-}
-
-#[tokio::test]
 async fn a_client_of_http2_that_takes_no_response_is_cut_off() {
     let served = Served::start(&[]).await;
     let mut stream = TcpStream::connect(served.address).await.expect("connected");

@@ -2,7 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use futures_util::future::select_all;
+use futures_util::future::{pending, select_all};
 use tokio::{task::JoinSet, time::Instant};
 
 use crate::{
@@ -70,6 +70,9 @@ impl Keepers {
     /// up too before they have what they need or `patience` is over, so that all are told
     /// together.
     pub(super) async fn failed(&mut self, patience: Duration) -> Vec<KeeperError> {
+        if self.0.is_empty() {
+            return pending().await;
+        }
         let failing = self.0.iter_mut().map(|running| Box::pin(running.failed()));
         let (mut errors, first, _) = select_all(failing).await;
         let deadline = Instant::now() + patience;

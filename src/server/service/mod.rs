@@ -130,7 +130,8 @@ impl Service {
         if let Some(listener) = admin_listener {
             let address = listener.local_addr().map_err(ServeError::Listener)?;
             tracing::info!("metrics, health and cluster on {scheme}://{address}");
-            // It ends when it is dropped, so that operators can watch the shutdown.
+            // It ends when it is dropped, so that operators can watch the shutdown; a channel without a
+            // sender never changes.
             let (_, never) = watch::channel(false);
             let operators = server(&state, Listener::Operators, tls).run(listener, never);
             operations = Some(tasks.essential(Task::AdminListener, operators));
@@ -167,7 +168,7 @@ struct Running {
     keepers: Keepers,
     tasks: Supervisor,
     serving: Supervised,
-    /// Dropped last.
+    /// Dropped when everything else has stopped, so that operators can watch that.
     operations: Option<Supervised>,
     announcing: Vec<Supervised>,
     /// What follows files and records history.

@@ -67,8 +67,14 @@ impl TryFrom<Value> for Number {
             Value::String(text) if is_digits(text) => text.parse().ok(),
             value => value.as_u64(),
         };
-        let allowed = "a whole number, or a text of one";
-        number.map(Self).ok_or_else(|| format!("invalid value: {value}, expected {allowed}"))
+        number.map(Self).ok_or_else(|| {
+            let found = match value {
+                Value::Array(_) => "a list".to_owned(),
+                Value::Object(_) => "an object".to_owned(),
+                value => value.to_string(),
+            };
+            format!("invalid value: {found}, expected a whole number, or a text of one")
+        })
     }
 }
 
