@@ -4,7 +4,9 @@ use std::{sync::Arc, time::Duration};
 
 use raindrop::{
     core::lease::{HighWaterMarks, History, RowWrite, Token},
-    store::{Counts, Failover, LayoutRecord, Store, StoreError, StoreSettings, with_sources},
+    store::{
+        Counts, Failover, LayoutRecord, NewSegment, Store, StoreError, StoreSettings, with_sources,
+    },
 };
 use sqlx::{AssertSqlSafe, Connection as _, Executor as _, MySqlConnection};
 
@@ -198,4 +200,24 @@ async fn writable_replica_of_mariadb_is_refused() {
 #[ignore = "make mysql-test"]
 async fn writable_replica_of_mysql_is_refused() {
     writable_replica_is_refused(&Mysql).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn names_of_codes_are_kept_whatever_the_character_set_of_the_database() {
+    let server = Server::shared(&Mariadb).await;
+    for charset in ["latin1", "ucs2", "utf8mb4"] {
+        let url = server.database().await;
+        let (_, database) = url.rsplit_once('/').expect("a database");
+        server.run(&format!("ALTER DATABASE {database} CHARACTER SET {charset}")).await;
+        let store = with_rows(&Backend::Mariadb(url.clone()), &scope(1, 1)).await;
+        store.prepare_segments().await.expect("tables");
+        let codes = ["a", "\u{fc}\u{20ac}\u{1f600}"];
+        let new = codes.map(|code| NewSegment { code: code.into(), first: 1 });
+        store.create_segments("numbers", &new).await.expect(charset);
+        let listed = store.list_segments().await.expect(charset);
+        let listed: Vec<_> = listed.iter().map(|segment| segment.code.as_str()).collect();
+        assert_eq!(listed, codes, "{charset}");
+        let too_long = NewSegment { code: "a".repeat(97), first: 1 };
+        store.create_segments("numbers", &[too_long]).await.expect_err("too long");
+    }
 }

@@ -1,16 +1,15 @@
 //! Settings of servers, databases and users that change what statements do.
 
-use std::{path::PathBuf, sync::Arc, time::Duration};
+use std::{path::PathBuf, sync::Arc};
 
 use raindrop::{
     core::{
         clock::{Clock as _, SystemClock},
         lease::HighWaterMarks,
     },
-    store::{Counts, ForeignService, ForeignTable, NewSegment, Store, StoreError, StoreSettings},
+    store::{Counts, ForeignService, ForeignTable, NewSegment, Store, StoreError},
 };
 use sqlx::{Connection as _, Executor as _, MySqlConnection};
-use tokio::time::sleep;
 
 use crate::{
     backend::{
@@ -125,12 +124,8 @@ async fn session_whose_writes_replicas_do_not_get_is_refused() {
 async fn toggled_setting_begins_no_epoch_each_time(engine: &'static dyn Engine) {
     let server = Server::start(engine).await;
     let backend = Backend::Mariadb(server.database().await);
-    with_rows(&backend, &scope(1, 3)).await;
-    let session_max = Duration::from_millis(100);
-    let store = open(&StoreSettings { session_max, ..backend.settings() }).await;
+    let store = with_rows(&backend, &scope(1, 3)).await;
     let identity = async || {
-        // A busy session learns it, too, since none is used for longer.
-        sleep(session_max * 2).await;
         let survey = async || store.survey(&scope(1, 3), Counts::Exact).await.ok();
         poll::until(PATIENCE, "a survey", survey).await.identity
     };

@@ -45,7 +45,7 @@ pub struct StoreSettings {
     /// Whether a fail-over may lose acknowledged writes; [`Failover::Auto`] by default.
     pub failover: Failover,
     /// How long a session of a SQL database is used before it asks anew which server that is, and how
-    /// it is set; 10 s by default, and at most `lease.max_clock_skew`.
+    /// it is set: 10 s by default. It should not be longer than the `max_clock_skew` of leases.
     pub session_max: Duration,
 }
 

@@ -213,7 +213,7 @@ fn store_error<E: Engine>(failure: Failure) -> StoreError {
                 with_sources(&error)
             )),
             #[cfg(any(feature = "mysql", feature = "postgres"))]
-            Class::OtherSession => super::session::pooled(&with_sources(&error)),
+            Class::OtherSession => super::session::moved(&with_sources(&error)),
             Class::Retry | Class::Refused => StoreError::Refused(Box::new(error)),
         },
     }

@@ -89,8 +89,8 @@ pub(crate) struct MySql {
     timeout: Duration,
     facts: String,
     sources: String,
-    /// Whether this account may ask whose changes a MySQL server applies.
-    may_ask_sources: AtomicBool,
+    /// Whether it was said that this account may not ask whose changes a MySQL server applies.
+    has_warned: AtomicBool,
     lock_migrations: String,
 }
 
@@ -202,7 +202,8 @@ fn applies_changes(sources: &str) -> StoreError {
 
 impl MySql {
     /// Marks a session, sets what is pinned in it, and returns what the server says of itself. All of it
-    /// is one message, which no proxy divides between servers.
+    /// is one message, which no proxy divides between servers; one that sends it again makes another
+    /// mark.
     async fn set_up(
         &self,
         connection: &mut MySqlConnection,
@@ -211,8 +212,8 @@ impl MySql {
     ) -> Result<Facts, Failure> {
         let (set, read): (String, String) = pins.iter().map(|pin| (pin.set(), pin.read())).unzip();
         let sql = format!(
-            "SET {names}, @raindrop_session = CONNECTION_ID(), SESSION timestamp = DEFAULT{set}; \
-             SELECT 'raindrop_session', CAST(@raindrop_session AS CHAR), CAST(CONNECTION_ID() AS CHAR)\
+            "SET {names}, @raindrop_session = UUID(), SESSION timestamp = DEFAULT{set}; \
+             SELECT 'character_set_client', CAST(@@SESSION.character_set_client AS CHAR), '{CHARSET}'\
              {read}; {}",
             self.facts
         );
@@ -231,16 +232,13 @@ impl MySql {
     /// Refuses a MySQL server that applies the changes of others, where the account may ask.
     async fn check_sources(&self, connection: &mut MySqlConnection) -> Result<(), Failure> {
         const DENIED: u16 = 1142;
-        if !self.may_ask_sources.load(Ordering::Relaxed) {
-            return Ok(());
-        }
         match connection.run_together(&self.sources).await {
             Ok(Answer { rows, .. }) => match rows.concat().first() {
                 Some(Value::Text(source)) => Err(applies_changes(source).into()),
                 _ => Ok(()),
             },
             Err(error) if number(&error) == Some(DENIED) => {
-                if self.may_ask_sources.swap(false, Ordering::Relaxed) {
+                if !self.has_warned.swap(true, Ordering::Relaxed) {
                     tracing::warn!(
                         "the database account may not ask whether a server is a replica, so that \
                          read_only alone tells: GRANT SELECT ON performance_schema.* to it"
@@ -310,7 +308,7 @@ impl Engine for MySql {
             timeout: settings.timeout,
             facts: statements::find(Self::SQL, "facts")?,
             sources: statements::find(Self::SQL, "sources")?,
-            may_ask_sources: AtomicBool::new(true),
+            has_warned: AtomicBool::new(false),
             lock_migrations: statements::find(Self::SQL, "lock_migrations")?,
         })
     }
@@ -332,7 +330,7 @@ impl Engine for MySql {
             None => format!("NAMES {CHARSET}"),
         };
         let pins = self.pins();
-        let facts = match self.set_up(&mut connection, &names, &pins).await {
+        let mut facts = match self.set_up(&mut connection, &names, &pins).await {
             Err(Failure::Sql(error)) if number(&error) == Some(UNKNOWN_SETTING) => {
                 let mut facts = self.set_up(&mut connection, &names, &[]).await?;
                 for pin in &pins {
@@ -346,14 +344,14 @@ impl Engine for MySql {
             }
             told => told?,
         };
-        facts.check()?;
-        if facts.get("server_uuid").is_some() {
-            self.check_sources(&mut connection).await?;
-        }
         if facts.is_on("wsrep_on") {
             // Otherwise a node of a cluster reads what another one has already replaced.
             let causal = Pin { only: "", name: "wsrep_sync_wait", value: "7".into() };
-            self.set_up(&mut connection, &names, &[causal]).await?;
+            facts = self.set_up(&mut connection, &names, &[causal]).await?;
+        }
+        facts.check()?;
+        if facts.get("server_uuid").is_some() {
+            self.check_sources(&mut connection).await?;
         }
         if facts.is_on("log_bin") && facts.get("binlog_format") == Some("STATEMENT") {
             replicate_rows(&mut connection).await?;

@@ -3,20 +3,23 @@
 -- {worker} and {segment} stand for the names of the tables, {table} for that of another table. The
 -- arguments of each statement are listed above it.
 --
--- Every write names the server session that it was sent through: its mark, its number, the server and
--- whether that is read-only, as they were when the session was set up. So a statement that a proxy
--- gives to another session or server writes nothing. Every write of a row also names the epoch of the
+-- Every write names the server session that it was sent through: its mark, which is a UUID, its number,
+-- the server, whether that is read-only and how it flushes, as they were when the session was set up.
+-- So a statement that a proxy gives to another session or server writes nothing, and none is written
+-- under settings that the session does not know. Every write of a row also names the epoch of the
 -- namespace's record, and the history that the record is of.
 
 -- name: session
 SELECT CONCAT_WS(' ', COALESCE(@raindrop_session, 'not set up'), CONNECTION_ID(), @@hostname, @@port,
-                 @@server_id, @@GLOBAL.read_only);
+                 @@server_id, @@GLOBAL.read_only, @@GLOBAL.innodb_flush_log_at_trx_commit,
+                 @@GLOBAL.sync_binlog);
 
 -- What a session must know of its server. One statement, so that all of it is told by one server.
 -- name: facts
 SELECT 'session' AS name,
        CONCAT_WS(' ', COALESCE(@raindrop_session, 'not set up'), CONNECTION_ID(), @@hostname, @@port,
-                 @@server_id, @@GLOBAL.read_only) AS value
+                 @@server_id, @@GLOBAL.read_only, @@GLOBAL.innodb_flush_log_at_trx_commit,
+                 @@GLOBAL.sync_binlog) AS value
 UNION ALL
 SELECT LOWER(variable_name), variable_value
 FROM /*!80000 performance_schema.session_variables */ /*M! information_schema.session_variables */
@@ -77,7 +80,8 @@ INSERT INTO `{worker}_layout` (token, words, complete, since_tick, first_tick, i
 SELECT ?, ?, ?, ?, ?, ?, ?, ?, ?, UTC_TIMESTAMP(6)
 FROM DUAL
 WHERE CONCAT_WS(' ', COALESCE(@raindrop_session, 'not set up'), CONNECTION_ID(), @@hostname, @@port,
-                @@server_id, @@GLOBAL.read_only) = ?
+                @@server_id, @@GLOBAL.read_only, @@GLOBAL.innodb_flush_log_at_trx_commit,
+                @@GLOBAL.sync_binlog) = ?
 ON DUPLICATE KEY UPDATE `{worker}_layout`.namespace = `{worker}_layout`.namespace;
 
 -- namespace
@@ -95,7 +99,8 @@ SET token = ?, words = ?, complete = ?, since_tick = ?, first_tick = ?, identity
 WHERE namespace = ? AND token = ?
   AND (CAST(? AS BINARY) IN ('', ?) OR ? = '')
   AND CONCAT_WS(' ', COALESCE(@raindrop_session, 'not set up'), CONNECTION_ID(), @@hostname, @@port,
-                @@server_id, @@GLOBAL.read_only) = ?;
+                @@server_id, @@GLOBAL.read_only, @@GLOBAL.innodb_flush_log_at_trx_commit,
+                @@GLOBAL.sync_binlog) = ?;
 
 -- namespace, reserved key, smallest worker, largest worker
 -- name: count_rows
@@ -108,14 +113,15 @@ WHERE namespace = ? AND reserved_key = ? AND worker_id BETWEEN ? AND ?;
 -- name: create_rows
 INSERT INTO `{worker}` (namespace, reserved_key, marks, worker_id, token, created_at, updated_at)
 SELECT ?, ?, ?, new_worker, new_token, UTC_TIMESTAMP(6), UTC_TIMESTAMP(6)
-FROM JSON_TABLE(?, '$[*]' COLUMNS (new_worker BIGINT PATH '$[0]', new_token CHAR(32) PATH '$[1]'))
-     AS new_rows
+FROM JSON_TABLE(?, '$[*]' COLUMNS (new_worker BIGINT PATH '$[0]',
+                                   new_token CHAR(32) CHARACTER SET utf8mb4 PATH '$[1]')) AS new_rows
 -- At REPEATABLE READ a select that feeds an insert locks what it reads.
 WHERE EXISTS (SELECT 1 FROM `{worker}_layout`
               WHERE namespace = ? AND token = ? AND (identity IN ('', ?) OR ? = ''))
   AND TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)) DIV 1000 <= ?
   AND CONCAT_WS(' ', COALESCE(@raindrop_session, 'not set up'), CONNECTION_ID(), @@hostname, @@port,
-                @@server_id, @@GLOBAL.read_only) = ?
+                @@server_id, @@GLOBAL.read_only, @@GLOBAL.innodb_flush_log_at_trx_commit,
+                @@GLOBAL.sync_binlog) = ?
 -- INSERT IGNORE would also hide values that do not fit.
 ON DUPLICATE KEY UPDATE `{worker}`.namespace = `{worker}`.namespace;
 
@@ -123,7 +129,8 @@ ON DUPLICATE KEY UPDATE `{worker}`.namespace = `{worker}`.namespace;
 -- name: survey
 SELECT TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)) DIV 1000 AS now_ms,
        CONCAT_WS(' ', COALESCE(@raindrop_session, 'not set up'), CONNECTION_ID(), @@hostname, @@port,
-                 @@server_id, @@GLOBAL.read_only) AS session,
+                 @@server_id, @@GLOBAL.read_only, @@GLOBAL.innodb_flush_log_at_trx_commit,
+                 @@GLOBAL.sync_binlog) AS session,
        held_rows, free_rows, next_expiry_ms,
        token, words, complete, since_tick, first_tick, identity, epoch, history
 FROM (SELECT COUNT(CASE WHEN expires_at > UTC_TIMESTAMP(6) THEN 1 END) AS held_rows,
@@ -180,7 +187,8 @@ WHERE namespace = ? AND reserved_key = ? AND worker_id = ? AND token = ?
   AND EXISTS (SELECT 1 FROM `{worker}_layout`
               WHERE namespace = ? AND epoch = ? AND (identity IN ('', ?) OR ? = ''))
   AND CONCAT_WS(' ', COALESCE(@raindrop_session, 'not set up'), CONNECTION_ID(), @@hostname, @@port,
-                @@server_id, @@GLOBAL.read_only) = ?;
+                @@server_id, @@GLOBAL.read_only, @@GLOBAL.innodb_flush_log_at_trx_commit,
+                @@GLOBAL.sync_binlog) = ?;
 
 -- name: list_rows
 SELECT namespace, reserved_key, worker_id, token, epoch, holder, lane, marks,
@@ -195,10 +203,12 @@ ORDER BY namespace, reserved_key, worker_id;
 -- name: create_segments
 INSERT INTO `{segment}` (namespace, code, next_number, created_at, updated_at)
 SELECT ?, new_code, first_number, UTC_TIMESTAMP(6), UTC_TIMESTAMP(6)
-FROM JSON_TABLE(?, '$[*]' COLUMNS (new_code VARCHAR(96) PATH '$[0]', first_number BIGINT PATH '$[1]'))
-     AS new_rows
+-- The columns would have the database's character set. A name that is too long must not be cut.
+FROM JSON_TABLE(?, '$[*]' COLUMNS (new_code VARCHAR(255) CHARACTER SET utf8mb4 PATH '$[0]',
+                                   first_number BIGINT PATH '$[1]')) AS new_rows
 WHERE CONCAT_WS(' ', COALESCE(@raindrop_session, 'not set up'), CONNECTION_ID(), @@hostname, @@port,
-                @@server_id, @@GLOBAL.read_only) = ?
+                @@server_id, @@GLOBAL.read_only, @@GLOBAL.innodb_flush_log_at_trx_commit,
+                @@GLOBAL.sync_binlog) = ?
 ON DUPLICATE KEY UPDATE `{segment}`.namespace = `{segment}`.namespace;
 
 -- MySQL has no RETURNING: the connection keeps the number for the answer.
@@ -212,7 +222,8 @@ WHERE namespace = ? AND code = ? AND epoch = ? AND next_number BETWEEN 0 AND ?
   AND EXISTS (SELECT 1 FROM `{worker}_layout`
               WHERE namespace = ? AND epoch = ? AND (identity IN ('', ?) OR ? = ''))
   AND CONCAT_WS(' ', COALESCE(@raindrop_session, 'not set up'), CONNECTION_ID(), @@hostname, @@port,
-                @@server_id, @@GLOBAL.read_only) = ?;
+                @@server_id, @@GLOBAL.read_only, @@GLOBAL.innodb_flush_log_at_trx_commit,
+                @@GLOBAL.sync_binlog) = ?;
 
 -- Assignments are made from left to right, so what they compare comes last, and then the fresh token
 -- tells. Where next_number is not raised, the number kept for the answer becomes 0, whatever the insert
@@ -229,7 +240,8 @@ FROM (SELECT ? AS new_namespace, ? AS new_code, CAST(? AS SIGNED) AS first_numbe
 WHERE EXISTS (SELECT 1 FROM `{worker}_layout`
               WHERE namespace = ? AND epoch = ? AND (identity IN ('', ?) OR ? = ''))
   AND CONCAT_WS(' ', COALESCE(@raindrop_session, 'not set up'), CONNECTION_ID(), @@hostname, @@port,
-                @@server_id, @@GLOBAL.read_only) = ?
+                @@server_id, @@GLOBAL.read_only, @@GLOBAL.innodb_flush_log_at_trx_commit,
+                @@GLOBAL.sync_binlog) = ?
 ON DUPLICATE KEY UPDATE
   step = IF(next_number BETWEEN 0 AND highest AND epoch = row_epoch, new_step, step),
   token = IF(next_number BETWEEN 0 AND highest AND epoch = row_epoch, new_token, token),
@@ -256,7 +268,8 @@ WHERE namespace = ? AND code = ? AND token = ?
   AND EXISTS (SELECT 1 FROM `{worker}_layout`
               WHERE namespace = ? AND epoch = ? AND (identity IN ('', ?) OR ? = ''))
   AND CONCAT_WS(' ', COALESCE(@raindrop_session, 'not set up'), CONNECTION_ID(), @@hostname, @@port,
-                @@server_id, @@GLOBAL.read_only) = ?;
+                @@server_id, @@GLOBAL.read_only, @@GLOBAL.innodb_flush_log_at_trx_commit,
+                @@GLOBAL.sync_binlog) = ?;
 
 -- namespace
 -- name: count_segments
@@ -283,7 +296,8 @@ INSERT INTO `{segment}_settings` (namespace, code, settings, token, created_at, 
 SELECT ?, ?, ?, ?, UTC_TIMESTAMP(6), UTC_TIMESTAMP(6)
 FROM DUAL
 WHERE CONCAT_WS(' ', COALESCE(@raindrop_session, 'not set up'), CONNECTION_ID(), @@hostname, @@port,
-                @@server_id, @@GLOBAL.read_only) = ?
+                @@server_id, @@GLOBAL.read_only, @@GLOBAL.innodb_flush_log_at_trx_commit,
+                @@GLOBAL.sync_binlog) = ?
 ON DUPLICATE KEY UPDATE `{segment}_settings`.namespace = `{segment}_settings`.namespace;
 
 -- namespace, code, token
@@ -296,7 +310,8 @@ UPDATE `{segment}_settings`
 SET settings = ?, token = ?, updated_at = UTC_TIMESTAMP(6)
 WHERE namespace = ? AND code = ? AND token = ?
   AND CONCAT_WS(' ', COALESCE(@raindrop_session, 'not set up'), CONNECTION_ID(), @@hostname, @@port,
-                @@server_id, @@GLOBAL.read_only) = ?;
+                @@server_id, @@GLOBAL.read_only, @@GLOBAL.innodb_flush_log_at_trx_commit,
+                @@GLOBAL.sync_binlog) = ?;
 
 -- Tables of other services: name, highest number, step, difference between neighbours, number of rows.
 -- As text, since an unsigned number may be above what the driver reads.

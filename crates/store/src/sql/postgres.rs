@@ -16,7 +16,7 @@ use super::{
     engine::{Answer, Class, Engine, Failure, RunSql as _, migrations},
     login::{check_pinned, connect},
     schema::Migrations,
-    session::{Server, pooled},
+    session::Server,
     statements,
 };
 use crate::{
@@ -145,7 +145,7 @@ impl Postgres {
             return refuse(moved(&other));
         }
         let seen = async {
-            let mut second = connect(options, self.protection).await?;
+            let Ok(mut second) = connect(options, self.protection).await else { return Ok(None) };
             if backend_of(&mut second).await? == before {
                 return Ok(Some("two sessions ran in one server session".to_owned()));
             }
@@ -157,7 +157,8 @@ impl Postgres {
             let _ = second.close().await;
             Ok::<_, Failure>(others.iter().find(|other| **other != before).map(|it| moved(it)))
         };
-        // With all of its sessions in use by clients that keep theirs, it has none for a second one.
+        // With all of its sessions in use by clients that keep theirs, it has none for a second one. Every
+        // write compares its session anyway.
         match tokio::time::timeout(self.timeout, seen).await {
             Ok(seen) => seen?.map_or(Ok(()), refuse),
             Err(_) => Ok(()),
@@ -290,6 +291,14 @@ impl Engine for Postgres {
             _ => Class::Refused,
         }
     }
+}
+
+/// Returns the error for a pooler that gives each transaction another server session.
+fn pooled(seen: &str) -> StoreError {
+    StoreError::Unusable(format!(
+        "a pooler in transaction mode stands between: {seen}. Settings of a session do not hold \
+         there: use session mode (pool_mode = session), or the database's own port"
+    ))
 }
 
 impl From<PgQueryResult> for Answer {

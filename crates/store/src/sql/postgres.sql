@@ -5,19 +5,19 @@
 --
 -- Every write names the server session that it was sent through: its mark, its process, when the
 -- server was started, whether it is a standby and how it commits, as they were when the session was
--- set up. So a statement that a pooler gives to another session writes nothing. Every write of a row
--- also names the epoch of the namespace's record, and the history that the record is of.
+-- set up. So a statement that a pooler gives to another session writes nothing, and none is written
+-- under settings that the session does not know. Every write of a row also names the epoch of the namespace's record, and the history that the record is of.
 
 -- name: session
 SELECT concat_ws(' ', COALESCE(NULLIF(current_setting('raindrop.session', TRUE), ''), 'not set up'),
                  pg_backend_pid(), EXTRACT(EPOCH FROM pg_postmaster_start_time()),
-                 pg_is_in_recovery(), current_setting('synchronous_commit'));
+                 pg_is_in_recovery(), current_setting('synchronous_commit'), current_setting('fsync'));
 
 -- What a session must know of its server: the session, and why the server accepts no writes.
 -- name: facts
 SELECT concat_ws(' ', COALESCE(NULLIF(current_setting('raindrop.session', TRUE), ''), 'not set up'),
                  pg_backend_pid(), EXTRACT(EPOCH FROM pg_postmaster_start_time()),
-                 pg_is_in_recovery(), current_setting('synchronous_commit')),
+                 pg_is_in_recovery(), current_setting('synchronous_commit'), current_setting('fsync')),
        CASE WHEN pg_is_in_recovery() THEN 'it is a standby'
             WHEN current_setting('transaction_read_only') <> 'off'
               THEN 'default_transaction_read_only is on'
@@ -64,7 +64,7 @@ INSERT INTO "{worker}_layout" (token, words, complete, since_tick, first_tick, i
 SELECT $1, $2, $3, $4, $5, $6, $7, $8, $9, statement_timestamp()
 WHERE concat_ws(' ', COALESCE(NULLIF(current_setting('raindrop.session', TRUE), ''), 'not set up'),
                 pg_backend_pid(), EXTRACT(EPOCH FROM pg_postmaster_start_time()),
-                pg_is_in_recovery(), current_setting('synchronous_commit')) = $10
+                pg_is_in_recovery(), current_setting('synchronous_commit'), current_setting('fsync')) = $10
 ON CONFLICT DO NOTHING;
 
 -- namespace
@@ -83,7 +83,7 @@ WHERE namespace = $9 AND token = $10
   AND ($11 IN ('', $12) OR $13 = '')
   AND concat_ws(' ', COALESCE(NULLIF(current_setting('raindrop.session', TRUE), ''), 'not set up'),
                 pg_backend_pid(), EXTRACT(EPOCH FROM pg_postmaster_start_time()),
-                pg_is_in_recovery(), current_setting('synchronous_commit')) = $14;
+                pg_is_in_recovery(), current_setting('synchronous_commit'), current_setting('fsync')) = $14;
 
 -- namespace, reserved key, smallest worker, largest worker
 -- name: count_rows
@@ -105,7 +105,7 @@ WHERE EXISTS (SELECT 1 FROM "{worker}_layout"
            AS BIGINT) <= $9
   AND concat_ws(' ', COALESCE(NULLIF(current_setting('raindrop.session', TRUE), ''), 'not set up'),
                 pg_backend_pid(), EXTRACT(EPOCH FROM pg_postmaster_start_time()),
-                pg_is_in_recovery(), current_setting('synchronous_commit')) = $10
+                pg_is_in_recovery(), current_setting('synchronous_commit'), current_setting('fsync')) = $10
 ON CONFLICT DO NOTHING;
 
 -- namespace, reserved key, smallest worker, largest worker, namespace
@@ -114,7 +114,7 @@ SELECT CAST(ROUND(EXTRACT(EPOCH FROM date_trunc('milliseconds', statement_timest
             AS BIGINT) AS now_ms,
        concat_ws(' ', COALESCE(NULLIF(current_setting('raindrop.session', TRUE), ''), 'not set up'),
                  pg_backend_pid(), EXTRACT(EPOCH FROM pg_postmaster_start_time()),
-                 pg_is_in_recovery(), current_setting('synchronous_commit')) AS session,
+                 pg_is_in_recovery(), current_setting('synchronous_commit'), current_setting('fsync')) AS session,
        held_rows, free_rows, next_expiry_ms,
        token, words, complete, since_tick, first_tick, identity, epoch, history
 FROM (SELECT COUNT(CASE WHEN expires_at > statement_timestamp() THEN 1 END) AS held_rows,
@@ -171,7 +171,7 @@ WHERE namespace = $7 AND reserved_key = $8 AND worker_id = $9 AND token = $10
               WHERE namespace = $11 AND epoch = $12 AND (identity IN ('', $13) OR $14 = ''))
   AND concat_ws(' ', COALESCE(NULLIF(current_setting('raindrop.session', TRUE), ''), 'not set up'),
                 pg_backend_pid(), EXTRACT(EPOCH FROM pg_postmaster_start_time()),
-                pg_is_in_recovery(), current_setting('synchronous_commit')) = $15;
+                pg_is_in_recovery(), current_setting('synchronous_commit'), current_setting('fsync')) = $15;
 
 -- name: list_rows
 SELECT namespace, reserved_key, worker_id, token, epoch, holder, lane, marks,
@@ -189,7 +189,7 @@ SELECT $1, new_row ->> 0, CAST(new_row ->> 1 AS BIGINT), statement_timestamp(), 
 FROM json_array_elements(CAST($2 AS JSON)) AS new_row
 WHERE concat_ws(' ', COALESCE(NULLIF(current_setting('raindrop.session', TRUE), ''), 'not set up'),
                 pg_backend_pid(), EXTRACT(EPOCH FROM pg_postmaster_start_time()),
-                pg_is_in_recovery(), current_setting('synchronous_commit')) = $3
+                pg_is_in_recovery(), current_setting('synchronous_commit'), current_setting('fsync')) = $3
 ON CONFLICT DO NOTHING;
 
 -- by, step, token, epoch, namespace, code, epoch of the row, highest, namespace, epoch, identity,
@@ -203,7 +203,7 @@ WHERE namespace = $5 AND code = $6 AND epoch = $7 AND next_number BETWEEN 0 AND 
               WHERE namespace = $9 AND epoch = $10 AND (identity IN ('', $11) OR $12 = ''))
   AND concat_ws(' ', COALESCE(NULLIF(current_setting('raindrop.session', TRUE), ''), 'not set up'),
                 pg_backend_pid(), EXTRACT(EPOCH FROM pg_postmaster_start_time()),
-                pg_is_in_recovery(), current_setting('synchronous_commit')) = $13
+                pg_is_in_recovery(), current_setting('synchronous_commit'), current_setting('fsync')) = $13
 RETURNING next_number;
 
 -- namespace, code, first, by, step, token, epoch, epoch of the row, highest, namespace, epoch,
@@ -217,7 +217,7 @@ WHERE EXISTS (SELECT 1 FROM "{worker}_layout"
               WHERE namespace = $10 AND epoch = $11 AND (identity IN ('', $12) OR $13 = ''))
   AND concat_ws(' ', COALESCE(NULLIF(current_setting('raindrop.session', TRUE), ''), 'not set up'),
                 pg_backend_pid(), EXTRACT(EPOCH FROM pg_postmaster_start_time()),
-                pg_is_in_recovery(), current_setting('synchronous_commit')) = $14
+                pg_is_in_recovery(), current_setting('synchronous_commit'), current_setting('fsync')) = $14
 ON CONFLICT (namespace, code) DO UPDATE
 SET next_number = present.next_number + $4, step = excluded.step, token = excluded.token,
     epoch = excluded.epoch, updated_at = statement_timestamp()
@@ -242,7 +242,7 @@ WHERE namespace = $3 AND code = $4 AND token = $5
               WHERE namespace = $6 AND epoch = $7 AND (identity IN ('', $8) OR $9 = ''))
   AND concat_ws(' ', COALESCE(NULLIF(current_setting('raindrop.session', TRUE), ''), 'not set up'),
                 pg_backend_pid(), EXTRACT(EPOCH FROM pg_postmaster_start_time()),
-                pg_is_in_recovery(), current_setting('synchronous_commit')) = $10;
+                pg_is_in_recovery(), current_setting('synchronous_commit'), current_setting('fsync')) = $10;
 
 -- namespace
 -- name: count_segments
@@ -269,7 +269,7 @@ INSERT INTO "{segment}_settings" (namespace, code, settings, token, created_at, 
 SELECT $1, $2, $3, $4, statement_timestamp(), statement_timestamp()
 WHERE concat_ws(' ', COALESCE(NULLIF(current_setting('raindrop.session', TRUE), ''), 'not set up'),
                 pg_backend_pid(), EXTRACT(EPOCH FROM pg_postmaster_start_time()),
-                pg_is_in_recovery(), current_setting('synchronous_commit')) = $5
+                pg_is_in_recovery(), current_setting('synchronous_commit'), current_setting('fsync')) = $5
 ON CONFLICT DO NOTHING;
 
 -- namespace, code, token
@@ -283,7 +283,7 @@ SET settings = $1, token = $2, updated_at = statement_timestamp()
 WHERE namespace = $3 AND code = $4 AND token = $5
   AND concat_ws(' ', COALESCE(NULLIF(current_setting('raindrop.session', TRUE), ''), 'not set up'),
                 pg_backend_pid(), EXTRACT(EPOCH FROM pg_postmaster_start_time()),
-                pg_is_in_recovery(), current_setting('synchronous_commit')) = $6;
+                pg_is_in_recovery(), current_setting('synchronous_commit'), current_setting('fsync')) = $6;
 
 -- Tables of other services: name, highest number, step, difference between neighbours, number of rows.
 -- As text, since a number may be above what the driver reads.

@@ -33,7 +33,7 @@ impl Server {
             return Ok(());
         }
         if found.starts_with(NOT_SET_UP) {
-            return Err(pooled("a statement ran in a server session that was not set up"));
+            return Err(moved("a statement ran in a server session that was not set up"));
         }
         let reason = format!(
             "a session that was set up as {:?} is {found:?} now: the server has changed, or a proxy \
@@ -44,12 +44,13 @@ impl Server {
     }
 }
 
-/// Returns the error for a pooler that gives each transaction another server session.
-pub(super) fn pooled(seen: &str) -> StoreError {
-    StoreError::Unusable(format!(
-        "a pooler in transaction mode stands between: {seen}. Settings of a session do not hold \
-         there: use session mode (pool_mode = session), or the database's own port"
-    ))
+/// Returns the error for a statement that found another session than that which was set up.
+pub(super) fn moved(seen: &str) -> StoreError {
+    let reason = format!(
+        "{seen}: a proxy or pooler in between gives statements to other sessions of the server, or \
+         leaves in a session what its last client prepared"
+    );
+    StoreError::Unavailable(reason.into())
 }
 
 /// Takes the last column from the rows of a query: how many rows there are. Refuses a part of them.
@@ -88,7 +89,7 @@ mod tests {
         let server = Server { session: "7 7 db 3306 1 OFF".into(), identity: String::new() };
         server.check_session("7 7 db 3306 1 OFF").expect("its own");
         let error = server.check_session("not set up 8 db 3306 1 OFF").expect_err("a pooler's");
-        assert!(error.is_permanent(), "{error}");
+        assert!(matches!(error, StoreError::Unavailable(_)), "{error}");
         let error = server.check_session("7 7 db 3306 1 ON").expect_err("read-only since");
         let StoreError::Unavailable(reason) = error else { panic!("{error}") };
         assert!(reason.to_string().contains("\"7 7 db 3306 1 ON\" now"), "{reason}");
