@@ -192,6 +192,24 @@ async fn writable_replica_is_refused(engine: &dyn Replicated) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "make mysql-test"]
+async fn account_of_mysql_that_may_not_ask_for_replicas_is_told_the_grant() {
+    let server = Server::start(&Mysql).await;
+    let url = server.database().await;
+    server.run("CREATE USER 'node'@'127.0.0.1'").await;
+    server.run("GRANT ALL ON *.* TO 'node'@'127.0.0.1'").await;
+    server.run("REVOKE SELECT ON *.* FROM 'node'@'127.0.0.1'").await;
+    let (_, database) = url.rsplit_once('/').expect("a database");
+    server.run(&format!("GRANT ALL ON {database}.* TO 'node'@'127.0.0.1'")).await;
+    for (user, is_warned) in [("node", true), ("root", false)] {
+        let store = open(&patient(url.replace("root@", &format!("{user}@")))).await;
+        let warnings = store.prepare().await.expect("tables").join("\n");
+        let warned = warnings.contains("GRANT SELECT ON performance_schema.*");
+        assert_eq!(warned, is_warned, "{user}: {warnings}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn writable_replica_of_mariadb_is_refused() {
     writable_replica_is_refused(&Mariadb).await;
 }

@@ -95,6 +95,11 @@ pub(crate) trait Engine: Sized + Send + Sync + 'static {
     /// Whether nobody on the network can pose as the database.
     fn is_verified(&self) -> bool;
 
+    /// Returns a warning for the operator about what connections found.
+    fn warning(&self) -> Option<&'static str> {
+        None
+    }
+
     /// Allows connections to create a missing embedded database.
     fn allow_creation(&self) {}
 

@@ -124,7 +124,9 @@ impl<E: Engine> Store for SqlStore<E> {
         let layout_table = format!("{worker_table}_layout");
         let tables = [(worker_table.as_str(), WORKER_COLUMNS), (&layout_table, LAYOUT_COLUMNS)];
         self.prepare_tables(worker_table, &tables, E::MIGRATIONS).await?;
-        self.durability_warnings().await
+        let mut warnings = self.durability_warnings().await?;
+        warnings.extend(self.engine().warning().map(str::to_owned));
+        Ok(warnings)
     }
 
     async fn create_record(&self, namespace: &str, record: &LayoutRecord) -> Result<LayoutRecord> {

@@ -89,8 +89,8 @@ pub(crate) struct MySql {
     timeout: Duration,
     facts: String,
     sources: String,
-    /// Whether it was said that this account may not ask whose changes a MySQL server applies.
-    has_warned: AtomicBool,
+    /// Whether this account may not ask whose changes a MySQL server applies.
+    may_not_ask: AtomicBool,
     lock_migrations: String,
 }
 
@@ -238,12 +238,7 @@ impl MySql {
                 _ => Ok(()),
             },
             Err(error) if number(&error) == Some(DENIED) => {
-                if !self.has_warned.swap(true, Ordering::Relaxed) {
-                    tracing::warn!(
-                        "the database account may not ask whether a server is a replica, so that \
-                         read_only alone tells: GRANT SELECT ON performance_schema.* to it"
-                    );
-                }
+                self.may_not_ask.store(true, Ordering::Relaxed);
                 Ok(())
             }
             Err(error) => Err(error.into()),
@@ -308,7 +303,7 @@ impl Engine for MySql {
             timeout: settings.timeout,
             facts: statements::find(Self::SQL, "facts")?,
             sources: statements::find(Self::SQL, "sources")?,
-            has_warned: AtomicBool::new(false),
+            may_not_ask: AtomicBool::new(false),
             lock_migrations: statements::find(Self::SQL, "lock_migrations")?,
         })
     }
@@ -319,6 +314,13 @@ impl Engine for MySql {
 
     fn is_verified(&self) -> bool {
         self.protection.is_verified()
+    }
+
+    fn warning(&self) -> Option<&'static str> {
+        self.may_not_ask.load(Ordering::Relaxed).then_some(
+            "the account may not ask whether the server is a replica, so read_only alone tells: \
+             GRANT SELECT ON performance_schema.* to it",
+        )
     }
 
     async fn open(&self, host: usize) -> Result<(MySqlConnection, Server), Failure> {
