@@ -2,13 +2,17 @@
 //!
 //! # Adding an engine
 //!
-//! 1. Implement [`Store`]. For a SQL database, write one file in `sql`: an `Engine` with its
-//!    connection, a few expressions, its migrations and the classes of its errors.
+//! 1. Implement [`Store`] in a folder of its own. For a SQL database, write two files in `sql`: the
+//!    statements, named as those of the other engines, and an `Engine` with the set-up of its sessions
+//!    and the classes of its errors.
 //! 2. Make every method one statement, or a few that are harmless when repeated or cut short. A
 //!    swap is *one* autocommitted statement: never read-then-write in a transaction.
 //! 3. Take the time from the store's own clock, in UTC, inside the statement.
 //! 4. Compare text byte for byte: `Order` and `order` are different everywhere.
-//! 5. Run the conformance suite in `tests/store` on a real server.
+//! 5. Name in each write the server that the session was set up on, so that no proxy brings it to
+//!    another one.
+//! 6. Add a line to `KINDS` in `connect.rs`, and run the conformance suite in `tests/store` on a real
+//!    server.
 
 mod address;
 mod connect;
