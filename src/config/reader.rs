@@ -16,7 +16,7 @@ use crate::{
         namespace::{DEFAULT_NAMESPACE, NAMESPACE_PATTERN, is_valid_namespace},
         violation::{Violation, Violations},
     },
-    store::redact_url,
+    store::StoreUrl,
 };
 
 /// The source of a setting that was not given.
@@ -144,7 +144,7 @@ impl Reader {
     pub(super) fn shown(&self, key: &str) -> (String, String) {
         match self.find(key) {
             Some(Given { value, source }) if key == "store.url" => {
-                (redact_url(&text_of(value)), source.clone())
+                (StoreUrl::new(text_of(value)).to_string(), source.clone())
             }
             // Of a token; somebody may have put the token itself there.
             Some(Given { source, .. }) if matches!(key, "hash" | "certificate") => {

@@ -7,9 +7,7 @@ use super::{
     reader::Reader,
     secret::with_password,
 };
-use crate::store::{
-    self, Failover, StoreSettings, StoreUrl, TlsMode, is_valid_table_name, redact_url,
-};
+use crate::store::{self, Failover, StoreSettings, StoreUrl, TlsMode, is_valid_table_name};
 
 const URL: &str = "store.url";
 const URL_FILE: &str = "store.url_file";
@@ -117,7 +115,7 @@ fn read_url(reader: &mut Reader) -> (&'static str, String) {
         match read_secret(&path).map(|password| with_password(&url, &password)) {
             Ok(Some(with_password)) => url = with_password,
             Ok(None) => {
-                let address = redact_url(&url);
+                let address = StoreUrl::new(&url);
                 let needed = "the address must name a user and no password";
                 reader.reject(PASSWORD_FILE, format!("left out, or {needed}: {address}"));
             }

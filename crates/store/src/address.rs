@@ -76,7 +76,7 @@ const HARMLESS_PARAMETERS: &[&str] = &[
 /// Hides too much rather than too little: an unescaped password may hold any character, only
 /// parameters that are known to be harmless are shown, and a text that is no URL may be an address in
 /// another system's format.
-pub fn redact_url(url: &str) -> String {
+fn redact_url(url: &str) -> String {
     if url.starts_with("sqlite:") || url.starts_with("kubernetes:") {
         return hide_parameters(url);
     }

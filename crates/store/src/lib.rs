@@ -51,7 +51,7 @@ use raindrop_core::lease::{Row, RowWrite, Token};
 #[cfg(any(feature = "redis", feature = "sql"))]
 use self::error::LOSES_WRITES;
 pub use self::{
-    address::{StoreUrl, identity, redact_url},
+    address::{StoreUrl, identity},
     connect::{Failover, StoreSettings, check, connect, is_valid_table_name},
     error::{Result, StoreError, with_sources},
     foreign::{ForeignSegment, ForeignService, ForeignTable},

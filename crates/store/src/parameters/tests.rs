@@ -6,8 +6,8 @@ use proptest::{prelude::*, sample::select};
 use raindrop_core::clock::ManualClock;
 
 use super::*;
+use crate::StoreUrl;
 use crate::connect;
-use crate::{StoreUrl, redact_url};
 
 const PARAMETERS: Parameters = Parameters {
     passed: &["charset", "options", "time-zone"],
@@ -221,7 +221,7 @@ mod properties {
         #[test]
         fn no_text_makes_reading_an_address_panic(url in ".{0,60}") {
             let _ = read(&settings(&url, None), &PARAMETERS);
-            let _ = redact_url(&url);
+            let _ = StoreUrl::new(&url).to_string();
         }
     }
 }

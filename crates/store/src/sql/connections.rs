@@ -114,11 +114,8 @@ impl<E: Engine> SqlStore<E> {
         let args = args(&checkout.connection.server);
         let mut answer = self.run(&mut checkout, sql, &args).await;
         if answer.as_ref().is_ok_and(|answer| answer.matched == 0) {
-            let after = self.settings.timeout;
             let check = self.pool.connector.check(&mut checkout.connection);
-            let checked = timeout(after, check).await;
-            let checked = checked.unwrap_or_else(|_| Err(StoreError::TimedOut { after }.into()));
-            answer = checked.and(answer);
+            answer = self.in_time(check).await.and(answer);
         }
         finish(checkout, answer)
     }
@@ -135,12 +132,21 @@ impl<E: Engine> SqlStore<E> {
             loop {
                 match connection.run(sql, args).await {
                     Err(error) if is_retried::<E>(&error, &mut tried).await => {}
-                    answer => return answer,
+                    answer => return Ok(answer?),
                 }
             }
         };
+        self.in_time(tries).await
+    }
+
+    /// Waits for a statement as long as it may take.
+    async fn in_time<T>(
+        &self,
+        statement: impl Future<Output = Result<T, Failure>>,
+    ) -> Result<T, Failure> {
         let after = self.settings.timeout;
-        Ok(timeout(after, tries).await.map_err(|_| StoreError::TimedOut { after })??)
+        let answer = timeout(after, statement).await;
+        answer.unwrap_or_else(|_| Err(StoreError::TimedOut { after }.into()))
     }
 
     /// Runs the migrations, on a connection of their own whose end releases every lock.

@@ -157,8 +157,8 @@ impl Postgres {
             let _ = second.close().await;
             Ok::<_, Failure>(others.iter().find(|other| **other != before).map(|it| moved(it)))
         };
-        // With all of its sessions in use by clients that keep theirs, it has none for a second one. Every
-        // write compares its session anyway.
+        // With all of its sessions in use by clients that keep theirs, it has none for a second one.
+        // Every write compares its session anyway.
         match tokio::time::timeout(self.timeout, seen).await {
             Ok(seen) => seen?.map_or(Ok(()), refuse),
             Err(_) => Ok(()),

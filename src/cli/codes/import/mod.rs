@@ -19,7 +19,7 @@ use crate::{
     keeper::{CodeManager, ManageError, SegmentSettings},
     store::{
         self, Failover, ForeignSegment, ForeignService, ForeignTable, Store, StoreError,
-        StoreSettings, redact_url,
+        StoreSettings, StoreUrl,
     },
 };
 
@@ -86,7 +86,7 @@ pub(super) async fn run(
         let read = async || Ok(store.foreign_segments(&foreign).await?);
         return import(&store, namespace, &foreign.name, read, arguments).await;
     };
-    let place = redact_url(&url);
+    let place = StoreUrl::new(&url).to_string();
     let at_place = |error: StoreError| Failure::from(error).at(&place);
     // What is configured for the protection of connections to the store need not hold there.
     let settings = StoreSettings {
