@@ -17,7 +17,7 @@ const RETURNS: usize = 2;
 /// How many epochs in a row may begin within [`RECENT`] on a server that lost writes and stayed.
 const LOSSES: usize = 4;
 const RECENT: Duration = Duration::from_mins(5);
-/// How many epochs are remembered with their servers.
+/// How many epochs are remembered.
 const REMEMBERED: usize = 8;
 
 /// What a process knows of the history of its store.
@@ -29,8 +29,18 @@ pub(super) struct KnownHistory {
     resumed: Option<Token>,
     /// Whether a row of ours went back, so that the present epoch must end.
     pub(super) went_back: bool,
-    /// The servers that the last epochs began on, each with the steady clock.
-    servers: VecDeque<(Duration, String)>,
+    /// The last epochs of the record, whoever began them.
+    epochs: VecDeque<MetEpoch>,
+}
+
+/// An epoch that stood in the record when this process read it.
+#[derive(Debug)]
+struct MetEpoch {
+    epoch: Token,
+    /// The steady clock when it was met.
+    since: Duration,
+    /// The identity of the server that it began on.
+    server: String,
 }
 
 impl KnownHistory {
@@ -90,6 +100,7 @@ impl KnownHistory {
         mut fresh: impl FnMut() -> Token,
     ) -> Result<bool, StoreError> {
         let (recorded, reach_ms) = (&record.history, context.reach_ms);
+        self.meet(recorded, context.steady);
         let server = survey.identity.as_deref();
         let mut verdict = recorded.judge(server, self.known());
         if self.went_back && self.known() == Some(recorded.epoch()) {
@@ -110,7 +121,7 @@ impl KnownHistory {
             }
         };
         if history == *recorded {
-            self.note(recorded, context.steady);
+            self.note(recorded);
             return Ok(true);
         }
         let changed = LayoutRecord { token: fresh(), since_tick, history, ..record.clone() };
@@ -120,7 +131,8 @@ impl KnownHistory {
         if !swapped {
             return Ok(false);
         }
-        self.note(&changed.history, context.steady);
+        self.meet(&changed.history, context.steady);
+        self.note(&changed.history);
         if verdict != HistoryVerdict::Continued {
             let (namespace, before) = (context.namespace, &recorded.identity);
             let server = &changed.history.identity;
@@ -130,12 +142,21 @@ impl KnownHistory {
         Ok(false)
     }
 
-    fn note(&mut self, recorded: &History, steady: Duration) {
+    /// Takes note of the epoch that the record has, also of one that another process began.
+    fn meet(&mut self, recorded: &History, steady: Duration) {
+        let (epoch, server) = (recorded.epoch(), recorded.identity.clone());
+        if let Some(known) = self.epochs.iter_mut().find(|known| known.epoch == epoch) {
+            known.server = server;
+            return;
+        }
+        self.epochs.push_back(MetEpoch { epoch, since: steady, server });
+        if self.epochs.len() > REMEMBERED {
+            self.epochs.pop_front();
+        }
+    }
+
+    fn note(&mut self, recorded: &History) {
         if self.known() != Some(recorded.epoch()) {
-            self.servers.push_back((steady, recorded.identity.clone()));
-            if self.servers.len() > REMEMBERED {
-                self.servers.pop_front();
-            }
             self.went_back = false;
         }
         self.present = Some(recorded.clone());
@@ -149,8 +170,8 @@ impl KnownHistory {
         steady: Duration,
     ) -> Result<(), StoreError> {
         let since = steady.saturating_sub(RECENT);
-        let recent = self.servers.iter().filter(|(at, _)| *at >= since);
-        let mut recent: Vec<&str> = recent.map(|(_, server)| server.as_str()).collect();
+        let recent = self.epochs.iter().filter(|met| met.since >= since);
+        let mut recent: Vec<&str> = recent.map(|met| met.server.as_str()).collect();
         let losses = recent.iter().rev().take_while(|before| **before == server).count();
         recent.dedup();
         let returns = recent.iter().filter(|before| **before == server).count();

@@ -213,6 +213,30 @@ async fn servers_that_take_turns_are_an_error() {
     world.issue(&node, "order", 10).await;
 }
 
+/// Each process stays with its own server, and meets the epochs of the others in the record alone.
+#[tokio::test(start_paused = true)]
+async fn servers_that_take_turns_are_an_error_for_a_process_that_sees_one_of_them() {
+    let world = world();
+    let node = world.node().await;
+    let mut reasons = Vec::new();
+    for token in 1..=4 {
+        world.fail_over("b", world.store.snapshot());
+        let record = world.store.read_record("default").await.expect("up").expect("there");
+        let (token, now_ms) = (Token::from_bits(token), world.now_ms());
+        let history = record.history.next("b", token, now_ms, 0);
+        let changed = LayoutRecord { token, history, ..record.clone() };
+        assert!(world.store.swap_record("default", record.token, &changed).await.expect("up"));
+        world.fail_over("memory", world.store.snapshot());
+        world.pass(second(31)).await;
+        reasons.extend(node.status().reason.map(|reason| reason.to_string()));
+    }
+    assert!(node.events.epochs() <= 2, "{} epochs", node.events.epochs());
+    let named = |reason: &String| {
+        reason.contains("several servers accept writes in turn (\"memory\" and \"b\")")
+    };
+    assert!(reasons.iter().any(named), "{reasons:?}");
+}
+
 #[tokio::test(start_paused = true)]
 async fn server_that_keeps_losing_writes_is_an_error() {
     let world = world();
