@@ -78,6 +78,37 @@ async fn an_unreachable_store_is_named_to_operators_and_its_password_to_nobody()
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_store_that_accepts_no_writes_is_named_to_operators_with_the_way_out() {
+    let server = Server::start(&Mariadb).await;
+    let admin = format!("127.0.0.1:{}", free_port());
+    let setup = Setup::new().set("store.url", server.database().await).set("lease.renew", "1s");
+    let public = setup.clone().start_leased().await;
+    let node = setup.set("http.admin_listen", &admin).start_leased().await;
+    let until_reason = async |url: String, reason: &str| {
+        poll::until(PATIENCE, reason, async || {
+            let answer = client().get(&url).send().await.expect("an answer");
+            answer.text().await.expect("text").contains(reason).then_some(())
+        })
+        .await;
+    };
+    server.run("SET GLOBAL read_only = 1").await;
+    let port = server.port();
+    let reason = format!(
+        "the store accepts no writes: 127.0.0.1:{port}: read_only is on: name the server that accepts \
+         writes in store.url, or turn it off"
+    );
+    until_reason(format!("http://{admin}/health"), &reason).await;
+    until_reason(public.url("/health"), "the store is unavailable: it accepts no writes").await;
+    node.logged(&reason).await;
+    server.run("SET GLOBAL read_only = 0").await;
+    poll::until(PATIENCE, "writes are accepted again", async || {
+        let health = public.json("/health").await.1;
+        (!health.to_string().contains("accepts no writes")).then_some(())
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_unverified_store_is_named_in_the_log_in_a_metric_and_in_cluster() {
     let server = Server::shared(&Mariadb).await;
     let url = server.database().await;

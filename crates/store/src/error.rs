@@ -20,6 +20,11 @@ pub enum StoreError {
     #[error("the store cannot be reached")]
     Unavailable(#[source] Box<dyn Error + Send + Sync>),
 
+    /// Every server of the store can be reached, and none accepts writes: each by its name, with the
+    /// reason and the way out.
+    #[error("the store accepts no writes: {0}")]
+    AcceptsNoWrites(String),
+
     /// The store did not answer in time.
     #[error("the store did not answer within {after:?}")]
     TimedOut {
@@ -72,12 +77,31 @@ impl StoreError {
     pub const fn kind(&self) -> &'static str {
         match self {
             Self::Unavailable(_) => "it cannot be reached",
+            Self::AcceptsNoWrites(_) => "it accepts no writes",
             Self::TimedOut { .. } => "it did not answer in time",
             Self::Vanished(_) => "a table or file is gone",
             Self::Refused(_) => "it refused a statement",
             Self::Corrupt { .. } => "a stored value cannot be read",
             Self::ForeignTable { .. } | Self::Unusable(_) => "it cannot be used as it is",
         }
+    }
+
+    /// Names the place of an error that is one of a server.
+    #[cfg(any(feature = "redis", feature = "sql"))]
+    pub(super) fn at(self, place: &str) -> Self {
+        match self {
+            Self::Unavailable(reason) => {
+                Self::Unavailable(format!("{place}: {}", with_sources(&*reason)).into())
+            }
+            Self::AcceptsNoWrites(reason) => Self::AcceptsNoWrites(format!("{place}: {reason}")),
+            other => other,
+        }
+    }
+
+    /// Whether another server of the store may serve us, and this one cannot.
+    #[cfg(any(feature = "redis", feature = "sql"))]
+    pub(super) const fn is_of_server(&self) -> bool {
+        matches!(self, Self::Unavailable(_) | Self::AcceptsNoWrites(_))
     }
 
     /// Whether retrying cannot help: the configuration or the tables must change first.

@@ -29,20 +29,12 @@ const RESERVED_PART: u32 = 8;
 pub(super) trait Connector: Send + Sync + 'static {
     /// A connection.
     type Connection: Send + 'static;
-    /// Why a connection cannot be opened.
-    type Error: std::error::Error + From<StoreError> + Send + 'static;
 
     /// The hosts of the address.
     fn hosts(&self) -> &Hosts;
 
     /// Opens a connection to the host of this number, if that accepts writes. Resolves its name anew.
-    fn open(
-        &self,
-        host: usize,
-    ) -> impl Future<Output = Result<Self::Connection, Self::Error>> + Send;
-
-    /// Says why the server cannot be reached, if that is the error.
-    fn unavailable(error: &Self::Error) -> Option<String>;
+    fn open(&self, host: usize) -> impl Future<Output = Result<Self::Connection>> + Send;
 
     /// Whether the server still answers on a connection and accepts writes.
     fn is_alive(&self, connection: &mut Self::Connection) -> impl Future<Output = bool> + Send;
@@ -52,7 +44,7 @@ pub(super) trait Connector: Send + Sync + 'static {
 }
 
 /// A host, and the connection to it, or why there is none.
-type Tried<C> = (usize, Result<<C as Connector>::Connection, <C as Connector>::Error>);
+type Tried<C> = (usize, Result<<C as Connector>::Connection>);
 
 /// The hosts of one address.
 #[derive(Debug, Default)]
@@ -76,20 +68,20 @@ impl Hosts {
     ///
     /// # Errors
     ///
-    /// With several hosts, [`StoreError::Unavailable`], which names each and says what is wrong with
-    /// it.
+    /// With several hosts, [`StoreError::AcceptsNoWrites`] if that is so of each, and otherwise
+    /// [`StoreError::Unavailable`]; either names each and says what is wrong with it.
     pub(super) async fn open<C: Connector>(
         &self,
         connector: &Arc<C>,
         patience: Duration,
         deadline: Instant,
-    ) -> Result<(usize, C::Connection), C::Error> {
+    ) -> Result<(usize, C::Connection)> {
         if let [] | [_] = self.names[..] {
             let opened = connector.open(0).await;
             return opened.map(|connection| (0, connection)).map_err(|error| {
-                match (self.names.first(), C::unavailable(&error)) {
-                    (Some(name), Some(reason)) => unavailable(format!("{name}: {reason}")).into(),
-                    _ => error,
+                match self.names.first() {
+                    Some(name) => error.at(name),
+                    None => error,
                 }
             });
         }
@@ -102,8 +94,8 @@ impl Hosts {
         // Also when the caller gives up meanwhile.
         let leaving = Leaving { hosts: self, host: first };
         let (answer, mut answers) = mpsc::channel(count);
-        let (mut tried, mut failures) = (Vec::new(), vec![None; count]);
-        while failures.contains(&None) {
+        let (mut tried, mut failures) = (Vec::new(), Vec::from_iter((0..count).map(|_| None)));
+        while failures.iter().any(Option::is_none) {
             if tried.len() < count {
                 let host = (first + tried.len()) % count;
                 tried.push((host, Instant::now()));
@@ -119,19 +111,31 @@ impl Hosts {
                 }
                 Ok(Some((host, Err(error)))) => {
                     self.leave(host);
-                    let reason = C::unavailable(&error).unwrap_or_else(|| with_sources(&error));
-                    failures[host] = Some(reason);
+                    failures[host] = Some(error);
                 }
                 Err(_) if has_more => self.leave(tried[tried.len() - 1].0),
                 Ok(None) | Err(_) => break,
             }
         }
-        let failures = tried.into_iter().map(|(host, since)| {
-            let silent = || format!("no answer within {} ms", since.elapsed().as_millis());
-            format!("{}: {}", self.names[host], failures[host].take().unwrap_or_else(silent))
+        let accepts_no_writes = |failure| matches!(failure, &Some(StoreError::AcceptsNoWrites(_)));
+        let all_refuse = failures.iter().all(accepts_no_writes);
+        let reasons = tried.into_iter().map(|(host, since)| {
+            let reason = match failures[host].take() {
+                None => format!("no answer within {} ms", since.elapsed().as_millis()),
+                Some(StoreError::Unavailable(reason)) => with_sources(&*reason),
+                Some(StoreError::AcceptsNoWrites(reason)) if all_refuse => reason,
+                Some(StoreError::AcceptsNoWrites(reason)) => {
+                    format!("it accepts no writes: {reason}")
+                }
+                Some(error) => with_sources(&error),
+            };
+            format!("{}: {reason}", self.names[host])
         });
-        let failures: Vec<_> = failures.collect();
-        Err(unavailable(format!("no host can be used: {}", failures.join("; "))).into())
+        let reasons = reasons.collect::<Vec<_>>().join("; ");
+        Err(match all_refuse {
+            true => StoreError::AcceptsNoWrites(reasons),
+            false => unavailable(format!("no host can be used: {reasons}")),
+        })
     }
 
     /// Whether the next search begins with this host.
@@ -175,12 +179,6 @@ impl Drop for Leaving<'_> {
 
 fn unavailable(reason: String) -> StoreError {
     StoreError::Unavailable(reason.into())
-}
-
-/// Returns the error for a server that is up but takes no writes.
-#[cfg(any(feature = "mysql", feature = "postgres", feature = "redis"))]
-pub(super) fn accepts_no_writes(reason: impl Display) -> StoreError {
-    unavailable(format!("it accepts no writes: {reason}"))
 }
 
 /// Returns a server's name in errors.

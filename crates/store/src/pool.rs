@@ -23,7 +23,7 @@ use tokio::{
     time::{Instant, sleep, timeout},
 };
 
-use super::{StoreError, hosts::Connector, lock};
+use super::{Result, StoreError, hosts::Connector, lock};
 
 /// An idle connection is closed after this time. The statements of a renewal follow each other at
 /// once; until the next renewal the connection is worth more to other nodes.
@@ -82,13 +82,13 @@ impl<C: Connector> Pool<C> {
     }
 
     /// Takes an idle connection or opens one; waits while all are in use.
-    pub(super) async fn checkout(&self) -> Result<Checkout<'_, C>, C::Error> {
+    pub(super) async fn checkout(&self) -> Result<Checkout<'_, C>> {
         let after = self.timeout * OPENING;
         let taken = timeout(after, self.take(Instant::now() + after)).await;
-        taken.unwrap_or_else(|_| Err(StoreError::TimedOut { after }.into()))
+        taken.unwrap_or_else(|_| Err(StoreError::TimedOut { after }))
     }
 
-    async fn take(&self, deadline: Instant) -> Result<Checkout<'_, C>, C::Error> {
+    async fn take(&self, deadline: Instant) -> Result<Checkout<'_, C>> {
         let permit = self.permits.acquire().await;
         let permit = permit.map_err(|_| StoreError::Unavailable("the store was closed".into()))?;
         let hosts = self.connector.hosts();
@@ -169,21 +169,16 @@ mod tests {
 
     impl Connector for Server {
         type Connection = Connection;
-        type Error = StoreError;
 
         fn hosts(&self) -> &Hosts {
             &self.hosts
         }
 
-        async fn open(&self, _host: usize) -> Result<Connection, StoreError> {
+        async fn open(&self, _host: usize) -> Result<Connection> {
             self.opened.fetch_add(1, Ordering::Relaxed);
             sleep(self.round_trip * 7).await;
             self.open.fetch_add(1, Ordering::Relaxed);
             Ok(Connection { round_trip: self.round_trip, open: Arc::clone(&self.open) })
-        }
-
-        fn unavailable(_error: &StoreError) -> Option<String> {
-            None
         }
 
         async fn is_alive(&self, connection: &mut Connection) -> bool {

@@ -52,30 +52,22 @@ impl Servers {
 
 impl Connector for Servers {
     type Connection = (usize, Arc<Mutex<String>>);
-    type Error = StoreError;
 
     fn hosts(&self) -> &Hosts {
         &self.hosts
     }
 
-    async fn open(&self, host: usize) -> Result<Self::Connection, StoreError> {
+    async fn open(&self, host: usize) -> Result<Self::Connection> {
         lock(&self.tried).push_str(&self.hosts.names[host]);
         let does = lock(&self.do_what)[host];
         match does {
             Works => Ok((host, Arc::clone(&self.tried))),
-            IsReplica => Err(accepts_no_writes("it is a replica")),
+            IsReplica => Err(StoreError::AcceptsNoWrites("it is a replica".to_owned())),
             Hangs => pending().await,
             IsSlow => {
                 sleep(Duration::from_secs(2)).await;
                 Ok((host, Arc::clone(&self.tried)))
             }
-        }
-    }
-
-    fn unavailable(error: &StoreError) -> Option<String> {
-        match error {
-            StoreError::Unavailable(reason) => Some(reason.to_string()),
-            _ => None,
         }
     }
 
@@ -123,6 +115,13 @@ async fn host_that_hangs_does_not_keep_the_others_waiting() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn hosts_that_can_be_reached_and_accept_no_writes_are_said_to_be_so() {
+    let servers = Arc::new(Servers::new(&[IsReplica, IsReplica]));
+    let said = "the store accepts no writes: a: it is a replica; b: it is a replica";
+    assert_eq!(servers.open().await, ("ab".to_owned(), Err(said.to_owned())));
+}
+
+#[tokio::test(start_paused = true)]
 async fn slow_host_is_used_although_others_were_tried_beside_it() {
     let servers = Arc::new(Servers::new(&[IsReplica, IsSlow, IsReplica]));
     let begin = Instant::now();
@@ -148,7 +147,7 @@ async fn search_that_is_given_up_goes_on_at_the_next_host() {
 #[tokio::test(start_paused = true)]
 async fn single_host_has_all_the_time_and_is_named() {
     let servers = Arc::new(Servers::new(&[IsReplica]));
-    let said = "the store cannot be reached: a: it accepts no writes: it is a replica";
+    let said = "the store accepts no writes: a: it is a replica";
     assert_eq!(servers.open().await, ("a".to_owned(), Err(said.to_owned())));
     *lock(&servers.do_what) = vec![Hangs];
     timeout(Duration::from_mins(1), servers.open()).await.expect_err("it hangs");

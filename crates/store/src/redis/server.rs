@@ -15,10 +15,9 @@ use super::{
 };
 use crate::{
     Result, StoreError, StoreSettings,
-    hosts::{self, Connector, Hosts, accepts_no_writes},
+    hosts::{self, Connector, Hosts},
     pool::Pool,
     value::Value,
-    with_sources,
 };
 
 /// The codes of a server that takes no commands, or no writes, at present.
@@ -59,7 +58,9 @@ impl Server {
                  redis+sentinel://host/service-name, or the address of the primary"
                     .to_owned(),
             )),
-            Some(_) => Err(accepts_no_writes("it is a replica")),
+            Some(_) => Err(StoreError::AcceptsNoWrites(
+                "it is a replica: name its primary in store.url, or promote it".to_owned(),
+            )),
         }
     }
 
@@ -81,20 +82,14 @@ impl Server {
             Ok(server) => self.connect_to_primary(&server).await,
             Err(reason) => Err(StoreError::Unavailable(reason.into())),
         };
-        connected.map_err(|error| match error {
-            StoreError::Unavailable(reason) => {
-                let (primary, reason) = (hosts::name(&host, port), with_sources(&*reason));
-                let text = format!("the Sentinel names {primary} as the primary: {reason}");
-                StoreError::Unavailable(text.into())
-            }
-            other => other,
+        connected.map_err(|error| {
+            error.at(&format!("the Sentinel names {} as the primary", hosts::name(&host, port)))
         })
     }
 }
 
 impl Connector for Server {
     type Connection = MultiplexedConnection;
-    type Error = StoreError;
 
     fn hosts(&self) -> &Hosts {
         &self.address.hosts
@@ -105,13 +100,6 @@ impl Connector for Server {
         match &self.address.service {
             None => self.connect_to_primary(server).await,
             Some(service) => self.connect_by(server, service).await,
-        }
-    }
-
-    fn unavailable(error: &StoreError) -> Option<String> {
-        match error {
-            StoreError::Unavailable(reason) => Some(with_sources(&**reason)),
-            _ => None,
         }
     }
 
@@ -204,7 +192,7 @@ impl RedisStore {
             matches!(error.kind(), ErrorKind::Server(_) | ErrorKind::Extension)
         });
         let answer = answer.map_err(store_error);
-        if let Err(StoreError::Unavailable(_)) = answer {
+        if answer.as_ref().is_err_and(StoreError::is_of_server) {
             checkout.leave_host();
         } else if is_usable {
             checkout.put_back();

@@ -50,29 +50,24 @@ impl<E: Engine> Sessions<E> {
 
 impl<E: Engine> Connector for Sessions<E> {
     type Connection = Session<E::Connection>;
-    type Error = Failure;
 
     fn hosts(&self) -> &Hosts {
         self.engine.hosts()
     }
 
-    async fn open(&self, host: usize) -> Result<Self::Connection, Failure> {
-        let until = Instant::now() + self.max;
-        let (connection, mut server) = self.engine.open(host).await?;
+    async fn open(&self, host: usize) -> Result<Self::Connection> {
+        let mut tried = 0;
+        let (until, (connection, mut server)) = loop {
+            let until = Instant::now() + self.max;
+            match self.engine.open(host).await {
+                Err(Failure::Sql(error)) if is_retried::<E>(&error, &mut tried).await => {}
+                opened => break (until, opened.map_err(store_error::<E>)?),
+            }
+        };
         if self.failover == Failover::Lossless {
             server.identity.clear();
         }
         Ok(Session { connection, server, until })
-    }
-
-    fn unavailable(failure: &Failure) -> Option<String> {
-        match failure {
-            Failure::Store(StoreError::Unavailable(reason)) => Some(with_sources(&**reason)),
-            Failure::Sql(error) if classify::<E>(error) == Class::Unavailable => {
-                Some(with_sources(error))
-            }
-            _ => None,
-        }
     }
 
     async fn is_alive(&self, session: &mut Self::Connection) -> bool {
@@ -97,7 +92,7 @@ impl<E: Engine> SqlStore<E> {
         sql: &str,
         args: impl FnOnce(&Server) -> Vec<Value>,
     ) -> Result<(Answer, Server)> {
-        let mut checkout = self.checkout().await.map_err(store_error::<E>)?;
+        let mut checkout = self.checkout().await?;
         let server = checkout.connection.server.clone();
         let answer = self.run(&mut checkout, sql, &args(&server)).await;
         Ok((finish(checkout, answer)?, server))
@@ -110,7 +105,7 @@ impl<E: Engine> SqlStore<E> {
         sql: &str,
         args: impl FnOnce(&Server) -> Vec<Value>,
     ) -> Result<Answer> {
-        let mut checkout = self.checkout().await.map_err(store_error::<E>)?;
+        let mut checkout = self.checkout().await?;
         let args = args(&checkout.connection.server);
         let mut answer = self.run(&mut checkout, sql, &args).await;
         if answer.as_ref().is_ok_and(|answer| answer.matched == 0) {
@@ -170,7 +165,7 @@ impl<E: Engine> SqlStore<E> {
         self.engine().migrate(&mut checkout.connection.connection, migrations).await
     }
 
-    async fn checkout(&self) -> Result<Checkout<'_, Sessions<E>>, Failure> {
+    async fn checkout(&self) -> Result<Checkout<'_, Sessions<E>>> {
         self.engine().check_file()?;
         self.pool.checkout().await
     }
@@ -192,7 +187,7 @@ fn finish<E: Engine>(
             Class::Unavailable => checkout.leave_host(),
             _ => {}
         },
-        Err(Failure::Store(StoreError::Unavailable(_))) => checkout.leave_host(),
+        Err(Failure::Store(error)) if error.is_of_server() => checkout.leave_host(),
         Err(Failure::Store(_)) => {}
     }
     answer.map_err(store_error::<E>)

@@ -24,7 +24,7 @@ use super::{
 };
 use crate::{
     Result, StoreError, StoreSettings, TlsMode,
-    hosts::{self, Hosts, accepts_no_writes, resolvable},
+    hosts::{self, Hosts, resolvable},
     parameters::{self, Parameters, Target},
     tls::{Protection, is_local},
     value::{Value, values},
@@ -177,7 +177,9 @@ impl Facts {
         // some services have the second one alone.
         let read_only = ["read_only", "innodb_read_only"].into_iter().find(|name| self.is_on(name));
         if let Some(name) = read_only {
-            return Err(accepts_no_writes(format!("{name} is on")));
+            return Err(StoreError::AcceptsNoWrites(format!(
+                "{name} is on: name the server that accepts writes in store.url, or turn it off"
+            )));
         }
         if self.is_on("log_bin") && !self.is_on("sql_log_bin") {
             return Err(not_pinned("sql_log_bin", "1", "OFF"));
@@ -194,7 +196,7 @@ impl Facts {
 
 /// Returns the error for a server that applies the changes of others.
 fn applies_changes(sources: &str) -> StoreError {
-    accepts_no_writes(format!(
+    StoreError::AcceptsNoWrites(format!(
         "it is a replica, which applies the changes of {sources}: name that one in store.url, or STOP \
          REPLICA here if this one takes its place"
     ))

@@ -21,7 +21,7 @@ use super::{
 };
 use crate::{
     Failover, Result, StoreError, StoreSettings, TlsMode,
-    hosts::{self, Hosts, accepts_no_writes, resolvable},
+    hosts::{self, Hosts, resolvable},
     parameters::{self, Parameters, Target},
     tls::{Protection, is_local},
     value::{Value, values},
@@ -116,7 +116,7 @@ impl Postgres {
         }
         check_pinned(&settings)?;
         match &facts.concat()[..] {
-            [_, Value::Text(reason), ..] => Err(accepts_no_writes(reason).into()),
+            [_, Value::Text(reason), ..] => Err(StoreError::AcceptsNoWrites(reason.clone()).into()),
             [Value::Text(session), Value::Null, Value::Text(identity)] => {
                 Ok(Some(Server { session: session.clone(), identity: identity.clone() }))
             }

@@ -18,9 +18,9 @@ SELECT concat_ws(' ', COALESCE(NULLIF(current_setting('raindrop.session', TRUE),
 SELECT concat_ws(' ', COALESCE(NULLIF(current_setting('raindrop.session', TRUE), ''), 'not set up'),
                  pg_backend_pid(), EXTRACT(EPOCH FROM pg_postmaster_start_time()),
                  pg_is_in_recovery(), current_setting('synchronous_commit'), current_setting('fsync')),
-       CASE WHEN pg_is_in_recovery() THEN 'it is a standby'
+       CASE WHEN pg_is_in_recovery() THEN 'it is a standby: name its primary in store.url, or promote it'
             WHEN current_setting('transaction_read_only') <> 'off'
-              THEN 'default_transaction_read_only is on'
+              THEN 'default_transaction_read_only is on: turn it off, or name the server that accepts writes in store.url'
        END;
 
 -- Whose history a server continues. A promotion begins another timeline. A server that may lose writes
