@@ -66,8 +66,41 @@ async fn what_the_operator_should_know() {
     let read_only = format!("{}?options=-c%20default_transaction_read_only%3Don", backend.url());
     let store = open(&patient(read_only)).await;
     let error = store.read_row(&scope(1, 3), 1).await.expect_err("not even a read");
-    assert!(matches!(error, StoreError::Unavailable(_)), "{error:?}");
-    assert!(format!("{error:?}").contains("default_transaction_read_only is on"), "{error:?}");
+    assert!(matches!(error, StoreError::AcceptsNoWrites(_)), "{error:?}");
+    assert!(error.to_string().contains("default_transaction_read_only is on"), "{error}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn tables_that_a_subscription_fills_are_not_written() {
+    let server = Server::start(&Postgres).await;
+    server.run("ALTER SYSTEM SET wal_level = logical").await;
+    server.kill9();
+    server.restart().await;
+    let (published, subscribed) =
+        (Backend::Postgres(server.database().await), Backend::Postgres(server.database().await));
+    let store = open(&settings(subscribed.url())).await;
+    for url in [published.url(), subscribed.url()] {
+        let store = open(&settings(url)).await;
+        store.prepare().await.expect("tables");
+        store.close().await;
+    }
+    published.run("CREATE PUBLICATION all_of_it FOR ALL TABLES").await;
+    published.run("SELECT pg_create_logical_replication_slot('copies', 'pgoutput')").await;
+    subscribed
+        .run(&format!(
+            "CREATE SUBSCRIPTION copies CONNECTION '{}' PUBLICATION all_of_it \
+             WITH (create_slot = false)",
+            published.url()
+        ))
+        .await;
+    let error = store.prepare().await.expect_err("a replica");
+    assert!(matches!(error, StoreError::AcceptsNoWrites(_)), "{error:?}");
+    assert!(error.to_string().contains("it is a replica, which subscribes"), "{error}");
+    open(&settings(published.url())).await.prepare().await.expect("the tables that are published");
+    subscribed.run("ALTER SUBSCRIPTION copies DISABLE").await;
+    subscribed.run("ALTER SUBSCRIPTION copies SET (slot_name = NONE)").await;
+    subscribed.run("DROP SUBSCRIPTION copies").await;
+    store.prepare().await.expect("it takes its place");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -234,7 +234,7 @@ impl Engine for Postgres {
             options,
             protection,
             timeout: settings.timeout,
-            facts: statements::find(Self::SQL, "facts")?,
+            facts: statements::with_tables(Self::SQL, "facts", settings)?,
             history,
             lock_migrations: statements::find(Self::SQL, "lock_migrations")?,
         })

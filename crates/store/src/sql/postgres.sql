@@ -21,6 +21,10 @@ SELECT concat_ws(' ', COALESCE(NULLIF(current_setting('raindrop.session', TRUE),
        CASE WHEN pg_is_in_recovery() THEN 'it is a standby: name its primary in store.url, or promote it'
             WHEN current_setting('transaction_read_only') <> 'off'
               THEN 'default_transaction_read_only is on: turn it off, or name the server that accepts writes in store.url'
+            WHEN EXISTS (SELECT 1 FROM pg_subscription_rel
+                         WHERE srrelid IN (to_regclass('"{worker}"'), to_regclass('"{worker}_layout"'),
+                                           to_regclass('"{segment}"')))
+              THEN 'it is a replica, which subscribes to the tables of another server: name that one in store.url, or DROP SUBSCRIPTION here if this one takes its place'
        END;
 
 -- Whose history a server continues. A promotion begins another timeline. A server that may lose writes

@@ -14,12 +14,7 @@ macro_rules! statements {
         impl Statements {
             /// Reads an engine's file.
             pub(super) fn read(file: &str, settings: &StoreSettings) -> Result<Self> {
-                let statement = |name| {
-                    let sql = find(file, name)?;
-                    let sql = sql.replace("{worker}", &settings.worker_table);
-                    Ok::<_, StoreError>(sql.replace("{segment}", &settings.segment_table))
-                };
-                Ok(Self { $($name: statement(stringify!($name))?,)* })
+                Ok(Self { $($name: with_tables(file, stringify!($name), settings)?,)* })
             }
 
             #[cfg(test)]
@@ -58,6 +53,12 @@ statements! {
     read_leaf
     read_tinyid
     read_cosid
+}
+
+/// Returns a statement of a file, with the tables' names in place.
+pub(super) fn with_tables(file: &str, name: &str, settings: &StoreSettings) -> Result<String> {
+    let sql = find(file, name)?.replace("{worker}", &settings.worker_table);
+    Ok(sql.replace("{segment}", &settings.segment_table))
 }
 
 /// Returns a statement of a file, without comments.
