@@ -4,7 +4,6 @@
 //! certificates again and opens a new connection.
 
 use std::{
-    fmt,
     sync::{Arc, OnceLock},
     time::Duration,
 };
@@ -20,14 +19,14 @@ use kube::{
     Client,
     client::Body,
     core::{
-        ObjectList, Request,
+        ObjectList, Request, Status,
         params::{
             DeleteParams, GetParams, ListParams, Patch, PatchParams, PostParams, Preconditions,
         },
         request,
     },
 };
-use serde::{Deserialize, de::DeserializeOwned};
+use serde::de::{DeserializeOwned, IgnoredAny};
 use serde_json::Value as Json;
 use tokio::{
     sync::{Mutex, Semaphore},
@@ -36,11 +35,14 @@ use tokio::{
 
 use super::{
     clock::DateClock,
-    object::{annotation, name_of, uid},
+    object::{ANNOTATIONS, name_of, set, uid},
     place::Place,
 };
 use crate::{Result, StoreError};
 
+/// What the server returned; an error if a condition was not met: there is such a Lease already, there is
+/// none, or it is not as expected.
+type Answer<T> = Result<T, Status>;
 /// A request, or why it cannot be built.
 type Built = Result<http::Request<Vec<u8>>, request::Error>;
 
@@ -67,45 +69,6 @@ struct Connected {
     leases: Request,
 }
 
-/// An answer of the API server that says what became of a request.
-enum Answer {
-    /// It took place; what the server returned.
-    Done(Vec<u8>),
-    /// A condition was not met: there is such a Lease already, or it is not as expected.
-    Refused(Said),
-    /// There is no such Lease.
-    Missing(Said),
-}
-
-/// What the API server says of a request that it refused.
-#[derive(Debug, Deserialize)]
-struct Said {
-    #[serde(default)]
-    reason: String,
-    #[serde(default)]
-    message: String,
-    #[serde(default)]
-    details: Details,
-}
-
-/// What an answer is about.
-#[derive(Debug, Default, Deserialize)]
-struct Details {
-    #[serde(default)]
-    kind: String,
-}
-
-/// What became of a conditional write.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Written {
-    /// It took place.
-    Done,
-    /// Its condition was not met.
-    Refused,
-    /// There is no such Lease.
-    Missing,
-}
-
 impl Api {
     pub(super) fn new(place: Place, timeout: Duration, max_connections: u32) -> Self {
         Self {
@@ -127,8 +90,8 @@ impl Api {
     /// Reads a Lease.
     pub(super) async fn get(&self, name: &str) -> Result<Option<Lease>> {
         match self.send(|leases| leases.get(name, &GetParams::default())).await? {
-            Answer::Missing(_) => Ok(None),
-            answer => answer.read().map(Some),
+            Err(status) if status.reason == "NotFound" => Ok(None),
+            answer => answer.map(Some).map_err(refused),
         }
     }
 
@@ -138,7 +101,7 @@ impl Api {
         let mut found = Vec::new();
         loop {
             let answer = self.send(|leases| leases.list(&params)).await?;
-            let page: ObjectList<Lease> = answer.read()?;
+            let page: ObjectList<Lease> = answer.map_err(refused)?;
             found.extend(page.items);
             match page.metadata.continue_.filter(|next| !next.is_empty()) {
                 Some(next) => params = params.continue_token(&next),
@@ -147,71 +110,38 @@ impl Api {
         }
     }
 
-    /// Creates a Lease. Returns it as the server keeps it; `None` when there is one of its name.
-    pub(super) async fn create(&self, lease: &Lease) -> Result<Option<Lease>> {
+    /// Creates a Lease. Returns its UID; `None` when there is one of its name.
+    pub(super) async fn create(&self, lease: &Lease) -> Result<Option<String>> {
         let data = serde_json::to_vec(lease).expect("a Lease is JSON");
-        let params = PostParams::default();
-        match self.send(|leases| leases.create(&params, data)).await? {
-            Answer::Refused(said) if said.reason == "AlreadyExists" => Ok(None),
+        match self.send(|leases| leases.create(&PostParams::default(), data)).await? {
+            Err(status) if status.reason == "AlreadyExists" => Ok(None),
             answer => {
-                let stored: Lease = answer.read()?;
-                let sent = lease.metadata.annotations.iter().flatten();
-                check_stored(
-                    &stored,
-                    sent.map(|(name, value)| (name.as_str(), Some(value.as_str()))),
-                )?;
-                Ok(Some(stored))
+                let stored = answer.map_err(refused)?;
+                check_stored(&stored, &set(lease.metadata.annotations.iter().flatten()))?;
+                Ok(Some(stored["metadata"]["uid"].as_str().unwrap_or_default().to_owned()))
             }
         }
     }
 
-    /// Changes a Lease by a JSON patch, which names its own conditions.
-    pub(super) async fn patch(&self, name: &str, patch: Vec<Json>) -> Result<Written> {
-        let sent = patch.iter().filter(|part| part["op"] == "add").filter_map(|part| {
-            let path = part["path"].as_str()?.strip_prefix("/metadata/annotations/")?;
-            Some((path.replace("~1", "/"), part["value"].as_str().map(str::to_owned)))
-        });
-        let sent: Vec<_> = sent.collect();
-        let patch = serde_json::from_value(Json::Array(patch)).expect("a JSON patch");
-        self.patch_by(name, &Patch::Json::<()>(patch), &sent).await
-    }
-
-    /// Changes a Lease by a merge patch, which names the version that it changes.
-    pub(super) async fn merge(&self, name: &str, patch: &Json) -> Result<Written> {
-        let sent = patch["metadata"]["annotations"].as_object().into_iter().flatten();
-        let sent = sent.map(|(name, value)| (name.clone(), value.as_str().map(str::to_owned)));
-        let sent: Vec<_> = sent.collect();
-        self.patch_by(name, &Patch::Merge(patch), &sent).await
-    }
-
-    async fn patch_by<P>(
-        &self,
-        name: &str,
-        patch: &Patch<P>,
-        sent: &[(String, Option<String>)],
-    ) -> Result<Written>
-    where
-        P: serde::Serialize + fmt::Debug + Sync,
-    {
-        let params = PatchParams::default();
-        let answer = self.send(|leases| leases.patch(name, &params, patch)).await?;
-        let written = answer.written();
-        if written == Written::Done {
-            let sent = sent.iter().map(|(name, value)| (name.as_str(), value.as_deref()));
-            check_stored(&answer.read()?, sent)?;
+    /// Changes a Lease by a JSON patch, which names its own conditions; `false` when they are not met, or
+    /// there is no such Lease.
+    pub(super) async fn patch(&self, name: &str, parts: Vec<Json>) -> Result<bool> {
+        let patch = serde_json::from_value(Json::Array(parts.clone())).expect("a JSON patch");
+        let (patch, params) = (Patch::Json::<()>(patch), PatchParams::default());
+        match self.send(|leases| leases.patch(name, &params, &patch)).await? {
+            Ok(stored) => check_stored(&stored, &parts).map(|()| true),
+            Err(_) => Ok(false),
         }
-        Ok(written)
     }
 
     /// Deletes a Lease, if nobody wrote it since it was read.
-    pub(super) async fn delete(&self, lease: &Lease) -> Result<Written> {
+    pub(super) async fn delete(&self, lease: &Lease) -> Result<()> {
         let conditions = Preconditions {
             resource_version: lease.metadata.resource_version.clone(),
             uid: Some(uid(lease).to_owned()),
         };
         let params = DeleteParams { preconditions: Some(conditions), ..DeleteParams::default() };
-        let answer = self.send(|leases| leases.delete(name_of(lease), &params)).await?;
-        Ok(answer.written())
+        self.send::<IgnoredAny>(|leases| leases.delete(name_of(lease), &params)).await.map(drop)
     }
 
     /// Sends no further request.
@@ -221,7 +151,10 @@ impl Api {
     }
 
     /// Sends a request within the time-out. Fails unless the answer says what became of it.
-    async fn send(&self, build: impl FnOnce(&Request) -> Built) -> Result<Answer> {
+    async fn send<T: DeserializeOwned>(
+        &self,
+        build: impl FnOnce(&Request) -> Built,
+    ) -> Result<Answer<T>> {
         let after = self.timeout;
         let answer = timeout(after, self.exchange(build, Instant::now() + after)).await;
         match answer.unwrap_or(Err(StoreError::TimedOut { after })) {
@@ -235,11 +168,11 @@ impl Api {
     }
 
     /// Sends a request until the server does it; `None` if the server would not before the deadline.
-    async fn exchange(
+    async fn exchange<T: DeserializeOwned>(
         &self,
         build: impl FnOnce(&Request) -> Built,
         deadline: Instant,
-    ) -> Result<Option<Answer>> {
+    ) -> Result<Option<Answer<T>>> {
         let permit = self.permits.acquire().await;
         let _permit = permit.map_err(|_| StoreError::Unavailable("the store was closed".into()))?;
         let connected = self.connected().await?;
@@ -265,7 +198,7 @@ impl Api {
                 continue;
             }
             let body = body.collect().await.map_err(unavailable)?.to_bytes();
-            return Answer::of(head.status, &body).map(Some);
+            return read(head.status, &body).map(Some);
         }
     }
 
@@ -293,67 +226,36 @@ impl Api {
     }
 }
 
-impl Answer {
-    /// Tells answers that say what became of a request from all others: those may come from anybody
-    /// between, or leave the outcome open.
-    fn of(status: StatusCode, body: &[u8]) -> Result<Self> {
-        if status.is_success() {
-            return Ok(Self::Done(body.to_vec()));
-        }
-        let Ok(said) = serde_json::from_slice::<Said>(body) else {
-            return Err(unavailable(format!("HTTP {status} that is not from an API server")));
-        };
-        match &*said.reason {
-            // Not that the path or the namespace is missing.
-            "NotFound" if said.details.kind == "leases" => Ok(Self::Missing(said)),
-            // The list took so long that the server forgot how it began.
-            "Expired" | "Gone" => Err(unavailable(said)),
-            "AlreadyExists" | "Conflict" | "Invalid" => Ok(Self::Refused(said)),
-            _ if status.is_server_error() => Err(unavailable(said)),
-            _ => Err(said.refused()),
-        }
+/// Tells answers that say what became of a request from all others: those may come from anybody between,
+/// or leave the outcome open.
+fn read<T: DeserializeOwned>(code: StatusCode, body: &[u8]) -> Result<Answer<T>> {
+    if code.is_success() {
+        return serde_json::from_slice(body).map(Ok).map_err(unavailable);
     }
-
-    /// Reads what the server returned.
-    fn read<T: DeserializeOwned>(self) -> Result<T> {
-        match self {
-            Self::Done(body) => serde_json::from_slice(&body).map_err(unavailable),
-            Self::Refused(said) | Self::Missing(said) => Err(said.refused()),
+    let Ok(status) = serde_json::from_slice::<Status>(body) else {
+        return Err(unavailable(format!("HTTP {code} that is not from an API server")));
+    };
+    match &*status.reason {
+        // Not that the path or the namespace is missing.
+        "NotFound" if status.details.as_ref().is_some_and(|it| it.kind == "leases") => {
+            Ok(Err(status))
         }
-    }
-
-    const fn written(&self) -> Written {
-        match self {
-            Self::Done(_) => Written::Done,
-            Self::Refused(_) => Written::Refused,
-            Self::Missing(_) => Written::Missing,
-        }
+        "AlreadyExists" | "Conflict" | "Invalid" => Ok(Err(status)),
+        // The list took so long that the server forgot how it began.
+        "Expired" | "Gone" => Err(unavailable(status)),
+        _ if code.is_server_error() => Err(unavailable(status)),
+        _ => Err(refused(status)),
     }
 }
 
-impl Said {
-    fn refused(self) -> StoreError {
-        StoreError::Refused(self.into())
-    }
-}
-
-impl fmt::Display for Said {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: {}", self.reason, self.message)
-    }
-}
-
-impl std::error::Error for Said {}
-
-/// Checks that a Lease was stored with the annotations that were sent; `None` stands for one that was
-/// removed. Otherwise nobody knows what an acknowledgement means.
-fn check_stored<'a>(
-    stored: &Lease,
-    sent: impl Iterator<Item = (&'a str, Option<&'a str>)>,
-) -> Result<()> {
-    for (name, value) in sent {
-        if annotation(stored, name) != value {
-            let lease = name_of(stored);
+/// Checks that a Lease was stored with the annotations that a JSON patch set or removed. Otherwise nobody
+/// knows what an acknowledgement means.
+fn check_stored(stored: &Json, parts: &[Json]) -> Result<()> {
+    for part in parts.iter().filter(|part| part["op"] != "test") {
+        let path = part["path"].as_str().unwrap_or_default();
+        if path.starts_with(ANNOTATIONS) && stored.pointer(path) != part.get("value") {
+            let lease = stored["metadata"]["name"].as_str().unwrap_or_default();
+            let name = path[ANNOTATIONS.len()..].replace("~1", "/");
             let reason = format!(
                 "Lease {lease} was stored with another annotation {name} than was sent: something \
                  between, an admission webhook perhaps, changes it"
@@ -362,6 +264,10 @@ fn check_stored<'a>(
         }
     }
     Ok(())
+}
+
+fn refused(status: Status) -> StoreError {
+    StoreError::Refused(status.into())
 }
 
 fn unavailable(error: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> StoreError {
@@ -376,8 +282,10 @@ fn date_ms(date: &str) -> Option<i64> {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
-    use crate::kubernetes::object;
+    use crate::kubernetes::object::{TOKEN, remove};
 
     #[test]
     fn dates_are_read() {
@@ -387,13 +295,11 @@ mod tests {
 
     #[test]
     fn lease_that_was_stored_otherwise_than_sent_is_noticed() {
-        let stored = object::lease("a".to_owned(), [], [("raindrop/token", "1".to_owned())]);
-        let is_as_sent = |name, value| check_stored(&stored, [(name, value)].into_iter()).is_ok();
-        assert!(is_as_sent("raindrop/token", Some("1")) && is_as_sent("raindrop/rows", None));
-        for (name, value) in
-            [("raindrop/token", Some("2")), ("raindrop/token", None), ("raindrop/rows", Some("{}"))]
-        {
-            assert!(!is_as_sent(name, value), "{name} {value:?}");
+        let stored = json!({ "metadata": { "annotations": { TOKEN: "1" } } });
+        let is_as_sent = |parts: Vec<Json>| check_stored(&stored, &parts).is_ok();
+        assert!(is_as_sent(set([(TOKEN, "1")])) && is_as_sent(vec![remove("raindrop/rows")]));
+        for parts in [set([(TOKEN, "2")]), vec![remove(TOKEN)], set([("raindrop/rows", "{}")])] {
+            assert!(!is_as_sent(parts.clone()), "{parts:?}");
         }
     }
 
@@ -405,13 +311,13 @@ mod tests {
         let status = |reason| about(reason, "leases");
         let of = |code: u16, body: &str| {
             let code = StatusCode::from_u16(code).expect("a status");
-            Answer::of(code, body.as_bytes()).map(|answer| answer.written())
+            read::<Json>(code, body.as_bytes()).map(|answer| answer.is_ok())
         };
-        assert!(matches!(of(201, "{}"), Ok(Written::Done)));
-        assert!(matches!(of(404, &status("NotFound")), Ok(Written::Missing)));
-        assert!(matches!(of(409, &status("Conflict")), Ok(Written::Refused)));
-        assert!(matches!(of(409, &status("AlreadyExists")), Ok(Written::Refused)));
-        assert!(matches!(of(422, &status("Invalid")), Ok(Written::Refused)));
+        assert!(matches!(of(201, "{}"), Ok(true)));
+        assert!(matches!(of(404, &status("NotFound")), Ok(false)));
+        assert!(matches!(of(409, &status("Conflict")), Ok(false)));
+        assert!(matches!(of(409, &status("AlreadyExists")), Ok(false)));
+        assert!(matches!(of(422, &status("Invalid")), Ok(false)));
         let no_namespace = about("NotFound", "namespaces");
         assert!(matches!(of(404, &no_namespace), Err(StoreError::Refused(_))));
         assert!(matches!(of(410, &status("Expired")), Err(StoreError::Unavailable(_))));

@@ -34,7 +34,7 @@ use rand::{SeedableRng as _, rngs::StdRng};
 use tokio::time::Instant;
 
 use self::{
-    api::{Api, Written},
+    api::Api,
     names::{Tables, namespace_label},
     object::{NAMESPACE, annotation, expect_token, expect_uid, is_under, name_of, ours, set},
     place::{Address, Place},
@@ -133,7 +133,7 @@ impl KubernetesStore {
         };
         let mut retries = self.retries();
         loop {
-            if self.api.patch(name, patch.clone()).await? == Written::Done {
+            if self.api.patch(name, patch.clone()).await? {
                 return Ok(true);
             }
             if !self.api.get(name).await?.as_ref().is_some_and(is_it) {
@@ -259,7 +259,7 @@ impl Store for KubernetesStore {
             // The record must not have changed since: then rows may have been added, used and lost.
             let patch = record.add_rows(&scope.reserved_key, &missing, new);
             let name = self.tables.record(&scope.namespace);
-            if self.api.merge(&name, &patch).await? == Written::Done {
+            if self.api.patch(&name, patch).await? {
                 return Ok(true);
             }
             retries.pause().await?;

@@ -23,6 +23,8 @@ macro_rules! ours {
 }
 pub(super) use ours;
 
+/// What JSON pointers to annotations begin with.
+pub(super) const ANNOTATIONS: &str = "/metadata/annotations/";
 /// The namespace; a label of this name has it as far as a label can.
 pub(super) const NAMESPACE: &str = ours!("namespace");
 /// The token of the last write.
@@ -83,24 +85,36 @@ pub(super) fn expect(annotation: &str, value: impl Into<Json>) -> Json {
     json!({ "op": "test", "path": pointer(annotation), "value": value.into() })
 }
 
-/// Returns the part of a JSON patch that refuses every Lease but the one with this UID.
-pub(super) fn expect_uid(uid: &str) -> Json {
-    json!({ "op": "test", "path": "/metadata/uid", "value": uid })
-}
-
 /// Returns the part of a JSON patch that refuses every state but one under this token.
 pub(super) fn expect_token(expected: Token) -> Json {
     expect(TOKEN, expected.to_string())
 }
 
+/// Returns the part of a JSON patch that refuses every Lease but the one with this UID.
+pub(super) fn expect_uid(uid: &str) -> Json {
+    json!({ "op": "test", "path": "/metadata/uid", "value": uid })
+}
+
+/// Returns the part of a JSON patch that refuses a Lease that was written since it had this version.
+pub(super) fn expect_version(version: Option<&str>) -> Json {
+    json!({ "op": "test", "path": "/metadata/resourceVersion", "value": version })
+}
+
 /// Returns the parts of a JSON patch that set annotations.
-pub(super) fn set<const N: usize>(annotations: [(&str, String); N]) -> Vec<Json> {
-    let add = |(name, value)| json!({ "op": "add", "path": pointer(name), "value": value });
-    annotations.map(add).to_vec()
+pub(super) fn set<N: AsRef<str>, V: Into<String>>(
+    annotations: impl IntoIterator<Item = (N, V)>,
+) -> Vec<Json> {
+    let add = |(name, value): (N, V)| json!({ "op": "add", "path": pointer(name.as_ref()), "value": value.into() });
+    annotations.into_iter().map(add).collect()
+}
+
+/// Returns the part of a JSON patch that removes an annotation, which must be there.
+pub(super) fn remove(annotation: &str) -> Json {
+    json!({ "op": "remove", "path": pointer(annotation) })
 }
 
 fn pointer(annotation: &str) -> String {
-    format!("/metadata/annotations/{}", annotation.replace('/', "~1"))
+    format!("{ANNOTATIONS}{}", annotation.replace('/', "~1"))
 }
 
 /// The annotations of a worker's row.

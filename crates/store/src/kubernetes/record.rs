@@ -3,14 +3,14 @@
 use std::collections::BTreeMap;
 
 use k8s_openapi::api::coordination::v1::Lease;
-use serde_json::{Map, Value as Json, json};
+use serde_json::Value as Json;
 
 use super::{
     births::{Births, Template},
     names::{LAYOUT, Tables, key_label, namespace_label},
     object::{
-        EPOCH, HISTORY, IDENTITY, NAMESPACE, TOKEN, annotation, columns, expect, lease, name_of,
-        ours, set, uid,
+        EPOCH, HISTORY, IDENTITY, NAMESPACE, TOKEN, annotation, columns, expect, expect_version,
+        lease, name_of, ours, remove, set, uid,
     },
 };
 use crate::{LayoutRecord, NewRows, Result, StoreError, value::Reader};
@@ -32,7 +32,7 @@ pub(super) struct Record {
     /// The annotation that holds the templates.
     templates: String,
     /// Changes with every write of the Lease.
-    version: String,
+    version: Option<String>,
     /// The bytes of all annotations.
     size: usize,
 }
@@ -80,7 +80,7 @@ impl Record {
             layout,
             uid: uid(lease).to_owned(),
             templates: templates.to_owned(),
-            version: lease.metadata.resource_version.clone().unwrap_or_default(),
+            version: lease.metadata.resource_version.clone(),
             size: sizes.sum(),
         })
     }
@@ -109,19 +109,24 @@ impl Record {
         ))
     }
 
-    /// Returns the merge patch that adds rows which are missing, ascending by worker id, if no
-    /// other write of the record is first.
-    pub(super) fn add_rows(mut self, reserved_key: &str, missing: &[u64], new: &NewRows) -> Json {
+    /// Returns the JSON patch that adds rows which are missing, ascending by worker id, if no other
+    /// write of the record is first.
+    pub(super) fn add_rows(
+        mut self,
+        reserved_key: &str,
+        missing: &[u64],
+        new: &NewRows,
+    ) -> Vec<Json> {
         let births = self.rows.entry(reserved_key.to_owned()).or_default();
         let vanished = missing.iter().filter(|worker| births.uid(**worker).is_some());
-        let mut annotations: Map<String, Json> =
-            vanished.map(|worker| (born(reserved_key, *worker), Json::Null)).collect();
+        let mut patch = vec![expect_version(self.version.as_deref())];
+        patch.extend(vanished.map(|worker| remove(&born(reserved_key, *worker))));
         births.add(missing, new);
         let templates: BTreeMap<&String, &Vec<Template>> =
             self.rows.iter().map(|(key, births)| (key, &births.templates)).collect();
         let templates = serde_json::to_string(&templates).expect("templates are JSON");
-        annotations.insert(ROWS.to_owned(), templates.into());
-        json!({ "metadata": { "resourceVersion": self.version, "annotations": annotations } })
+        patch.extend(set([(ROWS, templates)]));
+        patch
     }
 
     /// Returns the JSON patch that lists the Lease of a row, if the row is still unborn and its

@@ -7,7 +7,6 @@ use raindrop_core::lease::{Row, RowWrite, Token};
 
 use super::{
     KubernetesStore,
-    api::Written,
     births::Births,
     names::{LAYOUT, key_label, namespace_label},
     object::{
@@ -176,7 +175,7 @@ impl KubernetesStore {
             // A Lease under the right token may be a copy of one that was deleted.
             let Some(uid) = uid.filter(|uid| tried.as_ref() != Some(uid)) else { return Ok(false) };
             let patch = row_patch(&uid, expected, write, self.latest_ms()?);
-            if self.api.patch(&name, patch).await? == Written::Done {
+            if self.api.patch(&name, patch).await? {
                 return Ok(true);
             }
             let found = self.api.get(&name).await?;
@@ -213,13 +212,12 @@ impl KubernetesStore {
             if record.is_full() {
                 return Err(record.full());
             }
-            if let Some(lease) = self.bear(scope, &row).await? {
+            if let Some(uid) = self.bear(scope, &row).await? {
                 // The row may have other tokens and marks by now, or another Lease.
-                let patch = record.bear(&scope.reserved_key, worker, uid(&lease));
-                let name = self.tables.record(&scope.namespace);
-                if self.api.patch(&name, patch).await? == Written::Done {
-                    self.remember(scope, worker, uid(&lease));
-                    return Ok(Some(uid(&lease).to_owned()));
+                let patch = record.bear(&scope.reserved_key, worker, &uid);
+                if self.api.patch(&self.tables.record(&scope.namespace), patch).await? {
+                    self.remember(scope, worker, &uid);
+                    return Ok(Some(uid));
                 }
             }
             retries.pause().await?;
@@ -239,9 +237,9 @@ impl KubernetesStore {
         )
     }
 
-    /// Creates the Lease of an unborn row, which the record does not list yet. `None` when the row
-    /// was born meanwhile.
-    async fn bear(&self, scope: &Scope, row: &Row) -> Result<Option<Lease>> {
+    /// Creates the Lease of an unborn row, which the record does not list yet, and returns its UID.
+    /// `None` when the row was born meanwhile.
+    async fn bear(&self, scope: &Scope, row: &Row) -> Result<Option<String>> {
         let name = self.tables.row(scope, row.worker);
         let birth = self.birth(scope, row);
         let mut retries = self.retries();
@@ -256,7 +254,7 @@ impl KubernetesStore {
             // Another attempt created it. Should it be listed and written meanwhile, the record has
             // changed, which refuses what is built on the old one.
             if has_annotations_of(&found, &birth) {
-                return Ok(Some(found));
+                return Ok(Some(uid(&found).to_owned()));
             }
             let record = self.record(&scope.namespace).await?;
             let births = record.as_ref().and_then(|record| record.births(&scope.reserved_key));

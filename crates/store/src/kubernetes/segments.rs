@@ -3,15 +3,13 @@
 use async_trait::async_trait;
 use k8s_openapi::api::coordination::v1::Lease;
 use raindrop_core::{lease::Token, segment::CodeRow};
-use serde_json::json;
 
 use super::{
     KubernetesStore,
-    api::Written,
     names::namespace_label,
     object::{
-        EPOCH, NAMESPACE, TOKEN, annotation, columns, expect_token, expect_uid, is_under, lease,
-        ours, set, uid,
+        EPOCH, NAMESPACE, TOKEN, annotation, columns, expect_token, expect_uid, expect_version,
+        is_under, lease, ours, set, uid,
     },
 };
 use crate::{
@@ -71,9 +69,7 @@ impl SegmentStore for KubernetesStore {
                     self.api.create(&self.code_lease(&segment, reservation.token)).await?.is_some()
                 }
                 // Nobody has reserved since it was read: every reservation sets a fresh token.
-                Some(lease) => {
-                    self.raise(&name, lease, raised, reservation.token).await? == Written::Done
-                }
+                Some(lease) => self.raise(&name, lease, raised, reservation.token).await?,
             };
             if is_reserved {
                 return Ok(Reserved::From(raised.next - reservation.by));
@@ -105,7 +101,7 @@ impl SegmentStore for KubernetesStore {
                 (NEXT, from.to_string()),
                 (UPDATED, self.latest_ms()?.to_string()),
             ]));
-            if self.api.patch(&name, patch).await? == Written::Done {
+            if self.api.patch(&name, patch).await? {
                 return Ok(true);
             }
             retries.pause().await?;
@@ -226,19 +222,10 @@ impl KubernetesStore {
     }
 
     /// Raises the next number of a code, if its Lease is as it was read.
-    async fn raise(
-        &self,
-        name: &str,
-        read: &Lease,
-        raised: CodeRow,
-        token: Token,
-    ) -> Result<Written> {
+    async fn raise(&self, name: &str, read: &Lease, raised: CodeRow, token: Token) -> Result<bool> {
         let CodeRow { next, step, epoch } = raised;
-        let mut patch = vec![
-            expect_uid(uid(read)),
-            json!({ "op": "test", "path": "/metadata/resourceVersion",
-                    "value": read.metadata.resource_version }),
-        ];
+        let version = read.metadata.resource_version.as_deref();
+        let mut patch = vec![expect_uid(uid(read)), expect_version(version)];
         patch.extend(set([
             (TOKEN, token.to_string()),
             (NEXT, next.to_string()),

@@ -17,17 +17,19 @@ use rand::{RngExt as _, SeedableRng as _, rngs::StdRng};
 use serde_json::{Value as Json, json};
 use tokio::time::{Instant, sleep};
 
+use crate::kubernetes::object::ANNOTATIONS;
+
 /// The server's clock when a simulation begins, in Unix ms.
 pub(super) const BEGIN_MS: i64 = 1_800_000_000_000;
 
 /// What the server does not do although it must.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Bug {
-    /// A merge patch is applied to any version.
+    /// A patch is applied to an object of any version.
     VersionNotCompared,
     /// A row is listed whatever it is born with.
     TemplatesNotCompared,
-    /// A JSON patch is applied to an object of any UID.
+    /// A patch is applied to an object of any UID.
     UidNotCompared,
     /// An object that is created under a former name has the former UID.
     UidsComeBack,
@@ -133,8 +135,6 @@ impl Server {
         let (head, body) = request.into_parts();
         let body = body.collect().await?.to_bytes();
         let body = serde_json::from_slice(&body).unwrap_or(Json::Null);
-        let content = head.headers.get("content-type").and_then(|kind| kind.to_str().ok());
-        let is_merge = content == Some("application/merge-patch+json");
         let (arrives, answers, fate) = {
             let mut state = self.lock();
             let slow = if state.is_faulty { 0.1 } else { 0.0 };
@@ -155,7 +155,7 @@ impl Server {
         sleep(arrives).await;
         let handle = {
             let server = Arc::clone(&self);
-            move || server.handle(&head.method, &head.uri, is_merge, body)
+            move || server.handle(&head.method, &head.uri, body)
         };
         match fate {
             Fate::Answered => {}
@@ -188,7 +188,7 @@ impl Server {
         Ok(answer.body(Body::from(body.to_string().into_bytes())).expect("an answer"))
     }
 
-    fn handle(&self, method: &Method, uri: &http::Uri, is_merge: bool, body: Json) -> (u16, Json) {
+    fn handle(&self, method: &Method, uri: &http::Uri, body: Json) -> (u16, Json) {
         let mut state = self.lock();
         let (_, name) = uri.path().split_once("/leases").expect("a path of Leases");
         let name = name.trim_start_matches('/').to_owned();
@@ -209,13 +209,8 @@ impl Server {
             }
             Method::PATCH => {
                 let Some(mut object) = state.objects.get(&name).cloned() else { return missing() };
-                let is_applied = if is_merge {
-                    self.merge(&mut object, &body)
-                } else {
-                    self.patch(&mut object, &body)
-                };
-                if !is_applied {
-                    return refused(if is_merge { 409 } else { 422 }, "Conflict");
+                if !self.patch(&mut object, &body) {
+                    return refused(422, "Invalid");
                 }
                 (200, write(&mut state, object))
             }
@@ -243,29 +238,12 @@ impl Server {
         write(state, object)
     }
 
-    fn merge(&self, object: &mut Json, patch: &Json) -> bool {
-        let version = &patch["metadata"]["resourceVersion"];
-        if *version != object["metadata"]["resourceVersion"]
-            && self.bug != Some(Bug::VersionNotCompared)
-        {
-            return false;
-        }
-        let changes = patch["metadata"]["annotations"].as_object().expect("annotations");
-        let annotations = object["metadata"]["annotations"].as_object_mut().expect("annotations");
-        for (name, value) in changes {
-            match value {
-                Json::Null => annotations.remove(name),
-                _ => annotations.insert(name.clone(), value.clone()),
-            };
-        }
-        true
-    }
-
     fn patch(&self, object: &mut Json, patch: &Json) -> bool {
         for part in patch.as_array().expect("a JSON patch") {
             let (path, value) = (part["path"].as_str().expect("a path"), &part["value"]);
             if part["op"] == "test" {
                 let ignored = match self.bug {
+                    Some(Bug::VersionNotCompared) => path == "/metadata/resourceVersion",
                     Some(Bug::UidNotCompared) => path == "/metadata/uid",
                     Some(Bug::TemplatesNotCompared) => path.ends_with("raindrop~1rows"),
                     _ => false,
@@ -276,11 +254,16 @@ impl Server {
                 }
                 continue;
             }
-            match path.strip_prefix("/metadata/annotations/") {
-                Some(name) => {
-                    object["metadata"]["annotations"][name.replace("~1", "/")] = value.clone();
-                }
-                None => object["spec"] = value.clone(),
+            let Some(name) = path.strip_prefix(ANNOTATIONS) else {
+                object["spec"] = value.clone();
+                continue;
+            };
+            let annotations = object["metadata"]["annotations"].as_object_mut().expect("a map");
+            let name = name.replace("~1", "/");
+            match part["op"] == "remove" {
+                true if annotations.remove(&name).is_none() => return false,
+                true => {}
+                false => drop(annotations.insert(name, value.clone())),
             }
         }
         true
