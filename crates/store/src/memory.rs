@@ -22,7 +22,7 @@ pub use self::crash::Snapshot;
 use super::{
     CodeState, Counts, LayoutRecord, ListedRow, ListedSegment, ManagedCode, NewRows, NewSegment,
     Reservation, Reserved, Result, Scope, SegmentStore, Store, Survey, UnusedNumbers,
-    record::{keep_free, ttl_ms},
+    record::{keep_free, unwritten, written},
 };
 
 /// Rows in memory, with the semantics of the other engines. They are gone with the process.
@@ -159,17 +159,8 @@ impl Store for MemoryStore {
             if !holds && !tables.rows.contains_key(&key(scope, worker)) {
                 return Ok(false);
             }
-            tables.rows.entry(key(scope, worker)).or_insert_with(|| Row {
-                worker,
-                token: new.token(worker),
-                holder: String::new(),
-                lane: 0,
-                marks: new.marks.clone(),
-                free: true,
-                epoch: Token::UNUSED,
-                heartbeat_ms: 0,
-                expires_ms: 0,
-            });
+            let unwritten = || unwritten(worker, new.token(worker), new.marks.clone());
+            tables.rows.entry(key(scope, worker)).or_insert_with(unwritten);
         }
         Ok(true)
     }
@@ -212,18 +203,7 @@ impl Store for MemoryStore {
             || planted(Bug::IdentityCheckedBefore);
         let row = tables.rows.get_mut(&key(scope, worker)).filter(|row| row.token == expected);
         let Some(row) = row.filter(|_| is_present) else { return Ok(false) };
-        *row = Row {
-            worker,
-            token: write.token,
-            holder: write.holder.clone(),
-            lane: write.lane,
-            marks: write.marks.clone(),
-            free: false,
-            epoch: write.epoch,
-            heartbeat_ms: now_ms,
-            // A released row is free whatever the clock does.
-            expires_ms: ttl_ms(write).map_or(0, |ttl_ms| now_ms.saturating_add(ttl_ms)),
-        };
+        *row = written(worker, write, now_ms);
         Ok(true)
     }
 

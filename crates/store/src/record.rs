@@ -183,3 +183,27 @@ pub(super) fn ttl_ms(write: &RowWrite) -> Option<i64> {
         }
     }
 }
+
+/// Returns a worker's row as a write leaves it at this time of the store's clock.
+pub(super) fn written(worker: u64, write: &RowWrite, now_ms: i64) -> Row {
+    let RowWrite { token, epoch, holder, lane, marks, .. } = write.clone();
+    // A released row is free whatever the clock does.
+    let expires_ms = ttl_ms(write).map_or(0, |ttl_ms| now_ms.saturating_add(ttl_ms));
+    let (heartbeat_ms, free) = (now_ms, false);
+    Row { worker, token, epoch, holder, lane, marks, free, heartbeat_ms, expires_ms }
+}
+
+/// Returns a worker's row that was never written.
+pub(super) fn unwritten(worker: u64, token: Token, marks: HighWaterMarks) -> Row {
+    Row {
+        worker,
+        token,
+        epoch: Token::UNUSED,
+        holder: String::new(),
+        lane: 0,
+        marks,
+        free: true,
+        heartbeat_ms: 0,
+        expires_ms: 0,
+    }
+}

@@ -1,7 +1,7 @@
 //! Values on their way into a database and out of it. A value that cannot be read is reported
 //! with its place.
 
-use std::vec;
+use std::{fmt, vec};
 
 use raindrop_core::lease::{HighWaterMarks, History, Row, Token};
 
@@ -19,7 +19,6 @@ pub(super) fn shortened(holder: &str) -> &str {
 
 /// A layout record's columns: token, words, complete, since tick, first tick, identity, epoch,
 /// history.
-#[cfg(any(feature = "redis", feature = "sql"))]
 pub(super) fn record_values(record: &LayoutRecord) -> [Value; 8] {
     let LayoutRecord { token, canonical, complete, since_tick, first_tick, history } = record;
     values![
@@ -44,12 +43,20 @@ pub(super) enum Value {
 }
 
 /// An array of [`Value`]s.
-#[cfg(any(feature = "redis", feature = "sql"))]
 macro_rules! values {
     ($($value:expr),* $(,)?) => { [$($crate::value::Value::from($value)),*] };
 }
-#[cfg(any(feature = "redis", feature = "sql"))]
 pub(super) use values;
+
+impl fmt::Display for Value {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Null => f.write_str("null"),
+            Self::Integer(integer) => integer.fmt(f),
+            Self::Text(text) => text.fmt(f),
+        }
+    }
+}
 
 macro_rules! from_text {
     ($($type:ty),*) => {$(
@@ -243,12 +250,7 @@ impl<'a> Reader<'a> {
     }
 
     fn corrupt(&self, column: &'static str, value: Value, reason: String) -> StoreError {
-        let value = match value {
-            Value::Null => "null".to_owned(),
-            Value::Integer(integer) => integer.to_string(),
-            Value::Text(text) => text,
-        };
-        let (table, row) = (self.table.to_owned(), self.row.clone());
+        let (table, row, value) = (self.table.to_owned(), self.row.clone(), value.to_string());
         StoreError::Corrupt { table, row, column, value, reason }
     }
 }

@@ -12,7 +12,7 @@ use std::{collections::BTreeMap, ops::RangeInclusive};
 use raindrop_core::lease::{HighWaterMarks, Row, Token};
 use serde::{Deserialize, Serialize};
 
-use crate::NewRows;
+use crate::{NewRows, record::unwritten};
 
 /// The rows of one namespace and reserved key.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -70,17 +70,7 @@ impl Births {
         }
         let covers = |template: &&Template| (template.first..=template.last).contains(&worker);
         let Template { seed, marks, .. } = self.templates.iter().rfind(covers)?;
-        Some(Row {
-            worker,
-            token: seed.plus(worker),
-            epoch: Token::UNUSED,
-            holder: String::new(),
-            lane: 0,
-            marks: marks.clone(),
-            free: true,
-            heartbeat_ms: 0,
-            expires_ms: 0,
-        })
+        Some(unwritten(worker, seed.plus(worker), marks.clone()))
     }
 
     /// Returns the rows of a range that are not born yet, by worker id.

@@ -36,7 +36,10 @@ use tokio::time::Instant;
 use self::{
     api::Api,
     names::{Tables, namespace_label},
-    object::{NAMESPACE, annotation, expect_token, expect_uid, is_under, name_of, ours, set},
+    object::{
+        NAMESPACE, RESERVED_KEY, TABLE, annotation, expect_token, expect_uid, is_under, name_of,
+        set,
+    },
     place::{Address, Place},
     record::{Record, new_record, record_annotations},
     retries::Retries,
@@ -105,7 +108,7 @@ impl KubernetesStore {
         namespace: Option<&str>,
         further: &str,
     ) -> Result<Vec<Lease>> {
-        let mut selector = format!("{}={table}", ours!("table"));
+        let mut selector = format!("{TABLE}={table}");
         if let Some(namespace) = namespace {
             selector = format!("{selector},{NAMESPACE}={}", namespace_label(namespace));
         }
@@ -119,11 +122,11 @@ impl KubernetesStore {
 
     /// Sets annotations of a Lease that has this token and, if that is compared, this UID; `false`
     /// when it has another one, or is missing.
-    async fn set_under<const N: usize>(
+    async fn set_under(
         &self,
         name: &str,
         (expected, uid): (Token, Option<&str>),
-        annotations: [(&str, String); N],
+        annotations: impl IntoIterator<Item = (&'static str, String)>,
     ) -> Result<bool> {
         let mut patch = vec![expect_token(expected)];
         patch.extend(uid.map(expect_uid));
@@ -334,7 +337,7 @@ impl Store for KubernetesStore {
                 }
                 records.insert(namespace, record);
             } else {
-                scopes.entry((namespace, text(ours!("reserved-key")))).or_default().push(lease);
+                scopes.entry((namespace, text(RESERVED_KEY))).or_default().push(lease);
             }
         }
         let mut listed = Vec::new();

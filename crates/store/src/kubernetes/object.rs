@@ -9,10 +9,11 @@ use k8s_openapi::{
 use raindrop_core::lease::{Row, RowWrite, Token};
 use serde_json::{Value as Json, json};
 
+use super::names::namespace_label;
 use crate::{
     Result, Scope,
-    record::ttl_ms,
-    value::{Value, shortened, worker_rows},
+    record::{ttl_ms, written},
+    value::{Value, shortened, values, worker_rows},
 };
 
 /// An annotation or label of ours.
@@ -32,6 +33,25 @@ pub(super) const TOKEN: &str = ours!("token");
 pub(super) const EPOCH: &str = ours!("epoch");
 pub(super) const IDENTITY: &str = ours!("identity");
 pub(super) const HISTORY: &str = ours!("history");
+pub(super) const RESERVED_KEY: &str = ours!("reserved-key");
+/// The label of the table.
+pub(super) const TABLE: &str = ours!("table");
+/// The label that tells a record and the rows of each reserved key apart.
+pub(super) const RESERVED: &str = ours!("reserved");
+
+const WORKER: &str = ours!("worker");
+const HEARTBEAT: &str = ours!("heartbeat-ms");
+/// The annotations of a row, in the order in which it is read.
+const ROW: [&str; 8] = [
+    WORKER,
+    TOKEN,
+    EPOCH,
+    ours!("holder"),
+    ours!("lane"),
+    ours!("marks"),
+    ours!("expires-ms"),
+    HEARTBEAT,
+];
 
 /// Returns an annotation of a Lease.
 pub(super) fn annotation<'a>(lease: &'a Lease, name: &str) -> Option<&'a str> {
@@ -43,16 +63,22 @@ pub(super) fn columns<const N: usize>(lease: &Lease, names: [&str; N]) -> Vec<Va
     names.map(|name| annotation(lease, name).map_or(Value::Null, Value::from)).to_vec()
 }
 
-/// Returns a Lease with these labels and annotations.
-pub(super) fn lease<const N: usize, const M: usize>(
+/// Returns a Lease of a table and a namespace. `reserved` is what tells a record and the rows of each
+/// reserved key apart.
+pub(super) fn lease(
     name: String,
-    labels: [(&str, &str); N],
-    annotations: [(&str, String); M],
+    (table, namespace): (&str, &str),
+    reserved: Option<&str>,
+    annotations: impl IntoIterator<Item = (&'static str, String)>,
 ) -> Lease {
+    let labels = [(TABLE, table.to_owned()), (NAMESPACE, namespace_label(namespace))];
+    let reserved = reserved.map(|reserved| (RESERVED, reserved.to_owned()));
+    let annotations = annotations.into_iter().chain([(NAMESPACE, namespace.to_owned())]);
+    let owned = |(name, value): (&str, String)| (name.to_owned(), value);
     let metadata = ObjectMeta {
         name: Some(name),
-        labels: Some(labels.map(|(name, value)| (name.to_owned(), value.to_owned())).into()),
-        annotations: Some(annotations.map(|(name, value)| (name.to_owned(), value)).into()),
+        labels: Some(labels.into_iter().chain(reserved).map(owned).collect()),
+        annotations: Some(annotations.map(owned).collect()),
         ..ObjectMeta::default()
     };
     Lease { metadata, spec: None }
@@ -117,32 +143,34 @@ fn pointer(annotation: &str) -> String {
     format!("{ANNOTATIONS}{}", annotation.replace('/', "~1"))
 }
 
-/// The annotations of a worker's row.
-pub(super) fn row_annotations(scope: &Scope, row: &Row) -> [(&'static str, String); 10] {
-    [
-        (NAMESPACE, scope.namespace.clone()),
-        (ours!("reserved-key"), scope.reserved_key.clone()),
-        (ours!("worker"), row.worker.to_string()),
-        (TOKEN, row.token.to_string()),
-        (EPOCH, row.epoch.to_string()),
-        (ours!("holder"), row.holder.clone()),
-        (ours!("lane"), row.lane.to_string()),
-        (ours!("marks"), row.marks.to_string()),
-        (ours!("expires-ms"), row.expires_ms.to_string()),
-        (ours!("heartbeat-ms"), row.heartbeat_ms.to_string()),
-    ]
+/// Returns the annotations of a worker's row.
+pub(super) fn row_annotations(row: &Row) -> impl Iterator<Item = (&'static str, String)> {
+    let values = values![
+        row.worker,
+        row.token,
+        row.epoch,
+        &row.holder,
+        row.lane as u64,
+        &row.marks,
+        row.expires_ms,
+        row.heartbeat_ms,
+    ];
+    ROW.into_iter().zip(values.map(|value| value.to_string()))
 }
 
 /// Returns the JSON patch of a swap, at this time of the server's clock.
-pub(super) fn row_patch(uid: &str, expected: Token, write: &RowWrite, now_ms: i64) -> Vec<Json> {
-    let ttl_ms = ttl_ms(write);
-    // A released row is free whatever the clock does.
-    let expires_ms = ttl_ms.map_or(0, |ttl_ms| now_ms.saturating_add(ttl_ms));
-    let holder = shortened(&write.holder);
+pub(super) fn row_patch(
+    uid: &str,
+    (worker, expected): (u64, Token),
+    write: &RowWrite,
+    now_ms: i64,
+) -> Vec<Json> {
+    let holder = shortened(&write.holder).to_owned();
+    let row = Row { holder, ..written(worker, write, now_ms) };
+    let seconds = |ms: i64| i32::try_from(ms.unsigned_abs().div_ceil(1_000).max(1));
     let spec = LeaseSpec {
-        holder_identity: ttl_ms.map(|_| holder.to_owned()),
-        lease_duration_seconds: ttl_ms
-            .map(|ms| i32::try_from(ms.unsigned_abs().div_ceil(1_000).max(1)).unwrap_or(i32::MAX)),
+        holder_identity: ttl_ms(write).map(|_| row.holder.clone()),
+        lease_duration_seconds: ttl_ms(write).map(|ms| seconds(ms).unwrap_or(i32::MAX)),
         renew_time: Timestamp::from_millisecond(now_ms).ok().map(MicroTime),
         ..LeaseSpec::default()
     };
@@ -151,42 +179,26 @@ pub(super) fn row_patch(uid: &str, expected: Token, write: &RowWrite, now_ms: i6
         expect_token(expected),
         json!({ "op": "add", "path": "/spec", "value": spec }),
     ];
-    patch.extend(set([
-        (TOKEN, write.token.to_string()),
-        (EPOCH, write.epoch.to_string()),
-        (ours!("holder"), holder.to_owned()),
-        (ours!("lane"), write.lane.to_string()),
-        (ours!("marks"), write.marks.to_string()),
-        (ours!("expires-ms"), expires_ms.to_string()),
-        (ours!("heartbeat-ms"), now_ms.to_string()),
-    ]));
+    patch.extend(set(row_annotations(&row)));
     patch
 }
 
 /// Reads a worker's row. It is free if it has expired at this time of the server's clock.
 pub(super) fn row(table: &str, scope: &Scope, lease: &Lease, now_ms: i64) -> Result<Row> {
-    let names = [
-        ours!("worker"),
-        TOKEN,
-        EPOCH,
-        ours!("holder"),
-        ours!("lane"),
-        ours!("marks"),
-        ours!("expires-ms"),
-        ours!("heartbeat-ms"),
-        ours!("expires-ms"),
-    ];
-    let row = worker_rows(table, scope, vec![columns(lease, names)]).next();
+    let mut values = columns(lease, ROW);
+    // Beside when it was written, when it expires is read as whether it is free.
+    values.push(values[6].clone());
+    let row = worker_rows(table, scope, vec![values]).next();
     let row = row.expect("one row is read")?;
     Ok(Row { free: row.expires_ms <= now_ms, ..row })
 }
 
 /// Returns the worker id that a Lease is for, if it can be read.
 pub(super) fn worker(lease: &Lease) -> Option<u64> {
-    annotation(lease, ours!("worker"))?.parse().ok()
+    annotation(lease, WORKER)?.parse().ok()
 }
 
 /// Returns whether a row's Lease was written since it was created.
 pub(super) fn was_written(lease: &Lease) -> bool {
-    annotation(lease, ours!("heartbeat-ms")) != Some("0")
+    annotation(lease, HEARTBEAT) != Some("0")
 }

@@ -7,14 +7,28 @@ use serde_json::Value as Json;
 
 use super::{
     births::{Births, Template},
-    names::{LAYOUT, Tables, key_label, namespace_label},
+    names::{LAYOUT, Tables, key_label},
     object::{
-        EPOCH, HISTORY, IDENTITY, NAMESPACE, TOKEN, annotation, columns, expect, expect_version,
-        lease, name_of, ours, remove, set, uid,
+        EPOCH, HISTORY, IDENTITY, TOKEN, annotation, columns, expect, expect_version, lease,
+        name_of, ours, remove, set, uid,
     },
 };
-use crate::{LayoutRecord, NewRows, Result, StoreError, value::Reader};
+use crate::{
+    LayoutRecord, NewRows, Result, StoreError,
+    value::{Reader, record_values},
+};
 
+/// The annotations of a record, in the order in which it is read.
+const RECORD: [&str; 8] = [
+    TOKEN,
+    ours!("words"),
+    ours!("complete"),
+    ours!("since-tick"),
+    ours!("first-tick"),
+    IDENTITY,
+    EPOCH,
+    HISTORY,
+];
 /// The templates of each reserved key, as JSON.
 const ROWS: &str = ours!("rows");
 /// So many bytes of annotations are full: an object may have 256 KiB.
@@ -40,18 +54,8 @@ pub(super) struct Record {
 impl Record {
     /// Reads a record from its Lease.
     pub(super) fn read(namespace: &str, lease: &Lease) -> Result<Self> {
-        let names = [
-            TOKEN,
-            ours!("words"),
-            ours!("complete"),
-            ours!("since-tick"),
-            ours!("first-tick"),
-            IDENTITY,
-            EPOCH,
-            HISTORY,
-        ];
         let name = name_of(lease);
-        let mut reader = Reader::new(name, namespace, columns(lease, names));
+        let mut reader = Reader::new(name, namespace, columns(lease, RECORD));
         let layout = reader.layout_record()?;
         let templates = annotation(lease, ROWS).unwrap_or_default();
         let read: BTreeMap<String, Vec<Template>> =
@@ -146,41 +150,13 @@ fn born(reserved_key: &str, worker: u64) -> String {
 
 /// Returns the Lease of a new record, without rows.
 pub(super) fn new_record(tables: &Tables, namespace: &str, record: &LayoutRecord) -> Lease {
-    let [token, words, complete, since, first, identity, epoch, history] =
-        record_annotations(record);
-    lease(
-        tables.record(namespace),
-        [
-            (ours!("table"), &tables.worker),
-            (NAMESPACE, &namespace_label(namespace)),
-            (ours!("reserved"), LAYOUT),
-        ],
-        [
-            (NAMESPACE, namespace.to_owned()),
-            (ROWS, "{}".to_owned()),
-            token,
-            words,
-            complete,
-            since,
-            first,
-            identity,
-            epoch,
-            history,
-        ],
-    )
+    let annotations = record_annotations(record).chain([(ROWS, "{}".to_owned())]);
+    lease(tables.record(namespace), (&tables.worker, namespace), Some(LAYOUT), annotations)
 }
 
 /// Returns the annotations that replace a record and leave its rows alone.
-pub(super) fn record_annotations(record: &LayoutRecord) -> [(&'static str, String); 8] {
-    let LayoutRecord { token, canonical, complete, since_tick, first_tick, history } = record;
-    [
-        (TOKEN, token.to_string()),
-        (ours!("words"), canonical.clone()),
-        (ours!("complete"), complete.join(",")),
-        (ours!("since-tick"), since_tick.to_string()),
-        (ours!("first-tick"), first_tick.to_string()),
-        (IDENTITY, history.identity.clone()),
-        (EPOCH, history.epoch().to_string()),
-        (HISTORY, history.text()),
-    ]
+pub(super) fn record_annotations(
+    record: &LayoutRecord,
+) -> impl Iterator<Item = (&'static str, String)> {
+    RECORD.into_iter().zip(record_values(record).map(|value| value.to_string()))
 }

@@ -8,10 +8,10 @@ use raindrop_core::lease::{Row, RowWrite, Token};
 use super::{
     KubernetesStore,
     births::Births,
-    names::{LAYOUT, key_label, namespace_label},
+    names::{LAYOUT, key_label},
     object::{
-        self, NAMESPACE, has_annotations_of, is_under, lease, name_of, ours, row_annotations,
-        row_patch, uid, was_written,
+        self, RESERVED, RESERVED_KEY, has_annotations_of, is_under, lease, name_of,
+        row_annotations, row_patch, uid, was_written,
     },
     record::Record,
 };
@@ -39,7 +39,7 @@ impl KubernetesStore {
     /// Reads the record and the rows of a scope.
     pub(super) async fn snapshot(&self, scope: &Scope) -> Result<Snapshot> {
         let reserved = key_label(&scope.reserved_key);
-        let further = format!(",{} in ({LAYOUT},{reserved})", ours!("reserved"));
+        let further = format!(",{RESERVED} in ({LAYOUT},{reserved})");
         let namespace = Some(scope.namespace.as_str());
         let mut leases = self.leases_of(&self.tables.worker, namespace, &further).await?;
         let name = self.tables.record(&scope.namespace);
@@ -174,7 +174,7 @@ impl KubernetesStore {
             let uid = self.uid_of(scope, worker, expected).await?;
             // A Lease under the right token may be a copy of one that was deleted.
             let Some(uid) = uid.filter(|uid| tried.as_ref() != Some(uid)) else { return Ok(false) };
-            let patch = row_patch(&uid, expected, write, self.latest_ms()?);
+            let patch = row_patch(&uid, (worker, expected), write, self.latest_ms()?);
             if self.api.patch(&name, patch).await? {
                 return Ok(true);
             }
@@ -226,14 +226,12 @@ impl KubernetesStore {
 
     /// Returns the Lease that a row is born with.
     fn birth(&self, scope: &Scope, row: &Row) -> Lease {
+        let reserved_key = (RESERVED_KEY, scope.reserved_key.clone());
         lease(
             self.tables.row(scope, row.worker),
-            [
-                (ours!("table"), &self.tables.worker),
-                (NAMESPACE, &namespace_label(&scope.namespace)),
-                (ours!("reserved"), &key_label(&scope.reserved_key)),
-            ],
-            row_annotations(scope, row),
+            (&self.tables.worker, &scope.namespace),
+            Some(&key_label(&scope.reserved_key)),
+            row_annotations(row).chain([reserved_key]),
         )
     }
 

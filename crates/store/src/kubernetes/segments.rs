@@ -6,7 +6,6 @@ use raindrop_core::{lease::Token, segment::CodeRow};
 
 use super::{
     KubernetesStore,
-    names::namespace_label,
     object::{
         EPOCH, NAMESPACE, TOKEN, annotation, columns, expect_token, expect_uid, expect_version,
         is_under, lease, ours, set, uid,
@@ -42,9 +41,8 @@ impl SegmentStore for KubernetesStore {
             !present.iter().any(|lease| annotation(lease, CODE) == Some(&new.code))
         };
         for new in codes.iter().filter(is_missing) {
-            let row = CodeRow::missing(new.first);
-            let segment = self.new_segment(namespace, &new.code, row)?;
-            self.api.create(&self.code_lease(&segment, Token::UNUSED)).await?;
+            let (row, token) = (CodeRow::missing(new.first), Token::UNUSED);
+            self.api.create(&self.new_code(namespace, &new.code, row, token)?).await?;
         }
         Ok(())
     }
@@ -65,11 +63,17 @@ impl SegmentStore for KubernetesStore {
             };
             let is_reserved = match &found {
                 None => {
-                    let segment = self.new_segment(namespace, code, raised)?;
-                    self.api.create(&self.code_lease(&segment, reservation.token)).await?.is_some()
+                    let lease = self.new_code(namespace, code, raised, reservation.token)?;
+                    self.api.create(&lease).await?.is_some()
                 }
                 // Nobody has reserved since it was read: every reservation sets a fresh token.
-                Some(lease) => self.raise(&name, lease, raised, reservation.token).await?,
+                Some(lease) => {
+                    let version = lease.metadata.resource_version.as_deref();
+                    let mut patch = vec![expect_uid(uid(lease)), expect_version(version)];
+                    let now_ms = self.latest_ms()?;
+                    patch.extend(set(code_annotations(raised, reservation.token, now_ms)));
+                    self.api.patch(&name, patch).await?
+                }
             };
             if is_reserved {
                 return Ok(Reserved::From(raised.next - reservation.by));
@@ -132,11 +136,8 @@ impl SegmentStore for KubernetesStore {
         if let Some(expected) = expected {
             return self.set_under(&name, (expected, None), [token, settings]).await;
         }
-        let lease = lease(
-            name,
-            [(ours!("table"), &self.tables.settings), (NAMESPACE, &namespace_label(namespace))],
-            [(NAMESPACE, namespace.to_owned()), (CODE, code.clone()), token, settings],
-        );
+        let annotations = [(CODE, code.clone()), token, settings];
+        let lease = lease(name, (&self.tables.settings, namespace), None, annotations);
         Ok(self.api.create(&lease).await?.is_some())
     }
 
@@ -189,50 +190,24 @@ impl KubernetesStore {
         Ok(is_continued && history.epoch() == epoch)
     }
 
-    fn new_segment(&self, namespace: &str, code: &str, row: CodeRow) -> Result<ListedSegment> {
-        let CodeRow { next, step, epoch } = row;
+    /// Returns the Lease of a code that is created.
+    fn new_code(&self, namespace: &str, code: &str, row: CodeRow, token: Token) -> Result<Lease> {
         let now_ms = self.latest_ms()?;
-        Ok(ListedSegment {
-            namespace: namespace.to_owned(),
-            code: code.to_owned(),
-            next,
-            step,
-            updated_ms: now_ms,
-            created_ms: now_ms,
-            epoch,
-        })
+        let created = [(CODE, code.to_owned()), (CREATED, now_ms.to_string())];
+        let annotations = code_annotations(row, token, now_ms).into_iter().chain(created);
+        let name = self.tables.code(namespace, code);
+        Ok(lease(name, (&self.tables.segment, namespace), None, annotations))
     }
+}
 
-    fn code_lease(&self, segment: &ListedSegment, token: Token) -> Lease {
-        let ListedSegment { namespace, code, next, step, updated_ms, created_ms, epoch } = segment;
-        lease(
-            self.tables.code(namespace, code),
-            [(ours!("table"), &self.tables.segment), (NAMESPACE, &namespace_label(namespace))],
-            [
-                (NAMESPACE, namespace.clone()),
-                (CODE, code.clone()),
-                (TOKEN, token.to_string()),
-                (NEXT, next.to_string()),
-                (STEP, step.to_string()),
-                (EPOCH, epoch.to_string()),
-                (UPDATED, updated_ms.to_string()),
-                (CREATED, created_ms.to_string()),
-            ],
-        )
-    }
-
-    /// Raises the next number of a code, if its Lease is as it was read.
-    async fn raise(&self, name: &str, read: &Lease, raised: CodeRow, token: Token) -> Result<bool> {
-        let CodeRow { next, step, epoch } = raised;
-        let version = read.metadata.resource_version.as_deref();
-        let mut patch = vec![expect_uid(uid(read)), expect_version(version)];
-        patch.extend(set([
-            (TOKEN, token.to_string()),
-            (NEXT, next.to_string()),
-            (STEP, step.to_string()),
-            (EPOCH, epoch.to_string()),
-            (UPDATED, self.latest_ms()?.to_string()),
-        ]));
-        self.api.patch(name, patch).await
-    }
+/// Returns the annotations that a reservation writes.
+fn code_annotations(row: CodeRow, token: Token, now_ms: i64) -> [(&'static str, String); 5] {
+    let CodeRow { next, step, epoch } = row;
+    [
+        (TOKEN, token.to_string()),
+        (NEXT, next.to_string()),
+        (STEP, step.to_string()),
+        (EPOCH, epoch.to_string()),
+        (UPDATED, now_ms.to_string()),
+    ]
 }
