@@ -4,7 +4,7 @@ use std::{sync::Arc, time::Duration};
 
 use raindrop::{
     core::lease::{HighWaterMarks, Row, RowExpiry, RowWrite, Token},
-    store::{Counts, LayoutRecord, NewRows, Scope, Store},
+    store::{LayoutRecord, NewRows, Scope, Store},
 };
 use tokio::task::JoinSet;
 
@@ -84,9 +84,9 @@ async fn swap(store: &Arc<dyn Store>, worker: u64, expected: Token, write: &RowW
 
 /// Waits until the store's clock shows another millisecond.
 async fn a_tick(store: &Arc<dyn Store>) {
-    let before = store.survey(&scope(1, 9), Counts::Exact).await.expect("a survey").now_ms;
+    let before = store.survey(&scope(1, 9)).await.expect("a survey").now_ms;
     poll::until(Duration::from_secs(60), "the next millisecond", async || {
-        let now = store.survey(&scope(1, 9), Counts::Exact).await.expect("a survey").now_ms;
+        let now = store.survey(&scope(1, 9)).await.expect("a survey").now_ms;
         (now > before).then_some(())
     })
     .await;
@@ -141,7 +141,7 @@ async fn rows_keep_the_tokens_they_are_born_with(backend: &Backend) {
 
 async fn rows_are_created_only_while_the_decision_holds(backend: &Backend) {
     let store = with_rows(backend, &scope(1, 2)).await;
-    let now_ms = store.survey(&scope(1, 2), Counts::Exact).await.expect("a survey").now_ms;
+    let now_ms = store.survey(&scope(1, 2)).await.expect("a survey").now_ms;
     let record = store.read_record("default").await.expect("an answer").expect("a record");
     let (present, whole) = (scope(1, 2), scope(1, 600));
     let create = async |scope: &Scope, new: NewRows| {
@@ -168,9 +168,9 @@ async fn rows_are_created_only_while_the_decision_holds(backend: &Backend) {
 async fn a_swap_sets_everything_and_refuses_a_stale_token(backend: &Backend) {
     let scope = scope(1, 3);
     let store = with_rows(backend, &scope).await;
-    let before = store.survey(&scope, Counts::Exact).await.expect("a survey").now_ms;
+    let before = store.survey(&scope).await.expect("a survey").now_ms;
     assert!(swap(&store, 2, birth(2), &write(1)).await);
-    let after = store.survey(&scope, Counts::Exact).await.expect("a survey").now_ms;
+    let after = store.survey(&scope).await.expect("a survey").now_ms;
 
     let row = read(&store, &scope, 2).await;
     assert!((before..=after).contains(&row.heartbeat_ms), "{before} {row:?} {after}");
@@ -232,9 +232,9 @@ async fn a_row_is_free_after_its_time_by_the_stores_clock(backend: &Backend) {
     let held = read(&store, &scope, 1).await;
     assert_eq!(held.expires_ms, held.heartbeat_ms + 150);
     poll::until(Duration::from_secs(60), "the row is free", async || {
-        let before = store.survey(&scope, Counts::Exact).await.expect("a survey").now_ms;
+        let before = store.survey(&scope).await.expect("a survey").now_ms;
         let row = read(&store, &scope, 1).await;
-        let after = store.survey(&scope, Counts::Exact).await.expect("a survey").now_ms;
+        let after = store.survey(&scope).await.expect("a survey").now_ms;
         let last_ms = row.expires_ms + backend.resolution_ms();
         assert!(row.free || before <= last_ms, "held at {before}: {row:?}");
         assert!(!row.free || row.expires_ms <= after, "free at {after}: {row:?}");
@@ -299,7 +299,7 @@ async fn the_holders_latest_free_row_is_found(backend: &Backend) {
 async fn a_survey_counts(backend: &Backend) {
     let whole = scope(1, 6);
     let store = with_rows(backend, &whole).await;
-    let survey = store.survey(&whole, Counts::Exact).await.expect("a survey");
+    let survey = store.survey(&whole).await.expect("a survey");
     let recorded = Some(rows_record().canonical);
     assert_eq!(
         (survey.record.map(|record| record.canonical), survey.held, survey.free),
@@ -311,19 +311,19 @@ async fn a_survey_counts(backend: &Backend) {
     assert!(swap(&store, 3, birth(3), &soon).await);
     assert!(swap(&store, 5, birth(5), &write(2)).await);
     assert!(swap_record(&store, rows_record().token, &record(1, "words")).await);
-    let survey = store.survey(&whole, Counts::Exact).await.expect("a survey");
+    let survey = store.survey(&whole).await.expect("a survey");
     assert_eq!(
         (survey.record.map(|record| record.canonical), survey.held, survey.free),
         (Some("words".to_owned()), 2, 4)
     );
     assert_eq!(survey.next_expiry_ms, Some(read(&store, &whole, 3).await.expires_ms));
 
-    let survey = store.survey(&scope(4, 5), Counts::Exact).await.expect("a survey");
+    let survey = store.survey(&scope(4, 5)).await.expect("a survey");
     assert_eq!((survey.held, survey.free), (1, 1));
-    let survey = store.survey(&scope(100, 200), Counts::Exact).await.expect("a survey");
+    let survey = store.survey(&scope(100, 200)).await.expect("a survey");
     assert_eq!((survey.held, survey.free, survey.next_expiry_ms), (0, 0, None));
     let other = Scope { namespace: "other".to_owned(), ..whole };
-    let survey = store.survey(&other, Counts::Exact).await.expect("a survey");
+    let survey = store.survey(&other).await.expect("a survey");
     assert_eq!(
         (survey.record.map(|record| record.canonical), survey.held, survey.free),
         (None, 0, 0)
@@ -498,7 +498,7 @@ async fn existing_rows_are_kept(backend: &Backend) {
     for born in [1, 2, 5, 6] {
         assert_eq!(read(&store, &scope(1, 6), born).await.marks, HighWaterMarks::all_at(99, 2));
     }
-    assert_eq!(store.survey(&scope(0, 100), Counts::Exact).await.expect("a survey").free, 5);
+    assert_eq!(store.survey(&scope(0, 100)).await.expect("a survey").free, 5);
 }
 
 async fn fifty_nodes_create_the_same_rows(backend: &Backend) {
@@ -508,10 +508,7 @@ async fn fifty_nodes_create_the_same_rows(backend: &Backend) {
         let store = backend.unprepared().await;
         nodes.spawn(async move {
             create_rows(&store, &scope(1, 511), &HighWaterMarks::all_at(5, 2)).await.expect("rows");
-            assert_eq!(
-                store.survey(&scope(0, 1000), Counts::Exact).await.expect("a survey").free,
-                511
-            );
+            assert_eq!(store.survey(&scope(0, 1000)).await.expect("a survey").free, 511);
             store.close().await;
         });
     }
@@ -558,7 +555,7 @@ async fn many_rows_are_read_in_order(backend: &Backend) {
     }
     let free = store.free_rows(&scope, None, 32).await.expect("rows");
     assert_eq!(workers(&free), (2..9).chain(10..35).collect::<Vec<_>>());
-    let survey = store.survey(&scope, Counts::Exact).await.expect("a survey");
+    let survey = store.survey(&scope).await.expect("a survey");
     assert_eq!((survey.held, survey.free), (4, 32_764));
     assert!(store.free_rows(&scope, Some("nobody"), 1).await.expect("an answer").is_empty());
     let last = Scope { min_worker: 32_766, ..scope };
@@ -618,13 +615,13 @@ async fn namespaces_and_reserved_keys_are_apart(backend: &Backend) {
     });
     for scope in &scopes {
         assert_eq!(store.read_row(scope, 1).await.expect("an answer"), None);
-        assert_eq!(store.survey(scope, Counts::Exact).await.expect("a survey").free, 0);
+        assert_eq!(store.survey(scope).await.expect("a survey").free, 0);
         create_rows(&store, scope, &HighWaterMarks::all_at(1, 1)).await.expect("rows");
     }
     assert!(store.swap_row(&scopes[1], 1, birth(1), &write(1)).await.expect("an answer"));
     assert_eq!(read(&store, &scope(1, 1), 1).await.token, birth(1));
     for (scope, held) in scopes.iter().zip([0, 1, 0]) {
-        assert_eq!(store.survey(scope, Counts::Exact).await.expect("a survey").held, held);
+        assert_eq!(store.survey(scope).await.expect("a survey").held, held);
     }
 }
 

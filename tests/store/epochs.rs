@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use raindrop::{
     core::lease::{History, RowWrite, Token},
-    store::{Counts, LayoutRecord, Store},
+    store::{LayoutRecord, Store},
 };
 
 use crate::{
@@ -27,7 +27,7 @@ on_every_engine! {
 
 /// The identity of the server, while the namespace has a record.
 async fn server(store: &Arc<dyn Store>) -> String {
-    let survey = store.survey(&scope(1, 1), Counts::Exact).await.expect("a survey");
+    let survey = store.survey(&scope(1, 1)).await.expect("a survey");
     survey.identity.expect("identities are compared")
 }
 
@@ -53,7 +53,7 @@ async fn histories_are_kept_exactly(backend: &Backend) {
         assert!(swap_record(&store, expected, &written).await);
         let read = store.read_record("default").await.expect("an answer");
         assert_eq!(read.as_ref(), Some(&written));
-        let survey = store.survey(&scope(1, 1), Counts::Exact).await.expect("a survey");
+        let survey = store.survey(&scope(1, 1)).await.expect("a survey");
         assert_eq!(survey.record, Some(written));
         expected = token(bits);
     }
@@ -110,7 +110,7 @@ async fn no_row_of_another_server_is_written(backend: &Backend) {
 async fn lossless_fail_overs_compare_no_servers(backend: &Backend) {
     let store = with_rows(backend, &scope(1, 1)).await;
     let Some(lossless) = backend.lossless().await else { return };
-    let survey = lossless.survey(&scope(1, 1), Counts::Exact).await.expect("a survey");
+    let survey = lossless.survey(&scope(1, 1)).await.expect("a survey");
     assert_eq!(survey.identity, None);
     let other = with_history(1, History::first(OTHER, FIRST, 0));
     assert!(!swap_record(&store, rows_record().token, &other).await);

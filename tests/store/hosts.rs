@@ -4,7 +4,7 @@ use std::{net::TcpListener, sync::Arc, time::Duration};
 
 use raindrop::{
     core::lease::HighWaterMarks,
-    store::{Counts, Store, StoreError, StoreSettings, with_sources},
+    store::{Store, StoreError, StoreSettings, with_sources},
 };
 
 use crate::{
@@ -39,7 +39,7 @@ async fn with_rows(settings: &StoreSettings) -> Arc<dyn Store> {
 
 /// Why no server can be used.
 async fn refusal(store: &Arc<dyn Store>) -> String {
-    let error = store.survey(&scope(1, 3), Counts::Exact).await.expect_err("nobody takes writes");
+    let error = store.survey(&scope(1, 3)).await.expect_err("nobody takes writes");
     assert!(!error.is_permanent(), "{error:?}");
     with_sources(&error)
 }

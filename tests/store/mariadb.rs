@@ -4,9 +4,7 @@ use std::{sync::Arc, time::Duration};
 
 use raindrop::{
     core::lease::{HighWaterMarks, History, RowWrite, Token},
-    store::{
-        Counts, Failover, LayoutRecord, NewSegment, Store, StoreError, StoreSettings, with_sources,
-    },
+    store::{Failover, LayoutRecord, NewSegment, Store, StoreError, StoreSettings, with_sources},
 };
 use sqlx::{AssertSqlSafe, Connection as _, Executor as _, MySqlConnection};
 
@@ -32,9 +30,7 @@ async fn few_connections_are_kept_and_not_for_long() {
     let mut calls = tokio::task::JoinSet::new();
     for _ in 0..40 {
         let store = store.clone();
-        calls.spawn(
-            async move { store.survey(&scope(1, 3), Counts::Exact).await.expect("a survey") },
-        );
+        calls.spawn(async move { store.survey(&scope(1, 3)).await.expect("a survey") });
     }
     while !calls.is_empty() {
         let connected = backend.texts(connections).await.len();
@@ -46,7 +42,7 @@ async fn few_connections_are_kept_and_not_for_long() {
         backend.texts(connections).await.is_empty().then_some(())
     })
     .await;
-    store.survey(&scope(1, 3), Counts::Exact).await.expect("a survey");
+    store.survey(&scope(1, 3)).await.expect("a survey");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -151,7 +147,7 @@ async fn replicas_have_every_write(engine: &dyn Replicated) {
 
 /// Writes the record and a row by statements that name the server.
 async fn write_as_this_server(store: &Arc<dyn Store>, [record_token, row]: [Token; 2], bits: u128) {
-    let survey = store.survey(&scope(1, 1), Counts::Exact).await.expect("a survey");
+    let survey = store.survey(&scope(1, 1)).await.expect("a survey");
     let epoch = token(0xe1);
     let history = History::first(&survey.identity.expect("it is compared"), epoch, 0);
     let record = LayoutRecord { history, ..record(bits, "rows") };

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use raindrop::{
     core::lease::HighWaterMarks,
-    store::{Counts, Store, StoreError, StoreSettings},
+    store::{Store, StoreError, StoreSettings},
 };
 
 use crate::{
@@ -76,7 +76,7 @@ async fn every_call_fails(store: &dyn Store, expected: impl Fn(&StoreError) -> b
         read_record("default")
         swap_record("default", token(1), &record(2, "words"))
         create_rows(&scope, &new_rows(&HighWaterMarks::all_at(0, 2), token(1)))
-        survey(&scope, Counts::Exact)
+        survey(&scope)
         free_rows(&scope, None, 9)
         free_rows(&scope, Some("me"), 9)
         read_row(&scope, 1)
@@ -88,10 +88,7 @@ async fn every_call_fails(store: &dyn Store, expected: impl Fn(&StoreError) -> b
 async fn a_frozen_server_hangs_nobody(server: &Server, backend: &Backend) {
     with_rows(backend, &scope(1, 3)).await;
     let store = open(&settings(backend.url())).await;
-    poll::until(PATIENCE, "a survey", async || {
-        store.survey(&scope(1, 3), Counts::Exact).await.ok()
-    })
-    .await;
+    poll::until(PATIENCE, "a survey", async || store.survey(&scope(1, 3)).await.ok()).await;
 
     server.freeze();
     let timed_out = |error: &StoreError| matches!(error, StoreError::TimedOut { .. });
@@ -101,17 +98,15 @@ async fn a_frozen_server_hangs_nobody(server: &Server, backend: &Backend) {
         let mut calls = tokio::task::JoinSet::new();
         for _ in 0..10 {
             let store = store.clone();
-            calls.spawn(async move { store.survey(&scope(1, 3), Counts::Exact).await.is_err() });
+            calls.spawn(async move { store.survey(&scope(1, 3)).await.is_err() });
         }
         assert_eq!(calls.join_all().await, [true; 10]);
     })
     .await;
 
     server.thaw();
-    poll::until(PATIENCE, "the store works again", async || {
-        store.survey(&scope(1, 3), Counts::Exact).await.ok()
-    })
-    .await;
+    poll::until(PATIENCE, "the store works again", async || store.survey(&scope(1, 3)).await.ok())
+        .await;
     // The swap that timed out may still arrive, but only as a whole.
     let patient = backend.unprepared().await;
     poll::until(PATIENCE, "a swap takes place", async || {
@@ -151,9 +146,7 @@ async fn a_call_that_is_given_up_blocks_nobody(_: &Server, backend: &Backend) {
     let store = with_rows(backend, &scope(1, 3)).await;
     let scope = scope(1, 3);
     for _ in 0..20 {
-        let _ =
-            tokio::time::timeout(Duration::from_micros(300), store.survey(&scope, Counts::Exact))
-                .await;
+        let _ = tokio::time::timeout(Duration::from_micros(300), store.survey(&scope)).await;
     }
-    assert_eq!(store.survey(&scope, Counts::Exact).await.expect("a survey").free, 3);
+    assert_eq!(store.survey(&scope).await.expect("a survey").free, 3);
 }

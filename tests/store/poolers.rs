@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use raindrop::store::{Counts, StoreError};
+use raindrop::store::StoreError;
 use sqlx::{Connection as _, Executor as _, PgConnection, Row as _};
 
 use crate::{
@@ -83,7 +83,7 @@ async fn pooler_in_session_mode_is_used() {
         store.prepare().await.expect("tables");
         let swapped = store.swap_row(&scope(1, 3), worker, birth(worker), &write(1)).await;
         assert!(swapped.expect("an answer"));
-        store.survey(&scope(1, 3), Counts::Exact).await.expect("its identity");
+        store.survey(&scope(1, 3)).await.expect("its identity");
     }
 }
 
@@ -99,7 +99,7 @@ async fn pooler_is_refused_once_it_is_in_transaction_mode() {
     pooler.set_mode("transaction").await;
     with_several_sessions(&url).await;
     let said = poll::until(PATIENCE, "it is refused", async || {
-        match store.survey(&scope(1, 3), Counts::Exact).await {
+        match store.survey(&scope(1, 3)).await {
             Err(StoreError::Unusable(said)) => Some(said),
             // The connection of before has its session until the pooler moves it.
             Ok(_) | Err(StoreError::Unavailable(_)) => None,

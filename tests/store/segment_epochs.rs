@@ -8,8 +8,7 @@ use raindrop::{
         segment::CodeRow,
     },
     store::{
-        CodeState, Counts, LayoutRecord, NewSegment, Reservation, Reserved, Scope, Store,
-        UnusedNumbers,
+        CodeState, LayoutRecord, NewSegment, Reservation, Reserved, Scope, Store, UnusedNumbers,
     },
 };
 
@@ -51,7 +50,7 @@ fn new(code: &str) -> NewSegment {
 /// The identity of the server.
 async fn server(store: &Arc<dyn Store>) -> String {
     let scope = Scope { namespace: "numbers".to_owned(), ..scope(0, 0) };
-    let survey = store.survey(&scope, Counts::Exact).await.expect("a survey");
+    let survey = store.survey(&scope).await.expect("a survey");
     survey.identity.expect("identities are compared")
 }
 

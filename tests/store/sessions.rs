@@ -7,7 +7,7 @@ use raindrop::{
         clock::{Clock as _, SystemClock},
         lease::HighWaterMarks,
     },
-    store::{Counts, ForeignService, ForeignTable, NewSegment, Store, StoreError},
+    store::{ForeignService, ForeignTable, NewSegment, Store, StoreError},
 };
 use sqlx::{Connection as _, Executor as _, MySqlConnection};
 
@@ -33,7 +33,7 @@ async fn everything_works(backend: &Backend, store: &Arc<dyn Store>, case: &str)
     let scope = scope(1, 9);
     store.prepare().await.expect(case);
     create_rows(store, &scope, &HighWaterMarks::all_at(0, 2)).await.expect(case);
-    let survey = store.survey(&scope, Counts::Exact).await.expect(case);
+    let survey = store.survey(&scope).await.expect(case);
     assert_eq!(survey.free, 9, "{case}");
     let late_ms = SystemClock::default().now_ms() - survey.now_ms;
     assert!(late_ms.abs() < 60_000, "{case}: the clock is {late_ms} ms late");
@@ -126,7 +126,7 @@ async fn toggled_setting_begins_no_epoch_each_time(engine: &'static dyn Engine) 
     let backend = Backend::Mariadb(server.database().await);
     let store = with_rows(&backend, &scope(1, 3)).await;
     let identity = async || {
-        let survey = async || store.survey(&scope(1, 3), Counts::Exact).await.ok();
+        let survey = async || store.survey(&scope(1, 3)).await.ok();
         poll::until(PATIENCE, "a survey", survey).await.identity
     };
     let flush = async |value: u32| {

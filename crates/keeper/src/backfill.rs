@@ -12,7 +12,7 @@ use raindrop_core::{
     issue::ClaimError,
     lease::{History, Token},
 };
-use raindrop_store::{Counts, Reservation, Reserved, Scope, Store, StoreError};
+use raindrop_store::{Reservation, Reserved, Scope, Store, StoreError};
 
 use super::{
     KeeperSettings, Observer, StoreOperation,
@@ -153,10 +153,7 @@ impl Backfill {
         // A move to another layout that begins after this read of the clock relies on every ID for
         // a past time being older than the move.
         let scope = Scope::new(namespace, layout, 0, layout.largest_worker());
-        let now_ms = self
-            .call(StoreOperation::Read, self.store.survey(&scope, Counts::Recent))
-            .await?
-            .now_ms;
+        let now_ms = self.call(StoreOperation::Read, self.store.glance(&scope)).await?.now_ms;
         let open = self.open_ticks().await?;
         let tick = layout.tick_in_range(at_ms);
         let out_of_range = |open: OpenTicks| BackfillError::OutOfRange {

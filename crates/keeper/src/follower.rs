@@ -5,7 +5,7 @@ use raindrop_core::{
     lease::{History, Token},
     segment::CodeRow,
 };
-use raindrop_store::{CodeState, Counts, LayoutRecord, Scope, Store, StoreError, Survey};
+use raindrop_store::{CodeState, LayoutRecord, Scope, Store, StoreError, Survey};
 use tokio::{sync::Mutex, time::Instant};
 
 use super::{
@@ -73,7 +73,7 @@ impl Follower {
     }
 
     async fn survey(&self, access: &Access<'_>) -> Result<Survey, StoreError> {
-        let survey = access.store.survey(&self.scope, Counts::Recent);
+        let survey = access.store.glance(&self.scope);
         store_call(access.store, access.observer, StoreOperation::Read, survey).await
     }
 

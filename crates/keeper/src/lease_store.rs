@@ -11,7 +11,7 @@ use raindrop_core::{
     },
     planted::{Bug, planted},
 };
-use raindrop_store::{Counts, LayoutRecord, MadeRows, Scope, Store, StoreError, Survey};
+use raindrop_store::{LayoutRecord, MadeRows, Scope, Store, StoreError, Survey};
 use tokio::sync::Notify;
 
 use super::{
@@ -180,8 +180,7 @@ impl LeaseStore {
 
     async fn look(&mut self, renewed: Option<&ClockReading>) -> Result<JudgedSurvey, StoreError> {
         let sent = self.read_clocks();
-        let survey =
-            self.call(StoreOperation::Read, self.store.survey(&self.scope, Counts::Recent)).await?;
+        let survey = self.call(StoreOperation::Read, self.store.glance(&self.scope)).await?;
         let clocks = self.read_clocks();
         let store_ms = survey.now_ms;
         // By the present wall clock: if it stepped during the call, its old reading is worthless.

@@ -7,7 +7,7 @@ use raindrop_core::{
     lease::{HighWaterMarks, History, Token, marks_beyond},
     planted::{Bug, planted},
 };
-use raindrop_store::{Counts, LayoutRecord, MadeRows, NewRows, Scope, Store, StoreError};
+use raindrop_store::{LayoutRecord, MadeRows, NewRows, Scope, Store, StoreError};
 
 use super::{
     KeeperError, LayoutError, StoreOperation, history::contended, lease_store::LeaseStore,
@@ -48,7 +48,7 @@ async fn create_missing(leases: &mut LeaseStore, has_held: bool) -> Result<bool,
     // All workers of the layout, not only those of this node's range: a range that comes into use
     // later must not look like rows that were lost.
     let all = Scope { min_worker: 0, max_worker: layout.largest_worker(), ..scope.clone() };
-    let before = leases.call(StoreOperation::Read, store.survey(&all, Counts::Exact)).await?;
+    let before = leases.call(StoreOperation::Read, store.survey(&all)).await?;
     let vanished = |what: &str| KeeperError::Store(StoreError::Vanished(what.to_owned()));
     if before.record.is_none() && has_held {
         return Err(vanished("the layout record is gone"));
@@ -84,7 +84,7 @@ async fn create_missing(leases: &mut LeaseStore, has_held: bool) -> Result<bool,
     for range in made.filter(|_| !is_whole).iter().flat_map(|made| made.ranges(all.workers())) {
         // The rows and the clock as they are after the record was read.
         let part = part_of(&scope, &range);
-        let survey = leases.call(StoreOperation::Read, store.survey(&part, Counts::Exact)).await?;
+        let survey = leases.call(StoreOperation::Read, store.survey(&part)).await?;
         if survey.held + survey.free == part.workers() {
             continue;
         }
@@ -116,7 +116,7 @@ pub(super) async fn create_more(
     let range = scope.min_worker..=scope.max_worker;
     let Some((part, made)) = next_part(leases, &record, &range) else { return Ok(None) };
     // The clock as it is after the record was read.
-    let survey = leases.store.survey(&scope, Counts::Recent);
+    let survey = leases.store.glance(&scope);
     let now_ms = leases.call(StoreOperation::Read, survey).await?.now_ms;
     let until_ms = valid_until_ms(&*leases.store, now_ms);
     let marks = HighWaterMarks::all_at(0, lanes);

@@ -57,7 +57,7 @@ pub use self::{
     foreign::{ForeignSegment, ForeignService, ForeignTable},
     made_rows::MadeRows,
     memory::MemoryStore,
-    record::{Counts, LayoutRecord, ListedRow, NewRows, Scope, Survey},
+    record::{LayoutRecord, ListedRow, NewRows, Scope, Survey},
     segment::{
         CodeState, ListedSegment, ManagedCode, NewSegment, Reservation, Reserved, SegmentStore,
         UnusedNumbers,
@@ -121,7 +121,14 @@ pub trait Store: SegmentStore {
     async fn create_rows(&self, scope: &Scope, new: &NewRows) -> Result<bool>;
 
     /// Reads the store's clock and the state of the scope's rows, in one statement.
-    async fn survey(&self, scope: &Scope, counts: Counts) -> Result<Survey>;
+    async fn survey(&self, scope: &Scope) -> Result<Survey>;
+
+    /// Like [`Self::survey`], but the rows may be counted as they were at most two minutes ago, where
+    /// counting means that every row is read. The clock, the identity and the record are always of this
+    /// instant.
+    async fn glance(&self, scope: &Scope) -> Result<Survey> {
+        self.survey(scope).await
+    }
 
     /// Returns at most `limit` free rows of the scope, longest unused first; with a holder, only
     /// the rows that it wrote last, the most recent one first. Leaves out rows that cannot be read.

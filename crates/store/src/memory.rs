@@ -20,7 +20,7 @@ use raindrop_core::{
 #[cfg(any(test, feature = "simulation"))]
 pub use self::crash::Snapshot;
 use super::{
-    CodeState, Counts, LayoutRecord, ListedRow, ListedSegment, ManagedCode, NewRows, NewSegment,
+    CodeState, LayoutRecord, ListedRow, ListedSegment, ManagedCode, NewRows, NewSegment,
     Reservation, Reserved, Result, Scope, SegmentStore, Store, Survey, UnusedNumbers,
     record::{keep_free, unwritten, written},
 };
@@ -165,7 +165,7 @@ impl Store for MemoryStore {
         Ok(true)
     }
 
-    async fn survey(&self, scope: &Scope, _counts: Counts) -> Result<Survey> {
+    async fn survey(&self, scope: &Scope) -> Result<Survey> {
         let (now_ms, rows) = self.rows(scope);
         let tables = self.tables();
         let held = rows.iter().filter(|row| !row.free);

@@ -123,16 +123,6 @@ impl LayoutRecord {
     }
 }
 
-/// How recent the counts of a survey must be. Its clock and its record always are of this instant.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Counts {
-    /// Of this instant.
-    Exact,
-    /// Perhaps those of an earlier survey, at most two minutes old, where counting means that every
-    /// row is read.
-    Recent,
-}
-
 /// The store's clock and the state of a scope.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Survey {

@@ -17,7 +17,7 @@ use raindrop_keeper::{
     IssueError, Keeper, KeeperError, KeeperSettings, LayoutError, MemoryDisk, NoObserver, Released,
     UnavailableReason,
 };
-use raindrop_store::{Counts, MemoryStore, Scope, Store};
+use raindrop_store::{MemoryStore, Scope, Store};
 use rand::{SeedableRng, rngs::StdRng};
 use tokio::{runtime::Builder, time::sleep};
 
@@ -438,8 +438,7 @@ impl<'a> World<'a> {
     /// Starts a node with another layout, once the namespace has one.
     async fn other_layout(&mut self) {
         let scope = Scope::new("default", &self.layout, 1, self.setup.workers);
-        let survey =
-            self.cluster.memory.survey(&scope, Counts::Exact).await.expect("memory does not fail");
+        let survey = self.cluster.memory.survey(&scope).await.expect("memory does not fail");
         // A stranger that comes first is none.
         if survey.record.is_none() || !self.cluster.is_durable() {
             return;

@@ -22,7 +22,7 @@ use raindrop_core::{
     },
     planted::{Bug, planted},
 };
-use raindrop_store::{Counts, LayoutRecord, ListedRow, NewRows, Scope, Store, StoreError};
+use raindrop_store::{LayoutRecord, ListedRow, NewRows, Scope, Store, StoreError};
 use rand::Rng;
 use tokio::time::sleep;
 
@@ -132,7 +132,7 @@ impl Operator {
         let namespace = self.settings.namespace.clone();
         let scope = self.scope(&self.settings.layout, &self.settings.layout.reserved_key());
         for _ in 0..ROUNDS {
-            let survey = self.store.survey(&scope, Counts::Recent).await?;
+            let survey = self.store.glance(&scope).await?;
             let Some(record) = &survey.record else {
                 return Err(OperatorError::NoRecord { namespace });
             };
@@ -158,8 +158,7 @@ impl Operator {
     async fn store_now_ms(&self) -> Result<i64, OperatorError> {
         let layout = &self.settings.layout;
         let sent_ms = self.clock.now_ms();
-        let survey =
-            self.store.survey(&self.scope(layout, &layout.reserved_key()), Counts::Recent).await?;
+        let survey = self.store.glance(&self.scope(layout, &layout.reserved_key())).await?;
         let (store_ms, received_ms) = (survey.now_ms, self.clock.now_ms());
         let ahead_ms = StoreReading { sent_ms, store_ms, received_ms }.node_ahead_ms();
         let most = self.settings.lease.max_clock_skew;

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use raindrop_core::lease::{History, Relayout, RelayoutStage, Row, RowExpiry, first_due};
-use raindrop_store::{Counts, LayoutRecord};
+use raindrop_store::LayoutRecord;
 
 use super::{
     KeeperSettings, LayoutError, Operator, OperatorError, ROUNDS, check_lanes, valid_until_ms,
@@ -81,7 +81,7 @@ impl Operator {
         let (canonical, stage) = (layout.canonical(), RelayoutStage::Converting { tick });
         let text = Relayout { stage, from: canonical.clone(), to: canonical }.to_string();
         let scope = self.scope(&layout, &layout.reserved_key());
-        let identity = self.store.survey(&scope, Counts::Recent).await?.identity;
+        let identity = self.store.glance(&scope).await?.identity;
         let (epoch, token) = (self.random.fresh_token(), self.random.fresh_token());
         let reach_ms = self.settings.lease.reach_beyond_ms();
         let history = History::first(&identity.unwrap_or_default(), epoch, reach_ms);

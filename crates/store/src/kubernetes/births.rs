@@ -23,6 +23,9 @@ pub(super) struct Births {
     pub(super) templates: Vec<Template>,
 }
 
+/// The rows of a reserved key that never had any.
+pub(super) static NONE: Births = Births { born: BTreeMap::new(), templates: Vec::new() };
+
 /// What the rows of a range of worker ids are born with.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]

@@ -20,12 +20,7 @@ mod segments;
 #[cfg(test)]
 mod tests;
 
-use std::{
-    collections::{BTreeMap, HashMap},
-    fmt,
-    sync::Mutex,
-    time::Duration,
-};
+use std::{collections::HashMap, fmt, sync::Mutex, time::Duration};
 
 use async_trait::async_trait;
 use k8s_openapi::api::coordination::v1::Lease;
@@ -37,22 +32,22 @@ use self::{
     api::Api,
     names::{Tables, namespace_label},
     object::{
-        NAMESPACE, RESERVED_KEY, TABLE, annotation, expect_token, expect_uid, is_under, name_of,
-        set,
+        NAMESPACE, TABLE, annotation, expect_token, expect_uid, is_under, name_of, row_patch, set,
+        uid,
     },
     place::{Address, Place},
     record::{Record, new_record, record_annotations},
     retries::Retries,
-    rows::Snapshot,
+    rows::{Snapshot, key},
 };
 use super::{
-    Counts, Failover, LayoutRecord, ListedRow, NewRows, Result, Scope, Store, StoreError,
-    StoreSettings, Survey, lock,
+    Failover, LayoutRecord, ListedRow, NewRows, Result, Scope, Store, StoreError, StoreSettings,
+    Survey, lock,
     record::keep_free,
     value::{readable, shortened},
 };
 
-/// How old the counts of a survey may be that need not be exact.
+/// How old the counts of a glance may be.
 const RECENT: Duration = Duration::from_mins(2);
 
 /// Worker rows, layout records and segment codes in the API of a Kubernetes cluster.
@@ -62,19 +57,14 @@ pub(super) struct KubernetesStore {
     api: Api,
     /// The UIDs of rows' Leases, as records listed them.
     uids: Mutex<HashMap<(String, String, u64), String>>,
-    /// The last counts of each scope.
-    counted: Mutex<Vec<(Scope, Instant, Counted)>>,
+    /// The last survey of each scope.
+    surveyed: Mutex<Vec<Surveyed>>,
     /// For pauses.
     random: Mutex<StdRng>,
 }
 
-/// The rows of a scope, counted.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-struct Counted {
-    held: u64,
-    free: u64,
-    next_expiry_ms: Option<i64>,
-}
+/// A survey of a scope, and when it was made.
+type Surveyed = (Scope, Instant, Survey);
 
 impl fmt::Debug for KubernetesStore {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -90,7 +80,7 @@ impl KubernetesStore {
             api: Api::new(place, settings.timeout, settings.max_connections),
             settings: settings.clone(),
             uids: Mutex::default(),
-            counted: Mutex::default(),
+            surveyed: Mutex::default(),
             random: Mutex::new(rand::make_rng()),
         })
     }
@@ -166,37 +156,38 @@ impl KubernetesStore {
         self.api.clock.earliest_ms().ok_or_else(no_clock)
     }
 
-    /// Counts the rows of a scope, and keeps the counts for surveys that need not be exact.
-    fn count(&self, scope: &Scope, snapshot: &Snapshot, born: &[Row]) -> Counted {
-        let mut counted = Counted::default();
-        if snapshot.record.is_none() {
-            // Those of a record that was lost; what was never written is nobody's.
-            counted.free = snapshot.written();
-            return counted;
-        }
-        for row in born {
-            if row.free {
-                counted.free += 1;
-            } else {
-                counted.held += 1;
-                let next = counted.next_expiry_ms.unwrap_or(i64::MAX).min(row.expires_ms);
-                counted.next_expiry_ms = Some(next);
-            }
-        }
+    /// Reads a scope's record and its rows that were born and can be read, and counts all of its rows.
+    async fn look(&self, scope: &Scope) -> Result<(Snapshot, Vec<Row>, Survey)> {
+        let snapshot = self.snapshot(scope).await?;
         let births = snapshot.births(scope);
-        counted.free +=
-            births.map_or(0, |births| births.count_unborn(scope.min_worker..=scope.max_worker));
-        let mut kept = lock(&self.counted);
-        kept.retain(|(of, ..)| of != scope);
-        kept.push((scope.clone(), Instant::now(), counted));
-        counted
+        let born = self.read_born(scope, births, &snapshot.leases)?;
+        let born = readable(scope, born.into_iter());
+        let held = born.iter().filter(|row| !row.free);
+        let mut survey = Survey {
+            now_ms: self.latest_ms()?,
+            identity: self.identity(snapshot.record.as_ref()),
+            record: snapshot.record.as_ref().map(|record| record.layout.clone()),
+            held: held.clone().count() as u64,
+            free: born.iter().filter(|row| row.free).count() as u64
+                + births.count_unborn(scope.min_worker..=scope.max_worker),
+            next_expiry_ms: held.map(|row| row.expires_ms).min(),
+        };
+        if survey.record.is_none() {
+            // Those of a record that was lost; what was never written is nobody's.
+            survey.free = snapshot.written();
+        } else {
+            let mut kept = lock(&self.surveyed);
+            kept.retain(|(of, ..)| of != scope);
+            kept.push((scope.clone(), Instant::now(), survey.clone()));
+        }
+        Ok((snapshot, born, survey))
     }
 
-    fn recent_counts(&self, scope: &Scope) -> Option<Counted> {
-        let kept = lock(&self.counted);
-        let is_recent =
-            |(of, at, _): &&(Scope, Instant, Counted)| of == scope && at.elapsed() < RECENT;
-        kept.iter().find(is_recent).map(|(.., counted)| *counted)
+    /// Returns the identity of a record, if identities are compared: the object itself, since one that was
+    /// restored from a backup is another one.
+    fn identity(&self, record: Option<&Record>) -> Option<String> {
+        let is_compared = self.settings.failover == Failover::Auto;
+        is_compared.then(|| record.map(|record| record.uid.clone()).unwrap_or_default())
     }
 }
 
@@ -269,38 +260,27 @@ impl Store for KubernetesStore {
         }
     }
 
-    async fn survey(&self, scope: &Scope, counts: Counts) -> Result<Survey> {
-        let recent = self.recent_counts(scope).filter(|_| counts == Counts::Recent);
-        let known = match recent {
-            Some(recent) => self.record(&scope.namespace).await?.map(|record| (record, recent)),
-            None => None,
+    async fn survey(&self, scope: &Scope) -> Result<Survey> {
+        Ok(self.look(scope).await?.2)
+    }
+
+    async fn glance(&self, scope: &Scope) -> Result<Survey> {
+        let is_recent = |(of, at, _): &&Surveyed| of == scope && at.elapsed() < RECENT;
+        let recent = lock(&self.surveyed).iter().find(is_recent).cloned();
+        let Some((.., recent)) = recent else { return self.survey(scope).await };
+        let Some(record) = self.record(&scope.namespace).await? else {
+            return self.survey(scope).await;
         };
-        let (record, counted) = match known {
-            Some((record, recent)) => (Some(record), recent),
-            None => {
-                let snapshot = self.snapshot(scope).await?;
-                let born = readable(scope, self.born(scope, &snapshot)?.into_iter());
-                let counted = self.count(scope, &snapshot, &born);
-                (snapshot.record, counted)
-            }
-        };
-        let Counted { held, free, next_expiry_ms } = counted;
-        // The object itself: one that was restored from a backup is another one.
-        let identity = record.as_ref().map(|record| record.uid.clone()).unwrap_or_default();
-        let identity = Some(identity).filter(|_| self.settings.failover == Failover::Auto);
-        let record = record.map(|record| record.layout);
-        let now_ms = self.latest_ms()?;
-        Ok(Survey { now_ms, identity, record, held, free, next_expiry_ms })
+        let (now_ms, identity) = (self.latest_ms()?, self.identity(Some(&record)));
+        Ok(Survey { now_ms, identity, record: Some(record.layout), ..recent })
     }
 
     async fn free_rows(&self, scope: &Scope, holder: Option<&str>, limit: u32) -> Result<Vec<Row>> {
-        let snapshot = self.snapshot(scope).await?;
-        let mut rows = readable(scope, self.born(scope, &snapshot)?.into_iter());
-        self.count(scope, &snapshot, &rows);
+        let (snapshot, mut rows, _) = self.look(scope).await?;
         let has_room = snapshot.record.as_ref().is_some_and(|record| !record.is_full());
-        if let Some(births) = snapshot.births(scope).filter(|_| holder.is_none() && has_room) {
-            let blocked = self.blocked(scope, births, &snapshot);
-            let unborn = births.all_unborn(scope.min_worker..=scope.max_worker);
+        if holder.is_none() && has_room {
+            let blocked = self.blocked(scope, &snapshot);
+            let unborn = snapshot.births(scope).all_unborn(scope.min_worker..=scope.max_worker);
             // All of them were unused for equally long.
             let unborn = unborn.filter(|row| !blocked.contains(&row.worker));
             rows.extend(unborn.take(limit as usize));
@@ -310,7 +290,28 @@ impl Store for KubernetesStore {
     }
 
     async fn read_row(&self, scope: &Scope, worker: u64) -> Result<Option<Row>> {
-        self.find(scope, worker).await
+        let name = self.tables.row(scope, worker);
+        // The row may be born between the two reads: then a second look finds it.
+        for _ in 0..2 {
+            let lease = self.api.get(&name).await?;
+            let read = |lease: &Lease| self.row(scope, lease, self.earliest_ms()?).map(Some);
+            let known = self.known_uid(scope, worker);
+            if let Some(lease) = lease.as_ref().filter(|lease| known.as_deref() == Some(uid(lease)))
+            {
+                return read(lease);
+            }
+            let Some(record) = self.record(&scope.namespace).await? else { return Ok(None) };
+            let births = record.births(&scope.reserved_key);
+            if let Some(unborn) = births.unborn(worker) {
+                return Ok(Some(unborn));
+            }
+            let Some(listed) = births.uid(worker) else { return Ok(None) };
+            self.remember(scope, worker, listed);
+            if let Some(lease) = lease.as_ref().filter(|lease| uid(lease) == listed) {
+                return read(lease);
+            }
+        }
+        Ok(None)
     }
 
     async fn swap_row(
@@ -320,42 +321,54 @@ impl Store for KubernetesStore {
         expected: Token,
         write: &RowWrite,
     ) -> Result<bool> {
-        self.swap_row(scope, worker, expected, write).await
+        let name = self.tables.row(scope, worker);
+        let mut retries = self.retries();
+        let mut tried = None;
+        loop {
+            let uid = self.uid_of(scope, worker, expected).await?;
+            // A Lease under the right token may be a copy of one that was deleted.
+            let Some(uid) = uid.filter(|uid| tried.as_ref() != Some(uid)) else { return Ok(false) };
+            let patch = row_patch(&uid, (worker, expected), write, self.latest_ms()?);
+            if self.api.patch(&name, patch).await? {
+                return Ok(true);
+            }
+            let found = self.api.get(&name).await?;
+            match found.filter(|lease| object::uid(lease) == uid) {
+                Some(row) if is_under(&row, expected) => {}
+                Some(_) => return Ok(false),
+                None => {
+                    // Perhaps the row was born again since its UID was read.
+                    lock(&self.uids).remove(&key(scope, worker));
+                    tried = Some(uid);
+                }
+            }
+            retries.pause().await?;
+        }
     }
 
     async fn list_rows(&self) -> Result<Vec<ListedRow>> {
         let leases = self.leases_of(&self.tables.worker, None, "").await?;
-        let mut records = BTreeMap::new();
-        let mut scopes: BTreeMap<(String, String), Vec<Lease>> = BTreeMap::new();
-        for lease in leases {
-            let text = |name| annotation(&lease, name).unwrap_or_default().to_owned();
-            let namespace = text(NAMESPACE);
-            if name_of(&lease) == self.tables.record(&namespace) {
-                let record = Record::read(&namespace, &lease)?;
-                for reserved_key in record.reserved_keys() {
-                    scopes.entry((namespace.clone(), reserved_key.to_owned())).or_default();
+        let mut listed = Vec::new();
+        for lease in &leases {
+            let namespace = annotation(lease, NAMESPACE).unwrap_or_default();
+            if name_of(lease) != self.tables.record(namespace) {
+                continue;
+            }
+            for (key, births) in Record::read(namespace, lease)?.rows {
+                let (namespace, reserved_key) = (namespace.to_owned(), key);
+                let scope = Scope { namespace, reserved_key, min_worker: 0, max_worker: u64::MAX };
+                let born = self.read_born(&scope, &births, &leases)?;
+                let unborn = births.all_unborn(0..=u64::MAX).map(Ok);
+                for row in born.into_iter().chain(unborn) {
+                    let Scope { namespace, reserved_key, .. } = scope.clone();
+                    listed.push(ListedRow { namespace, reserved_key, row: row? });
                 }
-                records.insert(namespace, record);
-            } else {
-                scopes.entry((namespace, text(RESERVED_KEY))).or_default().push(lease);
             }
         }
-        let mut listed = Vec::new();
-        for ((namespace, reserved_key), leases) in scopes {
-            let births = records.get(&namespace).and_then(|record| record.births(&reserved_key));
-            let Some(births) = births else { continue };
-            let scope = Scope { namespace, reserved_key, min_worker: 0, max_worker: u64::MAX };
-            let mut rows: Vec<Row> =
-                self.read_born(&scope, births, &leases)?.into_iter().collect::<Result<_>>()?;
-            rows.extend(births.all_unborn(0..=u64::MAX));
-            rows.sort_by_key(|row| row.worker);
-            let Scope { namespace, reserved_key, .. } = scope;
-            listed.extend(rows.into_iter().map(|row| ListedRow {
-                namespace: namespace.clone(),
-                reserved_key: reserved_key.clone(),
-                row,
-            }));
-        }
+        let key = |listed: &ListedRow| {
+            (listed.namespace.clone(), listed.reserved_key.clone(), listed.row.worker)
+        };
+        listed.sort_by_cached_key(key);
         Ok(listed)
     }
 

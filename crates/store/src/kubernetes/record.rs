@@ -6,7 +6,7 @@ use k8s_openapi::api::coordination::v1::Lease;
 use serde_json::Value as Json;
 
 use super::{
-    births::{Births, Template},
+    births::{self, Births, Template},
     names::{LAYOUT, Tables, key_label},
     object::{
         EPOCH, HISTORY, IDENTITY, TOKEN, annotation, columns, expect, expect_version, lease,
@@ -42,7 +42,8 @@ pub(super) struct Record {
     pub(super) layout: LayoutRecord,
     /// The UID of its Lease.
     pub(super) uid: String,
-    rows: BTreeMap<String, Births>,
+    /// The rows of each reserved key that has or had some.
+    pub(super) rows: BTreeMap<String, Births>,
     /// The annotation that holds the templates.
     templates: String,
     /// Changes with every write of the Lease.
@@ -89,14 +90,9 @@ impl Record {
         })
     }
 
-    /// Returns the rows of a reserved key; `None` when it never had any.
-    pub(super) fn births(&self, reserved_key: &str) -> Option<&Births> {
-        self.rows.get(reserved_key)
-    }
-
-    /// Returns the reserved keys that have or had rows.
-    pub(super) fn reserved_keys(&self) -> impl Iterator<Item = &str> {
-        self.rows.keys().map(String::as_str)
+    /// Returns the rows of a reserved key.
+    pub(super) fn births(&self, reserved_key: &str) -> &Births {
+        self.rows.get(reserved_key).unwrap_or(&births::NONE)
     }
 
     /// Whether it has no room for rows that are born.

@@ -3,15 +3,15 @@
 use std::collections::HashSet;
 
 use k8s_openapi::api::coordination::v1::Lease;
-use raindrop_core::lease::{Row, RowWrite, Token};
+use raindrop_core::lease::{Row, Token};
 
 use super::{
     KubernetesStore,
-    births::Births,
+    births::{self, Births},
     names::{LAYOUT, key_label},
     object::{
-        self, RESERVED, RESERVED_KEY, has_annotations_of, is_under, lease, name_of,
-        row_annotations, row_patch, uid, was_written,
+        self, RESERVED, RESERVED_KEY, has_annotations_of, lease, name_of, row_annotations, uid,
+        was_written,
     },
     record::Record,
 };
@@ -20,13 +20,13 @@ use crate::{Result, Scope, StoreError, lock};
 /// The Leases of a namespace's record and of its rows of one reserved key, at one instant.
 pub(super) struct Snapshot {
     pub(super) record: Option<Record>,
-    leases: Vec<Lease>,
+    pub(super) leases: Vec<Lease>,
 }
 
 impl Snapshot {
     /// Returns the rows of the reserved key.
-    pub(super) fn births(&self, scope: &Scope) -> Option<&Births> {
-        self.record.as_ref()?.births(&scope.reserved_key)
+    pub(super) fn births(&self, scope: &Scope) -> &Births {
+        self.record.as_ref().map_or(&births::NONE, |record| record.births(&scope.reserved_key))
     }
 
     /// Counts the Leases of rows that were written since they were created.
@@ -49,13 +49,6 @@ impl KubernetesStore {
         Ok(Snapshot { record, leases })
     }
 
-    /// Returns the rows of a snapshot that were born and are still there.
-    pub(super) fn born(&self, scope: &Scope, snapshot: &Snapshot) -> Result<Vec<Result<Row>>> {
-        snapshot
-            .births(scope)
-            .map_or(Ok(Vec::new()), |births| self.read_born(scope, births, &snapshot.leases))
-    }
-
     /// Reads the rows of a scope that were born and are still there.
     pub(super) fn read_born(
         &self,
@@ -70,17 +63,16 @@ impl KubernetesStore {
                 && object::worker(lease).is_some_and(|worker| workers.contains(&worker))
         };
         let inside = leases.iter().filter(is_inside);
-        Ok(inside.map(|lease| self.read_row(scope, lease, now_ms)).collect())
+        Ok(inside.map(|lease| self.row(scope, lease, now_ms)).collect())
     }
 
-    fn read_row(&self, scope: &Scope, lease: &Lease, now_ms: i64) -> Result<Row> {
+    pub(super) fn row(&self, scope: &Scope, lease: &Lease, now_ms: i64) -> Result<Row> {
         object::row(&self.settings.worker_table, scope, lease, now_ms)
     }
 
     /// Returns the workers of a scope that have no row, ascending.
     pub(super) fn missing(&self, scope: &Scope, snapshot: &Snapshot) -> Result<Vec<u64>> {
-        let none = Births::default();
-        let births = snapshot.births(scope).unwrap_or(&none);
+        let births = snapshot.births(scope);
         let (listed, unlisted): (Vec<_>, Vec<_>) =
             snapshot.leases.iter().partition(|lease| is_listed(births, lease));
         let record = snapshot.record.as_ref();
@@ -111,12 +103,8 @@ impl KubernetesStore {
 
     /// Returns the workers whose rows are not born, and cannot be before a person decided what the
     /// Leases of their names are.
-    pub(super) fn blocked(
-        &self,
-        scope: &Scope,
-        births: &Births,
-        snapshot: &Snapshot,
-    ) -> HashSet<u64> {
+    pub(super) fn blocked(&self, scope: &Scope, snapshot: &Snapshot) -> HashSet<u64> {
+        let births = snapshot.births(scope);
         let blocked = snapshot.leases.iter().filter_map(|lease| {
             let row = births.unborn(object::worker(lease)?)?;
             self.is_beyond(scope, lease, &row).then_some(row.worker)
@@ -133,75 +121,21 @@ impl KubernetesStore {
         ))
     }
 
-    /// Reads one row.
-    pub(super) async fn find(&self, scope: &Scope, worker: u64) -> Result<Option<Row>> {
-        let name = self.tables.row(scope, worker);
-        // The row may be born between the two reads: then a second look finds it.
-        for _ in 0..2 {
-            let lease = self.api.get(&name).await?;
-            let read = |lease: &Lease| self.read_row(scope, lease, self.earliest_ms()?).map(Some);
-            let known = self.known_uid(scope, worker);
-            if let Some(lease) = lease.as_ref().filter(|lease| known.as_deref() == Some(uid(lease)))
-            {
-                return read(lease);
-            }
-            let Some(record) = self.record(&scope.namespace).await? else { return Ok(None) };
-            let Some(births) = record.births(&scope.reserved_key) else { return Ok(None) };
-            if let Some(unborn) = births.unborn(worker) {
-                return Ok(Some(unborn));
-            }
-            let Some(listed) = births.uid(worker) else { return Ok(None) };
-            self.remember(scope, worker, listed);
-            if let Some(lease) = lease.as_ref().filter(|lease| uid(lease) == listed) {
-                return read(lease);
-            }
-        }
-        Ok(None)
-    }
-
-    /// Replaces a row if its token is still `expected`.
-    pub(super) async fn swap_row(
+    /// Returns the UID of a row's Lease; a row that is expected to be unborn is born first. `None`
+    /// when there is no such row, or it is unborn and has another token.
+    pub(super) async fn uid_of(
         &self,
         scope: &Scope,
         worker: u64,
         expected: Token,
-        write: &RowWrite,
-    ) -> Result<bool> {
-        let name = self.tables.row(scope, worker);
-        let mut retries = self.retries();
-        let mut tried = None;
-        loop {
-            let uid = self.uid_of(scope, worker, expected).await?;
-            // A Lease under the right token may be a copy of one that was deleted.
-            let Some(uid) = uid.filter(|uid| tried.as_ref() != Some(uid)) else { return Ok(false) };
-            let patch = row_patch(&uid, (worker, expected), write, self.latest_ms()?);
-            if self.api.patch(&name, patch).await? {
-                return Ok(true);
-            }
-            let found = self.api.get(&name).await?;
-            match found.filter(|lease| object::uid(lease) == uid) {
-                Some(row) if is_under(&row, expected) => {}
-                Some(_) => return Ok(false),
-                None => {
-                    // Perhaps the row was born again since its UID was read.
-                    lock(&self.uids).remove(&key(scope, worker));
-                    tried = Some(uid);
-                }
-            }
-            retries.pause().await?;
-        }
-    }
-
-    /// Returns the UID of a row's Lease; a row that is expected to be unborn is born first. `None`
-    /// when there is no such row, or it is unborn and has another token.
-    async fn uid_of(&self, scope: &Scope, worker: u64, expected: Token) -> Result<Option<String>> {
+    ) -> Result<Option<String>> {
         if let Some(uid) = self.known_uid(scope, worker) {
             return Ok(Some(uid));
         }
         let mut retries = self.retries();
         loop {
             let Some(record) = self.record(&scope.namespace).await? else { return Ok(None) };
-            let Some(births) = record.births(&scope.reserved_key) else { return Ok(None) };
+            let births = record.births(&scope.reserved_key);
             if let Some(uid) = births.uid(worker) {
                 self.remember(scope, worker, uid);
                 return Ok(Some(uid.to_owned()));
@@ -255,7 +189,7 @@ impl KubernetesStore {
                 return Ok(Some(uid(&found).to_owned()));
             }
             let record = self.record(&scope.namespace).await?;
-            let births = record.as_ref().and_then(|record| record.births(&scope.reserved_key));
+            let births = record.as_ref().map(|record| record.births(&scope.reserved_key));
             if births.and_then(|births| births.unborn(row.worker)).as_ref() != Some(row) {
                 return Ok(None);
             }
@@ -269,11 +203,11 @@ impl KubernetesStore {
         }
     }
 
-    fn known_uid(&self, scope: &Scope, worker: u64) -> Option<String> {
+    pub(super) fn known_uid(&self, scope: &Scope, worker: u64) -> Option<String> {
         lock(&self.uids).get(&key(scope, worker)).cloned()
     }
 
-    fn remember(&self, scope: &Scope, worker: u64, uid: &str) {
+    pub(super) fn remember(&self, scope: &Scope, worker: u64, uid: &str) {
         lock(&self.uids).insert(key(scope, worker), uid.to_owned());
     }
 }
@@ -283,6 +217,6 @@ fn is_listed(births: &Births, lease: &Lease) -> bool {
     object::worker(lease).and_then(|worker| births.uid(worker)) == Some(uid(lease))
 }
 
-fn key(scope: &Scope, worker: u64) -> (String, String, u64) {
+pub(super) fn key(scope: &Scope, worker: u64) -> (String, String, u64) {
     (scope.namespace.clone(), scope.reserved_key.clone(), worker)
 }

@@ -21,8 +21,7 @@ use redis::{FromRedisValue, ParsingError, RedisWrite, ToRedisArgs};
 
 use self::keys::worker_id;
 use super::{
-    Counts, Failover, LayoutRecord, ListedRow, NewRows, Result, Scope, Store, StoreSettings,
-    Survey,
+    Failover, LayoutRecord, ListedRow, NewRows, Result, Scope, Store, StoreSettings, Survey,
     pool::Pool,
     record::ttl_ms,
     value::{Reader, Value, readable, record_values, shortened, values, worker_rows},
@@ -111,7 +110,7 @@ impl Store for RedisStore {
         Ok(true)
     }
 
-    async fn survey(&self, scope: &Scope, _counts: Counts) -> Result<Survey> {
+    async fn survey(&self, scope: &Scope) -> Result<Survey> {
         let keys =
             [self.layout_key(&scope.namespace), self.workers_key(scope), self.expiry_key(scope)];
         let (min_worker, max_worker) = (worker_id(scope.min_worker), worker_id(scope.max_worker));

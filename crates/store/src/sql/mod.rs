@@ -32,8 +32,8 @@ use self::{
     statements::Statements,
 };
 use super::{
-    Counts, Failover, LOSES_WRITES, LayoutRecord, ListedRow, NewRows, Result, Scope, Store,
-    StoreError, StoreSettings, Survey,
+    Failover, LOSES_WRITES, LayoutRecord, ListedRow, NewRows, Result, Scope, Store, StoreError,
+    StoreSettings, Survey,
     pool::Pool,
     record::ttl_ms,
     value::{Reader, Value, readable, record_values, shortened, values, worker_rows},
@@ -186,7 +186,7 @@ impl<E: Engine> Store for SqlStore<E> {
         Ok(true)
     }
 
-    async fn survey(&self, scope: &Scope, _counts: Counts) -> Result<Survey> {
+    async fn survey(&self, scope: &Scope) -> Result<Survey> {
         let args = [&in_scope(scope)[..], &values![&scope.namespace]].concat();
         let (answer, server) = self.read_on(&self.sql.survey, |_| args).await?;
         let mut row = answer.into_row();

@@ -6,7 +6,7 @@ use async_trait::async_trait;
 use raindrop_core::lease::{Row, RowWrite, Token};
 
 use super::{
-    CodeState, Counts, LayoutRecord, ListedRow, ListedSegment, ManagedCode, MemoryStore, NewRows,
+    CodeState, LayoutRecord, ListedRow, ListedSegment, ManagedCode, MemoryStore, NewRows,
     NewSegment, Reservation, Reserved, Result, Scope, SegmentStore, Store, Survey, UnusedNumbers,
 };
 
@@ -19,7 +19,7 @@ pub enum Call {
     ReadRecord(String),
     SwapRecord(String, Token, LayoutRecord),
     CreateRows(Scope, NewRows),
-    Survey(Scope, Counts),
+    Survey(Scope),
     FreeRows(Scope, Option<String>, u32),
     ReadRow(Scope, u64),
     SwapRow(Scope, u64, Token, RowWrite),
@@ -59,7 +59,7 @@ impl Call {
                 Box::new(store.swap_record(name, *expected, new).await?)
             }
             Self::CreateRows(scope, new) => Box::new(store.create_rows(scope, new).await?),
-            Self::Survey(scope, counts) => Box::new(store.survey(scope, *counts).await?),
+            Self::Survey(scope) => Box::new(store.survey(scope).await?),
             Self::FreeRows(scope, holder, limit) => {
                 Box::new(store.free_rows(scope, holder.as_deref(), *limit).await?)
             }
@@ -137,8 +137,8 @@ impl<I: Intercept> Store for I {
         self.answer(Call::CreateRows(scope.clone(), new.clone())).await.map(typed)
     }
 
-    async fn survey(&self, scope: &Scope, counts: Counts) -> Result<Survey> {
-        self.answer(Call::Survey(scope.clone(), counts)).await.map(typed)
+    async fn survey(&self, scope: &Scope) -> Result<Survey> {
+        self.answer(Call::Survey(scope.clone())).await.map(typed)
     }
 
     async fn free_rows(&self, scope: &Scope, holder: Option<&str>, limit: u32) -> Result<Vec<Row>> {

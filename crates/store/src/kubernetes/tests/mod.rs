@@ -22,7 +22,7 @@ use super::{
     object::{EPOCH, HISTORY, IDENTITY, TOKEN},
     place::Place,
 };
-use crate::{Counts, LayoutRecord, NewRows, Result, Scope, Store as _, StoreError, StoreSettings};
+use crate::{LayoutRecord, NewRows, Result, Scope, Store as _, StoreError, StoreSettings};
 
 /// How far a write raises a mark, in ms.
 const WINDOW_MS: u64 = 30_000;
@@ -83,7 +83,7 @@ impl Node {
     /// Creates what is missing, as the keeper does.
     async fn prepare(&mut self) -> Result<()> {
         let scope = scope();
-        let survey = self.store.survey(&scope, Counts::Exact).await?;
+        let survey = self.store.survey(&scope).await?;
         let record = if survey.record.is_some() {
             self.store.read_record(&scope.namespace).await?.expect("nobody deletes it")
         } else {
