@@ -7,7 +7,7 @@ use raindrop::{
         clock::{Clock as _, SystemClock},
         lease::HighWaterMarks,
     },
-    store::{ForeignService, ForeignTable, NewSegment, Store, StoreError},
+    store::{NewSegment, Store, StoreError},
 };
 use sqlx::{Connection as _, Executor as _, MySqlConnection};
 
@@ -16,6 +16,7 @@ use crate::{
         Backend, birth, create_rows, open, patient, record, rows_record, scope, token, with_rows,
         write,
     },
+    foreign::leaf_alloc,
     outage::PATIENCE,
     support::{
         free_port,
@@ -49,8 +50,7 @@ async fn everything_works(backend: &Backend, store: &Arc<dyn Store>, case: &str)
     let codes = ["a", "b"].map(|code| NewSegment { code: code.into(), first: 1 });
     store.create_segments("numbers", &codes).await.expect(case);
     assert_eq!(store.list_segments().await.expect(case).len(), 2, "{case}");
-    let table = ForeignTable { service: ForeignService::Leaf, name: "leaf_alloc".into() };
-    assert_eq!(store.foreign_segments(&table).await.expect(case).len(), 2, "{case}");
+    assert_eq!(store.foreign_segments(&leaf_alloc()).await.expect(case).len(), 2, "{case}");
 }
 
 /// An empty database, but for a table of another service.

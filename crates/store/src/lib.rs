@@ -17,7 +17,6 @@
 mod address;
 mod connect;
 mod error;
-mod foreign;
 #[cfg(any(feature = "redis", feature = "sql"))]
 mod hosts;
 #[cfg(any(test, feature = "simulation"))]
@@ -54,13 +53,12 @@ pub use self::{
     address::{StoreUrl, identity},
     connect::{Failover, StoreSettings, check, connect, is_valid_table_name},
     error::{Result, StoreError, with_sources},
-    foreign::{ForeignSegment, ForeignService, ForeignTable},
     made_rows::MadeRows,
     memory::MemoryStore,
     record::{LayoutRecord, ListedRow, NewRows, Scope, Survey},
     segment::{
-        CodeState, ListedSegment, ManagedCode, NewSegment, Reservation, Reserved, SegmentStore,
-        UnusedNumbers,
+        CodeState, ForeignSegment, ForeignTable, ListedSegment, ManagedCode, NewSegment,
+        Reservation, Reserved, SegmentStore, UnusedNumbers,
     },
     tls::TlsMode,
 };

@@ -5,7 +5,7 @@ use std::fmt::Debug;
 use async_trait::async_trait;
 use raindrop_core::{lease::Token, segment::CodeRow};
 
-use super::{ForeignSegment, ForeignTable, Result, StoreError};
+use super::{Result, StoreError};
 
 /// A code to create.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -141,6 +141,32 @@ pub struct ManagedCode {
     pub settings: String,
     /// A fresh random token of each write.
     pub token: Token,
+}
+
+/// A table in which another ID service keeps the largest number that it reserved of each name.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ForeignTable {
+    /// The service: `leaf`, `tinyid` or `cosid`.
+    pub service: &'static str,
+    /// The table's name.
+    pub name: String,
+    /// The columns that are read: the name, the largest number and, where there are such, how many
+    /// numbers a reservation takes and the difference between neighbours.
+    pub columns: &'static [&'static str],
+}
+
+/// What another service has reserved of one name.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ForeignSegment {
+    /// The service's name of the sequence.
+    pub name: String,
+    /// No reserved number is above this.
+    pub max_id: u64,
+    /// How many numbers a reservation takes; 0 where the table does not tell.
+    pub step: u64,
+    /// The difference between neighbours. If it is above 1, other databases may have other numbers
+    /// of the same name.
+    pub delta: u64,
 }
 
 /// Keeps the next number of each segment code.

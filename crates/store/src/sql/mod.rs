@@ -5,7 +5,6 @@
 
 mod connections;
 mod engine;
-mod foreign;
 #[cfg(any(feature = "mysql", feature = "postgres"))]
 mod login;
 #[cfg(feature = "mysql")]

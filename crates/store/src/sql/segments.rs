@@ -8,10 +8,12 @@ use super::{
     engine::Engine,
     schema::{SEGMENT_COLUMNS, SETTINGS_COLUMNS},
     session::{Server, whole},
+    statements::find,
 };
 use crate::{
     CodeState, ForeignSegment, ForeignTable, ListedSegment, ManagedCode, NewSegment, Reservation,
     Reserved, Result, SegmentStore, StoreError, UnusedNumbers,
+    connect::check_table_name,
     value::{Reader, Value, values},
 };
 
@@ -135,6 +137,34 @@ impl<E: Engine> SegmentStore for SqlStore<E> {
     }
 
     async fn foreign_segments(&self, table: &ForeignTable) -> Result<Vec<ForeignSegment>> {
-        self.read_foreign(table).await
+        let ForeignTable { service, name: table, columns } = table;
+        check_table_name("a table to read", table)?;
+        let found = self.columns_of(table).await?;
+        let missing: Vec<_> =
+            columns.iter().copied().filter(|column| !found.contains(*column)).collect();
+        if !missing.is_empty() {
+            let (database, missing) = (&self.settings.url, missing.join(", "));
+            return Err(StoreError::Unusable(match found.is_empty() {
+                true => format!("there is no table {table} in {database}"),
+                false => {
+                    format!("table {table} in {database} is not of {service}: it lacks {missing}")
+                }
+            }));
+        }
+        let sql = find(E::SQL, &format!("read_{service}"))?.replace("{table}", table);
+        let rows = whole(self.read(&sql, &[]).await?, table)?;
+        let segment = |row| {
+            let column = |at: usize| columns.get(at).copied().unwrap_or_default();
+            let mut reader = Reader::new(table, "", row);
+            Ok(ForeignSegment {
+                name: reader.named(column(0))?,
+                max_id: reader.get(column(1))?,
+                step: reader.get(column(2))?,
+                delta: reader.get(column(3))?,
+            })
+        };
+        let mut segments = rows.into_iter().map(segment).collect::<Result<Vec<_>>>()?;
+        segments.sort_by(|one, other| one.name.cmp(&other.name));
+        Ok(segments)
     }
 }

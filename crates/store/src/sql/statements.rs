@@ -50,9 +50,6 @@ statements! {
     create_managed_code
     count_managed_code
     swap_managed_code
-    read_leaf
-    read_tinyid
-    read_cosid
 }
 
 /// Returns a statement of a file, with the tables' names in place.
@@ -83,6 +80,9 @@ fn named(file: &str) -> impl Iterator<Item = (&str, String)> {
 mod tests {
     use super::*;
 
+    /// What the tables of other services are read by.
+    const FOREIGN: [&str; 3] = ["read_cosid", "read_leaf", "read_tinyid"];
+
     /// The files, each with the names of the statements that it alone has.
     const FILES: [(&str, &[&str]); 3] = [
         (include_str!("mysql.sql"), &["facts", "lock_migrations", "session", "sources"]),
@@ -94,7 +94,7 @@ mod tests {
     fn each_file_has_the_statements_that_are_used_and_no_others() {
         for (file, own) in FILES {
             let mut found: Vec<_> = named(file).map(|(name, _)| name).collect();
-            let mut expected = [Statements::NAMES, own].concat();
+            let mut expected = [Statements::NAMES, own, &FOREIGN].concat();
             found.sort_unstable();
             expected.sort_unstable();
             assert_eq!(found, expected);

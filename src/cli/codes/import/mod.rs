@@ -4,8 +4,6 @@ mod plan;
 
 use std::{fs, path::PathBuf, sync::Arc};
 
-use clap::builder::{PossibleValuesParser, TypedValueParser};
-
 use self::plan::{Import, Selection, Start};
 use super::{change::prepared, list::read};
 use crate::{
@@ -18,16 +16,41 @@ use crate::{
     core::{clock::SystemClock, segment::SpecChange},
     keeper::{CodeManager, ManageError, SegmentSettings},
     store::{
-        self, Failover, ForeignSegment, ForeignService, ForeignTable, Store, StoreError,
-        StoreSettings, StoreUrl,
+        self, Failover, ForeignSegment, ForeignTable, Store, StoreError, StoreSettings, StoreUrl,
     },
 };
+
+/// A service that keeps the largest number that it reserved of each name in a table.
+#[derive(Clone, Copy, Debug, clap::ValueEnum)]
+#[value(rename_all = "lower")]
+enum Service {
+    // `max_id` is one past the last number that was reserved.
+    Leaf,
+    // `max_id` is the last number that was reserved.
+    TinyId,
+    // Segments over JDBC. `last_max_id` is the last number that was reserved.
+    CosId,
+}
+
+impl Service {
+    /// Returns the service's table, which has this name if it was renamed.
+    fn table(self, name: Option<&str>) -> ForeignTable {
+        // github.com/Meituan-Dianping/Leaf: scripts/leaf_alloc.sql
+        // github.com/didi/tinyid: tinyid-server/db.sql
+        // github.com/Ahoo-Wang/CosId: cosid-jdbc/src/main/init-script/init-cosid-mysql.sql
+        let (service, usual, columns): (_, _, &[_]) = match self {
+            Self::Leaf => ("leaf", "leaf_alloc", &["biz_tag", "max_id", "step"]),
+            Self::TinyId => ("tinyid", "tiny_id_info", &["biz_type", "max_id", "step", "delta"]),
+            Self::CosId => ("cosid", "cosid", &["name", "last_max_id"]),
+        };
+        ForeignTable { service, name: name.unwrap_or(usual).to_owned(), columns }
+    }
+}
 
 #[derive(Debug, clap::Args)]
 pub(super) struct ImportArguments {
     /// The service whose table is read.
-    #[arg(value_parser = services())]
-    service: ForeignService,
+    service: Service,
     /// The names to import; by default all of the table.
     #[arg(value_name = "NAME")]
     names: Vec<String>,
@@ -60,12 +83,6 @@ impl ImportArguments {
     }
 }
 
-/// Reads a service by its name.
-fn services() -> impl TypedValueParser<Value = ForeignService> {
-    PossibleValuesParser::new(ForeignService::ALL.map(ForeignService::name))
-        .map(|name| ForeignService::by_name(&name).expect("a possible value"))
-}
-
 /// Reads a name and its code. No code has an equals sign.
 fn renaming(text: &str) -> Result<(String, String), String> {
     let parts = text.rsplit_once('=').filter(|(name, _)| !name.is_empty());
@@ -79,9 +96,7 @@ pub(super) async fn run(
     namespace: &SegmentSettings,
     arguments: &ImportArguments,
 ) -> Result<(), Failure> {
-    let service = arguments.service;
-    let name = arguments.table.as_deref().unwrap_or_else(|| service.default_table()).to_owned();
-    let foreign = ForeignTable { service, name };
+    let foreign = arguments.service.table(arguments.table.as_deref());
     let Some(url) = arguments.url()? else {
         let read = async || Ok(store.foreign_segments(&foreign).await?);
         return import(&store, namespace, &foreign.name, read, arguments).await;
