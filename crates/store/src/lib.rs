@@ -40,9 +40,10 @@ mod tls;
 #[cfg(any(feature = "kubernetes", feature = "redis", feature = "sql"))]
 mod value;
 
-#[cfg(any(feature = "kubernetes", feature = "redis", feature = "sql"))]
-use std::sync::{Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
+use std::{
+    sync::{Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
 
 use async_trait::async_trait;
 use raindrop_core::lease::{Row, RowWrite, Token};
@@ -154,7 +155,6 @@ pub trait Store: SegmentStore {
     async fn close(&self);
 }
 
-#[cfg(any(feature = "kubernetes", feature = "redis", feature = "sql"))]
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

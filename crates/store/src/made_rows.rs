@@ -1,6 +1,6 @@
 //! Which rows of a namespace were created: nodes create them in parts, as they need them.
 
-use std::{fmt, ops::RangeInclusive, str::FromStr};
+use std::ops::RangeInclusive;
 
 /// The parts that a mask can name.
 const MOST_PARTS: u64 = u64::BITS as u64;
@@ -82,41 +82,27 @@ impl MadeRows {
     /// Returns the entry of a reserved key in a record: `0/0` if all rows were created,
     /// `0/0:1024:5` if the first and the third part of 1024 were.
     pub(super) fn entry(self, key: &str) -> String {
-        format!("{key}{self}")
+        match self {
+            Self::All => key.to_owned(),
+            Self::Parts { size, parts } => format!("{key}:{size}:{parts:x}"),
+        }
     }
 
     /// Reads an entry.
     pub(super) fn read(entry: &str) -> Option<(&str, Self)> {
-        let (key, made) = entry.split_at(entry.find(':').unwrap_or(entry.len()));
+        let (key, made) = match entry.split_once(':') {
+            None => (entry, Self::All),
+            Some((key, parts)) => {
+                let (size, parts) = parts.split_once(':')?;
+                let size = size.parse().ok().filter(|size| *size > 0)?;
+                (key, Self::Parts { size, parts: u64::from_str_radix(parts, 16).ok()? })
+            }
+        };
         let is_number =
             |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
         let (width, value) = key.split_once('/')?;
-        let is_key = is_number(width) && is_number(value);
-        Some((key, made.parse().ok()?)).filter(|_| is_key)
-    }
-}
-
-impl fmt::Display for MadeRows {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::All => Ok(()),
-            Self::Parts { size, parts } => write!(f, ":{size}:{parts:x}"),
-        }
-    }
-}
-
-impl FromStr for MadeRows {
-    type Err = ();
-
-    fn from_str(text: &str) -> Result<Self, ()> {
-        if text.is_empty() {
-            return Ok(Self::All);
-        }
-        let (size, parts) = text.strip_prefix(':').and_then(|it| it.split_once(':')).ok_or(())?;
-        let size = size.parse().ok().filter(|size| *size > 0).ok_or(())?;
-        let made = Self::Parts { size, parts: u64::from_str_radix(parts, 16).map_err(|_| ())? };
         // It is compared with what stands there when it is changed.
-        if made.to_string() == text { Ok(made) } else { Err(()) }
+        (is_number(width) && is_number(value) && made.entry(key) == entry).then_some((key, made))
     }
 }
 

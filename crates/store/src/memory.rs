@@ -6,7 +6,7 @@ mod crash;
 
 use std::{
     collections::BTreeMap,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::{Arc, Mutex, MutexGuard},
 };
 
 use async_trait::async_trait;
@@ -21,7 +21,7 @@ use raindrop_core::{
 pub use self::crash::Snapshot;
 use super::{
     CodeState, LayoutRecord, ListedRow, ListedSegment, ManagedCode, NewRows, NewSegment,
-    Reservation, Reserved, Result, Scope, SegmentStore, Store, Survey, UnusedNumbers,
+    Reservation, Reserved, Result, Scope, SegmentStore, Store, Survey, UnusedNumbers, lock,
     record::{keep_free, unwritten, written},
 };
 
@@ -89,7 +89,7 @@ impl MemoryStore {
     }
 
     fn tables(&self) -> MutexGuard<'_, Tables> {
-        self.tables.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.tables)
     }
 
     /// The scope's rows as they are now.

@@ -82,9 +82,9 @@ impl From<u64> for Value {
     }
 }
 
-impl From<Option<i64>> for Value {
-    fn from(integer: Option<i64>) -> Self {
-        integer.map_or(Self::Null, Self::Integer)
+impl<T: Into<Self>> From<Option<T>> for Value {
+    fn from(value: Option<T>) -> Self {
+        value.map_or(Self::Null, T::into)
     }
 }
 
@@ -154,7 +154,7 @@ impl<'a> Reader<'a> {
     /// Reads the next value. `column` names it in errors.
     pub(super) fn get<T: FromValue>(&mut self, column: &'static str) -> Result<T> {
         // A column that the statement does not answer reads as null.
-        let value = self.values.next().unwrap_or(Value::Null);
+        let value = Value::from(self.values.next());
         T::from_value(&value).map_err(|reason| self.corrupt(column, value, reason))
     }
 

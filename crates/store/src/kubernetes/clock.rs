@@ -1,10 +1,11 @@
 //! The API server's clock, from the `Date` of its answers.
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
-
-use tokio::time::Instant;
+use std::sync::Mutex;
 
 use raindrop_core::instant::millis;
+use tokio::time::Instant;
+
+use crate::lock;
 
 /// What `Date` leaves out: it has whole seconds.
 const RESOLUTION_MS: i64 = 1_000;
@@ -34,7 +35,7 @@ impl DateClock {
 
     /// Takes note of an answer's `Date`, in Unix ms.
     pub(super) fn observe(&self, date_ms: i64, sent: Instant, received: Instant) {
-        let mut bounds = self.lock();
+        let mut bounds = lock(&self.bounds);
         let fresh = Bounds {
             earliest: date_ms - self.millis(received) - 1,
             latest: date_ms + RESOLUTION_MS - self.millis(sent),
@@ -52,14 +53,14 @@ impl DateClock {
     /// its first answer.
     pub(super) fn earliest_ms(&self) -> Option<i64> {
         let now = self.millis(Instant::now());
-        self.lock().map(|bounds| bounds.earliest + now)
+        lock(&self.bounds).map(|bounds| bounds.earliest + now)
     }
 
     /// Returns the latest time that the server's clock can show now, in Unix ms; `None` before its
     /// first answer. It does not go back unless the server's clock does.
     pub(super) fn latest_ms(&self) -> Option<i64> {
         let now = self.millis(Instant::now());
-        let mut bounds = self.lock();
+        let mut bounds = lock(&self.bounds);
         let bounds = bounds.as_mut()?;
         bounds.told = bounds.told.max(bounds.latest + now);
         Some(bounds.told)
@@ -67,10 +68,6 @@ impl DateClock {
 
     fn millis(&self, instant: Instant) -> i64 {
         millis(instant.saturating_duration_since(self.origin))
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Option<Bounds>> {
-        self.bounds.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -60,7 +60,7 @@ pub(super) fn annotation<'a>(lease: &'a Lease, name: &str) -> Option<&'a str> {
 
 /// Returns annotations as columns; one that is missing reads as null.
 pub(super) fn columns<const N: usize>(lease: &Lease, names: [&str; N]) -> Vec<Value> {
-    names.map(|name| annotation(lease, name).map_or(Value::Null, Value::from)).to_vec()
+    names.map(|name| annotation(lease, name).into()).to_vec()
 }
 
 /// Returns a Lease of a table and a namespace. `reserved` is what tells a record and the rows of each

@@ -1,6 +1,6 @@
 //! Where the API server is: in the pod's own cluster, or where a kubeconfig says.
 
-use std::{borrow::Cow, path::PathBuf};
+use std::collections::HashMap;
 
 use http::HeaderName;
 use kube::{
@@ -14,7 +14,8 @@ use crate::{
     tls::is_local,
 };
 
-const PARAMETERS: Parameters = Parameters::without_tls(&["context", "kubeconfig", "namespace"]);
+const PASSED: [&str; 3] = ["context", "kubeconfig", "namespace"];
+const PARAMETERS: Parameters = Parameters::without_tls(&PASSED);
 
 /// Where the API server is.
 #[derive(Clone, Debug)]
@@ -26,10 +27,10 @@ pub(super) enum Place {
 }
 
 /// What the store's address says.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub(super) struct Address {
     context: Option<String>,
-    kubeconfig: Option<PathBuf>,
+    kubeconfig: Option<String>,
     namespace: Option<String>,
 }
 
@@ -69,18 +70,13 @@ impl Address {
                  kubernetes:?namespace=ids&context=prod",
             ));
         }
-        let mut place = Self::default();
-        for (name, value) in form_urlencoded::parse(query.as_bytes()) {
-            if value.is_empty() {
-                return Err(settings.unusable(format!("its parameter {name} is empty")));
-            }
-            match &*name {
-                "context" => place.context = Some(value.into_owned()),
-                "kubeconfig" => place.kubeconfig = Some(PathBuf::from(Cow::into_owned(value))),
-                _ => place.namespace = Some(value.into_owned()),
-            }
+        let mut given: HashMap<_, _> =
+            form_urlencoded::parse(query.as_bytes()).into_owned().collect();
+        if let Some((name, _)) = given.iter().find(|(_, value)| value.is_empty()) {
+            return Err(settings.unusable(format!("its parameter {name} is empty")));
         }
-        Ok(place)
+        let [context, kubeconfig, namespace] = PASSED.map(|name| given.remove(name));
+        Ok(Self { context, kubeconfig, namespace })
     }
 
     /// Reads the service account's or the kubeconfig's files. The client connects when the first

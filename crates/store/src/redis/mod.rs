@@ -114,7 +114,7 @@ impl Store for RedisStore {
         let keys =
             [self.layout_key(&scope.namespace), self.workers_key(scope), self.expiry_key(scope)];
         let (min_worker, max_worker) = (worker_id(scope.min_worker), worker_id(scope.max_worker));
-        let args = [&values![min_worker, max_worker][..], &[self.is_compared()]].concat();
+        let args = values![min_worker, max_worker, self.is_compared()];
         let (now_ms, server, held, free, next_expiry, record): (_, String, _, i64, String, Vec<_>) =
             self.run(&scripts::SURVEY, &keys, &args).await?;
         let is_compared = self.settings.failover == Failover::Auto;
@@ -171,8 +171,8 @@ impl Store for RedisStore {
             &write.marks,
             ttl_ms(write),
             write.epoch,
+            self.is_compared(),
         ];
-        let args = [&args[..], &[self.is_compared()]].concat();
         self.run(&scripts::SWAP_ROW, &keys, &args).await
     }
 

@@ -46,9 +46,8 @@ impl SegmentStore for RedisStore {
     ) -> Result<Reserved> {
         let Reservation { by, step, end, token, or_begin_at, epoch, row_epoch } = *reservation;
         let row = format!("{namespace} {code}");
-        let or_begin_at = or_begin_at.map_or(Value::Null, Value::from);
-        let args = values![by, end, token, or_begin_at, &row, step, epoch, row_epoch];
-        let args = [&args[..], &[self.is_compared()]].concat();
+        let is_compared = self.is_compared();
+        let args = values![by, end, token, or_begin_at, &row, step, epoch, row_epoch, is_compared];
         let keys = [self.code_key(namespace, code), self.codes_key(), self.layout_key(namespace)];
         let mut answer: Vec<Value> = self.run(&scripts::RESERVE, &keys, &args).await?;
         let outcome = answer.remove(0);
@@ -63,7 +62,7 @@ impl SegmentStore for RedisStore {
 
     async fn read_segment(&self, namespace: &str, code: &str, epoch: Token) -> Result<CodeState> {
         let keys = [self.code_key(namespace, code), self.layout_key(namespace)];
-        let args = [&values![epoch][..], &[self.is_compared()]].concat();
+        let args = values![epoch, self.is_compared()];
         let mut answer: Vec<Value> = self.run(&scripts::READ_SEGMENT, &keys, &args).await?;
         let row = format!("{namespace} {code}");
         Ok(match answer.remove(0) {
@@ -79,8 +78,7 @@ impl SegmentStore for RedisStore {
     async fn give_back(&self, namespace: &str, code: &str, unused: &UnusedNumbers) -> Result<bool> {
         let UnusedNumbers { from, reserved, epoch, token } = *unused;
         let keys = [self.code_key(namespace, code), self.layout_key(namespace)];
-        let args = values![reserved, from, token, epoch];
-        let args = [&args[..], &[self.is_compared()]].concat();
+        let args = values![reserved, from, token, epoch, self.is_compared()];
         self.run(&scripts::GIVE_BACK, &keys, &args).await
     }
 
@@ -103,7 +101,6 @@ impl SegmentStore for RedisStore {
         expected: Option<Token>,
         code: &ManagedCode,
     ) -> Result<bool> {
-        let expected = expected.map_or(Value::Null, Value::from);
         let args = values![&code.code, expected, code.token, &code.settings];
         self.run(&scripts::WRITE_MANAGED_CODE, &[self.settings_key(namespace)], &args).await
     }
@@ -124,7 +121,7 @@ impl SegmentStore for RedisStore {
             if fields.is_empty() {
                 continue;
             }
-            let field = |name: &str| fields.get(name).cloned().unwrap_or(Value::Null);
+            let field = |name: &str| Value::from(fields.get(name).cloned());
             let numbers = ["next", "step", "updated_at", "created_at", "epoch"].map(field);
             let row = [&values![namespace, code][..], &numbers].concat();
             let mut reader = Reader::new(&self.settings.segment_table, "", row);

@@ -214,7 +214,7 @@ where
     async fn run_together(&mut self, sql: &str) -> Result<Answer, sqlx::Error> {
         let text = |row: &D::Row, column| {
             let text: Option<String> = row.try_get_unchecked(column)?;
-            Ok(text.map_or(Value::Null, Value::Text))
+            Ok(text.into())
         };
         collect::<D>(self.fetch_many(AssertSqlSafe(sql.to_owned())), text).await
     }
