@@ -3,10 +3,7 @@
 //! A client that failed is dropped: the next request makes another, which reads tokens and
 //! certificates again and opens a new connection.
 
-use std::{
-    sync::{Arc, OnceLock},
-    time::Duration,
-};
+use std::{sync::OnceLock, time::Duration};
 
 use http::{
     StatusCode,
@@ -58,15 +55,11 @@ pub(super) struct Api {
     place: Place,
     timeout: Duration,
     permits: Semaphore,
-    client: Mutex<Option<Arc<Connected>>>,
+    /// With what begins every request.
+    client: Mutex<Option<(Client, Request)>>,
     /// The server and namespace of the first client.
     connected_to: OnceLock<String>,
     pub(super) clock: DateClock,
-}
-
-struct Connected {
-    client: Client,
-    leases: Request,
 }
 
 impl Api {
@@ -175,12 +168,11 @@ impl Api {
     ) -> Result<Option<Answer<T>>> {
         let permit = self.permits.acquire().await;
         let _permit = permit.map_err(|_| StoreError::Unavailable("the store was closed".into()))?;
-        let connected = self.connected().await?;
-        let request =
-            build(&connected.leases).map_err(|error| StoreError::Refused(error.into()))?;
+        let (client, leases) = self.connected().await?;
+        let request = build(&leases).map_err(|error| StoreError::Refused(error.into()))?;
         loop {
             let sent = Instant::now();
-            let answer = connected.client.send(request.clone().map(Body::from)).await;
+            let answer = client.send(request.clone().map(Body::from)).await;
             let (head, body) = answer.map_err(unavailable)?.into_parts();
             let date = head.headers.get(DATE).and_then(|date| date.to_str().ok()).and_then(date_ms);
             let date_ms = date.ok_or_else(|| unavailable("an answer without a date"))?;
@@ -202,10 +194,10 @@ impl Api {
         }
     }
 
-    async fn connected(&self) -> Result<Arc<Connected>> {
+    async fn connected(&self) -> Result<(Client, Request)> {
         let mut present = self.client.lock().await;
         if let Some(connected) = &*present {
-            return Ok(Arc::clone(connected));
+            return Ok(connected.clone());
         }
         let (client, place, namespace) = self.place.connect().await?;
         // A kubeconfig whose current context changed names another store.
@@ -218,7 +210,7 @@ impl Api {
         }
         let leases =
             Request::new(format!("/apis/coordination.k8s.io/v1/namespaces/{namespace}/leases"));
-        Ok(Arc::clone(present.insert(Arc::new(Connected { client, leases }))))
+        Ok(present.insert((client, leases)).clone())
     }
 
     async fn forget(&self) {

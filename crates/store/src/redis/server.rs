@@ -53,7 +53,7 @@ impl Server {
         let mut connection = self.connect(server).await?;
         match role(&mut connection).await?.as_deref() {
             None | Some("master") => Ok(connection),
-            Some("sentinel") => Err(StoreError::Unusable(
+            Some("") => Err(StoreError::Unusable(
                 "the store is a Redis Sentinel, which keeps no rows: use \
                  redis+sentinel://host/service-name, or the address of the primary"
                     .to_owned(),
@@ -110,23 +110,15 @@ impl Connector for Server {
     async fn close(_: MultiplexedConnection) {}
 }
 
-/// Returns a server's role, unless the user may not ask: then a refused write tells.
+/// Returns a server's role, unless the user may not ask: then a refused write tells. A Sentinel has none.
 async fn role(connection: &mut MultiplexedConnection) -> Result<Option<String>> {
-    let mut info = cmd("INFO");
-    info.arg("replication");
-    let role = match cmd("ROLE").query_async::<Vec<redis::Value>>(connection).await {
-        Ok(answer) => answer.into_iter().next().map(String::from_redis_value).transpose(),
-        Err(error) if is_forbidden(&error) => match info.query_async::<String>(connection).await {
-            Ok(info) => {
-                let mut lines = info.lines().map(str::trim_end);
-                return Ok(lines.find_map(|line| line.strip_prefix("role:")).map(str::to_owned));
-            }
-            Err(error) if is_forbidden(&error) => return Ok(None),
-            Err(error) => return Err(store_error(error)),
-        },
-        Err(error) => return Err(store_error(error)),
+    let info = cmd("INFO").arg("replication").query_async::<String>(connection).await;
+    let info = match info {
+        Err(error) if is_forbidden(&error) => return Ok(None),
+        info => info.map_err(store_error)?,
     };
-    role.map_err(|error| store_error(error.into()))
+    let role = info.lines().find_map(|line| line.trim_end().strip_prefix("role:"));
+    Ok(Some(role.unwrap_or_default().to_owned()))
 }
 
 impl RedisStore {

@@ -35,7 +35,9 @@ use super::{
     StoreSettings, Survey,
     pool::Pool,
     record::ttl_ms,
-    value::{Reader, Value, readable, record_values, shortened, values, worker_rows},
+    value::{
+        Reader, Value, readable, record_if_any, record_values, shortened, values, worker_rows,
+    },
 };
 
 /// How many columns of a survey come before those of the record.
@@ -66,13 +68,8 @@ impl<E: Engine> SqlStore<E> {
         })
     }
 
-    /// Reads a layout record from its columns, which are null where there is none.
-    fn record_if_any(&self, namespace: &str, row: Vec<Value>) -> Result<Option<LayoutRecord>> {
-        if row.first().is_none_or(|token| *token == Value::Null) {
-            return Ok(None);
-        }
-        let table = format!("{}_layout", self.settings.worker_table);
-        Reader::new(&table, namespace, row).layout_record().map(Some)
+    fn layout_table(&self) -> String {
+        format!("{}_layout", self.settings.worker_table)
     }
 
     /// Whether every row of a scope is there.
@@ -120,7 +117,7 @@ impl<E: Engine> Store for SqlStore<E> {
     async fn prepare(&self) -> Result<Vec<String>> {
         self.engine().allow_creation();
         let worker_table = &self.settings.worker_table;
-        let layout_table = format!("{worker_table}_layout");
+        let layout_table = self.layout_table();
         let tables = [(worker_table.as_str(), WORKER_COLUMNS), (&layout_table, LAYOUT_COLUMNS)];
         self.prepare_tables(worker_table, &tables, E::MIGRATIONS).await?;
         let mut warnings = self.durability_warnings().await?;
@@ -144,7 +141,7 @@ impl<E: Engine> Store for SqlStore<E> {
 
     async fn read_record(&self, namespace: &str) -> Result<Option<LayoutRecord>> {
         let row = self.read(&self.sql.read_record, &values![namespace]).await?.pop();
-        row.map_or(Ok(None), |row| self.record_if_any(namespace, row))
+        record_if_any(&self.layout_table(), namespace, row.unwrap_or_default())
     }
 
     async fn swap_record(
@@ -195,7 +192,7 @@ impl<E: Engine> Store for SqlStore<E> {
         server.check_session(&reader.get::<String>("session")?)?;
         let (held, free) = (reader.get("held")?, reader.get("free")?);
         let next_expiry_ms = reader.get("expires_at")?;
-        let record = self.record_if_any(&scope.namespace, record)?;
+        let record = record_if_any(&self.layout_table(), &scope.namespace, record)?;
         let is_compared = self.settings.failover == Failover::Auto;
         let identity = is_compared.then_some(server.identity);
         Ok(Survey { now_ms, identity, record, held, free, next_expiry_ms })
