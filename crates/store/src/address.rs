@@ -88,44 +88,33 @@ fn redact_url(url: &str) -> String {
         let may_leak = url.trim_end_matches(':').contains(['@', '=', ':', '?', '#', ';', '&']);
         return if may_leak { "***".to_owned() } else { url.to_owned() };
     };
-    let (user, address) = match rest.rsplit_once('@') {
-        // The '@' may be a parameter's, and what follows it the rest of a password.
-        Some((before, _)) if before.contains(['?', '#']) => return format!("{scheme}://***"),
-        Some((user_info, address)) => match user_info.split_once(':') {
-            Some((user, _)) if is_name(user) => (format!("{user}:***@"), address),
-            // Many write Redis' password, which needs no user, in the user's place.
-            None if is_name(user_info) && !scheme.starts_with("redis") => {
-                (format!("{user_info}@"), address)
-            }
-            _ => ("***@".to_owned(), address),
-        },
-        None => (String::new(), rest),
-    };
-    let (host, path) =
+    let (user_info, address) = rest.rsplit_once('@').unwrap_or(("", rest));
+    let (hosts, after) =
         address.split_at(address.find(['/', '?', '#', ';']).unwrap_or(address.len()));
-    // A parameter without its question mark is no host and no path.
-    if host.contains(['&', '='])
-        || path.split(['?', '#', ';']).next().is_some_and(|path| path.contains(['&', '=']))
+    let path = after.split(['?', '#', ';']).next().unwrap_or_default();
+    // An '@' may be a parameter's, and what follows it the rest of a password. What is no port is a
+    // password where the host is missing. A parameter without its question mark is no host and no path.
+    if user_info.contains(['?', '#'])
+        || !hosts.split(',').all(is_host)
+        || hosts.contains(['&', '='])
+        || path.contains(['&', '='])
     {
         return format!("{scheme}://***");
     }
-    format!("{scheme}://{user}{}{}", hide_no_ports(host), hide_parameters(path))
+    let user = match user_info.split_once(':') {
+        None if !rest.contains('@') => String::new(),
+        Some((user, _)) if is_name(user) => format!("{user}:***@"),
+        // Many write Redis' password, which needs no user, in the user's place.
+        None if is_name(user_info) && !scheme.starts_with("redis") => format!("{user_info}@"),
+        _ => "***@".to_owned(),
+    };
+    format!("{scheme}://{user}{hosts}{}", hide_parameters(after))
 }
 
-/// Hides everything from the first port on that is none: it is a password where the host is missing,
-/// and may hold commas.
-fn hide_no_ports(hosts: &str) -> String {
-    let mut shown = Vec::new();
-    for host in hosts.split(',') {
-        match host.split_once(':') {
-            Some((name, port)) if !host.starts_with('[') && port.parse::<u16>().is_err() => {
-                shown.push(format!("{name}:***"));
-                break;
-            }
-            _ => shown.push(host.to_owned()),
-        }
-    }
-    shown.join(",")
+/// Whether a text can be a host, perhaps with a port.
+fn is_host(text: &str) -> bool {
+    let port = text.split_once(':').filter(|_| !text.starts_with('['));
+    port.is_none_or(|(_, port)| port.parse::<u16>().is_ok())
 }
 
 /// Returns what names the store of worker rows on this machine, without secrets: two processes with
@@ -213,9 +202,10 @@ mod tests {
             // Several hosts.
             ("mysql://u:s3cret@a:1,b,[::1]:2/ids", "mysql://u:***@a:1,b,[::1]:2/ids"),
             ("postgres://u:s3,cr,et@a,b:1/ids", "postgres://u:***@a,b:1/ids"),
-            ("mysql://root:s3,cret/ids", "mysql://root:***/ids"),
-            ("mysql://a,root:s3,cret/ids", "mysql://a,root:***/ids"),
+            ("mysql://root:s3,cret/ids", "mysql://***"),
+            ("mysql://a,root:s3,cret/ids", "mysql://***"),
             ("mysql://u:s3cret@a,u:s3cret@b/ids", "mysql://u:***@b/ids"),
+            ("mysql://root:s3cret:1/ids", "mysql://***"),
             ("redis://s3cret@a,b/0", "redis://***@a,b/0"),
             ("redis+sentinel://:s3cret@a:1,b/ids/0", "redis+sentinel://:***@a:1,b/ids/0"),
             ("rediss+sentinel://s3cret@a/ids", "rediss+sentinel://***@a/ids"),
@@ -243,7 +233,7 @@ mod tests {
             ("mysql://h/db?user=u&s3cret", "mysql://h/db?user=u&***"),
             ("mysql://h/db#s3cret", "mysql://h/db#***"),
             // Typing errors and the formats of Go's driver, ADO.NET, libpq and JDBC.
-            ("mysql://root:s3cret/ids", "mysql://root:***/ids"),
+            ("mysql://root:s3cret/ids", "mysql://***"),
             ("root:s3cret", "***"),
             ("db?s3cret", "***"),
             ("mysql:/u:s3cret@h/db", "***"),
