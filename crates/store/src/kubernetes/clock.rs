@@ -5,7 +5,7 @@ use std::sync::Mutex;
 use raindrop_core::instant::millis;
 use tokio::time::Instant;
 
-use crate::lock;
+use crate::{Result, StoreError, lock};
 
 /// What `Date` leaves out: it has whole seconds.
 const RESOLUTION_MS: i64 = 1_000;
@@ -49,26 +49,30 @@ impl DateClock {
         *bounds = narrowed.filter(|both| both.earliest <= both.latest).or(Some(fresh));
     }
 
-    /// Returns the earliest time that the server's clock can show now, in Unix ms; `None` before
+    /// Returns the earliest time that the server's clock can show now, in Unix ms; an error before
     /// its first answer.
-    pub(super) fn earliest_ms(&self) -> Option<i64> {
+    pub(super) fn earliest_ms(&self) -> Result<i64> {
         let now = self.millis(Instant::now());
-        lock(&self.bounds).map(|bounds| bounds.earliest + now)
+        lock(&self.bounds).map(|bounds| bounds.earliest + now).ok_or_else(no_date)
     }
 
-    /// Returns the latest time that the server's clock can show now, in Unix ms; `None` before its
+    /// Returns the latest time that the server's clock can show now, in Unix ms; an error before its
     /// first answer. It does not go back unless the server's clock does.
-    pub(super) fn latest_ms(&self) -> Option<i64> {
+    pub(super) fn latest_ms(&self) -> Result<i64> {
         let now = self.millis(Instant::now());
         let mut bounds = lock(&self.bounds);
-        let bounds = bounds.as_mut()?;
+        let bounds = bounds.as_mut().ok_or_else(no_date)?;
         bounds.told = bounds.told.max(bounds.latest + now);
-        Some(bounds.told)
+        Ok(bounds.told)
     }
 
     fn millis(&self, instant: Instant) -> i64 {
         millis(instant.saturating_duration_since(self.origin))
     }
+}
+
+fn no_date() -> StoreError {
+    StoreError::Unavailable("the API server has told no date yet".into())
 }
 
 #[cfg(test)]
@@ -78,6 +82,11 @@ mod tests {
     use tokio::time::advance;
 
     use super::*;
+
+    /// The earliest and the latest time, once an answer told one.
+    fn bounds(clock: &DateClock) -> (Option<i64>, Option<i64>) {
+        (clock.earliest_ms().ok(), clock.latest_ms().ok())
+    }
 
     /// Passes so many ms, and then observes an answer that took 2 ms.
     async fn answer(clock: &DateClock, after_ms: u64, date_ms: i64) {
@@ -90,36 +99,36 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn bounds_narrow_with_every_answer() {
         let clock = DateClock::new();
-        assert_eq!((clock.earliest_ms(), clock.latest_ms()), (None, None));
+        assert_eq!(bounds(&clock), (None, None));
         // The server's clock shows 10 700 at first.
         answer(&clock, 0, 10_000).await;
-        assert_eq!((clock.earliest_ms(), clock.latest_ms()), (Some(9_999), Some(11_002)));
+        assert_eq!(bounds(&clock), (Some(9_999), Some(11_002)));
         // Just before and just after a second begins.
         answer(&clock, 290, 10_000).await;
         answer(&clock, 10, 11_000).await;
-        assert_eq!((clock.earliest_ms(), clock.latest_ms()), (Some(10_999), Some(11_014)));
+        assert_eq!(bounds(&clock), (Some(10_999), Some(11_014)));
         advance(Duration::from_millis(5)).await;
-        assert_eq!((clock.earliest_ms(), clock.latest_ms()), (Some(11_004), Some(11_019)));
+        assert_eq!(bounds(&clock), (Some(11_004), Some(11_019)));
     }
 
     #[tokio::test(start_paused = true)]
     async fn narrower_bounds_do_not_turn_the_clock_back() {
         let clock = DateClock::new();
         answer(&clock, 0, 10_000).await;
-        assert_eq!(clock.latest_ms(), Some(11_002));
+        assert_eq!(bounds(&clock).1, Some(11_002));
         answer(&clock, 500, 10_000).await;
         // Half a second passed, and the bound came down by as much.
-        assert_eq!(clock.latest_ms(), Some(11_002));
+        assert_eq!(bounds(&clock).1, Some(11_002));
     }
 
     #[tokio::test(start_paused = true)]
     async fn clock_that_steps_is_followed() {
         let clock = DateClock::new();
         answer(&clock, 0, 10_000).await;
-        assert_eq!(clock.latest_ms(), Some(11_002));
+        assert_eq!(bounds(&clock).1, Some(11_002));
         answer(&clock, 0, 5_000).await;
-        assert_eq!((clock.earliest_ms(), clock.latest_ms()), (Some(4_999), Some(6_002)));
+        assert_eq!(bounds(&clock), (Some(4_999), Some(6_002)));
         answer(&clock, 0, 90_000).await;
-        assert_eq!((clock.earliest_ms(), clock.latest_ms()), (Some(89_999), Some(91_002)));
+        assert_eq!(bounds(&clock), (Some(89_999), Some(91_002)));
     }
 }

@@ -33,7 +33,7 @@ use self::{
     names::{Tables, namespace_label},
     object::{
         NAMESPACE, TABLE, annotation, expect_token, expect_uid, is_under, name_of, row_patch, set,
-        uid,
+        uid, was_written,
     },
     place::{Address, Place},
     record::{Record, new_record, record_annotations},
@@ -146,16 +146,6 @@ impl KubernetesStore {
         Retries::new(self.settings.timeout, lock(&self.random).fork())
     }
 
-    /// Returns the latest time that the server's clock can show, in Unix ms.
-    fn latest_ms(&self) -> Result<i64> {
-        self.api.clock.latest_ms().ok_or_else(no_clock)
-    }
-
-    /// Returns the earliest time that the server's clock can show, in Unix ms.
-    fn earliest_ms(&self) -> Result<i64> {
-        self.api.clock.earliest_ms().ok_or_else(no_clock)
-    }
-
     /// Reads a scope's record and its rows that were born and can be read, and counts all of its rows.
     async fn look(&self, scope: &Scope) -> Result<(Snapshot, Vec<Row>, Survey)> {
         let snapshot = self.snapshot(scope).await?;
@@ -164,7 +154,7 @@ impl KubernetesStore {
         let born = readable(scope, born.into_iter());
         let held = born.iter().filter(|row| !row.free);
         let mut survey = Survey {
-            now_ms: self.latest_ms()?,
+            now_ms: self.api.clock.latest_ms()?,
             identity: self.identity(snapshot.record.as_ref()),
             record: snapshot.record.as_ref().map(|record| record.layout.clone()),
             held: held.clone().count() as u64,
@@ -174,7 +164,7 @@ impl KubernetesStore {
         };
         if survey.record.is_none() {
             // Those of a record that was lost; what was never written is nobody's.
-            survey.free = snapshot.written();
+            survey.free = snapshot.leases.iter().filter(|lease| was_written(lease)).count() as u64;
         } else {
             let mut kept = lock(&self.surveyed);
             kept.retain(|(of, ..)| of != scope);
@@ -247,7 +237,7 @@ impl Store for KubernetesStore {
                 return Ok(true);
             }
             let Some(record) = snapshot.record else { return Ok(false) };
-            if record.layout.token != new.record || self.latest_ms()? > new.until_ms {
+            if record.layout.token != new.record || self.api.clock.latest_ms()? > new.until_ms {
                 return Ok(false);
             }
             // The record must not have changed since: then rows may have been added, used and lost.
@@ -271,7 +261,7 @@ impl Store for KubernetesStore {
         let Some(record) = self.record(&scope.namespace).await? else {
             return self.survey(scope).await;
         };
-        let (now_ms, identity) = (self.latest_ms()?, self.identity(Some(&record)));
+        let (now_ms, identity) = (self.api.clock.latest_ms()?, self.identity(Some(&record)));
         Ok(Survey { now_ms, identity, record: Some(record.layout), ..recent })
     }
 
@@ -294,7 +284,8 @@ impl Store for KubernetesStore {
         // The row may be born between the two reads: then a second look finds it.
         for _ in 0..2 {
             let lease = self.api.get(&name).await?;
-            let read = |lease: &Lease| self.row(scope, lease, self.earliest_ms()?).map(Some);
+            let read =
+                |lease: &Lease| self.row(scope, lease, self.api.clock.earliest_ms()?).map(Some);
             let known = self.known_uid(scope, worker);
             if let Some(lease) = lease.as_ref().filter(|lease| known.as_deref() == Some(uid(lease)))
             {
@@ -328,7 +319,7 @@ impl Store for KubernetesStore {
             let uid = self.uid_of(scope, worker, expected).await?;
             // A Lease under the right token may be a copy of one that was deleted.
             let Some(uid) = uid.filter(|uid| tried.as_ref() != Some(uid)) else { return Ok(false) };
-            let patch = row_patch(&uid, (worker, expected), write, self.latest_ms()?);
+            let patch = row_patch(&uid, (worker, expected), write, self.api.clock.latest_ms()?);
             if self.api.patch(&name, patch).await? {
                 return Ok(true);
             }
@@ -375,8 +366,4 @@ impl Store for KubernetesStore {
     async fn close(&self) {
         self.api.close().await;
     }
-}
-
-fn no_clock() -> StoreError {
-    StoreError::Unavailable("the API server has told no date yet".into())
 }

@@ -1,6 +1,6 @@
 //! The layout record's Lease, which also lists the rows that were born.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, fmt::Display};
 
 use k8s_openapi::api::coordination::v1::Lease;
 use serde_json::Value as Json;
@@ -69,16 +69,12 @@ impl Record {
             })?;
         let annotations = lease.metadata.annotations.iter().flatten();
         let sizes = annotations.clone().map(|(name, value)| name.len() + value.len());
-        let born: Vec<_> = annotations
-            .filter_map(|(name, uid)| Some((name.strip_prefix(BORN)?.rsplit_once('.')?, uid)))
-            .collect();
         let rows = read.into_iter().map(|(key, templates)| {
-            let label = key_label(&key);
-            let of_key = born.iter().filter(|((key, _), _)| *key == label);
-            let worker = |((_, worker), uid): &((&str, &str), &String)| {
-                Some((worker.parse().ok()?, (*uid).clone()))
-            };
-            (key, Births { born: of_key.filter_map(worker).collect(), templates })
+            let workers = annotations.clone().filter_map(|(name, uid)| {
+                let worker = name.strip_prefix(&born(&key, ""))?.parse().ok()?;
+                Some((worker, uid.clone()))
+            });
+            (key.clone(), Births { born: workers.collect(), templates })
         });
         Ok(Self {
             rows: rows.collect(),
@@ -120,7 +116,7 @@ impl Record {
         let births = self.rows.entry(reserved_key.to_owned()).or_default();
         let vanished = missing.iter().filter(|worker| births.uid(**worker).is_some());
         let mut patch = vec![expect_version(self.version.as_deref())];
-        patch.extend(vanished.map(|worker| remove(&born(reserved_key, *worker))));
+        patch.extend(vanished.map(|worker| remove(&born(reserved_key, worker))));
         births.add(missing, new);
         let templates: BTreeMap<&String, &Vec<Template>> =
             self.rows.iter().map(|(key, births)| (key, &births.templates)).collect();
@@ -140,7 +136,7 @@ impl Record {
 }
 
 /// The annotation that lists a row.
-fn born(reserved_key: &str, worker: u64) -> String {
+fn born(reserved_key: &str, worker: impl Display) -> String {
     format!("{BORN}{}.{worker}", key_label(reserved_key))
 }
 

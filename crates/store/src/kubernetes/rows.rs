@@ -28,11 +28,6 @@ impl Snapshot {
     pub(super) fn births(&self, scope: &Scope) -> &Births {
         self.record.as_ref().map_or(&births::NONE, |record| record.births(&scope.reserved_key))
     }
-
-    /// Counts the Leases of rows that were written since they were created.
-    pub(super) fn written(&self) -> u64 {
-        self.leases.iter().filter(|lease| was_written(lease)).count() as u64
-    }
 }
 
 impl KubernetesStore {
@@ -56,7 +51,7 @@ impl KubernetesStore {
         births: &Births,
         leases: &[Lease],
     ) -> Result<Vec<Result<Row>>> {
-        let now_ms = self.earliest_ms()?;
+        let now_ms = self.api.clock.earliest_ms()?;
         let workers = scope.min_worker..=scope.max_worker;
         let is_inside = |lease: &&Lease| {
             is_listed(births, lease)

@@ -70,7 +70,7 @@ impl SegmentStore for KubernetesStore {
                 Some(lease) => {
                     let version = lease.metadata.resource_version.as_deref();
                     let mut patch = vec![expect_uid(uid(lease)), expect_version(version)];
-                    let now_ms = self.latest_ms()?;
+                    let now_ms = self.api.clock.latest_ms()?;
                     patch.extend(set(code_annotations(raised, reservation.token, now_ms)));
                     self.api.patch(&name, patch).await?
                 }
@@ -103,7 +103,7 @@ impl SegmentStore for KubernetesStore {
             patch.extend(set([
                 (TOKEN, token.to_string()),
                 (NEXT, from.to_string()),
-                (UPDATED, self.latest_ms()?.to_string()),
+                (UPDATED, self.api.clock.latest_ms()?.to_string()),
             ]));
             if self.api.patch(&name, patch).await? {
                 return Ok(true);
@@ -192,7 +192,7 @@ impl KubernetesStore {
 
     /// Returns the Lease of a code that is created.
     fn new_code(&self, namespace: &str, code: &str, row: CodeRow, token: Token) -> Result<Lease> {
-        let now_ms = self.latest_ms()?;
+        let now_ms = self.api.clock.latest_ms()?;
         let created = [(CODE, code.to_owned()), (CREATED, now_ms.to_string())];
         let annotations = code_annotations(row, token, now_ms).into_iter().chain(created);
         let name = self.tables.code(namespace, code);
