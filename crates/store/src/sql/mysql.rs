@@ -61,23 +61,25 @@ const CHARSET: &str = "utf8mb4";
 /// server's own settings, `init_connect` and proxies set others. A value that does not fit is an
 /// error, a statement is its own transaction, reads what is committed and reads all of it, and no
 /// other time-out than ours ends it. READ COMMITTED would do, but a server that replicates by
-/// statement refuses its writes.
-const PINS: [(&str, &str, &str); 14] = [
-    ("", "autocommit", "1"),
-    ("", "completion_type", "'NO_CHAIN'"),
-    ("", "sql_auto_is_null", "0"),
-    ("", "sql_big_selects", "1"),
-    ("", "sql_mode", "'STRICT_ALL_TABLES,NO_ENGINE_SUBSTITUTION'"),
-    ("", "sql_safe_updates", "0"),
-    ("", "sql_select_limit", "18446744073709551615"),
-    ("", "time_zone", "'+00:00'"),
-    ("!80000", "max_execution_time", "0"),
-    ("!80000", "transaction_isolation", "'REPEATABLE-READ'"),
-    ("!80000", "transaction_read_only", "0"),
-    ("M!", "max_statement_time", "0.000000"),
+/// statement refuses its writes. `{seconds}` stands for the time-out.
+const PINS: [Pin; 16] = [
+    Pin { only: "", name: "autocommit", value: "1" },
+    Pin { only: "", name: "completion_type", value: "'NO_CHAIN'" },
+    Pin { only: "", name: "innodb_lock_wait_timeout", value: "{seconds}" },
+    Pin { only: "", name: "lock_wait_timeout", value: "{seconds}" },
+    Pin { only: "", name: "sql_auto_is_null", value: "0" },
+    Pin { only: "", name: "sql_big_selects", value: "1" },
+    Pin { only: "", name: "sql_mode", value: "'STRICT_ALL_TABLES,NO_ENGINE_SUBSTITUTION'" },
+    Pin { only: "", name: "sql_safe_updates", value: "0" },
+    Pin { only: "", name: "sql_select_limit", value: "18446744073709551615" },
+    Pin { only: "", name: "time_zone", value: "'+00:00'" },
+    Pin { only: "!80000", name: "max_execution_time", value: "0" },
+    Pin { only: "!80000", name: "transaction_isolation", value: "'REPEATABLE-READ'" },
+    Pin { only: "!80000", name: "transaction_read_only", value: "0" },
+    Pin { only: "M!", name: "max_statement_time", value: "0.000000" },
     // MySQL's names are newer than some MariaDB in use.
-    ("M!", "tx_isolation", "'REPEATABLE-READ'"),
-    ("M!", "tx_read_only", "0"),
+    Pin { only: "M!", name: "tx_isolation", value: "'REPEATABLE-READ'" },
+    Pin { only: "M!", name: "tx_read_only", value: "0" },
 ];
 
 /// How to connect to one database.
@@ -94,25 +96,13 @@ pub(crate) struct MySql {
     lock_migrations: String,
 }
 
-impl MySql {
-    /// The settings of every session.
-    fn pins(&self) -> Vec<Pin> {
-        // A statement that we gave up does not wait on for a lock.
-        let seconds = self.timeout.as_secs().max(1).to_string();
-        let waits = ["innodb_lock_wait_timeout", "lock_wait_timeout"];
-        let waits = waits.map(|name| Pin { only: "", name, value: seconds.clone() });
-        let pins = PINS.map(|(only, name, value)| Pin { only, name, value: value.to_owned() });
-        pins.into_iter().chain(waits).collect()
-    }
-}
-
 /// A setting of a session.
 struct Pin {
     /// The beginning of the comment that only MySQL or only MariaDB reads; empty for both.
     only: &'static str,
     name: &'static str,
     /// As SQL.
-    value: String,
+    value: &'static str,
 }
 
 impl Pin {
@@ -213,12 +203,15 @@ impl MySql {
         pins: &[Pin],
     ) -> Result<Facts, Failure> {
         let (set, read): (String, String) = pins.iter().map(|pin| (pin.set(), pin.read())).unzip();
+        // A statement that we gave up does not wait on for a lock.
+        let seconds = self.timeout.as_secs().max(1).to_string();
         let sql = format!(
             "SET {names}, @raindrop_session = UUID(), SESSION timestamp = DEFAULT{set}; \
              SELECT 'character_set_client', CAST(@@SESSION.character_set_client AS CHAR), '{CHARSET}'\
              {read}; {}",
             self.facts
         );
+        let sql = sql.replace("{seconds}", &seconds);
         let rows = connection.run_together(&sql).await?.rows;
         let (facts, settings): (Vec<_>, Vec<_>) = rows.into_iter().partition(|row| row.len() == 2);
         check_pinned(&settings)?;
@@ -333,11 +326,10 @@ impl Engine for MySql {
             Some(collation) => format!("NAMES {CHARSET} COLLATE {collation}"),
             None => format!("NAMES {CHARSET}"),
         };
-        let pins = self.pins();
-        let mut facts = match self.set_up(&mut connection, &names, &pins).await {
+        let mut facts = match self.set_up(&mut connection, &names, &PINS).await {
             Err(Failure::Sql(error)) if number(&error) == Some(UNKNOWN_SETTING) => {
                 let mut facts = self.set_up(&mut connection, &names, &[]).await?;
-                for pin in &pins {
+                for pin in &PINS {
                     match self.set_up(&mut connection, &names, slice::from_ref(pin)).await {
                         // A setting that the server lacks changes nothing there.
                         Err(Failure::Sql(error)) if number(&error) == Some(UNKNOWN_SETTING) => {}
@@ -350,7 +342,7 @@ impl Engine for MySql {
         };
         if facts.is_on("wsrep_on") {
             // Otherwise a node of a cluster reads what another one has already replaced.
-            let causal = Pin { only: "", name: "wsrep_sync_wait", value: "7".into() };
+            let causal = Pin { only: "", name: "wsrep_sync_wait", value: "7" };
             facts = self.set_up(&mut connection, &names, &[causal]).await?;
         }
         facts.check()?;
