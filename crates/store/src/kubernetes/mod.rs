@@ -14,7 +14,6 @@ mod names;
 mod object;
 mod place;
 mod record;
-mod retries;
 mod rows;
 mod segments;
 #[cfg(test)]
@@ -25,8 +24,8 @@ use std::{collections::HashMap, fmt, sync::Mutex, time::Duration};
 use async_trait::async_trait;
 use k8s_openapi::api::coordination::v1::Lease;
 use raindrop_core::lease::{History, Row, RowWrite, Token};
-use rand::{SeedableRng as _, rngs::StdRng};
-use tokio::time::Instant;
+use rand::{RngExt as _, rngs::StdRng};
+use tokio::time::{Instant, sleep};
 
 use self::{
     api::Api,
@@ -37,7 +36,6 @@ use self::{
     },
     place::{Address, Place},
     record::{Record, new_record, record_annotations},
-    retries::Retries,
     rows::{Snapshot, key},
 };
 use super::{
@@ -47,6 +45,10 @@ use super::{
     value::{readable, shortened},
 };
 
+/// The longest pause before the second attempt of an operation.
+const FIRST_PAUSE: Duration = Duration::from_millis(5);
+/// The longest pause before any attempt.
+const LONGEST_PAUSE: Duration = Duration::from_millis(200);
 /// How old the counts of a glance may be.
 const RECENT: Duration = Duration::from_mins(2);
 
@@ -124,7 +126,7 @@ impl KubernetesStore {
         let is_it = |lease: &Lease| {
             is_under(lease, expected) && uid.is_none_or(|expected| object::uid(lease) == expected)
         };
-        let mut retries = self.retries();
+        let begin = Instant::now();
         loop {
             if self.api.patch(name, patch.clone()).await? {
                 return Ok(true);
@@ -132,7 +134,7 @@ impl KubernetesStore {
             if !self.api.get(name).await?.as_ref().is_some_and(is_it) {
                 return Ok(false);
             }
-            retries.pause().await?;
+            self.pause(begin).await?;
         }
     }
 
@@ -142,8 +144,18 @@ impl KubernetesStore {
         is_compared.then_some(&history.identity)
     }
 
-    fn retries(&self) -> Retries {
-        Retries::new(self.settings.timeout, lock(&self.random).fork())
+    /// Pauses for a random time, the longer the more time an operation has taken that others made try
+    /// again, or fails when its time is used up.
+    async fn pause(&self, begin: Instant) -> Result<()> {
+        let elapsed = begin.elapsed();
+        if elapsed >= self.settings.timeout {
+            let reason = "others keep changing the same Lease";
+            return Err(StoreError::Unavailable(reason.into()));
+        }
+        let longest = elapsed.clamp(FIRST_PAUSE, LONGEST_PAUSE);
+        let pause = lock(&self.random).random_range(Duration::ZERO..=longest);
+        sleep(pause).await;
+        Ok(())
     }
 
     /// Reads a scope's record and its rows that were born and can be read, and counts all of its rows.
@@ -229,7 +241,7 @@ impl Store for KubernetesStore {
     }
 
     async fn create_rows(&self, scope: &Scope, new: &NewRows) -> Result<bool> {
-        let mut retries = self.retries();
+        let begin = Instant::now();
         loop {
             let snapshot = self.snapshot(scope).await?;
             let missing = self.missing(scope, &snapshot)?;
@@ -246,7 +258,7 @@ impl Store for KubernetesStore {
             if self.api.patch(&name, patch).await? {
                 return Ok(true);
             }
-            retries.pause().await?;
+            self.pause(begin).await?;
         }
     }
 
@@ -313,7 +325,7 @@ impl Store for KubernetesStore {
         write: &RowWrite,
     ) -> Result<bool> {
         let name = self.tables.row(scope, worker);
-        let mut retries = self.retries();
+        let begin = Instant::now();
         let mut tried = None;
         loop {
             let uid = self.uid_of(scope, worker, expected).await?;
@@ -333,7 +345,7 @@ impl Store for KubernetesStore {
                     tried = Some(uid);
                 }
             }
-            retries.pause().await?;
+            self.pause(begin).await?;
         }
     }
 

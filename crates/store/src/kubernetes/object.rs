@@ -16,40 +16,32 @@ use crate::{
     value::{Value, shortened, values, worker_rows},
 };
 
-/// An annotation or label of ours.
-macro_rules! ours {
-    ($name:literal) => {
-        concat!("raindrop/", $name)
-    };
-}
-pub(super) use ours;
-
 /// What JSON pointers to annotations begin with.
 pub(super) const ANNOTATIONS: &str = "/metadata/annotations/";
 /// The namespace; a label of this name has it as far as a label can.
-pub(super) const NAMESPACE: &str = ours!("namespace");
+pub(super) const NAMESPACE: &str = "raindrop/namespace";
 /// The token of the last write.
-pub(super) const TOKEN: &str = ours!("token");
-pub(super) const EPOCH: &str = ours!("epoch");
-pub(super) const IDENTITY: &str = ours!("identity");
-pub(super) const HISTORY: &str = ours!("history");
-pub(super) const RESERVED_KEY: &str = ours!("reserved-key");
+pub(super) const TOKEN: &str = "raindrop/token";
+pub(super) const EPOCH: &str = "raindrop/epoch";
+pub(super) const IDENTITY: &str = "raindrop/identity";
+pub(super) const HISTORY: &str = "raindrop/history";
+pub(super) const RESERVED_KEY: &str = "raindrop/reserved-key";
 /// The label of the table.
-pub(super) const TABLE: &str = ours!("table");
+pub(super) const TABLE: &str = "raindrop/table";
 /// The label that tells a record and the rows of each reserved key apart.
-pub(super) const RESERVED: &str = ours!("reserved");
+pub(super) const RESERVED: &str = "raindrop/reserved";
 
-const WORKER: &str = ours!("worker");
-const HEARTBEAT: &str = ours!("heartbeat-ms");
+const WORKER: &str = "raindrop/worker";
+const HEARTBEAT: &str = "raindrop/heartbeat-ms";
 /// The annotations of a row, in the order in which it is read.
 const ROW: [&str; 8] = [
     WORKER,
     TOKEN,
     EPOCH,
-    ours!("holder"),
-    ours!("lane"),
-    ours!("marks"),
-    ours!("expires-ms"),
+    "raindrop/holder",
+    "raindrop/lane",
+    "raindrop/marks",
+    "raindrop/expires-ms",
     HEARTBEAT,
 ];
 

@@ -10,7 +10,7 @@ use super::{
     names::{LAYOUT, Tables, key_label},
     object::{
         EPOCH, HISTORY, IDENTITY, TOKEN, annotation, columns, expect, expect_version, lease,
-        name_of, ours, remove, set, uid,
+        name_of, remove, set, uid,
     },
 };
 use crate::{
@@ -21,16 +21,16 @@ use crate::{
 /// The annotations of a record, in the order in which it is read.
 const RECORD: [&str; 8] = [
     TOKEN,
-    ours!("words"),
-    ours!("complete"),
-    ours!("since-tick"),
-    ours!("first-tick"),
+    "raindrop/words",
+    "raindrop/complete",
+    "raindrop/since-tick",
+    "raindrop/first-tick",
     IDENTITY,
     EPOCH,
     HISTORY,
 ];
 /// The templates of each reserved key, as JSON.
-const ROWS: &str = ours!("rows");
+const ROWS: &str = "raindrop/rows";
 /// So many bytes of annotations are full: an object may have 256 KiB.
 const FULL: usize = 240 << 10;
 /// What the annotations begin with that list the rows which were born.

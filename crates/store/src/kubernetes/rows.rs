@@ -4,6 +4,7 @@ use std::collections::HashSet;
 
 use k8s_openapi::api::coordination::v1::Lease;
 use raindrop_core::lease::{Row, Token};
+use tokio::time::Instant;
 
 use super::{
     KubernetesStore,
@@ -127,7 +128,7 @@ impl KubernetesStore {
         if let Some(uid) = self.known_uid(scope, worker) {
             return Ok(Some(uid));
         }
-        let mut retries = self.retries();
+        let begin = Instant::now();
         loop {
             let Some(record) = self.record(&scope.namespace).await? else { return Ok(None) };
             let births = record.births(&scope.reserved_key);
@@ -149,7 +150,7 @@ impl KubernetesStore {
                     return Ok(Some(uid));
                 }
             }
-            retries.pause().await?;
+            self.pause(begin).await?;
         }
     }
 
@@ -169,13 +170,13 @@ impl KubernetesStore {
     async fn bear(&self, scope: &Scope, row: &Row) -> Result<Option<String>> {
         let name = self.tables.row(scope, row.worker);
         let birth = self.birth(scope, row);
-        let mut retries = self.retries();
+        let begin = Instant::now();
         loop {
             if let Some(created) = self.api.create(&birth).await? {
                 return Ok(Some(created));
             }
             let Some(found) = self.api.get(&name).await? else {
-                retries.pause().await?;
+                self.pause(begin).await?;
                 continue;
             };
             // Another attempt created it. Should it be listed and written meanwhile, the record has
@@ -194,7 +195,7 @@ impl KubernetesStore {
             // A late creation of rows that vanished since, or a copy of a Lease that was deleted: the
             // marks of a row that is created after it are beyond its own.
             self.api.delete(&found).await?;
-            retries.pause().await?;
+            self.pause(begin).await?;
         }
     }
 

@@ -3,12 +3,13 @@
 use async_trait::async_trait;
 use k8s_openapi::api::coordination::v1::Lease;
 use raindrop_core::{lease::Token, segment::CodeRow};
+use tokio::time::Instant;
 
 use super::{
     KubernetesStore,
     object::{
         EPOCH, NAMESPACE, TOKEN, annotation, columns, expect_token, expect_uid, expect_version,
-        is_under, lease, ours, set, uid,
+        is_under, lease, set, uid,
     },
 };
 use crate::{
@@ -16,12 +17,12 @@ use crate::{
     UnusedNumbers, value::Reader,
 };
 
-const CODE: &str = ours!("code");
-const NEXT: &str = ours!("next");
-const STEP: &str = ours!("step");
-const UPDATED: &str = ours!("updated-ms");
-const CREATED: &str = ours!("created-ms");
-const SETTINGS: &str = ours!("settings");
+const CODE: &str = "raindrop/code";
+const NEXT: &str = "raindrop/next";
+const STEP: &str = "raindrop/step";
+const UPDATED: &str = "raindrop/updated-ms";
+const CREATED: &str = "raindrop/created-ms";
+const SETTINGS: &str = "raindrop/settings";
 
 #[async_trait]
 impl SegmentStore for KubernetesStore {
@@ -54,7 +55,7 @@ impl SegmentStore for KubernetesStore {
         reservation: &Reservation,
     ) -> Result<Reserved> {
         let name = self.tables.code(namespace, code);
-        let mut retries = self.retries();
+        let begin = Instant::now();
         loop {
             let (found, state) = self.code(&name, namespace, reservation.epoch).await?;
             let raised = match reservation.decide(state) {
@@ -78,7 +79,7 @@ impl SegmentStore for KubernetesStore {
             if is_reserved {
                 return Ok(Reserved::From(raised.next - reservation.by));
             }
-            retries.pause().await?;
+            self.pause(begin).await?;
         }
     }
 
@@ -89,27 +90,21 @@ impl SegmentStore for KubernetesStore {
     async fn give_back(&self, namespace: &str, code: &str, unused: &UnusedNumbers) -> Result<bool> {
         let UnusedNumbers { from, reserved, epoch, token } = *unused;
         let name = self.tables.code(namespace, code);
-        let mut retries = self.retries();
-        loop {
-            let found = self.api.get(&name).await?;
-            let Some(found) = found.filter(|lease| is_under(lease, reserved)) else {
-                return Ok(false);
-            };
-            // After the code, as for a reservation.
-            if !self.is_in_epoch(namespace, epoch).await? {
-                return Ok(false);
-            }
-            let mut patch = vec![expect_uid(uid(&found)), expect_token(reserved)];
-            patch.extend(set([
-                (TOKEN, token.to_string()),
-                (NEXT, from.to_string()),
-                (UPDATED, self.api.clock.latest_ms()?.to_string()),
-            ]));
-            if self.api.patch(&name, patch).await? {
-                return Ok(true);
-            }
-            retries.pause().await?;
+        let found = self.api.get(&name).await?;
+        let Some(found) = found.filter(|lease| is_under(lease, reserved)) else {
+            return Ok(false);
+        };
+        // After the code, as for a reservation.
+        if !self.is_in_epoch(namespace, epoch).await? {
+            return Ok(false);
         }
+        let mut patch = vec![expect_uid(uid(&found)), expect_token(reserved)];
+        patch.extend(set([
+            (TOKEN, token.to_string()),
+            (NEXT, from.to_string()),
+            (UPDATED, self.api.clock.latest_ms()?.to_string()),
+        ]));
+        self.api.patch(&name, patch).await
     }
 
     async fn list_managed_codes(&self, namespace: &str) -> Result<Vec<ManagedCode>> {

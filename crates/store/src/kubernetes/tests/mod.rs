@@ -290,7 +290,7 @@ fn server_that_does_not_compare_is_found_out() {
     // Each with a seed that finds it, where the search begins.
     for (bug, first) in [
         (Bug::VersionNotCompared, 2),
-        (Bug::TemplatesNotCompared, 308),
+        (Bug::TemplatesNotCompared, 930),
         (Bug::UidNotCompared, 3),
         (Bug::UidsComeBack, 0),
     ] {
