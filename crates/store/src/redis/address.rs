@@ -47,11 +47,9 @@ impl Address {
         let has_tls = url.starts_with("rediss");
         match tls {
             Some(TlsMode::Verify | TlsMode::Require) if !has_tls => {
-                return Err(settings.unusable(if is_sentinel {
-                    "TLS is chosen, so it must begin with rediss+sentinel://"
-                } else {
-                    "TLS is chosen, so it must begin with rediss://"
-                }));
+                let kind = if is_sentinel { "+sentinel" } else { "" };
+                let reason = format!("TLS is chosen, so it must begin with rediss{kind}://");
+                return Err(settings.unusable(reason));
             }
             Some(TlsMode::Prefer | TlsMode::Off) if has_tls => {
                 let reason = "rediss:// is TLS, so store.tls must be \"verify\" or \"require\"";
@@ -72,21 +70,18 @@ impl Address {
         if has_password && !has_tls && !is_local && tls != Some(TlsMode::Off) {
             return Err(settings.unusable(CLEAR_TEXT));
         }
+        let mut names = Vec::new();
         for server in &mut servers {
             let (host, port) = host_of(server.addr());
-            let address = address_of(host, port, has_tls, tls);
-            *server = server.clone().set_addr(address);
+            names.push(hosts::name(host, port));
+            *server = server.clone().set_addr(address_of(host, port, has_tls, tls));
         }
         if has_tls {
             // The driver takes the process's choice; an application's own one stays.
             let _ = rustls::crypto::ring::default_provider().install_default();
         }
-        let name = |server: &ConnectionInfo| {
-            let (host, port) = host_of(server.addr());
-            hosts::name(host, port)
-        };
         Ok(Self {
-            hosts: Hosts::new(servers.iter().map(name)),
+            hosts: Hosts::new(names),
             // A Sentinel on this machine may name a primary on another one.
             is_verified: is_local && service.is_none() || has_tls && tls != Some(TlsMode::Require),
             servers,
@@ -131,10 +126,8 @@ fn read_service(
     let url = url.replacen("+sentinel://", "://", 1);
     let address = hosts::Address::of(&url).map_err(|reason| settings.unusable(reason))?;
     let (path, query) = address.after.split_once('?').unwrap_or((address.after, ""));
-    let (name, database) = match path.trim_matches('/').split_once('/') {
-        Some((name, database)) => (name, database),
-        None => (path.trim_matches('/'), "0"),
-    };
+    let path = path.trim_matches('/');
+    let (name, database) = path.split_once('/').unwrap_or((path, "0"));
     let is_name = |c: char| c.is_ascii_alphanumeric() || "._-".contains(c);
     if name.is_empty() || !name.chars().all(is_name) {
         return Err(settings.unusable(
