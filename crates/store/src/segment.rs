@@ -227,6 +227,10 @@ pub trait SegmentStore: Debug + Send + Sync {
     /// # Errors
     ///
     /// [`StoreError::Unusable`] unless this is a SQL database that has such a table.
+    ///
+    /// # Panics
+    ///
+    /// If the service is not one of those that [`ForeignTable`] names.
     async fn foreign_segments(&self, table: &ForeignTable) -> Result<Vec<ForeignSegment>> {
         Err(StoreError::Unusable(format!(
             "table {} cannot be read here: only a MySQL, MariaDB, PostgreSQL or SQLite database has \

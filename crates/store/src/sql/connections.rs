@@ -10,7 +10,7 @@ use super::{
     engine::{Answer, Class, Engine, Failure, RunSql as _, classify},
     schema::Migrations,
     session::{Server, Session},
-    statements,
+    statements::Statements,
 };
 use crate::{
     Failover, Result, StoreError, StoreSettings,
@@ -29,20 +29,19 @@ pub(super) struct Sessions<E> {
     failover: Failover,
     /// How long a session is used before it is set up anew.
     max: Duration,
-    /// The statement that tells a session.
-    session: String,
+    sql: Statements,
 }
 
 impl<E: Engine> Sessions<E> {
     pub(super) fn new(settings: &StoreSettings) -> Result<Self> {
         let StoreSettings { failover, session_max: max, .. } = *settings;
-        let session = statements::find(E::SQL, "session")?;
-        Ok(Self { engine: E::new(settings)?, failover, max, session })
+        let sql = Statements::read(E::SQL, settings);
+        Ok(Self { engine: E::new(settings)?, failover, max, sql })
     }
 
     /// Checks that statements still run in the session that was set up.
     async fn check(&self, session: &mut Session<E::Connection>) -> Result<(), Failure> {
-        let row = session.connection.run_together(&self.session).await?.into_row();
+        let row = session.connection.run_together(&self.sql["session"]).await?.into_row();
         let found: String = Reader::new("session", "", row).get("session")?;
         Ok(session.server.check_session(&found)?)
     }

@@ -64,7 +64,7 @@ impl<E: Engine> SqlStore<E> {
         Ok(Self {
             settings: settings.clone(),
             pool: Pool::new(sessions, settings.max_connections, settings.timeout),
-            sql: Statements::read(E::SQL, settings)?,
+            sql: Statements::read(E::SQL, settings),
         })
     }
 
@@ -74,7 +74,7 @@ impl<E: Engine> SqlStore<E> {
 
     /// Whether every row of a scope is there.
     async fn is_complete(&self, scope: &Scope) -> Result<bool> {
-        Ok(self.count(&self.sql.count_rows, &in_scope(scope)).await? >= scope.workers())
+        Ok(self.count(&self.sql["count_rows"], &in_scope(scope)).await? >= scope.workers())
     }
 
     /// Runs a statement that counts rows.
@@ -91,7 +91,7 @@ impl<E: Engine> SqlStore<E> {
             }
             _ => None,
         };
-        let settings = self.read(&self.sql.durability, &[]).await?;
+        let settings = self.read(&self.sql["durability"], &[]).await?;
         Ok(settings.into_iter().filter_map(warning).collect())
     }
 
@@ -128,7 +128,7 @@ impl<E: Engine> Store for SqlStore<E> {
     async fn create_record(&self, namespace: &str, record: &LayoutRecord) -> Result<LayoutRecord> {
         let mut stored = self.read_record(namespace).await?;
         if stored.is_none() {
-            self.write(&self.sql.create_record, |server| {
+            self.write(&self.sql["create_record"], |server| {
                 [&record_values(record)[..], &values![namespace, &server.session]].concat()
             })
             .await?;
@@ -140,7 +140,7 @@ impl<E: Engine> Store for SqlStore<E> {
     }
 
     async fn read_record(&self, namespace: &str) -> Result<Option<LayoutRecord>> {
-        let row = self.read(&self.sql.read_record, &values![namespace]).await?.pop();
+        let row = self.read(&self.sql["read_record"], &values![namespace]).await?.pop();
         record_if_any(&self.layout_table(), namespace, row.unwrap_or_default())
     }
 
@@ -155,7 +155,7 @@ impl<E: Engine> Store for SqlStore<E> {
             let server = values![new_identity, identity, identity, session];
             [&record_values(record)[..], &values![namespace, expected], &server].concat()
         };
-        Ok(self.write(&self.sql.swap_record, swap).await?.matched == 1)
+        Ok(self.write(&self.sql["swap_record"], swap).await?.matched == 1)
     }
 
     async fn create_rows(&self, scope: &Scope, new: &NewRows) -> Result<bool> {
@@ -169,7 +169,7 @@ impl<E: Engine> Store for SqlStore<E> {
             let rows = (min_worker..=max_worker).map(|it| format!("[{it},\"{}\"]", new.token(it)));
             let rows = format!("[{}]", rows.collect::<Vec<_>>().join(","));
             let Scope { namespace, reserved_key, .. } = scope;
-            self.write(&self.sql.create_rows, |Server { session, identity }| {
+            self.write(&self.sql["create_rows"], |Server { session, identity }| {
                 let of_rows = values![namespace, reserved_key, &new.marks, rows];
                 let of_record = values![namespace, new.record, identity, identity];
                 [&of_rows[..], &of_record, &values![new.until_ms, session]].concat()
@@ -184,7 +184,7 @@ impl<E: Engine> Store for SqlStore<E> {
 
     async fn survey(&self, scope: &Scope) -> Result<Survey> {
         let args = [&in_scope(scope)[..], &values![&scope.namespace]].concat();
-        let (answer, server) = self.read_on(&self.sql.survey, |_| args).await?;
+        let (answer, server) = self.read_on(&self.sql["survey"], |_| args).await?;
         let mut row = answer.into_row();
         let record = row.split_off(SURVEY_COLUMNS.min(row.len()));
         let mut reader = self.reader(row);
@@ -203,8 +203,8 @@ impl<E: Engine> Store for SqlStore<E> {
         args.extend(holder.map(|holder| shortened(holder).into()));
         args.push(i64::from(limit).into());
         let sql = match holder {
-            None => &self.sql.free_rows,
-            Some(_) => &self.sql.free_rows_of_holder,
+            None => &self.sql["free_rows"],
+            Some(_) => &self.sql["free_rows_of_holder"],
         };
         let rows = self.read(sql, &args).await?;
         Ok(readable(scope, worker_rows(&self.settings.worker_table, scope, rows)))
@@ -212,7 +212,7 @@ impl<E: Engine> Store for SqlStore<E> {
 
     async fn read_row(&self, scope: &Scope, worker: u64) -> Result<Option<Row>> {
         let args = values![&scope.namespace, &scope.reserved_key, worker];
-        let rows = self.read(&self.sql.read_row, &args).await?;
+        let rows = self.read(&self.sql["read_row"], &args).await?;
         worker_rows(&self.settings.worker_table, scope, rows).next().transpose()
     }
 
@@ -237,11 +237,11 @@ impl<E: Engine> Store for SqlStore<E> {
             let record = values![namespace, write.epoch, identity, identity];
             [&new[..], &row, &record, &values![session]].concat()
         };
-        Ok(self.write(&self.sql.swap_row, swap).await?.matched == 1)
+        Ok(self.write(&self.sql["swap_row"], swap).await?.matched == 1)
     }
 
     async fn list_rows(&self) -> Result<Vec<ListedRow>> {
-        let rows = self.read(&self.sql.list_rows, &[]).await?;
+        let rows = self.read(&self.sql["list_rows"], &[]).await?;
         let rows = session::whole(rows, &self.settings.worker_table)?;
         rows.into_iter().map(|row| self.reader(row).listed_row()).collect()
     }

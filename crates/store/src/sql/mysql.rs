@@ -20,7 +20,7 @@ use super::{
     login::{check_pinned, connect, not_pinned},
     schema::Migrations,
     session::Server,
-    statements,
+    statements::Statements,
 };
 use crate::{
     Result, StoreError, StoreSettings, TlsMode,
@@ -89,11 +89,9 @@ pub(crate) struct MySql {
     options: Vec<MySqlConnectOptions>,
     protection: Protection,
     timeout: Duration,
-    facts: String,
-    sources: String,
     /// Whether this account may not ask whose changes a MySQL server applies.
     may_not_ask: AtomicBool,
-    lock_migrations: String,
+    sql: Statements,
 }
 
 /// A setting of a session.
@@ -209,7 +207,7 @@ impl MySql {
             "SET {names}, @raindrop_session = UUID(), SESSION timestamp = DEFAULT{set}; \
              SELECT 'character_set_client', CAST(@@SESSION.character_set_client AS CHAR), '{CHARSET}'\
              {read}; {}",
-            self.facts
+            &self.sql["facts"]
         );
         let sql = sql.replace("{seconds}", &seconds);
         let rows = connection.run_together(&sql).await?.rows;
@@ -227,7 +225,7 @@ impl MySql {
     /// Refuses a MySQL server that applies the changes of others, where the account may ask.
     async fn check_sources(&self, connection: &mut MySqlConnection) -> Result<(), Failure> {
         const DENIED: u16 = 1142;
-        match connection.run_together(&self.sources).await {
+        match connection.run_together(&self.sql["sources"]).await {
             Ok(Answer { rows, .. }) => match rows.concat().first() {
                 Some(Value::Text(source)) => Err(applies_changes(source).into()),
                 _ => Ok(()),
@@ -296,10 +294,8 @@ impl Engine for MySql {
             options,
             protection,
             timeout: settings.timeout,
-            facts: statements::find(Self::SQL, "facts")?,
-            sources: statements::find(Self::SQL, "sources")?,
             may_not_ask: AtomicBool::new(false),
-            lock_migrations: statements::find(Self::SQL, "lock_migrations")?,
+            sql: Statements::read(Self::SQL, settings),
         })
     }
 
@@ -369,7 +365,7 @@ impl Engine for MySql {
         // function, and without it races are tried again.
         let args = values![&migrations.bookkeeping, self.timeout.as_secs().max(1)];
         loop {
-            match connection.run(&self.lock_migrations, &args).await {
+            match connection.run(&self.sql["lock_migrations"], &args).await {
                 Ok(answer) if answer.rows == [[Value::Integer(0)]] => {}
                 Ok(_) | Err(sqlx::Error::Database(_)) => break,
                 Err(error) => return Err(error.into()),

@@ -17,7 +17,7 @@ use super::{
     login::{check_pinned, connect},
     schema::Migrations,
     session::Server,
-    statements,
+    statements::Statements,
 };
 use crate::{
     Failover, Result, StoreError, StoreSettings, TlsMode,
@@ -81,9 +81,9 @@ pub(crate) struct Postgres {
     options: Vec<PgConnectOptions>,
     protection: Protection,
     timeout: Duration,
-    facts: String,
+    /// The statement that tells whose history the server continues.
     history: String,
-    lock_migrations: String,
+    sql: Statements,
 }
 
 impl Postgres {
@@ -100,7 +100,7 @@ impl Postgres {
         let lock = (self.timeout.as_millis() / 2).max(1);
         let pins = PINS.replace("{statement}", &statement.to_string());
         let pins = pins.replace("{lock}", &lock.to_string());
-        let Self { facts, history, .. } = self;
+        let (facts, history) = (&self.sql["facts"], &self.history);
         let sql = format!(
             "SELECT COUNT(set_config(name, wanted, FALSE)), COUNT(set_config('raindrop.session', \
              CAST(pg_backend_pid() AS TEXT), FALSE)) FROM {pins} JOIN pg_settings USING (name) \
@@ -224,20 +224,13 @@ impl Engine for Postgres {
         };
         let hosts = Hosts::new(options.iter().map(name));
         let protection = Protection { mode, is_local };
+        let sql = Statements::read(Self::SQL, settings);
         // Not every relative of the engine can tell it.
         let history = match settings.failover {
-            Failover::Auto => statements::find(Self::SQL, "history")?,
+            Failover::Auto => sql["history"].to_owned(),
             Failover::Lossless => "SELECT ''".to_owned(),
         };
-        Ok(Self {
-            hosts,
-            options,
-            protection,
-            timeout: settings.timeout,
-            facts: statements::with_tables(Self::SQL, "facts", settings)?,
-            history,
-            lock_migrations: statements::find(Self::SQL, "lock_migrations")?,
-        })
+        Ok(Self { hosts, options, protection, timeout: settings.timeout, history, sql })
     }
 
     fn hosts(&self) -> &Hosts {
@@ -269,7 +262,7 @@ impl Engine for Postgres {
         // One node after the other, so that they do not all try to create the tables. Waits as
         // long as the session's lock_timeout allows, and is then tried again. The end of the
         // connection releases it.
-        connection.run(&self.lock_migrations, &values![&migrations.bookkeeping]).await?;
+        connection.run(&self.sql["lock_migrations"], &values![&migrations.bookkeeping]).await?;
         migrations.apply(connection).await
     }
 

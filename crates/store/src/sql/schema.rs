@@ -68,7 +68,7 @@ impl<E: Engine> SqlStore<E> {
                 self.check_table(table, columns, Strictness::Exact).await?;
             }
         }
-        let forget = self.sql.forget_unfinished_migrations.replace("{table}", bookkeeping);
+        let forget = self.sql["forget_unfinished_migrations"].replace("{table}", bookkeeping);
         let migrations = Migrations::new::<E>(migrations, name, bookkeeping, forget);
         if !migrations.migrator.iter().all(|migration| applied.contains(&migration.version)) {
             self.migrate(&migrations).await?;
@@ -115,7 +115,7 @@ impl<E: Engine> SqlStore<E> {
 
     /// The names of a table's columns; none if there is no such table.
     pub(super) async fn columns_of(&self, table: &str) -> Result<BTreeSet<String>> {
-        let rows = self.read(&self.sql.list_columns, &values![table]).await?;
+        let rows = self.read(&self.sql["list_columns"], &values![table]).await?;
         let name = |row| Reader::new("columns", table, row).get("name");
         rows.into_iter().map(name).collect()
     }
@@ -125,7 +125,7 @@ impl<E: Engine> SqlStore<E> {
         if !self.check_table(bookkeeping, BOOKKEEPING_COLUMNS, Strictness::Exact).await? {
             return Ok(BTreeSet::new());
         }
-        let sql = self.sql.list_migrations.replace("{table}", bookkeeping);
+        let sql = self.sql["list_migrations"].replace("{table}", bookkeeping);
         let rows = self.read(&sql, &[]).await?;
         rows.into_iter().map(|row| Reader::new(bookkeeping, "", row).get("version")).collect()
     }

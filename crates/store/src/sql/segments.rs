@@ -8,7 +8,6 @@ use super::{
     engine::Engine,
     schema::{SEGMENT_COLUMNS, SETTINGS_COLUMNS},
     session::{Server, whole},
-    statements::find,
 };
 use crate::{
     CodeState, ForeignSegment, ForeignTable, ListedSegment, ManagedCode, NewSegment, Reservation,
@@ -38,7 +37,7 @@ impl<E: Engine> SegmentStore for SqlStore<E> {
             let rows: Vec<_> = codes.iter().map(|new| (&new.code, new.first)).collect();
             let rows = serde_json::to_string(&rows).map_err(|e| StoreError::Refused(e.into()))?;
             let args = |server: &Server| values![namespace, rows, &server.session].to_vec();
-            self.write(&self.sql.create_segments, args).await?;
+            self.write(&self.sql["create_segments"], args).await?;
         }
         Ok(())
     }
@@ -53,8 +52,8 @@ impl<E: Engine> SegmentStore for SqlStore<E> {
         if let Some(highest) = end.checked_sub(by) {
             let begin_at = or_begin_at.filter(|first| *first <= highest);
             let sql = match begin_at {
-                Some(_) => &self.sql.create_or_reserve,
-                None => &self.sql.reserve,
+                Some(_) => &self.sql["create_or_reserve"],
+                None => &self.sql["reserve"],
             };
             let args = |Server { session, identity }: &Server| {
                 let row: &[Value] = match begin_at {
@@ -77,7 +76,7 @@ impl<E: Engine> SegmentStore for SqlStore<E> {
         let args = |Server { identity, .. }: &Server| {
             values![namespace, epoch, identity, identity, namespace, code].to_vec()
         };
-        let row = self.read_on(&self.sql.read_segment, args).await?.0.into_row();
+        let row = self.read_on(&self.sql["read_segment"], args).await?.0.into_row();
         let is_there = row.get(1).is_some_and(|next| *next != Value::Null);
         let key = format!("{namespace} {code}");
         let mut reader = Reader::new(&self.settings.segment_table, key, row);
@@ -94,12 +93,13 @@ impl<E: Engine> SegmentStore for SqlStore<E> {
             let row = values![from, token, namespace, code, reserved];
             [&row[..], &values![namespace, epoch, identity, identity, session]].concat()
         };
-        Ok(self.write(&self.sql.give_back, args).await?.matched == 1)
+        Ok(self.write(&self.sql["give_back"], args).await?.matched == 1)
     }
 
     async fn list_managed_codes(&self, namespace: &str) -> Result<Vec<ManagedCode>> {
         let table = format!("{}_settings", self.settings.segment_table);
-        let rows = self.read(&self.sql.list_managed_codes, &values![namespace, namespace]).await?;
+        let rows =
+            self.read(&self.sql["list_managed_codes"], &values![namespace, namespace]).await?;
         let rows = whole(rows, &table)?;
         rows.into_iter().map(|row| Reader::new(&table, namespace, row).managed_code()).collect()
     }
@@ -115,23 +115,23 @@ impl<E: Engine> SegmentStore for SqlStore<E> {
             let args = |server: &Server| {
                 values![settings, *token, namespace, code, expected, &server.session].to_vec()
             };
-            return Ok(self.write(&self.sql.swap_managed_code, args).await?.matched == 1);
+            return Ok(self.write(&self.sql["swap_managed_code"], args).await?.matched == 1);
         }
         let args =
             |server: &Server| values![namespace, code, settings, *token, &server.session].to_vec();
-        self.write(&self.sql.create_managed_code, args).await?;
+        self.write(&self.sql["create_managed_code"], args).await?;
         // Not every engine tells an insert from a row that it kept.
         let args = values![namespace, code, *token];
-        Ok(self.count(&self.sql.count_managed_code, &args).await? == 1)
+        Ok(self.count(&self.sql["count_managed_code"], &args).await? == 1)
     }
 
     async fn count_segments(&self, namespace: &str) -> Result<u64> {
-        self.count(&self.sql.count_segments, &values![namespace]).await
+        self.count(&self.sql["count_segments"], &values![namespace]).await
     }
 
     async fn list_segments(&self) -> Result<Vec<ListedSegment>> {
         let table = &self.settings.segment_table;
-        let rows = whole(self.read(&self.sql.list_segments, &[]).await?, table)?;
+        let rows = whole(self.read(&self.sql["list_segments"], &[]).await?, table)?;
         let listed = |row| Reader::new(table, "", row).listed_segment("next_number");
         rows.into_iter().map(listed).collect()
     }
@@ -151,7 +151,7 @@ impl<E: Engine> SegmentStore for SqlStore<E> {
                 }
             }));
         }
-        let sql = find(E::SQL, &format!("read_{service}"))?.replace("{table}", table);
+        let sql = self.sql[&format!("read_{service}")].replace("{table}", table);
         let rows = whole(self.read(&sql, &[]).await?, table)?;
         let segment = |row| {
             let column = |at: usize| columns.get(at).copied().unwrap_or_default();
