@@ -1,13 +1,5 @@
 //! How connections to a store's server are protected.
 
-#[cfg(any(
-    feature = "kubernetes",
-    feature = "mysql",
-    feature = "postgres",
-    feature = "redis"
-))]
-use std::net::IpAddr;
-
 /// How the connections to a store's server are protected. `docs/security.md` compares the modes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum TlsMode {
@@ -68,7 +60,7 @@ impl Protection {
 /// the path of a Unix socket.
 #[cfg(any(feature = "kubernetes", feature = "mysql", feature = "postgres", feature = "redis"))]
 pub(super) fn is_local(host: &str) -> bool {
-    let address = host.trim_matches(['[', ']']).parse::<IpAddr>();
+    let address = host.trim_matches(['[', ']']).parse::<std::net::IpAddr>();
     host.starts_with('/')
         || host.eq_ignore_ascii_case("localhost")
         || address.is_ok_and(|address| address.is_loopback())

@@ -52,7 +52,7 @@ const PAUSE: Duration = Duration::from_secs(1);
 
 /// The Leases of one namespace of a cluster.
 pub(super) struct Api {
-    place: Place,
+    pub(super) place: Place,
     timeout: Duration,
     permits: Semaphore,
     /// With what begins every request.
@@ -72,12 +72,6 @@ impl Api {
             connected_to: OnceLock::new(),
             clock: DateClock::new(),
         }
-    }
-
-    /// Connects to another server from now on.
-    #[cfg(test)]
-    pub(super) fn connect_to(&mut self, place: Place) {
-        self.place = place;
     }
 
     /// Reads a Lease.

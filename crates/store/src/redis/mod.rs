@@ -35,7 +35,7 @@ const ROWS_AT_ONCE: usize = 500;
 /// Worker rows, layout records and segment codes in Redis.
 pub(super) struct RedisStore {
     settings: StoreSettings,
-    pool: Pool<server::Server>,
+    pool: Pool<address::Address>,
 }
 
 impl fmt::Debug for RedisStore {
@@ -51,7 +51,7 @@ impl Store for RedisStore {
     }
 
     fn is_verified(&self) -> bool {
-        self.pool.connector.address.is_verified
+        self.pool.connector.is_verified
     }
 
     fn longest_call(&self) -> Duration {

@@ -24,18 +24,12 @@ use crate::{
 const AWAY: &[&str] =
     &["BUSY", "CLUSTERDOWN", "LOADING", "MASTERDOWN", "NOREPLICAS", "READONLY", "TRYAGAIN"];
 
-/// Connects to the primary.
-#[derive(Debug)]
-pub(super) struct Server {
-    pub(super) address: Address,
-}
-
-impl Server {
+impl Address {
     async fn connect(&self, server: &ConnectionInfo) -> Result<MultiplexedConnection> {
         // Our own time-out is around everything; the driver's are others.
         let config =
             AsyncConnectionConfig::new().set_connection_timeout(None).set_response_timeout(None);
-        let client = match &self.address.ca_file {
+        let client = match &self.ca_file {
             None => Client::open(server.clone()),
             Some(file) => {
                 let root_cert =
@@ -88,16 +82,16 @@ impl Server {
     }
 }
 
-impl Connector for Server {
+impl Connector for Address {
     type Connection = MultiplexedConnection;
 
     fn hosts(&self) -> &Hosts {
-        &self.address.hosts
+        &self.hosts
     }
 
     async fn open(&self, host: usize) -> Result<MultiplexedConnection> {
-        let server = &self.address.servers[host];
-        match &self.address.service {
+        let server = &self.servers[host];
+        match &self.service {
             None => self.connect_to_primary(server).await,
             Some(service) => self.connect_by(server, service).await,
         }
@@ -123,8 +117,8 @@ async fn role(connection: &mut MultiplexedConnection) -> Result<Option<String>> 
 
 impl RedisStore {
     pub(crate) fn new(settings: &StoreSettings) -> Result<Self> {
-        let server = Server { address: Address::read(settings)? };
-        let pool = Pool::new(server, settings.max_connections, settings.timeout);
+        let address = Address::read(settings)?;
+        let pool = Pool::new(address, settings.max_connections, settings.timeout);
         Ok(Self { settings: settings.clone(), pool })
     }
 

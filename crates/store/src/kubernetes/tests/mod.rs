@@ -165,7 +165,7 @@ async fn simulate(seed: u64, bug: Option<Bug>) -> usize {
         let settings = StoreSettings::new("kubernetes:");
         let mut store = KubernetesStore::new(&settings).expect("usable settings");
         store.random = std::sync::Mutex::new(StdRng::seed_from_u64(seed ^ number));
-        store.api.connect_to(Place::Simulated(Arc::clone(&server)));
+        store.api.place = Place::Simulated(Arc::clone(&server));
         let random = StdRng::seed_from_u64(seed.wrapping_mul(NODES).wrapping_add(number));
         let (server, writes) = (Arc::clone(&server), Arc::clone(&writes));
         Node { store, server, random, is_prepared: false, held: None, writes }
@@ -224,7 +224,7 @@ async fn overloaded_server_is_left_alone_for_as_long_as_it_says() {
     let server = Server::new(0, None);
     server.heal();
     let mut store = KubernetesStore::new(&StoreSettings::new("kubernetes:")).expect("usable");
-    store.api.connect_to(Place::Simulated(Arc::clone(&server)));
+    store.api.place = Place::Simulated(Arc::clone(&server));
     server.refuse(1);
     let begin = Instant::now();
     store.read_record("default").await.expect("an answer after the pause");
@@ -242,7 +242,7 @@ async fn missing_annotations_are_named() {
     let server = Server::new(0, None);
     server.heal();
     let mut store = KubernetesStore::new(&StoreSettings::new("kubernetes:")).expect("usable");
-    store.api.connect_to(Place::Simulated(Arc::clone(&server)));
+    store.api.place = Place::Simulated(Arc::clone(&server));
     let first = record(Token::from_bits(1));
     store.create_record("default", &first).await.expect("a record");
     let (marks, seed) = (HighWaterMarks::all_at(0, 1), Token::from_bits(100));
