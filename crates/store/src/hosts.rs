@@ -223,11 +223,6 @@ impl<'a> Address<'a> {
             _ => Ok(Self { before: &url[..begin], hosts, after: &url[end..] }),
         }
     }
-
-    /// Returns the address of each host alone.
-    fn each(&self) -> impl Iterator<Item = String> {
-        self.hosts.iter().map(|host| format!("{}{host}{}", self.before, self.after))
-    }
 }
 
 /// Reads the address of each host. The values of the parameters `of_one` belong to one server.
@@ -237,9 +232,10 @@ pub(super) fn parse<T: FromStr<Err: Display>>(
     url: &str,
     of_one: &[&str],
 ) -> Result<Vec<T>> {
-    let address = Address::of(url).map_err(|reason| settings.unusable(reason))?;
-    let count = address.hosts.len();
-    let query = address.after.split_once('?').map_or("", |(_, query)| query);
+    let Address { before, hosts, after } =
+        Address::of(url).map_err(|reason| settings.unusable(reason))?;
+    let count = hosts.len();
+    let query = after.split_once('?').map_or("", |(_, query)| query);
     let parameters = form_urlencoded::parse(query.as_bytes());
     for (name, value) in parameters.filter(|(name, _)| of_one.contains(&&**name)) {
         // libpq takes lists in parameters, the driver does not.
@@ -250,8 +246,8 @@ pub(super) fn parse<T: FromStr<Err: Display>>(
             )));
         }
     }
-    let servers = address.each().enumerate().map(|(at, url)| {
-        url.parse().map_err(|error| match count {
+    let servers = hosts.iter().enumerate().map(|(at, host)| {
+        format!("{before}{host}{after}").parse().map_err(|error| match count {
             1 => settings.unusable(error),
             _ => settings.unusable(format!("host {} of {count}: {error}", at + 1)),
         })

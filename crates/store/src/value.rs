@@ -255,17 +255,6 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// Reads a layout record from its columns; where there is none, they are null or missing.
-#[cfg(any(feature = "redis", feature = "sql"))]
-pub(super) fn record_if_any(
-    table: &str,
-    namespace: &str,
-    row: Vec<Value>,
-) -> Result<Option<LayoutRecord>> {
-    let is_there = row.first().is_some_and(|token| *token != Value::Null);
-    is_there.then(|| Reader::new(table, namespace, row).layout_record()).transpose()
-}
-
 /// Reads the workers' rows of a scope.
 pub(super) fn worker_rows(
     table: &str,

@@ -24,9 +24,7 @@ use super::{
     Failover, LayoutRecord, ListedRow, NewRows, Result, Scope, Store, StoreSettings, Survey,
     pool::Pool,
     record::ttl_ms,
-    value::{
-        Reader, Value, readable, record_if_any, record_values, shortened, values, worker_rows,
-    },
+    value::{Reader, Value, readable, record_values, shortened, values, worker_rows},
 };
 
 /// How many rows one script creates: it keeps others waiting.
@@ -215,6 +213,14 @@ impl RedisStore {
     fn is_compared(&self) -> Value {
         Value::from(if self.settings.failover == Failover::Auto { "1" } else { "" })
     }
+}
+
+/// Reads a layout record from its fields; there are none where there is no record.
+fn record_if_any(key: &str, namespace: &str, fields: Vec<Value>) -> Result<Option<LayoutRecord>> {
+    if fields.is_empty() {
+        return Ok(None);
+    }
+    Reader::new(key, namespace, fields).layout_record().map(Some)
 }
 
 impl FromRedisValue for Value {

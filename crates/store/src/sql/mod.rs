@@ -35,9 +35,7 @@ use super::{
     StoreSettings, Survey,
     pool::Pool,
     record::ttl_ms,
-    value::{
-        Reader, Value, readable, record_if_any, record_values, shortened, values, worker_rows,
-    },
+    value::{Reader, Value, readable, record_values, shortened, values, worker_rows},
 };
 
 /// How many columns of a survey come before those of the record.
@@ -68,8 +66,13 @@ impl<E: Engine> SqlStore<E> {
         })
     }
 
-    fn layout_table(&self) -> String {
-        format!("{}_layout", self.settings.worker_table)
+    /// Reads a layout record from its columns, which are null where there is none.
+    fn record_if_any(&self, namespace: &str, row: Vec<Value>) -> Result<Option<LayoutRecord>> {
+        if row.first().is_none_or(|token| *token == Value::Null) {
+            return Ok(None);
+        }
+        let table = format!("{}_layout", self.settings.worker_table);
+        Reader::new(&table, namespace, row).layout_record().map(Some)
     }
 
     /// Whether every row of a scope is there.
@@ -117,7 +120,7 @@ impl<E: Engine> Store for SqlStore<E> {
     async fn prepare(&self) -> Result<Vec<String>> {
         self.engine().allow_creation();
         let worker_table = &self.settings.worker_table;
-        let layout_table = self.layout_table();
+        let layout_table = format!("{worker_table}_layout");
         let tables = [(worker_table.as_str(), WORKER_COLUMNS), (&layout_table, LAYOUT_COLUMNS)];
         self.prepare_tables(worker_table, &tables, E::MIGRATIONS).await?;
         let mut warnings = self.durability_warnings().await?;
@@ -141,7 +144,7 @@ impl<E: Engine> Store for SqlStore<E> {
 
     async fn read_record(&self, namespace: &str) -> Result<Option<LayoutRecord>> {
         let row = self.read(&self.sql["read_record"], &values![namespace]).await?.pop();
-        record_if_any(&self.layout_table(), namespace, row.unwrap_or_default())
+        row.map_or(Ok(None), |row| self.record_if_any(namespace, row))
     }
 
     async fn swap_record(
@@ -192,7 +195,7 @@ impl<E: Engine> Store for SqlStore<E> {
         server.check_session(&reader.get::<String>("session")?)?;
         let (held, free) = (reader.get("held")?, reader.get("free")?);
         let next_expiry_ms = reader.get("expires_at")?;
-        let record = record_if_any(&self.layout_table(), &scope.namespace, record)?;
+        let record = self.record_if_any(&scope.namespace, record)?;
         let is_compared = self.settings.failover == Failover::Auto;
         let identity = is_compared.then_some(server.identity);
         Ok(Survey { now_ms, identity, record, held, free, next_expiry_ms })
