@@ -2,11 +2,18 @@
 
 use std::{fs, path::Path, sync::Arc};
 
+use serde_json::{Value, json};
+
 use crate::{
     collected::Collected,
     load::Load,
-    service::{PATIENCE, Service, Setup, run},
-    support::{mariadb::Mariadb, poll, server::Server},
+    service::{PATIENCE, Service, Setup, client, run},
+    support::{
+        free_port,
+        mariadb::Mariadb,
+        poll,
+        server::{Engine as _, Server},
+    },
 };
 
 /// Where a test's nodes lease: the settings of every process, and the folder they run in.
@@ -113,6 +120,27 @@ async fn a_released_row_is_taken_by_the_next_start(place: Place) {
     assert_eq!(place.workers(&["release"], &[]).0, Some(2));
     collected.add(&next.ids("order", 1_000).await);
     next.stop().await;
+}
+
+/// The lease times are those of the namespace, not the default ones: a longer reach would make the next
+/// fail-over wait longer.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_release_by_http_leaves_the_reach_of_the_namespace() {
+    let url = Server::shared(&Mariadb).await.database().await;
+    let place = Place::sqlite().quick().with("store.url", &url).with("worker.id", "7");
+    let admin = format!("127.0.0.1:{}", free_port());
+    let node = place.setup().set("http.admin_listen", &admin).start_leased().await;
+    let history =
+        async || Mariadb.texts(&url, "SELECT history FROM soc_raindrop_worker_layout").await;
+    let before = history().await;
+    let body = json!({ "worker_id": 7 });
+    let released =
+        client().post(format!("http://{admin}/cluster/release")).json(&body).send().await;
+    let released: Value = released.expect("an answer").json().await.expect("JSON");
+    assert_eq!(released["released"], true, "{released}");
+    assert_eq!(history().await, before);
+    node.until_ready().await;
+    node.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

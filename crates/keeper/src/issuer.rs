@@ -11,8 +11,8 @@ use raindrop_core::{
 use tokio::time::{Instant, sleep, timeout_at};
 
 use super::{
-    Exhaustion, IssueError, IssuerHandle, LeaseView, RollbackAction, Status, UnavailableReason,
-    keeper_state::KeeperState,
+    Exhaustion, IssueError, IssuerHandle, LeaseTimes, LeaseView, RollbackAction, Status,
+    UnavailableReason, keeper_state::KeeperState,
 };
 
 /// When to retry while no better time is known.
@@ -160,6 +160,11 @@ impl Issuer {
     /// Returns the layout of the namespace.
     pub fn layout(&self) -> &Layout {
         self.state.layout()
+    }
+
+    /// Returns the times of the namespace's leases.
+    pub fn lease_times(&self) -> LeaseTimes {
+        self.state.lease
     }
 
     /// Returns the name of the namespace.

@@ -8,12 +8,13 @@ use std::{
 use raindrop_core::{clock::Clock, issue::Generator, layout::Layout};
 use tokio::sync::{Notify, watch};
 
-use super::{Observer, Status, UnavailableReason};
+use super::{LeaseTimes, Observer, Status, UnavailableReason};
 
 /// Shared by the task and every [`Issuer`](super::Issuer) of a namespace.
 #[derive(Debug)]
 pub(super) struct KeeperState {
     pub(super) namespace: String,
+    pub(super) lease: LeaseTimes,
     pub(super) generator: Arc<Generator>,
     pub(super) clock: Arc<dyn Clock>,
     pub(super) observer: Arc<dyn Observer>,

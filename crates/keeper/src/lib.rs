@@ -200,6 +200,7 @@ fn task_and_issuer(
     let (layout, issue) = (settings.layout.clone(), settings.issue.clone());
     let state = Arc::new(KeeperState {
         namespace: settings.namespace.clone(),
+        lease: settings.lease,
         generator: Arc::new(Generator::without_lease(layout, issue, Arc::clone(&clock))),
         clock,
         observer,

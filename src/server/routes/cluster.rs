@@ -10,7 +10,7 @@ use utoipa::ToSchema;
 use super::health::NamespaceHealth;
 use crate::{
     core::{instant::format_unix_ms, layout::Layout, namespace::DEFAULT_NAMESPACE},
-    keeper::{KeeperSettings, Operator, OperatorError, WorkerRelease},
+    keeper::{KeeperSettings, NamespaceIssuer, Operator, OperatorError, WorkerRelease},
     server::{
         extract::{Client, JsonBody, invalid},
         metrics::history::Report,
@@ -118,12 +118,15 @@ pub(in crate::server) async fn release(
     JsonBody(ReleaseBody { namespace, worker_id }): JsonBody<ReleaseBody>,
 ) -> Result<Response, Problem> {
     client.caller.check_namespace(&namespace, Some(&namespace))?;
-    let Some(layout) = state.issuer(&namespace)?.layout() else {
+    let NamespaceIssuer::Snowflake(issuer) = state.issuer(&namespace)? else {
         let detail = format!("namespace {namespace:?} is in segment mode: it has no worker ids");
         return Err(invalid(detail));
     };
-    let settings =
-        KeeperSettings { namespace: namespace.clone(), ..KeeperSettings::new(layout.clone(), "") };
+    let settings = KeeperSettings {
+        namespace: namespace.clone(),
+        lease: issuer.lease_times(),
+        ..KeeperSettings::new(issuer.layout().clone(), "")
+    };
     let store = state.store().await?;
     let mut operator = Operator::new(settings, Arc::clone(&store), Arc::clone(&state.clock));
     let (released, row) = match operator.release(worker_id).await {
