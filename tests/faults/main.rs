@@ -27,6 +27,7 @@ mod parsing;
 mod past;
 mod questions;
 mod report;
+mod restored;
 mod secrets;
 mod segments;
 mod service;

@@ -5,7 +5,7 @@ use std::time::Duration;
 use raindrop_core::{
     instant::millis,
     lease::{
-        Choice, ClockVerdict, HeldLanes, HighWaterMarks, Purpose, Row, Tenure, Token, choose_row,
+        Choice, ClockVerdict, HeldLanes, HighWaterMarks, Purpose, Row, Tenure, choose_row,
         first_due, usable_lane,
     },
     planted::{Bug, planted},
@@ -69,8 +69,6 @@ impl SearchOutcome {
 #[derive(Default)]
 pub(super) struct Search {
     chosen: Option<Tenure<WriteIntent>>,
-    /// The token of the row when it was chosen.
-    base: Option<Token>,
     conflicts: u32,
 }
 
@@ -105,7 +103,7 @@ impl Search {
             if self.chosen.is_none() {
                 match self.choose(leases, judged.now_ms).await? {
                     Ok(row) => {
-                        (self.chosen, self.base) = (Some(Tenure::of(&row)), Some(row.token));
+                        self.chosen = Some(Tenure::of(&row));
                         // Look at the record once more: rows read after the layout changed have
                         // marks in other units.
                         if !planted(Bug::RecordNotReread) {
@@ -135,10 +133,7 @@ impl Search {
         leases: &mut LeaseStore,
         judged: &JudgedSurvey,
     ) -> Result<bool, StoreError> {
-        let record = judged.survey.record.clone();
-        let Some(record) = record.filter(|record| leases.may_fill(record)) else {
-            return Ok(false);
-        };
+        let Some(record) = judged.survey.record.clone() else { return Ok(false) };
         // They begin at the barrier, as free rows do.
         let layout = &leases.settings.layout;
         let marks = HighWaterMarks::all_at(leases.history.barrier(layout), layout.lanes());
@@ -166,6 +161,7 @@ impl Search {
                 LeaseError::ClockAhead(_)
                 | LeaseError::Lost(_)
                 | LeaseError::Vanished
+                | LeaseError::RecordForeign
                 | LeaseError::NotKept(_),
             ) => {
                 self.chosen = None;
@@ -216,7 +212,7 @@ impl Search {
         let tenure = self.chosen.take()?;
         self.conflicts = 0;
         let Purpose::Lease(lease) = intent.purpose else { return None };
-        Some(Box::new(HeldLease::new(leases, tenure, lease, Some(&intent), self.base.take())))
+        Some(Box::new(HeldLease::new(leases, tenure, lease, Some(&intent))))
     }
 
     /// Chooses a row to take; if none comes due soon, returns every free row.

@@ -6,14 +6,14 @@ use raindrop_core::{
     instant::{format_unix_ms_or_year, millis},
     keeper_api::Grant,
     lease::{
-        ClockVerdict, HeldLanes, LastWrite, Lease, LimitRequest, Purpose, Resolution,
-        ResumeRequest, RowExpiry, Tenure, Token, limit_for, usable_lane,
+        ClockVerdict, HeldLanes, LastWrite, Lease, LimitRequest, OtherToken, Purpose, Resolution,
+        ResumeRequest, Row, RowExpiry, Tenure, limit_for, usable_lane,
     },
     planted::{Bug, planted},
 };
 
 use super::{
-    LeaseOperation, LeaseOutcome,
+    LeaseOperation, LeaseOutcome, StoreOperation,
     lease_store::{ClockReading, JudgedSurvey, LeaseError, LeaseStore, WriteIntent},
     own_tokens::OwnTokens,
     prepare::record_part,
@@ -36,7 +36,6 @@ pub(super) struct HeldLease {
     pub(super) waiting: Option<Lease>,
     /// The last write that the store acknowledged to this process.
     last_write: Option<LastWrite>,
-    /// The tokens that this process's last writes of the row set.
     own_tokens: OwnTokens,
 }
 
@@ -46,7 +45,6 @@ impl HeldLease {
         tenure: Tenure<WriteIntent>,
         lease: Lease,
         intent: Option<&WriteIntent>,
-        replaced: Option<Token>,
     ) -> Self {
         let is_kept = leases.usable_keeping().is_some();
         let clocks = intent.map(|intent| intent.clocks);
@@ -61,7 +59,7 @@ impl HeldLease {
             moving: None,
             waiting: None,
             last_write: None,
-            own_tokens: OwnTokens::after(replaced),
+            own_tokens: OwnTokens::default(),
         };
         match intent {
             Some(intent) => held.note_acknowledged(leases, intent),
@@ -104,7 +102,7 @@ impl HeldLease {
         };
         let lease =
             Lease { lane: kept.lane, start: kept.start(layout, now_ms), limit: kept.limit() };
-        let mut held = Self::new(leases, kept.tenure(), lease, None, None);
+        let mut held = Self::new(leases, kept.tenure(), lease, None);
         held.grant.note_reading(now_ms);
         if let Err(LeaseError::NotKept(KeepingFailed(reason))) = held.keep(leases).await {
             refused(&reason);
@@ -134,6 +132,8 @@ impl HeldLease {
         let judged = self.settled(leases).await?;
         match judged.verdict {
             ClockVerdict::Ahead(ahead_ms) => {
+                // It cannot swap, and must see all the same whether the row is still its own.
+                self.read_row(leases, &judged).await?;
                 leases.observe(LeaseOperation::Renew, LeaseOutcome::ClockAhead);
                 return Err(LeaseError::ClockAhead(ahead_ms));
             }
@@ -167,7 +167,7 @@ impl HeldLease {
             self.keep(leases).await?;
             return Ok(true);
         }
-        self.settle(leases).await?;
+        self.settle(leases, &judged).await?;
         Err(LeaseError::Overtaken)
     }
 
@@ -195,7 +195,7 @@ impl HeldLease {
             self.keep(leases).await?;
             return Ok(true);
         }
-        self.settle(leases).await?;
+        self.settle(leases, &judged).await?;
         // An earlier write of ours was faster: perhaps a rotation, perhaps not.
         if self.lanes.present() == left { Err(LeaseError::Overtaken) } else { Ok(true) }
     }
@@ -213,14 +213,14 @@ impl HeldLease {
         // What reads the row is followed by another survey: rows that are read after the layout
         // changed have marks in other units.
         if is_behind(self, leases) {
-            self.enter_epoch(leases).await?;
+            self.enter_epoch(leases, &judged).await?;
             judged = self.survey(leases).await?;
             if is_behind(self, leases) {
                 self.begin_anew(leases, &judged).await?;
             }
         }
         if self.tenure.is_unresolved() || self.tenure.visible().is_some() {
-            self.settle(leases).await?;
+            self.settle(leases, &judged).await?;
             judged = self.survey(leases).await?;
         }
         if is_behind(self, leases) {
@@ -232,20 +232,23 @@ impl HeldLease {
 
     /// Reads the row in a new epoch. Its lease goes on if the store cannot have lost another
     /// process's lease of the row.
-    async fn enter_epoch(&mut self, leases: &mut LeaseStore) -> Result<(), LeaseError> {
+    async fn enter_epoch(
+        &mut self,
+        leases: &mut LeaseStore,
+        judged: &JudgedSurvey,
+    ) -> Result<(), LeaseError> {
         let present = &leases.history;
         match leases.resolve(&mut self.tenure).await? {
             (Resolution::Visible, _) if self.tenure.epoch() == present.epoch() => return Ok(()),
             (Resolution::Unchanged | Resolution::Visible, _) => {}
-            (Resolution::Lost, Some(row)) if self.own_tokens.contains(row.token) => {
-                self.tenure.went_back(&row);
-            }
-            // Also where it looks as if nobody had ever written it: the store lost that.
-            // Nor need the new server ever have had the row.
-            (Resolution::Lost | Resolution::Vanished, row) => {
-                return Err(LeaseError::Lost(row.map(Box::new)));
-            }
+            (Resolution::Lost, Some(row)) => match self.judge(leases, judged, &row) {
+                OtherToken::Taken => return Err(LeaseError::Lost(row.into())),
+                OtherToken::LastWrite => self.tenure.went_back(&row),
+                OtherToken::CreatedAgain | OtherToken::WentBack => self.adopt(leases, row).await?,
+            },
+            (Resolution::Lost | Resolution::Vanished, _) => return Err(LeaseError::Vanished),
         }
+        let present = &leases.history;
         // What is known of the lane that was left does not hold in another epoch.
         let lane = self.lanes.present();
         self.lanes = HeldLanes::on(lane);
@@ -261,6 +264,28 @@ impl HeldLease {
         } else {
             self.tenure.forget_before(present.epoch());
         }
+        Ok(())
+    }
+
+    /// Goes on from a row that was found under another token than that of the last write. Unless that
+    /// token is of this process, too, the row does not say who held it since: then the last write proves
+    /// something only if no other process can have taken the row until now.
+    async fn adopt(&mut self, leases: &mut LeaseStore, mut row: Row) -> Result<(), LeaseError> {
+        let (lane, limit) = (self.lanes.present(), self.acknowledged());
+        if !self.own_tokens.contains(row.token) {
+            // The clock as it is after the row was read.
+            let survey =
+                leases.call(StoreOperation::Read, leases.store.glance(&leases.scope)).await?;
+            let max_skew_ms = millis(leases.settings.lease.max_clock_skew);
+            self.last_write.take_if(|last| !last.held_until(survey.now_ms, max_skew_ms));
+            if !row.was_never_written() {
+                self.last_write.take_if(|_| row.marks[lane] > limit);
+            } else if self.last_write.is_some() {
+                // Nobody leased beyond the limit.
+                row.marks = row.marks.with(lane, 0);
+            }
+        }
+        self.tenure.went_back(&row);
         Ok(())
     }
 
@@ -324,15 +349,29 @@ impl HeldLease {
         // A row that an operator released comes due when all leases have ended, less what a claim may
         // wait for.
         let ttl_ms = millis(lease.ttl.min(lease.window / 2));
-        self.last_write = Some(LastWrite { epoch, store_ms, ttl_ms });
-        self.own_tokens.add(self.tenure.token());
+        let token = self.tenure.token();
+        self.last_write = Some(LastWrite { token, epoch, store_ms, ttl_ms });
+        self.own_tokens.add(token);
     }
 
     /// Looks at the clocks and the record.
-    async fn survey(&self, leases: &mut LeaseStore) -> Result<JudgedSurvey, LeaseError> {
+    async fn survey(&mut self, leases: &mut LeaseStore) -> Result<JudgedSurvey, LeaseError> {
         let judged = leases.survey(self.renewed.as_ref()).await?;
-        if !leases.is_recorded(&judged) {
+        let Some(record) = &judged.survey.record else {
+            let found = leases.resolve(&mut self.tenure).await?;
+            leases.rows_are_ours = match found {
+                (Resolution::Unchanged | Resolution::Visible, _) => true,
+                (_, Some(row)) if self.own_tokens.contains(row.token) => true,
+                (_, Some(row)) if self.judge(leases, &judged, &row) == OtherToken::Taken => {
+                    return Err(LeaseError::Lost(row.into()));
+                }
+                _ => false,
+            };
             return Err(LeaseError::Vanished);
+        };
+        leases.rows_are_ours = false;
+        if !leases.is_recorded(&judged) {
+            return Err(LeaseError::RecordForeign);
         }
         if leases.is_made(self.tenure.worker()) {
             return Ok(judged);
@@ -340,9 +379,9 @@ impl HeldLease {
         // The record told of the row before it was leased: that was lost.
         if self.tenure.epoch() == leases.history.epoch() {
             leases.history.went_back = true;
+            return Err(LeaseError::Overtaken);
         }
-        let record = judged.survey.record.filter(|record| leases.may_fill(record));
-        record_part(leases, record.ok_or(LeaseError::Vanished)?, self.tenure.worker()).await?;
+        record_part(leases, record.clone(), self.tenure.worker()).await?;
         Err(LeaseError::Overtaken)
     }
 
@@ -369,19 +408,80 @@ impl HeldLease {
     }
 
     /// Settles writes whose outcome is unknown, and applies the one that took effect.
-    async fn settle(&mut self, leases: &mut LeaseStore) -> Result<(), LeaseError> {
+    async fn settle(
+        &mut self,
+        leases: &mut LeaseStore,
+        judged: &JudgedSurvey,
+    ) -> Result<(), LeaseError> {
         match leases.settle(&mut self.tenure).await {
             Ok(Some(intent)) => {
                 self.apply(leases, intent);
                 self.keep(leases).await
             }
             Ok(None) => Ok(()),
-            // A write that was acknowledged is gone.
-            Err(LeaseError::Lost(Some(row))) if self.own_tokens.has_replaced(row.token) => {
-                leases.history.went_back = true;
-                Err(LeaseError::Overtaken)
-            }
+            Err(LeaseError::Lost(row)) => Err(self.found(leases, judged, *row).await),
             Err(error) => Err(error),
+        }
+    }
+
+    /// Looks whether the row is still as this process wrote it.
+    async fn read_row(
+        &mut self,
+        leases: &mut LeaseStore,
+        judged: &JudgedSurvey,
+    ) -> Result<(), LeaseError> {
+        match leases.resolve(&mut self.tenure).await? {
+            (Resolution::Unchanged | Resolution::Visible, _) => Ok(()),
+            (Resolution::Lost, Some(row)) => Err(self.found(leases, judged, row).await),
+            (Resolution::Lost | Resolution::Vanished, _) => Err(LeaseError::Vanished),
+        }
+    }
+
+    /// Takes note of a row with a token that is not ours; returns why nothing was written.
+    async fn found(
+        &mut self,
+        leases: &mut LeaseStore,
+        judged: &JudgedSurvey,
+        row: Row,
+    ) -> LeaseError {
+        match self.judge(leases, judged, &row) {
+            OtherToken::LastWrite => self.tenure.went_back(&row),
+            OtherToken::CreatedAgain => {
+                if let Err(error) = self.adopt(leases, row).await {
+                    return error;
+                }
+                // Otherwise it is leased anew, as in another epoch.
+                if self.last_write.is_some() {
+                    self.lanes = HeldLanes::on(self.lanes.present());
+                    let (epoch, marks) = (leases.history.epoch(), self.tenure.marks().clone());
+                    self.tenure.continue_in(epoch, marks);
+                }
+            }
+            OtherToken::WentBack => leases.history.went_back = true,
+            OtherToken::Taken => {
+                // Whoever took it lawfully began at the limit of this lease, or above.
+                let mark = row.marks.iter().nth(self.lanes.present());
+                leases.history.went_back |= mark.is_some_and(|mark| mark < self.acknowledged());
+                return LeaseError::Lost(row.into());
+            }
+        }
+        LeaseError::Overtaken
+    }
+
+    fn judge(&self, leases: &LeaseStore, judged: &JudgedSurvey, row: &Row) -> OtherToken {
+        let max_skew_ms = millis(leases.settings.lease.max_clock_skew);
+        let (last, present) = (self.last_write.as_ref(), leases.history.epoch());
+        let lease = (self.lanes.present(), self.acknowledged());
+        if row.marks.lanes() != self.tenure.marks().lanes() {
+            return OtherToken::Taken;
+        }
+        // A store whose clock is behind writes old heartbeats.
+        let is_behind = matches!(judged.verdict, ClockVerdict::StoreBehind(_));
+        let is_sure = row.was_never_written() || self.own_tokens.contains(row.token);
+        match LastWrite::judge(last, present, row, lease, max_skew_ms) {
+            OtherToken::WentBack if is_behind && !is_sure => OtherToken::Taken,
+            OtherToken::Taken if is_sure => OtherToken::WentBack,
+            judged => judged,
         }
     }
 

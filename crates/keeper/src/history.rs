@@ -54,6 +54,11 @@ impl KnownHistory {
         self.present.as_ref()
     }
 
+    /// Returns whether an epoch is known, be it from the state file alone.
+    pub(super) fn is_known(&self) -> bool {
+        self.known().is_some()
+    }
+
     fn known(&self) -> Option<Token> {
         self.present().map(History::epoch).or(self.resumed)
     }
@@ -64,9 +69,16 @@ impl KnownHistory {
         self.known().unwrap_or(Token::UNUSED)
     }
 
-    /// Returns whether the present epoch is known to be another one than the first.
-    pub(super) fn has_failed_over(&self) -> bool {
-        self.present().is_some_and(History::has_failed_over)
+    /// Returns the history of a record that was read and is gone, with a new epoch, so that it can be
+    /// written again; `None` if none was read.
+    pub(super) fn written_again(
+        &self,
+        identity: &str,
+        fresh: Token,
+        now_ms: i64,
+        reach_ms: i64,
+    ) -> Option<History> {
+        Some(self.present.as_ref()?.next(identity, fresh, now_ms, reach_ms))
     }
 
     /// Returns the first position that no lost write can have leased; 0 while no fail-over is known.

@@ -11,7 +11,7 @@ use raindrop_core::{
     },
     planted::{Bug, planted},
 };
-use raindrop_store::{LayoutRecord, MadeRows, Scope, Store, StoreError, Survey};
+use raindrop_store::{MadeRows, Scope, Store, StoreError, Survey};
 use tokio::sync::Notify;
 
 use super::{
@@ -46,6 +46,8 @@ pub(super) struct LeaseStore {
     pub(super) history: KnownHistory,
     /// Which rows were created, as the last survey found it.
     made: Option<MadeRows>,
+    /// Whether the rows of a namespace without a record are known to be of our layout.
+    pub(super) rows_are_ours: bool,
 }
 
 /// What is remembered of a write until its outcome is known.
@@ -91,11 +93,13 @@ pub(super) enum LeaseError {
     Overtaken,
     /// The node's clock is ahead by this many ms.
     ClockAhead(i64),
-    /// Somebody else wrote the row, or the store lost what it had shown: the row as it is now, if it
-    /// is there.
-    Lost(Option<Box<Row>>),
-    /// The row or the namespace's record is gone, or the row was created again.
+    /// The row has another token, and is as it was found: somebody else wrote it, or the store lost
+    /// writes that nothing proves.
+    Lost(Box<Row>),
+    /// The row or the namespace's record is gone.
     Vanished,
+    /// The namespace's record names another layout.
+    RecordForeign,
     /// The store failed: a write that was sent may have taken effect, or still may.
     Store(StoreError),
     /// The state file failed: the lease ends at the local mark that it has.
@@ -141,6 +145,7 @@ impl LeaseStore {
             has_renewed: false,
             history: KnownHistory::default(),
             made: None,
+            rows_are_ours: false,
         }
     }
 
@@ -218,21 +223,9 @@ impl LeaseStore {
     }
 
     /// Returns whether the last survey saw every row of the scope, and a record that tells of them.
-    fn has_all_rows(&self) -> bool {
+    pub(super) fn has_all_rows(&self) -> bool {
         let report = self.state.report.borrow();
         self.made.is_some() && report.workers_held + report.workers_free >= self.scope.workers()
-    }
-
-    /// Returns whether rows may be missing that a process which `has_held` a lease may create: after
-    /// a fail-over the store may have lost them.
-    pub(super) fn may_create_rows(&self, has_held: bool) -> bool {
-        (!has_held || self.history.has_failed_over()) && !self.has_all_rows()
-    }
-
-    /// Whether a process that held a lease may add rows to a record. One that tells of none was created
-    /// again, unless a fail-over lost what it told.
-    pub(super) fn may_fill(&self, record: &LayoutRecord) -> bool {
-        record.made_rows(&self.scope.reserved_key).is_some() || record.history.has_failed_over()
     }
 
     /// Whether a row was created as the record tells. Another one is not to be leased: should it be
@@ -361,7 +354,7 @@ impl LeaseStore {
         if tenure.is_unresolved() {
             match self.resolve(tenure).await? {
                 (Resolution::Unchanged | Resolution::Visible, _) => {}
-                (Resolution::Lost, Some(row)) => return Err(LeaseError::Lost(Some(row.into()))),
+                (Resolution::Lost, Some(row)) => return Err(LeaseError::Lost(row.into())),
                 (Resolution::Lost | Resolution::Vanished, _) => return Err(LeaseError::Vanished),
             }
         }

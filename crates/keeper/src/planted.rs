@@ -53,6 +53,6 @@ impl ReleasingRow {
         let (purpose, operation) = (Purpose::Lease(lease), LeaseOperation::Release);
         let clocks = leases.read_clocks();
         let intent = WriteIntent { purpose, operation, clocks, store_ms: 0 };
-        HeldLease::new(leases, tenure, lease, Some(&intent), None)
+        HeldLease::new(leases, tenure, lease, Some(&intent))
     }
 }

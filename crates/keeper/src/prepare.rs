@@ -7,7 +7,7 @@ use raindrop_core::{
     lease::{HighWaterMarks, History, Token, marks_beyond},
     planted::{Bug, planted},
 };
-use raindrop_store::{LayoutRecord, MadeRows, NewRows, Scope, Store, StoreError};
+use raindrop_store::{LayoutRecord, MadeRows, NewRows, Scope, Store, StoreError, Survey};
 
 use super::{
     KeeperError, LayoutError, StoreOperation, history::contended, lease_store::LeaseStore,
@@ -23,15 +23,14 @@ pub(super) fn valid_until_ms(store: &dyn Store, now_ms: i64) -> i64 {
     now_ms.saturating_add(millis(store.longest_call()))
 }
 
-/// Creates tables, layout record and rows where they are missing. A process that `has_held` a lease
-/// knows that the namespace is in use: it creates no record.
-pub(super) async fn prepare(leases: &mut LeaseStore, has_held: bool) -> Result<(), KeeperError> {
+/// Creates tables, layout record and rows where they are missing.
+pub(super) async fn prepare(leases: &mut LeaseStore) -> Result<(), KeeperError> {
     let (store, namespace) = (leases.store.clone(), leases.scope.namespace.clone());
     for warning in leases.call(StoreOperation::Prepare, store.prepare()).await? {
         tracing::warn!(namespace, warning, "store may lose acknowledged writes");
     }
     for _ in 0..TRIES {
-        if create_missing(leases, has_held).await? {
+        if create_missing(leases).await? {
             return Ok(());
         }
     }
@@ -40,7 +39,7 @@ pub(super) async fn prepare(leases: &mut LeaseStore, has_held: bool) -> Result<(
 
 /// Creates the record and the rows, and marks the rows as complete; `false` when others changed
 /// the record meanwhile.
-async fn create_missing(leases: &mut LeaseStore, has_held: bool) -> Result<bool, KeeperError> {
+async fn create_missing(leases: &mut LeaseStore) -> Result<bool, KeeperError> {
     let (store, scope) = (leases.store.clone(), leases.scope.clone());
     let layout = leases.settings.layout.clone();
     let lease = leases.settings.lease;
@@ -49,25 +48,8 @@ async fn create_missing(leases: &mut LeaseStore, has_held: bool) -> Result<bool,
     // later must not look like rows that were lost.
     let all = Scope { min_worker: 0, max_worker: layout.largest_worker(), ..scope.clone() };
     let before = leases.call(StoreOperation::Read, store.survey(&all)).await?;
-    let vanished = |what: &str| KeeperError::Store(StoreError::Vanished(what.to_owned()));
-    if before.record.is_none() && has_held {
-        return Err(vanished("the layout record is gone"));
-    }
-    if before.record.is_none() && before.held + before.free > 0 {
-        return Err(KeeperError::Store(StoreError::Unusable(format!(
-            "namespace {} has worker rows but no layout record, which says what their marks mean: \
-             stop the nodes, restore the record and run raindrop workers raise, or delete the rows",
-            scope.namespace
-        ))));
-    }
     let Some(record) = before.record.clone() else {
-        let (token, epoch) = (leases.random.fresh_token(), leases.random.fresh_token());
-        let first_tick = layout.tick_clamped(before.now_ms.saturating_add(skew_ms)) + 1;
-        let identity = before.identity.as_deref().unwrap_or_default();
-        let history = History::first(identity, epoch, lease.reach_beyond_ms());
-        let record = LayoutRecord::new(&leases.canonical, token, first_tick, history);
-        let created = store.create_record(&scope.namespace, &record);
-        leases.call(StoreOperation::Prepare, created).await?;
+        create_record(leases, &before).await?;
         // Read together with the identity of the server and its clock.
         return Ok(false);
     };
@@ -76,9 +58,6 @@ async fn create_missing(leases: &mut LeaseStore, has_held: bool) -> Result<bool,
         return Ok(false);
     }
     let made = record.made_rows(&scope.reserved_key);
-    if has_held && !leases.may_fill(&record) {
-        return Err(vanished("the layout record was created again"));
-    }
     // Beside parts there may be rows that the record does not tell yet.
     let is_whole = made == Some(MadeRows::All) && before.held + before.free == all.workers();
     for range in made.filter(|_| !is_whole).iter().flat_map(|made| made.ranges(all.workers())) {
@@ -100,6 +79,48 @@ async fn create_missing(leases: &mut LeaseStore, has_held: bool) -> Result<bool,
         return Ok(true);
     }
     Ok(create_more(leases, record).await?.unwrap_or(true))
+}
+
+/// Creates the record. Who knew the namespace writes it again, with a new epoch: all that was leased
+/// before ends below the barrier. If there are rows, only a holder whose row is as it wrote it knows that
+/// nobody moved them to another layout.
+async fn create_record(leases: &mut LeaseStore, before: &Survey) -> Result<(), KeeperError> {
+    let namespace = leases.scope.namespace.clone();
+    let (layout, lease) = (&leases.settings.layout, leases.settings.lease);
+    let (token, epoch) = (leases.random.fresh_token(), leases.random.fresh_token());
+    let (now_ms, reach_ms) = (before.now_ms, lease.reach_beyond_ms());
+    let identity = before.identity.as_deref().unwrap_or_default();
+    let again = leases.history.written_again(identity, epoch, now_ms, reach_ms);
+    let is_again = again.is_some();
+    let has_rows = before.held + before.free > 0;
+    if has_rows && !leases.rows_are_ours || !is_again && leases.history.is_known() {
+        let text = format!(
+            "namespace {namespace} has no layout record, which says what the marks of its worker rows \
+             mean: stop the nodes, restore the record and run raindrop workers raise, or delete the \
+             rows"
+        );
+        return Err(KeeperError::Store(match leases.history.is_known() {
+            true => StoreError::Vanished(text),
+            false => StoreError::Unusable(text),
+        }));
+    }
+    let history = again.unwrap_or_else(|| History::first(identity, epoch, reach_ms));
+    let skew_ms = millis(lease.max_clock_skew);
+    let first_tick = layout.tick_clamped(now_ms.saturating_add(skew_ms)) + 1;
+    let first_tick = first_tick.max(layout.tick_of(history.barrier(layout)));
+    let mut record = LayoutRecord::new(&leases.canonical, token, first_tick, history);
+    if is_again {
+        // Which IDs for a past time were reserved is unknown.
+        record.since_tick = first_tick;
+    }
+    let created = leases.store.create_record(&namespace, &record);
+    let stored = leases.call(StoreOperation::Prepare, created).await?;
+    leases.rows_are_ours = false;
+    if is_again && stored.token == token {
+        tracing::warn!(namespace, "layout record was gone: written again with a new epoch");
+        leases.state.observer.epoch_changed();
+    }
+    Ok(())
 }
 
 /// Creates the rows of the next part of the node's worker ids, and records them. `None` if there are

@@ -68,6 +68,11 @@ impl Task {
     /// it cannot be released, and the next process can resume it. Returns whether it did.
     async fn keep_for_next(&mut self, deadline: Instant) -> bool {
         let Some(keeping) = self.leases.usable_keeping().cloned() else { return false };
+        if self.held.is_none() && self.arriving.is_none() {
+            // It may still keep one that was lost.
+            let _ = keeping.forget().await;
+            return false;
+        }
         let patience = deadline.saturating_duration_since(Instant::now()) / 2;
         let answers = async {
             for _ in 0..STORE_TRIES {

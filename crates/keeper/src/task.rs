@@ -47,12 +47,6 @@ pub(super) struct Task {
     has_looked_for_kept: bool,
     /// Rows that are still to be released.
     pub(super) releasing: Vec<ReleasingRow>,
-    /// Whether this process ever held a lease. What it read before that need not have been
-    /// durable, so it may have to be created again, as after a restart. Once an acquire was
-    /// acknowledged everything is durable, and what is missing has vanished.
-    has_held: bool,
-    /// Whether it saw rows that others hold: a record that is missing then has vanished.
-    in_use: bool,
     next_renewal: Instant,
     /// Since when renewals are refused because the wall clock is ahead, on the steady clock.
     clock_ahead_since: Option<Duration>,
@@ -94,8 +88,6 @@ impl Task {
             arriving: None,
             has_looked_for_kept: false,
             releasing: Vec::new(),
-            has_held: false,
-            in_use: false,
             next_renewal: Instant::now(),
             clock_ahead_since: None,
             rollback_refused: false,
@@ -162,12 +154,11 @@ impl Task {
         if let Some(failure) = self.leases.keeping.as_ref().and_then(|it| it.take_failure()) {
             return Ok(self.ended(Err(LeaseError::NotKept(failure))));
         }
+        let mut vanished = None;
         if !self.prepared {
-            match prepare(&mut self.leases, self.has_held).await {
+            match prepare(&mut self.leases).await {
                 Ok(()) => self.prepared = true,
-                Err(KeeperError::Store(error @ StoreError::Vanished(_))) if self.has_held => {
-                    return Ok(self.ended(Err(LeaseError::Store(error))));
-                }
+                Err(KeeperError::Store(error @ StoreError::Vanished(_))) => vanished = Some(error),
                 Err(KeeperError::Store(error)) if !error.is_permanent() => {
                     return Ok(self.store_failed(&error));
                 }
@@ -175,7 +166,18 @@ impl Task {
             }
         }
         self.release_left_rows().await;
-        let ended = self.advance().await;
+        let ended = match vanished {
+            None => self.advance().await,
+            Some(error) if self.held.is_none() => Err(LeaseError::Store(error)),
+            // Its holder may be the only one that knows whose rows these are.
+            Some(error) => match self.advance().await {
+                Err(LeaseError::Vanished) => Err(LeaseError::Store(error)),
+                ended => ended,
+            },
+        };
+        if let Err(LeaseError::Lost(row)) = &ended {
+            self.lost(row).await;
+        }
         if !matches!(ended, Err(LeaseError::Store(_) | LeaseError::Overtaken)) {
             self.failures = 0;
         }
@@ -190,12 +192,14 @@ impl Task {
             Ok(pause) => pause,
             Err(LeaseError::Overtaken) => self.overtaken(),
             Err(LeaseError::ClockAhead(ahead_ms)) => self.clock_ahead(ahead_ms),
-            Err(LeaseError::Lost(row)) => self.lost(row.as_deref()),
+            Err(LeaseError::Lost(_)) => Pause::fixed(Duration::ZERO),
             Err(LeaseError::Vanished) => self.vanished(),
+            // It may be a move that is taken back.
+            Err(LeaseError::RecordForeign) => self.store_lost(),
             Err(LeaseError::Store(StoreError::Vanished(what))) => {
                 let namespace = &self.leases.settings.namespace;
                 tracing::error!(namespace, what, "store data vanished");
-                self.vanished()
+                self.store_lost()
             }
             Err(LeaseError::Store(error)) => self.store_failed(&error),
             Err(LeaseError::NotKept(failure)) => self.not_kept(&failure),
@@ -278,17 +282,13 @@ impl Task {
                 self.until_renewal(Duration::ZERO)
             }
             SearchOutcome::NoneFree(wait) => {
-                self.in_use |= self.leases.state.report.borrow().workers_held > 0;
-                self.prepared = !self.leases.may_create_rows(self.has_held);
+                self.prepared = self.leases.has_all_rows();
                 self.jittered_pause(wait.clamp(SHORTEST_PAUSE, LONGEST_PAUSE))
             }
             SearchOutcome::ClockAhead(_) | SearchOutcome::ClockOutOfRange => {
                 Pause::fixed(CLOCK_PAUSE)
             }
-            SearchOutcome::RecordVanished => {
-                self.prepared = self.has_held || self.in_use;
-                Pause::fixed(LONGEST_PAUSE)
-            }
+            SearchOutcome::RecordVanished => self.vanished(),
             // It may be a move that is taken back.
             SearchOutcome::RecordForeign => Pause::fixed(LONGEST_PAUSE),
             SearchOutcome::Contended => self.jittered_pause(SHORTEST_PAUSE),
@@ -326,7 +326,6 @@ impl Task {
         let renew = self.leases.settings.lease.renew;
         self.next_renewal = Instant::now() + renew.min(FIRST_RENEWAL);
         self.releasing.extend(self.held.replace(held).map(ReleasingRow::of_lease));
-        self.has_held = true;
         self.clock_ahead_since = None;
         self.rollback_refused = false;
     }
@@ -443,16 +442,21 @@ impl Task {
         Pause::fixed(CLOCK_PAUSE)
     }
 
-    /// Drops a lease whose row somebody else wrote: its range is used up while another row is sought.
-    fn lost(&mut self, row: Option<&Row>) -> Pause {
-        if let Some(held) = self.held.take() {
-            let settings = &self.leases.settings;
-            let (namespace, worker) = (&settings.namespace, held.tenure.worker());
-            let reason = loss(row, &settings.holder);
-            let holder = row.map_or("", |row| row.holder.as_str());
-            tracing::warn!(namespace, worker, holder, "lease lost: {reason}");
+    /// Ends a lease whose row has another token, so that another row is sought: what was lost lawfully
+    /// and what a restored store overtook look alike.
+    async fn lost(&mut self, row: &Row) {
+        let Some(held) = self.held.take() else { return };
+        self.leases.state.generator.replace_grant(None);
+        held.grant.seal();
+        let settings = &self.leases.settings;
+        let (namespace, worker) = (&settings.namespace, held.tenure.worker());
+        let (reason, holder) = (loss(row, &settings.holder), &row.holder);
+        tracing::warn!(namespace, worker, holder, "lease lost: {reason}");
+        if let Some(keeping) = self.leases.usable_keeping().map(Arc::clone)
+            && let Err(failure) = keeping.forget().await
+        {
+            self.not_kept(&failure);
         }
-        Pause::fixed(Duration::ZERO)
     }
 
     /// Drops a lease that the state file can no longer keep. Its range ends at the local mark that the
@@ -470,10 +474,14 @@ impl Task {
         Pause::fixed(Duration::ZERO)
     }
 
-    /// Reports that our row or record is gone. It is looked for again and again, and never
-    /// created: once it is back under our token the lease continues; under another token the row is
-    /// lost.
+    /// Creates our row or record again, which is gone: beyond everything that was leased.
     fn vanished(&mut self) -> Pause {
+        self.prepared = false;
+        self.store_lost();
+        self.jittered_pause(SHORTEST_PAUSE)
+    }
+
+    fn store_lost(&self) -> Pause {
         self.report(UnavailableReason::StoreLost);
         Pause::fixed(LONGEST_PAUSE)
     }
@@ -489,11 +497,14 @@ impl Task {
 
 /// Says how a lease was lost, as far as the row tells: a process writes its own holder, and an operator
 /// leaves the holder as it is.
-pub(super) fn loss(row: Option<&Row>, own_holder: &str) -> &'static str {
-    match row.filter(|row| !row.was_never_written()) {
-        None => "the store lost the row",
-        Some(row) if row.holder != own_holder => "another process took the row",
-        Some(row) if row.free => "an operator, or a process with the same holder, released the row",
-        Some(_) => "a process with the same holder took the row, or the store lost writes",
+pub(super) fn loss(row: &Row, own_holder: &str) -> &'static str {
+    if row.was_never_written() {
+        "the store lost the row, which was created again"
+    } else if row.holder != own_holder {
+        "another process took the row"
+    } else if row.free {
+        "an operator, or a process with the same holder, released the row"
+    } else {
+        "a process with the same holder took the row, or the store lost writes"
     }
 }

@@ -32,7 +32,7 @@ pub enum StoreError {
         after: Duration,
     },
 
-    /// The file or a table that was there before is gone. A live node never creates it again.
+    /// The file, a table or a record that was there before is gone, and may not be created again.
     #[error("{0}")]
     Vanished(String),
 

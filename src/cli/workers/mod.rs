@@ -36,8 +36,8 @@ pub(super) struct WorkersArguments {
 enum Command {
     /// Free worker ids early, for example those of a machine that burned down.
     ///
-    /// Always safe: a holder that still runs uses up its lease, whose IDs the next holder never
-    /// issues, and then leases another worker id. Asks first if a lease has not expired.
+    /// Always safe: a holder that still runs notices, at the latest after lease.renew, and leases
+    /// another worker id; the next holder never issues its IDs. Asks first if a lease has not expired.
     Release {
         /// The worker ids.
         #[arg(value_name = "WORKER", required = true)]

@@ -102,8 +102,8 @@ pub(in crate::server) async fn cluster(
 
 /// Frees a worker id early
 ///
-/// Always safe: a holder that still runs uses up its lease, whose IDs the next holder never issues,
-/// and then leases another worker id.
+/// Always safe: a holder that still runs notices, at the latest after `lease.renew`, and leases another
+/// worker id; the next holder never issues its IDs.
 #[utoipa::path(
     post,
     path = "/cluster/release",

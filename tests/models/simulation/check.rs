@@ -26,7 +26,7 @@ pub(crate) enum FailureKind {
     TooFarAhead,
     /// A mark is further ahead of the clock than a window.
     MarkRanAway,
-    /// A process made a row anew that vanished while it held it.
+    /// A process made a row anew that it had held, with a mark below the limit of its lease.
     MadeAnew,
     /// A step of a keeper panicked.
     KeeperPanicked,

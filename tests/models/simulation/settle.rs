@@ -16,10 +16,8 @@ impl World<'_> {
         self.put_right().await;
         // Nodes that start may add rows, whose marks are ahead.
         self.advance(LOOK_MS + 10 * self.setup.latency_ms).await;
-        if self.cluster.state().activity.failed_over > 0 || self.operating.has_lost() {
-            // Somebody looks, and begins an epoch or creates the rows that are gone.
-            self.advance(self.setup.renew_ms + SLACK_MS).await;
-        }
+        // Somebody looks, and begins an epoch or creates what is gone.
+        self.advance(self.setup.renew_ms + SLACK_MS).await;
         self.wait_for_marks().await;
         let unit_ms = self.layout.unit().millis();
         if unit_ms > 1_000 {

@@ -556,20 +556,22 @@ impl Connection {
         }
     }
 
-    /// Rows were made where there were none; not by whoever held them when they vanished.
+    /// Rows were made where there were none; those that the process held, beyond its leases.
     fn made(&self, before: &[ListedRow], after: &[ListedRow]) {
         let mut state = self.cluster.state();
         let generation = self.writer.generation;
-        let held = state.limits(generation);
-        let has =
-            |rows: &[ListedRow], worker| rows.iter().any(|listed| listed.row.worker == worker);
-        let own = state.seen.lost.iter().find(|(worker, owner)| {
-            let knew = held.keys().any(|(known, _)| known == *worker);
-            **owner == generation && knew && has(after, **worker) && !has(before, **worker)
-        });
-        if let Some((worker, owner)) = own {
-            let detail = format!("process {owner} made the row of worker {worker} anew");
-            state.failure.get_or_insert(Failure { kind: FailureKind::MadeAnew, detail });
+        let row_of = |rows: &[ListedRow], worker| {
+            rows.iter().find(|listed| listed.row.worker == worker).map(|listed| listed.row.clone())
+        };
+        for ((worker, lane), limit) in state.limits(generation) {
+            let Some(made) = row_of(after, worker).filter(|_| row_of(before, worker).is_none())
+            else {
+                continue;
+            };
+            if made.marks[usize::try_from(lane).expect("few lanes")] < limit {
+                let detail = format!("process {generation} made the row of worker {worker} anew");
+                state.failure.get_or_insert(Failure { kind: FailureKind::MadeAnew, detail });
+            }
         }
     }
 

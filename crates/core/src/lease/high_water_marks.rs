@@ -1,6 +1,6 @@
 //! The high-water marks of a row: one position per lane.
 
-use std::{fmt, ops::Index, str::FromStr};
+use std::{fmt, iter, ops::Index, str::FromStr};
 
 /// The high-water mark of each lane: every position below it may have been issued.
 ///
@@ -37,6 +37,13 @@ impl HighWaterMarks {
     #[must_use]
     pub fn at_least(&self, floor: u64) -> Self {
         Self(self.iter().map(|mark| mark.max(floor)).collect())
+    }
+
+    /// Returns these marks, each raised to the other's of the same lane.
+    #[must_use]
+    pub fn raised_to(&self, other: &Self) -> Self {
+        let others = other.iter().chain(iter::repeat(0));
+        Self(self.iter().zip(others).map(|(mark, other)| mark.max(other)).collect())
     }
 
     /// The mark of each lane in order.

@@ -12,7 +12,7 @@
 
 use std::iter;
 
-use super::{HighWaterMarks, Token};
+use super::{HighWaterMarks, Row, Token};
 use crate::{
     layout::Layout,
     planted::{Bug, planted},
@@ -56,14 +56,66 @@ pub enum HistoryVerdict {
 }
 
 /// What a holder knows of the last write that the store acknowledged for its row.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct LastWrite {
+    /// The token that the write set.
+    pub token: Token,
     /// The epoch that the write named.
     pub epoch: Token,
     /// The store's clock before the write, Unix ms.
     pub store_ms: i64,
     /// The time that the write held the row for, in ms.
     pub ttl_ms: i64,
+}
+
+/// What a row says to its holder that has neither the token of the holder's last write nor that of an
+/// attempt of its own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum OtherToken {
+    /// Somebody else wrote the row, or the store lost writes that nothing proves: whoever cannot swap,
+    /// stops.
+    Taken,
+    /// The store shows the last write that it acknowledged, and no longer one that it had only shown.
+    LastWrite,
+    /// The row was created again, with marks that are beyond the lease.
+    CreatedAgain,
+    /// The store lost the last write that it acknowledged.
+    WentBack,
+}
+
+impl LastWrite {
+    /// Judges a row with another token in the present epoch, by the limit of the lease of this lane.
+    /// `last` is missing where no write was acknowledged to this process.
+    pub fn judge(
+        last: Option<&Self>,
+        present: Token,
+        row: &Row,
+        (lane, limit): (usize, u64),
+        max_skew_ms: i64,
+    ) -> OtherToken {
+        if last.is_some_and(|last| last.token == row.token) {
+            return OtherToken::LastWrite;
+        }
+        if row.was_never_written() {
+            let is_beyond = row.marks.iter().nth(lane).is_some_and(|mark| mark >= limit);
+            return if is_beyond { OtherToken::CreatedAgain } else { OtherToken::WentBack };
+        }
+        let is_before = |last: &Self| {
+            // Whatever the clocks say, the epoch of a write does not lie.
+            let is_of_later_epoch = row.epoch == present && last.epoch != present;
+            !is_of_later_epoch && row.heartbeat_ms < last.store_ms.saturating_sub(max_skew_ms)
+        };
+        if last.is_some_and(is_before) { OtherToken::WentBack } else { OtherToken::Taken }
+    }
+
+    /// Whether no other process can have taken the row from this write up to an instant of the store's
+    /// clock, whichever server that is.
+    pub const fn held_until(&self, store_ms: i64, max_skew_ms: i64) -> bool {
+        let proven_ms = self.ttl_ms.saturating_sub(max_skew_ms.saturating_mul(SKEWS_OF_TTL));
+        let elapsed_ms = store_ms.saturating_sub(self.store_ms);
+        // Clocks that disagree by more than the skew prove nothing.
+        -max_skew_ms <= elapsed_ms && elapsed_ms < proven_ms
+    }
 }
 
 impl History {
@@ -155,14 +207,10 @@ impl History {
     /// process can have taken the row since its last acknowledged write, because the row had not
     /// expired by the old server's clock when this epoch began.
     pub fn is_unbroken(&self, last: &LastWrite, max_skew_ms: i64) -> bool {
-        let LastWrite { epoch, store_ms, ttl_ms } = *last;
         if planted(Bug::RenewedAcrossEpochs) {
             return true;
         }
-        let proven_ms = ttl_ms.saturating_sub(max_skew_ms.saturating_mul(SKEWS_OF_TTL));
-        let elapsed_ms = self.since_ms.saturating_sub(store_ms);
-        // Clocks that disagree by more than the skew prove nothing.
-        self.before.first() == Some(&epoch) && (-max_skew_ms..proven_ms).contains(&elapsed_ms)
+        self.before.first() == Some(&last.epoch) && last.held_until(self.since_ms, max_skew_ms)
     }
 }
 

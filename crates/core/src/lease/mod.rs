@@ -20,7 +20,7 @@ mod writes;
 pub use self::{
     choose::{Choice, choose_row, first_due, usable_lane},
     high_water_marks::{HighWaterMarks, InvalidHighWaterMarks},
-    history::{History, HistoryVerdict, InvalidHistory, LastWrite},
+    history::{History, HistoryVerdict, InvalidHistory, LastWrite, OtherToken},
     kept::{KeptLease, ResumeRefusal, ResumeRequest, next_local_mark},
     limit::{LimitRequest, limit_for, marks_beyond},
     relayout::{

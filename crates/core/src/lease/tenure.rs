@@ -40,9 +40,9 @@ pub enum Resolution {
     /// One of these writes is visible, and none of the others can take place. The next write names
     /// its token.
     Visible,
-    /// Another process wrote the row, or the store lost a write that it had shown.
+    /// The row has another token: another process wrote it, or the store lost writes.
     Lost,
-    /// The row is gone, or was created again as if nothing had been issued.
+    /// The row is gone.
     Vanished,
 }
 
@@ -124,18 +124,15 @@ impl<T> Tenure<T> {
                 self.token = row.token;
                 Resolution::Visible
             }
-            // The process that created it did not know that the namespace is in use.
-            None if row.was_never_written() && row.marks.iter().all(|mark| mark == 0) => {
-                Resolution::Vanished
-            }
             None => Resolution::Lost,
         }
     }
 
-    /// Goes on from an earlier write of this process: the store lost what followed it. What is known
-    /// of the marks stays.
+    /// Goes on from the row as it was found: the store lost writes of this process. What is known of the
+    /// marks stays, unless those that were found are higher.
     pub fn went_back(&mut self, row: &Row) {
         (self.token, self.epoch) = (row.token, row.epoch);
+        self.marks = self.marks.raised_to(&row.marks);
         self.visible = None;
         self.unresolved.clear();
     }

@@ -34,8 +34,8 @@ impl Operator {
     /// Frees the row of a worker id, whoever holds it. Raises the mark of the lane in use beyond
     /// everything that its holder could lease: the other lanes can be used at once.
     ///
-    /// Safe at any time: a holder that still runs uses up its range, which ends below that mark, and
-    /// then finds its row lost.
+    /// Safe at any time: the range of a holder that still runs ends below that mark, and it stops when it
+    /// finds its row lost.
     ///
     /// # Errors
     ///

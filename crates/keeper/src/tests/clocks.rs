@@ -338,15 +338,18 @@ async fn rotation_of_a_taken_row_leases_another_one() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn rotation_of_a_vanished_row_reports_store_lost() {
+async fn row_that_vanished_before_a_rotation_is_created_again() {
     let world = world(1);
     let node = settled(&world, |_| {}).await;
     world.store.lose_row(&world.scope(), node.worker());
     node.clock.step(-120_000);
+    let worker = node.worker();
     world.issue(&node, "order", 100).await;
-    world.pass(second(1)).await;
-    assert_eq!(node.status().reason, Some(UnavailableReason::StoreLost));
-    assert_eq!(node.lane(), 0);
+    world.pass(second(2)).await;
+    // None of its lanes is due.
+    assert_ne!(node.worker(), worker);
+    assert_eq!(node.status().reason, None);
+    assert!(world.row(worker).await.free);
 }
 
 #[tokio::test(start_paused = true)]

@@ -88,9 +88,15 @@ async fn lost_lease_of_another_process_is_not_issued_from_again() {
         panic!("refused for another reason")
     };
     assert!((second(316)..=REACH).contains(&retry_after), "{retry_after:?}");
-    world.issue_for(&lost, second(310)).await;
-    world.pass(second(15)).await;
-    world.issue(&next, "order", 100).await;
+    // The holder stops as soon as it looks; whoever is first leases the row at the barrier.
+    world.pass(second(31)).await;
+    assert_eq!(lost.status().lease, None);
+    world.pass(second(300)).await;
+    let leased = [&lost, &next].into_iter().filter(|node| node.status().lease.is_some());
+    for node in leased.collect::<Vec<_>>() {
+        world.issue(node, "order", 100).await;
+    }
+    assert!(lost.status().lease.is_some() != next.status().lease.is_some());
 }
 
 #[tokio::test(start_paused = true)]
@@ -317,4 +323,119 @@ async fn store_whose_reads_contradict_its_swaps_is_reported() {
     world.pass(second(30)).await;
     assert_eq!(node.status().reason, None);
     world.issue(&node, "order", 10).await;
+}
+
+/// Three nodes that issue for some time, and then something happens to the store. Returns the longest
+/// time without an ID on any of them.
+async fn longest_silence(
+    world: &World,
+    happens: impl AsyncFnOnce(&[Node]),
+    begins_epochs: bool,
+) -> Duration {
+    let nodes = [world.node().await, world.node().await, world.node().await];
+    let issue_for = async |duration: Duration| {
+        let mut silent = [Duration::ZERO; 3];
+        let mut longest = Duration::ZERO;
+        for _ in 0..duration.as_secs() {
+            world.pass(second(1)).await;
+            for (node, silent) in nodes.iter().zip(&mut silent) {
+                match node.issuer.next_ids("order", 3).await {
+                    Ok(ids) => {
+                        world.check("order", ids.collect());
+                        *silent = Duration::ZERO;
+                    }
+                    Err(_) => *silent += second(1),
+                }
+                longest = longest.max(*silent);
+            }
+        }
+        longest
+    };
+    assert_eq!(issue_for(second(100)).await, Duration::ZERO);
+    happens(&nodes).await;
+    let longest = issue_for(second(700)).await;
+    for node in &nodes {
+        assert_eq!(node.status().reason, None);
+    }
+    let epochs: u64 = nodes.iter().map(|node| node.events.epochs()).sum();
+    assert_eq!(epochs, u64::from(begins_epochs));
+    longest
+}
+
+#[tokio::test(start_paused = true)]
+async fn store_that_is_restored_in_place_silences_nobody() {
+    let world = world();
+    let restored = async |_: &[Node]| {
+        let held = world.store.snapshot();
+        world.pass(second(60)).await;
+        world.fail_over("memory", held);
+    };
+    assert_eq!(longest_silence(&world, restored, true).await, Duration::ZERO);
+}
+
+/// Before anybody leased a row.
+#[tokio::test(start_paused = true)]
+async fn store_that_is_restored_to_its_beginning_silences_nobody() {
+    let world = world();
+    world.node().await.stop().await;
+    let begin = world.store.snapshot();
+    let restored = async |_: &[Node]| world.fail_over("memory", begin);
+    assert_eq!(longest_silence(&world, restored, true).await, Duration::ZERO);
+}
+
+#[tokio::test(start_paused = true)]
+async fn store_that_is_emptied_silences_nobody() {
+    let world = world();
+    let empty = world.store.snapshot();
+    let emptied = async |_: &[Node]| world.fail_over("memory", empty);
+    assert_eq!(longest_silence(&world, emptied, true).await, Duration::ZERO);
+    assert!(world.store.read_record("default").await.expect("up").is_some());
+}
+
+#[tokio::test(start_paused = true)]
+async fn record_that_is_deleted_is_written_again() {
+    let world = world();
+    let deleted = async |_: &[Node]| world.store.lose_record("default");
+    assert_eq!(longest_silence(&world, deleted, true).await, Duration::ZERO);
+    let record = world.store.read_record("default").await.expect("up").expect("there");
+    assert!(record.since_tick > 0, "past ticks are closed");
+}
+
+#[tokio::test(start_paused = true)]
+async fn rows_that_are_deleted_are_created_again_without_an_epoch() {
+    for all in [false, true] {
+        let world = world();
+        let deleted = async |nodes: &[Node]| {
+            for node in &nodes[..if all { 3 } else { 1 }] {
+                world.store.lose_row(&world.scope(), node.worker());
+            }
+        };
+        assert_eq!(longest_silence(&world, deleted, false).await, Duration::ZERO);
+    }
+}
+
+/// Another process may have leased it meanwhile, in this epoch or in a later one.
+#[tokio::test(start_paused = true)]
+async fn row_that_was_created_again_long_after_the_last_write_is_leased_anew() {
+    for fails_over in [false, true] {
+        let world = world();
+        let node = world.start(world.only(3));
+        node.issuer.leased().await;
+        world.issue_for(&node, second(60)).await;
+        let limit = node.issuer.state.generator.grant().expect("leased").acknowledged();
+        world.store.set_down(true);
+        if fails_over {
+            let held = world.store.snapshot();
+            world.fail_over("b", held);
+        }
+        world.issue_for(&node, second(120)).await;
+        world.store.lose_row(&world.scope(), 3);
+        world.store.set_down(false);
+        world.pass(second(31)).await;
+        // What it had is used up.
+        let grant = node.issuer.state.generator.grant().expect("in use");
+        assert_eq!(grant.acknowledged(), limit);
+        assert!(world.issue_for(&node, second(900)).await < second(360));
+        assert_eq!(node.worker(), 3);
+    }
 }

@@ -56,7 +56,7 @@ async fn nodes_with_the_same_holder_get_distinct_workers() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn node_whose_row_was_taken_uses_up_its_range_and_leases_another() {
+async fn node_whose_row_was_taken_stops_and_leases_another() {
     let spec = LayoutSpec { rollback_bits: 0, ..milliseconds() };
     let world = World::new(spec);
     let change = |settings: &mut crate::KeeperSettings| settings.max_worker = 2;
@@ -75,15 +75,9 @@ async fn node_whose_row_was_taken_uses_up_its_range_and_leases_another() {
     };
     let scope = raindrop_store::Scope::new("default", paused.issuer.layout(), 1, 2);
     assert!(world.store.swap_row(&scope, row.worker, row.token, &write).await.expect("up"));
-    let taken = row.marks[0];
-    // The former holder still issues below the mark where the new one began.
-    for _ in 0..20 {
-        world.pass(second(2)).await;
-        for id in world.issue(&paused, "order", 50).await {
-            let fields = paused.issuer.layout().decompose(id);
-            assert!(paused.issuer.layout().first_position(fields.tick) < taken);
-        }
-    }
+    // The former holder stops as soon as it looks.
+    world.pass(second(31)).await;
+    paused.issuer.next_id("order").await.expect_err("no lease");
     assert!(matches!(paused.status().reason, Some(UnavailableReason::NoFreeWorker { .. })));
     // When the other node stops, the former holder leases its row.
     let worker = other.worker();
@@ -364,7 +358,7 @@ async fn rows_without_a_record_fail_a_starting_keeper() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn process_that_held_a_lease_adds_no_rows() {
+async fn process_that_seeks_a_row_creates_what_was_lost_beyond_every_lease() {
     let world = World::new(milliseconds());
     let two = |settings: &mut crate::KeeperSettings| settings.max_worker = 2;
     let (node, other) = (world.node_with(two).await, world.node_with(two).await);
@@ -381,10 +375,13 @@ async fn process_that_held_a_lease_adds_no_rows() {
     assert!(swapped.expect("up"));
     let lost = other.worker();
     world.store.lose_row(&world.scope(), lost);
+    let limit = other.issuer.state.generator.grant().expect("leased").acknowledged();
     world.pass(second(60)).await;
     assert!(matches!(node.status().reason, Some(UnavailableReason::NoFreeWorker { .. })));
-    let rows = world.store.list_rows().await.expect("up");
-    assert!(rows.iter().all(|listed| listed.row.worker != lost), "it was added");
+    // Its holder goes on with it.
+    assert_eq!((other.worker(), other.status().reason), (lost, None));
+    assert!(world.row(lost).await.marks.iter().all(|mark| mark > limit));
+    world.issue(&other, "order", 100).await;
 }
 
 /// Creates the rows of these workers, all at this mark.

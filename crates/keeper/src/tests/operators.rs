@@ -73,11 +73,10 @@ async fn a_lost_row_tells_who_wrote_it() {
     let released = world.row(3).await;
     let own = world.settings().holder;
     for (row, own, reason) in [
-        (Some(&released), own.as_str(), "an operator, or a process with the same holder, released"),
-        (Some(&held), &own, "a process with the same holder took the row"),
-        (Some(&held), "another", "another process took the row"),
-        (Some(&unused), &own, "the store lost the row"),
-        (None, &own, "the store lost the row"),
+        (&released, own.as_str(), "an operator, or a process with the same holder, released"),
+        (&held, &own, "a process with the same holder took the row"),
+        (&held, "another", "another process took the row"),
+        (&unused, &own, "the store lost the row"),
     ] {
         assert!(loss(row, own).starts_with(reason), "{row:?}");
     }

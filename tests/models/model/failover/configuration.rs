@@ -98,6 +98,13 @@ impl World {
         self.configuration.breaks == breaks
     }
 
+    /// Whether the times of writes can prove anything; otherwise they are left out, so that equal
+    /// states are one.
+    pub(super) const fn keeps_times(&self) -> bool {
+        let Configuration { ttl, skew, breaks, .. } = self.configuration;
+        ttl > 4 * skew || matches!(breaks, Breaks::TtlWithoutSkews)
+    }
+
     /// What a server's clock shows, in Unix ms.
     pub(super) fn clock(&self, server: usize, tick: i64) -> i64 {
         instant(tick + self.configuration.clocks[server])

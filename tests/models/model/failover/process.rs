@@ -6,8 +6,8 @@ use std::{sync::Arc, time::Duration};
 
 use raindrop_core::{
     lease::{
-        HeldLanes, History, HistoryVerdict, LastWrite, Lease, LimitRequest, Purpose, Resolution,
-        Row, RowExpiry, RowWrite, Tenure, Token, limit_for, usable_lane,
+        HeldLanes, History, HistoryVerdict, LastWrite, Lease, LimitRequest, OtherToken, Purpose,
+        Resolution, Row, RowExpiry, RowWrite, Tenure, Token, limit_for, usable_lane,
     },
     planted::{Bug, planted},
 };
@@ -90,8 +90,8 @@ pub(super) struct Held {
     pub(super) tenure: Tenure<Intent>,
     pub(super) lanes: HeldLanes,
     pub(super) waiting: Option<Lease>,
-    /// The epoch and the store's clock of the last write that was acknowledged.
-    pub(super) last_write: (Token, i64),
+    /// The last write that was acknowledged.
+    pub(super) last_write: LastWrite,
     pub(super) own_tokens: Vec<Token>,
 }
 
@@ -136,9 +136,27 @@ impl Context<'_> {
     /// The store's clock as it is remembered with a write; 0 where a ttl is too short to prove
     /// anything, so that equal states are one.
     fn proves(&self, judged: Judged) -> i64 {
-        let Configuration { ttl, skew, breaks, .. } = self.world.configuration;
-        let proves = ttl > 4 * skew || breaks == Breaks::TtlWithoutSkews;
-        if proves { judged.store_ms } else { 0 }
+        if self.world.keeps_times() { judged.store_ms } else { 0 }
+    }
+
+    fn last_write(&self, tenure: &Tenure<Intent>, store_ms: i64) -> LastWrite {
+        let Configuration { ttl, breaks, .. } = self.world.configuration;
+        // An operator may free the row; its marks then come due when all leases have ended.
+        let ttl_ms = match breaks {
+            Breaks::TtlBeyondReach => ms(ttl),
+            _ => ms(ttl).min(self.world.window_ms(self.index)),
+        };
+        LastWrite { token: tenure.token(), epoch: tenure.epoch(), store_ms, ttl_ms }
+    }
+
+    /// Judges a row with another token than that of its holder.
+    fn judge(&self, present: Token, held: &Held, limit: u64, row: &Row) -> OtherToken {
+        let skew_ms = ms(self.world.configuration.skew);
+        let lease = (held.lanes.present(), limit);
+        match LastWrite::judge(Some(&held.last_write), present, row, lease, skew_ms) {
+            OtherToken::Taken if held.own_tokens.contains(&row.token) => OtherToken::WentBack,
+            judged => judged,
+        }
     }
 
     fn ttl(&self) -> Duration {
@@ -272,40 +290,45 @@ impl Process {
         }
     }
 
+    /// Up to where the store acknowledged the lease that renewals extend.
+    fn acknowledged_limit(&self) -> u64 {
+        let waiting = match &self.role {
+            Role::Held(held) => held.waiting,
+            _ => None,
+        };
+        waiting.or(self.grant).map_or(0, |lease| lease.limit)
+    }
+
     fn enter_epoch(&mut self, context: &Context<'_>, row: &Row) {
         let present = self.known();
         self.phase = Phase::Entered;
+        let limit = self.acknowledged_limit();
         let Role::Held(held) = &mut self.role else { unreachable!("only a holder enters") };
         match held.tenure.resolve(Some(row)) {
             Resolution::Unchanged => {}
             Resolution::Visible if held.tenure.epoch() == present.epoch() => return,
             Resolution::Visible => {}
-            Resolution::Lost if held.own_tokens.contains(&row.token) => {
-                if context.world.breaks(Breaks::WentBackForgetsMarks) {
-                    held.tenure = Tenure::of(row);
-                } else {
-                    held.tenure.went_back(row);
-                }
-            }
             Resolution::Lost | Resolution::Vanished => {
-                (self.role, self.phase) = (Role::Free, Phase::Idle);
-                return;
+                match context.judge(present.epoch(), held, limit, row) {
+                    OtherToken::Taken => {
+                        (self.role, self.phase) = (Role::Free, Phase::Idle);
+                        return;
+                    }
+                    _ if context.world.breaks(Breaks::WentBackForgetsMarks) => {
+                        held.tenure = Tenure::of(row);
+                    }
+                    _ => held.tenure.went_back(row),
+                }
             }
         }
         let configuration = &context.world.configuration;
-        let (epoch, store_ms) = held.last_write;
-        // An operator may free the row; its marks then come due when all leases have ended.
-        let ttl_ms = match configuration.breaks {
-            Breaks::TtlBeyondReach => ms(configuration.ttl),
-            _ => ms(configuration.ttl).min(context.world.window_ms(context.index)),
-        };
-        let last = LastWrite { epoch, store_ms, ttl_ms };
+        let last = held.last_write;
         let skew_ms = match configuration.breaks {
             Breaks::TtlWithoutSkews => 0,
             _ => ms(configuration.skew),
         };
         let is_older = configuration.breaks == Breaks::OlderEpochUnbroken
-            && present.since_ms - store_ms < last.ttl_ms;
+            && present.since_ms - last.store_ms < last.ttl_ms;
         let is_unbroken = present.is_unbroken(&last, skew_ms) || is_older;
         let waits = held.waiting.is_some();
         let lane = held.lanes.present();
@@ -335,15 +358,19 @@ impl Process {
         if let Role::Releasing(_) = &self.role {
             return self.release(context, Some(row));
         }
+        let (present, limit) = (self.known().epoch(), self.acknowledged_limit());
         if let Some(tenure) = self.tenure().filter(|tenure| tenure.is_unresolved()) {
             match tenure.resolve(Some(row)) {
                 Resolution::Unchanged | Resolution::Visible => {}
                 Resolution::Lost | Resolution::Vanished => {
-                    match &self.role {
-                        Role::Held(held) if held.own_tokens.contains(&row.token) => {
-                            self.went_back = true;
-                        }
-                        _ => self.role = Role::Free,
+                    let Role::Held(held) = &mut self.role else {
+                        self.role = Role::Free;
+                        return None;
+                    };
+                    match context.judge(present, held, limit, row) {
+                        OtherToken::LastWrite => held.tenure.went_back(row),
+                        OtherToken::WentBack => self.went_back = true,
+                        OtherToken::CreatedAgain | OtherToken::Taken => self.role = Role::Free,
                     }
                     return None;
                 }
@@ -522,7 +549,8 @@ impl Process {
     fn acknowledged(&mut self, context: &mut Context<'_>, all: bool) {
         let Some(tenure) = self.tenure() else { return };
         let Intent { purpose, store_ms } = tenure.acknowledged().purpose;
-        let (token, epoch, marks) = (tenure.token(), tenure.epoch(), tenure.marks().clone());
+        let (token, marks) = (tenure.token(), tenure.marks().clone());
+        let last_write = context.last_write(tenure, store_ms);
         match std::mem::take(&mut self.role) {
             Role::Searching(tenure) => {
                 let Purpose::Lease(lease) = purpose else { unreachable!("it searches") };
@@ -531,13 +559,13 @@ impl Process {
                     tenure,
                     lanes: HeldLanes::on(lease.lane),
                     waiting: None,
-                    last_write: (epoch, store_ms),
+                    last_write,
                     own_tokens: vec![token],
                 });
             }
             Role::Held(mut held) => {
                 held.lanes.confirmed(&marks);
-                held.last_write = (epoch, store_ms);
+                held.last_write = last_write;
                 held.own_tokens.push(token);
                 match purpose {
                     Purpose::Renew { limit } => match &mut held.waiting {

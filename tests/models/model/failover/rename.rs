@@ -60,7 +60,8 @@ impl Names {
             Role::Searching(tenure) => tenure.rename(&mut set),
             Role::Held(held) => {
                 held.tenure.rename(&mut set);
-                set(&mut held.last_write.0);
+                set(&mut held.last_write.token);
+                set(&mut held.last_write.epoch);
                 held.own_tokens.iter_mut().for_each(set);
                 held.own_tokens.sort_by_key(|token| token.bits());
                 held.own_tokens.dedup();

@@ -78,11 +78,12 @@ impl Store {
                 if !is_present || row.token != message.expected {
                     return false;
                 }
+                let now_ms = world.clock(self.server, tick);
                 let expires_ms = match write.expiry {
                     RowExpiry::Released => 0,
                     RowExpiry::After(ttl) => {
                         let ttl_ms = i64::try_from(ttl.as_millis()).expect("short");
-                        world.clock(self.server, tick) + ttl_ms
+                        now_ms + ttl_ms
                     }
                 };
                 let row = Row {
@@ -90,7 +91,7 @@ impl Store {
                     epoch: write.epoch,
                     lane: write.lane,
                     marks: write.marks.clone(),
-                    heartbeat_ms: 1,
+                    heartbeat_ms: if world.keeps_times() { now_ms } else { 1 },
                     expires_ms,
                     free: false,
                     ..(**row).clone()

@@ -74,7 +74,9 @@ fn rows_of_another_epoch_begin_at_the_barrier_on_every_lane() {
 #[test]
 fn lease_is_unbroken_while_nobody_can_have_taken_its_row() {
     let second = first().next("b", SECOND, NOW_MS, 0);
-    let written = |epoch, ms_ago| LastWrite { epoch, store_ms: NOW_MS - ms_ago, ttl_ms: 90_000 };
+    let token = Token::from_bits(9);
+    let written =
+        |epoch, ms_ago| LastWrite { token, epoch, store_ms: NOW_MS - ms_ago, ttl_ms: 90_000 };
     assert!(second.is_unbroken(&written(FIRST, 49_999), 10_000));
     assert!(!second.is_unbroken(&written(FIRST, 50_000), 10_000));
     assert!(second.is_unbroken(&written(FIRST, -10_000), 10_000));
@@ -116,4 +118,37 @@ fn record_remembers_a_bounded_number_of_epochs() {
         (2..20).fold(first(), |history, bits| history.next("a", Token::from_bits(bits), NOW_MS, 0));
     assert_eq!(many.epochs().count(), REMEMBERED);
     assert_eq!(many.epoch(), Token::from_bits(19));
+}
+
+#[test]
+fn row_with_another_token_is_judged_by_its_age() {
+    let row = |token: u128, heartbeat_ms, mark| Row {
+        worker: 7,
+        token: Token::from_bits(token),
+        epoch: FIRST,
+        holder: "same".into(),
+        lane: 1,
+        marks: HighWaterMarks::all_at(mark, 2),
+        free: false,
+        heartbeat_ms,
+        expires_ms: 0,
+    };
+    let last =
+        LastWrite { token: Token::from_bits(5), epoch: FIRST, store_ms: NOW_MS, ttl_ms: 90_000 };
+    let judge = |row: &Row| LastWrite::judge(Some(&last), FIRST, row, (1, 50), 10_000);
+    // The store shows it again, whatever it showed since.
+    assert_eq!(judge(&row(5, NOW_MS + 3, 40)), OtherToken::LastWrite);
+    assert_eq!(judge(&row(6, NOW_MS - 10_001, 40)), OtherToken::WentBack);
+    // The clocks of two servers may differ by as much.
+    assert_eq!(judge(&row(6, NOW_MS - 10_000, 40)), OtherToken::Taken);
+    assert_eq!(judge(&row(6, NOW_MS + 1, 40)), OtherToken::Taken);
+    assert_eq!(judge(&row(6, 0, 49)), OtherToken::WentBack);
+    assert_eq!(judge(&row(6, 0, 50)), OtherToken::CreatedAgain);
+    // It was written in the epoch that began since, by a clock that stepped back.
+    let later = Row { epoch: SECOND, ..row(6, NOW_MS - 10_001, 40) };
+    assert_eq!(LastWrite::judge(Some(&last), SECOND, &later, (1, 50), 10_000), OtherToken::Taken);
+    // Nothing was acknowledged to a process that resumed its lease.
+    let judge = |row: &Row| LastWrite::judge(None, FIRST, row, (1, 50), 10_000);
+    assert_eq!(judge(&row(6, 1, 40)), OtherToken::Taken);
+    assert_eq!(judge(&row(6, 0, 49)), OtherToken::WentBack);
 }

@@ -84,16 +84,13 @@ fn another_token_means_the_row_is_lost_whatever_the_holder_says() {
 }
 
 #[test]
-fn row_that_was_created_again_has_vanished() {
-    let fresh = |token| Row { heartbeat_ms: 0, ..row(token, 0) };
+fn row_that_went_back_lowers_no_mark_that_is_known() {
     let mut tenure: Tenure<&str> = Tenure::of(&row(1, 10));
     tenure.sent(write(2, 20), "renew");
-    assert_eq!(tenure.resolve(Some(&fresh(5))), Resolution::Vanished);
-    // Beyond every lease: it was added to a namespace that is in use.
-    let added = Row { marks: HighWaterMarks::all_at(50, 1), ..fresh(5) };
-    assert_eq!(tenure.resolve(Some(&added)), Resolution::Lost);
-    // A fresh row that nobody wrote yet is as it was.
-    let mut tenure: Tenure<&str> = Tenure::of(&fresh(6));
-    tenure.sent(write(2, 20), "acquire");
-    assert_eq!(tenure.resolve(Some(&fresh(6))), Resolution::Unchanged);
+    assert_eq!(tenure.resolve(Some(&row(9, 15))), Resolution::Lost);
+    tenure.went_back(&row(9, 15));
+    assert_eq!((tenure.token(), tenure.marks()[0]), (Token::from_bits(9), 15));
+    assert!(!tenure.is_unresolved());
+    tenure.went_back(&row(8, 12));
+    assert_eq!((tenure.token(), tenure.marks()[0]), (Token::from_bits(8), 15));
 }
