@@ -65,11 +65,31 @@ impl Follower {
         if let Some(record) = survey.record {
             return Ok(record);
         }
-        let identity = survey.identity.unwrap_or_default();
-        let history = History::first(&identity, (access.fresh)(), self.reach_ms);
+        self.create_record(access, &survey, &*self.known.lock().await).await
+    }
+
+    /// Creates the record; with a new epoch where one was known, since the numbers that the store lost
+    /// with it are skipped then.
+    async fn create_record(
+        &self,
+        access: &Access<'_>,
+        survey: &Survey,
+        known: &KnownHistory,
+    ) -> Result<LayoutRecord, StoreError> {
+        let identity = survey.identity.as_deref().unwrap_or_default();
+        let (namespace, epoch) = (&self.scope.namespace, (access.fresh)());
+        let again = known.written_again(identity, epoch, survey.now_ms, self.reach_ms);
+        let is_again = again.is_some();
+        let history = again.unwrap_or_else(|| History::first(identity, epoch, self.reach_ms));
         let record = LayoutRecord::new(&self.canonical, (access.fresh)(), 0, history);
-        let created = access.store.create_record(&self.scope.namespace, &record);
-        store_call(access.store, access.observer, StoreOperation::Prepare, created).await
+        let created = access.store.create_record(namespace, &record);
+        let created = store_call(access.store, access.observer, StoreOperation::Prepare, created);
+        let stored = created.await?;
+        if is_again && stored.token == record.token {
+            tracing::warn!(namespace, "layout record was gone: written again with a new epoch");
+            access.observer.epoch_changed();
+        }
+        Ok(stored)
     }
 
     async fn survey(&self, access: &Access<'_>) -> Result<Survey, StoreError> {
@@ -104,7 +124,12 @@ impl Follower {
         for _ in 0..RECORD_TRIES {
             let survey = self.survey(access).await?;
             let Some(record) = &survey.record else {
-                return Err(StoreError::Vanished("the layout record is gone".to_owned()));
+                if self.layout.is_some() {
+                    // Keepers write it again.
+                    return Err(StoreError::Vanished("the layout record is gone".to_owned()));
+                }
+                self.create_record(access, &survey, &known).await?;
+                continue;
             };
             if record.canonical != self.canonical {
                 return Ok(known.read(record).clone());
@@ -114,6 +139,17 @@ impl Follower {
             }
         }
         Err(contended())
+    }
+
+    /// Begins a new epoch, because the store lost a reservation that it had acknowledged in the epoch
+    /// `seen`, unless that was done. Returns the history.
+    pub(super) async fn went_back(
+        &self,
+        access: &Access<'_>,
+        seen: Token,
+    ) -> Result<History, StoreError> {
+        self.known.lock().await.went_back |= true;
+        self.follow(access, Some(seen)).await
     }
 
     /// Reads the row of a segment code, and the history that the store is in. Changes nothing.

@@ -99,6 +99,11 @@ impl Chain {
         Ok(Self(links))
     }
 
+    /// One past its last index; 0 without a block.
+    pub fn end(&self) -> u64 {
+        self.0.last().map_or(0, |link| link.indexes.end)
+    }
+
     /// Returns the next `count` indexes from `next` on.
     ///
     /// # Errors

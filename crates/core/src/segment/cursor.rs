@@ -173,6 +173,18 @@ impl SegmentCursor {
         Ok(())
     }
 
+    /// Gives up the numbers that are left: in another epoch of the store, other processes may have
+    /// reserved them again.
+    pub fn give_up(&self) {
+        let mut given = self.given.lock().unwrap_or_else(PoisonError::into_inner);
+        let chain = self.chain.load_full().unwrap_or_default();
+        // A closed cursor is above every block.
+        let next = self.next.fetch_max(chain.end(), Ordering::AcqRel);
+        if next != CLOSED {
+            *given -= chain.remaining(next).count;
+        }
+    }
+
     /// The number of numbers that were ever handed out.
     pub fn handed_out(&self) -> u64 {
         let given = self.given.lock().unwrap_or_else(PoisonError::into_inner);

@@ -203,6 +203,13 @@ impl Code {
         matches!(*self.reason.borrow(), Some(UnavailableReason::CodeRefused(_)))
     }
 
+    /// Gives up the numbers in hand if they are of another epoch than this one.
+    pub(super) fn leave_epoch(&self, present: Token) {
+        if self.demand().epoch.is_some_and(|epoch| epoch != present) {
+            self.cursor.give_up();
+        }
+    }
+
     /// Lets the code be queued again. Wake-ups until now were dropped, so the caller looks at the
     /// demand afterwards.
     pub(super) fn leave_queue(&self) {

@@ -95,6 +95,13 @@ impl Namespace {
         self.follower.follow(&self.access(&fresh), seen).await
     }
 
+    /// Begins a new epoch, because the store lost a reservation of the epoch `seen`.
+    pub(super) async fn went_back(&self, seen: Token) -> Result<History, StoreError> {
+        let fresh = || self.shared.random().fresh_token();
+        let _connection = self.shared.connection().await;
+        self.follower.went_back(&self.access(&fresh), seen).await
+    }
+
     /// Reads the row of a code, which nothing changes.
     pub(super) async fn look_at(&self, code: &str) -> Result<Option<CodeRow>, StoreError> {
         let fresh = || self.shared.random().fresh_token();

@@ -62,10 +62,14 @@ impl Plan {
         Block { first, end: first + self.by, token }
     }
 
-    /// Whether a block is beyond those of earlier epochs. One below a block of the same epoch shows
-    /// that the store went back without a fail-over.
+    /// Whether a block is beyond those that this process had.
     pub(super) fn is_free(&self, block: &Block) -> bool {
-        self.held_before().is_none_or(|held| block.first >= held)
+        self.held.is_none_or(|(_, held)| block.first >= held)
+    }
+
+    /// Whether a block below one that this process had shows that the store went back in this epoch.
+    pub(super) fn went_back(&self) -> bool {
+        self.held.is_some_and(|(epoch, _)| epoch == self.history.epoch())
     }
 
     /// Adapts the reservation to the row that refused it. Returns whether any number is left.

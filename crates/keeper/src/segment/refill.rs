@@ -47,6 +47,7 @@ pub(super) async fn refill(code: &Code) -> Result<(), StoreError> {
         Err(_) => RefillOutcome::Failed,
     });
     let Some(ReservedBlock { block, step, epoch }) = outcome? else { return Ok(()) };
+    code.leave_epoch(epoch);
     match code.cursor.add(&block, step) {
         Ok(()) => {
             let had = code.cursor.left();
@@ -108,12 +109,25 @@ async fn reserve(code: &Code, left: u64) -> Result<Option<ReservedBlock>, StoreE
                     let epoch = plan.history.epoch();
                     return Ok(Some(ReservedBlock { block, step, epoch }));
                 }
-                let (namespace, first) = (namespace.name(), block.first);
+                let (first, held) = (block.first, demand.held);
+                if plan.went_back() {
+                    let namespace = namespace.name();
+                    tracing::error!(
+                        namespace,
+                        code = code.name,
+                        first,
+                        held,
+                        "the store went back"
+                    );
+                    plan.enter(code.namespace.went_back(plan.history.epoch()).await?);
+                    continue;
+                }
+                let namespace = namespace.name();
                 tracing::error!(
                     namespace,
                     code = code.name,
                     first,
-                    held = demand.held,
+                    held,
                     "a fail-over lost more numbers than segment.failover_gap skips"
                 );
                 let row = CodeRow { next: block.end, step: plan.by, epoch: plan.history.epoch() };

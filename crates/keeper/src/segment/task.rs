@@ -228,7 +228,8 @@ async fn serve(code: Arc<Code>) {
 async fn poll(codes: Arc<CodeTable>) {
     let (namespace, shared) = (&codes.namespace, &codes.namespace.shared);
     let follow_and_refresh = async {
-        namespace.follow(namespace.epoch().await).await?;
+        let present = namespace.follow(namespace.epoch().await).await?.epoch();
+        codes.all().iter().for_each(|code| code.leave_epoch(present));
         codes.refresh().await
     };
     match catch_panic(follow_and_refresh).await {

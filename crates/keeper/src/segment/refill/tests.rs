@@ -169,20 +169,27 @@ async fn code_that_vanished_is_looked_for_after_a_pause() {
 
 /// Its numbers may have been issued by anybody meanwhile.
 #[tokio::test(start_paused = true)]
-async fn code_that_went_back_stays_lost_although_it_once_came_back() {
+async fn code_that_went_back_begins_an_epoch_and_skips_a_gap() {
     let bench = configured().await;
     bench.refill().await;
     bench.put(1).await;
     sleep(Duration::from_secs(60)).await;
     bench.refill().await;
     assert_eq!(bench.claim(5), Some((1..=5).collect()));
+    let before = bench.code.namespace.epoch().await;
     bench.store.lose_segments();
     bench.put(1).await;
     bench.refill().await;
-    assert!(bench.is_lost());
-    sleep(Duration::from_secs(60)).await;
-    bench.refill().await;
-    assert!(bench.is_lost());
+    assert!(!bench.is_lost());
+    assert_ne!(bench.code.namespace.epoch().await, before);
+    // What it had of the old epoch is given up.
+    let next = bench.claim(1).expect("a number")[0];
+    let row = bench.code.namespace.settings.gap_rule().skipped(
+        &bench.code.spec(),
+        &CodeRow { next: 1, step: 0, epoch: Token::UNUSED },
+        &bench.code.namespace.follow(None).await.expect("up"),
+    );
+    assert!(next > row, "{next} is not beyond a gap of {row}");
 }
 
 #[tokio::test(start_paused = true)]
