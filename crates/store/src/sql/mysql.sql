@@ -9,10 +9,13 @@
 -- under settings that the session does not know. Every write of a row also names the epoch of the
 -- namespace's record, and the history that the record is of.
 
+-- For update, although it reads no row: a proxy that divides reads from writes sends it to the server
+-- of the writes.
 -- name: session
 SELECT CONCAT_WS(' ', COALESCE(@raindrop_session, 'not set up'), CONNECTION_ID(), @@hostname, @@port,
                  @@server_id, @@GLOBAL.read_only, @@GLOBAL.innodb_flush_log_at_trx_commit,
-                 @@GLOBAL.sync_binlog);
+                 @@GLOBAL.sync_binlog)
+FOR UPDATE;
 
 -- What a session must know of its server. One statement, so that all of it is told by one server.
 -- name: facts
