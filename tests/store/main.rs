@@ -22,6 +22,7 @@ mod segment_epochs;
 mod segments;
 mod sessions;
 mod slow;
+mod split;
 mod sql;
 mod sqlite;
 mod statements;

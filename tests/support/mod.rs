@@ -17,6 +17,7 @@ pub(crate) mod programs;
 pub(crate) mod proxy;
 pub(crate) mod redis;
 pub(crate) mod server;
+pub(crate) mod splitter;
 pub(crate) mod tls;
 mod watched;
 

@@ -1,0 +1,226 @@
+//! A proxy that gives each statement to another of two servers, which both accept writes.
+
+use std::{
+    collections::HashSet,
+    fs,
+    path::Path,
+    sync::{Arc, Mutex},
+    time::Duration,
+};
+
+use raindrop::{
+    core::{
+        clock::SystemClock,
+        id::Id,
+        layout::{LayoutSpec, TimeUnit},
+        segment::SegmentSpec,
+    },
+    keeper::{
+        IssueError, Issuer, Keeper, KeeperSettings, NoObserver, SegmentIssuer, SegmentKeeper,
+        SegmentSettings,
+    },
+    store::Store,
+};
+use tokio::{
+    join,
+    task::JoinSet,
+    time::{sleep, timeout},
+};
+
+use crate::{
+    backend::{open, patient},
+    support::{
+        mariadb::Mariadb,
+        mysql::Mysql,
+        poll,
+        programs::copy_folder,
+        server::{Engine, Server},
+        splitter::{Split, Splitter},
+    },
+};
+
+/// As many as worker ids.
+const NODES: u64 = 3;
+/// Between the claims of a node.
+const PAUSE: Duration = Duration::from_millis(5);
+/// For what must happen, however busy the machine is.
+const PATIENCE: Duration = Duration::from_mins(5);
+const DEADLINE: Duration = Duration::from_secs(10);
+
+/// How statements are divided, and how many at least. Where no node can work, they come slowly.
+const SPLITS: [(Split, u32); 7] = [
+    (Split::Turns(1), 300),
+    (Split::Turns(2), 300),
+    (Split::Turns(3), 300),
+    (Split::Lot(1), 1_500),
+    (Split::Lot(2), 1_500),
+    (Split::WritesToSecond, 300),
+    (Split::ReadsToSecond, 300),
+];
+
+/// Everything that the nodes of one namespace issued, with its code.
+type Issued = Vec<(String, Id)>;
+
+fn duplicates(issued: &Issued) -> usize {
+    issued.len() - issued.iter().collect::<HashSet<_>>().len()
+}
+
+/// A node that issues IDs and numbers.
+struct Node {
+    keeper: Keeper,
+    ids: Issuer,
+    segment_keeper: SegmentKeeper,
+    numbers: SegmentIssuer,
+}
+
+impl Node {
+    fn start(namespace: &str, store: &Arc<dyn Store>) -> Self {
+        // Two leases that begin at the same mark of a day issue the same IDs, whenever they do.
+        let layout = LayoutSpec::for_unit(TimeUnit::Day).build().expect("valid");
+        let mut settings = KeeperSettings::new(layout, "node");
+        (settings.namespace, settings.max_worker) = (namespace.to_owned(), NODES);
+        let (clock, observer) = (Arc::new(SystemClock::default()), Arc::new(NoObserver));
+        let (keeper, ids) = Keeper::start(settings, store.clone(), clock, observer.clone());
+        let spec = SegmentSpec { min_step: 10, max_step: 10, ..SegmentSpec::default() };
+        let mut settings = SegmentSettings::new(format!("{namespace}-numbers"));
+        settings.auto_create = Some(spec);
+        let settings = settings.with_code("number", spec);
+        let (segment_keeper, mut numbers) =
+            SegmentKeeper::start(vec![(settings, observer)], store.clone());
+        Self { keeper, ids, segment_keeper, numbers: numbers.pop().expect("a namespace") }
+    }
+
+    /// Issues a few IDs, and a few numbers of a code that is there and of one that need not be.
+    /// Returns whether it does, or tells that a proxy is in the way.
+    async fn issue(&self, round: u32, issued: &Mutex<Issued>) -> bool {
+        let new = format!("new-{round}");
+        let (ids, numbers, new_numbers) = join!(
+            self.ids.next_ids("id", 10),
+            self.numbers.next_ids("number", 5),
+            self.numbers.next_ids(&new, 5),
+        );
+        let mut issued = issued.lock().expect("nobody panicked");
+        let mut keep = |code: &str, ids: Result<Vec<Id>, IssueError>| match ids {
+            Ok(ids) => {
+                issued.extend(ids.into_iter().map(|id| (code.to_owned(), id)));
+                true
+            }
+            Err(error) => error.to_string().contains("a proxy sends statements to another one"),
+        };
+        let ids = keep("id", ids.map(Iterator::collect));
+        let numbers = keep("number", numbers.map(Iterator::collect));
+        let new_numbers = keep(&new, new_numbers.map(Iterator::collect));
+        ids && numbers && new_numbers
+    }
+
+    /// Issues a few, and gives back the rest.
+    async fn begin(self) -> Issued {
+        let issued = Mutex::default();
+        self.ids.leased().await;
+        self.numbers.prepared().await;
+        poll::until(PATIENCE, "it issues", async || self.issue(0, &issued).await.then_some(()))
+            .await;
+        self.keeper.release(DEADLINE).await;
+        self.segment_keeper.release(DEADLINE).await;
+        issued.into_inner().expect("nobody panicked")
+    }
+}
+
+/// A namespace, and the proxy between its nodes and the servers.
+struct Case {
+    split: Split,
+    statements: u32,
+    namespace: String,
+    /// Before there was a proxy.
+    issued: Issued,
+}
+
+impl Case {
+    /// Nodes issue through the proxy until it has divided enough statements.
+    async fn run(self, engine: &'static dyn Engine, servers: [u16; 2], url: String) {
+        let Self { split, statements, namespace, issued } = self;
+        let proxy = Arc::new(Splitter::start(servers, split).await);
+        let issued = Arc::new(Mutex::new(issued));
+        let mut nodes = JoinSet::new();
+        for _ in 0..NODES {
+            let store = open(&patient(engine.through(&url, proxy.port()))).await;
+            let node = Node::start(&namespace, &store);
+            let (proxy, issued) = (proxy.clone(), issued.clone());
+            nodes.spawn(async move {
+                // By lot, a node may lose what it has, and wait until its row expires.
+                let may_wait = matches!(split, Split::Lot(_));
+                for round in 0.. {
+                    let is_clear = node.issue(round, &issued).await || may_wait;
+                    if is_clear && proxy.statements() >= statements {
+                        break;
+                    }
+                    sleep(PAUSE).await;
+                }
+            });
+        }
+        let have_ended = timeout(PATIENCE, nodes.join_all()).await.is_ok();
+        let issued = issued.lock().expect("nobody panicked");
+        assert_eq!(duplicates(&issued), 0, "{split:?}, of {}", issued.len());
+        assert!(have_ended, "{split:?}: a node neither issues nor tells why");
+    }
+}
+
+/// Every row, with what each write changes.
+async fn tables(server: &Server, url: &str) -> HashSet<String> {
+    let mut rows = HashSet::new();
+    for (table, columns) in [
+        ("soc_raindrop_worker", "namespace, worker_id, token, epoch, marks"),
+        ("soc_raindrop_worker_layout", "namespace, token, words, epoch, history"),
+        ("soc_raindrop_segment", "namespace, code, token, next_number"),
+    ] {
+        let sql = format!("SELECT CAST(CONCAT_WS(' ', {columns}) AS CHAR) FROM {table}");
+        rows.extend(server.texts(url, &sql).await);
+    }
+    rows
+}
+
+/// Nodes behind a proxy that sends each statement to another server issue nothing twice. The second
+/// server is as like the first one as it can be: with its data, its identity and its numbers of
+/// connections.
+async fn divided_statements_issue_nothing_twice(engine: &'static dyn Engine) {
+    let servers = [Server::start(engine).await, Server::start(engine).await];
+    let [first, second] = &servers;
+    let url = first.database().await;
+    let store = open(&patient(&url)).await;
+    let mut cases = Vec::new();
+    for (split, statements) in SPLITS {
+        let namespace = format!("case-{}", cases.len());
+        let issued = Node::start(&namespace, &store).begin().await;
+        cases.push(Case { split, statements, namespace, issued });
+    }
+    store.close().await;
+    first.stop();
+    let copy = |folder: &Path| {
+        fs::remove_dir_all(folder.join("data")).expect("a data folder");
+        copy_folder(&first.folder().join("data"), &folder.join("data"));
+    };
+    second.refill(copy).await;
+    first.restart().await;
+
+    let url_of_second = engine.through(&url, second.port());
+    let before = tables(second, &url_of_second).await;
+    let mut running = JoinSet::new();
+    for case in cases {
+        running.spawn(case.run(engine, [first.port(), second.port()], url.clone()));
+    }
+    running.join_all().await;
+    let after = tables(second, &url_of_second).await;
+    let written: Vec<_> = after.difference(&before).collect();
+    assert!(written.is_empty(), "to the second server: {written:?}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn statements_that_a_proxy_divides_between_two_mariadb_issue_nothing_twice() {
+    divided_statements_issue_nothing_twice(&Mariadb).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "make mysql-test"]
+async fn statements_that_a_proxy_divides_between_two_mysql_issue_nothing_twice() {
+    divided_statements_issue_nothing_twice(&Mysql).await;
+}
