@@ -51,5 +51,5 @@ grep -q 'ready for connections' "$data/log" || fail "mysqld does not start: $(ca
 grep -o 'mysqld.*starting' "$data/log" | head -n 1 || true
 
 RAINDROP_TEST_MYSQL_URL=mysql://root@127.0.0.1:$port \
-  $cargo test --locked --test store mariadb -- --include-ignored
+  $cargo test --locked --test store -- mariadb mysql --include-ignored
 $cargo test --locked --test faults failover -- --ignored --nocapture
