@@ -124,7 +124,7 @@ async fn an_idle_connection_of_http2_ends_whatever_it_pings() {
             frame(&mut stream, HEADERS).await;
         }
         let took = ping(stream).await;
-        assert!((Duration::from_secs(15)..Duration::from_secs(25)).contains(&took), "{took:?}");
+        assert!((Duration::from_secs(15)..Duration::from_secs(60)).contains(&took), "{took:?}");
     }
     served.stop().await;
 }
