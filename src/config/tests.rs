@@ -1,7 +1,7 @@
 use std::{fs, time::Duration};
 
 use super::*;
-use crate::core::issue::RollbackPolicy;
+use crate::{core::issue::RollbackPolicy, store::StoreUrl};
 
 mod clients;
 mod corpus;
@@ -50,7 +50,7 @@ fn an_empty_configuration_has_the_published_defaults() {
         "127.0.0.1:8080#unknown",
     );
     assert_eq!(format!("{:?}", keeper(&config)), format!("{expected:?}"));
-    assert_eq!(config.store.url, "sqlite://raindrop.db");
+    assert_eq!(config.store.url, StoreUrl::new("sqlite://raindrop.db"));
     assert_eq!(config.http.listen.to_string(), "127.0.0.1:8080");
     assert_eq!(config.http.cors_origins, CorsOrigins::Any);
     assert_eq!(config.log, LogConfig { level: "info", format: LogFormat::Text });
@@ -355,11 +355,11 @@ fn secrets_are_read_from_files_and_never_shown() {
     let inputs =
         environment(&[("store.url", "mysql://root@db/ids"), ("store.password_file", &password)]);
     let config = Config::load(&inputs).expect("valid");
-    assert_eq!(config.store.url, "mysql://root:hunter2%2Fx@db/ids");
+    assert_eq!(config.store.url, StoreUrl::new("mysql://root:hunter2%2Fx@db/ids"));
     assert!(!format!("{config:?}").contains("hunter2"));
 
     let config = Config::load(&environment(&[("store.url_file", &url)])).expect("valid");
-    assert_eq!(config.store.url, "mysql://root:hunter2@db/ids");
+    assert_eq!(config.store.url, StoreUrl::new("mysql://root:hunter2@db/ids"));
     assert!(!format!("{config:?}").contains("hunter2"));
 
     for pairs in [

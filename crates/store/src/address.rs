@@ -49,12 +49,6 @@ impl fmt::Debug for StoreUrl {
     }
 }
 
-impl PartialEq<&str> for StoreUrl {
-    fn eq(&self, other: &&str) -> bool {
-        self.0 == *other
-    }
-}
-
 /// The parameters whose values are shown.
 const HARMLESS_PARAMETERS: &[&str] = &[
     "cache",

@@ -49,11 +49,6 @@ impl Protection {
     pub(super) fn is_verified(self) -> bool {
         self.is_local || self.mode == TlsMode::Verify
     }
-
-    /// Whether TLS was not asked for, but the server is on another machine.
-    pub(super) fn wants_tls(self) -> bool {
-        !self.is_local && self.mode == TlsMode::Prefer
-    }
 }
 
 /// Whether nobody else can be between this process and a host: `localhost`, a loopback address, or

@@ -110,11 +110,7 @@ fn escape(text: &str) -> String {
 
 /// No escaped text begins with two x.
 fn hash(text: &str) -> String {
-    let mut hash = "xx".to_owned();
-    for byte in Sha256::digest(text) {
-        write!(hash, "{byte:02x}").expect("a text grows");
-    }
-    hash
+    Sha256::digest(text).iter().fold("xx".to_owned(), |hash, byte| format!("{hash}{byte:02x}"))
 }
 
 #[cfg(test)]

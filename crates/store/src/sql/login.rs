@@ -3,16 +3,16 @@
 use sqlx::ConnectOptions;
 
 use super::engine::Failure;
-use crate::{Result, StoreError, tls::Protection, value::Value};
+use crate::{Result, StoreError, TlsMode, tls::Protection, value::Value};
 
 /// Connects as the options say. Where a server on another machine has no TLS, the error says what to
 /// set.
 pub(super) async fn connect<O: ConnectOptions<Connection: Sized>>(
     options: &O,
-    protection: Protection,
+    Protection { mode, is_local }: Protection,
 ) -> Result<O::Connection, Failure> {
     options.connect().await.map_err(|error| match error {
-        sqlx::Error::Tls(reason) if protection.wants_tls() => {
+        sqlx::Error::Tls(reason) if mode == TlsMode::Prefer && !is_local => {
             let advice = "give the server TLS, or set store.tls = \"off\" to send the password \
                           without protection";
             StoreError::Unavailable(format!("{reason}: {advice}").into()).into()

@@ -1,6 +1,7 @@
 use std::fs;
 
 use super::*;
+use crate::store::StoreUrl;
 
 /// 2026-11-20.
 const NOW_MS: i64 = 1_795_132_800_000;
@@ -103,7 +104,7 @@ listen = "127.0.0.1:8081"
     );
     assert_eq!((keeper.layout.rollback_initial(), keeper.layout.reserved()), (1, 1));
     assert_eq!((keeper.min_worker, keeper.max_worker, keeper.prefer_previous), (10, 15, true));
-    assert_eq!(config.store.url, "mysql://root:p%40ss@db:3306/ids");
+    assert_eq!(config.store.url, StoreUrl::new("mysql://root:p%40ss@db:3306/ids"));
     assert_eq!(config.store.worker_table, "raindrop_worker");
     for said in ["store.password_file", "soc_raindrop_worker has other columns", "http.listen"] {
         assert!(warned(&converted, said), "{said}: {:?}", converted.warnings);
@@ -141,7 +142,7 @@ fn names_toml_and_missing_fields_are_read_as_in_go() {
          rollback=1 sequence=12 reserved=0 min_sequence=0 max_sequence=4095"
     );
     assert_eq!((keeper.min_worker, keeper.max_worker), (1, 511));
-    assert_eq!(config.store.url, "postgres://app@db/ids");
+    assert_eq!(config.store.url, StoreUrl::new("postgres://app@db/ids"));
     assert!(warned(&converted, "ServiceMinWorkId and ServiceMaxWorkId are 0"));
     assert!(!warned(&converted, "password"));
 }
