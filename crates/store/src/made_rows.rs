@@ -41,26 +41,14 @@ impl MadeRows {
     /// Returns the ranges of workers whose rows were created, of so many workers, apart from each
     /// other.
     pub fn ranges(self, workers: u64) -> Vec<RangeInclusive<u64>> {
-        let Self::Parts { size, .. } = self else { return vec![0..=workers - 1] };
-        let firsts = (0..workers.div_ceil(size)).map(|part| part * size);
-        let mut ranges: Vec<RangeInclusive<u64>> = Vec::new();
-        for first in firsts.filter(|first| self.contains(*first)) {
-            let last = (first + size).min(workers) - 1;
-            match ranges.last_mut() {
-                Some(before) if before.end() + 1 == first => *before = *before.start()..=last,
-                _ => ranges.push(first..=last),
-            }
-        }
-        ranges
+        let made: Vec<u64> = (0..workers).filter(|worker| self.contains(*worker)).collect();
+        let runs = made.chunk_by(|before, worker| before + 1 == *worker);
+        runs.map(|run| run[0]..=run[run.len() - 1]).collect()
     }
 
     /// Counts the rows that were created of those of a range.
     pub fn count(self, range: &RangeInclusive<u64>) -> u64 {
-        let ranges = self.ranges(range.end() + 1);
-        let inside = |made: &RangeInclusive<u64>| {
-            (made.end() + 1).saturating_sub(*made.start().max(range.start()))
-        };
-        ranges.iter().map(inside).sum()
+        range.clone().filter(|worker| self.contains(*worker)).count() as u64
     }
 
     /// Returns the first part that has workers of the range and was not created, of so many workers,

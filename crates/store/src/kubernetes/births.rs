@@ -7,7 +7,10 @@
 //! a fresh one. The record itself must be the newest: one that is restored knows nothing of rows
 //! that were born since.
 
-use std::{collections::BTreeMap, ops::RangeInclusive};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    ops::RangeInclusive,
+};
 
 use raindrop_core::lease::{HighWaterMarks, Row, Token};
 use serde::{Deserialize, Serialize};
@@ -78,36 +81,21 @@ impl Births {
 
     /// Returns the rows of a range that are not born yet, by worker id.
     pub(super) fn all_unborn(&self, workers: RangeInclusive<u64>) -> impl Iterator<Item = Row> {
-        self.covered(&workers).into_iter().flatten().filter_map(|worker| self.unborn(worker))
+        self.covered(&workers).into_iter().filter_map(|worker| self.unborn(worker))
     }
 
     /// Counts the rows of a range that are not born yet.
     pub(super) fn count_unborn(&self, workers: RangeInclusive<u64>) -> u64 {
         let covered = self.covered(&workers);
-        let all: u64 = covered.iter().map(|range| range.end() - range.start() + 1).sum();
-        // A row that was born is covered by the template that it was born with.
-        all.saturating_sub(self.born.range(workers).count() as u64)
+        covered.iter().filter(|worker| !self.born.contains_key(worker)).count() as u64
     }
 
-    /// Returns the parts of a range that templates cover, ascending and apart.
-    fn covered(&self, workers: &RangeInclusive<u64>) -> Vec<RangeInclusive<u64>> {
-        let inside = |template: &Template| {
-            let first = template.first.max(*workers.start());
-            let last = template.last.min(*workers.end());
-            (first <= last).then_some((first, last))
-        };
-        let mut ranges: Vec<_> = self.templates.iter().filter_map(inside).collect();
-        ranges.sort_unstable();
-        let mut apart: Vec<RangeInclusive<u64>> = Vec::new();
-        for (first, last) in ranges {
-            match apart.last_mut() {
-                Some(before) if first <= *before.end() => {
-                    *before = *before.start()..=last.max(*before.end());
-                }
-                _ => apart.push(first..=last),
-            }
-        }
-        apart
+    /// Returns the worker ids of a range that templates cover: no layout has more than 65 536.
+    fn covered(&self, workers: &RangeInclusive<u64>) -> BTreeSet<u64> {
+        let inside = self.templates.iter().flat_map(|template| {
+            template.first.max(*workers.start())..=template.last.min(*workers.end())
+        });
+        inside.collect()
     }
 
     /// Adds rows that are missing, ascending by worker id; a Lease that they had before counts no

@@ -53,11 +53,6 @@ impl Tables {
     pub(super) fn code(&self, namespace: &str, code: &str) -> String {
         name(&self.segment, &[namespace, code])
     }
-
-    /// Returns the name of a managed code's settings.
-    pub(super) fn code_settings(&self, namespace: &str, code: &str) -> String {
-        name(&self.settings, &[namespace, code])
-    }
 }
 
 fn table(key: &str, name: &str) -> Result<String> {
@@ -84,7 +79,8 @@ pub(super) fn namespace_label(namespace: &str) -> String {
     }
 }
 
-fn name(table: &str, parts: &[&str]) -> String {
+/// Returns the name of what a table has under these names.
+pub(super) fn name(table: &str, parts: &[&str]) -> String {
     let parts: Vec<_> = parts.iter().map(|part| escape(part)).collect();
     let name = format!("{table}.{}", parts.join("."));
     if name.len() <= NAME_MAX { name } else { format!("{table}.{}", hash(&name)) }
@@ -134,7 +130,8 @@ mod tests {
         let tables = Tables::new(&StoreSettings::new("kubernetes:")).expect("usable tables");
         assert_eq!(tables.record("default"), "soc-raindrop-worker-layout.default");
         assert_eq!(tables.code("default", "Order"), "soc-raindrop-segment.default.x4frder");
-        assert_eq!(tables.code_settings("a", "order"), "soc-raindrop-segment-settings.a.order",);
+        let settings = name(&tables.settings, &["a", "order"]);
+        assert_eq!(settings, "soc-raindrop-segment-settings.a.order");
         let scope = Scope {
             namespace: "default".to_owned(),
             reserved_key: "1/0".to_owned(),

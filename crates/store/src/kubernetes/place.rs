@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use http::HeaderName;
+use http::{HeaderValue, header::USER_AGENT};
 use kube::{
     Client, Config,
     config::{KubeConfigOptions, Kubeconfig},
@@ -100,8 +100,7 @@ impl Address {
         config.read_timeout = None;
         config.write_timeout = None;
         let agent = concat!("raindrop/", env!("CARGO_PKG_VERSION"));
-        let agent = http::HeaderValue::from_static(agent);
-        config.headers.push((HeaderName::from_static("user-agent"), agent));
+        config.headers.push((USER_AGENT, HeaderValue::from_static(agent)));
         let namespace = self.namespace.clone().unwrap_or_else(|| config.default_namespace.clone());
         let server = config.cluster_url.to_string();
         Ok((Client::try_from(config).map_err(unusable)?, server, namespace))

@@ -7,6 +7,7 @@ use tokio::time::Instant;
 
 use super::{
     KubernetesStore,
+    names::name,
     object::{
         EPOCH, NAMESPACE, TOKEN, annotation, columns, expect_token, expect_uid, expect_version,
         is_under, lease, set, uid,
@@ -125,7 +126,7 @@ impl SegmentStore for KubernetesStore {
         code: &ManagedCode,
     ) -> Result<bool> {
         let ManagedCode { code, settings, token } = code;
-        let name = self.tables.code_settings(namespace, code);
+        let name = name(&self.tables.settings, &[namespace, code]);
         let token = (TOKEN, token.to_string());
         let settings = (SETTINGS, settings.clone());
         if let Some(expected) = expected {

@@ -217,10 +217,8 @@ impl RedisStore {
 
 /// Reads a layout record from its fields; there are none where there is no record.
 fn record_if_any(key: &str, namespace: &str, fields: Vec<Value>) -> Result<Option<LayoutRecord>> {
-    if fields.is_empty() {
-        return Ok(None);
-    }
-    Reader::new(key, namespace, fields).layout_record().map(Some)
+    let is_there = !fields.is_empty();
+    is_there.then(|| Reader::new(key, namespace, fields).layout_record()).transpose()
 }
 
 impl FromRedisValue for Value {

@@ -10,7 +10,7 @@ use super::{
     engine::{Answer, Class, Engine, Failure, RunSql as _, classify},
     schema::Migrations,
     session::{Server, Session},
-    statements::Statements,
+    statements::{self, Statements},
 };
 use crate::{
     Failover, Result, StoreError, StoreSettings,
@@ -35,7 +35,7 @@ pub(super) struct Sessions<E> {
 impl<E: Engine> Sessions<E> {
     pub(super) fn new(settings: &StoreSettings) -> Result<Self> {
         let StoreSettings { failover, session_max: max, .. } = *settings;
-        let sql = Statements::read(E::SQL, settings);
+        let sql = statements::read(E::SQL, settings);
         Ok(Self { engine: E::new(settings)?, failover, max, sql })
     }
 

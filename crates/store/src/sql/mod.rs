@@ -62,17 +62,15 @@ impl<E: Engine> SqlStore<E> {
         Ok(Self {
             settings: settings.clone(),
             pool: Pool::new(sessions, settings.max_connections, settings.timeout),
-            sql: Statements::read(E::SQL, settings),
+            sql: statements::read(E::SQL, settings),
         })
     }
 
     /// Reads a layout record from its columns, which are null where there is none.
     fn record_if_any(&self, namespace: &str, row: Vec<Value>) -> Result<Option<LayoutRecord>> {
-        if row.first().is_none_or(|token| *token == Value::Null) {
-            return Ok(None);
-        }
+        let is_there = row.first().is_some_and(|token| *token != Value::Null);
         let table = format!("{}_layout", self.settings.worker_table);
-        Reader::new(&table, namespace, row).layout_record().map(Some)
+        is_there.then(|| Reader::new(&table, namespace, row).layout_record()).transpose()
     }
 
     /// Whether every row of a scope is there.

@@ -20,7 +20,7 @@ use super::{
     login::{check_pinned, connect, not_pinned},
     schema::Migrations,
     session::Server,
-    statements::Statements,
+    statements::{self, Statements},
 };
 use crate::{
     Result, StoreError, StoreSettings, TlsMode,
@@ -207,7 +207,7 @@ impl MySql {
             "SET {names}, @raindrop_session = UUID(), SESSION timestamp = DEFAULT{set}; \
              SELECT 'character_set_client', CAST(@@SESSION.character_set_client AS CHAR), '{CHARSET}'\
              {read}; {}",
-            &self.sql["facts"]
+            self.sql["facts"]
         );
         let sql = sql.replace("{seconds}", &seconds);
         let rows = connection.run_together(&sql).await?.rows;
@@ -255,10 +255,6 @@ impl Engine for MySql {
 
     fn new(settings: &StoreSettings) -> Result<Self> {
         let Target { url, tls, ca_file } = parameters::read(settings, &PARAMETERS)?;
-        let url = match url.strip_prefix("mariadb://") {
-            Some(rest) => format!("mysql://{rest}"),
-            None => url,
-        };
         let mut options: Vec<MySqlConnectOptions> = hosts::parse(settings, &url, &["socket"])?;
         if options.iter().any(|options| options.get_database().is_none()) {
             let reason = "it names no database, as in mysql://user@host/database";
@@ -295,7 +291,7 @@ impl Engine for MySql {
             protection,
             timeout: settings.timeout,
             may_not_ask: AtomicBool::new(false),
-            sql: Statements::read(Self::SQL, settings),
+            sql: statements::read(Self::SQL, settings),
         })
     }
 

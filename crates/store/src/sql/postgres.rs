@@ -17,14 +17,14 @@ use super::{
     login::{check_pinned, connect},
     schema::Migrations,
     session::Server,
-    statements::Statements,
+    statements::{self, Statements},
 };
 use crate::{
     Failover, Result, StoreError, StoreSettings, TlsMode,
     hosts::{self, Hosts, resolvable},
     parameters::{self, Parameters, Target},
     tls::{Protection, is_local},
-    value::{Value, values},
+    value::{Reader, Value, values},
 };
 
 const PARAMETERS: Parameters = Parameters {
@@ -167,12 +167,9 @@ impl Postgres {
 }
 
 /// The server session that a statement runs in.
-async fn backend_of(connection: &mut PgConnection) -> Result<String, sqlx::Error> {
-    let pid = connection.run_together("SELECT pg_backend_pid()").await?.into_row().pop();
-    Ok(match pid {
-        Some(Value::Text(pid)) => pid,
-        _ => String::new(),
-    })
+async fn backend_of(connection: &mut PgConnection) -> Result<String, Failure> {
+    let row = connection.run_together("SELECT pg_backend_pid()").await?.into_row();
+    Ok(Reader::new("session", "", row).get("pid")?)
 }
 
 impl Engine for Postgres {
@@ -224,10 +221,10 @@ impl Engine for Postgres {
         };
         let hosts = Hosts::new(options.iter().map(name));
         let protection = Protection { mode, is_local };
-        let sql = Statements::read(Self::SQL, settings);
+        let sql = statements::read(Self::SQL, settings);
         // Not every relative of the engine can tell it.
         let history = match settings.failover {
-            Failover::Auto => sql["history"].to_owned(),
+            Failover::Auto => sql["history"].clone(),
             Failover::Lossless => "SELECT ''".to_owned(),
         };
         Ok(Self { hosts, options, protection, timeout: settings.timeout, history, sql })

@@ -151,7 +151,7 @@ impl<E: Engine> SegmentStore for SqlStore<E> {
                 }
             }));
         }
-        let sql = self.sql[&format!("read_{service}")].replace("{table}", table);
+        let sql = self.sql[&*format!("read_{service}")].replace("{table}", table);
         let rows = whole(self.read(&sql, &[]).await?, table)?;
         let segment = |row| {
             let column = |at: usize| columns.get(at).copied().unwrap_or_default();

@@ -1,36 +1,25 @@
 //! The named statements of an engine's file.
 
-use std::{collections::HashMap, ops::Index};
+use std::collections::HashMap;
 
 use crate::StoreSettings;
 
 /// The statements of one engine by their names, with the tables' names in place. Each engine has those
 /// that the shared logic names, and some of its own; a test compares them with the files.
-#[derive(Debug)]
-pub(super) struct Statements(HashMap<&'static str, String>);
+pub(super) type Statements = HashMap<&'static str, String>;
 
-impl Statements {
-    /// Reads an engine's file: statements without comments, each after a line with its name and up to a
-    /// semicolon.
-    pub(super) fn read(file: &'static str, settings: &StoreSettings) -> Self {
-        let statements = file.split("-- name: ").skip(1).filter_map(|part| {
-            let (name, rest) = part.split_once('\n')?;
-            let (sql, _) = rest.split_once(";\n")?;
-            let lines = sql.lines().filter(|line| !line.trim_start().starts_with("--"));
-            let sql = lines.collect::<Vec<_>>().join("\n");
-            let sql = sql.replace("{worker}", &settings.worker_table);
-            Some((name, sql.replace("{segment}", &settings.segment_table)))
-        });
-        Self(statements.collect())
-    }
-}
-
-impl Index<&str> for Statements {
-    type Output = str;
-
-    fn index(&self, name: &str) -> &str {
-        &self.0[name]
-    }
+/// Reads an engine's file: statements without comments, each after a line with its name and up to a
+/// semicolon.
+pub(super) fn read(file: &'static str, settings: &StoreSettings) -> Statements {
+    let statement = |part: &'static str| {
+        let (name, rest) = part.split_once('\n')?;
+        let (sql, _) = rest.split_once(";\n")?;
+        let lines = sql.lines().filter(|line| !line.trim_start().starts_with("--"));
+        let sql = lines.collect::<Vec<_>>().join("\n");
+        let sql = sql.replace("{worker}", &settings.worker_table);
+        Some((name, sql.replace("{segment}", &settings.segment_table)))
+    };
+    file.split("-- name: ").skip(1).filter_map(statement).collect()
 }
 
 #[cfg(test)]
@@ -56,8 +45,7 @@ mod tests {
     #[test]
     fn each_file_has_the_statements_that_are_used_and_no_others() {
         for (file, own) in FILES {
-            let Statements(found) = Statements::read(file, &StoreSettings::default());
-            let mut found: Vec<_> = found.into_keys().collect();
+            let mut found: Vec<_> = read(file, &StoreSettings::default()).into_keys().collect();
             let sources = SHARED.iter().chain([&own]);
             let named = sources.flat_map(|source| source.split("sql[\"").skip(1));
             let named = named.filter_map(|rest| rest.split_once("\"]")).map(|(name, _)| name);
@@ -77,7 +65,7 @@ mod tests {
     #[test]
     fn statement_has_the_names_of_the_tables_and_no_comments() {
         let settings = StoreSettings { worker_table: "w".into(), ..StoreSettings::default() };
-        let sql = &Statements::read(FILES[2].0, &settings)["count_rows"];
+        let sql = &read(FILES[2].0, &settings)["count_rows"];
         assert!(sql.starts_with("SELECT COUNT(*)\nFROM \"w\"\nWHERE "), "{sql}");
         assert!(!sql.contains("--") && !sql.contains(';'), "{sql}");
     }
