@@ -89,7 +89,7 @@ async fn tables_that_a_subscription_fills_are_not_written() {
     subscribed
         .run(&format!(
             "CREATE SUBSCRIPTION copies CONNECTION '{}' PUBLICATION all_of_it \
-             WITH (create_slot = false)",
+             WITH (create_slot = false, copy_data = false)",
             published.url()
         ))
         .await;

@@ -61,7 +61,7 @@ async fn what_the_operator_should_know() {
     let port = other.port().to_string();
     run::<()>(&url, &["REPLICAOF", "127.0.0.1", &port]).await;
     let error = backend.unprepared().await.prepare().await.expect_err("a replica");
-    assert!(matches!(error, StoreError::Unavailable(_)), "{error:?}");
+    assert!(matches!(error, StoreError::AcceptsNoWrites(_)), "{error:?}");
     assert!(format!("{error:?}").contains("it is a replica"), "{error:?}");
     let other = Backend::Redis(other.database().await);
     poll::until(Duration::from_secs(60), "the replica is seen", async || {

@@ -19,8 +19,8 @@ use tokio::{
 };
 
 #[cfg(any(feature = "mysql", feature = "postgres", feature = "redis"))]
-use super::{Result, StoreSettings};
-use super::{StoreError, pool::CLOSE_TIMEOUT, with_sources};
+use super::StoreSettings;
+use super::{Result, StoreError, pool::CLOSE_TIMEOUT, with_sources};
 
 /// This part of the time that is left is kept for the error that names every host.
 const RESERVED_PART: u32 = 8;
