@@ -37,6 +37,9 @@ pub(super) struct HeldLease {
     /// The last write that the store acknowledged to this process.
     last_write: Option<LastWrite>,
     own_tokens: OwnTokens,
+    /// Whether the row was found under a token of which nobody knows who held the row before it, and was
+    /// not written since: none of its marks may be lowered.
+    is_adopted: bool,
 }
 
 impl HeldLease {
@@ -60,6 +63,7 @@ impl HeldLease {
             waiting: None,
             last_write: None,
             own_tokens: OwnTokens::default(),
+            is_adopted: false,
         };
         match intent {
             Some(intent) => held.note_acknowledged(leases, intent),
@@ -284,6 +288,7 @@ impl HeldLease {
                 // Nobody leased beyond the limit.
                 row.marks = row.marks.with(lane, 0);
             }
+            self.is_adopted = self.last_write.is_none();
         }
         self.tenure.went_back(&row);
         Ok(())
@@ -352,6 +357,7 @@ impl HeldLease {
         let token = self.tenure.token();
         self.last_write = Some(LastWrite { token, epoch, store_ms, ttl_ms });
         self.own_tokens.add(token);
+        self.is_adopted = false;
     }
 
     /// Looks at the clocks and the record.
@@ -512,6 +518,11 @@ impl HeldLease {
     /// present lane may begin.
     pub(super) fn end(self) -> (Tenure<WriteIntent>, HeldLanes, u64) {
         let (mut lanes, mut mark) = (self.lanes, self.grant.seal());
+        if self.is_adopted {
+            let lane = lanes.present();
+            mark = self.tenure.marks()[lane];
+            return (self.tenure, HeldLanes::on(lane), mark);
+        }
         // Nothing was issued on a lane that the state file does not have yet.
         if let Some(lease) = self.moving.or(self.waiting) {
             if lease.lane != lanes.present() {

@@ -50,6 +50,9 @@ impl LeaseStore {
 
     /// Follows the history that a survey found, if its record is ours.
     pub(super) async fn is_followed(&mut self, judged: &JudgedSurvey) -> Result<bool, StoreError> {
+        if judged.survey.record.is_some() {
+            self.was_foreign = !self.is_recorded(judged);
+        }
         match &judged.survey.record {
             Some(record) if self.is_recorded(judged) => {
                 // Otherwise leases are bounded by the store's clock.

@@ -48,6 +48,8 @@ pub(super) struct LeaseStore {
     made: Option<MadeRows>,
     /// Whether the rows of a namespace without a record are known to be of our layout.
     pub(super) rows_are_ours: bool,
+    /// Whether the record named another layout when it was last there.
+    pub(super) was_foreign: bool,
 }
 
 /// What is remembered of a write until its outcome is known.
@@ -146,6 +148,7 @@ impl LeaseStore {
             history: KnownHistory::default(),
             made: None,
             rows_are_ours: false,
+            was_foreign: false,
         }
     }
 

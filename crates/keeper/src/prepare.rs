@@ -91,6 +91,7 @@ async fn create_record(leases: &mut LeaseStore, before: &Survey) -> Result<(), K
     let (now_ms, reach_ms) = (before.now_ms, lease.reach_beyond_ms());
     let identity = before.identity.as_deref().unwrap_or_default();
     let again = leases.history.written_again(identity, epoch, now_ms, reach_ms);
+    let again = again.filter(|_| !leases.was_foreign);
     let is_again = again.is_some();
     let has_rows = before.held + before.free > 0;
     if has_rows && !leases.rows_are_ours || !is_again && leases.history.is_known() {

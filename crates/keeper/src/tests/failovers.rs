@@ -439,3 +439,25 @@ async fn row_that_was_created_again_long_after_the_last_write_is_leased_anew() {
         assert_eq!(node.worker(), 3);
     }
 }
+
+/// Of which nobody knows who held it before it was created again.
+#[tokio::test(start_paused = true)]
+async fn release_of_a_row_that_was_created_again_lowers_none_of_its_marks() {
+    let world = world();
+    let node = world.start(world.only(3));
+    node.issuer.leased().await;
+    world.issue_for(&node, second(60)).await;
+    world.store.set_down(true);
+    world.issue_for(&node, second(120)).await;
+    world.store.lose_row(&world.scope(), 3);
+    world.store.set_down(false);
+    // It cannot lease the row anew.
+    node.clock.step(600_000);
+    world.pass(second(31)).await;
+    let created = world.row(3).await;
+    assert!(created.was_never_written());
+    node.stop().await;
+    let released = world.row(3).await;
+    assert!(released.free && !released.was_never_written());
+    assert_eq!(released.marks, created.marks);
+}
