@@ -110,7 +110,8 @@ impl Follower {
         seen: Option<Token>,
     ) -> Result<History, StoreError> {
         let mut known = self.known.lock().await;
-        if let Some(present) = known.present().filter(|present| Some(present.epoch()) != seen) {
+        let present = known.present().filter(|present| Some(present.epoch()) != seen);
+        if let Some(present) = present.filter(|_| !known.went_back) {
             return Ok(present.clone());
         }
         let context = HistoryContext {
@@ -148,7 +149,9 @@ impl Follower {
         access: &Access<'_>,
         seen: Token,
     ) -> Result<History, StoreError> {
-        self.known.lock().await.went_back |= true;
+        let mut known = self.known.lock().await;
+        known.went_back |= known.epoch() == seen;
+        drop(known);
         self.follow(access, Some(seen)).await
     }
 

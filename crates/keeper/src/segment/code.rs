@@ -14,6 +14,7 @@ use raindrop_core::{
     lease::Token,
     segment::{CodeSettings, Progression, SegmentSpec},
 };
+use raindrop_store::StoreError;
 use tokio::{
     sync::{mpsc, watch},
     time::Instant,
@@ -77,6 +78,8 @@ pub(super) struct Demand {
     pub(super) epoch: Option<Token>,
     /// How many numbers a waiting claim lacks.
     pub(super) missing: u64,
+    /// How many numbers were handed out when the store was last looked at.
+    pub(super) looked: u64,
     /// When the store was last seen without the code.
     pub(super) vanished: Option<Instant>,
 }
@@ -208,6 +211,19 @@ impl Code {
         if self.demand().epoch.is_some_and(|epoch| epoch != present) {
             self.cursor.give_up();
         }
+    }
+
+    /// Whether the store lost the last block, if numbers of it were handed out since the last look.
+    pub(super) async fn went_back(&self, present: Token) -> Result<bool, StoreError> {
+        let Demand { epoch, held, looked, .. } = *self.demand();
+        let handed_out = self.cursor.handed_out();
+        if epoch != Some(present) || handed_out == looked {
+            return Ok(false);
+        }
+        let row = self.namespace.look_at(&self.name).await?;
+        self.demand().looked = handed_out;
+        // Blocks that are reserved meanwhile only raise it.
+        Ok(row.is_some_and(|row| row.next < held))
     }
 
     /// Lets the code be queued again. Wake-ups until now were dropped, so the caller looks at the

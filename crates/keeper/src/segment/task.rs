@@ -228,8 +228,17 @@ async fn serve(code: Arc<Code>) {
 async fn poll(codes: Arc<CodeTable>) {
     let (namespace, shared) = (&codes.namespace, &codes.namespace.shared);
     let follow_and_refresh = async {
-        let present = namespace.follow(namespace.epoch().await).await?.epoch();
-        codes.all().iter().for_each(|code| code.leave_epoch(present));
+        let mut present = namespace.follow(namespace.epoch().await).await?.epoch();
+        let all = codes.all();
+        for code in &all {
+            if code.went_back(present).await? {
+                let (namespace, code) = (namespace.name(), &code.name);
+                tracing::error!(namespace, code, "the store went back");
+                present = codes.namespace.went_back(present).await?.epoch();
+                break;
+            }
+        }
+        all.iter().for_each(|code| code.leave_epoch(present));
         codes.refresh().await
     };
     match catch_panic(follow_and_refresh).await {

@@ -125,6 +125,29 @@ async fn code_that_went_back_goes_on_in_a_new_epoch() {
     assert_ne!(world.epoch().await, before);
 }
 
+/// Its block lasts long, so it would not reserve for some time.
+#[tokio::test(start_paused = true)]
+async fn process_in_use_looks_whether_its_code_went_back() {
+    let world = World::new();
+    let node = world.node(with_gap()).await;
+    world.issue(&node, "order", 1).await;
+    sleep(LONG).await;
+    let held = world.store.snapshot();
+    world.issue_all_in_hand(&node).await;
+    world.issue(&node, "order", 1).await;
+    sleep(LONG).await;
+    let (before, lost) = (world.epoch().await, world.next("order").await);
+    world.store.fail_over("memory", held);
+    world.issue(&node, "order", 1).await;
+    // Longer than a poll interval.
+    sleep(4 * LONG).await;
+    assert_ne!(world.epoch().await, before);
+    let begun = world.epoch().await;
+    assert!(world.issue(&node, "order", 1).await[0] >= lost);
+    sleep(8 * LONG).await;
+    assert_eq!(world.epoch().await, begun, "once");
+}
+
 /// What another node has in hand may have been reserved again before anybody noticed.
 #[tokio::test(start_paused = true)]
 async fn new_epoch_drops_the_blocks_in_hand() {
