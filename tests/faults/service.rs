@@ -197,6 +197,11 @@ impl Service {
         body["namespaces"]["default"].clone()
     }
 
+    /// Whether the service has leased another worker id than this one.
+    pub(crate) async fn has_left(&self, worker: u64) -> bool {
+        self.health().await["worker_id"].as_u64().is_some_and(|present| present != worker)
+    }
+
     pub(crate) async fn worker(&self) -> u64 {
         self.health().await["worker_id"].as_u64().expect("leased")
     }

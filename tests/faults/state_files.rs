@@ -226,7 +226,7 @@ async fn disk_that_hangs_costs_the_lease_and_not_the_service() {
     served(2_000).await;
     node.hang_disk();
     node.logged("state file failed").await;
-    poll::until(PATIENCE, "another lease", async || (node.worker().await != worker).then_some(()))
+    poll::until(PATIENCE, "another lease", async || node.has_left(worker).await.then_some(()))
         .await;
     served(2_000).await;
     println!("disk hung: longest gap {:?}", home.served().gap.longest());

@@ -76,7 +76,7 @@ pub(super) async fn paused(cluster: &mut Cluster) -> Struck {
     victim.service.signal(Signal::CONT);
     requests.join_all().await;
     poll::until(PATIENCE, "the dispossessed finds another row", async || {
-        (victim.service.worker().await != worker).then_some(())
+        victim.service.has_left(worker).await.then_some(())
     })
     .await;
     victim.home.is_well();
