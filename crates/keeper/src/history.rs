@@ -112,7 +112,9 @@ impl KnownHistory {
         mut fresh: impl FnMut() -> Token,
     ) -> Result<bool, StoreError> {
         let (recorded, reach_ms) = (&record.history, context.reach_ms);
-        self.meet(recorded, context.steady);
+        if self.epochs.back().is_none_or(|last| last.server != recorded.identity) {
+            self.meet(recorded, context.steady);
+        }
         let server = survey.identity.as_deref();
         let mut verdict = recorded.judge(server, self.known());
         if self.went_back && self.known() == Some(recorded.epoch()) {
@@ -133,7 +135,7 @@ impl KnownHistory {
             }
         };
         if history == *recorded {
-            self.note(recorded);
+            self.note(recorded, context.steady);
             return Ok(true);
         }
         let changed = LayoutRecord { token: fresh(), since_tick, history, ..record.clone() };
@@ -143,8 +145,7 @@ impl KnownHistory {
         if !swapped {
             return Ok(false);
         }
-        self.meet(&changed.history, context.steady);
-        self.note(&changed.history);
+        self.note(&changed.history, context.steady);
         if verdict != HistoryVerdict::Continued {
             let (namespace, before) = (context.namespace, &recorded.identity);
             let server = &changed.history.identity;
@@ -167,7 +168,8 @@ impl KnownHistory {
         }
     }
 
-    fn note(&mut self, recorded: &History) {
+    fn note(&mut self, recorded: &History, steady: Duration) {
+        self.meet(recorded, steady);
         if self.known() != Some(recorded.epoch()) {
             self.went_back = false;
         }
