@@ -124,7 +124,7 @@ async fn an_idle_connection_of_http2_ends_whatever_it_pings() {
             frame(&mut stream, HEADERS).await;
         }
         let took = ping(stream).await;
-        assert!((Duration::from_secs(15)..Duration::from_secs(60)).contains(&took), "{took:?}");
+        assert!((Duration::from_secs(15)..Duration::from_secs(40)).contains(&took), "{took:?}");
     }
     served.stop().await;
 }
@@ -139,7 +139,7 @@ async fn a_client_of_http2_that_takes_no_response_is_cut_off() {
     frame(&mut stream, HEADERS).await;
     assert!(served.metric("raindrop_http_unsent_bytes").await > 1_000.0);
     let took = ping(stream).await;
-    assert!((Duration::from_secs(25)..Duration::from_secs(60)).contains(&took), "{took:?}");
+    assert!((Duration::from_secs(25)..Duration::from_secs(50)).contains(&took), "{took:?}");
     let stalled = r#"raindrop_http_connections_dropped_total{reason="stalled"}"#;
     assert_eq!(served.metric(stalled).await, 1.0);
     assert_eq!(served.metric("raindrop_http_unsent_bytes").await, 0.0);
