@@ -10,7 +10,7 @@ use tokio::{sync::Mutex, time::Instant};
 
 use super::{
     Observer, StoreOperation,
-    history::{HistoryContext, KnownHistory, contended},
+    history::{HistoryContext, KnownHistory, contended, create_record},
     store_call::store_call,
 };
 
@@ -76,20 +76,9 @@ impl Follower {
         survey: &Survey,
         known: &KnownHistory,
     ) -> Result<LayoutRecord, StoreError> {
-        let identity = survey.identity.as_deref().unwrap_or_default();
-        let (namespace, epoch) = (&self.scope.namespace, (access.fresh)());
-        let again = known.written_again(identity, epoch, survey.now_ms, self.reach_ms);
-        let is_again = again.is_some();
-        let history = again.unwrap_or_else(|| History::first(identity, epoch, self.reach_ms));
+        let history = known.created(survey, (access.fresh)(), self.reach_ms);
         let record = LayoutRecord::new(&self.canonical, (access.fresh)(), 0, history);
-        let created = access.store.create_record(namespace, &record);
-        let created = store_call(access.store, access.observer, StoreOperation::Prepare, created);
-        let stored = created.await?;
-        if is_again && stored.token == record.token {
-            tracing::warn!(namespace, "layout record was gone: written again with a new epoch");
-            access.observer.epoch_changed();
-        }
-        Ok(stored)
+        create_record(access.store, access.observer, &self.scope.namespace, &record).await
     }
 
     async fn survey(&self, access: &Access<'_>) -> Result<Survey, StoreError> {

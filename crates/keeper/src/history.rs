@@ -69,16 +69,14 @@ impl KnownHistory {
         self.known().unwrap_or(Token::UNUSED)
     }
 
-    /// Returns the history of a record that was read and is gone, with a new epoch, so that it can be
-    /// written again; `None` if none was read.
-    pub(super) fn written_again(
-        &self,
-        identity: &str,
-        fresh: Token,
-        now_ms: i64,
-        reach_ms: i64,
-    ) -> Option<History> {
-        Some(self.present.as_ref()?.next(identity, fresh, now_ms, reach_ms))
+    /// Returns the history of a record that is to be created: the first one or, if a record was read
+    /// that is gone, its history with a new epoch.
+    pub(super) fn created(&self, survey: &Survey, fresh: Token, reach_ms: i64) -> History {
+        let identity = survey.identity.as_deref().unwrap_or_default();
+        match &self.present {
+            Some(present) => present.next(identity, fresh, survey.now_ms, reach_ms),
+            None => History::first(identity, fresh, reach_ms),
+        }
     }
 
     /// Returns the first position that no lost write can have leased; 0 while no fail-over is known.
@@ -112,6 +110,7 @@ impl KnownHistory {
         mut fresh: impl FnMut() -> Token,
     ) -> Result<bool, StoreError> {
         let (recorded, reach_ms) = (&record.history, context.reach_ms);
+        // Those of another server are perhaps met in the record alone.
         if self.epochs.back().is_none_or(|last| last.server != recorded.identity) {
             self.meet(recorded, context.steady);
         }
@@ -207,6 +206,22 @@ impl KnownHistory {
         }
         Ok(())
     }
+}
+
+/// Creates a record unless there is one; returns the stored one.
+pub(super) async fn create_record(
+    store: &dyn Store,
+    observer: &dyn Observer,
+    namespace: &str,
+    record: &LayoutRecord,
+) -> Result<LayoutRecord, StoreError> {
+    let created = store.create_record(namespace, record);
+    let stored = store_call(store, observer, StoreOperation::Prepare, created).await?;
+    if stored.token == record.token && record.history.has_failed_over() {
+        tracing::warn!(namespace, "layout record was gone: written again with a new epoch");
+        observer.epoch_changed();
+    }
+    Ok(stored)
 }
 
 /// The error when other processes change the record each time before it is followed.

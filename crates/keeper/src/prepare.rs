@@ -4,13 +4,15 @@ use std::ops::RangeInclusive;
 
 use raindrop_core::{
     instant::millis,
-    lease::{HighWaterMarks, History, Token, marks_beyond},
+    lease::{HighWaterMarks, Token, marks_beyond},
     planted::{Bug, planted},
 };
 use raindrop_store::{LayoutRecord, MadeRows, NewRows, Scope, Store, StoreError, Survey};
 
 use super::{
-    KeeperError, LayoutError, StoreOperation, history::contended, lease_store::LeaseStore,
+    KeeperError, LayoutError, StoreOperation,
+    history::{self, contended},
+    lease_store::LeaseStore,
 };
 
 /// How often a start is retried because others changed the record.
@@ -88,39 +90,31 @@ async fn create_record(leases: &mut LeaseStore, before: &Survey) -> Result<(), K
     let namespace = leases.scope.namespace.clone();
     let (layout, lease) = (&leases.settings.layout, leases.settings.lease);
     let (token, epoch) = (leases.random.fresh_token(), leases.random.fresh_token());
-    let (now_ms, reach_ms) = (before.now_ms, lease.reach_beyond_ms());
-    let identity = before.identity.as_deref().unwrap_or_default();
-    let again = leases.history.written_again(identity, epoch, now_ms, reach_ms);
-    let again = again.filter(|_| !leases.was_foreign);
-    let is_again = again.is_some();
+    let history = leases.history.created(before, epoch, lease.reach_beyond_ms());
+    let is_known = leases.history.is_known();
     let has_rows = before.held + before.free > 0;
-    if has_rows && !leases.rows_are_ours || !is_again && leases.history.is_known() {
+    let may_not = is_known && (leases.was_foreign || leases.history.present().is_none());
+    if may_not || has_rows && !leases.rows_are_ours {
         let text = format!(
             "namespace {namespace} has no layout record, which says what the marks of its worker rows \
              mean: stop the nodes, restore the record and run raindrop workers raise, or delete the \
              rows"
         );
-        return Err(KeeperError::Store(match leases.history.is_known() {
+        return Err(KeeperError::Store(match is_known {
             true => StoreError::Vanished(text),
             false => StoreError::Unusable(text),
         }));
     }
-    let history = again.unwrap_or_else(|| History::first(identity, epoch, reach_ms));
     let skew_ms = millis(lease.max_clock_skew);
-    let first_tick = layout.tick_clamped(now_ms.saturating_add(skew_ms)) + 1;
+    let first_tick = layout.tick_clamped(before.now_ms.saturating_add(skew_ms)) + 1;
     let first_tick = first_tick.max(layout.tick_of(history.barrier(layout)));
     let mut record = LayoutRecord::new(&leases.canonical, token, first_tick, history);
-    if is_again {
+    if record.history.has_failed_over() {
         // Which IDs for a past time were reserved is unknown.
         record.since_tick = first_tick;
     }
-    let created = leases.store.create_record(&namespace, &record);
-    let stored = leases.call(StoreOperation::Prepare, created).await?;
+    history::create_record(&*leases.store, &*leases.state.observer, &namespace, &record).await?;
     leases.rows_are_ours = false;
-    if is_again && stored.token == token {
-        tracing::warn!(namespace, "layout record was gone: written again with a new epoch");
-        leases.state.observer.epoch_changed();
-    }
     Ok(())
 }
 

@@ -109,27 +109,18 @@ async fn reserve(code: &Code, left: u64) -> Result<Option<ReservedBlock>, StoreE
                     let epoch = plan.history.epoch();
                     return Ok(Some(ReservedBlock { block, step, epoch }));
                 }
+                let went_back = plan.went_back();
+                let reason = match went_back {
+                    true => "the store went back",
+                    false => "a fail-over lost more numbers than segment.failover_gap skips",
+                };
                 let (first, held) = (block.first, demand.held);
-                if plan.went_back() {
-                    let namespace = namespace.name();
-                    tracing::error!(
-                        namespace,
-                        code = code.name,
-                        first,
-                        held,
-                        "the store went back"
-                    );
-                    plan.enter(code.namespace.went_back(plan.history.epoch()).await?);
+                let name = namespace.name();
+                tracing::error!(namespace = name, code = code.name, first, held, "{reason}");
+                if went_back {
+                    plan.enter(namespace.went_back(plan.history.epoch()).await?);
                     continue;
                 }
-                let namespace = namespace.name();
-                tracing::error!(
-                    namespace,
-                    code = code.name,
-                    first,
-                    held,
-                    "a fail-over lost more numbers than segment.failover_gap skips"
-                );
                 let row = CodeRow { next: block.end, step: plan.by, epoch: plan.history.epoch() };
                 plan.adapt(&row)
             }
