@@ -155,6 +155,11 @@ pub const KEYS: &[Key] = &[
     key("lease.ttl", "90s", "How long after a renewal a crashed node's worker id stays held."),
     key("lease.renew", "30s", "How often a node renews its lease."),
     key("lease.max_clock_skew", "10s", "How far a node's clock may be ahead of the store's."),
+    key(
+        "lease.stale_wait",
+        "45s",
+        "How long a start waits in a store where nobody renewed for as long; 0 is never.",
+    ),
     key("rollback.hold", "1s", "How far the clock may step back before the policy applies."),
     key("rollback.policy", "rotate", "rotate (another lane), swap (another worker id) or wait."),
     key("segment.min_step", "1000", "The fewest numbers that a code reserves at a time."),

@@ -3,6 +3,7 @@
 use std::{collections::BTreeSet, time::Duration};
 
 use super::{
+    duration,
     host::Host,
     keys::{KEYS, is_inherited, is_of_service, section_of},
     layout,
@@ -163,12 +164,25 @@ fn read_share(reader: &mut Reader, codes_max: usize) -> usize {
 
 fn read_lease(reader: &mut Reader) -> LeaseTimes {
     let millis = Duration::from_millis;
+    let renew = reader.duration("lease.renew", millis(100)..=HOUR);
     LeaseTimes {
         window: reader.duration("lease.window", millis(1_000)..=DAY),
         ttl: reader.duration("lease.ttl", millis(500)..=HOUR),
-        renew: reader.duration("lease.renew", millis(100)..=HOUR),
+        renew,
         max_clock_skew: reader.duration("lease.max_clock_skew", millis(100)..=HOUR),
+        stale_wait: read_stale_wait(reader, renew),
     }
+}
+
+/// Reads how long a stale store is waited for: one and a half renewals, unless it is given.
+fn read_stale_wait(reader: &mut Reader, renew: Duration) -> Duration {
+    let key = "lease.stale_wait";
+    let wait = match reader.is_given(key) {
+        true => reader.duration(key, Duration::ZERO..=DAY),
+        false => renew.saturating_mul(3) / 2,
+    };
+    reader.resolve(key, duration::format(wait));
+    wait
 }
 
 /// Reads the `segment` section: what a code is unless its entry says otherwise, and the settings.

@@ -305,7 +305,7 @@ async fn a_survey_counts(backend: &Backend) {
         (survey.record.map(|record| record.canonical), survey.held, survey.free),
         (recorded, 0, 6)
     );
-    assert_eq!(survey.next_expiry_ms, None);
+    assert_eq!((survey.next_expiry_ms, survey.newest_heartbeat_ms), (None, None));
 
     let soon = RowWrite { expiry: RowExpiry::After(Duration::from_mins(1)), ..write(1) };
     assert!(swap(&store, 3, birth(3), &soon).await);
@@ -317,6 +317,25 @@ async fn a_survey_counts(backend: &Backend) {
         (Some("words".to_owned()), 2, 4)
     );
     assert_eq!(survey.next_expiry_ms, Some(read(&store, &whole, 3).await.expires_ms));
+    let newest_ms = read(&store, &whole, 5).await.heartbeat_ms;
+    assert_eq!(survey.newest_heartbeat_ms, Some(newest_ms));
+
+    // A row that expired counts, and one that was released does not.
+    let expired = RowWrite { expiry: RowExpiry::After(Duration::ZERO), ..write(3) };
+    assert!(swap(&store, 5, write(2).token, &expired).await);
+    let newest_ms = read(&store, &whole, 5).await.heartbeat_ms;
+    let released = RowWrite { expiry: RowExpiry::Released, ..write(4) };
+    assert!(swap(&store, 6, birth(6), &released).await);
+    let survey = store.survey(&whole).await.expect("a survey");
+    assert_eq!((survey.held, survey.newest_heartbeat_ms), (1, Some(newest_ms)));
+    let released = RowWrite { expiry: RowExpiry::Released, ..write(5) };
+    assert!(swap(&store, 3, soon.token, &released).await);
+    assert!(swap(&store, 5, expired.token, &RowWrite { token: write(6).token, ..released }).await);
+    let survey = store.survey(&whole).await.expect("a survey");
+    assert_eq!((survey.held, survey.newest_heartbeat_ms), (0, None));
+    let again = RowWrite { token: write(7).token, ..soon };
+    assert!(swap(&store, 3, write(5).token, &again).await);
+    assert!(swap(&store, 5, write(6).token, &write(8)).await);
 
     let survey = store.survey(&scope(4, 5)).await.expect("a survey");
     assert_eq!((survey.held, survey.free), (1, 1));

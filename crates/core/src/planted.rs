@@ -68,6 +68,8 @@ pub enum Bug {
     EpochIsIdentity,
     /// The barrier is computed from the node's clock alone.
     BarrierByNodeClock,
+    /// A process that starts takes a row at once, though no holder renewed for long.
+    StaleStoreTaken,
     /// A lease is renewed in place whatever the epoch of its row is.
     RenewedAcrossEpochs,
     /// A write under a new epoch raises the lane in use to the barrier, and not the others.

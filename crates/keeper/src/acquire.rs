@@ -46,6 +46,8 @@ pub(super) enum SearchOutcome {
     RecordForeign,
     /// Other nodes were faster each time.
     Contended,
+    /// The store may be a restored one.
+    Stale(StaleStore),
 }
 
 impl SearchOutcome {
@@ -59,6 +61,10 @@ impl SearchOutcome {
             Self::ClockAhead(ahead_ms) => Some(UnavailableReason::ClockAhead(*ahead_ms)),
             Self::ClockOutOfRange => Some(UnavailableReason::ClockOutOfRange),
             Self::RecordVanished | Self::RecordForeign => Some(UnavailableReason::StoreLost),
+            Self::Stale(StaleStore { renewed_ms, due_ms, .. }) => {
+                let (renewed_ms, due_ms) = (*renewed_ms, *due_ms);
+                Some(UnavailableReason::StaleStore { renewed_ms, due_ms })
+            }
             Self::Leased(_) | Self::Contended => None,
         }
     }
@@ -70,6 +76,19 @@ impl SearchOutcome {
 pub(super) struct Search {
     chosen: Option<Tenure<WriteIntent>>,
     conflicts: u32,
+    stale: Option<StaleStore>,
+}
+
+/// A store in which no holder renewed for longer than live ones do. If it was restored, those have
+/// until then to write their rows: a process that starts has no memory that could tell.
+#[derive(Clone, Copy)]
+pub(super) struct StaleStore {
+    /// When one of the rows that were not released was last written.
+    renewed_ms: i64,
+    /// When it was met, on the steady clock.
+    since: Duration,
+    /// Until when new leases wait, Unix ms.
+    due_ms: i64,
 }
 
 impl Search {
@@ -92,6 +111,12 @@ impl Search {
             }
             if leases.settings.layout.tick_in_range(leases.state.clock.now_ms()).is_none() {
                 return Ok(SearchOutcome::ClockOutOfRange);
+            }
+            let stale = self.stale_store(leases, &judged);
+            if self.chosen.is_some()
+                && let Some(stale) = stale
+            {
+                return Ok(SearchOutcome::Stale(stale));
             }
             if let Some(held) = self.settle(leases).await? {
                 return Ok(SearchOutcome::Leased(held));
@@ -124,6 +149,22 @@ impl Search {
             }
         }
         Ok(SearchOutcome::Contended)
+    }
+
+    /// Returns what new leases wait for if the store is stale, and was not for long enough.
+    fn stale_store(&mut self, leases: &LeaseStore, judged: &JudgedSurvey) -> Option<StaleStore> {
+        let wait = leases.settings.lease.stale_wait;
+        let is_stale =
+            |renewed_ms: &i64| judged.survey.now_ms.saturating_sub(*renewed_ms) > millis(wait);
+        let newest_ms = judged.survey.newest_heartbeat_ms.filter(is_stale);
+        let newest_ms = newest_ms.filter(|_| {
+            !wait.is_zero() && !leases.store.clock_is_local() && !planted(Bug::StaleStoreTaken)
+        });
+        self.stale.take_if(|stale| Some(stale.renewed_ms) != newest_ms);
+        let since = leases.state.clock.steady();
+        let due_ms = leases.state.clock.now_ms().saturating_add(millis(wait));
+        let stale = *self.stale.get_or_insert(StaleStore { renewed_ms: newest_ms?, since, due_ms });
+        (since.saturating_sub(stale.since) < wait).then_some(stale)
     }
 
     /// Creates more rows, if the node's worker ids have some that were not needed so far and they

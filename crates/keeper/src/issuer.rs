@@ -148,7 +148,8 @@ impl Issuer {
             UnavailableReason::NoFreeWorker { retry_after_seconds } => {
                 Duration::from_secs(retry_after_seconds)
             }
-            UnavailableReason::FailedOver { due_ms } => {
+            UnavailableReason::FailedOver { due_ms }
+            | UnavailableReason::StaleStore { due_ms, .. } => {
                 let wait_ms = due_ms.saturating_sub(self.state.clock.now_ms()).max(0);
                 Duration::from_millis(wait_ms.unsigned_abs())
             }

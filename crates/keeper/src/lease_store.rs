@@ -188,7 +188,12 @@ impl LeaseStore {
 
     async fn look(&mut self, renewed: Option<&ClockReading>) -> Result<JudgedSurvey, StoreError> {
         let sent = self.read_clocks();
-        let survey = self.call(StoreOperation::Read, self.store.glance(&self.scope)).await?;
+        // Whoever holds no lease must see the rows as they are.
+        let survey = match renewed {
+            Some(_) => self.store.glance(&self.scope),
+            None => self.store.survey(&self.scope),
+        };
+        let survey = self.call(StoreOperation::Read, survey).await?;
         let clocks = self.read_clocks();
         let store_ms = survey.now_ms;
         // By the present wall clock: if it stepped during the call, its old reading is worthless.

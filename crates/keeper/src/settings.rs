@@ -26,6 +26,9 @@ pub struct LeaseTimes {
     pub renew: Duration,
     /// How far the node's clock may be ahead of the store's; 10 s.
     pub max_clock_skew: Duration,
+    /// How long a new lease waits in a store in which no holder renewed for that long, one and a half
+    /// times `renew` or more; 0 if none waits. Embedded stores are never waited for; 45 s.
+    pub stale_wait: Duration,
 }
 
 impl Default for LeaseTimes {
@@ -35,6 +38,7 @@ impl Default for LeaseTimes {
             ttl: Duration::from_secs(90),
             renew: Duration::from_secs(30),
             max_clock_skew: Duration::from_secs(10),
+            stale_wait: Duration::from_secs(45),
         }
     }
 }
@@ -109,7 +113,7 @@ impl KeeperSettings {
                 found.push(Violation::new(key, format!("{value:?}"), allowed));
             }
         };
-        let LeaseTimes { window, ttl, renew, max_clock_skew } = self.lease;
+        let LeaseTimes { window, ttl, renew, max_clock_skew, stale_wait } = self.lease;
         let issue = &self.issue;
         let (smallest, largest) = (self.layout.smallest_worker(), self.layout.largest_worker());
         let (min, max) = (self.min_worker, self.max_worker);
@@ -122,9 +126,13 @@ impl KeeperSettings {
             ("lease.ttl", ttl),
             ("lease.renew", renew),
             ("lease.max_clock_skew", max_clock_skew),
+            ("lease.stale_wait", stale_wait),
         ] {
             require(value <= LONGEST, key, &value, format!("at most {LONGEST:?}"));
         }
+        let (shortest, is_off) = (renew.saturating_mul(3) / 2, stale_wait.is_zero());
+        let allowed = format!("at least one and a half times lease.renew ({shortest:?}), or 0");
+        require(is_off || stale_wait >= shortest, "lease.stale_wait", &stale_wait, allowed);
         // One renewal may fail before the row or the range is lost.
         for (key, value) in [("lease.ttl", ttl), ("lease.window", window)] {
             let allowed = format!("more than twice lease.renew ({renew:?})");

@@ -285,6 +285,7 @@ impl Task {
                 self.prepared = self.leases.has_all_rows();
                 self.jittered_pause(wait.clamp(SHORTEST_PAUSE, LONGEST_PAUSE))
             }
+            SearchOutcome::Stale(_) => self.jittered_pause(SHORTEST_PAUSE),
             SearchOutcome::ClockAhead(_) | SearchOutcome::ClockOutOfRange => {
                 Pause::fixed(CLOCK_PAUSE)
             }

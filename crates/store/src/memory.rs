@@ -22,7 +22,7 @@ pub use self::crash::Snapshot;
 use super::{
     CodeState, LayoutRecord, ListedRow, ListedSegment, ManagedCode, NewRows, NewSegment,
     Reservation, Reserved, Result, Scope, SegmentStore, Store, Survey, UnusedNumbers, lock,
-    record::{keep_free, unwritten, written},
+    record::{keep_free, newest_heartbeat_ms, unwritten, written},
 };
 
 /// Rows in memory, with the semantics of the other engines. They are gone with the process.
@@ -176,6 +176,7 @@ impl Store for MemoryStore {
             held: held.clone().count() as u64,
             free: rows.iter().filter(|row| row.free).count() as u64,
             next_expiry_ms: held.map(|row| row.expires_ms).min(),
+            newest_heartbeat_ms: newest_heartbeat_ms(&rows),
         })
     }
 

@@ -139,6 +139,8 @@ pub struct Survey {
     pub free: u64,
     /// When the next held row expires unless it is renewed, Unix ms of the store's clock.
     pub next_expiry_ms: Option<i64>,
+    /// When one of the rows that were not released was last written, Unix ms of the store's clock.
+    pub newest_heartbeat_ms: Option<i64>,
 }
 
 /// A row with the names it is kept under.
@@ -150,6 +152,11 @@ pub struct ListedRow {
     pub reserved_key: String,
     /// The row.
     pub row: Row,
+}
+
+/// Returns when one of the rows that were not released was last written.
+pub(super) fn newest_heartbeat_ms(rows: &[Row]) -> Option<i64> {
+    rows.iter().filter(|row| row.expires_ms > 0).map(|row| row.heartbeat_ms).max()
 }
 
 /// Leaves at most `limit` free rows, longest unused first; with a holder, only the rows that it wrote

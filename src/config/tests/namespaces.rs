@@ -86,7 +86,7 @@ fn problems_of_namespaces_are_reported_together_and_once() {
             "namespaces.a.foo (file): unknown key; known are mode, layout, worker, issue, lease, rollback, segment, codes",
             &preset,
             "namespaces.b.http.listen (file): unknown key; known are mode, layout, worker, issue, lease, rollback, segment, codes",
-            "namespaces.b.lease.tll (file): unknown key; known are lease.window, lease.ttl, lease.renew, lease.max_clock_skew",
+            "namespaces.b.lease.tll (file): unknown key; known are lease.window, lease.ttl, lease.renew, lease.max_clock_skew, lease.stale_wait",
             "namespaces.c.mode = counting (file): must be snowflake or segment",
             "namespaces.c.worker.max_id = 9 (file): must be left out beside worker.id",
             "namespaces.default = {…} (file): must be left out: the keys at the top level are those of default",

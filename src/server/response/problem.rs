@@ -295,6 +295,7 @@ impl From<IssueError> for Problem {
             UnavailableReason::Starting
             | UnavailableReason::NoFreeWorker { .. }
             | UnavailableReason::FailedOver { .. }
+            | UnavailableReason::StaleStore { .. }
             | UnavailableReason::ClockAhead(_)
             | UnavailableReason::LimitReached
             | UnavailableReason::NotKept(_) => P::LeaseUnavailable,

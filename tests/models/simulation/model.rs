@@ -103,6 +103,7 @@ impl Setup {
                 ttl: millis(self.ttl_ms),
                 renew: millis(self.renew_ms),
                 max_clock_skew: millis(self.skew_ms),
+                stale_wait: millis(self.renew_ms * 3 / 2),
             },
             ..KeeperSettings::new(layout.clone(), holder)
         }

@@ -21,7 +21,7 @@ const REACH: Duration = Duration::from_secs(5 * 60 + 20);
 
 impl World {
     /// Fails over to a server that lost everything after `held`.
-    fn fail_over(&self, identity: &str, held: raindrop_store::Snapshot) {
+    pub(super) fn fail_over(&self, identity: &str, held: raindrop_store::Snapshot) {
         self.store.fail_over(identity, held);
     }
 

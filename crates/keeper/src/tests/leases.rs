@@ -278,7 +278,12 @@ async fn claim_refused_by_the_limit_wakes_the_keeper_and_succeeds() {
 async fn twenty_restarts_within_a_day_tick_keep_serving() {
     let world = World::new(LayoutSpec { worker_bits: 3, ..LayoutSpec::for_unit(TimeUnit::Day) });
     for restart in 0..20 {
-        let node = world.node_with(|settings| settings.max_worker = 1).await;
+        let node = world
+            .node_with(|settings| {
+                settings.max_worker = 1;
+                settings.lease.stale_wait = Duration::ZERO;
+            })
+            .await;
         world.issue(&node, "order", 1_000).await;
         if restart % 2 == 0 {
             drop(node);

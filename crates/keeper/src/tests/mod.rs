@@ -24,6 +24,7 @@ mod segment_failovers;
 mod segment_status;
 mod segments;
 mod settings;
+mod stale_stores;
 mod state_files;
 mod unknown_outcomes;
 mod world;

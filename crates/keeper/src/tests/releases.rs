@@ -206,6 +206,7 @@ async fn codes_may_share_a_cursor_after_they_did_not_and_back() {
             .node_with(|settings| {
                 only_one(settings);
                 settings.issue.codes_shared = round % 2 == 1;
+                settings.lease.stale_wait = Duration::ZERO;
                 settings.prefer_previous = true;
             })
             .await;

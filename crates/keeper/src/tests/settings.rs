@@ -53,4 +53,7 @@ fn waits_and_tables_have_bounds() {
     assert_eq!(refused(|settings| settings.lease.max_clock_skew = second(86_400)), nothing);
     let skew = second(86_400) + Duration::from_nanos(1);
     assert_eq!(refused(|settings| settings.lease.max_clock_skew = skew), ["lease.max_clock_skew"]);
+    for (wait, expected) in [(0, &nothing[..]), (14, &["lease.stale_wait"]), (15, &[])] {
+        assert_eq!(refused(|settings| settings.lease.stale_wait = second(wait)), expected);
+    }
 }

@@ -145,7 +145,9 @@ async fn resumed_lease_whose_row_was_taken_is_used_up_and_another_one_acquired()
     world.pass(second(60)).await;
     kill(node, &disk);
     world.pass(second(100)).await;
-    let taker = world.start(world.only(worker));
+    let mut only = world.only(worker);
+    only.lease.stale_wait = Duration::ZERO;
+    let taker = world.start(only);
     taker.issuer.leased().await;
     world.pass(second(10)).await;
     world.issue(&taker, "order", 100).await;

@@ -41,7 +41,7 @@ use self::{
 use super::{
     Failover, LayoutRecord, ListedRow, NewRows, Result, Scope, Store, StoreError, StoreSettings,
     Survey, lock,
-    record::keep_free,
+    record::{keep_free, newest_heartbeat_ms},
     value::{readable, shortened},
 };
 
@@ -173,6 +173,7 @@ impl KubernetesStore {
             free: born.iter().filter(|row| row.free).count() as u64
                 + births.count_unborn(scope.min_worker..=scope.max_worker),
             next_expiry_ms: held.map(|row| row.expires_ms).min(),
+            newest_heartbeat_ms: newest_heartbeat_ms(&born),
         };
         if survey.record.is_none() {
             // Those of a record that was lost; what was never written is nobody's.

@@ -111,12 +111,20 @@ impl Store for RedisStore {
     }
 
     async fn survey(&self, scope: &Scope) -> Result<Survey> {
+        let layout = self.layout_key(&scope.namespace);
         let keys =
-            [self.layout_key(&scope.namespace), self.workers_key(scope), self.expiry_key(scope)];
+            [layout, self.workers_key(scope), self.expiry_key(scope), self.unused_key(scope)];
         let (min_worker, max_worker) = (worker_id(scope.min_worker), worker_id(scope.max_worker));
         let args = values![min_worker, max_worker, self.is_compared()];
-        let (now_ms, server, held, free, next_expiry, record): (_, String, _, i64, String, Vec<_>) =
-            self.run(&scripts::SURVEY, &keys, &args).await?;
+        let (now_ms, server, held, free, next_expiry, newest, record): (
+            _,
+            String,
+            _,
+            i64,
+            String,
+            String,
+            Vec<_>,
+        ) = self.run(&scripts::SURVEY, &keys, &args).await?;
         let is_compared = self.settings.failover == Failover::Auto;
         Ok(Survey {
             now_ms,
@@ -126,6 +134,7 @@ impl Store for RedisStore {
             // Below 0 only when somebody deleted a key.
             free: u64::try_from(free).unwrap_or(0),
             next_expiry_ms: next_expiry.parse().ok(),
+            newest_heartbeat_ms: newest.parse().ok(),
         })
     }
 

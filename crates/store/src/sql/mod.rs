@@ -39,7 +39,7 @@ use super::{
 };
 
 /// How many columns of a survey come before those of the record.
-const SURVEY_COLUMNS: usize = 5;
+const SURVEY_COLUMNS: usize = 6;
 /// How many rows one statement inserts, so that it stays short.
 const ROWS_AT_ONCE: usize = 1_000;
 
@@ -192,11 +192,12 @@ impl<E: Engine> Store for SqlStore<E> {
         let now_ms = reader.get("now")?;
         server.check_session(&reader.get::<String>("session")?)?;
         let (held, free) = (reader.get("held")?, reader.get("free")?);
-        let next_expiry_ms = reader.get("expires_at")?;
+        let (next_expiry_ms, newest_heartbeat_ms) =
+            (reader.get("expires_at")?, reader.get("heartbeat_at")?);
         let record = self.record_if_any(&scope.namespace, record)?;
         let is_compared = self.settings.failover == Failover::Auto;
         let identity = is_compared.then_some(server.identity);
-        Ok(Survey { now_ms, identity, record, held, free, next_expiry_ms })
+        Ok(Survey { now_ms, identity, record, held, free, next_expiry_ms, newest_heartbeat_ms })
     }
 
     async fn free_rows(&self, scope: &Scope, holder: Option<&str>, limit: u32) -> Result<Vec<Row>> {

@@ -134,13 +134,17 @@ SELECT TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)) DIV 1000 AS no
        CONCAT_WS(' ', COALESCE(@raindrop_session, 'not set up'), CONNECTION_ID(), @@hostname, @@port,
                  @@server_id, @@GLOBAL.read_only, @@GLOBAL.innodb_flush_log_at_trx_commit,
                  @@GLOBAL.sync_binlog) AS session,
-       held_rows, free_rows, next_expiry_ms,
+       held_rows, free_rows, next_expiry_ms, newest_heartbeat_ms,
        token, words, complete, since_tick, first_tick, identity, epoch, history
 FROM (SELECT COUNT(CASE WHEN expires_at > UTC_TIMESTAMP(6) THEN 1 END) AS held_rows,
              COUNT(CASE WHEN expires_at <= UTC_TIMESTAMP(6) THEN 1 END) AS free_rows,
              TIMESTAMPDIFF(MICROSECOND, '1970-01-01',
                            MIN(CASE WHEN expires_at > UTC_TIMESTAMP(6) THEN expires_at END)) DIV 1000
-               AS next_expiry_ms
+               AS next_expiry_ms,
+             TIMESTAMPDIFF(MICROSECOND, '1970-01-01',
+                           MAX(CASE WHEN expires_at > TIMESTAMP'1970-01-01 00:00:00'
+                                    THEN heartbeat_at END)) DIV 1000
+               AS newest_heartbeat_ms
       FROM `{worker}`
       WHERE namespace = ? AND reserved_key = ? AND worker_id BETWEEN ? AND ?) AS counted
 LEFT JOIN `{worker}_layout` ON namespace = ?;

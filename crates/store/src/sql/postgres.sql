@@ -119,13 +119,16 @@ SELECT CAST(ROUND(EXTRACT(EPOCH FROM date_trunc('milliseconds', statement_timest
        concat_ws(' ', COALESCE(NULLIF(current_setting('raindrop.session', TRUE), ''), 'not set up'),
                  pg_backend_pid(), EXTRACT(EPOCH FROM pg_postmaster_start_time()),
                  pg_is_in_recovery(), current_setting('synchronous_commit'), current_setting('fsync')) AS session,
-       held_rows, free_rows, next_expiry_ms,
+       held_rows, free_rows, next_expiry_ms, newest_heartbeat_ms,
        token, words, complete, since_tick, first_tick, identity, epoch, history
 FROM (SELECT COUNT(CASE WHEN expires_at > statement_timestamp() THEN 1 END) AS held_rows,
              COUNT(CASE WHEN expires_at <= statement_timestamp() THEN 1 END) AS free_rows,
              CAST(ROUND(EXTRACT(EPOCH FROM date_trunc('milliseconds',
                MIN(CASE WHEN expires_at > statement_timestamp() THEN expires_at END))) * 1000)
-               AS BIGINT) AS next_expiry_ms
+               AS BIGINT) AS next_expiry_ms,
+             CAST(ROUND(EXTRACT(EPOCH FROM date_trunc('milliseconds',
+               MAX(CASE WHEN expires_at > 'epoch' THEN heartbeat_at END))) * 1000)
+               AS BIGINT) AS newest_heartbeat_ms
       FROM "{worker}"
       WHERE namespace = $1 AND reserved_key = $2 AND worker_id BETWEEN $3 AND $4) AS counted
 LEFT JOIN "{worker}_layout" ON namespace = $5;

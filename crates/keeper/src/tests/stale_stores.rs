@@ -1,0 +1,95 @@
+//! Stores in which no holder renewed for long: a process that starts cannot tell a crash of them all
+//! from a backup that was put back.
+
+use std::time::Duration;
+
+use super::world::{Node, World, second, world};
+use crate::{IssueError, KeeperSettings, UnavailableReason};
+
+/// Half a minute longer than a new lease waits for.
+const LONG: Duration = Duration::from_secs(75);
+
+/// Returns how long a node takes to issue, in whole seconds.
+async fn seconds_to_first_id(world: &World, node: &Node) -> u64 {
+    for seconds in 0..400 {
+        if let Ok(ids) = node.issuer.next_ids("order", 3).await {
+            world.check("order", ids.collect());
+            return seconds;
+        }
+        world.pass(second(1)).await;
+    }
+    panic!("{:?}", node.status().reason)
+}
+
+#[tokio::test(start_paused = true)]
+async fn first_lease_after_a_crash_of_every_node_waits_and_says_so() {
+    let world = world();
+    drop(world.node().await);
+    world.pass(LONG).await;
+    let node = world.start(world.settings());
+    world.pass(second(1)).await;
+    let Some(UnavailableReason::StaleStore { renewed_ms, due_ms }) = node.status().reason else {
+        panic!("{:?}", node.status().reason)
+    };
+    let now_ms = world.now_ms();
+    assert!((75_000..80_000).contains(&(now_ms - renewed_ms)), "{}", now_ms - renewed_ms);
+    assert!((43_900..44_100).contains(&(due_ms - now_ms)), "{}", due_ms - now_ms);
+    let error = node.issuer.next_id("order").await.expect_err("it waits");
+    let IssueError::NoLease { retry_after, .. } = error else { panic!("{error}") };
+    assert!((second(43)..second(45)).contains(&retry_after), "{retry_after:?}");
+    let waited = seconds_to_first_id(&world, &node).await;
+    assert!((43..=50).contains(&waited), "{waited}");
+    assert_eq!((node.status().reason, node.events.epochs()), (None, 0));
+}
+
+#[tokio::test(start_paused = true)]
+async fn nobody_waits_where_a_holder_lives() {
+    let world = world();
+    let (crashed, living) = (world.node().await, world.node().await);
+    drop(crashed);
+    world.pass(LONG).await;
+    let next = world.start(world.settings());
+    assert_eq!(seconds_to_first_id(&world, &next).await, 0);
+    living.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn nobody_waits_after_clean_stops_or_where_it_is_turned_off() {
+    let world = world();
+    world.node().await.stop().await;
+    world.pass(LONG).await;
+    let node = world.start(world.settings());
+    assert_eq!(seconds_to_first_id(&world, &node).await, 0);
+    drop(node);
+    world.pass(LONG).await;
+    let mut settings = world.settings();
+    settings.lease.stale_wait = Duration::ZERO;
+    assert_eq!(seconds_to_first_id(&world, &world.start(settings)).await, 0);
+}
+
+/// Without the wait, the node that starts leases what one of them holds.
+#[tokio::test(start_paused = true)]
+async fn node_that_starts_after_a_restore_waits_for_the_living_holders() {
+    let world = world();
+    let few = KeeperSettings { max_worker: 4, ..world.settings() };
+    let mut nodes = vec![world.start(few.clone())];
+    world.pass(second(10)).await;
+    let held = world.store.snapshot();
+    world.pass(LONG).await;
+    nodes.extend([world.start(few.clone()), world.start(few.clone()), world.start(few.clone())]);
+    world.pass(second(100)).await;
+    world.fail_over("memory", held);
+    let late = world.start(few);
+    for _ in 0..60 {
+        for node in nodes.iter().chain([&late]) {
+            if let Ok(ids) = node.issuer.next_ids("order", 500).await {
+                world.check("order", ids.collect());
+            }
+        }
+        world.pass(second(1)).await;
+    }
+    for node in &nodes {
+        world.issue(node, "order", 100).await;
+    }
+    assert_eq!(late.status().lease, None, "all rows are held");
+}
