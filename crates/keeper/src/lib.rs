@@ -100,8 +100,8 @@ pub use self::{
         RollbackAction, StoreOperation,
     },
     operator::{
-        FinishedMove, Operator, OperatorError, RaisePreview, RaisedMarks, RelayoutOutcome,
-        RelayoutPreview, WorkerRelease,
+        FinishedMove, Operator, OperatorError, RaisePreview, RelayoutOutcome, RelayoutPreview,
+        WorkerRelease,
     },
     segment::{
         CodeKind, CodeManager, CodeView, GivenBack, ManageError, RaiseError, SegmentHandle,

@@ -17,7 +17,7 @@ use crate::{
     },
     keeper::KeeperSettings,
     server::unknown_namespace,
-    store::{ListedRow, Store, StoreError},
+    store::{LayoutRecord, ListedRow, Store, StoreError},
 };
 
 const HEADINGS: [&str; 7] = ["NAMESPACE", "WORKER", "LANE", "STATE", "EXPIRES", "MARKS", "HOLDER"];
@@ -48,8 +48,13 @@ pub(super) async fn list(
     for KeeperSettings { namespace, layout, .. } in config.keepers() {
         // The marks can be shown as instants where the configured layout is the recorded one.
         let record = store.read_record(namespace).await?;
-        if record.is_some_and(|record| record.canonical == layout.canonical()) {
+        let is_ours = |record: &LayoutRecord| record.canonical == layout.canonical();
+        if let Some(LayoutRecord { history, .. }) = record.filter(is_ours) {
             layouts.insert(namespace, layout);
+            // As they count in the present epoch.
+            for ListedRow { row, .. } in rows.iter_mut().filter(|row| row.namespace == *namespace) {
+                row.marks = history.marks(layout, row.epoch, &row.marks);
+            }
         }
     }
     let layout_of = |row: &ListedRow| {

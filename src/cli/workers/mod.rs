@@ -45,12 +45,13 @@ enum Command {
         #[command(flatten)]
         confirmation: Confirmation,
     },
-    /// Raise every mark above everything that was ever leased, before any node uses a restored
+    /// Begin a new epoch above everything that was ever leased, before any node uses a restored
     /// backup.
     ///
     /// A backup has old marks: nodes that started from them would repeat IDs that were issued
-    /// since. Raised marks are ahead of the store's clock by --window and lease.max_clock_skew;
-    /// nodes issue IDs again when that time has passed.
+    /// since. In the new epoch every lease begins at a barrier, which is ahead of the store's clock by
+    /// --window and twice lease.max_clock_skew; nodes issue IDs again when that time has passed. It
+    /// is one write, however many worker ids there are.
     ///
     /// Safe if no node has written to the restored store before, the store's clock is right, and
     /// --window is the largest lease.window of any node. Nodes that still run on their old leases

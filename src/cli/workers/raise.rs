@@ -33,37 +33,30 @@ pub(super) async fn raise(
         Some(window) => (window, "--window"),
         None => (lease.window, "lease.window of this configuration"),
     };
-    let skew = lease.max_clock_skew;
+    let reach = window + 2 * lease.max_clock_skew;
     let sum = format!(
-        "now + {window:?} ({origin}; must be the largest of any node) + {skew:?} \
-         (lease.max_clock_skew)"
+        "{reach:?} from now: {window:?} ({origin}; must be the largest of any node) + twice {:?} \
+         (lease.max_clock_skew)",
+        lease.max_clock_skew
     );
     let place = target.place();
     let effect = if target.is_unused().await? {
-        format!(
-            "{place}: the store has not been used yet. Creates every worker id, with its marks at \
-             {sum}\nno node gets a lease for {:?}",
-            window + skew
-        )
+        format!("{place}: the store has not been used yet\nno node gets a lease before {sum}")
     } else {
-        let RaisePreview { rows, held, due_ms } = target.operator.preview_raise(window).await?;
+        let RaisePreview { held, due_ms } = target.operator.preview_raise(window).await?;
         format!(
-            "{place}: frees {rows} worker ids, of which {held} are held, and raises every mark to \
-             {sum}\nno node gets a new lease before {}, {:?} from now; nodes that hold one issue \
-             IDs until it is used up, and then wait",
+            "{place}: begins a new epoch\nno node gets a new lease before {}, {sum}\n{held} worker \
+             ids are held: their holders issue IDs until their leases are used up, and then wait",
             format_unix_ms(due_ms),
-            window + skew,
         )
     };
     say(&format!("{effect}\nno node may have written to the store since it was restored"))?;
     if !confirmation.is_given()? {
         return Ok(());
     }
-    let raised = target.operator.raise(window).await?;
+    let due_ms = target.operator.raise(window).await?;
     say(&format!(
-        "{} worker ids are free and start above everything that was ever leased; they issue IDs \
-         from {} on",
-        raised.rows,
-        format_unix_ms(raised.due_ms)
+        "every new lease starts above everything that was ever leased; IDs are issued from {} on",
+        format_unix_ms(due_ms)
     ))
 }

@@ -22,7 +22,7 @@ pub(crate) const BUGS: [Planting; 18] = [
     Planting::Rule(Bug::LimitWithoutCap),
     Planting::Rule(Bug::RecordNotReread),
     Planting::Rule(Bug::RelayoutWithoutFencing),
-    Planting::Rule(Bug::RaiseKeepsToken),
+    Planting::Rule(Bug::RaisedInPlace),
     Planting::Rule(Bug::LocalMarkAfterIssuing),
     Planting::Rule(Bug::ResumedAtClock),
     Planting::Rule(Bug::EpochNotInRows),

@@ -147,6 +147,19 @@ impl History {
         Self { identity, epoch: fresh, before, since_ms: now_ms, barrier_ms, reach_ms }
     }
 
+    /// Returns the history with a new epoch in which no lease goes on in place, because the epoch
+    /// before it is one that no lease was written in. See [`Self::next`].
+    #[must_use]
+    pub fn raised(&self, identity: &str, fresh: [Token; 2], now_ms: i64, reach_ms: i64) -> Self {
+        let [nobodys, fresh] = fresh;
+        let before = if planted(Bug::RaisedInPlace) {
+            self.clone()
+        } else {
+            self.next(identity, nobodys, now_ms, reach_ms)
+        };
+        before.next(identity, fresh, now_ms, reach_ms)
+    }
+
     /// Whether the present epoch is another one than the first.
     pub const fn has_failed_over(&self) -> bool {
         self.barrier_ms != 0

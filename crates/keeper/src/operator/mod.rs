@@ -1,4 +1,4 @@
-//! Operators release rows, raise every mark, and move a namespace to another layout.
+//! Operators release rows, begin an epoch beyond every lease, and move a namespace to another layout.
 //!
 //! They follow the same rules as nodes: each write of a row is one compare-and-swap with a fresh
 //! random token, and no mark is lowered. So a lease that is held when its row is written ends at
@@ -20,23 +20,21 @@ use raindrop_core::{
         HighWaterMarks, Recorded, Resolution, Row, RowExpiry, RowWrite, StoreReading, Tenure,
         Token, marks_beyond,
     },
-    planted::{Bug, planted},
 };
-use raindrop_store::{LayoutRecord, ListedRow, NewRows, Scope, Store, StoreError};
+use raindrop_store::{LayoutRecord, ListedRow, NewRows, Scope, Store, StoreError, Survey};
 use rand::Rng;
 use tokio::time::sleep;
 
 pub use self::{
     error::OperatorError,
     preview::{RaisePreview, RelayoutPreview},
-    raise::RaisedMarks,
     relayout::{FinishedMove, RelayoutOutcome},
     release::WorkerRelease,
 };
 use super::{
     KeeperSettings, LayoutError, NoObserver,
     history::{HistoryContext, KnownHistory},
-    prepare::{initial_seed, valid_until_ms},
+    prepare::initial_seed,
     random::{Random, system_random},
 };
 
@@ -153,9 +151,9 @@ impl Operator {
         Err(OperatorError::Contended)
     }
 
-    /// Reads the store's clock, which the next writes follow. This machine's clock must agree,
-    /// unless they are the same.
-    async fn store_now_ms(&self) -> Result<i64, OperatorError> {
+    /// Reads the state of the store, whose clock the next writes follow. This machine's clock must
+    /// agree, unless they are the same.
+    async fn survey(&self) -> Result<Survey, OperatorError> {
         let layout = &self.settings.layout;
         let sent_ms = self.clock.now_ms();
         let survey = self.store.glance(&self.scope(layout, &layout.reserved_key())).await?;
@@ -165,7 +163,7 @@ impl Operator {
         if !self.store.clock_is_local() && ahead_ms.saturating_abs() > millis(most) {
             return Err(OperatorError::ClocksDisagree { ahead_ms, most });
         }
-        Ok(store_ms)
+        Ok(survey)
     }
 
     /// Returns marks beyond everything that could be leased at this instant.
@@ -186,11 +184,10 @@ impl Operator {
         (marks, expiry): (&HighWaterMarks, RowExpiry),
     ) -> Result<WriteOutcome, StoreError> {
         let mut tenure: Tenure<()> = Tenure::of(row);
-        let keeps_token = planted(Bug::RaiseKeepsToken) && *marks != row.marks;
         let mut failure = None;
         for attempt in 0..TRIES {
             let write = RowWrite {
-                token: if keeps_token { row.token } else { self.random.fresh_token() },
+                token: self.random.fresh_token(),
                 epoch: self.history.epoch(),
                 // So that a node which prefers its former row finds it.
                 holder: row.holder.clone(),
@@ -252,19 +249,15 @@ impl Operator {
 
     /// Rewrites every row of a layout, with the marks and the expiry that `change` returns for it,
     /// until each was written once without another process writing it in between. Returns the rows
-    /// afterwards. With `text`, the record must still say it after each reading of the rows.
+    /// afterwards.
     async fn rewrite_rows(
         &mut self,
         layout: &Layout,
-        text: Option<&str>,
         change: impl Fn(&ListedRow) -> Result<(HighWaterMarks, RowExpiry), OperatorError>,
     ) -> Result<Vec<ListedRow>, OperatorError> {
         let mut written = HashSet::new();
         for _ in 0..ROUNDS {
             let rows = self.rows_of(layout).await?;
-            if let Some(text) = text {
-                self.still_recorded(text).await?;
-            }
             let mut all_written = true;
             for listed in &rows {
                 let (key, row) = (&listed.reserved_key, &listed.row);

@@ -5,7 +5,7 @@ use std::time::Duration;
 use raindrop_core::{
     id::Id,
     layout::Layout,
-    lease::{Recorded, Relayout, RelayoutStage, Row, first_due},
+    lease::{Recorded, Relayout, RelayoutStage, Row, Token},
 };
 use raindrop_store::ListedRow;
 
@@ -14,12 +14,9 @@ use super::{LayoutError, Operator, OperatorError};
 /// What [`Operator::raise`] would do now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RaisePreview {
-    /// How many rows it would write or add.
-    pub rows: usize,
-    /// How many of them are held.
-    pub held: usize,
-    /// When the first mark would come due, in Unix ms of the store's clock: no new lease begins
-    /// before.
+    /// How many rows are held, of those that the present reserved value has.
+    pub held: u64,
+    /// Before when no new lease would begin, in Unix ms of the store's clock.
     pub due_ms: i64,
 }
 
@@ -74,20 +71,11 @@ impl Operator {
     /// What [`Self::raise`] would fail with before it writes anything.
     pub async fn preview_raise(&self, window: Duration) -> Result<RaisePreview, OperatorError> {
         let layout = &self.settings.layout;
-        self.record_to_raise().await?;
-        let now_ms = self.store_now_ms().await?;
-        let beyond = self.marks_beyond(layout, now_ms, window)[0];
-        let mut rows: Vec<_> =
-            self.rows_of(layout).await?.into_iter().map(|listed| listed.row).collect();
-        let held = rows.iter().filter(|row| !row.free).count();
-        for row in &mut rows {
-            row.marks = row.marks.at_least(beyond);
-        }
-        let all = row_count(layout);
-        let raised_ms = first_due(layout, &rows).filter(|_| rows.len() >= all);
-        // Rows that are missing would begin there.
-        let due_ms = raised_ms.unwrap_or_else(|| layout.start_of_tick_ms(layout.tick_of(beyond)));
-        Ok(RaisePreview { rows: all.max(rows.len()), held, due_ms })
+        let record = self.record_to_raise().await?;
+        let survey = self.survey().await?;
+        let raised = self.raised(record.as_ref(), &survey, window, [Token::UNUSED; 2]);
+        let due_ms = layout.start_of_tick_ms(layout.tick_of(raised.barrier(layout)));
+        Ok(RaisePreview { held: survey.held, due_ms })
     }
 
     /// Reads what [`Self::relayout`] would do.

@@ -116,7 +116,7 @@ impl Operator {
         let rows = if planted(Bug::RelayoutWithoutFencing) {
             self.rows_of(&old).await?
         } else {
-            self.rewrite_rows(&old, None, |listed| {
+            self.rewrite_rows(&old, |listed| {
                 let expiry = if listed.row.free { RowExpiry::Released } else { held };
                 Ok((listed.row.marks.clone(), expiry))
             })
@@ -145,7 +145,7 @@ impl Operator {
         record: &LayoutRecord,
         rows: &[ListedRow],
     ) -> Result<(Option<Id>, u64, Id), OperatorError> {
-        let now_ms = self.store_now_ms().await?;
+        let now_ms = self.survey().await?.now_ms;
         rows.iter().try_for_each(|listed| check_lanes(old, listed))?;
         let mut marks: Vec<HighWaterMarks> =
             rows.iter().map(|listed| listed.row.marks.clone()).collect();
