@@ -86,7 +86,7 @@ pub(super) fn run(config: &Config, arguments: &IdArguments) -> Result<(), Failur
             "--at: memory: forgets which IDs of a past time were issued; use a persistent store",
         )),
         (Mode::Snowflake { keeper, .. }, Some(at_ms)) => {
-            let backfill = Backfill::new(keeper.clone(), store, Arc::new(NoObserver));
+            let backfill = Backfill::new(keeper.clone(), store, clock, Arc::new(NoObserver));
             // All at once: a request gets all that it asks for, or none.
             let claim = async |count| Ok(backfill.ids(code, count, *at_ms).await?.into_iter());
             issue.print(u32::MAX, claim).await

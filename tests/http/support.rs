@@ -106,7 +106,7 @@ impl World {
             .keepers()
             .map(|settings| {
                 let observer = metrics.observer(&settings.namespace);
-                Backfill::new(settings.clone(), store.clone(), observer)
+                Backfill::new(settings.clone(), store.clone(), clock.clone(), observer)
             })
             .collect();
         let (segments, counting) = SegmentKeeper::start(observed, store);

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use raindrop::{
-    core::lease::{History, RowWrite, Token},
+    core::lease::{EpochClocks, History, RowWrite, Token},
     store::{LayoutRecord, Store},
 };
 
@@ -48,7 +48,9 @@ async fn histories_are_kept_exactly(backend: &Backend) {
     let server = server(&store).await;
     let first = History::first(&server, FIRST, 320_000);
     let mut expected = rows_record().token;
-    for (bits, history) in [(1, first.clone()), (2, first.next(&server, SECOND, 1 << 53, 7))] {
+    for (bits, history) in
+        [(1, first.clone()), (2, first.next(&server, SECOND, EpochClocks::of_store(1 << 53), 7))]
+    {
         let written = with_history(bits, history);
         assert!(swap_record(&store, expected, &written).await);
         let read = store.read_record("default").await.expect("an answer");
@@ -67,7 +69,7 @@ async fn a_swap_names_the_epoch_of_the_record(backend: &Backend) {
     assert!(swap(&store, birth(1), &in_epoch(1, FIRST)).await);
     let row = store.read_row(&scope(1, 1), 1).await.expect("an answer").expect("the row");
     assert_eq!((row.token, row.epoch), (token(1), FIRST));
-    let second = first.next(&first.identity, SECOND, 1, 0);
+    let second = first.next(&first.identity, SECOND, EpochClocks::of_store(1), 0);
     assert!(swap_record(&store, token(1), &with_history(2, second)).await);
     // On Kubernetes the record is another object. There, a row that was restored is another one.
     let is_compared = !matches!(backend, Backend::Kubernetes(_));

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use raindrop::{
     core::{
-        lease::{History, Token},
+        lease::{EpochClocks, History, Token},
         segment::CodeRow,
     },
     store::{
@@ -64,7 +64,8 @@ async fn swap_record(store: &Arc<dyn Store>, before: u128, after: u128, history:
 /// Begins the second epoch on the same server.
 async fn begin_second(store: &Arc<dyn Store>) {
     let server = server(store).await;
-    let second = History::first(&server, FIRST, 0).next(&server, SECOND, 1, 0);
+    let second =
+        History::first(&server, FIRST, 0).next(&server, SECOND, EpochClocks::of_store(1), 0);
     swap_record(store, 2, 3, second).await;
 }
 

@@ -56,8 +56,6 @@ pub enum Bug {
     RecordNotReread,
     /// A move to another layout does not change the tokens of the old layout's rows.
     RelayoutWithoutFencing,
-    /// After an operator's raise, leases that are held go on in place.
-    RaisedInPlace,
     /// The rows carry no epoch: a row of any epoch counts as one of the present epoch.
     EpochNotInRows,
     /// Nobody compares the identity of the server.

@@ -40,6 +40,8 @@ pub(super) enum SearchOutcome {
     ClockAhead(i64),
     /// The node's clock is before the layout's epoch or past its end.
     ClockOutOfRange,
+    /// The epoch has no barrier yet.
+    BarrierPending,
     /// The namespace's record is gone.
     RecordVanished,
     /// The namespace's record names another layout.
@@ -65,7 +67,7 @@ impl SearchOutcome {
                 let (renewed_ms, due_ms) = (*renewed_ms, *due_ms);
                 Some(UnavailableReason::StaleStore { renewed_ms, due_ms })
             }
-            Self::Leased(_) | Self::Contended => None,
+            Self::Leased(_) | Self::Contended | Self::BarrierPending => None,
         }
     }
 }
@@ -104,6 +106,9 @@ impl Search {
                     None => SearchOutcome::RecordVanished,
                     Some(_) => SearchOutcome::RecordForeign,
                 });
+            }
+            if leases.history.is_pending() {
+                return Ok(SearchOutcome::BarrierPending);
             }
             if let ClockVerdict::Ahead(ahead_ms) = judged.verdict {
                 leases.observe(LeaseOperation::Acquire, LeaseOutcome::ClockAhead);
@@ -203,6 +208,7 @@ impl Search {
                 | LeaseError::Lost(_)
                 | LeaseError::Vanished
                 | LeaseError::RecordForeign
+                | LeaseError::BarrierPending
                 | LeaseError::NotKept(_),
             ) => {
                 self.chosen = None;

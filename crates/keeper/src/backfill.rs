@@ -6,6 +6,7 @@ use std::sync::{
 };
 
 use raindrop_core::{
+    clock::Clock,
     code::is_valid_code,
     id::Id,
     instant::{format_unix_ms, format_unix_ms_short},
@@ -126,10 +127,11 @@ impl Backfill {
     pub fn new(
         settings: KeeperSettings,
         store: Arc<dyn Store>,
+        clock: Arc<dyn Clock>,
         observer: Arc<dyn Observer>,
     ) -> Self {
         let KeeperSettings { namespace, layout, lease, .. } = &settings;
-        let follower = Follower::of_layout(namespace, layout, lease.reach_beyond_ms());
+        let follower = Follower::of_layout(namespace, layout, *lease, clock);
         Self { settings, store, observer, prepared: AtomicBool::new(false), follower }
     }
 
@@ -210,6 +212,11 @@ impl Backfill {
         let record = record
             .filter(|record| record.canonical == layout.canonical())
             .ok_or_else(|| BackfillError::RecordChanged { namespace: namespace.clone() })?;
+        if record.history.is_pending {
+            // Nor is it known which ticks were open.
+            let reason = "it failed over, and the clocks differ too much to tell what it lost";
+            return Err(StoreError::Unavailable(reason.into()).into());
+        }
         let configured = backfill_from_ms.map(|from_ms| layout.tick_clamped(from_ms));
         let first = configured.unwrap_or(record.first_tick).max(record.since_tick);
         Ok(OpenTicks { first, closed_before: record.since_tick })

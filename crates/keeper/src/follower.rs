@@ -1,15 +1,18 @@
 //! Follows the history of the store on behalf of those who reserve segments.
 
+use std::sync::Arc;
+
 use raindrop_core::{
+    clock::Clock,
     layout::Layout,
-    lease::{History, Token},
+    lease::{EpochClocks, History, StoreReading, Token},
     segment::CodeRow,
 };
 use raindrop_store::{CodeState, LayoutRecord, Scope, Store, StoreError, Survey};
 use tokio::{sync::Mutex, time::Instant};
 
 use super::{
-    Observer, StoreOperation,
+    LeaseTimes, Observer, StoreOperation,
     history::{HistoryContext, KnownHistory, contended, create_record},
     store_call::store_call,
 };
@@ -24,10 +27,18 @@ const ROW_TRIES: u32 = 8;
 pub(super) struct Follower {
     scope: Scope,
     canonical: String,
-    layout: Option<Layout>,
-    reach_ms: i64,
+    /// Unless IDs are plain numbers.
+    timed: Option<Timed>,
     began: Instant,
     known: Mutex<KnownHistory>,
+}
+
+/// What leases of a namespace reach.
+#[derive(Debug)]
+struct Timed {
+    layout: Layout,
+    lease: LeaseTimes,
+    clock: Arc<dyn Clock>,
 }
 
 /// Whom a follower asks.
@@ -42,30 +53,35 @@ impl Follower {
     /// Follows the record of a namespace that counts, whose text is `canonical`. Reservations have no
     /// time, so they do not reach beyond the store's clock.
     pub(super) fn of_numbers(namespace: &str, canonical: String) -> Self {
-        Self::new(namespace, canonical, None, 0)
+        Self::new(namespace, canonical, None)
     }
 
-    /// Follows the record of a namespace that has a layout. Its leases reach so many ms beyond the
-    /// store's clock.
-    pub(super) fn of_layout(namespace: &str, layout: &Layout, reach_ms: i64) -> Self {
-        Self::new(namespace, layout.canonical(), Some(layout.clone()), reach_ms)
+    /// Follows the record of a namespace that has a layout, with leases of these times.
+    pub(super) fn of_layout(
+        namespace: &str,
+        layout: &Layout,
+        lease: LeaseTimes,
+        clock: Arc<dyn Clock>,
+    ) -> Self {
+        let timed = Timed { layout: layout.clone(), lease, clock };
+        Self::new(namespace, layout.canonical(), Some(timed))
     }
 
-    fn new(namespace: &str, canonical: String, layout: Option<Layout>, reach_ms: i64) -> Self {
+    fn new(namespace: &str, canonical: String, timed: Option<Timed>) -> Self {
         // Of the survey only record, identity and clock are of interest.
         let (namespace, reserved_key) = (namespace.to_owned(), "0/0".to_owned());
         let scope = Scope { namespace, reserved_key, min_worker: 0, max_worker: 0 };
         let (began, known) = (Instant::now(), Mutex::default());
-        Self { scope, canonical, layout, reach_ms, began, known }
+        Self { scope, canonical, timed, began, known }
     }
 
     /// Returns the namespace's record. Creates it if there is none, for a namespace that counts.
     pub(super) async fn recorded(&self, access: &Access<'_>) -> Result<LayoutRecord, StoreError> {
-        let survey = self.survey(access).await?;
+        let (survey, clocks) = self.survey(access).await?;
         if let Some(record) = survey.record {
             return Ok(record);
         }
-        self.create_record(access, &survey, &*self.known.lock().await).await
+        self.create_record(access, &survey, clocks, &*self.known.lock().await).await
     }
 
     /// Creates the record; with a new epoch where one was known, since the numbers that the store lost
@@ -74,16 +90,32 @@ impl Follower {
         &self,
         access: &Access<'_>,
         survey: &Survey,
+        clocks: EpochClocks,
         known: &KnownHistory,
     ) -> Result<LayoutRecord, StoreError> {
-        let history = known.created(survey, (access.fresh)(), self.reach_ms);
+        let history = known.created(survey, clocks, (access.fresh)(), self.reach_ms());
         let record = LayoutRecord::new(&self.canonical, (access.fresh)(), 0, history);
         create_record(access.store, access.observer, &self.scope.namespace, &record).await
     }
 
-    async fn survey(&self, access: &Access<'_>) -> Result<Survey, StoreError> {
+    async fn survey(&self, access: &Access<'_>) -> Result<(Survey, EpochClocks), StoreError> {
+        let now_ms = || self.timed.as_ref().map(|timed| timed.clock.now_ms());
+        let sent_ms = now_ms();
         let survey = access.store.glance(&self.scope);
-        store_call(access.store, access.observer, StoreOperation::Read, survey).await
+        let survey =
+            store_call(access.store, access.observer, StoreOperation::Read, survey).await?;
+        let store_ms = survey.now_ms;
+        let clocks = match (&self.timed, sent_ms, now_ms()) {
+            (Some(timed), Some(sent_ms), Some(received_ms)) => {
+                StoreReading { sent_ms, store_ms, received_ms }.epoch_clocks(timed.lease.window)
+            }
+            _ => EpochClocks::of_store(store_ms),
+        };
+        Ok((survey, clocks))
+    }
+
+    fn reach_ms(&self) -> i64 {
+        self.timed.as_ref().map_or(0, |timed| timed.lease.reach_beyond_ms())
     }
 
     /// Returns the epoch that was followed last, if any was.
@@ -103,27 +135,29 @@ impl Follower {
         if let Some(present) = present.filter(|_| !known.went_back) {
             return Ok(present.clone());
         }
-        let context = HistoryContext {
-            store: access.store,
-            steady: self.began.elapsed(),
-            observer: access.observer,
-            namespace: &self.scope.namespace,
-            layout: self.layout.as_ref(),
-            reach_ms: self.reach_ms,
-        };
         for _ in 0..RECORD_TRIES {
-            let survey = self.survey(access).await?;
+            let (survey, clocks) = self.survey(access).await?;
             let Some(record) = &survey.record else {
-                if self.layout.is_some() {
+                if self.timed.is_some() {
                     // Keepers write it again.
                     return Err(StoreError::Vanished("the layout record is gone".to_owned()));
                 }
-                self.create_record(access, &survey, &known).await?;
+                self.create_record(access, &survey, clocks, &known).await?;
                 continue;
             };
             if record.canonical != self.canonical {
                 return Ok(known.read(record).clone());
             }
+            let context = HistoryContext {
+                store: access.store,
+                steady: self.began.elapsed(),
+                observer: access.observer,
+                namespace: &self.scope.namespace,
+                layout: self.timed.as_ref().map(|timed| &timed.layout),
+                clocks,
+                reach_ms: self.reach_ms(),
+                until_ms: None,
+            };
             if known.follow(&context, &survey, record, access.fresh).await? {
                 return Ok(record.history.clone());
             }

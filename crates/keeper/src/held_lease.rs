@@ -183,7 +183,7 @@ impl HeldLease {
         if self.lanes.present() != left {
             return Ok(true);
         }
-        if self.waiting.is_some() {
+        if self.waiting.is_some() || leases.history.is_pending() {
             // No lane of the row is due before the present one.
             return Ok(false);
         }
@@ -300,6 +300,9 @@ impl HeldLease {
         leases: &mut LeaseStore,
         judged: &JudgedSurvey,
     ) -> Result<(), LeaseError> {
+        if leases.history.is_pending() {
+            return Err(LeaseError::BarrierPending);
+        }
         if let ClockVerdict::Ahead(ahead_ms) = judged.verdict {
             leases.observe(LeaseOperation::Renew, LeaseOutcome::ClockAhead);
             return Err(LeaseError::ClockAhead(ahead_ms));

@@ -5,7 +5,7 @@ use std::{collections::VecDeque, time::Duration};
 
 use raindrop_core::{
     layout::Layout,
-    lease::{HighWaterMarks, History, HistoryVerdict, Token},
+    lease::{EpochClocks, HighWaterMarks, History, HistoryVerdict, Token},
 };
 use raindrop_store::{LayoutRecord, Store, StoreError, Survey};
 
@@ -71,12 +71,23 @@ impl KnownHistory {
 
     /// Returns the history of a record that is to be created: the first one or, if a record was read
     /// that is gone, its history with a new epoch.
-    pub(super) fn created(&self, survey: &Survey, fresh: Token, reach_ms: i64) -> History {
+    pub(super) fn created(
+        &self,
+        survey: &Survey,
+        clocks: EpochClocks,
+        fresh: Token,
+        reach_ms: i64,
+    ) -> History {
         let identity = survey.identity.as_deref().unwrap_or_default();
         match &self.present {
-            Some(present) => present.next(identity, fresh, survey.now_ms, reach_ms),
+            Some(present) => present.next(identity, fresh, clocks, reach_ms),
             None => History::first(identity, fresh, reach_ms),
         }
+    }
+
+    /// Whether no lease may begin in the present epoch yet.
+    pub(super) fn is_pending(&self) -> bool {
+        self.present().is_some_and(|history| history.is_pending)
     }
 
     /// Returns the first position that no lost write can have leased; 0 while no fail-over is known.
@@ -120,12 +131,18 @@ impl KnownHistory {
             verdict = HistoryVerdict::WentBack;
         }
         let mut since_tick = record.since_tick;
+        // The barrier that was pending is that of another epoch.
+        let can_set = recorded.is_pending && context.clocks.later_ms.is_some();
         let history = match verdict {
-            HistoryVerdict::Continued => recorded.continued(server, reach_ms),
-            HistoryVerdict::OtherServer | HistoryVerdict::WentBack => {
+            HistoryVerdict::Continued if !can_set => {
+                recorded.continued(server, reach_ms, context.until_ms)
+            }
+            _ => {
                 let server = server.unwrap_or(&recorded.identity);
-                self.check_servers(server, recorded, context.steady)?;
-                let next = recorded.next(server, fresh(), survey.now_ms, reach_ms);
+                if verdict != HistoryVerdict::Continued {
+                    self.check_servers(server, recorded, context.steady)?;
+                }
+                let next = recorded.next(server, fresh(), context.clocks, reach_ms);
                 if let Some(layout) = context.layout.filter(|it| it.backfill_per_tick() > 0) {
                     // Which IDs for a past time the lost writes reserved is unknown.
                     since_tick = since_tick.max(layout.tick_of(next.barrier(layout)));
@@ -145,10 +162,20 @@ impl KnownHistory {
             return Ok(false);
         }
         self.note(&changed.history, context.steady);
+        let (namespace, before) = (context.namespace, &recorded.identity);
+        let History { identity: server, is_pending, .. } = &changed.history;
         if verdict != HistoryVerdict::Continued {
-            let (namespace, before) = (context.namespace, &recorded.identity);
-            let server = &changed.history.identity;
-            tracing::warn!(namespace, before, server, "store failed over: a new epoch begins");
+            tracing::warn!(
+                namespace,
+                before,
+                server,
+                is_pending,
+                "store failed over: a new epoch begins"
+            );
+        } else if can_set {
+            tracing::warn!(namespace, "clocks agree: the epoch has a barrier");
+        }
+        if changed.history.epoch() != recorded.epoch() {
             context.observer.epoch_changed();
         }
         Ok(false)
@@ -238,7 +265,11 @@ pub(super) struct HistoryContext<'a> {
     pub(super) namespace: &'a str,
     /// The layout, unless IDs are plain numbers.
     pub(super) layout: Option<&'a Layout>,
+    /// The clocks when the record was read.
+    pub(super) clocks: EpochClocks,
     /// How far beyond the store's clock a lease of this process reaches, and what two clocks may
     /// add, in ms.
     pub(super) reach_ms: i64,
+    /// How far it reaches, in Unix ms, if it goes by a clock that is ahead of the store's.
+    pub(super) until_ms: Option<i64>,
 }

@@ -1,6 +1,6 @@
 //! Keeps the leases of a namespace in step with the history of their store.
 
-use raindrop_core::{instant::millis, lease::ClockVerdict};
+use raindrop_core::lease::{ClockVerdict, EpochClocks};
 use raindrop_store::{LayoutRecord, StoreError, Survey};
 
 use super::{
@@ -23,26 +23,26 @@ impl LeaseStore {
     /// Follows the history that the namespace's record tells; see
     /// [`KnownHistory::follow`](super::history::KnownHistory::follow).
     ///
-    /// A lease that is computed from `now_ms` must be within the reach that the record tells: a node
-    /// whose clock is trusted although it is ahead of the store's first raises that.
+    /// A lease that is computed from an instant `ahead_ms`, which is ahead of the store's clock, must be within the reach
+    /// that the record tells: a node whose clock is trusted although it is ahead first registers that.
     pub(super) async fn follow_history(
         &mut self,
         survey: &Survey,
         record: &LayoutRecord,
-        now_ms: i64,
+        clocks: EpochClocks,
+        ahead_ms: Option<i64>,
     ) -> Result<bool, StoreError> {
         let lease = &self.settings.lease;
-        let skew_ms = millis(lease.max_clock_skew).max(1_000);
-        let ahead_ms = now_ms.saturating_sub(survey.now_ms).saturating_sub(skew_ms).max(0);
-        // In steps, so that a clock that drifts does not change the record all the time.
-        let ahead_ms = (ahead_ms.saturating_add(skew_ms - 1) / skew_ms).saturating_mul(skew_ms);
+        let reach_ms = lease.reach_beyond_ms();
         let context = HistoryContext {
             store: &*self.store,
             steady: self.state.clock.steady(),
             observer: &*self.state.observer,
             namespace: &self.scope.namespace,
             layout: Some(&self.settings.layout),
-            reach_ms: lease.reach_beyond_ms().saturating_add(ahead_ms),
+            clocks,
+            reach_ms,
+            until_ms: ahead_ms.map(|now_ms| now_ms.saturating_add(reach_ms)),
         };
         let fresh = || self.random.fresh_token();
         self.history.follow(&context, survey, record, fresh).await
@@ -57,8 +57,8 @@ impl LeaseStore {
             Some(record) if self.is_recorded(judged) => {
                 // Otherwise leases are bounded by the store's clock.
                 let is_unbounded = matches!(judged.verdict, ClockVerdict::StoreBehind(_));
-                let now_ms = if is_unbounded { judged.now_ms } else { judged.survey.now_ms };
-                self.follow_history(&judged.survey, record, now_ms).await
+                let ahead_ms = is_unbounded.then_some(judged.now_ms);
+                self.follow_history(&judged.survey, record, judged.epoch_clocks, ahead_ms).await
             }
             _ => Ok(true),
         }

@@ -6,8 +6,8 @@ use raindrop_core::{
     instant::millis,
     keeper_api::Grant,
     lease::{
-        ClockCheck, ClockVerdict, HeldLanes, HighWaterMarks, Lease, Purpose, Resolution, Row,
-        RowExpiry, RowWrite, StoreReading, Tenure, Token, judge_clock, next_token,
+        ClockCheck, ClockVerdict, EpochClocks, HeldLanes, HighWaterMarks, Lease, Purpose,
+        Resolution, Row, RowExpiry, RowWrite, StoreReading, Tenure, Token, judge_clock, next_token,
     },
     planted::{Bug, planted},
 };
@@ -79,6 +79,8 @@ pub(super) struct JudgedSurvey {
     pub(super) now_ms: i64,
     /// The clocks that were judged.
     pub(super) clocks: ClockReading,
+    /// The same for an epoch that begins.
+    pub(super) epoch_clocks: EpochClocks,
 }
 
 impl JudgedSurvey {
@@ -102,6 +104,8 @@ pub(super) enum LeaseError {
     Vanished,
     /// The namespace's record names another layout.
     RecordForeign,
+    /// The epoch has no barrier yet, so no lease begins.
+    BarrierPending,
     /// The store failed: a write that was sent may have taken effect, or still may.
     Store(StoreError),
     /// The state file failed: the lease ends at the local mark that it has.
@@ -187,19 +191,13 @@ impl LeaseStore {
     }
 
     async fn look(&mut self, renewed: Option<&ClockReading>) -> Result<JudgedSurvey, StoreError> {
-        let sent = self.read_clocks();
         // Whoever holds no lease must see the rows as they are.
         let survey = match renewed {
             Some(_) => self.store.glance(&self.scope),
             None => self.store.survey(&self.scope),
         };
-        let survey = self.call(StoreOperation::Read, survey).await?;
-        let clocks = self.read_clocks();
+        let (survey, clocks, reading) = self.timed(survey).await?;
         let store_ms = survey.now_ms;
-        // By the present wall clock: if it stepped during the call, its old reading is worthless.
-        let took_ms = millis(clocks.steady.saturating_sub(sent.steady));
-        let sent_ms = clocks.wall_ms.saturating_sub(took_ms);
-        let reading = StoreReading { sent_ms, store_ms, received_ms: clocks.wall_ms };
         let is_local = self.store.clock_is_local();
         let max_skew = self.settings.lease.max_clock_skew;
         let verdict = judge_clock(&ClockCheck {
@@ -227,7 +225,27 @@ impl LeaseStore {
         let is_bound = !is_local && !matches!(verdict, ClockVerdict::StoreBehind(_));
         let bound_ms = store_ms.saturating_add(millis(max_skew));
         let now_ms = if is_bound { clocks.wall_ms.min(bound_ms) } else { clocks.wall_ms };
-        Ok(JudgedSurvey { survey, verdict, now_ms, clocks })
+        let epoch_clocks = self.epoch_clocks(&reading);
+        Ok(JudgedSurvey { survey, verdict, now_ms, clocks, epoch_clocks })
+    }
+
+    /// Reads the state of a scope, and the clocks.
+    pub(super) async fn timed(
+        &self,
+        survey: impl Future<Output = Result<Survey, StoreError>>,
+    ) -> Result<(Survey, ClockReading, StoreReading), StoreError> {
+        let sent = self.read_clocks();
+        let survey = self.call(StoreOperation::Read, survey).await?;
+        let clocks = self.read_clocks();
+        // By the present wall clock: if it stepped during the call, its old reading is worthless.
+        let took_ms = millis(clocks.steady.saturating_sub(sent.steady));
+        let (sent_ms, received_ms) = (clocks.wall_ms.saturating_sub(took_ms), clocks.wall_ms);
+        let reading = StoreReading { sent_ms, store_ms: survey.now_ms, received_ms };
+        Ok((survey, clocks, reading))
+    }
+
+    pub(super) fn epoch_clocks(&self, reading: &StoreReading) -> EpochClocks {
+        reading.epoch_clocks(self.settings.lease.window)
     }
 
     /// Returns whether the last survey saw every row of the scope, and a record that tells of them.

@@ -4,7 +4,7 @@ use std::ops::RangeInclusive;
 
 use raindrop_core::{
     instant::millis,
-    lease::{HighWaterMarks, Token, marks_beyond},
+    lease::{EpochClocks, HighWaterMarks, Token},
     planted::{Bug, planted},
 };
 use raindrop_store::{LayoutRecord, MadeRows, NewRows, Scope, Store, StoreError, Survey};
@@ -44,19 +44,18 @@ pub(super) async fn prepare(leases: &mut LeaseStore) -> Result<(), KeeperError> 
 async fn create_missing(leases: &mut LeaseStore) -> Result<bool, KeeperError> {
     let (store, scope) = (leases.store.clone(), leases.scope.clone());
     let layout = leases.settings.layout.clone();
-    let lease = leases.settings.lease;
-    let (window_ms, skew_ms) = (millis(lease.window), millis(lease.max_clock_skew));
     // All workers of the layout, not only those of this node's range: a range that comes into use
     // later must not look like rows that were lost.
     let all = Scope { min_worker: 0, max_worker: layout.largest_worker(), ..scope.clone() };
-    let before = leases.call(StoreOperation::Read, store.survey(&all)).await?;
+    let (before, _, reading) = leases.timed(store.survey(&all)).await?;
+    let clocks = leases.epoch_clocks(&reading);
     let Some(record) = before.record.clone() else {
-        create_record(leases, &before).await?;
+        create_record(leases, &before, clocks).await?;
         // Read together with the identity of the server and its clock.
         return Ok(false);
     };
     LayoutError::check(&scope.namespace, &leases.canonical, &record.canonical)?;
-    if !leases.follow_history(&before, &record, before.now_ms).await? {
+    if !leases.follow_history(&before, &record, clocks, None).await? {
         return Ok(false);
     }
     let made = record.made_rows(&scope.reserved_key);
@@ -71,7 +70,8 @@ async fn create_missing(leases: &mut LeaseStore) -> Result<bool, KeeperError> {
         }
         let until_ms = valid_until_ms(&*store, survey.now_ms);
         // A row that is missing now may have been there, and in use.
-        let marks = marks_beyond(&layout, until_ms, window_ms, skew_ms);
+        let beyond = record.history.beyond(&layout, until_ms);
+        let marks = HighWaterMarks::all_at(beyond, layout.lanes());
         if !create_rows(leases, &part, marks, record.token, until_ms).await? {
             return Ok(false);
         }
@@ -86,11 +86,15 @@ async fn create_missing(leases: &mut LeaseStore) -> Result<bool, KeeperError> {
 /// Creates the record. Who knew the namespace writes it again, with a new epoch: all that was leased
 /// before ends below the barrier. If there are rows, only a holder whose row is as it wrote it knows that
 /// nobody moved them to another layout.
-async fn create_record(leases: &mut LeaseStore, before: &Survey) -> Result<(), KeeperError> {
+async fn create_record(
+    leases: &mut LeaseStore,
+    before: &Survey,
+    clocks: EpochClocks,
+) -> Result<(), KeeperError> {
     let namespace = leases.scope.namespace.clone();
     let (layout, lease) = (&leases.settings.layout, leases.settings.lease);
     let (token, epoch) = (leases.random.fresh_token(), leases.random.fresh_token());
-    let history = leases.history.created(before, epoch, lease.reach_beyond_ms());
+    let history = leases.history.created(before, clocks, epoch, lease.reach_beyond_ms());
     let is_known = leases.history.is_known();
     let has_rows = before.held + before.free > 0;
     let may_not = is_known && (leases.was_foreign || leases.history.present().is_none());

@@ -52,6 +52,13 @@ pub enum UnavailableReason {
     /// The node's clock is ahead by this many ms.
     #[error("the clock is {0} ms ahead: no lease is acquired or renewed until it is corrected")]
     ClockAhead(i64),
+    /// The store failed over, and the node's clock differs from the store's by so many ms, which is too
+    /// much to tell up to when a lost write may have leased; negative if it is behind.
+    #[error(
+        "the store failed over, and the clocks differ too much to begin new leases: the node's is {0} \
+         ms ahead of the store's (below 0: behind); mend the one that is wrong"
+    )]
+    ClocksDiffer(i64),
     /// The clock went back further than `rollback.hold`, and no other lane or worker is free.
     #[error("the clock went back, and no other lane or worker id is available")]
     ClockWentBack,

@@ -194,6 +194,7 @@ impl Task {
             Err(LeaseError::ClockAhead(ahead_ms)) => self.clock_ahead(ahead_ms),
             Err(LeaseError::Lost(_)) => Pause::fixed(Duration::ZERO),
             Err(LeaseError::Vanished) => self.vanished(),
+            Err(LeaseError::BarrierPending) => self.barrier_pending(),
             // It may be a move that is taken back.
             Err(LeaseError::RecordForeign) => self.store_lost(),
             Err(LeaseError::Store(StoreError::Vanished(what))) => {
@@ -289,6 +290,7 @@ impl Task {
             SearchOutcome::ClockAhead(_) | SearchOutcome::ClockOutOfRange => {
                 Pause::fixed(CLOCK_PAUSE)
             }
+            SearchOutcome::BarrierPending => self.barrier_pending(),
             SearchOutcome::RecordVanished => self.vanished(),
             // It may be a move that is taken back.
             SearchOutcome::RecordForeign => Pause::fixed(LONGEST_PAUSE),
@@ -473,6 +475,13 @@ impl Task {
         (self.held, self.arriving) = (None, None);
         self.report(UnavailableReason::NotKept(Arc::clone(reason)));
         Pause::fixed(Duration::ZERO)
+    }
+
+    /// Waits until somebody's clock and the store's agree.
+    fn barrier_pending(&mut self) -> Pause {
+        let ahead_ms = self.leases.state.report.borrow().clock_ahead_ms;
+        self.report(UnavailableReason::ClocksDiffer(ahead_ms));
+        Pause::fixed(CLOCK_PAUSE)
     }
 
     /// Creates our row or record again, which is gone: beyond everything that was leased.

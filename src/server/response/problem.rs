@@ -296,6 +296,7 @@ impl From<IssueError> for Problem {
             | UnavailableReason::NoFreeWorker { .. }
             | UnavailableReason::FailedOver { .. }
             | UnavailableReason::StaleStore { .. }
+            | UnavailableReason::ClocksDiffer(_)
             | UnavailableReason::ClockAhead(_)
             | UnavailableReason::LimitReached
             | UnavailableReason::NotKept(_) => P::LeaseUnavailable,

@@ -104,7 +104,7 @@ impl Service {
             .filter(|_| !config.store.url.is_memory())
             .map(|settings| {
                 let observer = metrics.observer(&settings.namespace);
-                Backfill::new(settings.clone(), Arc::clone(&store), observer)
+                Backfill::new(settings.clone(), Arc::clone(&store), clock.clone(), observer)
             })
             .collect();
         let mut state = AppState::new(issuers.clone(), codes, config.http.clone(), clock, metrics)

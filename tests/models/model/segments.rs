@@ -3,7 +3,7 @@
 //! after a fail-over, is decided by the code that the service runs.
 
 use raindrop_core::{
-    lease::{History, Token},
+    lease::{EpochClocks, History, Token},
     segment::{Block, Chain, CodeRow, GapRule, Progression, SegmentSpec},
 };
 use stateright::{Checker, Model, Property};
@@ -122,7 +122,9 @@ fn epoch_token(epoch: u8) -> Token {
 /// The history of a store that failed over so often.
 fn history(fail_overs: u8) -> History {
     let first = History::first("server", epoch_token(0), 0);
-    (1..=fail_overs).fold(first, |history, epoch| history.next("server", epoch_token(epoch), 1, 0))
+    (1..=fail_overs).fold(first, |history, epoch| {
+        history.next("server", epoch_token(epoch), EpochClocks::of_store(1), 0)
+    })
 }
 
 impl State {

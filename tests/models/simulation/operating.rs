@@ -9,7 +9,7 @@ use std::{
 
 use raindrop_core::{
     layout::Layout,
-    lease::{Recorded, Relayout, marks_beyond},
+    lease::{Recorded, Relayout},
 };
 use raindrop_keeper::{Operator, OperatorError, RelayoutOutcome, WorkerRelease};
 use raindrop_store::{LayoutRecord, Scope, Store};
@@ -193,10 +193,9 @@ impl World<'_> {
             self.operating.layouts.iter().find(|known| known.canonical() == record.canonical);
         // While the namespace is being moved nobody knows what marks mean.
         let Some(layout) = layout else { return };
-        let (window_ms, skew_ms) = (millis(self.setup.window_ms), millis(self.setup.skew_ms));
-        let added = marks_beyond(layout, now_ms, window_ms, skew_ms);
+        let added = record.history.beyond(layout, now_ms);
         let is_covered = row.marks.lanes() == layout.lanes()
-            && row.marks.iter().all(|mark| mark <= added[0])
+            && row.marks.iter().all(|mark| mark <= added)
             && record.made_rows(&scope.reserved_key).is_some()
             && self.setup.own_clock
             && self.store_clock.peek_ms() == now_ms;
@@ -241,10 +240,11 @@ impl World<'_> {
         let now_ms = self.time.now_ms();
         let is_right = |clock: &SkewedClock| clock.peek_ms() == now_ms;
         let millis = |ms: u64| i64::try_from(ms).expect("small");
-        let (window_ms, skew_ms) = (millis(self.setup.window_ms), millis(self.setup.skew_ms));
-        let raised = marks_beyond(&self.layout, now_ms, window_ms, skew_ms);
+        let reach_ms = millis(self.setup.window_ms + 2 * self.setup.skew_ms);
+        let raised = self.layout.tick_clamped(now_ms + reach_ms) + 1;
+        let raised = self.layout.first_position(raised);
         let rows = self.cluster.memory.list_rows().await.expect("memory");
-        let is_covered = rows.iter().flat_map(|row| row.row.marks.iter()).all(|m| m <= raised[0]);
+        let is_covered = rows.iter().flat_map(|row| row.row.marks.iter()).all(|m| m <= raised);
         let clocks_are_right = is_right(&self.store_clock) && is_right(&self.clocks[0]);
         if !(is_same && is_covered && clocks_are_right && self.setup.own_clock) {
             return;

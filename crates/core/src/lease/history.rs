@@ -39,9 +39,32 @@ pub struct History {
     pub since_ms: i64,
     /// No lost write leased beyond this instant, Unix ms; 0 for the first epoch.
     pub barrier_ms: i64,
+    /// Whether the barrier of the present epoch is still to be set, because the clocks of the store and of
+    /// the node that began it differed too much. Until then no lease begins in the epoch.
+    pub is_pending: bool,
     /// How far beyond the store's clock any node's lease reaches, in ms: its window and twice its
     /// allowed clock skew.
     pub reach_ms: i64,
+    /// How far leases reach that are beyond that because the store's clock is behind, Unix ms; 0 if there
+    /// was none.
+    pub reached_ms: i64,
+}
+
+/// The clocks when an epoch begins.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct EpochClocks {
+    /// The store's clock, Unix ms.
+    pub store_ms: i64,
+    /// The later of that and the node's clock, Unix ms; `None` if they differ too much to tell which one
+    /// is right.
+    pub later_ms: Option<i64>,
+}
+
+impl EpochClocks {
+    /// The clocks where the store's is the only one, Unix ms.
+    pub const fn of_store(store_ms: i64) -> Self {
+        Self { store_ms, later_ms: Some(store_ms) }
+    }
 }
 
 /// How a record fits the server that holds it, and what a process knows.
@@ -122,47 +145,77 @@ impl History {
     /// Returns the history of a namespace in which nothing was issued yet.
     pub fn first(identity: &str, epoch: Token, reach_ms: i64) -> Self {
         let (identity, before) = (identity.to_owned(), Vec::new());
-        Self { identity, epoch, before, since_ms: 0, barrier_ms: 0, reach_ms }
+        Self {
+            identity,
+            epoch,
+            before,
+            since_ms: 0,
+            barrier_ms: 0,
+            is_pending: false,
+            reach_ms,
+            reached_ms: 0,
+        }
     }
 
     /// Returns the history with what a process adds that continues it: the identity of the server, if
-    /// none is recorded, and its own reach, if that is longer.
+    /// none is recorded, its own reach, if that is longer, and the instant that its leases reach, if it
+    /// goes by a clock that is ahead of the store's. That passes by itself, and is registered for a
+    /// quarter of a reach more, so that the record is not written with each lease.
     #[must_use]
-    pub fn continued(&self, server: Option<&str>, reach_ms: i64) -> Self {
+    pub fn continued(&self, server: Option<&str>, reach_ms: i64, until_ms: Option<i64>) -> Self {
         let recorded = Some(self.identity.as_str()).filter(|identity| !identity.is_empty());
         let identity = recorded.or(server).unwrap_or_default().to_owned();
-        Self { identity, reach_ms: self.reach_ms.max(reach_ms), ..self.clone() }
+        let until_ms = until_ms.filter(|until_ms| *until_ms > self.reached_ms);
+        let reached_ms = until_ms.map_or(self.reached_ms, |ms| ms.saturating_add(reach_ms / 4));
+        Self { identity, reach_ms: self.reach_ms.max(reach_ms), reached_ms, ..self.clone() }
     }
 
-    /// Returns the history with a new epoch, which begins at this time of the store's clock on the
-    /// server of this identity. The reach never falls: a node whose lease goes on in place may have
-    /// a longer one than the node that begins the epoch.
+    /// Returns the history with a new epoch, which begins at this time on the server of this identity.
+    /// The reach never falls: a node whose lease goes on in place may have a longer one than the node
+    /// that begins the epoch.
     #[must_use]
-    pub fn next(&self, identity: &str, fresh: Token, now_ms: i64, reach_ms: i64) -> Self {
+    pub fn next(&self, identity: &str, fresh: Token, clocks: EpochClocks, reach_ms: i64) -> Self {
         let fresh = if planted(Bug::EpochIsIdentity) { of_identity(identity) } else { fresh };
         let before = self.epochs().take(REMEMBERED - 1).collect();
         let reach_ms = self.reach_ms.max(reach_ms);
-        let barrier_ms = self.barrier_ms.max(now_ms.saturating_add(reach_ms));
-        let identity = identity.to_owned();
-        Self { identity, epoch: fresh, before, since_ms: now_ms, barrier_ms, reach_ms }
+        let EpochClocks { store_ms, later_ms } = clocks;
+        let set_ms = later_ms.map(|ms| ms.saturating_add(reach_ms).max(self.reached_ms));
+        Self {
+            identity: identity.to_owned(),
+            epoch: fresh,
+            before,
+            since_ms: store_ms,
+            barrier_ms: self.barrier_ms.max(set_ms.unwrap_or(0)),
+            is_pending: set_ms.is_none(),
+            reach_ms,
+            reached_ms: self.reached_ms,
+        }
     }
 
     /// Returns the history with a new epoch in which no lease goes on in place, because the epoch
     /// before it is one that no lease was written in. See [`Self::next`].
     #[must_use]
-    pub fn raised(&self, identity: &str, fresh: [Token; 2], now_ms: i64, reach_ms: i64) -> Self {
-        let [nobodys, fresh] = fresh;
-        let before = if planted(Bug::RaisedInPlace) {
-            self.clone()
-        } else {
-            self.next(identity, nobodys, now_ms, reach_ms)
-        };
-        before.next(identity, fresh, now_ms, reach_ms)
+    pub fn raised(
+        &self,
+        identity: &str,
+        [nobodys, fresh]: [Token; 2],
+        clocks: EpochClocks,
+        reach_ms: i64,
+    ) -> Self {
+        let before = self.next(identity, nobodys, clocks, reach_ms);
+        before.next(identity, fresh, clocks, reach_ms)
+    }
+
+    /// The first position beyond everything that any node can have leased by this time of the store's
+    /// clock, Unix ms.
+    pub fn beyond(&self, layout: &Layout, store_ms: i64) -> u64 {
+        let reach_ms = store_ms.saturating_add(self.reach_ms).max(self.reached_ms);
+        layout.first_position(layout.tick_clamped(reach_ms) + 1)
     }
 
     /// Whether the present epoch is another one than the first.
     pub const fn has_failed_over(&self) -> bool {
-        self.barrier_ms != 0
+        self.barrier_ms != 0 || self.is_pending
     }
 
     /// The present epoch.
@@ -199,7 +252,7 @@ impl History {
 
     /// The first position that no lost write can have leased; 0 in the first epoch.
     pub fn barrier(&self, layout: &Layout) -> u64 {
-        if self.has_failed_over() {
+        if self.barrier_ms != 0 {
             layout.first_position(layout.tick_clamped(self.barrier_ms) + 1)
         } else {
             0
@@ -234,15 +287,21 @@ fn of_identity(identity: &str) -> Token {
 
 /// A text that is not the history of a record.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("a history is `since=<ms> barrier=<ms> reach=<ms> before=<epochs joined by commas>`")]
+#[error(
+    "a history is `since=<ms> barrier=<ms> pending=<true or false> reach=<ms> reached=<ms> \
+     before=<epochs joined by commas>`"
+)]
 pub struct InvalidHistory;
 
 impl History {
     /// Returns what a record keeps beside identity and present epoch.
     pub fn text(&self) -> String {
-        let Self { before, since_ms, barrier_ms, reach_ms, .. } = self;
+        let Self { before, since_ms, barrier_ms, is_pending, reach_ms, reached_ms, .. } = self;
         let before = before.iter().map(Token::to_string).collect::<Vec<_>>().join(",");
-        format!("since={since_ms} barrier={barrier_ms} reach={reach_ms} before={before}")
+        format!(
+            "since={since_ms} barrier={barrier_ms} pending={is_pending} reach={reach_ms} \
+             reached={reached_ms} before={before}"
+        )
     }
 
     /// Reads a history from its parts in a record.
@@ -257,14 +316,25 @@ impl History {
             Some(value.to_owned())
         };
         let mut read = || {
-            let mut number = |name| field(name)?.parse().ok();
-            let (since_ms, barrier_ms, reach_ms) =
-                (number("since")?, number("barrier")?, number("reach")?);
+            let since_ms = field("since")?.parse().ok()?;
+            let barrier_ms = field("barrier")?.parse().ok()?;
+            let is_pending = field("pending")?.parse().ok()?;
+            let reach_ms = field("reach")?.parse().ok()?;
+            let reached_ms = field("reached")?.parse().ok()?;
             let before = field("before")?;
             let before = before.split_terminator(',').map(str::parse);
             let before = before.collect::<Result<_, _>>().ok()?;
             let identity = identity.to_owned();
-            Some(Self { identity, epoch, before, since_ms, barrier_ms, reach_ms })
+            Some(Self {
+                identity,
+                epoch,
+                before,
+                since_ms,
+                barrier_ms,
+                is_pending,
+                reach_ms,
+                reached_ms,
+            })
         };
         let history = read().filter(|history| history.text() == text);
         history.ok_or(InvalidHistory)

@@ -1,6 +1,5 @@
 //! The limit of a lease.
 
-use super::HighWaterMarks;
 use crate::{
     layout::Layout,
     planted::{Bug, planted},
@@ -49,19 +48,6 @@ pub fn limit_for(layout: &Layout, request: &LimitRequest) -> u64 {
 fn uncapped(layout: &Layout, request: &LimitRequest, present: u64) -> u64 {
     let ticks = u64::try_from(request.reach_ms / layout.unit().millis()).unwrap_or(0);
     request.old_limit.max(present) + layout.first_position(ticks.max(1))
-}
-
-/// Returns the marks of rows that are added to a namespace that may have issued before: beyond
-/// every lease that a vanished row could have held. All times are in milliseconds.
-pub fn marks_beyond(
-    layout: &Layout,
-    store_now_ms: i64,
-    window_ms: i64,
-    skew_ms: i64,
-) -> HighWaterMarks {
-    let reach = store_now_ms.saturating_add(window_ms).saturating_add(skew_ms);
-    let tick = layout.tick_clamped(reach) + 1;
-    HighWaterMarks::all_at(layout.first_position(tick), layout.lanes())
 }
 
 #[cfg(test)]

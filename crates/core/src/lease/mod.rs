@@ -20,9 +20,9 @@ mod writes;
 pub use self::{
     choose::{Choice, choose_row, first_due, usable_lane},
     high_water_marks::{HighWaterMarks, InvalidHighWaterMarks},
-    history::{History, HistoryVerdict, InvalidHistory, LastWrite, OtherToken},
+    history::{EpochClocks, History, HistoryVerdict, InvalidHistory, LastWrite, OtherToken},
     kept::{KeptLease, ResumeRefusal, ResumeRequest, next_local_mark},
-    limit::{LimitRequest, limit_for, marks_beyond},
+    limit::{LimitRequest, limit_for},
     relayout::{
         InvalidRelayout, Recorded, Relayout, RelayoutStage, RelayoutVerdict, judge_relayout,
         largest_id_allowed,

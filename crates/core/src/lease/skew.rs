@@ -5,6 +5,8 @@
 
 use std::time::Duration;
 
+use super::EpochClocks;
+
 /// The store's clock, read between two readings of the node's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StoreReading {
@@ -25,6 +27,14 @@ impl StoreReading {
         let least = self.sent_ms.saturating_sub(self.store_ms);
         let most = self.received_ms.saturating_sub(self.store_ms);
         if least > 0 { least } else { most.min(0) }
+    }
+
+    /// Returns both clocks for an epoch that begins now. If they differ by `most` or more, it cannot be
+    /// told which one is right.
+    pub fn epoch_clocks(&self, most: Duration) -> EpochClocks {
+        let agree = u128::from(self.node_ahead_ms().unsigned_abs()) < most.as_millis();
+        let later_ms = agree.then(|| self.store_ms.max(self.received_ms));
+        EpochClocks { store_ms: self.store_ms, later_ms }
     }
 }
 

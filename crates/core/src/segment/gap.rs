@@ -64,6 +64,7 @@ impl GapRule {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::lease::EpochClocks;
 
     const FIRST: Token = Token::from_bits(1);
     const SECOND: Token = Token::from_bits(2);
@@ -103,7 +104,8 @@ mod tests {
     fn each_epoch_that_began_since_the_row_was_written_skips_a_gap() {
         let rule = GapRule { configured: Some(7), largest_claim: 50 };
         let first = History::first("a", FIRST, 0);
-        let third = first.next("b", SECOND, 1, 0).next("c", THIRD, 2, 0);
+        let second = first.next("b", SECOND, EpochClocks::of_store(1), 0);
+        let third = second.next("c", THIRD, EpochClocks::of_store(2), 0);
         let skipped = |history, epoch| rule.skipped(&spec(), &row(9_000, epoch), history);
         assert_eq!(skipped(&first, FIRST), 0);
         assert_eq!(skipped(&first, Token::UNUSED), 0);

@@ -17,8 +17,7 @@ use raindrop_core::{
     instant::millis,
     layout::Layout,
     lease::{
-        HighWaterMarks, Recorded, Resolution, Row, RowExpiry, RowWrite, StoreReading, Tenure,
-        Token, marks_beyond,
+        HighWaterMarks, Recorded, Resolution, Row, RowExpiry, RowWrite, StoreReading, Tenure, Token,
     },
 };
 use raindrop_store::{LayoutRecord, ListedRow, NewRows, Scope, Store, StoreError, Survey};
@@ -130,7 +129,7 @@ impl Operator {
         let namespace = self.settings.namespace.clone();
         let scope = self.scope(&self.settings.layout, &self.settings.layout.reserved_key());
         for _ in 0..ROUNDS {
-            let survey = self.store.glance(&scope).await?;
+            let (survey, reading) = self.timed(&scope).await?;
             let Some(record) = &survey.record else {
                 return Err(OperatorError::NoRecord { namespace });
             };
@@ -141,7 +140,9 @@ impl Operator {
                 observer: &NoObserver,
                 namespace: &namespace,
                 layout: Some(&layout),
+                clocks: reading.epoch_clocks(self.settings.lease.window),
                 reach_ms: self.settings.lease.reach_beyond_ms(),
+                until_ms: None,
             };
             let fresh = || self.random.fresh_token();
             if self.history.follow(&context, &survey, record, fresh).await? {
@@ -155,10 +156,8 @@ impl Operator {
     /// agree, unless they are the same.
     async fn survey(&self) -> Result<Survey, OperatorError> {
         let layout = &self.settings.layout;
-        let sent_ms = self.clock.now_ms();
-        let survey = self.store.glance(&self.scope(layout, &layout.reserved_key())).await?;
-        let (store_ms, received_ms) = (survey.now_ms, self.clock.now_ms());
-        let ahead_ms = StoreReading { sent_ms, store_ms, received_ms }.node_ahead_ms();
+        let (survey, reading) = self.timed(&self.scope(layout, &layout.reserved_key())).await?;
+        let ahead_ms = reading.node_ahead_ms();
         let most = self.settings.lease.max_clock_skew;
         if !self.store.clock_is_local() && ahead_ms.saturating_abs() > millis(most) {
             return Err(OperatorError::ClocksDisagree { ahead_ms, most });
@@ -166,10 +165,12 @@ impl Operator {
         Ok(survey)
     }
 
-    /// Returns marks beyond everything that could be leased at this instant.
-    fn marks_beyond(&self, layout: &Layout, at_ms: i64, window: Duration) -> HighWaterMarks {
-        let skew_ms = millis(self.settings.lease.max_clock_skew);
-        marks_beyond(layout, at_ms, millis(window), skew_ms)
+    /// Reads the state of a scope, and the clocks.
+    async fn timed(&self, scope: &Scope) -> Result<(Survey, StoreReading), StoreError> {
+        let sent_ms = self.clock.now_ms();
+        let survey = self.store.glance(scope).await?;
+        let (store_ms, received_ms) = (survey.now_ms, self.clock.now_ms());
+        Ok((survey, StoreReading { sent_ms, store_ms, received_ms }))
     }
 
     /// Writes a row as it was read, with a fresh token and these marks.

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use raindrop_core::lease::{History, Token};
+use raindrop_core::lease::{EpochClocks, History, Token};
 use raindrop_store::{LayoutRecord, Survey};
 
 use super::{KeeperSettings, LayoutError, Operator, OperatorError, ROUNDS};
@@ -70,7 +70,7 @@ impl Operator {
             |record| record.history.clone(),
         );
         let server = survey.identity.as_deref().unwrap_or(&before.identity);
-        before.raised(server, fresh, survey.now_ms, reach_ms)
+        before.raised(server, fresh, EpochClocks::of_store(survey.now_ms), reach_ms)
     }
 
     /// Returns the record of the configured layout; `None` for a store that was never used.

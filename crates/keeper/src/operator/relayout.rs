@@ -17,6 +17,7 @@ use std::time::Duration;
 
 use raindrop_core::{
     id::Id,
+    instant::millis,
     layout::Layout,
     lease::{
         HighWaterMarks, InvalidRelayout, Recorded, Relayout, RelayoutStage, RelayoutVerdict,
@@ -159,11 +160,13 @@ impl Operator {
         };
         if old.reserved_keys().iter().any(is_missing_some) {
             // A row that is missing may have been in use.
-            marks.push(self.marks_beyond(old, now_ms, self.settings.lease.window));
+            marks.push(HighWaterMarks::all_at(record.history.beyond(old, now_ms), old.lanes()));
         }
         if old.min_sequence() > 0 {
             // IDs for a past time reach up to now, whatever the marks are.
-            marks.push(self.marks_beyond(old, now_ms, Duration::ZERO));
+            let at_ms = now_ms.saturating_add(millis(self.settings.lease.max_clock_skew));
+            let mark = old.first_position(old.tick_clamped(at_ms) + 1);
+            marks.push(HighWaterMarks::all_at(mark, old.lanes()));
         }
         let largest_old = largest_id_allowed(old, &marks);
         match (judge_relayout(&self.settings.layout, now_ms, largest_old), largest_old) {

@@ -45,7 +45,9 @@ impl Operator {
     pub async fn release(&mut self, worker: u64) -> Result<WorkerRelease, OperatorError> {
         self.check_worker(worker)?;
         let layout = self.settings.layout.clone();
-        let (record, now_ms) = self.follow_history().await?;
+        let (record, _) = self.follow_history().await?;
+        // A mark that a wrong clock pushes too far ahead cannot be lowered.
+        let now_ms = self.survey().await?.now_ms;
         let scope = self.scope(&layout, &layout.reserved_key());
         let row = self.preview_release(worker).await?;
         if row.free {
@@ -84,8 +86,7 @@ impl Operator {
         if row.marks.lanes() != layout.lanes() || planted(Bug::ReleaseKeepsMark) {
             return Ok(row.marks.clone());
         }
-        let beyond_ms = now_ms.saturating_add(history.reach_ms);
-        let beyond = layout.first_position(layout.tick_clamped(beyond_ms) + 1);
+        let beyond = history.beyond(&layout, now_ms);
         let marks = history.marks(&layout, row.epoch, &row.marks);
         Ok(marks.with(row.lane, marks[row.lane].max(beyond)))
     }

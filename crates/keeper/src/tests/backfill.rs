@@ -31,7 +31,7 @@ fn opened(world: &World) -> KeeperSettings {
 }
 
 fn backfill(world: &World, settings: KeeperSettings) -> Backfill {
-    Backfill::new(settings, world.store.clone(), Arc::new(NoObserver))
+    Backfill::new(settings, world.store.clone(), world.store_clock.clone(), Arc::new(NoObserver))
 }
 
 /// The numbers that two nodes and one after a restart get of one millisecond.
@@ -251,7 +251,8 @@ async fn tick_closed_during_a_backfill_issues_nothing() {
         random(1),
     );
     issuer.leased().await;
-    let backfill = || Backfill::new(settings.clone(), store.clone(), Arc::new(NoObserver));
+    let backfill =
+        || Backfill::new(settings.clone(), store.clone(), clock.clone(), Arc::new(NoObserver));
     let at_ms = NOW - 86_400_000;
     let sleeper = backfill();
     sleeper.ids("order", 1, at_ms - 1).await.expect("it is prepared");

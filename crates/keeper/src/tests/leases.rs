@@ -198,7 +198,7 @@ async fn rows_added_later_begin_beyond_every_lease() {
     let mark = world.row(3).await.marks[0];
     assert!(layout.start_of_tick_ms(layout.tick_of(mark)) > super::world::NOW + 310_000);
     // The decision to add them holds for 10 s.
-    world.pass(second(325)).await;
+    world.pass(second(335)).await;
     world.issue(&node, "order", 1).await;
 }
 

@@ -6,8 +6,9 @@ use std::{sync::Arc, time::Duration};
 
 use raindrop_core::{
     lease::{
-        HeldLanes, History, HistoryVerdict, LastWrite, Lease, LimitRequest, OtherToken, Purpose,
-        Resolution, Row, RowExpiry, RowWrite, Tenure, Token, limit_for, usable_lane,
+        EpochClocks, HeldLanes, History, HistoryVerdict, LastWrite, Lease, LimitRequest,
+        OtherToken, Purpose, Resolution, Row, RowExpiry, RowWrite, Tenure, Token, limit_for,
+        usable_lane,
     },
     planted::{Bug, planted},
 };
@@ -253,12 +254,13 @@ impl Process {
             verdict = HistoryVerdict::WentBack;
         }
         let history = match verdict {
-            HistoryVerdict::Continued => recorded.continued(Some(identity), reach_ms),
+            HistoryVerdict::Continued => recorded.continued(Some(identity), reach_ms, None),
             HistoryVerdict::OtherServer | HistoryVerdict::WentBack => {
                 // A node's clock that is behind is not bounded.
                 let by_node = planted(Bug::BarrierByNodeClock);
                 let now_ms = judged.store_ms - if by_node { ms(2) } else { 0 };
-                let mut next = recorded.next(identity, FRESH[0], now_ms, reach_ms);
+                let mut next =
+                    recorded.next(identity, FRESH[0], EpochClocks::of_store(now_ms), reach_ms);
                 if context.world.breaks(Breaks::BarrierWithoutReach) {
                     next.barrier_ms = recorded.barrier_ms.max(now_ms);
                 }

@@ -74,11 +74,3 @@ fn the_end_of_the_timestamp_bounds_every_limit() {
     let request = LimitRequest { now_ms: i64::MIN, ..fresh(0, 300_000) };
     assert!(limit_for(&layout, &request) <= layout.positions_per_tick());
 }
-
-#[test]
-fn added_rows_begin_beyond_every_possible_lease() {
-    let layout = layout(TimeUnit::Millisecond);
-    let marks = marks_beyond(&layout, NOW, 300_000, 10_000);
-    assert_eq!(marks[0], layout.first_position(layout.tick_clamped(NOW + 310_000) + 1));
-    assert_eq!(marks[0], marks[1]);
-}
