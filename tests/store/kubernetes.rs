@@ -1,7 +1,7 @@
 //! What only the Kubernetes store has: Leases that people see and delete, permissions, and tokens
 //! that expire.
 
-use std::{fs, path::Path, sync::Arc, time::Duration};
+use std::{collections::HashSet, fs, path::Path, sync::Arc, time::Duration};
 
 use k8s_openapi::{
     api::{
@@ -20,10 +20,10 @@ use kube::{
 use raindrop::{
     core::{
         clock::SystemClock,
-        lease::{HighWaterMarks, RowExpiry, RowWrite},
+        lease::{EpochClocks, HighWaterMarks, RowExpiry, RowWrite},
         preset::Preset,
     },
-    keeper::{Issuer, Keeper, KeeperSettings, NoObserver},
+    keeper::{Issuer, Keeper, KeeperSettings, LeaseTimes, NoObserver},
     store::{LayoutRecord, NewRows, NewSegment, Reservation, Reserved, Store, StoreError},
 };
 use tokio::task::JoinSet;
@@ -133,6 +133,38 @@ async fn rows_of_a_lost_record_are_not_created_anew() {
     let error = create_rows(&store, &scope, &HighWaterMarks::all_at(0, 2)).await;
     let error = error.expect_err("its marks are not known").to_string();
     assert!(error.contains("soc-raindrop-worker.default.0-0.2"), "{error}");
+}
+
+/// It began an epoch, so that all leases begin at its barrier.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "make kubernetes-test"]
+async fn record_that_is_written_again_lists_the_rows_that_are_there() {
+    let backend = Backend::kubernetes().await;
+    let (store, scope) = (with_rows(&backend, &scope(1, 3)).await, scope(1, 3));
+    for worker in [1, 2] {
+        let held = write(10 + u128::from(worker));
+        assert!(store.swap_row(&scope, worker, birth(worker), &held).await.expect("an answer"));
+    }
+    let leases = leases(&backend.url()).await;
+    let name = "soc-raindrop-worker-layout.default";
+    leases.delete(name, &DeleteParams::default()).await.expect("deleted");
+    let before = rows_record();
+    let history = before.history.next("", token(8), EpochClocks::of_store(1), 0);
+    let again = LayoutRecord { token: token(7), history, ..before };
+    store.create_record("default", &again).await.expect("created");
+    let other = backend.unprepared().await;
+    let new = new_rows(&HighWaterMarks::all_at(0, 2), token(7));
+    assert!(other.create_rows(&crate::backend::scope(3, 3), &new).await.expect("an answer"));
+    let survey = other.survey(&scope).await.expect("a survey");
+    assert_eq!((survey.held, survey.free), (2, 1));
+    for (worker, store) in [(1, &store), (2, &other)] {
+        let row = store.read_row(&scope, worker).await.expect("an answer").expect("the row");
+        assert_eq!(row.token, token(10 + u128::from(worker)));
+        let write = RowWrite { epoch: token(8), ..write(20 + u128::from(worker)) };
+        assert!(store.swap_row(&scope, worker, row.token, &write).await.expect("an answer"));
+    }
+    let row = other.read_row(&scope, 3).await.expect("an answer").expect("the row");
+    assert_eq!(row.token, new.token(3));
 }
 
 /// A record from a backup does not know that a row was born since.
@@ -326,6 +358,51 @@ async fn fifty_nodes_lease_a_worker_each() {
     workers.sort_unstable();
     workers.dedup();
     assert_eq!(workers.len(), 50);
+    for (keeper, _) in nodes {
+        keeper.release(PATIENCE).await;
+    }
+}
+
+/// The record alone, a row alone, and everything.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "make kubernetes-test"]
+async fn leases_that_are_deleted_under_running_nodes_are_made_again() {
+    let backend = Backend::kubernetes().await;
+    let leases = leases(&backend.url()).await;
+    let mut nodes = Vec::new();
+    for node in 0..3 {
+        let layout = Preset::Raindrop.layout();
+        let mut settings = KeeperSettings::new(layout, format!("node-{node}"));
+        let second = Duration::from_secs(1);
+        settings.lease = LeaseTimes { renew: second, ..LeaseTimes::default() };
+        let clock = Arc::new(SystemClock::default());
+        let store = backend.unprepared().await;
+        let (keeper, issuer) = Keeper::start(settings, store, clock, Arc::new(NoObserver));
+        issuer.leased().await;
+        nodes.push((keeper, issuer));
+    }
+    let mut issued = HashSet::new();
+    let record = "soc-raindrop-worker-layout.default".to_owned();
+    let row = |of: usize| {
+        let worker = nodes[of].1.status().lease.expect("a lease").worker;
+        format!("soc-raindrop-worker.default.0-0.{worker}")
+    };
+    for deleted in [vec![record.clone()], vec![row(0)], vec![record, row(0), row(1), row(2)]] {
+        for name in &deleted {
+            leases.delete(name, &DeleteParams::default()).await.expect("deleted");
+        }
+        for _ in 0..60 {
+            for (_, issuer) in &nodes {
+                let ids = issuer.next_ids("order", 100).await.expect("issued");
+                assert!(ids.into_iter().all(|id| issued.insert(id)), "issued twice");
+            }
+            tokio::time::sleep(Duration::from_millis(100)).await;
+        }
+        for (_, issuer) in &nodes {
+            assert_eq!(issuer.status().reason, None, "{deleted:?}");
+        }
+        leases.get(&deleted[0]).await.expect("it is there again");
+    }
     for (keeper, _) in nodes {
         keeper.release(PATIENCE).await;
     }

@@ -244,9 +244,14 @@ impl Store for KubernetesStore {
     async fn create_rows(&self, scope: &Scope, new: &NewRows) -> Result<bool> {
         let begin = Instant::now();
         loop {
-            let snapshot = self.snapshot(scope).await?;
+            let mut snapshot = self.snapshot(scope).await?;
+            let unlisted = Self::unlisted(scope, &snapshot);
+            if let Some(record) = snapshot.record.as_mut().filter(|_| !unlisted.is_empty()) {
+                let births = record.rows.entry(scope.reserved_key.clone()).or_default();
+                births.born.extend(unlisted.iter().cloned());
+            }
             let missing = self.missing(scope, &snapshot)?;
-            if missing.is_empty() {
+            if missing.is_empty() && unlisted.is_empty() {
                 return Ok(true);
             }
             let Some(record) = snapshot.record else { return Ok(false) };
@@ -254,7 +259,7 @@ impl Store for KubernetesStore {
                 return Ok(false);
             }
             // The record must not have changed since: then rows may have been added, used and lost.
-            let patch = record.add_rows(&scope.reserved_key, &missing, new);
+            let patch = record.add_rows(&scope.reserved_key, &missing, &unlisted, new);
             let name = self.tables.record(&scope.namespace);
             if self.api.patch(&name, patch).await? {
                 return Ok(true);

@@ -105,12 +105,13 @@ impl Record {
         ))
     }
 
-    /// Returns the JSON patch that adds rows which are missing, ascending by worker id, if no other
-    /// write of the record is first.
+    /// Returns the JSON patch that adds rows which are missing, ascending by worker id, and lists those
+    /// that have a Lease, by worker id with its UID, if no other write of the record is first.
     pub(super) fn add_rows(
         mut self,
         reserved_key: &str,
         missing: &[u64],
+        unlisted: &[(u64, String)],
         new: &NewRows,
     ) -> Vec<Json> {
         let births = self.rows.entry(reserved_key.to_owned()).or_default();
@@ -118,6 +119,8 @@ impl Record {
         let mut patch = vec![expect_version(self.version.as_deref())];
         patch.extend(vanished.map(|worker| remove(&born(reserved_key, worker))));
         births.add(missing, new);
+        let listed = |(worker, uid): &(u64, String)| (born(reserved_key, worker), uid.clone());
+        patch.extend(unlisted.iter().map(listed).flat_map(|listed| set([listed])));
         let templates: BTreeMap<&String, &Vec<Template>> =
             self.rows.iter().map(|(key, births)| (key, &births.templates)).collect();
         let templates = serde_json::to_string(&templates).expect("templates are JSON");

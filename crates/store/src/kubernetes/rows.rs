@@ -66,6 +66,20 @@ impl KubernetesStore {
         object::row(&self.settings.worker_table, scope, lease, now_ms)
     }
 
+    /// Returns the rows that a record which was written again is to list: it began an epoch, so that no
+    /// lease of theirs begins before its barrier.
+    pub(super) fn unlisted(scope: &Scope, snapshot: &Snapshot) -> Vec<(u64, String)> {
+        let is_rewritten = |record: &Record| {
+            record.layout.history.has_failed_over()
+                && !record.rows.contains_key(&scope.reserved_key)
+        };
+        if !snapshot.record.as_ref().is_some_and(is_rewritten) {
+            return Vec::new();
+        }
+        let written = snapshot.leases.iter().filter(|lease| was_written(lease));
+        written.filter_map(|lease| Some((object::worker(lease)?, uid(lease).to_owned()))).collect()
+    }
+
     /// Returns the workers of a scope that have no row, ascending.
     pub(super) fn missing(&self, scope: &Scope, snapshot: &Snapshot) -> Result<Vec<u64>> {
         let births = snapshot.births(scope);
