@@ -87,6 +87,7 @@ activity! {
     store_crashes: "crashes of the store",
     lost_writes: "visible writes that they lost",
     restored: "backups that were restored",
+    restored_in_place: "backups that were restored under running nodes",
     failed_over: "fail-overs",
     failed_back: "of these back to the server before",
     begun_epochs: "epochs that nodes began",

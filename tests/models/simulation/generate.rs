@@ -23,6 +23,7 @@ pub(crate) fn generate(seed: u64) -> Scenario {
         7 => return mishaps::while_a_node_acquires(seed, setup, random),
         13 => return mishaps::row_lost_while_a_node_starts(seed, setup, random),
         19 => return mishaps::while_a_renewal_is_late(seed, setup, random),
+        22 => return mishaps::node_starts_after_a_restore(seed, setup, random),
         _ => {}
     }
     let mut generator = Generator { favoured: favoured(&mut random), setup: &setup, random };
@@ -437,7 +438,8 @@ impl Generator<'_> {
         let worker = self.random.random_range(0..self.setup.workers);
         let rarely = self.random.random_range(0..10);
         let mut ops = match self.random.random_range(0..12) {
-            10.. => return self.restored_backup(),
+            11 => return self.restored_in_place(),
+            10 => return self.restored_backup(),
             0..3 => vec![self.order(Order::Release { worker })],
             3..5 => vec![self.order(Order::Raise)],
             5..8 => return self.relayout(),
@@ -477,6 +479,32 @@ impl Generator<'_> {
             let ms = self.random.random_range(1..=longest_ms);
             ops.extend([Op::Advance { ms }, Op::Everyone { code, count: 2 }]);
         }
+        ops
+    }
+
+    /// A copy of the store comes back under nodes that run, and others start.
+    fn restored_in_place(&mut self) -> Vec<Op> {
+        let (node, code, renew_ms) = (self.node(), self.code(), self.setup.renew_ms);
+        let mut ops: Vec<_> = (0..self.setup.nodes()).map(|node| Op::Heal { node }).collect();
+        ops.extend([Op::Restore, Op::FreeLog, Op::Advance { ms: 2 * renew_ms }]);
+        ops.extend([Op::Everyone { code, count: 1 }, Op::Backup]);
+        for _ in 0..2 {
+            if self.often() {
+                let node = self.node();
+                ops.extend([Op::Crash { node }, self.start(node), Op::Advance { ms: 500 }]);
+            }
+            ops.push(Op::Advance { ms: renew_ms + self.while_ms() });
+            ops.push(Op::Everyone { code, count: self.ids() });
+        }
+        if self.often() {
+            ops.push(Op::Crash { node });
+        }
+        ops.extend([Op::RestoreInPlace, self.start(node)]);
+        for _ in 0..8 {
+            let ms = self.random.random_range(1..=renew_ms / 2);
+            ops.extend([Op::Everyone { code, count: self.ids() }, Op::Advance { ms }]);
+        }
+        ops.extend([Op::Advance { ms: 2 * renew_ms }, Op::Everyone { code, count: self.ids() }]);
         ops
     }
 

@@ -89,6 +89,21 @@ pub(crate) fn restored_while_the_holder_is_cut_off(
     Scenario { seed, setup, ops }
 }
 
+/// A copy of the store comes back under nodes that run, and another one starts before they look.
+pub(crate) fn node_starts_after_a_restore(seed: u64, setup: Setup, mut random: StdRng) -> Scenario {
+    let (unit, positions) = (TimeUnit::Millisecond, 64);
+    let setup = Setup { unit, positions, offsets_ms: vec![0; 3], workers: 3, ..calm(setup) };
+    let mut ops = vec![Op::Crash { node: OTHER }, Op::Crash { node: THIRD }];
+    ops.extend([Op::Advance { ms: 8_000 }, Op::Backup, start(OTHER)]);
+    ops.push(Op::Advance { ms: random.random_range(8_000..=30_000) });
+    ops.extend([Op::Everyone { code: 0, count: 9 }, Op::RestoreInPlace, start(THIRD)]);
+    for _ in 0..20 {
+        ops.push(Op::Everyone { code: 0, count: 9 });
+        ops.push(Op::Advance { ms: random.random_range(1..=1_000) });
+    }
+    Scenario { seed, setup, ops }
+}
+
 /// A node finds that nothing was leased yet, and creates rows long after one was leased and lost.
 pub(crate) fn row_lost_while_a_node_starts(
     seed: u64,

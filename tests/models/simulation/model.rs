@@ -288,6 +288,8 @@ pub(crate) enum Op {
     Backup,
     /// The copy takes the store's place, and marks are raised before a node reaches it.
     RestoreBackup,
+    /// The copy takes the store's place under nodes that run, and nobody raises anything.
+    RestoreInPlace,
 }
 
 /// A set-up with its operations, and the seed that both came from.

@@ -16,7 +16,8 @@ use raindrop_store::{LayoutRecord, Scope, Store};
 
 use crate::{
     check::{Failure, FailureKind},
-    model::{Fault, Order, Shape},
+    model::{Fault, Order, Setup, Shape},
+    node::Node,
     store::Moment,
     time::SkewedClock,
     world::World,
@@ -35,7 +36,7 @@ pub(crate) struct Operating {
     moved_to: Option<Arc<Layout>>,
     lost_record: Option<LayoutRecord>,
     /// A copy of the store, with the layout that it says.
-    backup: Option<(Moment, String)>,
+    backup: Option<Backup>,
     has_lost: bool,
     /// Whether nodes must be restarted to go on.
     is_disturbed: bool,
@@ -43,6 +44,15 @@ pub(crate) struct Operating {
     replica: Option<Moment>,
     /// The identities of the servers so far.
     servers: Vec<String>,
+}
+
+#[derive(Clone)]
+struct Backup {
+    moment: Moment,
+    words: String,
+    made_ms: i64,
+    /// The server that it was made of.
+    server: String,
 }
 
 struct Running {
@@ -226,7 +236,9 @@ impl World<'_> {
 
     pub(crate) async fn back_up(&mut self) {
         if let Some(Recorded::Settled(words)) = self.recorded().await {
-            self.operating.backup = Some((self.cluster.moment(), words));
+            let (moment, made_ms) = (self.cluster.moment(), self.time.elapsed_ms());
+            let server = self.operating.servers.last().cloned().unwrap_or_default();
+            self.operating.backup = Some(Backup { moment, words, made_ms, server });
         }
     }
 
@@ -234,7 +246,7 @@ impl World<'_> {
     /// covers everything that was leased since: the clocks are right, and no mark is beyond the
     /// raised ones.
     pub(crate) async fn restore_backup(&mut self) {
-        let Some((backup, words)) = self.operating.backup.clone() else { return };
+        let Some(Backup { moment, words, .. }) = self.operating.backup.clone() else { return };
         let is_same = self.recorded().await == Some(Recorded::Settled(words.clone()))
             && self.layout.canonical() == words;
         let now_ms = self.time.now_ms();
@@ -249,7 +261,7 @@ impl World<'_> {
         if !(is_same && is_covered && clocks_are_right && self.setup.own_clock) {
             return;
         }
-        self.cluster.restore(backup);
+        self.cluster.restore(moment);
         let operators = self.setup.nodes();
         self.heal(operators);
         self.cluster.state().links[operators].faults.clear();
@@ -271,6 +283,58 @@ impl World<'_> {
             let detail = "no operator raises the marks".to_owned();
             state.failure.get_or_insert(Failure { kind: FailureKind::Standstill, detail });
         }
+    }
+
+    /// Restores the copy under nodes that run, under the premises of that: it is older than holders take
+    /// to look, some of them lived then, no start waits, nobody moved the namespace since, the store's
+    /// clock is right, no lease reaches beyond the barrier, and all reach the store until they have
+    /// looked.
+    pub(crate) async fn restore_in_place(&mut self) {
+        let Some(backup) = self.operating.backup.take() else { return };
+        let Setup { renew_ms, latency_ms, window_ms, skew_ms, own_clock, .. } = *self.setup;
+        let now_ms = self.time.now_ms();
+        let millis = |ms: u64| i64::try_from(ms).expect("small");
+        let look_ms = millis(renew_ms * 3 / 2);
+        let is_old = self.time.elapsed_ms() - backup.made_ms > look_ms;
+        let present = self.cluster.memory.snapshot();
+        self.cluster.memory.restore(backup.moment.held.clone());
+        let scope = Scope::new("default", &self.layout, 0, self.layout.largest_worker());
+        let survey = self.cluster.memory.survey(&scope).await.expect("memory");
+        self.cluster.memory.restore(present);
+        let is_stale = |newest_ms| now_ms - newest_ms > look_ms;
+        let rows = self.cluster.memory.list_rows().await.expect("memory");
+        let barrier_ms = now_ms + millis(window_ms + 2 * skew_ms);
+        let barrier = self.layout.first_position(self.layout.tick_clamped(barrier_ms) + 1);
+        let is_covered = rows.iter().flat_map(|row| row.row.marks.iter()).all(|m| m <= barrier);
+        let has_settled = |node: &Node| {
+            let status = node.issuer.status();
+            node.keeper.is_none() || status.reason.is_none() && status.lease.is_some()
+        };
+        let may = own_clock
+            && is_old
+            && is_covered
+            && survey.newest_heartbeat_ms.is_some_and(is_stale)
+            && self.recorded().await == Some(Recorded::Settled(backup.words.clone()))
+            && self.layout.canonical() == backup.words
+            && self.operating.servers.last() == Some(&backup.server)
+            && self.operating.lost_record.is_none()
+            && !self.operating.has_lost
+            && self.operating.running.is_empty()
+            && self.store_clock.peek_ms() == now_ms
+            && latency_ms * 40 < renew_ms
+            && self.releases.is_empty()
+            && self.nodes.iter().flatten().all(has_settled);
+        if !may {
+            return;
+        }
+        for node in 0..self.setup.nodes() {
+            self.heal(node);
+            self.cluster.state().links[node].faults.clear();
+        }
+        self.cluster.restore(backup.moment);
+        let mut state = self.cluster.state();
+        (state.outage, state.log_hangs) = (false, false);
+        state.activity.restored_in_place += 1;
     }
 
     pub(crate) fn stop_replication(&mut self) {

@@ -101,7 +101,7 @@ pub(crate) struct World<'a> {
     disks: Vec<MemoryDisk>,
     processes: u32,
     claims: Vec<Claim>,
-    releases: Vec<Releasing>,
+    pub(crate) releases: Vec<Releasing>,
     strangers: Vec<Joining>,
     issued: Issued,
     /// Which nodes issued since this was cleared.
@@ -238,6 +238,7 @@ impl<'a> World<'a> {
             Op::FailOver { back } => self.fail_over(back).await,
             Op::Backup => self.back_up().await,
             Op::RestoreBackup => self.restore_backup().await,
+            Op::RestoreInPlace => self.restore_in_place().await,
         }
     }
 
