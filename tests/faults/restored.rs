@@ -1,10 +1,10 @@
 //! Stores that are restored in place, emptied or robbed of rows while nodes run.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use crate::{
     load::Load,
-    service::{PATIENCE, Service, Setup},
+    service::{PATIENCE, Service, Setup, parse_ids},
     support::{
         mariadb::Mariadb,
         poll,
@@ -71,6 +71,62 @@ async fn nodes_go_on(engine: &'static dyn Engine) {
     assert_eq!(load.unexpected(), [""; 0]);
     assert_eq!(load.collected.duplicates(), 0);
     assert_eq!(load.figures().refused, 0, "no request was refused");
+}
+
+/// A node that starts as soon as a backup was put back waits until the living ones have looked: the backup
+/// shows the rows of two of them as free.
+async fn start_waits_for_living_nodes(engine: &'static dyn Engine) {
+    let server = Server::shared(engine).await;
+    let url = server.database().await;
+    let setup = Setup::new()
+        .set("store.url", &url)
+        .set("worker.max_id", 3)
+        .set("lease.window", "30s")
+        .set("lease.ttl", "20s")
+        .set("lease.renew", "4s")
+        .set("lease.max_clock_skew", "1s");
+    let load = Arc::new(Load::default());
+    let mut nodes = vec![setup.clone().start_leased().await];
+    until_renewed(&nodes, 1.0).await;
+    for table in TABLES {
+        engine.run(&url, &format!("CREATE TABLE {table}_copy AS SELECT * FROM {table}")).await;
+    }
+    for _ in 0..2 {
+        nodes.push(setup.clone().start_leased().await);
+    }
+    // Older than holders take to look.
+    until_renewed(&nodes, 3.0).await;
+    for node in &nodes {
+        load.join(node);
+    }
+    engine.run(&url, &put_back()).await;
+    let late = setup.start().await;
+    late.logged("no lease was renewed since").await;
+    let (_, health) = late.json("/health").await;
+    let reason = health["namespaces"]["default"]["reason"].as_str().unwrap_or_default();
+    assert!(reason.contains("lease.stale_wait"), "{health}");
+    for _ in 0..80 {
+        let (status, answer) = late.json("/ids/order?n=100").await;
+        if status.is_success() {
+            load.collected.add(&parse_ids(&answer["ids"]));
+        }
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
+    load.stop().await;
+    assert_eq!(load.unexpected(), [""; 0]);
+    assert_eq!(load.collected.duplicates(), 0);
+    assert_eq!(load.figures().refused, 0, "no request was refused");
+    late.logged("the store failed over").await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn start_on_a_restored_mariadb_waits_for_living_nodes() {
+    start_waits_for_living_nodes(&Mariadb).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn start_on_a_restored_postgres_waits_for_living_nodes() {
+    start_waits_for_living_nodes(&Postgres).await;
 }
 
 /// Waits until each node has renewed its lease so often.
