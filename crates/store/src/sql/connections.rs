@@ -7,10 +7,10 @@ use tokio::time::{Instant, sleep, timeout};
 
 use super::{
     SqlStore,
-    engine::{Answer, Class, Engine, Failure, RunSql as _, classify},
+    engine::{Addressed, Answer, Class, Engine, Failure, RunSql as _, classify},
     schema::Migrations,
     session::{Server, Session},
-    statements::{self, Statements},
+    statements::Statements,
 };
 use crate::{
     Failover, Result, StoreError, StoreSettings,
@@ -25,7 +25,7 @@ const TRIES_MAX: u32 = 12;
 
 /// Opens the sessions of a store.
 pub(super) struct Sessions<E> {
-    pub(super) engine: E,
+    pub(super) address: Addressed<E>,
     failover: Failover,
     /// How long a session is used before it is set up anew.
     max: Duration,
@@ -33,10 +33,9 @@ pub(super) struct Sessions<E> {
 }
 
 impl<E: Engine> Sessions<E> {
-    pub(super) fn new(settings: &StoreSettings) -> Result<Self> {
+    pub(super) fn new(settings: &StoreSettings, sql: &Statements) -> Result<Self> {
         let StoreSettings { failover, session_max: max, .. } = *settings;
-        let sql = statements::read(E::SQL, settings);
-        Ok(Self { engine: E::new(settings)?, failover, max, sql })
+        Ok(Self { address: E::new(settings, sql)?, failover, max, sql: sql.clone() })
     }
 
     /// Checks that statements still run in the session that was set up.
@@ -51,14 +50,14 @@ impl<E: Engine> Connector for Sessions<E> {
     type Connection = Session<E::Connection>;
 
     fn hosts(&self) -> &Hosts {
-        self.engine.hosts()
+        &self.address.hosts
     }
 
     async fn open(&self, host: usize) -> Result<Self::Connection> {
         let mut tried = 0;
         let (until, (connection, mut server)) = loop {
             let until = Instant::now() + self.max;
-            match self.engine.open(host).await {
+            match self.address.engine.open(host).await {
                 Err(Failure::Sql(error)) if is_retried::<E>(&error, &mut tried).await => {}
                 opened => break (until, opened.map_err(store_error::<E>)?),
             }
@@ -170,7 +169,7 @@ impl<E: Engine> SqlStore<E> {
     }
 
     pub(super) fn engine(&self) -> &E {
-        &self.pool.connector.engine
+        &self.pool.connector.address.engine
     }
 }
 

@@ -9,7 +9,7 @@ use sqlx::{
     migrate::{Migrate, MigrateError},
 };
 
-use super::{schema::Migrations, session::Server};
+use super::{schema::Migrations, session::Server, statements::Statements};
 use crate::{Result, StoreError, StoreSettings, hosts::Hosts, value::Value};
 
 /// What a database's error means for the statement.
@@ -69,6 +69,15 @@ macro_rules! migrations {
 }
 pub(super) use migrations;
 
+/// An engine, and what the address says of its servers.
+pub(crate) struct Addressed<E> {
+    pub(super) engine: E,
+    /// None for an embedded database.
+    pub(super) hosts: Hosts,
+    /// Whether nobody on the network can pose as the database.
+    pub(super) is_verified: bool,
+}
+
 /// One kind of SQL database.
 pub(crate) trait Engine: Sized + Send + Sync + 'static {
     /// The driver's connection.
@@ -87,13 +96,7 @@ pub(crate) trait Engine: Sized + Send + Sync + 'static {
     const CLOCK_IS_LOCAL: bool;
 
     /// Reads the address, without connecting.
-    fn new(settings: &StoreSettings) -> Result<Self>;
-
-    /// The hosts of the address.
-    fn hosts(&self) -> &Hosts;
-
-    /// Whether nobody on the network can pose as the database.
-    fn is_verified(&self) -> bool;
+    fn new(settings: &StoreSettings, sql: &Statements) -> Result<Addressed<Self>>;
 
     /// Returns a warning for the operator about what connections found.
     fn warning(&self) -> Option<&'static str> {

@@ -58,11 +58,12 @@ impl<E: Engine> fmt::Debug for SqlStore<E> {
 
 impl<E: Engine> SqlStore<E> {
     pub(super) fn new(settings: &StoreSettings) -> Result<Self> {
-        let sessions = Sessions::new(settings)?;
+        let sql = statements::read(E::SQL, settings);
+        let sessions = Sessions::new(settings, &sql)?;
         Ok(Self {
             settings: settings.clone(),
             pool: Pool::new(sessions, settings.max_connections, settings.timeout),
-            sql: statements::read(E::SQL, settings),
+            sql,
         })
     }
 
@@ -108,7 +109,7 @@ impl<E: Engine> Store for SqlStore<E> {
     }
 
     fn is_verified(&self) -> bool {
-        self.engine().is_verified()
+        self.pool.connector.address.is_verified
     }
 
     fn longest_call(&self) -> Duration {

@@ -16,11 +16,11 @@ use sqlx::{
 };
 
 use super::{
-    engine::{Answer, Class, Engine, Failure, RunSql as _, migrations},
+    engine::{Addressed, Answer, Class, Engine, Failure, RunSql as _, migrations},
     login::{check_pinned, connect, not_pinned},
     schema::Migrations,
     session::Server,
-    statements::{self, Statements},
+    statements::Statements,
 };
 use crate::{
     Result, StoreError, StoreSettings, TlsMode,
@@ -84,7 +84,6 @@ const PINS: [Pin; 16] = [
 
 /// How to connect to one database.
 pub(crate) struct MySql {
-    hosts: Hosts,
     /// For each host.
     options: Vec<MySqlConnectOptions>,
     protection: Protection,
@@ -253,7 +252,7 @@ impl Engine for MySql {
     const CLOCK_IS_LOCAL: bool = false;
     migrations!("mysql");
 
-    fn new(settings: &StoreSettings) -> Result<Self> {
+    fn new(settings: &StoreSettings, sql: &Statements) -> Result<Addressed<Self>> {
         let Target { url, tls, ca_file } = parameters::read(settings, &PARAMETERS)?;
         let mut options: Vec<MySqlConnectOptions> = hosts::parse(settings, &url, &["socket"])?;
         if options.iter().any(|options| options.get_database().is_none()) {
@@ -284,23 +283,10 @@ impl Engine for MySql {
             None => hosts::name(options.get_host(), options.get_port()),
         };
         let hosts = Hosts::new(options.iter().map(name));
-        let protection = Protection { mode, is_local };
-        Ok(Self {
-            hosts,
-            options,
-            protection,
-            timeout: settings.timeout,
-            may_not_ask: AtomicBool::new(false),
-            sql: statements::read(Self::SQL, settings),
-        })
-    }
-
-    fn hosts(&self) -> &Hosts {
-        &self.hosts
-    }
-
-    fn is_verified(&self) -> bool {
-        self.protection.is_verified()
+        let (protection, timeout) = (Protection { mode, is_local }, settings.timeout);
+        let (may_not_ask, sql) = (AtomicBool::new(false), sql.clone());
+        let engine = Self { options, protection, timeout, may_not_ask, sql };
+        Ok(Addressed { engine, hosts, is_verified: protection.is_verified() })
     }
 
     fn warning(&self) -> Option<&'static str> {

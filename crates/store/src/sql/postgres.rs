@@ -13,11 +13,11 @@ use sqlx::{
 };
 
 use super::{
-    engine::{Answer, Class, Engine, Failure, RunSql as _, migrations},
+    engine::{Addressed, Answer, Class, Engine, Failure, RunSql as _, migrations},
     login::{check_pinned, connect},
     schema::Migrations,
     session::Server,
-    statements::{self, Statements},
+    statements::Statements,
 };
 use crate::{
     Failover, Result, StoreError, StoreSettings, TlsMode,
@@ -76,7 +76,6 @@ const IS_DIRECT: &str =
 
 /// How to connect to one database.
 pub(crate) struct Postgres {
-    hosts: Hosts,
     /// For each host.
     options: Vec<PgConnectOptions>,
     protection: Protection,
@@ -180,7 +179,7 @@ impl Engine for Postgres {
     const CLOCK_IS_LOCAL: bool = false;
     migrations!("postgres");
 
-    fn new(settings: &StoreSettings) -> Result<Self> {
+    fn new(settings: &StoreSettings, sql: &Statements) -> Result<Addressed<Self>> {
         let Target { url, tls, ca_file } = parameters::read(settings, &PARAMETERS)?;
         let mut options: Vec<PgConnectOptions> =
             hosts::parse(settings, &url, &["host", "hostaddr", "port"])?;
@@ -220,22 +219,14 @@ impl Engine for Postgres {
             None => hosts::name(options.get_host(), options.get_port()),
         };
         let hosts = Hosts::new(options.iter().map(name));
-        let protection = Protection { mode, is_local };
-        let sql = statements::read(Self::SQL, settings);
+        let (protection, timeout) = (Protection { mode, is_local }, settings.timeout);
         // Not every relative of the engine can tell it.
         let history = match settings.failover {
             Failover::Auto => sql["history"].clone(),
             Failover::Lossless => "SELECT ''".to_owned(),
         };
-        Ok(Self { hosts, options, protection, timeout: settings.timeout, history, sql })
-    }
-
-    fn hosts(&self) -> &Hosts {
-        &self.hosts
-    }
-
-    fn is_verified(&self) -> bool {
-        self.protection.is_verified()
+        let engine = Self { options, protection, timeout, history, sql: sql.clone() };
+        Ok(Addressed { engine, hosts, is_verified: protection.is_verified() })
     }
 
     async fn open(&self, host: usize) -> Result<(PgConnection, Server), Failure> {

@@ -20,9 +20,10 @@ use sqlx::{
 };
 
 use super::{
-    engine::{Answer, Class, Engine, Failure, RunSql as _, migrations},
+    engine::{Addressed, Answer, Class, Engine, Failure, RunSql as _, migrations},
     schema::Migrations,
     session::Server,
+    statements::Statements,
 };
 use crate::{
     Result, StoreError, StoreSettings,
@@ -39,8 +40,6 @@ const SESSION: &str = "this file";
 /// How to open one file.
 pub(crate) struct Sqlite {
     options: SqliteConnectOptions,
-    /// None.
-    hosts: Hosts,
     may_create: AtomicBool,
     /// The file that was opened first; one that takes its place is another store.
     opened: OnceLock<FileIdentity>,
@@ -147,7 +146,7 @@ impl Engine for Sqlite {
     const CLOCK_IS_LOCAL: bool = true;
     migrations!("sqlite");
 
-    fn new(settings: &StoreSettings) -> Result<Self> {
+    fn new(settings: &StoreSettings, _: &Statements) -> Result<Addressed<Self>> {
         let url = settings.url.secret();
         let (path, query) = url.split_once('?').unwrap_or((url, ""));
         let has = |option: &str| query.split('&').any(|given| given == option);
@@ -163,26 +162,16 @@ impl Engine for Sqlite {
             let url = parameters::read(&plain, &PARAMETERS)?.url;
             let options: SqliteConnectOptions =
                 url.parse().map_err(|error| settings.unusable(error))?;
-            return Ok(Self {
-                options: options
-                    .journal_mode(SqliteJournalMode::Wal)
-                    .synchronous(SqliteSynchronous::Full)
-                    // Shorter than the whole time-out, so that the statement is over before it.
-                    .busy_timeout(settings.timeout / 2),
-                hosts: Hosts::default(),
-                may_create: AtomicBool::new(false),
-                opened: OnceLock::new(),
-            });
+            let options = options
+                .journal_mode(SqliteJournalMode::Wal)
+                .synchronous(SqliteSynchronous::Full)
+                // Shorter than the whole time-out, so that the statement is over before it.
+                .busy_timeout(settings.timeout / 2);
+            let (may_create, opened) = (AtomicBool::new(false), OnceLock::new());
+            let engine = Self { options, may_create, opened };
+            return Ok(Addressed { engine, hosts: Hosts::default(), is_verified: true });
         };
         Err(settings.unusable(refused))
-    }
-
-    fn hosts(&self) -> &Hosts {
-        &self.hosts
-    }
-
-    fn is_verified(&self) -> bool {
-        true
     }
 
     fn allow_creation(&self) {

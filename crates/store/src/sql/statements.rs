@@ -1,12 +1,13 @@
 //! The named statements of an engine's file.
 
-use std::collections::HashMap;
+use std::{collections::HashMap, sync::Arc};
 
 use crate::StoreSettings;
 
-/// The statements of one engine by their names, with the tables' names in place. Each engine has those
-/// that the shared logic names, and some of its own; a test compares them with the files.
-pub(super) type Statements = HashMap<&'static str, String>;
+/// The statements of one engine by their names, with the tables' names in place; whoever runs some
+/// shares them. Each engine has those that the shared logic names, and some of its own; a test
+/// compares them with the files.
+pub(crate) type Statements = Arc<HashMap<&'static str, String>>;
 
 /// Reads an engine's file: statements without comments, each after a line with its name and up to a
 /// semicolon.
@@ -19,7 +20,7 @@ pub(super) fn read(file: &'static str, settings: &StoreSettings) -> Statements {
         let sql = sql.replace("{worker}", &settings.worker_table);
         Some((name, sql.replace("{segment}", &settings.segment_table)))
     };
-    file.split("-- name: ").skip(1).filter_map(statement).collect()
+    Arc::new(file.split("-- name: ").skip(1).filter_map(statement).collect())
 }
 
 #[cfg(test)]
@@ -45,7 +46,7 @@ mod tests {
     #[test]
     fn each_file_has_the_statements_that_are_used_and_no_others() {
         for (file, own) in FILES {
-            let mut found: Vec<_> = read(file, &StoreSettings::default()).into_keys().collect();
+            let mut found: Vec<_> = read(file, &StoreSettings::default()).keys().copied().collect();
             let sources = SHARED.iter().chain([&own]);
             let named = sources.flat_map(|source| source.split("sql[\"").skip(1));
             let named = named.filter_map(|rest| rest.split_once("\"]")).map(|(name, _)| name);
