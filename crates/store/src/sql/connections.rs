@@ -23,6 +23,19 @@ use crate::{
 /// How often a statement is tried that fails because of concurrent work.
 const TRIES_MAX: u32 = 12;
 
+/// Tries again what fails because of concurrent work.
+macro_rules! retried {
+    ($engine:ty, $attempt:expr) => {{
+        let mut tried = 0;
+        loop {
+            match $attempt {
+                Err(Failure::Sql(error)) if is_retried::<$engine>(&error, &mut tried).await => {}
+                done => break done,
+            }
+        }
+    }};
+}
+
 /// Opens the sessions of a store.
 pub(super) struct Sessions<E> {
     pub(super) address: Addressed<E>,
@@ -54,14 +67,11 @@ impl<E: Engine> Connector for Sessions<E> {
     }
 
     async fn open(&self, host: usize) -> Result<Self::Connection> {
-        let mut tried = 0;
-        let (until, (connection, mut server)) = loop {
+        let opened = retried!(E, {
             let until = Instant::now() + self.max;
-            match self.address.engine.open(host).await {
-                Err(Failure::Sql(error)) if is_retried::<E>(&error, &mut tried).await => {}
-                opened => break (until, opened.map_err(store_error::<E>)?),
-            }
-        };
+            self.address.engine.open(host).await.map(|opened| (until, opened))
+        });
+        let (until, (connection, mut server)) = opened.map_err(store_error::<E>)?;
         if self.failover == Failover::Lossless {
             server.identity.clear();
         }
@@ -120,16 +130,8 @@ impl<E: Engine> SqlStore<E> {
         args: &[Value],
     ) -> Result<Answer, Failure> {
         let connection = &mut checkout.connection.connection;
-        let tries = async {
-            let mut tried = 0;
-            loop {
-                match connection.run(sql, args).await {
-                    Err(error) if is_retried::<E>(&error, &mut tried).await => {}
-                    answer => return Ok(answer?),
-                }
-            }
-        };
-        self.in_time(tries).await
+        let run = async { retried!(E, connection.run(sql, args).await.map_err(Failure::Sql)) };
+        self.in_time(run).await
     }
 
     /// Waits for a statement as long as it may take.
@@ -144,15 +146,8 @@ impl<E: Engine> SqlStore<E> {
 
     /// Runs the migrations, on a connection of their own whose end releases every lock.
     pub(super) async fn migrate(&self, migrations: &Migrations) -> Result<()> {
-        let tries = async {
-            let mut tried = 0;
-            loop {
-                match self.try_to_migrate(migrations).await {
-                    Err(Failure::Sql(error)) if is_retried::<E>(&error, &mut tried).await => {}
-                    done => return done.map_err(store_error::<E>),
-                }
-            }
-        };
+        let tries =
+            async { retried!(E, self.try_to_migrate(migrations).await).map_err(store_error::<E>) };
         // Several statements, and other nodes that go first.
         let after = self.settings.timeout * 10;
         timeout(after, tries).await.unwrap_or(Err(StoreError::TimedOut { after }))
