@@ -24,10 +24,7 @@ use async_trait::async_trait;
 use raindrop_core::lease::{Row, RowWrite, Token};
 
 use self::{
-    connections::Sessions,
-    engine::Engine,
-    schema::{LAYOUT_COLUMNS, WORKER_COLUMNS},
-    session::Server,
+    connections::Sessions, engine::Engine, schema::WORKER_TABLES, session::Server,
     statements::Statements,
 };
 use super::{
@@ -118,10 +115,7 @@ impl<E: Engine> Store for SqlStore<E> {
 
     async fn prepare(&self) -> Result<Vec<String>> {
         self.engine().allow_creation();
-        let worker_table = &self.settings.worker_table;
-        let layout_table = format!("{worker_table}_layout");
-        let tables = [(worker_table.as_str(), WORKER_COLUMNS), (&layout_table, LAYOUT_COLUMNS)];
-        self.prepare_tables(worker_table, &tables, E::MIGRATIONS).await?;
+        self.prepare_tables(&self.settings.worker_table, WORKER_TABLES, E::MIGRATIONS).await?;
         let mut warnings = self.durability_warnings().await?;
         warnings.extend(self.engine().warning().map(str::to_owned));
         Ok(warnings)

@@ -16,55 +16,45 @@ use crate::{
     value::{Reader, values},
 };
 
-pub(super) const WORKER_COLUMNS: &[&str] = &[
-    "namespace",
-    "reserved_key",
-    "worker_id",
-    "holder",
-    "token",
-    "epoch",
-    "lane",
-    "marks",
-    "heartbeat_at",
-    "expires_at",
-    "created_at",
-    "updated_at",
+/// Tables that belong together: what each adds to their name, and its columns, separated by blanks.
+pub(super) type Tables = [(&'static str, &'static str)];
+
+pub(super) const WORKER_TABLES: &Tables = &[
+    (
+        "",
+        "namespace reserved_key worker_id holder token epoch lane marks heartbeat_at expires_at \
+         created_at updated_at",
+    ),
+    (
+        "_layout",
+        "namespace token words complete since_tick first_tick identity epoch history created_at",
+    ),
 ];
-pub(super) const LAYOUT_COLUMNS: &[&str] = &[
-    "namespace",
-    "token",
-    "words",
-    "complete",
-    "since_tick",
-    "first_tick",
-    "identity",
-    "epoch",
-    "history",
-    "created_at",
+pub(super) const SEGMENT_TABLES: &Tables = &[
+    ("", "namespace code next_number step token epoch created_at updated_at"),
+    ("_settings", "namespace code settings token created_at updated_at"),
 ];
-pub(super) const SEGMENT_COLUMNS: &[&str] =
-    &["namespace", "code", "next_number", "step", "token", "epoch", "created_at", "updated_at"];
-pub(super) const SETTINGS_COLUMNS: &[&str] =
-    &["namespace", "code", "settings", "token", "created_at", "updated_at"];
 
 /// sqlx's.
-const BOOKKEEPING_COLUMNS: &[&str] =
-    &["version", "description", "installed_on", "success", "checksum", "execution_time"];
+const BOOKKEEPING_COLUMNS: &str =
+    "version description installed_on success checksum execution_time";
 
 impl<E: Engine> SqlStore<E> {
-    /// Creates tables that belong together, each given with its columns, or checks them. `name`
-    /// begins the name of the migrations' bookkeeping table. Nothing is written before it is certain
-    /// that no table is somebody else's.
+    /// Creates tables that belong together, or checks them. `name` begins their names and that of the
+    /// migrations' bookkeeping table. Nothing is written before it is certain that no table is
+    /// somebody else's.
     pub(super) async fn prepare_tables(
         &self,
         name: &str,
-        tables: &[(&str, &[&str])],
+        tables: &Tables,
         migrations: &[MigrationFile],
     ) -> Result<()> {
+        let named = |(ending, columns): &(&str, _)| (format!("{name}{ending}"), *columns);
+        let tables: Vec<(String, &str)> = tables.iter().map(named).collect();
         let bookkeeping = &format!("{name}_migrations");
         let applied = self.applied_versions(bookkeeping).await?;
         if applied.is_empty() {
-            for (table, columns) in tables {
+            for (table, columns) in &tables {
                 self.check_table(table, columns, Strictness::Exact).await?;
             }
         }
@@ -73,10 +63,10 @@ impl<E: Engine> SqlStore<E> {
         if !migrations.migrator.iter().all(|migration| applied.contains(&migration.version)) {
             self.migrate(&migrations).await?;
         }
-        for (table, columns) in tables {
+        for (table, columns) in &tables {
             // A newer version of Raindrop may have added columns.
             if !self.check_table(table, columns, Strictness::AtLeast).await? {
-                let names: Vec<&str> = tables.iter().map(|(name, _)| *name).collect();
+                let names: Vec<&str> = tables.iter().map(|(name, _)| &**name).collect();
                 return Err(StoreError::Unusable(format!(
                     "table {table} is gone although {bookkeeping} says that it was created: \
                      restore it, or drop the rest of {} and {bookkeeping} to begin anew",
@@ -91,17 +81,17 @@ impl<E: Engine> SqlStore<E> {
     async fn check_table(
         &self,
         table: &str,
-        expected: &[&str],
+        expected: &str,
         strictness: Strictness,
     ) -> Result<bool> {
         let found = self.columns_of(table).await?;
         if found.is_empty() {
             return Ok(false);
         }
-        let missing: Vec<_> =
-            expected.iter().copied().filter(|column| !found.contains(*column)).collect();
-        let unexpected: Vec<_> =
-            found.iter().map(String::as_str).filter(|name| !expected.contains(name)).collect();
+        let expected: Vec<_> = expected.split(' ').collect();
+        let missing: Vec<_> = expected.iter().copied().filter(|it| !found.contains(*it)).collect();
+        let found = found.iter().map(String::as_str);
+        let unexpected: Vec<_> = found.filter(|it| !expected.contains(it)).collect();
         if missing.is_empty() && (unexpected.is_empty() || strictness == Strictness::AtLeast) {
             return Ok(true);
         }

@@ -6,7 +6,7 @@ use raindrop_core::lease::Token;
 use super::{
     SqlStore,
     engine::Engine,
-    schema::{SEGMENT_COLUMNS, SETTINGS_COLUMNS},
+    schema::SEGMENT_TABLES,
     session::{Server, whole},
 };
 use crate::{
@@ -27,9 +27,7 @@ impl<E: Engine> SegmentStore for SqlStore<E> {
 
     async fn prepare_segments(&self) -> Result<()> {
         let table = &self.settings.segment_table;
-        let settings_table = format!("{table}_settings");
-        let tables = [(table.as_str(), SEGMENT_COLUMNS), (&settings_table, SETTINGS_COLUMNS)];
-        self.prepare_tables(table, &tables, E::SEGMENT_MIGRATIONS).await
+        self.prepare_tables(table, SEGMENT_TABLES, E::SEGMENT_MIGRATIONS).await
     }
 
     async fn create_segments(&self, namespace: &str, codes: &[NewSegment]) -> Result<()> {
