@@ -14,7 +14,7 @@ const TTL_MAX: Duration = Duration::from_hours(24 * 365 * 100);
 
 /// The rows that a node may use: those of one namespace and reserved value, inside its range of
 /// worker ids.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Scope {
     /// The namespace.
     pub namespace: String,

@@ -59,14 +59,11 @@ pub(super) struct KubernetesStore {
     api: Api,
     /// The UIDs of rows' Leases, as records listed them.
     uids: Mutex<HashMap<(String, String, u64), String>>,
-    /// The last survey of each scope.
-    surveyed: Mutex<Vec<Surveyed>>,
+    /// The last survey of each scope, and when it was made.
+    surveyed: Mutex<HashMap<Scope, (Instant, Survey)>>,
     /// For pauses.
     random: Mutex<StdRng>,
 }
-
-/// A survey of a scope, and when it was made.
-type Surveyed = (Scope, Instant, Survey);
 
 impl fmt::Debug for KubernetesStore {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -179,9 +176,7 @@ impl KubernetesStore {
             // Those of a record that was lost; what was never written is nobody's.
             survey.free = snapshot.leases.iter().filter(|lease| was_written(lease)).count() as u64;
         } else {
-            let mut kept = lock(&self.surveyed);
-            kept.retain(|(of, ..)| of != scope);
-            kept.push((scope.clone(), Instant::now(), survey.clone()));
+            lock(&self.surveyed).insert(scope.clone(), (Instant::now(), survey.clone()));
         }
         Ok((snapshot, born, survey))
     }
@@ -273,9 +268,10 @@ impl Store for KubernetesStore {
     }
 
     async fn glance(&self, scope: &Scope) -> Result<Survey> {
-        let is_recent = |(of, at, _): &&Surveyed| of == scope && at.elapsed() < RECENT;
-        let recent = lock(&self.surveyed).iter().find(is_recent).cloned();
-        let Some((.., recent)) = recent else { return self.survey(scope).await };
+        let last = lock(&self.surveyed).get(scope).cloned();
+        let Some((_, recent)) = last.filter(|(at, _)| at.elapsed() < RECENT) else {
+            return self.survey(scope).await;
+        };
         let Some(record) = self.record(&scope.namespace).await? else {
             return self.survey(scope).await;
         };

@@ -103,7 +103,7 @@ impl KubernetesStore {
     /// Whether a Lease that the record does not list has issued beyond the marks that its row would
     /// be born with: then the record is not the one that it was used with.
     pub(super) fn is_beyond(&self, scope: &Scope, lease: &Lease, unborn: &Row) -> bool {
-        let marks = object::row(&self.settings.worker_table, scope, lease, 0).map(|row| row.marks);
+        let marks = self.row(scope, lease, 0).map(|row| row.marks);
         let is_within = marks.is_ok_and(|marks| {
             marks.lanes() == unborn.marks.lanes()
                 && (0..marks.lanes()).all(|lane| marks[lane] <= unborn.marks[lane])
@@ -168,22 +168,14 @@ impl KubernetesStore {
         }
     }
 
-    /// Returns the Lease that a row is born with.
-    fn birth(&self, scope: &Scope, row: &Row) -> Lease {
-        let reserved_key = (RESERVED_KEY, scope.reserved_key.clone());
-        lease(
-            self.tables.row(scope, row.worker),
-            (&self.tables.worker, &scope.namespace),
-            Some(&key_label(&scope.reserved_key)),
-            row_annotations(row).chain([reserved_key]),
-        )
-    }
-
     /// Creates the Lease of an unborn row, which the record does not list yet, and returns its UID.
     /// `None` when the row was born meanwhile.
     async fn bear(&self, scope: &Scope, row: &Row) -> Result<Option<String>> {
         let name = self.tables.row(scope, row.worker);
-        let birth = self.birth(scope, row);
+        let table = (&*self.tables.worker, &*scope.namespace);
+        let reserved = key_label(&scope.reserved_key);
+        let annotations = row_annotations(row).chain([(RESERVED_KEY, scope.reserved_key.clone())]);
+        let birth = lease(name.clone(), table, Some(&reserved), annotations);
         let begin = Instant::now();
         loop {
             if let Some(created) = self.api.create(&birth).await? {

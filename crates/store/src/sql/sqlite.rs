@@ -74,23 +74,18 @@ fn history_of(path: &Path) -> String {
 /// locks that SQLite holds on it for other connections of this process.
 fn check_access(path: &Path, may_create: bool) -> io::Result<()> {
     match std::fs::metadata(path) {
-        Ok(_) => may_access(path),
+        #[cfg(unix)]
+        Ok(_) => {
+            use rustix::fs::{Access, access};
+            Ok(access(path, Access::READ_OK | Access::WRITE_OK)?)
+        }
+        #[cfg(not(unix))]
+        Ok(_) => Ok(()),
         Err(error) if may_create && error.kind() == io::ErrorKind::NotFound => {
             std::fs::File::create_new(path).map(drop)
         }
         Err(error) => Err(error),
     }
-}
-
-#[cfg(unix)]
-fn may_access(path: &Path) -> io::Result<()> {
-    use rustix::fs::{Access, access};
-    Ok(access(path, Access::READ_OK | Access::WRITE_OK)?)
-}
-
-#[cfg(not(unix))]
-fn may_access(path: &Path) -> io::Result<()> {
-    std::fs::metadata(path).map(drop)
 }
 
 fn unavailable(reason: String) -> StoreError {
