@@ -109,6 +109,12 @@ fn key(scope: &Scope, worker: u64) -> (String, String, u64) {
     (scope.namespace.clone(), scope.reserved_key.clone(), worker)
 }
 
+fn listed(key: &(String, String), row: CodeRow, updated_ms: i64, created_ms: i64) -> ListedSegment {
+    let (namespace, code) = key.clone();
+    let CodeRow { next, step, epoch } = row;
+    ListedSegment { namespace, code, next, step, updated_ms, created_ms, epoch }
+}
+
 #[async_trait]
 impl Store for MemoryStore {
     fn clock_is_local(&self) -> bool {
@@ -235,20 +241,10 @@ impl SegmentStore for MemoryStore {
     async fn create_segments(&self, namespace: &str, codes: &[NewSegment]) -> Result<()> {
         let now_ms = self.clock.now_ms();
         let mut tables = self.tables();
-        for NewSegment { code, first } in codes {
-            let (namespace, code) = (namespace.to_owned(), code.clone());
-            tables.segments.entry((namespace.clone(), code.clone())).or_insert_with(|| {
-                let segment = ListedSegment {
-                    namespace,
-                    code,
-                    next: *first,
-                    step: 0,
-                    updated_ms: now_ms,
-                    created_ms: now_ms,
-                    epoch: Token::UNUSED,
-                };
-                (segment, Token::UNUSED)
-            });
+        for new in codes {
+            let key = (namespace.to_owned(), new.code.clone());
+            let segment = listed(&key, CodeRow::missing(new.first), now_ms, now_ms);
+            tables.segments.entry(key).or_insert((segment, Token::UNUSED));
         }
         Ok(())
     }
@@ -265,14 +261,12 @@ impl SegmentStore for MemoryStore {
             Ok(raised) => raised,
             Err(refused) => return Ok(refused),
         };
-        let (namespace, code) = (namespace.to_owned(), code.to_owned());
-        let CodeRow { next, step, epoch } = raised;
-        let key = (namespace.clone(), code.clone());
+        let key = (namespace.to_owned(), code.to_owned());
         let present = tables.segments.get(&key);
         let created_ms = present.map_or(updated_ms, |(segment, _)| segment.created_ms);
-        let segment = ListedSegment { namespace, code, next, step, updated_ms, created_ms, epoch };
+        let segment = listed(&key, raised, updated_ms, created_ms);
         tables.segments.insert(key, (segment, reservation.token));
-        Ok(Reserved::From(next - reservation.by))
+        Ok(Reserved::From(raised.next - reservation.by))
     }
 
     async fn read_segment(&self, namespace: &str, code: &str, epoch: Token) -> Result<CodeState> {

@@ -47,10 +47,8 @@ impl RedisStore {
     }
 
     fn of_scope(&self, scope: &Scope, what: &str) -> String {
-        format!(
-            "{}:{{{}}}:{what}:{}",
-            self.settings.worker_table, scope.namespace, scope.reserved_key
-        )
+        let Scope { namespace, reserved_key, .. } = scope;
+        format!("{}:{{{namespace}}}:{what}:{reserved_key}", self.settings.worker_table)
     }
 
     /// Every code as its namespace, a blank and its name.

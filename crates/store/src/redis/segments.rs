@@ -49,30 +49,21 @@ impl SegmentStore for RedisStore {
         let is_compared = self.is_compared();
         let args = values![by, end, token, or_begin_at, &row, step, epoch, row_epoch, is_compared];
         let keys = [self.code_key(namespace, code), self.codes_key(), self.layout_key(namespace)];
-        let mut answer: Vec<Value> = self.run(&scripts::RESERVE, &keys, &args).await?;
-        let outcome = answer.remove(0);
+        let answer = self.run(&scripts::RESERVE, &keys, &args).await?;
         let mut reader = Reader::new(&self.settings.segment_table, row, answer);
-        Ok(match outcome {
-            Value::Text(raised) if raised == "raised" => Reserved::From(reader.get("next")?),
-            Value::Text(other) if other == "other epoch" => Reserved::OtherEpoch,
-            Value::Text(none) if none == "no such code" => Reserved::NoSuchCode,
-            _ => Reserved::Refused(reader.code_row("next")?),
+        Ok(match &*reader.get::<String>("outcome")? {
+            "raised" => Reserved::From(reader.get("next")?),
+            other => reservation.refusal(code_state(other, reader)?),
         })
     }
 
     async fn read_segment(&self, namespace: &str, code: &str, epoch: Token) -> Result<CodeState> {
         let keys = [self.code_key(namespace, code), self.layout_key(namespace)];
         let args = values![epoch, self.is_compared()];
-        let mut answer: Vec<Value> = self.run(&scripts::READ_SEGMENT, &keys, &args).await?;
+        let answer = self.run(&scripts::READ_SEGMENT, &keys, &args).await?;
         let row = format!("{namespace} {code}");
-        Ok(match answer.remove(0) {
-            Value::Text(other) if other == "other epoch" => CodeState::OtherEpoch,
-            Value::Text(none) if none == "no such code" => CodeState::Missing,
-            _ => {
-                let mut reader = Reader::new(&self.settings.segment_table, row, answer);
-                CodeState::Row(reader.code_row("next")?)
-            }
-        })
+        let mut reader = Reader::new(&self.settings.segment_table, row, answer);
+        code_state(&reader.get::<String>("outcome")?, reader)
     }
 
     async fn give_back(&self, namespace: &str, code: &str, unused: &UnusedNumbers) -> Result<bool> {
@@ -129,4 +120,13 @@ impl SegmentStore for RedisStore {
         }
         Ok(listed)
     }
+}
+
+/// Reads what a script knows of a code, after the outcome.
+fn code_state(outcome: &str, mut reader: Reader<'_>) -> Result<CodeState> {
+    Ok(match outcome {
+        "other epoch" => CodeState::OtherEpoch,
+        "no such code" => CodeState::Missing,
+        _ => CodeState::Row(reader.code_row("next")?),
+    })
 }

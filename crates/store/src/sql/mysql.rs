@@ -122,7 +122,7 @@ impl Pin {
 }
 
 /// What a server says of itself, by name.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Facts(BTreeMap<String, String>);
 
 impl Facts {
@@ -212,13 +212,11 @@ impl MySql {
         let rows = connection.run_together(&sql).await?.rows;
         let (facts, settings): (Vec<_>, Vec<_>) = rows.into_iter().partition(|row| row.len() == 2);
         check_pinned(&settings)?;
-        let mut told = Facts::default();
-        for row in facts {
-            if let [Value::Text(name), Value::Text(value)] = &row[..] {
-                told.0.insert(name.clone(), value.clone());
-            }
-        }
-        Ok(told)
+        let fact = |row: Vec<Value>| match &row[..] {
+            [Value::Text(name), Value::Text(value)] => Some((name.clone(), value.clone())),
+            _ => None,
+        };
+        Ok(Facts(facts.into_iter().filter_map(fact).collect()))
     }
 
     /// Refuses a MySQL server that applies the changes of others, where the account may ask.
