@@ -86,6 +86,12 @@ impl StoreError {
         }
     }
 
+    /// Creates the error of a store that cannot be reached, with the reason.
+    #[cfg(any(feature = "kubernetes", feature = "redis", feature = "sql"))]
+    pub(super) fn unavailable(reason: impl Into<Box<dyn Error + Send + Sync>>) -> Self {
+        Self::Unavailable(reason.into())
+    }
+
     /// Names the place of an error that is one of a server.
     #[cfg(any(feature = "redis", feature = "sql"))]
     pub(super) fn at(self, place: &str) -> Self {

@@ -134,7 +134,7 @@ impl Hosts {
         let reasons = reasons.collect::<Vec<_>>().join("; ");
         Err(match all_refuse {
             true => StoreError::AcceptsNoWrites(reasons),
-            false => unavailable(format!("no host can be used: {reasons}")),
+            false => StoreError::unavailable(format!("no host can be used: {reasons}")),
         })
     }
 
@@ -175,10 +175,6 @@ impl Drop for Leaving<'_> {
     fn drop(&mut self) {
         self.hosts.leave(self.host);
     }
-}
-
-fn unavailable(reason: String) -> StoreError {
-    StoreError::Unavailable(reason.into())
 }
 
 /// Returns a server's name in errors.

@@ -90,7 +90,7 @@ impl<C: Connector> Pool<C> {
 
     async fn take(&self, deadline: Instant) -> Result<Checkout<'_, C>> {
         let permit = self.permits.acquire().await;
-        let permit = permit.map_err(|_| StoreError::Unavailable("the store was closed".into()))?;
+        let permit = permit.map_err(|_| StoreError::unavailable("the store was closed"))?;
         let hosts = self.connector.hosts();
         let (host, connection) = loop {
             let idle = lock(&self.idle).pop();

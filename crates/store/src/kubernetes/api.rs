@@ -146,7 +146,9 @@ impl Api {
         let answer = timeout(after, self.exchange(build, Instant::now() + after)).await;
         match answer.unwrap_or(Err(StoreError::TimedOut { after })) {
             Ok(Some(answer)) => Ok(answer),
-            Ok(None) => Err(unavailable("the API server has too much to do (HTTP 429)")),
+            Ok(None) => {
+                Err(StoreError::unavailable("the API server has too much to do (HTTP 429)"))
+            }
             Err(error) => {
                 self.forget().await;
                 Err(error)
@@ -161,15 +163,16 @@ impl Api {
         deadline: Instant,
     ) -> Result<Option<Answer<T>>> {
         let permit = self.permits.acquire().await;
-        let _permit = permit.map_err(|_| StoreError::Unavailable("the store was closed".into()))?;
+        let _permit = permit.map_err(|_| StoreError::unavailable("the store was closed"))?;
         let (client, leases) = self.connected().await?;
         let request = build(&leases).map_err(|error| StoreError::Refused(error.into()))?;
         loop {
             let sent = Instant::now();
             let answer = client.send(request.clone().map(Body::from)).await;
-            let (head, body) = answer.map_err(unavailable)?.into_parts();
+            let (head, body) = answer.map_err(StoreError::unavailable)?.into_parts();
             let date = head.headers.get(DATE).and_then(|date| date.to_str().ok()).and_then(date_ms);
-            let date_ms = date.ok_or_else(|| unavailable("an answer without a date"))?;
+            let date_ms =
+                date.ok_or_else(|| StoreError::unavailable("an answer without a date"))?;
             self.clock.observe(date_ms, sent, Instant::now());
             // The server has too much to do, and did nothing.
             if head.status == StatusCode::TOO_MANY_REQUESTS {
@@ -183,7 +186,7 @@ impl Api {
                 sleep(pause).await;
                 continue;
             }
-            let body = body.collect().await.map_err(unavailable)?.to_bytes();
+            let body = body.collect().await.map_err(StoreError::unavailable)?.to_bytes();
             return read(head.status, &body).map(Some);
         }
     }
@@ -198,7 +201,7 @@ impl Api {
         let now = format!("{place}, namespace {namespace}");
         let first = self.connected_to.get_or_init(|| now.clone());
         if *first != now {
-            return Err(unavailable(format!(
+            return Err(StoreError::unavailable(format!(
                 "the kubeconfig now names {now}, and named {first} when the process started"
             )));
         }
@@ -216,10 +219,10 @@ impl Api {
 /// or leave the outcome open.
 fn read<T: DeserializeOwned>(code: StatusCode, body: &[u8]) -> Result<Answer<T>> {
     if code.is_success() {
-        return serde_json::from_slice(body).map(Ok).map_err(unavailable);
+        return serde_json::from_slice(body).map(Ok).map_err(StoreError::unavailable);
     }
     let Ok(status) = serde_json::from_slice::<Status>(body) else {
-        return Err(unavailable(format!("HTTP {code} that is not from an API server")));
+        return Err(StoreError::unavailable(format!("HTTP {code} that is not from an API server")));
     };
     match &*status.reason {
         // Not that the path or the namespace is missing.
@@ -228,8 +231,8 @@ fn read<T: DeserializeOwned>(code: StatusCode, body: &[u8]) -> Result<Answer<T>>
         }
         "AlreadyExists" | "Conflict" | "Invalid" => Ok(Err(status)),
         // The list took so long that the server forgot how it began.
-        "Expired" | "Gone" => Err(unavailable(status)),
-        _ if code.is_server_error() => Err(unavailable(status)),
+        "Expired" | "Gone" => Err(StoreError::unavailable(status)),
+        _ if code.is_server_error() => Err(StoreError::unavailable(status)),
         _ => Err(refused(status)),
     }
 }
@@ -254,10 +257,6 @@ fn check_stored(stored: &Json, parts: &[Json]) -> Result<()> {
 
 fn refused(status: Status) -> StoreError {
     StoreError::Refused(status.into())
-}
-
-fn unavailable(error: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> StoreError {
-    StoreError::Unavailable(error.into())
 }
 
 /// Reads a date such as `Sun, 06 Nov 1994 08:49:37 GMT`, as Unix ms.

@@ -72,7 +72,7 @@ impl DateClock {
 }
 
 fn no_date() -> StoreError {
-    StoreError::Unavailable("the API server has told no date yet".into())
+    StoreError::unavailable("the API server has told no date yet")
 }
 
 #[cfg(test)]

@@ -146,8 +146,7 @@ impl KubernetesStore {
     async fn pause(&self, begin: Instant) -> Result<()> {
         let elapsed = begin.elapsed();
         if elapsed >= self.settings.timeout {
-            let reason = "others keep changing the same Lease";
-            return Err(StoreError::Unavailable(reason.into()));
+            return Err(StoreError::unavailable("others keep changing the same Lease"));
         }
         let longest = elapsed.clamp(FIRST_PAUSE, LONGEST_PAUSE);
         let pause = lock(&self.random).random_range(Duration::ZERO..=longest);
@@ -217,7 +216,7 @@ impl Store for KubernetesStore {
         }
         let present = self.record(namespace).await?;
         present.map(|record| record.layout).ok_or_else(|| {
-            StoreError::Unavailable("the layout record was deleted while it was created".into())
+            StoreError::unavailable("the layout record was deleted while it was created")
         })
     }
 

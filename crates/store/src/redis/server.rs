@@ -32,8 +32,7 @@ impl Address {
         let client = match &self.ca_file {
             None => Client::open(server.clone()),
             Some(file) => {
-                let root_cert =
-                    fs::read(file).map_err(|error| StoreError::Unavailable(error.into()))?;
+                let root_cert = fs::read(file).map_err(StoreError::unavailable)?;
                 let authorities = TlsCertificates { client_tls: None, root_cert: Some(root_cert) };
                 Client::build_with_tls(server.clone(), authorities)
             }
@@ -70,11 +69,11 @@ impl Address {
         let answer = question.query_async::<Option<(String, u16)>>(&mut sentinel).await;
         let Some((host, port)) = answer.map_err(store_error)? else {
             let reason = format!("the Sentinel knows no service {}", service.name);
-            return Err(StoreError::Unavailable(reason.into()));
+            return Err(StoreError::unavailable(reason));
         };
         let connected = match service.primary(&host, port) {
             Ok(server) => self.connect_to_primary(&server).await,
-            Err(reason) => Err(StoreError::Unavailable(reason.into())),
+            Err(reason) => Err(StoreError::unavailable(reason)),
         };
         connected.map_err(|error| {
             error.at(&format!("the Sentinel names {} as the primary", hosts::name(&host, port)))
@@ -221,9 +220,5 @@ fn store_error(error: RedisError) -> StoreError {
         // Older servers put the code of a script's error into its text.
         || text.contains("READONLY")
         || text.contains("max number of clients reached");
-    if is_away {
-        StoreError::Unavailable(Box::new(error))
-    } else {
-        StoreError::Refused(Box::new(error))
-    }
+    if is_away { StoreError::unavailable(error) } else { StoreError::Refused(Box::new(error)) }
 }

@@ -201,7 +201,7 @@ fn store_error<E: Engine>(failure: Failure) -> StoreError {
     match failure {
         Failure::Store(error) => error,
         Failure::Sql(error) => match classify::<E>(&error) {
-            Class::Unavailable => StoreError::Unavailable(Box::new(error)),
+            Class::Unavailable => StoreError::unavailable(error),
             Class::Vanished => StoreError::Vanished(format!(
                 "a table is not in the store: {}",
                 with_sources(&error)

@@ -15,7 +15,7 @@ pub(super) async fn connect<O: ConnectOptions<Connection: Sized>>(
         sqlx::Error::Tls(reason) if mode == TlsMode::Prefer && !is_local => {
             let advice = "give the server TLS, or set store.tls = \"off\" to send the password \
                           without protection";
-            StoreError::Unavailable(format!("{reason}: {advice}").into()).into()
+            StoreError::unavailable(format!("{reason}: {advice}")).into()
         }
         error => error.into(),
     })

@@ -257,9 +257,8 @@ impl Engine for MySql {
             let reason = "it names no database, as in mysql://user@host/database";
             return Err(settings.unusable(reason));
         }
-        let is_local = options.iter().all(|options| {
-            options.get_socket().is_some() || is_local(resolvable(options.get_host()))
-        });
+        let is_local =
+            options.iter().all(|it| it.get_socket().is_some() || is_local(it.get_host()));
         let mode = tls.unwrap_or_default();
         for options in &mut options {
             let host = resolvable(options.get_host()).to_owned();

@@ -187,9 +187,8 @@ impl Engine for Postgres {
             let reason = "it names no database, as in postgres://user@host/database";
             return Err(settings.unusable(reason));
         }
-        let is_local = options.iter().all(|options| {
-            options.get_socket().is_some() || is_local(resolvable(options.get_host()))
-        });
+        let is_local =
+            options.iter().all(|it| it.get_socket().is_some() || is_local(it.get_host()));
         // Without a parameter, the driver has read PGSSLMODE, for each host alike.
         let mode = tls.unwrap_or(match options.first().map(PgConnectOptions::get_ssl_mode) {
             Some(PgSslMode::VerifyFull | PgSslMode::VerifyCa) => TlsMode::Verify,

@@ -35,22 +35,20 @@ impl Server {
         if found.starts_with(NOT_SET_UP) {
             return Err(moved("a statement ran in a server session that was not set up"));
         }
-        let reason = format!(
+        Err(StoreError::unavailable(format!(
             "a session that was set up as {:?} is {found:?} now: the server has changed, or a proxy \
              sends statements to another one",
             self.session
-        );
-        Err(StoreError::Unavailable(reason.into()))
+        )))
     }
 }
 
 /// Returns the error for a statement that found another session than that which was set up.
 pub(super) fn moved(seen: &str) -> StoreError {
-    let reason = format!(
+    StoreError::unavailable(format!(
         "{seen}: a proxy or pooler in between gives statements to other sessions of the server, or \
          leaves in a session what its last client prepared"
-    );
-    StoreError::Unavailable(reason.into())
+    ))
 }
 
 /// Takes the last column from the rows of a query: how many rows there are. Refuses a part of them.

@@ -88,10 +88,6 @@ fn check_access(path: &Path, may_create: bool) -> io::Result<()> {
     }
 }
 
-fn unavailable(reason: String) -> StoreError {
-    StoreError::Unavailable(reason.into())
-}
-
 impl Sqlite {
     fn path(&self) -> String {
         self.options.get_filename().display().to_string()
@@ -108,7 +104,12 @@ impl Sqlite {
             READ_ONLY => (error.message().to_owned(), "the file and its folder must be writable"),
             CANNOT_OPEN => {
                 let error = match check_access(self.options.get_filename(), may_create) {
-                    Ok(()) => return Some(unavailable(format!("{path}: {}", error.message()))),
+                    Ok(()) => {
+                        return Some(StoreError::unavailable(format!(
+                            "{path}: {}",
+                            error.message()
+                        )));
+                    }
                     Err(error) => error,
                 };
                 let advice = match error.kind() {
@@ -121,7 +122,7 @@ impl Sqlite {
                     io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => {
                         "the file and its folder must be writable for this user"
                     }
-                    _ => return Some(unavailable(format!("{path}: {error}"))),
+                    _ => return Some(StoreError::unavailable(format!("{path}: {error}"))),
                 };
                 (error.to_string(), advice)
             }
