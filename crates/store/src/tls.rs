@@ -61,7 +61,7 @@ pub(super) fn is_local(host: &str) -> bool {
         || address.is_ok_and(|address| address.is_loopback())
 }
 
-#[cfg(all(test, any(feature = "mysql", feature = "postgres", feature = "redis")))]
+#[cfg(test)]
 mod tests {
     use super::*;
 
@@ -74,6 +74,7 @@ mod tests {
     }
 
     #[test]
+    #[cfg(any(feature = "kubernetes", feature = "mysql", feature = "postgres", feature = "redis"))]
     fn only_this_machine_is_local() {
         for host in ["localhost", "LocalHost", "127.0.0.1", "127.8.9.1", "[::1]", "::1", "/run/db"]
         {
