@@ -13,13 +13,14 @@ use raindrop::{
         clock::SystemClock,
         id::Id,
         layout::{LayoutSpec, TimeUnit},
+        lease::{HighWaterMarks, Token},
         segment::SegmentSpec,
     },
     keeper::{
         IssueError, Issuer, Keeper, KeeperSettings, NoObserver, SegmentIssuer, SegmentKeeper,
         SegmentSettings,
     },
-    store::Store,
+    store::{ManagedCode, NewSegment, Reservation, Store, StoreError, UnusedNumbers, with_sources},
 };
 use tokio::{
     join,
@@ -28,7 +29,10 @@ use tokio::{
 };
 
 use crate::{
-    backend::{open, patient},
+    backend::{
+        EPOCH, birth, create_rows, new_rows, open, patient, record, rows_record, scope, token,
+        write,
+    },
     support::{
         mariadb::Mariadb,
         mysql::Mysql,
@@ -165,6 +169,17 @@ impl Case {
     }
 }
 
+/// Makes a server as like another one as it can be: with its data and its identity.
+async fn make_alike(first: &Server, second: &Server) {
+    first.stop();
+    let copy = |folder: &Path| {
+        fs::remove_dir_all(folder.join("data")).expect("a data folder");
+        copy_folder(&first.folder().join("data"), &folder.join("data"));
+    };
+    second.refill(copy).await;
+    first.restart().await;
+}
+
 /// Every row, with what each write changes.
 async fn tables(server: &Server, url: &str) -> HashSet<String> {
     let mut rows = HashSet::new();
@@ -172,6 +187,7 @@ async fn tables(server: &Server, url: &str) -> HashSet<String> {
         ("soc_raindrop_worker", "namespace, worker_id, token, epoch, marks"),
         ("soc_raindrop_worker_layout", "namespace, token, words, epoch, history"),
         ("soc_raindrop_segment", "namespace, code, token, next_number"),
+        ("soc_raindrop_segment_settings", "namespace, code, token, settings"),
     ] {
         let sql = format!("SELECT CAST(CONCAT_WS(' ', {columns}) AS CHAR) FROM {table}");
         rows.extend(server.texts(url, &sql).await);
@@ -194,13 +210,7 @@ async fn divided_statements_issue_nothing_twice(engine: &'static dyn Engine) {
         cases.push(Case { split, statements, namespace, issued });
     }
     store.close().await;
-    first.stop();
-    let copy = |folder: &Path| {
-        fs::remove_dir_all(folder.join("data")).expect("a data folder");
-        copy_folder(&first.folder().join("data"), &folder.join("data"));
-    };
-    second.refill(copy).await;
-    first.restart().await;
+    make_alike(first, second).await;
 
     let url_of_second = engine.through(&url, second.port());
     let before = tables(second, &url_of_second).await;
@@ -212,6 +222,92 @@ async fn divided_statements_issue_nothing_twice(engine: &'static dyn Engine) {
     let after = tables(second, &url_of_second).await;
     let written: Vec<_> = after.difference(&before).collect();
     assert!(written.is_empty(), "to the second server: {written:?}");
+}
+
+/// No statement that writes changes another server than that of its session, which a proxy sends it
+/// to. But for the session, each would take place there.
+async fn no_write_changes_another_server(engine: &'static dyn Engine) {
+    let servers = [Server::start(engine).await, Server::start(engine).await];
+    let [first, second] = &servers;
+    let url = first.database().await;
+    let store = open(&patient(&url)).await;
+    store.prepare().await.expect("tables");
+    store.prepare_segments().await.expect("tables");
+    let marks = HighWaterMarks::all_at(0, 2);
+    create_rows(&store, &scope(1, 3), &marks).await.expect("rows");
+    let reservation = Reservation {
+        by: 10,
+        step: 10,
+        end: 1_000,
+        token: token(1),
+        or_begin_at: Some(1),
+        epoch: EPOCH,
+        row_epoch: Token::UNUSED,
+    };
+    store.reserve("default", "old", &reservation).await.expect("numbers");
+    let managed = |code: &str, bits: u128| ManagedCode {
+        code: code.to_owned(),
+        settings: "step = 10".to_owned(),
+        token: token(bits),
+    };
+    let is_written = store.write_managed_code("default", None, &managed("old", 1)).await;
+    assert!(is_written.expect("a managed code"));
+    store.close().await;
+    make_alike(first, second).await;
+
+    let proxy = Splitter::start([first.port(), second.port()], Split::WritesToSecond).await;
+    let store = open(&patient(engine.through(&url, proxy.port()))).await;
+    let url_of_second = engine.through(&url, second.port());
+    let before = tables(second, &url_of_second).await;
+    let mut refused = Vec::new();
+    let mut check = async |statement: &'static str, error: Option<StoreError>| {
+        let said = error.as_ref().map(|error| with_sources(error)).unwrap_or_default();
+        assert!(said.contains("a proxy sends statements to another one"), "{statement}: {said}");
+        assert_eq!(tables(second, &url_of_second).await, before, "{statement}");
+        refused.push(statement);
+    };
+    let written = store.create_record("new", &record(2, "words")).await;
+    check("create_record", written.err()).await;
+    let rows_token = rows_record().token;
+    let written = store.swap_record("default", rows_token, &record(2, "words")).await;
+    check("swap_record", written.err()).await;
+    let written = store.create_rows(&scope(1, 9), &new_rows(&marks, rows_token)).await;
+    check("create_rows", written.err()).await;
+    check("swap_row", store.swap_row(&scope(1, 3), 1, birth(1), &write(2)).await.err()).await;
+    let codes = [NewSegment { code: "new".to_owned(), first: 1 }];
+    check("create_segments", store.create_segments("default", &codes).await.err()).await;
+    let reservation = Reservation { token: token(2), row_epoch: EPOCH, ..reservation };
+    let written = store.reserve("default", "new", &reservation).await;
+    check("create_or_reserve", written.err()).await;
+    let reservation = Reservation { or_begin_at: None, ..reservation };
+    check("reserve", store.reserve("default", "old", &reservation).await.err()).await;
+    let unused = UnusedNumbers { from: 6, reserved: token(1), epoch: EPOCH, token: token(2) };
+    check("give_back", store.give_back("default", "old", &unused).await.err()).await;
+    let written = store.write_managed_code("default", None, &managed("new", 2)).await;
+    check("create_managed_code", written.err()).await;
+    let written = store.write_managed_code("default", Some(token(1)), &managed("old", 2)).await;
+    check("swap_managed_code", written.err()).await;
+
+    // Every one that there is, but for what tidies up after migrations.
+    let file = include_str!("../../crates/store/src/sql/mysql.sql");
+    let statements = file.split("-- name: ").filter_map(|part| part.split_once('\n'));
+    let is_write = |sql: &str| sql.starts_with("INSERT ") || sql.starts_with("UPDATE ");
+    let mut writes: Vec<_> =
+        statements.filter(|(_, sql)| is_write(sql)).map(|(name, _)| name).collect();
+    writes.sort_unstable();
+    refused.sort_unstable();
+    assert_eq!(refused, writes);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn no_write_changes_another_mariadb_than_that_of_its_session() {
+    no_write_changes_another_server(&Mariadb).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "make mysql-test"]
+async fn no_write_changes_another_mysql_than_that_of_its_session() {
+    no_write_changes_another_server(&Mysql).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
