@@ -125,10 +125,9 @@ impl Store for RedisStore {
             String,
             Vec<_>,
         ) = self.run(&scripts::SURVEY, &keys, &args).await?;
-        let is_compared = self.settings.failover == Failover::Auto;
         Ok(Survey {
             now_ms,
-            identity: is_compared.then_some(server),
+            identity: (self.settings.failover == Failover::Auto).then_some(server),
             record: record_if_any(&keys[0].name, &scope.namespace, record)?,
             held,
             // Below 0 only when somebody deleted a key.

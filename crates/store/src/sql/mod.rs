@@ -190,8 +190,7 @@ impl<E: Engine> Store for SqlStore<E> {
         let (next_expiry_ms, newest_heartbeat_ms) =
             (reader.get("expires_at")?, reader.get("heartbeat_at")?);
         let record = self.record_if_any(&scope.namespace, record)?;
-        let is_compared = self.settings.failover == Failover::Auto;
-        let identity = is_compared.then_some(server.identity);
+        let identity = (self.settings.failover == Failover::Auto).then_some(server.identity);
         Ok(Survey { now_ms, identity, record, held, free, next_expiry_ms, newest_heartbeat_ms })
     }
 
