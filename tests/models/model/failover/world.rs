@@ -7,7 +7,7 @@ use std::{
 };
 
 use raindrop_core::{
-    lease::{HighWaterMarks, History, Lease, Row, RowExpiry, RowWrite, Token},
+    lease::{EpochClocks, HighWaterMarks, History, Lease, Row, RowExpiry, RowWrite, Token},
     planted::{self, Bug, planted},
 };
 use stateright::{Model, Property};
@@ -342,7 +342,8 @@ impl Model for FailOvers {
         let (identity, token) = (SERVERS[0], Token::from_bits(2));
         // The planted bug makes the epoch of the identity.
         let epoch = Token::from_bits(3);
-        let made = History::first("", epoch, 0).next(identity, epoch, 0, 0).epoch();
+        let made =
+            History::first("", epoch, 0).next(identity, epoch, EpochClocks::of_store(0), 0).epoch();
         let reach_ms = self.world.reach_ms(0);
         let record = Record { token, history: History::first(identity, made, reach_ms) };
         let tables = Tables { record: Arc::new(record), row: Arc::new(row) };
