@@ -111,7 +111,8 @@ impl Observer for Events {
 
     fn lease_operation(&self, operation: LeaseOperation, outcome: LeaseOutcome) {
         let judged_ms = self.clock.get().map_or(i64::MIN, |clock| clock.take_highest_ms());
-        if outcome == LeaseOutcome::Done {
+        // What has no answer may have taken effect, and is settled later.
+        if matches!(outcome, LeaseOutcome::Done | LeaseOutcome::Unknown) {
             self.leased_under_ms.fetch_max(judged_ms, Ordering::Relaxed);
         }
         let count = match (operation, outcome) {

@@ -63,6 +63,8 @@ pub(crate) struct State {
     /// How many leases each node may have begun.
     leases: BTreeMap<u32, u64>,
     surveyed: BTreeMap<u32, Surveyed>,
+    /// The highest mark that ever stood in a row, by layout, worker and lane.
+    highest: BTreeMap<(String, u64, usize), u64>,
     /// The processes that crashed or were replaced.
     pub(crate) dead: BTreeSet<u32>,
 }
@@ -185,6 +187,7 @@ impl Cluster {
                 limits: BTreeMap::new(),
                 leases: BTreeMap::new(),
                 surveyed: BTreeMap::new(),
+                highest: BTreeMap::new(),
                 dead: BTreeSet::new(),
             }),
         })
@@ -362,7 +365,11 @@ impl Cluster {
             latest = latest.max(barrier + layout.positions_per_tick());
         }
         for (lane, (old, new)) in before.marks.iter().zip(write.marks.iter()).enumerate() {
-            if new > old && new > latest {
+            // A store that crashed or was restored may get a mark back that it had.
+            let highest = state.highest.entry((layout.canonical(), worker, lane)).or_default();
+            let is_higher = new > *highest;
+            *highest = new.max(*highest);
+            if new > old && new > latest && is_higher {
                 let ahead = layout.tick_of(new) - layout.tick_of(latest);
                 state.failure.get_or_insert(Failure {
                     kind: FailureKind::MarkRanAway,
