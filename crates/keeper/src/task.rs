@@ -328,7 +328,10 @@ impl Task {
         }
         let renew = self.leases.settings.lease.renew;
         self.next_renewal = Instant::now() + renew.min(FIRST_RENEWAL);
-        self.releasing.extend(self.held.replace(held).map(ReleasingRow::of_lease));
+        let worker = held.tenure.worker();
+        // A row that expired may have been leased again by the search: then there is none to release.
+        let left = self.held.replace(held).filter(|left| left.tenure.worker() != worker);
+        self.releasing.extend(left.map(ReleasingRow::of_lease));
         self.clock_ahead_since = None;
         self.rollback_refused = false;
     }

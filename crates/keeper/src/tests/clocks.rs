@@ -388,3 +388,30 @@ async fn lease_is_released_after_a_window_with_the_clock_ahead() {
     world.pass(second(50)).await;
     assert!(world.row(worker).await.marks[0] < mark, "the true mark is written");
 }
+
+#[tokio::test(start_paused = true)]
+async fn row_that_is_leased_again_after_a_rollback_is_not_released() {
+    let world = World::new(LayoutSpec::for_unit(TimeUnit::Hour));
+    let node = world
+        .node_with(|settings| {
+            (settings.min_worker, settings.max_worker) = (1, 1);
+            settings.lease.stale_wait = Duration::ZERO;
+            settings.issue.rollback = RollbackPolicy::Swap;
+        })
+        .await;
+    world.issue(&node, "order", 3).await;
+    world.store.set_down(true);
+    // The row expires, and the clock goes back within the hour.
+    world.pass(second(100)).await;
+    world.issue(&node, "order", 3).await;
+    node.clock.step(-30_000);
+    let _: Result<_, _> = node.issuer.next_id("order").await;
+    world.pass(second(5)).await;
+    world.store.set_down(false);
+    world.pass(second(20)).await;
+    assert_eq!(node.events.rollbacks().last(), Some(&RollbackAction::Swapped));
+    world.issue(&node, "order", 3).await;
+    for outcome in [LeaseOutcome::Done, LeaseOutcome::Refused, LeaseOutcome::Unknown] {
+        assert_eq!(node.events.count(LeaseOperation::Release, outcome), 0, "{outcome:?}");
+    }
+}
