@@ -286,7 +286,7 @@ impl World<'_> {
     }
 
     /// Restores the copy under nodes that run, under the premises of that: it is older than holders take
-    /// to look, some of them lived then, no start waits, nobody moved the namespace since, the store's
+    /// to look, some of them lived then, some live now, no start waits, nobody moved the namespace since, the store's
     /// clock is right, no lease reaches beyond the barrier, and all reach the store until they have
     /// looked.
     pub(crate) async fn restore_in_place(&mut self) {
@@ -323,7 +323,8 @@ impl World<'_> {
             && self.store_clock.peek_ms() == now_ms
             && latency_ms * 40 < renew_ms
             && self.releases.is_empty()
-            && self.nodes.iter().flatten().all(has_settled);
+            && self.nodes.iter().flatten().all(has_settled)
+            && self.nodes.iter().flatten().any(|node| node.keeper.is_some());
         if !may {
             return;
         }
