@@ -77,6 +77,8 @@ impl SearchOutcome {
 #[derive(Default)]
 pub(super) struct Search {
     chosen: Option<Tenure<WriteIntent>>,
+    /// The worker whose row this process holds meanwhile, though it may have expired.
+    held: Option<u64>,
     conflicts: u32,
     stale: Option<StaleStore>,
 }
@@ -94,11 +96,13 @@ pub(super) struct StaleStore {
 }
 
 impl Search {
-    /// Tries to lease a row.
+    /// Tries to lease a row, other than that of the worker that is held.
     pub(super) async fn run(
         &mut self,
         leases: &mut LeaseStore,
+        held: Option<u64>,
     ) -> Result<SearchOutcome, StoreError> {
+        self.held = held;
         for _ in 0..TRIES {
             let judged = leases.survey(None).await?;
             if !leases.is_recorded(&judged) {
@@ -271,13 +275,13 @@ impl Search {
         let scope = leases.scope.clone();
         if leases.settings.prefer_previous {
             let holder = Some(&*leases.settings.holder);
-            let previous = free_rows(leases, &scope, holder, 1).await?;
+            let previous = self.free_rows(leases, &scope, holder, 1).await?;
             if let Ok(row) = choose_among(leases, previous, now_ms, 0) {
                 return Ok(Ok(row));
             }
         }
         let few = FIRST_ROWS << self.conflicts.min(16);
-        let rows = free_rows(leases, &scope, None, few).await?;
+        let rows = self.free_rows(leases, &scope, None, few).await?;
         let complete = rows.len() < few as usize;
         // All rows that were never written are equal.
         let may_be_fresher = !complete && rows.iter().all(Row::was_never_written);
@@ -288,7 +292,7 @@ impl Search {
                 if may_be_fresher && let Some(row) = self.choose_in_part(leases, now_ms).await? {
                     return Ok(Ok(row));
                 }
-                let rows = free_rows(leases, &scope, None, u32::MAX).await?;
+                let rows = self.free_rows(leases, &scope, None, u32::MAX).await?;
                 Ok(choose_among(leases, rows, now_ms, self.conflicts))
             }
             chosen => Ok(chosen),
@@ -313,9 +317,31 @@ impl Search {
         let min_worker = min_worker + leases.random.0.next_u64() % parts * size;
         let max_worker = max_worker.min(min_worker + size - 1);
         let part = Scope { min_worker, max_worker, ..leases.scope.clone() };
-        let mut rows = free_rows(leases, &part, None, u32::MAX).await?;
+        let mut rows = self.free_rows(leases, &part, None, u32::MAX).await?;
         rows.retain(Row::was_never_written);
         Ok(choose_among(leases, rows, now_ms, self.conflicts).ok())
+    }
+
+    async fn free_rows(
+        &self,
+        leases: &LeaseStore,
+        scope: &Scope,
+        holder: Option<&str>,
+        limit: u32,
+    ) -> Result<Vec<Row>, StoreError> {
+        let limit = limit.min(u32::try_from(scope.workers()).unwrap_or(u32::MAX));
+        let rows = leases.store.free_rows(scope, holder, limit);
+        let mut rows = leases.call(StoreOperation::Read, rows).await?;
+        rows.retain(|row| {
+            Some(row.worker) != self.held
+                && leases.is_made(row.worker)
+                && has_our_lanes(leases, row)
+        });
+        let (history, layout) = (&leases.history, &leases.settings.layout);
+        for row in &mut rows {
+            row.marks = history.marks(layout, row.epoch, &row.marks);
+        }
+        Ok(rows)
     }
 }
 
@@ -329,23 +355,6 @@ fn none_free(leases: &LeaseStore, judged: &JudgedSurvey, not_due: &[Row]) -> Sea
     let wait_ms = first.unwrap_or_else(|| millis(leases.settings.lease.ttl));
     let wait_ms = wait_ms.clamp(0, millis(LONGEST_RETRY_AFTER));
     SearchOutcome::NoneFree(Duration::from_millis(wait_ms.unsigned_abs()))
-}
-
-async fn free_rows(
-    leases: &LeaseStore,
-    scope: &Scope,
-    holder: Option<&str>,
-    limit: u32,
-) -> Result<Vec<Row>, StoreError> {
-    let limit = limit.min(u32::try_from(scope.workers()).unwrap_or(u32::MAX));
-    let rows = leases.store.free_rows(scope, holder, limit);
-    let mut rows = leases.call(StoreOperation::Read, rows).await?;
-    rows.retain(|row| leases.is_made(row.worker) && has_our_lanes(leases, row));
-    let (history, layout) = (&leases.history, &leases.settings.layout);
-    for row in &mut rows {
-        row.marks = history.marks(layout, row.epoch, &row.marks);
-    }
-    Ok(rows)
 }
 
 fn has_our_lanes(leases: &LeaseStore, row: &Row) -> bool {

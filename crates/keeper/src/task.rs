@@ -271,7 +271,7 @@ impl Task {
 
     /// Searches for a free row.
     async fn acquire(&mut self) -> Result<Pause, LeaseError> {
-        let outcome = self.search.run(&mut self.leases).await?;
+        let outcome = self.search.run(&mut self.leases, None).await?;
         if let Some(reason) = outcome.reason() {
             let barrier = self.leases.barrier_ahead();
             let is_behind = matches!(outcome, SearchOutcome::NoneFree(_));
@@ -328,10 +328,7 @@ impl Task {
         }
         let renew = self.leases.settings.lease.renew;
         self.next_renewal = Instant::now() + renew.min(FIRST_RENEWAL);
-        let worker = held.tenure.worker();
-        // A row that expired may have been leased again by the search: then there is none to release.
-        let left = self.held.replace(held).filter(|left| left.tenure.worker() != worker);
-        self.releasing.extend(left.map(ReleasingRow::of_lease));
+        self.releasing.extend(self.held.replace(held).map(ReleasingRow::of_lease));
         self.clock_ahead_since = None;
         self.rollback_refused = false;
     }
@@ -402,7 +399,8 @@ impl Task {
             return Ok(Some(self.until_renewal(Duration::ZERO)));
         }
         if policy != RollbackPolicy::Wait
-            && let SearchOutcome::Leased(held) = self.search.run(&mut self.leases).await?
+            && let held = Some(held.tenure.worker())
+            && let SearchOutcome::Leased(held) = self.search.run(&mut self.leases, held).await?
         {
             self.install(*held).await?;
             let namespace = &self.leases.settings.namespace;

@@ -390,7 +390,7 @@ async fn lease_is_released_after_a_window_with_the_clock_ahead() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn row_that_is_leased_again_after_a_rollback_is_not_released() {
+async fn row_that_is_held_is_not_sought_after_a_rollback() {
     let world = World::new(LayoutSpec::for_unit(TimeUnit::Hour));
     let node = world
         .node_with(|settings| {
@@ -409,7 +409,9 @@ async fn row_that_is_leased_again_after_a_rollback_is_not_released() {
     world.pass(second(5)).await;
     world.store.set_down(false);
     world.pass(second(20)).await;
-    assert_eq!(node.events.rollbacks().last(), Some(&RollbackAction::Swapped));
+    assert_eq!(node.events.rollbacks().last(), Some(&RollbackAction::Refused));
+    assert_eq!(node.events.count(LeaseOperation::Acquire, LeaseOutcome::Done), 1);
+    world.pass(second(10)).await;
     world.issue(&node, "order", 3).await;
     for outcome in [LeaseOutcome::Done, LeaseOutcome::Refused, LeaseOutcome::Unknown] {
         assert_eq!(node.events.count(LeaseOperation::Release, outcome), 0, "{outcome:?}");
