@@ -499,12 +499,7 @@ impl Generator<'_> {
         if self.often() {
             ops.push(Op::Crash { node });
         }
-        ops.extend([Op::RestoreInPlace, self.start(node)]);
-        for _ in 0..8 {
-            let ms = self.random.random_range(1..=renew_ms / 2);
-            ops.extend([Op::Everyone { code, count: self.ids() }, Op::Advance { ms }]);
-        }
-        ops.extend([Op::Advance { ms: 2 * renew_ms }, Op::Everyone { code, count: self.ids() }]);
+        ops.extend([Op::RestoreInPlace, Op::Everyone { code, count: self.ids() }]);
         ops
     }
 

@@ -287,8 +287,8 @@ impl World<'_> {
 
     /// Restores the copy under nodes that run, under the premises of that: it is older than holders take
     /// to look, some of them lived then, some live now, no start waits, nobody moved the namespace since, the store's
-    /// clock is right, no lease reaches beyond the barrier, and all reach the store until they have
-    /// looked.
+    /// clock is right, no lease reaches beyond the barrier, and all live and reach the store until they
+    /// have looked. Others start at once.
     pub(crate) async fn restore_in_place(&mut self) {
         let Some(backup) = self.operating.backup.take() else { return };
         let Setup { renew_ms, latency_ms, window_ms, skew_ms, own_clock, .. } = *self.setup;
@@ -333,9 +333,18 @@ impl World<'_> {
             self.cluster.state().links[node].faults.clear();
         }
         self.cluster.restore(backup.moment);
-        let mut state = self.cluster.state();
-        (state.outage, state.log_hangs) = (false, false);
-        state.activity.restored_in_place += 1;
+        {
+            let mut state = self.cluster.state();
+            (state.outage, state.log_hangs) = (false, false);
+            state.activity.restored_in_place += 1;
+        }
+        for _ in 0..8 {
+            for node in 0..self.setup.nodes() {
+                self.start(node, true);
+                self.issue(node, 0, 3);
+            }
+            self.advance(renew_ms / 4).await;
+        }
     }
 
     pub(crate) fn stop_replication(&mut self) {
