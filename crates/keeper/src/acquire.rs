@@ -89,10 +89,17 @@ pub(super) struct Search {
 pub(super) struct StaleStore {
     /// When one of the rows that were not released was last written.
     renewed_ms: i64,
-    /// When it was met, on the steady clock.
-    since: Duration,
-    /// Until when new leases wait, Unix ms.
+    /// Until when new leases wait, on the steady clock.
+    until: Duration,
+    /// The same, Unix ms.
     due_ms: i64,
+}
+
+impl StaleStore {
+    /// Returns for how long new leases wait from now on.
+    pub(super) const fn left(&self, steady: Duration) -> Duration {
+        self.until.saturating_sub(steady)
+    }
 }
 
 impl Search {
@@ -112,6 +119,7 @@ impl Search {
                 });
             }
             if leases.history.is_pending() {
+                leases.observe(LeaseOperation::Acquire, LeaseOutcome::NoneFree);
                 return Ok(SearchOutcome::BarrierPending);
             }
             if let ClockVerdict::Ahead(ahead_ms) = judged.verdict {
@@ -121,10 +129,11 @@ impl Search {
             if leases.settings.layout.tick_in_range(leases.state.clock.now_ms()).is_none() {
                 return Ok(SearchOutcome::ClockOutOfRange);
             }
-            let stale = self.stale_store(leases, &judged);
+            let stale = self.stale_store(leases, &judged).await?;
             if self.chosen.is_some()
                 && let Some(stale) = stale
             {
+                leases.observe(LeaseOperation::Acquire, LeaseOutcome::NoneFree);
                 return Ok(SearchOutcome::Stale(stale));
             }
             if let Some(held) = self.settle(leases).await? {
@@ -160,20 +169,36 @@ impl Search {
         Ok(SearchOutcome::Contended)
     }
 
-    /// Returns what new leases wait for if the store is stale, and was not for long enough.
-    fn stale_store(&mut self, leases: &LeaseStore, judged: &JudgedSurvey) -> Option<StaleStore> {
+    /// Returns what new leases wait for if the store is stale, and was not for long enough. Whoever holds
+    /// a row of the namespace counts, also beyond this node's worker ids.
+    async fn stale_store(
+        &mut self,
+        leases: &LeaseStore,
+        judged: &JudgedSurvey,
+    ) -> Result<Option<StaleStore>, StoreError> {
         let wait = leases.settings.lease.stale_wait;
+        if wait.is_zero() || leases.store.clock_is_local() || planted(Bug::StaleStoreTaken) {
+            return Ok(None);
+        }
+        let largest = leases.settings.layout.largest_worker();
+        // By default nobody has worker 0.
+        let newest_ms = if leases.scope.workers() >= largest {
+            judged.survey.newest_heartbeat_ms
+        } else {
+            let all = Scope { min_worker: 0, max_worker: largest, ..leases.scope.clone() };
+            let survey = leases.store.survey(&all);
+            leases.call(StoreOperation::Read, survey).await?.newest_heartbeat_ms
+        };
         let is_stale =
             |renewed_ms: &i64| judged.survey.now_ms.saturating_sub(*renewed_ms) > millis(wait);
-        let newest_ms = judged.survey.newest_heartbeat_ms.filter(is_stale);
-        let newest_ms = newest_ms.filter(|_| {
-            !wait.is_zero() && !leases.store.clock_is_local() && !planted(Bug::StaleStoreTaken)
-        });
+        let newest_ms = newest_ms.filter(is_stale);
         self.stale.take_if(|stale| Some(stale.renewed_ms) != newest_ms);
-        let since = leases.state.clock.steady();
+        let Some(renewed_ms) = newest_ms else { return Ok(None) };
+        let steady = leases.state.clock.steady();
         let due_ms = leases.state.clock.now_ms().saturating_add(millis(wait));
-        let stale = *self.stale.get_or_insert(StaleStore { renewed_ms: newest_ms?, since, due_ms });
-        (since.saturating_sub(stale.since) < wait).then_some(stale)
+        let met = StaleStore { renewed_ms, until: steady.saturating_add(wait), due_ms };
+        let stale = *self.stale.get_or_insert(met);
+        Ok((!stale.left(steady).is_zero()).then_some(stale))
     }
 
     /// Creates more rows, if the node's worker ids have some that were not needed so far and they

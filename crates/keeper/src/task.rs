@@ -286,7 +286,10 @@ impl Task {
                 self.prepared = self.leases.has_all_rows();
                 self.jittered_pause(wait.clamp(SHORTEST_PAUSE, LONGEST_PAUSE))
             }
-            SearchOutcome::Stale(_) => self.jittered_pause(SHORTEST_PAUSE),
+            SearchOutcome::Stale(stale) => {
+                let left = stale.left(self.leases.state.clock.steady());
+                self.jittered_pause(left.clamp(SHORTEST_PAUSE, LONGEST_PAUSE))
+            }
             SearchOutcome::ClockAhead(_) | SearchOutcome::ClockOutOfRange => {
                 Pause::fixed(CLOCK_PAUSE)
             }

@@ -50,6 +50,13 @@ async fn nobody_waits_where_a_holder_lives() {
     world.pass(LONG).await;
     let next = world.start(world.settings());
     assert_eq!(seconds_to_first_id(&world, &next).await, 0);
+    // Also one with another worker id.
+    let fixed = world.start(world.only(500));
+    assert_eq!(seconds_to_first_id(&world, &fixed).await, 0);
+    drop(fixed);
+    world.pass(second(100)).await;
+    let fixed = world.start(world.only(500));
+    assert_eq!(seconds_to_first_id(&world, &fixed).await, 0);
     living.stop().await;
 }
 
