@@ -217,6 +217,7 @@ fn relations_between_keys_are_checked() {
         assert!(found.len() == 1 && found[0].starts_with(start), "{pairs:?}: {found:?}");
     };
     rejects(&[("lease.ttl", "60s")], "lease.ttl = 60s");
+    rejects(&[("lease.stale_wait", "44s")], "lease.stale_wait = 44s");
     rejects(&[("lease.window", "60s"), ("lease.renew", "30s")], "lease.window = 60s");
     rejects(&[("issue.borrow_ahead", "151s")], "issue.borrow_ahead = 151s");
     rejects(&[("rollback.hold", "6m")], "rollback.hold = 6m");
@@ -252,6 +253,10 @@ fn short_durations_are_valid() {
     ]);
     let config = Config::load(&inputs).expect("valid");
     assert_eq!(keeper(&config).lease.renew, Duration::from_millis(200));
+    assert_eq!(keeper(&config).lease.stale_wait, Duration::from_millis(300));
+    assert_eq!(value_of(&config, "lease.stale_wait").0, "300ms");
+    let off = Config::load(&environment(&[("lease.stale_wait", "0")])).expect("valid");
+    assert_eq!(keeper(&off).lease.stale_wait, Duration::ZERO);
     assert_eq!(keeper(&config).issue.rollback, RollbackPolicy::Swap);
 }
 

@@ -23,8 +23,9 @@ impl LeaseStore {
     /// Follows the history that the namespace's record tells; see
     /// [`KnownHistory::follow`](super::history::KnownHistory::follow).
     ///
-    /// A lease that is computed from an instant `ahead_ms`, which is ahead of the store's clock, must be within the reach
-    /// that the record tells: a node whose clock is trusted although it is ahead first registers that.
+    /// A lease that is computed from an instant `ahead_ms`, which is ahead of the store's clock, must be
+    /// within the reach that the record tells: a node whose clock is trusted although it is ahead first
+    /// registers that.
     pub(super) async fn follow_history(
         &mut self,
         survey: &Survey,

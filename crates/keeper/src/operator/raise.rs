@@ -65,12 +65,19 @@ impl Operator {
         fresh: [Token; 2],
     ) -> History {
         let reach_ms = LeaseTimes { window, ..self.settings.lease }.reach_beyond_ms();
-        let before = record.map_or_else(
-            || History::first("", Token::UNUSED, reach_ms),
-            |record| record.history.clone(),
-        );
-        let server = survey.identity.as_deref().unwrap_or(&before.identity);
-        before.raised(server, fresh, EpochClocks::of_store(survey.now_ms), reach_ms)
+        let clocks = EpochClocks::of_store(survey.now_ms);
+        let server = survey.identity.as_deref();
+        match record {
+            Some(LayoutRecord { history, .. }) => {
+                let server = server.unwrap_or(&history.identity);
+                history.raised(server, fresh, clocks, reach_ms)
+            }
+            None => {
+                let server = server.unwrap_or_default();
+                let [first, next] = fresh;
+                History::first(server, first, reach_ms).next(server, next, clocks, reach_ms)
+            }
+        }
     }
 
     /// Returns the record of the configured layout; `None` for a store that was never used.
