@@ -129,9 +129,8 @@ impl Search {
             if leases.settings.layout.tick_in_range(leases.state.clock.now_ms()).is_none() {
                 return Ok(SearchOutcome::ClockOutOfRange);
             }
-            let stale = self.stale_store(leases, &judged).await?;
             if self.chosen.is_some()
-                && let Some(stale) = stale
+                && let Some(stale) = self.stale_store(leases, &judged).await?
             {
                 leases.observe(LeaseOperation::Acquire, LeaseOutcome::NoneFree);
                 return Ok(SearchOutcome::Stale(stale));
@@ -157,6 +156,8 @@ impl Search {
                         if self.has_more_rows(leases, &judged).await? {
                             continue;
                         }
+                        // What is waited for in vain counts as waited.
+                        self.stale_store(leases, &judged).await?;
                         leases.observe(LeaseOperation::Acquire, LeaseOutcome::NoneFree);
                         return Ok(none_free(leases, &judged, &not_due));
                     }
@@ -180,17 +181,16 @@ impl Search {
         if wait.is_zero() || leases.store.clock_is_local() || planted(Bug::StaleStoreTaken) {
             return Ok(None);
         }
-        let largest = leases.settings.layout.largest_worker();
-        // By default nobody has worker 0.
-        let newest_ms = if leases.scope.workers() >= largest {
-            judged.survey.newest_heartbeat_ms
-        } else {
-            let all = Scope { min_worker: 0, max_worker: largest, ..leases.scope.clone() };
-            let survey = leases.store.survey(&all);
-            leases.call(StoreOperation::Read, survey).await?.newest_heartbeat_ms
-        };
         let is_stale =
             |renewed_ms: &i64| judged.survey.now_ms.saturating_sub(*renewed_ms) > millis(wait);
+        let mut newest_ms = judged.survey.newest_heartbeat_ms;
+        let largest = leases.settings.layout.largest_worker();
+        // By default nobody has worker 0.
+        if leases.scope.workers() < largest && newest_ms.as_ref().is_none_or(is_stale) {
+            let all = Scope { min_worker: 0, max_worker: largest, ..leases.scope.clone() };
+            let survey = leases.store.survey(&all);
+            newest_ms = leases.call(StoreOperation::Read, survey).await?.newest_heartbeat_ms;
+        }
         let newest_ms = newest_ms.filter(is_stale);
         self.stale.take_if(|stale| Some(stale.renewed_ms) != newest_ms);
         let Some(renewed_ms) = newest_ms else { return Ok(None) };

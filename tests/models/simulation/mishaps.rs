@@ -114,7 +114,7 @@ pub(crate) fn row_lost_while_a_node_starts(
     let mut ops = vec![Op::Advance { ms: random.random_range(1..=100) }];
     ops.push(Op::Slow { node: OTHER, ms: 300 });
     // Leased by the holder, and not created by the other one yet.
-    ops.extend([Op::Advance { ms: random.random_range(130..=600) }, Op::LoseRow { worker: 0 }]);
+    ops.extend([Op::Advance { ms: random.random_range(130..=1_000) }, Op::LoseRow { worker: 0 }]);
     for _ in 0..14 {
         ops.extend([Op::Advance { ms: 500 }, Op::Everyone { code: 0, count: 2 }]);
     }

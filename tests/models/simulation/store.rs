@@ -664,7 +664,9 @@ impl Intercept for Connection {
                 let way = self.go().await?;
                 let answer = call.run(memory).await?;
                 let answer = self.come_back(&way, answer).await?;
-                if let Some(survey) = answer.downcast_ref::<Survey>() {
+                // Limits are computed from the clocks of a survey of the process's own worker ids.
+                let is_own = !matches!(&call, Call::Survey(scope) if scope.min_worker == 0);
+                if let Some(survey) = answer.downcast_ref::<Survey>().filter(|_| is_own) {
                     let (wall_ms, store_ms) = (self.writer.clock.peek_ms(), survey.now_ms);
                     let surveyed = Surveyed { wall_ms, store_ms };
                     self.cluster.state().surveyed.insert(self.writer.generation, surveyed);
