@@ -239,7 +239,7 @@ impl Store for KubernetesStore {
         let begin = Instant::now();
         loop {
             let mut snapshot = self.snapshot(scope).await?;
-            let unlisted = Self::unlisted(scope, &snapshot);
+            let unlisted = self.unlisted(scope, &snapshot);
             if let Some(record) = snapshot.record.as_mut().filter(|_| !unlisted.is_empty()) {
                 let births = record.rows.entry(scope.reserved_key.clone()).or_default();
                 births.born.extend(unlisted.iter().cloned());

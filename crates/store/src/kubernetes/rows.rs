@@ -68,7 +68,7 @@ impl KubernetesStore {
 
     /// Returns the rows that a record which was written again is to list: it began an epoch, so that no
     /// lease of theirs begins before its barrier.
-    pub(super) fn unlisted(scope: &Scope, snapshot: &Snapshot) -> Vec<(u64, String)> {
+    pub(super) fn unlisted(&self, scope: &Scope, snapshot: &Snapshot) -> Vec<(u64, String)> {
         let is_rewritten = |record: &Record| {
             record.layout.history.has_failed_over()
                 && !record.rows.contains_key(&scope.reserved_key)
@@ -77,7 +77,12 @@ impl KubernetesStore {
             return Vec::new();
         }
         let written = snapshot.leases.iter().filter(|lease| was_written(lease));
-        written.filter_map(|lease| Some((object::worker(lease)?, uid(lease).to_owned()))).collect()
+        let named = written.filter_map(|lease| {
+            let worker = object::worker(lease)?;
+            let is_row = name_of(lease) == self.tables.row(scope, worker);
+            is_row.then(|| (worker, uid(lease).to_owned()))
+        });
+        named.collect()
     }
 
     /// Returns the workers of a scope that have no row, ascending.
