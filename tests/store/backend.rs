@@ -5,7 +5,7 @@ use std::{sync::Arc, time::Duration};
 use raindrop::{
     core::{
         clock::SystemClock,
-        lease::{HighWaterMarks, History, Row, RowExpiry, RowWrite, Token},
+        lease::{HighWaterMarks, History, NodeTimes, Row, RowExpiry, RowWrite, Token},
     },
     store::{
         Failover, LayoutRecord, MemoryStore, NewRows, Scope, Store, StoreError, StoreSettings,
@@ -218,7 +218,7 @@ pub(crate) const EPOCH: Token = Token::from_bits(0xe0);
 
 /// A record as a first start writes it, with this token, and without the identity of a server.
 pub(crate) fn record(bits: u128, words: &str) -> LayoutRecord {
-    LayoutRecord::new(words, token(bits), 0, History::first("", EPOCH, 0))
+    LayoutRecord::new(words, token(bits), 0, History::first("", EPOCH, NodeTimes::default()))
 }
 
 /// A write that sets this token and holds the row for an hour.

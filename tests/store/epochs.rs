@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use raindrop::{
-    core::lease::{EpochClocks, History, RowWrite, Token},
+    core::lease::{EpochClocks, History, NodeTimes, RowWrite, Token},
     store::{LayoutRecord, Store},
 };
 
@@ -46,11 +46,20 @@ fn with_history(bits: u128, history: History) -> LayoutRecord {
 async fn histories_are_kept_exactly(backend: &Backend) {
     let store = with_rows(backend, &scope(1, 1)).await;
     let server = server(&store).await;
-    let first = History::first(&server, FIRST, 320_000);
+    let first = History::first(&server, FIRST, NodeTimes { reach_ms: 320_000, renew_ms: 30_000 });
     let mut expected = rows_record().token;
-    for (bits, history) in
-        [(1, first.clone()), (2, first.next(&server, SECOND, EpochClocks::of_store(1 << 53), 7))]
-    {
+    for (bits, history) in [
+        (1, first.clone()),
+        (
+            2,
+            first.next(
+                &server,
+                SECOND,
+                EpochClocks::of_store(1 << 53),
+                NodeTimes { reach_ms: 7, renew_ms: 0 },
+            ),
+        ),
+    ] {
         let written = with_history(bits, history);
         assert!(swap_record(&store, expected, &written).await);
         let read = store.read_record("default").await.expect("an answer");
@@ -63,13 +72,14 @@ async fn histories_are_kept_exactly(backend: &Backend) {
 
 async fn a_swap_names_the_epoch_of_the_record(backend: &Backend) {
     let store = with_rows(backend, &scope(1, 1)).await;
-    let first = History::first(&server(&store).await, FIRST, 0);
+    let first = History::first(&server(&store).await, FIRST, NodeTimes::default());
     assert!(swap_record(&store, rows_record().token, &with_history(1, first.clone())).await);
     let in_epoch = |bits, epoch| RowWrite { epoch, ..write(bits) };
     assert!(swap(&store, birth(1), &in_epoch(1, FIRST)).await);
     let row = store.read_row(&scope(1, 1), 1).await.expect("an answer").expect("the row");
     assert_eq!((row.token, row.epoch), (token(1), FIRST));
-    let second = first.next(&first.identity, SECOND, EpochClocks::of_store(1), 0);
+    let second =
+        first.next(&first.identity, SECOND, EpochClocks::of_store(1), NodeTimes::default());
     assert!(swap_record(&store, token(1), &with_history(2, second)).await);
     // On Kubernetes the record is another object. There, a row that was restored is another one.
     let is_compared = !matches!(backend, Backend::Kubernetes(_));
@@ -84,9 +94,9 @@ async fn a_record_of_another_server_is_not_written(backend: &Backend) {
     let store = with_rows(backend, &scope(1, 1)).await;
     let server = server(&store).await;
     assert!(!server.is_empty());
-    let other = with_history(1, History::first(OTHER, FIRST, 0));
+    let other = with_history(1, History::first(OTHER, FIRST, NodeTimes::default()));
     assert!(!swap_record(&store, rows_record().token, &other).await);
-    let ours = with_history(1, History::first(&server, FIRST, 0));
+    let ours = with_history(1, History::first(&server, FIRST, NodeTimes::default()));
     assert!(swap_record(&store, rows_record().token, &ours).await);
     // Each connection finds the same server.
     assert_eq!(self::server(&backend.store().await).await, server);
@@ -94,7 +104,7 @@ async fn a_record_of_another_server_is_not_written(backend: &Backend) {
 
 async fn no_row_of_another_server_is_written(backend: &Backend) {
     let store = backend.store().await;
-    let other = with_history(1, History::first(OTHER, FIRST, 0));
+    let other = with_history(1, History::first(OTHER, FIRST, NodeTimes::default()));
     store.create_record("default", &other).await.expect("a record");
     let marks = &write(1).marks;
     let new = new_rows(marks, token(1));
@@ -114,7 +124,7 @@ async fn lossless_fail_overs_compare_no_servers(backend: &Backend) {
     let Some(lossless) = backend.lossless().await else { return };
     let survey = lossless.survey(&scope(1, 1)).await.expect("a survey");
     assert_eq!(survey.identity, None);
-    let other = with_history(1, History::first(OTHER, FIRST, 0));
+    let other = with_history(1, History::first(OTHER, FIRST, NodeTimes::default()));
     assert!(!swap_record(&store, rows_record().token, &other).await);
     assert!(swap_record(&lossless, rows_record().token, &other).await);
 }

@@ -20,7 +20,7 @@ use kube::{
 use raindrop::{
     core::{
         clock::SystemClock,
-        lease::{EpochClocks, HighWaterMarks, RowExpiry, RowWrite},
+        lease::{EpochClocks, HighWaterMarks, NodeTimes, RowExpiry, RowWrite},
         preset::Preset,
     },
     keeper::{Issuer, Keeper, KeeperSettings, LeaseTimes, NoObserver},
@@ -149,7 +149,7 @@ async fn record_that_is_written_again_lists_the_rows_that_are_there() {
     let name = "soc-raindrop-worker-layout.default";
     leases.delete(name, &DeleteParams::default()).await.expect("deleted");
     let before = rows_record();
-    let history = before.history.next("", token(8), EpochClocks::of_store(1), 0);
+    let history = before.history.next("", token(8), EpochClocks::of_store(1), NodeTimes::default());
     let again = LayoutRecord { token: token(7), history, ..before };
     store.create_record("default", &again).await.expect("created");
     let other = backend.unprepared().await;

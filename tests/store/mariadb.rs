@@ -3,7 +3,7 @@
 use std::{sync::Arc, time::Duration};
 
 use raindrop::{
-    core::lease::{HighWaterMarks, History, RowWrite, Token},
+    core::lease::{HighWaterMarks, History, NodeTimes, RowWrite, Token},
     store::{Failover, LayoutRecord, NewSegment, Store, StoreError, StoreSettings, with_sources},
 };
 use sqlx::{AssertSqlSafe, Connection as _, Executor as _, MySqlConnection};
@@ -149,7 +149,8 @@ async fn replicas_have_every_write(engine: &dyn Replicated) {
 async fn write_as_this_server(store: &Arc<dyn Store>, [record_token, row]: [Token; 2], bits: u128) {
     let survey = store.survey(&scope(1, 1)).await.expect("a survey");
     let epoch = token(0xe1);
-    let history = History::first(&survey.identity.expect("it is compared"), epoch, 0);
+    let history =
+        History::first(&survey.identity.expect("it is compared"), epoch, NodeTimes::default());
     let record = LayoutRecord { history, ..record(bits, "rows") };
     assert!(store.swap_record("default", record_token, &record).await.expect("an answer"));
     let write = RowWrite { epoch, ..write(bits) };

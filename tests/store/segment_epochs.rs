@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use raindrop::{
     core::{
-        lease::{EpochClocks, History, Token},
+        lease::{EpochClocks, History, NodeTimes, Token},
         segment::CodeRow,
     },
     store::{
@@ -37,7 +37,7 @@ async fn prepared(backend: &Backend) -> Arc<dyn Store> {
     let store = backend.store().await;
     store.prepare_segments().await.expect("the table is made");
     store.create_record("numbers", &record(1, "numbers")).await.expect("a record");
-    let first = History::first(&server(&store).await, FIRST, 0);
+    let first = History::first(&server(&store).await, FIRST, NodeTimes::default());
     swap_record(&store, 1, 2, first).await;
     store.create_segments("numbers", &[new("order")]).await.expect("made");
     store
@@ -64,8 +64,12 @@ async fn swap_record(store: &Arc<dyn Store>, before: u128, after: u128, history:
 /// Begins the second epoch on the same server.
 async fn begin_second(store: &Arc<dyn Store>) {
     let server = server(store).await;
-    let second =
-        History::first(&server, FIRST, 0).next(&server, SECOND, EpochClocks::of_store(1), 0);
+    let second = History::first(&server, FIRST, NodeTimes::default()).next(
+        &server,
+        SECOND,
+        EpochClocks::of_store(1),
+        NodeTimes::default(),
+    );
     swap_record(store, 2, 3, second).await;
 }
 
@@ -199,7 +203,7 @@ async fn no_segment_of_another_server_is_written(backend: &Backend) {
     // Memory never fails over, so nothing else compares no identities there.
     let Some(lossless) = backend.lossless().await else { return };
     lossless.prepare_segments().await.expect("the table is made");
-    swap_record(&lossless, 2, 3, History::first(OTHER, FIRST, 0)).await;
+    swap_record(&lossless, 2, 3, History::first(OTHER, FIRST, NodeTimes::default())).await;
     let creating = Reservation { or_begin_at: Some(1), ..ten(3, FIRST, FIRST) };
     for (code, reservation) in [("order", ten(4, FIRST, FIRST)), ("user", creating)] {
         assert_eq!(reserve(&store, code, reservation).await, Reserved::OtherEpoch);

@@ -14,7 +14,7 @@ use raindrop_store::{Scope, StoreError};
 use rand::Rng;
 
 use super::{
-    LeaseOperation, LeaseOutcome, StoreOperation, UnavailableReason,
+    LeaseOperation, LeaseOutcome, LeaseTimes, StoreFailure, StoreOperation, UnavailableReason,
     held_lease::HeldLease,
     lease_store::{JudgedSurvey, LeaseError, LeaseStore, WriteIntent},
     prepare::create_more,
@@ -67,7 +67,11 @@ impl SearchOutcome {
                 let (renewed_ms, due_ms) = (*renewed_ms, *due_ms);
                 Some(UnavailableReason::StaleStore { renewed_ms, due_ms })
             }
-            Self::Leased(_) | Self::Contended | Self::BarrierPending => None,
+            Self::Contended => {
+                let error = StoreError::Refused("other processes took each row first".into());
+                Some(UnavailableReason::StoreUnavailable(StoreFailure::from(&error)))
+            }
+            Self::Leased(_) | Self::BarrierPending => None,
         }
     }
 }
@@ -171,22 +175,30 @@ impl Search {
     }
 
     /// Returns what new leases wait for if the store is stale, and was not for long enough. Whoever holds
-    /// a row of the namespace counts, also beyond this node's worker ids.
+    /// a row of the namespace counts, also beyond this node's worker ids, and whoever renews most seldom
+    /// must have had the time.
     async fn stale_store(
         &mut self,
         leases: &LeaseStore,
         judged: &JudgedSurvey,
     ) -> Result<Option<StaleStore>, StoreError> {
-        let wait = leases.settings.lease.stale_wait;
-        if wait.is_zero() || leases.store.clock_is_local() || planted(Bug::StaleStoreTaken) {
+        let LeaseTimes { stale_wait, max_clock_skew, .. } = leases.settings.lease;
+        if stale_wait.is_zero() || leases.store.clock_is_local() || planted(Bug::StaleStoreTaken) {
             return Ok(None);
         }
-        let is_stale =
-            |renewed_ms: &i64| judged.survey.now_ms.saturating_sub(*renewed_ms) > millis(wait);
+        let seldom_ms = leases.history.present().map_or(0, |history| history.longest.renew_ms);
+        let wait_ms = millis(stale_wait).max(seldom_ms / 2 * 3);
+        let wait = Duration::from_millis(wait_ms.unsigned_abs());
+        // The store's clock may have been changed by that. No living holder renews less often.
+        let skew_ms = millis(max_clock_skew);
+        let oldest_ms = wait_ms.saturating_sub(skew_ms).max(seldom_ms / 8 * 9);
+        let is_stale = |renewed_ms: &i64| {
+            let age_ms = judged.survey.now_ms.saturating_sub(*renewed_ms);
+            !(-skew_ms..=oldest_ms).contains(&age_ms)
+        };
         let mut newest_ms = judged.survey.newest_heartbeat_ms;
         let largest = leases.settings.layout.largest_worker();
-        // By default nobody has worker 0.
-        if leases.scope.workers() < largest && newest_ms.as_ref().is_none_or(is_stale) {
+        if leases.scope.workers() <= largest && newest_ms.as_ref().is_none_or(is_stale) {
             let all = Scope { min_worker: 0, max_worker: largest, ..leases.scope.clone() };
             let survey = leases.store.survey(&all);
             newest_ms = leases.call(StoreOperation::Read, survey).await?.newest_heartbeat_ms;
@@ -261,9 +273,17 @@ impl Search {
         let layout = &leases.settings.layout;
         let marks = leases.marks_of(tenure);
         let lane = usable_lane(layout, &marks, now_ms, None)
-            .or_else(|| usable_lane(layout, &marks, due_ms, None))
-            // The clock went back meanwhile; the row must be settled all the same.
-            .unwrap_or(layout.rollback_initial() as usize);
+            .or_else(|| usable_lane(layout, &marks, due_ms, None));
+        let lane = match lane {
+            Some(lane) => lane,
+            // The clock went back, or an epoch began, while nothing was written.
+            None if !tenure.is_unresolved() => {
+                self.chosen = None;
+                return Ok(None);
+            }
+            // The row must be settled all the same.
+            None => layout.rollback_initial() as usize,
+        };
         let (lanes, operation) = (HeldLanes::on(lane), LeaseOperation::Acquire);
         match leases.take_lane(tenure, &lanes, lane, judged, operation).await? {
             Some(intent) => Ok(self.won(leases, intent)),

@@ -212,7 +212,7 @@ impl Backfill {
         let record = record
             .filter(|record| record.canonical == layout.canonical())
             .ok_or_else(|| BackfillError::RecordChanged { namespace: namespace.clone() })?;
-        if record.history.is_pending {
+        if record.history.is_pending() {
             // Nor is it known which ticks were open.
             let reason = "it failed over, and the clocks differ too much to tell what it lost";
             return Err(StoreError::Unavailable(reason.into()).into());

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use raindrop_core::{
     clock::Clock,
     layout::Layout,
-    lease::{EpochClocks, History, StoreReading, Token},
+    lease::{EpochClocks, History, NodeTimes, Token},
     segment::CodeRow,
 };
 use raindrop_store::{CodeState, LayoutRecord, Scope, Store, StoreError, Survey};
@@ -13,6 +13,7 @@ use tokio::{sync::Mutex, time::Instant};
 
 use super::{
     LeaseTimes, Observer, StoreOperation,
+    clock_reading::timed,
     history::{HistoryContext, KnownHistory, contended, create_record},
     store_call::store_call,
 };
@@ -93,29 +94,25 @@ impl Follower {
         clocks: EpochClocks,
         known: &KnownHistory,
     ) -> Result<LayoutRecord, StoreError> {
-        let history = known.created(survey, clocks, (access.fresh)(), self.reach_ms());
+        let history = known.created(survey, clocks, (access.fresh)(), self.times());
         let record = LayoutRecord::new(&self.canonical, (access.fresh)(), 0, history);
         create_record(access.store, access.observer, &self.scope.namespace, &record).await
     }
 
     async fn survey(&self, access: &Access<'_>) -> Result<(Survey, EpochClocks), StoreError> {
-        let now_ms = || self.timed.as_ref().map(|timed| timed.clock.now_ms());
-        let sent_ms = now_ms();
         let survey = access.store.glance(&self.scope);
-        let survey =
-            store_call(access.store, access.observer, StoreOperation::Read, survey).await?;
-        let store_ms = survey.now_ms;
-        let clocks = match (&self.timed, sent_ms, now_ms()) {
-            (Some(timed), Some(sent_ms), Some(received_ms)) => {
-                StoreReading { sent_ms, store_ms, received_ms }.epoch_clocks(timed.lease.window)
-            }
-            _ => EpochClocks::of_store(store_ms),
+        let survey = store_call(access.store, access.observer, StoreOperation::Read, survey);
+        let Some(Timed { lease, clock, .. }) = &self.timed else {
+            let survey = survey.await?;
+            let clocks = EpochClocks::of_store(survey.now_ms);
+            return Ok((survey, clocks));
         };
-        Ok((survey, clocks))
+        let (survey, _, reading) = timed(&**clock, survey).await?;
+        Ok((survey, reading.epoch_clocks(lease.window)))
     }
 
-    fn reach_ms(&self) -> i64 {
-        self.timed.as_ref().map_or(0, |timed| timed.lease.reach_beyond_ms())
+    fn times(&self) -> NodeTimes {
+        self.timed.as_ref().map_or_else(NodeTimes::default, |timed| timed.lease.of_node())
     }
 
     /// Returns the epoch that was followed last, if any was.
@@ -155,7 +152,7 @@ impl Follower {
                 namespace: &self.scope.namespace,
                 layout: self.timed.as_ref().map(|timed| &timed.layout),
                 clocks,
-                reach_ms: self.reach_ms(),
+                own: self.times(),
                 until_ms: None,
             };
             if known.follow(&context, &survey, record, access.fresh).await? {

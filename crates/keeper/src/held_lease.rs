@@ -14,7 +14,8 @@ use raindrop_core::{
 
 use super::{
     LeaseOperation, LeaseOutcome, StoreOperation,
-    lease_store::{ClockReading, JudgedSurvey, LeaseError, LeaseStore, WriteIntent},
+    clock_reading::ClockReading,
+    lease_store::{JudgedSurvey, LeaseError, LeaseStore, WriteIntent},
     own_tokens::OwnTokens,
     prepare::record_part,
     state_file::{Entry, KeepingFailed},

@@ -5,7 +5,7 @@ use std::{collections::VecDeque, time::Duration};
 
 use raindrop_core::{
     layout::Layout,
-    lease::{EpochClocks, HighWaterMarks, History, HistoryVerdict, Token},
+    lease::{EpochClocks, HighWaterMarks, History, HistoryVerdict, NodeTimes, Token},
 };
 use raindrop_store::{LayoutRecord, Store, StoreError, Survey};
 
@@ -76,18 +76,18 @@ impl KnownHistory {
         survey: &Survey,
         clocks: EpochClocks,
         fresh: Token,
-        reach_ms: i64,
+        own: NodeTimes,
     ) -> History {
         let identity = survey.identity.as_deref().unwrap_or_default();
         match &self.present {
-            Some(present) => present.next(identity, fresh, clocks, reach_ms),
-            None => History::first(identity, fresh, reach_ms),
+            Some(present) => present.next(identity, fresh, clocks, own),
+            None => History::first(identity, fresh, own),
         }
     }
 
     /// Whether no lease may begin in the present epoch yet.
     pub(super) fn is_pending(&self) -> bool {
-        self.present().is_some_and(|history| history.is_pending)
+        self.present().is_some_and(History::is_pending)
     }
 
     /// Returns the first position that no lost write can have leased; 0 while no fail-over is known.
@@ -120,7 +120,7 @@ impl KnownHistory {
         record: &LayoutRecord,
         mut fresh: impl FnMut() -> Token,
     ) -> Result<bool, StoreError> {
-        let (recorded, reach_ms) = (&record.history, context.reach_ms);
+        let recorded = &record.history;
         // Those of another server are perhaps met in the record alone.
         if self.epochs.back().is_none_or(|last| last.server != recorded.identity) {
             self.meet(recorded, context.steady);
@@ -132,17 +132,17 @@ impl KnownHistory {
         }
         let mut since_tick = record.since_tick;
         // The barrier that was pending is that of another epoch.
-        let can_set = recorded.is_pending && context.clocks.later_ms.is_some();
+        let can_set = recorded.is_pending() && context.clocks.later_ms.is_some();
         let history = match verdict {
             HistoryVerdict::Continued if !can_set => {
-                recorded.continued(server, reach_ms, context.until_ms)
+                recorded.continued(server, context.own, context.until_ms)
             }
             _ => {
                 let server = server.unwrap_or(&recorded.identity);
                 if verdict != HistoryVerdict::Continued {
                     self.check_servers(server, recorded, context.steady)?;
                 }
-                let next = recorded.next(server, fresh(), context.clocks, reach_ms);
+                let next = recorded.next(server, fresh(), context.clocks, context.own);
                 if let Some(layout) = context.layout.filter(|it| it.backfill_per_tick() > 0) {
                     // Which IDs for a past time the lost writes reserved is unknown.
                     since_tick = since_tick.max(layout.tick_of(next.barrier(layout)));
@@ -163,7 +163,7 @@ impl KnownHistory {
         }
         self.note(&changed.history, context.steady);
         let (namespace, before) = (context.namespace, &recorded.identity);
-        let History { identity: server, is_pending, .. } = &changed.history;
+        let (server, is_pending) = (&changed.history.identity, changed.history.is_pending());
         if verdict != HistoryVerdict::Continued {
             tracing::warn!(
                 namespace,
@@ -267,9 +267,8 @@ pub(super) struct HistoryContext<'a> {
     pub(super) layout: Option<&'a Layout>,
     /// The clocks when the record was read.
     pub(super) clocks: EpochClocks,
-    /// How far beyond the store's clock a lease of this process reaches, and what two clocks may
-    /// add, in ms.
-    pub(super) reach_ms: i64,
+    /// The times of this process.
+    pub(super) own: NodeTimes,
     /// How far it reaches, in Unix ms, if it goes by a clock that is ahead of the store's.
     pub(super) until_ms: Option<i64>,
 }

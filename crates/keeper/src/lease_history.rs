@@ -34,7 +34,7 @@ impl LeaseStore {
         ahead_ms: Option<i64>,
     ) -> Result<bool, StoreError> {
         let lease = &self.settings.lease;
-        let reach_ms = lease.reach_beyond_ms();
+        let own = lease.of_node();
         let context = HistoryContext {
             store: &*self.store,
             steady: self.state.clock.steady(),
@@ -42,8 +42,8 @@ impl LeaseStore {
             namespace: &self.scope.namespace,
             layout: Some(&self.settings.layout),
             clocks,
-            reach_ms,
-            until_ms: ahead_ms.map(|now_ms| now_ms.saturating_add(reach_ms)),
+            own,
+            until_ms: ahead_ms.map(|now_ms| now_ms.saturating_add(own.reach_ms)),
         };
         let fresh = || self.random.fresh_token();
         self.history.follow(&context, survey, record, fresh).await

@@ -16,6 +16,7 @@ use tokio::sync::Notify;
 
 use super::{
     KeeperSettings, LeaseOperation, LeaseOutcome, StoreFailure, StoreOperation, UnavailableReason,
+    clock_reading::{ClockReading, timed},
     history::{KnownHistory, contended},
     keeper_state::{KeeperState, waker},
     random::Random,
@@ -64,20 +65,14 @@ pub(super) struct WriteIntent {
     pub(super) store_ms: i64,
 }
 
-/// The node's clocks at one instant.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct ClockReading {
-    pub(super) wall_ms: i64,
-    steady: Duration,
-}
-
 /// The state of the scope, and whether the node's clock is trusted.
 pub(super) struct JudgedSurvey {
     pub(super) survey: Survey,
     pub(super) verdict: ClockVerdict,
     /// The instant that limits are computed from.
     pub(super) now_ms: i64,
-    /// The clocks that were judged.
+    /// The clocks that were judged. While the store's is behind, as they are if the node's ran evenly
+    /// since the two agreed, so that no gain goes unnoticed because it came by steps.
     pub(super) clocks: ClockReading,
     /// The same for an epoch that begins.
     pub(super) epoch_clocks: EpochClocks,
@@ -162,8 +157,7 @@ impl LeaseStore {
     }
 
     pub(super) fn read_clocks(&self) -> ClockReading {
-        let clock = &self.state.clock;
-        ClockReading { wall_ms: clock.now_ms(), steady: clock.steady() }
+        ClockReading::now(&*self.state.clock)
     }
 
     /// Awaits a call of the store, bounded and timed.
@@ -196,15 +190,14 @@ impl LeaseStore {
             Some(_) => self.store.glance(&self.scope),
             None => self.store.survey(&self.scope),
         };
-        let (survey, clocks, reading) = self.timed(survey).await?;
+        let (survey, mut clocks, reading) = self.timed(survey).await?;
         let store_ms = survey.now_ms;
         let is_local = self.store.clock_is_local();
         let max_skew = self.settings.lease.max_clock_skew;
         let verdict = judge_clock(&ClockCheck {
             store: (!is_local).then_some(reading),
             ahead_since_renewal_ms: renewed.map(|renewed| {
-                let elapsed_ms = millis(clocks.steady.saturating_sub(renewed.steady));
-                clocks.wall_ms.saturating_sub(renewed.wall_ms).saturating_sub(elapsed_ms)
+                clocks.wall_ms.saturating_sub(renewed.evenly(clocks.steady).wall_ms)
             }),
             max_skew,
         });
@@ -226,6 +219,9 @@ impl LeaseStore {
         let bound_ms = store_ms.saturating_add(millis(max_skew));
         let now_ms = if is_bound { clocks.wall_ms.min(bound_ms) } else { clocks.wall_ms };
         let epoch_clocks = self.epoch_clocks(&reading);
+        if let (ClockVerdict::StoreBehind(_), Some(renewed)) = (verdict, renewed) {
+            clocks = renewed.evenly(clocks.steady);
+        }
         Ok(JudgedSurvey { survey, verdict, now_ms, clocks, epoch_clocks })
     }
 
@@ -234,14 +230,7 @@ impl LeaseStore {
         &self,
         survey: impl Future<Output = Result<Survey, StoreError>>,
     ) -> Result<(Survey, ClockReading, StoreReading), StoreError> {
-        let sent = self.read_clocks();
-        let survey = self.call(StoreOperation::Read, survey).await?;
-        let clocks = self.read_clocks();
-        // By the present wall clock: if it stepped during the call, its old reading is worthless.
-        let took_ms = millis(clocks.steady.saturating_sub(sent.steady));
-        let (sent_ms, received_ms) = (clocks.wall_ms.saturating_sub(took_ms), clocks.wall_ms);
-        let reading = StoreReading { sent_ms, store_ms: survey.now_ms, received_ms };
-        Ok((survey, clocks, reading))
+        timed(&*self.state.clock, self.call(StoreOperation::Read, survey)).await
     }
 
     pub(super) fn epoch_clocks(&self, reading: &StoreReading) -> EpochClocks {

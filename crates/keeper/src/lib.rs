@@ -46,6 +46,7 @@
 
 mod acquire;
 mod backfill;
+mod clock_reading;
 mod error;
 mod follower;
 mod handle;

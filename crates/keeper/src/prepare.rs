@@ -64,13 +64,18 @@ async fn create_missing(leases: &mut LeaseStore) -> Result<bool, KeeperError> {
     for range in made.filter(|_| !is_whole).iter().flat_map(|made| made.ranges(all.workers())) {
         // The rows and the clock as they are after the record was read.
         let part = part_of(&scope, &range);
-        let survey = leases.call(StoreOperation::Read, store.survey(&part)).await?;
+        let (survey, _, reading) = leases.timed(store.survey(&part)).await?;
         if survey.held + survey.free == part.workers() {
             continue;
         }
-        let until_ms = valid_until_ms(&*store, survey.now_ms);
         // A row that is missing now may have been there, and in use.
-        let beyond = record.history.beyond(&layout, until_ms);
+        let Some(later_ms) = leases.epoch_clocks(&reading).later_ms else {
+            let differ =
+                "rows are missing, and the clocks differ too much to tell where they begin";
+            return Err(StoreError::Unavailable(differ.into()).into());
+        };
+        let until_ms = valid_until_ms(&*store, survey.now_ms);
+        let beyond = record.history.beyond(&layout, valid_until_ms(&*store, later_ms));
         let marks = HighWaterMarks::all_at(beyond, layout.lanes());
         if !create_rows(leases, &part, marks, record.token, until_ms).await? {
             return Ok(false);
@@ -94,7 +99,7 @@ async fn create_record(
     let namespace = leases.scope.namespace.clone();
     let (layout, lease) = (&leases.settings.layout, leases.settings.lease);
     let (token, epoch) = (leases.random.fresh_token(), leases.random.fresh_token());
-    let history = leases.history.created(before, clocks, epoch, lease.reach_beyond_ms());
+    let history = leases.history.created(before, clocks, epoch, lease.of_node());
     let is_known = leases.history.is_known();
     let has_rows = before.held + before.free > 0;
     let may_not = is_known && (leases.was_foreign || leases.history.present().is_none());
@@ -110,7 +115,8 @@ async fn create_record(
         }));
     }
     let skew_ms = millis(lease.max_clock_skew);
-    let first_tick = layout.tick_clamped(before.now_ms.saturating_add(skew_ms)) + 1;
+    let now_ms = clocks.later_ms.unwrap_or(clocks.store_ms);
+    let first_tick = layout.tick_clamped(now_ms.saturating_add(skew_ms)) + 1;
     let first_tick = first_tick.max(layout.tick_of(history.barrier(layout)));
     let mut record = LayoutRecord::new(&leases.canonical, token, first_tick, history);
     if record.history.has_failed_over() {

@@ -6,6 +6,7 @@ use raindrop_core::{
     instant::{format_unix_ms_or_year, format_unix_ms_short, millis},
     issue::IssueSettings,
     layout::Layout,
+    lease::NodeTimes,
     namespace::DEFAULT_NAMESPACE,
     violation::{Violation, Violations},
 };
@@ -44,10 +45,13 @@ impl Default for LeaseTimes {
 }
 
 impl LeaseTimes {
-    /// Returns how far beyond the store's clock a lease reaches, in ms: the window, the skew by which
-    /// the node's clock may be ahead, and as much for the clock of a server that takes over.
-    pub(super) fn reach_beyond_ms(&self) -> i64 {
-        millis(self.window).saturating_add(millis(self.max_clock_skew).saturating_mul(2))
+    /// Returns what the record keeps of these times. Beyond the store's clock a lease reaches the
+    /// window, the skew by which the node's clock may be ahead, and as much for the clock of a server
+    /// that takes over.
+    pub(super) fn of_node(&self) -> NodeTimes {
+        let skews_ms = millis(self.max_clock_skew).saturating_mul(2);
+        let reach_ms = millis(self.window).saturating_add(skews_ms);
+        NodeTimes { reach_ms, renew_ms: millis(self.renew) }
     }
 }
 

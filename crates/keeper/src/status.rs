@@ -55,8 +55,9 @@ pub enum UnavailableReason {
     /// The store failed over, and the node's clock differs from the store's by so many ms, which is too
     /// much to tell up to when a lost write may have leased; negative if it is behind.
     #[error(
-        "the store failed over, and the clocks differ too much to begin new leases: the node's is {0} \
-         ms ahead of the store's (below 0: behind); mend the one that is wrong"
+        "the store failed over, and the clocks differ too much to begin new leases, so that those in hand \
+         are used up: the node's is {0} ms ahead of the store's (below 0: behind); mend the one that is \
+         wrong"
     )]
     ClocksDiffer(i64),
     /// The clock went back further than `rollback.hold`, and no other lane or worker is free.

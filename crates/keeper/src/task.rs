@@ -485,7 +485,7 @@ impl Task {
     fn barrier_pending(&mut self) -> Pause {
         let ahead_ms = self.leases.state.report.borrow().clock_ahead_ms;
         self.report(UnavailableReason::ClocksDiffer(ahead_ms));
-        Pause::fixed(CLOCK_PAUSE)
+        Pause::fixed(LONGEST_PAUSE)
     }
 
     /// Creates our row or record again, which is gone: beyond everything that was leased.

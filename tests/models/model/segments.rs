@@ -3,7 +3,7 @@
 //! after a fail-over, is decided by the code that the service runs.
 
 use raindrop_core::{
-    lease::{EpochClocks, History, Token},
+    lease::{EpochClocks, History, NodeTimes, Token},
     segment::{Block, Chain, CodeRow, GapRule, Progression, SegmentSpec},
 };
 use stateright::{Checker, Model, Property};
@@ -121,9 +121,9 @@ fn epoch_token(epoch: u8) -> Token {
 
 /// The history of a store that failed over so often.
 fn history(fail_overs: u8) -> History {
-    let first = History::first("server", epoch_token(0), 0);
+    let first = History::first("server", epoch_token(0), NodeTimes::default());
     (1..=fail_overs).fold(first, |history, epoch| {
-        history.next("server", epoch_token(epoch), EpochClocks::of_store(1), 0)
+        history.next("server", epoch_token(epoch), EpochClocks::of_store(1), NodeTimes::default())
     })
 }
 

@@ -39,15 +39,48 @@ pub struct History {
     pub since_ms: i64,
     /// No lost write leased beyond this instant, Unix ms; 0 for the first epoch.
     pub barrier_ms: i64,
-    /// Whether the barrier of the present epoch is still to be set, because the clocks of the store and of
-    /// the node that began it differed too much. Until then no lease begins in the epoch.
-    pub is_pending: bool,
-    /// How far beyond the store's clock any node's lease reaches, in ms: its window and twice its
-    /// allowed clock skew.
-    pub reach_ms: i64,
+    /// Whether the present epoch has that barrier.
+    pub barrier_state: BarrierState,
+    /// The longest times of any node; the time between two renewals of those that follow the present
+    /// epoch.
+    pub longest: NodeTimes,
     /// How far leases reach that are beyond that because the store's clock is behind, Unix ms; 0 if there
     /// was none.
     pub reached_ms: i64,
+}
+
+/// Whether an epoch has a barrier. It begins without one if the clocks of the store and of the node that
+/// begins it differ too much.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum BarrierState {
+    /// It had one from its beginning on.
+    Set,
+    /// It never has one, and no lease begins in it.
+    Pending,
+    /// It takes the place of one that had none: since no lease began in that, those of the epoch before
+    /// may go on, too.
+    SetLater,
+}
+
+impl BarrierState {
+    const ALL: [Self; 3] = [Self::Set, Self::Pending, Self::SetLater];
+
+    const fn text(self) -> &'static str {
+        match self {
+            Self::Set => "set",
+            Self::Pending => "pending",
+            Self::SetLater => "set_later",
+        }
+    }
+}
+
+/// What a node tells of its lease times, in ms.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct NodeTimes {
+    /// How far beyond the store's clock its leases reach: its window and twice its allowed clock skew.
+    pub reach_ms: i64,
+    /// How often it renews its lease.
+    pub renew_ms: i64,
 }
 
 /// The clocks when an epoch begins.
@@ -143,7 +176,7 @@ impl LastWrite {
 
 impl History {
     /// Returns the history of a namespace in which nothing was issued yet.
-    pub fn first(identity: &str, epoch: Token, reach_ms: i64) -> Self {
+    pub fn first(identity: &str, epoch: Token, longest: NodeTimes) -> Self {
         let (identity, before) = (identity.to_owned(), Vec::new());
         Self {
             identity,
@@ -151,33 +184,37 @@ impl History {
             before,
             since_ms: 0,
             barrier_ms: 0,
-            is_pending: false,
-            reach_ms,
+            barrier_state: BarrierState::Set,
+            longest,
             reached_ms: 0,
         }
     }
 
     /// Returns the history with what a process adds that continues it: the identity of the server, if
-    /// none is recorded, its own reach, if that is longer, and the instant that its leases reach, if it
+    /// none is recorded, its own times, if they are longer, and the instant that its leases reach, if it
     /// goes by a clock that is ahead of the store's. That passes by itself, and is registered for a
     /// quarter of a reach more, so that the record is not written with each lease.
     #[must_use]
-    pub fn continued(&self, server: Option<&str>, reach_ms: i64, until_ms: Option<i64>) -> Self {
+    pub fn continued(&self, server: Option<&str>, own: NodeTimes, until_ms: Option<i64>) -> Self {
         let recorded = Some(self.identity.as_str()).filter(|identity| !identity.is_empty());
         let identity = recorded.or(server).unwrap_or_default().to_owned();
         let until_ms = until_ms.filter(|until_ms| *until_ms > self.reached_ms);
-        let reached_ms = until_ms.map_or(self.reached_ms, |ms| ms.saturating_add(reach_ms / 4));
-        Self { identity, reach_ms: self.reach_ms.max(reach_ms), reached_ms, ..self.clone() }
+        let reached_ms = until_ms.map_or(self.reached_ms, |ms| ms.saturating_add(own.reach_ms / 4));
+        let longest = NodeTimes {
+            reach_ms: self.longest.reach_ms.max(own.reach_ms),
+            renew_ms: self.longest.renew_ms.max(own.renew_ms),
+        };
+        Self { identity, longest, reached_ms, ..self.clone() }
     }
 
     /// Returns the history with a new epoch, which begins at this time on the server of this identity.
     /// The reach never falls: a node whose lease goes on in place may have a longer one than the node
     /// that begins the epoch.
     #[must_use]
-    pub fn next(&self, identity: &str, fresh: Token, clocks: EpochClocks, reach_ms: i64) -> Self {
+    pub fn next(&self, identity: &str, fresh: Token, clocks: EpochClocks, own: NodeTimes) -> Self {
         let fresh = if planted(Bug::EpochIsIdentity) { of_identity(identity) } else { fresh };
         let before = self.epochs().take(REMEMBERED - 1).collect();
-        let reach_ms = self.reach_ms.max(reach_ms);
+        let reach_ms = self.longest.reach_ms.max(own.reach_ms);
         let EpochClocks { store_ms, later_ms } = clocks;
         let set_ms = later_ms.map(|ms| ms.saturating_add(reach_ms).max(self.reached_ms));
         Self {
@@ -186,8 +223,12 @@ impl History {
             before,
             since_ms: store_ms,
             barrier_ms: self.barrier_ms.max(set_ms.unwrap_or(0)),
-            is_pending: set_ms.is_none(),
-            reach_ms,
+            barrier_state: match (set_ms, self.is_pending()) {
+                (None, _) => BarrierState::Pending,
+                (Some(_), true) => BarrierState::SetLater,
+                (Some(_), false) => BarrierState::Set,
+            },
+            longest: NodeTimes { reach_ms, ..own },
             reached_ms: self.reached_ms,
         }
     }
@@ -200,22 +241,27 @@ impl History {
         identity: &str,
         [nobodys, fresh]: [Token; 2],
         clocks: EpochClocks,
-        reach_ms: i64,
+        own: NodeTimes,
     ) -> Self {
-        let before = self.next(identity, nobodys, clocks, reach_ms);
-        before.next(identity, fresh, clocks, reach_ms)
+        let before = self.next(identity, nobodys, clocks, own);
+        before.next(identity, fresh, clocks, own)
     }
 
     /// The first position beyond everything that any node can have leased by this time of the store's
     /// clock, Unix ms.
     pub fn beyond(&self, layout: &Layout, store_ms: i64) -> u64 {
-        let reach_ms = store_ms.saturating_add(self.reach_ms).max(self.reached_ms);
+        let reach_ms = store_ms.saturating_add(self.longest.reach_ms).max(self.reached_ms);
         layout.first_position(layout.tick_clamped(reach_ms) + 1)
     }
 
     /// Whether the present epoch is another one than the first.
     pub const fn has_failed_over(&self) -> bool {
-        self.barrier_ms != 0 || self.is_pending
+        self.barrier_ms != 0 || self.is_pending()
+    }
+
+    /// Whether no lease may begin in the present epoch.
+    pub const fn is_pending(&self) -> bool {
+        matches!(self.barrier_state, BarrierState::Pending)
     }
 
     /// The present epoch.
@@ -269,14 +315,16 @@ impl History {
         }
     }
 
-    /// Returns whether the holder of a row of the epoch before this one may go on with it: no other
-    /// process can have taken the row since its last acknowledged write, because the row had not
+    /// Returns whether the holder of a row of the last epoch in which leases began may go on with it: no
+    /// other process can have taken the row since its last acknowledged write, because the row had not
     /// expired by the old server's clock when this epoch began.
     pub fn is_unbroken(&self, last: &LastWrite, max_skew_ms: i64) -> bool {
         if planted(Bug::RenewedAcrossEpochs) {
             return true;
         }
-        self.before.first() == Some(&last.epoch) && last.held_until(self.since_ms, max_skew_ms)
+        let left = if self.barrier_state == BarrierState::SetLater { 2 } else { 1 };
+        self.before.iter().take(left).any(|before| *before == last.epoch)
+            && last.held_until(self.since_ms, max_skew_ms)
     }
 }
 
@@ -288,18 +336,19 @@ fn of_identity(identity: &str) -> Token {
 /// A text that is not the history of a record.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "a history is `since=<ms> barrier=<ms> pending=<true or false> reach=<ms> reached=<ms> \
-     before=<epochs joined by commas>`"
+    "a history is `since=<ms> barrier=<ms> state=<set, pending or set_later> reach=<ms> renew=<ms> \
+     reached=<ms> before=<epochs joined by commas>`"
 )]
 pub struct InvalidHistory;
 
 impl History {
     /// Returns what a record keeps beside identity and present epoch.
     pub fn text(&self) -> String {
-        let Self { before, since_ms, barrier_ms, is_pending, reach_ms, reached_ms, .. } = self;
+        let Self { before, since_ms, barrier_ms, barrier_state, longest, reached_ms, .. } = self;
+        let (state, NodeTimes { reach_ms, renew_ms }) = (barrier_state.text(), longest);
         let before = before.iter().map(Token::to_string).collect::<Vec<_>>().join(",");
         format!(
-            "since={since_ms} barrier={barrier_ms} pending={is_pending} reach={reach_ms} \
+            "since={since_ms} barrier={barrier_ms} state={state} reach={reach_ms} renew={renew_ms} \
              reached={reached_ms} before={before}"
         )
     }
@@ -318,8 +367,11 @@ impl History {
         let mut read = || {
             let since_ms = field("since")?.parse().ok()?;
             let barrier_ms = field("barrier")?.parse().ok()?;
-            let is_pending = field("pending")?.parse().ok()?;
+            let state = field("state")?;
+            let barrier_state =
+                BarrierState::ALL.into_iter().find(|known| known.text() == state)?;
             let reach_ms = field("reach")?.parse().ok()?;
+            let renew_ms = field("renew")?.parse().ok()?;
             let reached_ms = field("reached")?.parse().ok()?;
             let before = field("before")?;
             let before = before.split_terminator(',').map(str::parse);
@@ -331,8 +383,8 @@ impl History {
                 before,
                 since_ms,
                 barrier_ms,
-                is_pending,
-                reach_ms,
+                barrier_state,
+                longest: NodeTimes { reach_ms, renew_ms },
                 reached_ms,
             })
         };

@@ -20,7 +20,10 @@ mod writes;
 pub use self::{
     choose::{Choice, choose_row, first_due, usable_lane},
     high_water_marks::{HighWaterMarks, InvalidHighWaterMarks},
-    history::{EpochClocks, History, HistoryVerdict, InvalidHistory, LastWrite, OtherToken},
+    history::{
+        BarrierState, EpochClocks, History, HistoryVerdict, InvalidHistory, LastWrite, NodeTimes,
+        OtherToken,
+    },
     kept::{KeptLease, ResumeRefusal, ResumeRequest, next_local_mark},
     limit::{LimitRequest, limit_for},
     relayout::{

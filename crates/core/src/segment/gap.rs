@@ -64,7 +64,7 @@ impl GapRule {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::lease::EpochClocks;
+    use crate::lease::{EpochClocks, NodeTimes};
 
     const FIRST: Token = Token::from_bits(1);
     const SECOND: Token = Token::from_bits(2);
@@ -103,9 +103,9 @@ mod tests {
     #[test]
     fn each_epoch_that_began_since_the_row_was_written_skips_a_gap() {
         let rule = GapRule { configured: Some(7), largest_claim: 50 };
-        let first = History::first("a", FIRST, 0);
-        let second = first.next("b", SECOND, EpochClocks::of_store(1), 0);
-        let third = second.next("c", THIRD, EpochClocks::of_store(2), 0);
+        let first = History::first("a", FIRST, NodeTimes::default());
+        let second = first.next("b", SECOND, EpochClocks::of_store(1), NodeTimes::default());
+        let third = second.next("c", THIRD, EpochClocks::of_store(2), NodeTimes::default());
         let skipped = |history, epoch| rule.skipped(&spec(), &row(9_000, epoch), history);
         assert_eq!(skipped(&first, FIRST), 0);
         assert_eq!(skipped(&first, Token::UNUSED), 0);

@@ -32,6 +32,7 @@ pub use self::{
 };
 use super::{
     KeeperSettings, LayoutError, NoObserver,
+    clock_reading::timed,
     history::{HistoryContext, KnownHistory},
     prepare::initial_seed,
     random::{Random, system_random},
@@ -141,7 +142,7 @@ impl Operator {
                 namespace: &namespace,
                 layout: Some(&layout),
                 clocks: reading.epoch_clocks(self.settings.lease.window),
-                reach_ms: self.settings.lease.reach_beyond_ms(),
+                own: self.settings.lease.of_node(),
                 until_ms: None,
             };
             let fresh = || self.random.fresh_token();
@@ -167,10 +168,8 @@ impl Operator {
 
     /// Reads the state of a scope, and the clocks.
     async fn timed(&self, scope: &Scope) -> Result<(Survey, StoreReading), StoreError> {
-        let sent_ms = self.clock.now_ms();
-        let survey = self.store.glance(scope).await?;
-        let (store_ms, received_ms) = (survey.now_ms, self.clock.now_ms());
-        Ok((survey, StoreReading { sent_ms, store_ms, received_ms }))
+        let (survey, _, reading) = timed(&*self.clock, self.store.glance(scope)).await?;
+        Ok((survey, reading))
     }
 
     /// Writes a row as it was read, with a fresh token and these marks.

@@ -64,18 +64,18 @@ impl Operator {
         window: Duration,
         fresh: [Token; 2],
     ) -> History {
-        let reach_ms = LeaseTimes { window, ..self.settings.lease }.reach_beyond_ms();
+        let own = LeaseTimes { window, ..self.settings.lease }.of_node();
         let clocks = EpochClocks::of_store(survey.now_ms);
         let server = survey.identity.as_deref();
         match record {
             Some(LayoutRecord { history, .. }) => {
                 let server = server.unwrap_or(&history.identity);
-                history.raised(server, fresh, clocks, reach_ms)
+                history.raised(server, fresh, clocks, own)
             }
             None => {
                 let server = server.unwrap_or_default();
                 let [first, next] = fresh;
-                History::first(server, first, reach_ms).next(server, next, clocks, reach_ms)
+                History::first(server, first, own).next(server, next, clocks, own)
             }
         }
     }
@@ -86,11 +86,16 @@ impl Operator {
         let record = self.store.read_record(namespace).await?;
         match &record {
             Some(record) => LayoutError::check(namespace, &layout.canonical(), &record.canonical)?,
-            // Rows without a record: their marks may be another layout's.
-            None if !self.rows_of(layout).await?.is_empty() => {
-                return Err(OperatorError::NoRecord { namespace: namespace.clone() });
+            // Rows without a record: their marks may be another layout's. A store that lists rows in
+            // the record counts these all the same.
+            None => {
+                for key in layout.reserved_keys() {
+                    let survey = self.store.survey(&self.scope(layout, &key)).await?;
+                    if survey.held + survey.free > 0 {
+                        return Err(OperatorError::NoRecord { namespace: namespace.clone() });
+                    }
+                }
             }
-            None => {}
         }
         Ok(record)
     }

@@ -238,6 +238,21 @@ async fn wrong_store_clock_does_not_stop_issuing() {
     }
 }
 
+/// While the store's clock is wrong, only the node's own tells how far it is ahead.
+#[tokio::test(start_paused = true)]
+async fn clock_that_gains_little_by_little_is_not_trusted_for_ever() {
+    let world = world(1);
+    let node = settled(&world, |_| {}).await;
+    world.store_clock.step(-3_600_000);
+    for step in 1..=3 {
+        node.clock.step(9_000);
+        world.pass(second(31)).await;
+        let reason = node.status().reason;
+        let is_refused = matches!(reason, Some(UnavailableReason::ClockAhead(_)));
+        assert_eq!(is_refused, step > 1, "{step}: {reason:?}");
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn clock_ahead_for_a_window_is_trusted_if_the_store_agrees() {
     let world = world(1);

@@ -13,7 +13,7 @@ use async_trait::async_trait;
 use raindrop_core::{
     clock::ManualClock,
     layout::{LayoutSpec, TimeUnit},
-    lease::{HighWaterMarks, History, Row, Token},
+    lease::{HighWaterMarks, History, NodeTimes, Row, Token},
     preset::Preset,
 };
 use raindrop_store::{
@@ -118,7 +118,7 @@ async fn last_usable_row_is_found_behind_65_000_with_marks_ahead() {
     let settings = KeeperSettings::new(Preset::Sonyflake.layout(), "node");
     let layout = &settings.layout;
     let scope = |first, last| Scope::new("default", layout, first, last);
-    let history = History::first("memory", Token::from_bits(8), 0);
+    let history = History::first("memory", Token::from_bits(8), NodeTimes::default());
     let mut record = LayoutRecord::new(layout.canonical(), Token::from_bits(7), 1, history);
     record.complete = vec![layout.reserved_key()];
     memory.create_record("default", &record).await.expect("memory");

@@ -5,7 +5,7 @@ use std::time::Duration;
 use raindrop_core::{
     clock::Clock,
     layout::{LayoutSpec, TimeUnit},
-    lease::{EpochClocks, Token},
+    lease::{BarrierState, EpochClocks, NodeTimes, Token},
 };
 use raindrop_store::{LayoutRecord, Store as _};
 
@@ -27,7 +27,7 @@ impl World {
     }
 
     /// Lets time pass, and issues every second on a node; returns the longest time without an ID.
-    async fn issue_for(&self, node: &Node, duration: Duration) -> Duration {
+    pub(super) async fn issue_for(&self, node: &Node, duration: Duration) -> Duration {
         let (mut gap, mut longest) = (Duration::ZERO, Duration::ZERO);
         for _ in 0..duration.as_secs() {
             self.pass(second(1)).await;
@@ -230,7 +230,8 @@ async fn servers_that_take_turns_are_an_error_for_a_process_that_sees_one_of_the
         world.fail_over("b", world.store.snapshot());
         let record = world.store.read_record("default").await.expect("up").expect("there");
         let (token, now_ms) = (Token::from_bits(token), world.now_ms());
-        let history = record.history.next("b", token, EpochClocks::of_store(now_ms), 0);
+        let history =
+            record.history.next("b", token, EpochClocks::of_store(now_ms), NodeTimes::default());
         let changed = LayoutRecord { token, history, ..record.clone() };
         assert!(world.store.swap_record("default", record.token, &changed).await.expect("up"));
         world.fail_over("memory", world.store.snapshot());
@@ -453,7 +454,7 @@ async fn release_of_a_row_that_was_created_again_lowers_none_of_its_marks() {
     world.store.lose_row(&world.scope(), 3);
     world.store.set_down(false);
     // It cannot lease the row anew.
-    node.clock.step(600_000);
+    node.clock.step(200_000);
     world.pass(second(31)).await;
     let created = world.row(3).await;
     assert!(created.was_never_written());
@@ -489,8 +490,8 @@ async fn clock_of_a_new_server_that_is_hours_wrong_sets_no_barrier() {
             assert_eq!(node.status().reason, None);
         }
         let record = world.store.read_record("default").await.expect("up").expect("there");
-        assert!(!record.history.is_pending);
-        assert_eq!(record.history.reach_ms, 320_000);
+        assert!(!record.history.is_pending());
+        assert_eq!(record.history.longest.reach_ms, 320_000);
     }
 }
 
@@ -519,6 +520,30 @@ async fn unbroken_lease_goes_on_in_an_epoch_without_a_barrier() {
     world.issue(&late, "order", 10).await;
 }
 
+/// Whoever looks first has a wrong clock, so that the epoch of the others has a barrier only later.
+#[tokio::test(start_paused = true)]
+async fn node_with_a_wrong_clock_silences_no_other_node() {
+    let world = world();
+    let (node, other) = (world.node().await, world.node().await);
+    let often = |settings: &mut KeeperSettings| settings.lease.renew = second(1);
+    let wrong = world.node_with(often).await;
+    world.pass(second(60)).await;
+    wrong.clock.step(-3_600_000);
+    world.until_swap().await;
+    world.fail_over("b", world.store.snapshot());
+    let record = async || world.store.read_record("default").await.expect("up").expect("there");
+    while !record().await.history.is_pending() {
+        world.pass(Duration::from_millis(50)).await;
+    }
+    for _ in 0..400 {
+        for node in [&node, &other] {
+            assert_eq!(world.issue_for(node, second(1)).await, Duration::ZERO);
+        }
+    }
+    assert_eq!(record().await.history.barrier_state, BarrierState::SetLater);
+    assert_eq!((node.status().reason, other.status().reason), (None, None));
+}
+
 /// What a clock that was hours behind made leases reach passes by itself.
 #[tokio::test(start_paused = true)]
 async fn reach_by_a_wrong_clock_of_the_store_is_an_instant() {
@@ -533,7 +558,7 @@ async fn reach_by_a_wrong_clock_of_the_store_is_an_instant() {
         record.history
     };
     let registered = history().await;
-    assert_eq!(registered.reach_ms, 320_000);
+    assert_eq!(registered.longest.reach_ms, 320_000);
     let reaches_ms = node.clock.now_ms() + 300_000;
     assert!(registered.reached_ms >= reaches_ms, "{}", registered.reached_ms - reaches_ms);
     assert!(registered.reached_ms < reaches_ms + 120_000);

@@ -51,6 +51,26 @@ async fn start_with_complete_rows_creates_nothing() {
     }
 }
 
+/// By the wrong one they would begin hours ahead, or below what was leased.
+#[tokio::test(start_paused = true)]
+async fn row_that_is_missing_while_clocks_differ_is_created_once_they_agree() {
+    let world = world();
+    let node = world.start(world.only(3));
+    node.issuer.leased().await;
+    world.pass(second(60)).await;
+    drop(node);
+    world.pass(second(100)).await;
+    world.store.lose_row(&world.scope(), 3);
+    let node = world.start(world.only(3));
+    world.store_clock.step(36_000_000);
+    world.pass(second(60)).await;
+    let reason = node.status().reason.expect("one").to_string();
+    assert!(reason.contains("the clocks differ too much"), "{reason}");
+    world.store_clock.step(-36_000_000);
+    assert!(world.issue_for(&node, second(500)).await < second(400));
+    world.issue(&node, "order", 10).await;
+}
+
 #[tokio::test(start_paused = true)]
 async fn first_start_says_that_rows_are_complete_and_the_first_tick() {
     let world = world();

@@ -12,7 +12,7 @@ use std::{
 use raindrop_core::{
     clock::ManualClock,
     issue::ClaimError,
-    lease::{History, Token},
+    lease::{History, NodeTimes, Token},
     segment::SegmentSpec,
 };
 use raindrop_store::{
@@ -446,7 +446,7 @@ async fn step_adapts_to_the_demand() {
 #[tokio::test(start_paused = true)]
 async fn namespace_of_another_mode_is_refused() {
     let world = World::new();
-    let history = History::first("memory", Token::from_bits(2), 0);
+    let history = History::first("memory", Token::from_bits(2), NodeTimes::default());
     let record = LayoutRecord::new("unit=millisecond", Token::from_bits(1), 1, history);
     world.store.create_record("numbers", &record).await.expect("up");
     let mut node = world.start(orders());

@@ -42,6 +42,27 @@ async fn first_lease_after_a_crash_of_every_node_waits_and_says_so() {
     assert_eq!((node.status().reason, node.events.epochs()), (None, 0));
 }
 
+/// By which a clock was changed since the last renewal, so that its age says less.
+#[tokio::test(start_paused = true)]
+async fn store_is_stale_also_by_a_clock_that_was_changed() {
+    // Within the allowed skew, and by more than the time that has passed.
+    for (passed, step_ms) in [(second(46), -10_000), (LONG, -200_000)] {
+        let world = world();
+        let node = world.node().await;
+        world.pass(second(60)).await;
+        world.until_swap().await;
+        drop(node);
+        world.pass(passed).await;
+        world.store_clock.step(step_ms);
+        let node = world.start(world.settings());
+        world.pass(second(1)).await;
+        let reason = node.status().reason;
+        assert!(matches!(reason, Some(UnavailableReason::StaleStore { .. })), "{reason:?}");
+        let waited = seconds_to_first_id(&world, &node).await;
+        assert!((43..=50).contains(&waited), "{waited}");
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn nobody_waits_where_a_holder_lives() {
     let world = world();
@@ -77,17 +98,28 @@ async fn nobody_waits_after_clean_stops_or_where_it_is_turned_off() {
 /// Without the wait, the node that starts leases what one of them holds.
 #[tokio::test(start_paused = true)]
 async fn node_that_starts_after_a_restore_waits_for_the_living_holders() {
+    node_waits_for_holders_that_renew_every(second(30)).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn node_that_renews_more_often_than_the_living_holders_waits_for_them() {
+    node_waits_for_holders_that_renew_every(second(90)).await;
+}
+
+async fn node_waits_for_holders_that_renew_every(renew: Duration) {
     let world = world();
-    let few = KeeperSettings { max_worker: 4, ..world.settings() };
+    let often = KeeperSettings { max_worker: 4, ..world.settings() };
+    let mut few = often.clone();
+    (few.lease.renew, few.lease.ttl, few.lease.stale_wait) = (renew, renew * 3, renew * 3 / 2);
     let mut nodes = vec![world.start(few.clone())];
     world.pass(second(10)).await;
     let held = world.store.snapshot();
-    world.pass(LONG).await;
-    nodes.extend([world.start(few.clone()), world.start(few.clone()), world.start(few.clone())]);
+    world.pass(renew * 5 / 2).await;
+    nodes.extend([world.start(few.clone()), world.start(few.clone()), world.start(few)]);
     world.pass(second(100)).await;
     world.fail_over("memory", held);
-    let late = world.start(few);
-    for _ in 0..60 {
+    let late = world.start(often);
+    for _ in 0..renew.as_secs() * 2 {
         for node in nodes.iter().chain([&late]) {
             if let Ok(ids) = node.issuer.next_ids("order", 500).await {
                 world.check("order", ids.collect());

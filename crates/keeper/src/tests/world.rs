@@ -13,7 +13,7 @@ use raindrop_core::{
     clock::{Clock, ManualClock},
     id::Id,
     layout::{LayoutSpec, TimeUnit},
-    lease::{History, Row, Token},
+    lease::{History, NodeTimes, Row, Token},
 };
 use raindrop_store::{LayoutRecord, MemoryStore, Scope, Store};
 use rand::{SeedableRng, rngs::StdRng};
@@ -136,7 +136,7 @@ impl World {
 
     /// Writes a layout record as a node does that was cut short, whose rows are complete or not.
     pub(super) async fn record(&self, namespace: &str, canonical: &str, complete: &[&str]) {
-        let history = History::first("memory", Token::from_bits(2), 0);
+        let history = History::first("memory", Token::from_bits(2), NodeTimes::default());
         let mut record = LayoutRecord::new(canonical, Token::from_bits(1), 1, history);
         record.complete = complete.iter().map(|key| (*key).to_owned()).collect();
         self.store.create_record(namespace, &record).await.expect("up");

@@ -2,6 +2,7 @@
 
 use raindrop_core::{
     layout::{Layout, LayoutSpec, TimeUnit},
+    lease::NodeTimes,
     planted::Bug,
 };
 
@@ -120,9 +121,10 @@ impl World {
     }
 
     /// As the keeper's settings compute it.
-    pub(super) fn reach_ms(&self, process: usize) -> i64 {
+    pub(super) fn times(&self, process: usize) -> NodeTimes {
         let skews = if self.breaks(Breaks::BarrierWithoutSkews) { 0 } else { 2 };
-        self.window_ms(process) + skews * ms(self.configuration.skew)
+        let reach_ms = self.window_ms(process) + skews * ms(self.configuration.skew);
+        NodeTimes { reach_ms, renew_ms: 0 }
     }
 }
 

@@ -247,20 +247,20 @@ impl Process {
     fn follow(&mut self, context: &Context<'_>, survey: &Survey<'_>) -> Option<Record> {
         let Survey { identity, record, judged } = survey;
         let recorded = &record.history;
-        let reach_ms = context.world.reach_ms(context.index);
+        let own = context.world.times(context.index);
         let epoch = self.known.as_ref().map(|known| known.epoch());
         let mut verdict = recorded.judge(Some(identity), epoch);
         if self.went_back && epoch == Some(recorded.epoch()) {
             verdict = HistoryVerdict::WentBack;
         }
         let history = match verdict {
-            HistoryVerdict::Continued => recorded.continued(Some(identity), reach_ms, None),
+            HistoryVerdict::Continued => recorded.continued(Some(identity), own, None),
             HistoryVerdict::OtherServer | HistoryVerdict::WentBack => {
                 // A node's clock that is behind is not bounded.
                 let by_node = planted(Bug::BarrierByNodeClock);
                 let now_ms = judged.store_ms - if by_node { ms(2) } else { 0 };
                 let mut next =
-                    recorded.next(identity, FRESH[0], EpochClocks::of_store(now_ms), reach_ms);
+                    recorded.next(identity, FRESH[0], EpochClocks::of_store(now_ms), own);
                 if context.world.breaks(Breaks::BarrierWithoutReach) {
                     next.barrier_ms = recorded.barrier_ms.max(now_ms);
                 }

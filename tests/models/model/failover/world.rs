@@ -7,7 +7,9 @@ use std::{
 };
 
 use raindrop_core::{
-    lease::{EpochClocks, HighWaterMarks, History, Lease, Row, RowExpiry, RowWrite, Token},
+    lease::{
+        EpochClocks, HighWaterMarks, History, Lease, NodeTimes, Row, RowExpiry, RowWrite, Token,
+    },
     planted::{self, Bug, planted},
 };
 use stateright::{Model, Property};
@@ -216,7 +218,7 @@ impl FailOvers {
                     (process.known, process.went_back) = (None, false);
                 } else if !known.before.is_empty() || !known.identity.is_empty() {
                     // The next survey brings the rest; a release needs the barrier.
-                    let first = History::first("", epoch, 0);
+                    let first = History::first("", epoch, NodeTimes::default());
                     let barrier_ms = known.barrier_ms;
                     process.known = Some(Arc::new(History { barrier_ms, ..first }));
                 }
@@ -306,7 +308,7 @@ fn release(world: &World, store: &Store, tick: i64) -> Option<Message> {
     let layout = &world.layout;
     let mut marks = history.marks(layout, row.epoch, &row.marks);
     if !planted(Bug::ReleaseKeepsMark) {
-        let beyond_ms = world.clock(store.server, tick) + history.reach_ms;
+        let beyond_ms = world.clock(store.server, tick) + history.longest.reach_ms;
         let beyond = layout.first_position(layout.tick_clamped(beyond_ms) + 1);
         marks = marks.with(row.lane, marks[row.lane].max(beyond));
     }
@@ -342,10 +344,11 @@ impl Model for FailOvers {
         let (identity, token) = (SERVERS[0], Token::from_bits(2));
         // The planted bug makes the epoch of the identity.
         let epoch = Token::from_bits(3);
-        let made =
-            History::first("", epoch, 0).next(identity, epoch, EpochClocks::of_store(0), 0).epoch();
-        let reach_ms = self.world.reach_ms(0);
-        let record = Record { token, history: History::first(identity, made, reach_ms) };
+        let made = History::first("", epoch, NodeTimes::default())
+            .next(identity, epoch, EpochClocks::of_store(0), NodeTimes::default())
+            .epoch();
+        let own = self.world.times(0);
+        let record = Record { token, history: History::first(identity, made, own) };
         let tables = Tables { record: Arc::new(record), row: Arc::new(row) };
         let process = |left: &u8| Process { left: *left, ..Process::default() };
         let processes = configuration.writes.iter().map(process);

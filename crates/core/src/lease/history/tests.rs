@@ -12,8 +12,12 @@ const THIRD: Token = Token::from_bits(3);
 /// A time at which every layout has ticks.
 const NOW_MS: i64 = LayoutSpec::DEFAULT_EPOCH_MS + 1_000_000;
 
+fn times(reach_ms: i64) -> NodeTimes {
+    NodeTimes { reach_ms, renew_ms: 0 }
+}
+
 fn first() -> History {
-    History::first("a", FIRST, 320_000)
+    History::first("a", FIRST, times(320_000))
 }
 
 #[test]
@@ -26,39 +30,51 @@ fn only_the_recorded_server_continues_a_history() {
 
 #[test]
 fn identity_is_recorded_by_the_first_process_that_compares_it() {
-    let unidentified = History::first("", FIRST, 320_000);
+    let unidentified = History::first("", FIRST, times(320_000));
     for server in [Some("a"), Some("b"), None] {
         assert_eq!(unidentified.judge(server, None), HistoryVerdict::Continued);
     }
-    assert_eq!(unidentified.continued(None, 0, None), unidentified);
-    assert_eq!(unidentified.continued(Some("a"), 0, None), first());
-    assert_eq!(first().continued(Some("b"), 0, None), first());
+    assert_eq!(unidentified.continued(None, times(0), None), unidentified);
+    assert_eq!(unidentified.continued(Some("a"), times(0), None), first());
+    assert_eq!(first().continued(Some("b"), times(0), None), first());
 }
 
 #[test]
 fn longest_reach_is_recorded() {
-    assert_eq!(first().continued(Some("a"), 319_999, None), first());
-    assert_eq!(first().continued(None, 320_001, None).reach_ms, 320_001);
+    assert_eq!(first().continued(Some("a"), times(319_999), None), first());
+    assert_eq!(first().continued(None, times(320_001), None).longest.reach_ms, 320_001);
+}
+
+#[test]
+fn longest_time_between_renewals_is_that_of_the_present_epoch() {
+    let own = |renew_ms| NodeTimes { reach_ms: 0, renew_ms };
+    let history = first().continued(None, own(60_000), None).continued(None, own(30_000), None);
+    assert_eq!(history.longest, NodeTimes { reach_ms: 320_000, renew_ms: 60_000 });
+    let next = history.next("b", SECOND, EpochClocks::of_store(NOW_MS), own(30_000));
+    assert_eq!(next.longest, NodeTimes { reach_ms: 320_000, renew_ms: 30_000 });
 }
 
 #[test]
 fn store_that_lost_a_known_epoch_went_back() {
-    let second = first().next("b", SECOND, EpochClocks::of_store(NOW_MS), 0);
+    let second = first().next("b", SECOND, EpochClocks::of_store(NOW_MS), times(0));
     assert_eq!(second.judge(Some("b"), Some(FIRST)), HistoryVerdict::Continued);
     assert_eq!(first().judge(Some("a"), Some(SECOND)), HistoryVerdict::WentBack);
     // Another process began an epoch on the server that went back.
-    let fork = first().next("a", THIRD, EpochClocks::of_store(NOW_MS), 0);
+    let fork = first().next("a", THIRD, EpochClocks::of_store(NOW_MS), times(0));
     assert_eq!(fork.judge(Some("a"), Some(SECOND)), HistoryVerdict::WentBack);
 }
 
 #[test]
 fn barrier_is_beyond_the_longest_reach_and_never_lowered() {
-    let second = first().next("b", SECOND, EpochClocks::of_store(NOW_MS), 20_000);
-    assert_eq!((second.barrier_ms, second.reach_ms), (NOW_MS + 320_000, 320_000));
-    let third = second.next("c", THIRD, EpochClocks::of_store(NOW_MS - 5_000), 400_000);
-    assert_eq!((third.barrier_ms, third.reach_ms), (NOW_MS + 395_000, 400_000));
+    let second = first().next("b", SECOND, EpochClocks::of_store(NOW_MS), times(20_000));
+    assert_eq!((second.barrier_ms, second.longest.reach_ms), (NOW_MS + 320_000, 320_000));
+    let third = second.next("c", THIRD, EpochClocks::of_store(NOW_MS - 5_000), times(400_000));
+    assert_eq!((third.barrier_ms, third.longest.reach_ms), (NOW_MS + 395_000, 400_000));
     assert!(third.epochs().eq([THIRD, SECOND, FIRST]), "{third:?}");
-    assert_eq!(third.next("c", FIRST, EpochClocks::of_store(0), 0).barrier_ms, third.barrier_ms);
+    assert_eq!(
+        third.next("c", FIRST, EpochClocks::of_store(0), times(0)).barrier_ms,
+        third.barrier_ms
+    );
 }
 
 #[test]
@@ -72,21 +88,29 @@ fn barrier_is_set_once_the_clocks_agree() {
     assert_eq!(clocks(299_999).later_ms, Some(NOW_MS + 300_004));
     assert_eq!(clocks(-300_004).later_ms, Some(NOW_MS));
     assert_eq!([clocks(300_000).later_ms, clocks(-300_005).later_ms], [None, None]);
-    let pending = first().next("b", SECOND, clocks(28_800_000), 0);
-    assert_eq!((pending.barrier_ms, pending.is_pending), (0, true));
+    let pending = first().next("b", SECOND, clocks(28_800_000), times(0));
+    assert_eq!((pending.barrier_ms, pending.is_pending()), (0, true));
     assert!(pending.has_failed_over());
-    let set = pending.next("b", THIRD, clocks(20), 0);
-    assert_eq!((set.barrier_ms, set.is_pending), (NOW_MS + 320_025, false));
+    let set = pending.next("b", THIRD, clocks(20), times(0));
+    assert_eq!((set.barrier_ms, set.barrier_state), (NOW_MS + 320_025, BarrierState::SetLater));
+    // No lease began in between, so that one of either epoch may go on.
+    let written = |epoch| LastWrite { token: THIRD, epoch, store_ms: NOW_MS, ttl_ms: 90_000 };
+    for (epoch, goes_on) in [(FIRST, true), (SECOND, true), (THIRD, false)] {
+        assert_eq!(set.is_unbroken(&written(epoch), 10_000), goes_on, "{epoch}");
+    }
+    let next = set.next("b", Token::from_bits(4), clocks(20), times(0));
+    assert!(!next.is_unbroken(&written(SECOND), 10_000));
 }
 
 #[test]
 fn reach_of_a_clock_that_was_ahead_passes_by_itself() {
     let layout = LayoutSpec::for_unit(TimeUnit::Millisecond).build().expect("valid");
     let until_ms = NOW_MS + 36_000_000;
-    let ahead = first().continued(None, 320_000, Some(until_ms));
-    assert_eq!((ahead.reach_ms, ahead.reached_ms), (320_000, until_ms + 80_000));
-    assert_eq!(ahead.continued(None, 320_000, Some(until_ms + 80_000)), ahead);
-    let barrier_ms = |now_ms| ahead.next("b", SECOND, EpochClocks::of_store(now_ms), 0).barrier_ms;
+    let ahead = first().continued(None, times(320_000), Some(until_ms));
+    assert_eq!((ahead.longest.reach_ms, ahead.reached_ms), (320_000, until_ms + 80_000));
+    assert_eq!(ahead.continued(None, times(320_000), Some(until_ms + 80_000)), ahead);
+    let barrier_ms =
+        |now_ms| ahead.next("b", SECOND, EpochClocks::of_store(now_ms), times(0)).barrier_ms;
     assert_eq!(barrier_ms(NOW_MS), until_ms + 80_000);
     assert_eq!(barrier_ms(until_ms + 1), until_ms + 320_001);
     let beyond_ms = |now_ms| {
@@ -100,7 +124,7 @@ fn reach_of_a_clock_that_was_ahead_passes_by_itself() {
 #[test]
 fn no_lease_of_an_earlier_epoch_goes_on_after_a_raise() {
     let clocks = EpochClocks::of_store(NOW_MS);
-    let raised = first().raised("a", [SECOND, THIRD], clocks, 0);
+    let raised = first().raised("a", [SECOND, THIRD], clocks, times(0));
     assert_eq!((raised.epoch(), raised.barrier_ms), (THIRD, NOW_MS + 320_000));
     let last = LastWrite { token: SECOND, epoch: FIRST, store_ms: NOW_MS, ttl_ms: 90_000 };
     assert!(!raised.is_unbroken(&last, 10_000));
@@ -110,7 +134,7 @@ fn no_lease_of_an_earlier_epoch_goes_on_after_a_raise() {
 #[test]
 fn rows_of_another_epoch_begin_at_the_barrier_on_every_lane() {
     let layout = LayoutSpec::for_unit(TimeUnit::Millisecond).build().expect("valid");
-    let second = first().next("b", SECOND, EpochClocks::of_store(NOW_MS), 0);
+    let second = first().next("b", SECOND, EpochClocks::of_store(NOW_MS), times(0));
     let barrier = second.barrier(&layout);
     assert_eq!(barrier, layout.first_position(layout.tick_clamped(second.barrier_ms) + 1));
     let marks = HighWaterMarks::all_at(7, 2).with(1, barrier + 9);
@@ -121,7 +145,7 @@ fn rows_of_another_epoch_begin_at_the_barrier_on_every_lane() {
 
 #[test]
 fn lease_is_unbroken_while_nobody_can_have_taken_its_row() {
-    let second = first().next("b", SECOND, EpochClocks::of_store(NOW_MS), 0);
+    let second = first().next("b", SECOND, EpochClocks::of_store(NOW_MS), times(0));
     let token = Token::from_bits(9);
     let written =
         |epoch, ms_ago| LastWrite { token, epoch, store_ms: NOW_MS - ms_ago, ttl_ms: 90_000 };
@@ -133,7 +157,7 @@ fn lease_is_unbroken_while_nobody_can_have_taken_its_row() {
     assert!(!second.is_unbroken(&written(THIRD, 0), 10_000));
     assert!(
         !second
-            .next("c", THIRD, EpochClocks::of_store(NOW_MS), 0)
+            .next("c", THIRD, EpochClocks::of_store(NOW_MS), times(0))
             .is_unbroken(&written(FIRST, 0), 10_000)
     );
     // The row may expire as soon as the old server's clock steps.
@@ -143,36 +167,36 @@ fn lease_is_unbroken_while_nobody_can_have_taken_its_row() {
 
 #[test]
 fn histories_are_written_and_read_exactly() {
-    let third = first().next("b", SECOND, EpochClocks::of_store(NOW_MS), 0).next(
+    let third = first().next("b", SECOND, EpochClocks::of_store(NOW_MS), times(0)).next(
         "c d",
         THIRD,
         EpochClocks::of_store(NOW_MS),
-        0,
+        times(0),
     );
-    for history in [History::first("", FIRST, 0), first(), third] {
+    for history in [History::first("", FIRST, times(0)), first(), third] {
         let read = History::from_parts(&history.identity, history.epoch(), &history.text());
         assert_eq!(read, Ok(history));
     }
-    let read = "since=1 barrier=2 pending=true reach=3 reached=4 before=";
-    assert!(History::from_parts("a", FIRST, read).is_ok_and(|history| history.is_pending));
-    for text in ["", "since=1", &read.replace("true", "1"), &format!("{read}x")] {
+    let read = "since=1 barrier=2 state=pending reach=3 renew=4 reached=5 before=";
+    assert!(History::from_parts("a", FIRST, read).is_ok_and(|history| history.is_pending()));
+    for text in ["", "since=1", &read.replace("pending", "true"), &format!("{read}x")] {
         assert_eq!(History::from_parts("a", FIRST, text), Err(InvalidHistory), "{text:?}");
     }
 }
 
 #[test]
 fn epochs_since_a_write_are_counted() {
-    let third = first().next("b", SECOND, EpochClocks::of_store(NOW_MS), 0).next(
+    let third = first().next("b", SECOND, EpochClocks::of_store(NOW_MS), times(0)).next(
         "c",
         THIRD,
         EpochClocks::of_store(NOW_MS),
-        0,
+        times(0),
     );
     let missed = [THIRD, SECOND, FIRST, Token::UNUSED].map(|epoch| third.missed(epoch));
     assert_eq!(missed, [0, 1, 2, 2]);
     assert_eq!((first().missed(Token::UNUSED), first().missed(SECOND)), (0, REMEMBERED as u64));
     let many = (2..9).fold(first(), |history, bits| {
-        history.next("a", Token::from_bits(bits), EpochClocks::of_store(NOW_MS), 0)
+        history.next("a", Token::from_bits(bits), EpochClocks::of_store(NOW_MS), times(0))
     });
     assert_eq!((many.missed(FIRST), many.missed(Token::UNUSED)), (7, REMEMBERED as u64));
 }
@@ -180,7 +204,7 @@ fn epochs_since_a_write_are_counted() {
 #[test]
 fn record_remembers_a_bounded_number_of_epochs() {
     let many = (2..20).fold(first(), |history, bits| {
-        history.next("a", Token::from_bits(bits), EpochClocks::of_store(NOW_MS), 0)
+        history.next("a", Token::from_bits(bits), EpochClocks::of_store(NOW_MS), times(0))
     });
     assert_eq!(many.epochs().count(), REMEMBERED);
     assert_eq!(many.epoch(), Token::from_bits(19));

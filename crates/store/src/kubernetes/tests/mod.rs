@@ -8,7 +8,7 @@ mod server;
 
 use std::{env, ops::Range, panic::catch_unwind, sync::Arc, time::Duration};
 
-use raindrop_core::lease::{HighWaterMarks, History, Row, RowExpiry, RowWrite, Token};
+use raindrop_core::lease::{HighWaterMarks, History, NodeTimes, Row, RowExpiry, RowWrite, Token};
 use rand::{RngExt as _, SeedableRng as _, rngs::StdRng};
 use tokio::{
     task::JoinSet,
@@ -44,7 +44,7 @@ const FIRST: Token = Token::from_bits(0xe1);
 
 /// A record as a first start writes it.
 fn record(token: Token) -> LayoutRecord {
-    LayoutRecord::new("words", token, 0, History::first("", FIRST, 0))
+    LayoutRecord::new("words", token, 0, History::first("", FIRST, NodeTimes::default()))
 }
 
 /// A node, and the row that it holds.

@@ -1,0 +1,39 @@
+//! The node's clocks and the store's, read together.
+
+use std::time::Duration;
+
+use raindrop_core::{clock::Clock, instant::millis, lease::StoreReading};
+use raindrop_store::{StoreError, Survey};
+
+/// The node's clocks at one instant.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct ClockReading {
+    pub(super) wall_ms: i64,
+    pub(super) steady: Duration,
+}
+
+impl ClockReading {
+    pub(super) fn now(clock: &dyn Clock) -> Self {
+        Self { wall_ms: clock.now_ms(), steady: clock.steady() }
+    }
+
+    /// Returns what the wall clock shows at another time of the steady clock if it runs evenly.
+    pub(super) fn evenly(&self, steady: Duration) -> Self {
+        let elapsed_ms = millis(steady).saturating_sub(millis(self.steady));
+        Self { wall_ms: self.wall_ms.saturating_add(elapsed_ms), steady }
+    }
+}
+
+/// Reads the state of a scope, and the clocks.
+pub(super) async fn timed(
+    clock: &dyn Clock,
+    survey: impl Future<Output = Result<Survey, StoreError>>,
+) -> Result<(Survey, ClockReading, StoreReading), StoreError> {
+    let sent = ClockReading::now(clock);
+    let survey = survey.await?;
+    let received = ClockReading::now(clock);
+    // By the present wall clock: if it stepped during the call, its old reading is worthless.
+    let sent_ms = received.evenly(sent.steady).wall_ms;
+    let (store_ms, received_ms) = (survey.now_ms, received.wall_ms);
+    Ok((survey, received, StoreReading { sent_ms, store_ms, received_ms }))
+}
