@@ -21,6 +21,7 @@ pub(crate) fn generate(seed: u64) -> Scenario {
         1 => return mishaps::restored_while_the_holder_is_cut_off(seed, setup, random),
         3 => return mishaps::row_lost_before_it_was_recorded(seed, setup, random),
         7 => return mishaps::while_a_node_acquires(seed, setup, random),
+        10 => return mishaps::row_lost_while_its_first_write_is_late(seed, setup, random),
         13 => return mishaps::row_lost_while_a_node_starts(seed, setup, random),
         19 => return mishaps::while_a_renewal_is_late(seed, setup, random),
         22 => return mishaps::node_starts_after_a_restore(seed, setup, random),

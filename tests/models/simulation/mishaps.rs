@@ -6,7 +6,7 @@ use rand::{RngExt, rngs::StdRng};
 
 use crate::{
     generate::pick,
-    model::{Op, Order, Scenario, Setup},
+    model::{Fault, Op, Order, Scenario, Setup},
 };
 
 /// The node that holds a row when the scenario begins, the other one, and a third.
@@ -117,6 +117,26 @@ pub(crate) fn row_lost_while_a_node_starts(
     ops.extend([Op::Advance { ms: random.random_range(130..=1_000) }, Op::LoseRow { worker: 0 }]);
     for _ in 0..14 {
         ops.extend([Op::Advance { ms: 500 }, Op::Everyone { code: 0, count: 2 }]);
+    }
+    Scenario { seed, setup, ops }
+}
+
+/// The first write of a row arrives once another node leased the row, lost it and created it again.
+pub(crate) fn row_lost_while_its_first_write_is_late(
+    seed: u64,
+    setup: Setup,
+    mut random: StdRng,
+) -> Scenario {
+    let setup = Setup { unit: TimeUnit::Hour, positions: 300, ..calm(setup) };
+    let skip = random.random_range(0..=1);
+    let mut ops = vec![Op::Crash { node: HOLDER }];
+    ops.push(Op::Fail { node: OTHER, skip, fault: Fault::Late, cut: true });
+    ops.extend([Op::Advance { ms: 300 }, start(HOLDER), Op::Advance { ms: 1_000 }]);
+    ops.extend([Op::Everyone { code: 0, count: 2 }, Op::Crash { node: HOLDER }]);
+    ops.extend([Op::LoseRow { worker: 0 }, start(HOLDER), Op::Advance { ms: 3_000 }]);
+    ops.extend([Op::Deliver { which: 0 }, Op::Heal { node: OTHER }]);
+    for _ in 0..2 {
+        ops.extend([Op::Advance { ms: 5_000 }, Op::Everyone { code: 0, count: 2 }]);
     }
     Scenario { seed, setup, ops }
 }
