@@ -23,7 +23,7 @@ use raindrop::{
         lease::{EpochClocks, HighWaterMarks, NodeTimes, RowExpiry, RowWrite},
         preset::Preset,
     },
-    keeper::{Issuer, Keeper, KeeperSettings, LeaseTimes, NoObserver},
+    keeper::{Issuer, Keeper, KeeperSettings, LeaseTimes, NoObserver, Operator, OperatorError},
     store::{LayoutRecord, NewRows, NewSegment, Reservation, Reserved, Store, StoreError},
 };
 use tokio::task::JoinSet;
@@ -133,6 +133,11 @@ async fn rows_of_a_lost_record_are_not_created_anew() {
     let error = create_rows(&store, &scope, &HighWaterMarks::all_at(0, 2)).await;
     let error = error.expect_err("its marks are not known").to_string();
     assert!(error.contains("soc-raindrop-worker.default.0-0.2"), "{error}");
+    // Nor does a record make them those of another layout.
+    let settings = KeeperSettings::new(Preset::Raindrop.layout(), "operator");
+    let mut operator = Operator::new(settings, store.clone(), Arc::new(SystemClock::default()));
+    let refused = operator.raise(Duration::from_mins(5)).await;
+    assert!(matches!(refused, Err(OperatorError::NoRecord { .. })), "{refused:?}");
 }
 
 /// It began an epoch, so that all leases begin at its barrier.

@@ -243,15 +243,7 @@ impl Search {
             // The next swap starts from the same token, which refuses the late one.
             Ok(None) | Err(LeaseError::Overtaken) => {}
             Err(LeaseError::Store(error)) => return Err(error),
-            // A search holds no lease, so the state file is not written.
-            Err(
-                LeaseError::ClockAhead(_)
-                | LeaseError::Lost(_)
-                | LeaseError::Vanished
-                | LeaseError::RecordForeign
-                | LeaseError::BarrierPending
-                | LeaseError::NotKept(_),
-            ) => {
+            Err(_) => {
                 self.chosen = None;
                 self.conflicts += 1;
             }

@@ -156,10 +156,6 @@ impl LeaseStore {
         self.keeping.as_ref().filter(|keeping| !keeping.has_failed())
     }
 
-    pub(super) fn read_clocks(&self) -> ClockReading {
-        ClockReading::now(&*self.state.clock)
-    }
-
     /// Awaits a call of the store, bounded and timed.
     pub(super) async fn call<T>(
         &self,

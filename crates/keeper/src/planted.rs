@@ -9,6 +9,7 @@ use raindrop_core::{
 
 use super::{
     LeaseOperation,
+    clock_reading::ClockReading,
     held_lease::HeldLease,
     lease_store::{LeaseStore, WriteIntent},
     releasing_row::ReleasingRow,
@@ -51,7 +52,7 @@ impl ReleasingRow {
         }
         let lease = Lease { lane, start, limit };
         let (purpose, operation) = (Purpose::Lease(lease), LeaseOperation::Release);
-        let clocks = leases.read_clocks();
+        let clocks = ClockReading::now(&*leases.state.clock);
         let intent = WriteIntent { purpose, operation, clocks, store_ms: 0 };
         HeldLease::new(leases, tenure, lease, Some(&intent))
     }

@@ -5,6 +5,7 @@ use raindrop_store::StoreError;
 
 use super::{
     LeaseOperation,
+    clock_reading::ClockReading,
     held_lease::HeldLease,
     lease_store::{LeaseStore, WriteIntent},
     state_file::KeepingFailed,
@@ -102,7 +103,12 @@ impl ReleasingRow {
             }
         }
         let (purpose, operation) = (Purpose::Release, LeaseOperation::Release);
-        let intent = WriteIntent { purpose, operation, clocks: leases.read_clocks(), store_ms: 0 };
+        let intent = WriteIntent {
+            purpose,
+            operation,
+            clocks: ClockReading::now(&*leases.state.clock),
+            store_ms: 0,
+        };
         let swapped = leases.swap(&mut self.tenure, write, intent).await?;
         self.refused = !swapped;
         Ok(swapped)

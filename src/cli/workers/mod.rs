@@ -94,9 +94,9 @@ impl Target<'_> {
 
     /// Whether the store has no tables yet: reading more than the list would create them.
     async fn is_unused(&self) -> Result<bool, Failure> {
-        match self.store.list_rows().await {
+        match self.store.read_record(&self.settings.namespace).await {
             Err(StoreError::Vanished(_)) => Ok(true),
-            listed => Ok(listed.map(|_| false)?),
+            read => Ok(read.map(|_| false)?),
         }
     }
 }

@@ -63,8 +63,6 @@ pub enum BarrierState {
 }
 
 impl BarrierState {
-    const ALL: [Self; 3] = [Self::Set, Self::Pending, Self::SetLater];
-
     const fn text(self) -> &'static str {
         match self {
             Self::Set => "set",
@@ -368,8 +366,8 @@ impl History {
             let since_ms = field("since")?.parse().ok()?;
             let barrier_ms = field("barrier")?.parse().ok()?;
             let state = field("state")?;
-            let barrier_state =
-                BarrierState::ALL.into_iter().find(|known| known.text() == state)?;
+            let known = [BarrierState::Set, BarrierState::Pending, BarrierState::SetLater];
+            let barrier_state = known.into_iter().find(|known| known.text() == state)?;
             let reach_ms = field("reach")?.parse().ok()?;
             let renew_ms = field("renew")?.parse().ok()?;
             let reached_ms = field("reached")?.parse().ok()?;

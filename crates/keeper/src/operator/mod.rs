@@ -16,9 +16,7 @@ use raindrop_core::{
     clock::Clock,
     instant::millis,
     layout::Layout,
-    lease::{
-        HighWaterMarks, Recorded, Resolution, Row, RowExpiry, RowWrite, StoreReading, Tenure, Token,
-    },
+    lease::{HighWaterMarks, Recorded, Resolution, Row, RowExpiry, RowWrite, Tenure, Token},
 };
 use raindrop_store::{LayoutRecord, ListedRow, NewRows, Scope, Store, StoreError, Survey};
 use rand::Rng;
@@ -130,7 +128,7 @@ impl Operator {
         let namespace = self.settings.namespace.clone();
         let scope = self.scope(&self.settings.layout, &self.settings.layout.reserved_key());
         for _ in 0..ROUNDS {
-            let (survey, reading) = self.timed(&scope).await?;
+            let (survey, _, reading) = timed(&*self.clock, self.store.glance(&scope)).await?;
             let Some(record) = &survey.record else {
                 return Err(OperatorError::NoRecord { namespace });
             };
@@ -157,19 +155,14 @@ impl Operator {
     /// agree, unless they are the same.
     async fn survey(&self) -> Result<Survey, OperatorError> {
         let layout = &self.settings.layout;
-        let (survey, reading) = self.timed(&self.scope(layout, &layout.reserved_key())).await?;
+        let scope = self.scope(layout, &layout.reserved_key());
+        let (survey, _, reading) = timed(&*self.clock, self.store.glance(&scope)).await?;
         let ahead_ms = reading.node_ahead_ms();
         let most = self.settings.lease.max_clock_skew;
         if !self.store.clock_is_local() && ahead_ms.saturating_abs() > millis(most) {
             return Err(OperatorError::ClocksDisagree { ahead_ms, most });
         }
         Ok(survey)
-    }
-
-    /// Reads the state of a scope, and the clocks.
-    async fn timed(&self, scope: &Scope) -> Result<(Survey, StoreReading), StoreError> {
-        let (survey, _, reading) = timed(&*self.clock, self.store.glance(scope)).await?;
-        Ok((survey, reading))
     }
 
     /// Writes a row as it was read, with a fresh token and these marks.
