@@ -142,7 +142,8 @@ impl KnownHistory {
                 if verdict != HistoryVerdict::Continued {
                     self.check_servers(server, recorded, context.steady)?;
                 }
-                let next = recorded.next(server, fresh(), context.clocks, context.own);
+                let present = recorded.or_known(self.present());
+                let next = present.next(server, fresh(), context.clocks, context.own);
                 if let Some(layout) = context.layout.filter(|it| it.backfill_per_tick() > 0) {
                     // Which IDs for a past time the lost writes reserved is unknown.
                     since_tick = since_tick.max(layout.tick_of(next.barrier(layout)));

@@ -155,6 +155,7 @@ impl Task {
             return Ok(self.ended(Err(LeaseError::NotKept(failure))));
         }
         let mut vanished = None;
+        let has_lived = self.held.is_some() || self.leases.has_renewed;
         if !self.prepared {
             match prepare(&mut self.leases).await {
                 Ok(()) => self.prepared = true,
@@ -162,6 +163,9 @@ impl Task {
                 Err(KeeperError::Store(error)) if !error.is_permanent() => {
                     return Ok(self.store_failed(&error));
                 }
+                // Somebody may be repairing the store.
+                Err(KeeperError::Store(error)) if has_lived => vanished = Some(error),
+                Err(KeeperError::Layout(_)) if has_lived => {}
                 Err(permanent) => return Err(permanent),
             }
         }
@@ -376,8 +380,9 @@ impl Task {
         let due_in = self.held.as_ref().and_then(|held| held.due_in(&self.leases));
         if let Some(due_in) = due_in {
             // The lease in use ends before the next one begins.
-            if let Some(barrier) = self.leases.barrier_ahead() {
-                self.report(barrier);
+            match self.leases.barrier_ahead() {
+                Some(barrier) => self.report(barrier),
+                None => self.leases.state.set_reason(None),
             }
             let pause = self.until_renewal(BETWEEN_USELESS);
             return Ok(Pause { until: pause.until.min(Instant::now() + due_in), ..pause });

@@ -205,6 +205,17 @@ impl History {
         Self { identity, longest, reached_ms, ..self.clone() }
     }
 
+    /// Returns the history that a process goes on from whose store shows this one: what it knew before, if
+    /// that is later. So the next epoch lists those that the store lost, and whoever knew the same follows.
+    #[must_use]
+    pub fn or_known(&self, known: Option<&Self>) -> Self {
+        let Some(known) = known.filter(|known| known.since_ms > self.since_ms) else {
+            return self.clone();
+        };
+        let reached_ms = known.reached_ms.max(self.reached_ms);
+        Self { reached_ms, ..known.continued(None, self.longest, None) }
+    }
+
     /// Returns the history with a new epoch, which begins at this time on the server of this identity.
     /// The reach never falls: a node whose lease goes on in place may have a longer one than the node
     /// that begins the epoch.

@@ -13,7 +13,7 @@ use raindrop_store::{LayoutRecord, Store, StoreError};
 use rand::{SeedableRng, rngs::StdRng};
 
 use super::world::{NOW, World, second};
-use crate::{Keeper, KeeperError, KeeperSettings, Observer, StoreOperation};
+use crate::{Keeper, KeeperError, KeeperSettings, Observer, StoreOperation, UnavailableReason};
 
 fn world() -> World {
     World::new(LayoutSpec { worker_bits: 3, ..LayoutSpec::for_unit(TimeUnit::Millisecond) })
@@ -68,6 +68,22 @@ async fn row_that_is_missing_while_clocks_differ_is_created_once_they_agree() {
     assert!(reason.contains("the clocks differ too much"), "{reason}");
     world.store_clock.step(-36_000_000);
     assert!(world.issue_for(&node, second(500)).await < second(400));
+    world.issue(&node, "order", 10).await;
+}
+
+/// While somebody works at the store, such as on the layout.
+#[tokio::test(start_paused = true)]
+async fn node_that_issued_goes_on_once_the_store_is_repaired() {
+    let world = world();
+    let node = world.node().await;
+    world.pass(second(40)).await;
+    let ours = world.swap_layout("another layout").await;
+    world.store.lose_row(&world.scope(), node.worker());
+    world.pass(second(60)).await;
+    assert_eq!(node.status().reason, Some(UnavailableReason::StoreLost));
+    world.swap_layout(&ours).await;
+    world.pass(second(30)).await;
+    assert_eq!(node.status().reason, None);
     world.issue(&node, "order", 10).await;
 }
 

@@ -259,8 +259,8 @@ impl Process {
                 // A node's clock that is behind is not bounded.
                 let by_node = planted(Bug::BarrierByNodeClock);
                 let now_ms = judged.store_ms - if by_node { ms(2) } else { 0 };
-                let mut next =
-                    recorded.next(identity, FRESH[0], EpochClocks::of_store(now_ms), own);
+                let present = recorded.or_known(self.known.as_deref());
+                let mut next = present.next(identity, FRESH[0], EpochClocks::of_store(now_ms), own);
                 if context.world.breaks(Breaks::BarrierWithoutReach) {
                     next.barrier_ms = recorded.barrier_ms.max(now_ms);
                 }
