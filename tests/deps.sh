@@ -32,6 +32,7 @@ look() {
   need postgresql initdb /usr/lib/postgresql/*/bin/initdb
   need pgbouncer pgbouncer
   need redis-server redis-server valkey-server
+  need sqlite3 sqlite3
   need faketime /usr/lib/*/faketime/libfaketimeMT.so.1 /usr/lib/faketime/libfaketimeMT.so.1 \
     /usr/local/lib/faketime/libfaketimeMT.so.1
   need openssl openssl

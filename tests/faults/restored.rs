@@ -1,85 +1,387 @@
-//! Stores that are restored in place, emptied or robbed of rows while nodes run.
+//! Stores that are restored in place, emptied, robbed of rows or tables, or set up otherwise while nodes
+//! run.
 
-use std::{sync::Arc, time::Duration};
+use std::{process::Command, sync::Arc, time::Duration};
+
+use sqlx::{AssertSqlSafe, Connection as _, Executor as _, SqliteConnection};
+use tempfile::TempDir;
 
 use crate::{
-    load::Load,
+    load::{Home, Load},
     service::{PATIENCE, Service, Setup, parse_ids},
     support::{
         mariadb::Mariadb,
         poll,
         postgres::Postgres,
+        programs::{self, succeed},
+        redis::{self, Redis},
         server::{Engine, Server},
     },
 };
 
 const TABLES: [&str; 2] = ["soc_raindrop_worker", "soc_raindrop_worker_layout"];
 
-/// Puts the copies of the tables back, in one transaction.
-fn put_back() -> String {
-    let put_back = TABLES.map(|table| {
-        format!("DELETE FROM {table}; INSERT INTO {table} SELECT * FROM {table}_copy; ")
-    });
-    format!("START TRANSACTION; {}COMMIT", put_back.concat())
+/// Where nodes keep their rows, and what an operator does to it.
+enum Place {
+    Database(&'static dyn Engine, String),
+    Redis(String),
+    Sqlite(TempDir),
 }
 
-/// Three nodes under load; each thing that happens to the store refuses no request, and no ID comes
-/// twice.
-async fn nodes_go_on(engine: &'static dyn Engine) {
-    let server = Server::shared(engine).await;
-    let url = server.database().await;
-    let run = async |sql: &str| engine.run(&url, sql).await;
-    let setup = Setup::new()
-        .set("store.url", &url)
-        .set("lease.window", "30s")
-        .set("lease.ttl", "20s")
-        .set("lease.renew", "1s")
-        .set("lease.max_clock_skew", "1s");
-    let load = Arc::new(Load::default());
-    let mut nodes = Vec::new();
-    for _ in 0..3 {
-        let node = setup.clone().start_leased().await;
-        load.join(&node);
-        nodes.push(node);
+/// What an operator deletes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Deleted {
+    Rows,
+    Record,
+    Everything,
+}
+
+impl Place {
+    async fn of(engine: &'static dyn Engine) -> Self {
+        Self::Database(engine, Server::shared(engine).await.database().await)
     }
-    until_renewed(&nodes, 3.0).await;
-    for table in TABLES {
-        run(&format!("CREATE TABLE {table}_copy AS SELECT * FROM {table}")).await;
+
+    async fn redis() -> Self {
+        Self::Redis(Server::shared(&Redis).await.database().await)
     }
-    let epochs = async |nodes: &[Service]| {
+
+    fn sqlite() -> Self {
+        Self::Sqlite(tempfile::tempdir().expect("a temporary folder"))
+    }
+
+    fn url(&self) -> String {
+        match self {
+            Self::Database(_, url) | Self::Redis(url) => url.clone(),
+            Self::Sqlite(folder) => format!("sqlite://{}", folder.path().join("a.db").display()),
+        }
+    }
+
+    /// Runs a statement or, on Redis, a script.
+    async fn run(&self, words: &str) {
+        match self {
+            Self::Database(engine, url) => engine.run(url, words).await,
+            Self::Redis(url) => redis::run(url, &["EVAL", words, "0"]).await,
+            Self::Sqlite(_) => {
+                let connected = SqliteConnection::connect(&self.url()).await;
+                let mut connection = connected.expect("the file");
+                connection.execute(AssertSqlSafe(words)).await.expect(words);
+                connection.close().await.expect("a polite end");
+            }
+        }
+    }
+
+    async fn back_up(&self) {
+        if let Self::Redis(_) = self {
+            let keep = "for _, key in ipairs(redis.call('KEYS', 'soc_raindrop_*')) do \
+                        redis.call('HSET', 'backup', key, redis.call('DUMP', key)) end";
+            return self.run(keep).await;
+        }
+        for table in TABLES {
+            self.run(&format!("DROP TABLE IF EXISTS {table}_copy")).await;
+            self.run(&format!("CREATE TABLE {table}_copy AS SELECT * FROM {table}")).await;
+        }
+    }
+
+    /// Writes the backup into the running store, all at once.
+    async fn put_back(&self) {
+        if let Self::Redis(_) = self {
+            let put_back = "local kept = redis.call('HGETALL', 'backup') for at = 1, #kept, 2 do \
+                            redis.call('RESTORE', kept[at], 0, kept[at + 1], 'REPLACE') end";
+            return self.run(put_back).await;
+        }
+        let put_back = TABLES.map(|table| {
+            format!("DELETE FROM {table}; INSERT INTO {table} SELECT * FROM {table}_copy; ")
+        });
+        self.run(&format!("BEGIN; {}COMMIT", put_back.concat())).await;
+    }
+
+    async fn delete(&self, what: Deleted) {
+        if let Self::Redis(_) = self {
+            let pattern = match what {
+                Deleted::Rows => "soc_raindrop_worker:{default}:*:*",
+                Deleted::Record => "soc_raindrop_worker:{default}:layout",
+                Deleted::Everything => return self.run("redis.call('FLUSHDB')").await,
+            };
+            let delete = format!("redis.call('DEL', unpack(redis.call('KEYS', '{pattern}')))");
+            return self.run(&delete).await;
+        }
+        let tables = match what {
+            Deleted::Rows => &TABLES[..1],
+            Deleted::Record => &TABLES[1..],
+            Deleted::Everything => &TABLES,
+        };
+        let delete: String = tables.iter().map(|table| format!("DELETE FROM {table}; ")).collect();
+        self.run(&delete).await;
+    }
+
+    /// Makes tables that were dropped, with what the backup has in them. Each is filled before it gets its
+    /// name, and nodes use none while one is missing.
+    async fn make_again(&self, tables: &[&str]) {
+        let migrations = match self {
+            Self::Sqlite(_) => [
+                include_str!("../../migrations/sqlite/0001_worker.sql"),
+                include_str!("../../migrations/sqlite/0002_layout.sql"),
+            ],
+            Self::Database(engine, _) if engine.name() == Postgres.name() => [
+                include_str!("../../migrations/postgres/0001_worker.sql"),
+                include_str!("../../migrations/postgres/0002_layout.sql"),
+            ],
+            _ => [
+                include_str!("../../migrations/mysql/0001_worker.sql"),
+                include_str!("../../migrations/mysql/0002_layout.sql"),
+            ],
+        };
+        for (table, make) in TABLES.iter().zip(migrations) {
+            let made = table.replace(TABLES[0], "dump");
+            if tables.contains(table) {
+                self.run(&make.replace("{table}", "dump")).await;
+                self.run(&format!("INSERT INTO {made} SELECT * FROM {table}_copy")).await;
+            } else {
+                // A dump has all of them.
+                let put_back = format!(
+                    "BEGIN; DELETE FROM {table}; INSERT INTO {table} SELECT * FROM {table}_copy; COMMIT"
+                );
+                self.run(&put_back).await;
+            }
+        }
+        for table in tables {
+            let made = table.replace(TABLES[0], "dump");
+            self.run(&format!("ALTER TABLE {made} RENAME TO {table}")).await;
+        }
+    }
+}
+
+/// How long leases reach and rows are held: longer than anything that happens, unless nodes are to use
+/// them up.
+const LONG: [&str; 2] = ["30s", "20s"];
+const SHORT: [&str; 2] = ["6s", "3s"];
+
+/// Nodes under load.
+struct Fleet {
+    place: Place,
+    setup: Setup,
+    load: Arc<Load>,
+    nodes: Vec<Service>,
+    homes: Vec<Arc<Home>>,
+}
+
+impl Fleet {
+    async fn start(place: Place, [window, ttl]: [&str; 2]) -> Self {
+        let setup = Setup::new()
+            .set("store.url", place.url())
+            .set("lease.window", window)
+            .set("lease.ttl", ttl)
+            .set("lease.renew", "1s")
+            .set("lease.max_clock_skew", "1s");
+        let (load, mut nodes, mut homes) = (Arc::new(Load::default()), Vec::new(), Vec::new());
+        for _ in 0..3 {
+            let node = setup.clone().start_leased().await;
+            homes.push(load.join(&node));
+            nodes.push(node);
+        }
+        until_renewed(&nodes, 3.0).await;
+        place.back_up().await;
+        Self { place, setup, load, nodes, homes }
+    }
+
+    async fn epochs(&self) -> f64 {
         let mut epochs = 0.0;
-        for node in nodes {
+        for node in &self.nodes {
             epochs += node.metric("raindrop_store_epoch_changes_total", "").await;
         }
         epochs
-    };
-    for (happens, begins_epochs) in [
-        (put_back(), true),
-        (format!("DELETE FROM {}", TABLES[0]), false),
-        (format!("DELETE FROM {}", TABLES[1]), true),
-        (TABLES.map(|table| format!("DELETE FROM {table}; ")).concat(), true),
-    ] {
-        // Older than the skew.
-        until_renewed(&nodes, 4.0).await;
-        let before = epochs(&nodes).await;
-        run(&happens).await;
-        until_renewed(&nodes, 4.0).await;
-        let began = epochs(&nodes).await - before;
-        assert_eq!(began > 0.0, begins_epochs, "{happens}: {began} epochs");
     }
-    load.stop().await;
-    assert_eq!(load.unexpected(), [""; 0]);
-    assert_eq!(load.collected.duplicates(), 0);
-    assert_eq!(load.figures().refused, 0, "no request was refused");
+
+    /// Something happens, and every node goes on renewing.
+    async fn goes_on(&self, what: &str, begins_epochs: bool, happens: impl Future<Output = ()>) {
+        // The backup is older than the skew.
+        until_renewed(&self.nodes, 4.0).await;
+        let before = self.epochs().await;
+        happens.await;
+        until_renewed(&self.nodes, 4.0).await;
+        let began = self.epochs().await - before;
+        assert_eq!(began > 0.0, begins_epochs, "{what}: {began} epochs");
+    }
+
+    /// Waits until every node refuses with this code, and says this in `/health`.
+    async fn until_used_up(&self, code: &str, reason: &str) {
+        for node in &self.nodes {
+            poll::until(PATIENCE, "the lease is used up", async || {
+                let (_, body) = node.json("/id/order").await;
+                let said = node.health().await["reason"].to_string();
+                (body["code"] == code && said.contains(reason)).then_some(())
+            })
+            .await;
+        }
+    }
+
+    async fn until_issuing(&self) {
+        for home in &self.homes {
+            let before = home.served().ids;
+            poll::until(PATIENCE, "the node issues", async || {
+                (home.served().ids > before).then_some(())
+            })
+            .await;
+        }
+    }
+
+    /// Ends the load; no ID came twice. How many requests were refused.
+    async fn end(self) -> usize {
+        self.load.stop().await;
+        assert_eq!(self.load.unexpected(), [""; 0]);
+        assert_eq!(self.load.collected.duplicates(), 0);
+        self.load.figures().refused
+    }
+}
+
+/// Whatever happens to the rows and the record, no request is refused.
+async fn nodes_go_on(place: Place) {
+    let fleet = Fleet::start(place, LONG).await;
+    let place = &fleet.place;
+    fleet.goes_on("put back", true, place.put_back()).await;
+    if let Place::Sqlite(folder) = place {
+        let file = folder.path().join("b.db");
+        place.run(&format!("VACUUM INTO '{}'", file.display())).await;
+        let restore = async || {
+            let words = [".timeout 60000".to_owned(), format!(".restore '{}'", file.display())];
+            let program = programs::find(&["sqlite3"], &[]).expect("`make deps` names the package");
+            succeed(Command::new(program).arg(folder.path().join("a.db")).args(words));
+        };
+        fleet.goes_on(".restore", true, restore()).await;
+    }
+    for (what, begins_epochs) in
+        [(Deleted::Rows, false), (Deleted::Record, true), (Deleted::Everything, true)]
+    {
+        fleet.goes_on(&format!("{what:?}"), begins_epochs, place.delete(what)).await;
+    }
+    assert_eq!(fleet.end().await, 0, "no request was refused");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn nodes_go_on_whatever_happens_to_mariadb() {
+    nodes_go_on(Place::of(&Mariadb).await).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn nodes_go_on_whatever_happens_to_postgres() {
+    nodes_go_on(Place::of(&Postgres).await).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn nodes_go_on_whatever_happens_to_redis() {
+    nodes_go_on(Place::redis().await).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn nodes_go_on_whatever_happens_to_a_sqlite_file() {
+    nodes_go_on(Place::sqlite()).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn nodes_go_on_when_the_server_id_of_a_mariadb_changes() {
+    let server = Server::start(&Mariadb).await;
+    let place = Place::Database(&Mariadb, server.database().await);
+    let fleet = Fleet::start(place, LONG).await;
+    for sql in ["SET GLOBAL server_id = 7", "SET GLOBAL server_id = 8"] {
+        fleet.goes_on(sql, true, server.run(sql)).await;
+    }
+    assert_eq!(fleet.end().await, 0, "no request was refused");
+}
+
+/// The record that one node changes lacks the epoch that the next one knows, so each begins one. None
+/// directly follows that of their rows, so they use up their leases.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn nodes_pause_when_a_backup_lacks_their_epoch() {
+    let fleet = Fleet::start(Place::of(&Mariadb).await, SHORT).await;
+    fleet.goes_on("put back", true, fleet.place.put_back()).await;
+    let refused = || fleet.load.figures().refused;
+    assert_eq!(refused(), 0, "no request was refused");
+    let before = fleet.epochs().await;
+    fleet.place.put_back().await;
+    poll::until(PATIENCE, "a request is refused", async || (refused() > 0).then_some(())).await;
+    fleet.until_issuing().await;
+    assert_eq!(fleet.epochs().await - before, 3.0);
+    fleet.end().await;
+}
+
+/// Nodes issue to their limits, and go on by themselves once the tables are there again.
+async fn nodes_go_on_once_tables_are_restored(place: Place) {
+    let fleet = Fleet::start(place, SHORT).await;
+    for dropped in [&TABLES[..1], &TABLES[1..], &TABLES[..]] {
+        // One that lacks the present epoch would begin one for each node, and so too many.
+        fleet.place.back_up().await;
+        until_renewed(&fleet.nodes, 4.0).await;
+        for table in dropped {
+            fleet.place.run(&format!("DROP TABLE {table}")).await;
+        }
+        fleet.until_used_up("store_lost", "").await;
+        let mut late = fleet.setup.clone().spawn();
+        assert_eq!(late.ended().await.code(), Some(2), "{}", late.log());
+        assert!(late.log().contains(&format!("table {} is gone", dropped[0])), "{}", late.log());
+        fleet.place.make_again(dropped).await;
+        fleet.until_issuing().await;
+    }
+    let mut late = fleet.setup.clone().start_leased().await;
+    until_renewed(std::slice::from_ref(&late), 1.0).await;
+    assert_eq!(late.try_ended(), None);
+    fleet.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn nodes_go_on_once_the_tables_of_a_mariadb_are_restored() {
+    nodes_go_on_once_tables_are_restored(Place::of(&Mariadb).await).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn nodes_go_on_once_the_tables_of_a_postgres_are_restored() {
+    nodes_go_on_once_tables_are_restored(Place::of(&Postgres).await).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn nodes_go_on_once_the_tables_of_a_sqlite_file_are_restored() {
+    nodes_go_on_once_tables_are_restored(Place::sqlite()).await;
+}
+
+/// Nodes issue to their limits while nothing can be written, and go on by themselves.
+async fn nodes_go_on_once_writes_are_accepted(
+    engine: &'static dyn Engine,
+    [off, on]: [&[&str]; 2],
+) {
+    let server = Server::start(engine).await;
+    let url = server.database().await;
+    let fleet = Fleet::start(Place::Database(engine, url.clone()), SHORT).await;
+    for sql in off {
+        engine.run(&url, sql).await;
+    }
+    fleet
+        .until_used_up("store_unavailable", "the store is unavailable: it accepts no writes")
+        .await;
+    for sql in on {
+        engine.run(&url, sql).await;
+    }
+    fleet.until_issuing().await;
+    assert_eq!(fleet.epochs().await, 0.0, "it is the same store");
+    fleet.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn nodes_go_on_once_a_mariadb_accepts_writes() {
+    let switches = [&["SET GLOBAL read_only = 1"][..], &["SET GLOBAL read_only = 0"]];
+    nodes_go_on_once_writes_are_accepted(&Mariadb, switches).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn nodes_go_on_once_a_postgres_accepts_writes() {
+    let off = ["ALTER SYSTEM SET default_transaction_read_only = on", "SELECT pg_reload_conf()"];
+    let on = ["ALTER SYSTEM RESET default_transaction_read_only", "SELECT pg_reload_conf()"];
+    nodes_go_on_once_writes_are_accepted(&Postgres, [&off, &on]).await;
 }
 
 /// A node that starts as soon as a backup was put back waits until the living ones have looked: the backup
 /// shows the rows of two of them as free.
-async fn start_waits_for_living_nodes(engine: &'static dyn Engine) {
-    let server = Server::shared(engine).await;
-    let url = server.database().await;
+async fn start_waits_for_living_nodes(place: Place) {
     let setup = Setup::new()
-        .set("store.url", &url)
+        .set("store.url", place.url())
         .set("worker.max_id", 3)
         .set("lease.window", "30s")
         .set("lease.ttl", "20s")
@@ -88,9 +390,7 @@ async fn start_waits_for_living_nodes(engine: &'static dyn Engine) {
     let load = Arc::new(Load::default());
     let mut nodes = vec![setup.clone().start_leased().await];
     until_renewed(&nodes, 1.0).await;
-    for table in TABLES {
-        engine.run(&url, &format!("CREATE TABLE {table}_copy AS SELECT * FROM {table}")).await;
-    }
+    place.back_up().await;
     for _ in 0..2 {
         nodes.push(setup.clone().start_leased().await);
     }
@@ -99,7 +399,7 @@ async fn start_waits_for_living_nodes(engine: &'static dyn Engine) {
     for node in &nodes {
         load.join(node);
     }
-    engine.run(&url, &put_back()).await;
+    place.put_back().await;
     let late = setup.start().await;
     late.logged("no lease was renewed since").await;
     let (_, health) = late.json("/health").await;
@@ -121,12 +421,17 @@ async fn start_waits_for_living_nodes(engine: &'static dyn Engine) {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn start_on_a_restored_mariadb_waits_for_living_nodes() {
-    start_waits_for_living_nodes(&Mariadb).await;
+    start_waits_for_living_nodes(Place::of(&Mariadb).await).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn start_on_a_restored_postgres_waits_for_living_nodes() {
-    start_waits_for_living_nodes(&Postgres).await;
+    start_waits_for_living_nodes(Place::of(&Postgres).await).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn start_on_a_restored_redis_waits_for_living_nodes() {
+    start_waits_for_living_nodes(Place::redis().await).await;
 }
 
 /// Waits until each node has renewed its lease so often.
@@ -144,14 +449,4 @@ async fn until_renewed(nodes: &[Service], times: f64) {
         })
         .await;
     }
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn nodes_go_on_whatever_happens_to_mariadb() {
-    nodes_go_on(&Mariadb).await;
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn nodes_go_on_whatever_happens_to_postgres() {
-    nodes_go_on(&Postgres).await;
 }
