@@ -1,7 +1,7 @@
 //! Stores that are restored in place, emptied, robbed of rows or tables, or set up otherwise while nodes
 //! run.
 
-use std::{process::Command, sync::Arc, time::Duration};
+use std::{path::Path, process::Command, sync::Arc, time::Duration};
 
 use sqlx::{AssertSqlSafe, Connection as _, Executor as _, SqliteConnection};
 use tempfile::TempDir;
@@ -151,9 +151,9 @@ impl Place {
     }
 }
 
-/// How long leases reach and rows are held: longer than anything that happens, unless nodes are to use
-/// them up.
-const LONG: [&str; 2] = ["30s", "20s"];
+/// How long leases reach and rows are held: longer than a test has patience, unless nodes are to use them
+/// up.
+const LONG: [&str; 2] = ["120s", "60s"];
 const SHORT: [&str; 2] = ["6s", "3s"];
 
 /// Nodes under load.
@@ -192,13 +192,21 @@ impl Fleet {
         epochs
     }
 
-    /// Something happens, and every node goes on renewing.
+    /// Something happens, and every node goes on renewing: no lease that is being used up gets longer.
     async fn goes_on(&self, what: &str, begins_epochs: bool, happens: impl Future<Output = ()>) {
         // The backup is older than the skew.
         until_renewed(&self.nodes, 4.0).await;
         let before = self.epochs().await;
         happens.await;
         until_renewed(&self.nodes, 4.0).await;
+        for node in &self.nodes {
+            let until = async || node.health().await["valid_until"].to_string();
+            let reached = until().await;
+            poll::until(PATIENCE, "the lease gets longer", async || {
+                (until().await > reached).then_some(())
+            })
+            .await;
+        }
         let began = self.epochs().await - before;
         assert_eq!(began > 0.0, begins_epochs, "{what}: {began} epochs");
     }
@@ -277,15 +285,65 @@ async fn nodes_go_on_whatever_happens_to_a_sqlite_file() {
     nodes_go_on(Place::sqlite()).await;
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn nodes_go_on_when_the_server_id_of_a_mariadb_changes() {
-    let server = Server::start(&Mariadb).await;
-    let place = Place::Database(&Mariadb, server.database().await);
-    let fleet = Fleet::start(place, LONG).await;
-    for sql in ["SET GLOBAL server_id = 7", "SET GLOBAL server_id = 8"] {
-        fleet.goes_on(sql, true, server.run(sql)).await;
+/// Each change of a setting begins an epoch, or none.
+async fn nodes_go_on_with_settings(engine: &'static dyn Engine, changes: &[(&[&str], bool)]) {
+    let server = Server::start(engine).await;
+    let url = server.database().await;
+    let fleet = Fleet::start(Place::Database(engine, url.clone()), LONG).await;
+    for (statements, begins_epochs) in changes {
+        let change = async || {
+            for sql in *statements {
+                engine.run(&url, sql).await;
+            }
+        };
+        fleet.goes_on(statements[0], *begins_epochs, change()).await;
     }
     assert_eq!(fleet.end().await, 0, "no request was refused");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn nodes_go_on_when_settings_of_mariadb_and_postgres_change() {
+    let case = nodes_go_on_with_settings;
+    let mariadb: [(&[&str], _); 3] = [
+        (&["SET GLOBAL server_id = 7"], true),
+        (&["SET GLOBAL innodb_flush_log_at_trx_commit = 2"], true),
+        // Nobody can tell later that it was another value.
+        (&["SET GLOBAL innodb_flush_log_at_trx_commit = 1"], false),
+    ];
+    let reload = "SELECT pg_reload_conf()";
+    let postgres: [(&[&str], _); 2] = [
+        (&["ALTER SYSTEM SET fsync = off", reload], true),
+        (&["ALTER SYSTEM SET fsync = on", reload], true),
+    ];
+    tokio::join!(case(&Mariadb, &mariadb), case(&Postgres, &postgres));
+}
+
+/// A copy of the server's files is put back, as a snapshot of a volume is.
+async fn nodes_go_on_with_a_snapshot(engine: &'static dyn Engine) {
+    let server = Server::start(engine).await;
+    let url = server.database().await;
+    let place = match engine.name() == Redis.name() {
+        true => Place::Redis(url),
+        false => Place::Database(engine, url),
+    };
+    let fleet = Fleet::start(place, LONG).await;
+    let snapshot = tempfile::tempdir().expect("a temporary folder");
+    let copy = |from: &Path, to: &Path| {
+        let all = r#"find "$1" -mindepth 1 -delete; cp -a "$0/." "$1""#;
+        succeed(Command::new("sh").args(["-ec", all]).args([from, to]));
+    };
+    server.freeze();
+    copy(server.folder(), snapshot.path());
+    server.thaw();
+    let refill = server.refill(|folder| copy(snapshot.path(), folder));
+    fleet.goes_on("a snapshot", true, refill).await;
+    assert_eq!(fleet.end().await, 0, "no request was refused");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn nodes_go_on_with_a_snapshot_of_mariadb_postgres_and_redis() {
+    let case = nodes_go_on_with_a_snapshot;
+    tokio::join!(case(&Mariadb), case(&Postgres), case(&Redis));
 }
 
 /// The record that one node changes lacks the epoch that the next one knows, so each begins one. None
