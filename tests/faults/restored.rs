@@ -350,7 +350,7 @@ async fn nodes_go_on_with_a_snapshot_of_mariadb_postgres_and_redis() {
 /// directly follows that of their rows, so they use up their leases.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn nodes_pause_when_a_backup_lacks_their_epoch() {
-    let fleet = Fleet::start(Place::of(&Mariadb).await, SHORT).await;
+    let fleet = Fleet::start(Place::of(&Mariadb).await, ["20s", "10s"]).await;
     fleet.goes_on("put back", true, fleet.place.put_back()).await;
     let refused = || fleet.load.figures().refused;
     assert_eq!(refused(), 0, "no request was refused");
