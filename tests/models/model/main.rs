@@ -12,6 +12,7 @@ mod issued;
 mod process;
 mod recovery;
 mod report;
+mod restore;
 
 mod mutants;
 mod segments;

@@ -1,0 +1,40 @@
+//! One broken rule or premise at a time: each must lead to an ID that is issued twice, or to an epoch
+//! though nothing was lost.
+
+use super::{
+    configuration::{Breaks, Configuration},
+    report::find,
+    sound::{
+        CLOCK_AHEAD, CLOCK_BEHIND, DELETED_BEHIND, LAWFUL, LOOKED, RAISED, WAITING, WAITING_ROWS,
+    },
+    world::{LAWFUL as NOTHING_LOST, UNIQUE},
+};
+
+macro_rules! breaks {
+    ($($name:ident: $breaks:ident, $property:ident in $world:expr),+ $(,)?) => {$(
+        #[test]
+        fn $name() {
+            find($property, &Configuration { breaks: Breaks::$breaks, ..$world });
+        }
+    )+};
+}
+
+breaks!(
+    no_evidence: NoEvidence, UNIQUE in WAITING_ROWS,
+    a_loss_that_counts_as_evidence: LossIsEvidence, NOTHING_LOST in LAWFUL,
+    a_loser_that_uses_its_range_up: LoserUsesUp, UNIQUE in LOOKED,
+    a_decision_before_the_epoch_stands: DecidedBefore, UNIQUE in LOOKED,
+    a_barrier_by_clocks_that_differ: BarrierByWrongClock, UNIQUE in CLOCK_BEHIND,
+    a_lease_in_an_epoch_without_a_barrier: LeasedWhilePending, UNIQUE in CLOCK_AHEAD,
+    a_row_created_by_a_clock_that_is_behind: MadeByWrongClock, UNIQUE in DELETED_BEHIND,
+    a_start_that_does_not_wait: NoWait, UNIQUE in WAITING,
+    a_start_that_looks_once: NotLookedAtAgain, UNIQUE in WAITING,
+    marks_that_are_not_raised: NotRaised, UNIQUE in RAISED,
+    a_restore_while_a_start_waits: RestoredInWait, UNIQUE in WAITING,
+    a_restore_after_a_start_has_waited: RestoredAfterWait, UNIQUE in WAITING,
+    a_backup_of_a_namespace_at_rest: AtRest, UNIQUE in WAITING,
+    // A holder that stalled beyond its ttl writes the row that was put back, while the store's
+    // clock is behind. Once that is right, whoever had taken the row takes that for an older write.
+    a_stalled_holder_and_a_store_clock_behind: Nothing, UNIQUE
+        in Configuration { ttl: 1, ..CLOCK_BEHIND },
+);

@@ -1,0 +1,188 @@
+//! Equal states under other tokens, or with their processes in another order, are one state.
+
+use std::sync::Arc;
+
+use raindrop_core::lease::{History, Row, Tenure, Token};
+
+use super::{
+    configuration::PRESENT,
+    process::{Held, Phase, Process},
+    store::{Tables, unwritten},
+    world::State,
+};
+
+/// Numbers the tokens in the order in which a state shows them.
+#[derive(Default)]
+struct Names(Vec<Token>);
+
+impl Names {
+    fn of(&mut self, token: Token) -> Token {
+        if token == Token::UNUSED {
+            return token;
+        }
+        let known = self.0.iter().position(|name| *name == token);
+        let index = known.unwrap_or_else(|| {
+            self.0.push(token);
+            self.0.len() - 1
+        });
+        Token::from_bits(index as u128 + 1)
+    }
+
+    fn set(&mut self, token: &mut Token) {
+        *token = self.of(*token);
+    }
+
+    fn history(&mut self, history: &mut History) {
+        self.set(&mut history.epoch);
+        history.before.iter_mut().for_each(|epoch| self.set(epoch));
+    }
+
+    fn tables(&mut self, tables: &mut Tables) {
+        if let Some(record) = &mut tables.record {
+            let record = Arc::make_mut(record);
+            self.set(&mut record.token);
+            self.history(&mut record.history);
+        }
+        for row in tables.rows.iter_mut().flatten() {
+            let row = Arc::make_mut(row);
+            self.set(&mut row.token);
+            self.set(&mut row.epoch);
+        }
+    }
+
+    fn process(&mut self, process: &mut Process) {
+        if let Some(known) = &mut process.known {
+            self.history(Arc::make_mut(known));
+        }
+        let mut set = |token: &mut Token| self.set(token);
+        if let Phase::Chosen(tenure) | Phase::Ready(tenure, _) = &mut process.phase {
+            tenure.rename(&mut set);
+        }
+        let Some(held) = &mut process.held else { return };
+        held.tenure.rename(&mut set);
+        if let Some(last) = &mut held.last_write {
+            set(&mut last.token);
+            set(&mut last.epoch);
+        }
+        held.own_tokens.iter_mut().for_each(&mut set);
+        held.own_tokens.sort_by_key(|token| token.bits());
+        held.own_tokens.dedup();
+    }
+}
+
+pub(super) fn rename(state: &mut State) {
+    forget(state);
+    reorder_rows(state);
+    state.processes.sort_by_cached_key(order);
+    let mut names = Names::default();
+    names.tables(&mut state.tables);
+    if let Some(backup) = &mut state.backup {
+        names.tables(&mut backup.tables);
+    }
+    state.processes.iter_mut().for_each(|process| names.process(process));
+}
+
+/// Forgets tokens that are nowhere else, and can come back from nowhere.
+fn forget(state: &mut State) {
+    let State { tables, backup, processes, .. } = state;
+    let stores = || [Some(&*tables), backup.as_ref().map(|it| &it.tables)].into_iter().flatten();
+    let mut tokens = Vec::new();
+    let mut epochs: Vec<Token> = Vec::new();
+    for row in stores().flat_map(|tables| tables.rows.iter().flatten()) {
+        tokens.push(row.token);
+    }
+    let of_process = |process: &Process| process.known.as_ref().map(|known| known.epoch());
+    epochs.extend(processes.iter().filter_map(of_process));
+    let trim = |history: &mut History| {
+        let is_needed = |epoch: &Token| epochs.contains(epoch);
+        let needed = history.before.iter().rposition(is_needed).map_or(0, |last| last + 1);
+        history.before.truncate(needed.max(1));
+    };
+    for process in processes.iter_mut() {
+        if let Some(known) = &mut process.known {
+            trim(Arc::make_mut(known));
+        }
+        if let Phase::Chosen(tenure) | Phase::Ready(tenure, _) = &mut process.phase
+            && !tokens.contains(&tenure.token())
+        {
+            // The swap is refused, whatever it would write.
+            *tenure = Tenure::of(&Row { token: Token::UNUSED, ..unwritten(0, PRESENT) });
+        }
+        if let Some(held) = &mut process.held {
+            held.own_tokens.retain(|own| tokens.contains(own));
+            held.grant.start = held.grant.start.max(PRESENT);
+            held.grant.limit = held.grant.limit.max(PRESENT);
+        }
+    }
+    let backup = backup.as_mut().map(|it| &mut it.tables);
+    for tables in [Some(tables), backup].into_iter().flatten() {
+        if let Some(record) = &mut tables.record {
+            trim(&mut Arc::make_mut(record).history);
+        }
+    }
+}
+
+/// Two rows are told apart by nothing but what they hold.
+fn reorder_rows(state: &mut State) {
+    let key = |state: &State, worker: usize| {
+        let of = |tables: &Tables| {
+            let row = tables.rows[worker].as_ref();
+            row.map(|row| (row.expires_ms, row.heartbeat_ms, row.marks[0]))
+        };
+        let has_row = |process: &&Process| process.held.as_ref().map(Held::worker) == Some(worker);
+        let holders = state.processes.iter().filter(has_row).count();
+        let backup = state.backup.as_ref().map(|backup| of(&backup.tables));
+        (of(&state.tables), backup, holders, state.issued[worker])
+    };
+    if state.issued.len() != 2 || key(state, 0) <= key(state, 1) {
+        return;
+    }
+    state.issued.reverse();
+    let backup = state.backup.as_mut().map(|it| &mut it.tables);
+    for tables in [Some(&mut state.tables), backup].into_iter().flatten() {
+        tables.rows.reverse();
+        for (worker, row) in (0..).zip(&mut tables.rows) {
+            if let Some(row) = row {
+                Arc::make_mut(row).worker = worker;
+            }
+        }
+    }
+    for process in &mut state.processes {
+        if let Phase::Chosen(tenure) | Phase::Ready(tenure, _) = &mut process.phase {
+            swap_worker(tenure);
+        }
+        if let Some(held) = &mut process.held {
+            swap_worker(&mut held.tenure);
+        }
+    }
+}
+
+fn swap_worker(tenure: &mut Tenure<()>) {
+    let (token, epoch) = (tenure.token(), tenure.epoch());
+    let row = unwritten(1 - tenure.worker(), tenure.marks()[0]);
+    *tenure = Tenure::of(&Row { token, epoch, ..row });
+}
+
+/// An order of processes that does not look at their tokens.
+fn order(process: &Process) -> impl Ord + use<> {
+    let phase = match &process.phase {
+        Phase::Idle => (0, None),
+        Phase::Recreate { rows_are_ours } => (1, Some(i64::from(*rows_are_ours))),
+        Phase::Make => (2, None),
+        Phase::Chosen(tenure) => (3, i64::try_from(tenure.worker()).ok()),
+        Phase::Ready(tenure, judged) => (4 + tenure.worker(), Some(judged.now_ms)),
+        Phase::Renew(judged) => (10, Some(judged.now_ms)),
+        Phase::Refused(judged) => (11, Some(judged.now_ms)),
+        Phase::Enter(judged) => (12, Some(judged.now_ms)),
+        Phase::Entered => (13, None),
+        Phase::Anew(judged) => (14, Some(judged.now_ms)),
+    };
+    let held = process.held.as_ref().map(|held| {
+        let leases = [Some(held.grant), held.waiting].map(|it| it.map(|it| (it.start, it.limit)));
+        let last_ms = held.last_write.map(|last| last.store_ms);
+        (held.worker(), leases, held.since, last_ms)
+    });
+    let stale = process.stale.map(|stale| (stale.renewed_ms, stale.left));
+    let known = process.known.as_ref().map(|known| (known.since_ms, known.barrier_ms));
+    (held, phase, stale, known, (process.has_looked, process.has_issued, process.went_back))
+}

@@ -1,0 +1,146 @@
+//! A process without a row: it chooses one, waits if the store is stale, and swaps.
+
+use std::sync::Arc;
+
+use raindrop_core::lease::{
+    Choice, ClockVerdict, History, LastWrite, Lease, Row, RowExpiry, Tenure, choose_row,
+    usable_lane,
+};
+
+use super::{
+    configuration::{Breaks, World, ms},
+    process::{Context, Held, Judged, Phase, Process},
+};
+
+/// A store in which no holder renewed for longer than live ones do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) struct Stale {
+    /// When one of the rows that were not released was last written.
+    pub(super) renewed_ms: i64,
+    /// For how many ticks new leases wait.
+    pub(super) left: i64,
+}
+
+impl Process {
+    /// One step of a process without a row; `None` when there is nothing to do.
+    pub(super) fn search(&mut self, context: &mut Context<'_>, random: u64) -> Option<()> {
+        match std::mem::take(&mut self.phase) {
+            Phase::Idle => self.choose(context, random)?,
+            Phase::Chosen(tenure) => self.look_again(context, tenure),
+            Phase::Ready(tenure, judged) => self.take(context, tenure, judged),
+            Phase::Make => self.make(context),
+            // What a holder that lost its row was about to do.
+            _ => {}
+        }
+        Some(())
+    }
+
+    /// Reads the record; `None` if no lease begins now.
+    fn survey(&mut self, context: &mut Context<'_>) -> Option<Judged> {
+        let record = context.record()?;
+        let (judged, verdict, clocks) = context.judge(false);
+        self.follow(context, &record.history, clocks, None);
+        let may_begin =
+            !self.known().is_pending || context.world.breaks(Breaks::LeasedWhilePending);
+        (may_begin && !matches!(verdict, ClockVerdict::Ahead(_))).then_some(judged)
+    }
+
+    /// Chooses a row, and creates what is missing if there is none.
+    fn choose(&mut self, context: &mut Context<'_>, random: u64) -> Option<()> {
+        let Some(record) = context.record() else {
+            let has_rows = context.tables.rows.iter().any(Option::is_some);
+            self.recreate(context, false);
+            return (!has_rows).then_some(());
+        };
+        if self.known.is_none() && (!record.has_rows || context.tables.lacks_rows()) {
+            self.make(context);
+            return Some(());
+        }
+        let Some(judged) = self.survey(context) else { return Some(()) };
+        let World { layout, .. } = context.world;
+        let known = self.known();
+        let as_usable = |mut row: Row| {
+            row.marks = known.marks(layout, row.epoch, &row.marks);
+            row
+        };
+        let rows = (0..context.tables.rows.len()).filter_map(|worker| {
+            context.tables.row(worker, judged.store_ms).filter(|row| row.free).map(as_usable)
+        });
+        let rows: Vec<Row> = rows.filter(|_| record.has_rows).collect();
+        let chosen = choose_row(layout, &rows, judged.now_ms, 0, 0, random);
+        let looks_once = context.world.breaks(Breaks::NotLookedAtAgain);
+        // What is waited for in vain counts as waited.
+        let waits = (chosen.is_none() || looks_once) && self.stale_store(context, judged);
+        let Some(Choice { index, .. }) = chosen else {
+            if !record.has_rows || context.tables.lacks_rows() {
+                self.phase = Phase::Make;
+            }
+            return Some(());
+        };
+        if !(waits && looks_once) {
+            self.phase = Phase::Chosen(Tenure::of(&rows[index]));
+        }
+        Some(())
+    }
+
+    fn look_again(&mut self, context: &mut Context<'_>, tenure: Tenure<()>) {
+        if context.tables.record.is_none() {
+            return;
+        }
+        self.phase = Phase::Chosen(tenure);
+        let Some(judged) = self.survey(context) else { return };
+        if !context.world.breaks(Breaks::NotLookedAtAgain) && self.stale_store(context, judged) {
+            return;
+        }
+        let Phase::Chosen(tenure) = std::mem::take(&mut self.phase) else { return };
+        if context.record().is_some_and(|record| record.has_rows) {
+            self.phase = Phase::Ready(tenure, judged);
+        }
+    }
+
+    /// Whether the store is stale, and was not for long enough.
+    fn stale_store(&mut self, context: &Context<'_>, judged: Judged) -> bool {
+        let wait = context.world.configuration.stale_wait;
+        if wait == 0 || context.world.breaks(Breaks::NoWait) {
+            return false;
+        }
+        let is_stale = |renewed_ms: &i64| judged.store_ms - *renewed_ms > ms(wait);
+        let newest_ms = context.tables.newest_heartbeat_ms().filter(is_stale);
+        self.stale.take_if(|stale| Some(stale.renewed_ms) != newest_ms);
+        let Some(renewed_ms) = newest_ms else { return false };
+        self.stale.get_or_insert(Stale { renewed_ms, left: wait }).left > 0
+    }
+
+    /// Swaps the row that was chosen.
+    fn take(&mut self, context: &mut Context<'_>, mut tenure: Tenure<()>, judged: Judged) {
+        let World { layout, .. } = context.world;
+        let known: Arc<History> = self.known.clone().expect("a record was read");
+        let marks = known.marks(layout, tenure.epoch(), tenure.marks());
+        let lane = usable_lane(layout, &marks, judged.now_ms, None).unwrap_or(0);
+        let reach_ms = context.world.reach_ms();
+        let lease = Lease::from_mark(layout, &marks, lane, judged.now_ms, reach_ms);
+        let expiry = RowExpiry::After(context.world.ttl());
+        let write = self.write(context, &tenure, lease.limit, expiry);
+        if !Self::swap(context, &mut tenure, write) {
+            let worker = usize::try_from(tenure.worker()).expect("few rows");
+            let row = context.tables.row(worker, context.store_ms);
+            if row.is_some_and(|row| row.token == tenure.token()) {
+                self.phase = Phase::Chosen(tenure);
+            }
+            return;
+        }
+        let (token, epoch) = (tenure.token(), tenure.epoch());
+        let (store_ms, ttl_ms) = (judged.store_ms, context.world.proven_ms());
+        self.has_looked = true;
+        self.held = Some(Held {
+            tenure,
+            grant: lease,
+            waiting: None,
+            last_write: Some(LastWrite { token, epoch, store_ms, ttl_ms }),
+            own_tokens: vec![token],
+            is_adopted: false,
+            since: 0,
+            is_given_up: false,
+        });
+    }
+}

@@ -1,0 +1,170 @@
+//! The rules as they are: every state of every configuration.
+
+use super::{
+    configuration::{Breaks, Configuration, Counts, Restored},
+    report::explore,
+    world::{ANEW, EPOCH, PENDING, WAITED},
+};
+use crate::sound::is_large;
+
+/// Starts wait, so that all holders look first: no ID is issued twice at all.
+pub(super) const WAITING: Configuration = Configuration {
+    name: "a backup, and starts that wait",
+    processes: 2,
+    rows: 1,
+    window: 3,
+    ttl: 2,
+    renew: 1,
+    stale_wait: 2,
+    restores: 1,
+    restored: Restored::Whole,
+    age: 3,
+    clock_error: 0,
+    raises: 0,
+    releases: 0,
+    counts: Counts::All,
+    breaks: Breaks::Nothing,
+    recovers: true,
+    shows: &[EPOCH, WAITED],
+};
+
+pub(super) const WAITING_ROWS: Configuration = Configuration {
+    name: "a backup of two rows, and starts that wait",
+    rows: 2,
+    window: 2,
+    ttl: 1,
+    shows: &[WAITED],
+    ..WAITING
+};
+
+/// Nobody waits, and holders look late: no ID is issued twice by those that have looked.
+pub(super) const LOOKED: Configuration = Configuration {
+    name: "a backup, and processes that have looked",
+    stale_wait: 0,
+    renew: 3,
+    age: 0,
+    counts: Counts::Looked,
+    shows: &[EPOCH],
+    ..WAITING
+};
+
+/// Nothing is lost. Rows expire, are left, and are released by an operator.
+pub(super) const LAWFUL: Configuration = Configuration {
+    name: "nothing lost",
+    restores: 0,
+    releases: 1,
+    counts: Counts::All,
+    shows: &[],
+    ..LOOKED
+};
+
+/// After a restore the store's clock is ahead, by as much as leases reach.
+pub(super) const CLOCK_AHEAD: Configuration = Configuration {
+    name: "a store clock ahead",
+    window: 2,
+    renew: 1,
+    clock_error: 2,
+    shows: &[PENDING],
+    ..LOOKED
+};
+
+pub(super) const CLOCK_BEHIND: Configuration =
+    Configuration { name: "a store clock behind", clock_error: -2, ..CLOCK_AHEAD };
+
+/// Rows that are deleted, where the store's clock is behind.
+pub(super) const DELETED_BEHIND: Configuration = Configuration {
+    name: "deleted rows and a store clock behind",
+    restored: Restored::NoRows,
+    counts: Counts::All,
+    stale_wait: 2,
+    shows: &[],
+    ..CLOCK_BEHIND
+};
+
+/// Marks are raised after a restore, before anybody writes.
+pub(super) const RAISED: Configuration = Configuration {
+    name: "raised marks",
+    raises: 1,
+    counts: Counts::All,
+    shows: &[ANEW],
+    ..LOOKED
+};
+
+macro_rules! explored {
+    ($($name:ident: $world:expr),+ $(,)?) => {$(
+        #[test]
+        fn $name() {
+            explore(&$world);
+        }
+    )+};
+}
+
+explored!(
+    a_backup_and_starts_that_wait: WAITING,
+    a_record_and_starts_that_wait: Configuration {
+        name: "an older record, and starts that wait",
+        restored: Restored::Record,
+        shows: &[],
+        ..WAITING
+    },
+    deleted_rows_and_starts_that_wait: Configuration {
+        name: "deleted rows, and starts that wait",
+        restored: Restored::NoRows,
+        shows: &[],
+        ..WAITING
+    },
+    a_backup_and_processes_that_have_looked: LOOKED,
+    a_record_and_processes_that_have_looked: Configuration {
+        name: "an older record, and processes that have looked",
+        restored: Restored::Record,
+        shows: &[],
+        ..LOOKED
+    },
+    a_record_that_is_deleted: Configuration {
+        name: "a deleted record",
+        restored: Restored::NoRecord,
+        // Where nobody holds a row any more, nobody knows whose rows these are.
+        recovers: false,
+        ..LOOKED
+    },
+    rows_that_are_deleted: Configuration {
+        name: "deleted rows",
+        restored: Restored::NoRows,
+        shows: &[],
+        ..LOOKED
+    },
+    a_store_that_is_emptied: Configuration {
+        name: "an emptied store",
+        restored: Restored::Nothing,
+        shows: &[],
+        ..LOOKED
+    },
+    a_store_clock_ahead: CLOCK_AHEAD,
+    a_store_clock_behind: CLOCK_BEHIND,
+    deleted_rows_and_a_store_clock_behind: DELETED_BEHIND,
+    raised_marks: RAISED,
+    nothing_lost: LAWFUL,
+    nothing_lost_of_two_rows:
+        Configuration { name: "nothing lost of two rows", rows: 2, releases: 0, ..LAWFUL },
+);
+
+#[test]
+fn larger_worlds() {
+    if is_large() {
+        explore(&WAITING_ROWS);
+        explore(&Configuration {
+            name: "rows of a backup, put back twice, and starts that wait",
+            restores: 2,
+            restored: Restored::Rows,
+            ..WAITING
+        });
+        explore(&Configuration {
+            name: "three processes, a backup and starts that wait",
+            processes: 3,
+            window: 2,
+            ttl: 1,
+            shows: &[WAITED],
+            ..WAITING
+        });
+    }
+}

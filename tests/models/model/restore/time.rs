@@ -1,0 +1,106 @@
+//! Time passes: everything else becomes older by a tick. What is too old to matter stays as it is,
+//! so that there are finitely many states.
+
+use std::sync::Arc;
+
+use raindrop_core::lease::{HighWaterMarks, History, Lease, Row, Tenure};
+
+use super::{
+    configuration::{Configuration, PRESENT, TICK_MS, instant},
+    process::{Phase, Process},
+    store::{Tables, unwritten},
+};
+
+/// How old instants become.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Passing {
+    oldest: i64,
+}
+
+impl Passing {
+    pub(super) fn of(configuration: &Configuration) -> Self {
+        let Configuration { ttl, stale_wait, renew, clock_error, .. } = configuration;
+        let longest = (*ttl).max(*stale_wait).max(i64::from(*renew));
+        Self { oldest: -(longest + 2 + clock_error.abs()) }
+    }
+
+    /// An instant, Unix ms; 0 means none.
+    fn instant(self, at_ms: i64) -> i64 {
+        if at_ms == 0 { 0 } else { (at_ms - TICK_MS).max(instant(self.oldest)) }
+    }
+
+    pub(super) fn row(self, row: &mut Arc<Row>) {
+        let row = Arc::make_mut(row);
+        row.heartbeat_ms = self.instant(row.heartbeat_ms);
+        row.expires_ms = self.instant(row.expires_ms);
+        row.marks = marks(&row.marks);
+    }
+
+    fn history(self, history: &mut History) {
+        history.since_ms = self.instant(history.since_ms);
+        history.barrier_ms = self.instant(history.barrier_ms);
+        history.reached_ms = self.instant(history.reached_ms);
+    }
+
+    pub(super) fn tables(self, tables: &mut Tables) {
+        tables.rows.iter_mut().flatten().for_each(|row| self.row(row));
+        if let Some(record) = &mut tables.record {
+            self.history(&mut Arc::make_mut(record).history);
+        }
+    }
+
+    pub(super) fn process(self, process: &mut Process) {
+        if let Some(known) = &mut process.known {
+            self.history(Arc::make_mut(known));
+        }
+        if let Some(stale) = &mut process.stale {
+            stale.renewed_ms = self.instant(stale.renewed_ms);
+            stale.left = (stale.left - 1).max(0);
+        }
+        match &mut process.phase {
+            Phase::Chosen(tenure) => older(tenure),
+            Phase::Ready(tenure, judged) => {
+                older(tenure);
+                judged.store_ms = self.instant(judged.store_ms);
+                judged.now_ms = self.instant(judged.now_ms);
+            }
+            Phase::Renew(judged)
+            | Phase::Refused(judged)
+            | Phase::Enter(judged)
+            | Phase::Anew(judged) => {
+                judged.store_ms = self.instant(judged.store_ms);
+                judged.now_ms = self.instant(judged.now_ms);
+            }
+            Phase::Idle | Phase::Recreate { .. } | Phase::Make | Phase::Entered => {}
+        }
+        process.has_issued = false;
+        let Some(held) = &mut process.held else { return };
+        older(&mut held.tenure);
+        held.since = held.since.saturating_add(1);
+        for lease in [Some(&mut held.grant), held.waiting.as_mut()].into_iter().flatten() {
+            let Lease { start, limit, .. } = lease;
+            (*start, *limit) = (position(*start), position(*limit));
+        }
+        if let Some(last) = &mut held.last_write {
+            last.store_ms = self.instant(last.store_ms);
+        }
+        if held.is_given_up && held.grant.limit <= PRESENT {
+            (process.held, process.phase) = (None, Phase::Idle);
+        }
+    }
+}
+
+/// Whatever is past is past.
+fn position(position: u64) -> u64 {
+    position.saturating_sub(1).max(PRESENT)
+}
+
+fn marks(marks: &HighWaterMarks) -> HighWaterMarks {
+    HighWaterMarks::all_at(position(marks[0]), marks.lanes())
+}
+
+fn older(tenure: &mut Tenure<()>) {
+    let (token, epoch) = (tenure.token(), tenure.epoch());
+    let row = unwritten(tenure.worker(), marks(tenure.marks())[0]);
+    *tenure = Tenure::of(&Row { token, epoch, ..row });
+}

@@ -1,0 +1,440 @@
+//! The processes, the store, its clock and its backup, as a model to be explored.
+
+use std::sync::Arc;
+
+use raindrop_core::{
+    lease::{EpochClocks, History, Row},
+    planted,
+};
+use stateright::{Model, Property};
+
+use super::{
+    configuration::{Breaks, Configuration, PRESENT, Restored, World, instant},
+    process::{Context, Phase, Process},
+    rename::rename,
+    store::{FRESH_EPOCH, FRESH_NOBODYS, FRESH_ROW, Record, SERVER, Tables},
+    time::Passing,
+};
+
+/// More than any way back takes.
+const CALM_TICKS: usize = 16;
+const STEPS_OF_A_TICK: usize = 10;
+
+#[derive(Clone, Debug)]
+pub(super) struct Restores {
+    pub(super) world: World,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(super) struct State {
+    pub(super) tables: Tables,
+    pub(super) backup: Option<Backup>,
+    restores: u8,
+    raises: u8,
+    releases: u8,
+    clock: StoreClock,
+    pub(super) processes: Vec<Process>,
+    /// The rows whose position of the present tick was issued.
+    pub(super) issued: Vec<bool>,
+    issued_twice: bool,
+    /// An epoch began, though nothing was lost.
+    began_falsely: bool,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(super) struct Backup {
+    pub(super) tables: Tables,
+    /// Its age in ticks, as far as that matters.
+    age: u8,
+}
+
+/// Whether the store's clock is right.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+enum StoreClock {
+    Right,
+    Wrong,
+}
+
+/// One step of a process or of the world. Being paused or cut off is taking no step.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Action {
+    Tick,
+    /// One statement; if it chooses a row, at `random`.
+    Step {
+        process: usize,
+        random: u64,
+    },
+    Stop {
+        process: usize,
+    },
+    Crash {
+        process: usize,
+    },
+    BackUp,
+    Restore,
+    Raise,
+    Release {
+        worker: usize,
+    },
+    MendClock,
+}
+
+impl Restores {
+    fn store_ms(&self, state: &State) -> i64 {
+        match state.clock {
+            StoreClock::Wrong => instant(self.world.configuration.clock_error),
+            StoreClock::Right => instant(0),
+        }
+    }
+
+    fn step(&self, state: &mut State, action: Action) -> Option<()> {
+        let world = &self.world;
+        let configuration = &world.configuration;
+        let store_ms = self.store_ms(state);
+        let State { tables, backup, processes, .. } = state;
+        let mut context = Context { world, tables, store_ms, began: false };
+        match action {
+            Action::Tick => {
+                let passing = Passing::of(configuration);
+                passing.tables(tables);
+                if let Some(backup) = backup {
+                    passing.tables(&mut backup.tables);
+                    backup.age = configuration.age.min(backup.age + 1);
+                }
+                processes.iter_mut().for_each(|process| passing.process(process));
+                state.issued.fill(false);
+            }
+            Action::Step { process, random } => {
+                let process = &mut processes[process];
+                match process.held {
+                    Some(_) => process.hold(&mut context)?,
+                    None => process.search(&mut context, random)?,
+                }
+                state.began_falsely |= context.began && state.restores == 0;
+            }
+            Action::Stop { process } => {
+                processes[process].stop(&mut context);
+                processes[process] = Process::default();
+            }
+            Action::Crash { process } => processes[process] = Process::default(),
+            Action::BackUp => *backup = Some(Backup { tables: tables.clone(), age: 0 }),
+            Action::Restore => {
+                state.restores += 1;
+                if configuration.clock_error != 0 {
+                    state.clock = StoreClock::Wrong;
+                }
+                restore(configuration, tables, backup.as_ref());
+                if state.restores == configuration.restores {
+                    *backup = None;
+                }
+                if world.tells_who_looked() {
+                    state.issued.fill(false);
+                    for process in processes {
+                        (process.has_looked, process.has_issued) = (false, false);
+                    }
+                }
+            }
+            Action::Raise => {
+                state.raises += 1;
+                let record = tables.record.as_ref()?;
+                let (reach_ms, clocks) = (world.reach_ms(), EpochClocks::of_store(store_ms));
+                let fresh = [FRESH_NOBODYS, FRESH_EPOCH];
+                let history = record.history.raised(SERVER, fresh, clocks, reach_ms);
+                if !world.breaks(Breaks::NotRaised) {
+                    tables.write_history(history);
+                }
+            }
+            Action::Release { worker } => {
+                state.releases += 1;
+                let row = tables.row(worker, store_ms).filter(|row| !row.free)?;
+                let history = &tables.record.as_ref()?.history;
+                let beyond = history.beyond(&world.layout, store_ms);
+                let marks = history.marks(&world.layout, row.epoch, &row.marks);
+                let row = Row {
+                    token: FRESH_ROW,
+                    epoch: history.epoch(),
+                    marks: marks.at_least(beyond),
+                    heartbeat_ms: store_ms,
+                    expires_ms: 0,
+                    free: false,
+                    ..row
+                };
+                tables.rows[worker] = Some(Arc::new(row));
+            }
+            Action::MendClock => state.clock = StoreClock::Right,
+        }
+        self.issue(state);
+        rename(state);
+        Some(())
+    }
+
+    /// Each process issues the position of the present tick as soon as its lease has it.
+    fn issue(&self, state: &mut State) {
+        let may_be_late = self.world.tells_who_looked();
+        for process in &mut state.processes {
+            let Some(held) = &process.held else { continue };
+            let has_present = (held.grant.start..held.grant.limit).contains(&PRESENT);
+            let counts = process.has_looked || !may_be_late;
+            if has_present && counts && !process.has_issued {
+                process.has_issued = true;
+                state.issued_twice |= std::mem::replace(&mut state.issued[held.worker()], true);
+            }
+        }
+    }
+
+    fn may_restore(&self, state: &State) -> bool {
+        let configuration = &self.world.configuration;
+        if state.restores == configuration.restores {
+            return false;
+        }
+        let is_old =
+            |backup: &Backup| backup.age == configuration.age && state.tables != backup.tables;
+        let needs_backup =
+            matches!(configuration.restored, Restored::Whole | Restored::Rows | Restored::Record);
+        if needs_backup && !state.backup.as_ref().is_some_and(is_old) {
+            return false;
+        }
+        let is_ready = |process: &Process| matches!(process.phase, Phase::Ready(..));
+        let waits = |process: &Process, left: i64| {
+            process.held.is_none() && process.stale.is_some_and(|stale| stale.left >= left)
+        };
+        let is_in_time = |process: &Process| match configuration.breaks {
+            Breaks::RestoredInWait => true,
+            Breaks::RestoredAfterWait => !is_ready(process) && !waits(process, 1),
+            // A swap that goes by the clock as it was before would be written with a wrong one.
+            _ if configuration.stale_wait == 0 && configuration.clock_error == 0 => true,
+            _ => !is_ready(process) && !waits(process, 0),
+        };
+        state.processes.iter().all(is_in_time)
+    }
+
+    fn may_back_up(&self, state: &State) -> bool {
+        let configuration = &self.world.configuration;
+        let needs_backup =
+            matches!(configuration.restored, Restored::Whole | Restored::Rows | Restored::Record);
+        let is_in_use = state.tables.rows.iter().flatten().any(|row| row.expires_ms > 0);
+        needs_backup
+            && state.restores < configuration.restores
+            && state.backup.is_none()
+            && (is_in_use || self.world.breaks(Breaks::AtRest))
+    }
+
+    /// Whether all is restored and no marks are raised yet: then nobody leases.
+    fn is_to_be_raised(&self, state: &State) -> bool {
+        state.restores > state.raises && self.world.configuration.raises > state.raises
+    }
+
+    /// Whether a process has something to do.
+    fn may_step(&self, state: &State, process: &Process) -> bool {
+        match &process.held {
+            Some(_) if self.is_to_be_raised(state) => false,
+            Some(held) => held.since > 0 || !process.has_looked || process.phase != Phase::Idle,
+            None => !self.is_to_be_raised(state),
+        }
+    }
+}
+
+fn restore(configuration: &Configuration, tables: &mut Tables, backup: Option<&Backup>) {
+    let Tables { record, rows } = tables;
+    let backup = backup.map(|backup| backup.tables.clone());
+    match (configuration.restored, backup) {
+        (Restored::Whole, Some(backup)) => *tables = backup,
+        (Restored::Rows, Some(backup)) => *rows = backup.rows,
+        (Restored::Record, Some(backup)) => *record = backup.record,
+        (Restored::NoRows, _) => rows.fill(None),
+        (Restored::NoRecord, _) => *record = None,
+        (Restored::Nothing, _) => {
+            *record = None;
+            rows.fill(None);
+        }
+        (Restored::Whole | Restored::Rows | Restored::Record, None) => {}
+    }
+}
+
+impl Model for Restores {
+    type State = State;
+    type Action = Action;
+
+    fn init_states(&self) -> Vec<State> {
+        let configuration = &self.world.configuration;
+        let history = History::first(SERVER, FRESH_EPOCH, self.world.reach_ms());
+        let record = Record { token: FRESH_NOBODYS, has_rows: true, history };
+        let mut tables =
+            Tables { record: Some(Arc::new(record)), rows: vec![None; configuration.rows] };
+        tables.create_rows(PRESENT);
+        let mut state = State {
+            tables,
+            backup: None,
+            restores: 0,
+            raises: 0,
+            releases: 0,
+            clock: StoreClock::Right,
+            processes: vec![Process::default(); configuration.processes],
+            issued: vec![false; configuration.rows],
+            issued_twice: false,
+            began_falsely: false,
+        };
+        rename(&mut state);
+        vec![state]
+    }
+
+    fn actions(&self, state: &State, actions: &mut Vec<Action>) {
+        let configuration = &self.world.configuration;
+        if state.issued_twice {
+            return;
+        }
+        let has_time = |process: &Process| {
+            process.held.as_ref().is_none_or(|held| held.since < configuration.renew)
+        };
+        if state.processes.iter().all(has_time) {
+            actions.push(Action::Tick);
+        }
+        for (index, process) in state.processes.iter().enumerate() {
+            if self.may_step(state, process) {
+                let chooses = process.held.is_none() && process.phase == Phase::Idle;
+                let choices = if chooses { configuration.rows as u64 } else { 1 };
+                let step = |random| Action::Step { process: index, random };
+                actions.extend((0..choices).map(step));
+            }
+            let is_idle = process.phase == Phase::Idle;
+            if process.held.as_ref().is_some_and(|held| is_idle && !held.is_given_up) {
+                actions.push(Action::Stop { process: index });
+            }
+            if *process != Process::default() {
+                actions.push(Action::Crash { process: index });
+            }
+        }
+        if self.may_back_up(state) {
+            actions.push(Action::BackUp);
+        }
+        if self.may_restore(state) {
+            actions.push(Action::Restore);
+        }
+        if self.is_to_be_raised(state) {
+            actions.push(Action::Raise);
+        }
+        if state.releases < configuration.releases {
+            actions.extend((0..configuration.rows).map(|worker| Action::Release { worker }));
+        }
+        if state.clock == StoreClock::Wrong {
+            actions.push(Action::MendClock);
+        }
+    }
+
+    fn next_state(&self, last: &State, action: Action) -> Option<State> {
+        planted::plant(None);
+        let mut next = last.clone();
+        self.step(&mut next, action)?;
+        Some(next)
+    }
+
+    fn properties(&self) -> Vec<Property<Self>> {
+        let mut properties = vec![
+            Property::always(UNIQUE, |_, state: &State| !state.issued_twice),
+            Property::always(LAWFUL, |_, state: &State| !state.began_falsely),
+        ];
+        if self.world.configuration.recovers {
+            let recovers = |model: &Self, state: &State| model.is_recoverable(state);
+            properties.push(Property::always(RECOVERS, recovers));
+        }
+        let shows = self.world.configuration.shows;
+        properties.extend([
+            Property::sometimes(EPOCH, |model: &Self, state: &State| {
+                state.restores > 0 && model.is_held_in_epoch(state)
+            }),
+            Property::sometimes(ANEW, |model, state| model.began_anew(state)),
+            Property::sometimes(WAITED, |_, state| has_waited(state)),
+            Property::sometimes(PENDING, |_, state| goes_on_while_pending(state)),
+        ]);
+        properties.retain(|property| {
+            [UNIQUE, LAWFUL, RECOVERS].contains(&property.name) || shows.contains(&property.name)
+        });
+        properties
+    }
+}
+
+/// No position of a row is issued twice.
+pub(super) const UNIQUE: &str = "unique";
+/// No epoch begins where nothing was lost.
+pub(super) const LAWFUL: &str = "lawful";
+/// Somebody can come to hold a row.
+pub(super) const RECOVERS: &str = "recovers";
+/// Proof that the exploration was not idle.
+pub(super) const EPOCH: &str = "a lease goes on in place in the epoch after a restore";
+/// The same.
+pub(super) const ANEW: &str = "a lease begins at a barrier";
+/// The same.
+pub(super) const WAITED: &str = "a start that has waited swaps";
+/// The same.
+pub(super) const PENDING: &str = "a lease goes on in an epoch without a barrier";
+
+impl Restores {
+    /// Whether somebody comes to hold a row once nothing goes wrong any more and all processes go on.
+    fn is_recoverable(&self, state: &State) -> bool {
+        let mut state = state.clone();
+        if state.clock == StoreClock::Wrong {
+            self.step(&mut state, Action::MendClock);
+        }
+        if self.is_to_be_raised(&state) {
+            self.step(&mut state, Action::Raise);
+        }
+        for _ in 0..CALM_TICKS {
+            for _ in 0..STEPS_OF_A_TICK {
+                if state.processes.iter().any(|process| issues(&state.tables, process)) {
+                    return true;
+                }
+                for process in 0..state.processes.len() {
+                    if self.may_step(&state, &state.processes[process]) {
+                        self.step(&mut state, Action::Step { process, random: 0 });
+                    }
+                }
+            }
+            self.step(&mut state, Action::Tick);
+        }
+        false
+    }
+
+    /// Whether a holder extended its lease in a new epoch.
+    fn is_held_in_epoch(&self, state: &State) -> bool {
+        let Some(record) = &state.tables.record else { return false };
+        let barrier = record.history.barrier(&self.world.layout);
+        state.processes.iter().filter_map(|process| process.held.as_ref()).any(|held| {
+            held.tenure.epoch() == record.history.epoch()
+                && held.waiting.is_none()
+                && held.grant.start < barrier
+                && held.grant.limit > PRESENT
+        })
+    }
+
+    fn began_anew(&self, state: &State) -> bool {
+        let Some(record) = &state.tables.record else { return false };
+        let barrier = record.history.barrier(&self.world.layout);
+        let mut leases = state.processes.iter().filter_map(|process| process.held.as_ref());
+        barrier > 0 && leases.any(|held| held.grant.start == barrier)
+    }
+}
+
+/// Whether a process issues from a row that it holds by the store's word.
+fn issues(tables: &Tables, process: &Process) -> bool {
+    process.held.as_ref().is_some_and(|held| {
+        let row = tables.rows[held.worker()].as_ref();
+        row.is_some_and(|row| row.token == held.tenure.token())
+            && (held.grant.start..held.grant.limit).contains(&PRESENT)
+    })
+}
+
+fn has_waited(state: &State) -> bool {
+    state.restores > 0
+        && state
+            .processes
+            .iter()
+            .any(|process| matches!(process.phase, Phase::Ready(..)) && process.stale.is_some())
+}
+
+fn goes_on_while_pending(state: &State) -> bool {
+    let is_pending = state.tables.record.as_ref().is_some_and(|it| it.history.is_pending);
+    let has_renewed = |process: &Process| {
+        process.held.as_ref().is_some_and(|held| held.grant.limit > PRESENT && held.since == 0)
+    };
+    is_pending && state.processes.iter().any(has_renewed)
+}
