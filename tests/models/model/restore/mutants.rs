@@ -5,7 +5,8 @@ use super::{
     configuration::{Breaks, Configuration},
     report::find,
     sound::{
-        CLOCK_AHEAD, CLOCK_BEHIND, DELETED_BEHIND, LAWFUL, LOOKED, RAISED, WAITING, WAITING_ROWS,
+        CLOCK_AHEAD, CLOCK_BEHIND, DELETED_BEHIND, LAWFUL, LOOKED, RAISED, ROWS_BEHIND, WAITING,
+        WAITING_ROWS,
     },
     world::{LAWFUL as NOTHING_LOST, UNIQUE},
 };
@@ -24,7 +25,7 @@ breaks!(
     a_loss_that_counts_as_evidence: LossIsEvidence, NOTHING_LOST in LAWFUL,
     a_loser_that_uses_its_range_up: LoserUsesUp, UNIQUE in LOOKED,
     a_decision_before_the_epoch_stands: DecidedBefore, UNIQUE in LOOKED,
-    a_barrier_by_clocks_that_differ: BarrierByWrongClock, UNIQUE in CLOCK_BEHIND,
+    a_barrier_by_clocks_that_differ: BarrierByWrongClock, UNIQUE in ROWS_BEHIND,
     a_lease_in_an_epoch_without_a_barrier: LeasedWhilePending, UNIQUE in CLOCK_AHEAD,
     a_row_created_by_a_clock_that_is_behind: MadeByWrongClock, UNIQUE in DELETED_BEHIND,
     a_start_that_does_not_wait: NoWait, UNIQUE in WAITING,

@@ -71,6 +71,16 @@ pub(super) const CLOCK_AHEAD: Configuration = Configuration {
 pub(super) const CLOCK_BEHIND: Configuration =
     Configuration { name: "a store clock behind", clock_error: -2, ..CLOCK_AHEAD };
 
+/// Starts wait, and the store's clock is behind.
+pub(super) const ROWS_BEHIND: Configuration = Configuration {
+    name: "a backup of two rows, starts that wait, and a store clock behind",
+    ttl: 2,
+    clock_error: -2,
+    recovers: false,
+    shows: &[],
+    ..WAITING_ROWS
+};
+
 /// Rows that are deleted, where the store's clock is behind.
 pub(super) const DELETED_BEHIND: Configuration = Configuration {
     name: "deleted rows and a store clock behind",

@@ -29,7 +29,12 @@ impl Passing {
         if at_ms == 0 { 0 } else { (at_ms - TICK_MS).max(instant(self.oldest)) }
     }
 
-    pub(super) fn row(self, row: &mut Arc<Row>) {
+    /// An instant that a process remembers: no row is written after it and older than it.
+    fn remembered(self, at_ms: &mut i64) {
+        *at_ms = self.instant(*at_ms).max(instant(self.oldest + 1));
+    }
+
+    fn row(self, row: &mut Arc<Row>) {
         let row = Arc::make_mut(row);
         row.heartbeat_ms = self.instant(row.heartbeat_ms);
         row.expires_ms = self.instant(row.expires_ms);
@@ -61,15 +66,15 @@ impl Passing {
             Phase::Chosen(tenure) => older(tenure),
             Phase::Ready(tenure, judged) => {
                 older(tenure);
-                judged.store_ms = self.instant(judged.store_ms);
-                judged.now_ms = self.instant(judged.now_ms);
+                self.remembered(&mut judged.store_ms);
+                self.remembered(&mut judged.now_ms);
             }
             Phase::Renew(judged)
             | Phase::Refused(judged)
             | Phase::Enter(judged)
             | Phase::Anew(judged) => {
-                judged.store_ms = self.instant(judged.store_ms);
-                judged.now_ms = self.instant(judged.now_ms);
+                self.remembered(&mut judged.store_ms);
+                self.remembered(&mut judged.now_ms);
             }
             Phase::Idle | Phase::Recreate { .. } | Phase::Make | Phase::Entered => {}
         }
@@ -82,7 +87,7 @@ impl Passing {
             (*start, *limit) = (position(*start), position(*limit));
         }
         if let Some(last) = &mut held.last_write {
-            last.store_ms = self.instant(last.store_ms);
+            self.remembered(&mut last.store_ms);
         }
         if held.is_given_up && held.grant.limit <= PRESENT {
             (process.held, process.phase) = (None, Phase::Idle);
