@@ -159,22 +159,8 @@ explored!(
 );
 
 #[test]
-fn larger_worlds() {
+fn a_backup_of_two_rows_and_starts_that_wait() {
     if is_large() {
         explore(&WAITING_ROWS);
-        explore(&Configuration {
-            name: "rows of a backup, put back twice, and starts that wait",
-            restores: 2,
-            restored: Restored::Rows,
-            ..WAITING
-        });
-        explore(&Configuration {
-            name: "three processes, a backup and starts that wait",
-            processes: 3,
-            window: 2,
-            ttl: 1,
-            shows: &[WAITED],
-            ..WAITING
-        });
     }
 }
