@@ -298,7 +298,7 @@ impl Search {
 
     fn won(&mut self, leases: &LeaseStore, intent: WriteIntent) -> Option<Box<HeldLease>> {
         let tenure = self.chosen.take()?;
-        self.conflicts = 0;
+        (self.conflicts, self.stale) = (0, None);
         let Purpose::Lease(lease) = intent.purpose else { return None };
         Some(Box::new(HeldLease::new(leases, tenure, lease, Some(&intent))))
     }

@@ -2,7 +2,10 @@
 
 use std::time::Duration;
 
-use raindrop_core::layout::{Layout, LayoutSpec, TimeUnit};
+use raindrop_core::{
+    layout::{Layout, LayoutSpec, TimeUnit},
+    lease::NodeTimes,
+};
 
 pub(super) const TICK_MS: i64 = 1_000;
 /// The present tick. Time passes by making everything else older, so that no horizon ends a world.
@@ -114,6 +117,11 @@ impl World {
 
     pub(super) fn breaks(&self, breaks: Breaks) -> bool {
         self.configuration.breaks == breaks
+    }
+
+    /// What the record keeps of them.
+    pub(super) const fn times(&self) -> NodeTimes {
+        NodeTimes { reach_ms: self.reach_ms(), renew_ms: 0 }
     }
 
     /// As the keeper's settings compute it; no clock is skewed, only wrong.

@@ -182,7 +182,7 @@ impl Process {
             self.phase = Phase::Renew(judged);
         } else if !has_entered {
             self.phase = Phase::Enter(judged);
-        } else if self.known().is_pending {
+        } else if self.known().is_pending() {
             self.looked();
         } else {
             self.phase = Phase::Anew(judged);
@@ -207,21 +207,22 @@ impl Process {
         clocks: EpochClocks,
         ahead_ms: Option<i64>,
     ) {
-        let reach_ms = context.world.reach_ms();
+        let own = context.world.times();
         let known = self.known.as_ref().map(|known| known.epoch());
         let mut verdict = recorded.judge(Some(SERVER), known);
         if self.went_back && known == Some(recorded.epoch()) {
             verdict = HistoryVerdict::WentBack;
         }
-        let can_set = recorded.is_pending && clocks.later_ms.is_some();
+        let can_set = recorded.is_pending() && clocks.later_ms.is_some();
         let history = match verdict {
             HistoryVerdict::Continued if !can_set => {
-                let until_ms = ahead_ms.map(|ms| ms.saturating_add(reach_ms));
-                recorded.continued(Some(SERVER), reach_ms, until_ms)
+                let until_ms = ahead_ms.map(|ms| ms.saturating_add(own.reach_ms));
+                recorded.continued(Some(SERVER), own, until_ms)
             }
             _ => {
                 context.began = true;
-                recorded.next(SERVER, FRESH_EPOCH, clocks, reach_ms)
+                let present = recorded.or_known(self.known.as_deref());
+                present.next(SERVER, FRESH_EPOCH, clocks, own)
             }
         };
         if history != *recorded {
@@ -258,14 +259,14 @@ impl Process {
         if context.tables.record.is_some() || (has_rows && !rows_are_ours) {
             return;
         }
-        let reach_ms = context.world.reach_ms();
+        let own = context.world.times();
         let (_, _, clocks) = context.judge(self.held.is_some());
         let history = match &self.known {
             Some(known) => {
                 context.began = true;
-                known.next(SERVER, FRESH_EPOCH, clocks, reach_ms)
+                known.next(SERVER, FRESH_EPOCH, clocks, own)
             }
-            None => History::first(SERVER, FRESH_EPOCH, reach_ms),
+            None => History::first(SERVER, FRESH_EPOCH, own),
         };
         let record = Record { token: FRESH_RECORD, has_rows: false, history };
         context.tables.record = Some(Arc::new(record));
@@ -278,8 +279,7 @@ impl Process {
         let (judged, _, clocks) = context.judge(self.held.is_some());
         self.follow(context, &record.history, clocks, None);
         if record.has_rows {
-            // Like a barrier, by clocks that agree. The keeper still goes by the store's alone, as
-            // the broken rule does.
+            // Like a barrier, by clocks that agree.
             let by_store = context.world.breaks(Breaks::MadeByWrongClock);
             let clock_ms = if by_store { Some(judged.store_ms) } else { clocks.later_ms };
             let Some(clock_ms) = clock_ms else { return };

@@ -137,9 +137,9 @@ impl Restores {
             Action::Raise => {
                 state.raises += 1;
                 let record = tables.record.as_ref()?;
-                let (reach_ms, clocks) = (world.reach_ms(), EpochClocks::of_store(store_ms));
+                let (own, clocks) = (world.times(), EpochClocks::of_store(store_ms));
                 let fresh = [FRESH_NOBODYS, FRESH_EPOCH];
-                let history = record.history.raised(SERVER, fresh, clocks, reach_ms);
+                let history = record.history.raised(SERVER, fresh, clocks, own);
                 if !world.breaks(Breaks::NotRaised) {
                     tables.write_history(history);
                 }
@@ -257,7 +257,7 @@ impl Model for Restores {
 
     fn init_states(&self) -> Vec<State> {
         let configuration = &self.world.configuration;
-        let history = History::first(SERVER, FRESH_EPOCH, self.world.reach_ms());
+        let history = History::first(SERVER, FRESH_EPOCH, self.world.times());
         let record = Record { token: FRESH_NOBODYS, has_rows: true, history };
         let mut tables =
             Tables { record: Some(Arc::new(record)), rows: vec![None; configuration.rows] };
@@ -432,7 +432,7 @@ fn has_waited(state: &State) -> bool {
 }
 
 fn goes_on_while_pending(state: &State) -> bool {
-    let is_pending = state.tables.record.as_ref().is_some_and(|it| it.history.is_pending);
+    let is_pending = state.tables.record.as_ref().is_some_and(|it| it.history.is_pending());
     let has_renewed = |process: &Process| {
         process.held.as_ref().is_some_and(|held| held.grant.limit > PRESENT && held.since == 0)
     };
