@@ -111,6 +111,11 @@ macro_rules! explored {
 
 explored!(
     a_backup_and_starts_that_wait: WAITING,
+    rows_and_starts_that_wait: Configuration {
+        name: "older rows, and starts that wait",
+        restored: Restored::Rows,
+        ..WAITING
+    },
     a_record_and_starts_that_wait: Configuration {
         name: "an older record, and starts that wait",
         restored: Restored::Record,
