@@ -1,13 +1,13 @@
 //! Renews a lease, and moves it to another lane.
 
-use std::{sync::Arc, time::Duration};
+use std::{collections::VecDeque, sync::Arc, time::Duration};
 
 use raindrop_core::{
     instant::{format_unix_ms_or_year, millis},
     keeper_api::Grant,
     lease::{
         ClockVerdict, HeldLanes, LastWrite, Lease, LimitRequest, OtherToken, Purpose, Resolution,
-        ResumeRequest, Row, RowExpiry, Tenure, limit_for, usable_lane,
+        ResumeRequest, Row, RowExpiry, Tenure, Token, limit_for, usable_lane,
     },
     planted::{Bug, planted},
 };
@@ -16,10 +16,13 @@ use super::{
     LeaseOperation, LeaseOutcome, StoreOperation,
     clock_reading::ClockReading,
     lease_store::{JudgedSurvey, LeaseError, LeaseStore, WriteIntent},
-    own_tokens::OwnTokens,
     prepare::record_part,
     state_file::{Entry, KeepingFailed},
 };
+
+/// How many tokens of a row are remembered. A fail-over loses the writes of a few seconds, and a lease is
+/// renewed more often than that only while much is issued from it.
+const REMEMBERED: usize = 64;
 
 /// A row that is ours, and the grant of its present lane.
 pub(super) struct HeldLease {
@@ -37,7 +40,9 @@ pub(super) struct HeldLease {
     pub(super) waiting: Option<Lease>,
     /// The last write that the store acknowledged to this process.
     last_write: Option<LastWrite>,
-    own_tokens: OwnTokens,
+    /// The tokens of the last writes that were acknowledged, the latest first: a row that has one of the
+    /// others went back, however short the time.
+    own_tokens: VecDeque<Token>,
     /// Whether the row was found under a token of which nobody knows who held the row before it, and was
     /// not written since: none of its marks may be lowered.
     is_adopted: bool,
@@ -53,7 +58,7 @@ impl HeldLease {
         let is_kept = leases.usable_keeping().is_some();
         let clocks = intent.map(|intent| intent.clocks);
         let grant = leases.grant(tenure.worker(), lease, is_kept, clocks);
-        let lanes = HeldLanes::on(lease.lane);
+        let (lanes, token) = (HeldLanes::on(lease.lane), tenure.token());
         let mut held = Self {
             tenure,
             grant,
@@ -63,12 +68,11 @@ impl HeldLease {
             moving: None,
             waiting: None,
             last_write: None,
-            own_tokens: OwnTokens::default(),
+            own_tokens: VecDeque::from([token]),
             is_adopted: false,
         };
-        match intent {
-            Some(intent) => held.note_acknowledged(leases, intent),
-            None => held.own_tokens.add(held.tenure.token()),
+        if let Some(intent) = intent {
+            held.note_acknowledged(leases, intent);
         }
         held
     }
@@ -277,7 +281,7 @@ impl HeldLease {
     /// something only if no other process can have taken the row until now.
     async fn adopt(&mut self, leases: &mut LeaseStore, mut row: Row) -> Result<(), LeaseError> {
         let (lane, limit) = (self.lanes.present(), self.acknowledged());
-        if !self.own_tokens.contains(row.token) {
+        if !self.own_tokens.contains(&row.token) {
             // The clock as it is after the row was read.
             let survey =
                 leases.call(StoreOperation::Read, leases.store.glance(&leases.scope)).await?;
@@ -360,7 +364,8 @@ impl HeldLease {
         let ttl_ms = millis(lease.ttl.min(lease.window / 2));
         let token = self.tenure.token();
         self.last_write = Some(LastWrite { token, epoch, store_ms, ttl_ms });
-        self.own_tokens.add(token);
+        self.own_tokens.truncate(REMEMBERED - 1);
+        self.own_tokens.push_front(token);
         self.is_adopted = false;
     }
 
@@ -371,7 +376,7 @@ impl HeldLease {
             let found = leases.resolve(&mut self.tenure).await?;
             leases.rows_are_ours = match found {
                 (Resolution::Unchanged | Resolution::Visible, _) => true,
-                (_, Some(row)) if self.own_tokens.contains(row.token) => true,
+                (_, Some(row)) if self.own_tokens.contains(&row.token) => true,
                 (_, Some(row)) if self.judge(leases, &judged, &row) == OtherToken::Taken => {
                     return Err(LeaseError::Lost(row.into()));
                 }
@@ -487,7 +492,7 @@ impl HeldLease {
         }
         // A store whose clock is behind writes old heartbeats.
         let is_behind = matches!(judged.verdict, ClockVerdict::StoreBehind(_));
-        let is_sure = row.was_never_written() || self.own_tokens.contains(row.token);
+        let is_sure = row.was_never_written() || self.own_tokens.contains(&row.token);
         match LastWrite::judge(last, present, row, lease, max_skew_ms) {
             OtherToken::WentBack if is_behind && !is_sure => OtherToken::Taken,
             OtherToken::Taken if is_sure => OtherToken::WentBack,

@@ -163,20 +163,11 @@ impl KnownHistory {
             return Ok(false);
         }
         self.note(&changed.history, context.steady);
-        let (namespace, before) = (context.namespace, &recorded.identity);
-        let (server, is_pending) = (&changed.history.identity, changed.history.is_pending());
-        if verdict != HistoryVerdict::Continued {
-            tracing::warn!(
-                namespace,
-                before,
-                server,
-                is_pending,
-                "store failed over: a new epoch begins"
-            );
-        } else if can_set {
-            tracing::warn!(namespace, "clocks agree: the epoch has a barrier");
-        }
         if changed.history.epoch() != recorded.epoch() {
+            let (namespace, before) = (context.namespace, &recorded.identity);
+            let (server, is_pending) = (&changed.history.identity, changed.history.is_pending());
+            let what = "store failed over: a new epoch begins";
+            tracing::warn!(namespace, before, server, is_pending, "{what}");
             context.observer.epoch_changed();
         }
         Ok(false)

@@ -59,7 +59,6 @@ mod lease_store;
 mod namespace_issuer;
 mod observer;
 mod operator;
-mod own_tokens;
 mod panics;
 #[cfg(feature = "planted")]
 mod planted;
