@@ -130,14 +130,14 @@ async fn rows_of_a_lost_record_are_not_created_anew() {
     leases.delete(name, &DeleteParams::default()).await.expect("deleted");
     let survey = store.survey(&scope).await.expect("a survey");
     assert_eq!((survey.record, survey.held + survey.free), (None, 1));
-    let error = create_rows(&store, &scope, &HighWaterMarks::all_at(0, 2)).await;
-    let error = error.expect_err("its marks are not known").to_string();
-    assert!(error.contains("soc-raindrop-worker.default.0-0.2"), "{error}");
-    // Nor does a record make them those of another layout.
+    // A new record would make it one of this layout.
     let settings = KeeperSettings::new(Preset::Raindrop.layout(), "operator");
     let mut operator = Operator::new(settings, store.clone(), Arc::new(SystemClock::default()));
     let refused = operator.raise(Duration::from_mins(5)).await;
     assert!(matches!(refused, Err(OperatorError::NoRecord { .. })), "{refused:?}");
+    let error = create_rows(&store, &scope, &HighWaterMarks::all_at(0, 2)).await;
+    let error = error.expect_err("its marks are not known").to_string();
+    assert!(error.contains("soc-raindrop-worker.default.0-0.2"), "{error}");
 }
 
 /// It began an epoch, so that all leases begin at its barrier.
