@@ -110,8 +110,8 @@ impl Watched {
     pub(crate) fn freeze(&self) {
         let server = self.running();
         // The server first, so that it starts no further child.
-        signal(server, Signal::STOP);
-        children(server).into_iter().for_each(|child| signal(child, Signal::STOP));
+        stop(server);
+        children(server).into_iter().for_each(stop);
     }
 
     /// The opposite of [`Self::freeze`].
@@ -167,6 +167,20 @@ impl Drop for Watched {
 fn signal(process: Pid, signal: Signal) {
     // A child may have ended meanwhile.
     let _ = kill_process(process, signal);
+}
+
+/// Stops a process, and waits until none of its threads runs: they need not notice at once.
+fn stop(process: Pid) {
+    signal(process, Signal::STOP);
+    let runs = |thread: fs::DirEntry| {
+        let status = fs::read_to_string(thread.path().join("stat")).unwrap_or_default();
+        let state = status.rsplit(") ").next().and_then(|rest| rest.chars().next());
+        state.is_some_and(|state| "RSD".contains(state))
+    };
+    let threads = || fs::read_dir(format!("/proc/{}/task", process.as_raw_nonzero()));
+    while threads().is_ok_and(|threads| threads.flatten().any(runs)) {
+        sleep(Duration::from_millis(1));
+    }
 }
 
 fn children(server: Pid) -> Vec<Pid> {
