@@ -206,12 +206,14 @@ impl History {
     }
 
     /// Returns the history that a process goes on from whose store shows this one: what it knew before, if
-    /// that is later. So the next epoch lists those that the store lost, and whoever knew the same follows.
+    /// this lacks its later epoch. So the next one lists what the store lost, and whoever knew the same
+    /// follows.
     #[must_use]
     pub fn or_known(&self, known: Option<&Self>) -> Self {
-        let Some(known) = known.filter(|known| known.since_ms > self.since_ms) else {
-            return self.clone();
+        let is_lost = |known: &&Self| {
+            known.since_ms > self.since_ms && !self.epochs().any(|epoch| epoch == known.epoch)
         };
+        let Some(known) = known.filter(is_lost) else { return self.clone() };
         let reached_ms = known.reached_ms.max(self.reached_ms);
         Self { reached_ms, ..known.continued(None, self.longest, None) }
     }

@@ -46,6 +46,22 @@ fn longest_reach_is_recorded() {
 }
 
 #[test]
+fn history_that_a_store_lost_is_gone_on_from() {
+    let after = |history: &History, epoch, since_ms| {
+        history.next("a", epoch, EpochClocks::of_store(since_ms), times(400_000))
+    };
+    let second = after(&first(), SECOND, NOW_MS);
+    let third = after(&second, THIRD, NOW_MS + 1);
+    let next = after(&first().or_known(Some(&third)), Token::from_bits(4), NOW_MS + 2);
+    assert!(next.epochs().skip(1).eq([THIRD, SECOND, FIRST]), "{next:?}");
+    assert_eq!((next.missed(FIRST), next.longest.reach_ms), (3, 400_000));
+    // Nothing is lost, whatever the clock showed, or nothing is known.
+    let later = after(&second, THIRD, NOW_MS - 1);
+    assert_eq!(later.or_known(Some(&second)), later);
+    assert_eq!((first().or_known(None), second.or_known(Some(&first()))), (first(), second));
+}
+
+#[test]
 fn longest_time_between_renewals_is_that_of_the_present_epoch() {
     let own = |renew_ms| NodeTimes { reach_ms: 0, renew_ms };
     let history = first().continued(None, own(60_000), None).continued(None, own(30_000), None);
