@@ -55,16 +55,15 @@ pub(super) enum SearchOutcome {
 impl SearchOutcome {
     /// Returns why no lease was found, if that is worth a report.
     pub(super) fn reason(&self) -> Option<UnavailableReason> {
-        match self {
+        match *self {
             Self::NoneFree(wait) => {
                 let retry_after_seconds = wait.as_secs() + 1;
                 Some(UnavailableReason::NoFreeWorker { retry_after_seconds })
             }
-            Self::ClockAhead(ahead_ms) => Some(UnavailableReason::ClockAhead(*ahead_ms)),
+            Self::ClockAhead(ahead_ms) => Some(UnavailableReason::ClockAhead(ahead_ms)),
             Self::ClockOutOfRange => Some(UnavailableReason::ClockOutOfRange),
             Self::RecordVanished | Self::RecordForeign => Some(UnavailableReason::StoreLost),
             Self::Stale(StaleStore { renewed_ms, due_ms, .. }) => {
-                let (renewed_ms, due_ms) = (*renewed_ms, *due_ms);
                 Some(UnavailableReason::StaleStore { renewed_ms, due_ms })
             }
             Self::Contended => {
@@ -137,6 +136,8 @@ impl Search {
                 && let Some(stale) = self.stale_store(leases, &judged).await?
             {
                 leases.observe(LeaseOperation::Acquire, LeaseOutcome::NoneFree);
+                // It is chosen again after the wait.
+                self.chosen.take_if(|tenure| !may_be_ours(tenure));
                 return Ok(SearchOutcome::Stale(stale));
             }
             if let Some(held) = self.settle(leases).await? {
@@ -264,9 +265,8 @@ impl Search {
         let due_ms = now_ms.saturating_add(millis(leases.settings.issue.max_wait));
         let layout = &leases.settings.layout;
         let marks = leases.marks_of(tenure);
-        let lane = usable_lane(layout, &marks, now_ms, None)
-            .or_else(|| usable_lane(layout, &marks, due_ms, None));
-        let lane = match lane {
+        let usable = |at_ms| usable_lane(layout, &marks, at_ms, None);
+        let lane = match usable(now_ms).or_else(|| usable(due_ms)) {
             Some(lane) => lane,
             // The clock went back, or an epoch began, while nothing was written.
             None if !tenure.is_unresolved() => {
@@ -291,9 +291,7 @@ impl Search {
     /// Ends the search. Returns a row that was perhaps taken, or may still be: it must be
     /// released.
     pub(super) fn abandon(&mut self) -> Option<ReleasingRow> {
-        let chosen = self.chosen.take()?;
-        let is_written = chosen.is_unresolved() || chosen.visible().is_some();
-        is_written.then(|| ReleasingRow::of_search(chosen))
+        self.chosen.take().filter(may_be_ours).map(ReleasingRow::of_search)
     }
 
     fn won(&mut self, leases: &LeaseStore, intent: WriteIntent) -> Option<Box<HeldLease>> {
@@ -314,6 +312,14 @@ impl Search {
             let holder = Some(&*leases.settings.holder);
             let previous = self.free_rows(leases, &scope, holder, 1).await?;
             if let Ok(row) = choose_among(leases, previous, now_ms, 0) {
+                return Ok(Ok(row));
+            }
+        }
+        if self.stale.is_some_and(|stale| stale.left(leases.state.clock.steady()).is_zero()) {
+            // Rows of crashed nodes first: while one is not released, each such start waits.
+            let mut rows = self.free_rows(leases, &scope, None, u32::MAX).await?;
+            rows.retain(|row| row.expires_ms > 0);
+            if let Ok(row) = choose_among(leases, rows, now_ms, self.conflicts) {
                 return Ok(Ok(row));
             }
         }
@@ -380,6 +386,11 @@ impl Search {
         }
         Ok(rows)
     }
+}
+
+/// Whether a write of ours took place, or may still.
+fn may_be_ours(tenure: &Tenure<WriteIntent>) -> bool {
+    tenure.is_unresolved() || tenure.visible().is_some()
 }
 
 /// Computes when the first of the free rows comes due, or the first held one expires.

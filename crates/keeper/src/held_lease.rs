@@ -56,8 +56,7 @@ impl HeldLease {
         intent: Option<&WriteIntent>,
     ) -> Self {
         let is_kept = leases.usable_keeping().is_some();
-        let clocks = intent.map(|intent| intent.clocks);
-        let grant = leases.grant(tenure.worker(), lease, is_kept, clocks);
+        let grant = leases.grant(tenure.worker(), lease, is_kept, intent.map(|it| it.clocks));
         let (lanes, token) = (HeldLanes::on(lease.lane), tenure.token());
         let mut held = Self {
             tenure,

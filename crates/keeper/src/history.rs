@@ -166,8 +166,7 @@ impl KnownHistory {
         if changed.history.epoch() != recorded.epoch() {
             let (namespace, before) = (context.namespace, &recorded.identity);
             let (server, is_pending) = (&changed.history.identity, changed.history.is_pending());
-            let what = "store failed over: a new epoch begins";
-            tracing::warn!(namespace, before, server, is_pending, "{what}");
+            tracing::warn!(namespace, before, server, is_pending, "store failed over: new epoch");
             context.observer.epoch_changed();
         }
         Ok(false)

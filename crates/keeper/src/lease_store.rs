@@ -214,7 +214,7 @@ impl LeaseStore {
         let is_bound = !is_local && !matches!(verdict, ClockVerdict::StoreBehind(_));
         let bound_ms = store_ms.saturating_add(millis(max_skew));
         let now_ms = if is_bound { clocks.wall_ms.min(bound_ms) } else { clocks.wall_ms };
-        let epoch_clocks = self.epoch_clocks(&reading);
+        let epoch_clocks = reading.epoch_clocks(self.settings.lease.window);
         if let (ClockVerdict::StoreBehind(_), Some(renewed)) = (verdict, renewed) {
             clocks = renewed.evenly(clocks.steady);
         }
@@ -227,10 +227,6 @@ impl LeaseStore {
         survey: impl Future<Output = Result<Survey, StoreError>>,
     ) -> Result<(Survey, ClockReading, StoreReading), StoreError> {
         timed(&*self.state.clock, self.call(StoreOperation::Read, survey)).await
-    }
-
-    pub(super) fn epoch_clocks(&self, reading: &StoreReading) -> EpochClocks {
-        reading.epoch_clocks(self.settings.lease.window)
     }
 
     /// Returns whether the last survey saw every row of the scope, and a record that tells of them.

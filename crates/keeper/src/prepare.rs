@@ -48,7 +48,7 @@ async fn create_missing(leases: &mut LeaseStore) -> Result<bool, KeeperError> {
     // later must not look like rows that were lost.
     let all = Scope { min_worker: 0, max_worker: layout.largest_worker(), ..scope.clone() };
     let (before, _, reading) = leases.timed(store.survey(&all)).await?;
-    let clocks = leases.epoch_clocks(&reading);
+    let clocks = reading.epoch_clocks(leases.settings.lease.window);
     let Some(record) = before.record.clone() else {
         create_record(leases, &before, clocks).await?;
         // Read together with the identity of the server and its clock.
@@ -69,14 +69,13 @@ async fn create_missing(leases: &mut LeaseStore) -> Result<bool, KeeperError> {
             continue;
         }
         // A row that is missing now may have been there, and in use.
-        let Some(later_ms) = leases.epoch_clocks(&reading).later_ms else {
-            let differ =
-                "rows are missing, and the clocks differ too much to tell where they begin";
-            return Err(StoreError::Unavailable(differ.into()).into());
+        let Some(later_ms) = reading.epoch_clocks(leases.settings.lease.window).later_ms else {
+            let why = "rows are missing, and the clocks differ too much to create them";
+            return Err(StoreError::Unavailable(why.into()).into());
         };
-        let until_ms = valid_until_ms(&*store, survey.now_ms);
-        let beyond = record.history.beyond(&layout, valid_until_ms(&*store, later_ms));
-        let marks = HighWaterMarks::all_at(beyond, layout.lanes());
+        let [until_ms, later_ms] = [survey.now_ms, later_ms].map(|ms| valid_until_ms(&*store, ms));
+        let marks =
+            HighWaterMarks::all_at(record.history.beyond(&layout, later_ms), layout.lanes());
         if !create_rows(leases, &part, marks, record.token, until_ms).await? {
             return Ok(false);
         }

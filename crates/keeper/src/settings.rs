@@ -49,9 +49,8 @@ impl LeaseTimes {
     /// window, the skew by which the node's clock may be ahead, and as much for the clock of a server
     /// that takes over.
     pub(super) fn of_node(&self) -> NodeTimes {
-        let skews_ms = millis(self.max_clock_skew).saturating_mul(2);
-        let reach_ms = millis(self.window).saturating_add(skews_ms);
-        NodeTimes { reach_ms, renew_ms: millis(self.renew) }
+        let reach = self.window.saturating_add(self.max_clock_skew.saturating_mul(2));
+        NodeTimes { reach_ms: millis(reach), renew_ms: millis(self.renew) }
     }
 }
 

@@ -42,6 +42,24 @@ async fn first_lease_after_a_crash_of_every_node_waits_and_says_so() {
     assert_eq!((node.status().reason, node.events.epochs()), (None, 0));
 }
 
+/// The start that waited takes its row, and releases that later.
+#[tokio::test(start_paused = true)]
+async fn crash_makes_one_start_wait() {
+    let world = world();
+    let crashed = world.node().await;
+    let worker = crashed.worker();
+    drop(crashed);
+    // Its row is held yet.
+    world.node().await.stop().await;
+    world.pass(second(100)).await;
+    let next = world.start(world.settings());
+    assert!((44..=50).contains(&seconds_to_first_id(&world, &next).await));
+    assert_eq!(next.worker(), worker);
+    next.stop().await;
+    world.pass(LONG).await;
+    assert_eq!(seconds_to_first_id(&world, &world.start(world.settings())).await, 0);
+}
+
 /// By which a clock was changed since the last renewal, so that its age says less.
 #[tokio::test(start_paused = true)]
 async fn store_is_stale_also_by_a_clock_that_was_changed() {
