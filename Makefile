@@ -198,5 +198,5 @@ doc: ## the API documentation, warnings denied
 
 ci: install-deps ## what decides whether a change lands
 	@tests/steps.bash format workflow-lint clippy model-lint doc deny test-build unit-test+doc-test+http-test \
-		store-test+fault-test simulation loom+explorer+protocol-test kubernetes-build \
+		store-test fault-test simulation loom+explorer+protocol-test kubernetes-build \
 		kubernetes-test+chart-test api-test+console-test
