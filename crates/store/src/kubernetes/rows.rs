@@ -77,12 +77,9 @@ impl KubernetesStore {
             return Vec::new();
         }
         let written = snapshot.leases.iter().filter(|lease| was_written(lease));
-        let named = written.filter_map(|lease| {
-            let worker = object::worker(lease)?;
-            let is_row = name_of(lease) == self.tables.row(scope, worker);
-            is_row.then(|| (worker, uid(lease).to_owned()))
-        });
-        named.collect()
+        let rows = written.filter_map(|lease| Some((object::worker(lease)?, lease)));
+        let named = rows.filter(|(worker, it)| name_of(it) == self.tables.row(scope, *worker));
+        named.map(|(worker, lease)| (worker, uid(lease).to_owned())).collect()
     }
 
     /// Returns the workers of a scope that have no row, ascending.
