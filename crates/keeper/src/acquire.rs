@@ -315,7 +315,7 @@ impl Search {
                 return Ok(Ok(row));
             }
         }
-        if self.stale.is_some_and(|stale| stale.left(leases.state.clock.steady()).is_zero()) {
+        if self.stale.is_some() {
             // Rows of crashed nodes first: while one is not released, each such start waits.
             let mut rows = self.free_rows(leases, &scope, None, u32::MAX).await?;
             rows.retain(|row| row.expires_ms > 0);
