@@ -223,7 +223,10 @@ fn from_environment(name: &str) -> Option<u64> {
 async fn overloaded_server_is_left_alone_for_as_long_as_it_says() {
     let server = Server::new(0, None);
     server.heal();
-    let mut store = KubernetesStore::new(&StoreSettings::new("kubernetes:")).expect("usable");
+    let mut settings = StoreSettings::new("kubernetes:");
+    // Longer than one pause and its answers, and shorter than two pauses.
+    settings.timeout = Duration::from_millis(1_600);
+    let mut store = KubernetesStore::new(&settings).expect("usable");
     store.api.place = Place::Simulated(Arc::clone(&server));
     server.refuse(1);
     let begin = Instant::now();
