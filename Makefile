@@ -89,7 +89,8 @@ store-test: install-deps ## the conformance suite of the stores on private serve
 	$(CARGO) test --locked --test store -- $(WAITING)
 
 fault-test: install-deps ## processes and databases that are killed, frozen and cut off
-	$(CARGO) test --locked --test faults -- $(WAITING)
+	$(CARGO) test --locked --test faults overload -- --test-threads=1
+	$(CARGO) test --locked --test faults -- $(WAITING) --skip overload
 
 model-test: simulation explorer protocol-test loom ## the four below
 

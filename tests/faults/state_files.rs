@@ -20,6 +20,16 @@ async fn resumed(node: &Service) -> f64 {
     node.metric("raindrop_lease_operations_total", done).await
 }
 
+/// Waits for the first renewal, which makes the lease reach as far as `lease.window`: before, it
+/// ends within seconds.
+async fn until_renewed(node: &Service) {
+    poll::until(PATIENCE, "a renewal", async || {
+        let done = "operation=\"renew\",outcome=\"done\"";
+        (node.metric("raindrop_lease_operations_total", done).await > 0.0).then_some(())
+    })
+    .await;
+}
+
 fn keeping(folder: &Path, url: &str) -> Setup {
     Setup::new().set("store.url", url).set("store.state_file", folder.join("state").display())
 }
@@ -34,12 +44,7 @@ async fn process_killed_while_the_database_is_down_issues_again_within_seconds()
     let load = Arc::new(Load::default());
     let home = load.join(&node);
     let (worker, lane) = (node.worker().await, node.lane().await);
-    // The first renewal makes the lease reach as far as `lease.window`.
-    poll::until(PATIENCE, "a renewal", async || {
-        let done = "operation=\"renew\",outcome=\"done\"";
-        (node.metric("raindrop_lease_operations_total", done).await > 0.0).then_some(())
-    })
-    .await;
+    until_renewed(&node).await;
     server.kill9();
     for _ in 0..KILLS {
         let enough = home.served().ids + 2_000;
@@ -91,6 +96,7 @@ async fn process_stopped_while_the_database_is_down_is_resumed_at_once() {
     let node = setup.clone().start_leased().await;
     let collected = Collected::default();
     collected.add(&node.ids("order", 10).await);
+    until_renewed(&node).await;
     server.kill9();
     node.stop().await;
     let started = Instant::now();
@@ -224,6 +230,7 @@ async fn disk_that_hangs_costs_the_lease_and_not_the_service() {
         poll::until(PATIENCE, "IDs under load", served).await;
     };
     served(2_000).await;
+    until_renewed(&node).await;
     node.hang_disk();
     node.logged("state file failed").await;
     poll::until(PATIENCE, "another lease", async || node.has_left(worker).await.then_some(()))
@@ -241,7 +248,7 @@ async fn disk_that_hangs_costs_the_lease_and_not_the_service() {
     home.moved(&node);
     home.is_well();
     served(2_000).await;
-    assert_eq!(resumed(&node).await, 1.0);
+    assert_eq!(resumed(&node).await, 1.0, "{}", node.log());
     load.stop().await;
     assert_eq!((load.unexpected(), load.collected.duplicates()), (Vec::new(), 0));
 }

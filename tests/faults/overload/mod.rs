@@ -25,7 +25,11 @@ const MEMORY: f64 = 64.0 * 1024.0 * 1024.0;
 
 /// The connections of a service at most: those of clients, and the spare places for probes.
 fn most_connections(of_clients: u64) -> f64 {
-    (of_clients + (of_clients / 4).clamp(8, 64)) as f64
+    of_clients as f64 + spare_places(of_clients)
+}
+
+fn spare_places(of_clients: u64) -> f64 {
+    (of_clients / 4).clamp(8, 64) as f64
 }
 
 fn length() -> Duration {
