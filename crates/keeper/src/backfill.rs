@@ -15,12 +15,17 @@ use raindrop_core::{
 };
 use raindrop_store::{Reservation, Reserved, Scope, Store, StoreError};
 
-use super::{
-    KeeperSettings, Observer, StoreOperation,
-    follower::{Access, Follower},
-    history::contended,
-    random::fresh_token,
-    store_call::store_call,
+use crate::{
+    ground::{
+        observer::{Observer, StoreOperation},
+        random::fresh_token,
+        store_call::store_call,
+    },
+    history::{
+        follower::{Access, Follower},
+        record::contended,
+    },
+    lease::settings::KeeperSettings,
 };
 
 /// How often a reservation is tried while the store names another epoch.

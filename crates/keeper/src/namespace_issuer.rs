@@ -1,6 +1,9 @@
 //! The issuer of a namespace, of whichever mode.
 
-use crate::{Issuer, SegmentIssuer, UnavailableReason, core::layout::Layout};
+use crate::{
+    core::layout::Layout, ground::status::UnavailableReason, lease::issuer::Issuer,
+    segment::issuer::SegmentIssuer,
+};
 
 /// The issuer of a namespace; cheap to clone.
 #[derive(Clone, Debug)]

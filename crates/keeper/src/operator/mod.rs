@@ -28,12 +28,15 @@ pub use self::{
     relayout::{FinishedMove, RelayoutOutcome},
     release::WorkerRelease,
 };
-use super::{
-    KeeperSettings, LayoutError, NoObserver,
-    clock_reading::timed,
-    history::{HistoryContext, KnownHistory},
-    prepare::initial_seed,
-    random::{Random, system_random},
+use crate::{
+    ground::{
+        clock_reading::timed,
+        error::LayoutError,
+        observer::NoObserver,
+        random::{Random, initial_seed, system_random},
+    },
+    history::known::{HistoryContext, KnownHistory},
+    lease::settings::KeeperSettings,
 };
 
 /// How often a write is tried while its outcome is unknown.

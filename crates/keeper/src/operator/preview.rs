@@ -9,7 +9,7 @@ use raindrop_core::{
 };
 use raindrop_store::ListedRow;
 
-use super::{LayoutError, Operator, OperatorError};
+use super::{LayoutError, Operator, error::OperatorError};
 
 /// What [`Operator::raise`] would do now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -5,8 +5,8 @@ use std::time::Duration;
 use raindrop_core::lease::{EpochClocks, History, Token};
 use raindrop_store::{LayoutRecord, Survey};
 
-use super::{KeeperSettings, LayoutError, Operator, OperatorError, ROUNDS};
-use crate::LeaseTimes;
+use super::{KeeperSettings, LayoutError, Operator, ROUNDS, error::OperatorError};
+use crate::ground::lease_times::LeaseTimes;
 
 impl Operator {
     /// Begins an epoch in which no lease goes on: each next one begins at its barrier, the store's

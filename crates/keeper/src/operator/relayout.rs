@@ -27,7 +27,7 @@ use raindrop_core::{
 };
 use raindrop_store::{LayoutRecord, ListedRow};
 
-use super::{LayoutError, Operator, OperatorError, ROUNDS, WriteOutcome, check_lanes};
+use super::{LayoutError, Operator, ROUNDS, WriteOutcome, check_lanes, error::OperatorError};
 
 /// The outcome of a move to the configured layout.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -6,7 +6,7 @@ use raindrop_core::{
     planted::{Bug, planted},
 };
 
-use super::{LayoutError, Operator, OperatorError, WriteOutcome};
+use super::{LayoutError, Operator, WriteOutcome, error::OperatorError};
 
 /// The outcome of releasing a worker id, with its row as it was before.
 #[derive(Clone, Debug, PartialEq, Eq)]

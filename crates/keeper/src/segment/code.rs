@@ -21,7 +21,7 @@ use tokio::{
 };
 
 use super::namespace::Namespace;
-use crate::UnavailableReason;
+use crate::ground::status::UnavailableReason;
 
 /// Sends codes that need a block to the task.
 pub(super) type RefillQueue = mpsc::UnboundedSender<Arc<Code>>;

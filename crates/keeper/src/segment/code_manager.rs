@@ -14,11 +14,19 @@ use raindrop_core::{
 };
 use raindrop_store::{ListedSegment, ManagedCode, NewSegment, Store, StoreError};
 
-use super::{CodeKind, CodeView, ManageError, SegmentSettings, record_of};
+use super::{
+    code_view::{CodeKind, CodeView},
+    manage_error::ManageError,
+    record_of,
+    settings::SegmentSettings,
+};
 use crate::{
-    KeeperError, LayoutError, NoObserver,
-    follower::{Access, Follower},
-    random::fresh_token,
+    ground::{
+        error::{KeeperError, LayoutError},
+        observer::NoObserver,
+        random::fresh_token,
+    },
+    history::follower::{Access, Follower},
 };
 
 /// How often a write is tried while others change the same code.

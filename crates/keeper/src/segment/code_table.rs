@@ -17,7 +17,10 @@ use super::{
     namespace::Namespace,
     settings::RETRY_LATE,
 };
-use crate::{IssueError, StoreFailure, UnavailableReason};
+use crate::ground::{
+    error::IssueError,
+    status::{StoreFailure, UnavailableReason},
+};
 
 /// The codes of a namespace.
 #[derive(Debug)]

@@ -9,7 +9,7 @@ use std::{
 use raindrop_core::issue::ClaimError;
 use tokio::time::Instant;
 
-use super::{SegmentSettings, settings::RETRY_LATE};
+use super::settings::{RETRY_LATE, SegmentSettings};
 
 /// How long the number of codes is believed at least: other nodes create codes too.
 const COUNT_AGAIN: Duration = Duration::from_secs(1);

@@ -6,7 +6,10 @@ use raindrop_core::{id::Id, issue::ClaimError, keeper_api::Denied, segment::Numb
 use tokio::time::{Instant, timeout_at};
 
 use super::{code::Code, settings::RETRY_LATE};
-use crate::{IssueError, StoreFailure, UnavailableReason};
+use crate::ground::{
+    error::IssueError,
+    status::{StoreFailure, UnavailableReason},
+};
 
 /// When to retry while no better time is known.
 pub(super) const RETRY_AFTER: Duration = Duration::from_secs(1);

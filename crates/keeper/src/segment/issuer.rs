@@ -4,8 +4,12 @@ use std::sync::Arc;
 
 use raindrop_core::{code::is_valid_code, id::Id, issue::ClaimError, segment::Numbers};
 
-use super::{SegmentHandle, SegmentStatus, code::Code, code_table::CodeTable};
-use crate::IssueError;
+use super::{
+    code::Code,
+    code_table::{CodeTable, SegmentStatus},
+    handle::SegmentHandle,
+};
+use crate::ground::error::IssueError;
 
 /// Issues numbers of one segment namespace; cheap to clone.
 #[derive(Clone, Debug)]

@@ -15,7 +15,11 @@ use super::{
     code_table::CodeTable,
     handle::RETRY_AFTER,
 };
-use crate::{IssueError, StoreFailure, StoreOperation, UnavailableReason};
+use crate::ground::{
+    error::IssueError,
+    observer::StoreOperation,
+    status::{StoreFailure, UnavailableReason},
+};
 
 /// How often each node reads the managed codes.
 pub(super) const POLL_EVERY: Duration = Duration::from_secs(30);

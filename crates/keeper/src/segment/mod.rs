@@ -6,7 +6,7 @@ mod code_table;
 mod code_view;
 mod creations;
 mod handle;
-mod issuer;
+pub(crate) mod issuer;
 mod manage_error;
 mod managed;
 mod namespace;
@@ -38,8 +38,9 @@ use self::{
     namespace::{Namespace, SharedStore},
     task::Task,
 };
-use super::{
-    KeeperError, KeeperTask, Observer,
+use crate::ground::{
+    error::KeeperError,
+    observer::{KeeperTask, Observer},
     random::{Random, system_random},
     task_handle::TaskHandle,
 };

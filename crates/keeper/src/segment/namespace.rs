@@ -17,15 +17,18 @@ use tokio::{
 };
 
 use super::{
-    SegmentSettings,
     creations::{Creation, Creations},
     record_of,
+    settings::SegmentSettings,
 };
 use crate::{
-    Observer, StoreFailure, StoreOperation, UnavailableReason,
-    follower::{Access, Follower},
-    random::Random,
-    store_call::store_call,
+    ground::{
+        observer::{Observer, StoreOperation},
+        random::Random,
+        status::{StoreFailure, UnavailableReason},
+        store_call::store_call,
+    },
+    history::follower::{Access, Follower},
 };
 
 /// The connections of a node. Further calls wait here rather than for a connection, where they

@@ -6,7 +6,7 @@ use raindrop_core::{
 };
 use raindrop_store::Reservation;
 
-use crate::UnavailableReason;
+use crate::ground::status::UnavailableReason;
 
 /// A reservation that is being tried.
 #[derive(Debug)]

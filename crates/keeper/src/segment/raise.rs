@@ -10,10 +10,10 @@ use raindrop_core::{
 use raindrop_store::{Reservation, Reserved, StoreError};
 
 use super::{
-    ManageError,
     code_manager::{CodeManager, END, TRIES},
+    manage_error::ManageError,
 };
-use crate::random::fresh_token;
+use crate::ground::random::fresh_token;
 
 /// Why a code was not raised.
 #[derive(Debug, thiserror::Error)]

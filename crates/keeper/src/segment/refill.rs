@@ -11,7 +11,11 @@ use super::{
     code::{Code, Current, Demand, Origin},
     plan::Plan,
 };
-use crate::{RefillOutcome, StoreOperation, UnavailableReason, random::LONGEST_PAUSE};
+use crate::ground::{
+    observer::{RefillOutcome, StoreOperation},
+    random::LONGEST_PAUSE,
+    status::UnavailableReason,
+};
 
 /// How often a reservation near the end is tried while other nodes reserve too.
 const TRIES: u32 = 8;

@@ -19,9 +19,12 @@ use super::{
     record_of,
     refill::refill,
 };
-use crate::{
-    KeeperError, KeeperTask, LayoutError, StoreFailure, StoreOperation, UnavailableReason,
-    panics::catch_panic, random::LONGEST_PAUSE,
+use crate::ground::{
+    error::{KeeperError, LayoutError},
+    observer::{KeeperTask, StoreOperation},
+    panics::catch_panic,
+    random::LONGEST_PAUSE,
+    status::{StoreFailure, UnavailableReason},
 };
 
 /// How many codes are served at a time, including those that wait for a store that fails.

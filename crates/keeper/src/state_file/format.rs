@@ -13,7 +13,7 @@ const MAGIC: &str = "raindrop state file 1\n";
 /// What the first line of every format begins with.
 const MAGIC_OF_ANY: &str = "raindrop state file ";
 /// Where the first slot begins.
-pub(super) const FIRST_SLOT: usize = 4096;
+pub(crate) const FIRST_SLOT: usize = 4096;
 /// The room of a slot: some 150 namespaces.
 const SLOT: usize = 1 << 16;
 /// The bytes of a slot's first line.
@@ -24,9 +24,9 @@ const FACT: &str = "place.";
 
 /// The machine, file and store that leases were kept on.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Place {
+pub(crate) struct Place {
     /// Each with what differs if it is another one.
-    pub(super) facts: BTreeMap<String, String>,
+    pub(crate) facts: BTreeMap<String, String>,
 }
 
 /// What a file keeps of one namespace.
@@ -41,14 +41,14 @@ pub(crate) struct Entry {
 
 /// The whole of a slot.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Content {
-    pub(super) place: Place,
-    pub(super) entries: BTreeMap<String, Entry>,
+pub(crate) struct Content {
+    pub(crate) place: Place,
+    pub(crate) entries: BTreeMap<String, Entry>,
 }
 
 /// What a file was found to hold.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Found {
+pub(crate) enum Found {
     /// Nothing yet.
     Nothing,
     /// Something that is not ours: it must not be overwritten.
@@ -62,20 +62,20 @@ pub(super) enum Found {
 }
 
 /// Returns the bytes of a file that keeps nothing, with room for both slots.
-pub(super) fn empty_file() -> Vec<u8> {
+pub(crate) fn empty_file() -> Vec<u8> {
     let mut bytes = vec![0; FIRST_SLOT + 2 * SLOT];
     bytes[..MAGIC.len()].copy_from_slice(MAGIC.as_bytes());
     bytes
 }
 
 /// Returns where the slot for this number begins, and where the other does.
-pub(super) const fn slots_for(number: u64) -> [u64; 2] {
+pub(crate) const fn slots_for(number: u64) -> [u64; 2] {
     let (first, second) = (FIRST_SLOT as u64, (FIRST_SLOT + SLOT) as u64);
     if number.is_multiple_of(2) { [first, second] } else { [second, first] }
 }
 
 /// Returns the bytes of a slot; `None` when it has no room for them.
-pub(super) fn encode(number: u64, content: &Content) -> Option<Vec<u8>> {
+pub(crate) fn encode(number: u64, content: &Content) -> Option<Vec<u8>> {
     let mut text = String::new();
     let mut line = |key: &str, value: &str| {
         // No value may look like another line.
@@ -102,7 +102,7 @@ pub(super) fn encode(number: u64, content: &Content) -> Option<Vec<u8>> {
 }
 
 /// Reads a file.
-pub(super) fn decode(bytes: &[u8]) -> Found {
+pub(crate) fn decode(bytes: &[u8]) -> Found {
     if !bytes.starts_with(MAGIC.as_bytes()) {
         let length = bytes.iter().rposition(|byte| *byte != 0).map_or(0, |last| last + 1);
         // A file that was being made is empty, or its first line is cut short.

@@ -6,9 +6,8 @@
 //! them a crash or a bad sector leaves unreadable.
 
 mod disk;
-mod error;
-mod format;
-mod keeping;
+pub(crate) mod error;
+pub(crate) mod format;
 #[cfg(any(test, feature = "planted"))]
 mod memory_disk;
 mod place;
@@ -21,17 +20,13 @@ use std::{
 
 use tokio::sync::watch;
 
-use self::disk::Disk;
 pub use self::error::StateFileError;
 #[cfg(any(test, feature = "planted"))]
 pub use self::memory_disk::MemoryDisk;
 use self::{
+    disk::Disk,
     error::Refused,
-    format::{Content, Found, Place},
-};
-pub(super) use self::{
-    format::Entry,
-    keeping::{Keeping, KeepingFailed},
+    format::{Content, Entry, Found, Place},
 };
 
 /// The unit of writes.
@@ -39,7 +34,7 @@ const PAGE: usize = 4096;
 
 /// A state file of this process, locked until the last clone is dropped; cheap to clone.
 ///
-/// It keeps the leases of every namespace whose [`KeeperSettings`](super::KeeperSettings) name it.
+/// It keeps the leases of every namespace whose [`KeeperSettings`](crate::KeeperSettings) name it.
 #[derive(Clone, Debug)]
 pub struct StateFile(Arc<Inner>);
 
@@ -131,7 +126,7 @@ impl StateFile {
     }
 
     /// Takes what was found for a namespace when the file was opened.
-    fn found(&self, namespace: &str) -> Result<Option<Entry>, Refused> {
+    pub(crate) fn found(&self, namespace: &str) -> Result<Option<Entry>, Refused> {
         let mut found = self.0.found.lock().unwrap_or_else(PoisonError::into_inner);
         match &mut *found {
             Ok(entries) => Ok(entries.remove(namespace)),
@@ -140,7 +135,7 @@ impl StateFile {
     }
 
     /// Sets what the file should keep of a namespace. Returns the number of this change.
-    fn set(&self, namespace: &str, entry: Option<Entry>) -> u64 {
+    pub(crate) fn set(&self, namespace: &str, entry: Option<Entry>) -> u64 {
         let mut wanted = lock(&self.0.wanted);
         match entry {
             Some(entry) => drop(wanted.content.entries.insert(namespace.to_owned(), entry)),
@@ -152,7 +147,7 @@ impl StateFile {
     }
 
     /// Waits until a change is durable.
-    async fn durable(&self, change: u64) -> Result<(), Arc<str>> {
+    pub(crate) async fn durable(&self, change: u64) -> Result<(), Arc<str>> {
         let mut progress = self.0.progress.clone();
         let reached = |it: &Progress| it.durable >= change || it.failed.is_some();
         match progress.wait_for(reached).await.as_deref() {

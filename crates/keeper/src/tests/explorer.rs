@@ -28,8 +28,8 @@ use super::{
     world::NOW,
 };
 use crate::{
-    Issuer, KeeperSettings, LeaseTimes, NoObserver, Operator, panics::catch_panic,
-    state_file::MemoryDisk, task::Task, task_and_issuer,
+    Issuer, KeeperSettings, LeaseTimes, NoObserver, Operator, ground::panics::catch_panic,
+    keeper::task_and_issuer, lease::task::Task, state_file::MemoryDisk,
 };
 
 /// A point where something else than usual may happen.

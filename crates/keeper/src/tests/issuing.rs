@@ -10,7 +10,8 @@ use tokio::time::Instant;
 
 use super::world::{NOW, World, second, world};
 use crate::{
-    Exhaustion, IssueError, KeeperTask, StoreFailure, UnavailableReason, task_handle::TaskHandle,
+    Exhaustion, IssueError, KeeperTask, StoreFailure, UnavailableReason,
+    ground::task_handle::TaskHandle,
 };
 
 /// Ten IDs in a millisecond.

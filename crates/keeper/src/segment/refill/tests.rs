@@ -12,11 +12,11 @@ use tokio::{sync::mpsc, time::sleep};
 
 use super::*;
 use crate::{
-    Observer, SegmentSettings,
-    random::Random,
+    ground::{observer::Observer, random::Random},
     segment::{
         code_table::CodeTable,
         namespace::{Namespace, SharedStore},
+        settings::SegmentSettings,
     },
 };
 

@@ -12,9 +12,13 @@ use raindrop_store::{CodeState, LayoutRecord, Scope, Store, StoreError, Survey};
 use tokio::{sync::Mutex, time::Instant};
 
 use super::{
-    LeaseTimes, Observer, StoreOperation,
+    known::{HistoryContext, KnownHistory},
+    record::{contended, create_record},
+};
+use crate::ground::{
     clock_reading::timed,
-    history::{HistoryContext, KnownHistory, contended, create_record},
+    lease_times::LeaseTimes,
+    observer::{Observer, StoreOperation},
     store_call::store_call,
 };
 
@@ -25,7 +29,7 @@ const ROW_TRIES: u32 = 8;
 
 /// Follows the history that the record of one namespace tells.
 #[derive(Debug)]
-pub(super) struct Follower {
+pub(crate) struct Follower {
     scope: Scope,
     canonical: String,
     /// Unless IDs are plain numbers.
@@ -43,22 +47,22 @@ struct Timed {
 }
 
 /// Whom a follower asks.
-pub(super) struct Access<'a> {
-    pub(super) store: &'a dyn Store,
-    pub(super) observer: &'a dyn Observer,
+pub(crate) struct Access<'a> {
+    pub(crate) store: &'a dyn Store,
+    pub(crate) observer: &'a dyn Observer,
     /// Draws a fresh token.
-    pub(super) fresh: &'a (dyn Fn() -> Token + Sync),
+    pub(crate) fresh: &'a (dyn Fn() -> Token + Sync),
 }
 
 impl Follower {
     /// Follows the record of a namespace that counts, whose text is `canonical`. Reservations have no
     /// time, so they do not reach beyond the store's clock.
-    pub(super) fn of_numbers(namespace: &str, canonical: String) -> Self {
+    pub(crate) fn of_numbers(namespace: &str, canonical: String) -> Self {
         Self::new(namespace, canonical, None)
     }
 
     /// Follows the record of a namespace that has a layout, with leases of these times.
-    pub(super) fn of_layout(
+    pub(crate) fn of_layout(
         namespace: &str,
         layout: &Layout,
         lease: LeaseTimes,
@@ -77,7 +81,7 @@ impl Follower {
     }
 
     /// Returns the namespace's record. Creates it if there is none, for a namespace that counts.
-    pub(super) async fn recorded(&self, access: &Access<'_>) -> Result<LayoutRecord, StoreError> {
+    pub(crate) async fn recorded(&self, access: &Access<'_>) -> Result<LayoutRecord, StoreError> {
         let (survey, clocks) = self.survey(access).await?;
         if let Some(record) = survey.record {
             return Ok(record);
@@ -116,13 +120,13 @@ impl Follower {
     }
 
     /// Returns the epoch that was followed last, if any was.
-    pub(super) async fn epoch(&self) -> Option<Token> {
+    pub(crate) async fn epoch(&self) -> Option<Token> {
         self.known.lock().await.present().map(History::epoch)
     }
 
     /// Follows the history, unless that was done since somebody knew the epoch `seen` for the present
     /// one, or none. Returns the history. The record of another layout is only read.
-    pub(super) async fn follow(
+    pub(crate) async fn follow(
         &self,
         access: &Access<'_>,
         seen: Option<Token>,
@@ -164,7 +168,7 @@ impl Follower {
 
     /// Begins a new epoch, because the store lost a reservation that it had acknowledged in the epoch
     /// `seen`, unless that was done. Returns the history.
-    pub(super) async fn went_back(
+    pub(crate) async fn went_back(
         &self,
         access: &Access<'_>,
         seen: Token,
@@ -176,7 +180,7 @@ impl Follower {
     }
 
     /// Reads the row of a segment code, and the history that the store is in. Changes nothing.
-    pub(super) async fn row(
+    pub(crate) async fn row(
         &self,
         access: &Access<'_>,
         code: &str,

@@ -8,17 +8,16 @@ use raindrop_core::{
 };
 
 use super::{
-    LeaseOperation,
-    clock_reading::ClockReading,
-    held_lease::HeldLease,
-    lease_store::{LeaseStore, WriteIntent},
-    releasing_row::ReleasingRow,
+    context::{LeaseStore, WriteIntent},
+    held::HeldLease,
+    release::ReleasingRow,
     task::Task,
 };
+use crate::ground::{clock_reading::ClockReading, observer::LeaseOperation};
 
 impl Task {
     /// Uses a lease again whose lowering write has no answer.
-    pub(super) fn revive_lease(&mut self) {
+    pub(crate) fn revive_lease(&mut self) {
         let forgets = planted(Bug::LostReplyIsFailure);
         if !forgets && !planted(Bug::GoesOnAfterLowering) {
             return;
@@ -32,7 +31,7 @@ impl Task {
 
 impl ReleasingRow {
     /// Uses a lane that was leased too late, and seals its grant.
-    pub(super) fn touch_generator(&self, leases: &LeaseStore) {
+    pub(crate) fn touch_generator(&self, leases: &LeaseStore) {
         let visible = self.tenure.visible().map(|attempt| attempt.purpose.purpose);
         if let Some(Purpose::Lease(lease)) = visible
             && planted(Bug::LeavingTouchesGenerator)

@@ -13,16 +13,20 @@ use tokio::{
 };
 
 use super::{
-    KeeperError, KeeperTask, LeaseOperation, LeaseOutcome, Released, RollbackAction,
-    UnavailableReason,
-    acquire::{Search, SearchOutcome},
-    held_lease::HeldLease,
-    lease_store::{LeaseError, LeaseStore},
-    panics::catch_panic,
+    context::{LeaseError, LeaseStore},
+    held::HeldLease,
+    keeping::{Keeping, KeepingFailed},
     prepare::prepare,
+    release::ReleasingRow,
+    search::{Search, SearchOutcome},
+    stop::Released,
+};
+use crate::ground::{
+    error::KeeperError,
+    observer::{KeeperTask, LeaseOperation, LeaseOutcome, RollbackAction},
+    panics::catch_panic,
     random::{LONGEST_PAUSE, SHORTEST_PAUSE},
-    releasing_row::ReleasingRow,
-    state_file::{Keeping, KeepingFailed},
+    status::UnavailableReason,
 };
 
 /// From a new lease to its first renewal.
@@ -36,17 +40,17 @@ const MOST_OVERTAKEN: u32 = 20;
 /// Between looks at a clock that cannot be used.
 const CLOCK_PAUSE: Duration = Duration::from_secs(1);
 
-pub(super) struct Task {
-    pub(super) leases: LeaseStore,
+pub(crate) struct Task {
+    pub(crate) leases: LeaseStore,
     prepared: bool,
-    pub(super) search: Search,
-    pub(super) held: Option<HeldLease>,
+    pub(crate) search: Search,
+    pub(crate) held: Option<HeldLease>,
     /// A lease that was acquired and is not in the state file yet.
-    pub(super) arriving: Option<HeldLease>,
+    pub(crate) arriving: Option<HeldLease>,
     /// Whether the state file was asked for a lease.
     has_looked_for_kept: bool,
     /// Rows that are still to be released.
-    pub(super) releasing: Vec<ReleasingRow>,
+    pub(crate) releasing: Vec<ReleasingRow>,
     next_renewal: Instant,
     /// Since when renewals are refused because the wall clock is ahead, on the steady clock.
     clock_ahead_since: Option<Duration>,
@@ -58,7 +62,7 @@ pub(super) struct Task {
 }
 
 /// When the next step is due, and from when on a claim may ask for it earlier.
-pub(super) struct Pause {
+pub(crate) struct Pause {
     until: Instant,
     wakeable_from: Instant,
 }
@@ -79,7 +83,7 @@ async fn keep_local_mark(keeping: Option<Arc<Keeping>>) -> Infallible {
 }
 
 impl Task {
-    pub(super) fn new(leases: LeaseStore) -> Self {
+    pub(crate) fn new(leases: LeaseStore) -> Self {
         Self {
             leases,
             prepared: false,
@@ -97,7 +101,7 @@ impl Task {
     }
 
     /// Runs until `stop` brings the deadline of the release, or its sender is gone.
-    pub(super) async fn run(
+    pub(crate) async fn run(
         mut self,
         mut stop: oneshot::Receiver<Instant>,
         failed: oneshot::Sender<KeeperError>,
@@ -145,7 +149,7 @@ impl Task {
         }
     }
 
-    pub(super) async fn step(&mut self) -> Result<Pause, KeeperError> {
+    pub(crate) async fn step(&mut self) -> Result<Pause, KeeperError> {
         if !self.has_looked_for_kept {
             self.leases.settings.check().map_err(KeeperError::Settings)?;
             self.has_looked_for_kept = true;
@@ -516,7 +520,7 @@ impl Task {
 
 /// Says how a lease was lost, as far as the row tells: a process writes its own holder, and an operator
 /// leaves the holder as it is.
-pub(super) fn loss(row: &Row, own_holder: &str) -> &'static str {
+pub(crate) fn loss(row: &Row, own_holder: &str) -> &'static str {
     if row.was_never_written() {
         "the store lost the row, which was created again"
     } else if row.holder != own_holder {

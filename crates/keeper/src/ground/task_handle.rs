@@ -11,7 +11,7 @@ const LONGEST_DEADLINE: Duration = Duration::from_hours(24 * 365);
 
 /// A task that returns `R` when it is stopped, and sends `E` if it fails permanently.
 #[derive(Debug)]
-pub(super) struct TaskHandle<E, R> {
+pub(crate) struct TaskHandle<E, R> {
     stop: oneshot::Sender<Instant>,
     failed: oneshot::Receiver<E>,
     task: JoinHandle<R>,
@@ -21,7 +21,7 @@ pub(super) struct TaskHandle<E, R> {
 impl<E, R: Send + 'static> TaskHandle<E, R> {
     /// Starts the task, which receives its deadline by one channel and sends its failure by the
     /// other.
-    pub(super) fn start<F>(
+    pub(crate) fn start<F>(
         task: impl FnOnce(oneshot::Receiver<Instant>, oneshot::Sender<E>) -> F,
     ) -> Self
     where
@@ -34,7 +34,7 @@ impl<E, R: Send + 'static> TaskHandle<E, R> {
 
     /// Resolves once: with the failure that the task sent, or, when it ended without one, which is
     /// a defect, with how it ended. Pending otherwise.
-    pub(super) async fn failed(&mut self) -> Result<E, String> {
+    pub(crate) async fn failed(&mut self) -> Result<E, String> {
         if self.has_failed {
             return pending().await;
         }
@@ -55,7 +55,7 @@ impl<E, R: Send + 'static> TaskHandle<E, R> {
     }
 
     /// Stops the task and returns its result; `None` if it ended before.
-    pub(super) async fn stop(self, deadline: Duration) -> Option<R> {
+    pub(crate) async fn stop(self, deadline: Duration) -> Option<R> {
         let deadline = Instant::now() + deadline.min(LONGEST_DEADLINE);
         self.stop.send(deadline).ok()?;
         self.task.await.ok()

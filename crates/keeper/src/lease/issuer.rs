@@ -10,9 +10,12 @@ use raindrop_core::{
 };
 use tokio::time::{Instant, sleep, timeout_at};
 
-use super::{
-    Exhaustion, IssueError, IssuerHandle, LeaseTimes, LeaseView, RollbackAction, Status,
-    UnavailableReason, keeper_state::KeeperState,
+use super::{handle::IssuerHandle, shared::KeeperState};
+use crate::ground::{
+    error::IssueError,
+    lease_times::LeaseTimes,
+    observer::{Exhaustion, RollbackAction},
+    status::{LeaseView, Status, UnavailableReason},
 };
 
 /// When to retry while no better time is known.
@@ -23,7 +26,7 @@ const RETRY_AFTER: Duration = Duration::from_secs(1);
 /// Issuing continues without the store for as long as the lease reaches ahead.
 #[derive(Clone, Debug)]
 pub struct Issuer {
-    pub(super) state: Arc<KeeperState>,
+    pub(crate) state: Arc<KeeperState>,
 }
 
 impl Issuer {
@@ -84,7 +87,7 @@ impl Issuer {
     }
 
     /// Reports to the observer if a claim borrowed, waits or was the first of a held rollback.
-    pub(super) fn report(&self, claim: &Claim) {
+    pub(crate) fn report(&self, claim: &Claim) {
         let observer = &self.state.observer;
         if claim.hold_began {
             observer.clock_rolled_back(RollbackAction::Held);
@@ -98,7 +101,7 @@ impl Issuer {
     }
 
     /// Reports a claim, and waits until its last tick has begun.
-    pub(super) async fn report_and_wait(&self, claim: &Claim) {
+    pub(crate) async fn report_and_wait(&self, claim: &Claim) {
         self.report(claim);
         if !claim.wait.is_zero() {
             sleep(claim.wait).await;
@@ -107,7 +110,7 @@ impl Issuer {
 
     /// Retries a refused claim whenever the lease changes, for at most `max_wait`.
     #[cold]
-    pub(super) async fn claim_again(
+    pub(crate) async fn claim_again(
         &self,
         client: Option<&(dyn Fn() -> u64 + Sync)>,
         code: &str,

@@ -14,11 +14,15 @@ use raindrop_store::{Scope, StoreError};
 use rand::Rng;
 
 use super::{
-    LeaseOperation, LeaseOutcome, LeaseTimes, StoreFailure, StoreOperation, UnavailableReason,
-    held_lease::HeldLease,
-    lease_store::{JudgedSurvey, LeaseError, LeaseStore, WriteIntent},
+    context::{JudgedSurvey, LeaseError, LeaseStore, WriteIntent},
+    held::HeldLease,
     prepare::create_more,
-    releasing_row::ReleasingRow,
+    release::ReleasingRow,
+};
+use crate::ground::{
+    lease_times::LeaseTimes,
+    observer::{LeaseOperation, LeaseOutcome, StoreOperation},
+    status::{StoreFailure, UnavailableReason},
 };
 
 /// How many rows are read at first: enough for the first choices of many nodes.
@@ -32,7 +36,7 @@ const TRIES: u32 = 32;
 const LONGEST_RETRY_AFTER: Duration = Duration::from_hours(1);
 
 /// How a search for a row ended.
-pub(super) enum SearchOutcome {
+pub(crate) enum SearchOutcome {
     Leased(Box<HeldLease>),
     /// No row or lane is usable; worth a retry after this time.
     NoneFree(Duration),
@@ -54,7 +58,7 @@ pub(super) enum SearchOutcome {
 
 impl SearchOutcome {
     /// Returns why no lease was found, if that is worth a report.
-    pub(super) fn reason(&self) -> Option<UnavailableReason> {
+    pub(crate) fn reason(&self) -> Option<UnavailableReason> {
         match *self {
             Self::NoneFree(wait) => {
                 let retry_after_seconds = wait.as_secs() + 1;
@@ -78,7 +82,7 @@ impl SearchOutcome {
 /// A search for a row. While a write's outcome is unknown, it keeps to that row: if it took
 /// another one, this one could stay leased without a holder.
 #[derive(Default)]
-pub(super) struct Search {
+pub(crate) struct Search {
     chosen: Option<Tenure<WriteIntent>>,
     /// The worker whose row this process holds meanwhile, though it may have expired.
     held: Option<u64>,
@@ -89,7 +93,7 @@ pub(super) struct Search {
 /// A store in which no holder renewed for longer than live ones do. If it was restored, those have
 /// until then to write their rows: a process that starts has no memory that could tell.
 #[derive(Clone, Copy)]
-pub(super) struct StaleStore {
+pub(crate) struct StaleStore {
     /// When one of the rows that were not released was last written.
     renewed_ms: i64,
     /// Until when new leases wait, on the steady clock.
@@ -100,14 +104,14 @@ pub(super) struct StaleStore {
 
 impl StaleStore {
     /// Returns for how long new leases wait from now on.
-    pub(super) const fn left(&self, steady: Duration) -> Duration {
+    pub(crate) const fn left(&self, steady: Duration) -> Duration {
         self.until.saturating_sub(steady)
     }
 }
 
 impl Search {
     /// Tries to lease a row, other than that of the worker that is held.
-    pub(super) async fn run(
+    pub(crate) async fn run(
         &mut self,
         leases: &mut LeaseStore,
         held: Option<u64>,
@@ -284,13 +288,13 @@ impl Search {
     }
 
     /// Returns whether no row is chosen.
-    pub(super) const fn is_idle(&self) -> bool {
+    pub(crate) const fn is_idle(&self) -> bool {
         self.chosen.is_none()
     }
 
     /// Ends the search. Returns a row that was perhaps taken, or may still be: it must be
     /// released.
-    pub(super) fn abandon(&mut self) -> Option<ReleasingRow> {
+    pub(crate) fn abandon(&mut self) -> Option<ReleasingRow> {
         self.chosen.take().filter(may_be_ours).map(ReleasingRow::of_search)
     }
 

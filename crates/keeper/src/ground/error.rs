@@ -5,9 +5,9 @@ use std::time::Duration;
 use raindrop_core::{issue::ClaimError, lease::Recorded, violation::Violations};
 use raindrop_store::StoreError;
 
-use super::{KeeperTask, UnavailableReason};
+use super::{observer::KeeperTask, status::UnavailableReason};
 
-/// Why an [`Issuer`](super::Issuer) issued no ID. Nothing was claimed.
+/// Why an [`Issuer`](crate::Issuer) issued no ID. Nothing was claimed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum IssueError {
     /// The claim was refused; never [`ClaimError::NoLease`] or [`ClaimError::LimitReached`].
@@ -76,7 +76,7 @@ pub enum LayoutError {
 
 impl LayoutError {
     /// Checks that a record names our layout.
-    pub(super) fn check(namespace: &str, ours: &str, recorded: &str) -> Result<(), Self> {
+    pub(crate) fn check(namespace: &str, ours: &str, recorded: &str) -> Result<(), Self> {
         if recorded == ours {
             return Ok(());
         }

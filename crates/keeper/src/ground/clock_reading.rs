@@ -7,25 +7,25 @@ use raindrop_store::{StoreError, Survey};
 
 /// The node's clocks at one instant.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct ClockReading {
-    pub(super) wall_ms: i64,
-    pub(super) steady: Duration,
+pub(crate) struct ClockReading {
+    pub(crate) wall_ms: i64,
+    pub(crate) steady: Duration,
 }
 
 impl ClockReading {
-    pub(super) fn now(clock: &dyn Clock) -> Self {
+    pub(crate) fn now(clock: &dyn Clock) -> Self {
         Self { wall_ms: clock.now_ms(), steady: clock.steady() }
     }
 
     /// Returns what the wall clock shows at another time of the steady clock if it runs evenly.
-    pub(super) fn evenly(&self, steady: Duration) -> Self {
+    pub(crate) fn evenly(&self, steady: Duration) -> Self {
         let elapsed_ms = millis(steady).saturating_sub(millis(self.steady));
         Self { wall_ms: self.wall_ms.saturating_add(elapsed_ms), steady }
     }
 }
 
 /// Reads the state of a scope, and the clocks.
-pub(super) async fn timed(
+pub(crate) async fn timed(
     clock: &dyn Clock,
     survey: impl Future<Output = Result<Survey, StoreError>>,
 ) -> Result<(Survey, ClockReading, StoreReading), StoreError> {

@@ -22,8 +22,8 @@ use tokio::{
     time::{Instant, sleep, timeout},
 };
 
-use super::{Entry, StateFile, error::Refused};
-use crate::keeper_state::KeeperState;
+use super::shared::KeeperState;
+use crate::state_file::{StateFile, error::Refused, format::Entry};
 
 /// How often the local mark is looked at, besides when claims need it.
 const EVERY: Duration = Duration::from_millis(500);

@@ -4,14 +4,17 @@ use std::{fmt, time::Duration};
 
 use rand::{Rng, RngExt, rand_core::UnwrapErr, rngs::SysRng};
 
-use raindrop_core::lease::Token;
+use raindrop_core::{
+    lease::Token,
+    planted::{Bug, planted},
+};
 
-pub(super) const SHORTEST_PAUSE: Duration = Duration::from_millis(100);
+pub(crate) const SHORTEST_PAUSE: Duration = Duration::from_millis(100);
 /// The longest pause while the store fails or no row is free.
-pub(super) const LONGEST_PAUSE: Duration = Duration::from_secs(5);
+pub(crate) const LONGEST_PAUSE: Duration = Duration::from_secs(5);
 
 /// A source of randomness: the operating system, or a seed in tests.
-pub(super) struct Random(pub(super) Box<dyn Rng + Send + Sync>);
+pub(crate) struct Random(pub(crate) Box<dyn Rng + Send + Sync>);
 
 impl fmt::Debug for Random {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -19,30 +22,35 @@ impl fmt::Debug for Random {
     }
 }
 
-pub(super) fn system_random() -> Box<dyn Rng + Send + Sync> {
+pub(crate) fn system_random() -> Box<dyn Rng + Send + Sync> {
     Box::new(UnwrapErr(SysRng))
 }
 
 /// Draws a fresh token from the operating system.
-pub(super) fn fresh_token() -> Token {
+pub(crate) fn fresh_token() -> Token {
     Random(system_random()).fresh_token()
 }
 
 impl Random {
-    pub(super) fn fresh_token(&mut self) -> Token {
+    pub(crate) fn fresh_token(&mut self) -> Token {
         Token::from_bits(self.0.random())
     }
 
     /// Returns a random part of a duration, at least half of it, so that nodes do not move in
     /// step.
-    pub(super) fn jittered(&mut self, duration: Duration) -> Duration {
+    pub(crate) fn jittered(&mut self, duration: Duration) -> Duration {
         duration.mul_f64(self.0.random_range(0.5..=1.0))
     }
 
     /// Counts one more consecutive error, and returns how long to back off.
-    pub(super) fn back_off(&mut self, failures: &mut u32) -> Duration {
+    pub(crate) fn back_off(&mut self, failures: &mut u32) -> Duration {
         let doubled = SHORTEST_PAUSE * 2_u32.pow((*failures).min(6));
         *failures += 1;
         self.jittered(doubled.min(LONGEST_PAUSE))
     }
+}
+
+/// Draws the random seed of the tokens of new rows.
+pub(crate) fn initial_seed(fresh: impl FnOnce() -> Token) -> Token {
+    if planted(Bug::TokenOfBirth) { Token::UNUSED } else { fresh() }
 }

@@ -21,7 +21,7 @@ pub async fn catch_panic<T>(work: impl Future<Output = T>) -> Result<T, String> 
 }
 
 /// Returns the message of a panic.
-pub(super) fn panic_text(panic: &(dyn Any + Send)) -> String {
+pub(crate) fn panic_text(panic: &(dyn Any + Send)) -> String {
     let text = panic.downcast_ref::<&str>().copied();
     let text = text.or_else(|| panic.downcast_ref::<String>().map(String::as_str));
     text.unwrap_or("unknown").to_owned()

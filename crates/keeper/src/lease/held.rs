@@ -13,11 +13,16 @@ use raindrop_core::{
 };
 
 use super::{
-    LeaseOperation, LeaseOutcome, StoreOperation,
-    clock_reading::ClockReading,
-    lease_store::{JudgedSurvey, LeaseError, LeaseStore, WriteIntent},
+    context::{JudgedSurvey, LeaseError, LeaseStore, WriteIntent},
+    keeping::KeepingFailed,
     prepare::record_part,
-    state_file::{Entry, KeepingFailed},
+};
+use crate::{
+    ground::{
+        clock_reading::ClockReading,
+        observer::{LeaseOperation, LeaseOutcome, StoreOperation},
+    },
+    state_file::format::Entry,
 };
 
 /// How many tokens of a row are remembered. A fail-over loses the writes of a few seconds, and a lease is
@@ -25,10 +30,10 @@ use super::{
 const REMEMBERED: usize = 64;
 
 /// A row that is ours, and the grant of its present lane.
-pub(super) struct HeldLease {
-    pub(super) tenure: Tenure<WriteIntent>,
-    pub(super) grant: Arc<Grant>,
-    pub(super) lanes: HeldLanes,
+pub(crate) struct HeldLease {
+    pub(crate) tenure: Tenure<WriteIntent>,
+    pub(crate) grant: Arc<Grant>,
+    pub(crate) lanes: HeldLanes,
     /// The clocks that were judged for the last write that this process saw acknowledged.
     renewed: Option<ClockReading>,
     /// Whether the state file bounds the grant.
@@ -37,7 +42,7 @@ pub(super) struct HeldLease {
     moving: Option<Lease>,
     /// The next lease of the row, which begins at the barrier of a new epoch. Until that comes due,
     /// the present grant is used up, and not extended.
-    pub(super) waiting: Option<Lease>,
+    pub(crate) waiting: Option<Lease>,
     /// The last write that the store acknowledged to this process.
     last_write: Option<LastWrite>,
     /// The tokens of the last writes that were acknowledged, the latest first: a row that has one of the
@@ -49,7 +54,7 @@ pub(super) struct HeldLease {
 }
 
 impl HeldLease {
-    pub(super) fn new(
+    pub(crate) fn new(
         leases: &LeaseStore,
         tenure: Tenure<WriteIntent>,
         lease: Lease,
@@ -77,7 +82,7 @@ impl HeldLease {
     }
 
     /// Resumes the lease that the state file keeps; `None` if there is none, or it is refused.
-    pub(super) async fn resume(leases: &LeaseStore) -> Option<Self> {
+    pub(crate) async fn resume(leases: &LeaseStore) -> Option<Self> {
         let keeping = Arc::clone(leases.keeping.as_ref()?);
         let (namespace, layout) = (&leases.settings.namespace, &leases.settings.layout);
         let refused = |reason: &str| {
@@ -126,13 +131,13 @@ impl HeldLease {
 
     /// Whether the limit is below what the store acknowledged, so that claims wait for the state file
     /// and not for a renewal.
-    pub(super) fn waits_for_file(&self) -> bool {
+    pub(crate) fn waits_for_file(&self) -> bool {
         self.grant.limit() < self.grant.acknowledged()
     }
 
     /// Raises the limit. When the task was `woken`, no heartbeat is due: then a write that gains
     /// nothing is left out, and this returns `false`.
-    pub(super) async fn renew(
+    pub(crate) async fn renew(
         &mut self,
         leases: &mut LeaseStore,
         woken: bool,
@@ -181,7 +186,7 @@ impl HeldLease {
 
     /// Leases another lane of the row, for a clock that went back; `false` when no other lane's
     /// mark is past.
-    pub(super) async fn rotate(&mut self, leases: &mut LeaseStore) -> Result<bool, LeaseError> {
+    pub(crate) async fn rotate(&mut self, leases: &mut LeaseStore) -> Result<bool, LeaseError> {
         let left = self.lanes.present();
         let judged = self.settled(leases).await?;
         if self.lanes.present() != left {
@@ -327,7 +332,7 @@ impl HeldLease {
     }
 
     /// Uses the lease that begins at the barrier, once that comes due. Returns whether it did.
-    pub(super) async fn use_next_lease(&mut self, leases: &LeaseStore) -> Result<bool, LeaseError> {
+    pub(crate) async fn use_next_lease(&mut self, leases: &LeaseStore) -> Result<bool, LeaseError> {
         // What is known of the row must have been acknowledged.
         let is_settled = self.tenure.visible().is_none();
         let is_due = is_settled && self.due_in(leases).is_some_and(|wait| wait.is_zero());
@@ -340,7 +345,7 @@ impl HeldLease {
 
     /// Returns when the lease that begins at the barrier comes due, if the row has one: soon enough
     /// for a claim to wait for it.
-    pub(super) fn due_in(&self, leases: &LeaseStore) -> Option<Duration> {
+    pub(crate) fn due_in(&self, leases: &LeaseStore) -> Option<Duration> {
         let (lease, layout) = (self.waiting.as_ref()?, &leases.settings.layout);
         let due_ms = layout.start_of_tick_ms(layout.tick_of(lease.start));
         let now_ms = leases.state.clock.now_ms();
@@ -501,7 +506,7 @@ impl HeldLease {
 
     /// Lets the state file have what the store acknowledged, and then claims use it. Without a state
     /// file this does not wait.
-    pub(super) async fn keep(&mut self, leases: &LeaseStore) -> Result<(), LeaseError> {
+    pub(crate) async fn keep(&mut self, leases: &LeaseStore) -> Result<(), LeaseError> {
         // The file keeps the lease that is being used up: the row's marks are those of the next one.
         let keeping = leases.keeping.as_ref().filter(|_| self.is_kept && self.waiting.is_none());
         let grant = match self.moving {
@@ -524,7 +529,7 @@ impl HeldLease {
 
     /// Ends the lease. Returns what is known of its row, its lanes, and where the next lease of the
     /// present lane may begin.
-    pub(super) fn end(self) -> (Tenure<WriteIntent>, HeldLanes, u64) {
+    pub(crate) fn end(self) -> (Tenure<WriteIntent>, HeldLanes, u64) {
         let (mut lanes, mut mark) = (self.lanes, self.grant.seal());
         if self.is_adopted {
             let lane = lanes.present();
@@ -571,7 +576,7 @@ impl HeldLease {
 
     /// Returns by how much the clock is behind the highest reading that IDs were issued under, in
     /// ms, if that is more than `rollback.hold`.
-    pub(super) fn rolled_back_ms(&self, leases: &LeaseStore) -> Option<i64> {
+    pub(crate) fn rolled_back_ms(&self, leases: &LeaseStore) -> Option<i64> {
         if !self.grant.is_rolled_back() {
             return None;
         }

@@ -3,16 +3,28 @@
 use raindrop_store::with_sources;
 use tokio::time::{Instant, sleep, timeout, timeout_at};
 
-use super::{
-    Released, UnavailableReason, random::SHORTEST_PAUSE, releasing_row::ReleasingRow, task::Task,
-};
+use super::{release::ReleasingRow, task::Task};
+use crate::ground::{random::SHORTEST_PAUSE, status::UnavailableReason};
 
 /// How often a store must fail to answer until it counts as away.
 const STORE_TRIES: u32 = 3;
 
+/// How a keeper's release ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Released {
+    /// The row is free, and its mark is where the next lease may begin.
+    Done,
+    /// No row was held.
+    NothingHeld,
+    /// The store did not answer; the state file keeps the lease for the next process.
+    Kept,
+    /// The deadline passed; the row expires after its ttl.
+    GaveUp,
+}
+
 impl Task {
     /// Tries once to release the rows that were left; those that remain held expire.
-    pub(super) async fn release_left_rows(&mut self) {
+    pub(crate) async fn release_left_rows(&mut self) {
         while let Some(row) = self.releasing.last_mut() {
             let mut released = row.release(&mut self.leases).await;
             if let Ok(false) = released {
@@ -36,7 +48,7 @@ impl Task {
     }
 
     /// Releases everything until the deadline; without one, leaves it to the ttl.
-    pub(super) async fn stop(mut self, deadline: Option<Instant>) -> Released {
+    pub(crate) async fn stop(mut self, deadline: Option<Instant>) -> Released {
         let Some(deadline) = deadline else { return Released::GaveUp };
         let state = &self.leases.state;
         state.report.send_modify(|report| report.reason = Some(UnavailableReason::ShuttingDown));

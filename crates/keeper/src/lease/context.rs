@@ -15,13 +15,19 @@ use raindrop_store::{MadeRows, Scope, Store, StoreError, Survey};
 use tokio::sync::Notify;
 
 use super::{
-    KeeperSettings, LeaseOperation, LeaseOutcome, StoreFailure, StoreOperation, UnavailableReason,
-    clock_reading::{ClockReading, timed},
-    history::{KnownHistory, contended},
-    keeper_state::{KeeperState, waker},
-    random::Random,
-    state_file::{Keeping, KeepingFailed},
-    store_call::store_call,
+    keeping::{Keeping, KeepingFailed},
+    settings::KeeperSettings,
+    shared::{KeeperState, waker},
+};
+use crate::{
+    ground::{
+        clock_reading::{ClockReading, timed},
+        observer::{LeaseOperation, LeaseOutcome, StoreOperation},
+        random::Random,
+        status::{StoreFailure, UnavailableReason},
+        store_call::store_call,
+    },
+    history::{known::KnownHistory, record::contended},
 };
 
 /// The reach of a process's first lease, so that a crash loop burns seconds, not the whole window.
@@ -29,65 +35,65 @@ const FIRST_REACH: Duration = Duration::from_secs(10);
 /// How often the record is read again because other nodes changed it.
 const TRIES: u32 = 10;
 
-pub(super) struct LeaseStore {
-    pub(super) settings: KeeperSettings,
-    pub(super) scope: Scope,
-    pub(super) store: Arc<dyn Store>,
-    pub(super) state: Arc<KeeperState>,
+pub(crate) struct LeaseStore {
+    pub(crate) settings: KeeperSettings,
+    pub(crate) scope: Scope,
+    pub(crate) store: Arc<dyn Store>,
+    pub(crate) state: Arc<KeeperState>,
     /// Notified by claims that need a renewal.
-    pub(super) wake_up: Arc<Notify>,
+    pub(crate) wake_up: Arc<Notify>,
     /// The canonical text of our layout.
-    pub(super) canonical: String,
-    pub(super) random: Random,
+    pub(crate) canonical: String,
+    pub(crate) random: Random,
     /// Keeps leases in the state file, if there is one.
-    pub(super) keeping: Option<Arc<Keeping>>,
+    pub(crate) keeping: Option<Arc<Keeping>>,
     /// Whether this process ever renewed a lease.
-    pub(super) has_renewed: bool,
+    pub(crate) has_renewed: bool,
     /// The history of the store, as the last survey found it.
-    pub(super) history: KnownHistory,
+    pub(crate) history: KnownHistory,
     /// Which rows were created, as the last survey found it.
     made: Option<MadeRows>,
     /// Whether the rows of a namespace without a record are known to be of our layout.
-    pub(super) rows_are_ours: bool,
+    pub(crate) rows_are_ours: bool,
     /// Whether the record named another layout when it was last there.
-    pub(super) was_foreign: bool,
+    pub(crate) was_foreign: bool,
 }
 
 /// What is remembered of a write until its outcome is known.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct WriteIntent {
-    pub(super) purpose: Purpose,
-    pub(super) operation: LeaseOperation,
+pub(crate) struct WriteIntent {
+    pub(crate) purpose: Purpose,
+    pub(crate) operation: LeaseOperation,
     /// The clocks when they were judged for this write. If they were read when its outcome becomes
     /// known, a jump in between would go unnoticed.
-    pub(super) clocks: ClockReading,
+    pub(crate) clocks: ClockReading,
     /// The store's clock then, in Unix ms.
-    pub(super) store_ms: i64,
+    pub(crate) store_ms: i64,
 }
 
 /// The state of the scope, and whether the node's clock is trusted.
-pub(super) struct JudgedSurvey {
-    pub(super) survey: Survey,
-    pub(super) verdict: ClockVerdict,
+pub(crate) struct JudgedSurvey {
+    pub(crate) survey: Survey,
+    pub(crate) verdict: ClockVerdict,
     /// The instant that limits are computed from.
-    pub(super) now_ms: i64,
+    pub(crate) now_ms: i64,
     /// The clocks that were judged. While the store's is behind, as they are if the node's ran evenly
     /// since the two agreed, so that no gain goes unnoticed because it came by steps.
-    pub(super) clocks: ClockReading,
+    pub(crate) clocks: ClockReading,
     /// The same for an epoch that begins.
-    pub(super) epoch_clocks: EpochClocks,
+    pub(crate) epoch_clocks: EpochClocks,
 }
 
 impl JudgedSurvey {
     /// Returns what is remembered of a write that follows the survey.
-    pub(super) const fn intent(&self, purpose: Purpose, operation: LeaseOperation) -> WriteIntent {
+    pub(crate) const fn intent(&self, purpose: Purpose, operation: LeaseOperation) -> WriteIntent {
         let (clocks, store_ms) = (self.clocks, self.survey.now_ms);
         WriteIntent { purpose, operation, clocks, store_ms }
     }
 }
 
 /// Why a write of a held or chosen row was not made, or came to nothing.
-pub(super) enum LeaseError {
+pub(crate) enum LeaseError {
     /// An earlier write of ours took effect instead; worth a retry.
     Overtaken,
     /// The node's clock is ahead by this many ms.
@@ -120,7 +126,7 @@ impl From<StoreError> for LeaseError {
 }
 
 impl LeaseStore {
-    pub(super) fn new(
+    pub(crate) fn new(
         settings: KeeperSettings,
         store: Arc<dyn Store>,
         state: Arc<KeeperState>,
@@ -152,12 +158,12 @@ impl LeaseStore {
     }
 
     /// The state file, while new leases are kept in it.
-    pub(super) fn usable_keeping(&self) -> Option<&Arc<Keeping>> {
+    pub(crate) fn usable_keeping(&self) -> Option<&Arc<Keeping>> {
         self.keeping.as_ref().filter(|keeping| !keeping.has_failed())
     }
 
     /// Awaits a call of the store, bounded and timed.
-    pub(super) async fn call<T>(
+    pub(crate) async fn call<T>(
         &self,
         operation: StoreOperation,
         call: impl Future<Output = Result<T, StoreError>>,
@@ -167,7 +173,7 @@ impl LeaseStore {
 
     /// Reads the state of the scope, and judges the node's clock by the store's and, while a lease
     /// is held, by the steady clock since its last write. Follows the history of the store.
-    pub(super) async fn survey(
+    pub(crate) async fn survey(
         &mut self,
         renewed: Option<&ClockReading>,
     ) -> Result<JudgedSurvey, StoreError> {
@@ -222,7 +228,7 @@ impl LeaseStore {
     }
 
     /// Reads the state of a scope, and the clocks.
-    pub(super) async fn timed(
+    pub(crate) async fn timed(
         &self,
         survey: impl Future<Output = Result<Survey, StoreError>>,
     ) -> Result<(Survey, ClockReading, StoreReading), StoreError> {
@@ -230,32 +236,32 @@ impl LeaseStore {
     }
 
     /// Returns whether the last survey saw every row of the scope, and a record that tells of them.
-    pub(super) fn has_all_rows(&self) -> bool {
+    pub(crate) fn has_all_rows(&self) -> bool {
         let report = self.state.report.borrow();
         self.made.is_some() && report.workers_held + report.workers_free >= self.scope.workers()
     }
 
     /// Whether a row was created as the record tells. Another one is not to be leased: should it be
     /// lost, it would be created again with no marks.
-    pub(super) fn is_made(&self, worker: u64) -> bool {
+    pub(crate) fn is_made(&self, worker: u64) -> bool {
         self.made.is_some_and(|made| made.contains(worker)) || planted(Bug::UnrecordedRowTaken)
     }
 
     /// Returns whether the namespace's record is there and names our layout. Otherwise the present
     /// rows are not ours to take.
-    pub(super) fn is_recorded(&self, judged: &JudgedSurvey) -> bool {
+    pub(crate) fn is_recorded(&self, judged: &JudgedSurvey) -> bool {
         judged.survey.record.as_ref().is_some_and(|record| record.canonical == self.canonical)
     }
 
     /// Returns how far a lease reaches: little until this process renewed one.
-    pub(super) fn reach_ms(&self, whole_window: bool) -> i64 {
+    pub(crate) fn reach_ms(&self, whole_window: bool) -> i64 {
         let window = self.settings.lease.window;
         millis(if whole_window { window } else { window.min(FIRST_REACH) })
     }
 
     /// Sends the write of a new lease on a lane, from the mark that the tenure knows. Returns what
     /// was acknowledged; `None` when the row's token had changed.
-    pub(super) async fn take_lane(
+    pub(crate) async fn take_lane(
         &mut self,
         tenure: &mut Tenure<WriteIntent>,
         lanes: &HeldLanes,
@@ -273,14 +279,14 @@ impl LeaseStore {
     }
 
     /// Returns the marks of a row in the present epoch.
-    pub(super) fn marks_of(&self, tenure: &Tenure<WriteIntent>) -> HighWaterMarks {
+    pub(crate) fn marks_of(&self, tenure: &Tenure<WriteIntent>) -> HighWaterMarks {
         let layout = &self.settings.layout;
         self.history.marks(layout, tenure.epoch(), tenure.marks())
     }
 
     /// Builds a write of a row under a fresh token and the present epoch, with the mark of `lane` at
     /// `mark`.
-    pub(super) fn write(
+    pub(crate) fn write(
         &mut self,
         tenure: &Tenure<WriteIntent>,
         lanes: &HeldLanes,
@@ -310,7 +316,7 @@ impl LeaseStore {
 
     /// Sends a write, and returns whether it was acknowledged; `false` when the row's token had
     /// changed. It is noted before it is sent, so that this future may be dropped.
-    pub(super) async fn swap(
+    pub(crate) async fn swap(
         &self,
         tenure: &mut Tenure<WriteIntent>,
         write: RowWrite,
@@ -340,7 +346,7 @@ impl LeaseStore {
     }
 
     /// Reads the row to learn the outcome of writes that were not acknowledged; returns it, too.
-    pub(super) async fn resolve(
+    pub(crate) async fn resolve(
         &self,
         tenure: &mut Tenure<WriteIntent>,
     ) -> Result<(Resolution, Option<Row>), StoreError> {
@@ -354,7 +360,7 @@ impl LeaseStore {
     ///
     /// A write that is visible need not be durable: it is repeated under a fresh token, and counts
     /// once that is acknowledged.
-    pub(super) async fn settle(
+    pub(crate) async fn settle(
         &mut self,
         tenure: &mut Tenure<WriteIntent>,
     ) -> Result<Option<WriteIntent>, LeaseError> {
@@ -389,7 +395,7 @@ impl LeaseStore {
 
     /// Creates the grant of a lease that the store acknowledged. If it is kept in the state file,
     /// nothing can be issued before the file has it. `clocks` were judged for the lease.
-    pub(super) fn grant(
+    pub(crate) fn grant(
         &self,
         worker: u64,
         lease: Lease,
@@ -414,7 +420,7 @@ impl LeaseStore {
 
     /// Extends a grant to the mark that the store acknowledged; one that is kept in the state file,
     /// only as soon as the file has a local mark beyond its limit.
-    pub(super) fn extend(&self, grant: &Grant, limit: u64, is_kept: bool) {
+    pub(crate) fn extend(&self, grant: &Grant, limit: u64, is_kept: bool) {
         if is_kept {
             grant.acknowledge(limit);
         } else {
@@ -422,12 +428,12 @@ impl LeaseStore {
         }
     }
 
-    pub(super) fn observe(&self, operation: LeaseOperation, outcome: LeaseOutcome) {
+    pub(crate) fn observe(&self, operation: LeaseOperation, outcome: LeaseOutcome) {
         self.state.observer.lease_operation(operation, outcome);
     }
 
     /// Reports that the store fails; the caller retries later.
-    pub(super) fn store_failed(&self, error: &StoreError) {
+    pub(crate) fn store_failed(&self, error: &StoreError) {
         let failure = StoreFailure::from(error);
         tracing::warn!(namespace = self.settings.namespace, error = %failure, "store failed");
         self.state.set_reason(Some(UnavailableReason::StoreUnavailable(failure)));

@@ -4,20 +4,19 @@ use raindrop_core::lease::{HeldLanes, Purpose, Resolution, RowExpiry, Tenure};
 use raindrop_store::StoreError;
 
 use super::{
-    LeaseOperation,
-    clock_reading::ClockReading,
-    held_lease::HeldLease,
-    lease_store::{LeaseStore, WriteIntent},
-    state_file::KeepingFailed,
+    context::{LeaseStore, WriteIntent},
+    held::HeldLease,
+    keeping::KeepingFailed,
 };
+use crate::ground::{clock_reading::ClockReading, observer::LeaseOperation};
 
 /// A row that is being released. It has no grant: whatever it learns of its writes, nothing is
 /// issued on it any more.
-pub(super) struct ReleasingRow {
-    pub(super) tenure: Tenure<WriteIntent>,
-    pub(super) lanes: HeldLanes,
+pub(crate) struct ReleasingRow {
+    pub(crate) tenure: Tenure<WriteIntent>,
+    pub(crate) lanes: HeldLanes,
     /// Where the next lease of the present lane may begin.
-    pub(super) mark: u64,
+    pub(crate) mark: u64,
     /// Whether a lane of it was leased, whose mark may be lowered.
     was_held: bool,
     released: bool,
@@ -25,13 +24,13 @@ pub(super) struct ReleasingRow {
     refused: bool,
     /// Where the sealed lease ended.
     #[cfg(feature = "planted")]
-    pub(super) limit: u64,
+    pub(crate) limit: u64,
 }
 
 impl ReleasingRow {
     /// Begins with a lease that was held. Its grant is sealed, and dead whatever the store
     /// answers.
-    pub(super) fn of_lease(held: HeldLease) -> Self {
+    pub(crate) fn of_lease(held: HeldLease) -> Self {
         #[cfg(feature = "planted")]
         let limit = held.grant.limit();
         let (tenure, lanes, mark) = held.end();
@@ -43,7 +42,7 @@ impl ReleasingRow {
     }
 
     /// Begins with a row that an acquire of ours may have taken, or may still take.
-    pub(super) fn of_search(tenure: Tenure<WriteIntent>) -> Self {
+    pub(crate) fn of_search(tenure: Tenure<WriteIntent>) -> Self {
         // Whatever the lane: its mark stays as it is.
         let mark = tenure.marks()[0];
         Self::new(tenure, HeldLanes::on(0), mark, false)
@@ -64,13 +63,13 @@ impl ReleasingRow {
         row
     }
 
-    pub(super) const fn worker(&self) -> u64 {
+    pub(crate) const fn worker(&self) -> u64 {
         self.tenure.worker()
     }
 
     /// Writes the row free, with true marks. Returns whether it is done: the row is free, or known
     /// to be no longer ours.
-    pub(super) async fn release(&mut self, leases: &mut LeaseStore) -> Result<bool, StoreError> {
+    pub(crate) async fn release(&mut self, leases: &mut LeaseStore) -> Result<bool, StoreError> {
         if self.tenure.is_unresolved() {
             match leases.resolve(&mut self.tenure).await? {
                 // Its epoch has ended: no lease begins at the mark that it would get.

@@ -7,7 +7,8 @@ use raindrop_core::{
     issue::{Blocks, ClaimError, CodeHandle, Generator, Run},
 };
 
-use super::{IssueError, Issuer, Observer};
+use super::issuer::Issuer;
+use crate::ground::{error::IssueError, observer::Observer};
 
 /// Issues IDs of one code from the keeper's lease: a few nanoseconds each, if the keeper was
 /// given a clock that keeps a [recent](raindrop_core::clock::Clock::recent) reading, such as
@@ -59,7 +60,7 @@ impl Drop for Unreported {
 }
 
 impl IssuerHandle {
-    pub(super) fn new(issuer: Issuer, code: &str) -> Result<Self, IssueError> {
+    pub(crate) fn new(issuer: Issuer, code: &str) -> Result<Self, IssueError> {
         let generator = Arc::clone(&issuer.state.generator);
         let handle = CodeHandle::new(generator, code).map_err(IssueError::Refused)?;
         let unreported = Unreported { observer: Arc::clone(&issuer.state.observer), count: 0 };

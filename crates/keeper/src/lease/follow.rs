@@ -3,16 +3,13 @@
 use raindrop_core::lease::{ClockVerdict, EpochClocks};
 use raindrop_store::{LayoutRecord, StoreError, Survey};
 
-use super::{
-    UnavailableReason,
-    history::HistoryContext,
-    lease_store::{JudgedSurvey, LeaseStore},
-};
+use super::context::{JudgedSurvey, LeaseStore};
+use crate::{ground::status::UnavailableReason, history::known::HistoryContext};
 
 impl LeaseStore {
     /// Returns the instant of the barrier while that is ahead, as the reason why no lease begins
     /// before.
-    pub(super) fn barrier_ahead(&self) -> Option<UnavailableReason> {
+    pub(crate) fn barrier_ahead(&self) -> Option<UnavailableReason> {
         let layout = &self.settings.layout;
         let barrier = self.history.barrier(layout);
         let due_ms = layout.start_of_tick_ms(layout.tick_of(barrier));
@@ -21,12 +18,12 @@ impl LeaseStore {
     }
 
     /// Follows the history that the namespace's record tells; see
-    /// [`KnownHistory::follow`](super::history::KnownHistory::follow).
+    /// [`KnownHistory::follow`](crate::history::known::KnownHistory::follow).
     ///
     /// A lease that is computed from an instant `ahead_ms`, which is ahead of the store's clock, must be
     /// within the reach that the record tells: a node whose clock is trusted although it is ahead first
     /// registers that.
-    pub(super) async fn follow_history(
+    pub(crate) async fn follow_history(
         &mut self,
         survey: &Survey,
         record: &LayoutRecord,
@@ -50,7 +47,7 @@ impl LeaseStore {
     }
 
     /// Follows the history that a survey found, if its record is ours.
-    pub(super) async fn is_followed(&mut self, judged: &JudgedSurvey) -> Result<bool, StoreError> {
+    pub(crate) async fn is_followed(&mut self, judged: &JudgedSurvey) -> Result<bool, StoreError> {
         if judged.survey.record.is_some() {
             self.was_foreign = !self.is_recorded(judged);
         }

@@ -3,14 +3,14 @@
 use raindrop_store::{Store, StoreError};
 use tokio::time::{Instant, timeout};
 
-use super::{Observer, StoreOperation};
+use super::observer::{Observer, StoreOperation};
 
 /// Creating tables and thousands of rows may take as many times as long as another call.
 const PREPARING: u32 = 6;
 
 /// Awaits a call of the store, and reports its duration. Gives up if an engine exceeds its own
 /// time-outs.
-pub(super) async fn store_call<T>(
+pub(crate) async fn store_call<T>(
     store: &dyn Store,
     observer: &dyn Observer,
     operation: StoreOperation,

@@ -114,12 +114,12 @@ pub struct StoreFailure {
 
 impl StoreFailure {
     /// A failure of the process that the store did not report.
-    pub(super) fn internal(detail: String) -> Self {
+    pub(crate) fn internal(detail: String) -> Self {
         Self { kind: "internal error, which was logged", detail }
     }
 
     /// A failure that nothing more is known about.
-    pub(super) fn of_kind(kind: &'static str) -> Self {
+    pub(crate) fn of_kind(kind: &'static str) -> Self {
         Self { kind, detail: kind.to_owned() }
     }
 }

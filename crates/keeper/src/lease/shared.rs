@@ -8,35 +8,39 @@ use std::{
 use raindrop_core::{clock::Clock, issue::Generator, layout::Layout};
 use tokio::sync::{Notify, watch};
 
-use super::{LeaseTimes, Observer, Status, UnavailableReason};
+use crate::ground::{
+    lease_times::LeaseTimes,
+    observer::Observer,
+    status::{Status, UnavailableReason},
+};
 
-/// Shared by the task and every [`Issuer`](super::Issuer) of a namespace.
+/// Shared by the task and every [`Issuer`](super::issuer::Issuer) of a namespace.
 #[derive(Debug)]
-pub(super) struct KeeperState {
-    pub(super) namespace: String,
-    pub(super) lease: LeaseTimes,
-    pub(super) generator: Arc<Generator>,
-    pub(super) clock: Arc<dyn Clock>,
-    pub(super) observer: Arc<dyn Observer>,
+pub(crate) struct KeeperState {
+    pub(crate) namespace: String,
+    pub(crate) lease: LeaseTimes,
+    pub(crate) generator: Arc<Generator>,
+    pub(crate) clock: Arc<dyn Clock>,
+    pub(crate) observer: Arc<dyn Observer>,
     /// The keeper's latest findings, without `lease` and `codes`, which an issuer looks up. Notified
     /// of every change that may let a refused claim succeed.
-    pub(super) report: watch::Sender<Status>,
+    pub(crate) report: watch::Sender<Status>,
 }
 
 impl KeeperState {
-    pub(super) fn layout(&self) -> &Layout {
+    pub(crate) fn layout(&self) -> &Layout {
         self.generator.layout()
     }
 
     /// Returns the first position of the present tick.
-    pub(super) fn present(&self) -> u64 {
+    pub(crate) fn present(&self) -> u64 {
         let layout = self.layout();
         layout.first_position(layout.tick_clamped(self.clock.now_ms()))
     }
 
     /// Sets why no ID can be issued; notifies waiting claims if that is a change. A shutdown is
     /// final.
-    pub(super) fn set_reason(&self, reason: Option<UnavailableReason>) {
+    pub(crate) fn set_reason(&self, reason: Option<UnavailableReason>) {
         self.report.send_if_modified(|report| {
             let is_change =
                 report.reason != reason && report.reason != Some(UnavailableReason::ShuttingDown);
@@ -48,13 +52,13 @@ impl KeeperState {
     }
 
     /// Notifies waiting claims that the grant or its limit changed, and clears the reason.
-    pub(super) fn announce_range(&self) {
+    pub(crate) fn announce_range(&self) {
         self.set_reason(None);
         self.announce();
     }
 
     /// Notifies waiting claims that the limit rose.
-    pub(super) fn announce(&self) {
+    pub(crate) fn announce(&self) {
         self.report.send_modify(|_| ());
     }
 }
@@ -68,6 +72,6 @@ impl Wake for NotifyWaker {
     }
 }
 
-pub(super) fn waker<'a>(notified: impl IntoIterator<Item = &'a Arc<Notify>>) -> Waker {
+pub(crate) fn waker<'a>(notified: impl IntoIterator<Item = &'a Arc<Notify>>) -> Waker {
     Waker::from(Arc::new(NotifyWaker(notified.into_iter().cloned().collect())))
 }

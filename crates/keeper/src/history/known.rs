@@ -9,7 +9,10 @@ use raindrop_core::{
 };
 use raindrop_store::{LayoutRecord, Store, StoreError, Survey};
 
-use super::{Observer, StoreOperation, store_call::store_call};
+use crate::ground::{
+    observer::{Observer, StoreOperation},
+    store_call::store_call,
+};
 
 /// How often the same server may come back within [`RECENT`]: more often than by fail-overs, servers
 /// take turns only if several accept writes.
@@ -22,13 +25,13 @@ const REMEMBERED: usize = 8;
 
 /// What a process knows of the history of its store.
 #[derive(Debug, Default)]
-pub(super) struct KnownHistory {
+pub(crate) struct KnownHistory {
     /// As the record told it last.
     present: Option<History>,
     /// The epoch of the lease that the state file kept.
     resumed: Option<Token>,
     /// Whether a row of ours went back, so that the present epoch must end.
-    pub(super) went_back: bool,
+    pub(crate) went_back: bool,
     /// The last epochs of the record, whoever began them.
     epochs: VecDeque<MetEpoch>,
 }
@@ -45,17 +48,17 @@ struct MetEpoch {
 
 impl KnownHistory {
     /// Takes note of the epoch of a lease that the state file kept.
-    pub(super) fn resume(&mut self, epoch: Token) {
+    pub(crate) fn resume(&mut self, epoch: Token) {
         self.resumed = Some(epoch);
     }
 
     /// Returns the history as the record told it last; `None` before it was read.
-    pub(super) const fn present(&self) -> Option<&History> {
+    pub(crate) const fn present(&self) -> Option<&History> {
         self.present.as_ref()
     }
 
     /// Returns whether an epoch is known, be it from the state file alone.
-    pub(super) fn is_known(&self) -> bool {
+    pub(crate) fn is_known(&self) -> bool {
         self.known().is_some()
     }
 
@@ -65,13 +68,13 @@ impl KnownHistory {
 
     /// Returns the present epoch; [`Token::UNUSED`] while none is known, which no record has: the store
     /// refuses a write that names it.
-    pub(super) fn epoch(&self) -> Token {
+    pub(crate) fn epoch(&self) -> Token {
         self.known().unwrap_or(Token::UNUSED)
     }
 
     /// Returns the history of a record that is to be created: the first one or, if a record was read
     /// that is gone, its history with a new epoch.
-    pub(super) fn created(
+    pub(crate) fn created(
         &self,
         survey: &Survey,
         clocks: EpochClocks,
@@ -86,17 +89,17 @@ impl KnownHistory {
     }
 
     /// Whether no lease may begin in the present epoch yet.
-    pub(super) fn is_pending(&self) -> bool {
+    pub(crate) fn is_pending(&self) -> bool {
         self.present().is_some_and(History::is_pending)
     }
 
     /// Returns the first position that no lost write can have leased; 0 while no fail-over is known.
-    pub(super) fn barrier(&self, layout: &Layout) -> u64 {
+    pub(crate) fn barrier(&self, layout: &Layout) -> u64 {
         self.present().map_or(0, |history| history.barrier(layout))
     }
 
     /// Returns the marks of a row that was last written in `epoch`, as far as the history is known.
-    pub(super) fn marks(
+    pub(crate) fn marks(
         &self,
         layout: &Layout,
         epoch: Token,
@@ -107,13 +110,13 @@ impl KnownHistory {
     }
 
     /// Takes note of a record that is only read.
-    pub(super) fn read(&mut self, record: &LayoutRecord) -> &History {
+    pub(crate) fn read(&mut self, record: &LayoutRecord) -> &History {
         self.present.insert(record.history.clone())
     }
 
     /// Takes note of the history that a record tells, and begins a new epoch if the store does not
     /// continue it. Returns `false` if the record was to be changed: then it must be read again.
-    pub(super) async fn follow(
+    pub(crate) async fn follow(
         &mut self,
         context: &HistoryContext<'_>,
         survey: &Survey,
@@ -226,40 +229,19 @@ impl KnownHistory {
     }
 }
 
-/// Creates a record unless there is one; returns the stored one.
-pub(super) async fn create_record(
-    store: &dyn Store,
-    observer: &dyn Observer,
-    namespace: &str,
-    record: &LayoutRecord,
-) -> Result<LayoutRecord, StoreError> {
-    let created = store.create_record(namespace, record);
-    let stored = store_call(store, observer, StoreOperation::Prepare, created).await?;
-    if stored.token == record.token && record.history.has_failed_over() {
-        tracing::warn!(namespace, "layout record was gone: written again with a new epoch");
-        observer.epoch_changed();
-    }
-    Ok(stored)
-}
-
-/// The error when other processes change the record each time before it is followed.
-pub(super) fn contended() -> StoreError {
-    StoreError::Refused("other nodes keep changing the layout record".into())
-}
-
 /// What following a history needs.
-pub(super) struct HistoryContext<'a> {
-    pub(super) store: &'a dyn Store,
+pub(crate) struct HistoryContext<'a> {
+    pub(crate) store: &'a dyn Store,
     /// The steady clock.
-    pub(super) steady: Duration,
-    pub(super) observer: &'a dyn Observer,
-    pub(super) namespace: &'a str,
+    pub(crate) steady: Duration,
+    pub(crate) observer: &'a dyn Observer,
+    pub(crate) namespace: &'a str,
     /// The layout, unless IDs are plain numbers.
-    pub(super) layout: Option<&'a Layout>,
+    pub(crate) layout: Option<&'a Layout>,
     /// The clocks when the record was read.
-    pub(super) clocks: EpochClocks,
+    pub(crate) clocks: EpochClocks,
     /// The times of this process.
-    pub(super) own: NodeTimes,
+    pub(crate) own: NodeTimes,
     /// How far it reaches, in Unix ms, if it goes by a clock that is ahead of the store's.
-    pub(super) until_ms: Option<i64>,
+    pub(crate) until_ms: Option<i64>,
 }

@@ -5,14 +5,17 @@ use std::ops::RangeInclusive;
 use raindrop_core::{
     instant::millis,
     lease::{EpochClocks, HighWaterMarks, Token},
-    planted::{Bug, planted},
 };
 use raindrop_store::{LayoutRecord, MadeRows, NewRows, Scope, Store, StoreError, Survey};
 
-use super::{
-    KeeperError, LayoutError, StoreOperation,
-    history::{self, contended},
-    lease_store::LeaseStore,
+use super::context::LeaseStore;
+use crate::{
+    ground::{
+        error::{KeeperError, LayoutError},
+        observer::StoreOperation,
+        random::initial_seed,
+    },
+    history::record::{self, contended},
 };
 
 /// How often a start is retried because others changed the record.
@@ -21,12 +24,12 @@ const TRIES: u32 = 100;
 /// Returns until when a decision about missing rows holds that was made at `now_ms`, by the store's
 /// clock: the call that acts on it may take so long. Marks are chosen for that instant, and the store
 /// refuses to act on the decision later.
-pub(super) fn valid_until_ms(store: &dyn Store, now_ms: i64) -> i64 {
+pub(crate) fn valid_until_ms(store: &dyn Store, now_ms: i64) -> i64 {
     now_ms.saturating_add(millis(store.longest_call()))
 }
 
 /// Creates tables, layout record and rows where they are missing.
-pub(super) async fn prepare(leases: &mut LeaseStore) -> Result<(), KeeperError> {
+pub(crate) async fn prepare(leases: &mut LeaseStore) -> Result<(), KeeperError> {
     let (store, namespace) = (leases.store.clone(), leases.scope.namespace.clone());
     for warning in leases.call(StoreOperation::Prepare, store.prepare()).await? {
         tracing::warn!(namespace, warning, "store may lose acknowledged writes");
@@ -122,7 +125,7 @@ async fn create_record(
         // Which IDs for a past time were reserved is unknown.
         record.since_tick = first_tick;
     }
-    history::create_record(&*leases.store, &*leases.state.observer, &namespace, &record).await?;
+    record::create_record(&*leases.store, &*leases.state.observer, &namespace, &record).await?;
     leases.rows_are_ours = false;
     Ok(())
 }
@@ -133,7 +136,7 @@ async fn create_record(
 /// No row of such a part was ever leased: a row is leased only once the record names its part. So
 /// they begin with no marks. After a fail-over the barrier raises those, since such a row carries no
 /// epoch.
-pub(super) async fn create_more(
+pub(crate) async fn create_more(
     leases: &mut LeaseStore,
     mut record: LayoutRecord,
 ) -> Result<Option<bool>, StoreError> {
@@ -154,7 +157,7 @@ pub(super) async fn create_more(
 
 /// Records that the part of a worker was created, after the store lost that. Rows of the part may have
 /// been lost, too, so none is created with no marks from now on.
-pub(super) async fn record_part(
+pub(crate) async fn record_part(
     leases: &mut LeaseStore,
     mut record: LayoutRecord,
     worker: u64,
@@ -205,9 +208,4 @@ async fn swap_record(
     record.token = leases.random.fresh_token();
     let swap = leases.store.swap_record(&leases.scope.namespace, token, &record);
     leases.call(StoreOperation::Prepare, swap).await
-}
-
-/// Draws the random seed of the tokens of new rows.
-pub(super) fn initial_seed(fresh: impl FnOnce() -> Token) -> Token {
-    if planted(Bug::TokenOfBirth) { Token::UNUSED } else { fresh() }
 }

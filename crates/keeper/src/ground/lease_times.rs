@@ -1,0 +1,43 @@
+//! The times of a lease.
+
+use std::time::Duration;
+
+use raindrop_core::{instant::millis, lease::NodeTimes};
+
+/// The times of a lease; the defaults are the service's.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LeaseTimes {
+    /// How far ahead a renewed lease reaches: how long IDs are issued without the store; 5 min.
+    pub window: Duration,
+    /// After which time the row of a crashed node expires, by the store's clock; 90 s.
+    pub ttl: Duration,
+    /// How often the lease is renewed; 30 s.
+    pub renew: Duration,
+    /// How far the node's clock may be ahead of the store's; 10 s.
+    pub max_clock_skew: Duration,
+    /// How long a new lease waits in a store in which no holder renewed for that long, one and a half
+    /// times `renew` or more; 0 if none waits. Embedded stores are never waited for; 45 s.
+    pub stale_wait: Duration,
+}
+
+impl Default for LeaseTimes {
+    fn default() -> Self {
+        Self {
+            window: Duration::from_mins(5),
+            ttl: Duration::from_secs(90),
+            renew: Duration::from_secs(30),
+            max_clock_skew: Duration::from_secs(10),
+            stale_wait: Duration::from_secs(45),
+        }
+    }
+}
+
+impl LeaseTimes {
+    /// Returns what the record keeps of these times. Beyond the store's clock a lease reaches the
+    /// window, the skew by which the node's clock may be ahead, and as much for the clock of a server
+    /// that takes over.
+    pub(crate) fn of_node(&self) -> NodeTimes {
+        let reach = self.window.saturating_add(self.max_clock_skew.saturating_mul(2));
+        NodeTimes { reach_ms: millis(reach), renew_ms: millis(self.renew) }
+    }
+}

@@ -1,0 +1,11 @@
+//! What every room stands on: errors and states, calls and clocks of the store, tasks, randomness.
+
+pub(crate) mod clock_reading;
+pub(crate) mod error;
+pub(crate) mod lease_times;
+pub(crate) mod observer;
+pub(crate) mod panics;
+pub(crate) mod random;
+pub(crate) mod status;
+pub(crate) mod store_call;
+pub(crate) mod task_handle;

@@ -1,0 +1,29 @@
+//! Creates the record of a namespace.
+
+use raindrop_store::{LayoutRecord, Store, StoreError};
+
+use crate::ground::{
+    observer::{Observer, StoreOperation},
+    store_call::store_call,
+};
+
+/// Creates a record unless there is one; returns the stored one.
+pub(crate) async fn create_record(
+    store: &dyn Store,
+    observer: &dyn Observer,
+    namespace: &str,
+    record: &LayoutRecord,
+) -> Result<LayoutRecord, StoreError> {
+    let created = store.create_record(namespace, record);
+    let stored = store_call(store, observer, StoreOperation::Prepare, created).await?;
+    if stored.token == record.token && record.history.has_failed_over() {
+        tracing::warn!(namespace, "layout record was gone: written again with a new epoch");
+        observer.epoch_changed();
+    }
+    Ok(stored)
+}
+
+/// The error when other processes change the record each time before it is followed.
+pub(crate) fn contended() -> StoreError {
+    StoreError::Refused("other nodes keep changing the layout record".into())
+}

@@ -1,0 +1,103 @@
+//! The keeper of one namespace, which runs the task of its lease.
+
+use std::{sync::Arc, time::Duration};
+
+use raindrop_core::{clock::Clock, issue::Generator};
+use raindrop_store::Store;
+use rand::Rng;
+use tokio::sync::watch;
+
+use crate::{
+    ground::{
+        error::KeeperError,
+        observer::{KeeperTask, Observer},
+        random::{Random, system_random},
+        status::{Status, UnavailableReason},
+        task_handle::TaskHandle,
+    },
+    lease::{
+        context::LeaseStore, issuer::Issuer, settings::KeeperSettings, shared::KeeperState,
+        stop::Released, task::Task,
+    },
+};
+
+/// The background task of one namespace.
+///
+/// Dropping it ends the task without a release: IDs are issued up to the limit, and the row
+/// expires after its ttl. Prefer [`Keeper::release`].
+#[derive(Debug)]
+pub struct Keeper(TaskHandle<KeeperError, Released>);
+
+impl Keeper {
+    /// Starts the task on the current tokio runtime. It retries store errors forever.
+    ///
+    /// # Panics
+    ///
+    /// Outside a tokio runtime.
+    pub fn start(
+        settings: KeeperSettings,
+        store: Arc<dyn Store>,
+        clock: Arc<dyn Clock>,
+        observer: Arc<dyn Observer>,
+    ) -> (Self, Issuer) {
+        Self::start_with(settings, store, clock, observer, system_random())
+    }
+
+    /// Starts the task like [`Self::start`], with the source of tokens, choices and jitter passed
+    /// in: for tests and simulations. All others must use the operating system's randomness,
+    /// because tokens must never repeat.
+    ///
+    /// # Panics
+    ///
+    /// Outside a tokio runtime.
+    pub fn start_with(
+        settings: KeeperSettings,
+        store: Arc<dyn Store>,
+        clock: Arc<dyn Clock>,
+        observer: Arc<dyn Observer>,
+        random: Box<dyn Rng + Send + Sync>,
+    ) -> (Self, Issuer) {
+        let (task, issuer) = task_and_issuer(settings, store, clock, observer, random);
+        (Self(TaskHandle::start(|stop, failed| task.run(stop, failed))), issuer)
+    }
+
+    /// Resolves once, when the keeper or its task failed permanently; pending otherwise.
+    ///
+    /// # Cancel safety
+    ///
+    /// May be dropped and called again.
+    pub async fn failed(&mut self) -> KeeperError {
+        let failed = |reason| KeeperError::TaskFailed { task: KeeperTask::Lease, reason };
+        self.0.failed().await.unwrap_or_else(failed)
+    }
+
+    /// Seals the grant, lowers the mark and frees the row, within the deadline. Afterwards no
+    /// claim succeeds.
+    pub async fn release(self, deadline: Duration) -> Released {
+        self.0.stop(deadline).await.unwrap_or(Released::GaveUp)
+    }
+}
+
+/// Creates a task, which does not run yet, and the issuer of its leases.
+pub(crate) fn task_and_issuer(
+    settings: KeeperSettings,
+    store: Arc<dyn Store>,
+    clock: Arc<dyn Clock>,
+    observer: Arc<dyn Observer>,
+    random: Box<dyn Rng + Send + Sync>,
+) -> (Task, Issuer) {
+    let (layout, issue) = (settings.layout.clone(), settings.issue.clone());
+    let state = Arc::new(KeeperState {
+        namespace: settings.namespace.clone(),
+        lease: settings.lease,
+        generator: Arc::new(Generator::without_lease(layout, issue, Arc::clone(&clock))),
+        clock,
+        observer,
+        report: watch::Sender::new(Status {
+            reason: Some(UnavailableReason::Starting),
+            ..Status::default()
+        }),
+    });
+    let issuer = Issuer { state: Arc::clone(&state) };
+    (Task::new(LeaseStore::new(settings, store, state, Random(random))), issuer)
+}

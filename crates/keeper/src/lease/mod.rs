@@ -1,0 +1,18 @@
+//! The lease of a namespace: the task that acquires, renews, moves and releases it, and the issuer of
+//! its IDs.
+
+pub(crate) mod context;
+mod follow;
+pub(crate) mod handle;
+pub(crate) mod held;
+pub(crate) mod issuer;
+pub(crate) mod keeping;
+#[cfg(feature = "planted")]
+mod planted;
+pub(crate) mod prepare;
+pub(crate) mod release;
+pub(crate) mod search;
+pub(crate) mod settings;
+pub(crate) mod shared;
+pub(crate) mod stop;
+pub(crate) mod task;
