@@ -16,8 +16,8 @@ use crate::{
         task_handle::TaskHandle,
     },
     lease::{
-        context::LeaseStore, issuer::Issuer, settings::KeeperSettings, shared::KeeperState,
-        stop::Released, task::Task,
+        context::LeaseStore, issuer::Issuer, release::Released, settings::KeeperSettings,
+        shared::KeeperState, task::Task,
     },
 };
 

@@ -78,8 +78,8 @@ pub use self::{
     lease::{
         handle::{IssuerBlocks, IssuerHandle},
         issuer::Issuer,
+        release::Released,
         settings::KeeperSettings,
-        stop::Released,
     },
     namespace_issuer::NamespaceIssuer,
     operator::{

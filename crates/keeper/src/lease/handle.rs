@@ -59,6 +59,17 @@ impl Drop for Unreported {
     }
 }
 
+impl Issuer {
+    /// Returns a handle that issues IDs of one code without looking up its name.
+    ///
+    /// # Errors
+    ///
+    /// When the code is no valid name, or not among those that are served.
+    pub fn handle(&self, code: &str) -> Result<IssuerHandle, IssueError> {
+        IssuerHandle::new(self.clone(), code)
+    }
+}
+
 impl IssuerHandle {
     pub(crate) fn new(issuer: Issuer, code: &str) -> Result<Self, IssueError> {
         let generator = Arc::clone(&issuer.state.generator);

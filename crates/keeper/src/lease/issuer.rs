@@ -10,7 +10,7 @@ use raindrop_core::{
 };
 use tokio::time::{Instant, sleep, timeout_at};
 
-use super::{handle::IssuerHandle, shared::KeeperState};
+use super::shared::KeeperState;
 use crate::ground::{
     error::IssueError,
     lease_times::LeaseTimes,
@@ -75,15 +75,6 @@ impl Issuer {
         self.report_and_wait(&claim).await;
         self.state.observer.ids_issued(u64::from(count));
         Ok(claim.ids)
-    }
-
-    /// Returns a handle that issues IDs of one code without looking up its name.
-    ///
-    /// # Errors
-    ///
-    /// When the code is no valid name, or not among those that are served.
-    pub fn handle(&self, code: &str) -> Result<IssuerHandle, IssueError> {
-        IssuerHandle::new(self.clone(), code)
     }
 
     /// Reports to the observer if a claim borrowed, waits or was the first of a held rollback.

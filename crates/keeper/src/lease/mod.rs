@@ -2,7 +2,6 @@
 //! its IDs.
 
 pub(crate) mod context;
-mod follow;
 pub(crate) mod handle;
 pub(crate) mod held;
 pub(crate) mod issuer;

@@ -10,6 +10,19 @@ use super::{
 };
 use crate::ground::{clock_reading::ClockReading, observer::LeaseOperation};
 
+/// How a keeper's release ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Released {
+    /// The row is free, and its mark is where the next lease may begin.
+    Done,
+    /// No row was held.
+    NothingHeld,
+    /// The store did not answer; the state file keeps the lease for the next process.
+    Kept,
+    /// The deadline passed; the row expires after its ttl.
+    GaveUp,
+}
+
 /// A row that is being released. It has no grant: whatever it learns of its writes, nothing is
 /// issued on it any more.
 pub(crate) struct ReleasingRow {

@@ -3,24 +3,14 @@
 use raindrop_store::with_sources;
 use tokio::time::{Instant, sleep, timeout, timeout_at};
 
-use super::{release::ReleasingRow, task::Task};
+use super::{
+    release::{Released, ReleasingRow},
+    task::Task,
+};
 use crate::ground::{random::SHORTEST_PAUSE, status::UnavailableReason};
 
 /// How often a store must fail to answer until it counts as away.
 const STORE_TRIES: u32 = 3;
-
-/// How a keeper's release ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Released {
-    /// The row is free, and its mark is where the next lease may begin.
-    Done,
-    /// No row was held.
-    NothingHeld,
-    /// The store did not answer; the state file keeps the lease for the next process.
-    Kept,
-    /// The deadline passed; the row expires after its ttl.
-    GaveUp,
-}
 
 impl Task {
     /// Tries once to release the rows that were left; those that remain held expire.

@@ -17,9 +17,8 @@ use super::{
     held::HeldLease,
     keeping::{Keeping, KeepingFailed},
     prepare::prepare,
-    release::ReleasingRow,
+    release::{Released, ReleasingRow},
     search::{Search, SearchOutcome},
-    stop::Released,
 };
 use crate::ground::{
     error::KeeperError,

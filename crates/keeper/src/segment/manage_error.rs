@@ -3,8 +3,6 @@
 use raindrop_core::{code::CODE_PATTERN, segment::UnreadableSettings, violation::Violations};
 use raindrop_store::StoreError;
 
-use super::raise::RaiseError;
-
 /// Why a code was not changed.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -61,6 +59,28 @@ pub enum ManageError {
     #[error(transparent)]
     Raise(#[from] RaiseError),
     /// The store fails; the change may have been made. It can be repeated.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}
+
+/// Why a code was not raised.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum RaiseError {
+    /// The next number would be beyond the largest.
+    #[error("code {code:?}: the next number is {next} and cannot be raised by {by}")]
+    TooLarge {
+        /// The code.
+        code: String,
+        /// Its next number.
+        next: u64,
+        /// By how much it was to be raised.
+        by: u64,
+    },
+    /// The store has no such code.
+    #[error("code {0:?} is not in the store")]
+    NoSuchCode(String),
+    /// The store fails; the code may have been raised.
     #[error(transparent)]
     Store(#[from] StoreError),
 }

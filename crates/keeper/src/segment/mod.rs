@@ -28,8 +28,7 @@ pub use self::{
     code_view::{CodeKind, CodeView},
     handle::SegmentHandle,
     issuer::SegmentIssuer,
-    manage_error::ManageError,
-    raise::RaiseError,
+    manage_error::{ManageError, RaiseError},
     settings::SegmentSettings,
     task::GivenBack,
 };

@@ -11,31 +11,9 @@ use raindrop_store::{Reservation, Reserved, StoreError};
 
 use super::{
     code_manager::{CodeManager, END, TRIES},
-    manage_error::ManageError,
+    manage_error::{ManageError, RaiseError},
 };
 use crate::ground::random::fresh_token;
-
-/// Why a code was not raised.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum RaiseError {
-    /// The next number would be beyond the largest.
-    #[error("code {code:?}: the next number is {next} and cannot be raised by {by}")]
-    TooLarge {
-        /// The code.
-        code: String,
-        /// Its next number.
-        next: u64,
-        /// By how much it was to be raised.
-        by: u64,
-    },
-    /// The store has no such code.
-    #[error("code {0:?} is not in the store")]
-    NoSuchCode(String),
-    /// The store fails; the code may have been raised.
-    #[error(transparent)]
-    Store(#[from] StoreError),
-}
 
 impl CodeManager {
     /// Raises the next number of a code to this one, unless it is above already. Returns the next
@@ -137,7 +115,7 @@ mod tests {
     use std::sync::Arc;
 
     use super::*;
-    use crate::SegmentSettings;
+    use crate::segment::settings::SegmentSettings;
     use raindrop_core::{clock::ManualClock, lease::Token};
     use raindrop_store::{MemoryStore, NewSegment, SegmentStore, Store, UnusedNumbers};
 
