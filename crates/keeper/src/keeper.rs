@@ -16,7 +16,7 @@ use crate::{
         task_handle::TaskHandle,
     },
     lease::{
-        context::LeaseStore, issuer::Issuer, release::Released, settings::KeeperSettings,
+        context::LeaseContext, issuer::Issuer, release::Released, settings::KeeperSettings,
         shared::KeeperState, task::Task,
     },
 };
@@ -99,5 +99,5 @@ pub(crate) fn task_and_issuer(
         }),
     });
     let issuer = Issuer { state: Arc::clone(&state) };
-    (Task::new(LeaseStore::new(settings, store, state, Random(random))), issuer)
+    (Task::new(LeaseContext::new(settings, store, state, Random(random))), issuer)
 }

@@ -1,8 +1,9 @@
 //! The issuer of a namespace, of whichever mode.
 
+use raindrop_core::layout::Layout;
+
 use crate::{
-    core::layout::Layout, ground::status::UnavailableReason, lease::issuer::Issuer,
-    segment::issuer::SegmentIssuer,
+    ground::status::UnavailableReason, lease::issuer::Issuer, segment::issuer::SegmentIssuer,
 };
 
 /// The issuer of a namespace; cheap to clone.

@@ -38,7 +38,7 @@ const FIRST_REACH: Duration = Duration::from_secs(10);
 /// How often the record is read again because other nodes changed it.
 const TRIES: u32 = 10;
 
-pub(crate) struct LeaseStore {
+pub(crate) struct LeaseContext {
     pub(crate) settings: KeeperSettings,
     pub(crate) scope: Scope,
     pub(crate) store: Arc<dyn Store>,
@@ -128,7 +128,7 @@ impl From<StoreError> for LeaseError {
     }
 }
 
-impl LeaseStore {
+impl LeaseContext {
     pub(crate) fn new(
         settings: KeeperSettings,
         store: Arc<dyn Store>,

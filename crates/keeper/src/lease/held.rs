@@ -13,7 +13,7 @@ use raindrop_core::{
 };
 
 use super::{
-    context::{JudgedSurvey, LeaseError, LeaseStore, WriteIntent},
+    context::{JudgedSurvey, LeaseContext, LeaseError, WriteIntent},
     keeping::KeepingFailed,
     prepare::record_part,
 };
@@ -55,13 +55,13 @@ pub(crate) struct HeldLease {
 
 impl HeldLease {
     pub(crate) fn new(
-        leases: &LeaseStore,
+        context: &LeaseContext,
         tenure: Tenure<WriteIntent>,
         lease: Lease,
         intent: Option<&WriteIntent>,
     ) -> Self {
-        let is_kept = leases.usable_keeping().is_some();
-        let grant = leases.grant(tenure.worker(), lease, is_kept, intent.map(|it| it.clocks));
+        let is_kept = context.usable_keeping().is_some();
+        let grant = context.grant(tenure.worker(), lease, is_kept, intent.map(|it| it.clocks));
         let (lanes, token) = (HeldLanes::on(lease.lane), tenure.token());
         let mut held = Self {
             tenure,
@@ -76,28 +76,28 @@ impl HeldLease {
             is_adopted: false,
         };
         if let Some(intent) = intent {
-            held.note_acknowledged(leases, intent);
+            held.note_acknowledged(context, intent);
         }
         held
     }
 
     /// Resumes the lease that the state file keeps; `None` if there is none, or it is refused.
-    pub(crate) async fn resume(leases: &LeaseStore) -> Option<Self> {
-        let keeping = Arc::clone(leases.keeping.as_ref()?);
-        let (namespace, layout) = (&leases.settings.namespace, &leases.settings.layout);
+    pub(crate) async fn resume(context: &LeaseContext) -> Option<Self> {
+        let keeping = Arc::clone(context.keeping.as_ref()?);
+        let (namespace, layout) = (&context.settings.namespace, &context.settings.layout);
         let refused = |reason: &str| {
             tracing::warn!(namespace, reason, "lease in the state file refused: acquiring another");
-            leases.observe(LeaseOperation::Resume, LeaseOutcome::Refused);
+            context.observe(LeaseOperation::Resume, LeaseOutcome::Refused);
         };
-        let now_ms = leases.state.clock.now_ms();
-        let issue = &leases.settings.issue;
+        let now_ms = context.state.clock.now_ms();
+        let issue = &context.settings.issue;
         let ahead = [issue.borrow_ahead, issue.max_wait, issue.hold];
         let check = |entry: &Entry| {
             entry.lease.check(&ResumeRequest {
                 layout,
                 kept_layout: &entry.layout,
-                min_worker: leases.settings.min_worker,
-                max_worker: leases.settings.max_worker,
+                min_worker: context.settings.min_worker,
+                max_worker: context.settings.max_worker,
                 now_ms,
                 issued_ahead_ms: ahead.map(millis).iter().sum(),
             })
@@ -105,7 +105,7 @@ impl HeldLease {
         let kept = match keeping.resumable(check).await {
             Ok(Some(kept)) => kept,
             Ok(None) => {
-                leases.observe(LeaseOperation::Resume, LeaseOutcome::NoneFree);
+                context.observe(LeaseOperation::Resume, LeaseOutcome::NoneFree);
                 return None;
             }
             Err(reason) => {
@@ -115,9 +115,9 @@ impl HeldLease {
         };
         let lease =
             Lease { lane: kept.lane, start: kept.start(layout, now_ms), limit: kept.limit() };
-        let mut held = Self::new(leases, kept.tenure(), lease, None);
+        let mut held = Self::new(context, kept.tenure(), lease, None);
         held.grant.note_reading(now_ms);
-        if let Err(LeaseError::NotKept(KeepingFailed(reason))) = held.keep(leases).await {
+        if let Err(LeaseError::NotKept(KeepingFailed(reason))) = held.keep(context).await {
             refused(&reason);
             return None;
         }
@@ -125,7 +125,7 @@ impl HeldLease {
         let until_ms = layout.start_of_tick_ms(layout.tick_of(lease.limit.saturating_sub(1)) + 1);
         let valid_until = format_unix_ms_or_year(until_ms);
         tracing::info!(namespace, worker, lane, valid_until, "lease resumed from the state file");
-        leases.observe(LeaseOperation::Resume, LeaseOutcome::Done);
+        context.observe(LeaseOperation::Resume, LeaseOutcome::Done);
         Some(held)
     }
 
@@ -139,19 +139,19 @@ impl HeldLease {
     /// nothing is left out, and this returns `false`.
     pub(crate) async fn renew(
         &mut self,
-        leases: &mut LeaseStore,
+        context: &mut LeaseContext,
         woken: bool,
     ) -> Result<bool, LeaseError> {
-        let judged = self.settled(leases).await?;
+        let judged = self.settled(context).await?;
         match judged.verdict {
             ClockVerdict::Ahead(ahead_ms) => {
                 // It cannot swap, and must see all the same whether the row is still its own.
-                self.read_row(leases, &judged).await?;
-                leases.observe(LeaseOperation::Renew, LeaseOutcome::ClockAhead);
+                self.read_row(context, &judged).await?;
+                context.observe(LeaseOperation::Renew, LeaseOutcome::ClockAhead);
                 return Err(LeaseError::ClockAhead(ahead_ms));
             }
             ClockVerdict::StoreBehind(behind_ms) => {
-                let namespace = &leases.settings.namespace;
+                let namespace = &context.settings.namespace;
                 tracing::warn!(
                     namespace,
                     behind_ms,
@@ -161,82 +161,82 @@ impl HeldLease {
             ClockVerdict::Trusted => {}
         }
         // A renewal that claims ask for early still belongs to the first lease.
-        let limit = self.next_limit(leases, &judged, leases.has_renewed || !woken);
+        let limit = self.next_limit(context, &judged, context.has_renewed || !woken);
         if woken && limit == self.acknowledged() && !self.lanes.has_lowered_mark() {
             return Ok(false);
         }
-        let expiry = RowExpiry::After(leases.settings.lease.ttl);
+        let expiry = RowExpiry::After(context.settings.lease.ttl);
         let lane = self.lanes.present();
-        let mut write = leases.write(&self.tenure, &self.lanes, lane, limit, expiry);
+        let mut write = context.write(&self.tenure, &self.lanes, lane, limit, expiry);
         if planted(Bug::RenewalKeepsToken) {
             write.token = self.tenure.token();
         }
         if planted(Bug::MarkAfterIssuing) {
-            self.grant.raise_limit(limit, leases.state.present());
+            self.grant.raise_limit(limit, context.state.present());
         }
         let intent = judged.intent(Purpose::Renew { limit }, LeaseOperation::Renew);
-        if leases.swap(&mut self.tenure, write, intent).await? {
-            self.apply(leases, intent);
-            self.keep(leases).await?;
+        if context.swap(&mut self.tenure, write, intent).await? {
+            self.apply(context, intent);
+            self.keep(context).await?;
             return Ok(true);
         }
-        self.settle(leases, &judged).await?;
+        self.settle(context, &judged).await?;
         Err(LeaseError::Overtaken)
     }
 
     /// Leases another lane of the row, for a clock that went back; `false` when no other lane's
     /// mark is past.
-    pub(crate) async fn rotate(&mut self, leases: &mut LeaseStore) -> Result<bool, LeaseError> {
+    pub(crate) async fn rotate(&mut self, context: &mut LeaseContext) -> Result<bool, LeaseError> {
         let left = self.lanes.present();
-        let judged = self.settled(leases).await?;
+        let judged = self.settled(context).await?;
         if self.lanes.present() != left {
             return Ok(true);
         }
-        if self.waiting.is_some() || leases.history.is_pending() {
+        if self.waiting.is_some() || context.history.is_pending() {
             // No lane of the row is due before the present one.
             return Ok(false);
         }
-        let (layout, marks) = (&leases.settings.layout, self.tenure.marks());
+        let (layout, marks) = (&context.settings.layout, self.tenure.marks());
         let Some(lane) = usable_lane(layout, marks, judged.now_ms, Some(left)) else {
-            leases.observe(LeaseOperation::Rotate, LeaseOutcome::NoneFree);
+            context.observe(LeaseOperation::Rotate, LeaseOutcome::NoneFree);
             return Ok(false);
         };
         let operation = LeaseOperation::Rotate;
-        let taken = leases.take_lane(&mut self.tenure, &self.lanes, lane, &judged, operation);
+        let taken = context.take_lane(&mut self.tenure, &self.lanes, lane, &judged, operation);
         if let Some(intent) = taken.await? {
-            self.apply(leases, intent);
-            self.keep(leases).await?;
+            self.apply(context, intent);
+            self.keep(context).await?;
             return Ok(true);
         }
-        self.settle(leases, &judged).await?;
+        self.settle(context, &judged).await?;
         // An earlier write of ours was faster: perhaps a rotation, perhaps not.
         if self.lanes.present() == left { Err(LeaseError::Overtaken) } else { Ok(true) }
     }
 
     /// Settles writes whose outcome is unknown, follows the store into a new epoch, and looks at the
     /// clocks and the record before a write.
-    async fn settled(&mut self, leases: &mut LeaseStore) -> Result<JudgedSurvey, LeaseError> {
+    async fn settled(&mut self, context: &mut LeaseContext) -> Result<JudgedSurvey, LeaseError> {
         // A step may have been dropped before the file had the lane that was leased.
         if self.moving.is_some() && self.tenure.visible().is_none() {
-            self.keep(leases).await?;
+            self.keep(context).await?;
         }
-        let mut judged = self.survey(leases).await?;
+        let mut judged = self.survey(context).await?;
         let is_behind =
-            |held: &Self, leases: &LeaseStore| held.tenure.epoch() != leases.history.epoch();
+            |held: &Self, context: &LeaseContext| held.tenure.epoch() != context.history.epoch();
         // What reads the row is followed by another survey: rows that are read after the layout
         // changed have marks in other units.
-        if is_behind(self, leases) {
-            self.enter_epoch(leases, &judged).await?;
-            judged = self.survey(leases).await?;
-            if is_behind(self, leases) {
-                self.begin_anew(leases, &judged).await?;
+        if is_behind(self, context) {
+            self.enter_epoch(context, &judged).await?;
+            judged = self.survey(context).await?;
+            if is_behind(self, context) {
+                self.begin_anew(context, &judged).await?;
             }
         }
         if self.tenure.is_unresolved() || self.tenure.visible().is_some() {
-            self.settle(leases, &judged).await?;
-            judged = self.survey(leases).await?;
+            self.settle(context, &judged).await?;
+            judged = self.survey(context).await?;
         }
-        if is_behind(self, leases) {
+        if is_behind(self, context) {
             // The store failed over just now. A write would be one of the new epoch.
             return Err(LeaseError::Overtaken);
         }
@@ -247,32 +247,32 @@ impl HeldLease {
     /// process's lease of the row.
     async fn enter_epoch(
         &mut self,
-        leases: &mut LeaseStore,
+        context: &mut LeaseContext,
         judged: &JudgedSurvey,
     ) -> Result<(), LeaseError> {
-        let present = &leases.history;
-        match leases.resolve(&mut self.tenure).await? {
+        let present = &context.history;
+        match context.resolve(&mut self.tenure).await? {
             (Resolution::Visible, _) if self.tenure.epoch() == present.epoch() => return Ok(()),
             (Resolution::Unchanged | Resolution::Visible, _) => {}
-            (Resolution::Lost, Some(row)) => match self.judge(leases, judged, &row) {
+            (Resolution::Lost, Some(row)) => match self.judge(context, judged, &row) {
                 OtherToken::Taken => return Err(LeaseError::Lost(row.into())),
                 OtherToken::LastWrite => self.tenure.went_back(&row),
-                OtherToken::CreatedAgain | OtherToken::WentBack => self.adopt(leases, row).await?,
+                OtherToken::CreatedAgain | OtherToken::WentBack => self.adopt(context, row).await?,
             },
             (Resolution::Lost | Resolution::Vanished, _) => return Err(LeaseError::Vanished),
         }
-        let present = &leases.history;
+        let present = &context.history;
         // What is known of the lane that was left does not hold in another epoch.
         let lane = self.lanes.present();
         self.lanes = HeldLanes::on(lane);
-        let max_skew_ms = millis(leases.settings.lease.max_clock_skew);
+        let max_skew_ms = millis(context.settings.lease.max_clock_skew);
         let is_unbroken = self.last_write.zip(present.present());
         let is_unbroken =
             is_unbroken.is_some_and(|(last, history)| history.is_unbroken(&last, max_skew_ms));
         if self.waiting.is_none() && is_unbroken {
             // An operator may have released the row, and another process leased another lane.
             let own_mark = self.tenure.marks()[lane];
-            let marks = leases.marks_of(&self.tenure).with(lane, own_mark);
+            let marks = context.marks_of(&self.tenure).with(lane, own_mark);
             self.tenure.continue_in(present.epoch(), marks);
         } else {
             self.tenure.forget_before(present.epoch());
@@ -283,13 +283,13 @@ impl HeldLease {
     /// Goes on from a row that was found under another token than that of the last write. Unless that
     /// token is of this process, too, the row does not say who held it since: then the last write proves
     /// something only if no other process can have taken the row until now.
-    async fn adopt(&mut self, leases: &mut LeaseStore, mut row: Row) -> Result<(), LeaseError> {
+    async fn adopt(&mut self, context: &mut LeaseContext, mut row: Row) -> Result<(), LeaseError> {
         let (lane, limit) = (self.lanes.present(), self.acknowledged());
         if !self.own_tokens.contains(&row.token) {
             // The clock as it is after the row was read.
             let survey =
-                leases.call(StoreOperation::Read, leases.store.glance(&leases.scope)).await?;
-            let max_skew_ms = millis(leases.settings.lease.max_clock_skew);
+                context.call(StoreOperation::Read, context.store.glance(&context.scope)).await?;
+            let max_skew_ms = millis(context.settings.lease.max_clock_skew);
             self.last_write.take_if(|last| !last.held_until(survey.now_ms, max_skew_ms));
             if !row.was_never_written() {
                 self.last_write.take_if(|_| row.marks[lane] > limit);
@@ -306,51 +306,54 @@ impl HeldLease {
     /// Leases the row anew, from the barrier of the present epoch on. The present grant is used up.
     async fn begin_anew(
         &mut self,
-        leases: &mut LeaseStore,
+        context: &mut LeaseContext,
         judged: &JudgedSurvey,
     ) -> Result<(), LeaseError> {
-        if leases.history.is_pending() {
+        if context.history.is_pending() {
             return Err(LeaseError::BarrierPending);
         }
         if let ClockVerdict::Ahead(ahead_ms) = judged.verdict {
-            leases.observe(LeaseOperation::Renew, LeaseOutcome::ClockAhead);
+            context.observe(LeaseOperation::Renew, LeaseOutcome::ClockAhead);
             return Err(LeaseError::ClockAhead(ahead_ms));
         }
         let lane = self.lanes.present();
-        let marks = leases.marks_of(&self.tenure);
-        let reach_ms = leases.reach_ms(true);
-        let layout = &leases.settings.layout;
+        let marks = context.marks_of(&self.tenure);
+        let reach_ms = context.reach_ms(true);
+        let layout = &context.settings.layout;
         let lease = Lease::from_mark(layout, &marks, lane, judged.now_ms, reach_ms);
-        let expiry = RowExpiry::After(leases.settings.lease.ttl);
-        let write = leases.write(&self.tenure, &HeldLanes::on(lane), lane, lease.limit, expiry);
+        let expiry = RowExpiry::After(context.settings.lease.ttl);
+        let write = context.write(&self.tenure, &HeldLanes::on(lane), lane, lease.limit, expiry);
         let intent = judged.intent(Purpose::NewEpoch(lease), LeaseOperation::Renew);
-        if leases.swap(&mut self.tenure, write, intent).await? {
-            self.apply(leases, intent);
+        if context.swap(&mut self.tenure, write, intent).await? {
+            self.apply(context, intent);
             return Ok(());
         }
         Err(LeaseError::Overtaken)
     }
 
     /// Uses the lease that begins at the barrier, once that comes due. Returns whether it did.
-    pub(crate) async fn use_next_lease(&mut self, leases: &LeaseStore) -> Result<bool, LeaseError> {
+    pub(crate) async fn use_next_lease(
+        &mut self,
+        context: &LeaseContext,
+    ) -> Result<bool, LeaseError> {
         // What is known of the row must have been acknowledged.
         let is_settled = self.tenure.visible().is_none();
-        let is_due = is_settled && self.due_in(leases).is_some_and(|wait| wait.is_zero());
+        let is_due = is_settled && self.due_in(context).is_some_and(|wait| wait.is_zero());
         if is_due {
             self.moving = self.waiting.take();
-            self.keep(leases).await?;
+            self.keep(context).await?;
         }
         Ok(is_due)
     }
 
     /// Returns when the lease that begins at the barrier comes due, if the row has one: soon enough
     /// for a claim to wait for it.
-    pub(crate) fn due_in(&self, leases: &LeaseStore) -> Option<Duration> {
-        let (lease, layout) = (self.waiting.as_ref()?, &leases.settings.layout);
+    pub(crate) fn due_in(&self, context: &LeaseContext) -> Option<Duration> {
+        let (lease, layout) = (self.waiting.as_ref()?, &context.settings.layout);
         let due_ms = layout.start_of_tick_ms(layout.tick_of(lease.start));
-        let now_ms = leases.state.clock.now_ms();
+        let now_ms = context.state.clock.now_ms();
         let wait_ms =
-            due_ms.saturating_sub(now_ms).saturating_sub(millis(leases.settings.issue.max_wait));
+            due_ms.saturating_sub(now_ms).saturating_sub(millis(context.settings.issue.max_wait));
         Some(Duration::from_millis(wait_ms.max(0).unsigned_abs()))
     }
 
@@ -359,10 +362,10 @@ impl HeldLease {
         self.waiting.map_or_else(|| self.grant.acknowledged(), |lease| lease.limit)
     }
 
-    fn note_acknowledged(&mut self, leases: &LeaseStore, intent: &WriteIntent) {
+    fn note_acknowledged(&mut self, context: &LeaseContext, intent: &WriteIntent) {
         self.renewed = Some(intent.clocks);
         let (epoch, store_ms) = (self.tenure.epoch(), intent.store_ms);
-        let lease = &leases.settings.lease;
+        let lease = &context.settings.lease;
         // A row that an operator released comes due when all leases have ended, less what a claim may
         // wait for.
         let ttl_ms = millis(lease.ttl.min(lease.window / 2));
@@ -374,38 +377,38 @@ impl HeldLease {
     }
 
     /// Looks at the clocks and the record.
-    async fn survey(&mut self, leases: &mut LeaseStore) -> Result<JudgedSurvey, LeaseError> {
-        let judged = leases.survey(self.renewed.as_ref()).await?;
+    async fn survey(&mut self, context: &mut LeaseContext) -> Result<JudgedSurvey, LeaseError> {
+        let judged = context.survey(self.renewed.as_ref()).await?;
         let Some(record) = &judged.survey.record else {
-            let found = leases.resolve(&mut self.tenure).await?;
-            leases.rows_are_ours = match found {
+            let found = context.resolve(&mut self.tenure).await?;
+            context.rows_are_ours = match found {
                 (Resolution::Unchanged | Resolution::Visible, _) => true,
                 (_, Some(row)) if self.own_tokens.contains(&row.token) => true,
-                (_, Some(row)) if self.judge(leases, &judged, &row) == OtherToken::Taken => {
+                (_, Some(row)) if self.judge(context, &judged, &row) == OtherToken::Taken => {
                     return Err(LeaseError::Lost(row.into()));
                 }
                 _ => false,
             };
             return Err(LeaseError::Vanished);
         };
-        leases.rows_are_ours = false;
-        if !leases.is_recorded(&judged) {
+        context.rows_are_ours = false;
+        if !context.is_recorded(&judged) {
             return Err(LeaseError::RecordForeign);
         }
-        if leases.is_made(self.tenure.worker()) {
+        if context.is_made(self.tenure.worker()) {
             return Ok(judged);
         }
         // The record told of the row before it was leased: that was lost.
-        if self.tenure.epoch() == leases.history.epoch() {
-            leases.history.went_back = true;
+        if self.tenure.epoch() == context.history.epoch() {
+            context.history.went_back = true;
             return Err(LeaseError::Overtaken);
         }
-        record_part(leases, record.clone(), self.tenure.worker()).await?;
+        record_part(context, record.clone(), self.tenure.worker()).await?;
         Err(LeaseError::Overtaken)
     }
 
-    fn next_limit(&self, leases: &LeaseStore, judged: &JudgedSurvey, whole_window: bool) -> u64 {
-        let reach_ms = leases.reach_ms(whole_window);
+    fn next_limit(&self, context: &LeaseContext, judged: &JudgedSurvey, whole_window: bool) -> u64 {
+        let reach_ms = context.reach_ms(whole_window);
         // The row may have a higher mark, of a write that has no effect in this epoch.
         let known = self.tenure.marks()[self.lanes.present()];
         let (old_limit, now_ms) = (self.acknowledged().max(known), judged.now_ms);
@@ -423,22 +426,22 @@ impl HeldLease {
                 reach_ms,
             },
         };
-        limit_for(&leases.settings.layout, &request)
+        limit_for(&context.settings.layout, &request)
     }
 
     /// Settles writes whose outcome is unknown, and applies the one that took effect.
     async fn settle(
         &mut self,
-        leases: &mut LeaseStore,
+        context: &mut LeaseContext,
         judged: &JudgedSurvey,
     ) -> Result<(), LeaseError> {
-        match leases.settle(&mut self.tenure).await {
+        match context.settle(&mut self.tenure).await {
             Ok(Some(intent)) => {
-                self.apply(leases, intent);
-                self.keep(leases).await
+                self.apply(context, intent);
+                self.keep(context).await
             }
             Ok(None) => Ok(()),
-            Err(LeaseError::Lost(row)) => Err(self.found(leases, judged, *row).await),
+            Err(LeaseError::Lost(row)) => Err(self.found(context, judged, *row).await),
             Err(error) => Err(error),
         }
     }
@@ -446,12 +449,12 @@ impl HeldLease {
     /// Looks whether the row is still as this process wrote it.
     async fn read_row(
         &mut self,
-        leases: &mut LeaseStore,
+        context: &mut LeaseContext,
         judged: &JudgedSurvey,
     ) -> Result<(), LeaseError> {
-        match leases.resolve(&mut self.tenure).await? {
+        match context.resolve(&mut self.tenure).await? {
             (Resolution::Unchanged | Resolution::Visible, _) => Ok(()),
-            (Resolution::Lost, Some(row)) => Err(self.found(leases, judged, row).await),
+            (Resolution::Lost, Some(row)) => Err(self.found(context, judged, row).await),
             (Resolution::Lost | Resolution::Vanished, _) => Err(LeaseError::Vanished),
         }
     }
@@ -459,37 +462,37 @@ impl HeldLease {
     /// Takes note of a row with a token that is not ours; returns why nothing was written.
     async fn found(
         &mut self,
-        leases: &mut LeaseStore,
+        context: &mut LeaseContext,
         judged: &JudgedSurvey,
         row: Row,
     ) -> LeaseError {
-        match self.judge(leases, judged, &row) {
+        match self.judge(context, judged, &row) {
             OtherToken::LastWrite => self.tenure.went_back(&row),
             OtherToken::CreatedAgain => {
-                if let Err(error) = self.adopt(leases, row).await {
+                if let Err(error) = self.adopt(context, row).await {
                     return error;
                 }
                 // Otherwise it is leased anew, as in another epoch.
                 if self.last_write.is_some() {
                     self.lanes = HeldLanes::on(self.lanes.present());
-                    let (epoch, marks) = (leases.history.epoch(), self.tenure.marks().clone());
+                    let (epoch, marks) = (context.history.epoch(), self.tenure.marks().clone());
                     self.tenure.continue_in(epoch, marks);
                 }
             }
-            OtherToken::WentBack => leases.history.went_back = true,
+            OtherToken::WentBack => context.history.went_back = true,
             OtherToken::Taken => {
                 // Whoever took it lawfully began at the limit of this lease, or above.
                 let mark = row.marks.iter().nth(self.lanes.present());
-                leases.history.went_back |= mark.is_some_and(|mark| mark < self.acknowledged());
+                context.history.went_back |= mark.is_some_and(|mark| mark < self.acknowledged());
                 return LeaseError::Lost(row.into());
             }
         }
         LeaseError::Overtaken
     }
 
-    fn judge(&self, leases: &LeaseStore, judged: &JudgedSurvey, row: &Row) -> OtherToken {
-        let max_skew_ms = millis(leases.settings.lease.max_clock_skew);
-        let (last, present) = (self.last_write.as_ref(), leases.history.epoch());
+    fn judge(&self, context: &LeaseContext, judged: &JudgedSurvey, row: &Row) -> OtherToken {
+        let max_skew_ms = millis(context.settings.lease.max_clock_skew);
+        let (last, present) = (self.last_write.as_ref(), context.history.epoch());
         let lease = (self.lanes.present(), self.acknowledged());
         if row.marks.lanes() != self.tenure.marks().lanes() {
             return OtherToken::Taken;
@@ -506,18 +509,18 @@ impl HeldLease {
 
     /// Lets the state file have what the store acknowledged, and then claims use it. Without a state
     /// file this does not wait.
-    pub(crate) async fn keep(&mut self, leases: &LeaseStore) -> Result<(), LeaseError> {
+    pub(crate) async fn keep(&mut self, context: &LeaseContext) -> Result<(), LeaseError> {
         // The file keeps the lease that is being used up: the row's marks are those of the next one.
-        let keeping = leases.keeping.as_ref().filter(|_| self.is_kept && self.waiting.is_none());
+        let keeping = context.keeping.as_ref().filter(|_| self.is_kept && self.waiting.is_none());
         let grant = match self.moving {
-            Some(lease) => leases.grant(self.tenure.worker(), lease, self.is_kept, self.renewed),
+            Some(lease) => context.grant(self.tenure.worker(), lease, self.is_kept, self.renewed),
             None => Arc::clone(&self.grant),
         };
         if let Some(keeping) = keeping {
             keeping.keep(&self.tenure, &grant).await?;
         }
         if let Some(lease) = self.moving.take() {
-            leases.state.generator.replace_grant(Some(Arc::clone(&grant)));
+            context.state.generator.replace_grant(Some(Arc::clone(&grant)));
             let old = std::mem::replace(&mut self.grant, grant);
             let sealed_mark = old.seal();
             if lease.lane != self.lanes.present() {
@@ -547,21 +550,21 @@ impl HeldLease {
     }
 
     /// Does what an acknowledged write allows; [`Self::keep`] follows.
-    fn apply(&mut self, leases: &LeaseStore, intent: WriteIntent) {
+    fn apply(&mut self, context: &LeaseContext, intent: WriteIntent) {
         self.lanes.confirmed(self.tenure.marks());
-        self.note_acknowledged(leases, &intent);
+        self.note_acknowledged(context, &intent);
         match intent.purpose {
             Purpose::Renew { limit } => {
                 if planted(Bug::TablePerRenewal) {
                     let (worker, start) = (self.grant.worker(), self.grant.start());
                     let lane = self.lanes.present();
                     let lease = Lease { lane, start, limit };
-                    self.grant = leases.grant(worker, lease, self.is_kept, None);
-                    leases.state.generator.replace_grant(Some(Arc::clone(&self.grant)));
+                    self.grant = context.grant(worker, lease, self.is_kept, None);
+                    context.state.generator.replace_grant(Some(Arc::clone(&self.grant)));
                 }
                 match &mut self.waiting {
                     Some(lease) => lease.limit = limit,
-                    None => leases.extend(&self.grant, limit, self.is_kept),
+                    None => context.extend(&self.grant, limit, self.is_kept),
                 }
             }
             Purpose::Lease(lease) => self.moving = Some(lease),
@@ -576,11 +579,11 @@ impl HeldLease {
 
     /// Returns by how much the clock is behind the highest reading that IDs were issued under, in
     /// ms, if that is more than `rollback.hold`.
-    pub(crate) fn rolled_back_ms(&self, leases: &LeaseStore) -> Option<i64> {
+    pub(crate) fn rolled_back_ms(&self, context: &LeaseContext) -> Option<i64> {
         if !self.grant.is_rolled_back() {
             return None;
         }
-        let behind_ms = self.grant.highest_ms().saturating_sub(leases.state.clock.now_ms());
-        Some(behind_ms).filter(|behind_ms| *behind_ms > millis(leases.settings.issue.hold))
+        let behind_ms = self.grant.highest_ms().saturating_sub(context.state.clock.now_ms());
+        Some(behind_ms).filter(|behind_ms| *behind_ms > millis(context.settings.issue.hold))
     }
 }

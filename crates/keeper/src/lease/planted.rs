@@ -8,7 +8,7 @@ use raindrop_core::{
 };
 
 use super::{
-    context::{LeaseStore, WriteIntent},
+    context::{LeaseContext, WriteIntent},
     held::HeldLease,
     release::ReleasingRow,
     task::Task,
@@ -23,27 +23,27 @@ impl Task {
             return;
         }
         let Some(row) = self.releasing.last_mut() else { return };
-        let held = row.revive(&self.leases, forgets);
-        self.leases.state.generator.replace_grant(Some(Arc::clone(&held.grant)));
+        let held = row.revive(&self.context, forgets);
+        self.context.state.generator.replace_grant(Some(Arc::clone(&held.grant)));
         self.held = Some(held);
     }
 }
 
 impl ReleasingRow {
     /// Uses a lane that was leased too late, and seals its grant.
-    pub(crate) fn touch_generator(&self, leases: &LeaseStore) {
+    pub(crate) fn touch_generator(&self, context: &LeaseContext) {
         let visible = self.tenure.visible().map(|attempt| attempt.purpose.purpose);
         if let Some(Purpose::Lease(lease)) = visible
             && planted(Bug::LeavingTouchesGenerator)
         {
-            let grant = leases.grant(self.tenure.worker(), lease, false, None);
+            let grant = context.grant(self.tenure.worker(), lease, false, None);
             grant.seal();
-            leases.state.generator.replace_grant(Some(grant));
+            context.state.generator.replace_grant(Some(grant));
         }
     }
 
     /// Continues above the sealed mark, up to the former limit.
-    fn revive(&self, leases: &LeaseStore, forgets: bool) -> HeldLease {
+    fn revive(&self, context: &LeaseContext, forgets: bool) -> HeldLease {
         let (lane, start, limit) = (self.lanes.present(), self.mark, self.limit);
         let mut tenure = self.tenure.clone();
         if forgets {
@@ -51,8 +51,8 @@ impl ReleasingRow {
         }
         let lease = Lease { lane, start, limit };
         let (purpose, operation) = (Purpose::Lease(lease), LeaseOperation::Release);
-        let clocks = ClockReading::now(&*leases.state.clock);
+        let clocks = ClockReading::now(&*context.state.clock);
         let intent = WriteIntent { purpose, operation, clocks, store_ms: 0 };
-        HeldLease::new(leases, tenure, lease, Some(&intent))
+        HeldLease::new(context, tenure, lease, Some(&intent))
     }
 }

@@ -8,7 +8,7 @@ use raindrop_core::{
 };
 use raindrop_store::{LayoutRecord, MadeRows, NewRows, Scope, Store, StoreError, Survey};
 
-use super::context::LeaseStore;
+use super::context::LeaseContext;
 use crate::{
     ground::{
         error::{KeeperError, LayoutError},
@@ -29,13 +29,13 @@ pub(crate) fn valid_until_ms(store: &dyn Store, now_ms: i64) -> i64 {
 }
 
 /// Creates tables, layout record and rows where they are missing.
-pub(crate) async fn prepare(leases: &mut LeaseStore) -> Result<(), KeeperError> {
-    let (store, namespace) = (leases.store.clone(), leases.scope.namespace.clone());
-    for warning in leases.call(StoreOperation::Prepare, store.prepare()).await? {
+pub(crate) async fn prepare(context: &mut LeaseContext) -> Result<(), KeeperError> {
+    let (store, namespace) = (context.store.clone(), context.scope.namespace.clone());
+    for warning in context.call(StoreOperation::Prepare, store.prepare()).await? {
         tracing::warn!(namespace, warning, "store may lose acknowledged writes");
     }
     for _ in 0..TRIES {
-        if create_missing(leases).await? {
+        if create_missing(context).await? {
             return Ok(());
         }
     }
@@ -44,21 +44,21 @@ pub(crate) async fn prepare(leases: &mut LeaseStore) -> Result<(), KeeperError> 
 
 /// Creates the record and the rows, and marks the rows as complete; `false` when others changed
 /// the record meanwhile.
-async fn create_missing(leases: &mut LeaseStore) -> Result<bool, KeeperError> {
-    let (store, scope) = (leases.store.clone(), leases.scope.clone());
-    let layout = leases.settings.layout.clone();
+async fn create_missing(context: &mut LeaseContext) -> Result<bool, KeeperError> {
+    let (store, scope) = (context.store.clone(), context.scope.clone());
+    let layout = context.settings.layout.clone();
     // All workers of the layout, not only those of this node's range: a range that comes into use
     // later must not look like rows that were lost.
     let all = Scope { min_worker: 0, max_worker: layout.largest_worker(), ..scope.clone() };
-    let (before, _, reading) = leases.timed(store.survey(&all)).await?;
-    let clocks = reading.epoch_clocks(leases.settings.lease.window);
+    let (before, _, reading) = context.timed(store.survey(&all)).await?;
+    let clocks = reading.epoch_clocks(context.settings.lease.window);
     let Some(record) = before.record.clone() else {
-        create_record(leases, &before, clocks).await?;
+        create_record(context, &before, clocks).await?;
         // Read together with the identity of the server and its clock.
         return Ok(false);
     };
-    LayoutError::check(&scope.namespace, &leases.canonical, &record.canonical)?;
-    if !leases.follow_history(&before, &record, clocks, None).await? {
+    LayoutError::check(&scope.namespace, &context.canonical, &record.canonical)?;
+    if !context.follow_history(&before, &record, clocks, None).await? {
         return Ok(false);
     }
     let made = record.made_rows(&scope.reserved_key);
@@ -67,19 +67,19 @@ async fn create_missing(leases: &mut LeaseStore) -> Result<bool, KeeperError> {
     for range in made.filter(|_| !is_whole).iter().flat_map(|made| made.ranges(all.workers())) {
         // The rows and the clock as they are after the record was read.
         let part = part_of(&scope, &range);
-        let (survey, _, reading) = leases.timed(store.survey(&part)).await?;
+        let (survey, _, reading) = context.timed(store.survey(&part)).await?;
         if survey.held + survey.free == part.workers() {
             continue;
         }
         // A row that is missing now may have been there, and in use.
-        let Some(later_ms) = reading.epoch_clocks(leases.settings.lease.window).later_ms else {
+        let Some(later_ms) = reading.epoch_clocks(context.settings.lease.window).later_ms else {
             let why = "rows are missing, and the clocks differ too much to create them";
             return Err(StoreError::Unavailable(why.into()).into());
         };
         let [until_ms, later_ms] = [survey.now_ms, later_ms].map(|ms| valid_until_ms(&*store, ms));
         let marks =
             HighWaterMarks::all_at(record.history.beyond(&layout, later_ms), layout.lanes());
-        if !create_rows(leases, &part, marks, record.token, until_ms).await? {
+        if !create_rows(context, &part, marks, record.token, until_ms).await? {
             return Ok(false);
         }
     }
@@ -87,25 +87,25 @@ async fn create_missing(leases: &mut LeaseStore) -> Result<bool, KeeperError> {
     if made.is_some_and(|made| made.count(&range) > 0) {
         return Ok(true);
     }
-    Ok(create_more(leases, record).await?.unwrap_or(true))
+    Ok(create_more(context, record).await?.unwrap_or(true))
 }
 
 /// Creates the record. Who knew the namespace writes it again, with a new epoch: all that was leased
 /// before ends below the barrier. If there are rows, only a holder whose row is as it wrote it knows that
 /// nobody moved them to another layout.
 async fn create_record(
-    leases: &mut LeaseStore,
+    context: &mut LeaseContext,
     before: &Survey,
     clocks: EpochClocks,
 ) -> Result<(), KeeperError> {
-    let namespace = leases.scope.namespace.clone();
-    let (layout, lease) = (&leases.settings.layout, leases.settings.lease);
-    let (token, epoch) = (leases.random.fresh_token(), leases.random.fresh_token());
-    let history = leases.history.created(before, clocks, epoch, lease.of_node());
-    let is_known = leases.history.is_known();
+    let namespace = context.scope.namespace.clone();
+    let (layout, lease) = (&context.settings.layout, context.settings.lease);
+    let (token, epoch) = (context.random.fresh_token(), context.random.fresh_token());
+    let history = context.history.created(before, clocks, epoch, lease.of_node());
+    let is_known = context.history.is_known();
     let has_rows = before.held + before.free > 0;
-    let may_not = is_known && (leases.was_foreign || leases.history.present().is_none());
-    if may_not || has_rows && !leases.rows_are_ours {
+    let may_not = is_known && (context.was_foreign || context.history.present().is_none());
+    if may_not || has_rows && !context.rows_are_ours {
         let text = format!(
             "namespace {namespace} has no layout record, which says what the marks of its worker rows \
              mean: stop the nodes, restore the record and run raindrop workers raise, or delete the \
@@ -120,13 +120,13 @@ async fn create_record(
     let now_ms = clocks.later_ms.unwrap_or(clocks.store_ms);
     let first_tick = layout.tick_clamped(now_ms.saturating_add(skew_ms)) + 1;
     let first_tick = first_tick.max(layout.tick_of(history.barrier(layout)));
-    let mut record = LayoutRecord::new(&leases.canonical, token, first_tick, history);
+    let mut record = LayoutRecord::new(&context.canonical, token, first_tick, history);
     if record.history.has_failed_over() {
         // Which IDs for a past time were reserved is unknown.
         record.since_tick = first_tick;
     }
-    record::create_record(&*leases.store, &*leases.state.observer, &namespace, &record).await?;
-    leases.rows_are_ours = false;
+    record::create_record(&*context.store, &*context.state.observer, &namespace, &record).await?;
+    context.rows_are_ours = false;
     Ok(())
 }
 
@@ -137,34 +137,34 @@ async fn create_record(
 /// they begin with no marks. After a fail-over the barrier raises those, since such a row carries no
 /// epoch.
 pub(crate) async fn create_more(
-    leases: &mut LeaseStore,
+    context: &mut LeaseContext,
     mut record: LayoutRecord,
 ) -> Result<Option<bool>, StoreError> {
-    let (scope, lanes) = (leases.scope.clone(), leases.settings.layout.lanes());
+    let (scope, lanes) = (context.scope.clone(), context.settings.layout.lanes());
     let range = scope.min_worker..=scope.max_worker;
-    let Some((part, made)) = next_part(leases, &record, &range) else { return Ok(None) };
+    let Some((part, made)) = next_part(context, &record, &range) else { return Ok(None) };
     // The clock as it is after the record was read.
-    let survey = leases.store.glance(&scope);
-    let now_ms = leases.call(StoreOperation::Read, survey).await?.now_ms;
-    let until_ms = valid_until_ms(&*leases.store, now_ms);
+    let survey = context.store.glance(&scope);
+    let now_ms = context.call(StoreOperation::Read, survey).await?.now_ms;
+    let until_ms = valid_until_ms(&*context.store, now_ms);
     let marks = HighWaterMarks::all_at(0, lanes);
-    if !create_rows(leases, &part_of(&scope, &part), marks, record.token, until_ms).await? {
+    if !create_rows(context, &part_of(&scope, &part), marks, record.token, until_ms).await? {
         return Ok(Some(false));
     }
     record.set_made_rows(&scope.reserved_key, made);
-    swap_record(leases, record).await.map(Some)
+    swap_record(context, record).await.map(Some)
 }
 
 /// Records that the part of a worker was created, after the store lost that. Rows of the part may have
 /// been lost, too, so none is created with no marks from now on.
 pub(crate) async fn record_part(
-    leases: &mut LeaseStore,
+    context: &mut LeaseContext,
     mut record: LayoutRecord,
     worker: u64,
 ) -> Result<(), StoreError> {
-    if let Some((_, made)) = next_part(leases, &record, &(worker..=worker)) {
-        record.set_made_rows(&leases.scope.reserved_key, made);
-        swap_record(leases, record).await?;
+    if let Some((_, made)) = next_part(context, &record, &(worker..=worker)) {
+        record.set_made_rows(&context.scope.reserved_key, made);
+        swap_record(context, record).await?;
     }
     Ok(())
 }
@@ -172,13 +172,13 @@ pub(crate) async fn record_part(
 /// Returns the first part of a range that the record does not tell of, and which rows were created
 /// once that is.
 fn next_part(
-    leases: &LeaseStore,
+    context: &LeaseContext,
     record: &LayoutRecord,
     range: &RangeInclusive<u64>,
 ) -> Option<(RangeInclusive<u64>, MadeRows)> {
-    let workers = leases.settings.layout.largest_worker() + 1;
-    let made = record.made_rows(&leases.scope.reserved_key);
-    let made = made.unwrap_or_else(|| MadeRows::none(workers, leases.settings.rows_at_once));
+    let workers = context.settings.layout.largest_worker() + 1;
+    let made = record.made_rows(&context.scope.reserved_key);
+    let made = made.unwrap_or_else(|| MadeRows::none(workers, context.settings.rows_at_once));
     made.next(range, workers)
 }
 
@@ -188,24 +188,24 @@ fn part_of(scope: &Scope, workers: &RangeInclusive<u64>) -> Scope {
 
 /// Creates the missing rows of a scope; `false` when the decision no longer holds.
 async fn create_rows(
-    leases: &mut LeaseStore,
+    context: &mut LeaseContext,
     scope: &Scope,
     marks: HighWaterMarks,
     record: Token,
     until_ms: i64,
 ) -> Result<bool, StoreError> {
-    let seed = initial_seed(|| leases.random.fresh_token());
+    let seed = initial_seed(|| context.random.fresh_token());
     let new = NewRows { marks, seed, record, until_ms };
-    leases.call(StoreOperation::Prepare, leases.store.create_rows(scope, &new)).await
+    context.call(StoreOperation::Prepare, context.store.create_rows(scope, &new)).await
 }
 
 /// Writes the record under a fresh token; `false` when others changed it meanwhile.
 async fn swap_record(
-    leases: &mut LeaseStore,
+    context: &mut LeaseContext,
     mut record: LayoutRecord,
 ) -> Result<bool, StoreError> {
     let token = record.token;
-    record.token = leases.random.fresh_token();
-    let swap = leases.store.swap_record(&leases.scope.namespace, token, &record);
-    leases.call(StoreOperation::Prepare, swap).await
+    record.token = context.random.fresh_token();
+    let swap = context.store.swap_record(&context.scope.namespace, token, &record);
+    context.call(StoreOperation::Prepare, swap).await
 }

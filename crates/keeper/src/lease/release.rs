@@ -4,7 +4,7 @@ use raindrop_core::lease::{HeldLanes, Purpose, Resolution, RowExpiry, Tenure};
 use raindrop_store::StoreError;
 
 use super::{
-    context::{LeaseStore, WriteIntent},
+    context::{LeaseContext, WriteIntent},
     held::HeldLease,
     keeping::KeepingFailed,
 };
@@ -82,16 +82,16 @@ impl ReleasingRow {
 
     /// Writes the row free, with true marks. Returns whether it is done: the row is free, or known
     /// to be no longer ours.
-    pub(crate) async fn release(&mut self, leases: &mut LeaseStore) -> Result<bool, StoreError> {
+    pub(crate) async fn release(&mut self, context: &mut LeaseContext) -> Result<bool, StoreError> {
         if self.tenure.is_unresolved() {
-            match leases.resolve(&mut self.tenure).await? {
+            match context.resolve(&mut self.tenure).await? {
                 // Its epoch has ended: no lease begins at the mark that it would get.
                 (Resolution::Unchanged, _) if self.refused => return Ok(true),
                 (Resolution::Unchanged, _) => {}
                 (Resolution::Visible, _) => {
                     self.adopt_visible();
                     #[cfg(feature = "planted")]
-                    self.touch_generator(leases);
+                    self.touch_generator(context);
                 }
                 (Resolution::Lost | Resolution::Vanished, _) => return Ok(true),
             }
@@ -100,13 +100,13 @@ impl ReleasingRow {
             return Ok(true);
         }
         let (lane, expiry) = (self.lanes.present(), RowExpiry::Released);
-        let write = leases.write(&self.tenure, &self.lanes, lane, self.mark, expiry);
-        if let Some(keeping) = &leases.keeping {
+        let write = context.write(&self.tenure, &self.lanes, lane, self.mark, expiry);
+        if let Some(keeping) = &context.keeping {
             // Whoever resumed the lease that this write ends would issue beside the next holder.
             let removed = keeping.before_write(self.worker(), &write.marks).await;
             if let Err(KeepingFailed(reason)) = removed {
                 tracing::warn!(
-                    namespace = leases.settings.namespace,
+                    namespace = context.settings.namespace,
                     worker = self.worker(),
                     %reason,
                     "row not released: the state file keeps its lease"
@@ -118,10 +118,10 @@ impl ReleasingRow {
         let intent = WriteIntent {
             purpose,
             operation,
-            clocks: ClockReading::now(&*leases.state.clock),
+            clocks: ClockReading::now(&*context.state.clock),
             store_ms: 0,
         };
-        let swapped = leases.swap(&mut self.tenure, write, intent).await?;
+        let swapped = context.swap(&mut self.tenure, write, intent).await?;
         self.refused = !swapped;
         Ok(swapped)
     }

@@ -14,7 +14,7 @@ use raindrop_store::{Scope, StoreError};
 use rand::Rng;
 
 use super::{
-    context::{JudgedSurvey, LeaseError, LeaseStore, WriteIntent},
+    context::{JudgedSurvey, LeaseContext, LeaseError, WriteIntent},
     held::HeldLease,
     prepare::create_more,
     release::ReleasingRow,
@@ -113,46 +113,46 @@ impl Search {
     /// Tries to lease a row, other than that of the worker that is held.
     pub(crate) async fn run(
         &mut self,
-        leases: &mut LeaseStore,
+        context: &mut LeaseContext,
         held: Option<u64>,
     ) -> Result<SearchOutcome, StoreError> {
         self.held = held;
         for _ in 0..TRIES {
-            let judged = leases.survey(None).await?;
-            if !leases.is_recorded(&judged) {
+            let judged = context.survey(None).await?;
+            if !context.is_recorded(&judged) {
                 return Ok(match judged.survey.record {
                     None => SearchOutcome::RecordVanished,
                     Some(_) => SearchOutcome::RecordForeign,
                 });
             }
-            if leases.history.is_pending() {
-                leases.observe(LeaseOperation::Acquire, LeaseOutcome::NoneFree);
+            if context.history.is_pending() {
+                context.observe(LeaseOperation::Acquire, LeaseOutcome::NoneFree);
                 return Ok(SearchOutcome::BarrierPending);
             }
             if let ClockVerdict::Ahead(ahead_ms) = judged.verdict {
-                leases.observe(LeaseOperation::Acquire, LeaseOutcome::ClockAhead);
+                context.observe(LeaseOperation::Acquire, LeaseOutcome::ClockAhead);
                 return Ok(SearchOutcome::ClockAhead(ahead_ms));
             }
-            if leases.settings.layout.tick_in_range(leases.state.clock.now_ms()).is_none() {
+            if context.settings.layout.tick_in_range(context.state.clock.now_ms()).is_none() {
                 return Ok(SearchOutcome::ClockOutOfRange);
             }
             if self.chosen.is_some()
-                && let Some(stale) = self.stale_store(leases, &judged).await?
+                && let Some(stale) = self.stale_store(context, &judged).await?
             {
-                leases.observe(LeaseOperation::Acquire, LeaseOutcome::NoneFree);
+                context.observe(LeaseOperation::Acquire, LeaseOutcome::NoneFree);
                 // It is chosen again after the wait.
                 self.chosen.take_if(|tenure| !may_be_ours(tenure));
                 return Ok(SearchOutcome::Stale(stale));
             }
-            if let Some(held) = self.settle(leases).await? {
+            if let Some(held) = self.settle(context).await? {
                 return Ok(SearchOutcome::Leased(held));
             }
-            if self.chosen.as_ref().is_some_and(|tenure| !leases.is_made(tenure.worker())) {
+            if self.chosen.as_ref().is_some_and(|tenure| !context.is_made(tenure.worker())) {
                 // The store lost that the row's part was created.
                 self.chosen = None;
             }
             if self.chosen.is_none() {
-                match self.choose(leases, judged.now_ms).await? {
+                match self.choose(context, judged.now_ms).await? {
                     Ok(row) => {
                         self.chosen = Some(Tenure::of(&row));
                         // Look at the record once more: rows read after the layout changed have
@@ -162,17 +162,17 @@ impl Search {
                         }
                     }
                     Err(not_due) => {
-                        if self.has_more_rows(leases, &judged).await? {
+                        if self.has_more_rows(context, &judged).await? {
                             continue;
                         }
                         // What is waited for in vain counts as waited.
-                        self.stale_store(leases, &judged).await?;
-                        leases.observe(LeaseOperation::Acquire, LeaseOutcome::NoneFree);
-                        return Ok(none_free(leases, &judged, &not_due));
+                        self.stale_store(context, &judged).await?;
+                        context.observe(LeaseOperation::Acquire, LeaseOutcome::NoneFree);
+                        return Ok(none_free(context, &judged, &not_due));
                     }
                 }
             }
-            if let Some(held) = self.take(leases, &judged).await? {
+            if let Some(held) = self.take(context, &judged).await? {
                 return Ok(SearchOutcome::Leased(held));
             }
         }
@@ -184,14 +184,14 @@ impl Search {
     /// must have had the time.
     async fn stale_store(
         &mut self,
-        leases: &LeaseStore,
+        context: &LeaseContext,
         judged: &JudgedSurvey,
     ) -> Result<Option<StaleStore>, StoreError> {
-        let LeaseTimes { stale_wait, max_clock_skew, .. } = leases.settings.lease;
-        if stale_wait.is_zero() || leases.store.clock_is_local() || planted(Bug::StaleStoreTaken) {
+        let LeaseTimes { stale_wait, max_clock_skew, .. } = context.settings.lease;
+        if stale_wait.is_zero() || context.store.clock_is_local() || planted(Bug::StaleStoreTaken) {
             return Ok(None);
         }
-        let seldom_ms = leases.history.present().map_or(0, |history| history.longest.renew_ms);
+        let seldom_ms = context.history.present().map_or(0, |history| history.longest.renew_ms);
         let wait_ms = millis(stale_wait).max(seldom_ms / 2 * 3);
         let wait = Duration::from_millis(wait_ms.unsigned_abs());
         // The store's clock may have been changed by that. No living holder renews less often.
@@ -202,17 +202,17 @@ impl Search {
             !(-skew_ms..=oldest_ms).contains(&age_ms)
         };
         let mut newest_ms = judged.survey.newest_heartbeat_ms;
-        let largest = leases.settings.layout.largest_worker();
-        if leases.scope.workers() <= largest && newest_ms.as_ref().is_none_or(is_stale) {
-            let all = Scope { min_worker: 0, max_worker: largest, ..leases.scope.clone() };
-            let survey = leases.store.survey(&all);
-            newest_ms = leases.call(StoreOperation::Read, survey).await?.newest_heartbeat_ms;
+        let largest = context.settings.layout.largest_worker();
+        if context.scope.workers() <= largest && newest_ms.as_ref().is_none_or(is_stale) {
+            let all = Scope { min_worker: 0, max_worker: largest, ..context.scope.clone() };
+            let survey = context.store.survey(&all);
+            newest_ms = context.call(StoreOperation::Read, survey).await?.newest_heartbeat_ms;
         }
         let newest_ms = newest_ms.filter(is_stale);
         self.stale.take_if(|stale| Some(stale.renewed_ms) != newest_ms);
         let Some(renewed_ms) = newest_ms else { return Ok(None) };
-        let steady = leases.state.clock.steady();
-        let due_ms = leases.state.clock.now_ms().saturating_add(millis(wait));
+        let steady = context.state.clock.steady();
+        let due_ms = context.state.clock.now_ms().saturating_add(millis(wait));
         let met = StaleStore { renewed_ms, until: steady.saturating_add(wait), due_ms };
         let stale = *self.stale.get_or_insert(met);
         Ok((!stale.left(steady).is_zero()).then_some(stale))
@@ -222,29 +222,29 @@ impl Search {
     /// could be leased now.
     async fn has_more_rows(
         &self,
-        leases: &mut LeaseStore,
+        context: &mut LeaseContext,
         judged: &JudgedSurvey,
     ) -> Result<bool, StoreError> {
         let Some(record) = judged.survey.record.clone() else { return Ok(false) };
         // They begin at the barrier, as free rows do.
-        let layout = &leases.settings.layout;
-        let marks = HighWaterMarks::all_at(leases.history.barrier(layout), layout.lanes());
-        let due_ms = judged.now_ms.saturating_add(millis(leases.settings.issue.max_wait));
+        let layout = &context.settings.layout;
+        let marks = HighWaterMarks::all_at(context.history.barrier(layout), layout.lanes());
+        let due_ms = judged.now_ms.saturating_add(millis(context.settings.issue.max_wait));
         if usable_lane(layout, &marks, due_ms, None).is_none() {
             return Ok(false);
         }
         // Whoever changed the record meanwhile may have created them.
-        Ok(create_more(leases, record).await?.is_some())
+        Ok(create_more(context, record).await?.is_some())
     }
 
     /// Settles writes whose outcome is unknown.
     async fn settle(
         &mut self,
-        leases: &mut LeaseStore,
+        context: &mut LeaseContext,
     ) -> Result<Option<Box<HeldLease>>, StoreError> {
         let Some(tenure) = &mut self.chosen else { return Ok(None) };
-        match leases.settle(tenure).await {
-            Ok(Some(intent)) => return Ok(self.won(leases, intent)),
+        match context.settle(tenure).await {
+            Ok(Some(intent)) => return Ok(self.won(context, intent)),
             // The next swap starts from the same token, which refuses the late one.
             Ok(None) | Err(LeaseError::Overtaken) => {}
             Err(LeaseError::Store(error)) => return Err(error),
@@ -259,16 +259,16 @@ impl Search {
     /// Swaps the row that was chosen, or that an earlier attempt may still change.
     async fn take(
         &mut self,
-        leases: &mut LeaseStore,
+        context: &mut LeaseContext,
         judged: &JudgedSurvey,
     ) -> Result<Option<Box<HeldLease>>, StoreError> {
         // A visible write is settled before anything else is written.
         let chosen = self.chosen.as_mut().filter(|tenure| tenure.visible().is_none());
         let Some(tenure) = chosen else { return Ok(None) };
         let now_ms = judged.now_ms;
-        let due_ms = now_ms.saturating_add(millis(leases.settings.issue.max_wait));
-        let layout = &leases.settings.layout;
-        let marks = leases.marks_of(tenure);
+        let due_ms = now_ms.saturating_add(millis(context.settings.issue.max_wait));
+        let layout = &context.settings.layout;
+        let marks = context.marks_of(tenure);
         let usable = |at_ms| usable_lane(layout, &marks, at_ms, None);
         let lane = match usable(now_ms).or_else(|| usable(due_ms)) {
             Some(lane) => lane,
@@ -281,9 +281,9 @@ impl Search {
             None => layout.rollback_initial() as usize,
         };
         let (lanes, operation) = (HeldLanes::on(lane), LeaseOperation::Acquire);
-        match leases.take_lane(tenure, &lanes, lane, judged, operation).await? {
-            Some(intent) => Ok(self.won(leases, intent)),
-            None => self.settle(leases).await,
+        match context.take_lane(tenure, &lanes, lane, judged, operation).await? {
+            Some(intent) => Ok(self.won(context, intent)),
+            None => self.settle(context).await,
         }
     }
 
@@ -298,49 +298,49 @@ impl Search {
         self.chosen.take().filter(may_be_ours).map(ReleasingRow::of_search)
     }
 
-    fn won(&mut self, leases: &LeaseStore, intent: WriteIntent) -> Option<Box<HeldLease>> {
+    fn won(&mut self, context: &LeaseContext, intent: WriteIntent) -> Option<Box<HeldLease>> {
         let tenure = self.chosen.take()?;
         (self.conflicts, self.stale) = (0, None);
         let Purpose::Lease(lease) = intent.purpose else { return None };
-        Some(Box::new(HeldLease::new(leases, tenure, lease, Some(&intent))))
+        Some(Box::new(HeldLease::new(context, tenure, lease, Some(&intent))))
     }
 
     /// Chooses a row to take; if none comes due soon, returns every free row.
     async fn choose(
         &self,
-        leases: &mut LeaseStore,
+        context: &mut LeaseContext,
         now_ms: i64,
     ) -> Result<Result<Row, Vec<Row>>, StoreError> {
-        let scope = leases.scope.clone();
-        if leases.settings.prefer_previous {
-            let holder = Some(&*leases.settings.holder);
-            let previous = self.free_rows(leases, &scope, holder, 1).await?;
-            if let Ok(row) = choose_among(leases, previous, now_ms, 0) {
+        let scope = context.scope.clone();
+        if context.settings.prefer_previous {
+            let holder = Some(&*context.settings.holder);
+            let previous = self.free_rows(context, &scope, holder, 1).await?;
+            if let Ok(row) = choose_among(context, previous, now_ms, 0) {
                 return Ok(Ok(row));
             }
         }
         if self.stale.is_some() {
             // Rows of crashed nodes first: while one is not released, each such start waits.
-            let mut rows = self.free_rows(leases, &scope, None, u32::MAX).await?;
+            let mut rows = self.free_rows(context, &scope, None, u32::MAX).await?;
             rows.retain(|row| row.expires_ms > 0);
-            if let Ok(row) = choose_among(leases, rows, now_ms, self.conflicts) {
+            if let Ok(row) = choose_among(context, rows, now_ms, self.conflicts) {
                 return Ok(Ok(row));
             }
         }
         let few = FIRST_ROWS << self.conflicts.min(16);
-        let rows = self.free_rows(leases, &scope, None, few).await?;
+        let rows = self.free_rows(context, &scope, None, few).await?;
         let complete = rows.len() < few as usize;
         // All rows that were never written are equal.
         let may_be_fresher = !complete && rows.iter().all(Row::was_never_written);
-        match choose_among(leases, rows, now_ms, self.conflicts) {
+        match choose_among(context, rows, now_ms, self.conflicts) {
             Ok(row) if !may_be_fresher => Ok(Ok(row)),
             // The longest unused rows may all have marks ahead while younger ones do not.
             _ if !complete => {
-                if may_be_fresher && let Some(row) = self.choose_in_part(leases, now_ms).await? {
+                if may_be_fresher && let Some(row) = self.choose_in_part(context, now_ms).await? {
                     return Ok(Ok(row));
                 }
-                let rows = self.free_rows(leases, &scope, None, u32::MAX).await?;
-                Ok(choose_among(leases, rows, now_ms, self.conflicts))
+                let rows = self.free_rows(context, &scope, None, u32::MAX).await?;
+                Ok(choose_among(context, rows, now_ms, self.conflicts))
             }
             chosen => Ok(chosen),
         }
@@ -351,40 +351,40 @@ impl Search {
     /// are too few worker ids to divide.
     async fn choose_in_part(
         &self,
-        leases: &mut LeaseStore,
+        context: &mut LeaseContext,
         now_ms: i64,
     ) -> Result<Option<Row>, StoreError> {
-        let Scope { min_worker, max_worker, .. } = leases.scope;
-        let parts = leases.scope.workers().div_ceil(PART);
+        let Scope { min_worker, max_worker, .. } = context.scope;
+        let parts = context.scope.workers().div_ceil(PART);
         if parts == 1 {
             return Ok(None);
         }
         // Evenly, so that no part is so small that many starts meet on its rows.
-        let size = leases.scope.workers().div_ceil(parts);
-        let min_worker = min_worker + leases.random.0.next_u64() % parts * size;
+        let size = context.scope.workers().div_ceil(parts);
+        let min_worker = min_worker + context.random.0.next_u64() % parts * size;
         let max_worker = max_worker.min(min_worker + size - 1);
-        let part = Scope { min_worker, max_worker, ..leases.scope.clone() };
-        let mut rows = self.free_rows(leases, &part, None, u32::MAX).await?;
+        let part = Scope { min_worker, max_worker, ..context.scope.clone() };
+        let mut rows = self.free_rows(context, &part, None, u32::MAX).await?;
         rows.retain(Row::was_never_written);
-        Ok(choose_among(leases, rows, now_ms, self.conflicts).ok())
+        Ok(choose_among(context, rows, now_ms, self.conflicts).ok())
     }
 
     async fn free_rows(
         &self,
-        leases: &LeaseStore,
+        context: &LeaseContext,
         scope: &Scope,
         holder: Option<&str>,
         limit: u32,
     ) -> Result<Vec<Row>, StoreError> {
         let limit = limit.min(u32::try_from(scope.workers()).unwrap_or(u32::MAX));
-        let rows = leases.store.free_rows(scope, holder, limit);
-        let mut rows = leases.call(StoreOperation::Read, rows).await?;
+        let rows = context.store.free_rows(scope, holder, limit);
+        let mut rows = context.call(StoreOperation::Read, rows).await?;
         rows.retain(|row| {
             Some(row.worker) != self.held
-                && leases.is_made(row.worker)
-                && has_our_lanes(leases, row)
+                && context.is_made(row.worker)
+                && has_our_lanes(context, row)
         });
-        let (history, layout) = (&leases.history, &leases.settings.layout);
+        let (history, layout) = (&context.history, &context.settings.layout);
         for row in &mut rows {
             row.marks = history.marks(layout, row.epoch, &row.marks);
         }
@@ -398,23 +398,23 @@ fn may_be_ours(tenure: &Tenure<WriteIntent>) -> bool {
 }
 
 /// Computes when the first of the free rows comes due, or the first held one expires.
-fn none_free(leases: &LeaseStore, judged: &JudgedSurvey, not_due: &[Row]) -> SearchOutcome {
+fn none_free(context: &LeaseContext, judged: &JudgedSurvey, not_due: &[Row]) -> SearchOutcome {
     let JudgedSurvey { survey, now_ms, .. } = judged;
     let expires_in_ms = survey.next_expiry_ms.map(|at| at.saturating_sub(survey.now_ms));
     let due_in_ms =
-        first_due(&leases.settings.layout, not_due).map(|due_ms| due_ms.saturating_sub(*now_ms));
+        first_due(&context.settings.layout, not_due).map(|due_ms| due_ms.saturating_sub(*now_ms));
     let first = due_in_ms.into_iter().chain(expires_in_ms).min();
-    let wait_ms = first.unwrap_or_else(|| millis(leases.settings.lease.ttl));
+    let wait_ms = first.unwrap_or_else(|| millis(context.settings.lease.ttl));
     let wait_ms = wait_ms.clamp(0, millis(LONGEST_RETRY_AFTER));
     SearchOutcome::NoneFree(Duration::from_millis(wait_ms.unsigned_abs()))
 }
 
-fn has_our_lanes(leases: &LeaseStore, row: &Row) -> bool {
-    let lanes = leases.settings.layout.lanes();
+fn has_our_lanes(context: &LeaseContext, row: &Row) -> bool {
+    let lanes = context.settings.layout.lanes();
     let fits = row.marks.lanes() == lanes;
     if !fits {
         tracing::error!(
-            namespace = leases.settings.namespace,
+            namespace = context.settings.namespace,
             worker = row.worker,
             marks = %row.marks,
             lanes,
@@ -426,14 +426,14 @@ fn has_our_lanes(leases: &LeaseStore, row: &Row) -> bool {
 
 /// Chooses one of the rows; returns them all when none comes due soon enough.
 fn choose_among(
-    leases: &mut LeaseStore,
+    context: &mut LeaseContext,
     mut rows: Vec<Row>,
     now_ms: i64,
     conflicts: u32,
 ) -> Result<Row, Vec<Row>> {
-    let max_wait_ms = millis(leases.settings.issue.max_wait);
-    let random = leases.random.0.next_u64();
-    let layout = &leases.settings.layout;
+    let max_wait_ms = millis(context.settings.issue.max_wait);
+    let random = context.random.0.next_u64();
+    let layout = &context.settings.layout;
     match choose_row(layout, &rows, now_ms, max_wait_ms, conflicts, random) {
         Some(Choice { index, .. }) => Ok(rows.swap_remove(index)),
         None => Err(rows),

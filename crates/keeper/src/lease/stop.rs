@@ -16,14 +16,14 @@ impl Task {
     /// Tries once to release the rows that were left; those that remain held expire.
     pub(crate) async fn release_left_rows(&mut self) {
         while let Some(row) = self.releasing.last_mut() {
-            let mut released = row.release(&mut self.leases).await;
+            let mut released = row.release(&mut self.context).await;
             if let Ok(false) = released {
                 // An earlier write of ours was faster; the next one follows from it.
-                released = row.release(&mut self.leases).await;
+                released = row.release(&mut self.context).await;
             }
             if let Err(error) = released {
                 let (worker, error) = (row.worker(), with_sources(&error));
-                let namespace = &self.leases.settings.namespace;
+                let namespace = &self.context.settings.namespace;
                 tracing::warn!(
                     namespace,
                     worker,
@@ -40,7 +40,7 @@ impl Task {
     /// Releases everything until the deadline; without one, leaves it to the ttl.
     pub(crate) async fn stop(mut self, deadline: Option<Instant>) -> Released {
         let Some(deadline) = deadline else { return Released::GaveUp };
-        let state = &self.leases.state;
+        let state = &self.context.state;
         state.report.send_modify(|report| report.reason = Some(UnavailableReason::ShuttingDown));
         if let Some(grant) = state.generator.grant() {
             grant.seal();
@@ -61,7 +61,7 @@ impl Task {
         if timeout_at(deadline, self.release_all()).await.is_ok() {
             return Released::Done;
         }
-        let namespace = &self.leases.settings.namespace;
+        let namespace = &self.context.settings.namespace;
         tracing::warn!(namespace, "release timed out: the row expires after its ttl");
         Released::GaveUp
     }
@@ -69,7 +69,7 @@ impl Task {
     /// Leaves the lease in the state file, up to where IDs were issued, if the store does not answer:
     /// it cannot be released, and the next process can resume it. Returns whether it did.
     async fn keep_for_next(&mut self, deadline: Instant) -> bool {
-        let Some(keeping) = self.leases.usable_keeping().cloned() else { return false };
+        let Some(keeping) = self.context.usable_keeping().cloned() else { return false };
         if self.held.is_none() && self.arriving.is_none() {
             // It may still keep one that was lost.
             let _ = keeping.forget().await;
@@ -78,7 +78,7 @@ impl Task {
         let patience = deadline.saturating_duration_since(Instant::now()) / 2;
         let answers = async {
             for _ in 0..STORE_TRIES {
-                if self.leases.survey(None).await.is_ok() {
+                if self.context.survey(None).await.is_ok() {
                     return true;
                 }
                 sleep(SHORTEST_PAUSE).await;
@@ -97,21 +97,21 @@ impl Task {
         self.releasing.extend(self.search.abandon());
         let mut failures = 0;
         while let Some(row) = self.releasing.last_mut() {
-            match row.release(&mut self.leases).await {
+            match row.release(&mut self.context).await {
                 Ok(true) => drop(self.releasing.pop()),
                 Ok(false) => {}
                 Err(error) => {
                     let (worker, error) = (row.worker(), with_sources(&error));
                     let pause = SHORTEST_PAUSE * 2_u32.pow(failures.min(3));
-                    let retry_in = self.leases.random.jittered(pause);
-                    let namespace = &self.leases.settings.namespace;
+                    let retry_in = self.context.random.jittered(pause);
+                    let namespace = &self.context.settings.namespace;
                     tracing::warn!(namespace, worker, error, ?retry_in, "release failed");
                     failures += 1;
                     sleep(retry_in).await;
                 }
             }
         }
-        if let Some(keeping) = self.leases.usable_keeping() {
+        if let Some(keeping) = self.context.usable_keeping() {
             // Of no use to the next process. It would only find that the row was released.
             let _ = keeping.forget().await;
         }

@@ -13,7 +13,7 @@ use tokio::{
 };
 
 use super::{
-    context::{LeaseError, LeaseStore},
+    context::{LeaseContext, LeaseError},
     held::HeldLease,
     keeping::{Keeping, KeepingFailed},
     prepare::prepare,
@@ -40,7 +40,7 @@ const MOST_OVERTAKEN: u32 = 20;
 const CLOCK_PAUSE: Duration = Duration::from_secs(1);
 
 pub(crate) struct Task {
-    pub(crate) leases: LeaseStore,
+    pub(crate) context: LeaseContext,
     prepared: bool,
     pub(crate) search: Search,
     pub(crate) held: Option<HeldLease>,
@@ -82,9 +82,9 @@ async fn keep_local_mark(keeping: Option<Arc<Keeping>>) -> Infallible {
 }
 
 impl Task {
-    pub(crate) fn new(leases: LeaseStore) -> Self {
+    pub(crate) fn new(context: LeaseContext) -> Self {
         Self {
-            leases,
+            context,
             prepared: false,
             search: Search::default(),
             held: None,
@@ -117,8 +117,8 @@ impl Task {
         stop: &mut oneshot::Receiver<Instant>,
         failed: oneshot::Sender<KeeperError>,
     ) -> Option<Instant> {
-        let wake_up = Arc::clone(&self.leases.wake_up);
-        let mut keeping = pin!(keep_local_mark(self.leases.keeping.clone()));
+        let wake_up = Arc::clone(&self.context.wake_up);
+        let mut keeping = pin!(keep_local_mark(self.context.keeping.clone()));
         loop {
             let step = tokio::select! {
                 biased;
@@ -150,17 +150,17 @@ impl Task {
 
     pub(crate) async fn step(&mut self) -> Result<Pause, KeeperError> {
         if !self.has_looked_for_kept {
-            self.leases.settings.check().map_err(KeeperError::Settings)?;
+            self.context.settings.check().map_err(KeeperError::Settings)?;
             self.has_looked_for_kept = true;
             self.resume().await;
         }
-        if let Some(failure) = self.leases.keeping.as_ref().and_then(|it| it.take_failure()) {
+        if let Some(failure) = self.context.keeping.as_ref().and_then(|it| it.take_failure()) {
             return Ok(self.ended(Err(LeaseError::NotKept(failure))));
         }
         let mut vanished = None;
-        let has_lived = self.held.is_some() || self.leases.has_renewed;
+        let has_lived = self.held.is_some() || self.context.has_renewed;
         if !self.prepared {
-            match prepare(&mut self.leases).await {
+            match prepare(&mut self.context).await {
                 Ok(()) => self.prepared = true,
                 Err(KeeperError::Store(error @ StoreError::Vanished(_))) => vanished = Some(error),
                 Err(KeeperError::Store(error)) if !error.is_permanent() => {
@@ -205,7 +205,7 @@ impl Task {
             // It may be a move that is taken back.
             Err(LeaseError::RecordForeign) => self.store_lost(),
             Err(LeaseError::Store(StoreError::Vanished(what))) => {
-                let namespace = &self.leases.settings.namespace;
+                let namespace = &self.context.settings.namespace;
                 tracing::error!(namespace, what, "store data vanished");
                 self.store_lost()
             }
@@ -227,19 +227,19 @@ impl Task {
     }
 
     fn store_failed(&mut self, error: &StoreError) -> Pause {
-        self.leases.store_failed(error);
+        self.context.store_failed(error);
         self.back_off()
     }
 
     fn back_off(&mut self) -> Pause {
-        Pause::fixed(self.leases.random.back_off(&mut self.failures))
+        Pause::fixed(self.context.random.back_off(&mut self.failures))
     }
 
     /// Asserts that the generator issues from the lease that is held: otherwise the keeper would
     /// renew one that nobody uses.
     fn check_grant(&self) {
         let Some(held) = &self.held else { return };
-        let used = self.leases.state.generator.grant();
+        let used = self.context.state.generator.grant();
         assert!(
             used.is_some_and(|grant| Arc::ptr_eq(&grant, &held.grant)),
             "the generator's grant is not that of the held lease"
@@ -249,9 +249,9 @@ impl Task {
     /// Starts over after a panic. As after a crash, nothing is known of the rows: another one is
     /// leased, and the former ones expire. The grant in use ends at its limit.
     fn start_over(&mut self, panic: &str) -> Pause {
-        let namespace = &self.leases.settings.namespace;
+        let namespace = &self.context.settings.namespace;
         tracing::error!(namespace, panic, "keeper panicked: it starts over");
-        self.leases.state.observer.step_panicked(KeeperTask::Lease);
+        self.context.state.observer.step_panicked(KeeperTask::Lease);
         (self.held, self.arriving, self.search) = (None, None, Search::default());
         self.releasing.clear();
         self.report(UnavailableReason::Starting);
@@ -261,10 +261,10 @@ impl Task {
     /// Renews or moves the lease; without one, searches for a row.
     async fn advance(&mut self) -> Result<Pause, LeaseError> {
         let Some(held) = &mut self.held else { return self.acquire().await };
-        if held.use_next_lease(&self.leases).await? {
-            self.leases.state.announce_range();
+        if held.use_next_lease(&self.context).await? {
+            self.context.state.announce_range();
         }
-        if let Some(behind_ms) = held.rolled_back_ms(&self.leases) {
+        if let Some(behind_ms) = held.rolled_back_ms(&self.context) {
             if let Some(pause) = self.move_away(behind_ms).await? {
                 return Ok(pause);
             }
@@ -278,9 +278,9 @@ impl Task {
 
     /// Searches for a free row.
     async fn acquire(&mut self) -> Result<Pause, LeaseError> {
-        let outcome = self.search.run(&mut self.leases, None).await?;
+        let outcome = self.search.run(&mut self.context, None).await?;
         if let Some(reason) = outcome.reason() {
-            let barrier = self.leases.barrier_ahead();
+            let barrier = self.context.barrier_ahead();
             let is_behind = matches!(outcome, SearchOutcome::NoneFree(_));
             self.report(barrier.filter(|_| is_behind).unwrap_or(reason));
         }
@@ -290,11 +290,11 @@ impl Task {
                 self.until_renewal(Duration::ZERO)
             }
             SearchOutcome::NoneFree(wait) => {
-                self.prepared = self.leases.has_all_rows();
+                self.prepared = self.context.has_all_rows();
                 self.jittered_pause(wait.clamp(SHORTEST_PAUSE, LONGEST_PAUSE))
             }
             SearchOutcome::Stale(stale) => {
-                let left = stale.left(self.leases.state.clock.steady());
+                let left = stale.left(self.context.state.clock.steady());
                 self.jittered_pause(left.clamp(SHORTEST_PAUSE, LONGEST_PAUSE))
             }
             SearchOutcome::ClockAhead(_) | SearchOutcome::ClockOutOfRange => {
@@ -309,34 +309,34 @@ impl Task {
     }
 
     fn jittered_pause(&mut self, pause: Duration) -> Pause {
-        Pause::fixed(self.leases.random.jittered(pause))
+        Pause::fixed(self.context.random.jittered(pause))
     }
 
     /// Lets claims use a new lease, and closes the one before.
     async fn install(&mut self, held: HeldLease) -> Result<(), LeaseError> {
-        self.arriving.insert(held).keep(&self.leases).await?;
+        self.arriving.insert(held).keep(&self.context).await?;
         let Some(held) = self.arriving.take() else { return Ok(()) };
         let (worker, lane) = (held.grant.worker(), held.grant.lane());
-        let namespace = &self.leases.state.namespace;
+        let namespace = &self.context.state.namespace;
         tracing::info!(namespace, worker, lane, "lease acquired");
         self.use_lease(held);
-        self.leases.state.report.send_if_modified(|report| {
+        self.context.state.report.send_if_modified(|report| {
             // The survey saw the rows as they were before the swap.
             report.workers_held += 1;
             report.workers_free = report.workers_free.saturating_sub(1);
             false
         });
-        self.leases.state.announce_range();
+        self.context.state.announce_range();
         Ok(())
     }
 
     fn use_lease(&mut self, held: HeldLease) {
-        let state = &self.leases.state;
+        let state = &self.context.state;
         let old = state.generator.replace_grant(Some(Arc::clone(&held.grant)));
         if let Some(old) = old {
             old.seal();
         }
-        let renew = self.leases.settings.lease.renew;
+        let renew = self.context.settings.lease.renew;
         self.next_renewal = Instant::now() + renew.min(FIRST_RENEWAL);
         self.releasing.extend(self.held.replace(held).map(ReleasingRow::of_lease));
         self.clock_ahead_since = None;
@@ -345,12 +345,12 @@ impl Task {
 
     /// Resumes the lease that the state file keeps, whether the store answers or not.
     async fn resume(&mut self) {
-        let Some(held) = HeldLease::resume(&self.leases).await else { return };
-        self.leases.history.resume(held.tenure.epoch());
+        let Some(held) = HeldLease::resume(&self.context).await else { return };
+        self.context.history.resume(held.tenure.epoch());
         self.use_lease(held);
         // The row may be about to expire.
         self.next_renewal = Instant::now();
-        self.leases.state.announce_range();
+        self.context.state.announce_range();
     }
 
     fn until_renewal(&self, wakeable_after: Duration) -> Pause {
@@ -364,14 +364,14 @@ impl Task {
         if woken && !self.rollback_refused && held.waits_for_file() {
             return Ok(self.until_renewal(BETWEEN_WOKEN));
         }
-        let renewed = held.renew(&mut self.leases, woken).await;
+        let renewed = held.renew(&mut self.context, woken).await;
         if !matches!(renewed, Err(LeaseError::ClockAhead(_) | LeaseError::Store(_))) {
             self.clock_ahead_since = None;
         }
         let renewed = renewed?;
         if renewed && !woken {
-            self.leases.has_renewed = true;
-            self.next_renewal = Instant::now() + self.leases.settings.lease.renew;
+            self.context.has_renewed = true;
+            self.next_renewal = Instant::now() + self.context.settings.lease.renew;
         }
         if self.rollback_refused {
             if renewed {
@@ -380,41 +380,41 @@ impl Task {
             // Another lane may come due meanwhile.
             return Ok(Pause::fixed(CLOCK_PAUSE));
         }
-        let due_in = self.held.as_ref().and_then(|held| held.due_in(&self.leases));
+        let due_in = self.held.as_ref().and_then(|held| held.due_in(&self.context));
         if let Some(due_in) = due_in {
             // The lease in use ends before the next one begins.
-            match self.leases.barrier_ahead() {
+            match self.context.barrier_ahead() {
                 Some(barrier) => self.report(barrier),
-                None => self.leases.state.set_reason(None),
+                None => self.context.state.set_reason(None),
             }
             let pause = self.until_renewal(BETWEEN_USELESS);
             return Ok(Pause { until: pause.until.min(Instant::now() + due_in), ..pause });
         }
         if renewed {
-            self.leases.state.announce_range();
+            self.context.state.announce_range();
             return Ok(self.until_renewal(BETWEEN_WOKEN));
         }
-        self.leases.state.set_reason(None);
+        self.context.state.set_reason(None);
         Ok(self.until_renewal(BETWEEN_USELESS))
     }
 
     /// Follows the rollback policy; `None` when the present lease is kept.
     async fn move_away(&mut self, behind_ms: i64) -> Result<Option<Pause>, LeaseError> {
-        let policy = self.leases.settings.issue.rollback;
+        let policy = self.context.settings.issue.rollback;
         let held = self.held.as_mut().expect("a lease is held");
-        if policy == RollbackPolicy::Rotate && held.rotate(&mut self.leases).await? {
+        if policy == RollbackPolicy::Rotate && held.rotate(&mut self.context).await? {
             let (worker, lane) = (held.grant.worker(), held.grant.lane());
-            let namespace = &self.leases.settings.namespace;
+            let namespace = &self.context.settings.namespace;
             tracing::warn!(namespace, worker, lane, behind_ms, "lane rotated: the clock went back");
             self.moved(RollbackAction::Rotated);
             return Ok(Some(self.until_renewal(Duration::ZERO)));
         }
         if policy != RollbackPolicy::Wait
             && let held = Some(held.tenure.worker())
-            && let SearchOutcome::Leased(held) = self.search.run(&mut self.leases, held).await?
+            && let SearchOutcome::Leased(held) = self.search.run(&mut self.context, held).await?
         {
             self.install(*held).await?;
-            let namespace = &self.leases.settings.namespace;
+            let namespace = &self.context.settings.namespace;
             tracing::warn!(namespace, behind_ms, "worker swapped: the clock went back");
             self.moved(RollbackAction::Swapped);
             return Ok(Some(Pause::fixed(Duration::ZERO)));
@@ -423,30 +423,30 @@ impl Task {
             held.grant.refuse_rollback();
         }
         if !std::mem::replace(&mut self.rollback_refused, true) {
-            self.leases.state.observer.clock_rolled_back(RollbackAction::Refused);
+            self.context.state.observer.clock_rolled_back(RollbackAction::Refused);
         }
         self.report(UnavailableReason::ClockWentBack);
         Ok(None)
     }
 
     fn moved(&mut self, action: RollbackAction) {
-        self.leases.state.observer.clock_rolled_back(action);
+        self.context.state.observer.clock_rolled_back(action);
         self.rollback_refused = false;
-        self.leases.state.announce_range();
+        self.context.state.announce_range();
         // So that the lane that was left soon has its true mark in the store, for the next
         // rollback.
-        let soon = Instant::now() + CLOCK_PAUSE.min(self.leases.settings.lease.renew);
+        let soon = Instant::now() + CLOCK_PAUSE.min(self.context.settings.lease.renew);
         self.next_renewal = self.next_renewal.min(soon);
     }
 
     /// Waits for a clock that is ahead, and drops the lease after a whole window of that.
     fn clock_ahead(&mut self, ahead_ms: i64) -> Pause {
-        let steady = self.leases.state.clock.steady();
+        let steady = self.context.state.clock.steady();
         let since = *self.clock_ahead_since.get_or_insert(steady);
         self.report(UnavailableReason::ClockAhead(ahead_ms));
-        if steady.saturating_sub(since) >= self.leases.settings.lease.window {
+        if steady.saturating_sub(since) >= self.context.settings.lease.window {
             tracing::warn!(
-                namespace = self.leases.settings.namespace,
+                namespace = self.context.settings.namespace,
                 ahead_ms,
                 "lease dropped: the clock stayed ahead for a whole window"
             );
@@ -461,13 +461,13 @@ impl Task {
     /// and what a restored store overtook look alike.
     async fn lost(&mut self, row: &Row) {
         let Some(held) = self.held.take() else { return };
-        self.leases.state.generator.replace_grant(None);
+        self.context.state.generator.replace_grant(None);
         held.grant.seal();
-        let settings = &self.leases.settings;
+        let settings = &self.context.settings;
         let (namespace, worker) = (&settings.namespace, held.tenure.worker());
         let (reason, holder) = (loss(row, &settings.holder), &row.holder);
         tracing::warn!(namespace, worker, holder, "lease lost: {reason}");
-        if let Some(keeping) = self.leases.usable_keeping().map(Arc::clone)
+        if let Some(keeping) = self.context.usable_keeping().map(Arc::clone)
             && let Err(failure) = keeping.forget().await
         {
             self.not_kept(&failure);
@@ -479,11 +479,11 @@ impl Task {
     /// else issues there. The next lease is not kept.
     fn not_kept(&mut self, failure: &KeepingFailed) -> Pause {
         // The first failure says more than those that follow from it.
-        let first = self.leases.keeping.as_ref().and_then(|keeping| keeping.take_failure());
+        let first = self.context.keeping.as_ref().and_then(|keeping| keeping.take_failure());
         let reason = &first.as_ref().unwrap_or(failure).0;
-        let namespace = &self.leases.settings.namespace;
+        let namespace = &self.context.settings.namespace;
         tracing::error!(namespace, %reason, "state file failed: leases are not kept until a restart");
-        self.leases.observe(LeaseOperation::Keep, LeaseOutcome::Unknown);
+        self.context.observe(LeaseOperation::Keep, LeaseOutcome::Unknown);
         (self.held, self.arriving) = (None, None);
         self.report(UnavailableReason::NotKept(Arc::clone(reason)));
         Pause::fixed(Duration::ZERO)
@@ -491,7 +491,7 @@ impl Task {
 
     /// Waits until somebody's clock and the store's agree.
     fn barrier_pending(&mut self) -> Pause {
-        let ahead_ms = self.leases.state.report.borrow().clock_ahead_ms;
+        let ahead_ms = self.context.state.report.borrow().clock_ahead_ms;
         self.report(UnavailableReason::ClocksDiffer(ahead_ms));
         Pause::fixed(LONGEST_PAUSE)
     }
@@ -509,7 +509,7 @@ impl Task {
     }
 
     fn report(&self, reason: UnavailableReason) {
-        let state = &self.leases.state;
+        let state = &self.context.state;
         if state.report.borrow().reason.as_ref() != Some(&reason) {
             tracing::warn!(namespace = state.namespace, %reason, "lease at risk");
         }

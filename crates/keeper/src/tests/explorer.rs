@@ -254,7 +254,7 @@ impl Scene {
             self.happen(event).await;
             self.decide(choices.swaps);
             let stepped = catch_panic(self.task.step()).await?;
-            if let Some(keeping) = &self.task.leases.keeping {
+            if let Some(keeping) = &self.task.context.keeping {
                 // The next step is told of a failure.
                 let _ = keeping.raise_local_mark().await;
             }
@@ -321,7 +321,7 @@ impl Scene {
 
     /// What must hold after each step.
     fn check(&mut self) -> Result<(), String> {
-        let used = self.task.leases.state.generator.grant();
+        let used = self.task.context.state.generator.grant();
         if let Some(held) = &self.task.held {
             if !used.as_ref().is_some_and(|used| Arc::ptr_eq(used, &held.grant)) {
                 return Err("the generator's grant is not the held one".into());
@@ -377,7 +377,7 @@ impl Scene {
         self.happen(Event::ClockRight).await;
         for _ in 0..12 {
             catch_panic(self.task.step()).await?.map_err(|error| error.to_string())?;
-            if let Some(keeping) = &self.task.leases.keeping {
+            if let Some(keeping) = &self.task.context.keeping {
                 let _ = keeping.raise_local_mark().await;
             }
             let before = self.issued.len();
