@@ -13,6 +13,7 @@ mod limit;
 mod relayout;
 mod row;
 mod skew;
+pub mod state;
 mod tenure;
 mod token;
 mod writes;

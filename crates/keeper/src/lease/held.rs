@@ -11,6 +11,7 @@ use raindrop_core::{
     },
     planted::{Bug, planted},
 };
+use tokio::time::Instant;
 
 use super::{
     context::{JudgedSurvey, LeaseContext, LeaseError, WriteIntent},
@@ -25,6 +26,8 @@ use crate::{
     state_file::format::Entry,
 };
 
+/// From a new lease to its first renewal.
+const FIRST_RENEWAL: Duration = Duration::from_secs(3);
 /// How many tokens of a row are remembered. A fail-over loses the writes of a few seconds, and a lease is
 /// renewed more often than that only while much is issued from it.
 const REMEMBERED: usize = 64;
@@ -34,6 +37,8 @@ pub(crate) struct HeldLease {
     pub(crate) tenure: Tenure<WriteIntent>,
     pub(crate) grant: Arc<Grant>,
     pub(crate) lanes: HeldLanes,
+    /// When the next renewal is due.
+    pub(crate) next_renewal: Instant,
     /// The clocks that were judged for the last write that this process saw acknowledged.
     renewed: Option<ClockReading>,
     /// Whether the state file bounds the grant.
@@ -63,10 +68,13 @@ impl HeldLease {
         let is_kept = context.usable_keeping().is_some();
         let grant = context.grant(tenure.worker(), lease, is_kept, intent.map(|it| it.clocks));
         let (lanes, token) = (HeldLanes::on(lease.lane), tenure.token());
+        // A row that was resumed may be about to expire.
+        let first = intent.map_or(Duration::ZERO, |_| context.settings.lease.renew);
         let mut held = Self {
             tenure,
             grant,
             lanes,
+            next_renewal: Instant::now() + first.min(FIRST_RENEWAL),
             renewed: None,
             is_kept,
             moving: None,

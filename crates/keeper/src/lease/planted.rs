@@ -3,7 +3,10 @@
 use std::sync::Arc;
 
 use raindrop_core::{
-    lease::{Lease, Purpose},
+    lease::{
+        Lease, Purpose,
+        state::{Held, Rows, State},
+    },
     planted::{Bug, planted},
 };
 
@@ -25,7 +28,8 @@ impl Task {
         let Some(row) = self.releasing.last_mut() else { return };
         let held = row.revive(&self.context, forgets);
         self.context.state.generator.replace_grant(Some(Arc::clone(&held.grant)));
-        self.held = Some(held);
+        let clock_ahead_since = None;
+        self.state = State::Held(Held { lease: held, rows: Rows::Checked, clock_ahead_since });
     }
 }
 

@@ -287,15 +287,10 @@ impl Search {
         }
     }
 
-    /// Returns whether no row is chosen.
-    pub(crate) const fn is_idle(&self) -> bool {
-        self.chosen.is_none()
-    }
-
     /// Ends the search. Returns a row that was perhaps taken, or may still be: it must be
     /// released.
-    pub(crate) fn abandon(&mut self) -> Option<ReleasingRow> {
-        self.chosen.take().filter(may_be_ours).map(ReleasingRow::of_search)
+    pub(crate) fn abandon(self) -> Option<ReleasingRow> {
+        self.chosen.filter(may_be_ours).map(ReleasingRow::of_search)
     }
 
     fn won(&mut self, context: &LeaseContext, intent: WriteIntent) -> Option<Box<HeldLease>> {

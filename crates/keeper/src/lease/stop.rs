@@ -1,12 +1,10 @@
 //! Releases rows: those that were left, and everything when the task is stopped.
 
+use raindrop_core::lease::state::Event;
 use raindrop_store::with_sources;
 use tokio::time::{Instant, sleep, timeout, timeout_at};
 
-use super::{
-    release::{Released, ReleasingRow},
-    task::Task,
-};
+use super::{release::Released, task::Task};
 use crate::ground::{random::SHORTEST_PAUSE, status::UnavailableReason};
 
 /// How often a store must fail to answer until it counts as away.
@@ -51,11 +49,8 @@ impl Task {
             // The disk hangs.
             Err(_) => return Released::GaveUp,
         }
-        if self.held.is_none()
-            && self.arriving.is_none()
-            && self.releasing.is_empty()
-            && self.search.is_idle()
-        {
+        self.enter(Event::Stopped);
+        if self.releasing.is_empty() {
             return Released::NothingHeld;
         }
         if timeout_at(deadline, self.release_all()).await.is_ok() {
@@ -70,7 +65,7 @@ impl Task {
     /// it cannot be released, and the next process can resume it. Returns whether it did.
     async fn keep_for_next(&mut self, deadline: Instant) -> bool {
         let Some(keeping) = self.context.usable_keeping().cloned() else { return false };
-        if self.held.is_none() && self.arriving.is_none() {
+        if !self.state.has_lease() {
             // It may still keep one that was lost.
             let _ = keeping.forget().await;
             return false;
@@ -92,9 +87,6 @@ impl Task {
     }
 
     async fn release_all(&mut self) {
-        self.releasing.extend(self.held.take().map(ReleasingRow::of_lease));
-        self.releasing.extend(self.arriving.take().map(ReleasingRow::of_lease));
-        self.releasing.extend(self.search.abandon());
         let mut failures = 0;
         while let Some(row) = self.releasing.last_mut() {
             match row.release(&mut self.context).await {

@@ -5,7 +5,13 @@
 
 use std::{convert::Infallible, future::pending, pin::pin, sync::Arc, time::Duration};
 
-use raindrop_core::{issue::RollbackPolicy, lease::Row};
+use raindrop_core::{
+    issue::RollbackPolicy,
+    lease::{
+        Row,
+        state::{Effect, Event, State, next},
+    },
+};
 use raindrop_store::StoreError;
 use tokio::{
     sync::oneshot,
@@ -28,8 +34,6 @@ use crate::ground::{
     status::UnavailableReason,
 };
 
-/// From a new lease to its first renewal.
-const FIRST_RENEWAL: Duration = Duration::from_secs(3);
 /// Between renewals that claims ask for.
 const BETWEEN_WOKEN: Duration = Duration::from_millis(20);
 /// From a renewal that had nothing to gain to the next one that claims may ask for.
@@ -41,20 +45,9 @@ const CLOCK_PAUSE: Duration = Duration::from_secs(1);
 
 pub(crate) struct Task {
     pub(crate) context: LeaseContext,
-    prepared: bool,
-    pub(crate) search: Search,
-    pub(crate) held: Option<HeldLease>,
-    /// A lease that was acquired and is not in the state file yet.
-    pub(crate) arriving: Option<HeldLease>,
-    /// Whether the state file was asked for a lease.
-    has_looked_for_kept: bool,
+    pub(crate) state: State<HeldLease, Search>,
     /// Rows that are still to be released.
     pub(crate) releasing: Vec<ReleasingRow>,
-    next_renewal: Instant,
-    /// Since when renewals are refused because the wall clock is ahead, on the steady clock.
-    clock_ahead_since: Option<Duration>,
-    /// Whether the present rollback was reported as refused.
-    rollback_refused: bool,
     failures: u32,
     /// How often in a row an earlier write of ours took effect instead of the present one.
     overtaken: u32,
@@ -83,19 +76,41 @@ async fn keep_local_mark(keeping: Option<Arc<Keeping>>) -> Infallible {
 
 impl Task {
     pub(crate) fn new(context: LeaseContext) -> Self {
-        Self {
-            context,
-            prepared: false,
-            search: Search::default(),
-            held: None,
-            arriving: None,
-            has_looked_for_kept: false,
-            releasing: Vec::new(),
-            next_renewal: Instant::now(),
-            clock_ahead_since: None,
-            rollback_refused: false,
-            failures: 0,
-            overtaken: 0,
+        Self { context, state: State::Starting, releasing: Vec::new(), failures: 0, overtaken: 0 }
+    }
+
+    /// Enters the state that follows an event.
+    ///
+    /// # Panics
+    ///
+    /// When the event cannot happen in this state.
+    pub(crate) fn enter(&mut self, event: Event<HeldLease>) {
+        let state = std::mem::replace(&mut self.state, State::Ended);
+        let (state, effects) = next(state, event).expect("the event can happen in this state");
+        self.state = state;
+        for effect in effects {
+            match effect {
+                Effect::Issue => self.issue(),
+                Effect::Seal(held) => {
+                    self.context.state.generator.replace_grant(None);
+                    held.grant.seal();
+                }
+                Effect::Release(held) => self.releasing.push(ReleasingRow::of_lease(held)),
+                Effect::UseUp(_) => {}
+                Effect::Abandon(search) => self.releasing.extend(search.abandon()),
+                Effect::Refuse => {
+                    self.context.state.observer.clock_rolled_back(RollbackAction::Refused);
+                }
+            }
+        }
+    }
+
+    /// Lets claims use the lease that is held now, and closes the one before.
+    fn issue(&self) {
+        let Some(held) = self.state.held() else { return };
+        let generator = &self.context.state.generator;
+        if let Some(old) = generator.replace_grant(Some(Arc::clone(&held.lease.grant))) {
+            old.seal();
         }
     }
 
@@ -149,57 +164,57 @@ impl Task {
     }
 
     pub(crate) async fn step(&mut self) -> Result<Pause, KeeperError> {
-        if !self.has_looked_for_kept {
+        if matches!(self.state, State::Starting) {
             self.context.settings.check().map_err(KeeperError::Settings)?;
-            self.has_looked_for_kept = true;
             self.resume().await;
         }
         if let Some(failure) = self.context.keeping.as_ref().and_then(|it| it.take_failure()) {
-            return Ok(self.ended(Err(LeaseError::NotKept(failure))));
+            return Ok(self.after_step(Err(failure.into())).await);
         }
-        let mut vanished = None;
-        let has_lived = self.held.is_some() || self.context.has_renewed;
-        if !self.prepared {
+        let mut unusable = None;
+        if self.state.is_unchecked() {
+            let has_lived = self.state.held().is_some() || self.context.has_renewed;
             match prepare(&mut self.context).await {
-                Ok(()) => self.prepared = true,
-                Err(KeeperError::Store(error @ StoreError::Vanished(_))) => vanished = Some(error),
+                Ok(()) => self.enter(Event::Prepared),
+                Err(KeeperError::Store(error @ StoreError::Vanished(_))) => {
+                    unusable = Some(error.into());
+                }
                 Err(KeeperError::Store(error)) if !error.is_permanent() => {
                     return Ok(self.store_failed(&error));
                 }
-                // Somebody may be repairing the store.
-                Err(KeeperError::Store(error)) if has_lived => vanished = Some(error),
-                Err(KeeperError::Layout(_)) if has_lived => {}
+                // Somebody may be repairing the store, or taking a move back.
+                Err(KeeperError::Store(error)) if has_lived => unusable = Some(error.into()),
+                Err(KeeperError::Layout(_)) if has_lived => {
+                    unusable = Some(LeaseError::RecordForeign);
+                }
                 Err(permanent) => return Err(permanent),
             }
         }
         self.release_left_rows().await;
-        let ended = match vanished {
+        let ended = match unusable {
             None => self.advance().await,
-            Some(error) if self.held.is_none() => Err(LeaseError::Store(error)),
+            Some(error) if self.state.held().is_none() => Err(error),
             // Its holder may be the only one that knows whose rows these are.
             Some(error) => match self.advance().await {
-                Err(LeaseError::Vanished) => Err(LeaseError::Store(error)),
+                Err(LeaseError::Vanished) => Err(error),
                 ended => ended,
             },
         };
-        if let Err(LeaseError::Lost(row)) = &ended {
-            self.lost(row).await;
-        }
         if !matches!(ended, Err(LeaseError::Store(_) | LeaseError::Overtaken)) {
             self.failures = 0;
         }
-        Ok(self.ended(ended))
+        Ok(self.after_step(ended).await)
     }
 
-    fn ended(&mut self, ended: Result<Pause, LeaseError>) -> Pause {
+    async fn after_step(&mut self, ended: Result<Pause, LeaseError>) -> Pause {
         if !matches!(ended, Err(LeaseError::Overtaken)) {
             self.overtaken = 0;
         }
         let pause = match ended {
             Ok(pause) => pause,
-            Err(LeaseError::Overtaken) => self.overtaken(),
+            Err(LeaseError::Overtaken) => self.on_overtaken(),
             Err(LeaseError::ClockAhead(ahead_ms)) => self.clock_ahead(ahead_ms),
-            Err(LeaseError::Lost(_)) => Pause::fixed(Duration::ZERO),
+            Err(LeaseError::Lost(row)) => self.lost(&row).await,
             Err(LeaseError::Vanished) => self.vanished(),
             Err(LeaseError::BarrierPending) => self.barrier_pending(),
             // It may be a move that is taken back.
@@ -217,7 +232,7 @@ impl Task {
     }
 
     /// Tries again at once, unless the store answers what cannot be.
-    fn overtaken(&mut self) -> Pause {
+    fn on_overtaken(&mut self) -> Pause {
         self.overtaken += 1;
         if self.overtaken <= MOST_OVERTAKEN {
             return Pause::fixed(BETWEEN_WOKEN);
@@ -238,10 +253,10 @@ impl Task {
     /// Asserts that the generator issues from the lease that is held: otherwise the keeper would
     /// renew one that nobody uses.
     fn check_grant(&self) {
-        let Some(held) = &self.held else { return };
+        let Some(held) = self.state.held() else { return };
         let used = self.context.state.generator.grant();
         assert!(
-            used.is_some_and(|grant| Arc::ptr_eq(&grant, &held.grant)),
+            used.is_some_and(|grant| Arc::ptr_eq(&grant, &held.lease.grant)),
             "the generator's grant is not that of the held lease"
         );
     }
@@ -252,7 +267,7 @@ impl Task {
         let namespace = &self.context.settings.namespace;
         tracing::error!(namespace, panic, "keeper panicked: it starts over");
         self.context.state.observer.step_panicked(KeeperTask::Lease);
-        (self.held, self.arriving, self.search) = (None, None, Search::default());
+        self.enter(Event::Panicked);
         self.releasing.clear();
         self.report(UnavailableReason::Starting);
         self.back_off()
@@ -260,25 +275,24 @@ impl Task {
 
     /// Renews or moves the lease; without one, searches for a row.
     async fn advance(&mut self) -> Result<Pause, LeaseError> {
-        let Some(held) = &mut self.held else { return self.acquire().await };
-        if held.use_next_lease(&self.context).await? {
+        let Some(held) = self.state.held_mut() else { return self.acquire().await };
+        if held.lease.use_next_lease(&self.context).await? {
             self.context.state.announce_range();
         }
-        if let Some(behind_ms) = held.rolled_back_ms(&self.context) {
+        if let Some(behind_ms) = held.lease.rolled_back_ms(&self.context) {
             if let Some(pause) = self.move_away(behind_ms).await? {
                 return Ok(pause);
             }
         } else {
-            self.rollback_refused = false;
-            // A search that a rollback began is no longer needed.
-            self.releasing.extend(self.search.abandon());
+            self.enter(Event::ClockCaughtUp);
         }
         self.renew().await
     }
 
     /// Searches for a free row.
     async fn acquire(&mut self) -> Result<Pause, LeaseError> {
-        let outcome = self.search.run(&mut self.context, None).await?;
+        let search = self.state.search_mut().expect("without a lease, one is sought");
+        let outcome = search.run(&mut self.context, None).await?;
         if let Some(reason) = outcome.reason() {
             let barrier = self.context.barrier_ahead();
             let is_behind = matches!(outcome, SearchOutcome::NoneFree(_));
@@ -290,7 +304,9 @@ impl Task {
                 self.until_renewal(Duration::ZERO)
             }
             SearchOutcome::NoneFree(wait) => {
-                self.prepared = self.context.has_all_rows();
+                if !self.context.has_all_rows() {
+                    self.enter(Event::RowsMissing);
+                }
                 self.jittered_pause(wait.clamp(SHORTEST_PAUSE, LONGEST_PAUSE))
             }
             SearchOutcome::Stale(stale) => {
@@ -312,14 +328,16 @@ impl Task {
         Pause::fixed(self.context.random.jittered(pause))
     }
 
-    /// Lets claims use a new lease, and closes the one before.
+    /// Lets claims use a new lease, once the state file has it, and closes the one before.
     async fn install(&mut self, held: HeldLease) -> Result<(), LeaseError> {
-        self.arriving.insert(held).keep(&self.context).await?;
-        let Some(held) = self.arriving.take() else { return Ok(()) };
         let (worker, lane) = (held.grant.worker(), held.grant.lane());
+        self.enter(Event::Leased(held));
+        if let State::Arriving { lease, .. } = &mut self.state {
+            lease.keep(&self.context).await?;
+        }
+        self.enter(Event::Kept);
         let namespace = &self.context.state.namespace;
         tracing::info!(namespace, worker, lane, "lease acquired");
-        self.use_lease(held);
         self.context.state.report.send_if_modified(|report| {
             // The survey saw the rows as they were before the swap.
             report.workers_held += 1;
@@ -330,57 +348,47 @@ impl Task {
         Ok(())
     }
 
-    fn use_lease(&mut self, held: HeldLease) {
-        let state = &self.context.state;
-        let old = state.generator.replace_grant(Some(Arc::clone(&held.grant)));
-        if let Some(old) = old {
-            old.seal();
-        }
-        let renew = self.context.settings.lease.renew;
-        self.next_renewal = Instant::now() + renew.min(FIRST_RENEWAL);
-        self.releasing.extend(self.held.replace(held).map(ReleasingRow::of_lease));
-        self.clock_ahead_since = None;
-        self.rollback_refused = false;
-    }
-
     /// Resumes the lease that the state file keeps, whether the store answers or not.
     async fn resume(&mut self) {
-        let Some(held) = HeldLease::resume(&self.context).await else { return };
+        let Some(held) = HeldLease::resume(&self.context).await else {
+            return self.enter(Event::NothingKept);
+        };
         self.context.history.resume(held.tenure.epoch());
-        self.use_lease(held);
-        // The row may be about to expire.
-        self.next_renewal = Instant::now();
+        self.enter(Event::Resumed(held));
         self.context.state.announce_range();
     }
 
     fn until_renewal(&self, wakeable_after: Duration) -> Pause {
-        Pause { until: self.next_renewal, wakeable_from: Instant::now() + wakeable_after }
+        let now = Instant::now();
+        let until = self.state.held().map_or(now, |held| held.lease.next_renewal);
+        Pause { until, wakeable_from: now + wakeable_after }
     }
 
     /// Renews the lease.
     async fn renew(&mut self) -> Result<Pause, LeaseError> {
-        let held = self.held.as_mut().expect("a lease is held");
-        let woken = Instant::now() < self.next_renewal;
-        if woken && !self.rollback_refused && held.waits_for_file() {
+        let is_refusing = matches!(self.state, State::Refusing(..));
+        let held = &mut self.state.held_mut().expect("a lease is held").lease;
+        let woken = Instant::now() < held.next_renewal;
+        if woken && !is_refusing && held.waits_for_file() {
             return Ok(self.until_renewal(BETWEEN_WOKEN));
         }
         let renewed = held.renew(&mut self.context, woken).await;
+        if matches!(renewed, Ok(true)) && !woken {
+            self.context.has_renewed = true;
+            held.next_renewal = Instant::now() + self.context.settings.lease.renew;
+        }
+        let due_in = held.due_in(&self.context);
         if !matches!(renewed, Err(LeaseError::ClockAhead(_) | LeaseError::Store(_))) {
-            self.clock_ahead_since = None;
+            self.enter(Event::ClockTrusted);
         }
         let renewed = renewed?;
-        if renewed && !woken {
-            self.context.has_renewed = true;
-            self.next_renewal = Instant::now() + self.context.settings.lease.renew;
-        }
-        if self.rollback_refused {
+        if is_refusing {
             if renewed {
                 self.report(UnavailableReason::ClockWentBack);
             }
             // Another lane may come due meanwhile.
             return Ok(Pause::fixed(CLOCK_PAUSE));
         }
-        let due_in = self.held.as_ref().and_then(|held| held.due_in(&self.context));
         if let Some(due_in) = due_in {
             // The lease in use ends before the next one begins.
             match self.context.barrier_ahead() {
@@ -400,78 +408,76 @@ impl Task {
 
     /// Follows the rollback policy; `None` when the present lease is kept.
     async fn move_away(&mut self, behind_ms: i64) -> Result<Option<Pause>, LeaseError> {
-        let policy = self.context.settings.issue.rollback;
-        let held = self.held.as_mut().expect("a lease is held");
+        self.enter(Event::ClockBack);
+        let (State::Moving(held, search) | State::Refusing(held, search)) = &mut self.state else {
+            unreachable!("the clock went back")
+        };
+        let (held, policy) = (&mut held.lease, self.context.settings.issue.rollback);
         if policy == RollbackPolicy::Rotate && held.rotate(&mut self.context).await? {
             let (worker, lane) = (held.grant.worker(), held.grant.lane());
             let namespace = &self.context.settings.namespace;
             tracing::warn!(namespace, worker, lane, behind_ms, "lane rotated: the clock went back");
+            self.enter(Event::Rotated);
             self.moved(RollbackAction::Rotated);
             return Ok(Some(self.until_renewal(Duration::ZERO)));
         }
         if policy != RollbackPolicy::Wait
-            && let held = Some(held.tenure.worker())
-            && let SearchOutcome::Leased(held) = self.search.run(&mut self.context, held).await?
+            && let worker = Some(held.tenure.worker())
+            && let SearchOutcome::Leased(other) = search.run(&mut self.context, worker).await?
         {
-            self.install(*held).await?;
+            self.install(*other).await?;
             let namespace = &self.context.settings.namespace;
             tracing::warn!(namespace, behind_ms, "worker swapped: the clock went back");
             self.moved(RollbackAction::Swapped);
             return Ok(Some(Pause::fixed(Duration::ZERO)));
         }
-        if let Some(held) = &self.held {
-            held.grant.refuse_rollback();
-        }
-        if !std::mem::replace(&mut self.rollback_refused, true) {
-            self.context.state.observer.clock_rolled_back(RollbackAction::Refused);
-        }
+        held.grant.refuse_rollback();
+        self.enter(Event::NothingElse);
         self.report(UnavailableReason::ClockWentBack);
         Ok(None)
     }
 
     fn moved(&mut self, action: RollbackAction) {
         self.context.state.observer.clock_rolled_back(action);
-        self.rollback_refused = false;
         self.context.state.announce_range();
         // So that the lane that was left soon has its true mark in the store, for the next
         // rollback.
         let soon = Instant::now() + CLOCK_PAUSE.min(self.context.settings.lease.renew);
-        self.next_renewal = self.next_renewal.min(soon);
+        if let Some(held) = self.state.held_mut() {
+            held.lease.next_renewal = held.lease.next_renewal.min(soon);
+        }
     }
 
     /// Waits for a clock that is ahead, and drops the lease after a whole window of that.
     fn clock_ahead(&mut self, ahead_ms: i64) -> Pause {
-        let steady = self.context.state.clock.steady();
-        let since = *self.clock_ahead_since.get_or_insert(steady);
         self.report(UnavailableReason::ClockAhead(ahead_ms));
-        if steady.saturating_sub(since) >= self.context.settings.lease.window {
-            tracing::warn!(
-                namespace = self.context.settings.namespace,
-                ahead_ms,
-                "lease dropped: the clock stayed ahead for a whole window"
-            );
-            self.clock_ahead_since = None;
-            self.releasing.extend(self.held.take().map(ReleasingRow::of_lease));
-            return Pause::fixed(Duration::ZERO);
+        let patience = self.context.settings.lease.window;
+        self.enter(Event::ClockAhead { now: self.context.state.clock.steady(), patience });
+        if self.state.held().is_some() {
+            return Pause::fixed(CLOCK_PAUSE);
         }
-        Pause::fixed(CLOCK_PAUSE)
+        tracing::warn!(
+            namespace = self.context.settings.namespace,
+            ahead_ms,
+            "lease dropped: the clock stayed ahead for a whole window"
+        );
+        Pause::fixed(Duration::ZERO)
     }
 
     /// Ends a lease whose row has another token, so that another row is sought: what was lost lawfully
     /// and what a restored store overtook look alike.
-    async fn lost(&mut self, row: &Row) {
-        let Some(held) = self.held.take() else { return };
-        self.context.state.generator.replace_grant(None);
-        held.grant.seal();
+    async fn lost(&mut self, row: &Row) -> Pause {
+        self.enter(Event::Lost);
         let settings = &self.context.settings;
-        let (namespace, worker) = (&settings.namespace, held.tenure.worker());
+        let (namespace, worker) = (&settings.namespace, row.worker);
         let (reason, holder) = (loss(row, &settings.holder), &row.holder);
         tracing::warn!(namespace, worker, holder, "lease lost: {reason}");
         if let Some(keeping) = self.context.usable_keeping().map(Arc::clone)
             && let Err(failure) = keeping.forget().await
         {
-            self.not_kept(&failure);
+            return self.not_kept(&failure);
         }
+        Pause::fixed(Duration::ZERO)
     }
 
     /// Drops a lease that the state file can no longer keep. Its range ends at the local mark that the
@@ -484,7 +490,7 @@ impl Task {
         let namespace = &self.context.settings.namespace;
         tracing::error!(namespace, %reason, "state file failed: leases are not kept until a restart");
         self.context.observe(LeaseOperation::Keep, LeaseOutcome::Unknown);
-        (self.held, self.arriving) = (None, None);
+        self.enter(Event::NotKept);
         self.report(UnavailableReason::NotKept(Arc::clone(reason)));
         Pause::fixed(Duration::ZERO)
     }
@@ -498,7 +504,7 @@ impl Task {
 
     /// Creates our row or record again, which is gone: beyond everything that was leased.
     fn vanished(&mut self) -> Pause {
-        self.prepared = false;
+        self.enter(Event::RowsMissing);
         self.store_lost();
         self.jittered_pause(SHORTEST_PAUSE)
     }

@@ -282,7 +282,8 @@ impl Scene {
             Event::Deliver => drop(self.store.deliver().await),
             Event::Crash => self.store.crash(),
             Event::Release => {
-                let Some(worker) = self.task.held.as_ref().map(|held| held.grant.worker()) else {
+                let held = self.task.state.held();
+                let Some(worker) = held.map(|held| held.lease.grant.worker()) else {
                     return;
                 };
                 let (settings, random) = (self.settings.clone(), StdRng::seed_from_u64(7));
@@ -322,7 +323,7 @@ impl Scene {
     /// What must hold after each step.
     fn check(&mut self) -> Result<(), String> {
         let used = self.task.context.state.generator.grant();
-        if let Some(held) = &self.task.held {
+        if let Some(held) = self.task.state.held().map(|held| &held.lease) {
             if !used.as_ref().is_some_and(|used| Arc::ptr_eq(used, &held.grant)) {
                 return Err("the generator's grant is not the held one".into());
             }
@@ -382,7 +383,7 @@ impl Scene {
             }
             let before = self.issued.len();
             self.issue()?;
-            let is_held = self.task.held.is_some();
+            let is_held = self.task.state.held().is_some();
             if is_held && self.issued.len() > before {
                 return Ok(());
             }
