@@ -48,7 +48,8 @@ impl ReleasingRow {
 
     /// Continues above the sealed mark, up to the former limit.
     fn revive(&self, context: &LeaseContext, forgets: bool) -> HeldLease {
-        let (lane, start, limit) = (self.lanes.present(), self.mark, self.limit);
+        let (lane, start) = (self.lanes.present(), self.mark);
+        let limit = self.tenure.marks()[lane].max(start);
         let mut tenure = self.tenure.clone();
         if forgets {
             tenure.discard_unresolved();

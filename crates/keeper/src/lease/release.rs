@@ -32,26 +32,26 @@ pub(crate) struct ReleasingRow {
     pub(crate) mark: u64,
     /// Whether a lane of it was leased, whose mark may be lowered.
     was_held: bool,
-    released: bool,
-    /// Whether the last write was refused.
-    refused: bool,
-    /// Where the sealed lease ended.
-    #[cfg(feature = "planted")]
-    pub(crate) limit: u64,
+    progress: Progress,
+}
+
+/// What came of the last write that releases a row.
+#[derive(PartialEq, Eq)]
+enum Progress {
+    /// None was answered.
+    Pending,
+    /// The row has another token.
+    Refused,
+    /// The row is free.
+    Released,
 }
 
 impl ReleasingRow {
     /// Begins with a lease that was held. Its grant is sealed, and dead whatever the store
     /// answers.
     pub(crate) fn of_lease(held: HeldLease) -> Self {
-        #[cfg(feature = "planted")]
-        let limit = held.grant.limit();
         let (tenure, lanes, mark) = held.end();
-        Self {
-            #[cfg(feature = "planted")]
-            limit,
-            ..Self::new(tenure, lanes, mark, true)
-        }
+        Self::new(tenure, lanes, mark, true)
     }
 
     /// Begins with a row that an acquire of ours may have taken, or may still take.
@@ -62,16 +62,7 @@ impl ReleasingRow {
     }
 
     fn new(tenure: Tenure<WriteIntent>, lanes: HeldLanes, mark: u64, was_held: bool) -> Self {
-        let mut row = Self {
-            tenure,
-            lanes,
-            mark,
-            was_held,
-            released: false,
-            refused: false,
-            #[cfg(feature = "planted")]
-            limit: mark,
-        };
+        let mut row = Self { tenure, lanes, mark, was_held, progress: Progress::Pending };
         row.adopt_visible();
         row
     }
@@ -86,7 +77,9 @@ impl ReleasingRow {
         if self.tenure.is_unresolved() {
             match context.resolve(&mut self.tenure).await? {
                 // Its epoch has ended: no lease begins at the mark that it would get.
-                (Resolution::Unchanged, _) if self.refused => return Ok(true),
+                (Resolution::Unchanged, _) if self.progress == Progress::Refused => {
+                    return Ok(true);
+                }
                 (Resolution::Unchanged, _) => {}
                 (Resolution::Visible, _) => {
                     self.adopt_visible();
@@ -96,7 +89,7 @@ impl ReleasingRow {
                 (Resolution::Lost | Resolution::Vanished, _) => return Ok(true),
             }
         }
-        if self.released {
+        if self.progress == Progress::Released {
             return Ok(true);
         }
         let (lane, expiry) = (self.lanes.present(), RowExpiry::Released);
@@ -122,7 +115,7 @@ impl ReleasingRow {
             store_ms: 0,
         };
         let swapped = context.swap(&mut self.tenure, write, intent).await?;
-        self.refused = !swapped;
+        self.progress = if swapped { Progress::Released } else { Progress::Refused };
         Ok(swapped)
     }
 
@@ -146,7 +139,7 @@ impl ReleasingRow {
             }
             Purpose::Renew { .. } => {}
             // Nothing depends on it: if the store loses it, the row expires after its ttl.
-            Purpose::Release => self.released = true,
+            Purpose::Release => self.progress = Progress::Released,
         }
     }
 }
