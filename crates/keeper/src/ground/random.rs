@@ -9,10 +9,6 @@ use raindrop_core::{
     planted::{Bug, planted},
 };
 
-pub(crate) const SHORTEST_PAUSE: Duration = Duration::from_millis(100);
-/// The longest pause while the store fails or no row is free.
-pub(crate) const LONGEST_PAUSE: Duration = Duration::from_secs(5);
-
 /// A source of randomness: the operating system, or a seed in tests.
 pub(crate) struct Random(pub(crate) Box<dyn Rng + Send + Sync>);
 
@@ -40,13 +36,6 @@ impl Random {
     /// step.
     pub(crate) fn jittered(&mut self, duration: Duration) -> Duration {
         duration.mul_f64(self.0.random_range(0.5..=1.0))
-    }
-
-    /// Counts one more consecutive error, and returns how long to back off.
-    pub(crate) fn back_off(&mut self, failures: &mut u32) -> Duration {
-        let doubled = SHORTEST_PAUSE * 2_u32.pow((*failures).min(6));
-        *failures += 1;
-        self.jittered(doubled.min(LONGEST_PAUSE))
     }
 }
 

@@ -1,12 +1,19 @@
 //! Releases rows: those that were left, and everything when the task is stopped.
 
+use std::time::Duration;
+
 use raindrop_core::lease::state::Event;
 use raindrop_store::with_sources;
 use tokio::time::{Instant, sleep, timeout, timeout_at};
 
 use super::{release::Released, task::Task};
-use crate::ground::{random::SHORTEST_PAUSE, status::UnavailableReason};
+use crate::ground::{
+    attempts::{Attempts, SHORTEST_PAUSE},
+    status::UnavailableReason,
+};
 
+/// Between attempts to release a row: the deadline is near.
+const LONGEST_PAUSE: Duration = Duration::from_millis(800);
 /// How often a store must fail to answer until it counts as away.
 const STORE_TRIES: u32 = 3;
 
@@ -87,18 +94,16 @@ impl Task {
     }
 
     async fn release_all(&mut self) {
-        let mut failures = 0;
+        let mut failures = Attempts::pausing(LONGEST_PAUSE);
         while let Some(row) = self.releasing.last_mut() {
             match row.release(&mut self.context).await {
                 Ok(true) => drop(self.releasing.pop()),
                 Ok(false) => {}
                 Err(error) => {
                     let (worker, error) = (row.worker(), with_sources(&error));
-                    let pause = SHORTEST_PAUSE * 2_u32.pow(failures.min(3));
-                    let retry_in = self.context.random.jittered(pause);
+                    let retry_in = failures.failed(&mut self.context.random);
                     let namespace = &self.context.settings.namespace;
                     tracing::warn!(namespace, worker, error, ?retry_in, "release failed");
-                    failures += 1;
                     sleep(retry_in).await;
                 }
             }

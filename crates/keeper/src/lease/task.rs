@@ -27,10 +27,10 @@ use super::{
     search::{Search, SearchOutcome},
 };
 use crate::ground::{
+    attempts::{Attempts, LONGEST_PAUSE, SHORTEST_PAUSE},
     error::KeeperError,
     observer::{KeeperTask, LeaseOperation, LeaseOutcome, RollbackAction},
     panics::catch_panic,
-    random::{LONGEST_PAUSE, SHORTEST_PAUSE},
     status::UnavailableReason,
 };
 
@@ -48,7 +48,7 @@ pub(crate) struct Task {
     pub(crate) state: State<HeldLease, Search>,
     /// Rows that are still to be released.
     pub(crate) releasing: Vec<ReleasingRow>,
-    failures: u32,
+    failures: Attempts,
     /// How often in a row an earlier write of ours took effect instead of the present one.
     overtaken: u32,
 }
@@ -76,7 +76,13 @@ async fn keep_local_mark(keeping: Option<Arc<Keeping>>) -> Infallible {
 
 impl Task {
     pub(crate) fn new(context: LeaseContext) -> Self {
-        Self { context, state: State::Starting, releasing: Vec::new(), failures: 0, overtaken: 0 }
+        Self {
+            context,
+            state: State::Starting,
+            releasing: Vec::new(),
+            failures: Attempts::default(),
+            overtaken: 0,
+        }
     }
 
     /// Enters the state that follows an event.
@@ -201,7 +207,7 @@ impl Task {
             },
         };
         if !matches!(ended, Err(LeaseError::Store(_) | LeaseError::Overtaken)) {
-            self.failures = 0;
+            self.failures.succeeded();
         }
         Ok(self.after_step(ended).await)
     }
@@ -247,7 +253,7 @@ impl Task {
     }
 
     fn back_off(&mut self) -> Pause {
-        Pause::fixed(self.context.random.back_off(&mut self.failures))
+        Pause::fixed(self.failures.failed(&mut self.context.random))
     }
 
     /// Asserts that the generator issues from the lease that is held: otherwise the keeper would

@@ -10,7 +10,7 @@ mod raise;
 mod relayout;
 mod release;
 
-use std::{collections::HashSet, sync::Arc, time::Duration};
+use std::{collections::HashSet, sync::Arc};
 
 use raindrop_core::{
     clock::Clock,
@@ -30,6 +30,7 @@ pub use self::{
 };
 use crate::{
     ground::{
+        attempts::Attempts,
         clock_reading::timed,
         error::LayoutError,
         observer::NoObserver,
@@ -41,8 +42,6 @@ use crate::{
 
 /// How often a write is tried while its outcome is unknown.
 const TRIES: u32 = 5;
-/// The pause after the first of them; doubled each time.
-const PAUSE: Duration = Duration::from_millis(100);
 /// How often all rows are read again because other processes wrote some meanwhile.
 const ROUNDS: u32 = 20;
 
@@ -180,8 +179,8 @@ impl Operator {
         (marks, expiry): (&HighWaterMarks, RowExpiry),
     ) -> Result<WriteOutcome, StoreError> {
         let mut tenure: Tenure<()> = Tenure::of(row);
-        let mut failure = None;
-        for attempt in 0..TRIES {
+        let (mut failure, mut attempts) = (None, Attempts::default());
+        for _ in 0..TRIES {
             let write = RowWrite {
                 token: self.random.fresh_token(),
                 epoch: self.history.epoch(),
@@ -193,7 +192,7 @@ impl Operator {
             };
             tenure.sent(write.clone(), ());
             let swapped = self.store.swap_row(scope, row.worker, tenure.token(), &write).await;
-            if pause_unless_answered(swapped, attempt, &mut failure).await {
+            if self.pause_unless_answered(swapped, &mut attempts, &mut failure).await {
                 return Ok(WriteOutcome::Acknowledged);
             }
             match self.store.read_row(scope, row.worker).await {
@@ -221,16 +220,16 @@ impl Operator {
         change(&mut record);
         let mut expected = before.token;
         let mut sent: Vec<Token> = Vec::new();
-        let mut failure = None;
-        for attempt in 0..TRIES {
+        let (mut failure, mut attempts) = (None, Attempts::default());
+        for _ in 0..TRIES {
             record.token = self.random.fresh_token();
             sent.push(record.token);
-            let namespace = &self.settings.namespace;
-            let swapped = self.store.swap_record(namespace, expected, &record).await;
-            if pause_unless_answered(swapped, attempt, &mut failure).await {
+            let namespace = self.settings.namespace.clone();
+            let swapped = self.store.swap_record(&namespace, expected, &record).await;
+            if self.pause_unless_answered(swapped, &mut attempts, &mut failure).await {
                 return Ok(record);
             }
-            match self.store.read_record(namespace).await {
+            match self.store.read_record(&namespace).await {
                 // It may still arrive; whichever comes first refuses the other.
                 Ok(Some(found)) if found.token == expected => {}
                 // Visible, and durable once the next one is acknowledged.
@@ -241,6 +240,23 @@ impl Operator {
         }
         let never = || StoreError::Refused("the layout record is never swapped".into());
         Err(failure.unwrap_or_else(never).into())
+    }
+
+    /// Returns whether a swap was acknowledged. After an error, keeps it and backs off.
+    async fn pause_unless_answered(
+        &mut self,
+        swapped: Result<bool, StoreError>,
+        attempts: &mut Attempts,
+        failure: &mut Option<StoreError>,
+    ) -> bool {
+        match swapped {
+            Ok(acknowledged) => acknowledged,
+            Err(error) => {
+                *failure = Some(error);
+                sleep(attempts.failed(&mut self.random)).await;
+                false
+            }
+        }
     }
 
     /// Rewrites every row of a layout, with the marks and the expiry that `change` returns for it,
@@ -287,22 +303,6 @@ impl Operator {
     fn record_changed(&self, found: Option<LayoutRecord>) -> OperatorError {
         let namespace = self.settings.namespace.clone();
         OperatorError::RecordChanged { namespace, found: found.map(|record| record.canonical) }
-    }
-}
-
-/// Returns whether a swap was acknowledged. After an error, keeps it and backs off.
-async fn pause_unless_answered(
-    swapped: Result<bool, StoreError>,
-    attempt: u32,
-    failure: &mut Option<StoreError>,
-) -> bool {
-    match swapped {
-        Ok(acknowledged) => acknowledged,
-        Err(error) => {
-            *failure = Some(error);
-            sleep(PAUSE * 2_u32.pow(attempt)).await;
-            false
-        }
     }
 }
 

@@ -12,8 +12,8 @@ use super::{
     plan::Plan,
 };
 use crate::ground::{
+    attempts::LONGEST_PAUSE,
     observer::{RefillOutcome, StoreOperation},
-    random::LONGEST_PAUSE,
     status::UnavailableReason,
 };
 

@@ -20,10 +20,10 @@ use super::{
     refill::refill,
 };
 use crate::ground::{
+    attempts::{Attempts, LONGEST_PAUSE},
     error::{KeeperError, LayoutError},
     observer::{KeeperTask, StoreOperation},
     panics::catch_panic,
-    random::LONGEST_PAUSE,
     status::{StoreFailure, UnavailableReason},
 };
 
@@ -101,13 +101,13 @@ impl Task {
     async fn prepare(&self) -> Result<(), Vec<KeeperError>> {
         let mut conflicts = Vec::new();
         for codes in &self.namespaces {
-            let mut failures = 0;
+            let mut failures = Attempts::default();
             loop {
                 match prepare_namespace(codes).await {
                     Ok(()) => break,
                     Err(KeeperError::Store(error)) if !error.is_permanent() => {
                         store_failed(&codes.namespace, &error);
-                        let pause = self.shared.random().back_off(&mut failures);
+                        let pause = failures.failed(&mut self.shared.random());
                         sleep(pause).await;
                     }
                     // Other namespaces may conflict, too; all are reported together.
@@ -189,7 +189,7 @@ async fn give_back(code: &Code, unused: GiveBack) -> bool {
 /// as a failure: what was reserved before it is lost, never issued twice.
 async fn serve(code: Arc<Code>) {
     let (namespace, shared) = (&code.namespace, &code.namespace.shared);
-    let mut failures = 0;
+    let mut failures = Attempts::default();
     loop {
         match catch_panic(refill(&code)).await {
             Ok(Ok(())) => {
@@ -208,7 +208,7 @@ async fn serve(code: Arc<Code>) {
                 shared.report_failing(StoreFailure::internal(format!("internal error: {panic}")));
             }
         }
-        let pause = shared.random().back_off(&mut failures);
+        let pause = failures.failed(&mut shared.random());
         sleep(pause).await;
     }
     let is_lost = *code.reason.borrow() == Some(UnavailableReason::StoreLost);
