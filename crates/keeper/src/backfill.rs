@@ -127,6 +127,14 @@ struct OpenTicks {
     closed_before: u64,
 }
 
+/// What was reserved of the numbers of a tick.
+enum Numbers {
+    /// As many as were asked for, from this one on.
+    From(u64),
+    /// None: the next one is too near the end.
+    TooFew { next: u64 },
+}
+
 impl Backfill {
     /// Issues IDs of the namespace and layout of these settings.
     pub fn new(
@@ -181,12 +189,12 @@ impl Backfill {
             return Err(out_of_range(open));
         }
         match reserved {
-            Ok(first) => {
+            Numbers::From(first) => {
                 self.observer.ids_issued(count);
                 let numbers = first..first + count;
                 Ok(numbers.filter_map(|number| layout.backfilled(tick, number)).collect())
             }
-            Err(next) => {
+            Numbers::TooFew { next } => {
                 let left = of.saturating_sub(next);
                 let code = (!self.settings.issue.codes_shared).then(|| code.to_owned());
                 Err(BackfillError::UsedUp { code, at_ms, left, of })
@@ -249,8 +257,7 @@ impl Backfill {
         Ok(())
     }
 
-    /// Returns the first of the numbers that were reserved, or the next one if there are too few.
-    async fn reserve(&self, key: &str, by: u64) -> Result<Result<u64, u64>, BackfillError> {
+    async fn reserve(&self, key: &str, by: u64) -> Result<Numbers, BackfillError> {
         let KeeperSettings { namespace, layout, .. } = &self.settings;
         let end = layout.backfill_per_tick();
         // No row is created for more than there ever are.
@@ -263,16 +270,18 @@ impl Backfill {
                 Reservation { by, step: by, end, token, or_begin_at, epoch, row_epoch };
             let reserved = self.store.reserve(namespace, key, &reservation);
             match self.call(StoreOperation::Reserve, reserved).await? {
-                Reserved::From(first) => return Ok(Ok(first)),
-                Reserved::NoSuchCode => return Ok(Err(0)),
+                Reserved::From(first) => return Ok(Numbers::From(first)),
+                Reserved::NoSuchCode => return Ok(Numbers::TooFew { next: 0 }),
                 Reserved::OtherEpoch => {
                     history = self.follow(Some(epoch)).await?;
                     row_epoch = history.epoch();
                 }
-                Reserved::Refused(row) if row.epoch == row_epoch => return Ok(Err(row.next)),
+                Reserved::Refused(row) if row.epoch == row_epoch => {
+                    return Ok(Numbers::TooFew { next: row.next });
+                }
                 // The tick is as old as the namespace, or closed.
                 Reserved::Refused(row) if history.missed(row.epoch) == 0 => row_epoch = row.epoch,
-                Reserved::Refused(_) => return Ok(Err(end)),
+                Reserved::Refused(_) => return Ok(Numbers::TooFew { next: end }),
             }
         }
         Err(contended().into())

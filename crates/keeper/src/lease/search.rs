@@ -79,6 +79,12 @@ impl SearchOutcome {
     }
 }
 
+/// The row to take, or all that were looked at, of which none comes due soon enough.
+enum Chosen {
+    Row(Row),
+    NoneDue(Vec<Row>),
+}
+
 /// A search for a row. While a write's outcome is unknown, it keeps to that row: if it took
 /// another one, this one could stay leased without a holder.
 #[derive(Default)]
@@ -153,7 +159,7 @@ impl Search {
             }
             if self.chosen.is_none() {
                 match self.choose(context, judged.now_ms).await? {
-                    Ok(row) => {
+                    Chosen::Row(row) => {
                         self.chosen = Some(Tenure::of(&row));
                         // Look at the record once more: rows read after the layout changed have
                         // marks in other units.
@@ -161,7 +167,7 @@ impl Search {
                             continue;
                         }
                     }
-                    Err(not_due) => {
+                    Chosen::NoneDue(not_due) => {
                         if self.has_more_rows(context, &judged).await? {
                             continue;
                         }
@@ -300,26 +306,24 @@ impl Search {
         Some(Box::new(HeldLease::new(context, tenure, lease, Some(&intent))))
     }
 
-    /// Chooses a row to take; if none comes due soon, returns every free row.
-    async fn choose(
-        &self,
-        context: &mut LeaseContext,
-        now_ms: i64,
-    ) -> Result<Result<Row, Vec<Row>>, StoreError> {
+    /// Chooses a row to take; if none comes due soon, among every free row.
+    async fn choose(&self, context: &mut LeaseContext, now_ms: i64) -> Result<Chosen, StoreError> {
         let scope = context.scope.clone();
         if context.settings.prefer_previous {
             let holder = Some(&*context.settings.holder);
             let previous = self.free_rows(context, &scope, holder, 1).await?;
-            if let Ok(row) = choose_among(context, previous, now_ms, 0) {
-                return Ok(Ok(row));
+            let chosen = choose_among(context, previous, now_ms, 0);
+            if let Chosen::Row(_) = chosen {
+                return Ok(chosen);
             }
         }
         if self.stale.is_some() {
             // Rows of crashed nodes first: while one is not released, each such start waits.
             let mut rows = self.free_rows(context, &scope, None, u32::MAX).await?;
             rows.retain(|row| row.expires_ms > 0);
-            if let Ok(row) = choose_among(context, rows, now_ms, self.conflicts) {
-                return Ok(Ok(row));
+            let chosen = choose_among(context, rows, now_ms, self.conflicts);
+            if let Chosen::Row(_) = chosen {
+                return Ok(chosen);
             }
         }
         let few = FIRST_ROWS << self.conflicts.min(16);
@@ -328,11 +332,11 @@ impl Search {
         // All rows that were never written are equal.
         let may_be_fresher = !complete && rows.iter().all(Row::was_never_written);
         match choose_among(context, rows, now_ms, self.conflicts) {
-            Ok(row) if !may_be_fresher => Ok(Ok(row)),
+            chosen @ Chosen::Row(_) if !may_be_fresher => Ok(chosen),
             // The longest unused rows may all have marks ahead while younger ones do not.
             _ if !complete => {
                 if may_be_fresher && let Some(row) = self.choose_in_part(context, now_ms).await? {
-                    return Ok(Ok(row));
+                    return Ok(Chosen::Row(row));
                 }
                 let rows = self.free_rows(context, &scope, None, u32::MAX).await?;
                 Ok(choose_among(context, rows, now_ms, self.conflicts))
@@ -361,7 +365,10 @@ impl Search {
         let part = Scope { min_worker, max_worker, ..context.scope.clone() };
         let mut rows = self.free_rows(context, &part, None, u32::MAX).await?;
         rows.retain(Row::was_never_written);
-        Ok(choose_among(context, rows, now_ms, self.conflicts).ok())
+        Ok(match choose_among(context, rows, now_ms, self.conflicts) {
+            Chosen::Row(row) => Some(row),
+            Chosen::NoneDue(_) => None,
+        })
     }
 
     async fn free_rows(
@@ -419,18 +426,18 @@ fn has_our_lanes(context: &LeaseContext, row: &Row) -> bool {
     fits
 }
 
-/// Chooses one of the rows; returns them all when none comes due soon enough.
+/// Chooses one of the rows.
 fn choose_among(
     context: &mut LeaseContext,
     mut rows: Vec<Row>,
     now_ms: i64,
     conflicts: u32,
-) -> Result<Row, Vec<Row>> {
+) -> Chosen {
     let max_wait_ms = millis(context.settings.issue.max_wait);
     let random = context.random.0.next_u64();
     let layout = &context.settings.layout;
     match choose_row(layout, &rows, now_ms, max_wait_ms, conflicts, random) {
-        Some(Choice { index, .. }) => Ok(rows.swap_remove(index)),
-        None => Err(rows),
+        Some(Choice { index, .. }) => Chosen::Row(rows.swap_remove(index)),
+        None => Chosen::NoneDue(rows),
     }
 }
