@@ -65,19 +65,19 @@ pub(super) enum Origin {
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Demand {
     /// The code's next number in the store, as last seen.
-    pub(super) next: u64,
+    pub(super) store_next: u64,
     /// The step of the last reservation; 0 before the first.
     pub(super) step: u64,
     /// When that was.
-    pub(super) since: Option<Instant>,
+    pub(super) refilled_at: Option<Instant>,
     /// How many numbers were in hand just after it.
-    pub(super) had: u64,
+    pub(super) in_hand_after_refill: u64,
     /// One past the last number of the last block; 0 before the first.
-    pub(super) held: u64,
+    pub(super) last_block_end: u64,
     /// The epoch that the last block was reserved in.
     pub(super) epoch: Option<Token>,
     /// How many numbers a waiting claim lacks.
-    pub(super) missing: u64,
+    pub(super) claim_lacks: u64,
     /// How many numbers were handed out when the store was last looked at.
     pub(super) looked: u64,
     /// When the store was last seen without the code.
@@ -102,7 +102,7 @@ impl Code {
                 current: Mutex::new(current),
                 cursor: SegmentCursor::new(spec.progression(), Waker::from(Arc::new(waker))),
                 reason: watch::Sender::new(None),
-                demand: Mutex::new(Demand { next: spec.first(), ..Demand::default() }),
+                demand: Mutex::new(Demand { store_next: spec.first(), ..Demand::default() }),
                 queued,
                 reported: AtomicU64::new(0),
             }
@@ -173,13 +173,13 @@ impl Code {
     pub(super) fn unreserved(&self) -> f64 {
         let spec = self.spec();
         let (first, end) = (spec.first(), spec.max + 1);
-        let left = end.saturating_sub(self.demand().next);
+        let left = end.saturating_sub(self.demand().store_next);
         (left as f64 / end.saturating_sub(first).max(1) as f64).min(1.0)
     }
 
     /// Returns whether a block was ever reserved.
     pub(super) fn had_block(&self) -> bool {
-        self.demand().since.is_some()
+        self.demand().refilled_at.is_some()
     }
 
     /// Returns whether no numbers are left, which is permanent.
@@ -215,7 +215,7 @@ impl Code {
 
     /// Whether the store lost the last block, if numbers of it were handed out since the last look.
     pub(super) async fn went_back(&self, present: Token) -> Result<bool, StoreError> {
-        let Demand { epoch, held, looked, .. } = *self.demand();
+        let Demand { epoch, last_block_end, looked, .. } = *self.demand();
         let handed_out = self.cursor.handed_out();
         if epoch != Some(present) || handed_out == looked {
             return Ok(false);
@@ -223,7 +223,7 @@ impl Code {
         let row = self.namespace.look_at(&self.name).await?;
         self.demand().looked = handed_out;
         // Blocks that are reserved meanwhile only raise it.
-        Ok(row.is_some_and(|row| row.next < held))
+        Ok(row.is_some_and(|row| row.next < last_block_end))
     }
 
     /// Lets the code be queued again. Wake-ups until now were dropped, so the caller looks at the

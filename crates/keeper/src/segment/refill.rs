@@ -22,10 +22,10 @@ const TRIES: u32 = 8;
 
 /// Reserves a block if the code needs one.
 pub(super) async fn refill(code: &Code) -> Result<(), StoreError> {
-    let missing = {
+    let claim_lacks = {
         let mut demand = code.demand();
-        demand.missing = demand.missing.max(code.cursor.take_missing());
-        demand.missing
+        demand.claim_lacks = demand.claim_lacks.max(code.cursor.take_missing());
+        demand.claim_lacks
     };
     // Otherwise each claim would call the store in vain. What the store lost may come back.
     let reason = code.reason.borrow().clone();
@@ -41,7 +41,7 @@ pub(super) async fn refill(code: &Code) -> Result<(), StoreError> {
         _ => {}
     }
     let left = code.cursor.left();
-    if missing == 0 && left > code.demand().step {
+    if claim_lacks == 0 && left > code.demand().step {
         return Ok(());
     }
     let outcome = reserve(code, left).await;
@@ -54,11 +54,18 @@ pub(super) async fn refill(code: &Code) -> Result<(), StoreError> {
     code.leave_epoch(epoch);
     match code.cursor.add(&block, step) {
         Ok(()) => {
-            let had = code.cursor.left();
-            let (since, held, epoch) = (Some(Instant::now()), block.end, Some(epoch));
+            let in_hand_after_refill = code.cursor.left();
             let mut demand = code.demand();
-            *demand =
-                Demand { step, since, had, held, epoch, missing: 0, vanished: None, ..*demand };
+            *demand = Demand {
+                step,
+                refilled_at: Some(Instant::now()),
+                in_hand_after_refill,
+                last_block_end: block.end,
+                epoch: Some(epoch),
+                claim_lacks: 0,
+                vanished: None,
+                ..*demand
+            };
             drop(demand);
             code.set_reason(None);
         }
@@ -86,10 +93,10 @@ async fn reserve(code: &Code, left: u64) -> Result<Option<ReservedBlock>, StoreE
     let namespace = &code.namespace;
     let Current { spec, origin } = code.current();
     let step = next_step(code, &demand, left);
-    let by = step.max(demand.missing).saturating_mul(spec.increment);
+    let by = step.max(demand.claim_lacks).saturating_mul(spec.increment);
     // A code is created on demand by its first reservation, and never again.
     let mut creation = match origin {
-        Origin::OnDemand { client } if demand.since.is_none() => {
+        Origin::OnDemand { client } if demand.refilled_at.is_none() => {
             namespace.begin_creation(client).await?.map(Some)
         }
         _ => Ok(None),
@@ -97,7 +104,7 @@ async fn reserve(code: &Code, left: u64) -> Result<Option<ReservedBlock>, StoreE
     let may_create = matches!(creation, Ok(Some(_)));
     let rule = namespace.settings.gap_rule();
     let mut plan = Plan::new(spec, rule, namespace.follow(None).await?, by, may_create);
-    plan.held = demand.epoch.map(|epoch| (epoch, demand.held));
+    plan.held = demand.epoch.map(|epoch| (epoch, demand.last_block_end));
     for _ in 0..TRIES {
         let token = namespace.shared.random().fresh_token();
         let fits = match call_reserve(code, &plan.reservation(token)).await? {
@@ -108,7 +115,7 @@ async fn reserve(code: &Code, left: u64) -> Result<Option<ReservedBlock>, StoreE
                     creation.done();
                 }
                 let block = plan.block(first, token);
-                code.demand().next = block.end;
+                code.demand().store_next = block.end;
                 if plan.is_free(&block) {
                     let epoch = plan.history.epoch();
                     return Ok(Some(ReservedBlock { block, step, epoch }));
@@ -118,7 +125,7 @@ async fn reserve(code: &Code, left: u64) -> Result<Option<ReservedBlock>, StoreE
                     true => "the store went back",
                     false => "a fail-over lost more numbers than segment.failover_gap skips",
                 };
-                let (first, held) = (block.first, demand.held);
+                let (first, held) = (block.first, demand.last_block_end);
                 let name = namespace.name();
                 tracing::error!(namespace = name, code = code.name, first, held, "{reason}");
                 if went_back {
@@ -129,7 +136,7 @@ async fn reserve(code: &Code, left: u64) -> Result<Option<ReservedBlock>, StoreE
                 plan.adapt(&row)
             }
             Reserved::Refused(row) => {
-                code.demand().next = row.next;
+                code.demand().store_next = row.next;
                 plan.adapt(&row)
             }
             Reserved::NoSuchCode if plan.create() => true,
@@ -172,7 +179,7 @@ async fn is_back(code: &Code) -> Result<bool, StoreError> {
     }
     let next = code.namespace.look_at(&code.name).await?.map(|row| row.next);
     let has_failed_over = code.has_failed_over().await;
-    let is_back = next.is_some_and(|next| has_failed_over || next >= code.demand().next);
+    let is_back = next.is_some_and(|next| has_failed_over || next >= code.demand().store_next);
     code.demand().vanished = (next.is_none() || is_back).then(Instant::now);
     Ok(is_back)
 }
@@ -190,10 +197,9 @@ fn next_step(code: &Code, demand: &Demand, left: u64) -> u64 {
         max: spec.max_step,
         target: code.namespace.settings.target_duration,
     };
-    match demand.since {
-        None => rule.min,
-        Some(since) => rule.next(demand.step, demand.had.saturating_sub(left), since.elapsed()),
-    }
+    let Some(refilled_at) = demand.refilled_at else { return rule.min };
+    let used = demand.in_hand_after_refill.saturating_sub(left);
+    rule.next(demand.step, used, refilled_at.elapsed())
 }
 
 #[cfg(test)]
