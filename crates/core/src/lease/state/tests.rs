@@ -161,6 +161,45 @@ fn missing_rows_are_looked_at_again_with_and_without_a_lease() {
     }
 }
 
+/// Every state that can be reached, leases apart. From each but the end a lease can be held again.
+#[test]
+fn every_state_leads_to_a_lease() {
+    let successors = |state: &Machine| -> Vec<Machine> {
+        let events = events().into_iter().filter(|(_, event)| *event != Event::Stopped);
+        let after = events.filter_map(|(_, event)| next(state.clone(), event));
+        after.map(|(state, _)| state).collect()
+    };
+    let mut reached = vec![State::Starting];
+    let mut looked = 0;
+    while let Some(state) = reached.get(looked).cloned() {
+        looked += 1;
+        for state in successors(&state) {
+            if !reached.contains(&state) {
+                reached.push(state);
+            }
+        }
+    }
+    println!("{looked} states without the end");
+    let is_held = |state: &&Machine| matches!(state, State::Held(_));
+    let mut leading: Vec<_> = reached.iter().filter(is_held).cloned().collect();
+    while leading.len() < reached.len() {
+        let leads = |state: &&Machine| {
+            !leading.contains(state) && successors(state).iter().any(|it| leading.contains(it))
+        };
+        let more: Vec<_> = reached.iter().filter(leads).cloned().collect();
+        assert!(
+            !more.is_empty(),
+            "no way out: {:?}",
+            reached.iter().find(|it| !leading.contains(it))
+        );
+        leading.extend(more);
+    }
+    for (name, _) in states() {
+        let is_reached = reached.iter().any(|state| self::name(state) == name);
+        assert_eq!(is_reached, name != "Ended", "{name}");
+    }
+}
+
 /// The table of [`next`] for people, and a diagram of it.
 fn document() -> String {
     let mut text = String::from("| |");
