@@ -10,6 +10,7 @@ use crate::{
     load::{Home, Load},
     service::{PATIENCE, Service, Setup, parse_ids},
     support::{
+        kubernetes::Kubernetes,
         mariadb::Mariadb,
         poll,
         postgres::Postgres,
@@ -26,6 +27,7 @@ enum Place {
     Database(&'static dyn Engine, String),
     Redis(String),
     Sqlite(TempDir),
+    Kubernetes(String),
 }
 
 /// What an operator deletes.
@@ -51,7 +53,7 @@ impl Place {
 
     fn url(&self) -> String {
         match self {
-            Self::Database(_, url) | Self::Redis(url) => url.clone(),
+            Self::Database(_, url) | Self::Redis(url) | Self::Kubernetes(url) => url.clone(),
             Self::Sqlite(folder) => format!("sqlite://{}", folder.path().join("a.db").display()),
         }
     }
@@ -67,10 +69,15 @@ impl Place {
                 connection.execute(AssertSqlSafe(words)).await.expect(words);
                 connection.close().await.expect("a polite end");
             }
+            Self::Kubernetes(_) => panic!("it has no statements"),
         }
     }
 
     async fn back_up(&self) {
+        if let Self::Kubernetes(_) = self {
+            // Its tests copy what etcd has.
+            return;
+        }
         if let Self::Redis(_) = self {
             let keep = "for _, key in ipairs(redis.call('KEYS', 'soc_raindrop_*')) do \
                         redis.call('HSET', 'backup', key, redis.call('DUMP', key)) end";
@@ -318,6 +325,21 @@ async fn nodes_go_on_when_settings_of_mariadb_and_postgres_change() {
     tokio::join!(case(&Mariadb, &mariadb), case(&Postgres, &postgres));
 }
 
+/// Copies a folder, in place of what the other has.
+fn copy(from: &Path, to: &Path) {
+    let all = r#"find "$1" -mindepth 1 -delete; cp -a "$0/." "$1""#;
+    succeed(Command::new("sh").args(["-ec", all]).args([from, to]));
+}
+
+/// A copy of the server's files as they are now.
+fn snapshot(server: &Server) -> TempDir {
+    let snapshot = tempfile::tempdir().expect("a temporary folder");
+    server.freeze();
+    copy(server.folder(), snapshot.path());
+    server.thaw();
+    snapshot
+}
+
 /// A copy of the server's files is put back, as a snapshot of a volume is.
 async fn nodes_go_on_with_a_snapshot(engine: &'static dyn Engine) {
     let server = Server::start(engine).await;
@@ -327,15 +349,24 @@ async fn nodes_go_on_with_a_snapshot(engine: &'static dyn Engine) {
         false => Place::Database(engine, url),
     };
     let fleet = Fleet::start(place, LONG).await;
-    let snapshot = tempfile::tempdir().expect("a temporary folder");
-    let copy = |from: &Path, to: &Path| {
-        let all = r#"find "$1" -mindepth 1 -delete; cp -a "$0/." "$1""#;
-        succeed(Command::new("sh").args(["-ec", all]).args([from, to]));
-    };
-    server.freeze();
-    copy(server.folder(), snapshot.path());
-    server.thaw();
+    let snapshot = snapshot(&server);
     let refill = server.refill(|folder| copy(snapshot.path(), folder));
+    fleet.goes_on("a snapshot", true, refill).await;
+    assert_eq!(fleet.end().await, 0, "no request was refused");
+}
+
+/// To a node a restored etcd is the same in this cluster and in another one.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "make kubernetes-test"]
+async fn nodes_go_on_with_a_snapshot_of_kubernetes() {
+    let server = Server::start(&Kubernetes).await;
+    let fleet = Fleet::start(Place::Kubernetes(server.database().await), LONG).await;
+    let snapshot = snapshot(server.backing());
+    let refill = async {
+        server.kill9();
+        server.backing().refill(|folder| copy(snapshot.path(), folder)).await;
+        server.restart().await;
+    };
     fleet.goes_on("a snapshot", true, refill).await;
     assert_eq!(fleet.end().await, 0, "no request was refused");
 }

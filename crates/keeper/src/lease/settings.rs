@@ -116,8 +116,8 @@ impl KeeperSettings {
             let allowed = format!("with issue.borrow_ahead {half}");
             require(ahead <= window / 2, "rollback.hold", &issue.hold, allowed);
         }
-        // HighWaterMarks stay so far below a round of the timestamp that equal IDs lie three quarters of a
-        // round apart, even after a clock that jumped ahead by a whole window.
+        // Every mark stays within a quarter of the wrap-around: two equal IDs are then at least three
+        // quarters of it apart, even after a clock jumped ahead by a window.
         if let Some(wrap_ms) = self.layout.wrap_ms() {
             let quarter = Duration::from_millis(wrap_ms.unsigned_abs() / 4);
             let reach = [window, max_clock_skew, issue.borrow_ahead, issue.max_wait, issue.hold]
