@@ -26,8 +26,6 @@ use crate::{
     state_file::format::Entry,
 };
 
-/// From a new lease to its first renewal.
-const FIRST_RENEWAL: Duration = Duration::from_secs(3);
 /// How many tokens of a row are remembered. A fail-over loses the writes of a few seconds, and a lease is
 /// renewed more often than that only while much is issued from it.
 const REMEMBERED: usize = 64;
@@ -68,13 +66,12 @@ impl HeldLease {
         let is_kept = context.usable_keeping().is_some();
         let grant = context.grant(tenure.worker(), lease, is_kept, intent.map(|it| it.clocks));
         let (lanes, token) = (HeldLanes::on(lease.lane), tenure.token());
-        // A row that was resumed may be about to expire.
-        let first = intent.map_or(Duration::ZERO, |_| context.settings.lease.renew);
         let mut held = Self {
             tenure,
             grant,
             lanes,
-            next_renewal: Instant::now() + first.min(FIRST_RENEWAL),
+            // A row that was resumed may be about to expire.
+            next_renewal: Instant::now(),
             renewed: None,
             is_kept,
             moving: None,

@@ -34,6 +34,8 @@ use crate::ground::{
     status::UnavailableReason,
 };
 
+/// From a new lease to its first renewal.
+const FIRST_RENEWAL: Duration = Duration::from_secs(3);
 /// Between renewals that claims ask for.
 const BETWEEN_WOKEN: Duration = Duration::from_millis(20);
 /// From a renewal that had nothing to gain to the next one that claims may ask for.
@@ -342,6 +344,10 @@ impl Task {
             lease.keep(&self.context).await?;
         }
         self.enter(Event::Kept);
+        if let Some(held) = self.state.held_mut() {
+            let first = self.context.settings.lease.renew.min(FIRST_RENEWAL);
+            held.lease.next_renewal = Instant::now() + first;
+        }
         let namespace = &self.context.state.namespace;
         tracing::info!(namespace, worker, lane, "lease acquired");
         self.context.state.report.send_if_modified(|report| {
