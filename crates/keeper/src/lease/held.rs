@@ -30,6 +30,18 @@ use crate::{
 /// renewed more often than that only while much is issued from it.
 const REMEMBERED: usize = 64;
 
+/// The lease of the row that follows the one in use.
+#[derive(Clone, Copy)]
+enum Next {
+    /// There is none.
+    None,
+    /// It was leased, on another lane or from a barrier on, and is used once the state file has it.
+    Arriving(Lease),
+    /// It begins at the barrier of a new epoch. Until that comes due, the present grant is used up, and
+    /// not extended.
+    AtBarrier(Lease),
+}
+
 /// A row that is ours, and the grant of its present lane.
 pub(crate) struct HeldLease {
     pub(crate) tenure: Tenure<WriteIntent>,
@@ -41,11 +53,7 @@ pub(crate) struct HeldLease {
     renewed: Option<ClockReading>,
     /// Whether the state file bounds the grant.
     is_kept: bool,
-    /// Another lane that was leased, until the state file has its lease.
-    moving: Option<Lease>,
-    /// The next lease of the row, which begins at the barrier of a new epoch. Until that comes due,
-    /// the present grant is used up, and not extended.
-    pub(crate) waiting: Option<Lease>,
+    next: Next,
     /// The last write that the store acknowledged to this process.
     last_write: Option<LastWrite>,
     /// The tokens of the last writes that were acknowledged, the latest first: a row that has one of the
@@ -74,8 +82,7 @@ impl HeldLease {
             next_renewal: Instant::now(),
             renewed: None,
             is_kept,
-            moving: None,
-            waiting: None,
+            next: Next::None,
             last_write: None,
             own_tokens: VecDeque::from([token]),
             is_adopted: false,
@@ -197,7 +204,7 @@ impl HeldLease {
         if self.lanes.present() != left {
             return Ok(true);
         }
-        if self.waiting.is_some() || context.history.is_pending() {
+        if self.at_barrier().is_some() || context.history.is_pending() {
             // No lane of the row is due before the present one.
             return Ok(false);
         }
@@ -222,7 +229,7 @@ impl HeldLease {
     /// clocks and the record before a write.
     async fn settled(&mut self, context: &mut LeaseContext) -> Result<JudgedSurvey, LeaseError> {
         // A step may have been dropped before the file had the lane that was leased.
-        if self.moving.is_some() && self.tenure.visible().is_none() {
+        if matches!(self.next, Next::Arriving(_)) && self.tenure.visible().is_none() {
             self.keep(context).await?;
         }
         let mut judged = self.survey(context).await?;
@@ -274,7 +281,7 @@ impl HeldLease {
         let is_unbroken = self.last_write.zip(present.present());
         let is_unbroken =
             is_unbroken.is_some_and(|(last, history)| history.is_unbroken(&last, max_skew_ms));
-        if self.waiting.is_none() && is_unbroken {
+        if self.at_barrier().is_none() && is_unbroken {
             // An operator may have released the row, and another process leased another lane.
             let own_mark = self.tenure.marks()[lane];
             let marks = context.marks_of(&self.tenure).with(lane, own_mark);
@@ -344,17 +351,24 @@ impl HeldLease {
         // What is known of the row must have been acknowledged.
         let is_settled = self.tenure.visible().is_none();
         let is_due = is_settled && self.due_in(context).is_some_and(|wait| wait.is_zero());
-        if is_due {
-            self.moving = self.waiting.take();
-            self.keep(context).await?;
+        let Some(lease) = self.at_barrier().filter(|_| is_due) else { return Ok(false) };
+        self.next = Next::Arriving(lease);
+        self.keep(context).await?;
+        Ok(true)
+    }
+
+    /// The next lease of the row, if it begins at the barrier.
+    const fn at_barrier(&self) -> Option<Lease> {
+        match self.next {
+            Next::AtBarrier(lease) => Some(lease),
+            Next::None | Next::Arriving(_) => None,
         }
-        Ok(is_due)
     }
 
     /// Returns when the lease that begins at the barrier comes due, if the row has one: soon enough
     /// for a claim to wait for it.
     pub(crate) fn due_in(&self, context: &LeaseContext) -> Option<Duration> {
-        let (lease, layout) = (self.waiting.as_ref()?, &context.settings.layout);
+        let (lease, layout) = (self.at_barrier()?, &context.settings.layout);
         let due_ms = layout.start_of_tick_ms(layout.tick_of(lease.start));
         let now_ms = context.state.clock.now_ms();
         let wait_ms =
@@ -364,7 +378,7 @@ impl HeldLease {
 
     /// Up to where the store acknowledged the lease that renewals extend.
     fn acknowledged(&self) -> u64 {
-        self.waiting.map_or_else(|| self.grant.acknowledged(), |lease| lease.limit)
+        self.at_barrier().map_or_else(|| self.grant.acknowledged(), |lease| lease.limit)
     }
 
     fn note_acknowledged(&mut self, context: &LeaseContext, intent: &WriteIntent) {
@@ -417,7 +431,7 @@ impl HeldLease {
         // The row may have a higher mark, of a write that has no effect in this epoch.
         let known = self.tenure.marks()[self.lanes.present()];
         let (old_limit, now_ms) = (self.acknowledged().max(known), judged.now_ms);
-        let request = match self.waiting {
+        let request = match self.at_barrier() {
             // Nothing was issued from it.
             Some(Lease { start, .. }) => {
                 LimitRequest { old_limit, start, highest_next: start, refused: 0, now_ms, reach_ms }
@@ -516,15 +530,19 @@ impl HeldLease {
     /// file this does not wait.
     pub(crate) async fn keep(&mut self, context: &LeaseContext) -> Result<(), LeaseError> {
         // The file keeps the lease that is being used up: the row's marks are those of the next one.
-        let keeping = context.keeping.as_ref().filter(|_| self.is_kept && self.waiting.is_none());
-        let grant = match self.moving {
-            Some(lease) => context.grant(self.tenure.worker(), lease, self.is_kept, self.renewed),
-            None => Arc::clone(&self.grant),
+        let keeping = context.keeping.as_ref();
+        let keeping = keeping.filter(|_| self.is_kept && self.at_barrier().is_none());
+        let grant = match self.next {
+            Next::Arriving(lease) => {
+                context.grant(self.tenure.worker(), lease, self.is_kept, self.renewed)
+            }
+            Next::None | Next::AtBarrier(_) => Arc::clone(&self.grant),
         };
         if let Some(keeping) = keeping {
             keeping.keep(&self.tenure, &grant).await?;
         }
-        if let Some(lease) = self.moving.take() {
+        if let Next::Arriving(lease) = self.next {
+            self.next = Next::None;
             context.state.generator.replace_grant(Some(Arc::clone(&grant)));
             let old = std::mem::replace(&mut self.grant, grant);
             let sealed_mark = old.seal();
@@ -545,7 +563,7 @@ impl HeldLease {
             return (self.tenure, HeldLanes::on(lane), mark);
         }
         // Nothing was issued on a lane that the state file does not have yet.
-        if let Some(lease) = self.moving.or(self.waiting) {
+        if let Next::Arriving(lease) | Next::AtBarrier(lease) = self.next {
             if lease.lane != lanes.present() {
                 lanes.moved_to(lease.lane, mark);
             }
@@ -567,15 +585,15 @@ impl HeldLease {
                     self.grant = context.grant(worker, lease, self.is_kept, None);
                     context.state.generator.replace_grant(Some(Arc::clone(&self.grant)));
                 }
-                match &mut self.waiting {
-                    Some(lease) => lease.limit = limit,
-                    None => context.extend(&self.grant, limit, self.is_kept),
+                match &mut self.next {
+                    Next::AtBarrier(lease) => lease.limit = limit,
+                    _ => context.extend(&self.grant, limit, self.is_kept),
                 }
             }
-            Purpose::Lease(lease) => self.moving = Some(lease),
+            Purpose::Lease(lease) => self.next = Next::Arriving(lease),
             Purpose::NewEpoch(lease) => {
                 self.lanes = HeldLanes::on(lease.lane);
-                self.waiting = Some(lease);
+                self.next = Next::AtBarrier(lease);
             }
             // A row that is being released is not held.
             Purpose::Release => {}
