@@ -1,7 +1,6 @@
 //! What every room stands on: errors and states, calls and clocks of the store, tasks, randomness.
 
 pub(crate) mod attempts;
-pub(crate) mod clock_reading;
 pub(crate) mod error;
 pub(crate) mod lease_times;
 pub(crate) mod observer;

@@ -1,6 +1,9 @@
-//! Calls of the store, with deadlines and timings.
+//! Calls of the store, with deadlines and timings, and the clocks that are read with them.
 
-use raindrop_store::{Store, StoreError};
+use std::time::Duration;
+
+use raindrop_core::{clock::Clock, instant::millis, lease::StoreReading};
+use raindrop_store::{Store, StoreError, Survey};
 use tokio::time::{Instant, timeout};
 
 use super::observer::{Observer, StoreOperation};
@@ -26,4 +29,37 @@ pub(crate) async fn store_call<T>(
     let answer = timeout(after, call).await.unwrap_or(Err(StoreError::TimedOut { after }));
     observer.store_operation(operation, began.elapsed());
     answer
+}
+
+/// The node's clocks at one instant.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct ClockReading {
+    pub(crate) wall_ms: i64,
+    pub(crate) steady: Duration,
+}
+
+impl ClockReading {
+    pub(crate) fn now(clock: &dyn Clock) -> Self {
+        Self { wall_ms: clock.now_ms(), steady: clock.steady() }
+    }
+
+    /// Returns what the wall clock shows at another time of the steady clock if it runs evenly.
+    pub(crate) fn evenly(&self, steady: Duration) -> Self {
+        let elapsed_ms = millis(steady).saturating_sub(millis(self.steady));
+        Self { wall_ms: self.wall_ms.saturating_add(elapsed_ms), steady }
+    }
+}
+
+/// Reads the state of a scope, and the clocks.
+pub(crate) async fn timed(
+    clock: &dyn Clock,
+    survey: impl Future<Output = Result<Survey, StoreError>>,
+) -> Result<(Survey, ClockReading, StoreReading), StoreError> {
+    let sent = ClockReading::now(clock);
+    let survey = survey.await?;
+    let received = ClockReading::now(clock);
+    // By the present wall clock: if it stepped during the call, its old reading is worthless.
+    let sent_ms = received.evenly(sent.steady).wall_ms;
+    let (store_ms, received_ms) = (survey.now_ms, received.wall_ms);
+    Ok((survey, received, StoreReading { sent_ms, store_ms, received_ms }))
 }

@@ -16,10 +16,9 @@ use super::{
     record::{contended, create_record},
 };
 use crate::ground::{
-    clock_reading::timed,
     lease_times::LeaseTimes,
     observer::{Observer, StoreOperation},
-    store_call::store_call,
+    store_call::{store_call, timed},
 };
 
 /// How often the record is read again because other nodes changed it.

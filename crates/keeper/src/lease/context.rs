@@ -21,11 +21,10 @@ use super::{
 };
 use crate::{
     ground::{
-        clock_reading::{ClockReading, timed},
         observer::{LeaseOperation, LeaseOutcome, StoreOperation},
         random::Random,
         status::{StoreFailure, UnavailableReason},
-        store_call::store_call,
+        store_call::{ClockReading, store_call, timed},
     },
     history::{
         known::{HistoryContext, KnownHistory},

@@ -20,8 +20,8 @@ use super::{
 };
 use crate::{
     ground::{
-        clock_reading::ClockReading,
         observer::{LeaseOperation, LeaseOutcome, StoreOperation},
+        store_call::ClockReading,
     },
     state_file::format::Entry,
 };

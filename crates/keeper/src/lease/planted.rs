@@ -16,7 +16,7 @@ use super::{
     release::ReleasingRow,
     task::Task,
 };
-use crate::ground::{clock_reading::ClockReading, observer::LeaseOperation};
+use crate::ground::{observer::LeaseOperation, store_call::ClockReading};
 
 impl Task {
     /// Uses a lease again whose lowering write has no answer.

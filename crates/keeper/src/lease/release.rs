@@ -8,7 +8,7 @@ use super::{
     held::HeldLease,
     keeping::KeepingFailed,
 };
-use crate::ground::{clock_reading::ClockReading, observer::LeaseOperation};
+use crate::ground::{observer::LeaseOperation, store_call::ClockReading};
 
 /// How a keeper's release ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -31,10 +31,10 @@ pub use self::{
 use crate::{
     ground::{
         attempts::Attempts,
-        clock_reading::timed,
         error::LayoutError,
         observer::NoObserver,
         random::{Random, initial_seed, system_random},
+        store_call::timed,
     },
     history::known::{HistoryContext, KnownHistory},
     lease::settings::KeeperSettings,
