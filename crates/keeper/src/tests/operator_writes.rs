@@ -85,7 +85,9 @@ async fn record_that_another_operator_wrote_is_not_overwritten() {
 
 #[tokio::test(start_paused = true)]
 async fn pauses_between_tries_are_doubled() {
-    let waited = Duration::from_millis(100 + 200 + 400 + 800);
+    let longest = Duration::from_millis(100 + 200 + 400 + 800);
+    // Jittered, like every pause.
+    let expected = longest / 2..=longest;
     let world = World::new(spec());
     let holder = world.start(world.only(3));
     holder.issuer.leased().await;
@@ -93,11 +95,11 @@ async fn pauses_between_tries_are_doubled() {
     let began = Instant::now();
     (0..4).for_each(|_| world.store.fail_next(Fault::NeverArrives));
     world.operator(world.settings()).release(3).await.expect("released");
-    assert_eq!(began.elapsed(), waited);
+    assert!(expected.contains(&began.elapsed()), "{:?}", began.elapsed());
     let began = Instant::now();
     (0..4).for_each(|_| world.store.fail_next_record(Fault::NeverArrives));
     world.operator(larger_by(&world, DAY_MS)).relayout().await.expect("moved");
-    assert_eq!(began.elapsed(), waited);
+    assert!(expected.contains(&began.elapsed()), "{:?}", began.elapsed());
 }
 
 /// Whatever a holder sends after it is refused, and no lease goes on in place.
