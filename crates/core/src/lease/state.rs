@@ -182,60 +182,62 @@ impl<L> Held<L> {
     }
 }
 
-/// Returns the state that follows an event, and what is to be done then; `None` if the event cannot
-/// happen in this state.
+/// Where an event leads.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Transition<L, S> {
+    /// The state from now on.
+    pub state: State<L, S>,
+    /// What is to be done then.
+    pub effects: Vec<Effect<L, S>>,
+}
+
+/// Returns where an event leads; `None` if it cannot happen in this state.
 ///
 /// No lease is forgotten: it stays in the state or is in an effect. Nor is a search that may have taken
 /// a row, but after a panic.
-pub fn next<L, S: Default>(
-    state: State<L, S>,
-    event: Event<L>,
-) -> Option<(State<L, S>, Vec<Effect<L, S>>)> {
+pub fn next<L, S: Default>(state: State<L, S>, event: Event<L>) -> Option<Transition<L, S>> {
     use Effect::{Abandon, Issue, Refuse, Release, UseUp};
     use State::{
         Arriving, Ended, Held as Holding, Moving, Preparing, Refusing, Searching, Starting,
     };
-    let stay = |state| Some((state, Vec::new()));
     match (state, event) {
-        (Starting, Event::NothingKept) => stay(Preparing(S::default())),
+        (Starting, Event::NothingKept) => to(Preparing(S::default()), []),
         (Starting, Event::Resumed(lease)) => {
-            Some((Holding(Held::new(lease, Rows::Unchecked)), vec![Issue]))
+            to(Holding(Held::new(lease, Rows::Unchecked)), [Issue])
         }
-        (Preparing(search), Event::Prepared) => stay(Searching(search)),
-        (Preparing(search) | Searching(search), Event::RowsMissing) => stay(Preparing(search)),
-        (Searching(_), Event::Leased(lease)) => stay(Arriving { lease, before: None }),
+        (Preparing(search), Event::Prepared) => to(Searching(search), []),
+        (Preparing(search) | Searching(search), Event::RowsMissing) => to(Preparing(search), []),
+        (Searching(_), Event::Leased(lease)) => to(Arriving { lease, before: None }, []),
         (Moving(before, _) | Refusing(before, _), Event::Leased(lease)) => {
-            stay(Arriving { lease, before: Some(before) })
+            to(Arriving { lease, before: Some(before) }, [])
         }
         (Arriving { lease, before }, Event::Kept) => {
             let rows = before.as_ref().map_or(Rows::Checked, |before| before.rows);
             let left = before.map(|before| Release(before.lease));
-            let effects = [Issue].into_iter().chain(left).collect();
-            Some((Holding(Held::new(lease, rows)), effects))
+            to(Holding(Held::new(lease, rows)), [Issue].into_iter().chain(left))
         }
         (Arriving { lease, before }, Event::NotKept) => {
             let rows = before.as_ref().map_or(Rows::Checked, |before| before.rows);
             let left = before.into_iter().map(|before| before.lease).chain([lease]);
-            Some((State::without_lease(rows, S::default()), left.map(UseUp).collect()))
+            to(State::without_lease(rows, S::default()), left.map(UseUp))
         }
         // The file fails, whatever it keeps.
-        (state @ (Preparing(_) | Searching(_)), Event::NotKept) => stay(state),
-        (Holding(held), Event::ClockBack) => stay(Moving(held, S::default())),
-        (state @ (Moving(..) | Refusing(..)), Event::ClockBack) => stay(state),
-        (Moving(held, search), Event::NothingElse) => Some((Refusing(held, search), vec![Refuse])),
-        (state @ Refusing(..), Event::NothingElse) => stay(state),
+        (state @ (Preparing(_) | Searching(_)), Event::NotKept) => to(state, []),
+        (Holding(held), Event::ClockBack) => to(Moving(held, S::default()), []),
+        (state @ (Moving(..) | Refusing(..)), Event::ClockBack) => to(state, []),
+        (Moving(held, search), Event::NothingElse) => to(Refusing(held, search), [Refuse]),
+        (state @ Refusing(..), Event::NothingElse) => to(state, []),
         (Moving(held, search) | Refusing(held, search), Event::Rotated | Event::ClockCaughtUp) => {
-            Some((Holding(held), vec![Abandon(search)]))
+            to(Holding(held), [Abandon(search)])
         }
-        (state @ Holding(_), Event::ClockCaughtUp) => stay(state),
+        (state @ Holding(_), Event::ClockCaughtUp) => to(state, []),
         (state, Event::Panicked) => {
             let (leases, _) = state.end();
-            Some((Preparing(S::default()), leases.into_iter().map(UseUp).collect()))
+            to(Preparing(S::default()), leases.into_iter().map(UseUp))
         }
         (state, Event::Stopped) => {
             let (leases, search) = state.end();
-            let left = leases.into_iter().map(Release).chain(search.map(Abandon));
-            Some((Ended, left.collect()))
+            to(Ended, leases.into_iter().map(Release).chain(search.map(Abandon)))
         }
         (state @ (Holding(_) | Moving(..) | Refusing(..)), event) => while_held(state, event),
         _ => None,
@@ -243,28 +245,25 @@ pub fn next<L, S: Default>(
 }
 
 /// The same for what happens to a lease that is held, whatever the clock does.
-fn while_held<L, S: Default>(
-    mut state: State<L, S>,
-    event: Event<L>,
-) -> Option<(State<L, S>, Vec<Effect<L, S>>)> {
+fn while_held<L, S: Default>(mut state: State<L, S>, event: Event<L>) -> Option<Transition<L, S>> {
     let held = state.held_mut()?;
     let left: fn(L) -> Effect<L, S> = match event {
         Event::Prepared => {
             held.rows = Rows::Checked;
-            return Some((state, Vec::new()));
+            return to(state, []);
         }
         Event::RowsMissing => {
             held.rows = Rows::Unchecked;
-            return Some((state, Vec::new()));
+            return to(state, []);
         }
         Event::ClockTrusted => {
             held.clock_ahead_since = None;
-            return Some((state, Vec::new()));
+            return to(state, []);
         }
         Event::ClockAhead { now, patience } => {
             let since = *held.clock_ahead_since.get_or_insert(now);
             if now.saturating_sub(since) < patience {
-                return Some((state, Vec::new()));
+                return to(state, []);
             }
             Effect::Release
         }
@@ -277,7 +276,15 @@ fn while_held<L, S: Default>(
         State::Moving(held, search) | State::Refusing(held, search) => (held, search),
         _ => return None,
     };
-    Some((State::without_lease(held.rows, search), vec![left(held.lease)]))
+    to(State::without_lease(held.rows, search), [left(held.lease)])
+}
+
+/// An event that can happen leads to this.
+fn to<L, S>(
+    state: State<L, S>,
+    effects: impl IntoIterator<Item = Effect<L, S>>,
+) -> Option<Transition<L, S>> {
+    Some(Transition { state, effects: effects.into_iter().collect() })
 }
 
 #[cfg(test)]

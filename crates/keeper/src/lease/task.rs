@@ -94,9 +94,9 @@ impl Task {
     /// When the event cannot happen in this state.
     pub(crate) fn enter(&mut self, event: Event<HeldLease>) {
         let state = std::mem::replace(&mut self.state, State::Ended);
-        let (state, effects) = next(state, event).expect("the event can happen in this state");
-        self.state = state;
-        for effect in effects {
+        let entered = next(state, event).expect("the event can happen in this state");
+        self.state = entered.state;
+        for effect in entered.effects {
             match effect {
                 Effect::Issue => self.issue(),
                 Effect::Seal(held) => {

@@ -103,7 +103,10 @@ fn no_lease_and_no_search_is_forgotten_or_made_up() {
     for state in states {
         for (event_name, event) in events() {
             let (mut leases, mut searches) = content(&state, &[]);
-            let Some((after, effects)) = next(state.clone(), event.clone()) else { continue };
+            let Some(Transition { state: after, effects }) = next(state.clone(), event.clone())
+            else {
+                continue;
+            };
             match event {
                 Event::Resumed(lease) => leases.push(lease),
                 // The search that leased a row is over, and nothing is known after a panic.
@@ -123,9 +126,9 @@ fn no_lease_and_no_search_is_forgotten_or_made_up() {
 #[test]
 fn every_state_is_left_by_a_stop_and_by_a_panic() {
     for state in states().into_iter().map(|(_, state)| state).chain(other_states()) {
-        let stopped = next(state.clone(), Event::Stopped).map(|(state, _)| state);
+        let stopped = next(state.clone(), Event::Stopped).map(|it| it.state);
         assert_eq!(stopped, Some(State::Ended));
-        let panicked = next(state, Event::Panicked).map(|(state, _)| state);
+        let panicked = next(state, Event::Panicked).map(|it| it.state);
         assert_eq!(panicked, Some(State::Preparing(Row::default())));
     }
 }
@@ -134,7 +137,10 @@ fn every_state_is_left_by_a_stop_and_by_a_panic() {
 fn lease_is_left_once_the_clock_was_ahead_for_as_long_as_is_waited() {
     let seconds = Duration::from_secs;
     let ahead = |now| Event::ClockAhead { now: seconds(now), patience: seconds(10) };
-    let after = |state, event| next(state, event).expect("it can happen");
+    let after = |state, event| {
+        let Transition { state, effects } = next(state, event).expect("it can happen");
+        (state, effects)
+    };
     let (state, effects) = after(State::<u8, Row>::Held(held(1, Rows::Checked)), ahead(5));
     assert_eq!(effects, []);
     let (trusted, _) = after(state.clone(), Event::ClockTrusted);
@@ -148,7 +154,7 @@ fn lease_is_left_once_the_clock_was_ahead_for_as_long_as_is_waited() {
 
 #[test]
 fn missing_rows_are_looked_at_again_with_and_without_a_lease() {
-    let after = |state, event| next(state, event).expect("it can happen").0;
+    let after = |state, event| next(state, event).expect("it can happen").state;
     for state in
         [State::Held(held(1, Rows::Checked)), State::Moving(held(1, Rows::Checked), Row(1))]
     {
@@ -167,7 +173,7 @@ fn every_state_leads_to_a_lease() {
     let successors = |state: &Machine| -> Vec<Machine> {
         let events = events().into_iter().filter(|(_, event)| *event != Event::Stopped);
         let after = events.filter_map(|(_, event)| next(state.clone(), event));
-        after.map(|(state, _)| state).collect()
+        after.map(|it| it.state).collect()
     };
     let mut reached = vec![State::Starting];
     let mut looked = 0;
@@ -179,7 +185,6 @@ fn every_state_leads_to_a_lease() {
             }
         }
     }
-    println!("{looked} states without the end");
     let is_held = |state: &&Machine| matches!(state, State::Held(_));
     let mut leading: Vec<_> = reached.iter().filter(is_held).cloned().collect();
     while leading.len() < reached.len() {
@@ -212,7 +217,7 @@ fn document() -> String {
     for (event_name, event) in events() {
         write!(text, "\n| **{event_name}** |").expect("a string");
         for (before, state) in states() {
-            let Some((after, effects)) = next(state, event.clone()) else {
+            let Some(Transition { state: after, effects }) = next(state, event.clone()) else {
                 text.push_str(" |");
                 continue;
             };
