@@ -57,6 +57,7 @@ async fn create_missing(context: &mut LeaseContext) -> Result<bool, KeeperError>
         // Read together with the identity of the server and its clock.
         return Ok(false);
     };
+    context.was_foreign = record.canonical != context.canonical;
     LayoutError::check(&scope.namespace, &context.canonical, &record.canonical)?;
     if !context.follow_history(&before, &record, clocks, None).await? {
         return Ok(false);

@@ -149,3 +149,24 @@ async fn waiting_spare_recovers_from_a_foreign_record() {
     let failed = tokio::time::timeout(second(5), spare.keeper.failed()).await;
     assert!(failed.is_err());
 }
+
+/// The namespace is another layout's now, as it knows from the record.
+#[tokio::test(start_paused = true)]
+async fn node_without_a_lease_writes_no_record_of_a_layout_that_was_left() {
+    let world = world();
+    let empty = world.store.backup();
+    let node = world.start(world.only(0));
+    node.issuer.leased().await;
+    world.pass(second(40)).await;
+    // It leaves its lease, and then looks for a record that is gone.
+    node.clock.step(600_000);
+    world.pass(second(400)).await;
+    world.store.lose_record("default");
+    world.pass(second(12)).await;
+    world.record("default", "another layout", &[]).await;
+    world.pass(second(12)).await;
+    world.store.put_back(empty);
+    world.pass(second(60)).await;
+    assert!(world.store.read_record("default").await.expect("up").is_none());
+    assert_eq!(node.status().reason, Some(UnavailableReason::StoreLost));
+}
