@@ -29,7 +29,8 @@ pub enum State<L, S> {
     /// The clock went back, and there is no other lane or row: claims are refused until there is one or
     /// the clock has caught up.
     Refusing(Held<L>, S),
-    /// The task is being stopped: nothing is issued any more.
+    /// The task is being stopped: nothing is issued any more. Also while another state is entered, so
+    /// that a panic is survived.
     Ended,
 }
 
@@ -89,7 +90,7 @@ pub enum Event<L> {
     NothingElse,
     /// The row has another token.
     Lost,
-    /// A step panicked: as after a crash, nothing is known of the rows.
+    /// A step panicked: as after a crash, nothing is known of what the process leased.
     Panicked,
     /// The task is to stop.
     Stopped,
@@ -104,12 +105,12 @@ pub enum Effect<L, S> {
     Seal(L),
     /// Seal the grant of a lease that was left, and release its row.
     Release(L),
-    /// Let the grant be used up to its limit, and its row expire.
+    /// Let the grant, if IDs are issued from it, be used up to its limit, and the row expire.
     UseUp(L),
     /// Release the row that a search may have taken.
     Abandon(S),
-    /// Report that claims are refused from now on.
-    Refuse,
+    /// Report that claims are refused because the clock went back.
+    ReportRefused,
 }
 
 impl<L, S> State<L, S> {
@@ -136,10 +137,16 @@ impl<L, S> State<L, S> {
         matches!(self, Self::Arriving { .. }) || self.held().is_some()
     }
 
-    /// Whether tables, record and rows are to be looked at.
-    pub fn is_unchecked(&self) -> bool {
-        let is_unchecked = |held: &Held<L>| held.rows == Rows::Unchecked;
-        matches!(self, Self::Preparing(_)) || self.held().is_some_and(is_unchecked)
+    /// What is known of the store.
+    pub const fn rows(&self) -> Rows {
+        match self {
+            Self::Starting | Self::Preparing(_) | Self::Ended => Rows::Unchecked,
+            Self::Searching(_) | Self::Arriving { before: None, .. } => Rows::Checked,
+            Self::Arriving { before: Some(held), .. }
+            | Self::Held(held)
+            | Self::Moving(held, _)
+            | Self::Refusing(held, _) => held.rows,
+        }
     }
 
     /// The search for a row.
@@ -196,10 +203,11 @@ pub struct Transition<L, S> {
 /// No lease is forgotten: it stays in the state or is in an effect. Nor is a search that may have taken
 /// a row, but after a panic.
 pub fn next<L, S: Default>(state: State<L, S>, event: Event<L>) -> Option<Transition<L, S>> {
-    use Effect::{Abandon, Issue, Refuse, Release, UseUp};
+    use Effect::{Abandon, Issue, Release, ReportRefused, UseUp};
     use State::{
         Arriving, Ended, Held as Holding, Moving, Preparing, Refusing, Searching, Starting,
     };
+    let rows = state.rows();
     match (state, event) {
         (Starting, Event::NothingKept) => to(Preparing(S::default()), []),
         (Starting, Event::Resumed(lease)) => {
@@ -212,29 +220,23 @@ pub fn next<L, S: Default>(state: State<L, S>, event: Event<L>) -> Option<Transi
             to(Arriving { lease, before: Some(before) }, [])
         }
         (Arriving { lease, before }, Event::Kept) => {
-            let rows = before.as_ref().map_or(Rows::Checked, |before| before.rows);
             let left = before.map(|before| Release(before.lease));
             to(Holding(Held::new(lease, rows)), [Issue].into_iter().chain(left))
         }
-        (Arriving { lease, before }, Event::NotKept) => {
-            let rows = before.as_ref().map_or(Rows::Checked, |before| before.rows);
-            let left = before.into_iter().map(|before| before.lease).chain([lease]);
-            to(State::without_lease(rows, S::default()), left.map(UseUp))
+        (state @ Arriving { .. }, Event::NotKept) | (state, Event::Panicked) => {
+            let (leases, _) = state.end();
+            to(State::without_lease(rows, S::default()), leases.into_iter().map(UseUp))
         }
         // The file fails, whatever it keeps.
         (state @ (Preparing(_) | Searching(_)), Event::NotKept) => to(state, []),
         (Holding(held), Event::ClockBack) => to(Moving(held, S::default()), []),
         (state @ (Moving(..) | Refusing(..)), Event::ClockBack) => to(state, []),
-        (Moving(held, search), Event::NothingElse) => to(Refusing(held, search), [Refuse]),
+        (Moving(held, search), Event::NothingElse) => to(Refusing(held, search), [ReportRefused]),
         (state @ Refusing(..), Event::NothingElse) => to(state, []),
         (Moving(held, search) | Refusing(held, search), Event::Rotated | Event::ClockCaughtUp) => {
             to(Holding(held), [Abandon(search)])
         }
         (state @ Holding(_), Event::ClockCaughtUp) => to(state, []),
-        (state, Event::Panicked) => {
-            let (leases, _) = state.end();
-            to(Preparing(S::default()), leases.into_iter().map(UseUp))
-        }
         (state, Event::Stopped) => {
             let (leases, search) = state.end();
             to(Ended, leases.into_iter().map(Release).chain(search.map(Abandon)))

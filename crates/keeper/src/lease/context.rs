@@ -1,4 +1,5 @@
-//! The store as the keeper uses it: judges clocks, and builds, sends and settles writes of rows.
+//! What the lease of a namespace is kept with: the store, whose history it follows and whose rows it
+//! writes, and the clocks that are judged before.
 
 use std::{sync::Arc, time::Duration};
 
@@ -37,6 +38,7 @@ const FIRST_REACH: Duration = Duration::from_secs(10);
 /// How often the record is read again because other nodes changed it.
 const TRIES: u32 = 10;
 
+/// What every step of the lease's task needs, whatever state it is in.
 pub(crate) struct LeaseContext {
     pub(crate) settings: KeeperSettings,
     pub(crate) scope: Scope,

@@ -38,7 +38,7 @@ pub(crate) struct ReleasingRow {
 /// What came of the last write that releases a row.
 #[derive(PartialEq, Eq)]
 enum Progress {
-    /// None was answered.
+    /// There was none, or it was not answered.
     Pending,
     /// The row has another token.
     Refused,
@@ -114,6 +114,7 @@ impl ReleasingRow {
             clocks: ClockReading::now(&*context.state.clock),
             store_ms: 0,
         };
+        self.progress = Progress::Pending;
         let swapped = context.swap(&mut self.tenure, write, intent).await?;
         self.progress = if swapped { Progress::Released } else { Progress::Refused };
         Ok(swapped)

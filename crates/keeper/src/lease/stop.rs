@@ -13,7 +13,7 @@ use crate::ground::{
 };
 
 /// Between attempts to release a row: the deadline is near.
-const LONGEST_PAUSE: Duration = Duration::from_millis(800);
+const LONGEST_RETRY: Duration = Duration::from_millis(800);
 /// How often a store must fail to answer until it counts as away.
 const STORE_TRIES: u32 = 3;
 
@@ -94,7 +94,7 @@ impl Task {
     }
 
     async fn release_all(&mut self) {
-        let mut failures = Attempts::pausing(LONGEST_PAUSE);
+        let mut failures = Attempts::pausing(LONGEST_RETRY);
         while let Some(row) = self.releasing.last_mut() {
             match row.release(&mut self.context).await {
                 Ok(true) => drop(self.releasing.pop()),

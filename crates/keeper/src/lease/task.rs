@@ -9,7 +9,7 @@ use raindrop_core::{
     issue::RollbackPolicy,
     lease::{
         Row,
-        state::{Effect, Event, State, next},
+        state::{Effect, Event, Rows, State, next},
     },
 };
 use raindrop_store::StoreError;
@@ -106,7 +106,7 @@ impl Task {
                 Effect::Release(held) => self.releasing.push(ReleasingRow::of_lease(held)),
                 Effect::UseUp(_) => {}
                 Effect::Abandon(search) => self.releasing.extend(search.abandon()),
-                Effect::Refuse => {
+                Effect::ReportRefused => {
                     self.context.state.observer.clock_rolled_back(RollbackAction::Refused);
                 }
             }
@@ -115,7 +115,7 @@ impl Task {
 
     /// Lets claims use the lease that is held now, and closes the one before.
     fn issue(&self) {
-        let Some(held) = self.state.held() else { return };
+        let held = self.state.held().expect("a lease is held");
         let generator = &self.context.state.generator;
         if let Some(old) = generator.replace_grant(Some(Arc::clone(&held.lease.grant))) {
             old.seal();
@@ -180,7 +180,7 @@ impl Task {
             return Ok(self.after_step(Err(failure.into())).await);
         }
         let mut unusable = None;
-        if self.state.is_unchecked() {
+        if self.state.rows() == Rows::Unchecked {
             let has_lived = self.state.held().is_some() || self.context.has_renewed;
             match prepare(&mut self.context).await {
                 Ok(()) => self.enter(Event::Prepared),

@@ -75,7 +75,7 @@ fn effect_name(effect: &Effect<u8, Row>) -> String {
         Effect::Release(lease) => format!("release {lease}"),
         Effect::UseUp(lease) => format!("use up {lease}"),
         Effect::Abandon(_) => "abandon".into(),
-        Effect::Refuse => "refuse".into(),
+        Effect::ReportRefused => "report".into(),
     }
 }
 
@@ -89,7 +89,7 @@ fn content(state: &Machine, effects: &[Effect<u8, Row>]) -> (Vec<u8>, Vec<Row>) 
                 leases.push(lease);
             }
             Effect::Abandon(search) => searches.push(search),
-            Effect::Issue | Effect::Refuse => {}
+            Effect::Issue | Effect::ReportRefused => {}
         }
     }
     leases.sort_unstable();
@@ -128,8 +128,9 @@ fn every_state_is_left_by_a_stop_and_by_a_panic() {
     for state in states().into_iter().map(|(_, state)| state).chain(other_states()) {
         let stopped = next(state.clone(), Event::Stopped).map(|it| it.state);
         assert_eq!(stopped, Some(State::Ended));
+        let rows = state.rows();
         let panicked = next(state, Event::Panicked).map(|it| it.state);
-        assert_eq!(panicked, Some(State::Preparing(Row::default())));
+        assert_eq!(panicked, Some(State::without_lease(rows, Row::default())));
     }
 }
 
