@@ -32,7 +32,10 @@ pub(crate) struct Node {
 /// Counts what the keeper and the issuer report.
 #[derive(Debug, Default)]
 pub(crate) struct Events {
+    /// Nodes may share one.
     clock: OnceLock<Arc<SkewedClock>>,
+    /// How often it had been read at the last operation.
+    readings: AtomicU64,
     /// The highest reading of the clock that a lease was judged by.
     leased_under_ms: AtomicI64,
     held: AtomicU64,
@@ -110,7 +113,9 @@ impl Observer for Events {
     }
 
     fn lease_operation(&self, operation: LeaseOperation, outcome: LeaseOutcome) {
-        let judged_ms = self.clock.get().map_or(i64::MIN, |clock| clock.take_highest_ms());
+        let judged_ms = self.clock.get().map_or(i64::MIN, |clock| {
+            clock.highest_since_ms(self.readings.swap(clock.readings(), Ordering::Relaxed))
+        });
         // What has no answer may have taken effect, and is settled later.
         if matches!(outcome, LeaseOutcome::Done | LeaseOutcome::Unknown) {
             self.leased_under_ms.fetch_max(judged_ms, Ordering::Relaxed);

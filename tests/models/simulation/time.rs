@@ -48,7 +48,8 @@ pub(crate) struct SkewedClock {
     time: Arc<Time>,
     error: Mutex<ClockError>,
     highest_ms: AtomicI64,
-    highest_since_ms: AtomicI64,
+    /// Readings, by their numbers: each is higher than all that came after it.
+    falling: Mutex<Vec<(u64, i64)>>,
     readings: AtomicU64,
     last_ms: AtomicI64,
     recent: Option<Recent>,
@@ -80,7 +81,7 @@ impl SkewedClock {
             time: Arc::clone(time),
             error: Mutex::new(ClockError { offset_ms, ..ClockError::default() }),
             highest_ms: AtomicI64::new(i64::MIN),
-            highest_since_ms: AtomicI64::new(i64::MIN),
+            falling: Mutex::default(),
             readings: AtomicU64::new(0),
             last_ms: AtomicI64::new(i64::MIN),
             recent: keeps_recent.then(|| Recent::new(i64::MIN)),
@@ -135,9 +136,11 @@ impl SkewedClock {
         self.highest_ms.load(Ordering::Relaxed)
     }
 
-    /// The highest reading that anybody was given since this was asked before.
-    pub(crate) fn take_highest_ms(&self) -> i64 {
-        self.highest_since_ms.swap(i64::MIN, Ordering::Relaxed)
+    /// The highest reading that anybody was given since there were so many.
+    pub(crate) fn highest_since_ms(&self, readings: u64) -> i64 {
+        let falling = self.falling.lock().expect("unpoisoned");
+        let since = falling.iter().find(|(number, _)| *number >= readings);
+        since.map_or(i64::MIN, |(_, reading)| *reading)
     }
 
     /// What happens between the next reading of this clock and its use.
@@ -149,10 +152,13 @@ impl SkewedClock {
 impl Clock for SkewedClock {
     fn now_ms(&self) -> i64 {
         let reading = self.peek_ms();
-        self.readings.fetch_add(1, Ordering::Relaxed);
+        let number = self.readings.fetch_add(1, Ordering::Relaxed);
         self.last_ms.store(reading, Ordering::Relaxed);
         self.highest_ms.fetch_max(reading, Ordering::Relaxed);
-        self.highest_since_ms.fetch_max(reading, Ordering::Relaxed);
+        let mut falling = self.falling.lock().expect("unpoisoned");
+        while falling.pop_if(|(_, before)| *before <= reading).is_some() {}
+        falling.push((number, reading));
+        drop(falling);
         let interruption = self.interruption.lock().expect("unpoisoned").take();
         if let Some(interruption) = interruption {
             interruption();
