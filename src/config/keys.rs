@@ -158,7 +158,7 @@ pub const KEYS: &[Key] = &[
     key(
         "lease.stale_wait",
         "45s",
-        "How long a start waits in a store where nobody renewed for as long; 0 is never.",
+        "How long leases wait in a store where nobody renewed for as long; 0 is never.",
     ),
     key("rollback.hold", "1s", "How far the clock may step back before the policy applies."),
     key("rollback.policy", "rotate", "rotate (another lane), swap (another worker id) or wait."),

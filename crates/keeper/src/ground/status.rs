@@ -29,15 +29,15 @@ pub enum UnavailableReason {
     /// No holder renewed for longer than live ones do: either none lives, or the store was restored and
     /// does not show those that live. They have until then to write their rows.
     #[error(
-        "no lease was renewed since {}: after a crash of every node, or a restore of the store, new \
-         leases wait for lease.stale_wait, until {}",
+        "no lease was renewed since {}: after a crash of every node, an outage or a restore of the \
+         store, leases wait for lease.stale_wait, until {}",
         format_unix_ms(*.renewed_ms),
         format_unix_ms(*.due_ms)
     )]
     StaleStore {
         /// When the last lease was renewed that was not released, in Unix ms of the store's clock.
         renewed_ms: i64,
-        /// When the first new lease may begin, in Unix ms.
+        /// When the first lease may begin or be extended, in Unix ms.
         due_ms: i64,
     },
     /// The store fails.

@@ -19,6 +19,7 @@ use super::{
     keeping::{Keeping, KeepingFailed},
     settings::KeeperSettings,
     shared::{KeeperState, waker},
+    stale::StaleStore,
 };
 use crate::{
     ground::{
@@ -102,6 +103,8 @@ pub(crate) enum LeaseError {
     Overtaken,
     /// The node's clock is ahead by this many ms.
     ClockAhead(i64),
+    /// Another process may have taken the row since it was written, and the store may be a restored one.
+    Stale(StaleStore),
     /// The row has another token, and is as it was found: somebody else wrote it, or the store lost
     /// writes that nothing proves.
     Lost(Box<Row>),

@@ -3,11 +3,11 @@
 use std::{collections::VecDeque, sync::Arc, time::Duration};
 
 use raindrop_core::{
-    instant::{format_unix_ms_or_year, millis},
+    instant::millis,
     keeper_api::Grant,
     lease::{
         ClockVerdict, HeldLanes, LastWrite, Lease, LimitRequest, OtherToken, Purpose, Resolution,
-        ResumeRequest, Row, RowExpiry, Tenure, Token, limit_for, usable_lane,
+        Row, RowExpiry, Tenure, Token, limit_for, usable_lane,
     },
     planted::{Bug, planted},
 };
@@ -15,15 +15,12 @@ use tokio::time::Instant;
 
 use super::{
     context::{JudgedSurvey, LeaseContext, LeaseError, WriteIntent},
-    keeping::KeepingFailed,
     prepare::record_part,
+    stale::StaleWait,
 };
-use crate::{
-    ground::{
-        observer::{LeaseOperation, LeaseOutcome, StoreOperation},
-        store_call::ClockReading,
-    },
-    state_file::format::Entry,
+use crate::ground::{
+    observer::{LeaseOperation, LeaseOutcome, StoreOperation},
+    store_call::ClockReading,
 };
 
 /// How many tokens of a row are remembered. A fail-over loses the writes of a few seconds, and a lease is
@@ -59,9 +56,7 @@ pub(crate) struct HeldLease {
     /// The tokens of the last writes that were acknowledged, the latest first: a row that has one of the
     /// others went back, however short the time.
     own_tokens: VecDeque<Token>,
-    /// Whether the row was found under a token of which nobody knows who held the row before it, and was
-    /// not written since: none of its marks may be lowered.
-    is_adopted: bool,
+    stale: StaleWait,
 }
 
 impl HeldLease {
@@ -85,60 +80,12 @@ impl HeldLease {
             next: Next::None,
             last_write: None,
             own_tokens: VecDeque::from([token]),
-            is_adopted: false,
+            stale: StaleWait::default(),
         };
         if let Some(intent) = intent {
             held.note_acknowledged(context, intent);
         }
         held
-    }
-
-    /// Resumes the lease that the state file keeps; `None` if there is none, or it is refused.
-    pub(crate) async fn resume(context: &LeaseContext) -> Option<Self> {
-        let keeping = Arc::clone(context.keeping.as_ref()?);
-        let (namespace, layout) = (&context.settings.namespace, &context.settings.layout);
-        let refused = |reason: &str| {
-            tracing::warn!(namespace, reason, "lease in the state file refused: acquiring another");
-            context.observe(LeaseOperation::Resume, LeaseOutcome::Refused);
-        };
-        let now_ms = context.state.clock.now_ms();
-        let issue = &context.settings.issue;
-        let ahead = [issue.borrow_ahead, issue.max_wait, issue.hold];
-        let check = |entry: &Entry| {
-            entry.lease.check(&ResumeRequest {
-                layout,
-                kept_layout: &entry.layout,
-                min_worker: context.settings.min_worker,
-                max_worker: context.settings.max_worker,
-                now_ms,
-                issued_ahead_ms: ahead.map(millis).iter().sum(),
-            })
-        };
-        let kept = match keeping.resumable(check).await {
-            Ok(Some(kept)) => kept,
-            Ok(None) => {
-                context.observe(LeaseOperation::Resume, LeaseOutcome::NoneFree);
-                return None;
-            }
-            Err(reason) => {
-                refused(&reason);
-                return None;
-            }
-        };
-        let lease =
-            Lease { lane: kept.lane, start: kept.start(layout, now_ms), limit: kept.limit() };
-        let mut held = Self::new(context, kept.tenure(), lease, None);
-        held.grant.note_reading(now_ms);
-        if let Err(LeaseError::NotKept(KeepingFailed(reason))) = held.keep(context).await {
-            refused(&reason);
-            return None;
-        }
-        let (worker, lane) = (kept.worker, kept.lane);
-        let until_ms = layout.start_of_tick_ms(layout.tick_of(lease.limit.saturating_sub(1)) + 1);
-        let valid_until = format_unix_ms_or_year(until_ms);
-        tracing::info!(namespace, worker, lane, valid_until, "lease resumed from the state file");
-        context.observe(LeaseOperation::Resume, LeaseOutcome::Done);
-        Some(held)
     }
 
     /// Whether the limit is below what the store acknowledged, so that claims wait for the state file
@@ -244,6 +191,7 @@ impl HeldLease {
                 self.begin_anew(context, &judged).await?;
             }
         }
+        self.wait_if_stale(context, &judged).await?;
         if self.tenure.is_unresolved() || self.tenure.visible().is_some() {
             self.settle(context, &judged).await?;
             judged = self.survey(context).await?;
@@ -253,6 +201,45 @@ impl HeldLease {
             return Err(LeaseError::Overtaken);
         }
         Ok(judged)
+    }
+
+    /// Waits as a start does if another process may have taken the row since the last write: that the row
+    /// is as this process wrote it proves nothing in a store that went back. It is read all the same,
+    /// because another token may be evidence, for which others wait.
+    async fn wait_if_stale(
+        &mut self,
+        context: &mut LeaseContext,
+        judged: &JudgedSurvey,
+    ) -> Result<(), LeaseError> {
+        if self.is_surely_held(context, judged.survey.now_ms) {
+            return Ok(());
+        }
+        let Some(stale) = self.stale.look(context, judged, None).await? else { return Ok(()) };
+        self.read_row(context, judged).await?;
+        Err(match judged.verdict {
+            ClockVerdict::Ahead(ahead_ms) => LeaseError::ClockAhead(ahead_ms),
+            _ => LeaseError::Stale(stale),
+        })
+    }
+
+    /// Whether no other process can have taken the row up to an instant of the store's clock.
+    fn is_surely_held(&self, context: &LeaseContext, store_ms: i64) -> bool {
+        let max_skew_ms = millis(context.settings.lease.max_clock_skew);
+        self.last_write.is_some_and(|last| last.held_until(store_ms, max_skew_ms))
+    }
+
+    /// Whether the row is to be left to its ttl because another process may have taken it, by the clocks
+    /// of the node: in a store that went back, whoever begins at its mark would issue what that one did.
+    pub(crate) fn is_left_to_expire(&self, context: &LeaseContext) -> bool {
+        let now = ClockReading::now(&*context.state.clock);
+        let elapsed_ms = self.renewed.map(|renewed| {
+            let steady_ms = millis(now.steady.saturating_sub(renewed.steady));
+            steady_ms.max(now.wall_ms.saturating_sub(renewed.wall_ms))
+        });
+        let is_held = self.last_write.zip(elapsed_ms).is_some_and(|(last, elapsed_ms)| {
+            self.is_surely_held(context, last.store_ms.saturating_add(elapsed_ms))
+        });
+        !is_held
     }
 
     /// Reads the row in a new epoch. Its lease goes on if the store cannot have lost another
@@ -309,7 +296,6 @@ impl HeldLease {
                 // Nobody leased beyond the limit.
                 row.marks = row.marks.with(lane, 0);
             }
-            self.is_adopted = self.last_write.is_none();
         }
         self.tenure.went_back(&row);
         Ok(())
@@ -392,7 +378,7 @@ impl HeldLease {
         self.last_write = Some(LastWrite { token, epoch, store_ms, ttl_ms });
         self.own_tokens.truncate(REMEMBERED - 1);
         self.own_tokens.push_front(token);
-        self.is_adopted = false;
+        self.stale = StaleWait::default();
     }
 
     /// Looks at the clocks and the record.
@@ -557,11 +543,6 @@ impl HeldLease {
     /// present lane may begin.
     pub(crate) fn end(self) -> (Tenure<WriteIntent>, HeldLanes, u64) {
         let (mut lanes, mut mark) = (self.lanes, self.grant.seal());
-        if self.is_adopted {
-            let lane = lanes.present();
-            mark = self.tenure.marks()[lane];
-            return (self.tenure, HeldLanes::on(lane), mark);
-        }
         // Nothing was issued on a lane that the state file does not have yet.
         if let Next::Arriving(lease) | Next::AtBarrier(lease) = self.next {
             if lease.lane != lanes.present() {

@@ -18,9 +18,9 @@ use super::{
     held::HeldLease,
     prepare::create_more,
     release::ReleasingRow,
+    stale::{StaleStore, StaleWait},
 };
 use crate::ground::{
-    lease_times::LeaseTimes,
     observer::{LeaseOperation, LeaseOutcome, StoreOperation},
     status::{StoreFailure, UnavailableReason},
 };
@@ -67,14 +67,11 @@ impl SearchOutcome {
             Self::ClockAhead(ahead_ms) => Some(UnavailableReason::ClockAhead(ahead_ms)),
             Self::ClockOutOfRange => Some(UnavailableReason::ClockOutOfRange),
             Self::RecordVanished | Self::RecordForeign => Some(UnavailableReason::StoreLost),
-            Self::Stale(StaleStore { renewed_ms, due_ms, .. }) => {
-                Some(UnavailableReason::StaleStore { renewed_ms, due_ms })
-            }
             Self::Contended => {
                 let error = StoreError::Refused("other processes took each row first".into());
                 Some(UnavailableReason::StoreUnavailable(StoreFailure::from(&error)))
             }
-            Self::Leased(_) | Self::BarrierPending => None,
+            Self::Leased(_) | Self::BarrierPending | Self::Stale(_) => None,
         }
     }
 }
@@ -93,26 +90,7 @@ pub(crate) struct Search {
     /// The worker whose row this process holds meanwhile, though it may have expired.
     held: Option<u64>,
     conflicts: u32,
-    stale: Option<StaleStore>,
-}
-
-/// A store in which no holder renewed for longer than live ones do. If it was restored, those have
-/// until then to write their rows: a process that starts has no memory that could tell.
-#[derive(Clone, Copy)]
-pub(crate) struct StaleStore {
-    /// When one of the rows that were not released was last written.
-    renewed_ms: i64,
-    /// Until when new leases wait, on the steady clock.
-    until: Duration,
-    /// The same, Unix ms.
-    due_ms: i64,
-}
-
-impl StaleStore {
-    /// Returns for how long new leases wait from now on.
-    pub(crate) const fn left(&self, steady: Duration) -> Duration {
-        self.until.saturating_sub(steady)
-    }
+    stale: StaleWait,
 }
 
 impl Search {
@@ -143,7 +121,7 @@ impl Search {
                 return Ok(SearchOutcome::ClockOutOfRange);
             }
             if self.chosen.is_some()
-                && let Some(stale) = self.stale_store(context, &judged).await?
+                && let Some(stale) = self.look_if_stale(context, &judged).await?
             {
                 context.observe(LeaseOperation::Acquire, LeaseOutcome::NoneFree);
                 // It is chosen again after the wait.
@@ -172,7 +150,7 @@ impl Search {
                             continue;
                         }
                         // What is waited for in vain counts as waited.
-                        self.stale_store(context, &judged).await?;
+                        self.look_if_stale(context, &judged).await?;
                         context.observe(LeaseOperation::Acquire, LeaseOutcome::NoneFree);
                         return Ok(none_free(context, &judged, &not_due));
                     }
@@ -185,43 +163,12 @@ impl Search {
         Ok(SearchOutcome::Contended)
     }
 
-    /// Returns what new leases wait for if the store is stale, and was not for long enough. Whoever holds
-    /// a row of the namespace counts, also beyond this node's worker ids, and whoever renews most seldom
-    /// must have had the time.
-    async fn stale_store(
+    async fn look_if_stale(
         &mut self,
         context: &LeaseContext,
         judged: &JudgedSurvey,
     ) -> Result<Option<StaleStore>, StoreError> {
-        let LeaseTimes { stale_wait, max_clock_skew, .. } = context.settings.lease;
-        if stale_wait.is_zero() || context.store.clock_is_local() || planted(Bug::StaleStoreTaken) {
-            return Ok(None);
-        }
-        let seldom_ms = context.history.present().map_or(0, |history| history.longest.renew_ms);
-        let wait_ms = millis(stale_wait).max(seldom_ms / 2 * 3);
-        let wait = Duration::from_millis(wait_ms.unsigned_abs());
-        // The store's clock may have been changed by that. No living holder renews less often.
-        let skew_ms = millis(max_clock_skew);
-        let oldest_ms = wait_ms.saturating_sub(skew_ms).max(seldom_ms / 8 * 9);
-        let is_stale = |renewed_ms: &i64| {
-            let age_ms = judged.survey.now_ms.saturating_sub(*renewed_ms);
-            !(-skew_ms..=oldest_ms).contains(&age_ms)
-        };
-        let mut newest_ms = judged.survey.newest_heartbeat_ms;
-        let largest = context.settings.layout.largest_worker();
-        if context.scope.workers() <= largest && newest_ms.as_ref().is_none_or(is_stale) {
-            let all = Scope { min_worker: 0, max_worker: largest, ..context.scope.clone() };
-            let survey = context.store.survey(&all);
-            newest_ms = context.call(StoreOperation::Read, survey).await?.newest_heartbeat_ms;
-        }
-        let newest_ms = newest_ms.filter(is_stale);
-        self.stale.take_if(|stale| Some(stale.renewed_ms) != newest_ms);
-        let Some(renewed_ms) = newest_ms else { return Ok(None) };
-        let steady = context.state.clock.steady();
-        let due_ms = context.state.clock.now_ms().saturating_add(millis(wait));
-        let met = StaleStore { renewed_ms, until: steady.saturating_add(wait), due_ms };
-        let stale = *self.stale.get_or_insert(met);
-        Ok((!stale.left(steady).is_zero()).then_some(stale))
+        self.stale.look(context, judged, judged.survey.newest_heartbeat_ms).await
     }
 
     /// Creates more rows, if the node's worker ids have some that were not needed so far and they
@@ -301,7 +248,7 @@ impl Search {
 
     fn won(&mut self, context: &LeaseContext, intent: WriteIntent) -> Option<Box<HeldLease>> {
         let tenure = self.chosen.take()?;
-        (self.conflicts, self.stale) = (0, None);
+        (self.conflicts, self.stale) = (0, StaleWait::default());
         let Purpose::Lease(lease) = intent.purpose else { return None };
         Some(Box::new(HeldLease::new(context, tenure, lease, Some(&intent))))
     }
@@ -317,7 +264,7 @@ impl Search {
                 return Ok(chosen);
             }
         }
-        if self.stale.is_some() {
+        if self.stale.has_begun() {
             // Rows of crashed nodes first: while one is not released, each such start waits.
             let mut rows = self.free_rows(context, &scope, None, u32::MAX).await?;
             rows.retain(|row| row.expires_ms > 0);

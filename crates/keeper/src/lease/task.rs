@@ -24,7 +24,9 @@ use super::{
     keeping::{Keeping, KeepingFailed},
     prepare::prepare,
     release::{Released, ReleasingRow},
+    resume::resume,
     search::{Search, SearchOutcome},
+    stale::StaleStore,
 };
 use crate::ground::{
     attempts::{Attempts, LONGEST_PAUSE, SHORTEST_PAUSE},
@@ -101,6 +103,9 @@ impl Task {
                 Effect::Issue => self.issue(),
                 Effect::Seal(held) => {
                     self.context.state.generator.replace_grant(None);
+                    held.grant.seal();
+                }
+                Effect::Release(held) if held.is_left_to_expire(&self.context) => {
                     held.grant.seal();
                 }
                 Effect::Release(held) => self.releasing.push(ReleasingRow::of_lease(held)),
@@ -222,6 +227,7 @@ impl Task {
             Ok(pause) => pause,
             Err(LeaseError::Overtaken) => self.on_overtaken(),
             Err(LeaseError::ClockAhead(ahead_ms)) => self.clock_ahead(ahead_ms),
+            Err(LeaseError::Stale(stale)) => self.stale(&stale),
             Err(LeaseError::Lost(row)) => self.lost(&row).await,
             Err(LeaseError::Vanished) => self.vanished(),
             Err(LeaseError::BarrierPending) => self.barrier_pending(),
@@ -317,10 +323,7 @@ impl Task {
                 }
                 self.jittered_pause(wait.clamp(SHORTEST_PAUSE, LONGEST_PAUSE))
             }
-            SearchOutcome::Stale(stale) => {
-                let left = stale.left(self.context.state.clock.steady());
-                self.jittered_pause(left.clamp(SHORTEST_PAUSE, LONGEST_PAUSE))
-            }
+            SearchOutcome::Stale(stale) => self.stale(&stale),
             SearchOutcome::ClockAhead(_) | SearchOutcome::ClockOutOfRange => {
                 Pause::fixed(CLOCK_PAUSE)
             }
@@ -330,6 +333,13 @@ impl Task {
             SearchOutcome::RecordForeign => Pause::fixed(LONGEST_PAUSE),
             SearchOutcome::Contended => self.jittered_pause(SHORTEST_PAUSE),
         })
+    }
+
+    /// Looks again at a store that may be a restored one.
+    fn stale(&mut self, stale: &StaleStore) -> Pause {
+        self.report(stale.reason());
+        let left = stale.left(self.context.state.clock.steady());
+        self.jittered_pause(left.clamp(SHORTEST_PAUSE, LONGEST_PAUSE))
     }
 
     fn jittered_pause(&mut self, pause: Duration) -> Pause {
@@ -362,10 +372,9 @@ impl Task {
 
     /// Resumes the lease that the state file keeps, whether the store answers or not.
     async fn resume(&mut self) {
-        let Some(held) = HeldLease::resume(&self.context).await else {
+        let Some(held) = resume(&mut self.context).await else {
             return self.enter(Event::NothingKept);
         };
-        self.context.history.resume(held.tenure.epoch());
         self.enter(Event::Resumed(held));
         self.context.state.announce_range();
     }
@@ -390,7 +399,10 @@ impl Task {
             held.next_renewal = Instant::now() + self.context.settings.lease.renew;
         }
         let due_in = held.due_in(&self.context);
-        if !matches!(renewed, Err(LeaseError::ClockAhead(_) | LeaseError::Store(_))) {
+        if !matches!(
+            renewed,
+            Err(LeaseError::ClockAhead(_) | LeaseError::Stale(_) | LeaseError::Store(_))
+        ) {
             self.enter(Event::ClockTrusted);
         }
         let renewed = renewed?;

@@ -185,7 +185,7 @@ async fn forward_jump_beyond_the_window_leaves_the_marks_alone() {
         ),
         "{refused:?}"
     );
-    world.pass(second(60)).await;
+    world.pass(second(20)).await;
     assert!(node.events.count(LeaseOperation::Renew, LeaseOutcome::ClockAhead) > 0);
     assert_eq!(world.row(node.worker()).await.marks[0], mark);
     node.clock.step(-3_600_000);
@@ -244,6 +244,8 @@ async fn clock_that_gains_little_by_little_is_not_trusted_for_ever() {
     let world = world(1);
     let node = settled(&world, |_| {}).await;
     world.store_clock.step(-3_600_000);
+    // It waits until it trusts the store again.
+    world.pass(second(80)).await;
     for step in 1..=3 {
         node.clock.step(9_000);
         world.pass(second(31)).await;
@@ -392,16 +394,19 @@ async fn clock_caught_up_within_hold_keeps_the_lane() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn lease_is_released_after_a_window_with_the_clock_ahead() {
+async fn lease_is_dropped_after_a_window_with_the_clock_ahead() {
     let world = world(1);
     let node = settled(&world, |_| {}).await;
     let worker = node.worker();
     let mark = world.row(worker).await.marks[0];
     node.clock.step(3_600_000);
     world.pass(second(290)).await;
-    assert_eq!(world.row(worker).await.marks[0], mark);
     world.pass(second(50)).await;
-    assert!(world.row(worker).await.marks[0] < mark, "the true mark is written");
+    assert_eq!(world.row(worker).await.marks[0], mark, "it expired, and may be another process's");
+    node.clock.step(-3_600_000);
+    world.pass(second(50)).await;
+    assert_eq!(node.events.count(LeaseOperation::Acquire, LeaseOutcome::Done), 2);
+    world.issue(&node, "order", 10).await;
 }
 
 #[tokio::test(start_paused = true)]

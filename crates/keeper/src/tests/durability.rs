@@ -129,7 +129,7 @@ async fn lease_continues_once_a_store_that_showed_nothing_is_back() {
     world.pass(second(60)).await;
     assert!(node.status().reason.is_some());
     world.store.wipe(false);
-    world.pass(second(6)).await;
+    world.pass(second(55)).await;
     assert_eq!(node.status().reason, None);
     assert_eq!(node.worker(), worker);
     world.pass(second(300)).await;
@@ -145,7 +145,7 @@ async fn node_recovers_from_a_foreign_record() {
     world.pass(second(60)).await;
     assert_eq!(node.status().reason, Some(UnavailableReason::StoreLost));
     world.swap_layout(&words).await;
-    world.pass(second(6)).await;
+    world.pass(second(55)).await;
     assert_eq!(node.status().reason, None);
     world.issue(&node, "order", 10).await;
 }

@@ -322,7 +322,7 @@ async fn store_whose_reads_contradict_its_swaps_is_reported() {
     let reason = node.status().reason.map(|reason| reason.to_string()).unwrap_or_default();
     assert!(reason.contains("reads contradict"), "{reason}");
     world.store.decide(None);
-    world.pass(second(30)).await;
+    world.pass(second(60)).await;
     assert_eq!(node.status().reason, None);
     world.issue(&node, "order", 10).await;
 }
@@ -462,7 +462,7 @@ async fn row_that_was_created_again_long_after_the_last_write_is_leased_anew() {
 
 /// Of which nobody knows who held it before it was created again.
 #[tokio::test(start_paused = true)]
-async fn release_of_a_row_that_was_created_again_lowers_none_of_its_marks() {
+async fn row_that_was_created_again_and_not_leased_anew_is_not_released() {
     let world = world();
     let node = world.start(world.only(3));
     node.issuer.leased().await;
@@ -477,9 +477,7 @@ async fn release_of_a_row_that_was_created_again_lowers_none_of_its_marks() {
     let created = world.row(3).await;
     assert!(created.was_never_written());
     node.stop().await;
-    let released = world.row(3).await;
-    assert!(released.free && !released.was_never_written());
-    assert_eq!(released.marks, created.marks);
+    assert_eq!(world.row(3).await, created, "its marks are not lowered");
 }
 
 /// 8 h ahead on the server that takes over. Leases in hand are used up; once the clock is mended, new

@@ -3,8 +3,13 @@
 
 use std::time::Duration;
 
+use raindrop_core::layout::{LayoutSpec, TimeUnit};
+
 use super::world::{Node, World, second, world};
-use crate::{IssueError, KeeperSettings, UnavailableReason};
+use crate::{
+    IssueError, KeeperSettings, LeaseOperation, LeaseOutcome, UnavailableReason,
+    state_file::MemoryDisk,
+};
 
 /// Half a minute longer than a new lease waits for.
 const LONG: Duration = Duration::from_secs(75);
@@ -149,4 +154,64 @@ async fn node_waits_for_holders_that_renew_every(renew: Duration) {
         world.issue(node, "order", 100).await;
     }
     assert_eq!(late.status().lease, None, "all rows are held");
+}
+
+/// Starts a process on the disk that may use this row alone.
+async fn start_on(world: &World, disk: &MemoryDisk, worker: u64) -> Node {
+    let state_file = Some(disk.open());
+    let node = world.start(KeeperSettings { state_file, ..world.only(worker) });
+    world.pass(second(1)).await;
+    node
+}
+
+/// Nothing of it goes on until its row has expired.
+async fn crash(world: &World, disk: &MemoryDisk, node: Node) {
+    world.pass(second(60)).await;
+    world.issue(&node, "order", 100).await;
+    disk.kill();
+    drop(node);
+    world.pass(second(100)).await;
+}
+
+/// That a row is as its holder wrote it proves nothing once another process may have taken it: the store
+/// may have lost that.
+#[tokio::test(start_paused = true)]
+async fn holder_that_was_down_waits_for_the_one_that_had_taken_its_row() {
+    let spec = LayoutSpec { rollback_bits: 0, ..LayoutSpec::for_unit(TimeUnit::Hour) };
+    let (world, disk) = (World::new(spec), MemoryDisk::default());
+    let node = start_on(&world, &disk, 5).await;
+    crash(&world, &disk, node).await;
+    let backup = world.store.snapshot();
+    let taker = world.start(world.only(5));
+    assert!(seconds_to_first_id(&world, &taker).await < 60);
+    world.pass(second(60)).await;
+    world.issue(&taker, "order", 100).await;
+
+    world.fail_over("memory", backup);
+    let back = start_on(&world, &disk, 5).await;
+    assert_eq!(back.events.count(LeaseOperation::Resume, LeaseOutcome::Done), 1);
+    let reason = back.status().reason;
+    assert!(matches!(reason, Some(UnavailableReason::StaleStore { .. })), "{reason:?}");
+    for _ in 0..120 {
+        for node in [&back, &taker] {
+            if let Ok(ids) = node.issuer.next_ids("order", 500).await {
+                world.check("order", ids.collect());
+            }
+        }
+        world.pass(second(1)).await;
+    }
+    assert!(taker.events.epochs() + back.events.epochs() > 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn row_that_another_process_may_have_taken_is_not_freed() {
+    let (world, disk) = (world(), MemoryDisk::default());
+    let node = start_on(&world, &disk, 5).await;
+    crash(&world, &disk, node).await;
+    let row = world.row(5).await;
+    let back = start_on(&world, &disk, 5).await;
+    assert_eq!(back.events.count(LeaseOperation::Resume, LeaseOutcome::Done), 1);
+    world.issue(&back, "order", 100).await;
+    back.stop().await;
+    assert_eq!(world.row(5).await, row);
 }

@@ -62,7 +62,7 @@ async fn killed_process_is_resumed_while_the_store_is_away_and_renews_when_it_is
     }
     assert!(matches!(node.status().reason, Some(UnavailableReason::StoreUnavailable(_))));
     world.store.set_down(false);
-    world.pass(second(40)).await;
+    world.pass(second(60)).await;
     assert!(node.events.count(LeaseOperation::Renew, LeaseOutcome::Done) > 0);
     assert_eq!(node.events.count(LeaseOperation::Acquire, LeaseOutcome::Done), 0);
     assert_eq!((node.worker(), node.lane(), node.status().reason.clone()), (worker, lane, None));
@@ -196,9 +196,30 @@ async fn resumed_process_issues_although_the_store_shows_nothing() {
     assert!(node.status().reason.is_some());
     world.issue(&node, "order", 10).await;
     world.store.wipe(false);
-    world.pass(second(40)).await;
+    world.pass(second(60)).await;
     assert_eq!(node.status().reason, None);
     assert!(node.events.count(LeaseOperation::Renew, LeaseOutcome::Done) > 0);
+}
+
+/// A store that went back while the process was down, and in which others had waited for it.
+#[tokio::test(start_paused = true)]
+async fn row_that_was_taken_meanwhile_is_not_resumed() {
+    let (world, disk) = (world(), MemoryDisk::default());
+    let node = start(&world, &disk, Some(5)).await;
+    let backup = world.store.snapshot();
+    world.pass(second(60)).await;
+    world.issue(&node, "order", 100).await;
+    kill(node, &disk);
+    world.fail_over("memory", backup);
+    world.pass(second(100)).await;
+    let mut only = world.only(5);
+    only.lease.stale_wait = Duration::ZERO;
+    let taker = world.start(only);
+    taker.issuer.leased().await;
+    let node = start(&world, &disk, None).await;
+    assert_eq!(resumed(&node, LeaseOutcome::Refused), 1);
+    world.pass(second(30)).await;
+    assert_eq!(node.events.epochs(), 1, "its row had a mark below its limit");
 }
 
 /// Whoever resumed a lease that was lost would issue beside the next holder.
@@ -286,7 +307,8 @@ async fn disk_that_fails_or_hangs_costs_the_row_and_not_the_service() {
         disk.set_hanging(false);
         // Its row may have a later token, of a renewal that the file did not get.
         let node = start(&world, &disk, None).await;
-        assert_eq!(resumed(&node, LeaseOutcome::Done), 1);
+        let ended = [LeaseOutcome::Done, LeaseOutcome::Refused];
+        assert_eq!(ended.map(|outcome| resumed(&node, outcome)).iter().sum::<usize>(), 1);
         world.pass(second(10)).await;
         assert_ne!(node.worker(), other);
         world.issue(&node, "order", 10).await;

@@ -94,7 +94,7 @@ async fn ids_continue_up_to_the_limit_and_again_after_the_outage() {
     );
     assert!(!node.status().is_issuing());
     world.store.set_down(false);
-    world.pass(Duration::from_secs(6)).await;
+    world.pass(Duration::from_secs(6) + world.settings().lease.stale_wait).await;
     world.issue(&node, "order", 1_000).await;
     assert_eq!(node.status().reason, None);
 }

@@ -35,6 +35,8 @@ pub(super) struct Configuration {
     pub(super) raises: u8,
     /// How often an operator releases a row that is held.
     pub(super) releases: u8,
+    /// How often a process that crashes leaves its lease in a state file.
+    pub(super) state_files: u8,
     pub(super) counts: Counts,
     pub(super) breaks: Breaks,
     /// Whether somebody can come to hold a row from each state.
@@ -86,6 +88,12 @@ pub(super) enum Breaks {
     NoWait,
     /// Rule 8: the store is not looked at again before the swap.
     NotLookedAtAgain,
+    /// Rule 8: a holder whose row may have been taken does not wait.
+    LapsedGoesOn,
+    /// Rule 8: a lease is resumed from the state file, whoever has its row.
+    ResumedBlindly,
+    /// Rule 8: such a holder frees its row.
+    LapsedIsReleased,
     /// Rule 9: no marks are raised after a restore.
     NotRaised,
     /// A row that is missing is created by the store's clock alone, though that is behind.

@@ -5,8 +5,8 @@ use super::{
     configuration::{Breaks, Configuration},
     report::find,
     sound::{
-        CLOCK_AHEAD, CLOCK_BEHIND, DELETED_BEHIND, LAWFUL, LOOKED, RAISED, ROWS_BEHIND, WAITING,
-        WAITING_ROWS,
+        CLOCK_AHEAD, DELETED_BEHIND, KEPT, LAPSED_BEHIND, LAWFUL, LOOKED, RAISED, ROWS_BEHIND,
+        WAITING, WAITING_ROWS,
     },
     world::{LAWFUL as NOTHING_LOST, UNIQUE},
 };
@@ -30,12 +30,13 @@ breaks!(
     a_row_created_by_a_clock_that_is_behind: MadeByWrongClock, UNIQUE in DELETED_BEHIND,
     a_start_that_does_not_wait: NoWait, UNIQUE in WAITING,
     a_start_that_looks_once: NotLookedAtAgain, UNIQUE in WAITING,
+    a_lapsed_lease_that_goes_on: LapsedGoesOn, UNIQUE in KEPT,
+    a_lease_that_is_resumed_blindly: ResumedBlindly, UNIQUE in KEPT,
+    a_lapsed_row_that_is_released: LapsedIsReleased, UNIQUE in KEPT,
     marks_that_are_not_raised: NotRaised, UNIQUE in RAISED,
     a_restore_while_a_start_waits: RestoredInWait, UNIQUE in WAITING,
     a_restore_after_a_start_has_waited: RestoredAfterWait, UNIQUE in WAITING,
     a_backup_of_a_namespace_at_rest: AtRest, UNIQUE in WAITING,
-    // A holder that stalled beyond its ttl writes the row that was put back, while the store's
-    // clock is behind. Once that is right, whoever had taken the row takes that for an older write.
-    a_stalled_holder_and_a_store_clock_behind: Nothing, UNIQUE
-        in Configuration { ttl: 1, ..CLOCK_BEHIND },
+    // Once the clock is right, whoever had taken the row takes its write for an older one.
+    a_lapsed_lease_that_goes_on_while_the_store_clock_is_behind: LapsedGoesOn, UNIQUE in LAPSED_BEHIND,
 );

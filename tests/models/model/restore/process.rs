@@ -48,7 +48,7 @@ pub(super) enum Phase {
     Ready(Tenure<()>, Judged),
     /// The swap that renews the lease.
     Renew(Judged),
-    /// Reading the row, because a swap was refused.
+    /// Reading the row, because a swap was refused or has to wait.
     Refused(Judged),
     /// Reading the row, because its epoch ended.
     Enter(Judged),
@@ -76,16 +76,23 @@ pub(super) struct Held {
     pub(super) waiting: Option<Lease>,
     pub(super) last_write: Option<LastWrite>,
     pub(super) own_tokens: Vec<Token>,
-    pub(super) is_adopted: bool,
     /// For how many ticks it has not looked.
     pub(super) since: u8,
     /// Whether a mutant goes on with a lease whose row it gave up.
     pub(super) is_given_up: bool,
+    /// Whether it is in a state file, and its process crashed.
+    pub(super) is_down: bool,
 }
 
 impl Held {
     pub(super) fn worker(&self) -> usize {
         usize::try_from(self.tenure.worker()).expect("few rows")
+    }
+
+    /// Whether another process may have taken the row, so that the row proves nothing in a store that
+    /// went back.
+    pub(super) fn has_lapsed(&self, judged: Judged) -> bool {
+        self.last_write.is_none_or(|last| !last.held_until(judged.store_ms, 0))
     }
 
     fn acknowledged(&self) -> u64 {
@@ -179,13 +186,45 @@ impl Process {
                 self.went_back = true;
             }
         } else if !is_behind {
-            self.phase = Phase::Renew(judged);
+            let may_wait = !context.world.breaks(Breaks::LapsedGoesOn);
+            let has_lapsed = self.held().has_lapsed(judged);
+            let waits = may_wait && has_lapsed && self.stale_store(context, judged);
+            self.phase = if waits { Phase::Refused(judged) } else { Phase::Renew(judged) };
         } else if !has_entered {
             self.phase = Phase::Enter(judged);
         } else if self.known().is_pending() {
             self.looked();
         } else {
             self.phase = Phase::Anew(judged);
+        }
+    }
+
+    /// Crashes. The lease stays in the state file, if there is one, up to what was issued.
+    pub(super) fn crash(&mut self, has_state_file: bool) {
+        let held = self.held.take().filter(|held| has_state_file && held.waiting.is_none());
+        *self = Self::default();
+        self.held = held.map(|held| Held {
+            grant: Lease { start: held.highest_next(), ..held.grant },
+            last_write: None,
+            own_tokens: vec![held.tenure.token()],
+            since: 0,
+            is_down: true,
+            ..held
+        });
+    }
+
+    /// Starts with the lease of the state file, if anything is left of it and nobody took its row.
+    pub(super) fn resume(&mut self, context: &Context<'_>) {
+        self.held.take_if(|held| held.grant.start >= held.grant.limit);
+        let Some(held) = &mut self.held else { return };
+        held.is_down = false;
+        let epoch = held.tenure.epoch();
+        self.known = Some(Arc::new(History::first(SERVER, epoch, context.world.times())));
+        let row = context.tables.row(held.worker(), context.store_ms);
+        if let (Resolution::Lost, Some(row)) = (held.tenure.resolve(row.as_ref()), row)
+            && !context.world.breaks(Breaks::ResumedBlindly)
+        {
+            self.lose(context, &row);
         }
     }
 
@@ -384,7 +423,7 @@ impl Process {
         let ttl_ms = context.world.proven_ms();
         held.last_write = Some(LastWrite { token, epoch, store_ms: judged.store_ms, ttl_ms });
         held.own_tokens.push(token);
-        held.is_adopted = false;
+        self.stale = None;
         self.looked();
     }
 
@@ -411,11 +450,13 @@ impl Process {
         }
     }
 
-    /// Reads the row after a swap that was refused.
+    /// Reads the row after a swap that was refused, or instead of one that has to wait.
     fn refused(&mut self, context: &mut Context<'_>, judged: Judged) {
         let held = self.held();
         let row = context.tables.row(held.worker(), judged.store_ms);
         match (held.tenure.resolve(row.as_ref()), row) {
+            // It waits.
+            (Resolution::Unchanged, _) if self.stale.is_some() => self.looked(),
             (Resolution::Unchanged | Resolution::Visible, _) => {}
             (Resolution::Lost, Some(row)) => self.found(context, judged, &row),
             (Resolution::Lost | Resolution::Vanished, _) => self.phase = Phase::Make,
@@ -475,7 +516,6 @@ impl Process {
             } else if held.last_write.is_some() {
                 row.marks = row.marks.with(0, 0);
             }
-            held.is_adopted = held.last_write.is_none();
         }
         held.tenure.went_back(&row);
     }
@@ -512,8 +552,11 @@ impl Process {
     /// Ends in order: frees the row, and lowers its mark to what was issued.
     pub(super) fn stop(&mut self, context: &mut Context<'_>) {
         let Some(held) = &self.held else { return };
+        let (judged, ..) = context.judge(true);
+        if held.has_lapsed(judged) && !context.world.breaks(Breaks::LapsedIsReleased) {
+            return;
+        }
         let mark = match held.waiting {
-            _ if held.is_adopted => held.tenure.marks()[0],
             Some(lease) => lease.start,
             None => held.highest_next(),
         };

@@ -99,14 +99,16 @@ impl Process {
     }
 
     /// Whether the store is stale, and was not for long enough.
-    fn stale_store(&mut self, context: &Context<'_>, judged: Judged) -> bool {
+    pub(super) fn stale_store(&mut self, context: &Context<'_>, judged: Judged) -> bool {
         let wait = context.world.configuration.stale_wait;
         if wait == 0 || context.world.breaks(Breaks::NoWait) {
             return false;
         }
-        let is_stale = |renewed_ms: &i64| judged.store_ms - *renewed_ms > ms(wait);
+        // A clock that is known to be behind proves no heartbeat young.
+        let is_stale =
+            |renewed_ms: &i64| judged.is_behind || judged.store_ms - *renewed_ms > ms(wait);
         let newest_ms = context.tables.newest_heartbeat_ms().filter(is_stale);
-        self.stale.take_if(|stale| Some(stale.renewed_ms) != newest_ms);
+        self.stale.take_if(|stale| !judged.is_behind && Some(stale.renewed_ms) != newest_ms);
         let Some(renewed_ms) = newest_ms else { return false };
         self.stale.get_or_insert(Stale { renewed_ms, left: wait }).left > 0
     }
@@ -131,16 +133,16 @@ impl Process {
         }
         let (token, epoch) = (tenure.token(), tenure.epoch());
         let (store_ms, ttl_ms) = (judged.store_ms, context.world.proven_ms());
-        self.has_looked = true;
+        (self.has_looked, self.stale) = (true, None);
         self.held = Some(Held {
             tenure,
             grant: lease,
             waiting: None,
             last_write: Some(LastWrite { token, epoch, store_ms, ttl_ms }),
             own_tokens: vec![token],
-            is_adopted: false,
             since: 0,
             is_given_up: false,
+            is_down: false,
         });
     }
 }

@@ -22,10 +22,18 @@ pub(super) const WAITING: Configuration = Configuration {
     clock_error: 0,
     raises: 0,
     releases: 0,
+    state_files: 0,
     counts: Counts::All,
     breaks: Breaks::Nothing,
     recovers: true,
     shows: &[EPOCH, WAITED],
+};
+
+/// Who crashed resumes its lease from a state file.
+pub(super) const KEPT: Configuration = Configuration {
+    name: "a backup, starts that wait, and a state file",
+    state_files: 1,
+    ..WAITING
 };
 
 pub(super) const WAITING_ROWS: Configuration = Configuration {
@@ -71,6 +79,16 @@ pub(super) const CLOCK_AHEAD: Configuration = Configuration {
 pub(super) const CLOCK_BEHIND: Configuration =
     Configuration { name: "a store clock behind", clock_error: -2, ..CLOCK_AHEAD };
 
+/// Rows expire early, and the store's clock is behind.
+pub(super) const LAPSED_BEHIND: Configuration = Configuration {
+    name: "starts that wait, leases that lapse, and a store clock behind",
+    ttl: 1,
+    stale_wait: 2,
+    recovers: false,
+    shows: &[],
+    ..CLOCK_BEHIND
+};
+
 /// Starts wait, and the store's clock is behind.
 pub(super) const ROWS_BEHIND: Configuration = Configuration {
     name: "a backup of two rows, starts that wait, and a store clock behind",
@@ -111,6 +129,7 @@ macro_rules! explored {
 
 explored!(
     a_backup_and_starts_that_wait: WAITING,
+    a_backup_and_a_state_file: KEPT,
     rows_and_starts_that_wait: Configuration {
         name: "older rows, and starts that wait",
         restored: Restored::Rows,
@@ -156,6 +175,7 @@ explored!(
     },
     a_store_clock_ahead: CLOCK_AHEAD,
     a_store_clock_behind: CLOCK_BEHIND,
+    a_lapsed_lease_and_a_store_clock_behind: LAPSED_BEHIND,
     deleted_rows_and_a_store_clock_behind: DELETED_BEHIND,
     raised_marks: RAISED,
     nothing_lost: LAWFUL,

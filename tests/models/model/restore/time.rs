@@ -81,7 +81,7 @@ impl Passing {
         process.has_issued = false;
         let Some(held) = &mut process.held else { return };
         older(&mut held.tenure);
-        held.since = held.since.saturating_add(1);
+        held.since = if held.is_down { 0 } else { held.since.saturating_add(1) };
         for lease in [Some(&mut held.grant), held.waiting.as_mut()].into_iter().flatten() {
             let Lease { start, limit, .. } = lease;
             (*start, *limit) = (position(*start), position(*limit));

@@ -32,6 +32,7 @@ pub(super) struct State {
     restores: u8,
     raises: u8,
     releases: u8,
+    state_files: u8,
     clock: StoreClock,
     pub(super) processes: Vec<Process>,
     /// The rows whose position of the present tick was issued.
@@ -70,6 +71,10 @@ pub(super) enum Action {
     Crash {
         process: usize,
     },
+    /// The lease stays in a state file.
+    CrashKept {
+        process: usize,
+    },
     BackUp,
     Restore,
     Raise,
@@ -106,7 +111,8 @@ impl Restores {
             }
             Action::Step { process, random } => {
                 let process = &mut processes[process];
-                match process.held {
+                match &process.held {
+                    Some(held) if held.is_down => process.resume(&context),
                     Some(_) => process.hold(&mut context)?,
                     None => process.search(&mut context, random)?,
                 }
@@ -116,7 +122,11 @@ impl Restores {
                 processes[process].stop(&mut context);
                 processes[process] = Process::default();
             }
-            Action::Crash { process } => processes[process] = Process::default(),
+            Action::Crash { process } => processes[process].crash(false),
+            Action::CrashKept { process } => {
+                state.state_files += 1;
+                processes[process].crash(true);
+            }
             Action::BackUp => *backup = Some(Backup { tables: tables.clone(), age: 0 }),
             Action::Restore => {
                 state.restores += 1;
@@ -172,7 +182,7 @@ impl Restores {
     fn issue(&self, state: &mut State) {
         let may_be_late = self.world.tells_who_looked();
         for process in &mut state.processes {
-            let Some(held) = &process.held else { continue };
+            let Some(held) = process.held.as_ref().filter(|held| !held.is_down) else { continue };
             let has_present = (held.grant.start..held.grant.limit).contains(&PRESENT);
             let counts = process.has_looked || !may_be_late;
             if has_present && counts && !process.has_issued {
@@ -194,10 +204,14 @@ impl Restores {
         if needs_backup && !state.backup.as_ref().is_some_and(is_old) {
             return false;
         }
-        let is_ready = |process: &Process| matches!(process.phase, Phase::Ready(..));
-        let waits = |process: &Process, left: i64| {
-            process.held.is_none() && process.stale.is_some_and(|stale| stale.left >= left)
+        // The swap that follows a look which may have been one at a stale store.
+        let is_ready = |process: &Process| match process.phase {
+            Phase::Ready(..) => true,
+            Phase::Renew(judged) => process.held.as_ref().is_some_and(|it| it.has_lapsed(judged)),
+            _ => false,
         };
+        let waits =
+            |process: &Process, left: i64| process.stale.is_some_and(|stale| stale.left >= left);
         let is_in_time = |process: &Process| match configuration.breaks {
             Breaks::RestoredInWait => true,
             Breaks::RestoredAfterWait => !is_ready(process) && !waits(process, 1),
@@ -228,6 +242,7 @@ impl Restores {
     fn may_step(&self, state: &State, process: &Process) -> bool {
         match &process.held {
             Some(_) if self.is_to_be_raised(state) => false,
+            Some(held) if held.is_down => true,
             Some(held) => held.since > 0 || !process.has_looked || process.phase != Phase::Idle,
             None => !self.is_to_be_raised(state),
         }
@@ -268,6 +283,7 @@ impl Model for Restores {
             restores: 0,
             raises: 0,
             releases: 0,
+            state_files: 0,
             clock: StoreClock::Right,
             processes: vec![Process::default(); configuration.processes],
             issued: vec![false; configuration.rows],
@@ -284,7 +300,8 @@ impl Model for Restores {
             return;
         }
         let has_time = |process: &Process| {
-            process.held.as_ref().is_none_or(|held| held.since < configuration.renew)
+            let held = process.held.as_ref().filter(|held| !held.is_down);
+            held.is_none_or(|held| held.since < configuration.renew)
         };
         if state.processes.iter().all(has_time) {
             actions.push(Action::Tick);
@@ -297,11 +314,19 @@ impl Model for Restores {
                 actions.extend((0..choices).map(step));
             }
             let is_idle = process.phase == Phase::Idle;
-            if process.held.as_ref().is_some_and(|held| is_idle && !held.is_given_up) {
+            let held = process.held.as_ref();
+            if held.is_some_and(|held| held.is_down) {
+                continue;
+            }
+            if held.is_some_and(|held| is_idle && !held.is_given_up) {
                 actions.push(Action::Stop { process: index });
             }
             if *process != Process::default() {
                 actions.push(Action::Crash { process: index });
+            }
+            let may_keep = state.state_files < configuration.state_files;
+            if held.is_some_and(|held| may_keep && held.waiting.is_none()) {
+                actions.push(Action::CrashKept { process: index });
             }
         }
         if self.may_back_up(state) {
@@ -416,7 +441,7 @@ impl Restores {
 
 /// Whether a process issues from a row that it holds by the store's word.
 fn issues(tables: &Tables, process: &Process) -> bool {
-    process.held.as_ref().is_some_and(|held| {
+    process.held.as_ref().filter(|held| !held.is_down).is_some_and(|held| {
         let row = tables.rows[held.worker()].as_ref();
         row.is_some_and(|row| row.token == held.tenure.token())
             && (held.grant.start..held.grant.limit).contains(&PRESENT)

@@ -1,0 +1,86 @@
+//! Resumes the lease that the state file keeps.
+
+use std::{sync::Arc, time::Duration};
+
+use raindrop_core::{
+    instant::{format_unix_ms_or_year, millis},
+    lease::{Lease, Resolution, ResumeRequest},
+};
+use tokio::time::timeout;
+
+use super::{
+    context::{LeaseContext, LeaseError},
+    held::HeldLease,
+    keeping::{Keeping, KeepingFailed},
+    task::loss,
+};
+use crate::{
+    ground::observer::{LeaseOperation, LeaseOutcome},
+    state_file::format::Entry,
+};
+
+/// A store that takes longer than this to show the row is away.
+const DEADLINE: Duration = Duration::from_secs(1);
+
+/// Resumes the lease that the state file keeps; `None` if there is none, or it is refused.
+pub(crate) async fn resume(context: &mut LeaseContext) -> Option<HeldLease> {
+    let keeping = Arc::clone(context.keeping.as_ref()?);
+    let resumed = try_resume(context, &keeping).await;
+    let outcome = match &resumed {
+        Ok(Some(_)) => LeaseOutcome::Done,
+        Ok(None) => LeaseOutcome::NoneFree,
+        Err(reason) => {
+            let namespace = &context.settings.namespace;
+            tracing::warn!(namespace, reason, "lease in the state file refused: acquiring another");
+            LeaseOutcome::Refused
+        }
+    };
+    context.observe(LeaseOperation::Resume, outcome);
+    resumed.ok().flatten()
+}
+
+async fn try_resume(
+    context: &mut LeaseContext,
+    keeping: &Keeping,
+) -> Result<Option<HeldLease>, String> {
+    let (settings, now_ms) = (&context.settings, context.state.clock.now_ms());
+    let (layout, issue) = (&settings.layout, &settings.issue);
+    let ahead = [issue.borrow_ahead, issue.max_wait, issue.hold];
+    let check = |entry: &Entry| {
+        entry.lease.check(&ResumeRequest {
+            layout,
+            kept_layout: &entry.layout,
+            min_worker: settings.min_worker,
+            max_worker: settings.max_worker,
+            now_ms,
+            issued_ahead_ms: ahead.map(millis).iter().sum(),
+        })
+    };
+    let Some(kept) = keeping.resumable(check).await? else { return Ok(None) };
+    context.history.resume(kept.epoch);
+    let mut tenure = kept.tenure();
+    // A process that was down for longer than others wait for it must not issue beside them.
+    let found = timeout(DEADLINE, context.resolve(&mut tenure)).await;
+    if let Ok(Ok((Resolution::Lost, Some(row)))) = found {
+        // Whoever took it lawfully began at the limit of this lease, or above.
+        let mark = row.marks.iter().nth(kept.lane);
+        context.history.went_back = mark.is_some_and(|mark| mark < kept.limit());
+        let forgotten = keeping.forget().await;
+        let reason = loss(&row, &context.settings.holder);
+        return Err(
+            forgotten.map_or_else(|KeepingFailed(reason)| reason.to_string(), |()| reason.into())
+        );
+    }
+    let layout = &context.settings.layout;
+    let lease = Lease { lane: kept.lane, start: kept.start(layout, now_ms), limit: kept.limit() };
+    let mut held = HeldLease::new(context, tenure, lease, None);
+    held.grant.note_reading(now_ms);
+    if let Err(LeaseError::NotKept(KeepingFailed(reason))) = held.keep(context).await {
+        return Err(reason.to_string());
+    }
+    let (namespace, worker, lane) = (&context.settings.namespace, kept.worker, kept.lane);
+    let until_ms = layout.start_of_tick_ms(layout.tick_of(lease.limit.saturating_sub(1)) + 1);
+    let valid_until = format_unix_ms_or_year(until_ms);
+    tracing::info!(namespace, worker, lane, valid_until, "lease resumed from the state file");
+    Ok(Some(held))
+}
