@@ -232,14 +232,13 @@ impl HeldLease {
     /// of the node: in a store that went back, whoever begins at its mark would issue what that one did.
     pub(crate) fn is_left_to_expire(&self, context: &LeaseContext) -> bool {
         let now = ClockReading::now(&*context.state.clock);
-        let elapsed_ms = self.renewed.map(|renewed| {
+        let renewed = self.renewed.filter(|_| self.last_write.is_some());
+        renewed.is_none_or(|renewed| {
             let steady_ms = millis(now.steady.saturating_sub(renewed.steady));
-            steady_ms.max(now.wall_ms.saturating_sub(renewed.wall_ms))
-        });
-        let is_held = self.last_write.zip(elapsed_ms).is_some_and(|(last, elapsed_ms)| {
-            self.is_surely_held(context, last.store_ms.saturating_add(elapsed_ms))
-        });
-        !is_held
+            // A machine that sleeps may stop the steady clock.
+            let elapsed_ms = steady_ms.max(now.wall_ms.saturating_sub(renewed.wall_ms));
+            elapsed_ms >= millis(context.settings.lease.ttl)
+        })
     }
 
     /// Reads the row in a new epoch. Its lease goes on if the store cannot have lost another

@@ -202,7 +202,10 @@ impl Scene {
         let mut settings = KeeperSettings::new(layout, "the same for all");
         settings.max_worker = 2;
         settings.issue.rollback = choices.rollback;
-        settings.lease = LeaseTimes { window: Duration::from_secs(61), ..LeaseTimes::default() };
+        let window = Duration::from_secs(61);
+        // Each failure would be followed by steps that only wait.
+        let stale_wait = Duration::ZERO;
+        settings.lease = LeaseTimes { window, stale_wait, ..LeaseTimes::default() };
         let clock = Arc::new(ManualClock::new(NOW));
         let script = Arc::new(Mutex::new(Script { given, ..Script::default() }));
         let disk = MemoryDisk::default();
