@@ -223,8 +223,9 @@ impl World<'_> {
 
     pub(crate) async fn lose_record(&mut self) {
         let record = self.cluster.memory.read_record("default").await.expect("memory");
-        // Before there are rows, a store without a record is one that nobody used yet.
-        let is_used = |record: &LayoutRecord| !record.complete.is_empty();
+        // A store with neither is one that nobody used yet, for whoever starts before a holder looks.
+        let rows = self.cluster.memory.list_rows().await.expect("memory");
+        let is_used = |record: &LayoutRecord| !record.complete.is_empty() && !rows.is_empty();
         let record = record.filter(|_| self.operating.lost_record.is_none()).filter(is_used);
         let Some(record) = record else { return };
         self.cluster.make_durable();
@@ -291,7 +292,8 @@ impl World<'_> {
     /// have looked. Others start at once.
     pub(crate) async fn restore_in_place(&mut self) {
         let Some(backup) = self.operating.backup.take() else { return };
-        let Setup { renew_ms, latency_ms, window_ms, skew_ms, own_clock, .. } = *self.setup;
+        let Setup { renew_ms, latency_ms, disk_ms, window_ms, skew_ms, own_clock, .. } =
+            *self.setup;
         let now_ms = self.time.now_ms();
         let millis = |ms: u64| i64::try_from(ms).expect("small");
         let look_ms = millis(renew_ms * 3 / 2);
@@ -322,6 +324,8 @@ impl World<'_> {
             && self.operating.running.is_empty()
             && self.store_clock.peek_ms() == now_ms
             && latency_ms * 40 < renew_ms
+            // A renewal writes the state file several times.
+            && disk_ms.is_none_or(|disk_ms| disk_ms * 20 < renew_ms)
             && self.releases.is_empty()
             && self.nodes.iter().flatten().all(has_settled)
             && self.nodes.iter().flatten().any(|node| node.keeper.is_some());
