@@ -78,6 +78,11 @@ pub(super) fn read(settings: &StoreSettings, parameters: &Parameters) -> Result<
             }
             // A missing file should end the start, not every connection.
             Some(file) => match std::fs::read_to_string(file) {
+                // Drivers read the file, and drop an authority behind a mark.
+                Ok(text) if text.starts_with('\u{feff}') => Err(format!(
+                    "{} begins with a byte-order mark: save it without one",
+                    file.display()
+                )),
                 Ok(text) if text.contains("-----BEGIN CERTIFICATE-----") => Ok(target),
                 Ok(_) => Err(format!("{} contains no certificate in PEM", file.display())),
                 Err(error) => Err(format!("{}: {error}", file.display())),

@@ -43,6 +43,14 @@ impl ClockReading {
         Self { wall_ms: clock.now_ms(), steady: clock.steady() }
     }
 
+    /// Returns how much time has passed since, in ms, by the clock that says more: a machine that is paused
+    /// may stop the steady one.
+    pub(crate) fn elapsed_ms(&self, clock: &dyn Clock) -> i64 {
+        let now = Self::now(clock);
+        let steady_ms = millis(now.steady.saturating_sub(self.steady));
+        steady_ms.max(now.wall_ms.saturating_sub(self.wall_ms))
+    }
+
     /// Returns what the wall clock shows at another time of the steady clock if it runs evenly.
     pub(crate) fn evenly(&self, steady: Duration) -> Self {
         let elapsed_ms = millis(steady).saturating_sub(millis(self.steady));

@@ -169,6 +169,12 @@ impl LeaseContext {
         self.keeping.as_ref().filter(|keeping| !keeping.has_failed())
     }
 
+    /// Whether leases wait in a store that may be a restored one; one that is embedded has no other
+    /// holders to wait for.
+    pub(crate) fn waits_if_stale(&self) -> bool {
+        !self.settings.lease.stale_wait.is_zero() && !self.store.clock_is_local()
+    }
+
     /// Awaits a call of the store, bounded and timed.
     pub(crate) async fn call<T>(
         &self,

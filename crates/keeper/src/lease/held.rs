@@ -188,6 +188,7 @@ impl HeldLease {
             self.enter_epoch(context, &judged).await?;
             judged = self.survey(context).await?;
             if is_behind(self, context) {
+                self.wait_if_stale(context, &judged).await?;
                 self.begin_anew(context, &judged).await?;
             }
         }
@@ -203,42 +204,50 @@ impl HeldLease {
         Ok(judged)
     }
 
-    /// Waits as a start does if another process may have taken the row since the last write: that the row
-    /// is as this process wrote it proves nothing in a store that went back. It is read all the same,
-    /// because another token may be evidence, for which others wait.
+    /// Waits as a start does if the last write may be in a backup: another process may have taken the row
+    /// since, so that it proves nothing in a store that went back. It is read all the same, because another
+    /// token may be evidence, for which others wait.
     async fn wait_if_stale(
         &mut self,
         context: &mut LeaseContext,
         judged: &JudgedSurvey,
     ) -> Result<(), LeaseError> {
-        if self.is_surely_held(context, judged.survey.now_ms) {
+        if !context.waits_if_stale() {
             return Ok(());
         }
-        let Some(stale) = self.stale.look(context, judged, None).await? else { return Ok(()) };
+        let stale_wait_ms = millis(context.settings.lease.stale_wait);
+        let by_store = |last: LastWrite| judged.survey.now_ms.saturating_sub(last.store_ms);
+        let elapsed_ms = self.unwritten_ms(context).zip(self.last_write.map(by_store));
+        if elapsed_ms.is_some_and(|(by_node, by_store)| by_node.max(by_store) < stale_wait_ms) {
+            return Ok(());
+        }
+        let error = match judged.verdict {
+            // Nothing would be written anyway.
+            ClockVerdict::Ahead(ahead_ms) => {
+                context.observe(LeaseOperation::Renew, LeaseOutcome::ClockAhead);
+                LeaseError::ClockAhead(ahead_ms)
+            }
+            _ => match self.stale.look(context, judged, None).await? {
+                Some(stale) => LeaseError::Stale(stale),
+                None => return Ok(()),
+            },
+        };
         self.read_row(context, judged).await?;
-        Err(match judged.verdict {
-            ClockVerdict::Ahead(ahead_ms) => LeaseError::ClockAhead(ahead_ms),
-            _ => LeaseError::Stale(stale),
-        })
+        Err(error)
     }
 
-    /// Whether no other process can have taken the row up to an instant of the store's clock.
-    fn is_surely_held(&self, context: &LeaseContext, store_ms: i64) -> bool {
-        let max_skew_ms = millis(context.settings.lease.max_clock_skew);
-        self.last_write.is_some_and(|last| last.held_until(store_ms, max_skew_ms))
+    /// For how long the row was not written, by the clocks of the node; `None` if this process never wrote
+    /// it, or does not trust its last write any more.
+    fn unwritten_ms(&self, context: &LeaseContext) -> Option<i64> {
+        let renewed = self.renewed.filter(|_| self.last_write.is_some())?;
+        Some(renewed.elapsed_ms(&*context.state.clock))
     }
 
-    /// Whether the row is to be left to its ttl because another process may have taken it, by the clocks
-    /// of the node: in a store that went back, whoever begins at its mark would issue what that one did.
+    /// Whether the row is to be left to its ttl because another process may have taken it: in a store that
+    /// went back, whoever begins at its mark would issue what that one did.
     pub(crate) fn is_left_to_expire(&self, context: &LeaseContext) -> bool {
-        let now = ClockReading::now(&*context.state.clock);
-        let renewed = self.renewed.filter(|_| self.last_write.is_some());
-        renewed.is_none_or(|renewed| {
-            let steady_ms = millis(now.steady.saturating_sub(renewed.steady));
-            // A machine that sleeps may stop the steady clock.
-            let elapsed_ms = steady_ms.max(now.wall_ms.saturating_sub(renewed.wall_ms));
-            elapsed_ms >= millis(context.settings.lease.ttl)
-        })
+        let ttl_ms = millis(context.settings.lease.ttl);
+        self.unwritten_ms(context).is_none_or(|unwritten_ms| unwritten_ms >= ttl_ms)
     }
 
     /// Reads the row in a new epoch. Its lease goes on if the store cannot have lost another

@@ -23,6 +23,7 @@ use super::{
 use crate::ground::{
     observer::{LeaseOperation, LeaseOutcome, StoreOperation},
     status::{StoreFailure, UnavailableReason},
+    store_call::ClockReading,
 };
 
 /// How many rows are read at first: enough for the first choices of many nodes.
@@ -89,6 +90,8 @@ pub(crate) struct Search {
     chosen: Option<Tenure<WriteIntent>>,
     /// The worker whose row this process holds meanwhile, though it may have expired.
     held: Option<u64>,
+    /// When it last sent a write of the row that was chosen.
+    sent: Option<ClockReading>,
     conflicts: u32,
     stale: StaleWait,
 }
@@ -234,6 +237,7 @@ impl Search {
             None => layout.rollback_initial() as usize,
         };
         let (lanes, operation) = (HeldLanes::on(lane), LeaseOperation::Acquire);
+        self.sent = Some(judged.clocks);
         match context.take_lane(tenure, &lanes, lane, judged, operation).await? {
             Some(intent) => Ok(self.won(context, intent)),
             None => self.settle(context).await,
@@ -241,9 +245,12 @@ impl Search {
     }
 
     /// Ends the search. Returns a row that was perhaps taken, or may still be: it must be
-    /// released.
-    pub(crate) fn abandon(self) -> Option<ReleasingRow> {
-        self.chosen.filter(may_be_ours).map(ReleasingRow::of_search)
+    /// released, unless it expires and another process may have taken it by now.
+    pub(crate) fn abandon(self, context: &LeaseContext) -> Option<ReleasingRow> {
+        let ttl_ms = millis(context.settings.lease.ttl);
+        let sent = self.sent.filter(|sent| sent.elapsed_ms(&*context.state.clock) < ttl_ms);
+        let chosen = self.chosen.filter(|tenure| sent.is_some() && may_be_ours(tenure));
+        chosen.map(ReleasingRow::of_search)
     }
 
     fn won(&mut self, context: &LeaseContext, intent: WriteIntent) -> Option<Box<HeldLease>> {

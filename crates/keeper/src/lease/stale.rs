@@ -55,7 +55,7 @@ impl StaleWait {
         newest_ms: Option<i64>,
     ) -> Result<Option<StaleStore>, StoreError> {
         let LeaseTimes { stale_wait, max_clock_skew, .. } = context.settings.lease;
-        if stale_wait.is_zero() || context.store.clock_is_local() || planted(Bug::StaleStoreTaken) {
+        if !context.waits_if_stale() || planted(Bug::StaleStoreTaken) {
             return Ok(None);
         }
         let seldom_ms = context.history.present().map_or(0, |history| history.longest.renew_ms);
@@ -78,7 +78,12 @@ impl StaleWait {
             newest_ms = context.call(StoreOperation::Read, survey).await?.newest_heartbeat_ms;
         }
         let newest_ms = newest_ms.filter(is_stale);
-        self.0.take_if(|stale| !is_behind && Some(stale.renewed_ms) != newest_ms);
+        // Whoever wrote at last the row that was written in the future leaves another such row.
+        let is_future = |ms: i64| ms > judged.survey.now_ms.saturating_add(skew_ms);
+        self.0.take_if(|stale| {
+            let both_future = is_future(stale.renewed_ms) && newest_ms.is_some_and(is_future);
+            !is_behind && !both_future && Some(stale.renewed_ms) != newest_ms
+        });
         let Some(renewed_ms) = newest_ms else { return Ok(None) };
         let steady = context.state.clock.steady();
         let due_ms = context.state.clock.now_ms().saturating_add(millis(wait));

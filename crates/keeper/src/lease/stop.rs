@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use raindrop_core::lease::state::Event;
+use raindrop_core::lease::state::{Event, State};
 use raindrop_store::with_sources;
 use tokio::time::{Instant, sleep, timeout, timeout_at};
 
@@ -56,9 +56,14 @@ impl Task {
             // The disk hangs.
             Err(_) => return Released::GaveUp,
         }
+        let had_lease = self.state.has_lease();
         self.enter(Event::Stopped);
         if self.releasing.is_empty() {
-            return Released::NothingHeld;
+            if !had_lease {
+                return Released::NothingHeld;
+            }
+            let left = timeout_at(deadline, self.leave_to_expire()).await;
+            return left.unwrap_or(Released::GaveUp);
         }
         if timeout_at(deadline, self.release_all()).await.is_ok() {
             return Released::Done;
@@ -72,6 +77,10 @@ impl Task {
     /// it cannot be released, and the next process can resume it. Returns whether it did.
     async fn keep_for_next(&mut self, deadline: Instant) -> bool {
         let Some(keeping) = self.context.usable_keeping().cloned() else { return false };
+        if matches!(self.state, State::Starting) {
+            // Whatever it keeps is for the next process.
+            return false;
+        }
         if !self.state.has_lease() {
             // It may still keep one that was lost.
             let _ = keeping.forget().await;
@@ -91,6 +100,17 @@ impl Task {
             return false;
         }
         keeping.keep_sealed().await.unwrap_or(false)
+    }
+
+    /// Leaves a row that another process may have taken.
+    async fn leave_to_expire(&self) -> Released {
+        let namespace = &self.context.settings.namespace;
+        tracing::warn!(namespace, "row not released: another process may have taken it");
+        let kept = match self.context.usable_keeping() {
+            Some(keeping) => keeping.keep_sealed().await.unwrap_or(false),
+            None => false,
+        };
+        if kept { Released::Kept } else { Released::GaveUp }
     }
 
     async fn release_all(&mut self) {

@@ -110,7 +110,9 @@ impl Task {
                 }
                 Effect::Release(held) => self.releasing.push(ReleasingRow::of_lease(held)),
                 Effect::UseUp(_) => {}
-                Effect::Abandon(search) => self.releasing.extend(search.abandon()),
+                Effect::Abandon(search) => {
+                    self.releasing.extend(search.abandon(&self.context));
+                }
                 Effect::ReportRefused => {
                     self.context.state.observer.clock_rolled_back(RollbackAction::Refused);
                 }
@@ -339,7 +341,12 @@ impl Task {
     fn stale(&mut self, stale: &StaleStore) -> Pause {
         self.report(stale.reason());
         let left = stale.left(self.context.state.clock.steady());
-        self.jittered_pause(left.clamp(SHORTEST_PAUSE, LONGEST_PAUSE))
+        let due_in = self.state.held().and_then(|held| held.lease.due_in(&self.context));
+        // The clock that went back may catch up.
+        let is_back = matches!(self.state, State::Moving(..) | State::Refusing(..));
+        let longest = if is_back { CLOCK_PAUSE } else { LONGEST_PAUSE };
+        let pause = due_in.unwrap_or(left).min(left).clamp(SHORTEST_PAUSE, longest);
+        self.jittered_pause(pause)
     }
 
     fn jittered_pause(&mut self, pause: Duration) -> Pause {
@@ -399,10 +406,7 @@ impl Task {
             held.next_renewal = Instant::now() + self.context.settings.lease.renew;
         }
         let due_in = held.due_in(&self.context);
-        if !matches!(
-            renewed,
-            Err(LeaseError::ClockAhead(_) | LeaseError::Stale(_) | LeaseError::Store(_))
-        ) {
+        if !matches!(renewed, Err(LeaseError::ClockAhead(_) | LeaseError::Store(_))) {
             self.enter(Event::ClockTrusted);
         }
         let renewed = renewed?;

@@ -318,7 +318,7 @@ async fn store_whose_reads_contradict_its_swaps_is_reported() {
     let node = world.node().await;
     world.issue_for(&node, second(20)).await;
     world.store.decide(Some(Box::new(|_| Some(Fault::Refused))));
-    world.pass(second(30)).await;
+    world.pass(second(20)).await;
     let reason = node.status().reason.map(|reason| reason.to_string()).unwrap_or_default();
     assert!(reason.contains("reads contradict"), "{reason}");
     world.store.decide(None);

@@ -1,11 +1,23 @@
 //! Stores in which no holder renewed for long: a process that starts cannot tell a crash of them all
 //! from a backup that was put back.
 
-use std::time::Duration;
+use std::{
+    future::pending,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering::SeqCst},
+    },
+    time::Duration,
+};
 
+use async_trait::async_trait;
 use raindrop_core::layout::{LayoutSpec, TimeUnit};
+use raindrop_store::{Call, Intercept, MemoryStore, Reply, StoreError};
 
-use super::world::{Node, World, second, world};
+use super::{
+    faulty_store::{Fault, FaultyStore},
+    world::{Node, World, second, world},
+};
 use crate::{
     IssueError, KeeperSettings, LeaseOperation, LeaseOutcome, UnavailableReason,
     state_file::MemoryDisk,
@@ -192,14 +204,7 @@ async fn holder_that_was_down_waits_for_the_one_that_had_taken_its_row() {
     assert_eq!(back.events.count(LeaseOperation::Resume, LeaseOutcome::Done), 1);
     let reason = back.status().reason;
     assert!(matches!(reason, Some(UnavailableReason::StaleStore { .. })), "{reason:?}");
-    for _ in 0..120 {
-        for node in [&back, &taker] {
-            if let Ok(ids) = node.issuer.next_ids("order", 500).await {
-                world.check("order", ids.collect());
-            }
-        }
-        world.pass(second(1)).await;
-    }
+    issue_on(&world, &[&back, &taker]).await;
     assert!(taker.events.epochs() + back.events.epochs() > 0);
 }
 
@@ -214,4 +219,145 @@ async fn row_that_another_process_may_have_taken_is_not_freed() {
     world.issue(&back, "order", 100).await;
     back.stop().await;
     assert_eq!(world.row(5).await, row);
+}
+
+/// The way of one node to the store.
+#[derive(Debug)]
+struct Link {
+    store: Arc<FaultyStore>,
+    is_cut: AtomicBool,
+    hangs: AtomicBool,
+}
+
+#[async_trait]
+impl Intercept for Link {
+    fn memory(&self) -> &MemoryStore {
+        self.store.memory()
+    }
+
+    async fn answer(&self, call: Call) -> Result<Reply, StoreError> {
+        if self.hangs.load(SeqCst) {
+            pending::<()>().await;
+        }
+        if self.is_cut.load(SeqCst) {
+            return Err(StoreError::Unavailable("cut off".into()));
+        }
+        self.store.answer(call).await
+    }
+}
+
+fn link(world: &World) -> Arc<Link> {
+    let (is_cut, hangs) = Default::default();
+    Arc::new(Link { store: Arc::clone(&world.store), is_cut, hangs })
+}
+
+fn world_of_one_lane() -> World {
+    World::new(LayoutSpec { rollback_bits: 0, ..LayoutSpec::for_unit(TimeUnit::Millisecond) })
+}
+
+/// For two minutes; no ID is one that was issued before.
+async fn issue_on(world: &World, nodes: &[&Node]) {
+    for _ in 0..120 {
+        for node in nodes {
+            if let Ok(ids) = node.issuer.next_ids("order", 500).await {
+                world.check("order", ids.collect());
+            }
+        }
+        world.pass(second(1)).await;
+    }
+}
+
+/// Its lease begins anew in an epoch that is older than the backup, so that its barrier protects nobody.
+#[tokio::test(start_paused = true)]
+async fn holder_that_was_cut_off_waits_before_its_lease_begins_anew() {
+    let world = world_of_one_lane();
+    let link = link(&world);
+    let node = world.start_by(world.only(5), link.clone());
+    world.pass(second(60)).await;
+    world.issue(&node, "order", 10).await;
+    link.is_cut.store(true, SeqCst);
+    world.pass(second(100)).await;
+    let window = Duration::from_mins(5);
+    world.operator(world.settings()).raise(window).await.expect("raised");
+    world.pass(second(400)).await;
+    let backup = world.store.snapshot();
+    let taker = world.start(world.only(5));
+    world.pass(second(150)).await;
+    world.issue(&taker, "order", 10).await;
+    world.until_swap().await;
+    world.store.fail_over("memory", backup);
+    link.is_cut.store(false, SeqCst);
+    issue_on(&world, &[&node, &taker]).await;
+}
+
+/// By that clock the holder wrote its row a moment ago.
+#[tokio::test(start_paused = true)]
+async fn holder_that_was_cut_off_waits_where_the_clock_of_the_store_went_back_with_it() {
+    let world = world_of_one_lane();
+    let link = link(&world);
+    let node = world.start_by(world.only(5), link.clone());
+    world.pass(second(60)).await;
+    world.until_swap().await;
+    world.pass(second(5)).await;
+    let (backup, then_ms) = (world.store.snapshot(), world.now_ms());
+    link.is_cut.store(true, SeqCst);
+    let taker = world.start(world.only(5));
+    world.pass(second(400)).await;
+    world.issue(&taker, "order", 10).await;
+    world.until_swap().await;
+    world.store.fail_over("memory", backup);
+    world.store_clock.step(then_ms - world.now_ms());
+    link.is_cut.store(false, SeqCst);
+    issue_on(&world, &[&node, &taker]).await;
+}
+
+/// What a search took and never learned of may be another process's by now.
+#[tokio::test(start_paused = true)]
+async fn row_that_a_search_perhaps_took_long_ago_is_not_freed() {
+    let world = world_of_one_lane();
+    let link = link(&world);
+    world.node().await.stop().await;
+    world.pass(second(1)).await;
+    world.store.fail_next(Fault::LostReply);
+    let node = world.start_by(world.only(5), link.clone());
+    world.pass(Duration::from_millis(20)).await;
+    link.is_cut.store(true, SeqCst);
+    let backup = world.store.snapshot();
+    world.pass(second(60)).await;
+    let taker = world.start(world.only(5));
+    world.pass(second(120)).await;
+    world.issue(&taker, "order", 10).await;
+    world.until_swap().await;
+    world.store.fail_over("memory", backup);
+    let row = world.row(5).await;
+    link.is_cut.store(false, SeqCst);
+    node.stop().await;
+    assert_eq!(world.row(5).await, row);
+    let next = world.start(world.only(5));
+    issue_on(&world, &[&next, &taker]).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn process_that_is_stopped_while_it_resumes_leaves_the_lease_to_the_next() {
+    let (world, disk) = (world(), MemoryDisk::default());
+    let link = link(&world);
+    let start = |disk: &MemoryDisk| {
+        let state_file = Some(disk.open());
+        world.start_by(KeeperSettings { state_file, ..world.only(5) }, link.clone())
+    };
+    let node = start(&disk);
+    world.pass(second(60)).await;
+    world.issue(&node, "order", 10).await;
+    link.hangs.store(true, SeqCst);
+    disk.kill();
+    drop(node);
+    let stopped = start(&disk);
+    world.pass(Duration::from_millis(500)).await;
+    let stopping = tokio::spawn(stopped.keeper.release(second(10)));
+    world.pass(second(11)).await;
+    stopping.await.expect("no panic");
+    disk.kill();
+    let next = start(&disk);
+    world.pass(second(3)).await;
+    assert_eq!(next.events.count(LeaseOperation::Resume, LeaseOutcome::Done), 1);
 }

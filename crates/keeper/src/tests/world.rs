@@ -178,6 +178,11 @@ impl World {
     }
 
     pub(super) fn start(&self, settings: KeeperSettings) -> Node {
+        self.start_by(settings, self.store.clone())
+    }
+
+    /// Starts a node that reaches the store in its own way.
+    pub(super) fn start_by(&self, settings: KeeperSettings, store: Arc<dyn Store>) -> Node {
         let clock = Arc::new(ManualClock::new(self.store_clock.now_ms()));
         let mut clocks = self.clocks.lock().expect("unpoisoned");
         clocks.push(clock.clone());
@@ -186,7 +191,7 @@ impl World {
         let codes_shared = settings.issue.codes_shared;
         let (keeper, issuer) = Keeper::start_with(
             settings,
-            self.store.clone(),
+            store,
             clock.clone(),
             events.clone(),
             Box::new(StdRng::seed_from_u64(seed)),

@@ -31,12 +31,16 @@ pub(super) struct Configuration {
     pub(super) age: u8,
     /// How far the store's clock is ahead after a restore, until it is mended; 0 if never.
     pub(super) clock_error: i64,
+    /// How often the marks are raised before a backup.
+    pub(super) epochs: u8,
     /// How often the marks are raised after a restore, before which nobody leases.
     pub(super) raises: u8,
     /// How often an operator releases a row that is held.
     pub(super) releases: u8,
     /// How often a process that crashes leaves its lease in a state file.
     pub(super) state_files: u8,
+    /// How often a holder loses the store for as long as it likes.
+    pub(super) cuts: u8,
     pub(super) counts: Counts,
     pub(super) breaks: Breaks,
     /// Whether somebody can come to hold a row from each state.
@@ -90,6 +94,8 @@ pub(super) enum Breaks {
     NotLookedAtAgain,
     /// Rule 8: a holder whose row may have been taken does not wait.
     LapsedGoesOn,
+    /// Rule 8: such a holder does not wait where its lease begins anew.
+    LapsedBeginsAnew,
     /// Rule 8: a lease is resumed from the state file, whoever has its row.
     ResumedBlindly,
     /// Rule 8: such a holder frees its row.

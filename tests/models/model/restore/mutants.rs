@@ -5,8 +5,8 @@ use super::{
     configuration::{Breaks, Configuration},
     report::find,
     sound::{
-        CLOCK_AHEAD, DELETED_BEHIND, KEPT, LAPSED_BEHIND, LAWFUL, LOOKED, RAISED, ROWS_BEHIND,
-        WAITING, WAITING_ROWS,
+        CLOCK_AHEAD, CUT_OFF, DELETED_BEHIND, KEPT, LAPSED_BEHIND, LAWFUL, LOOKED, RAISED,
+        ROWS_BEHIND, WAITING, WAITING_ROWS,
     },
     world::{LAWFUL as NOTHING_LOST, UNIQUE},
 };
@@ -31,6 +31,7 @@ breaks!(
     a_start_that_does_not_wait: NoWait, UNIQUE in WAITING,
     a_start_that_looks_once: NotLookedAtAgain, UNIQUE in WAITING,
     a_lapsed_lease_that_goes_on: LapsedGoesOn, UNIQUE in KEPT,
+    a_lapsed_lease_that_begins_anew: LapsedBeginsAnew, UNIQUE in CUT_OFF,
     a_lease_that_is_resumed_blindly: ResumedBlindly, UNIQUE in KEPT,
     a_lapsed_row_that_is_released: LapsedIsReleased, UNIQUE in KEPT,
     marks_that_are_not_raised: NotRaised, UNIQUE in RAISED,

@@ -12,7 +12,7 @@ use raindrop_core::lease::{
 };
 
 use super::{
-    configuration::{Breaks, PRESENT, World, instant},
+    configuration::{Breaks, PRESENT, World, instant, ms},
     search::Stale,
     store::{FRESH_EPOCH, FRESH_RECORD, FRESH_ROW, Record, SERVER, Tables},
 };
@@ -58,6 +58,16 @@ pub(super) enum Phase {
     Anew(Judged),
 }
 
+/// Whether a holder reaches the store.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) enum Presence {
+    Here,
+    /// It issues, and reaches nothing.
+    CutOff,
+    /// Its process crashed, and left the lease in a state file.
+    Down,
+}
+
 /// The clocks as a survey read them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Judged {
@@ -78,10 +88,11 @@ pub(super) struct Held {
     pub(super) own_tokens: Vec<Token>,
     /// For how many ticks it has not looked.
     pub(super) since: u8,
+    /// For how many ticks it has written nothing, as far as that matters.
+    pub(super) unwritten: i64,
     /// Whether a mutant goes on with a lease whose row it gave up.
     pub(super) is_given_up: bool,
-    /// Whether it is in a state file, and its process crashed.
-    pub(super) is_down: bool,
+    pub(super) presence: Presence,
 }
 
 impl Held {
@@ -89,10 +100,12 @@ impl Held {
         usize::try_from(self.tenure.worker()).expect("few rows")
     }
 
-    /// Whether another process may have taken the row, so that the row proves nothing in a store that
-    /// went back.
-    pub(super) fn has_lapsed(&self, judged: Judged) -> bool {
-        self.last_write.is_none_or(|last| !last.held_until(judged.store_ms, 0))
+    /// Whether the last write may be in a backup, by either clock, and the row then proves nothing.
+    pub(super) fn has_lapsed(&self, world: &World, judged: Judged) -> bool {
+        let wait = world.configuration.stale_wait;
+        self.last_write.is_none_or(|last| {
+            self.unwritten >= wait || judged.store_ms - last.store_ms >= ms(wait)
+        })
     }
 
     fn acknowledged(&self) -> u64 {
@@ -185,18 +198,24 @@ impl Process {
             } else {
                 self.went_back = true;
             }
-        } else if !is_behind {
-            let may_wait = !context.world.breaks(Breaks::LapsedGoesOn);
-            let has_lapsed = self.held().has_lapsed(judged);
-            let waits = may_wait && has_lapsed && self.stale_store(context, judged);
-            self.phase = if waits { Phase::Refused(judged) } else { Phase::Renew(judged) };
-        } else if !has_entered {
+        } else if is_behind && !has_entered {
             self.phase = Phase::Enter(judged);
+        } else if self.waits(context, judged, is_behind) {
+            self.phase = Phase::Refused(judged);
+        } else if !is_behind {
+            self.phase = Phase::Renew(judged);
         } else if self.known().is_pending() {
             self.looked();
         } else {
             self.phase = Phase::Anew(judged);
         }
+    }
+
+    fn waits(&mut self, context: &Context<'_>, judged: Judged, begins_anew: bool) -> bool {
+        let goes_on = context.world.breaks(Breaks::LapsedGoesOn)
+            || begins_anew && context.world.breaks(Breaks::LapsedBeginsAnew);
+        let has_lapsed = self.held().has_lapsed(context.world, judged);
+        !goes_on && has_lapsed && self.stale_store(context, judged)
     }
 
     /// Crashes. The lease stays in the state file, if there is one, up to what was issued.
@@ -208,7 +227,7 @@ impl Process {
             last_write: None,
             own_tokens: vec![held.tenure.token()],
             since: 0,
-            is_down: true,
+            presence: Presence::Down,
             ..held
         });
     }
@@ -217,7 +236,7 @@ impl Process {
     pub(super) fn resume(&mut self, context: &Context<'_>) {
         self.held.take_if(|held| held.grant.start >= held.grant.limit);
         let Some(held) = &mut self.held else { return };
-        held.is_down = false;
+        held.presence = Presence::Here;
         let epoch = held.tenure.epoch();
         self.known = Some(Arc::new(History::first(SERVER, epoch, context.world.times())));
         let row = context.tables.row(held.worker(), context.store_ms);
@@ -423,6 +442,7 @@ impl Process {
         let ttl_ms = context.world.proven_ms();
         held.last_write = Some(LastWrite { token, epoch, store_ms: judged.store_ms, ttl_ms });
         held.own_tokens.push(token);
+        held.unwritten = 0;
         self.stale = None;
         self.looked();
     }
@@ -552,8 +572,9 @@ impl Process {
     /// Ends in order: frees the row, and lowers its mark to what was issued.
     pub(super) fn stop(&mut self, context: &mut Context<'_>) {
         let Some(held) = &self.held else { return };
-        let (judged, ..) = context.judge(true);
-        if held.has_lapsed(judged) && !context.world.breaks(Breaks::LapsedIsReleased) {
+        let may_be_taken =
+            held.last_write.is_none() || held.unwritten >= context.world.configuration.ttl;
+        if may_be_taken && !context.world.breaks(Breaks::LapsedIsReleased) {
             return;
         }
         let mark = match held.waiting {

@@ -93,6 +93,8 @@ fn forget(state: &mut State) {
     }
     let of_process = |process: &Process| process.known.as_ref().map(|known| known.epoch());
     epochs.extend(processes.iter().filter_map(of_process));
+    let of_held = |process: &Process| process.held.as_ref().map(|held| held.tenure.epoch());
+    epochs.extend(processes.iter().filter_map(of_held));
     let trim = |history: &mut History| {
         let is_needed = |epoch: &Token| epochs.contains(epoch);
         let needed = history.before.iter().rposition(is_needed).map_or(0, |last| last + 1);

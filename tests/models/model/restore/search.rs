@@ -9,7 +9,7 @@ use raindrop_core::lease::{
 
 use super::{
     configuration::{Breaks, World, ms},
-    process::{Context, Held, Judged, Phase, Process},
+    process::{Context, Held, Judged, Phase, Presence, Process},
 };
 
 /// A store in which no holder renewed for longer than live ones do.
@@ -141,8 +141,9 @@ impl Process {
             last_write: Some(LastWrite { token, epoch, store_ms, ttl_ms }),
             own_tokens: vec![token],
             since: 0,
+            unwritten: 0,
             is_given_up: false,
-            is_down: false,
+            presence: Presence::Here,
         });
     }
 }

@@ -20,9 +20,11 @@ pub(super) const WAITING: Configuration = Configuration {
     restored: Restored::Whole,
     age: 3,
     clock_error: 0,
+    epochs: 0,
     raises: 0,
     releases: 0,
     state_files: 0,
+    cuts: 0,
     counts: Counts::All,
     breaks: Breaks::Nothing,
     recovers: true,
@@ -33,6 +35,15 @@ pub(super) const WAITING: Configuration = Configuration {
 pub(super) const KEPT: Configuration = Configuration {
     name: "a backup, starts that wait, and a state file",
     state_files: 1,
+    ..WAITING
+};
+
+/// A holder loses the store for long, and begins anew in an epoch that is older than the backup.
+pub(super) const CUT_OFF: Configuration = Configuration {
+    name: "an epoch, a backup, and a holder that was cut off",
+    window: 1,
+    epochs: 1,
+    cuts: 1,
     ..WAITING
 };
 
@@ -84,6 +95,8 @@ pub(super) const LAPSED_BEHIND: Configuration = Configuration {
     name: "starts that wait, leases that lapse, and a store clock behind",
     ttl: 1,
     stale_wait: 2,
+    age: 3,
+    cuts: 1,
     recovers: false,
     shows: &[],
     ..CLOCK_BEHIND
@@ -130,6 +143,7 @@ macro_rules! explored {
 explored!(
     a_backup_and_starts_that_wait: WAITING,
     a_backup_and_a_state_file: KEPT,
+    an_epoch_a_backup_and_a_holder_that_was_cut_off: CUT_OFF,
     rows_and_starts_that_wait: Configuration {
         name: "older rows, and starts that wait",
         restored: Restored::Rows,

@@ -7,13 +7,14 @@ use raindrop_core::lease::{HighWaterMarks, History, Lease, Row, Tenure};
 
 use super::{
     configuration::{Configuration, PRESENT, TICK_MS, instant},
-    process::{Phase, Process},
+    process::{Phase, Presence, Process},
     store::{Tables, unwritten},
 };
 
 /// How old instants become.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Passing {
+    longest: i64,
     oldest: i64,
 }
 
@@ -21,7 +22,7 @@ impl Passing {
     pub(super) fn of(configuration: &Configuration) -> Self {
         let Configuration { ttl, stale_wait, renew, clock_error, .. } = configuration;
         let longest = (*ttl).max(*stale_wait).max(i64::from(*renew));
-        Self { oldest: -(longest + 2 + clock_error.abs()) }
+        Self { longest, oldest: -(longest + 2 + clock_error.abs()) }
     }
 
     /// An instant, Unix ms; 0 means none.
@@ -81,13 +82,19 @@ impl Passing {
         process.has_issued = false;
         let Some(held) = &mut process.held else { return };
         older(&mut held.tenure);
-        held.since = if held.is_down { 0 } else { held.since.saturating_add(1) };
+        held.unwritten = self.longest.min(held.unwritten + 1);
+        held.since = if held.presence != Presence::Here { 0 } else { held.since.saturating_add(1) };
         for lease in [Some(&mut held.grant), held.waiting.as_mut()].into_iter().flatten() {
             let Lease { start, limit, .. } = lease;
             (*start, *limit) = (position(*start), position(*limit));
         }
-        if let Some(last) = &mut held.last_write {
-            self.remembered(&mut last.store_ms);
+        match &mut held.last_write {
+            // Whoever took the row meanwhile may be as old.
+            Some(last) if held.unwritten == self.longest => {
+                last.store_ms = self.instant(last.store_ms);
+            }
+            Some(last) => self.remembered(&mut last.store_ms),
+            None => {}
         }
         if held.is_given_up && held.grant.limit <= PRESENT {
             (process.held, process.phase) = (None, Phase::Idle);

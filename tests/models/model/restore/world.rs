@@ -10,7 +10,7 @@ use stateright::{Model, Property};
 
 use super::{
     configuration::{Breaks, Configuration, PRESENT, Restored, World, instant},
-    process::{Context, Phase, Process},
+    process::{Context, Phase, Presence, Process},
     rename::rename,
     store::{FRESH_EPOCH, FRESH_NOBODYS, FRESH_ROW, Record, SERVER, Tables},
     time::Passing,
@@ -30,9 +30,11 @@ pub(super) struct State {
     pub(super) tables: Tables,
     pub(super) backup: Option<Backup>,
     restores: u8,
+    epochs: u8,
     raises: u8,
     releases: u8,
     state_files: u8,
+    cuts: u8,
     clock: StoreClock,
     pub(super) processes: Vec<Process>,
     /// The rows whose position of the present tick was issued.
@@ -75,6 +77,10 @@ pub(super) enum Action {
     CrashKept {
         process: usize,
     },
+    /// Until its next step.
+    CutOff {
+        process: usize,
+    },
     BackUp,
     Restore,
     Raise,
@@ -111,8 +117,11 @@ impl Restores {
             }
             Action::Step { process, random } => {
                 let process = &mut processes[process];
-                match &process.held {
-                    Some(held) if held.is_down => process.resume(&context),
+                match &mut process.held {
+                    Some(held) if held.presence == Presence::CutOff => {
+                        (held.presence, held.since) = (Presence::Here, 1);
+                    }
+                    Some(held) if held.presence == Presence::Down => process.resume(&context),
                     Some(_) => process.hold(&mut context)?,
                     None => process.search(&mut context, random)?,
                 }
@@ -126,6 +135,12 @@ impl Restores {
             Action::CrashKept { process } => {
                 state.state_files += 1;
                 processes[process].crash(true);
+            }
+            Action::CutOff { process } => {
+                state.cuts += 1;
+                if let Some(held) = &mut processes[process].held {
+                    held.presence = Presence::CutOff;
+                }
             }
             Action::BackUp => *backup = Some(Backup { tables: tables.clone(), age: 0 }),
             Action::Restore => {
@@ -145,7 +160,10 @@ impl Restores {
                 }
             }
             Action::Raise => {
-                state.raises += 1;
+                match state.restores {
+                    0 => state.epochs += 1,
+                    _ => state.raises += 1,
+                }
                 let record = tables.record.as_ref()?;
                 let (own, clocks) = (world.times(), EpochClocks::of_store(store_ms));
                 let fresh = [FRESH_NOBODYS, FRESH_EPOCH];
@@ -182,7 +200,10 @@ impl Restores {
     fn issue(&self, state: &mut State) {
         let may_be_late = self.world.tells_who_looked();
         for process in &mut state.processes {
-            let Some(held) = process.held.as_ref().filter(|held| !held.is_down) else { continue };
+            let Some(held) = process.held.as_ref().filter(|held| held.presence != Presence::Down)
+            else {
+                continue;
+            };
             let has_present = (held.grant.start..held.grant.limit).contains(&PRESENT);
             let counts = process.has_looked || !may_be_late;
             if has_present && counts && !process.has_issued {
@@ -207,7 +228,9 @@ impl Restores {
         // The swap that follows a look which may have been one at a stale store.
         let is_ready = |process: &Process| match process.phase {
             Phase::Ready(..) => true,
-            Phase::Renew(judged) => process.held.as_ref().is_some_and(|it| it.has_lapsed(judged)),
+            Phase::Renew(judged) | Phase::Anew(judged) => {
+                process.held.as_ref().is_some_and(|held| held.has_lapsed(&self.world, judged))
+            }
             _ => false,
         };
         let waits =
@@ -242,7 +265,7 @@ impl Restores {
     fn may_step(&self, state: &State, process: &Process) -> bool {
         match &process.held {
             Some(_) if self.is_to_be_raised(state) => false,
-            Some(held) if held.is_down => true,
+            Some(held) if held.presence != Presence::Here => true,
             Some(held) => held.since > 0 || !process.has_looked || process.phase != Phase::Idle,
             None => !self.is_to_be_raised(state),
         }
@@ -281,9 +304,11 @@ impl Model for Restores {
             tables,
             backup: None,
             restores: 0,
+            epochs: 0,
             raises: 0,
             releases: 0,
             state_files: 0,
+            cuts: 0,
             clock: StoreClock::Right,
             processes: vec![Process::default(); configuration.processes],
             issued: vec![false; configuration.rows],
@@ -300,7 +325,7 @@ impl Model for Restores {
             return;
         }
         let has_time = |process: &Process| {
-            let held = process.held.as_ref().filter(|held| !held.is_down);
+            let held = process.held.as_ref().filter(|held| held.presence == Presence::Here);
             held.is_none_or(|held| held.since < configuration.renew)
         };
         if state.processes.iter().all(has_time) {
@@ -315,7 +340,7 @@ impl Model for Restores {
             }
             let is_idle = process.phase == Phase::Idle;
             let held = process.held.as_ref();
-            if held.is_some_and(|held| held.is_down) {
+            if held.is_some_and(|held| held.presence != Presence::Here) {
                 continue;
             }
             if held.is_some_and(|held| is_idle && !held.is_given_up) {
@@ -328,6 +353,9 @@ impl Model for Restores {
             if held.is_some_and(|held| may_keep && held.waiting.is_none()) {
                 actions.push(Action::CrashKept { process: index });
             }
+            if held.is_some() && is_idle && state.cuts < configuration.cuts {
+                actions.push(Action::CutOff { process: index });
+            }
         }
         if self.may_back_up(state) {
             actions.push(Action::BackUp);
@@ -335,7 +363,9 @@ impl Model for Restores {
         if self.may_restore(state) {
             actions.push(Action::Restore);
         }
-        if self.is_to_be_raised(state) {
+        let may_begin_epoch =
+            state.backup.is_none() && state.restores == 0 && state.epochs < configuration.epochs;
+        if self.is_to_be_raised(state) || may_begin_epoch {
             actions.push(Action::Raise);
         }
         if state.releases < configuration.releases {
@@ -441,7 +471,7 @@ impl Restores {
 
 /// Whether a process issues from a row that it holds by the store's word.
 fn issues(tables: &Tables, process: &Process) -> bool {
-    process.held.as_ref().filter(|held| !held.is_down).is_some_and(|held| {
+    process.held.as_ref().filter(|held| held.presence == Presence::Here).is_some_and(|held| {
         let row = tables.rows[held.worker()].as_ref();
         row.is_some_and(|row| row.token == held.tenure.token())
             && (held.grant.start..held.grant.limit).contains(&PRESENT)
