@@ -17,9 +17,10 @@ pub enum Released {
     Done,
     /// No row was held.
     NothingHeld,
-    /// The store did not answer; the state file keeps the lease for the next process.
+    /// The store did not answer, or the row may be another process's; the state file keeps the lease for
+    /// the next process.
     Kept,
-    /// The deadline passed; the row expires after its ttl.
+    /// The deadline passed, or the row may be another process's: it expires after its ttl.
     GaveUp,
 }
 
