@@ -53,15 +53,33 @@ fn last_untrusted(
     read: fn(&str) -> Option<IpAddr>,
 ) -> Option<IpAddr> {
     let mut last = headers.contains_key(name).then_some(peer)?;
-    let lines = headers.get_all(name).into_iter().rev();
-    for element in lines.flat_map(|line| text_of(line).rsplit(',')) {
-        let Some(address) = read(element.trim()) else { break };
-        last = address;
-        if !is_in(address, trusted) {
-            break;
+    for line in headers.get_all(name).into_iter().rev() {
+        let Some(elements) = split(text_of(line), ',') else { return Some(last) };
+        for element in elements.into_iter().rev() {
+            let Some(address) = read(element.trim()) else { return Some(last) };
+            last = address;
+            if !is_in(address, trusted) {
+                return Some(last);
+            }
         }
     }
     Some(last)
+}
+
+/// Splits a text outside its quoted strings (RFC 9110, section 5.6.4); `None` if one is not closed.
+fn split(text: &str, separator: char) -> Option<Vec<&str>> {
+    let (mut is_quoted, mut is_escaped) = (false, false);
+    let parts = text.split(|letter| {
+        let was_escaped = std::mem::take(&mut is_escaped);
+        match letter {
+            '"' if !was_escaped => is_quoted = !is_quoted,
+            '\\' if is_quoted => is_escaped = !was_escaped,
+            _ => {}
+        }
+        letter == separator && !is_quoted
+    });
+    let parts = parts.collect();
+    (!is_quoted).then_some(parts)
 }
 
 fn text_of(line: &HeaderValue) -> &str {
@@ -75,11 +93,14 @@ fn address(text: &str) -> Option<IpAddr> {
     bare.parse().ok().or_else(with_port).map(|address: IpAddr| address.to_canonical())
 }
 
-/// Reads the `for` of an element of `Forwarded` (RFC 7239).
+/// Reads the `for` of an element of `Forwarded` (RFC 7239), which has at most one.
 fn forwarded_for(element: &str) -> Option<IpAddr> {
-    let mut pairs = element.split(';').filter_map(|pair| pair.trim().split_once('='));
-    let (_, node) = pairs.find(|(name, _)| name.eq_ignore_ascii_case("for"))?;
-    address(node.trim_matches('"'))
+    let pairs = split(element, ';')?.into_iter().map(str::trim).filter(|pair| !pair.is_empty());
+    let pairs: Option<Vec<_>> = pairs.map(|pair| pair.split_once('=')).collect();
+    let mut nodes = pairs?.into_iter().filter(|(name, _)| name.eq_ignore_ascii_case("for"));
+    let (Some((_, node)), None) = (nodes.next(), nodes.next()) else { return None };
+    let quoted = node.strip_prefix('"').and_then(|node| node.strip_suffix('"'));
+    address(quoted.unwrap_or(node))
 }
 
 #[cfg(test)]
@@ -129,6 +150,17 @@ mod tests {
             ("for=192.0.2.66, for=\"[2001:db8::1]:4711\"", "2001:db8::1"),
             ("for=192.0.2.66, for=_hidden", "10.1.2.3"),
             ("proto=https", "10.1.2.3"),
+            ("for=198.51.100.1; ;proto=https;", "198.51.100.1"),
+            // What stands in a quoted string is of whoever wrote that.
+            ("for=198.51.100.1;host=\"x,for=6.6.6.6\"", "198.51.100.1"),
+            ("for=198.51.100.1;host=\"x;for=6.6.6.6\"", "198.51.100.1"),
+            ("for=198.51.100.1;host=\"x\\\",for=6.6.6.6\"", "198.51.100.1"),
+            ("host=\"x,for=6.6.6.6\";for=198.51.100.1", "198.51.100.1"),
+            // Nobody can tell where these end.
+            ("for=198.51.100.1, host=\"x, for=6.6.6.6", "10.1.2.3"),
+            ("for=198.51.100.1, for=6.6.6.6;for=7.7.7.7", "10.1.2.3"),
+            ("for=198.51.100.1, for=\"6.6.6.6", "10.1.2.3"),
+            ("for=198.51.100.1, for=6.6.6.6;x", "10.1.2.3"),
         ] {
             assert_eq!(client("10.1.2.3", &[("forwarded", forwarded)]), expected, "{forwarded}");
         }
