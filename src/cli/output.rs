@@ -1,6 +1,9 @@
 //! Writes to the standard streams. A closed standard output (`| head`) is no failure.
 
-use std::io::{self, ErrorKind, Write};
+use std::{
+    borrow::Cow,
+    io::{self, ErrorKind, Write},
+};
 
 use serde::Serialize;
 
@@ -14,6 +17,37 @@ pub(super) fn print(text: &str) -> Result<(), Failure> {
 
 /// Writes to standard output, and returns whether anybody still reads it.
 pub(super) fn print_unless_closed(text: &str) -> Result<bool, Failure> {
+    write(&visible(text))
+}
+
+/// Writes a text of ours with its colours to standard output.
+pub(super) fn print_styled(text: &str) -> Result<(), Failure> {
+    write(text).map(drop)
+}
+
+/// Shows characters that a terminal would obey: what is printed may be from other people, such as the
+/// holder of a row.
+fn visible(text: &str) -> Cow<'_, str> {
+    let is_obeyed = |letter: char| match letter {
+        '\n' | '\t' => false,
+        // They change the order of what is shown.
+        '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' => true,
+        _ => letter.is_control(),
+    };
+    if !text.contains(is_obeyed) {
+        return text.into();
+    }
+    let mut shown = String::with_capacity(text.len());
+    for letter in text.chars() {
+        match is_obeyed(letter) {
+            true => shown.extend(letter.escape_default()),
+            false => shown.push(letter),
+        }
+    }
+    shown.into()
+}
+
+fn write(text: &str) -> Result<bool, Failure> {
     let mut out = io::stdout().lock();
     match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
         Err(error) if error.kind() != ErrorKind::BrokenPipe => Err(error.into()),
@@ -33,12 +67,12 @@ pub(super) fn print_json(value: &impl Serialize) -> Result<(), Failure> {
 
 /// Writes a question to standard error, and leaves the cursor behind it.
 pub(super) fn ask(question: &str) {
-    write_at_end(question);
+    write_at_end(&visible(question));
 }
 
 /// Writes an error to standard error.
 pub(super) fn error(text: &str) {
-    write_at_end(&format!("raindrop: {}\n", mask_tokens(text)));
+    write_at_end(&format!("raindrop: {}\n", visible(&mask_tokens(text))));
 }
 
 /// Returns lines under headings, in columns as wide as they must be.
@@ -58,4 +92,21 @@ pub(super) fn table<const N: usize>(headings: [&str; N], lines: &[[String; N]]) 
         text.push('\n');
     }
     text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nothing_that_is_shown_moves_the_cursor() {
+        for (text, shown) in [
+            ("node-7\tpod\n", "node-7\tpod\n"),
+            ("机器 é", "机器 é"),
+            ("a\u{1b}[2Jb\r\u{7}", "a\\u{1b}[2Jb\\r\\u{7}"),
+            ("\u{9b}31m\u{202e}x\u{7f}", "\\u{9b}31m\\u{202e}x\\u{7f}"),
+        ] {
+            assert_eq!(visible(text), shown);
+        }
+    }
 }

@@ -286,8 +286,12 @@ fn note_codes(reader: &mut Reader, name: &str, issue: &IssueSettings) {
 
 fn read_holder(reader: &mut Reader, host: &Host, http: &HttpConfig) -> String {
     // The narrowest column that a store keeps it in.
-    let fits = |text: &str| (1..=128).contains(&text.chars().count()).then(|| text.to_owned());
-    let holder = reader.given("worker.holder", "1 to 128 characters", fits);
+    let fits = |text: &str| {
+        let has_control = text.chars().any(char::is_control);
+        ((1..=128).contains(&text.chars().count()) && !has_control).then(|| text.to_owned())
+    };
+    let allowed = "1 to 128 characters, none of them a control character";
+    let holder = reader.given("worker.holder", allowed, fits);
     let holder = holder.unwrap_or_else(|| host.holder(http.listen));
     reader.resolve("worker.holder", &holder);
     holder

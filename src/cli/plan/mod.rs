@@ -67,7 +67,7 @@ pub(super) fn run(overrides: Overrides, arguments: PlanArguments) -> Result<(), 
     let text = text::render(&plan, SystemClock::default().now_ms());
     match AutoStream::choice(&std::io::stdout()) {
         ColorChoice::Never => output::print(&strip_str(&text).to_string()),
-        _ => output::print(&text),
+        _ => output::print_styled(&text),
     }
 }
 
