@@ -323,6 +323,24 @@ async fn a_limited_token_cannot_probe_for_other_namespaces() {
 }
 
 #[tokio::test]
+async fn a_limited_token_is_told_of_its_namespaces_alone() {
+    let guarded = Guarded::start().await;
+    for (token, names) in [
+        (ALL, &["default", "hidden", "web"][..]),
+        (PLAIN, &["default"]),
+        (WEB, &["web"]),
+        (SCRAPER, &[]),
+    ] {
+        let health = guarded.call("GET", "/health", &[token]).await.json();
+        let namespaces = health["namespaces"].as_object();
+        let told: Vec<_> = namespaces.into_iter().flat_map(|told| told.keys()).collect();
+        assert_eq!(told, names, "{health}");
+        assert_eq!(health["status"], "ok", "the sum is of all");
+    }
+    guarded.stop().await;
+}
+
+#[tokio::test]
 async fn the_api_document_says_what_needs_a_token() {
     let guarded = Guarded::start().await;
     let document = guarded.call("GET", "/openapi.json", &[ALL]).await.json();

@@ -73,11 +73,12 @@ impl History {
         *before = totals;
     }
 
-    /// The last ten minutes.
-    pub(in crate::server) fn report(&self) -> Report {
+    /// The last ten minutes of some namespaces.
+    pub(in crate::server) fn report(&self, is_shown: impl Fn(&str) -> bool) -> Report {
         let namespaces = self.lock();
         let series = |(name, recent): (&String, &Recent)| (name.clone(), recent.series.clone());
-        let namespaces = namespaces.iter().map(series).collect();
+        let shown = namespaces.iter().filter(|(name, _)| is_shown(name));
+        let namespaces = shown.map(series).collect();
         Report { every_seconds: EVERY.as_secs(), namespaces }
     }
 
@@ -113,12 +114,13 @@ mod tests {
             history.record("default", totals);
         }
         history.record("numbers", Counts { issued: 5, ..Counts::default() });
-        let report = history.report();
+        let report = history.report(|_| true);
         let default = &report.namespaces["default"];
         assert_eq!((default.issued.len(), default.waited.len()), (KEPT, KEPT));
         assert_eq!((default.issued[0], default.issued[KEPT - 1]), (9 - 4, 62 * 62 - 61 * 61));
         assert!(default.refused.iter().all(|count| *count == 1));
         assert!(default.rollbacks.iter().all(|count| *count == 0));
         assert_eq!(report.namespaces["numbers"].issued, [5]);
+        assert_eq!(history.report(|name| name == "numbers").namespaces.len(), 1);
     }
 }

@@ -84,7 +84,8 @@ pub(in crate::server) async fn cluster(
     let (rows, store_verified) = state.list_rows().await?;
     let draining = state.is_draining();
     let issuers = state.issuers.values();
-    let namespaces = issuers.filter(|issuer| client.caller.may_use(issuer.namespace()));
+    let is_shown = |name: &str| client.caller.may_use(name);
+    let namespaces = issuers.filter(|issuer| is_shown(issuer.namespace()));
     let namespaces = namespaces.map(|issuer| {
         let layout = issuer.layout();
         let namespace = Namespace {
@@ -95,7 +96,7 @@ pub(in crate::server) async fn cluster(
         (issuer.namespace(), namespace)
     });
     let now = format_unix_ms(state.clock.now_ms());
-    let (namespaces, history) = (namespaces.collect(), state.history.report());
+    let (namespaces, history) = (namespaces.collect(), state.history.report(is_shown));
     let cluster = Cluster { now, store_verified, namespaces, history };
     client.json(&cluster)
 }

@@ -134,7 +134,8 @@ pub(in crate::server) async fn health(
         return Ok(answer(readiness, BTreeMap::new()));
     }
     let of = |issuer| NamespaceHealth::of(issuer, draining, client.is_operator());
-    let namespaces = issuers.iter().map(|issuer| (issuer.namespace(), of(issuer))).collect();
+    let shown = issuers.iter().filter(|issuer| client.caller.may_use(issuer.namespace()));
+    let namespaces = shown.map(|issuer| (issuer.namespace(), of(issuer))).collect();
     Ok(answer(readiness, namespaces))
 }
 
