@@ -11,7 +11,7 @@ use super::{
     tokens::{Proof, Tokens},
 };
 use crate::{
-    config::{ConfigError, ConfigProblem, Reader, read_toml},
+    config::{ConfigError, ConfigProblem, Reader, read_toml, small_file},
     core::{
         code::{CODE_PATTERN, is_valid_code},
         instant::parse_unix_ms,
@@ -45,6 +45,12 @@ pub(super) fn read(
     namespaces: &[String],
     previous: Option<&Tokens>,
 ) -> Result<Tokens, ConfigError> {
+    // Whoever can write it can grant access.
+    let metadata = path.metadata().ok();
+    if let Some(reason) = metadata.as_ref().and_then(small_file::writable_by_others) {
+        let problem = ConfigProblem::File { path: path.to_owned(), reason };
+        return Err(ConfigError(vec![problem]));
+    }
     let mut table = read_toml(path).map_err(|problem| ConfigError(vec![problem]))?;
     let source = path.display().to_string();
     let mut problems = Vec::new();

@@ -159,6 +159,22 @@ fn a_file_without_tokens_cannot_be_used() {
     assert!(missing.to_string().starts_with("/nowhere/tokens.toml: No such file"), "{missing}");
 }
 
+/// Whoever can write it can grant access.
+#[cfg(unix)]
+#[test]
+fn a_file_that_everybody_may_write_is_refused() {
+    use std::os::unix::fs::PermissionsExt as _;
+
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("tokens.toml");
+    fs::write(&path, entry("shop", "a secret")).expect("written");
+    let auth = Auth::open(&path, ["default"]).expect("valid");
+    fs::set_permissions(&path, fs::Permissions::from_mode(0o646)).expect("own");
+    let error = auth.reload().expect_err("anybody may write it").to_string();
+    assert!(error.ends_with("other users may write it: its mode is 646"), "{error}");
+    assert!(found(&auth, "a secret").is_some(), "the tokens are as they were");
+}
+
 #[test]
 fn a_broken_file_leaves_the_tokens_as_they_were() {
     let folder = tempfile::tempdir().expect("a folder");

@@ -4,7 +4,7 @@ use std::{path::PathBuf, time::Duration};
 
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 
-use super::failure::Failure;
+use super::{failure::Failure, output};
 use crate::{
     config::{self, Config, DURATION_FORM, FlagValue, Inputs, Mode, NamespaceConfig},
     core::{
@@ -43,7 +43,11 @@ impl Overrides {
         ];
         let flag = |(flag, key, value)| Some(FlagValue { flag, key, value: value? });
         let flags = flags.into_iter().filter_map(flag).collect();
-        Ok(Config::load(&Inputs { file: self.config, flags, ..Inputs::of_process() })?)
+        let config = Config::load(&Inputs { file: self.config, flags, ..Inputs::of_process() })?;
+        if let Some(path) = &config.dot_env {
+            output::error(&format!("settings from {}", path.display()));
+        }
+        Ok(config)
     }
 }
 

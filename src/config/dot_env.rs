@@ -10,16 +10,32 @@ use std::{
 
 use super::{
     problem::ConfigProblem,
+    small_file,
     spelling::{PREFIX, without_prefix},
 };
 
 /// Reads a `.env` file. A line of another application that cannot be read is skipped. Errors name the
-/// line and never quote it.
+/// line and never quote it. Whoever can write the working folder decides what it says, so it must be
+/// this user's, and puts in no variable of anybody else.
 pub(super) fn read(path: &Path) -> Result<HashMap<String, String>, ConfigProblem> {
     let problem = |reason| ConfigProblem::File { path: path.to_owned(), reason };
-    let bytes = fs::read(path).map_err(|error| problem(error.to_string()))?;
-    let text = String::from_utf8_lossy(&bytes);
-    let mut lines: Vec<&str> = text.trim_start_matches('\u{feff}').lines().collect();
+    let failed = |error: io::Error| problem(error.to_string());
+    let metadata = fs::metadata(path).map_err(failed)?;
+    if !metadata.is_file() {
+        return Err(problem("it is no regular file".to_owned()));
+    }
+    if let Some(reason) = small_file::is_of_others(&metadata) {
+        return Err(problem(reason));
+    }
+    let bytes = small_file::read(path).map_err(failed)?;
+    // The lines of other applications may be in any encoding.
+    let text = String::from_utf8_lossy(&bytes).replace("\r\n", "\n").replace('\r', "\n");
+    let mut lines: Vec<&str> = text.lines().collect();
+    for (at, line) in lines.iter().enumerate() {
+        if let Some(reason) = refused(line) {
+            return Err(problem(format!("line {}: {reason}", at + 1)));
+        }
+    }
     loop {
         let bad = match parse(&lines) {
             Ok(pairs) => return Ok(pairs),
@@ -39,6 +55,45 @@ fn is_ours(line: &str) -> bool {
     let line = line.trim_start();
     let exported = line.strip_prefix("export").filter(|rest| rest.starts_with([' ', '\t']));
     without_prefix(exported.unwrap_or(line).trim_start(), PREFIX).is_some()
+}
+
+/// Why a line cannot mean what it seems to.
+fn refused(line: &str) -> Option<&'static str> {
+    if is_ours(line) {
+        return puts_in_foreign_variable(line).then_some(
+            "of variables, only those that begin with RAINDROP_ are put in: write \\$, or use single \
+             quotes",
+        );
+    }
+    let name = line.split('=').next().unwrap_or_default();
+    let is_comment = line.trim_start().starts_with('#');
+    let seems_ours = !is_comment && name.to_uppercase().contains(PREFIX);
+    seems_ours.then_some("it names RAINDROP_… and sets nothing: must be RAINDROP_…=value")
+}
+
+/// Whether a line puts in the value of a variable of somebody else.
+fn puts_in_foreign_variable(line: &str) -> bool {
+    let (mut quote, mut before) = (None, ' ');
+    let mut letters = line.char_indices();
+    while let Some((at, letter)) = letters.next() {
+        match (letter, quote) {
+            ('\\', None | Some('"')) => drop(letters.next()),
+            ('\'' | '"', None) => quote = Some(letter),
+            (_, Some(open)) if letter == open => quote = None,
+            ('#', None) if before.is_whitespace() => return false,
+            ('$', None | Some('"')) => {
+                let rest = line[at + 1..].trim_start_matches('{');
+                let is_of_name = |letter: char| letter.is_ascii_alphanumeric() || letter == '_';
+                let name = rest.split(|letter| !is_of_name(letter)).next().unwrap_or_default();
+                if !name.starts_with(PREFIX) {
+                    return true;
+                }
+            }
+            _ => {}
+        }
+        before = letter;
+    }
+    false
 }
 
 /// Returns the variables, or the index of the first line that cannot be used.
@@ -113,6 +168,69 @@ mod tests {
     }
 
     const OURS: &str = "RAINDROP__STORE__URL";
+
+    #[test]
+    fn file_that_sets_nothing_of_what_it_names_is_an_error() {
+        for line in [
+            "declare -x RAINDROP__STORE__URL=memory:",
+            "set RAINDROP__STORE__URL=memory:",
+            "setx RAINDROP__STORE__URL memory:",
+            "$env:RAINDROP__STORE__URL = 'memory:'",
+            "\u{200b}RAINDROP__STORE__URL=memory:",
+            "\u{feff}RAINDROP__STORE__URL=memory:",
+        ] {
+            let error = read_text(format!("FOO=1\n{line}\n")).expect_err(line);
+            let told = "2: it names RAINDROP_… and sets nothing: must be RAINDROP_…=value";
+            assert_eq!(error, told, "{line}");
+        }
+        let others = format!("# RAINDROP_X\nNAME=RAINDROP_X\nA=b # RAINDROP_\n{OURS}=memory:");
+        assert_eq!(read_text(others).expect("readable")[OURS], "memory:");
+    }
+
+    #[test]
+    fn line_ends_of_every_system_are_read() {
+        for end in ["\n", "\r\n", "\r"] {
+            let text = [OURS, "=memory:", end, "RAINDROP__MODE=segment", end].concat();
+            let read = read_text(text).expect("readable");
+            assert_eq!((&*read[OURS], &*read["RAINDROP__MODE"]), ("memory:", "segment"), "{end:?}");
+        }
+    }
+
+    #[test]
+    fn nothing_of_other_applications_is_put_in() {
+        for value in
+            ["mysql://$USER@db", "\"a${AWS_SECRET_ACCESS_KEY}\"", "a'b'$HOME", "pa$word", "pass$"]
+        {
+            let error = read_text(format!("{OURS}={value}")).expect_err(value);
+            assert!(error.contains("are put in: write"), "{value}: {error}");
+        }
+        for (value, read) in [
+            ("'a$HOME'", "a$HOME"),
+            ("\"a\\$HOME\"", "a$HOME"),
+            ("a # for $5", "a"),
+            ("'a$'", "a$"),
+        ] {
+            let found = read_text(format!("{OURS}={value}"));
+            assert_eq!(found.unwrap_or_else(|error| panic!("{value}: {error}"))[OURS], read);
+        }
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn file_that_is_no_file_or_others_may_write_is_refused() {
+        use std::os::unix::fs::PermissionsExt as _;
+
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join(".env");
+        rustix::fs::mkfifoat(rustix::fs::CWD, &path, 0o600.into()).expect("a FIFO");
+        let error = read(&path).expect_err("it would block").to_string();
+        assert!(error.ends_with("it is no regular file"), "{error}");
+        fs::remove_file(&path).expect("removed");
+        fs::write(&path, "RAINDROP__MODE=segment").expect("written");
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o666)).expect("own");
+        let error = read(&path).expect_err("others may write it").to_string();
+        assert!(error.ends_with("other users may write it: its mode is 666"), "{error}");
+    }
 
     #[test]
     fn lines_of_other_applications_are_skipped() {

@@ -2,7 +2,6 @@
 
 use std::{
     collections::{HashMap, HashSet},
-    fs,
     path::{Path, PathBuf},
 };
 
@@ -18,6 +17,7 @@ use super::{
     },
     problem::ConfigProblem,
     reader::{Given, Place, Reader},
+    small_file,
     spelling::{FILE_VARIABLE, PREFIX, corrected, resembles_tokens_file, without_prefix},
     value::{display, text_of},
 };
@@ -70,8 +70,14 @@ impl Reader {
     /// Collects what the layers give; a later layer overrides an earlier one key by key.
     pub(super) fn of(inputs: &Inputs) -> Self {
         let mut reader = Self::default();
-        let dot_env = inputs.dot_env.as_deref().filter(|path| path.exists()).map(dot_env::read);
-        let dot_env = reader.usable(dot_env.unwrap_or_else(|| Ok(HashMap::new())));
+        let names_file = inputs.environment.get(FILE_VARIABLE).is_some_and(|path| !path.is_empty());
+        let is_alone = inputs.file.is_none() && !names_file;
+        let dot_env = inputs.dot_env.as_deref().filter(|path| is_alone && path.exists());
+        let read = dot_env.map_or_else(|| Ok(HashMap::new()), dot_env::read);
+        let mut values = reader.usable(read);
+        values.retain(|name, _| without_prefix(name, PREFIX).is_some());
+        reader.dot_env = dot_env.filter(|_| !values.is_empty()).map(Path::to_owned);
+        let dot_env = values;
         let named = [&inputs.environment, &dot_env].into_iter().find_map(|environment| {
             environment.get(FILE_VARIABLE).filter(|path| !path.is_empty()).map(PathBuf::from)
         });
@@ -102,6 +108,10 @@ impl Reader {
                 continue;
             }
             let source = source(name);
+            if value.contains('\u{fffd}') {
+                self.problems.push(ConfigProblem::NotUtf8 { source });
+                continue;
+            }
             if let Some(right) = corrected(name) {
                 self.problems.push(ConfigProblem::Misspelled { source, right });
             } else if let Some(key) = without_prefix(name, KEY_PREFIX) {
@@ -237,7 +247,7 @@ impl Reader {
 /// Reads a TOML file. Errors name the line and never quote the file's content.
 pub(crate) fn read_toml(path: &Path) -> Result<Map<String, Value>, ConfigProblem> {
     let problem = |reason| ConfigProblem::File { path: path.to_owned(), reason };
-    let text = fs::read_to_string(path).map_err(|error| problem(error.to_string()))?;
+    let text = small_file::read_text(path).map_err(|error| problem(error.to_string()))?;
     File::from_str(&text, FileFormat::Toml).collect().map_err(|error| {
         // Lines with a bar quote the file, which may hold a secret.
         let text = error.to_string();

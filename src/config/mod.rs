@@ -19,6 +19,7 @@ mod reader;
 mod secret;
 mod service;
 mod size;
+pub(crate) mod small_file;
 mod spelling;
 mod store;
 #[cfg(test)]
@@ -73,6 +74,8 @@ pub struct Config {
     pub effective: Vec<EffectiveSetting>,
     /// What the settings mean that users may not expect, a sentence each.
     pub notes: Vec<String>,
+    /// The `.env` file, if it set anything.
+    pub dot_env: Option<PathBuf>,
 }
 
 impl Config {
@@ -94,7 +97,7 @@ impl Config {
         let layouts = layouts::read(&mut reader);
         let store = store::read(&mut reader, &namespaces);
         let state_file = store::read_state_file(&mut reader, &store, &namespaces);
-        let Reader { effective, problems, mut notes, .. } = reader;
+        let Reader { effective, problems, mut notes, dot_env, .. } = reader;
         if !problems.is_empty() {
             return Err(ConfigError(problems));
         }
@@ -110,6 +113,7 @@ impl Config {
             log,
             effective,
             notes,
+            dot_env,
         })
     }
 

@@ -39,6 +39,12 @@ pub enum ConfigProblem {
         /// Its right spelling.
         right: String,
     },
+    /// A variable whose value is not UTF-8. It is not kept: it may be a secret.
+    #[error("{source}: its value must be UTF-8")]
+    NotUtf8 {
+        /// The variable.
+        r#source: String,
+    },
     /// A file that cannot be used.
     #[error("{}: {reason}", .path.display())]
     File {

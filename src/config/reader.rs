@@ -1,6 +1,9 @@
 //! Reads typed values from what was given, and notes every problem.
 
-use std::{collections::BTreeMap, fmt::Display, ops::RangeInclusive, str::FromStr, time::Duration};
+use std::{
+    collections::BTreeMap, fmt::Display, ops::RangeInclusive, path::PathBuf, str::FromStr,
+    time::Duration,
+};
 
 use config::ValueKind;
 
@@ -50,6 +53,8 @@ pub(crate) struct Reader {
     pub(crate) problems: Vec<ConfigProblem>,
     /// What is no problem, but should be known.
     pub(super) notes: Vec<String>,
+    /// The `.env` file, if it set anything.
+    pub(super) dot_env: Option<PathBuf>,
     place: Place,
     /// Values by their whole names where a default depends on other keys.
     resolved: BTreeMap<String, String>,

@@ -1,11 +1,12 @@
 //! The `store` section: where worker ids are leased and numbers reserved.
 
-use std::{fs, path::PathBuf, time::Duration};
+use std::{path::PathBuf, time::Duration};
 
 use super::{
     namespace::{Mode, NamespaceConfig},
     reader::Reader,
     secret::with_password,
+    small_file,
 };
 use crate::store::{self, Failover, StoreSettings, StoreUrl, TlsMode, is_valid_table_name};
 
@@ -126,7 +127,7 @@ fn read_url(reader: &mut Reader) -> (&'static str, String) {
 }
 
 fn read_secret(path: &str) -> Result<String, String> {
-    let text = fs::read_to_string(path).map_err(|error| error.to_string())?;
+    let text = small_file::read_text(path.as_ref()).map_err(|error| error.to_string())?;
     let text = text.trim_end_matches(['\r', '\n']);
     if text.is_empty() { Err("it is empty".into()) } else { Ok(text.to_owned()) }
 }

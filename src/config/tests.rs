@@ -100,13 +100,17 @@ fn later_layers_win_and_are_named() {
     let (folder, mut inputs) = file(
         "[http]\nlisten = '1.1.1.1:1'\nmax_batch = 11\nmax_in_flight = 12\n[lease]\nwindow = '6m'\n",
     );
+    // Beside a file that is named elsewhere it is not read.
+    let file = inputs.file.take().expect("a file").display().to_string();
     let dot_env = folder.path().join(".env");
-    fs::write(&dot_env, "RAINDROP__HTTP__LISTEN=2.2.2.2:2\nRAINDROP__HTTP__MAX_BATCH='22'\n")
-        .expect("written");
-    inputs.dot_env = Some(dot_env);
+    let text = format!(
+        "RAINDROP_CONFIG='{file}'\nRAINDROP__HTTP__LISTEN=2.2.2.2:2\nRAINDROP__HTTP__MAX_BATCH='22'\n"
+    );
+    fs::write(&dot_env, text).expect("written");
+    inputs.dot_env = Some(dot_env.clone());
     inputs.environment = environment(&[("http.listen", "3.3.3.3:3")]).environment;
     let config = Config::load(&inputs).expect("valid");
-    let file = inputs.file.as_ref().expect("a file").display().to_string();
+    assert_eq!(config.dot_env, Some(dot_env));
     for (key, value, source) in [
         ("http.listen", "3.3.3.3:3", "environment variable RAINDROP__HTTP__LISTEN"),
         ("http.max_batch", "22", "RAINDROP__HTTP__MAX_BATCH in .env"),
@@ -125,6 +129,31 @@ fn later_layers_win_and_are_named() {
 }
 
 #[test]
+fn the_file_of_the_working_folder_is_not_read_beside_one_that_is_named() {
+    let (folder, mut inputs) = file("[http]\nmax_batch = 11\n");
+    let dot_env = folder.path().join(".env");
+    fs::write(&dot_env, "RAINDROP__HTTP__MAX_BATCH=22\n").expect("written");
+    inputs.dot_env = Some(dot_env);
+    let check = |inputs: &Inputs| {
+        let config = Config::load(inputs).expect("valid");
+        assert_eq!((config.http.max_batch, config.dot_env), (11, None));
+    };
+    check(&inputs);
+    let path = inputs.file.take().expect("a file").display().to_string();
+    inputs.environment.insert("RAINDROP_CONFIG".into(), path);
+    check(&inputs);
+}
+
+#[test]
+fn values_of_the_environment_are_utf_8() {
+    let mut inputs = environment(&[]);
+    let lossy = String::from_utf8_lossy(b"caf\xe9").into_owned();
+    inputs.environment.insert("RAINDROP__WORKER__HOLDER".into(), lossy);
+    let told = "environment variable RAINDROP__WORKER__HOLDER: its value must be UTF-8";
+    assert_eq!(problems(&inputs), [told]);
+}
+
+#[test]
 fn the_environment_may_name_the_file_which_must_then_exist() {
     let (_folder, mut inputs) = file("log.level = 'debug'");
     let path = inputs.file.take().expect("a file").display().to_string();
@@ -140,6 +169,7 @@ fn the_environment_may_name_the_file_which_must_then_exist() {
 #[test]
 fn misspelled_variables_are_refused_in_every_layer() {
     let (folder, mut inputs) = file("");
+    inputs.file = None;
     let dot_env = folder.path().join(".env");
     fs::write(&dot_env, "raindrop__store__url=mysql://u:hunter2@db/ids\nRAINDROP_LOG_LEVEL=\n")
         .expect("written");
@@ -416,10 +446,12 @@ fn unreadable_files_are_named_and_never_quoted() {
     fs::write(&dot_env, "# comment\n\nRAINDROP__STORE__URL mysql://root:hunter2@db\n")
         .expect("written");
     inputs.dot_env = Some(dot_env);
-    let found = problems(&inputs);
+    let mut found = problems(&inputs);
+    inputs.file = None;
+    found.extend(problems(&inputs));
     assert_eq!(found.len(), 2, "{found:?}");
-    assert!(found[0].contains("line 3: not of the form NAME=value, "), "{found:?}");
-    assert!(found[1].contains("line 2"), "{found:?}");
+    assert!(found[0].contains("line 2"), "{found:?}");
+    assert!(found[1].contains("line 3: not of the form NAME=value, "), "{found:?}");
     assert!(!found.join("\n").contains("hunter2"), "{found:?}");
 }
 

@@ -2,15 +2,12 @@
 
 mod raindrop_go;
 
-use std::{
-    fs,
-    path::{Path, PathBuf},
-};
+use std::path::{Path, PathBuf};
 
 use super::{arguments::Overrides, failure::Failure, output};
 use crate::{
     auth::Auth,
-    config::{Config, EffectiveSetting, mask_tokens},
+    config::{Config, EffectiveSetting, mask_tokens, small_file},
     core::clock::{Clock, SystemClock},
 };
 
@@ -52,7 +49,7 @@ fn show(config: &Config) -> Result<(), Failure> {
 
 fn convert(path: &Path) -> Result<(), Failure> {
     let usage = |reason: &str| Failure::Usage(format!("{}: {reason}", path.display()));
-    let text = fs::read_to_string(path).map_err(|error| usage(&error.to_string()))?;
+    let text = small_file::read_text(path).map_err(|error| usage(&error.to_string()))?;
     let converted = raindrop_go::convert(&text, SystemClock::default().now_ms())
         .map_err(|problems| usage(&format!("cannot be converted:\n{}", problems.join("\n"))))?;
     for warning in converted.warnings {

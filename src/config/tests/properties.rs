@@ -33,6 +33,7 @@ pub(super) fn check(inputs: &Inputs) -> Result<(), TestCaseError> {
                     ConfigProblem::Misspelled { source, right } => {
                         (source.to_string(), problem.to_string().contains(right))
                     }
+                    ConfigProblem::NotUtf8 { source } => (source.to_string(), true),
                     ConfigProblem::File { path, reason } => {
                         (path.display().to_string(), !reason.is_empty())
                     }

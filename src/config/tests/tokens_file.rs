@@ -25,6 +25,7 @@ fn the_token_file_is_never_forgotten_in_silence() {
         }
     }
     let (folder, mut inputs) = file("");
+    inputs.file = None;
     let dot_env = folder.path().join(".env");
     fs::write(&dot_env, "RAINDROP__AUTH__TOKENS_FILE=\n").expect("written");
     inputs.dot_env = Some(dot_env);

@@ -1,7 +1,7 @@
 //! Reads the files of certificates.
 
 use std::{
-    fmt, fs, io,
+    fmt,
     path::{Path, PathBuf},
     sync::Arc,
 };
@@ -15,10 +15,7 @@ use tokio_rustls::rustls::{
 };
 use x509_cert::{Certificate, der::Decode};
 
-use crate::config::HttpTls;
-
-/// The largest file that is read.
-const LARGEST: u64 = 1024 * 1024;
+use crate::config::{HttpTls, small_file};
 
 /// Why certificates cannot be used. Never quotes a key.
 #[derive(Debug, thiserror::Error)]
@@ -119,15 +116,8 @@ impl Files {
 
 impl File {
     fn read(key: &'static str, path: &Path) -> Result<Self, TlsError> {
-        let read = || {
-            if fs::metadata(path)?.len() > LARGEST {
-                let reason = format!("larger than {LARGEST} bytes");
-                return Err(io::Error::new(io::ErrorKind::InvalidData, reason));
-            }
-            fs::read(path)
-        };
         let mut file = Self { key, path: path.to_owned(), content: Vec::new() };
-        file.content = read().map_err(|reason| file.error(reason))?;
+        file.content = small_file::read(path).map_err(|reason| file.error(reason))?;
         Ok(file)
     }
 
