@@ -181,6 +181,11 @@ pub const KEYS: &[Key] = &[
     key("http.listen", "127.0.0.1:8080", "Address and port to listen on."),
     unset("http.admin_listen", "Address and port for /metrics, detailed /health and /cluster."),
     unset("http.admin_hosts", "Domain names under which the admin listener answers."),
+    key(
+        "http.admin_changes",
+        "false",
+        "Whether the admin listener takes changes without tokens: /cluster/release and /codes.",
+    ),
     key("http.max_batch", "10000", "The largest n for /ids."),
     key("http.cors_origins", "*", "Origins whose pages may call, comma-separated; * or none."),
     key("http.request_timeout", "10s", "How long a request may take before it gets 408."),

@@ -22,6 +22,8 @@ pub struct HttpConfig {
     /// The domain names under which the operators' listener answers, beside those that no other
     /// site can have.
     pub admin_hosts: Vec<String>,
+    /// Whether whoever reaches the operators' listener may change anything there, for want of tokens.
+    pub admin_changes: bool,
     /// The largest n for `/ids`.
     pub max_batch: u32,
     /// The origins that browsers may call from.
@@ -111,6 +113,7 @@ pub(super) fn read_http(reader: &mut Reader) -> HttpConfig {
         listen,
         admin_listen,
         admin_hosts: read_hosts(reader),
+        admin_changes: read_admin_changes(reader),
         max_batch: reader.number("http.max_batch", 1..=100_000),
         cors_origins: read_origins(reader),
         request_timeout: reader.duration("http.request_timeout", tenth..=hour),
@@ -129,6 +132,15 @@ pub(super) fn read_http(reader: &mut Reader) -> HttpConfig {
         drain_delay: reader.duration("http.drain_delay", Duration::ZERO..=hour),
         shutdown_timeout: reader.duration("http.shutdown_timeout", tenth..=hour),
     }
+}
+
+fn read_admin_changes(reader: &mut Reader) -> bool {
+    let key = "http.admin_changes";
+    let is_open = reader.boolean(key);
+    // With tokens, changes need the permission admin.
+    let holds = !(is_open && reader.is_given(TOKENS_FILE));
+    reader.relate(key, TOKENS_FILE, holds, "false beside");
+    is_open
 }
 
 /// Reads an address and port. Names are not looked up, since the answer could be another machine.

@@ -154,6 +154,16 @@ fn values_of_the_environment_are_utf_8() {
 }
 
 #[test]
+fn changes_without_a_token_are_no_setting_beside_tokens() {
+    let inputs =
+        environment(&[("http.admin_changes", "true"), ("auth.tokens_file", "tokens.toml")]);
+    let found = problems(&inputs);
+    assert_eq!(found.len(), 1, "{found:?}");
+    let told = "must be false beside auth.tokens_file (tokens.toml, environment variable";
+    assert!(found[0].contains(told), "{found:?}");
+}
+
+#[test]
 fn the_environment_may_name_the_file_which_must_then_exist() {
     let (_folder, mut inputs) = file("log.level = 'debug'");
     let path = inputs.file.take().expect("a file").display().to_string();
@@ -228,7 +238,7 @@ fn every_problem_is_reported_at_once_with_its_source() {
         "codes.max = 0 (environment variable RAINDROP__CODES__MAX): must be 1 to 10000000".into(),
         "http.cors_origins = https://a.example/path (environment variable RAINDROP__HTTP__CORS_ORIGINS): must be * or none alone, or origins such as https://app.example.com".into(),
         format!("http.listen = [a, b] ({file}): must be an address and port such as 127.0.0.1:8080 or [::]:8080; :8080 for every address, or localhost:8080, but no other name"),
-        format!("http.prot ({file}): unknown key; known are http.listen, http.admin_listen, http.admin_hosts, http.max_batch, http.cors_origins, http.request_timeout, http.max_connections, http.idle_timeout, http.max_in_flight, http.max_unsent, http.console, http.tls.cert_file, http.tls.key_file, http.tls.client_ca_file, http.max_connections_per_ip, http.max_requests_per_ip, http.trusted_proxies, http.drain_delay, http.shutdown_timeout"),
+        format!("http.prot ({file}): unknown key; known are http.listen, http.admin_listen, http.admin_hosts, http.admin_changes, http.max_batch, http.cors_origins, http.request_timeout, http.max_connections, http.idle_timeout, http.max_in_flight, http.max_unsent, http.console, http.tls.cert_file, http.tls.key_file, http.tls.client_ca_file, http.max_connections_per_ip, http.max_requests_per_ip, http.trusted_proxies, http.drain_delay, http.shutdown_timeout"),
         "issue.max_wait = 11s (environment variable RAINDROP__ISSUE__MAX_WAIT): must be less than half of http.request_timeout (10s, default)".into(),
         format!("layout.worker_bits = 2 ({file}): must be 3 to 16"),
         format!("lease.ttl = 300 ({file}): must be a duration with its unit such as 500ms, 5m or 1h30m, 500ms to 1h"),

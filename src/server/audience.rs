@@ -7,7 +7,7 @@ use crate::auth::Permission;
 pub(in crate::server) enum Listener {
     /// `http.listen`.
     Public,
-    /// `http.admin_listen`, where nobody needs a token.
+    /// `http.admin_listen`, where only changes need a token.
     Operators,
 }
 

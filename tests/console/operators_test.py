@@ -15,7 +15,7 @@ class Operators(Browser):
         folder = cls.enterClassContext(tempfile.TemporaryDirectory(prefix="raindrop-console-"))
         admin = free_port()
         cls.admin = f"http://127.0.0.1:{admin}"
-        cls.service = Service(folder, http=f'admin_listen = "127.0.0.1:{admin}"').start()
+        cls.service = Service(folder, http=f'admin_listen = "127.0.0.1:{admin}"\nadmin_changes = true').start()
         cls.addClassCleanup(cls.service.stop)
         cls.other = Service(folder, holder="10.0.0.8:8080#orders-2").start()
         cls.addClassCleanup(cls.other.stop)

@@ -24,7 +24,7 @@ class Pages(Browser):
         folder = cls.enterClassContext(tempfile.TemporaryDirectory(prefix="raindrop-console-"))
         admin = free_port()
         cls.admin = f"http://127.0.0.1:{admin}"
-        cls.service = Service(folder, http=f'admin_listen = "127.0.0.1:{admin}"').start()
+        cls.service = Service(folder, http=f'admin_listen = "127.0.0.1:{admin}"\nadmin_changes = true').start()
         cls.addClassCleanup(cls.service.stop)
         ids = json.load(get(f"{cls.service.url}/ids/order?n=3"))["ids"]
         cls.ids = ",".join(ids)

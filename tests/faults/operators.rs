@@ -129,7 +129,8 @@ async fn a_release_by_http_leaves_the_reach_of_the_namespace() {
     let url = Server::shared(&Mariadb).await.database().await;
     let place = Place::sqlite().quick().with("store.url", &url).with("worker.id", "7");
     let admin = format!("127.0.0.1:{}", free_port());
-    let node = place.setup().set("http.admin_listen", &admin).start_leased().await;
+    let setup = place.setup().set("http.admin_listen", &admin).set("http.admin_changes", "true");
+    let node = setup.start_leased().await;
     let history =
         async || Mariadb.texts(&url, "SELECT history FROM soc_raindrop_worker_layout").await;
     let before = history().await;

@@ -137,7 +137,7 @@ async fn operators_are_answered_to_the_end_of_the_drain() {
 }
 
 #[tokio::test]
-async fn operators_need_no_token() {
+async fn operators_read_without_a_token() {
     let folder = tempfile::tempdir().expect("a folder");
     let tokens = folder.path().join("tokens.toml");
     let token = format!("[[token]]\nname = \"shop\"\nhash = \"sha256:{}\"\n", "0".repeat(64));

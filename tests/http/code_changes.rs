@@ -64,7 +64,9 @@ async fn every_front_end_understands_a_change_alike() {
     let admin = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
     let admin_url = format!("http://{}", admin.local_addr().expect("an address"));
     let clock = Arc::new(SystemClock::default());
-    let config = config_of(&format!("{text}http.admin_listen = '127.0.0.1:0'\n{bound}"));
+    let config = config_of(&format!(
+        "{text}http.admin_listen = '127.0.0.1:0'\nhttp.admin_changes = true\n{bound}"
+    ));
     let service = Service {
         listener: TcpListener::bind("127.0.0.1:0").await.expect("a free port"),
         admin_listener: Some(admin),

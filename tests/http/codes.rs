@@ -12,10 +12,12 @@ use crate::{api::assert_documented, serving::Served, support::Answer, support::t
 
 const NUMBERS: [(&str, &str); 3] =
     [("mode", "segment"), ("http.admin_listen", "127.0.0.1:0"), ("issue.max_wait", "500ms")];
+/// Whoever reaches the listener for operators may change codes.
+const CHANGES: (&str, &str) = ("http.admin_changes", "true");
 
 /// A service of segments with a listener for operators.
 async fn operated(store: Arc<MemoryStore>, more: &[(&str, &str)]) -> Served {
-    let pairs = [&NUMBERS[..], more].concat();
+    let pairs = [&NUMBERS[..], &[CHANGES], more].concat();
     Served::ready_over(&pairs, store).await
 }
 
@@ -236,9 +238,44 @@ async fn on_the_public_listener_codes_are_for_tokens_with_the_permission() {
     served.stop().await;
 }
 
+/// Whatever reaches the port can be made to send it a request; retiring a code cannot be undone.
+#[tokio::test]
+async fn nobody_changes_anything_on_the_listener_for_operators_unless_that_was_opened() {
+    let closed = Served::ready_over(&NUMBERS, memory()).await;
+    for (method, path, body) in [
+        ("PUT", "/codes/order", Some(json!({}))),
+        ("PATCH", "/codes/order", Some(json!({}))),
+        ("POST", "/codes/order/raise", Some(json!({ "by": 1 }))),
+        ("POST", "/codes/order/retire", None),
+        ("POST", "/cluster/release", Some(json!({ "worker_id": 1 }))),
+    ] {
+        let refused = closed.operate(method, path, body).await;
+        refused.problem(403, "forbidden");
+        assert!(refused.body.contains("http.admin_changes = true"), "{}", refused.body);
+    }
+    assert_eq!(closed.operate("GET", "/codes", None).await.json()["codes"], json!([]));
+    closed.stop().await;
+
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let path = folder.path().join("tokens.toml");
+    let admin = token_entry("admin", "for-admins") + "permissions = ['admin']\n";
+    std::fs::write(&path, admin + &token_entry("shop", "for-shops")).expect("written");
+    let tokens = ("auth.tokens_file", path.to_str().expect("UTF-8"));
+    let served = Served::ready_over(&[&NUMBERS[..], &[tokens]].concat(), memory()).await;
+    let url = format!("http://{}/codes/order", served.admin.expect("operators"));
+    let put = async |headers: &[(&str, &str)]| send(&url, "PUT", Some(&json!({})), headers).await;
+    put(&[]).await.problem(401, "unauthorized");
+    put(&[("authorization", "Bearer for-shops")]).await.problem(403, "forbidden");
+    assert_eq!(put(&[("authorization", "Bearer for-admins")]).await.status, 201);
+    served.operate("POST", "/codes/order/retire", None).await.problem(401, "unauthorized");
+    assert_eq!(served.operate("GET", "/codes/order", None).await.json()["kind"], "managed");
+    served.stop().await;
+}
+
 #[tokio::test]
 async fn a_worker_id_is_released_once() {
-    let served = Served::start(&[("http.admin_listen", "127.0.0.1:0"), ("worker.id", "9")]).await;
+    let pairs = [("http.admin_listen", "127.0.0.1:0"), CHANGES, ("worker.id", "9")];
+    let served = Served::start(&pairs).await;
     let release = async |body: Value| served.operate("POST", "/cluster/release", Some(body)).await;
     release(json!({})).await.problem(400, "invalid_parameter");
     release(json!({ "worker_id": 100_000 })).await.problem(400, "invalid_parameter");

@@ -341,7 +341,8 @@ async fn what_is_sent_in_vain_is_discarded_and_the_connection_used_again() {
 
 #[tokio::test]
 async fn a_body_in_chunks_is_measured_as_it_comes() {
-    let served = Served::start(&[("http.admin_listen", "127.0.0.1:0")]).await;
+    let pairs = [("http.admin_listen", "127.0.0.1:0"), ("http.admin_changes", "true")];
+    let served = Served::start(&pairs).await;
     let chunked = "HTTP/1.1\r\nhost: x\r\ntransfer-encoding: chunked\r\n\r\n";
     let chunk = format!("8001\r\n{}\r\n", " ".repeat(0x8001));
     let mut small = TcpStream::connect(served.address).await.expect("connected");

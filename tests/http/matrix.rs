@@ -23,23 +23,38 @@ fn permission(path: &str) -> Option<&'static str> {
 const METHODS: [&str; 7] = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"];
 const CALLERS: [&str; 6] = ["", "unknown", "none", "ids", "metrics", "admin"];
 
+/// What a listener wants of a caller.
+#[derive(Clone, Copy)]
+enum Wants {
+    /// A token, whatever is asked for.
+    Tokens,
+    /// A token of whoever changes anything.
+    TokensForChanges,
+    /// That nobody changes anything.
+    NoChanges,
+    Nothing,
+}
+
 /// The status that a caller must be refused with, or none.
-fn refusal(path: &str, has_method: bool, caller: &str, needs_token: bool) -> Option<u16> {
-    if needs_token && let Some(needed) = permission(path) {
-        if ["", "unknown"].contains(&caller) {
-            return Some(401);
-        }
-        if needed != "any" && needed != caller {
-            return Some(403);
-        }
+fn refusal(path: &str, method: &str, caller: &str, wants: Wants) -> Option<u16> {
+    let needed = permission(path)?;
+    let is_change = needed == "admin" && !["GET", "HEAD"].contains(&method);
+    match wants {
+        Wants::NoChanges if is_change => return Some(403),
+        Wants::TokensForChanges if !is_change => return None,
+        Wants::NoChanges | Wants::Nothing => return None,
+        Wants::Tokens | Wants::TokensForChanges => {}
     }
-    (!has_method).then_some(405)
+    if ["", "unknown"].contains(&caller) {
+        return Some(401);
+    }
+    (needed != "any" && needed != caller).then_some(403)
 }
 
 struct Listening {
     client: Client,
     address: SocketAddr,
-    needs_token: bool,
+    wants: Wants,
 }
 
 impl Listening {
@@ -71,7 +86,8 @@ impl Listening {
                 let has_method = methods.iter().any(|known| known == method);
                 for caller in CALLERS {
                     let status = self.status(method, &path, caller).await;
-                    let expected = refusal(template, has_method, caller, self.needs_token);
+                    let refused = refusal(template, method, caller, self.wants);
+                    let expected = refused.or((!has_method).then_some(405));
                     let told = format!("{method} {path} by {caller:?} at {}", self.address);
                     match expected {
                         Some(expected) => assert_eq!(status, expected, "{told}"),
@@ -82,7 +98,7 @@ impl Listening {
             }
         }
         for caller in CALLERS {
-            let expected = refusal("/nowhere", true, caller, self.needs_token).unwrap_or(404);
+            let expected = refusal("/nowhere", "POST", caller, self.wants).unwrap_or(404);
             assert_eq!(self.status("POST", "/nowhere", caller).await, expected, "{caller:?}");
         }
         routes.into_iter().map(|(path, _)| path).collect()
@@ -101,22 +117,24 @@ async fn every_caller_route_method_and_listener() {
     std::fs::write(&file, entries.concat()).expect("written");
     let file = file.to_str().expect("UTF-8");
 
-    // One listener with tokens; two with tokens; two without.
-    for (settings, is_shared) in [
-        (vec![("auth.tokens_file", file)], true),
-        (vec![("auth.tokens_file", file), ("http.admin_listen", "127.0.0.1:0")], false),
-        (vec![("http.admin_listen", "127.0.0.1:0")], false),
+    // One listener with tokens; two with tokens; two without, which take changes or not.
+    let (tokens, two) = (("auth.tokens_file", file), ("http.admin_listen", "127.0.0.1:0"));
+    let changes = ("http.admin_changes", "true");
+    for (settings, public, operators) in [
+        (vec![tokens], Wants::Tokens, None),
+        (vec![tokens, two], Wants::Tokens, Some(Wants::TokensForChanges)),
+        (vec![two], Wants::Nothing, Some(Wants::NoChanges)),
+        (vec![two, changes], Wants::Nothing, Some(Wants::Nothing)),
     ] {
-        let needs_token = settings[0].0 == "auth.tokens_file";
         let served = Served::start(&settings).await;
-        let public = Listening { client: Client::new(), address: served.address, needs_token };
-        let paths = public.check().await;
-        assert_eq!(paths.iter().any(|path| path == "/metrics"), is_shared);
-        assert_eq!(paths.iter().any(|path| path == "/cluster"), needs_token);
+        let listening = |address, wants| Listening { client: Client::new(), address, wants };
+        let paths = listening(served.address, public).check().await;
+        assert_eq!(paths.iter().any(|path| path == "/metrics"), operators.is_none());
+        let has_tokens = settings.contains(&tokens);
+        assert_eq!(paths.iter().any(|path| path == "/cluster"), has_tokens);
         assert!(paths.iter().any(|path| path == "/id/{code}"));
-        if let Some(address) = served.admin {
-            let operators = Listening { client: Client::new(), address, needs_token: false };
-            let paths = operators.check().await;
+        if let Some((address, wants)) = served.admin.zip(operators) {
+            let paths = listening(address, wants).check().await;
             assert!(paths.iter().any(|path| path == "/cluster/release"));
             assert!(!paths.iter().any(|path| path == "/id/{code}"));
         }

@@ -41,10 +41,7 @@ pub(in crate::server) fn gate<S>(
     listener: Listener,
     audience: Audience,
 ) -> impl Layer<S, Service = Gate<S>> + Clone + use<S> {
-    let is_public = listener == Listener::Public;
-    let needs_token = is_public && audience != Audience::Anybody;
-    let auth = state.auth.clone().filter(|_| needs_token);
-    let rules = Arc::new(Rules { state: Arc::clone(state), audience, listener, auth });
+    let rules = Arc::new(Rules { state: Arc::clone(state), audience, listener });
     layer_fn(move |inner| Gate { inner, rules: Arc::clone(&rules) })
 }
 
@@ -53,8 +50,6 @@ struct Rules {
     state: Arc<AppState>,
     audience: Audience,
     listener: Listener,
-    /// None where no token is needed.
-    auth: Option<Arc<Auth>>,
 }
 
 impl Rules {
@@ -68,8 +63,9 @@ impl Rules {
         if peer.is_some() {
             check_host(request.version(), headers)?;
         }
-        let is_reading = matches!(*request.method(), Method::GET | Method::HEAD);
-        if self.audience == Audience::Operators && !is_reading {
+        let is_change = self.audience == Audience::Operators
+            && !matches!(*request.method(), Method::GET | Method::HEAD);
+        if is_change {
             check_own_page(headers)?;
         }
         match self.listener {
@@ -84,7 +80,15 @@ impl Rules {
                 }
             }
         }
-        let caller = self.authenticate(request)?;
+        let needs_token = match self.listener {
+            Listener::Operators => is_change,
+            Listener::Public => self.audience != Audience::Anybody,
+        };
+        let caller = match &self.state.auth {
+            Some(auth) if needs_token => self.authenticate(auth, request)?,
+            None if is_change && !self.state.http.admin_changes => return Err(not_open()),
+            _ => Caller::default(),
+        };
         self.state.clients.limit_token(caller.name())?;
         caller.check_permission(self.audience.permission(), request.uri().path())?;
         check_body(request.body())?;
@@ -112,8 +116,7 @@ impl Rules {
         problem.with_header(header::CONNECTION, "close")
     }
 
-    fn authenticate(&self, request: &Request) -> Result<Caller, Problem> {
-        let Some(auth) = &self.auth else { return Ok(Caller::default()) };
+    fn authenticate(&self, auth: &Auth, request: &Request) -> Result<Caller, Problem> {
         // Whoever accepted the connection puts it there.
         let certificate = request.extensions().get::<Arc<ClientCertificate>>().map(Arc::as_ref);
         let now_ms = self.state.clock.now_ms();
@@ -164,6 +167,13 @@ where
             Err(problem) => Either::Right(Box::pin(ready(Ok(problem.into_response())))),
         }
     }
+}
+
+/// The problem of a change where nobody was given the right to make any.
+fn not_open() -> Problem {
+    let detail = "changes need auth.tokens_file and a token with the permission admin, or \
+                  http.admin_changes = true";
+    Problem::new(ProblemCode::Forbidden, detail)
 }
 
 /// Refuses an address that is too long.

@@ -31,6 +31,7 @@ const PROBLEMS: &str = "x-problems";
 pub(super) fn document(
     routes: impl IntoIterator<Item = (Audience, OpenApi)>,
     needs_token: bool,
+    changes_need_token: bool,
     max_batch: u32,
 ) -> Bytes {
     let security =
@@ -38,7 +39,11 @@ pub(super) fn document(
     let (mut paths, mut schemas) = (Map::new(), Map::new());
     for (audience, api) in routes {
         for (path, item) in api.paths.paths {
-            paths.insert(path, complete(json!(item), audience, max_batch));
+            let mut item = complete(json!(item), audience, max_batch);
+            if changes_need_token && audience == Audience::Operators {
+                require_token_for_changes(&mut item);
+            }
+            paths.insert(path, item);
         }
         let described = api.components.into_iter().flat_map(|parts| parts.schemas);
         schemas.extend(described.map(|(name, schema)| (name, json!(schema))));
@@ -106,6 +111,16 @@ fn complete(mut item: Value, audience: Audience, max_batch: u32) -> Value {
         }
     }
     item
+}
+
+/// Whatever changes something needs a token, also where reading needs none.
+fn require_token_for_changes(item: &mut Value) {
+    let operations = item.as_object_mut().expect("operations by method");
+    for (method, operation) in operations {
+        if !matches!(method.as_str(), "get" | "head") {
+            operation["security"] = json!([{ "bearer": [] }]);
+        }
+    }
 }
 
 /// Leaves out these problems, and what POST alone has: it claims IDs for a past time.
