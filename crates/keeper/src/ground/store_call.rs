@@ -43,12 +43,9 @@ impl ClockReading {
         Self { wall_ms: clock.now_ms(), steady: clock.steady() }
     }
 
-    /// Returns how much time has passed since, in ms, by the clock that says more: a machine that is paused
-    /// may stop the steady one.
+    /// Returns how much time has passed since, in ms, whatever was done to the wall clock.
     pub(crate) fn elapsed_ms(&self, clock: &dyn Clock) -> i64 {
-        let now = Self::now(clock);
-        let steady_ms = millis(now.steady.saturating_sub(self.steady));
-        steady_ms.max(now.wall_ms.saturating_sub(self.wall_ms))
+        millis(clock.steady().saturating_sub(self.steady))
     }
 
     /// Returns what the wall clock shows at another time of the steady clock if it runs evenly.

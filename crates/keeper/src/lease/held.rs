@@ -236,7 +236,7 @@ impl HeldLease {
         Err(error)
     }
 
-    /// For how long the row was not written, by the clocks of the node; `None` if this process never wrote
+    /// For how long the row was not written, by the node's steady clock; `None` if this process never wrote
     /// it, or does not trust its last write any more.
     fn unwritten_ms(&self, context: &LeaseContext) -> Option<i64> {
         let renewed = self.renewed.filter(|_| self.last_write.is_some())?;

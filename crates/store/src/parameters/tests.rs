@@ -110,6 +110,9 @@ fn a_file_of_authorities_is_checked_and_needs_verify() {
     }
     assert!(refused(&with("empty.pem", Some(TlsMode::Verify))).contains("contains no certificate"));
     assert!(refused(&with("none.pem", Some(TlsMode::Verify))).contains("none.pem: "));
+    fs::write(path("marked.pem"), "\u{feff}-----BEGIN CERTIFICATE-----\n").expect("written");
+    let marked = refused(&with("marked.pem", Some(TlsMode::Verify)));
+    assert!(marked.contains("begins with a byte-order mark"), "{marked}");
     let both = format!("mysql://h/d?ssl-ca={}", path("other.pem").display());
     let both = StoreSettings { url: StoreUrl::new(both), ..with("ca.pem", Some(TlsMode::Verify)) };
     assert!(refused(&both).contains("ssl-ca contradicts store.tls_ca_file"));
