@@ -16,7 +16,8 @@ pub struct LeaseTimes {
     /// How far the node's clock may be ahead of the store's; 10 s.
     pub max_clock_skew: Duration,
     /// How long a new lease, and one whose row may have been taken, waits in a store in which no holder
-    /// renewed for that long, one and a half times `renew` or more; 0 if none waits. Embedded stores are never waited for; 45 s.
+    /// renewed for that long, one and a half times `renew` or more; 0 if none waits. Embedded stores are
+    /// never waited for; 45 s.
     pub stale_wait: Duration,
 }
 

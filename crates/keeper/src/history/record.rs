@@ -16,7 +16,9 @@ pub(crate) async fn create_record(
 ) -> Result<LayoutRecord, StoreError> {
     let created = store.create_record(namespace, record);
     let stored = store_call(store, observer, StoreOperation::Prepare, created).await?;
-    if stored.token == record.token && record.history.has_failed_over() {
+    // Another process may have changed it since, but not the epoch, which is this one's.
+    let is_ours = stored.history.epoch() == record.history.epoch();
+    if is_ours && record.history.has_failed_over() {
         tracing::warn!(namespace, "layout record was gone: written again with a new epoch");
         observer.epoch_changed();
     }

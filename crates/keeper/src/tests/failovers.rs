@@ -1,16 +1,17 @@
 //! A store that fails over to a server without its last writes.
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
+use async_trait::async_trait;
 use raindrop_core::{
     clock::Clock,
     layout::{LayoutSpec, TimeUnit},
     lease::{BarrierState, EpochClocks, NodeTimes, Token},
 };
-use raindrop_store::{LayoutRecord, Store as _};
+use raindrop_store::{Call, Intercept, LayoutRecord, MemoryStore, Reply, Store as _, StoreError};
 
 use super::{
-    faulty_store::Fault,
+    faulty_store::{Fault, FaultyStore},
     world::{Node, World, second, world},
 };
 use crate::{
@@ -419,6 +420,39 @@ async fn record_that_is_deleted_is_written_again() {
     assert_eq!(longest_silence(&world, deleted, 1).await, Duration::ZERO);
     let record = world.store.read_record("default").await.expect("up").expect("there");
     assert!(record.since_tick > 0, "past ticks are closed");
+}
+
+/// A store in which somebody changes each new record before its creator reads it.
+#[derive(Debug)]
+struct Eager(Arc<FaultyStore>);
+
+#[async_trait]
+impl Intercept for Eager {
+    fn memory(&self) -> &MemoryStore {
+        self.0.memory()
+    }
+
+    async fn answer(&self, call: Call) -> Result<Reply, StoreError> {
+        let is_create = matches!(call, Call::CreateRecord(..));
+        let reply = self.0.answer(call).await?;
+        if !is_create {
+            return Ok(reply);
+        }
+        let stored = *reply.downcast::<LayoutRecord>().expect("a record");
+        let changed = LayoutRecord { token: Token::from_bits(99), ..stored.clone() };
+        self.0.swap_record("default", stored.token, &changed).await?;
+        Ok(Box::new(changed))
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn record_that_is_written_again_and_changed_at_once_counts_as_an_epoch() {
+    let world = world();
+    let node = world.start_by(world.settings(), Arc::new(Eager(world.store.clone())));
+    world.pass(second(60)).await;
+    world.store.lose_record("default");
+    world.pass(second(60)).await;
+    assert_eq!((node.events.epochs(), node.status().reason), (1, None));
 }
 
 #[tokio::test(start_paused = true)]
