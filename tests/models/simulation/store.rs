@@ -357,8 +357,9 @@ impl Cluster {
         let is_taken = owner != Some(writer.generation);
         // A row is taken by the store's clock; a row that is held may ride out a wrong one, also into a
         // new epoch.
-        let may_be_held = before.epoch != write.epoch;
-        let bounded = is_taken && !may_be_held && !self.memory.clock_is_local();
+        let enters = before.epoch != write.epoch;
+        let was_held = || state.limits(writer.generation).keys().any(|(of, _)| *of == worker);
+        let bounded = is_taken && !(enters && was_held()) && !self.memory.clock_is_local();
         let now_ms = if bounded { wall_ms.min(store_ms + self.skew_ms) } else { wall_ms };
         let layout = &writer.layout;
         let mut latest = layout.first_position(layout.tick_clamped(now_ms + self.window_ms) + 1);

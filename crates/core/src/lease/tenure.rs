@@ -90,6 +90,11 @@ impl<T> Tenure<T> {
         self.visible.as_ref()
     }
 
+    /// The last write of this process that may take place, or may be lost again.
+    pub fn unsettled(&self) -> Option<&Attempt<T>> {
+        self.unresolved.last().or(self.visible.as_ref())
+    }
+
     /// Records a write *before* it is sent.
     pub fn sent(&mut self, write: RowWrite, purpose: T) {
         self.unresolved.push(Attempt { write, purpose });

@@ -175,6 +175,20 @@ impl LeaseContext {
         !self.settings.lease.stale_wait.is_zero() && !self.store.clock_is_local()
     }
 
+    /// Whether a row that was written under these clocks may have expired since, so that another process
+    /// may have it.
+    pub(crate) fn may_have_expired(&self, written: Option<&ClockReading>) -> bool {
+        let ttl_ms = millis(self.settings.lease.ttl);
+        written.is_none_or(|written| written.elapsed_ms(&*self.state.clock) >= ttl_ms)
+    }
+
+    /// Takes note of a row that another process took from the lease of this lane, which ends at `limit`:
+    /// whoever takes it lawfully begins there, or above.
+    pub(crate) fn note_taken(&mut self, row: &Row, lane: usize, limit: u64) {
+        let mark = row.marks.iter().nth(lane);
+        self.history.went_back |= mark.is_some_and(|mark| mark < limit);
+    }
+
     /// Awaits a call of the store, bounded and timed.
     pub(crate) async fn call<T>(
         &self,

@@ -193,7 +193,7 @@ impl HeldLease {
             }
         }
         self.wait_if_stale(context, &judged).await?;
-        if self.tenure.is_unresolved() || self.tenure.visible().is_some() {
+        if self.tenure.unsettled().is_some() {
             self.settle(context, &judged).await?;
             judged = self.survey(context).await?;
         }
@@ -216,10 +216,12 @@ impl HeldLease {
             return Ok(());
         }
         let stale_wait_ms = millis(context.settings.lease.stale_wait);
-        let by_store = |last: LastWrite| judged.survey.now_ms.saturating_sub(last.store_ms);
-        let elapsed_ms = self.unwritten_ms(context).zip(self.last_write.map(by_store));
-        if elapsed_ms.is_some_and(|(by_node, by_store)| by_node.max(by_store) < stale_wait_ms) {
-            return Ok(());
+        if let (Some(written), Some(last)) = (self.written(), self.last_write) {
+            let by_node = written.elapsed_ms(&*context.state.clock);
+            let by_store = judged.survey.now_ms.saturating_sub(last.store_ms);
+            if by_node.max(by_store) < stale_wait_ms {
+                return Ok(());
+            }
         }
         let error = match judged.verdict {
             // Nothing would be written anyway.
@@ -236,18 +238,16 @@ impl HeldLease {
         Err(error)
     }
 
-    /// For how long the row was not written, by the node's steady clock; `None` if this process never wrote
-    /// it, or does not trust its last write any more.
-    fn unwritten_ms(&self, context: &LeaseContext) -> Option<i64> {
-        let renewed = self.renewed.filter(|_| self.last_write.is_some())?;
-        Some(renewed.elapsed_ms(&*context.state.clock))
+    /// The clocks of the last write, unless this process never wrote the row or does not trust that write
+    /// any more.
+    fn written(&self) -> Option<&ClockReading> {
+        self.renewed.as_ref().filter(|_| self.last_write.is_some())
     }
 
     /// Whether the row is to be left to its ttl because another process may have taken it: in a store that
     /// went back, whoever begins at its mark would issue what that one did.
     pub(crate) fn is_left_to_expire(&self, context: &LeaseContext) -> bool {
-        let ttl_ms = millis(context.settings.lease.ttl);
-        self.unwritten_ms(context).is_none_or(|unwritten_ms| unwritten_ms >= ttl_ms)
+        context.may_have_expired(self.written())
     }
 
     /// Reads the row in a new epoch. Its lease goes on if the store cannot have lost another
@@ -494,9 +494,7 @@ impl HeldLease {
             }
             OtherToken::WentBack => context.history.went_back = true,
             OtherToken::Taken => {
-                // Whoever took it lawfully began at the limit of this lease, or above.
-                let mark = row.marks.iter().nth(self.lanes.present());
-                context.history.went_back |= mark.is_some_and(|mark| mark < self.acknowledged());
+                context.note_taken(&row, self.lanes.present(), self.acknowledged());
                 return LeaseError::Lost(row.into());
             }
         }

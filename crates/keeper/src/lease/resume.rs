@@ -62,9 +62,7 @@ async fn try_resume(
     // A process that was down for longer than others wait for it must not issue beside them.
     let found = timeout(DEADLINE, context.resolve(&mut tenure)).await;
     if let Ok(Ok((Resolution::Lost, Some(row)))) = found {
-        // Whoever took it lawfully began at the limit of this lease, or above.
-        let mark = row.marks.iter().nth(kept.lane);
-        context.history.went_back = mark.is_some_and(|mark| mark < kept.limit());
+        context.note_taken(&row, kept.lane, kept.limit());
         let forgotten = keeping.forget().await;
         let reason = loss(&row, &context.settings.holder);
         return Err(

@@ -23,7 +23,6 @@ use super::{
 use crate::ground::{
     observer::{LeaseOperation, LeaseOutcome, StoreOperation},
     status::{StoreFailure, UnavailableReason},
-    store_call::ClockReading,
 };
 
 /// How many rows are read at first: enough for the first choices of many nodes.
@@ -90,8 +89,6 @@ pub(crate) struct Search {
     chosen: Option<Tenure<WriteIntent>>,
     /// The worker whose row this process holds meanwhile, though it may have expired.
     held: Option<u64>,
-    /// When it last sent a write of the row that was chosen.
-    sent: Option<ClockReading>,
     conflicts: u32,
     stale: StaleWait,
 }
@@ -128,7 +125,7 @@ impl Search {
             {
                 context.observe(LeaseOperation::Acquire, LeaseOutcome::NoneFree);
                 // It is chosen again after the wait.
-                self.chosen.take_if(|tenure| !may_be_ours(tenure));
+                self.chosen.take_if(|tenure| tenure.unsettled().is_none());
                 return Ok(SearchOutcome::Stale(stale));
             }
             if let Some(held) = self.settle(context).await? {
@@ -171,7 +168,7 @@ impl Search {
         context: &LeaseContext,
         judged: &JudgedSurvey,
     ) -> Result<Option<StaleStore>, StoreError> {
-        self.stale.look(context, judged, judged.survey.newest_heartbeat_ms).await
+        self.stale.look(context, judged, Some(&judged.survey)).await
     }
 
     /// Creates more rows, if the node's worker ids have some that were not needed so far and they
@@ -237,7 +234,6 @@ impl Search {
             None => layout.rollback_initial() as usize,
         };
         let (lanes, operation) = (HeldLanes::on(lane), LeaseOperation::Acquire);
-        self.sent = Some(judged.clocks);
         match context.take_lane(tenure, &lanes, lane, judged, operation).await? {
             Some(intent) => Ok(self.won(context, intent)),
             None => self.settle(context).await,
@@ -247,10 +243,11 @@ impl Search {
     /// Ends the search. Returns a row that was perhaps taken, or may still be: it must be
     /// released, unless it expires and another process may have taken it by now.
     pub(crate) fn abandon(self, context: &LeaseContext) -> Option<ReleasingRow> {
-        let ttl_ms = millis(context.settings.lease.ttl);
-        let sent = self.sent.filter(|sent| sent.elapsed_ms(&*context.state.clock) < ttl_ms);
-        let chosen = self.chosen.filter(|tenure| sent.is_some() && may_be_ours(tenure));
-        chosen.map(ReleasingRow::of_search)
+        let is_ours = |tenure: &Tenure<WriteIntent>| {
+            let sent = tenure.unsettled().map(|attempt| &attempt.purpose.clocks);
+            !context.may_have_expired(sent)
+        };
+        self.chosen.filter(is_ours).map(ReleasingRow::of_search)
     }
 
     fn won(&mut self, context: &LeaseContext, intent: WriteIntent) -> Option<Box<HeldLease>> {
@@ -346,11 +343,6 @@ impl Search {
         }
         Ok(rows)
     }
-}
-
-/// Whether a write of ours took place, or may still.
-fn may_be_ours(tenure: &Tenure<WriteIntent>) -> bool {
-    tenure.is_unresolved() || tenure.visible().is_some()
 }
 
 /// Computes when the first of the free rows comes due, or the first held one expires.

@@ -7,7 +7,7 @@ use raindrop_core::{
     lease::ClockVerdict,
     planted::{Bug, planted},
 };
-use raindrop_store::{Scope, StoreError};
+use raindrop_store::{Scope, StoreError, Survey};
 
 use super::context::{JudgedSurvey, LeaseContext};
 use crate::ground::{lease_times::LeaseTimes, observer::StoreOperation, status::UnavailableReason};
@@ -47,12 +47,12 @@ impl StaleWait {
 
     /// Returns what is waited for if the store is stale, and was not for long enough. Whoever holds a row
     /// of the namespace counts, also beyond this node's worker ids, and whoever renews most seldom must
-    /// have had the time. `newest_ms` is when one of the rows was last written, if that was just read.
+    /// have had the time. `read` is what was just read of the rows of this node's worker ids, if it was.
     pub(crate) async fn look(
         &mut self,
         context: &LeaseContext,
         judged: &JudgedSurvey,
-        newest_ms: Option<i64>,
+        read: Option<&Survey>,
     ) -> Result<Option<StaleStore>, StoreError> {
         let LeaseTimes { stale_wait, max_clock_skew, .. } = context.settings.lease;
         if !context.waits_if_stale() || planted(Bug::StaleStoreTaken) {
@@ -70,9 +70,10 @@ impl StaleWait {
             let age_ms = judged.survey.now_ms.saturating_sub(*renewed_ms);
             is_behind || !(-skew_ms..=oldest_ms).contains(&age_ms)
         };
-        let mut newest_ms = newest_ms;
-        if newest_ms.as_ref().is_none_or(is_stale) {
-            let max_worker = context.settings.layout.largest_worker();
+        let max_worker = context.settings.layout.largest_worker();
+        let is_read = read.is_some() && context.scope.workers() > max_worker;
+        let mut newest_ms = read.and_then(|survey| survey.newest_heartbeat_ms);
+        if !is_read && newest_ms.as_ref().is_none_or(is_stale) {
             let all = Scope { min_worker: 0, max_worker, ..context.scope.clone() };
             let survey = context.store.survey(&all);
             newest_ms = context.call(StoreOperation::Read, survey).await?.newest_heartbeat_ms;

@@ -99,18 +99,20 @@ impl Task {
         if timeout(patience, answers).await == Ok(true) {
             return false;
         }
-        keeping.keep_sealed().await.unwrap_or(false)
+        self.keep_sealed().await
     }
 
     /// Leaves a row that another process may have taken.
     async fn leave_to_expire(&self) -> Released {
         let namespace = &self.context.settings.namespace;
         tracing::warn!(namespace, "row not released: another process may have taken it");
-        let kept = match self.context.usable_keeping() {
-            Some(keeping) => keeping.keep_sealed().await.unwrap_or(false),
-            None => false,
-        };
-        if kept { Released::Kept } else { Released::GaveUp }
+        if self.keep_sealed().await { Released::Kept } else { Released::GaveUp }
+    }
+
+    /// Leaves the lease in the state file, up to where IDs were issued. Returns whether it did.
+    async fn keep_sealed(&self) -> bool {
+        let Some(keeping) = self.context.usable_keeping() else { return false };
+        keeping.keep_sealed().await.unwrap_or(false)
     }
 
     async fn release_all(&mut self) {

@@ -212,7 +212,7 @@ impl Process {
                 let is_behind = held.tenure.epoch() != present.epoch();
                 let has_entered = self.phase == Phase::Entered;
                 self.phase = Phase::Idle;
-                let is_unsettled = held.tenure.is_unresolved() || held.tenure.visible().is_some();
+                let is_unsettled = held.tenure.unsettled().is_some();
                 if (is_behind || is_unsettled) && !is_first {
                     return None;
                 }
@@ -633,9 +633,7 @@ impl Process {
                 }
                 (held.tenure, held.lanes, end)
             }
-            Role::Searching(tenure)
-                if all && (tenure.is_unresolved() || tenure.visible().is_some()) =>
-            {
+            Role::Searching(tenure) if all && tenure.unsettled().is_some() => {
                 let mark = tenure.marks()[0];
                 (tenure, HeldLanes::on(0), mark)
             }
