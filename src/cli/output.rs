@@ -25,8 +25,8 @@ pub(super) fn print_styled(text: &str) -> Result<(), Failure> {
     write(text).map(drop)
 }
 
-/// Shows characters that a terminal would obey: what is printed may be from other people, such as the
-/// holder of a row.
+/// Shows characters that a terminal would obey, as JSON writes them: what is printed may be from other
+/// people, such as the holder of a row.
 fn visible(text: &str) -> Cow<'_, str> {
     let is_obeyed = |letter: char| match letter {
         '\n' | '\t' => false,
@@ -37,14 +37,11 @@ fn visible(text: &str) -> Cow<'_, str> {
     if !text.contains(is_obeyed) {
         return text.into();
     }
-    let mut shown = String::with_capacity(text.len());
-    for letter in text.chars() {
-        match is_obeyed(letter) {
-            true => shown.extend(letter.escape_default()),
-            false => shown.push(letter),
-        }
-    }
-    shown.into()
+    let shown = |letter| match is_obeyed(letter) {
+        true => format!("\\u{:04x}", u32::from(letter)),
+        false => letter.to_string(),
+    };
+    text.chars().map(shown).collect::<String>().into()
 }
 
 fn write(text: &str) -> Result<bool, Failure> {
@@ -103,10 +100,14 @@ mod tests {
         for (text, shown) in [
             ("node-7\tpod\n", "node-7\tpod\n"),
             ("机器 é", "机器 é"),
-            ("a\u{1b}[2Jb\r\u{7}", "a\\u{1b}[2Jb\\r\\u{7}"),
-            ("\u{9b}31m\u{202e}x\u{7f}", "\\u{9b}31m\\u{202e}x\\u{7f}"),
+            ("a\u{1b}[2Jb\r\u{7}", "a\\u001b[2Jb\\u000d\\u0007"),
+            ("\u{9b}31m\u{202e}x\u{7f}", "\\u009b31m\\u202ex\\u007f"),
         ] {
             assert_eq!(visible(text), shown);
+            // What programs read means the same.
+            let json = serde_json::to_string(text).expect("a text");
+            let read: String = serde_json::from_str(&visible(&json)).expect("JSON");
+            assert_eq!(read, text);
         }
     }
 }
