@@ -14,7 +14,7 @@ use super::{
     spelling::{PREFIX, without_prefix},
 };
 
-/// Reads a `.env` file. A line of another application that cannot be read is skipped. Errors name the
+/// Reads what a `.env` file sets of Raindrop. A line of another application that cannot be read is skipped. Errors name the
 /// line and never quote it. Whoever can write the working folder decides what it says, so it must be
 /// this user's, and puts in no variable of anybody else.
 pub(super) fn read(path: &Path) -> Result<HashMap<String, String>, ConfigProblem> {
@@ -24,10 +24,10 @@ pub(super) fn read(path: &Path) -> Result<HashMap<String, String>, ConfigProblem
     if !metadata.is_file() {
         return Err(problem("it is no regular file".to_owned()));
     }
-    if let Some(reason) = small_file::is_of_others(&metadata) {
+    if let Some(reason) = small_file::owned_by_others(&metadata) {
         return Err(problem(reason));
     }
-    let bytes = small_file::read(path).map_err(failed)?;
+    let bytes = small_file::read(path, small_file::LARGEST_TEXT).map_err(failed)?;
     // The lines of other applications may be in any encoding.
     let text = String::from_utf8_lossy(&bytes).replace("\r\n", "\n").replace('\r', "\n");
     let mut lines: Vec<&str> = text.lines().collect();
@@ -121,7 +121,9 @@ fn parse(lines: &[&str]) -> Result<HashMap<String, String>, usize> {
                     }
                     _ => {}
                 }
-                pairs.insert(name, value);
+                if is_ours(&name) {
+                    pairs.insert(name, value);
+                }
             }
             Err(dotenvy::Error::LineParse(text, _)) => {
                 return Err(read.get().saturating_sub(text.lines().count().max(1)));

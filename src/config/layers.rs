@@ -73,19 +73,16 @@ impl Reader {
         let names_file = inputs.environment.get(FILE_VARIABLE).is_some_and(|path| !path.is_empty());
         let is_alone = inputs.file.is_none() && !names_file;
         let dot_env = inputs.dot_env.as_deref().filter(|path| is_alone && path.exists());
-        let read = dot_env.map_or_else(|| Ok(HashMap::new()), dot_env::read);
-        let mut values = reader.usable(read);
-        values.retain(|name, _| without_prefix(name, PREFIX).is_some());
-        reader.dot_env = dot_env.filter(|_| !values.is_empty()).map(Path::to_owned);
-        let dot_env = values;
-        let named = [&inputs.environment, &dot_env].into_iter().find_map(|environment| {
+        let of_file = reader.usable(dot_env.map_or_else(|| Ok(HashMap::new()), dot_env::read));
+        reader.dot_env = dot_env.filter(|_| !of_file.is_empty()).map(Path::to_owned);
+        let named = [&inputs.environment, &of_file].into_iter().find_map(|environment| {
             environment.get(FILE_VARIABLE).filter(|path| !path.is_empty()).map(PathBuf::from)
         });
         if let Some(path) = inputs.file.clone().or(named) {
             let table = reader.usable(read_toml(&path));
             reader.table("", table, &path.display().to_string());
         }
-        reader.environment(&dot_env, |variable| format!("{variable} in .env"));
+        reader.environment(&of_file, |variable| format!("{variable} in .env"));
         let source = |variable: &str| format!("environment variable {variable}");
         reader.environment(&inputs.environment, source);
         for FlagValue { flag, key, value } in &inputs.flags {

@@ -6,19 +6,19 @@ use std::{
     path::Path,
 };
 
-/// The largest size in bytes: a token file with tens of thousands of tokens.
-const LARGEST: u64 = 16 << 20;
+/// The largest text in bytes: a token file with tens of thousands of tokens.
+pub(crate) const LARGEST_TEXT: u64 = 16 << 20;
 /// The byte-order mark of UTF-8, which editors put in front.
 const MARK: &[u8] = b"\xef\xbb\xbf";
 /// Those of UTF-16 and UTF-32.
 const OTHER_MARKS: [&[u8]; 3] = [b"\xff\xfe", b"\xfe\xff", b"\0\0\xfe\xff"];
 
-/// Reads a file, without its byte-order mark.
-pub(crate) fn read(path: &Path) -> io::Result<Vec<u8>> {
+/// Reads a file of at most `largest` bytes, without its byte-order mark.
+pub(crate) fn read(path: &Path, largest: u64) -> io::Result<Vec<u8>> {
     let mut content = Vec::new();
-    File::open(path)?.take(LARGEST + 1).read_to_end(&mut content)?;
-    if content.len() as u64 > LARGEST {
-        return Err(invalid(format!("larger than {LARGEST} bytes")));
+    File::open(path)?.take(largest + 1).read_to_end(&mut content)?;
+    if content.len() as u64 > largest {
+        return Err(invalid(format!("larger than {largest} bytes")));
     }
     if OTHER_MARKS.iter().any(|mark| content.starts_with(mark)) || content.contains(&0) {
         return Err(invalid("UTF-16, UTF-32 or no text: must be UTF-8"));
@@ -31,7 +31,7 @@ pub(crate) fn read(path: &Path) -> io::Result<Vec<u8>> {
 
 /// Reads a text.
 pub(crate) fn read_text(path: &Path) -> io::Result<String> {
-    String::from_utf8(read(path)?).map_err(|error| {
+    String::from_utf8(read(path, LARGEST_TEXT)?).map_err(|error| {
         let at = error.utf8_error().valid_up_to() + 1;
         invalid(format!("byte {at} is not UTF-8"))
     })
@@ -55,7 +55,7 @@ pub(crate) fn writable_by_others(metadata: &Metadata) -> Option<String> {
 
 /// Why another user could have written a file, if one could.
 #[cfg(unix)]
-pub(crate) fn is_of_others(metadata: &Metadata) -> Option<String> {
+pub(crate) fn owned_by_others(metadata: &Metadata) -> Option<String> {
     use std::os::unix::fs::MetadataExt as _;
 
     let owner = metadata.uid();
@@ -70,7 +70,7 @@ pub(crate) const fn writable_by_others(_: &Metadata) -> Option<String> {
 }
 
 #[cfg(not(unix))]
-pub(crate) const fn is_of_others(_: &Metadata) -> Option<String> {
+pub(crate) const fn owned_by_others(_: &Metadata) -> Option<String> {
     None
 }
 
@@ -102,8 +102,9 @@ mod tests {
     #[cfg(unix)]
     #[test]
     fn file_without_an_end_is_refused() {
-        let error = read(Path::new("/dev/zero")).expect_err("too large");
-        assert_eq!(error.to_string(), "larger than 16777216 bytes");
+        let error = read(Path::new("/dev/zero"), 100).expect_err("too large");
+        assert_eq!(error.to_string(), "larger than 100 bytes");
+        assert!(read_text(Path::new("/dev/zero")).is_err());
     }
 
     #[cfg(unix)]
@@ -114,7 +115,7 @@ mod tests {
         let file = tempfile::NamedTempFile::new().expect("a file");
         for (mode, told) in [(0o600, None), (0o664, None), (0o644, None), (0o666, Some("666"))] {
             fs::set_permissions(file.path(), fs::Permissions::from_mode(mode)).expect("own");
-            let found = is_of_others(&file.path().metadata().expect("there"));
+            let found = owned_by_others(&file.path().metadata().expect("there"));
             assert_eq!(found.is_some(), told.is_some(), "{mode:o}");
             assert!(found.is_none_or(|found| found.ends_with(told.unwrap_or_default())));
         }

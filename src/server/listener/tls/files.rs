@@ -17,6 +17,9 @@ use x509_cert::{Certificate, der::Decode};
 
 use crate::config::{HttpTls, small_file};
 
+/// The largest file that is read.
+const LARGEST: u64 = 1024 * 1024;
+
 /// Why certificates cannot be used. Never quotes a key.
 #[derive(Debug, thiserror::Error)]
 #[error("{key} ({}): {reason}", path.display())]
@@ -117,7 +120,7 @@ impl Files {
 impl File {
     fn read(key: &'static str, path: &Path) -> Result<Self, TlsError> {
         let mut file = Self { key, path: path.to_owned(), content: Vec::new() };
-        file.content = small_file::read(path).map_err(|reason| file.error(reason))?;
+        file.content = small_file::read(path, LARGEST).map_err(|reason| file.error(reason))?;
         Ok(file)
     }
 
