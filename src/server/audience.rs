@@ -11,6 +11,25 @@ pub(in crate::server) enum Listener {
     Operators,
 }
 
+/// What a listener wants a token for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::server) enum TokensFor {
+    Nothing,
+    /// Whatever changes something.
+    Changes,
+    Everything,
+}
+
+impl TokensFor {
+    pub(in crate::server) const fn of(listener: Listener, has_tokens: bool) -> Self {
+        match listener {
+            _ if !has_tokens => Self::Nothing,
+            Listener::Operators => Self::Changes,
+            Listener::Public => Self::Everything,
+        }
+    }
+}
+
 /// Whom routes are for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::server) enum Audience {

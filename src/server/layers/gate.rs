@@ -24,7 +24,7 @@ use super::{
 use crate::{
     auth::{Auth, Caller, ClientCertificate},
     server::{
-        audience::{Audience, Listener},
+        audience::{Audience, Listener, TokensFor},
         extract::{Client, check_body},
         listener::Connection,
         response::{Problem, ProblemCode},
@@ -41,7 +41,8 @@ pub(in crate::server) fn gate<S>(
     listener: Listener,
     audience: Audience,
 ) -> impl Layer<S, Service = Gate<S>> + Clone + use<S> {
-    let rules = Arc::new(Rules { state: Arc::clone(state), audience, listener });
+    let tokens_for = TokensFor::of(listener, state.auth.is_some());
+    let rules = Arc::new(Rules { state: Arc::clone(state), audience, listener, tokens_for });
     layer_fn(move |inner| Gate { inner, rules: Arc::clone(&rules) })
 }
 
@@ -50,6 +51,7 @@ struct Rules {
     state: Arc<AppState>,
     audience: Audience,
     listener: Listener,
+    tokens_for: TokensFor,
 }
 
 impl Rules {
@@ -80,9 +82,10 @@ impl Rules {
                 }
             }
         }
-        let needs_token = match self.listener {
-            Listener::Operators => is_change,
-            Listener::Public => self.audience != Audience::Anybody,
+        let needs_token = match self.tokens_for {
+            TokensFor::Nothing => false,
+            TokensFor::Changes => is_change,
+            TokensFor::Everything => self.audience != Audience::Anybody,
         };
         let caller = match &self.state.auth {
             Some(auth) if needs_token => self.authenticate(auth, request)?,

@@ -20,7 +20,7 @@ pub(super) use self::{
     },
 };
 use super::{
-    audience::Audience,
+    audience::{Audience, TokensFor},
     response::{Document, ProblemCode},
 };
 
@@ -30,17 +30,18 @@ const PROBLEMS: &str = "x-problems";
 /// The document of these routes, as JSON.
 pub(super) fn document(
     routes: impl IntoIterator<Item = (Audience, OpenApi)>,
-    needs_token: bool,
-    changes_need_token: bool,
+    tokens_for: TokensFor,
     max_batch: u32,
 ) -> Bytes {
-    let security =
-        if needs_token { json!([{ "bearer": [] }]) } else { json!([{}, { "bearer": [] }]) };
+    let security = match tokens_for {
+        TokensFor::Everything => json!([{ "bearer": [] }]),
+        TokensFor::Nothing | TokensFor::Changes => json!([{}, { "bearer": [] }]),
+    };
     let (mut paths, mut schemas) = (Map::new(), Map::new());
     for (audience, api) in routes {
         for (path, item) in api.paths.paths {
             let mut item = complete(json!(item), audience, max_batch);
-            if changes_need_token && audience == Audience::Operators {
+            if tokens_for == TokensFor::Changes && audience == Audience::Operators {
                 require_token_for_changes(&mut item);
             }
             paths.insert(path, item);

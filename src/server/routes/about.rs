@@ -5,13 +5,18 @@ use std::sync::{Arc, OnceLock};
 use axum::{Extension, body::Bytes, extract::State, http::HeaderMap, response::Response};
 
 use super::{conditional::Document, console::Console};
-use crate::server::{audience::Listener, extract::Client, response::Problem, state::AppState};
+use crate::server::{
+    audience::{Listener, TokensFor},
+    extract::Client,
+    response::Problem,
+    state::AppState,
+};
 
 /// What a listener tells of itself. It is made when it is first needed: that takes more memory than
 /// much of the rest.
 #[derive(Debug)]
 pub(in crate::server) struct About {
-    pub(in crate::server) needs_token: bool,
+    pub(in crate::server) tokens_for: TokensFor,
     /// The paths of its routes.
     pub(in crate::server) paths: Vec<String>,
     /// Makes the API document.
@@ -28,13 +33,14 @@ impl About {
         paths: Vec<String>,
         describe: fn(&AppState, &Self) -> Bytes,
     ) -> Self {
-        let needs_token = state.auth.is_some() && listener == Listener::Public;
+        let tokens_for = TokensFor::of(listener, state.auth.is_some());
         let (api, console) = (OnceLock::new(), OnceLock::new());
-        Self { needs_token, paths, describe, listener, api, console }
+        Self { tokens_for, paths, describe, listener, api, console }
     }
 
     pub(in crate::server) fn console(&self, state: &AppState) -> &Console {
-        self.console.get_or_init(|| Console::new(state, self.needs_token, &self.paths))
+        let needs_token = self.tokens_for == TokensFor::Everything;
+        self.console.get_or_init(|| Console::new(state, needs_token, &self.paths))
     }
 }
 

@@ -131,8 +131,7 @@ fn paths(state: &AppState, listener: Listener) -> Vec<String> {
 fn describe(state: &AppState, about: &About) -> Bytes {
     let groups = groups(state, about.listener).into_iter();
     let routes = groups.map(|group| (group.audience, group.routes.into_openapi()));
-    let changes_need_token = state.auth.is_some() && !about.needs_token;
-    openapi::document(routes, about.needs_token, changes_need_token, state.http.max_batch)
+    openapi::document(routes, about.tokens_for, state.http.max_batch)
 }
 
 async fn no_method(method: Method, uri: Uri) -> Problem {
