@@ -12,7 +12,7 @@ use std::{
 
 use async_trait::async_trait;
 use raindrop_core::layout::{LayoutSpec, TimeUnit};
-use raindrop_store::{Call, Intercept, MemoryStore, Reply, StoreError};
+use raindrop_store::{Call, Intercept, MemoryStore, Reply, Snapshot, StoreError};
 
 use super::{
     faulty_store::{Fault, FaultyStore},
@@ -154,14 +154,8 @@ async fn node_waits_for_holders_that_renew_every(renew: Duration) {
     world.pass(second(100)).await;
     world.fail_over("memory", held);
     let late = world.start(often);
-    for _ in 0..renew.as_secs() * 2 {
-        for node in nodes.iter().chain([&late]) {
-            if let Ok(ids) = node.issuer.next_ids("order", 500).await {
-                world.check("order", ids.collect());
-            }
-        }
-        world.pass(second(1)).await;
-    }
+    let all: Vec<&Node> = nodes.iter().chain([&late]).collect();
+    issue_on(&world, &all, renew * 2).await;
     for node in &nodes {
         world.issue(node, "order", 100).await;
     }
@@ -204,7 +198,7 @@ async fn holder_that_was_down_waits_for_the_one_that_had_taken_its_row() {
     assert_eq!(back.events.count(LeaseOperation::Resume, LeaseOutcome::Done), 1);
     let reason = back.status().reason;
     assert!(matches!(reason, Some(UnavailableReason::StaleStore { .. })), "{reason:?}");
-    issue_on(&world, &[&back, &taker]).await;
+    issue_on(&world, &[&back, &taker], second(120)).await;
     assert!(taker.events.epochs() + back.events.epochs() > 0);
 }
 
@@ -255,9 +249,9 @@ fn world_of_one_lane() -> World {
     World::new(LayoutSpec { rollback_bits: 0, ..LayoutSpec::for_unit(TimeUnit::Millisecond) })
 }
 
-/// For two minutes; no ID is one that was issued before.
-async fn issue_on(world: &World, nodes: &[&Node]) {
-    for _ in 0..120 {
+/// For some time, as far as they can; no ID is one that was issued before.
+async fn issue_on(world: &World, nodes: &[&Node], duration: Duration) {
+    for _ in 0..duration.as_secs() {
         for node in nodes {
             if let Ok(ids) = node.issuer.next_ids("order", 500).await {
                 world.check("order", ids.collect());
@@ -265,6 +259,16 @@ async fn issue_on(world: &World, nodes: &[&Node]) {
         }
         world.pass(second(1)).await;
     }
+}
+
+/// Another process takes the row, and issues for some time; then the backup is put back.
+async fn taken_meanwhile(world: &World, backup: Snapshot, duration: Duration) -> Node {
+    let taker = world.start(world.only(5));
+    world.pass(duration).await;
+    world.issue(&taker, "order", 10).await;
+    world.until_swap().await;
+    world.fail_over("memory", backup);
+    taker
 }
 
 /// Its lease begins anew in an epoch that is older than the backup, so that its barrier protects nobody.
@@ -281,13 +285,9 @@ async fn holder_that_was_cut_off_waits_before_its_lease_begins_anew() {
     world.operator(world.settings()).raise(window).await.expect("raised");
     world.pass(second(400)).await;
     let backup = world.store.snapshot();
-    let taker = world.start(world.only(5));
-    world.pass(second(150)).await;
-    world.issue(&taker, "order", 10).await;
-    world.until_swap().await;
-    world.store.fail_over("memory", backup);
+    let taker = taken_meanwhile(&world, backup, second(150)).await;
     link.is_cut.store(false, SeqCst);
-    issue_on(&world, &[&node, &taker]).await;
+    issue_on(&world, &[&node, &taker], second(120)).await;
 }
 
 /// By that clock the holder wrote its row a moment ago.
@@ -301,14 +301,10 @@ async fn holder_that_was_cut_off_waits_where_the_clock_of_the_store_went_back_wi
     world.pass(second(5)).await;
     let (backup, then_ms) = (world.store.snapshot(), world.now_ms());
     link.is_cut.store(true, SeqCst);
-    let taker = world.start(world.only(5));
-    world.pass(second(400)).await;
-    world.issue(&taker, "order", 10).await;
-    world.until_swap().await;
-    world.store.fail_over("memory", backup);
+    let taker = taken_meanwhile(&world, backup, second(400)).await;
     world.store_clock.step(then_ms - world.now_ms());
     link.is_cut.store(false, SeqCst);
-    issue_on(&world, &[&node, &taker]).await;
+    issue_on(&world, &[&node, &taker], second(120)).await;
 }
 
 /// What a search took and never learned of may be another process's by now.
@@ -324,17 +320,13 @@ async fn row_that_a_search_perhaps_took_long_ago_is_not_freed() {
     link.is_cut.store(true, SeqCst);
     let backup = world.store.snapshot();
     world.pass(second(60)).await;
-    let taker = world.start(world.only(5));
-    world.pass(second(120)).await;
-    world.issue(&taker, "order", 10).await;
-    world.until_swap().await;
-    world.store.fail_over("memory", backup);
+    let taker = taken_meanwhile(&world, backup, second(120)).await;
     let row = world.row(5).await;
     link.is_cut.store(false, SeqCst);
     node.stop().await;
     assert_eq!(world.row(5).await, row);
     let next = world.start(world.only(5));
-    issue_on(&world, &[&next, &taker]).await;
+    issue_on(&world, &[&next, &taker], second(120)).await;
 }
 
 #[tokio::test(start_paused = true)]
