@@ -4,7 +4,7 @@ use std::{
     fmt,
     sync::{
         Arc, Mutex,
-        atomic::{AtomicI64, AtomicU64, Ordering},
+        atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering},
     },
     time::Duration,
 };
@@ -52,6 +52,7 @@ pub(crate) struct SkewedClock {
     falling: Mutex<Vec<(u64, i64)>>,
     readings: AtomicU64,
     last_ms: AtomicI64,
+    went_back: AtomicBool,
     recent: Option<Recent>,
     interruption: Mutex<Option<Interruption>>,
 }
@@ -84,6 +85,7 @@ impl SkewedClock {
             falling: Mutex::default(),
             readings: AtomicU64::new(0),
             last_ms: AtomicI64::new(i64::MIN),
+            went_back: AtomicBool::new(false),
             recent: keeps_recent.then(|| Recent::new(i64::MIN)),
             interruption: Mutex::default(),
         })
@@ -136,6 +138,11 @@ impl SkewedClock {
         self.highest_ms.load(Ordering::Relaxed)
     }
 
+    /// Whether a reading was ever below an earlier one.
+    pub(crate) fn went_back(&self) -> bool {
+        self.went_back.load(Ordering::Relaxed)
+    }
+
     /// The highest reading that anybody was given since there were so many.
     pub(crate) fn highest_since_ms(&self, readings: u64) -> i64 {
         let falling = self.falling.lock().expect("unpoisoned");
@@ -154,7 +161,8 @@ impl Clock for SkewedClock {
         let reading = self.peek_ms();
         let number = self.readings.fetch_add(1, Ordering::Relaxed);
         self.last_ms.store(reading, Ordering::Relaxed);
-        self.highest_ms.fetch_max(reading, Ordering::Relaxed);
+        let highest_before = self.highest_ms.fetch_max(reading, Ordering::Relaxed);
+        self.went_back.fetch_or(reading < highest_before, Ordering::Relaxed);
         let mut falling = self.falling.lock().expect("unpoisoned");
         while falling.pop_if(|(_, before)| *before <= reading).is_some() {}
         falling.push((number, reading));

@@ -597,16 +597,18 @@ impl<'a> World<'a> {
         }
         let AnsweredBefore { by_all, by_handle: by_this } = &claim.answered_before;
         let ascends = if by_handle {
-            // IDs that were borrowed may have gone ahead of the handle's tick, from its end.
-            let borrowed_ms = match i64::try_from(setup.borrow_ms).expect("small") {
+            // IDs of others may have gone ahead of the handle's tick, from its end: borrowed ones,
+            // and those that were issued while the clock was back.
+            let hold_ms = if claim.writer.clock.went_back() { setup.hold_ms } else { 0 };
+            let ahead_ms = match i64::try_from(setup.borrow_ms + hold_ms).expect("small") {
                 0 => 0,
-                borrow_ms => borrow_ms + layout.unit().millis() - 1,
+                ahead_ms => ahead_ms + layout.unit().millis() - 1,
             };
             let start_ms = |position| layout.start_of_tick_ms(layout.tick_of(position));
             by_this.get(&lane).is_none_or(|before| *before < first)
                 && by_all
                     .get(&lane)
-                    .is_none_or(|before| start_ms(*before) <= start_ms(first) + borrowed_ms)
+                    .is_none_or(|before| start_ms(*before) <= start_ms(first) + ahead_ms)
         } else {
             by_all.get(&lane).is_none_or(|before| *before < first)
         };
