@@ -566,6 +566,17 @@ impl Connection {
         }
     }
 
+    /// Whoever read a mark stays above it, even if a crash of the store undoes it.
+    fn note_marks(&self, rows: &[ListedRow]) {
+        let (mut state, layout) = (self.cluster.state(), self.writer.layout.canonical());
+        for ListedRow { row, .. } in rows {
+            for (lane, mark) in row.marks.iter().enumerate() {
+                let highest = state.highest.entry((layout.clone(), row.worker, lane)).or_default();
+                *highest = mark.max(*highest);
+            }
+        }
+    }
+
     /// Rows were made where there were none; those that the process held, beyond its leases.
     fn made(&self, before: &[ListedRow], after: &[ListedRow]) {
         let mut state = self.cluster.state();
@@ -658,8 +669,12 @@ impl Intercept for Connection {
                 let answer = call.run(memory).await?;
                 // After a fail-over nobody knows whether a row vanished or was never there.
                 let may_be_new = record.is_some_and(|record| record.history.has_failed_over());
-                if matches!(call, Call::CreateRows(..)) && !may_be_new {
-                    self.made(&there, &memory.list_rows().await?);
+                if matches!(call, Call::CreateRows(..)) {
+                    let rows = memory.list_rows().await?;
+                    self.note_marks(&rows);
+                    if !may_be_new {
+                        self.made(&there, &rows);
+                    }
                 }
                 self.acknowledge(&way, self.applied(), answer).await
             }

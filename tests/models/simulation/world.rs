@@ -595,14 +595,15 @@ impl<'a> World<'a> {
                 );
             }
         }
+        let ahead_ms = setup.borrow_ms + setup.hold_ms + setup.max_wait_ms;
         let AnsweredBefore { by_all, by_handle: by_this } = &claim.answered_before;
         let ascends = if by_handle {
             // IDs of others may have gone ahead of the handle's tick, from its end: borrowed ones,
-            // and those that were issued while the clock was back.
-            let hold_ms = if claim.writer.clock.went_back() { setup.hold_ms } else { 0 };
-            let ahead_ms = match i64::try_from(setup.borrow_ms + hold_ms).expect("small") {
+            // and all that were issued while the clock was back.
+            let went_back = claim.writer.clock.went_back();
+            let ahead_ms = match if went_back { ahead_ms } else { setup.borrow_ms } {
                 0 => 0,
-                ahead_ms => ahead_ms + layout.unit().millis() - 1,
+                ahead_ms => i64::try_from(ahead_ms).expect("small") + layout.unit().millis() - 1,
             };
             let start_ms = |position| layout.start_of_tick_ms(layout.tick_of(position));
             by_this.get(&lane).is_none_or(|before| *before < first)
@@ -618,7 +619,6 @@ impl<'a> World<'a> {
         }
         let code_of_handle = by_handle.then_some(claim.code);
         self.issued.answered(generation, sequence, code_of_handle, lane, last);
-        let ahead_ms = setup.borrow_ms + setup.hold_ms + setup.max_wait_ms;
         let events = self.nodes[claim.writer.node].as_ref().map(|node| &node.events);
         let leased_ms = events.map_or(i64::MIN, |events| events.leased_under_ms());
         let highest_ms = self.issued.issued_under(generation, claim.highest_ms.max(leased_ms));
