@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use raindrop::{
     core::clock::SystemClock,
-    store::{MemoryStore, SegmentStore},
+    store::{MemoryStore, NewSegment, SegmentStore},
 };
 use serde_json::{Value, json};
 
@@ -178,6 +178,47 @@ async fn what_is_wrong_is_refused_with_its_place_and_nothing_is_written() {
     exists.await.problem(412, "precondition_failed");
     let fixed = served.operate("PATCH", "/codes/new", Some(json!({ "increment": 2 }))).await;
     assert!(fixed.problem(409, "conflict").contains("increment"));
+    served.stop().await;
+}
+
+/// A page ends behind a name, whichever namespaces have it, and costs what it lists.
+#[tokio::test]
+async fn pages_of_the_list_lose_no_code() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let path = folder.path().join("tokens.toml");
+    let some = token_entry("some", "for-some") + "permissions = ['admin']\ncodes = ['code-2*']\n";
+    std::fs::write(&path, token_entry("all", "for-all") + "permissions = ['admin']\n" + &some)
+        .expect("written");
+    let store = memory();
+    let mut pairs = vec![("auth.tokens_file", path.to_str().expect("UTF-8"))];
+    let names = ["a", "b", "c"];
+    let keys = names.map(|name| format!("namespaces.{name}.mode"));
+    pairs.extend(keys.iter().map(|key| (key.as_str(), "segment")));
+    let served = Served::ready_over(&pairs, store.clone()).await;
+    let new = |number: u64| NewSegment { code: format!("code-{number}"), first: 1 };
+    // The thousandth of the first page is the first of three of its name.
+    let one: Vec<_> = (1001..2000).map(new).collect();
+    store.create_segments("b", &one).await.expect("made");
+    for name in names {
+        store.create_segments(name, &[new(2000)]).await.expect("made");
+    }
+    store.create_segments("c", &(2001..3100).map(new).collect::<Vec<_>>()).await.expect("made");
+    for (token, pages) in [("for-all", &[1002, 1000, 99][..]), ("for-some", &[1000, 2])] {
+        let (mut after, mut listed) = (String::new(), Vec::new());
+        for (page, size) in pages.iter().enumerate() {
+            let url = format!("http://{}/codes{after}", served.address);
+            let authorization = format!("Bearer {token}");
+            let answer = send(&url, "GET", None, &[("authorization", &authorization)]).await.json();
+            let codes = answer["codes"].as_array().expect("codes");
+            assert_eq!(codes.len(), *size, "{token}, page {page}");
+            assert_eq!(answer["has_more"], page + 1 < pages.len(), "{token}, page {page}");
+            let name = |code: &Value| (code["code"].to_string(), code["namespace"].to_string());
+            listed.extend(codes.iter().map(name));
+            let last = codes.last().expect("a code")["code"].as_str().expect("text");
+            after = format!("?after={last}");
+        }
+        assert!(listed.is_sorted_by(|one, other| one < other), "{token}: each once, by name");
+    }
     served.stop().await;
 }
 

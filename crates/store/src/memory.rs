@@ -71,6 +71,14 @@ impl Tables {
         let segment = self.segments.get(&(namespace.to_owned(), code.to_owned()));
         segment.map_or(CodeState::Missing, |(segment, _)| CodeState::Row(segment.row()))
     }
+
+    fn listed(
+        &self,
+        (key, (segment, _)): (&(String, String), &(ListedSegment, Token)),
+    ) -> ListedSegment {
+        let settings = self.managed.get(key).map(|managed| managed.settings.clone());
+        ListedSegment { settings, ..segment.clone() }
+    }
 }
 
 impl MemoryStore {
@@ -112,7 +120,7 @@ fn key(scope: &Scope, worker: u64) -> (String, String, u64) {
 fn listed(key: &(String, String), row: CodeRow, updated_ms: i64, created_ms: i64) -> ListedSegment {
     let (namespace, code) = key.clone();
     let CodeRow { next, step, epoch } = row;
-    ListedSegment { namespace, code, next, step, updated_ms, created_ms, epoch }
+    ListedSegment { namespace, code, next, step, updated_ms, created_ms, epoch, settings: None }
 }
 
 #[async_trait]
@@ -314,6 +322,19 @@ impl SegmentStore for MemoryStore {
     }
 
     async fn list_segments(&self) -> Result<Vec<ListedSegment>> {
-        Ok(self.tables().segments.values().map(|(segment, _)| segment.clone()).collect())
+        let tables = self.tables();
+        Ok(tables.segments.iter().map(|segment| tables.listed(segment)).collect())
+    }
+
+    async fn segments_from(
+        &self,
+        namespace: &str,
+        code: &str,
+        limit: u32,
+    ) -> Result<Vec<ListedSegment>> {
+        let tables = self.tables();
+        let from = tables.segments.range((namespace.to_owned(), code.to_owned())..);
+        let of_namespace = from.take_while(|((of, _), _)| of == namespace);
+        Ok(of_namespace.take(limit as usize).map(|segment| tables.listed(segment)).collect())
     }
 }

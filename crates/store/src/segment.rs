@@ -122,6 +122,8 @@ pub struct ListedSegment {
     pub created_ms: i64,
     /// The epoch of the last reservation; [`Token::UNUSED`] before the first.
     pub epoch: Token,
+    /// The settings in words, if operators manage it; see [`ManagedCode::settings`].
+    pub settings: Option<String>,
 }
 
 impl ListedSegment {
@@ -221,6 +223,14 @@ pub trait SegmentStore: Debug + Send + Sync {
 
     /// Lists every code for people, by namespace and name.
     async fn list_segments(&self) -> Result<Vec<ListedSegment>>;
+
+    /// Lists codes of a namespace for people, by name: at most `limit`, from this name on.
+    async fn segments_from(
+        &self,
+        namespace: &str,
+        code: &str,
+        limit: u32,
+    ) -> Result<Vec<ListedSegment>>;
 
     /// Reads the table of another ID service, by name.
     ///

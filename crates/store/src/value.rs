@@ -232,6 +232,7 @@ impl<'a> Reader<'a> {
             updated_ms: self.get("updated_at")?,
             created_ms: self.get("created_at")?,
             epoch: self.get("epoch")?,
+            settings: self.get("settings")?,
         })
     }
 

@@ -127,10 +127,7 @@ pub(super) async fn prepared(
 
 /// Says what a code is now.
 async fn show(manager: &CodeManager, code: &str) -> Result<(), Failure> {
-    let listed = manager.list().await?;
-    let Some(view) = listed.into_iter().find(|view| view.listed.code == code) else {
-        return Ok(());
-    };
+    let Some(view) = manager.get(code).await? else { return Ok(()) };
     let settings = view.spec.map(|spec| format!(", {spec}")).unwrap_or_default();
     let (namespace, next) = (&view.listed.namespace, view.listed.next);
     say(&format!("{namespace} {code}: the next number is {next}{settings}"))

@@ -65,11 +65,11 @@ async fn views(
     let mut known = BTreeMap::new();
     for settings in config.segments() {
         let manager = CodeManager::new(Arc::clone(store), settings.clone());
-        let views = manager.views(listed.clone()).await?;
-        known.extend(views.into_iter().map(|view| (key(&view.listed), view)));
+        known.insert(settings.namespace.as_str(), manager);
     }
     let with_view = |listed: ListedSegment| {
-        let view = known.remove(&key(&listed));
+        let manager = known.get(listed.namespace.as_str());
+        let view = manager.and_then(|manager| manager.view(listed.clone()));
         (listed, view)
     };
     Ok(listed.into_iter().map(with_view).collect())
@@ -93,8 +93,10 @@ pub(in crate::cli) async fn has_code(
     namespace: &str,
     code: &str,
 ) -> Result<bool, Failure> {
-    let is_it = |listed: &ListedSegment| listed.namespace == namespace && listed.code == code;
-    Ok(read(store).await?.iter().any(is_it))
+    match store.segments_from(namespace, code, 1).await {
+        Err(StoreError::Vanished(_)) => Ok(false),
+        found => Ok(found?.iter().any(|listed| listed.code == code)),
+    }
 }
 
 /// Refuses a namespace that is neither configured nor in the store.
@@ -159,7 +161,16 @@ mod tests {
     fn listed(code: &str, next: u64, step: u64) -> ListedSegment {
         let (namespace, code) = ("numbers".into(), code.into());
         let (updated_ms, created_ms) = (1_763_650_000_000, 0);
-        ListedSegment { namespace, code, next, step, updated_ms, created_ms, epoch: Token::UNUSED }
+        ListedSegment {
+            namespace,
+            code,
+            next,
+            step,
+            updated_ms,
+            created_ms,
+            epoch: Token::UNUSED,
+            settings: None,
+        }
     }
 
     #[tokio::test]

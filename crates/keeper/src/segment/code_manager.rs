@@ -63,50 +63,51 @@ impl CodeManager {
         Ok(self.store.prepare_segments().await?)
     }
 
-    /// Lists the codes of the namespace, by name.
+    /// Lists the codes of the namespace behind `after`, by name: at most `limit`.
     ///
     /// # Errors
     ///
     /// When the store fails.
-    pub async fn list(&self) -> Result<Vec<CodeView>, StoreError> {
-        self.views(self.store.list_segments().await?).await
+    pub async fn list(&self, after: &str, limit: u32) -> Result<Vec<CodeView>, StoreError> {
+        let listed = self.store.segments_from(self.namespace(), after, limit.saturating_add(1));
+        let mut views: Vec<_> = listed.await?.into_iter().filter_map(|it| self.view(it)).collect();
+        views.retain(|view| view.listed.code != after);
+        views.truncate(limit as usize);
+        Ok(views)
     }
 
-    /// Returns the codes of the namespace among those that the store listed.
+    /// Returns a code of the namespace, if the store has it.
     ///
     /// # Errors
     ///
     /// When the store fails.
-    pub async fn views(&self, mut listed: Vec<ListedSegment>) -> Result<Vec<CodeView>, StoreError> {
+    pub async fn get(&self, code: &str) -> Result<Option<CodeView>, StoreError> {
+        let mut found = self.store.segments_from(self.namespace(), code, 1).await?;
+        Ok(found.pop().filter(|listed| listed.code == code).and_then(|it| self.view(it)))
+    }
+
+    /// Returns the code that the store listed; `None` for one of another namespace, and for what is
+    /// no code.
+    pub fn view(&self, listed: ListedSegment) -> Option<CodeView> {
         // What was issued for past ticks is kept in the same table, as `code@tick`.
-        listed.retain(|it| it.namespace == self.namespace() && is_valid_code(&it.code));
-        if listed.is_empty() {
-            // The store may be without tables, which a list must not create.
-            return Ok(Vec::new());
+        if listed.namespace != self.namespace() || !is_valid_code(&listed.code) {
+            return None;
         }
-        let managed = self.store.list_managed_codes(self.namespace()).await?;
-        let settings_of = |code: &str| {
-            let at = managed.binary_search_by(|managed| managed.code.as_str().cmp(code)).ok()?;
-            CodeSettings::parse(&managed[at].settings).ok()
+        let settings = listed.settings.as_deref().and_then(|it| CodeSettings::parse(it).ok());
+        let (kind, spec) = match (self.settings.codes.get(&listed.code), settings) {
+            (Some(spec), _) => (CodeKind::Configured, Some(*spec)),
+            (None, Some(CodeSettings { spec, is_retired: true })) => {
+                (CodeKind::Retired, Some(spec))
+            }
+            (None, Some(CodeSettings { spec, is_retired: false })) => {
+                (CodeKind::Managed, Some(spec))
+            }
+            (None, None) => match self.settings.auto_create {
+                Some(spec) => (CodeKind::Automatic, Some(spec)),
+                None => (CodeKind::Unserved, None),
+            },
         };
-        let view = |listed: ListedSegment| {
-            let (kind, spec) =
-                match (self.settings.codes.get(&listed.code), settings_of(&listed.code)) {
-                    (Some(spec), _) => (CodeKind::Configured, Some(*spec)),
-                    (None, Some(CodeSettings { spec, is_retired: true })) => {
-                        (CodeKind::Retired, Some(spec))
-                    }
-                    (None, Some(CodeSettings { spec, is_retired: false })) => {
-                        (CodeKind::Managed, Some(spec))
-                    }
-                    (None, None) => match self.settings.auto_create {
-                        Some(spec) => (CodeKind::Automatic, Some(spec)),
-                        None => (CodeKind::Unserved, None),
-                    },
-                };
-            CodeView { listed, kind, spec }
-        };
-        Ok(listed.into_iter().map(view).collect())
+        Some(CodeView { listed, kind, spec })
     }
 
     /// Returns the settings of a new code, or of one whose settings are replaced: the namespace's

@@ -264,7 +264,7 @@ async fn what_cannot_be_changed_is_refused_and_nothing_is_written() {
     assert!(low.to_string().contains("at least 999"), "{low}");
     manager.patch("user", &max(999)).await.expect("all are issued");
     assert_eq!(manager.raise_to("user", 5).await.expect("nothing to do"), 1_000);
-    let listed = manager.list().await.expect("up");
+    let listed = manager.list("", 9).await.expect("up");
     let seen: Vec<_> = listed.iter().map(|it| (&*it.listed.code, it.kind, it.left())).collect();
     let left = Some(SegmentSpec::LARGEST_NUMBER + 1 - listed[0].listed.next);
     assert_eq!(seen, [("order", CodeKind::Configured, left), ("user", CodeKind::Managed, Some(0))]);

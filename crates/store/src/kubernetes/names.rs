@@ -53,6 +53,11 @@ impl Tables {
     pub(super) fn code(&self, namespace: &str, code: &str) -> String {
         name(&self.segment, &[namespace, code])
     }
+
+    /// Returns the name of a managed code's settings.
+    pub(super) fn settings(&self, namespace: &str, code: &str) -> String {
+        name(&self.settings, &[namespace, code])
+    }
 }
 
 fn table(key: &str, name: &str) -> Result<String> {

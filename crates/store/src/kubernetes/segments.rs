@@ -1,5 +1,7 @@
 //! Segment codes: a Lease for each, and one for the settings of each managed code.
 
+use std::collections::BTreeMap;
+
 use async_trait::async_trait;
 use k8s_openapi::api::coordination::v1::Lease;
 use raindrop_core::{lease::Token, segment::CodeRow};
@@ -7,7 +9,6 @@ use tokio::time::Instant;
 
 use super::{
     KubernetesStore,
-    names::name,
     object::{
         EPOCH, NAMESPACE, TOKEN, annotation, columns, expect_token, expect_uid, expect_version,
         is_under, lease, set, uid,
@@ -126,7 +127,7 @@ impl SegmentStore for KubernetesStore {
         code: &ManagedCode,
     ) -> Result<bool> {
         let ManagedCode { code, settings, token } = code;
-        let name = name(&self.tables.settings, &[namespace, code]);
+        let name = self.tables.settings(namespace, code);
         let token = (TOKEN, token.to_string());
         let settings = (SETTINGS, settings.clone());
         if let Some(expected) = expected {
@@ -142,11 +143,28 @@ impl SegmentStore for KubernetesStore {
     }
 
     async fn list_segments(&self) -> Result<Vec<ListedSegment>> {
-        let leases = self.codes(None).await?;
-        let mut listed: Vec<_> =
-            leases.iter().map(|lease| self.read_code(lease)).collect::<Result<_>>()?;
-        let key = |segment: &ListedSegment| (segment.namespace.clone(), segment.code.clone());
-        listed.sort_by_cached_key(key);
+        let codes = self.codes(None).await?;
+        self.listed(codes, &self.leases_of(&self.tables.settings, None, "").await?)
+    }
+
+    async fn segments_from(
+        &self,
+        namespace: &str,
+        code: &str,
+        limit: u32,
+    ) -> Result<Vec<ListedSegment>> {
+        // Objects are not ordered by these names, so only one of them is read alone.
+        if limit == 1
+            && let Some(found) = self.api.get(&self.tables.code(namespace, code)).await?
+        {
+            let settings = self.api.get(&self.tables.settings(namespace, code)).await?;
+            return self.listed(vec![found], settings.as_slice());
+        }
+        let codes = self.codes(Some(namespace)).await?;
+        let settings = self.leases_of(&self.tables.settings, Some(namespace), "").await?;
+        let mut listed = self.listed(codes, &settings)?;
+        listed.retain(|listed| &*listed.code >= code);
+        listed.truncate(limit as usize);
         Ok(listed)
     }
 }
@@ -159,6 +177,24 @@ impl KubernetesStore {
     fn read_code(&self, lease: &Lease) -> Result<ListedSegment> {
         let row = columns(lease, [NAMESPACE, CODE, NEXT, STEP, UPDATED, CREATED, EPOCH]);
         Reader::new(&self.settings.segment_table, "", row).listed_segment("next")
+    }
+
+    /// Reads codes with their settings, by namespace and name.
+    fn listed(&self, codes: Vec<Lease>, settings: &[Lease]) -> Result<Vec<ListedSegment>> {
+        let code_of = |lease: &Lease| {
+            Some((annotation(lease, NAMESPACE)?.to_owned(), annotation(lease, CODE)?.to_owned()))
+        };
+        let words =
+            |lease: &Lease| Some((code_of(lease)?, annotation(lease, SETTINGS)?.to_owned()));
+        let mut managed: BTreeMap<_, _> = settings.iter().filter_map(words).collect();
+        let mut listed = BTreeMap::new();
+        for lease in &codes {
+            let mut segment = self.read_code(lease)?;
+            let key = (segment.namespace.clone(), segment.code.clone());
+            segment.settings = managed.remove(&key);
+            listed.insert(key, segment);
+        }
+        Ok(listed.into_values().collect())
     }
 
     /// Reads a code's object, and what that says in an epoch.

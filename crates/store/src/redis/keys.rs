@@ -51,9 +51,9 @@ impl RedisStore {
         format!("{}:{{{namespace}}}:{what}:{reserved_key}", self.settings.worker_table)
     }
 
-    /// Every code as its namespace, a blank and its name.
+    /// Every code as its namespace, a blank and its name, all with one score.
     pub(super) fn codes_key(&self) -> Key {
-        Key { name: format!("{}:codes", self.settings.segment_table), kind: "set" }
+        Key { name: format!("{}:codes", self.settings.segment_table), kind: "zset" }
     }
 
     /// The settings of a namespace's managed codes, each behind its token and a blank.

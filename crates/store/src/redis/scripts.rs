@@ -31,6 +31,7 @@ scripts! {
     CREATE_SEGMENTS "create_segments.lua"
     WRITE_MANAGED_CODE "write_managed_code.lua"
     COUNT_SEGMENTS "count_segments.lua"
+    SEGMENTS "segments.lua"
     RESERVE "reserve.lua"
     READ_SEGMENT "read_segment.lua"
     GIVE_BACK "give_back.lua"

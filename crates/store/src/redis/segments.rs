@@ -13,7 +13,7 @@ use crate::{
 };
 
 /// How many codes one script creates: it keeps others waiting.
-const CODES_AT_ONCE: usize = 500;
+const CODES_AT_ONCE: u32 = 500;
 
 #[async_trait]
 impl SegmentStore for RedisStore {
@@ -23,13 +23,13 @@ impl SegmentStore for RedisStore {
 
     async fn prepare_segments(&self) -> Result<()> {
         // Fails when the name is somebody else's.
-        self.command::<u64>("SCARD", &self.codes_key()).await?;
+        self.command::<u64>("ZCARD", &self.codes_key()).await?;
         Ok(())
     }
 
     async fn create_segments(&self, namespace: &str, codes: &[NewSegment]) -> Result<()> {
         let (prefix, names) = (self.code_prefix(namespace), format!("{namespace} "));
-        for codes in codes.chunks(CODES_AT_ONCE) {
+        for codes in codes.chunks(CODES_AT_ONCE as usize) {
             let mut args = values![&prefix, &names, Token::UNUSED].to_vec();
             args.extend(codes.iter().flat_map(|new| values![&new.code, new.first]));
             let keys = [self.codes_key()];
@@ -98,27 +98,38 @@ impl SegmentStore for RedisStore {
 
     async fn count_segments(&self, namespace: &str) -> Result<u64> {
         let keys = [self.codes_key()];
-        self.run(&scripts::COUNT_SEGMENTS, &keys, &values![format!("{namespace} ")]).await
+        let args = values![format!("[{namespace} "), format!("({namespace}!")];
+        self.run(&scripts::COUNT_SEGMENTS, &keys, &args).await
     }
 
     async fn list_segments(&self) -> Result<Vec<ListedSegment>> {
-        let mut names: Vec<String> = self.command("SMEMBERS", &self.codes_key()).await?;
-        names.sort_unstable();
-        let mut listed = Vec::new();
-        for (namespace, code) in names.iter().filter_map(|name| name.split_once(' ')) {
-            let key = self.code_key(namespace, code);
-            let fields: HashMap<String, Value> = self.command("HGETALL", &key).await?;
-            // Somebody deleted it.
-            if fields.is_empty() {
-                continue;
-            }
-            let field = |name: &str| Value::from(fields.get(name).cloned());
-            let numbers = ["next", "step", "updated_at", "created_at", "epoch"].map(field);
-            let row = [&values![namespace, code][..], &numbers].concat();
-            let mut reader = Reader::new(&self.settings.segment_table, "", row);
-            listed.push(reader.listed_segment("next")?);
+        let (mut listed, mut least): (Vec<ListedSegment>, _) = (Vec::new(), "-".to_owned());
+        loop {
+            let page = self.segments(&least, "+", CODES_AT_ONCE).await?;
+            let Some(last) = page.last() else { return Ok(listed) };
+            least = format!("({} {}", last.namespace, last.code);
+            listed.extend(page);
         }
-        Ok(listed)
+    }
+
+    async fn segments_from(
+        &self,
+        namespace: &str,
+        code: &str,
+        limit: u32,
+    ) -> Result<Vec<ListedSegment>> {
+        self.segments(&format!("[{namespace} {code}"), &format!("({namespace}!"), limit).await
+    }
+}
+
+impl RedisStore {
+    /// Returns the codes whose names are within these bounds of `ZRANGEBYLEX`.
+    async fn segments(&self, least: &str, most: &str, limit: u32) -> Result<Vec<ListedSegment>> {
+        let table = &self.settings.segment_table;
+        let args = values![table, least, most, u64::from(limit)];
+        let rows: Vec<Vec<Value>> =
+            self.run(&scripts::SEGMENTS, &[self.codes_key()], &args).await?;
+        rows.into_iter().map(|row| Reader::new(table, "", row).listed_segment("next")).collect()
     }
 }
 

@@ -283,12 +283,23 @@ WHERE namespace = ? AND code = ? AND token = ?
 SELECT COUNT(*) FROM `{segment}` WHERE namespace = ?;
 
 -- name: list_segments
-SELECT namespace, code, next_number, step,
-       TIMESTAMPDIFF(MICROSECOND, '1970-01-01', updated_at) DIV 1000,
-       TIMESTAMPDIFF(MICROSECOND, '1970-01-01', created_at) DIV 1000,
-       epoch, (SELECT COUNT(*) FROM `{segment}`)
-FROM `{segment}`
-ORDER BY namespace, code;
+SELECT listed.namespace, listed.code, next_number, step,
+       TIMESTAMPDIFF(MICROSECOND, '1970-01-01', listed.updated_at) DIV 1000,
+       TIMESTAMPDIFF(MICROSECOND, '1970-01-01', listed.created_at) DIV 1000,
+       epoch, settings, COUNT(*) OVER ()
+FROM `{segment}` AS listed
+LEFT JOIN `{segment}_settings` AS managed ON managed.namespace = listed.namespace AND managed.code = listed.code
+ORDER BY listed.namespace, listed.code;
+
+-- namespace, code, limit
+-- name: segments_from
+SELECT listed.namespace, listed.code, next_number, step,
+       TIMESTAMPDIFF(MICROSECOND, '1970-01-01', listed.updated_at) DIV 1000,
+       TIMESTAMPDIFF(MICROSECOND, '1970-01-01', listed.created_at) DIV 1000,
+       epoch, settings, COUNT(*) OVER ()
+FROM (SELECT * FROM `{segment}` WHERE namespace = ? AND code >= ? ORDER BY code LIMIT ?) AS listed
+LEFT JOIN `{segment}_settings` AS managed ON managed.namespace = listed.namespace AND managed.code = listed.code
+ORDER BY listed.code;
 
 -- namespace, namespace
 -- name: list_managed_codes

@@ -130,8 +130,20 @@ impl<E: Engine> SegmentStore for SqlStore<E> {
     async fn list_segments(&self) -> Result<Vec<ListedSegment>> {
         let table = &self.settings.segment_table;
         let rows = whole(self.read(&self.sql["list_segments"], &[]).await?, table)?;
-        let listed = |row| Reader::new(table, "", row).listed_segment("next_number");
-        rows.into_iter().map(listed).collect()
+        rows.into_iter().map(|row| self.listed(row)).collect()
+    }
+
+    async fn segments_from(
+        &self,
+        namespace: &str,
+        code: &str,
+        limit: u32,
+    ) -> Result<Vec<ListedSegment>> {
+        let rows = self
+            .read(&self.sql["segments_from"], &values![namespace, code, u64::from(limit)])
+            .await?;
+        let rows = whole(rows, &self.settings.segment_table)?;
+        rows.into_iter().map(|row| self.listed(row)).collect()
     }
 
     async fn foreign_segments(&self, table: &ForeignTable) -> Result<Vec<ForeignSegment>> {
@@ -164,5 +176,11 @@ impl<E: Engine> SegmentStore for SqlStore<E> {
         let mut segments = rows.into_iter().map(segment).collect::<Result<Vec<_>>>()?;
         segments.sort_by(|one, other| one.name.cmp(&other.name));
         Ok(segments)
+    }
+}
+
+impl<E: Engine> SqlStore<E> {
+    fn listed(&self, row: Vec<Value>) -> Result<ListedSegment> {
+        Reader::new(&self.settings.segment_table, "", row).listed_segment("next_number")
     }
 }

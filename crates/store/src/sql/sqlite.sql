@@ -186,9 +186,19 @@ WHERE namespace = ?3 AND code = ?4 AND token = ?5
 SELECT COUNT(*) FROM "{segment}" WHERE namespace = ?1;
 
 -- name: list_segments
-SELECT namespace, code, next_number, step, updated_at, created_at, epoch, (SELECT COUNT(*) FROM "{segment}")
-FROM "{segment}"
-ORDER BY namespace, code;
+SELECT listed.namespace, listed.code, next_number, step, listed.updated_at, listed.created_at, epoch, settings,
+       COUNT(*) OVER ()
+FROM "{segment}" AS listed
+LEFT JOIN "{segment}_settings" AS managed ON managed.namespace = listed.namespace AND managed.code = listed.code
+ORDER BY listed.namespace, listed.code;
+
+-- namespace, code, limit
+-- name: segments_from
+SELECT listed.namespace, listed.code, next_number, step, listed.updated_at, listed.created_at, epoch, settings,
+       COUNT(*) OVER ()
+FROM (SELECT * FROM "{segment}" WHERE namespace = ?1 AND code >= ?2 ORDER BY code LIMIT ?3) AS listed
+LEFT JOIN "{segment}_settings" AS managed ON managed.namespace = listed.namespace AND managed.code = listed.code
+ORDER BY listed.code;
 
 -- namespace, namespace
 -- name: list_managed_codes

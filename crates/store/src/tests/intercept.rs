@@ -33,6 +33,7 @@ pub enum Call {
     WriteManagedCode(String, Option<Token>, ManagedCode),
     CountSegments(String),
     ListSegments,
+    SegmentsFrom(String, String, u32),
 }
 
 /// What a call returns, of the type that its method returns.
@@ -87,6 +88,9 @@ impl Call {
             }
             Self::CountSegments(namespace) => Box::new(store.count_segments(namespace).await?),
             Self::ListSegments => Box::new(store.list_segments().await?),
+            Self::SegmentsFrom(namespace, code, limit) => {
+                Box::new(store.segments_from(namespace, code, *limit).await?)
+            }
         })
     }
 
@@ -223,5 +227,15 @@ impl<I: Intercept> SegmentStore for I {
 
     async fn list_segments(&self) -> Result<Vec<ListedSegment>> {
         self.answer(Call::ListSegments).await.map(typed)
+    }
+
+    async fn segments_from(
+        &self,
+        namespace: &str,
+        code: &str,
+        limit: u32,
+    ) -> Result<Vec<ListedSegment>> {
+        let call = Call::SegmentsFrom(namespace.to_owned(), code.to_owned(), limit);
+        self.answer(call).await.map(typed)
     }
 }

@@ -131,7 +131,8 @@ async fn import(
     let selection = Selection { names, rename, margin: margin.unwrap_or(0) };
     let foreign = read_foreign().await?;
     let manager = CodeManager::new(Arc::clone(store), namespace.clone());
-    let views = manager.views(read(&**store).await?).await?;
+    let views =
+        read(&**store).await?.into_iter().filter_map(|it| manager.view(it)).collect::<Vec<_>>();
     let imports = plan::plan(foreign, &selection, &views, namespace)?;
     if imports.is_empty() {
         return say(&format!("{place} has no rows"));
@@ -162,7 +163,8 @@ async fn import(
     }
     let foreign = read_foreign().await?;
     check_unmoved(place, &imports, &foreign, "nothing was changed")?;
-    let views = manager.views(read(&**store).await?).await?;
+    let views =
+        read(&**store).await?.into_iter().filter_map(|it| manager.view(it)).collect::<Vec<_>>();
     if plan::plan(foreign, &selection, &views, namespace)? != imports {
         return Err(Failure::Failed(
             "codes changed since they were listed: nodes still reserve numbers; nothing was changed"
@@ -183,10 +185,10 @@ async fn import(
     }
     let imported = "its code was imported too low: run this again before any node serves it";
     check_unmoved(place, &imports, &read_foreign().await?, imported)?;
-    for view in manager.list().await? {
-        let (code, next) = (&view.listed.code, view.listed.next);
-        if imports.iter().any(|import| import.code == *code) {
-            say(&format!("{} {code}: the next number is {next}", namespace.namespace))?;
+    for Import { code, .. } in &imports {
+        if let Some(view) = manager.get(code).await? {
+            let (namespace, next) = (&namespace.namespace, view.listed.next);
+            say(&format!("{namespace} {code}: the next number is {next}"))?;
         }
     }
     Ok(())

@@ -176,6 +176,7 @@ mod tests {
             updated_ms: 0,
             created_ms: 0,
             epoch: Token::UNUSED,
+            settings: None,
         };
         CodeView {
             listed,

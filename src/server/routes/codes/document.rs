@@ -63,13 +63,6 @@ struct Settings {
     js_safe: bool,
 }
 
-impl CodeDocument {
-    /// What lists are ordered by.
-    pub(super) fn order(&self) -> (&str, &str) {
-        (&self.code, &self.namespace)
-    }
-}
-
 impl From<CodeView> for CodeDocument {
     fn from(view: CodeView) -> Self {
         let left = view.left().map(|left| left.to_string());

@@ -32,7 +32,7 @@ use crate::{
 };
 
 /// The most codes that a list has.
-const LISTED: usize = 1_000;
+const LISTED: u32 = 1_000;
 
 const READ: &[P] = &[
     P::InvalidCode,
@@ -69,8 +69,8 @@ pub(in crate::server) struct CodeQuery {
 
 /// The codes of segment mode
 ///
-/// By name, at most 1000 of them: those behind `after`, where that is given. Where there are more,
-/// give a namespace too.
+/// By name, the first 1000: those behind `after`, where that is given. The last name is listed of
+/// every namespace that has it.
 #[utoipa::path(
     get,
     path = "/codes",
@@ -85,27 +85,51 @@ pub(in crate::server) async fn list(
     Query(query): Query<ListQuery>,
 ) -> Result<Response, Problem> {
     let issuers = issuers(&state, &client, query.namespace.as_deref())?;
-    let after = query.after.unwrap_or_default();
-    let store = state.store().await?;
-    let failed = |error| error::store_problem(&error, client.is_operator());
-    let listed = match issuers.is_empty() {
-        // The store need not have the table then.
-        true => Vec::new(),
-        false => store.list_segments().await.map_err(failed)?,
-    };
-    let mut views = Vec::new();
-    for issuer in issuers {
-        let manager = CodeManager::new(Arc::clone(&store), issuer.settings().clone());
-        views.extend(manager.views(listed.clone()).await.map_err(failed)?);
+    let mut after = query.after.unwrap_or_default();
+    if !after.is_empty() && !is_valid_code(&after) {
+        return Err(ClaimError::InvalidCode(after).into());
     }
-    views.retain(|view: &CodeView| {
-        view.listed.code > after && client.caller.check_code(&view.listed.code).is_ok()
-    });
-    let mut codes: Vec<_> = views.into_iter().map(CodeDocument::from).collect();
-    codes.sort_by(|one, other| one.order().cmp(&other.order()));
-    let has_more = codes.len() > LISTED;
-    codes.truncate(LISTED);
+    let mut codes = Vec::new();
+    // A page may have few codes that the caller may use.
+    let mut has_more = true;
+    while has_more && codes.len() < LISTED as usize {
+        let mut page = Vec::new();
+        {
+            let store = state.store().await?;
+            for issuer in &issuers {
+                let manager = CodeManager::new(Arc::clone(&store), issuer.settings().clone());
+                let listed = manager.list(&after, LISTED + 1).await;
+                page.extend(
+                    listed.map_err(|error| error::store_problem(&error, client.is_operator()))?,
+                );
+            }
+        }
+        page.sort_by(|one, other| order(one).cmp(&order(other)));
+        has_more = cut(&mut page);
+        after = page.last().map_or(after, |last| last.listed.code.clone());
+        page.retain(|view| client.caller.check_code(&view.listed.code).is_ok());
+        codes.extend(page);
+    }
+    has_more |= cut(&mut codes);
+    let codes = codes.into_iter().map(CodeDocument::from).collect();
     client.json(&CodeList { codes, has_more })
+}
+
+/// What lists are ordered by.
+fn order(view: &CodeView) -> (&str, &str) {
+    (&view.listed.code, &view.listed.namespace)
+}
+
+/// Leaves so many codes, and those of the last one's name in other namespaces: the next page begins
+/// behind that name. Returns whether there were more.
+fn cut(codes: &mut Vec<CodeView>) -> bool {
+    let Some(last) = codes.get(LISTED as usize - 1).map(|view| &view.listed.code) else {
+        return false;
+    };
+    let end = codes.partition_point(|view| view.listed.code <= *last);
+    let has_more = end < codes.len();
+    codes.truncate(end);
+    has_more
 }
 
 /// A code of segment mode
@@ -292,11 +316,10 @@ impl Target {
 
     /// Answers the code as it is now.
     async fn answer(&self, manager: &CodeManager, status: StatusCode) -> Result<Response, Problem> {
-        let listed = manager.list().await;
-        let listed =
-            listed.map_err(|error| error::store_problem(&error, self.client.is_operator()))?;
-        let view = listed.into_iter().find(|view| view.listed.code == self.code);
-        let view = view.ok_or_else(|| {
+        let found = manager.get(&self.code).await;
+        let found =
+            found.map_err(|error| error::store_problem(&error, self.client.is_operator()))?;
+        let view = found.ok_or_else(|| {
             let (code, namespace) = (&self.code, self.issuer.namespace());
             let detail = format!("code {code:?} is not in namespace {namespace:?}");
             Problem::new(P::UnknownCode, detail)

@@ -18,7 +18,7 @@ if not before or not step or epoch ~= ARGV[8] then
   return { 'refused', before, step, epoch }
 end
 if is_new then
-  redis.call('SCARD', KEYS[2])
+  redis.call('ZCARD', KEYS[2])
   redis.call('HSET', KEYS[1], 'next', before, 'created_at', now)
 end
 local raised = redis.pcall('HINCRBY', KEYS[1], 'next', ARGV[1])
@@ -41,6 +41,6 @@ end
 redis.call('HSET', KEYS[1], 'token', ARGV[3], 'step', ARGV[6], 'epoch', ARGV[7],
   'updated_at', now)
 if is_new then
-  redis.call('SADD', KEYS[2], ARGV[5])
+  redis.call('ZADD', KEYS[2], 0, ARGV[5])
 end
 return { 'raised', before }
