@@ -1,9 +1,13 @@
-# syntax=docker/dockerfile:1
 # Only the service, on a distroless base: no shell, no package manager, an unprivileged user.
 
-# At least Cargo.toml's `rust-version`. The base image below must have the same C library.
-ARG RUST_IMAGE=docker.io/library/rust:1.95-bookworm
-ARG BASE_IMAGE=gcr.io/distroless/cc-debian12:nonroot
+# Other images in place of the two below, such as a mirror's. Both must have the same C library.
+ARG RUST_IMAGE=rust
+ARG BASE_IMAGE=base
+
+# Dependabot keeps the digests up, in lines that begin with FROM alone. The first image is CI's container,
+# too: the oldest compiler that Cargo.toml allows.
+FROM docker.io/library/rust:1.95-bookworm@sha256:6258907abe69656e41cd992e0b705cdcfabcbbe3db374f92ed2d47121282d4a1 AS rust
+FROM gcr.io/distroless/cc-debian12:nonroot@sha256:9dac0a79194e45a7da0158a9c6da57b217585af0786db3845d1f0ec1a0dd182f AS base
 
 FROM ${RUST_IMAGE} AS build
 WORKDIR /src

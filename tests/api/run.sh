@@ -9,10 +9,8 @@ cd "$(dirname "$0")/../.."
 kept=$(keep api)
 tests=$PWD/tests/api
 
-schemathesis=schemathesis==4.32.5
-
 python=$kept/python
-python_install "$python" "$schemathesis"
+tests/python/run.sh "$python" tests/api/requirements.txt
 
 # As the tests build it, so that after them nothing is compiled again.
 $cargo test --locked --no-run --test http

@@ -8,7 +8,6 @@ set -eu
 cd "$(dirname "$0")/../.."
 . tests/functions.sh
 kept=$(keep chart)
-schemas=kubernetes-validate==1.37.0
 helm=$(go_install helm helm.sh/helm/v3/cmd/helm v3.22.0 "$(cache helm)")
 
 command -v promtool >/dev/null && command -v prometheus >/dev/null || apt_install prometheus ||
@@ -21,7 +20,7 @@ command -v openssl >/dev/null || apt_install openssl || fail "needs openssl"
 servers=$(tests/kubernetes/build.sh)
 
 python=$kept/python
-python_install "$python" "$schemas"
+tests/python/run.sh "$python" tests/chart/requirements.txt
 
 # As the tests build it, so that after them nothing is compiled again.
 $cargo test --locked --no-run --test http

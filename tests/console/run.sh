@@ -17,12 +17,7 @@ chromium=$(find_chromium) || { apt_install chromium && chromium=$(find_chromium)
   fail "needs a Chinese font for the screenshots (Debian: fonts-noto-cjk)"
 
 python=$kept/python
-python_install "$python" playwright==1.65.2
-[ -f "$python/axe" ] || {
-  "$python/bin/pip" install --quiet --disable-pip-version-check axe-playwright-python==0.1.8 ||
-    fail "axe-playwright-python cannot be installed by pip"
-  touch "$python/axe"
-}
+tests/python/run.sh "$python" tests/console/requirements.txt
 
 # As the tests build it, so that after them nothing is compiled again.
 $cargo test --locked --no-run --test http

@@ -77,17 +77,18 @@ base_stand_in() {
   rm -rf "$root" "$kept/packages"
 }
 
-pull=--pull
-if [ -z "${PULL:-}" ]; then
-  pull=--pull-never
-  rust=$(sed -n 's/^ARG RUST_IMAGE=//p' Dockerfile)
-  base=$(sed -n 's/^ARG BASE_IMAGE=//p' Dockerfile)
-  build inspect --type image "$rust" >/dev/null 2>&1 || { say "stand-in for $rust"; rust_stand_in "$rust"; }
-  build inspect --type image "$base" >/dev/null 2>&1 || { say "stand-in for $base"; base_stand_in "$base"; }
+if [ -n "${PULL:-}" ]; then
+  set -- --pull
+else
+  rust=localhost/raindrop/rust:stand-in
+  base=localhost/raindrop/base:stand-in
+  build inspect --type image "$rust" >/dev/null 2>&1 || { say "make $rust"; rust_stand_in "$rust"; }
+  build inspect --type image "$base" >/dev/null 2>&1 || { say "make $base"; base_stand_in "$base"; }
+  set -- --pull-never --build-arg "RUST_IMAGE=$rust" --build-arg "BASE_IMAGE=$base"
 fi
 
 say "build"
-build bud --isolation chroot --network host $pull --format docker --layers --tag $image \
+build bud --isolation chroot --network host "$@" --format docker --layers --tag $image \
   --build-arg "REVISION=$(git rev-parse HEAD)" . >"$kept/build.log" 2>&1 || fail "build: $(tail -n 30 "$kept/build.log")"
 grep 'STEP ' "$kept/build.log" | tr -s ' ' | cut -c 1-100
 

