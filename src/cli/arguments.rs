@@ -15,6 +15,7 @@ use crate::{
     },
     keeper::KeeperSettings,
     server::{NoFields, unknown_namespace},
+    store::StoreUrl,
 };
 
 /// Apart from a command's own options in its help.
@@ -37,6 +38,12 @@ pub(super) struct Overrides {
 impl Overrides {
     /// Loads the configuration with these flags.
     pub(super) fn load(self) -> Result<Config, Failure> {
+        if self.store_url.as_deref().is_some_and(has_secret) {
+            output::error(
+                "--store-url has a password: whoever lists the processes of this machine reads it; \
+                 store.url_file or store.password_file keeps it",
+            );
+        }
         let flags = [
             ("--listen", "http.listen", self.listen),
             ("--store-url", "store.url", self.store_url),
@@ -49,6 +56,11 @@ impl Overrides {
         }
         Ok(config)
     }
+}
+
+/// Whether an address has a part that is not shown.
+fn has_secret(url: &str) -> bool {
+    StoreUrl::new(url).to_string() != url
 }
 
 /// Returns the namespace of this name.

@@ -172,6 +172,17 @@ fn no_command_shows_the_password_of_an_address_that_it_refuses() {
 }
 
 #[test]
+fn an_argument_with_a_password_is_warned_of() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let url = format!("postgres://u:{PLANTED}@db/ids");
+    for (url, is_warned) in [(url.as_str(), true), ("postgres://u@db/ids", false)] {
+        let (code, _, err) = run(&["config", "--store-url", url], &[], folder.path());
+        assert_eq!(code, Some(0), "{err}");
+        assert_eq!(err.contains("--store-url has a password"), is_warned, "{err}");
+    }
+}
+
+#[test]
 fn misspelled_tls_parameters_end_the_start_with_the_right_name() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     for (parameter, right) in [

@@ -3,7 +3,7 @@
 
 use std::{path::PathBuf, sync::Arc};
 
-use raindrop::store::{Store, StoreError, StoreSettings, TlsMode};
+use raindrop::store::{Store, StoreError, StoreSettings, TlsMode, with_sources};
 
 use crate::{
     backend::{open, patient},
@@ -160,9 +160,16 @@ async fn postgres_with_tls_is_verified_where_that_is_asked_for() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn postgres_without_tls_gets_no_password() {
     let folder = Authority::new();
-    let server = postgres_with(&folder, &[("clear", "password")], &[]).await;
+    let methods = [("clear", "password"), ("scram", "scram-sha-256")];
+    let server = postgres_with(&folder, &methods, &[]).await;
     let url = server.database().await;
     gets_no_password(&address(&url, &format!("clear:{PLANTED}@"), ELSEWHERE, server.port())).await;
+    // The driver quotes the character that it refuses.
+    server.run("ALTER ROLE scram PASSWORD '\u{1f642}'").await;
+    let emoji = address(&url, "scram:%F0%9F%99%82@", ELSEWHERE, server.port());
+    let error = connect(&emoji, TlsMode::Off, None).await.prepare().await.expect_err("prohibited");
+    let said = with_sources(&error);
+    assert!(said.contains("RFC 4013") && !said.contains('\u{1f642}'), "{said}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -138,6 +138,16 @@ pub(super) fn escaping_hint(url: &str) -> Option<&'static str> {
     )
 }
 
+/// Whether a part of a password stands where the host would be: an `@` follows the hosts, outside of the
+/// values of parameters, whose own `@` may be written as it is.
+pub(super) fn has_torn_password(url: &str) -> bool {
+    let Some((_, rest)) = url.split_once("://") else { return false };
+    let Some(end) = rest.find(['/', '?', '#']) else { return false };
+    let (path, parameters) = rest[end..].split_once('?').unwrap_or((&rest[end..], ""));
+    let is_torn = |parameter: &str| parameter.split('=').next().is_some_and(|it| it.contains('@'));
+    path.contains('@') || parameters.split('&').any(is_torn)
+}
+
 /// Whether a text can be a user's name, rather than a part of an address without one.
 fn is_name(text: &str) -> bool {
     text.chars().all(|c| c.is_alphanumeric() || "._-%".contains(c))

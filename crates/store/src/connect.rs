@@ -13,7 +13,10 @@ use super::kubernetes;
 use super::redis;
 #[cfg(feature = "sql")]
 use super::sql::{self, SqlStore};
-use super::{MemoryStore, Result, Store, StoreError, StoreUrl, TlsMode, address::escaping_hint};
+use super::{
+    MemoryStore, Result, Store, StoreError, StoreUrl, TlsMode,
+    address::{escaping_hint, has_torn_password},
+};
 
 /// The address of the store and how to use it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -159,6 +162,9 @@ pub fn connect(settings: &StoreSettings, clock: Arc<dyn Clock>) -> Result<Arc<dy
     let url = settings.url.secret();
     if settings.url.is_memory() {
         return Ok(Arc::new(MemoryStore::new(clock)));
+    }
+    if settings.url.sqlite_file().is_none() && has_torn_password(url) {
+        return Err(settings.unusable("an @ stands behind the host"));
     }
     let kind = KINDS.iter().find(|kind| kind.begins.iter().any(|begin| url.starts_with(begin)));
     match kind {

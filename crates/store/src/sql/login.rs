@@ -17,6 +17,12 @@ pub(super) async fn connect<O: ConnectOptions<Connection: Sized>>(
                           without protection";
             StoreError::unavailable(format!("{reason}: {advice}")).into()
         }
+        // It quotes a character of the password.
+        sqlx::Error::Configuration(reason) if reason.to_string().contains("saslprep") => {
+            let reason = "PostgreSQL's driver cannot log in by scram-sha-256 with a password or user \
+                          that has characters which RFC 4013 prohibits, such as emoji: set another one";
+            StoreError::Unusable(reason.to_owned()).into()
+        }
         error => error.into(),
     })
 }
