@@ -80,6 +80,7 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
             return ExitCode::from(if error.use_stderr() { 2 } else { 0 });
         }
     };
+    forbid_core_dumps();
     let (code, text) = match dispatch(cli) {
         Ok(()) => return ExitCode::SUCCESS,
         Err(Failure::Failed(text)) => (1, text),
@@ -88,6 +89,21 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
     output::error(&text);
     ExitCode::from(code)
 }
+
+/// Keeps passwords, tokens and private keys, which are in memory, off the disk. The hard limit stays, so
+/// that an operator can allow core dumps again with `prlimit`.
+#[cfg(unix)]
+fn forbid_core_dumps() {
+    use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+
+    let forbidden = Rlimit { current: Some(0), ..getrlimit(Resource::Core) };
+    if let Err(error) = setrlimit(Resource::Core, forbidden) {
+        output::error(&format!("core dumps cannot be switched off: {error}"));
+    }
+}
+
+#[cfg(not(unix))]
+const fn forbid_core_dumps() {}
 
 fn dispatch(Cli { overrides, command }: Cli) -> Result<(), Failure> {
     match command.unwrap_or(Command::Serve) {

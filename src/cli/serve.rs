@@ -1,6 +1,12 @@
 //! `raindrop serve`: runs the service.
 
-use std::{net::SocketAddr, sync::Arc};
+use std::{
+    io,
+    net::{Ipv4Addr, Ipv6Addr, SocketAddr},
+    num::NonZero,
+    sync::{Arc, Mutex},
+    thread::{self, available_parallelism},
+};
 
 use tokio::{net::TcpListener, runtime::Builder};
 
@@ -17,10 +23,13 @@ use crate::{
 #[cfg(unix)]
 const OTHER_FILES: u64 = 192;
 
+/// Threads beside the runtime's own: those of SQLite, of files that are read, and of the log's end.
+const OTHER_THREADS: usize = 8;
+
 pub(super) fn run(config: Config) -> Result<(), Failure> {
+    check_threads()?;
     // Dropped last, when the last lines are queued.
     let _logging = telemetry::start(&config.log)?;
-    forbid_core_dumps();
     let mut runtime = Builder::new_multi_thread();
     // With more connections ready than a worker's queue holds, 256, the rest wait in a queue that
     // all workers share. By default that is looked at so seldom that some clients wait 30 times as
@@ -49,24 +58,51 @@ async fn serve(mut config: Config) -> Result<(), Failure> {
 }
 
 async fn bind(key: &str, address: SocketAddr) -> Result<TcpListener, Failure> {
-    let bound = TcpListener::bind(address).await;
-    bound.map_err(|error| Failure::Failed(format!("{key} = {address}: {error}")))
-}
-
-/// Keeps passwords and private keys, which are in memory, off the disk. The hard limit stays, so that
-/// an operator can allow core dumps again with `prlimit`.
-#[cfg(unix)]
-fn forbid_core_dumps() {
-    use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
-
-    let forbidden = Rlimit { current: Some(0), ..getrlimit(Resource::Core) };
-    if let Err(error) = setrlimit(Resource::Core, forbidden) {
-        tracing::warn!(%error, "core dumps cannot be switched off");
+    let failed = |error| Failure::Failed(format!("{key} = {address}: {error}"));
+    match TcpListener::bind(address).await {
+        Err(error) if address.ip() == Ipv6Addr::UNSPECIFIED && is_without_ipv6(&error) => {
+            let every = SocketAddr::from((Ipv4Addr::UNSPECIFIED, address.port()));
+            tracing::warn!(
+                key,
+                "this machine has no IPv6: listening on {every} in place of {address}"
+            );
+            TcpListener::bind(every).await.map_err(failed)
+        }
+        bound => bound.map_err(failed),
     }
 }
 
+/// Whether the kernel has no IPv6 (`ipv6.disable=1`).
+#[cfg(unix)]
+fn is_without_ipv6(error: &io::Error) -> bool {
+    error.raw_os_error() == Some(rustix::io::Errno::AFNOSUPPORT.raw_os_error())
+}
+
 #[cfg(not(unix))]
-fn forbid_core_dumps() {}
+const fn is_without_ipv6(_: &io::Error) -> bool {
+    false
+}
+
+/// Refuses to start with fewer threads than the service needs: the runtime would panic, or the store
+/// fail at some later moment.
+fn check_threads() -> Result<(), Failure> {
+    let needed = available_parallelism().map_or(1, NonZero::get) + OTHER_THREADS;
+    let gate = Mutex::new(());
+    thread::scope(|scope| {
+        let closed = gate.lock();
+        for started in 0..needed {
+            let waits = || drop(gate.lock());
+            if let Err(error) = thread::Builder::new().spawn_scoped(scope, waits) {
+                return Err(Failure::Failed(format!(
+                    "only {started} of the {needed} threads that the service needs can be started: \
+                     {error}; raise the limit of processes (ulimit -u, or pids.max of the container)"
+                )));
+            }
+        }
+        drop(closed);
+        Ok(())
+    })
+}
 
 /// Raises the limit of open files, which is 1024 on many systems, and returns how many connections
 /// fit: fewer than configured where no files would be left for the store and for operators.

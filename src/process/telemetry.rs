@@ -68,9 +68,14 @@ pub(crate) fn flush() {
 /// does not wait for a reader that hangs.
 pub(crate) fn write_at_end(text: &str) {
     // There is nowhere left to report a failure to.
-    let Ok(mut writer) = LogWriter::start(io::stderr(), DROPPED.clone()) else { return };
-    let _ = io::Write::write_all(&mut writer, text.as_bytes());
-    writer.flush_within(FLUSHED_WITHIN);
+    match LogWriter::start(io::stderr(), DROPPED.clone()) {
+        Ok(mut writer) => {
+            let _ = io::Write::write_all(&mut writer, text.as_bytes());
+            writer.flush_within(FLUSHED_WITHIN);
+        }
+        // There is no thread that could wait for the reader.
+        Err(_) => drop(io::Write::write_all(&mut io::stderr(), text.as_bytes())),
+    }
 }
 
 /// Logs although a panic of the subscriber, which may be another than ours, must not end the

@@ -1,6 +1,6 @@
-use std::{io::Write as _, net::TcpStream, sync::Arc, time::Duration};
+use std::{io::Write as _, net::TcpStream, process::Command, sync::Arc, time::Duration};
 
-use rustix::process::Signal;
+use rustix::process::{Signal, geteuid};
 use serde_json::Value;
 use tokio::time::sleep;
 
@@ -10,6 +10,25 @@ use crate::{
     service::{PATIENCE, Setup, run, unix_ms},
     support::poll,
 };
+
+/// The runtime would panic, or the store fail at some later moment.
+#[test]
+fn too_few_threads_end_the_start_with_the_way_out() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    // The limit does not hold for root.
+    let mut command = Command::new(if geteuid().is_root() { "setpriv" } else { "prlimit" });
+    if geteuid().is_root() {
+        command.args(["--reuid=65533", "--regid=65533", "--clear-groups", "prlimit"]);
+    }
+    command.args(["--nproc=4:4", env!("CARGO_BIN_EXE_raindrop"), "serve"]);
+    let listen = ("RAINDROP__HTTP__LISTEN", "127.0.0.1:0");
+    command.env_remove("RUST_BACKTRACE").envs([listen]).current_dir(folder.path());
+    let output = command.output().expect("the command runs");
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{said}");
+    assert!(said.contains("that the service needs can be started"), "{said}");
+    assert!(said.lines().count() <= 3 && !said.contains("panic"), "{said}");
+}
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn without_any_configuration_it_serves_and_says_what_it_does() {
