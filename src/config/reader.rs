@@ -1,7 +1,11 @@
 //! Reads typed values from what was given, and notes every problem.
 
 use std::{
-    collections::BTreeMap, fmt::Display, ops::RangeInclusive, path::PathBuf, str::FromStr,
+    collections::BTreeMap,
+    fmt::Display,
+    ops::RangeInclusive,
+    path::{Path, PathBuf},
+    str::FromStr,
     time::Duration,
 };
 
@@ -12,6 +16,7 @@ use super::{
     keys::{Key, NAMESPACES, is_inherited, is_of_service},
     problem::ConfigProblem,
     size,
+    small_file::readable_by_all,
     value::{display, text_of},
 };
 use crate::{
@@ -290,6 +295,17 @@ impl Reader {
     /// Returns a whole number whose range is checked elsewhere.
     pub(super) fn given_number<T: FromStr>(&mut self, key: &str) -> Option<T> {
         self.given(key, "a whole number", whole_number)
+    }
+
+    /// Notes that everybody on this machine may read the file of a secret.
+    pub(super) fn note_readable(&mut self, key: &'static str, path: &Path) {
+        if let Some(mode) = readable_by_all(path) {
+            let path = path.display();
+            self.notes.push(format!(
+                "{key} = {path}: everybody on this machine may read this secret: its mode is \
+                 {mode:03o}; 640 or 600 keeps it"
+            ));
+        }
     }
 
     /// Replaces a whole number by a given one, and notes which is in effect.

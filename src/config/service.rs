@@ -68,6 +68,8 @@ pub struct HttpTls {
     /// The certificate authorities of clients, PEM; without it no client is asked for a
     /// certificate.
     pub client_ca_file: Option<PathBuf>,
+    /// Which certificates of clients these authorities revoked, PEM: a list of each authority.
+    pub client_crl_file: Option<PathBuf>,
 }
 
 /// What is logged, and in which format.
@@ -158,16 +160,26 @@ fn listen_address(text: &str) -> Option<SocketAddr> {
 }
 
 fn read_tls(reader: &mut Reader) -> Option<HttpTls> {
-    let keys = ["http.tls.cert_file", "http.tls.key_file", "http.tls.client_ca_file"];
-    let [cert, key, client_ca] =
+    let keys = [
+        "http.tls.cert_file",
+        "http.tls.key_file",
+        "http.tls.client_ca_file",
+        "http.tls.client_crl_file",
+    ];
+    let [cert, key, client_ca, client_crl] =
         keys.map(|key| reader.given(key, "the path of a PEM file", file_path));
+    if client_crl.is_some() && client_ca.is_none() {
+        reader.reject("http.tls.client_crl_file", "used with http.tls.client_ca_file");
+    }
     if client_ca.is_some() && !reader.is_given(TOKENS_FILE) {
         let allowed = "used with auth.tokens_file, whose entries name the certificates of clients";
         reader.reject("http.tls.client_ca_file", allowed);
     }
     match (cert, key) {
         (Some(cert_file), Some(key_file)) => {
-            Some(HttpTls { cert_file, key_file, client_ca_file: client_ca })
+            reader.note_readable("http.tls.key_file", &key_file);
+            let (client_ca_file, client_crl_file) = (client_ca, client_crl);
+            Some(HttpTls { cert_file, key_file, client_ca_file, client_crl_file })
         }
         (cert, key) => {
             let all = "used with both http.tls.cert_file and http.tls.key_file";

@@ -41,6 +41,20 @@ fn invalid(reason: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> io::E
     io::Error::new(ErrorKind::InvalidData, reason)
 }
 
+/// The mode of a file that everybody on this machine may read, if it is one.
+#[cfg(unix)]
+pub(super) fn readable_by_all(path: &Path) -> Option<u32> {
+    use std::os::unix::fs::MetadataExt as _;
+
+    let mode = path.metadata().ok()?.mode() & 0o777;
+    (mode & 0o004 != 0).then_some(mode)
+}
+
+#[cfg(not(unix))]
+pub(super) const fn readable_by_all(_: &Path) -> Option<u32> {
+    None
+}
+
 /// Why other users can write a file, if they can. A file of the own group counts as the user's, whose
 /// name many systems give to a group of his own.
 #[cfg(unix)]

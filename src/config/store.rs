@@ -108,13 +108,19 @@ fn read_url(reader: &mut Reader) -> (&'static str, String) {
         }
         key = URL_FILE;
         match read_secret(&path) {
-            Ok(text) => url = text,
+            Ok(text) => {
+                reader.note_readable(URL_FILE, path.as_ref());
+                url = text;
+            }
             Err(reason) => reader.reject(key, format!("a readable file with an address: {reason}")),
         }
     }
     if let Some(path) = reader.text(PASSWORD_FILE) {
         match read_secret(&path).map(|password| with_password(&url, &password)) {
-            Ok(Some(with_password)) => url = with_password,
+            Ok(Some(with_password)) => {
+                reader.note_readable(PASSWORD_FILE, path.as_ref());
+                url = with_password;
+            }
             Ok(None) => {
                 let address = StoreUrl::new(&url);
                 let needed = "the address must name a user and no password";

@@ -238,7 +238,7 @@ fn every_problem_is_reported_at_once_with_its_source() {
         "codes.max = 0 (environment variable RAINDROP__CODES__MAX): must be 1 to 10000000".into(),
         "http.cors_origins = https://a.example/path (environment variable RAINDROP__HTTP__CORS_ORIGINS): must be * or none alone, or origins such as https://app.example.com".into(),
         format!("http.listen = [a, b] ({file}): must be an address and port such as 127.0.0.1:8080 or [::]:8080; :8080 for every address, or localhost:8080, but no other name"),
-        format!("http.prot ({file}): unknown key; known are http.listen, http.admin_listen, http.admin_hosts, http.admin_changes, http.max_batch, http.cors_origins, http.request_timeout, http.max_connections, http.idle_timeout, http.max_in_flight, http.max_unsent, http.console, http.tls.cert_file, http.tls.key_file, http.tls.client_ca_file, http.max_connections_per_ip, http.max_requests_per_ip, http.trusted_proxies, http.drain_delay, http.shutdown_timeout"),
+        format!("http.prot ({file}): unknown key; known are http.listen, http.admin_listen, http.admin_hosts, http.admin_changes, http.max_batch, http.cors_origins, http.request_timeout, http.max_connections, http.idle_timeout, http.max_in_flight, http.max_unsent, http.console, http.tls.cert_file, http.tls.key_file, http.tls.client_ca_file, http.tls.client_crl_file, http.max_connections_per_ip, http.max_requests_per_ip, http.trusted_proxies, http.drain_delay, http.shutdown_timeout"),
         "issue.max_wait = 11s (environment variable RAINDROP__ISSUE__MAX_WAIT): must be less than half of http.request_timeout (10s, default)".into(),
         format!("layout.worker_bits = 2 ({file}): must be 3 to 16"),
         format!("lease.ttl = 300 ({file}): must be a duration with its unit such as 500ms, 5m or 1h30m, 500ms to 1h"),
@@ -406,6 +406,21 @@ fn secrets_are_read_from_files_and_never_shown() {
     let config = Config::load(&environment(&[("store.url_file", &url)])).expect("valid");
     assert_eq!(config.store.url, StoreUrl::new("mysql://root:hunter2@db/ids"));
     assert!(!format!("{config:?}").contains("hunter2"));
+
+    #[cfg(unix)]
+    for (mode, is_noted) in [(0o604, true), (0o644, true), (0o640, false), (0o600, false)] {
+        use std::os::unix::fs::PermissionsExt as _;
+
+        for file in [&password, &url] {
+            fs::set_permissions(file, fs::Permissions::from_mode(mode)).expect("own");
+        }
+        for inputs in [&inputs, &environment(&[("store.url_file", &url)])] {
+            let notes = Config::load(inputs).expect("valid").notes.join("\n");
+            let said =
+                format!("everybody on this machine may read this secret: its mode is {mode:o}");
+            assert_eq!(notes.contains(&said), is_noted, "{notes}");
+        }
+    }
 
     for pairs in [
         vec![("store.url_file", url.as_str()), ("store.password_file", &password)],

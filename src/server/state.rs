@@ -15,7 +15,7 @@ use super::{
     clients::Clients,
     memory::{max_unsent, most_connections},
     metrics::{Metrics, history::History},
-    response::{Problem, ProblemCode, RETRY_UNKNOWN, UnsentBudget},
+    response::{Problem, ProblemCode, UnsentBudget, store_problem},
 };
 use crate::{
     auth::Auth,
@@ -23,7 +23,7 @@ use crate::{
     core::{clock::Clock, preset::foreign::ForeignLayout},
     keeper::{Backfill, NamespaceIssuer},
     plan::Plan,
-    store::{ListedRow, Store, StoreError, with_sources},
+    store::{ListedRow, Store, StoreError},
 };
 
 /// The error for a namespace that does not exist.
@@ -132,19 +132,16 @@ impl AppState {
         Ok(self.store.as_ref().ok_or_else(none)?.lock().await)
     }
 
-    /// Every worker row of the store, and whether the store is verified. A problem says what the
-    /// store said: only operators may see it.
-    pub(super) async fn list_rows(&self) -> Result<(Vec<ListedRow>, bool), Problem> {
+    /// Every worker row of the store, and whether the store is verified.
+    pub(super) async fn list_rows(
+        &self,
+        is_operator: bool,
+    ) -> Result<(Vec<ListedRow>, bool), Problem> {
         let (store, after) = (self.store().await?, self.list_timeout);
         let rows = tokio::time::timeout(after, store.list_rows()).await;
         let rows = rows.unwrap_or(Err(StoreError::TimedOut { after }));
-        rows.map(|rows| (rows, store.is_verified())).map_err(|error| {
-            let code = match error {
-                StoreError::Vanished(_) => ProblemCode::StoreLost,
-                _ => ProblemCode::StoreUnavailable,
-            };
-            Problem::passing(code, with_sources(&error), RETRY_UNKNOWN)
-        })
+        let rows = rows.map_err(|error| store_problem(&error, is_operator))?;
+        Ok((rows, store.is_verified()))
     }
 
     /// Requires one of these tokens.

@@ -266,6 +266,66 @@ async fn a_client_certificate_is_as_good_as_a_token() {
     node.stop().await;
 }
 
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_revoked_certificate_is_none() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let (services, clients) = (Authority::new(), Authority::new());
+    install(folder.path(), &services);
+    clients.list_revoked();
+    let list = folder.path().join("crl.pem");
+    fs::copy(clients.file("crl.pem"), &list).expect("copied");
+    let tokens = folder.path().join("tokens.toml");
+    fs::write(&tokens, "[[token]]\nname = 'shop'\ncertificate = 'dns:localhost'\n")
+        .expect("written");
+    let node = with_tls(folder.path())
+        .set("http.tls.client_ca_file", clients.file("ca.pem").display())
+        .set("http.tls.client_crl_file", list.display())
+        .set("auth.tokens_file", tokens.display())
+        .spawn();
+    until_ready(&node, &connector(&[&services], None)).await;
+    let client = connector(&[&services], Some(&clients));
+    let mut kept = connect(&client, node.address()).await.expect("a connection");
+    let answer = exchange(&mut kept, "/id/order", None).await.expect("an answer");
+    assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
+
+    clients.revoke();
+    clients.list_revoked();
+    fs::copy(clients.file("crl.pem"), &list).expect("replaced");
+    node.signal(Signal::HUP);
+    poll::until(PATIENCE, "the kept connection is refused", async || {
+        let answer = exchange(&mut kept, "/id/order", None).await.expect("an answer");
+        answer.starts_with("HTTP/1.1 401").then_some(())
+    })
+    .await;
+    let refused = async {
+        let mut stream = connect(&client, node.address()).await?;
+        exchange(&mut stream, "/livez", None).await
+    };
+    let refused = refused.await;
+    assert!(refused.as_ref().map_or(true, String::is_empty), "{refused:?}");
+    node.stop().await;
+}
+
+#[tokio::test]
+async fn an_expired_certificate_is_named_in_the_log() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let authority = Authority::new();
+    authority.let_expire();
+    install(folder.path(), &authority);
+    let node = with_tls(folder.path()).spawn();
+    node.logged("server.pem: it expired at 2020-01-02T00:00:00").await;
+    // A good one takes its place.
+    let good = Authority::new();
+    install(folder.path(), &good);
+    node.signal(Signal::HUP);
+    poll::until(PATIENCE, "the new certificate is used", async || {
+        connect(&connector(&[&good], None), node.address()).await.ok()
+    })
+    .await;
+    assert_eq!(node.log().matches("clients refuse the certificate").count(), 1, "{}", node.log());
+    node.stop().await;
+}
+
 #[tokio::test]
 async fn unusable_certificates_end_the_start_and_are_named() {
     let folder = tempfile::tempdir().expect("a temporary folder");
@@ -274,6 +334,10 @@ async fn unusable_certificates_end_the_start_and_are_named() {
     let file = |name: &str| folder.path().join(name).display().to_string();
     let (cert, key) = ("RAINDROP__HTTP__TLS__CERT_FILE", "RAINDROP__HTTP__TLS__KEY_FILE");
     let ca = "RAINDROP__HTTP__TLS__CLIENT_CA_FILE";
+    let (crl, tokens) = ("RAINDROP__HTTP__TLS__CLIENT_CRL_FILE", "RAINDROP__AUTH__TOKENS_FILE");
+    let some_tokens = file("tokens.toml");
+    fs::write(&some_tokens, "[[token]]\nname = 'shop'\ncertificate = 'dns:localhost'\n")
+        .expect("written");
     let (pem, of_key) = (file("server.pem"), file("server.key"));
     let of_other = other.file("server.key").display().to_string();
     for (environment, named, code) in [
@@ -283,6 +347,12 @@ async fn unusable_certificates_end_the_start_and_are_named() {
         (vec![(cert, &pem), (key, &pem)], "one private key in PEM", 2),
         (vec![(cert, &pem), (key, &of_other)], "does not fit http.tls.cert_file", 2),
         (vec![(cert, &pem), (key, &of_key), (ca, &pem)], "auth.tokens_file", 2),
+        (vec![(cert, &pem), (key, &of_key), (crl, &pem)], "used with http.tls.client_ca_file", 2),
+        (
+            vec![(cert, &pem), (key, &of_key), (ca, &pem), (crl, &pem), (tokens, &some_tokens)],
+            "must hold certificate revocation lists in PEM",
+            2,
+        ),
     ] {
         let (status, _, error) =
             run(&["serve", "--listen", "127.0.0.1:0"], &environment, folder.path());

@@ -212,6 +212,34 @@ async fn probes_need_no_token_and_mind_none() {
 }
 
 #[tokio::test]
+async fn strangers_cannot_probe_for_namespaces() {
+    let guarded = Guarded::start().await;
+    for uri in [
+        "/readyz?namespace=web",
+        "/readyz?namespace=absent",
+        "/readyz?n%61mespace=web",
+        "/readyz?x=1&namespace=web",
+    ] {
+        for method in ["GET", "HEAD"] {
+            unauthorized(&guarded.call(method, uri, &[]).await, method, MISSING);
+        }
+    }
+    for (token, uri, status) in [
+        (ALL, "/readyz?namespace=web", 200),
+        (ALL, "/readyz?namespace=absent", 404),
+        (WEB, "/readyz?namespace=web", 200),
+        (WEB, "/readyz?namespace=default", 403),
+        (WEB, "/readyz?namespace=absent", 403),
+        (WEB, "/health?namespace=web", 200),
+        (WEB, "/health?namespace=default", 403),
+        (WEB, "/health?namespace=absent", 403),
+    ] {
+        assert_eq!(guarded.call("GET", uri, &[token]).await.status, status, "{uri}");
+    }
+    guarded.stop().await;
+}
+
+#[tokio::test]
 async fn a_limited_token_is_refused_elsewhere_and_told_why() {
     let guarded = Guarded::start().await;
     let issued = guarded.ids_issued().await;

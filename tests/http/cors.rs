@@ -58,13 +58,15 @@ const FOREIGN: (&str, &str) = ("origin", "https://other.example");
 const CROSS_SITE: (&str, &str) = ("sec-fetch-site", "cross-site");
 
 /// What browsers send for pages of other sites.
-const BY_OTHER_SITES: [&[(&str, &str)]; 6] = [
+const BY_OTHER_SITES: [&[(&str, &str)]; 7] = [
     &[FOREIGN],
     &[FOREIGN, CROSS_SITE],
     &[CROSS_SITE],
     &[("origin", "null"), CROSS_SITE],
     &[("origin", "https://app.example.evil.example")],
     &[FOREIGN, ("sec-fetch-site", "same-site")],
+    // The same host by another scheme is another site.
+    &[FOREIGN, ("host", "other.example"), CROSS_SITE],
 ];
 
 #[tokio::test]

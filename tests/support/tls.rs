@@ -13,6 +13,24 @@ use super::{
     programs::{self, succeed},
 };
 
+/// What `openssl ca` must be told.
+const CONFIGURATION: &str = "\
+[ca]
+default_ca = test
+[test]
+database = index.txt
+serial = serial
+new_certs_dir = .
+default_md = sha256
+default_crl_days = 1
+crl_extensions = list
+policy = any
+[list]
+authorityKeyIdentifier = keyid
+[any]
+commonName = supplied
+";
+
 /// An authority, and a certificate that it issued to `localhost`.
 #[derive(Debug)]
 pub(crate) struct Authority(TempDir);
@@ -31,9 +49,35 @@ impl Authority {
         let sign = "x509 -req -in server.csr -CA ca.pem -CAkey ca.key -CAcreateserial -days 2 \
                     -extfile names -out server.pem";
         openssl(folder.path(), sign);
+        fs::write(folder.path().join("ca.cnf"), CONFIGURATION).expect("a file");
+        fs::write(folder.path().join("index.txt"), "").expect("a file");
+        fs::write(folder.path().join("serial"), "1000").expect("a file");
         // PostgreSQL refuses a key that others may read.
         postgres::give_away(folder.path());
         Self(folder)
+    }
+
+    /// Makes the certificate one that has expired.
+    pub(crate) fn let_expire(&self) {
+        self.sign(
+            "-in server.csr -extfile names -notext -out server.pem \
+                   -startdate 20200101000000Z -enddate 20200102000000Z",
+        );
+    }
+
+    /// Revokes the certificate; `crl.pem` tells of it from the next list on.
+    pub(crate) fn revoke(&self) {
+        self.sign("-revoke server.pem");
+    }
+
+    /// Writes a list of the certificates that are revoked, `crl.pem`.
+    pub(crate) fn list_revoked(&self) {
+        self.sign("-gencrl -out crl.pem");
+    }
+
+    fn sign(&self, arguments: &str) {
+        let authority = "ca -batch -config ca.cnf -cert ca.pem -keyfile ca.key";
+        openssl(self.0.path(), &format!("{authority} {arguments}"));
     }
 
     /// `ca.pem`, `server.pem` or `server.key`.

@@ -74,6 +74,9 @@
 {{- if not (has . $known) -}}
 {{- fail (printf "readinessNamespace = %q: must be default or a name in config.namespaces (%s)" . (join ", " $known)) -}}
 {{- end -}}
+{{- if and $.Values.auth.existingSecret (not $.Values.admin.enabled) -}}
+{{- fail "readinessNamespace: needs admin.enabled beside auth.existingSecret: without it the probe would need a token" -}}
+{{- end -}}
 {{- end -}}
 {{- end -}}
 

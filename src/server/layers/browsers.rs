@@ -112,12 +112,14 @@ pub(super) fn check_own_page(headers: &HeaderMap) -> Result<(), Problem> {
     Err(Problem::new(ProblemCode::Forbidden, "pages of other sites may not change anything here"))
 }
 
-/// Whether the page came from this service's own address, as behind a gateway with both.
+/// Whether the page came from this service's own address. A browser that does not say so tells the
+/// origin alone, whose scheme may be a gateway's.
 fn is_own(origin: &HeaderValue, site: Option<&[u8]>, headers: &HeaderMap) -> bool {
+    if let Some(site) = site {
+        return site == b"same-origin";
+    }
     let origin = origin.as_bytes();
     let host = origin.strip_prefix(b"https://").or_else(|| origin.strip_prefix(b"http://"));
-    let is_host = |host: &[u8]| {
-        headers.get(header::HOST).is_some_and(|own| own.as_bytes().eq_ignore_ascii_case(host))
-    };
-    site == Some(b"same-origin") || host.is_some_and(is_host)
+    let own = headers.get(header::HOST).map(HeaderValue::as_bytes);
+    host.is_some_and(|host| own.is_some_and(|own| own.eq_ignore_ascii_case(host)))
 }

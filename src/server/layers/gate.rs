@@ -10,7 +10,7 @@ use std::{
 
 use axum::{
     body::HttpBody as _,
-    extract::{ConnectInfo, Request},
+    extract::{ConnectInfo, Query, Request},
     http::{Method, Uri, header},
     response::{IntoResponse as _, Response},
 };
@@ -85,7 +85,10 @@ impl Rules {
         let needs_token = match self.tokens_for {
             TokensFor::Nothing => false,
             TokensFor::Changes => is_change,
-            TokensFor::Everything => self.audience != Audience::Anybody,
+            // Strangers are not told which namespaces there are.
+            TokensFor::Everything => {
+                self.audience != Audience::Anybody || asks_of_a_namespace(request.uri())
+            }
         };
         let caller = match &self.state.auth {
             Some(auth) if needs_token => self.authenticate(auth, request)?,
@@ -177,6 +180,14 @@ fn not_open() -> Problem {
     let detail = "changes need auth.tokens_file and a token with the permission admin, or \
                   http.admin_changes = true";
     Problem::new(ProblemCode::Forbidden, detail)
+}
+
+fn asks_of_a_namespace(uri: &Uri) -> bool {
+    let pairs = || Query::<Vec<(String, String)>>::try_from_uri(uri);
+    let is_named = |Query(pairs): Query<Vec<(String, String)>>| {
+        pairs.iter().any(|(name, _)| name == "namespace")
+    };
+    uri.path() == "/readyz" && pairs().is_ok_and(is_named)
 }
 
 /// Refuses an address that is too long.

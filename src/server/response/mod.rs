@@ -7,6 +7,6 @@ mod unsent;
 
 pub use self::problem::{Problem, ProblemCode};
 pub(super) use self::{
-    problem::{Document, RETRY_UNKNOWN, retry_after_seconds},
+    problem::{Document, RETRY_UNKNOWN, retry_after_seconds, store_problem},
     unsent::{Reservation, UnsentBudget},
 };

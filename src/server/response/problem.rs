@@ -18,6 +18,7 @@ use crate::{
     config::WrongNamespace,
     core::{encoding::InvalidId, issue::ClaimError, layout::BoundsError},
     keeper::{BackfillError, IssueError, UnavailableReason},
+    store::{StoreError, with_sources},
 };
 
 /// The longest text of a problem in bytes.
@@ -303,6 +304,16 @@ impl From<IssueError> for Problem {
         };
         Self::passing(code, detail, retry_after)
     }
+}
+
+/// A failure of the store; what it says may name the server, which only operators learn.
+pub(in crate::server) fn store_problem(error: &StoreError, is_operator: bool) -> Problem {
+    let text = if is_operator { with_sources(error) } else { error.kind().to_owned() };
+    let code = match error {
+        StoreError::Vanished(_) => ProblemCode::StoreLost,
+        _ => ProblemCode::StoreUnavailable,
+    };
+    Problem::passing(code, format!("the store is unavailable: {text}"), RETRY_UNKNOWN)
 }
 
 #[cfg(test)]

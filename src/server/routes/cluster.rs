@@ -15,7 +15,7 @@ use crate::{
         extract::{Client, JsonBody, invalid},
         metrics::history::Report,
         openapi::names,
-        response::{Problem, ProblemCode as P, RETRY_UNKNOWN, body::uncached_json},
+        response::{Problem, ProblemCode as P, body::uncached_json, store_problem},
         state::AppState,
     },
     store::ListedRow,
@@ -81,7 +81,7 @@ pub(in crate::server) async fn cluster(
     State(state): State<Arc<AppState>>,
     client: Client,
 ) -> Result<Response, Problem> {
-    let (rows, store_verified) = state.list_rows().await?;
+    let (rows, store_verified) = state.list_rows(client.is_operator()).await?;
     let draining = state.is_draining();
     let issuers = state.issuers.values();
     let is_shown = |name: &str| client.caller.may_use(name);
@@ -89,7 +89,7 @@ pub(in crate::server) async fn cluster(
     let namespaces = namespaces.map(|issuer| {
         let layout = issuer.layout();
         let namespace = Namespace {
-            node: NamespaceHealth::of(issuer, draining, true),
+            node: NamespaceHealth::of(issuer, draining, client.is_operator()),
             layout: layout.map(Layout::canonical),
             workers: layout.map(|layout| held(&rows, issuer.namespace(), layout)),
         };
@@ -136,9 +136,8 @@ pub(in crate::server) async fn release(
         Err(error) => {
             let code = match error {
                 OperatorError::WorkerOutOfRange { .. } => P::InvalidParameter,
-                OperatorError::Store(_) => {
-                    let detail = error.to_string();
-                    return Err(Problem::passing(P::StoreUnavailable, detail, RETRY_UNKNOWN));
+                OperatorError::Store(error) => {
+                    return Err(store_problem(&error, client.is_operator()));
                 }
                 _ => P::Conflict,
             };

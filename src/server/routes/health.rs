@@ -104,7 +104,7 @@ impl NamespaceHealth {
     }
 }
 
-const PROBLEMS: &[P] = &[P::InvalidParameter, P::UnknownNamespace];
+const PROBLEMS: &[P] = &[P::InvalidParameter, P::UnknownNamespace, P::Forbidden];
 
 /// How each namespace is doing
 ///
@@ -127,7 +127,7 @@ pub(in crate::server) async fn health(
     client: Client,
     Query(query): Query<HealthQuery>,
 ) -> Result<Response, Problem> {
-    let issuers = query.issuers(&state)?;
+    let issuers = query.issuers(&state, &client)?;
     let (readiness, draining) = (readiness(&state, &issuers), state.is_draining());
     // Where operators have a listener of their own, clients are told the sum only.
     if state.http.admin_listen.is_some() && !client.is_operator() {
@@ -142,7 +142,8 @@ pub(in crate::server) async fn health(
 /// Whether traffic is welcome
 ///
 /// 200 when every namespace issues IDs, or the one that `namespace` names, and the service is not
-/// stopping; else 503. Neither exhaustion nor the store's reachability counts.
+/// stopping; else 503. Neither exhaustion nor the store's reachability counts. `namespace` needs a token
+/// where requests do.
 #[utoipa::path(
     get,
     path = "/readyz",
@@ -153,13 +154,14 @@ pub(in crate::server) async fn health(
         (status = 503, description = "Whether traffic is welcome", body = Health<'_>,
          headers(("Cache-Control"), ("Retry-After"))),
     ),
-    extensions(("x-problems" = json!(names(&[PROBLEMS])))),
+    extensions(("x-problems" = json!(names(&[PROBLEMS, &[P::Unauthorized]])))),
 )]
 pub(in crate::server) async fn ready(
     State(state): State<Arc<AppState>>,
+    client: Client,
     Query(query): Query<HealthQuery>,
 ) -> Result<Response, Problem> {
-    Ok(answer(readiness(&state, &query.issuers(&state)?), BTreeMap::new()))
+    Ok(answer(readiness(&state, &query.issuers(&state, &client)?), BTreeMap::new()))
 }
 
 /// Whether the process answers
@@ -185,8 +187,13 @@ pub(in crate::server) async fn live(
 
 impl HealthQuery {
     /// The namespaces that are asked about: one, or all.
-    fn issuers(self, state: &AppState) -> Result<Vec<&NamespaceIssuer>, Problem> {
+    fn issuers<'a>(
+        self,
+        state: &'a AppState,
+        client: &Client,
+    ) -> Result<Vec<&'a NamespaceIssuer>, Problem> {
         let Some(name) = self.namespace else { return Ok(state.issuers.values().collect()) };
+        client.caller.check_namespace(&name, Some(&name))?;
         let issuer = state.issuers.get(&name).map(|issuer| vec![issuer]);
         // Whoever has no token is not told which there are.
         let unknown = || format!("namespace {name:?} does not exist");

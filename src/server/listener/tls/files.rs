@@ -9,13 +9,16 @@ use std::{
 use tokio_rustls::rustls::{
     RootCertStore, ServerConfig,
     crypto::ring,
-    pki_types::{CertificateDer, PrivateKeyDer, pem::PemObject},
+    pki_types::{CertificateDer, CertificateRevocationListDer, PrivateKeyDer, pem::PemObject},
     server::{NoServerSessionStorage, WebPkiClientVerifier},
     version::{TLS12, TLS13},
 };
-use x509_cert::{Certificate, der::Decode};
+use x509_cert::{Certificate, der::Decode, time::Time};
 
-use crate::config::{HttpTls, small_file};
+use crate::{
+    config::{HttpTls, small_file},
+    core::instant::format_unix_ms_or_year,
+};
 
 /// The largest file that is read.
 const LARGEST: u64 = 1024 * 1024;
@@ -35,6 +38,27 @@ pub(super) struct Files {
     chain: File,
     key: File,
     client_ca: Option<File>,
+    client_crl: Option<File>,
+}
+
+/// When a certificate counts, in Unix seconds.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Validity {
+    pub(super) from: i64,
+    pub(super) until: i64,
+}
+
+impl Validity {
+    /// Why clients refuse the certificate, if they do.
+    pub(super) fn refusal(self, now_ms: i64) -> Option<String> {
+        let (from_ms, until_ms) =
+            (self.from.saturating_mul(1_000), self.until.saturating_mul(1_000));
+        if now_ms < from_ms {
+            return Some(format!("counts from {} on", format_unix_ms_or_year(from_ms)));
+        }
+        let is_over = now_ms > until_ms;
+        is_over.then(|| format!("expired at {}", format_unix_ms_or_year(until_ms)))
+    }
 }
 
 /// A file, and the key that names it.
@@ -56,13 +80,14 @@ const CHAIN: &str = "http.tls.cert_file";
 
 impl Files {
     pub(super) fn read(settings: &HttpTls) -> Result<Self, TlsError> {
-        let client_ca = settings.client_ca_file.as_deref();
+        let optional = |key, path: &Option<PathBuf>| {
+            path.as_deref().map(|path| File::read(key, path)).transpose()
+        };
         Ok(Self {
             chain: File::read(CHAIN, &settings.cert_file)?,
             key: File::read("http.tls.key_file", &settings.key_file)?,
-            client_ca: client_ca
-                .map(|path| File::read("http.tls.client_ca_file", path))
-                .transpose()?,
+            client_ca: optional("http.tls.client_ca_file", &settings.client_ca_file)?,
+            client_crl: optional("http.tls.client_crl_file", &settings.client_crl_file)?,
         })
     }
 
@@ -82,11 +107,14 @@ impl Files {
                 for certificate in file.certificates()? {
                     roots.add(certificate).map_err(|reason| file.error(reason))?;
                 }
+                let lists = self.client_crl.as_ref().map(File::revocation_lists).transpose()?;
                 // A client without a certificate may have a token, or ask for /livez.
                 let verifier = WebPkiClientVerifier::builder_with_provider(roots.into(), provider)
                     .allow_unauthenticated()
+                    .with_crls(lists.unwrap_or_default())
+                    .enforce_revocation_expiration()
                     .build()
-                    .map_err(|reason| file.error(reason))?;
+                    .map_err(|reason| self.client_crl.as_ref().unwrap_or(file).error(reason))?;
                 builder.with_client_cert_verifier(verifier)
             }
             None => builder.with_no_client_auth(),
@@ -104,16 +132,18 @@ impl Files {
     }
 
     /// Whether both vouch for the same clients.
-    pub(super) fn has_client_ca_of(&self, other: &Self) -> bool {
-        self.client_ca == other.client_ca
+    pub(super) fn has_clients_of(&self, other: &Self) -> bool {
+        (&self.client_ca, &self.client_crl) == (&other.client_ca, &other.client_crl)
     }
 
-    /// When the first certificate of the chain expires, in Unix seconds.
-    pub(super) fn expires_at(&self) -> Result<i64, TlsError> {
+    /// When the first certificate of the chain counts.
+    pub(super) fn validity(&self) -> Result<Validity, TlsError> {
         let read = Certificate::from_der(&self.chain.certificates()?[0]);
         let certificate = read.map_err(|reason| self.chain.error(reason))?;
-        let expires = certificate.tbs_certificate().validity().not_after.to_unix_duration();
-        Ok(i64::try_from(expires.as_secs()).unwrap_or(i64::MAX))
+        let validity = certificate.tbs_certificate().validity();
+        let seconds =
+            |time: &Time| i64::try_from(time.to_unix_duration().as_secs()).unwrap_or(i64::MAX);
+        Ok(Validity { from: seconds(&validity.not_before), until: seconds(&validity.not_after) })
     }
 }
 
@@ -129,6 +159,15 @@ impl File {
         match read {
             Ok(certificates) if !certificates.is_empty() => Ok(certificates),
             _ => Err(self.error("must hold certificates in PEM")),
+        }
+    }
+
+    fn revocation_lists(&self) -> Result<Vec<CertificateRevocationListDer<'static>>, TlsError> {
+        let read: Result<Vec<_>, _> =
+            CertificateRevocationListDer::pem_slice_iter(&self.content).collect();
+        match read {
+            Ok(lists) if !lists.is_empty() => Ok(lists),
+            _ => Err(self.error("must hold certificate revocation lists in PEM")),
         }
     }
 

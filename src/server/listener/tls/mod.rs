@@ -4,7 +4,10 @@ mod files;
 mod reload;
 
 use std::{
-    sync::{Arc, Mutex},
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicBool, Ordering},
+    },
     time::Duration,
 };
 
@@ -15,9 +18,14 @@ use tokio::{
 };
 use tokio_rustls::{TlsAcceptor, rustls::ServerConfig, server::TlsStream};
 
-use self::files::Files;
 pub use self::files::TlsError;
-use crate::{auth::ClientCertificate, config::HttpTls, server::metrics::TlsMetrics};
+use self::files::{Files, Validity};
+use crate::{
+    auth::ClientCertificate,
+    config::HttpTls,
+    core::clock::{Clock as _, SystemClock},
+    server::metrics::TlsMetrics,
+};
 
 /// How long a handshake may take.
 const HANDSHAKE: Duration = Duration::from_secs(10);
@@ -33,6 +41,8 @@ pub(in crate::server) struct Tls {
     metrics: TlsMetrics,
     /// What the last attempt to read the files found; `None` if they could not be read.
     last_read: Mutex<Option<Files>>,
+    /// Whether the log says that clients refuse the certificate.
+    is_refused: AtomicBool,
 }
 
 /// What new connections use.
@@ -41,6 +51,7 @@ struct Present {
     config: Arc<ServerConfig>,
     /// Counts the changes of the authorities of clients.
     authorities: u64,
+    validity: Validity,
 }
 
 /// The certificate that a client showed, and the authorities that vouched for it.
@@ -57,10 +68,24 @@ impl Tls {
         metrics: TlsMetrics,
     ) -> Result<Self, TlsError> {
         let files = Files::read(&settings)?;
-        let config = Arc::new(files.config()?);
-        metrics.expires.set(files.expires_at()?);
-        let present = ArcSwap::from_pointee(Present { config, authorities: 0 });
-        Ok(Self { settings, present, metrics, last_read: Mutex::new(Some(files)) })
+        let (config, validity) = (Arc::new(files.config()?), files.validity()?);
+        metrics.expires.set(validity.until);
+        let present = ArcSwap::from_pointee(Present { config, authorities: 0, validity });
+        let last_read = Mutex::new(Some(files));
+        let tls =
+            Self { settings, present, metrics, last_read, is_refused: AtomicBool::new(false) };
+        tls.warn_of_validity();
+        Ok(tls)
+    }
+
+    /// Logs that clients refuse the certificate, once until that changes.
+    fn warn_of_validity(&self) {
+        let refusal = self.present.load().validity.refusal(SystemClock::default().now_ms());
+        let was_refused = self.is_refused.swap(refusal.is_some(), Ordering::Relaxed);
+        if let Some(refusal) = refusal.filter(|_| !was_refused) {
+            let path = self.settings.cert_file.display();
+            tracing::error!("clients refuse the certificate in {path}: it {refusal}");
+        }
     }
 
     /// Makes a connection of a stream; `None` if its client did not do its part.
@@ -71,7 +96,7 @@ impl Tls {
     where
         S: AsyncRead + AsyncWrite + Unpin,
     {
-        let Present { config, authorities } = &*self.present.load_full();
+        let Present { config, authorities, .. } = &*self.present.load_full();
         let acceptor = TlsAcceptor::from(Arc::clone(config));
         let limited = |connection: &mut tokio_rustls::rustls::ServerConnection| {
             connection.set_buffer_limit(Some(BUFFER));

@@ -30,6 +30,7 @@ impl Tls {
                 () = hangups.next() => {}
             }
             self.look().await;
+            self.warn_of_validity();
         }
     }
 
@@ -65,13 +66,12 @@ impl Tls {
 
     /// Returns when the new certificate expires.
     fn install(&self, files: &Files, last: Option<&Files>) -> Result<String, TlsError> {
-        let config = Arc::new(files.config()?);
-        let expires_at = files.expires_at()?;
-        let has_same_clients = last.is_some_and(|last| files.has_client_ca_of(last));
+        let (config, validity) = (Arc::new(files.config()?), files.validity()?);
+        let has_same_clients = last.is_some_and(|last| files.has_clients_of(last));
         let authorities = self.present.load().authorities + u64::from(!has_same_clients);
-        self.present.store(Arc::new(Present { config, authorities }));
-        self.metrics.expires.set(expires_at);
-        Ok(format_unix_ms_or_year(expires_at.saturating_mul(1_000)))
+        self.present.store(Arc::new(Present { config, authorities, validity }));
+        self.metrics.expires.set(validity.until);
+        Ok(format_unix_ms_or_year(validity.until.saturating_mul(1_000)))
     }
 
     fn failed(&self, reason: &str) {

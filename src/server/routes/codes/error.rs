@@ -4,19 +4,8 @@ use std::time::Duration;
 
 use crate::{
     keeper::{ManageError, RaiseError},
-    server::response::{Problem, ProblemCode as P, RETRY_UNKNOWN},
-    store::{StoreError, with_sources},
+    server::response::{Problem, ProblemCode as P, RETRY_UNKNOWN, store_problem},
 };
-
-/// A failure of the store; its text may name the server, which only operators learn.
-pub(super) fn store_problem(error: &StoreError, is_operator: bool) -> Problem {
-    let text = if is_operator { with_sources(error) } else { error.kind().to_owned() };
-    Problem::passing(
-        P::StoreUnavailable,
-        format!("the store is unavailable: {text}"),
-        RETRY_UNKNOWN,
-    )
-}
 
 pub(super) fn manage_problem(error: ManageError, is_operator: bool) -> Problem {
     let code = match &error {

@@ -25,7 +25,7 @@ use crate::{
     server::{
         extract::{Client, CodeInPath, InPath, JsonBody, NoBody, Query, invalid},
         openapi::{self, names},
-        response::{Problem, ProblemCode as P, body::uncached_json},
+        response::{Problem, ProblemCode as P, body::uncached_json, store_problem},
         state::AppState,
     },
     store::Store,
@@ -99,9 +99,7 @@ pub(in crate::server) async fn list(
             for issuer in &issuers {
                 let manager = CodeManager::new(Arc::clone(&store), issuer.settings().clone());
                 let listed = manager.list(&after, LISTED + 1).await;
-                page.extend(
-                    listed.map_err(|error| error::store_problem(&error, client.is_operator()))?,
-                );
+                page.extend(listed.map_err(|error| store_problem(&error, client.is_operator()))?);
             }
         }
         page.sort_by(|one, other| order(one).cmp(&order(other)));
@@ -317,8 +315,7 @@ impl Target {
     /// Answers the code as it is now.
     async fn answer(&self, manager: &CodeManager, status: StatusCode) -> Result<Response, Problem> {
         let found = manager.get(&self.code).await;
-        let found =
-            found.map_err(|error| error::store_problem(&error, self.client.is_operator()))?;
+        let found = found.map_err(|error| store_problem(&error, self.client.is_operator()))?;
         let view = found.ok_or_else(|| {
             let (code, namespace) = (&self.code, self.issuer.namespace());
             let detail = format!("code {code:?} is not in namespace {namespace:?}");

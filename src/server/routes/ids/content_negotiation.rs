@@ -2,7 +2,8 @@
 
 use axum::http::{HeaderMap, header};
 
-/// Whether plain text is preferred to JSON. JSON wins a tie, since many clients list both.
+/// Whether plain text is preferred to JSON. If both are named, JSON wins a tie, since many clients list
+/// both; against a range such as `*/*`, the one that is named wins it.
 pub(super) fn prefers_text(headers: &HeaderMap) -> bool {
     // What most clients send needs no parsing.
     if headers.get_all(header::ACCEPT).iter().all(|value| value == "*/*") {
@@ -15,10 +16,14 @@ pub(super) fn prefers_text(headers: &HeaderMap) -> bool {
             .filter_map(|value| value.to_str().ok())
             .flat_map(|value| value.split(','))
             .filter_map(|range| quality_in(range, media_type))
-            .fold(0.0, f32::max)
+            .reduce(f32::max)
     };
-    let text = quality_of("text/plain");
-    text > 0.0 && text > quality_of("application/json")
+    let text = quality_of("text/plain").unwrap_or(0.0);
+    if let Some(json) = quality_of("application/json") {
+        return text > json;
+    }
+    let json = quality_of("application/*").or_else(|| quality_of("*/*")).unwrap_or(0.0);
+    text > 0.0 && text >= json
 }
 
 fn quality_in(range: &str, media_type: &str) -> Option<f32> {
@@ -46,6 +51,8 @@ mod tests {
             "TEXT/Plain; charset=utf-8",
             "text/plain, */*",
             "text/plain;q=0.9, application/json;q=0.8",
+            "text/plain;q=0.2, */*;q=0.2",
+            "text/plain;q=0.5, application/json;q=0",
         ] {
             assert!(prefers(accept), "{accept}");
         }
@@ -54,6 +61,9 @@ mod tests {
             "text/html, */*;q=0.8",
             "application/json, text/plain, */*",
             "text/plain;q=0",
+            "text/plain;q=0.1, */*",
+            "text/plain;q=0.4, application/*;q=0.5, */*;q=0.1",
+            "text/plain;q=0, application/json;q=0",
             "text/plain;q=x",
             "text/*",
         ] {

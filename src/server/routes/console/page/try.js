@@ -54,7 +54,7 @@ export function mount(panel, { params, save }) {
       namespace: namespace.value, encoding: encoding.value === 'decimal' ? '' : encoding.value,
       format: format.value === 'string' ? '' : format.value, k: modulus.value === '8' ? '' : modulus.value,
     });
-    const url = location.origin + target();
+    const url = location.origin + target().replaceAll("'", '%27');
     const headers = {};
     if (format.value === 'text') headers.Accept = 'text/plain';
     if (settings.needs_token) headers.Authorization = 'Bearer $TOKEN';
