@@ -37,6 +37,11 @@ use crate::{
     },
 };
 
+const LOCALHOST: &str = "subjectAltName = DNS:localhost\n";
+const PAST: [&str; 2] = ["20200101000000Z", "20200102000000Z"];
+const PRESENT: [&str; 2] = ["20200101000000Z", "20991231000000Z"];
+const FUTURE: [&str; 2] = ["20980101000000Z", "20991231000000Z"];
+
 /// What a client trusts, and whom it says to be.
 fn connector(authorities: &[&Authority], identity: Option<&Authority>) -> TlsConnector {
     let mut roots = RootCertStore::empty();
@@ -267,6 +272,39 @@ async fn a_client_certificate_is_as_good_as_a_token() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_certificate_of_the_wrong_kind_ends_the_handshake() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let (services, clients) = (Authority::new(), Authority::new());
+    install(folder.path(), &services);
+    let tokens = folder.path().join("tokens.toml");
+    fs::write(&tokens, "[[token]]\nname = 'shop'\ncertificate = 'dns:localhost'\n")
+        .expect("written");
+    let node = with_tls(folder.path())
+        .set("http.tls.client_ca_file", clients.file("ca.pem").display())
+        .set("auth.tokens_file", tokens.display())
+        .spawn();
+    until_ready(&node, &connector(&[&services], None)).await;
+    for (extensions, time, is_good) in [
+        (LOCALHOST, PRESENT, true),
+        (LOCALHOST, PAST, false),
+        (LOCALHOST, FUTURE, false),
+        ("subjectAltName = DNS:localhost\nextendedKeyUsage = clientAuth\n", PRESENT, true),
+        ("subjectAltName = DNS:localhost\nextendedKeyUsage = serverAuth\n", PRESENT, false),
+    ] {
+        clients.issue(extensions, time);
+        let client = connector(&[&services], Some(&clients));
+        let asked = async {
+            let mut stream = connect(&client, node.address()).await?;
+            exchange(&mut stream, "/id/order", None).await
+        };
+        let answer = asked.await.unwrap_or_default();
+        assert_eq!(answer.starts_with("HTTP/1.1 200"), is_good, "{extensions} {time:?}: {answer}");
+        assert!(is_good || answer.is_empty(), "{extensions} {time:?}: {answer}");
+    }
+    node.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_revoked_certificate_is_none() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let (services, clients) = (Authority::new(), Authority::new());
@@ -310,7 +348,7 @@ async fn a_revoked_certificate_is_none() {
 async fn an_expired_certificate_is_named_in_the_log() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let authority = Authority::new();
-    authority.let_expire();
+    authority.issue(LOCALHOST, PAST);
     install(folder.path(), &authority);
     let node = with_tls(folder.path()).spawn();
     node.logged("server.pem: it expired at 2020-01-02T00:00:00").await;

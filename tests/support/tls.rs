@@ -21,6 +21,7 @@ default_ca = test
 database = index.txt
 serial = serial
 new_certs_dir = .
+unique_subject = no
 default_md = sha256
 default_crl_days = 1
 crl_extensions = list
@@ -57,12 +58,12 @@ impl Authority {
         Self(folder)
     }
 
-    /// Makes the certificate one that has expired.
-    pub(crate) fn let_expire(&self) {
-        self.sign(
-            "-in server.csr -extfile names -notext -out server.pem \
-                   -startdate 20200101000000Z -enddate 20200102000000Z",
-        );
+    /// Issues another certificate, with these extensions, for this time.
+    pub(crate) fn issue(&self, extensions: &str, [from, until]: [&str; 2]) {
+        fs::write(self.file("extensions"), extensions).expect("a file");
+        self.sign(&format!(
+            "-in server.csr -extfile extensions -notext -out server.pem -startdate {from} -enddate {until}"
+        ));
     }
 
     /// Revokes the certificate; `crl.pem` tells of it from the next list on.
