@@ -8,7 +8,9 @@ use super::{
     secret::with_password,
     small_file,
 };
-use crate::store::{self, Failover, StoreSettings, StoreUrl, TlsMode, is_valid_table_name};
+use crate::store::{
+    self, Failover, StoreSettings, StoreUrl, TlsMode, UrlSource, is_valid_table_name,
+};
 
 const URL: &str = "store.url";
 const URL_FILE: &str = "store.url_file";
@@ -31,7 +33,7 @@ pub(super) fn read(reader: &mut Reader, namespaces: &[NamespaceConfig]) -> Store
     let failovers = Failover::ALL.map(Failover::name).join(" or ");
     let failover = reader.value("store.failover", &failovers, Failover::by_name);
     let tls_ca_file = reader.text("store.tls_ca_file").map(PathBuf::from);
-    let (key, url) = read_url(reader);
+    let (key, url, url_source) = read_url(reader);
     if url == "memory:" {
         reject_memory(reader, key, namespaces);
     }
@@ -43,6 +45,7 @@ pub(super) fn read(reader: &mut Reader, namespaces: &[NamespaceConfig]) -> Store
     let session_max = skews.fold(StoreSettings::default().session_max, Duration::min);
     let settings = StoreSettings {
         url: StoreUrl::new(url),
+        url_source,
         worker_table,
         segment_table,
         max_connections,
@@ -98,10 +101,13 @@ fn reject_memory(reader: &mut Reader, key: &str, namespaces: &[NamespaceConfig])
     reader.reject(key, allowed);
 }
 
-/// Returns the address and the key that it is from.
-fn read_url(reader: &mut Reader) -> (&'static str, String) {
+/// Returns the address, the key that it is from, and what reads it again if it is in a file.
+fn read_url(reader: &mut Reader) -> (&'static str, String, Option<UrlSource>) {
     let mut key = URL;
     let mut url = reader.value(URL, "an address", |text| Some(text.to_owned()));
+    let (base, files) = (url.clone(), [URL_FILE, PASSWORD_FILE].map(|key| reader.text(key)));
+    let is_in_file = files.iter().any(Option::is_some);
+    let source = is_in_file.then(|| UrlSource::new(move || read_again(&base, &files)));
     if let Some(path) = reader.text(URL_FILE) {
         if reader.is_given(URL) {
             reader.reject(URL_FILE, "left out beside store.url");
@@ -129,7 +135,17 @@ fn read_url(reader: &mut Reader) -> (&'static str, String) {
             Err(reason) => reader.reject(PASSWORD_FILE, format!("a readable file: {reason}")),
         }
     }
-    (key, url)
+    (key, url, source)
+}
+
+/// Reads an address as its files have it now.
+fn read_again(url: &str, [url_file, password_file]: &[Option<String>; 2]) -> Option<StoreUrl> {
+    let url = url_file.as_ref().map_or_else(|| Some(url.to_owned()), |it| read_secret(it).ok())?;
+    let url = match password_file {
+        Some(path) => with_password(&url, &read_secret(path).ok()?)?,
+        None => url,
+    };
+    Some(StoreUrl::new(url))
 }
 
 fn read_secret(path: &str) -> Result<String, String> {

@@ -7,7 +7,13 @@ use serde_json::Value;
 
 use crate::{
     service::{PATIENCE, Service, Setup, assert_shows_no_secret, client, run},
-    support::{PLANTED, free_port, mariadb::Mariadb, poll, server::Server},
+    support::{
+        PLANTED, free_port,
+        mariadb::Mariadb,
+        poll,
+        redis::{Redis, run as command},
+        server::Server,
+    },
 };
 
 /// A token as the command makes them; its digits are what nobody may see.
@@ -133,6 +139,49 @@ async fn an_unverified_store_is_named_in_the_log_in_a_metric_and_in_cluster() {
         }
         let warned = node.log().matches("store not verified").count();
         assert_eq!(warned, usize::from(!is_verified), "{}", node.log());
+    }
+}
+
+/// A node whose password ended logs in with what the file has now, and needs no restart.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_rotated_password_is_read_at_the_next_login() {
+    let (mariadb, redis) = (Server::start(&Mariadb).await, Server::start(&Redis).await);
+    mariadb.run("CREATE USER 'rotated'@'127.0.0.1' IDENTIFIED BY 'one'").await;
+    mariadb.run("GRANT ALL ON *.* TO 'rotated'@'127.0.0.1'").await;
+    let set = ["ACL", "SETUSER", "rotated", "on", ">one", "~*", "+@all"];
+    command::<String>(redis.address(), &set).await;
+    for server in [&mariadb, &redis] {
+        let is_redis = std::ptr::eq(server, &redis);
+        let url = server.database().await;
+        let (scheme, rest) = url.split_once("://").expect("an address");
+        let address = rest.rsplit_once('@').map_or(rest, |(_, address)| address);
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let file = folder.path().join("password");
+        fs::write(&file, "one\n").expect("written");
+        let node = Setup::new()
+            .set("store.url", format!("{scheme}://rotated@{address}"))
+            .set("store.password_file", file.display())
+            .set("lease.renew", "1s")
+            .start_leased()
+            .await;
+        if is_redis {
+            let rotate = ["ACL", "SETUSER", "rotated", "resetpass", ">two"];
+            command::<String>(redis.address(), &rotate).await;
+            command::<i64>(redis.address(), &["CLIENT", "KILL", "USER", "rotated"]).await;
+        } else {
+            server.run("ALTER USER 'rotated'@'127.0.0.1' IDENTIFIED BY 'two'").await;
+            server.run("KILL USER 'rotated'@'127.0.0.1'").await;
+        }
+        poll::until(PATIENCE, "the password is refused", async || {
+            node.health().await["reason"].as_str().map(str::to_owned)
+        })
+        .await;
+        fs::write(&file, "two\n").expect("written");
+        poll::until(PATIENCE, "the lease is renewed again", async || {
+            node.health().await["reason"].is_null().then_some(())
+        })
+        .await;
+        node.stop().await;
     }
 }
 

@@ -3,6 +3,7 @@
 use std::{
     fmt,
     path::{Path, PathBuf},
+    sync::Arc,
 };
 
 use super::StoreSettings;
@@ -48,6 +49,38 @@ impl fmt::Debug for StoreUrl {
         fmt::Debug::fmt(&redact_url(&self.0), f)
     }
 }
+
+/// Reads the address of a store anew, for each login.
+#[derive(Clone)]
+pub struct UrlSource(Arc<dyn Fn() -> Option<StoreUrl> + Send + Sync>);
+
+impl UrlSource {
+    /// Takes what reads the address; `None` when it cannot be read at present.
+    pub fn new(read: impl Fn() -> Option<StoreUrl> + Send + Sync + 'static) -> Self {
+        Self(Arc::new(read))
+    }
+}
+
+#[cfg(any(feature = "redis", feature = "sql"))]
+impl UrlSource {
+    pub(super) fn read(&self) -> Option<StoreUrl> {
+        (self.0)()
+    }
+}
+
+impl fmt::Debug for UrlSource {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("UrlSource")
+    }
+}
+
+impl PartialEq for UrlSource {
+    fn eq(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
+}
+
+impl Eq for UrlSource {}
 
 /// The parameters whose values are shown.
 const HARMLESS_PARAMETERS: &[&str] = &[

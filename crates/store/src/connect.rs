@@ -14,7 +14,7 @@ use super::redis;
 #[cfg(feature = "sql")]
 use super::sql::{self, SqlStore};
 use super::{
-    MemoryStore, Result, Store, StoreError, StoreUrl, TlsMode,
+    MemoryStore, Result, Store, StoreError, StoreUrl, TlsMode, UrlSource,
     address::{escaping_hint, has_torn_password},
 };
 
@@ -27,6 +27,9 @@ pub struct StoreSettings {
     /// writes is used. `redis+sentinel://user:password@host/service-name/0` names the Sentinels of a
     /// service instead (`rediss+sentinel://` with TLS).
     pub url: StoreUrl,
+    /// Reads the address anew for each login at a database or Redis, since its password may be rotated.
+    /// Other hosts than at the start are not taken over.
+    pub url_source: Option<UrlSource>,
     /// The table of worker rows, `soc_raindrop_worker` by default. Two more tables add `_layout`
     /// and `_migrations` to this name. See [`is_valid_table_name`].
     pub worker_table: String,
@@ -86,6 +89,7 @@ impl StoreSettings {
     pub fn new(url: impl Into<String>) -> Self {
         Self {
             url: StoreUrl::new(url),
+            url_source: None,
             worker_table: "soc_raindrop_worker".to_owned(),
             segment_table: "soc_raindrop_segment".to_owned(),
             max_connections: 2,

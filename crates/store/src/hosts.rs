@@ -138,6 +138,11 @@ impl Hosts {
         })
     }
 
+    /// Whether these are the same hosts in the same order.
+    pub(super) fn are(&self, others: &Self) -> bool {
+        self.names == others.names
+    }
+
     /// Whether the next search begins with this host.
     pub(super) fn is_first(&self, host: usize) -> bool {
         self.first.load(Ordering::Relaxed) == host

@@ -33,6 +33,8 @@ mod pool;
 mod record;
 #[cfg(feature = "redis")]
 mod redis;
+#[cfg(any(feature = "redis", feature = "sql"))]
+mod renewed;
 mod segment;
 #[cfg(feature = "sql")]
 mod sql;
@@ -51,7 +53,7 @@ use raindrop_core::lease::{Row, RowWrite, Token};
 #[cfg(any(feature = "redis", feature = "sql"))]
 use self::error::LOSES_WRITES;
 pub use self::{
-    address::{StoreUrl, identity},
+    address::{StoreUrl, UrlSource, identity},
     connect::{Failover, StoreSettings, check, connect, is_valid_table_name},
     error::{Result, StoreError, with_sources},
     made_rows::MadeRows,

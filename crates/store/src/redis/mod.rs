@@ -24,6 +24,7 @@ use super::{
     Failover, LayoutRecord, ListedRow, NewRows, Result, Scope, Store, StoreSettings, Survey,
     pool::Pool,
     record::ttl_ms,
+    renewed::Renewed,
     value::{Reader, Value, readable, record_values, shortened, values, worker_rows},
 };
 
@@ -33,7 +34,7 @@ const ROWS_AT_ONCE: usize = 500;
 /// Worker rows, layout records and segment codes in Redis.
 pub(super) struct RedisStore {
     settings: StoreSettings,
-    pool: Pool<address::Address>,
+    pool: Pool<Renewed<address::Address>>,
 }
 
 impl fmt::Debug for RedisStore {
@@ -49,7 +50,7 @@ impl Store for RedisStore {
     }
 
     fn is_verified(&self) -> bool {
-        self.pool.connector.is_verified
+        self.pool.connector.first.is_verified
     }
 
     fn longest_call(&self) -> Duration {

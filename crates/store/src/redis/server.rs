@@ -17,6 +17,7 @@ use crate::{
     Result, StoreError, StoreSettings,
     hosts::{self, Connector, Hosts},
     pool::Pool,
+    renewed::Renewed,
     value::Value,
 };
 
@@ -116,7 +117,7 @@ async fn role(connection: &mut MultiplexedConnection) -> Result<Option<String>> 
 
 impl RedisStore {
     pub(crate) fn new(settings: &StoreSettings) -> Result<Self> {
-        let address = Address::read(settings)?;
+        let address = Renewed::new(settings, Address::read)?;
         let pool = Pool::new(address, settings.max_connections, settings.timeout);
         Ok(Self { settings: settings.clone(), pool })
     }

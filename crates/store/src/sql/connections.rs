@@ -16,6 +16,7 @@ use crate::{
     Failover, Result, StoreError, StoreSettings,
     hosts::{Connector, Hosts},
     pool::Checkout,
+    renewed::Renewed,
     value::{Reader, Value},
     with_sources,
 };
@@ -117,7 +118,7 @@ impl<E: Engine> SqlStore<E> {
         let args = args(&checkout.connection.server);
         let mut answer = self.run(&mut checkout, sql, &args).await;
         if answer.as_ref().is_ok_and(|answer| answer.matched == 0) {
-            let check = self.pool.connector.check(&mut checkout.connection);
+            let check = self.pool.connector.first.check(&mut checkout.connection);
             answer = self.in_time(check).await.and(answer);
         }
         finish(checkout, answer)
@@ -125,7 +126,7 @@ impl<E: Engine> SqlStore<E> {
 
     async fn run(
         &self,
-        checkout: &mut Checkout<'_, Sessions<E>>,
+        checkout: &mut Checkout<'_, Renewed<Sessions<E>>>,
         sql: &str,
         args: &[Value],
     ) -> Result<Answer, Failure> {
@@ -158,19 +159,19 @@ impl<E: Engine> SqlStore<E> {
         self.engine().migrate(&mut checkout.connection.connection, migrations).await
     }
 
-    async fn checkout(&self) -> Result<Checkout<'_, Sessions<E>>> {
+    async fn checkout(&self) -> Result<Checkout<'_, Renewed<Sessions<E>>>> {
         self.engine().check_file()?;
         self.pool.checkout().await
     }
 
     pub(super) fn engine(&self) -> &E {
-        &self.pool.connector.address.engine
+        &self.pool.connector.first.address.engine
     }
 }
 
 /// Returns a connection after a statement, if nobody doubts what it would answer next.
 fn finish<E: Engine>(
-    checkout: Checkout<'_, Sessions<E>>,
+    checkout: Checkout<'_, Renewed<Sessions<E>>>,
     answer: Result<Answer, Failure>,
 ) -> Result<Answer> {
     match &answer {

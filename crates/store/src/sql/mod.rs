@@ -32,6 +32,7 @@ use super::{
     StoreSettings, Survey,
     pool::Pool,
     record::ttl_ms,
+    renewed::Renewed,
     value::{Reader, Value, readable, record_values, shortened, values, worker_rows},
 };
 
@@ -43,7 +44,7 @@ const ROWS_AT_ONCE: usize = 1_000;
 /// Worker rows, layout records and segment codes in a SQL database.
 pub(super) struct SqlStore<E: Engine> {
     settings: StoreSettings,
-    pool: Pool<Sessions<E>>,
+    pool: Pool<Renewed<Sessions<E>>>,
     sql: Statements,
 }
 
@@ -56,7 +57,9 @@ impl<E: Engine> fmt::Debug for SqlStore<E> {
 impl<E: Engine> SqlStore<E> {
     pub(super) fn new(settings: &StoreSettings) -> Result<Self> {
         let sql = statements::read(E::SQL, settings);
-        let sessions = Sessions::new(settings, &sql)?;
+        let statements = sql.clone();
+        let sessions =
+            Renewed::new(settings, move |settings| Sessions::new(settings, &statements))?;
         Ok(Self {
             settings: settings.clone(),
             pool: Pool::new(sessions, settings.max_connections, settings.timeout),
@@ -106,7 +109,7 @@ impl<E: Engine> Store for SqlStore<E> {
     }
 
     fn is_verified(&self) -> bool {
-        self.pool.connector.address.is_verified
+        self.pool.connector.first.address.is_verified
     }
 
     fn longest_call(&self) -> Duration {

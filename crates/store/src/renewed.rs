@@ -1,0 +1,80 @@
+//! Logins with an address that may change while the service runs: its password is rotated.
+
+use std::{
+    sync::{Arc, Mutex},
+    time::Duration,
+};
+
+use tokio::{task::spawn_blocking, time::timeout};
+
+use super::{
+    Result, StoreSettings, StoreUrl,
+    hosts::{Connector, Hosts},
+    lock,
+};
+
+/// How long the address may take to be read: it may be in a file on a network.
+const READ_WITHIN: Duration = Duration::from_secs(1);
+
+type Make<C> = dyn Fn(&StoreSettings) -> Result<C> + Send + Sync;
+
+/// A connector that logs in with the present address. As long as that cannot be read or used, or names
+/// other hosts, it is the one that was used before.
+pub(super) struct Renewed<C> {
+    /// The connector of the address at the start.
+    pub(super) first: Arc<C>,
+    settings: StoreSettings,
+    make: Box<Make<C>>,
+    present: Mutex<(StoreUrl, Arc<C>)>,
+}
+
+impl<C: Connector> Renewed<C> {
+    pub(super) fn new(
+        settings: &StoreSettings,
+        make: impl Fn(&StoreSettings) -> Result<C> + Send + Sync + 'static,
+    ) -> Result<Self> {
+        let first = Arc::new(make(settings)?);
+        let present = Mutex::new((settings.url.clone(), Arc::clone(&first)));
+        Ok(Self { first, settings: settings.clone(), make: Box::new(make), present })
+    }
+
+    async fn present(&self) -> Arc<C> {
+        let url = match self.settings.url_source.clone() {
+            Some(source) => {
+                let reading = spawn_blocking(move || source.read());
+                timeout(READ_WITHIN, reading).await.ok().and_then(|read| read.ok().flatten())
+            }
+            None => None,
+        };
+        let mut present = lock(&self.present);
+        if let Some(url) = url.filter(|url| *url != present.0) {
+            let settings = StoreSettings { url, ..self.settings.clone() };
+            if let Ok(made) = (self.make)(&settings)
+                && made.hosts().are(self.hosts())
+            {
+                *present = (settings.url, Arc::new(made));
+            }
+        }
+        Arc::clone(&present.1)
+    }
+}
+
+impl<C: Connector> Connector for Renewed<C> {
+    type Connection = C::Connection;
+
+    fn hosts(&self) -> &Hosts {
+        self.first.hosts()
+    }
+
+    async fn open(&self, host: usize) -> Result<C::Connection> {
+        self.present().await.open(host).await
+    }
+
+    async fn is_alive(&self, connection: &mut C::Connection) -> bool {
+        self.first.is_alive(connection).await
+    }
+
+    async fn close(connection: C::Connection) {
+        C::close(connection).await;
+    }
+}
