@@ -43,6 +43,16 @@ impl Caller {
         Ok(())
     }
 
+    /// Whether the caller may use a code.
+    pub(crate) fn has_code(&self, code: &str) -> bool {
+        self.0.as_ref().is_none_or(|rights| rights.has_code(code))
+    }
+
+    /// Returns the first name from `first` on that may be that of a code which the caller may use.
+    pub(crate) fn code_from<'a>(&'a self, first: &'a str) -> Option<&'a str> {
+        self.0.as_ref().map_or(Some(first), |rights| rights.code_from(first))
+    }
+
     /// Refuses what belongs to a namespace that the caller may not use. The namespace is named only
     /// if the caller named it, and a requested one is refused whether or not it exists.
     pub(crate) fn check_namespace(

@@ -54,9 +54,50 @@ impl Rights {
         };
         self.codes.as_ref().is_none_or(|codes| codes.iter().any(fits))
     }
+
+    /// Returns the first name from `first` on that may be that of an allowed code.
+    pub(super) fn code_from<'a>(&'a self, first: &'a str) -> Option<&'a str> {
+        let Some(codes) = &self.codes else { return Some(first) };
+        let from = |allowed: &'a String| match allowed.strip_suffix('*') {
+            Some(beginning) if first.starts_with(beginning) => Some(first),
+            Some(beginning) => (beginning >= first).then_some(beginning),
+            None => (allowed.as_str() >= first).then_some(allowed.as_str()),
+        };
+        codes.iter().filter_map(from).min()
+    }
 }
 
 /// Whether the text is a code, or a beginning of codes with a `*` behind.
 pub(crate) fn is_code_or_beginning(text: &str) -> bool {
     is_valid_code(text.strip_suffix('*').unwrap_or(text))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn next_allowed_name_is_found_without_those_between() {
+        let of = |codes: Option<&[&str]>| Rights {
+            name: "shop".into(),
+            permissions: Vec::new(),
+            namespaces: None,
+            codes: codes.map(|codes| codes.iter().map(|&code| code.to_owned()).collect()),
+        };
+        let limited = of(Some(&["order", "b*", "z"]));
+        for (first, next) in [
+            ("", Some("b")),
+            ("b", Some("b")),
+            ("b-x", Some("b-x")),
+            ("c", Some("order")),
+            ("order", Some("order")),
+            ("order-", Some("z")),
+            ("z-", None),
+        ] {
+            assert_eq!(limited.code_from(first), next, "{first:?}");
+        }
+        assert_eq!(of(Some(&["*"])).code_from("c"), Some("c"));
+        assert_eq!(of(Some(&[])).code_from(""), None);
+        assert_eq!(of(None).code_from("c"), Some("c"));
+    }
 }

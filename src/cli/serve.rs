@@ -74,34 +74,46 @@ async fn bind(key: &str, address: SocketAddr) -> Result<TcpListener, Failure> {
 
 /// Whether the kernel has no IPv6 (`ipv6.disable=1`).
 #[cfg(unix)]
-fn is_without_ipv6(error: &io::Error) -> bool {
+pub(super) fn is_without_ipv6(error: &io::Error) -> bool {
     error.raw_os_error() == Some(rustix::io::Errno::AFNOSUPPORT.raw_os_error())
 }
 
 #[cfg(not(unix))]
-const fn is_without_ipv6(_: &io::Error) -> bool {
+pub(super) const fn is_without_ipv6(_: &io::Error) -> bool {
     false
 }
 
 /// Refuses to start with fewer threads than the service needs: the runtime would panic, or the store
 /// fail at some later moment.
 fn check_threads() -> Result<(), Failure> {
-    let needed = available_parallelism().map_or(1, NonZero::get) + OTHER_THREADS;
-    let gate = Mutex::new(());
-    thread::scope(|scope| {
-        let closed = gate.lock();
-        for started in 0..needed {
-            let waits = || drop(gate.lock());
-            if let Err(error) = thread::Builder::new().spawn_scoped(scope, waits) {
-                return Err(Failure::Failed(format!(
-                    "only {started} of the {needed} threads that the service needs can be started: \
-                     {error}; raise the limit of processes (ulimit -u, or pids.max of the container)"
-                )));
-            }
+    // As the runtime counts them.
+    let chosen = std::env::var("TOKIO_WORKER_THREADS").ok().and_then(|count| count.parse().ok());
+    let workers = chosen.unwrap_or_else(|| available_parallelism().map_or(1, NonZero::get));
+    let needed = workers + OTHER_THREADS;
+    let gate = Arc::new(Mutex::new(()));
+    let closed = gate.lock();
+    let start = |_| {
+        let gate = Arc::clone(&gate);
+        thread::Builder::new().spawn(move || drop(gate.lock()))
+    };
+    let (mut started, mut failure) = (Vec::new(), None);
+    for thread in (0..needed).map(start) {
+        match thread {
+            Ok(thread) => started.push(thread),
+            Err(error) => failure = Some(error),
         }
-        drop(closed);
-        Ok(())
-    })
+    }
+    drop(closed);
+    let count = started.len();
+    // Until then they count.
+    started.into_iter().for_each(|thread| drop(thread.join()));
+    match failure {
+        None => Ok(()),
+        Some(error) => Err(Failure::Failed(format!(
+            "only {count} of the {needed} threads that the service needs can be started: {error}; \
+             raise the limit of processes (ulimit -u, or pids.max of the container)"
+        ))),
+    }
 }
 
 /// Raises the limit of open files, which is 1024 on many systems, and returns how many connections

@@ -200,7 +200,7 @@ pub const KEYS: &[Key] = &[
     unset("http.tls.cert_file", "PEM file of the certificate chain; turns on TLS."),
     unset("http.tls.key_file", "PEM file of the certificate's private key."),
     unset("http.tls.client_ca_file", "PEM file of the CAs that sign certificates of clients."),
-    unset("http.tls.client_crl_file", "PEM file of revocation lists, one of each of these CAs."),
+    unset("http.tls.client_crl_file", "PEM file of revocation lists, one of each CA in the chain."),
     key("http.max_connections_per_ip", "0", "Open connections of a client address; 0: no limit."),
     key("http.max_requests_per_ip", "0", "Requests per second and client address; 0: no limit."),
     unset("http.trusted_proxies", "Networks of proxies whose X-Forwarded-For counts."),

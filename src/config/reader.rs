@@ -302,8 +302,8 @@ impl Reader {
         if let Some(mode) = readable_by_all(path) {
             let path = path.display();
             self.notes.push(format!(
-                "{key} = {path}: everybody on this machine may read this secret: its mode is \
-                 {mode:03o}; 640 or 600 keeps it"
+                "{key} = {path}: its mode, {mode:03o}, lets everybody read this secret; 640 or 600 \
+                 keeps it"
             ));
         }
     }

@@ -416,8 +416,7 @@ fn secrets_are_read_from_files_and_never_shown() {
         }
         for inputs in [&inputs, &environment(&[("store.url_file", &url)])] {
             let notes = Config::load(inputs).expect("valid").notes.join("\n");
-            let said =
-                format!("everybody on this machine may read this secret: its mode is {mode:o}");
+            let said = format!("its mode, {mode:o}, lets everybody read this secret");
             assert_eq!(notes.contains(&said), is_noted, "{notes}");
         }
     }

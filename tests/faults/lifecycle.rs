@@ -1,4 +1,12 @@
-use std::{io::Write as _, net::TcpStream, process::Command, sync::Arc, time::Duration};
+use std::{
+    fs::{self, Permissions},
+    io::Write as _,
+    net::TcpStream,
+    os::unix::fs::PermissionsExt as _,
+    process::Command,
+    sync::Arc,
+    time::Duration,
+};
 
 use rustix::process::{Signal, geteuid};
 use serde_json::Value;
@@ -15,12 +23,16 @@ use crate::{
 #[test]
 fn too_few_threads_end_the_start_with_the_way_out() {
     let folder = tempfile::tempdir().expect("a temporary folder");
+    fs::set_permissions(folder.path(), Permissions::from_mode(0o755)).expect("own");
+    // Another user may not see the folder where it was built.
+    let program = folder.path().join("raindrop");
+    fs::copy(env!("CARGO_BIN_EXE_raindrop"), &program).expect("copied");
     // The limit does not hold for root.
     let mut command = Command::new(if geteuid().is_root() { "setpriv" } else { "prlimit" });
     if geteuid().is_root() {
         command.args(["--reuid=65533", "--regid=65533", "--clear-groups", "prlimit"]);
     }
-    command.args(["--nproc=4:4", env!("CARGO_BIN_EXE_raindrop"), "serve"]);
+    command.arg("--nproc=4:4").arg(program).arg("serve");
     let listen = ("RAINDROP__HTTP__LISTEN", "127.0.0.1:0");
     command.env_remove("RUST_BACKTRACE").envs([listen]).current_dir(folder.path());
     let output = command.output().expect("the command runs");

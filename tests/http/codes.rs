@@ -186,7 +186,8 @@ async fn what_is_wrong_is_refused_with_its_place_and_nothing_is_written() {
 async fn pages_of_the_list_lose_no_code() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let path = folder.path().join("tokens.toml");
-    let some = token_entry("some", "for-some") + "permissions = ['admin']\ncodes = ['code-2*']\n";
+    let some = token_entry("some", "for-some")
+        + "permissions = ['admin']\ncodes = ['code-2*', 'code-9']\n";
     std::fs::write(&path, token_entry("all", "for-all") + "permissions = ['admin']\n" + &some)
         .expect("written");
     let store = memory();
@@ -203,6 +204,9 @@ async fn pages_of_the_list_lose_no_code() {
         store.create_segments(name, &[new(2000)]).await.expect("made");
     }
     store.create_segments("c", &(2001..3100).map(new).collect::<Vec<_>>()).await.expect("made");
+    // Others may keep what is no code in the same table.
+    let stray = |number: u64| NewSegment { code: format!("code-2500@{number}"), first: 1 };
+    store.create_segments("c", &(0..1500).map(stray).collect::<Vec<_>>()).await.expect("made");
     for (token, pages) in [("for-all", &[1002, 1000, 99][..]), ("for-some", &[1000, 2])] {
         let (mut after, mut listed) = (String::new(), Vec::new());
         for (page, size) in pages.iter().enumerate() {

@@ -80,7 +80,7 @@ base_stand_in() {
 if [ -n "${PULL:-}" ]; then
   set -- --pull
 else
-  rust=localhost/raindrop/rust:stand-in
+  rust=localhost/raindrop/rust:$(rustc --version | cut -d ' ' -f 2)-stand-in
   base=localhost/raindrop/base:stand-in
   build inspect --type image "$rust" >/dev/null 2>&1 || { say "make $rust"; rust_stand_in "$rust"; }
   build inspect --type image "$base" >/dev/null 2>&1 || { say "make $base"; base_stand_in "$base"; }

@@ -29,7 +29,7 @@ on_every_engine! {
     segment_names_differ_by_case_and_trailing_blanks
     fifty_nodes_make_the_same_codes
     all_codes_are_listed_in_order
-    codes_are_listed_from_a_name_on
+    codes_are_listed_by_ranges_of_names
     codes_are_counted_by_namespace
 }
 
@@ -294,7 +294,7 @@ async fn all_codes_are_listed_in_order(backend: &Backend) {
     assert!(listed.iter().all(|it| is_recent(it.updated_ms) && is_recent(it.created_ms)));
 }
 
-async fn codes_are_listed_from_a_name_on(backend: &Backend) {
+async fn codes_are_listed_by_ranges_of_names(backend: &Backend) {
     let store = prepared(backend).await;
     let codes: Vec<_> = (1000..1600).map(|number| new(&format!("code-{number}"), number)).collect();
     store.create_segments("numbers", &codes).await.expect("made");
@@ -303,19 +303,22 @@ async fn codes_are_listed_from_a_name_on(backend: &Backend) {
     let settings = "start=5 min_step=1".to_owned();
     let managed = ManagedCode { code: "code-1598".into(), settings, token: token(1) };
     assert!(store.write_managed_code("numbers", None, &managed).await.expect("an answer"));
-    let names = async |from: &str, limit| {
-        let listed = store.segments_from("numbers", from, limit).await.expect("a list");
+    let names = async |from: &str, to: &str, limit| {
+        let listed = store.segments_in("numbers", from..=to, limit).await.expect("a list");
         assert!(listed.iter().all(|it| it.namespace == "numbers" && it.next >= 1000), "{listed:?}");
         listed.into_iter().map(|it| (it.code, it.settings)).collect::<Vec<_>>()
     };
     let with_settings = ("code-1598".to_owned(), Some(managed.settings.clone()));
     let last = ("code-1599".to_owned(), None);
-    assert_eq!(names("code-1598", 9).await, [with_settings.clone(), last.clone()]);
-    assert_eq!(names("code-1598", 1).await, [with_settings]);
-    assert_eq!(names("code-1598.", 1).await, [last], "there is no such code");
-    assert_eq!(names("code-1600", 9).await, []);
-    assert_eq!(names("", 501).await.len(), 501);
-    let all = names("", 10_000).await;
+    assert_eq!(names("code-1598", "~", 9).await, [with_settings.clone(), last.clone()]);
+    assert_eq!(names("code-1598", "~", 1).await, std::slice::from_ref(&with_settings));
+    assert_eq!(names("code-1598", "code-1598", 9).await, [with_settings]);
+    assert_eq!(names("code-1598.", "code-1598.", 9).await, [], "there is no such code");
+    assert_eq!(names("code-1598.", "~", 1).await, [last]);
+    assert_eq!(names("code-1600", "~", 9).await, []);
+    assert_eq!(names("code-1000", "code-1001", 9).await.len(), 2);
+    assert_eq!(names("", "~", 501).await.len(), 501);
+    let all = names("", "~", 10_000).await;
     assert_eq!((all.len(), &*all[0].0), (600, "code-1000"));
     let whole = store.list_segments().await.expect("a list");
     let managed_there = whole.iter().filter(|it| it.settings.is_some());

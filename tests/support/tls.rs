@@ -71,9 +71,9 @@ impl Authority {
         self.sign("-revoke server.pem");
     }
 
-    /// Writes a list of the certificates that are revoked, `crl.pem`.
-    pub(crate) fn list_revoked(&self) {
-        self.sign("-gencrl -out crl.pem");
+    /// Writes a list of the certificates that are revoked, `crl.pem`, which counts for so long.
+    pub(crate) fn list_revoked(&self, days: u32) {
+        self.sign(&format!("-gencrl -crldays {days} -out crl.pem"));
     }
 
     fn sign(&self, arguments: &str) {

@@ -168,7 +168,9 @@ pub fn connect(settings: &StoreSettings, clock: Arc<dyn Clock>) -> Result<Arc<dy
         return Ok(Arc::new(MemoryStore::new(clock)));
     }
     if settings.url.sqlite_file().is_none() && has_torn_password(url) {
-        return Err(settings.unusable("an @ stands behind the host"));
+        return Err(settings.unusable(
+            "an @ stands behind the host; in the name of a database it must be written as %40",
+        ));
     }
     let kind = KINDS.iter().find(|kind| kind.begins.iter().any(|begin| url.starts_with(begin)));
     match kind {

@@ -6,6 +6,7 @@ mod crash;
 
 use std::{
     collections::BTreeMap,
+    ops::RangeInclusive,
     sync::{Arc, Mutex, MutexGuard},
 };
 
@@ -326,15 +327,16 @@ impl SegmentStore for MemoryStore {
         Ok(tables.segments.iter().map(|segment| tables.listed(segment)).collect())
     }
 
-    async fn segments_from(
+    async fn segments_in(
         &self,
         namespace: &str,
-        code: &str,
+        codes: RangeInclusive<&str>,
         limit: u32,
     ) -> Result<Vec<ListedSegment>> {
         let tables = self.tables();
-        let from = tables.segments.range((namespace.to_owned(), code.to_owned())..);
-        let of_namespace = from.take_while(|((of, _), _)| of == namespace);
-        Ok(of_namespace.take(limit as usize).map(|segment| tables.listed(segment)).collect())
+        let [first, last] =
+            [codes.start(), codes.end()].map(|code| (namespace.to_owned(), (*code).to_owned()));
+        let found = tables.segments.range(first..=last).take(limit as usize);
+        Ok(found.map(|segment| tables.listed(segment)).collect())
     }
 }

@@ -1,6 +1,6 @@
 //! Stores of the next numbers of segment codes.
 
-use std::fmt::Debug;
+use std::{fmt::Debug, ops::RangeInclusive};
 
 use async_trait::async_trait;
 use raindrop_core::{lease::Token, segment::CodeRow};
@@ -224,11 +224,12 @@ pub trait SegmentStore: Debug + Send + Sync {
     /// Lists every code for people, by namespace and name.
     async fn list_segments(&self) -> Result<Vec<ListedSegment>>;
 
-    /// Lists codes of a namespace for people, by name: at most `limit`, from this name on.
-    async fn segments_from(
+    /// Lists codes of a namespace for people, by name: the first `limit` of those whose names are in
+    /// this range.
+    async fn segments_in(
         &self,
         namespace: &str,
-        code: &str,
+        codes: RangeInclusive<&str>,
         limit: u32,
     ) -> Result<Vec<ListedSegment>>;
 

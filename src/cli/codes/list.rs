@@ -93,9 +93,9 @@ pub(in crate::cli) async fn has_code(
     namespace: &str,
     code: &str,
 ) -> Result<bool, Failure> {
-    match store.segments_from(namespace, code, 1).await {
+    match store.segments_in(namespace, code..=code, 1).await {
         Err(StoreError::Vanished(_)) => Ok(false),
-        found => Ok(found?.iter().any(|listed| listed.code == code)),
+        found => Ok(!found?.is_empty()),
     }
 }
 

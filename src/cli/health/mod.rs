@@ -22,6 +22,7 @@ use super::{
     arguments::{Overrides, namespace},
     failure::Failure,
     output,
+    serve::is_without_ipv6,
     store::block_on,
 };
 use crate::store::with_sources;
@@ -92,7 +93,13 @@ async fn probe(
     authority: &str,
     path: &str,
 ) -> Result<(StatusCode, String), Box<dyn Error>> {
-    let stream = TcpStream::connect(authority).await?;
+    let stream = match TcpStream::connect(authority).await {
+        // The service falls back to IPv4, too.
+        Err(error) if is_without_ipv6(&error) => {
+            TcpStream::connect(authority.replace("[::1]", "127.0.0.1")).await?
+        }
+        stream => stream?,
+    };
     if scheme == "https" {
         return get(tls::connect(stream).await?, authority, path).await;
     }

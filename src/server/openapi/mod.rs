@@ -103,7 +103,10 @@ fn complete(mut item: Value, audience: Audience, max_batch: u32) -> Value {
             }
         }
         if audience == Audience::Anybody {
-            operation["security"] = json!([]);
+            // Only asking about a namespace needs a token.
+            let is_optional = parameters(operation).any(|it| it["name"] == "namespace");
+            operation["security"] =
+                if is_optional { json!([{}, { "bearer": [] }]) } else { json!([]) };
         }
         unwrap_lines(operation);
         parameters(operation).for_each(unwrap_lines);

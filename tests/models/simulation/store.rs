@@ -566,10 +566,12 @@ impl Connection {
         }
     }
 
-    /// Whoever read a mark stays above it, even if a crash of the store undoes it.
-    fn note_marks(&self, rows: &[ListedRow]) {
+    /// Whoever read the mark of a new row stays above it, even if a crash of the store undoes it.
+    fn note_marks(&self, before: &[ListedRow], after: &[ListedRow]) {
         let (mut state, layout) = (self.cluster.state(), self.writer.layout.canonical());
-        for ListedRow { row, .. } in rows {
+        let key = |it: &ListedRow| (it.reserved_key.clone(), it.row.worker);
+        let known: BTreeSet<_> = before.iter().map(key).collect();
+        for ListedRow { row, .. } in after.iter().filter(|it| !known.contains(&key(it))) {
             for (lane, mark) in row.marks.iter().enumerate() {
                 let highest = state.highest.entry((layout.clone(), row.worker, lane)).or_default();
                 *highest = mark.max(*highest);
@@ -671,7 +673,7 @@ impl Intercept for Connection {
                 let may_be_new = record.is_some_and(|record| record.history.has_failed_over());
                 if matches!(call, Call::CreateRows(..)) {
                     let rows = memory.list_rows().await?;
-                    self.note_marks(&rows);
+                    self.note_marks(&there, &rows);
                     if !may_be_new {
                         self.made(&there, &rows);
                     }

@@ -20,7 +20,7 @@ use crate::{
 ///
 /// One thread or task uses a handle at a time. Clones draw from the same cursor. While others use the
 /// code, too, a handle takes up to 64 IDs at a time: the IDs of one handle ascend, and those of
-/// several ascend by the layout's tick.
+/// several ascend by the layout's tick, unless ticks were borrowed or the clock went back.
 ///
 /// The reading of the clock is nearly free with a clock that keeps a
 /// [recent](crate::clock::Clock::recent) one, such as

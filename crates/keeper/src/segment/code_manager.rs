@@ -35,6 +35,15 @@ pub(super) const TRIES: u32 = 8;
 /// One past the last number of a store, where nothing is left to reserve.
 pub(super) const END: u64 = SegmentSpec::LARGEST_NUMBER + 1;
 
+/// No code is behind this.
+const LAST: &str = "~";
+
+/// Returns what is behind a name, and not behind any code that is behind the name: the least character of
+/// codes follows it.
+pub fn behind(name: &str) -> String {
+    format!("{name}-")
+}
+
 /// Manages the codes of a segment namespace.
 #[derive(Debug)]
 pub struct CodeManager {
@@ -63,17 +72,27 @@ impl CodeManager {
         Ok(self.store.prepare_segments().await?)
     }
 
-    /// Lists the codes of the namespace behind `after`, by name: at most `limit`.
+    /// Lists the codes of the namespace by name: the first `limit` from `first` on.
     ///
     /// # Errors
     ///
     /// When the store fails.
-    pub async fn list(&self, after: &str, limit: u32) -> Result<Vec<CodeView>, StoreError> {
-        let listed = self.store.segments_from(self.namespace(), after, limit.saturating_add(1));
-        let mut views: Vec<_> = listed.await?.into_iter().filter_map(|it| self.view(it)).collect();
-        views.retain(|view| view.listed.code != after);
-        views.truncate(limit as usize);
-        Ok(views)
+    pub async fn list(&self, first: &str, limit: u32) -> Result<Vec<CodeView>, StoreError> {
+        let (mut views, mut first) = (Vec::new(), first.to_owned());
+        loop {
+            let range = first.as_str()..=LAST;
+            let listed = self.store.segments_in(self.namespace(), range, limit).await?;
+            let is_whole = listed.len() < limit as usize;
+            if let Some(last) = listed.last() {
+                first = behind(&last.code);
+            }
+            // Others may keep what is no code in the same table.
+            views.extend(listed.into_iter().filter_map(|listed| self.view(listed)));
+            if is_whole || views.len() >= limit as usize {
+                views.truncate(limit as usize);
+                return Ok(views);
+            }
+        }
     }
 
     /// Returns a code of the namespace, if the store has it.
@@ -82,8 +101,8 @@ impl CodeManager {
     ///
     /// When the store fails.
     pub async fn get(&self, code: &str) -> Result<Option<CodeView>, StoreError> {
-        let mut found = self.store.segments_from(self.namespace(), code, 1).await?;
-        Ok(found.pop().filter(|listed| listed.code == code).and_then(|it| self.view(it)))
+        let found = self.store.segments_in(self.namespace(), code..=code, 1).await?.pop();
+        Ok(found.and_then(|listed| self.view(listed)))
     }
 
     /// Returns the code that the store listed; `None` for one of another namespace, and for what is

@@ -1,6 +1,6 @@
 //! Segment codes: a Lease for each, and one for the settings of each managed code.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, ops::RangeInclusive};
 
 use async_trait::async_trait;
 use k8s_openapi::api::coordination::v1::Lease;
@@ -144,26 +144,26 @@ impl SegmentStore for KubernetesStore {
 
     async fn list_segments(&self) -> Result<Vec<ListedSegment>> {
         let codes = self.codes(None).await?;
-        self.listed(codes, &self.leases_of(&self.tables.settings, None, "").await?)
+        self.listed(&codes, &self.leases_of(&self.tables.settings, None, "").await?)
     }
 
-    async fn segments_from(
+    async fn segments_in(
         &self,
         namespace: &str,
-        code: &str,
+        codes: RangeInclusive<&str>,
         limit: u32,
     ) -> Result<Vec<ListedSegment>> {
         // Objects are not ordered by these names, so only one of them is read alone.
-        if limit == 1
-            && let Some(found) = self.api.get(&self.tables.code(namespace, code)).await?
-        {
+        if codes.start() == codes.end() {
+            let code = codes.start();
+            let found = self.api.get(&self.tables.code(namespace, code)).await?;
             let settings = self.api.get(&self.tables.settings(namespace, code)).await?;
-            return self.listed(vec![found], settings.as_slice());
+            return self.listed(found.as_slice(), settings.as_slice());
         }
-        let codes = self.codes(Some(namespace)).await?;
+        let all = self.codes(Some(namespace)).await?;
         let settings = self.leases_of(&self.tables.settings, Some(namespace), "").await?;
-        let mut listed = self.listed(codes, &settings)?;
-        listed.retain(|listed| &*listed.code >= code);
+        let mut listed = self.listed(&all, &settings)?;
+        listed.retain(|listed| codes.contains(&&*listed.code));
         listed.truncate(limit as usize);
         Ok(listed)
     }
@@ -180,7 +180,7 @@ impl KubernetesStore {
     }
 
     /// Reads codes with their settings, by namespace and name.
-    fn listed(&self, codes: Vec<Lease>, settings: &[Lease]) -> Result<Vec<ListedSegment>> {
+    fn listed(&self, codes: &[Lease], settings: &[Lease]) -> Result<Vec<ListedSegment>> {
         let code_of = |lease: &Lease| {
             Some((annotation(lease, NAMESPACE)?.to_owned(), annotation(lease, CODE)?.to_owned()))
         };
@@ -188,7 +188,7 @@ impl KubernetesStore {
             |lease: &Lease| Some((code_of(lease)?, annotation(lease, SETTINGS)?.to_owned()));
         let mut managed: BTreeMap<_, _> = settings.iter().filter_map(words).collect();
         let mut listed = BTreeMap::new();
-        for lease in &codes {
+        for lease in codes {
             let mut segment = self.read_code(lease)?;
             let key = (segment.namespace.clone(), segment.code.clone());
             segment.settings = managed.remove(&key);

@@ -1,6 +1,6 @@
-//! Segment codes in Redis: a hash for each, and a set of their names.
+//! Segment codes in Redis: a hash for each, and a sorted set of their names.
 
-use std::collections::HashMap;
+use std::{collections::HashMap, ops::RangeInclusive};
 
 use async_trait::async_trait;
 use raindrop_core::lease::Token;
@@ -12,7 +12,7 @@ use crate::{
     value::{Reader, Value, values},
 };
 
-/// How many codes one script creates: it keeps others waiting.
+/// How many codes one script creates or lists: it keeps others waiting.
 const CODES_AT_ONCE: u32 = 500;
 
 #[async_trait]
@@ -112,13 +112,14 @@ impl SegmentStore for RedisStore {
         }
     }
 
-    async fn segments_from(
+    async fn segments_in(
         &self,
         namespace: &str,
-        code: &str,
+        codes: RangeInclusive<&str>,
         limit: u32,
     ) -> Result<Vec<ListedSegment>> {
-        self.segments(&format!("[{namespace} {code}"), &format!("({namespace}!"), limit).await
+        let bound = |code: &str| format!("[{namespace} {code}");
+        self.segments(&bound(codes.start()), &bound(codes.end()), limit).await
     }
 }
 

@@ -291,13 +291,13 @@ FROM `{segment}` AS listed
 LEFT JOIN `{segment}_settings` AS managed ON managed.namespace = listed.namespace AND managed.code = listed.code
 ORDER BY listed.namespace, listed.code;
 
--- namespace, code, limit
--- name: segments_from
+-- namespace, first code, last code, limit
+-- name: segments_in
 SELECT listed.namespace, listed.code, next_number, step,
        TIMESTAMPDIFF(MICROSECOND, '1970-01-01', listed.updated_at) DIV 1000,
        TIMESTAMPDIFF(MICROSECOND, '1970-01-01', listed.created_at) DIV 1000,
        epoch, settings, COUNT(*) OVER ()
-FROM (SELECT * FROM `{segment}` WHERE namespace = ? AND code >= ? ORDER BY code LIMIT ?) AS listed
+FROM (SELECT * FROM `{segment}` WHERE namespace = ? AND code BETWEEN ? AND ? ORDER BY code LIMIT ?) AS listed
 LEFT JOIN `{segment}_settings` AS managed ON managed.namespace = listed.namespace AND managed.code = listed.code
 ORDER BY listed.code;
 

@@ -1,5 +1,7 @@
 //! Segment codes in a SQL database.
 
+use std::ops::RangeInclusive;
+
 use async_trait::async_trait;
 use raindrop_core::lease::Token;
 
@@ -133,15 +135,14 @@ impl<E: Engine> SegmentStore for SqlStore<E> {
         rows.into_iter().map(|row| self.listed(row)).collect()
     }
 
-    async fn segments_from(
+    async fn segments_in(
         &self,
         namespace: &str,
-        code: &str,
+        codes: RangeInclusive<&str>,
         limit: u32,
     ) -> Result<Vec<ListedSegment>> {
-        let rows = self
-            .read(&self.sql["segments_from"], &values![namespace, code, u64::from(limit)])
-            .await?;
+        let args = values![namespace, *codes.start(), *codes.end(), u64::from(limit)];
+        let rows = self.read(&self.sql["segments_in"], &args).await?;
         let rows = whole(rows, &self.settings.segment_table)?;
         rows.into_iter().map(|row| self.listed(row)).collect()
     }

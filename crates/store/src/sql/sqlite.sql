@@ -192,11 +192,11 @@ FROM "{segment}" AS listed
 LEFT JOIN "{segment}_settings" AS managed ON managed.namespace = listed.namespace AND managed.code = listed.code
 ORDER BY listed.namespace, listed.code;
 
--- namespace, code, limit
--- name: segments_from
+-- namespace, first code, last code, limit
+-- name: segments_in
 SELECT listed.namespace, listed.code, next_number, step, listed.updated_at, listed.created_at, epoch, settings,
        COUNT(*) OVER ()
-FROM (SELECT * FROM "{segment}" WHERE namespace = ?1 AND code >= ?2 ORDER BY code LIMIT ?3) AS listed
+FROM (SELECT * FROM "{segment}" WHERE namespace = ?1 AND code BETWEEN ?2 AND ?3 ORDER BY code LIMIT ?4) AS listed
 LEFT JOIN "{segment}_settings" AS managed ON managed.namespace = listed.namespace AND managed.code = listed.code
 ORDER BY listed.code;
 

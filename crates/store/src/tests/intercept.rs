@@ -1,6 +1,6 @@
 //! One place to interfere with every call of a store: for tests and simulations.
 
-use std::{any::Any, fmt::Debug};
+use std::{any::Any, fmt::Debug, ops::RangeInclusive};
 
 use async_trait::async_trait;
 use raindrop_core::lease::{Row, RowWrite, Token};
@@ -33,7 +33,7 @@ pub enum Call {
     WriteManagedCode(String, Option<Token>, ManagedCode),
     CountSegments(String),
     ListSegments,
-    SegmentsFrom(String, String, u32),
+    SegmentsIn(String, RangeInclusive<String>, u32),
 }
 
 /// What a call returns, of the type that its method returns.
@@ -88,8 +88,9 @@ impl Call {
             }
             Self::CountSegments(namespace) => Box::new(store.count_segments(namespace).await?),
             Self::ListSegments => Box::new(store.list_segments().await?),
-            Self::SegmentsFrom(namespace, code, limit) => {
-                Box::new(store.segments_from(namespace, code, *limit).await?)
+            Self::SegmentsIn(namespace, codes, limit) => {
+                let codes = codes.start().as_str()..=codes.end().as_str();
+                Box::new(store.segments_in(namespace, codes, *limit).await?)
             }
         })
     }
@@ -229,13 +230,14 @@ impl<I: Intercept> SegmentStore for I {
         self.answer(Call::ListSegments).await.map(typed)
     }
 
-    async fn segments_from(
+    async fn segments_in(
         &self,
         namespace: &str,
-        code: &str,
+        codes: RangeInclusive<&str>,
         limit: u32,
     ) -> Result<Vec<ListedSegment>> {
-        let call = Call::SegmentsFrom(namespace.to_owned(), code.to_owned(), limit);
+        let codes = (*codes.start()).to_owned()..=(*codes.end()).to_owned();
+        let call = Call::SegmentsIn(namespace.to_owned(), codes, limit);
         self.answer(call).await.map(typed)
     }
 }

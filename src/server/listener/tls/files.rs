@@ -1,6 +1,7 @@
 //! Reads the files of certificates.
 
 use std::{
+    collections::BTreeSet,
     fmt,
     path::{Path, PathBuf},
     sync::Arc,
@@ -13,15 +14,23 @@ use tokio_rustls::rustls::{
     server::{NoServerSessionStorage, WebPkiClientVerifier},
     version::{TLS12, TLS13},
 };
-use x509_cert::{Certificate, der::Decode, time::Time};
+use x509_cert::{
+    Certificate,
+    certificate::Rfc5280,
+    crl::CertificateList,
+    der::{Decode, Encode},
+    time::Time,
+};
 
 use crate::{
     config::{HttpTls, small_file},
     core::instant::format_unix_ms_or_year,
 };
 
-/// The largest file that is read.
+/// The largest file of certificates.
 const LARGEST: u64 = 1024 * 1024;
+/// The largest file of revocation lists, which have a few dozen bytes for each certificate.
+const LARGEST_LIST: u64 = 16 * 1024 * 1024;
 
 /// Why certificates cannot be used. Never quotes a key.
 #[derive(Debug, thiserror::Error)]
@@ -33,15 +42,18 @@ pub struct TlsError {
 }
 
 /// The files of a service's certificates.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Debug)]
 pub(super) struct Files {
     chain: File,
     key: File,
     client_ca: Option<File>,
     client_crl: Option<File>,
+    revoked: Revoked,
+    /// When each of the lists counts.
+    lists: Vec<Validity>,
 }
 
-/// When a certificate counts, in Unix seconds.
+/// When a certificate or a list counts, in Unix seconds.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Validity {
     pub(super) from: i64,
@@ -49,10 +61,15 @@ pub(super) struct Validity {
 }
 
 impl Validity {
-    /// Why clients refuse the certificate, if they do.
-    pub(super) fn refusal(self, now_ms: i64) -> Option<String> {
-        let (from_ms, until_ms) =
-            (self.from.saturating_mul(1_000), self.until.saturating_mul(1_000));
+    fn new(from: &Time, until: Option<&Time>) -> Self {
+        let seconds =
+            |time: &Time| i64::try_from(time.to_unix_duration().as_secs()).unwrap_or(i64::MAX);
+        Self { from: seconds(from), until: until.map_or(i64::MAX, seconds) }
+    }
+
+    /// Why it does not count, if so.
+    fn fault(self, now_ms: i64) -> Option<String> {
+        let [from_ms, until_ms] = [self.from, self.until].map(|it| it.saturating_mul(1_000));
         if now_ms < from_ms {
             return Some(format!("counts from {} on", format_unix_ms_or_year(from_ms)));
         }
@@ -60,6 +77,9 @@ impl Validity {
         is_over.then(|| format!("expired at {}", format_unix_ms_or_year(until_ms)))
     }
 }
+
+/// What the authorities of clients revoked: each certificate by its issuer and number.
+type Revoked = BTreeSet<(Vec<u8>, Vec<u8>)>;
 
 /// A file, and the key that names it.
 #[derive(PartialEq, Eq)]
@@ -80,15 +100,39 @@ const CHAIN: &str = "http.tls.cert_file";
 
 impl Files {
     pub(super) fn read(settings: &HttpTls) -> Result<Self, TlsError> {
-        let optional = |key, path: &Option<PathBuf>| {
-            path.as_deref().map(|path| File::read(key, path)).transpose()
+        let optional = |key, path: &Option<PathBuf>, largest| {
+            path.as_deref().map(|path| File::read(key, path, largest)).transpose()
         };
-        Ok(Self {
-            chain: File::read(CHAIN, &settings.cert_file)?,
-            key: File::read("http.tls.key_file", &settings.key_file)?,
-            client_ca: optional("http.tls.client_ca_file", &settings.client_ca_file)?,
-            client_crl: optional("http.tls.client_crl_file", &settings.client_crl_file)?,
-        })
+        let (ca, crl) = (&settings.client_ca_file, &settings.client_crl_file);
+        let mut files = Self {
+            chain: File::read(CHAIN, &settings.cert_file, LARGEST)?,
+            key: File::read("http.tls.key_file", &settings.key_file, LARGEST)?,
+            client_ca: optional("http.tls.client_ca_file", ca, LARGEST)?,
+            client_crl: optional("http.tls.client_crl_file", crl, LARGEST_LIST)?,
+            revoked: Revoked::new(),
+            lists: Vec::new(),
+        };
+        if let Some(file) = &files.client_crl {
+            for list in file.revocation_lists()? {
+                let list = CertificateList::<Rfc5280>::from_der(&list)
+                    .map_err(|reason| file.error(reason))?;
+                let list = list.tbs_cert_list;
+                files.lists.push(Validity::new(&list.this_update, list.next_update.as_ref()));
+                let issuer = list.issuer.to_der().map_err(|reason| file.error(reason))?;
+                let numbers = list.revoked_certificates.into_iter().flatten();
+                let revoked =
+                    numbers.map(|it| (issuer.clone(), it.serial_number.as_bytes().to_vec()));
+                files.revoked.extend(revoked);
+            }
+        }
+        Ok(files)
+    }
+
+    /// Whether the files say the same.
+    pub(super) fn are(&self, others: &Self) -> bool {
+        let content = |it: &Self| [&it.chain, &it.key].map(|file| file.content.clone());
+        content(self) == content(others)
+            && (&self.client_ca, &self.client_crl) == (&others.client_ca, &others.client_crl)
     }
 
     /// The configuration of the listeners.
@@ -131,9 +175,24 @@ impl Files {
         Ok(config)
     }
 
-    /// Whether both vouch for the same clients.
-    pub(super) fn has_clients_of(&self, other: &Self) -> bool {
-        (&self.client_ca, &self.client_crl) == (&other.client_ca, &other.client_crl)
+    /// Whether these authorities still vouch for every client for which those vouched.
+    pub(super) fn vouch_as(&self, others: &Self) -> bool {
+        self.client_ca == others.client_ca && self.revoked.is_subset(&others.revoked)
+    }
+
+    /// What is wrong with the times of the certificate and the lists.
+    pub(super) fn faults(&self, validity: Validity, now_ms: i64) -> Vec<String> {
+        let certificate = validity.fault(now_ms).map(|fault| {
+            self.chain.error(format!("it {fault}: clients refuse this certificate")).to_string()
+        });
+        let lists = self.lists.iter().zip(&self.client_crl).filter_map(|(list, file)| {
+            let fault = list.fault(now_ms)?;
+            Some(
+                file.error(format!("a list {fault}: clients with certificates are refused"))
+                    .to_string(),
+            )
+        });
+        certificate.into_iter().chain(lists).collect()
     }
 
     /// When the first certificate of the chain counts.
@@ -141,16 +200,14 @@ impl Files {
         let read = Certificate::from_der(&self.chain.certificates()?[0]);
         let certificate = read.map_err(|reason| self.chain.error(reason))?;
         let validity = certificate.tbs_certificate().validity();
-        let seconds =
-            |time: &Time| i64::try_from(time.to_unix_duration().as_secs()).unwrap_or(i64::MAX);
-        Ok(Validity { from: seconds(&validity.not_before), until: seconds(&validity.not_after) })
+        Ok(Validity::new(&validity.not_before, Some(&validity.not_after)))
     }
 }
 
 impl File {
-    fn read(key: &'static str, path: &Path) -> Result<Self, TlsError> {
+    fn read(key: &'static str, path: &Path, largest: u64) -> Result<Self, TlsError> {
         let mut file = Self { key, path: path.to_owned(), content: Vec::new() };
-        file.content = small_file::read(path, LARGEST).map_err(|reason| file.error(reason))?;
+        file.content = small_file::read(path, largest).map_err(|reason| file.error(reason))?;
         Ok(file)
     }
 

@@ -4,10 +4,7 @@ mod files;
 mod reload;
 
 use std::{
-    sync::{
-        Arc, Mutex,
-        atomic::{AtomicBool, Ordering},
-    },
+    sync::{Arc, Mutex, PoisonError},
     time::Duration,
 };
 
@@ -40,18 +37,20 @@ pub(in crate::server) struct Tls {
     present: ArcSwap<Present>,
     metrics: TlsMetrics,
     /// What the last attempt to read the files found; `None` if they could not be read.
-    last_read: Mutex<Option<Files>>,
-    /// Whether the log says that clients refuse the certificate.
-    is_refused: AtomicBool,
+    last_read: Mutex<Option<Arc<Files>>>,
+    /// What the log says is wrong with the times of the files.
+    said: Mutex<Vec<String>>,
 }
 
 /// What new connections use.
 #[derive(Debug)]
 struct Present {
     config: Arc<ServerConfig>,
-    /// Counts the changes of the authorities of clients.
+    /// Counts how often clients may have lost those who vouched for them.
     authorities: u64,
+    /// Of the certificate.
     validity: Validity,
+    files: Arc<Files>,
 }
 
 /// The certificate that a client showed, and the authorities that vouched for it.
@@ -70,22 +69,23 @@ impl Tls {
         let files = Files::read(&settings)?;
         let (config, validity) = (Arc::new(files.config()?), files.validity()?);
         metrics.expires.set(validity.until);
-        let present = ArcSwap::from_pointee(Present { config, authorities: 0, validity });
-        let last_read = Mutex::new(Some(files));
-        let tls =
-            Self { settings, present, metrics, last_read, is_refused: AtomicBool::new(false) };
-        tls.warn_of_validity();
+        let files = Arc::new(files);
+        let last_read = Mutex::new(Some(Arc::clone(&files)));
+        let present = ArcSwap::from_pointee(Present { config, authorities: 0, validity, files });
+        let tls = Self { settings, present, metrics, last_read, said: Mutex::default() };
+        tls.tell_faults();
         Ok(tls)
     }
 
-    /// Logs that clients refuse the certificate, once until that changes.
-    fn warn_of_validity(&self) {
-        let refusal = self.present.load().validity.refusal(SystemClock::default().now_ms());
-        let was_refused = self.is_refused.swap(refusal.is_some(), Ordering::Relaxed);
-        if let Some(refusal) = refusal.filter(|_| !was_refused) {
-            let path = self.settings.cert_file.display();
-            tracing::error!("clients refuse the certificate in {path}: it {refusal}");
+    /// Logs what is wrong with the times of the certificate and the lists, each once.
+    fn tell_faults(&self) {
+        let present = self.present.load();
+        let faults = present.files.faults(present.validity, SystemClock::default().now_ms());
+        let mut said = self.said.lock().unwrap_or_else(PoisonError::into_inner);
+        for fault in faults.iter().filter(|fault| !said.contains(fault)) {
+            tracing::error!("{fault}");
         }
+        *said = faults;
     }
 
     /// Makes a connection of a stream; `None` if its client did not do its part.
@@ -122,7 +122,7 @@ impl Tls {
         None
     }
 
-    /// The certificate of a client; `None` if its authorities were replaced since.
+    /// The certificate of a client; `None` if its authorities were replaced or revoked any since.
     pub(in crate::server) fn certificate(
         &self,
         client: &TlsClient,

@@ -30,7 +30,7 @@ impl Tls {
                 () = hangups.next() => {}
             }
             self.look().await;
-            self.warn_of_validity();
+            self.tell_faults();
         }
     }
 
@@ -44,8 +44,8 @@ impl Tls {
         };
         let mut last = self.last_read.lock().unwrap_or_else(PoisonError::into_inner);
         let files = match read {
-            Ok(files) if Some(&files) == last.as_ref() => return,
-            Ok(files) => files,
+            Ok(files) if last.as_ref().is_some_and(|last| files.are(last)) => return,
+            Ok(files) => Arc::new(files),
             // Said once, until the files can be read again.
             Err(reason) => {
                 if last.take().is_some() {
@@ -54,7 +54,7 @@ impl Tls {
                 return;
             }
         };
-        match self.install(&files, last.as_ref()) {
+        match self.install(&files) {
             Ok(expires_at) => {
                 self.metrics.reloads.with_label_values(&["done"]).inc();
                 tracing::info!(expires_at, "certificates reloaded");
@@ -65,11 +65,12 @@ impl Tls {
     }
 
     /// Returns when the new certificate expires.
-    fn install(&self, files: &Files, last: Option<&Files>) -> Result<String, TlsError> {
+    fn install(&self, files: &Arc<Files>) -> Result<String, TlsError> {
         let (config, validity) = (Arc::new(files.config()?), files.validity()?);
-        let has_same_clients = last.is_some_and(|last| files.has_clients_of(last));
-        let authorities = self.present.load().authorities + u64::from(!has_same_clients);
-        self.present.store(Arc::new(Present { config, authorities, validity }));
+        let before = self.present.load();
+        let authorities = before.authorities + u64::from(!files.vouch_as(&before.files));
+        let files = Arc::clone(files);
+        self.present.store(Arc::new(Present { config, authorities, validity, files }));
         self.metrics.expires.set(validity.until);
         Ok(format_unix_ms_or_year(validity.until.saturating_mul(1_000)))
     }

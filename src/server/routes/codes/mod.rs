@@ -21,7 +21,7 @@ use self::{
 };
 use crate::{
     core::{code::is_valid_code, issue::ClaimError},
-    keeper::{CodeManager, CodeView, ManageError, NamespaceIssuer, SegmentIssuer},
+    keeper::{CodeManager, CodeView, ManageError, NamespaceIssuer, SegmentIssuer, behind},
     server::{
         extract::{Client, CodeInPath, InPath, JsonBody, NoBody, Query, invalid},
         openapi::{self, names},
@@ -85,29 +85,35 @@ pub(in crate::server) async fn list(
     Query(query): Query<ListQuery>,
 ) -> Result<Response, Problem> {
     let issuers = issuers(&state, &client, query.namespace.as_deref())?;
-    let mut after = query.after.unwrap_or_default();
-    if !after.is_empty() && !is_valid_code(&after) {
-        return Err(ClaimError::InvalidCode(after).into());
-    }
-    let mut codes = Vec::new();
+    let mut first = match query.after {
+        None => String::new(),
+        Some(after) if is_valid_code(&after) => behind(&after),
+        Some(after) => return Err(ClaimError::InvalidCode(after).into()),
+    };
+    let (mut codes, mut has_more) = (Vec::new(), true);
     // A page may have few codes that the caller may use.
-    let mut has_more = true;
     while has_more && codes.len() < LISTED as usize {
+        let Some(allowed) = client.caller.code_from(&first) else {
+            has_more = false;
+            break;
+        };
         let mut page = Vec::new();
-        {
-            let store = state.store().await?;
-            for issuer in &issuers {
-                let manager = CodeManager::new(Arc::clone(&store), issuer.settings().clone());
-                let listed = manager.list(&after, LISTED + 1).await;
-                page.extend(listed.map_err(|error| store_problem(&error, client.is_operator()))?);
-            }
+        let store = state.store().await?;
+        for issuer in &issuers {
+            let manager = CodeManager::new(Arc::clone(&store), issuer.settings().clone());
+            let listed = manager.list(allowed, LISTED + 1).await;
+            page.extend(listed.map_err(|error| store_problem(&error, client.is_operator()))?);
         }
+        drop(store);
         page.sort_by(|one, other| order(one).cmp(&order(other)));
         has_more = cut(&mut page);
-        after = page.last().map_or(after, |last| last.listed.code.clone());
-        page.retain(|view| client.caller.check_code(&view.listed.code).is_ok());
+        if let Some(last) = page.last() {
+            first = behind(&last.listed.code);
+        }
+        page.retain(|view| client.caller.has_code(&view.listed.code));
         codes.extend(page);
     }
+    has_more &= client.caller.code_from(&first).is_some();
     has_more |= cut(&mut codes);
     let codes = codes.into_iter().map(CodeDocument::from).collect();
     client.json(&CodeList { codes, has_more })

@@ -2,28 +2,27 @@
 
 use axum::http::{HeaderMap, header};
 
-/// Whether plain text is preferred to JSON. If both are named, JSON wins a tie, since many clients list
-/// both; against a range such as `*/*`, the one that is named wins it.
+/// Whether plain text is preferred to JSON (RFC 9110, 12.5.1). JSON wins a tie, since many clients list
+/// both, unless text alone is named and JSON is in a range such as `*/*`.
 pub(super) fn prefers_text(headers: &HeaderMap) -> bool {
     // What most clients send needs no parsing.
     if headers.get_all(header::ACCEPT).iter().all(|value| value == "*/*") {
         return false;
     }
-    let quality_of = |media_type: &str| {
+    let quality_of = |range: &str| {
         headers
             .get_all(header::ACCEPT)
             .iter()
             .filter_map(|value| value.to_str().ok())
             .flat_map(|value| value.split(','))
-            .filter_map(|range| quality_in(range, media_type))
+            .filter_map(|given| quality_in(given, range))
             .reduce(f32::max)
     };
-    let text = quality_of("text/plain").unwrap_or(0.0);
-    if let Some(json) = quality_of("application/json") {
-        return text > json;
-    }
-    let json = quality_of("application/*").or_else(|| quality_of("*/*")).unwrap_or(0.0);
-    text > 0.0 && text >= json
+    let [named_text, named_json] = ["text/plain", "application/json"].map(quality_of);
+    let in_range = |range| quality_of(range).or_else(|| quality_of("*/*")).unwrap_or(0.0);
+    let text = named_text.unwrap_or_else(|| in_range("text/*"));
+    let json = named_json.unwrap_or_else(|| in_range("application/*"));
+    text > json || text == json && text > 0.0 && named_text.is_some() && named_json.is_none()
 }
 
 fn quality_in(range: &str, media_type: &str) -> Option<f32> {
@@ -53,6 +52,9 @@ mod tests {
             "text/plain;q=0.9, application/json;q=0.8",
             "text/plain;q=0.2, */*;q=0.2",
             "text/plain;q=0.5, application/json;q=0",
+            "text/*",
+            "text/*, application/json;q=0.1",
+            "application/json;q=0, */*",
         ] {
             assert!(prefers(accept), "{accept}");
         }
@@ -65,7 +67,8 @@ mod tests {
             "text/plain;q=0.4, application/*;q=0.5, */*;q=0.1",
             "text/plain;q=0, application/json;q=0",
             "text/plain;q=x",
-            "text/*",
+            "text/*, */*",
+            "application/json, text/*",
         ] {
             assert!(!prefers(accept), "{accept}");
         }

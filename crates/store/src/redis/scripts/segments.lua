@@ -4,8 +4,8 @@ repeat
   local names = redis.call('ZRANGEBYLEX', KEYS[1], from, ARGV[3], 'LIMIT', 0, limit - #rows)
   for _, name in ipairs(names) do
     local namespace, code = string.match(name, '^(%S+) (.*)$')
-    local prefix = ARGV[1] .. ':{' .. namespace .. '}:'
-    local key = prefix .. 'code:' .. code
+    local prefix = ARGV[1] .. ':{' .. (namespace or '') .. '}:'
+    local key = prefix .. 'code:' .. (code or '')
     -- Otherwise somebody deleted it.
     if redis.call('EXISTS', key) == 1 then
       local fields = redis.call('HMGET', key, 'next', 'step', 'updated_at', 'created_at', 'epoch')
