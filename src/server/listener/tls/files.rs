@@ -42,21 +42,23 @@ pub struct TlsError {
 }
 
 /// The files of a service's certificates.
-#[derive(Debug)]
+#[derive(Debug, PartialEq, Eq)]
 pub(super) struct Files {
     chain: File,
     key: File,
     client_ca: Option<File>,
     client_crl: Option<File>,
+    /// When the first certificate of the chain counts.
+    pub(super) validity: Validity,
     revoked: Revoked,
     /// When each of the lists counts.
     lists: Vec<Validity>,
 }
 
 /// When a certificate or a list counts, in Unix seconds.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Validity {
-    pub(super) from: i64,
+    from: i64,
     pub(super) until: i64,
 }
 
@@ -104,8 +106,13 @@ impl Files {
             path.as_deref().map(|path| File::read(key, path, largest)).transpose()
         };
         let (ca, crl) = (&settings.client_ca_file, &settings.client_crl_file);
+        let chain = File::read(CHAIN, &settings.cert_file, LARGEST)?;
+        let certificate = Certificate::from_der(&chain.certificates()?[0]);
+        let certificate = certificate.map_err(|reason| chain.error(reason))?;
+        let validity = certificate.tbs_certificate().validity();
         let mut files = Self {
-            chain: File::read(CHAIN, &settings.cert_file, LARGEST)?,
+            validity: Validity::new(&validity.not_before, Some(&validity.not_after)),
+            chain,
             key: File::read("http.tls.key_file", &settings.key_file, LARGEST)?,
             client_ca: optional("http.tls.client_ca_file", ca, LARGEST)?,
             client_crl: optional("http.tls.client_crl_file", crl, LARGEST_LIST)?,
@@ -126,13 +133,6 @@ impl Files {
             }
         }
         Ok(files)
-    }
-
-    /// Whether the files say the same.
-    pub(super) fn are(&self, others: &Self) -> bool {
-        let content = |it: &Self| [&it.chain, &it.key].map(|file| file.content.clone());
-        content(self) == content(others)
-            && (&self.client_ca, &self.client_crl) == (&others.client_ca, &others.client_crl)
     }
 
     /// The configuration of the listeners.
@@ -181,8 +181,8 @@ impl Files {
     }
 
     /// What is wrong with the times of the certificate and the lists.
-    pub(super) fn faults(&self, validity: Validity, now_ms: i64) -> Vec<String> {
-        let certificate = validity.fault(now_ms).map(|fault| {
+    pub(super) fn faults(&self, now_ms: i64) -> Vec<String> {
+        let certificate = self.validity.fault(now_ms).map(|fault| {
             self.chain.error(format!("it {fault}: clients refuse this certificate")).to_string()
         });
         let lists = self.lists.iter().zip(&self.client_crl).filter_map(|(list, file)| {
@@ -193,14 +193,6 @@ impl Files {
             )
         });
         certificate.into_iter().chain(lists).collect()
-    }
-
-    /// When the first certificate of the chain counts.
-    pub(super) fn validity(&self) -> Result<Validity, TlsError> {
-        let read = Certificate::from_der(&self.chain.certificates()?[0]);
-        let certificate = read.map_err(|reason| self.chain.error(reason))?;
-        let validity = certificate.tbs_certificate().validity();
-        Ok(Validity::new(&validity.not_before, Some(&validity.not_after)))
     }
 }
 

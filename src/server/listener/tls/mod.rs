@@ -15,8 +15,8 @@ use tokio::{
 };
 use tokio_rustls::{TlsAcceptor, rustls::ServerConfig, server::TlsStream};
 
+use self::files::Files;
 pub use self::files::TlsError;
-use self::files::{Files, Validity};
 use crate::{
     auth::ClientCertificate,
     config::HttpTls,
@@ -48,8 +48,6 @@ struct Present {
     config: Arc<ServerConfig>,
     /// Counts how often clients may have lost those who vouched for them.
     authorities: u64,
-    /// Of the certificate.
-    validity: Validity,
     files: Arc<Files>,
 }
 
@@ -67,11 +65,11 @@ impl Tls {
         metrics: TlsMetrics,
     ) -> Result<Self, TlsError> {
         let files = Files::read(&settings)?;
-        let (config, validity) = (Arc::new(files.config()?), files.validity()?);
-        metrics.expires.set(validity.until);
+        let config = Arc::new(files.config()?);
+        metrics.expires.set(files.validity.until);
         let files = Arc::new(files);
         let last_read = Mutex::new(Some(Arc::clone(&files)));
-        let present = ArcSwap::from_pointee(Present { config, authorities: 0, validity, files });
+        let present = ArcSwap::from_pointee(Present { config, authorities: 0, files });
         let tls = Self { settings, present, metrics, last_read, said: Mutex::default() };
         tls.tell_faults();
         Ok(tls)
@@ -79,8 +77,7 @@ impl Tls {
 
     /// Logs what is wrong with the times of the certificate and the lists, each once.
     fn tell_faults(&self) {
-        let present = self.present.load();
-        let faults = present.files.faults(present.validity, SystemClock::default().now_ms());
+        let faults = self.present.load().files.faults(SystemClock::default().now_ms());
         let mut said = self.said.lock().unwrap_or_else(PoisonError::into_inner);
         for fault in faults.iter().filter(|fault| !said.contains(fault)) {
             tracing::error!("{fault}");

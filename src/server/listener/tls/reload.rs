@@ -44,7 +44,7 @@ impl Tls {
         };
         let mut last = self.last_read.lock().unwrap_or_else(PoisonError::into_inner);
         let files = match read {
-            Ok(files) if last.as_ref().is_some_and(|last| files.are(last)) => return,
+            Ok(files) if Some(&files) == last.as_deref() => return,
             Ok(files) => Arc::new(files),
             // Said once, until the files can be read again.
             Err(reason) => {
@@ -66,13 +66,14 @@ impl Tls {
 
     /// Returns when the new certificate expires.
     fn install(&self, files: &Arc<Files>) -> Result<String, TlsError> {
-        let (config, validity) = (Arc::new(files.config()?), files.validity()?);
+        let config = Arc::new(files.config()?);
         let before = self.present.load();
         let authorities = before.authorities + u64::from(!files.vouch_as(&before.files));
+        let expires_at = files.validity.until;
         let files = Arc::clone(files);
-        self.present.store(Arc::new(Present { config, authorities, validity, files }));
-        self.metrics.expires.set(validity.until);
-        Ok(format_unix_ms_or_year(validity.until.saturating_mul(1_000)))
+        self.present.store(Arc::new(Present { config, authorities, files }));
+        self.metrics.expires.set(expires_at);
+        Ok(format_unix_ms_or_year(expires_at.saturating_mul(1_000)))
     }
 
     fn failed(&self, reason: &str) {
