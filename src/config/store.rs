@@ -105,10 +105,13 @@ fn reject_memory(reader: &mut Reader, key: &str, namespaces: &[NamespaceConfig])
 fn read_url(reader: &mut Reader) -> (&'static str, String, Option<UrlSource>) {
     let mut key = URL;
     let mut url = reader.value(URL, "an address", |text| Some(text.to_owned()));
-    let (base, files) = (url.clone(), [URL_FILE, PASSWORD_FILE].map(|key| reader.text(key)));
-    let is_in_file = files.iter().any(Option::is_some);
-    let source = is_in_file.then(|| UrlSource::new(move || read_again(&base, &files)));
-    if let Some(path) = reader.text(URL_FILE) {
+    let files = [URL_FILE, PASSWORD_FILE].map(|key| reader.text(key));
+    let source = files.iter().any(Option::is_some).then(|| {
+        let (base, files) = (url.clone(), files.clone());
+        UrlSource::new(move || read_again(&base, &files))
+    });
+    let [url_file, password_file] = files;
+    if let Some(path) = url_file {
         if reader.is_given(URL) {
             reader.reject(URL_FILE, "left out beside store.url");
         }
@@ -121,7 +124,7 @@ fn read_url(reader: &mut Reader) -> (&'static str, String, Option<UrlSource>) {
             Err(reason) => reader.reject(key, format!("a readable file with an address: {reason}")),
         }
     }
-    if let Some(path) = reader.text(PASSWORD_FILE) {
+    if let Some(path) = password_file {
         match read_secret(&path).map(|password| with_password(&url, &password)) {
             Ok(Some(with_password)) => {
                 reader.note_readable(PASSWORD_FILE, path.as_ref());

@@ -12,6 +12,11 @@ pub fn is_valid_code(text: &str) -> bool {
         && rest.iter().all(|byte| byte.is_ascii_alphanumeric() || b"._:-".contains(byte))
 }
 
+/// Returns the least name that a code behind this name can have: the least character of codes follows it.
+pub fn successor(name: &str) -> String {
+    format!("{name}-")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -26,5 +31,14 @@ mod tests {
         for code in ["", ".a", "-a", "bad code", "a/b", "ö", "_a", "a\0", &too_long] {
             assert!(!is_valid_code(code), "{code:?}");
         }
+    }
+
+    #[test]
+    fn no_code_is_between_a_name_and_its_successor() {
+        let successor = successor("a");
+        for code in (0..=127_u8).map(|byte| format!("a{}", char::from(byte))) {
+            assert!(!is_valid_code(&code) || code >= successor, "{code:?}");
+        }
+        assert!(is_valid_code(&successor));
     }
 }

@@ -88,7 +88,7 @@ pub use self::{
     },
     segment::{
         CodeKind, CodeManager, CodeView, GivenBack, ManageError, RaiseError, SegmentHandle,
-        SegmentIssuer, SegmentKeeper, SegmentSettings, SegmentStatus, behind,
+        SegmentIssuer, SegmentKeeper, SegmentSettings, SegmentStatus,
     },
     state_file::{StateFile, StateFileError},
 };

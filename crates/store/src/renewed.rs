@@ -25,7 +25,13 @@ pub(super) struct Renewed<C> {
     pub(super) first: Arc<C>,
     settings: StoreSettings,
     make: Box<Make<C>>,
-    present: Mutex<(StoreUrl, Arc<C>)>,
+    present: Mutex<Login<C>>,
+}
+
+/// An address, and what logs in with it.
+struct Login<C> {
+    url: StoreUrl,
+    connector: Arc<C>,
 }
 
 impl<C: Connector> Renewed<C> {
@@ -34,7 +40,8 @@ impl<C: Connector> Renewed<C> {
         make: impl Fn(&StoreSettings) -> Result<C> + Send + Sync + 'static,
     ) -> Result<Self> {
         let first = Arc::new(make(settings)?);
-        let present = Mutex::new((settings.url.clone(), Arc::clone(&first)));
+        let login = Login { url: settings.url.clone(), connector: Arc::clone(&first) };
+        let present = Mutex::new(login);
         Ok(Self { first, settings: settings.clone(), make: Box::new(make), present })
     }
 
@@ -47,15 +54,15 @@ impl<C: Connector> Renewed<C> {
             None => None,
         };
         let mut present = lock(&self.present);
-        if let Some(url) = url.filter(|url| *url != present.0) {
+        if let Some(url) = url.filter(|url| *url != present.url) {
             let settings = StoreSettings { url, ..self.settings.clone() };
             if let Ok(made) = (self.make)(&settings)
                 && made.hosts().are(self.hosts())
             {
-                *present = (settings.url, Arc::new(made));
+                *present = Login { url: settings.url, connector: Arc::new(made) };
             }
         }
-        Arc::clone(&present.1)
+        Arc::clone(&present.connector)
     }
 }
 

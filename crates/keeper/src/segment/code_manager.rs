@@ -7,7 +7,7 @@
 use std::sync::Arc;
 
 use raindrop_core::{
-    code::is_valid_code,
+    code::{is_valid_code, successor},
     lease::{History, Token},
     segment::{CodeRow, CodeSettings, SegmentSpec, SpecChange},
     violation::{Violation, Violations},
@@ -37,12 +37,6 @@ pub(super) const END: u64 = SegmentSpec::LARGEST_NUMBER + 1;
 
 /// No code is behind this.
 const LAST: &str = "~";
-
-/// Returns what is behind a name, and not behind any code that is behind the name: the least character of
-/// codes follows it.
-pub fn behind(name: &str) -> String {
-    format!("{name}-")
-}
 
 /// Manages the codes of a segment namespace.
 #[derive(Debug)]
@@ -84,7 +78,7 @@ impl CodeManager {
             let listed = self.store.segments_in(self.namespace(), range, limit).await?;
             let is_whole = listed.len() < limit as usize;
             if let Some(last) = listed.last() {
-                first = behind(&last.code);
+                first = successor(&last.code);
             }
             // Others may keep what is no code in the same table.
             views.extend(listed.into_iter().filter_map(|listed| self.view(listed)));

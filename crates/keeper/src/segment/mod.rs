@@ -23,7 +23,7 @@ use rand::Rng;
 use tokio::sync::mpsc;
 
 pub use self::{
-    code_manager::{CodeManager, behind},
+    code_manager::CodeManager,
     code_table::SegmentStatus,
     code_view::{CodeKind, CodeView},
     handle::SegmentHandle,

@@ -14,7 +14,7 @@ use crate::{
     },
     config::Config,
     core::{clock::SystemClock, segment::SpecChange},
-    keeper::{CodeManager, ManageError, SegmentSettings},
+    keeper::{CodeManager, CodeView, ManageError, SegmentSettings},
     store::{
         self, Failover, ForeignSegment, ForeignTable, Store, StoreError, StoreSettings, StoreUrl,
     },
@@ -131,9 +131,8 @@ async fn import(
     let selection = Selection { names, rename, margin: margin.unwrap_or(0) };
     let foreign = read_foreign().await?;
     let manager = CodeManager::new(Arc::clone(store), namespace.clone());
-    let views =
-        read(&**store).await?.into_iter().filter_map(|it| manager.view(it)).collect::<Vec<_>>();
-    let imports = plan::plan(foreign, &selection, &views, namespace)?;
+    let known = views(store, &manager).await?;
+    let imports = plan::plan(foreign, &selection, &known, namespace)?;
     if imports.is_empty() {
         return say(&format!("{place} has no rows"));
     }
@@ -163,9 +162,8 @@ async fn import(
     }
     let foreign = read_foreign().await?;
     check_unmoved(place, &imports, &foreign, "nothing was changed")?;
-    let views =
-        read(&**store).await?.into_iter().filter_map(|it| manager.view(it)).collect::<Vec<_>>();
-    if plan::plan(foreign, &selection, &views, namespace)? != imports {
+    let known = views(store, &manager).await?;
+    if plan::plan(foreign, &selection, &known, namespace)? != imports {
         return Err(Failure::Failed(
             "codes changed since they were listed: nodes still reserve numbers; nothing was changed"
                 .into(),
@@ -192,6 +190,11 @@ async fn import(
         }
     }
     Ok(())
+}
+
+/// Returns the codes of a namespace; none for a store without segments.
+async fn views(store: &Arc<dyn Store>, manager: &CodeManager) -> Result<Vec<CodeView>, Failure> {
+    Ok(read(&**store).await?.into_iter().filter_map(|listed| manager.view(listed)).collect())
 }
 
 async fn write(

@@ -20,8 +20,11 @@ use self::{
     document::{CodeDocument, CodeList},
 };
 use crate::{
-    core::{code::is_valid_code, issue::ClaimError},
-    keeper::{CodeManager, CodeView, ManageError, NamespaceIssuer, SegmentIssuer, behind},
+    core::{
+        code::{is_valid_code, successor},
+        issue::ClaimError,
+    },
+    keeper::{CodeManager, CodeView, ManageError, NamespaceIssuer, SegmentIssuer},
     server::{
         extract::{Client, CodeInPath, InPath, JsonBody, NoBody, Query, invalid},
         openapi::{self, names},
@@ -87,16 +90,15 @@ pub(in crate::server) async fn list(
     let issuers = issuers(&state, &client, query.namespace.as_deref())?;
     let mut first = match query.after {
         None => String::new(),
-        Some(after) if is_valid_code(&after) => behind(&after),
+        Some(after) if is_valid_code(&after) => successor(&after),
         Some(after) => return Err(ClaimError::InvalidCode(after).into()),
     };
     let (mut codes, mut has_more) = (Vec::new(), true);
     // A page may have few codes that the caller may use.
-    while has_more && codes.len() < LISTED as usize {
-        let Some(allowed) = client.caller.code_from(&first) else {
-            has_more = false;
-            break;
-        };
+    while has_more
+        && codes.len() < LISTED as usize
+        && let Some(allowed) = client.caller.code_from(&first)
+    {
         let mut page = Vec::new();
         let store = state.store().await?;
         for issuer in &issuers {
@@ -108,7 +110,7 @@ pub(in crate::server) async fn list(
         page.sort_by(|one, other| order(one).cmp(&order(other)));
         has_more = cut(&mut page);
         if let Some(last) = page.last() {
-            first = behind(&last.listed.code);
+            first = successor(&last.listed.code);
         }
         page.retain(|view| client.caller.has_code(&view.listed.code));
         codes.extend(page);
