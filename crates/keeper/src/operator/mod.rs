@@ -261,15 +261,17 @@ impl Operator {
 
     /// Rewrites every row of a layout, with the marks and the expiry that `change` returns for it,
     /// until each was written once without another process writing it in between. Returns the rows
-    /// afterwards.
+    /// afterwards. Ends when the record is replaced: then rows may be in the units of another layout.
     async fn rewrite_rows(
         &mut self,
         layout: &Layout,
+        record: &LayoutRecord,
         change: impl Fn(&ListedRow) -> Result<(HighWaterMarks, RowExpiry), OperatorError>,
     ) -> Result<Vec<ListedRow>, OperatorError> {
         let mut written = HashSet::new();
         for _ in 0..ROUNDS {
             let rows = self.rows_of(layout).await?;
+            self.check_record(record).await?;
             let mut all_written = true;
             for listed in &rows {
                 let (key, row) = (&listed.reserved_key, &listed.row);
@@ -291,11 +293,11 @@ impl Operator {
         Err(OperatorError::Contended)
     }
 
-    /// Reads the record, which must still say this text. What was read before was read before any
-    /// node could act on another text.
-    async fn still_recorded(&self, text: &str) -> Result<LayoutRecord, OperatorError> {
+    /// Checks that nobody has replaced the record. Then rows that were read before it belong to it, and
+    /// an operator that replaces it afterwards writes them anew: swaps of what was read are refused.
+    async fn check_record(&self, record: &LayoutRecord) -> Result<(), OperatorError> {
         match self.store.read_record(&self.settings.namespace).await? {
-            Some(record) if record.canonical == text => Ok(record),
+            Some(present) if present.token == record.token => Ok(()),
             found => Err(self.record_changed(found)),
         }
     }

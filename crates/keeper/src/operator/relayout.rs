@@ -117,7 +117,7 @@ impl Operator {
         let rows = if planted(Bug::RelayoutWithoutFencing) {
             self.rows_of(&old).await?
         } else {
-            self.rewrite_rows(&old, |listed| {
+            self.rewrite_rows(&old, &record, |listed| {
                 let expiry = if listed.row.free { RowExpiry::Released } else { held };
                 Ok((listed.row.marks.clone(), expiry))
             })
@@ -195,11 +195,7 @@ impl Operator {
             let is_filled = self.add_missing_rows(&new, &marks, record.token, i64::MAX).await?;
             let mut rows = self.rows_of(&new).await?;
             // While the record is ours, no node of the new layout can have written these rows.
-            let present = self.still_recorded(&record.canonical).await?;
-            if present.token != record.token {
-                // Another operator resumed the same move.
-                return Err(self.record_changed(Some(present)));
-            }
+            self.check_record(&record).await?;
             if !is_filled {
                 continue;
             }

@@ -301,3 +301,37 @@ async fn operator_paused_until_after_the_move_changes_nothing() {
     assert!(matches!(error, OperatorError::RecordChanged { .. }), "{error}");
     assert_eq!(world.store.list_rows().await.expect("up"), rows);
 }
+
+/// Two operators move the namespace to different layouts. The slower one must not take the other's
+/// rows for those of the old layout: their units differ.
+#[tokio::test(start_paused = true)]
+async fn operator_asleep_during_another_move_writes_none_of_its_rows() {
+    let world = world();
+    // Only one row exists, and the epoch has a barrier.
+    let node = world.start(world.only(3));
+    node.issuer.leased().await;
+    node.stop().await;
+    world.operator(world.settings()).raise(WINDOW).await.expect("up");
+    let mut asleep = world.operator(larger_by(&world, 86_400_000));
+    // Lists: judging, fencing.
+    let go_on = world.store.pause_list(1);
+    let asleep = tokio::spawn(async move { asleep.relayout().await });
+    world.pass(second(1)).await;
+    let coarse = LayoutSpec {
+        worker_bits: 3,
+        epoch_ms: LayoutSpec::DEFAULT_EPOCH_MS - 172_800_000,
+        ..LayoutSpec::for_unit(TimeUnit::Second)
+    };
+    let layout = coarse.build().expect("valid");
+    let settings = KeeperSettings { layout, ..world.settings() };
+    let clock = world.store_clock.clone();
+    let mut awake = Operator::new(settings, world.store.clone(), clock);
+    let moved = awake.relayout().await;
+    assert!(matches!(moved, Ok(RelayoutOutcome::Moved(_))), "{moved:?}");
+    let rows = world.store.list_rows().await.expect("up");
+    assert_eq!(rows.len(), 8);
+    go_on.notify_one();
+    let error = asleep.await.expect("no panic").expect_err("too late");
+    assert!(matches!(error, OperatorError::RecordChanged { .. }), "{error}");
+    assert_eq!(world.store.list_rows().await.expect("up"), rows);
+}
