@@ -187,6 +187,7 @@ pub const KEYS: &[Key] = &[
         "Whether the admin listener takes changes without tokens: /cluster/release and /codes.",
     ),
     key("http.max_batch", "10000", "The largest n for /ids."),
+    key("http.max_range", "1000000", "The largest up_to for /ids; a layout may allow less."),
     key("http.cors_origins", "*", "Origins whose pages may call, comma-separated; * or none."),
     key("http.request_timeout", "10s", "How long a request may take before it gets 408."),
     unset(

@@ -26,6 +26,8 @@ pub struct HttpConfig {
     pub admin_changes: bool,
     /// The largest n for `/ids`.
     pub max_batch: u32,
+    /// The largest `up_to` for `/ids`; a layout may allow less.
+    pub max_range: u32,
     /// The origins that browsers may call from.
     pub cors_origins: CorsOrigins,
     /// How long a request may take before it gets 408.
@@ -117,6 +119,7 @@ pub(super) fn read_http(reader: &mut Reader) -> HttpConfig {
         admin_hosts: read_hosts(reader),
         admin_changes: read_admin_changes(reader),
         max_batch: reader.number("http.max_batch", 1..=100_000),
+        max_range: reader.number("http.max_range", 1..=100_000_000),
         cors_origins: read_origins(reader),
         request_timeout: reader.duration("http.request_timeout", tenth..=hour),
         max_connections: reader.given("http.max_connections", "1 to 1000000", |text| {

@@ -2,6 +2,7 @@
 
 use raindrop::core::{
     clock::{Clock, SystemClock},
+    instant::parse_unix_ms,
     preset::Preset,
 };
 
@@ -81,23 +82,106 @@ async fn ranges_say_what_the_list_would() {
         let world = World::start(&[("layout.preset", preset)]).await;
         let answer = world.get("/ids/order?n=5000&format=range").await.json();
         let ranges = answer["ranges"].as_array().expect("ranges");
-        let number = |text: &serde_json::Value| {
-            text.as_str().expect("a string").parse::<u64>().expect("a number")
-        };
-        let mut total = 0;
-        let mut last_id = 0;
-        for range in ranges {
-            let (first, last, step) =
-                (number(&range["first"]), number(&range["last"]), number(&range["step"]));
-            let count = range["count"].as_u64().expect("a number");
-            assert_eq!((step, first + (count - 1) * step), (expected_step, last));
-            assert!(first > last_id);
-            last_id = last;
-            total += count;
-        }
-        assert_eq!(total, 5_000);
-        assert!(ranges.len() >= 2);
+        let expected_step = Some(expected_step.to_string());
+        assert!(ranges.iter().all(|range| range["step"].as_str() == expected_step.as_deref()));
+        let ids = read_ranges(&answer);
+        assert_eq!(ids.len(), 5_000);
+        assert!(ids.is_sorted_by(|a, b| a < b));
+        assert!((1..=3).contains(&ranges.len()), "whole ticks are one range: {answer}");
     }
+}
+
+/// All that a client needs of a range stands in its answer.
+#[tokio::test]
+async fn ranges_of_what_is_due_can_be_read_by_themselves() {
+    for (preset, most) in [("raindrop", 1_000_000), ("js-safe", 1_000), ("twitter", 100_000)] {
+        let world = World::start(&[("layout.preset", preset)]).await;
+        let uri = format!("/ids/order?format=range&up_to={most}");
+        let mut before = 0;
+        for _ in 0..3 {
+            let answer = world.call("POST", &uri, &[]).await.json();
+            let ids = read_ranges(&answer);
+            assert!((1..=most).contains(&ids.len()), "{}", ids.len());
+            assert!(before < ids[0] && ids.is_sorted_by(|a, b| a < b), "{answer}");
+            before = *ids.last().expect("at least one");
+            let time = |name: &str| answer["time"][name].as_u64().expect("a number");
+            let unix_ms = |id: u64| {
+                time("epoch_ms")
+                    + (id >> time("shift") & ((1 << time("bits")) - 1)) * time("unit_ms")
+            };
+            for id in [ids[0], before] {
+                let parsed = world.get(&format!("/parse/{id}")).await.json();
+                assert_eq!(parsed["unix_ms"], unix_ms(id), "{answer}");
+            }
+            // None is due more than 10 ms after the claim.
+            let issued_at = answer["issued_at"].as_str().expect("an instant");
+            let issued_at = parse_unix_ms(issued_at).expect("RFC 3339");
+            let issued_at = u64::try_from(issued_at).expect("after 1970");
+            assert!(unix_ms(before) <= issued_at + 10 + 1, "{answer}");
+            assert!(
+                answer["layout"].as_str().is_some_and(|text| text.contains("time")),
+                "{answer}"
+            );
+        }
+    }
+}
+
+#[tokio::test]
+async fn how_many_ids_a_range_may_have_is_bounded_by_setting_and_layout() {
+    let world = World::start(&[]).await;
+    for (query, allowed) in [
+        ("format=range&up_to=0", "must be 1 to 1000000"),
+        ("format=range&up_to=1000001", "must be 1 to 1000000"),
+        ("format=range&up_to=%2B1", "must be 1 to 1000000"),
+    ] {
+        let detail = world.get(&format!("/ids/order?{query}")).await.problem(400, "invalid_count");
+        assert!(detail.contains(allowed), "{detail}");
+    }
+    for (uri, because) in [
+        ("/ids/order?up_to=5", "requires format=range"),
+        ("/ids/order?format=string&up_to=5", "requires format=range"),
+        ("/ids/order?format=range&up_to=5&n=5", "not possible with n"),
+        ("/id/order?up_to=5", "/ids has it"),
+    ] {
+        let detail = world.get(uri).await.problem(400, "invalid_parameter");
+        assert!(detail.contains(because), "{detail}");
+    }
+    let at = "/ids/order?format=range&up_to=5&at=2026-01-01T00:00:00Z";
+    let detail = world.call("POST", at, &[]).await.problem(400, "invalid_parameter");
+    assert!(detail.contains("not possible with at"), "{detail}");
+    // A small layout: seven IDs in a tick of a second, and no wait.
+    let small = [
+        ("layout.time_unit", "second"),
+        ("layout.max_sequence", "6"),
+        ("issue.max_wait", "0s"),
+        ("http.max_batch", "5"),
+    ];
+    let world = World::start(&small).await;
+    let detail = world.get("/ids/order?format=range&up_to=15").await;
+    let detail = detail.problem(400, "invalid_count");
+    assert!(detail.contains("must be 1 to 7"), "{detail}");
+    assert_eq!(read_ranges(&world.get("/ids/order?format=range&up_to=7").await.json()).len(), 7);
+}
+
+/// The IDs that an answer with ranges tells, as a client reads it.
+fn read_ranges(answer: &serde_json::Value) -> Vec<u64> {
+    let number = |text: &serde_json::Value| {
+        text.as_str().expect("a string").parse::<u64>().expect("a number")
+    };
+    let mut ids = Vec::new();
+    for range in answer["ranges"].as_array().expect("ranges") {
+        let (first, step) = (number(&range["first"]), number(&range["step"]));
+        let count = range["count"].as_u64().expect("a number");
+        let (repeat, stride) = match range.get("repeat") {
+            Some(repeat) => (repeat.as_u64().expect("a number"), number(&range["stride"])),
+            None => (1, 0),
+        };
+        for time in 0..repeat {
+            ids.extend((0..count).map(|index| first + time * stride + index * step));
+        }
+        assert_eq!(ids.last(), Some(&number(&range["last"])), "{range}");
+    }
+    ids
 }
 
 #[tokio::test]

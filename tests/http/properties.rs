@@ -49,8 +49,9 @@ const INSTANTS: [&str; 5] = [
     "-009999-01-02T01:59:59Z",
 ];
 /// Every parameter, with values that it may have.
-const PARAMETERS: [(&str, &[&str]); 9] = [
+const PARAMETERS: [(&str, &[&str]); 10] = [
     ("n", &["0", "1", "2", "300", "301", "4294967296"]),
+    ("up_to", &["0", "1", "301", "1000000"]),
     ("format", &["string", "number", "range"]),
     (
         "encoding",
@@ -141,6 +142,10 @@ async fn issued(world: &World) -> f64 {
     counts.filter_map(|line| line.rsplit(' ').next()?.parse::<f64>().ok()).sum()
 }
 
+fn ids_of_range(range: &serde_json::Value) -> u64 {
+    range["count"].as_u64().expect("a count") * range["repeat"].as_u64().unwrap_or(1)
+}
+
 /// How many IDs an answer of `/id` or `/ids` holds.
 fn held(answer: &Answer) -> f64 {
     if answer.header("content-type") == Some("text/plain; charset=utf-8") {
@@ -148,7 +153,7 @@ fn held(answer: &Answer) -> f64 {
     }
     let json = answer.json();
     let ranges = json["ranges"].as_array().into_iter().flatten();
-    let ranged: u64 = ranges.map(|range| range["count"].as_u64().expect("a count")).sum();
+    let ranged: u64 = ranges.map(ids_of_range).sum();
     let listed = json["ids"].as_array().map_or(0, Vec::len);
     ranged as f64 + listed as f64 + if json["id"].is_null() { 0.0 } else { 1.0 }
 }

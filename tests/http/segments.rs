@@ -8,6 +8,7 @@ use raindrop::{
     server::{ServeError, Service},
     store::{MemoryStore, SegmentStore, Store},
 };
+use serde_json::json;
 use tokio::net::TcpListener;
 
 use crate::support::{PATIENCE, World, config_of};
@@ -69,18 +70,22 @@ async fn numbers_count_up_beside_a_namespace_with_a_layout() {
         ("/id/invoice?encoding=hex", r#"{"id":"INV-0000000000000002"}"#),
         ("/id/order?encoding=base62", r#"{"id":"8"}"#),
         ("/id/order?padded=true", r#"{"id":"0000000000000000009"}"#),
-        (
-            "/ids/order?n=4&format=range",
-            r#"{"ranges":[{"first":"10","last":"13","step":"1","count":4}]}"#,
-        ),
-        (
-            "/ids/odd?n=3&format=range",
-            r#"{"ranges":[{"first":"107","last":"111","step":"2","count":3}]}"#,
-        ),
     ] {
         let answer = world.get(uri).await;
         assert_eq!((answer.status.as_u16(), answer.body.as_str()), (200, body), "{uri}");
         assert_eq!(answer.header("cache-control"), Some("no-store"));
+    }
+    for (uri, increment, first, last, count) in [
+        ("/ids/order?n=4&format=range", "1", "10", "13", 4),
+        ("/ids/odd?n=3&format=range", "2", "107", "111", 3),
+        ("/ids/odd?up_to=1&format=range", "2", "113", "113", 1),
+    ] {
+        let mut answer = world.get(uri).await.json();
+        let issued_at = answer["issued_at"].take();
+        assert!(issued_at.as_str().is_some_and(|at| at.ends_with('Z')), "{issued_at}");
+        let range = json!({ "first": first, "last": last, "step": increment, "count": count });
+        let expected = json!({ "issued_at": null, "increment": increment, "ranges": [range] });
+        assert_eq!(answer, expected, "{uri}");
     }
     assert_eq!(world.call("POST", "/id/order", &[]).await.body, r#"{"id":"14"}"#);
     assert_eq!(world.call("HEAD", "/ids/order?n=9", &[]).await.status, 200);

@@ -23,6 +23,7 @@ use super::{
     audience::{Audience, TokensFor},
     response::{Document, ProblemCode},
 };
+use crate::config::HttpConfig;
 
 /// Where the description of a handler names its problems.
 const PROBLEMS: &str = "x-problems";
@@ -31,7 +32,7 @@ const PROBLEMS: &str = "x-problems";
 pub(super) fn document(
     routes: impl IntoIterator<Item = (Audience, OpenApi)>,
     tokens_for: TokensFor,
-    max_batch: u32,
+    http: &HttpConfig,
 ) -> Bytes {
     let security = match tokens_for {
         TokensFor::Everything => json!([{ "bearer": [] }]),
@@ -40,7 +41,7 @@ pub(super) fn document(
     let (mut paths, mut schemas) = (Map::new(), Map::new());
     for (audience, api) in routes {
         for (path, item) in api.paths.paths {
-            let mut item = complete(json!(item), audience, max_batch);
+            let mut item = complete(json!(item), audience, http);
             if tokens_for == TokensFor::Changes && audience == Audience::Operators {
                 require_token_for_changes(&mut item);
             }
@@ -77,7 +78,7 @@ pub(super) fn document(
 }
 
 /// Adds what no handler says of a path: what the layers answer, HEAD, and the configured limit.
-fn complete(mut item: Value, audience: Audience, max_batch: u32) -> Value {
+fn complete(mut item: Value, audience: Audience, http: &HttpConfig) -> Value {
     let operations = item.as_object_mut().expect("operations by method");
     if let Some(get) = operations.get("get") {
         operations.insert("head".into(), get.clone());
@@ -110,8 +111,13 @@ fn complete(mut item: Value, audience: Audience, max_batch: u32) -> Value {
         }
         unwrap_lines(operation);
         parameters(operation).for_each(unwrap_lines);
-        if let Some(n) = parameters(operation).find(|parameter| parameter["name"] == "n") {
-            n["schema"]["maximum"] = max_batch.into();
+        for parameter in parameters(operation) {
+            let most = match parameter["name"].as_str() {
+                Some("n") => http.max_batch,
+                Some("up_to") => http.max_range,
+                _ => continue,
+            };
+            parameter["schema"]["maximum"] = most.into();
         }
     }
     item

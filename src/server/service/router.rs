@@ -131,7 +131,7 @@ fn paths(state: &AppState, listener: Listener) -> Vec<String> {
 fn describe(state: &AppState, about: &About) -> Bytes {
     let groups = groups(state, about.listener).into_iter();
     let routes = groups.map(|group| (group.audience, group.routes.into_openapi()));
-    openapi::document(routes, about.tokens_for, state.http.max_batch)
+    openapi::document(routes, about.tokens_for, &state.http)
 }
 
 async fn no_method(method: Method, uri: Uri) -> Problem {

@@ -3,7 +3,7 @@
 use std::{hash::BuildHasher, sync::Arc, task::Waker, time::Duration};
 
 use super::{
-    ClaimError, CodeHandle, IssueSettings, RollbackPolicy, Run, Share,
+    ClaimError, CodeHandle, Count, IssueSettings, RollbackPolicy, Run, Share,
     grant::{Denied, Grant, Granted},
     rules::{ClaimTimeError, Rules},
     unique::Unique,
@@ -141,6 +141,11 @@ impl Generator {
         &self.rules.layout
     }
 
+    /// The largest claim that fits on an idle code.
+    pub const fn largest_claim(&self) -> u32 {
+        self.rules.largest_claim()
+    }
+
     #[doc(hidden)]
     pub const fn settings(&self) -> &IssueSettings {
         &self.settings
@@ -164,7 +169,7 @@ impl Generator {
     ///
     /// See [`ClaimError`].
     pub fn claim(&self, code: &str, count: u32) -> Result<Claim, ClaimError> {
-        self.claim_for(None, code, count)
+        self.claim_for(None, code, count.into())
     }
 
     /// Claims for a client, who is identified only if the code is new, and may then be refused its
@@ -174,13 +179,14 @@ impl Generator {
         &self,
         client: Option<&(dyn Fn() -> u64 + Sync)>,
         code: &str,
-        count: u32,
+        count: Count,
     ) -> Result<Claim, ClaimError> {
         let is_shared = self.settings.codes_shared;
         // A recent cursor of the code alone says that the code is valid.
         let name = if is_shared { self.check_code(code)? } else { code };
-        let read_ms = self.recent_ms();
-        if let Some(claim) = read_ms.and_then(|read_ms| self.claim_recent(name, count, read_ms)) {
+        if let (Count::Exactly(count), Some(read_ms)) = (count, self.recent_ms())
+            && let Some(claim) = self.claim_recent(name, count, read_ms)
+        {
             return Ok(claim);
         }
         if !is_shared {
@@ -188,8 +194,7 @@ impl Generator {
         }
         let max = self.settings.codes_max_per_client;
         let share = client.filter(|_| self.rules.has_shares).map(|client| Share { client, max });
-        self.check_count(count)?;
-        let count = u64::from(count);
+        self.check_count(count.most())?;
         loop {
             let grant = self.grant.load();
             let grant = grant.as_ref().ok_or(ClaimError::NoLease)?;
@@ -221,7 +226,7 @@ impl Generator {
         grant: &Grant,
         name: &str,
         share: Option<Share<'_>>,
-        count: u64,
+        count: Count,
     ) -> Result<Granted, Denied> {
         let time = grant.claim_time(&self.rules, || self.read_clock())?;
         let cursor = match self.recent.as_ref().and_then(|_| self.recent_cursor(name, grant)) {
@@ -278,7 +283,7 @@ impl Generator {
     }
 
     pub(super) fn check_count(&self, count: u32) -> Result<(), ClaimError> {
-        let largest = self.rules.largest_claim();
+        let largest = self.largest_claim();
         if count == 0 || count > largest {
             return Err(ClaimError::InvalidCount { count, largest });
         }

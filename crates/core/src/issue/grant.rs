@@ -3,7 +3,7 @@
 use std::{ops::Range, task::Waker, time::Duration};
 
 use super::{
-    Share,
+    Count, Share,
     cursor::{Closed, Cursor},
     rules::{ClaimTime, ClaimTimeError, Plan, Refusal, Rules},
     table::{Table, TableError},
@@ -254,16 +254,21 @@ impl Grant {
         time
     }
 
-    /// Claims `count` positions from a cursor of this grant.
+    /// Claims positions from a cursor of this grant.
     pub(crate) fn claim_from(
         &self,
         cursor: &Cursor,
         time: ClaimTime,
-        count: u64,
+        count: Count,
         rules: &Rules,
     ) -> Result<Granted, Denied> {
         let claimed = cursor.claim(|next| {
-            let plan = rules.plan(&time, next, count, self.limit())?;
+            let limit = self.limit();
+            let count = match count {
+                Count::Exactly(count) => count.into(),
+                Count::UpTo(most) => rules.due_soon(&time, next, limit).clamp(1, most.into()),
+            };
+            let plan = rules.plan(&time, next, count, limit)?;
             Ok((plan, plan.end))
         });
         match claimed {

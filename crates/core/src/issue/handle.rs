@@ -259,7 +259,7 @@ impl<G: Deref<Target = Generator>> CodeHandle<G> {
                 // Of two handles that take turns, one may see none of the sampled positions.
                 self.window.look_for_others(next);
             }
-            match self.claim_from(&grant, cursor, u64::from(count), waits) {
+            match self.claim_from(&grant, cursor, count, waits) {
                 Ok((cursor, granted)) => {
                     self.window = Window::new(&grant, &granted.time, self.window.run);
                     self.window.seen = granted.plan.end;
@@ -283,7 +283,7 @@ impl<G: Deref<Target = Generator>> CodeHandle<G> {
         &self,
         grant: &Grant,
         cursor: Option<Arc<Cursor>>,
-        count: u64,
+        count: u32,
         waits: bool,
     ) -> Result<(Arc<Cursor>, Granted), Denied> {
         let generator = &*self.generator;
@@ -291,7 +291,7 @@ impl<G: Deref<Target = Generator>> CodeHandle<G> {
         let time = grant.claim_time(rules, || generator.read_clock())?;
         let cursor = cursor.map_or_else(|| grant.cursor(&self.code, None, &time), Ok)?;
         let time = if waits { time } else { time.at_once() };
-        let granted = grant.claim_from(&cursor, time, count, rules)?;
+        let granted = grant.claim_from(&cursor, time, count.into(), rules)?;
         Ok((cursor, granted))
     }
 }

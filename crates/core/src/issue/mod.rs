@@ -10,6 +10,7 @@
 //! - an eviction raises the floor before it closes the cursor.
 
 mod blocks;
+mod count;
 mod cursor;
 mod error;
 mod generator;
@@ -28,9 +29,10 @@ mod unique;
 pub(crate) use self::share::{NewCodes, Share};
 pub use self::{
     blocks::Blocks,
+    count::Count,
     error::ClaimError,
     generator::{Claim, Generator},
     handle::CodeHandle,
-    run::{IdRange, Run},
+    run::{IdRange, RepeatedRange, Run},
     settings::{IssueSettings, RollbackPolicy},
 };

@@ -9,6 +9,9 @@ use crate::{
     planted::{Bug, planted},
 };
 
+/// How far ahead a claim reaches that takes what it can get, in ms.
+const SOON_MS: i64 = 10;
+
 /// The settings of claims, with durations in milliseconds.
 #[derive(Debug)]
 pub(crate) struct Rules {
@@ -161,6 +164,14 @@ impl Rules {
     /// Returns how long a clock that is this far behind takes to be within `hold`.
     pub(crate) fn caught_up(&self, behind_ms: i64) -> Duration {
         Duration::from_millis(behind_ms.saturating_sub(self.hold_ms).unsigned_abs())
+    }
+
+    /// Returns how many positions come due within [`SOON_MS`], of a cursor that stands at `next`, below
+    /// `limit`.
+    pub(crate) fn due_soon(&self, time: &ClaimTime, next: u64, limit: u64) -> u64 {
+        let tick = self.layout.tick_clamped(time.effective_ms.saturating_add(SOON_MS));
+        let end = self.layout.first_position(tick + 1).min(time.wait_end).min(limit);
+        end.saturating_sub(next.max(time.first))
     }
 
     /// Plans a claim of `count` on a cursor that stands at `next`, below `limit`.

@@ -27,6 +27,30 @@ pub struct IdRange {
     pub count: u64,
 }
 
+/// The same range in each of one or more ticks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RepeatedRange {
+    /// The range in the first tick.
+    pub range: IdRange,
+    /// The number of ticks.
+    pub repeat: u64,
+    /// The difference between an ID and that at the same place of the next tick.
+    pub stride: u64,
+}
+
+impl RepeatedRange {
+    /// The last ID of the last tick.
+    pub const fn last(&self) -> Id {
+        Id::from_composed(self.range.last.get() + (self.repeat - 1) * self.stride)
+    }
+}
+
+impl From<IdRange> for RepeatedRange {
+    fn from(range: IdRange) -> Self {
+        Self { range, repeat: 1, stride: 0 }
+    }
+}
+
 impl Run {
     #[doc(hidden)]
     pub const fn new(composer: Composer, first: u64, end: u64) -> Self {
@@ -51,6 +75,22 @@ impl Run {
         self.next += count;
         self.left_in_tick = 0;
         Some(IdRange { first, last, step: self.composer.step(), count })
+    }
+
+    /// Takes the remaining IDs of the next ID's tick and, if those are all of it, of the whole ticks that
+    /// follow.
+    #[doc(hidden)]
+    pub fn next_repeated(&mut self) -> Option<RepeatedRange> {
+        let whole = self.composer.left_in_tick(0);
+        let before_wrap = self.composer.ticks_before_wrap(self.next);
+        let range = self.next_range(u64::MAX)?;
+        let mut repeated = RepeatedRange { stride: self.composer.stride(), ..range.into() };
+        if range.count == whole {
+            let more = ((self.end - self.next) / whole).min(before_wrap);
+            self.next += more * whole;
+            repeated.repeat += more;
+        }
+        Some(repeated)
     }
 
     fn begin_tick(&mut self) {
@@ -89,7 +129,10 @@ impl std::iter::FusedIterator for Run {}
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::layout::{LayoutSpec, TimeUnit};
+    use crate::{
+        layout::{LayoutSpec, TimeUnit},
+        preset::Preset,
+    };
 
     /// Ten positions in a tick, whose IDs are 4 apart.
     fn run(first: u64, end: u64) -> Run {
@@ -124,6 +167,45 @@ mod tests {
             let run: Vec<u64> = run(first, end).map(Id::get).collect();
             assert_eq!(ids, run);
         }
+    }
+
+    #[test]
+    fn whole_ticks_are_one_repeated_range() {
+        for (first, end, counts) in [
+            (0, 1, vec![(1, 1)]),
+            (3, 10, vec![(7, 1)]),
+            (10, 40, vec![(10, 3)]),
+            (7, 45, vec![(3, 1), (10, 3), (5, 1)]),
+            (5, 5, vec![]),
+        ] {
+            let mut left = run(first, end);
+            let ranges: Vec<_> = std::iter::from_fn(|| left.next_repeated()).collect();
+            let found = ranges.iter().map(|it| (it.range.count, it.repeat)).collect::<Vec<_>>();
+            assert_eq!(found, counts);
+            let mut ids = Vec::new();
+            for it in &ranges {
+                let of_tick = |tick| {
+                    (0..it.range.count)
+                        .map(move |index| tick * it.stride + it.range.first.get() + index * 4)
+                };
+                ids.extend((0..it.repeat).flat_map(of_tick));
+                assert_eq!(ids.last(), Some(&it.last().get()));
+            }
+            assert_eq!(ids, run(first, end).map(Id::get).collect::<Vec<_>>());
+        }
+    }
+
+    /// IDs begin again where the timestamp wraps, so no stride leads there.
+    #[test]
+    fn repeated_range_ends_before_the_timestamp_wraps() {
+        let layout = Preset::WestidQr.layout();
+        let composer = layout.composer(7, 0).expect("fits");
+        let wraps_at = layout.first_position(1 << layout.widths().timestamp);
+        let per_tick = layout.positions_per_tick();
+        let mut run = Run::new(composer, wraps_at - 2 * per_tick, wraps_at + 3 * per_tick);
+        let [before, after] = [(); 2].map(|()| run.next_repeated().expect("IDs"));
+        assert_eq!((before.repeat, after.repeat, run.len()), (2, 3, 0));
+        assert!(after.range.first < before.range.first, "the timestamp begins again at 0");
     }
 
     #[test]

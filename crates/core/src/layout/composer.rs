@@ -35,6 +35,17 @@ impl Composer {
         self.positions_per_tick - position % self.positions_per_tick
     }
 
+    /// Returns how many ticks follow that of a position before the timestamp wraps, if it does.
+    pub const fn ticks_before_wrap(&self, position: u64) -> u64 {
+        let tick = position / self.positions_per_tick;
+        self.timestamp_mask - (tick & self.timestamp_mask)
+    }
+
+    /// The difference between IDs at the same place of neighbouring ticks.
+    pub const fn stride(&self) -> u64 {
+        1 << self.tick_shift
+    }
+
     /// The difference between neighbouring IDs of one tick.
     pub const fn step(&self) -> u64 {
         1 << self.sequence_shift

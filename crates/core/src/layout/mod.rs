@@ -50,7 +50,8 @@ pub struct Widths {
 }
 
 impl Widths {
-    const fn below_timestamp(self) -> u32 {
+    /// Returns the sum of the widths below the timestamp, by which that is shifted.
+    pub const fn below_timestamp(self) -> u32 {
         self.data_center + self.worker + self.rollback + self.sequence + self.reserved
     }
 

@@ -84,6 +84,15 @@ impl SegmentCursor {
         }
     }
 
+    /// Claims at least one number and at most so many: what is in hand above the mark at which the next
+    /// block is reserved, or half of it, so that other claims need not wait.
+    pub fn claim_up_to(&self, most: u64) -> Result<Numbers, Denied> {
+        let left = self.left();
+        let spare = left.saturating_sub(self.low.load(Ordering::Acquire)).max(left / 2);
+        // Others may have taken some meanwhile.
+        self.claim(spare.clamp(1, most)).or_else(|_| self.claim(1))
+    }
+
     /// Claims one number if a block has one. `seen` is where this caller last saw the cursor; the
     /// cursor is read only if it has moved since.
     #[inline]

@@ -111,7 +111,7 @@ impl IssuerHandle {
     pub async fn next_ids(&mut self, count: u32) -> Result<Run, IssueError> {
         let claim = match self.handle.claim(count) {
             Ok(claim) => claim,
-            Err(error) => self.issuer.claim_again(None, &self.code, count, error).await?,
+            Err(error) => self.issuer.claim_again(None, &self.code, count.into(), error).await?,
         };
         self.issuer.report_and_wait(&claim).await;
         self.unreported.count += u64::from(count);

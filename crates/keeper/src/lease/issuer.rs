@@ -4,7 +4,7 @@ use std::{sync::Arc, time::Duration};
 
 use raindrop_core::{
     id::Id,
-    issue::{Claim, ClaimError, Run},
+    issue::{Claim, ClaimError, Count, Run},
     keeper_api::Grant,
     layout::Layout,
 };
@@ -51,7 +51,7 @@ impl Issuer {
     ///
     /// See [`IssueError`]; nothing was issued then.
     pub async fn next_ids(&self, code: &str, count: u32) -> Result<Run, IssueError> {
-        self.next_ids_for(None, code, count).await
+        self.next_ids_for(None, code, count.into()).await
     }
 
     /// Issues IDs for a client, which has a share of the new codes of a tick
@@ -65,7 +65,7 @@ impl Issuer {
         &self,
         client: Option<&(dyn Fn() -> u64 + Sync)>,
         code: &str,
-        count: u32,
+        count: Count,
     ) -> Result<Run, IssueError> {
         let claim = match self.state.generator.claim_for(client, code, count) {
             Ok(claim) => claim,
@@ -73,7 +73,7 @@ impl Issuer {
             Err(error) => Box::pin(self.claim_again(client, code, count, error)).await?,
         };
         self.report_and_wait(&claim).await;
-        self.state.observer.ids_issued(u64::from(count));
+        self.state.observer.ids_issued(claim.ids.len() as u64);
         Ok(claim.ids)
     }
 
@@ -105,7 +105,7 @@ impl Issuer {
         &self,
         client: Option<&(dyn Fn() -> u64 + Sync)>,
         code: &str,
-        count: u32,
+        count: Count,
         mut error: ClaimError,
     ) -> Result<Claim, IssueError> {
         let deadline = Instant::now() + self.state.generator.settings().max_wait;
@@ -155,6 +155,11 @@ impl Issuer {
     /// Returns the layout of the namespace.
     pub fn layout(&self) -> &Layout {
         self.state.layout()
+    }
+
+    /// Returns how many IDs fit into one claim at most.
+    pub fn largest_claim(&self) -> u32 {
+        self.state.generator.largest_claim()
     }
 
     /// Returns the times of the namespace's leases.

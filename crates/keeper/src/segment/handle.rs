@@ -2,7 +2,12 @@
 
 use std::{sync::Arc, time::Duration};
 
-use raindrop_core::{id::Id, issue::ClaimError, keeper_api::Denied, segment::Numbers};
+use raindrop_core::{
+    id::Id,
+    issue::{ClaimError, Count},
+    keeper_api::Denied,
+    segment::Numbers,
+};
 use tokio::time::{Instant, timeout_at};
 
 use super::{code::Code, settings::RETRY_LATE};
@@ -47,25 +52,32 @@ impl SegmentHandle {
     ///
     /// Numbers that were claimed when the future is dropped are never issued to anybody.
     pub async fn next_ids(&self, count: u32) -> Result<Numbers, IssueError> {
-        self.code.claim(count).await
+        self.code.claim(count.into()).await
     }
 }
 
 impl Code {
     /// See [`SegmentHandle::next_ids`].
-    pub(super) async fn claim(&self, count: u32) -> Result<Numbers, IssueError> {
-        if count == 0 {
-            let none = ClaimError::InvalidCount { count, largest: u32::MAX };
+    pub(super) async fn claim(&self, count: Count) -> Result<Numbers, IssueError> {
+        if count.most() == 0 {
+            let none = ClaimError::InvalidCount { count: 0, largest: u32::MAX };
             return Err(IssueError::Refused(none));
         }
-        match self.cursor.claim(u64::from(count)) {
+        match self.claim_at_once(count) {
             Ok(numbers) => Ok(numbers),
-            Err(_) => Box::pin(self.claim_or_wait(u64::from(count))).await,
+            Err(_) => Box::pin(self.claim_or_wait(count)).await,
+        }
+    }
+
+    fn claim_at_once(&self, count: Count) -> Result<Numbers, Denied> {
+        match count {
+            Count::Exactly(count) => self.cursor.claim(count.into()),
+            Count::UpTo(most) => self.cursor.claim_up_to(most.into()),
         }
     }
 
     #[cold]
-    async fn claim_or_wait(&self, count: u64) -> Result<Numbers, IssueError> {
+    async fn claim_or_wait(&self, count: Count) -> Result<Numbers, IssueError> {
         let max_wait = self.namespace.settings.max_wait;
         let deadline = Instant::now() + max_wait;
         let failing_for = |duration| self.namespace.shared.failing_for(duration);
@@ -73,7 +85,7 @@ impl Code {
         let mut changes = self.reason.subscribe();
         loop {
             let reason = changes.borrow_and_update().clone();
-            let reason = match self.cursor.claim(count) {
+            let reason = match self.claim_at_once(count) {
                 Ok(numbers) => return Ok(numbers),
                 Err(Denied::Sealed) => Some(match reason {
                     Some(refused @ UnavailableReason::CodeRefused(_)) => refused,

@@ -2,7 +2,12 @@
 
 use std::sync::Arc;
 
-use raindrop_core::{code::is_valid_code, id::Id, issue::ClaimError, segment::Numbers};
+use raindrop_core::{
+    code::is_valid_code,
+    id::Id,
+    issue::{ClaimError, Count},
+    segment::Numbers,
+};
 
 use super::{
     code::Code,
@@ -37,7 +42,7 @@ impl SegmentIssuer {
     ///
     /// Numbers that were claimed when the future is dropped are never issued to anybody.
     pub async fn next_ids(&self, code: &str, count: u32) -> Result<Numbers, IssueError> {
-        self.next_ids_for(None, code, count).await
+        self.next_ids_for(None, code, count.into()).await
     }
 
     /// Issues numbers for a client, who may create a share of the codes
@@ -51,7 +56,7 @@ impl SegmentIssuer {
         &self,
         client: Option<&(dyn Fn() -> u64 + Sync)>,
         code: &str,
-        count: u32,
+        count: Count,
     ) -> Result<Numbers, IssueError> {
         if self.0.get(code).is_none() && is_valid_code(code) {
             // An operator may have created it since this node last looked.

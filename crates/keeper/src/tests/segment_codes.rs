@@ -92,7 +92,7 @@ async fn a_client_creates_its_share_of_codes_in_a_day() {
     let node = world.node(settings).await;
     let claim = async |client: u64, code: &str| {
         let client = move || client;
-        node.issuer.next_ids_for(Some(&client), code, 1).await.map(drop)
+        node.issuer.next_ids_for(Some(&client), code, 1.into()).await.map(drop)
     };
     for (client, code) in [(1, "order"), (1, "a"), (1, "b"), (1, "a"), (2, "c")] {
         claim(client, code).await.expect(code);

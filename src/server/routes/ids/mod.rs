@@ -47,7 +47,7 @@ pub(in crate::server) async fn one(asked: Asked, _: NoBody) -> Result<Response, 
 
 /// IDs in ascending order
 ///
-/// Claims `n` IDs of a code at once. With `Accept: text/plain` each stands on a line. GET and POST
+/// Claims `n` IDs of a code at once, or with `up_to` as many as are due. With `Accept: text/plain` each stands on a line. GET and POST
 /// are the same, except that POST alone has `at`.
 #[utoipa::path(
     method(get, post),
@@ -85,24 +85,26 @@ async fn claim(asked: &Asked, is_batch: bool) -> Result<Response, Problem> {
     let key = || state.clients.key(client.caller.name(), client.address);
     let is_known = client.caller.name().is_some() || client.address.is_some();
     let key = is_known.then_some(&key as &(dyn Fn() -> u64 + Sync));
+    state.clock.refresh();
+    let now_ms = state.clock.now_ms();
     match (&request.backfill, request.issuer) {
         (Some((backfill, at_ms)), _) => {
-            let ids = backfill.ids(code, count, *at_ms).await;
+            let ids = backfill.ids(code, count.most(), *at_ms).await;
             if let Err(BackfillError::Store(error)) = &ids {
                 // The answer does not say where the store is.
                 let (namespace, error) = (backfill.namespace(), with_sources(error));
                 tracing::warn!(namespace, error, "backfill failed");
             }
-            request.write(ids?.into_iter(), sending, reservation)
+            request.write(ids?.into_iter(), now_ms, sending, reservation)
         }
         (None, NamespaceIssuer::Snowflake(issuer)) => {
-            state.clock.refresh();
-            request.write(issuer.next_ids_for(key, code, count).await?, sending, reservation)
+            let ids = issuer.next_ids_for(key, code, count).await?;
+            request.write(ids, now_ms, sending, reservation)
         }
         (None, NamespaceIssuer::Segment(issuer)) => {
             let ids = issuer.next_ids_for(key, code, count).await;
             let ids = ids.map_err(|error| segment_problem(error, issuer.namespace()))?;
-            request.write(ids, sending, reservation)
+            request.write(ids, now_ms, sending, reservation)
         }
     }
 }

@@ -14,11 +14,12 @@ use super::{
     writer::{BodyFormat, Texts},
 };
 use crate::{
-    config::WrongNamespace,
+    config::{HttpConfig, WrongNamespace},
     core::{
         code::{CODE_PATTERN, is_valid_code},
         encoding::Encoder,
         id::Id,
+        issue::Count,
         layout::{Fields, Layout},
     },
     keeper::{Backfill, NamespaceIssuer},
@@ -36,6 +37,8 @@ use crate::{
 pub(super) struct IdsQuery {
     #[param(ignore)]
     n: Option<String>,
+    #[param(ignore)]
+    up_to: Option<String>,
     #[param(ignore)]
     format: Option<String>,
     /// How IDs are written. `friendly` needs a layout whose time does not wrap.
@@ -86,7 +89,7 @@ pub(super) struct IdRequest<'a> {
     pub(super) issuer: &'a NamespaceIssuer,
     pub(super) code: &'a str,
     pub(super) is_batch: bool,
-    pub(super) count: u32,
+    pub(super) count: Count,
     pub(super) texts: Texts,
     /// Stands before each ID.
     pub(super) prefix: &'a str,
@@ -98,8 +101,10 @@ impl<'a> IdRequest<'a> {
     pub(super) fn read(asked: &'a Asked, is_batch: bool) -> Result<Self, Problem> {
         let Asked { state, client, code, query, .. } = asked;
         let caller = &client.caller;
-        if query.n.is_some() && !is_batch {
-            return Err(invalid("unknown parameter \"n\": /ids has it"));
+        for (name, value) in [("n", &query.n), ("up_to", &query.up_to)] {
+            if value.is_some() && !is_batch {
+                return Err(invalid(format!("unknown parameter {name:?}: /ids has it")));
+            }
         }
         caller.check_code(code)?;
         let requested = query.namespace.as_deref();
@@ -108,7 +113,7 @@ impl<'a> IdRequest<'a> {
         caller.check_namespace(own, requested)?;
         let (namespace, prefix) = located?;
         let issuer = state.issuer(namespace)?;
-        let count = query.n.as_deref().map_or(Ok(1), |n| read_count(n, state.http.max_batch))?;
+        let count = read_count(query, issuer, &state.http)?;
         let requested_format = query.format.as_deref();
         let format = read_format(requested_format, is_batch, asked.prefers_text)?;
         let encoding = encoding(query.encoding.as_deref())?;
@@ -121,9 +126,11 @@ impl<'a> IdRequest<'a> {
         }
         if let Some(format @ ("number" | "range")) = requested_format {
             let because = match (prefix, texts.are_plain()) {
-                (Some(prefix), _) => format!("for code {code:?}, whose IDs begin with {prefix:?}"),
-                (None, false) => "with encoding or padded, which write texts".into(),
-                (None, true) => String::new(),
+                (Some(prefix), _) if format == "number" => {
+                    format!("for code {code:?}, whose IDs begin with {prefix:?}")
+                }
+                (_, false) => "with encoding or padded, which write texts".into(),
+                (_, true) => String::new(),
             };
             if !because.is_empty() {
                 return Err(invalid(format!("format = {format:?}: must be string {because}")));
@@ -135,7 +142,7 @@ impl<'a> IdRequest<'a> {
             let at_ms = || backfill.map_or_else(|| state.clock.now_ms(), |(_, at_ms)| at_ms);
             let at_least = match issuer {
                 NamespaceIssuer::Snowflake(issuer) => smallest_at(issuer.layout(), at_ms()),
-                NamespaceIssuer::Segment(issuer) => issuer.last_at_least(code, count),
+                NamespaceIssuer::Segment(issuer) => issuer.last_at_least(code, count.most()),
             };
             at_least.map_or(Ok(()), |id| refuse_unsafe(id, issuer))?;
         }
@@ -171,11 +178,36 @@ fn invalid_code(found: &str) -> Problem {
     Problem::new(ProblemCode::InvalidCode, detail)
 }
 
-fn read_count(text: &str, max_batch: u32) -> Result<u32, Problem> {
+fn read_count(
+    query: &IdsQuery,
+    issuer: &NamespaceIssuer,
+    http: &HttpConfig,
+) -> Result<Count, Problem> {
+    let Some(up_to) = &query.up_to else {
+        let n = query.n.as_deref().map(|n| parse_count("n", n, http.max_batch));
+        return n.unwrap_or(Ok(1)).map(Count::Exactly);
+    };
+    let because = if query.n.is_some() {
+        "not possible with n"
+    } else if query.at.is_some() {
+        "not possible with at"
+    } else if query.format.as_deref() != Some("range") {
+        "requires format=range"
+    } else {
+        let most = match issuer {
+            NamespaceIssuer::Snowflake(issuer) => issuer.largest_claim().min(http.max_range),
+            NamespaceIssuer::Segment(_) => http.max_range,
+        };
+        return parse_count("up_to", up_to, most).map(Count::UpTo);
+    };
+    Err(invalid(format!("up_to = {up_to:?}: {because}")))
+}
+
+fn parse_count(name: &str, text: &str, most: u32) -> Result<u32, Problem> {
     let digits_only = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
-    let count = text.parse().ok().filter(|count| digits_only && (1..=max_batch).contains(count));
+    let count = text.parse().ok().filter(|count| digits_only && (1..=most).contains(count));
     count.ok_or_else(|| {
-        let detail = format!("n = {text:?}: must be 1 to {max_batch}");
+        let detail = format!("{name} = {text:?}: must be 1 to {most}");
         Problem::new(ProblemCode::InvalidCount, detail)
     })
 }

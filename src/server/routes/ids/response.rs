@@ -19,6 +19,7 @@ use hyper::body::{Frame, SizeHint};
 
 use super::{
     request::{IdRequest, refuse_unsafe},
+    schemas::Ranges,
     writer::{Batch, BodyFormat, Texts},
 };
 use crate::{
@@ -61,15 +62,33 @@ impl IdRequest<'_> {
     /// How the response will be sent. `has_plenty` answers whether so many bytes of memory are
     /// plenty.
     pub(super) fn sending(&self, has_plenty: impl FnOnce(usize) -> bool) -> Sending {
-        let length = self.texts.largest_length(self.prefix, self.count);
+        // A claim by time is a part of a tick, whole ticks and a part, and may pass the timestamp's wrap.
+        let is_few = self.texts.format == BodyFormat::Ranges && self.issuer.layout().is_some();
+        let count = if is_few { 6 } else { self.count.most() };
+        let length = self.texts.largest_length(self.prefix, count);
         let is_whole = length <= ALWAYS_WHOLE || length <= LARGEST_WHOLE && has_plenty(length);
         Sending { is_whole, memory: if is_whole { length } else { IN_PIECES } }
     }
 
-    /// Writes the IDs of a claim.
+    /// What stands before the ranges of a claim.
+    fn head(&self, ids: &impl Batch, issued_at_ms: i64) -> String {
+        if self.texts.format != BodyFormat::Ranges {
+            return String::new();
+        }
+        let layout = self.issuer.layout();
+        let increment = ids.clone().next_range(1).filter(|_| layout.is_none());
+        let increment = increment.map(|range| range.step);
+        let empty = Ranges::new(issued_at_ms, layout, increment, self.prefix);
+        let mut head = serde_json::to_string(&empty).expect("texts and numbers are always JSON");
+        head.truncate(head.len() - "]}".len());
+        head
+    }
+
+    /// Writes the IDs of a claim that was made at this instant.
     pub(super) fn write(
         &self,
         mut ids: impl Batch,
+        issued_at_ms: i64,
         sending: Sending,
         reservation: Option<Arc<Reservation>>,
     ) -> Result<Response, Problem> {
@@ -79,11 +98,12 @@ impl IdRequest<'_> {
             refuse_unsafe(range.last, self.issuer)?;
         }
         let writer = self.texts.writer(self.prefix, self.issuer.layout());
+        let head = self.head(&ids, issued_at_ms);
         let body = if !self.is_batch {
             writer.one(ids.next().expect("a claim of one has one ID")).into()
         } else if sending.is_whole {
             let mut body = Vec::with_capacity(sending.memory);
-            writer.open(&mut body);
+            writer.open(&head, &mut body);
             writer.all(&mut ids, &mut body);
             writer.close(&mut body);
             kept(body, reservation).into()
@@ -94,6 +114,7 @@ impl IdRequest<'_> {
                 issuer: self.issuer.clone(),
                 texts: self.texts,
                 prefix: self.prefix.into(),
+                head: head.into(),
                 made: 0,
                 is_open: false,
                 is_complete: false,
@@ -122,6 +143,7 @@ struct BatchInPieces<B> {
     issuer: NamespaceIssuer,
     texts: Texts,
     prefix: Box<str>,
+    head: Box<str>,
     /// The length of all, if it is known.
     length: Option<u64>,
     /// How many pieces were made since others had their turn.
@@ -152,7 +174,7 @@ impl<B: Batch> HttpBody for BatchInPieces<B> {
         let writer = batch.texts.writer(&batch.prefix, batch.issuer.layout());
         let mut piece = Vec::with_capacity(PIECE);
         if !mem::replace(&mut batch.is_open, true) {
-            writer.open(&mut piece);
+            writer.open(&batch.head, &mut piece);
         }
         batch.is_complete = writer.until(&mut batch.ids, &mut piece, PIECE);
         if batch.is_complete {

@@ -1,11 +1,15 @@
 //! What stands in requests and responses, as the API document describes it: the responses are
 //! written by hand.
 
-#![expect(dead_code, reason = "only described")]
+#![expect(dead_code, reason = "most are only described")]
 
+use serde::Serialize;
 use utoipa::{IntoParams, ToSchema};
 
-use crate::server::openapi;
+use crate::{
+    core::{instant::format_unix_ms, layout::Layout},
+    server::openapi,
+};
 
 /// What one ID has alone.
 #[derive(IntoParams)]
@@ -24,9 +28,14 @@ pub(super) struct OfMany {
     /// How many IDs, at most `http.max_batch`.
     #[param(minimum = 1, default = 1)]
     n: Option<u32>,
+    /// At least one ID and at most so many, in place of `n` and with `format=range` alone: no more
+    /// than what is due within 10 ms, or what the node has in hand. At most `http.max_range`, or what
+    /// the layout allows if that is less.
+    #[param(minimum = 1)]
+    up_to: Option<u32>,
     /// JSON strings or numbers, or ranges of IDs. A number is never rounded: above 2^53 - 1 the
-    /// answer is 422 `unsafe_number`. Number and range go with neither `encoding`, `padded` nor a
-    /// code with a prefix, range not with `text/plain`.
+    /// answer is 422 `unsafe_number`. Number and range go with neither `encoding` nor `padded`,
+    /// number not with a code that has a prefix, range not with `text/plain`.
     #[param(inline, value_type = Option<openapi::ManyFormat>)]
     format: Option<String>,
 }
@@ -72,20 +81,84 @@ pub(super) enum Ids {
     /// In ascending order.
     Ids { ids: Vec<Id> },
     /// With `format=range`.
-    Ranges { ranges: Vec<Range> },
+    Ranges(Ranges),
+}
+
+/// Ranges of IDs, and how to read them.
+#[derive(Serialize, ToSchema)]
+pub(super) struct Ranges {
+    /// When the IDs were claimed, by the service's clock.
+    #[schema(format = "date-time")]
+    issued_at: String,
+    /// The layout's canonical text; not in segment mode.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    layout: Option<String>,
+    /// Not in segment mode, nor where the timestamp wraps.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    time: Option<IdTime>,
+    /// In segment mode: from each number of the code to the next.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(pattern = "^[0-9]{1,19}$")]
+    increment: Option<String>,
+    /// What precedes the text of each ID, if the code has a prefix.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    prefix: Option<String>,
+    /// Ascending.
+    ranges: Vec<Range>,
+}
+
+/// An ID's time in Unix ms is `epoch_ms + (id >> shift & 2^bits - 1) * unit_ms`.
+#[derive(Serialize, ToSchema)]
+pub(super) struct IdTime {
+    epoch_ms: i64,
+    unit_ms: i64,
+    shift: u32,
+    bits: u32,
+}
+
+impl Ranges {
+    /// Without ranges.
+    pub(super) fn new(
+        issued_at_ms: i64,
+        layout: Option<&Layout>,
+        increment: Option<u64>,
+        prefix: &str,
+    ) -> Self {
+        let time = layout.filter(|layout| !layout.wraps()).map(|layout| IdTime {
+            epoch_ms: layout.epoch_ms(),
+            unit_ms: layout.unit().millis(),
+            shift: layout.widths().below_timestamp(),
+            bits: layout.widths().timestamp,
+        });
+        Self {
+            issued_at: format_unix_ms(issued_at_ms),
+            layout: layout.map(Layout::canonical),
+            time,
+            increment: increment.map(|increment| increment.to_string()),
+            prefix: Some(prefix.to_owned()).filter(|prefix| !prefix.is_empty()),
+            ranges: Vec::new(),
+        }
+    }
 }
 
 /// IDs at equal distances.
-#[derive(ToSchema)]
+#[derive(Serialize, ToSchema)]
 pub(super) struct Range {
     #[schema(pattern = "^[0-9]{1,19}$", example = "249679838552547328")]
     first: String,
+    /// The last of all.
     #[schema(pattern = "^[0-9]{1,19}$", example = "249679838552551423")]
     last: String,
     /// From each ID to the next.
     #[schema(pattern = "^[0-9]{1,19}$", example = "1")]
     step: String,
-    /// How many there are.
+    /// How many there are, each time.
     #[schema(minimum = 1)]
     count: i64,
+    /// How many times they come, if that is more than once.
+    #[schema(minimum = 2)]
+    repeat: Option<i64>,
+    /// How much further they are each time.
+    #[schema(pattern = "^[0-9]{1,19}$", example = "4194304")]
+    stride: Option<String>,
 }

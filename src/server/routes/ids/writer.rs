@@ -1,14 +1,21 @@
 //! Writes IDs. This is the hot path of the service, so the JSON is written by hand.
 
-use std::{io::Write, vec};
+use std::{
+    io::{self, Write},
+    vec,
+};
 
 use crate::core::{
     encoding::{Encoder, Encoding, write_decimal_range},
     id::Id,
-    issue::{IdRange, Run},
+    issue::{IdRange, RepeatedRange, Run},
     layout::Layout,
     segment::Numbers,
 };
+
+/// The bytes that the head of ranges takes at most: a canonical text of a layout, a prefix, and
+/// numbers.
+const LARGEST_HEAD: usize = 1024;
 
 /// IDs that are written between two looks at the length of a piece.
 const STRIDE: u64 = 64;
@@ -20,6 +27,11 @@ pub(super) trait Batch:
     /// Takes the next IDs that are evenly spaced, up to this many.
     fn next_range(&mut self, at_most: u64) -> Option<IdRange>;
 
+    /// Takes the next IDs that one object of `format=range` has.
+    fn next_repeated(&mut self) -> Option<RepeatedRange> {
+        self.next_range(u64::MAX).map(RepeatedRange::from)
+    }
+
     fn into_ranges(mut self) -> impl Iterator<Item = IdRange> {
         std::iter::from_fn(move || self.next_range(u64::MAX))
     }
@@ -28,6 +40,10 @@ pub(super) trait Batch:
 impl Batch for Run {
     fn next_range(&mut self, at_most: u64) -> Option<IdRange> {
         self.next_range(at_most)
+    }
+
+    fn next_repeated(&mut self) -> Option<RepeatedRange> {
+        self.next_repeated()
     }
 }
 
@@ -77,7 +93,7 @@ impl Texts {
         self.encoding == Encoding::Decimal && !self.is_padded
     }
 
-    /// The largest number of bytes that so many IDs take.
+    /// The largest number of bytes that so many IDs take, or so many ranges.
     pub(super) fn largest_length(self, prefix: &str, count: u32) -> usize {
         let longest = match self.encoding {
             // The widest fields: a time with a year of six digits, and every other bit a digit.
@@ -85,12 +101,13 @@ impl Texts {
             _ => 19,
         };
         let each = match self.format {
-            // Two texts of quotes, digits and names; a range may have one ID.
-            BodyFormat::Ranges => 128,
+            // Texts of quotes, digits and names.
+            BodyFormat::Ranges => 192,
             // Two quotes and a comma, or a line feed.
             _ => longest + prefix.len() + 3,
         };
-        each * count as usize + 16
+        let around = if self.format == BodyFormat::Ranges { LARGEST_HEAD } else { 16 };
+        each * count as usize + around
     }
 
     pub(super) fn writer<'a>(self, prefix: &'a str, layout: Option<&'a Layout>) -> Writer<'a> {
@@ -125,11 +142,11 @@ impl Writer<'_> {
         body
     }
 
-    /// Writes what stands before a batch.
-    pub(super) fn open(&self, body: &mut Vec<u8>) {
+    /// Writes what stands before a batch; of ranges, that is `head`.
+    pub(super) fn open(&self, head: &str, body: &mut Vec<u8>) {
         match self.format {
             BodyFormat::Lines => {}
-            BodyFormat::Ranges => body.extend_from_slice(br#"{"ranges":["#),
+            BodyFormat::Ranges => body.extend_from_slice(head.as_bytes()),
             BodyFormat::Strings | BodyFormat::Numbers => body.extend_from_slice(br#"{"ids":["#),
         }
     }
@@ -195,12 +212,8 @@ impl Writer<'_> {
             BodyFormat::Strings => ["\"", "\","],
             BodyFormat::Numbers => ["", ","],
             BodyFormat::Ranges => {
-                let Some(range) = ids.next_range(u64::MAX) else { return false };
-                let IdRange { first, last, step, count } = range;
-                let json = format_args!(
-                    r#"{{"first":"{first}","last":"{last}","step":"{step}","count":{count}}},"#
-                );
-                body.write_fmt(json).expect("a vector takes any bytes");
+                let Some(repeated) = ids.next_repeated() else { return false };
+                write_repeated(body, &repeated).expect("a vector takes any bytes");
                 return true;
             }
         };
@@ -223,6 +236,17 @@ impl Writer<'_> {
             Some(encoder) => encoder.write_range(body, range, before, after),
         }
     }
+}
+
+/// Writes an object of `format=range`, and a comma.
+fn write_repeated(body: &mut Vec<u8>, repeated: &RepeatedRange) -> io::Result<()> {
+    let RepeatedRange { range: IdRange { first, step, count, .. }, repeat, stride } = repeated;
+    let last = repeated.last();
+    write!(body, r#"{{"first":"{first}","last":"{last}","step":"{step}","count":{count}"#)?;
+    if *repeat > 1 {
+        write!(body, r#","repeat":{repeat},"stride":"{stride}""#)?;
+    }
+    body.write_all(b"},")
 }
 
 /// The number of decimal digits of an ID.
@@ -254,12 +278,12 @@ mod tests {
                     let texts = Texts { format, encoding, is_padded: false };
                     let writer = texts.writer(prefix, Some(&layout));
                     let mut whole = Vec::new();
-                    writer.open(&mut whole);
+                    writer.open(r#"{"ranges":["#, &mut whole);
                     writer.all(&mut run(count), &mut whole);
                     writer.close(&mut whole);
                     let mut ids = run(count);
                     let (mut pieces, mut is_last) = (Vec::new(), false);
-                    writer.open(&mut pieces);
+                    writer.open(r#"{"ranges":["#, &mut pieces);
                     while !is_last {
                         let mut piece = Vec::new();
                         is_last = writer.until(&mut ids, &mut piece, 5_000);

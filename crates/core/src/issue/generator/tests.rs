@@ -50,6 +50,10 @@ impl Bench {
         self.generator.claim(code, count).expect("claimed").ids.collect()
     }
 
+    fn tick(&self) -> u64 {
+        self.generator.layout().tick_clamped(NOW)
+    }
+
     fn ticks(&self, ids: &[Id]) -> Vec<i64> {
         let layout = self.generator.layout();
         let first = layout.tick_at(NOW);
@@ -209,7 +213,7 @@ fn a_client_has_a_share_of_the_new_codes_of_a_coarse_tick() {
     let bench = Bench::new(TimeUnit::Minute, settings());
     let identify = |client: u64| move || client;
     let claim = |client: u64, code: &str| {
-        bench.generator.claim_for(Some(&identify(client)), code, 1).map(drop)
+        bench.generator.claim_for(Some(&identify(client)), code, 1.into()).map(drop)
     };
     assert_eq!([claim(1, "a"), claim(1, "b"), claim(1, "a")], [Ok(()), Ok(()), Ok(())]);
     let over = 60_000 - NOW.rem_euclid(60_000).unsigned_abs();
@@ -229,7 +233,7 @@ fn a_client_has_a_share_of_the_new_codes_of_a_coarse_tick() {
     let quick = Bench::new(TimeUnit::Second, settings());
     let asked = || panic!("nobody is identified where ticks are short");
     for code in ["a", "b", "c"] {
-        quick.generator.claim_for(Some(&asked), code, 1).expect("no share");
+        quick.generator.claim_for(Some(&asked), code, 1.into()).expect("no share");
     }
 }
 
@@ -242,7 +246,7 @@ fn codes_that_share_a_cursor_are_as_many_as_there_are_names() {
     for code in 0..1_000 {
         bench
             .generator
-            .claim_for(Some(&asked), &format!("code-{code}"), 1)
+            .claim_for(Some(&asked), &format!("code-{code}"), 1.into())
             .expect("no code is new");
     }
     assert_eq!(bench.generator.grant().expect("leased").codes(), 1);
@@ -348,4 +352,35 @@ fn stale_reading_of_the_clock_is_taken_again() {
     handle.claim(4095).expect("the rest of the tick");
     clock.1.store(false, Ordering::SeqCst);
     assert!(handle.try_next_id().is_ok());
+}
+
+#[test]
+fn claim_of_what_it_can_get_reaches_no_further_ahead_than_soon() {
+    let settings = IssueSettings { sequence_spread_bits: 0, ..separate() };
+    let bench = Bench::new(TimeUnit::Millisecond, settings);
+    let up_to = |most| bench.generator.claim_for(None, "order", Count::UpTo(most));
+    let first = up_to(1_000_000).expect("claimed");
+    assert_eq!((first.ids.len(), first.wait), (11 * 4096, Duration::from_millis(10)));
+    // However often it is asked, at least one, and never later than a tick beyond.
+    let next = up_to(1_000_000).expect("claimed");
+    assert_eq!((next.ids.len(), next.wait), (1, Duration::from_millis(11)));
+    bench.clock.step(20);
+    let few = up_to(7).expect("claimed");
+    assert_eq!((few.ids.len(), few.wait), (7, Duration::ZERO));
+    let rest = up_to(100_000).expect("claimed");
+    assert_eq!(rest.ids.len(), 11 * 4096 - 7);
+    assert!(matches!(up_to(0), Err(ClaimError::InvalidCount { count: 0, .. })));
+    let largest = bench.generator.largest_claim();
+    assert!(matches!(up_to(largest + 1), Err(ClaimError::InvalidCount { .. })));
+}
+
+#[test]
+fn claim_of_what_it_can_get_ends_at_the_limit() {
+    let bench = Bench::new(TimeUnit::Millisecond, separate());
+    let first = bench.generator.layout().first_position(bench.tick());
+    let grant = bench.lease(0, first, first + 100);
+    let up_to = |most| bench.generator.claim_for(None, "order", Count::UpTo(most));
+    assert_eq!(up_to(1_000_000).expect("claimed").ids.len(), 100);
+    assert_eq!(up_to(1_000_000).map(|claim| claim.ids.len()), Err(ClaimError::LimitReached));
+    assert_eq!(grant.take_refused(), 1, "it needs no more than one");
 }

@@ -175,7 +175,7 @@ impl World {
             return claim.ids.collect();
         }
         for _ in 0..3 {
-            match self.generator.claim_from(&grant, code, None, count) {
+            match self.generator.claim_from(&grant, code, None, size.into()) {
                 Err(Denied::Closed) => {}
                 Err(_) => break,
                 Ok(granted) => {

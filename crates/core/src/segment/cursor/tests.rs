@@ -33,6 +33,17 @@ fn claims_cross_blocks_and_always_increase() {
     assert_eq!(claim(&cursor, 1), Ok(vec![30]));
 }
 
+#[test]
+fn claim_of_what_it_can_get_leaves_numbers_for_others() {
+    let cursor = cursor(&[(1, 11), (20, 25)]);
+    let up_to = |most| cursor.claim_up_to(most).map(|numbers| numbers.len());
+    assert_eq!(up_to(4), Ok(4));
+    // All but the two at which the next block is reserved, over blocks; then half of what is left.
+    assert_eq!(up_to(1000), Ok(9));
+    assert_eq!((up_to(1000), up_to(1000)), (Ok(1), Ok(1)));
+    assert_eq!(up_to(1000), Err(Denied::Short { missing: 1 }));
+}
+
 #[derive(Debug, Default)]
 struct WakeCounter(AtomicUsize);
 

@@ -19,8 +19,11 @@ let received = [];
 function idsOf(answer) {
   if (typeof answer === 'string') return answer.trim().split('\n');
   if (answer.ranges) {
-    return answer.ranges.flatMap(({ first, step, count }) =>
-      Array.from({ length: count }, (_, index) => String(BigInt(first) + BigInt(step) * BigInt(index))));
+    return answer.ranges.flatMap(({ first, step, count, repeat = 1, stride = 0 }) =>
+      Array.from({ length: count * repeat }, (_, index) => {
+        const times = Math.floor(index / count);
+        return (answer.prefix ?? '') + (BigInt(first) + BigInt(step) * BigInt(index % count) + BigInt(stride) * BigInt(times));
+      }));
   }
   return (answer.ids ?? [answer.id]).map(String);
 }
