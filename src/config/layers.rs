@@ -18,7 +18,7 @@ use super::{
     problem::ConfigProblem,
     reader::{Given, Place, Reader},
     small_file,
-    spelling::{FILE_VARIABLE, PREFIX, corrected, resembles_tokens_file, without_prefix},
+    spelling::{FILE_VARIABLE, PREFIX, corrected, is_short, resembles_tokens_file, without_prefix},
     value::{display, text_of},
 };
 use crate::core::code::{CODE_PATTERN, is_valid_code};
@@ -101,7 +101,9 @@ impl Reader {
     fn environment(&mut self, pairs: &HashMap<String, String>, source: fn(&str) -> String) {
         for (name, value) in pairs {
             let is_of_tokens = resembles_tokens_file(name);
-            if value.is_empty() && !is_of_tokens && !may_be_empty(name) {
+            let right = corrected(name);
+            let is_set = is_of_tokens || may_be_empty(right.as_deref().unwrap_or(name));
+            if value.is_empty() && !is_set {
                 continue;
             }
             let source = source(name);
@@ -109,11 +111,21 @@ impl Reader {
                 self.problems.push(ConfigProblem::NotUtf8 { source });
                 continue;
             }
-            if let Some(right) = corrected(name) {
-                self.problems.push(ConfigProblem::Misspelled { source, right });
-            } else if let Some(key) = without_prefix(name, KEY_PREFIX) {
-                let key = key.to_lowercase().replace("__", ".");
-                self.set(&key, value.clone().into(), source);
+            let key = |variable| Some(without_prefix(variable, KEY_PREFIX)?.to_lowercase());
+            if let Some(right) = right {
+                let other = pairs.get(&right).filter(|other| !other.is_empty());
+                match key(&right).filter(|_| is_short(name, &right)) {
+                    None => self.problems.push(ConfigProblem::Misspelled { source, right }),
+                    Some(_) if other.is_some_and(|other| other != value) => {
+                        self.problems.push(ConfigProblem::GivenTwice { source, other: right });
+                    }
+                    Some(key) if other.is_none() => {
+                        self.set(&key.replace("__", "."), value.clone().into(), source);
+                    }
+                    Some(_) => {}
+                }
+            } else if let Some(key) = key(name) {
+                self.set(&key.replace("__", "."), value.clone().into(), source);
             } else if is_of_tokens {
                 let right = variable(TOKENS_FILE);
                 self.problems.push(ConfigProblem::Misspelled { source, right });

@@ -39,6 +39,14 @@ pub enum ConfigProblem {
         /// Its right spelling.
         right: String,
     },
+    /// Both spellings of a variable, with different values; these are not kept: they may be secrets.
+    #[error("{source}: {other} has another value, so which one counts is unknown")]
+    GivenTwice {
+        /// The variable in its short spelling.
+        r#source: String,
+        /// The variable in its long spelling.
+        other: String,
+    },
     /// A variable whose value is not UTF-8. It is not kept: it may be a secret.
     #[error("{source}: its value must be UTF-8")]
     NotUtf8 {

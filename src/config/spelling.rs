@@ -1,4 +1,5 @@
-//! Misspelled environment variables.
+//! How environment variables may be spelled: with one underscore for each dot, too, where that means
+//! one key. Other spellings are errors.
 //!
 //! `RAINDROP_STORE_URL` must not be ignored: a node without `store.url` leases from a file of its
 //! own and repeats the IDs of another node. Nor must `RAINDROP_AUTH_TOKEN_FILE`: the service would be
@@ -34,6 +35,13 @@ pub(super) fn corrected(name: &str) -> Option<String> {
         words => variable(key_of(words)?.name),
     };
     (known != name).then_some(known)
+}
+
+/// Returns whether a variable is the short spelling of the right one. Names of namespaces have
+/// underscores themselves.
+pub(super) fn is_short(name: &str, right: &str) -> bool {
+    let names_namespace = right.starts_with(&variable(&format!("{NAMESPACES}.")));
+    !names_namespace && name == right.replace("__", "_")
 }
 
 /// Whether a variable is the one of the token file, or may be meant to be it. `RAINDROP_TOKEN` is
@@ -100,6 +108,17 @@ mod tests {
             }
         }
         assert_eq!(corrected(FILE_VARIABLE), None);
+    }
+
+    #[test]
+    fn short_spelling_has_one_underscore_for_each_dot() {
+        let right = "RAINDROP__STORE__URL_FILE";
+        assert!(is_short("RAINDROP_STORE_URL_FILE", right));
+        for other in ["RAINDROP_STORE__URL_FILE", "raindrop_store_url_file", right] {
+            assert!(!is_short(other, right), "{other}");
+        }
+        let namespaced = "RAINDROP__NAMESPACES__A__LEASE__TTL";
+        assert!(!is_short("RAINDROP_NAMESPACES_A_LEASE_TTL", namespaced));
     }
 
     #[test]

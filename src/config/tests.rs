@@ -185,7 +185,8 @@ fn misspelled_variables_are_refused_in_every_layer() {
         .expect("written");
     inputs.dot_env = Some(dot_env);
     for (name, value) in [
-        ("RAINDROP_STORE_URL", "mysql://u:hunter2@db/ids"),
+        ("RAINDROP_STORE__URL", "mysql://u:hunter2@db/ids"),
+        ("RAINDROP_NAMESPACES_WEB_LEASE_TTL", "2m"),
         ("RAINDROP__Lease__Ttl", "2m"),
         ("RAINDROP__LEASE__TTL", "3m"),
         ("Raindrop_Config", "raindrop.toml"),
@@ -200,11 +201,35 @@ fn misspelled_variables_are_refused_in_every_layer() {
     assert_eq!(
         found,
         [
-            "environment variable RAINDROP_STORE_URL: misspelled, must be RAINDROP__STORE__URL",
+            "environment variable RAINDROP_NAMESPACES_WEB_LEASE_TTL: misspelled, must be \
+             RAINDROP__NAMESPACES__WEB__LEASE__TTL",
+            "environment variable RAINDROP_STORE__URL: misspelled, must be RAINDROP__STORE__URL",
             "environment variable RAINDROP__Lease__Ttl: misspelled, must be RAINDROP__LEASE__TTL",
             "environment variable Raindrop_Config: misspelled, must be RAINDROP_CONFIG",
             "raindrop__store__url in .env: misspelled, must be RAINDROP__STORE__URL",
         ]
+    );
+}
+
+#[test]
+fn variable_with_one_underscore_for_each_dot_counts_unless_the_other_spelling_differs() {
+    let load = |pairs: &[(&str, &str)]| {
+        let environment = pairs.iter().map(|(name, value)| (name.to_string(), value.to_string()));
+        Config::load(&Inputs { environment: environment.collect(), ..Inputs::default() })
+    };
+    let short = ("RAINDROP_HTTP_MAX_BATCH", "22");
+    for other in ["22", ""] {
+        let config = load(&[short, ("RAINDROP__HTTP__MAX_BATCH", other)]).expect("valid");
+        assert_eq!(config.http.max_batch, 22);
+    }
+    let config = load(&[short]).expect("valid");
+    let source = "environment variable RAINDROP_HTTP_MAX_BATCH".to_owned();
+    assert_eq!(value_of(&config, "http.max_batch"), ("22".to_owned(), source));
+    let error = load(&[short, ("RAINDROP__HTTP__MAX_BATCH", "23")]).expect_err("refused");
+    assert_eq!(
+        error.to_string(),
+        "environment variable RAINDROP_HTTP_MAX_BATCH: RAINDROP__HTTP__MAX_BATCH has another value, \
+         so which one counts is unknown"
     );
 }
 

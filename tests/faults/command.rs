@@ -10,7 +10,7 @@ fn a_bad_configuration_names_everything_and_touches_nothing() {
         ("RAINDROP__LEASE__TTL", "ninety"),
         ("RAINDROP__HTTP__MAX_BATCH", "0"),
         ("RAINDROP__HTTP__PROT", "80"),
-        ("RAINDROP_STORE_URL", "mysql://root@db/ids"),
+        ("RAINDROP_STORE__URL", "mysql://root@db/ids"),
         ("RAINDROP_SERVICE_HOST", "10.0.0.1"),
     ];
     for arguments in [&[][..], &["serve"], &["config"], &["id", "order"], &["workers"]] {
@@ -23,7 +23,7 @@ fn a_bad_configuration_names_everything_and_touches_nothing() {
             "ninety",
             "http.max_batch",
             "http.prot",
-            "raindrop_store_url: misspelled, must be raindrop__store__url",
+            "raindrop_store__url: misspelled, must be raindrop__store__url",
         ] {
             assert!(err.to_lowercase().contains(expected), "{expected} is missing in\n{err}");
         }

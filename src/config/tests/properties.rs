@@ -30,7 +30,8 @@ pub(super) fn check(inputs: &Inputs) -> Result<(), TestCaseError> {
                     ConfigProblem::UnknownKey { key, known, .. } => {
                         (key.clone(), !known.is_empty())
                     }
-                    ConfigProblem::Misspelled { source, right } => {
+                    ConfigProblem::Misspelled { source, right }
+                    | ConfigProblem::GivenTwice { source, other: right } => {
                         (source.to_string(), problem.to_string().contains(right))
                     }
                     ConfigProblem::NotUtf8 { source } => (source.to_string(), true),

@@ -9,7 +9,7 @@ fn the_token_file_is_never_forgotten_in_silence() {
     for (name, said) in [
         ("RAINDROP__AUTH__TOKENS_FILE", empty),
         ("RAINDROP_AUTH__TOKENS_FILE", right),
-        ("RAINDROP_AUTH_TOKENS_FILE", right),
+        ("RAINDROP_AUTH_TOKENS_FILE", empty),
         ("RAINDROP_AUTH_TOKEN_FILE", right),
         ("RAINDROP_TOKENS_FILE", right),
         ("RAINDROP__AUTH__TOKEN_FILE", "auth.token_file (environment variable"),
