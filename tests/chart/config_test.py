@@ -1,5 +1,6 @@
 """The rendered configuration is what the service takes, and `helm test` passes against it."""
 
+import json
 import os
 import pathlib
 import re
@@ -7,7 +8,7 @@ import tempfile
 import tomllib
 import unittest
 
-from chart import CASES, HERE, manifests, of_case, only, refused, run, sets, template
+from chart import CASES, HERE, manifests, of_case, only, refused, render, run, sets, template
 from service import BINARY, served
 
 
@@ -20,8 +21,23 @@ def configuration(text):
     return toml
 
 
-def effective(toml, environment=None):
-    """What `raindrop config` makes of a file: {key: value}."""
+def environment(text):
+    """The variables of the service's container that have a value: {name: value}."""
+    (workload,) = (m for m in manifests(text) if m["kind"] in ("Deployment", "StatefulSet"))
+    container = workload["spec"]["template"]["spec"]["containers"][0]
+    return {variable["name"]: variable["value"] for variable in container["env"] if "value" in variable}
+
+
+def store(text):
+    """What the environment says of the store: {key: value}."""
+    prefix = "RAINDROP__STORE__"
+    found = environment(text).items()
+    return {name.removeprefix(prefix): value for name, value in found if name.startswith(prefix)}
+
+
+def effective(text, environment=None):
+    """What `raindrop config` makes of the rendered file, and of what the environment says of the store."""
+    toml = configuration(text)
     with tempfile.TemporaryDirectory(prefix="raindrop-chart-") as folder:
         file, address = pathlib.Path(folder, "raindrop.toml"), pathlib.Path(folder, "url")
         tokens = pathlib.Path(folder, "tokens.toml")
@@ -29,7 +45,9 @@ def effective(toml, environment=None):
         file.write_text(toml)
         address.write_text("mysql://root@db/ids\n")
         # The mounted files are elsewhere here.
-        mounted = {"RAINDROP__STORE__URL_FILE": str(address)} if "url_file" in toml else {}
+        mounted = {f"RAINDROP__STORE__{name}": value for name, value in store(text).items()}
+        if mounted["RAINDROP__STORE__URL_FILE"]:
+            mounted["RAINDROP__STORE__URL_FILE"] = str(address)
         if "password_file" in toml:
             mounted["RAINDROP__STORE__PASSWORD_FILE"] = str(address)
         if "tokens_file" in toml:
@@ -41,20 +59,27 @@ def effective(toml, environment=None):
 
 
 class Configuration(unittest.TestCase):
+    def of_values(self, values, *arguments, by=render):
+        """What helm makes of a values file."""
+        with tempfile.NamedTemporaryFile("w", suffix=".yaml") as file:
+            file.write(values)
+            file.flush()
+            options = ("--values", file.name, *arguments)
+            return by(*options)
+
     def test_the_service_takes_what_every_case_renders(self):
         for name, text in [("default", template()), *((path.stem, of_case(path)) for path in CASES)]:
             with self.subTest(case=name):
-                toml = configuration(text)
-                tomllib.loads(toml)
+                tomllib.loads(configuration(text))
                 # A pod's name, as a StatefulSet gives it, has no place in a test's environment.
                 by_name = {"RAINDROP__WORKER__SOURCE": "ip"} if name == "memory" else {}
                 if name == "memory":
-                    toml = toml.replace('url_file = "/etc/raindrop-store/url"', 'url = "memory:"')
-                result = effective(toml, by_name)
+                    by_name |= {"RAINDROP__STORE__URL": "memory:", "RAINDROP__STORE__URL_FILE": ""}
+                result = effective(text, by_name)
                 self.assertEqual(result.returncode, 0, result.stderr)
 
     def test_a_key_that_the_service_does_not_know_is_found_by_this(self):
-        result = effective(configuration(template("--set", "config.http.lisen=1")))
+        result = effective(template("--set", "config.http.lisen=1"))
         self.assertEqual(result.returncode, 2, result.stdout)
         self.assertIn("http.lisen", result.stderr)
 
@@ -68,7 +93,7 @@ class Configuration(unittest.TestCase):
         self.assertEqual(given["http"]["cors_origins"], ["https://a.example", "https://b.example"])
         self.assertIs(given["codes"]["shared"], True)
         self.assertEqual(given["log"], {"level": "debug"})
-        self.assertEqual(given["store"], {"url_file": "/etc/raindrop-store/url"})
+        self.assertNotIn("store", given)
         secret = only(of_case(HERE / "cases" / "url.yaml"), "Secret")["stringData"]["url"]
         self.assertEqual(secret, 'mysql://raindrop:p"%5E$@db.apps.svc:3306,db2.apps.svc/ids?ssl-mode=VERIFY_IDENTITY&charset=<1>')
 
@@ -93,6 +118,39 @@ class Configuration(unittest.TestCase):
         self.assertEqual(given["empty"], [])
         self.assertEqual(given["text"], 'quote " backslash \\ newline \n é <&>')
         self.assertNotIn("nothing", given)
+
+    def test_large_numbers_in_quotes_arrive_exactly(self):
+        large = (9007199254740991, 9007199254740993, 4611686018427388417, 9223372036854775806)
+        codes = "".join(f'    - {{name: c{number}, start: "{number}"}}\n' for number in large)
+        text = self.of_values(f'config:\n  mode: segment\n  segment: {{max_step: "1000"}}\n  code:\n{codes}')
+        given = tomllib.loads(configuration(text))
+        self.assertEqual([code["start"] for code in given["code"]], list(large))
+        self.assertEqual(given["segment"], {"max_step": 1000})
+        result = effective(text)
+        self.assertEqual(result.returncode, 0, result.stderr)
+        for number in large:
+            self.assertRegex(result.stdout, rf"(?m)^\[\[code\]\] c{number}: start += {number} ")
+        by_option = template("--set-string", f"config.code[0].start={large[1]}")
+        self.assertEqual(tomllib.loads(configuration(by_option))["code"], [{"start": large[1]}])
+
+    def test_large_numbers_without_quotes_are_refused(self):
+        """By --set they are whole numbers, which Helm rounds at the next upgrade."""
+        for number in (9007199254740992, 9007199254740993, 4611686018427388417):
+            values = f"config: {{code: [{{name: order, start: {number}}}]}}"
+            by_set = sets(f"config.code[0].start={number}")
+            with self.subTest(number=number):
+                for said in (self.of_values(values, by=refused), refused(*by_set)):
+                    self.assertIn("/config/code/0/start': value must be 'a number in quotes", said)
+                skip = "--skip-schema-validation"
+                for said in (self.of_values(values, skip, by=refused), refused(*by_set, skip)):
+                    self.assertIn(f"config.code[0].start = {number:.0f}, perhaps rounded by Helm", said)
+        taken = self.of_values("config: {code: [{name: order, start: 9007199254740991}]}")
+        self.assertEqual(tomllib.loads(configuration(taken))["code"][0]["start"], 9007199254740991)
+
+    def test_texts_that_are_no_whole_numbers_stay_texts(self):
+        texts = {"a": "007", "b": "1e5", "c": "0x10", "d": "", "e": "9223372036854775808", "f": "1.0", "g": "+1"}
+        given = configuration(template("--set-json", f"config.texts={json.dumps(texts)}"))
+        self.assertEqual(tomllib.loads(given)["texts"], texts)
 
     def test_the_chart_knows_the_worker_bits_of_every_preset(self):
         text = (HERE.parent.parent / "docs" / "layouts.md").read_text()
@@ -133,8 +191,8 @@ class Configuration(unittest.TestCase):
 
     def test_a_release_has_tables_of_its_own_in_the_kubernetes_api(self):
         def tables(name, *values):
-            store = tomllib.loads(configuration(template(*sets(f"fullnameOverride={name}", *values))))["store"]
-            return store.get("worker_table"), store.get("segment_table")
+            found = store(template(*sets(f"fullnameOverride={name}", *values)))
+            return found["WORKER_TABLE"], found["SEGMENT_TABLE"]
 
         self.assertEqual(tables("ids-raindrop"), ("ids_raindrop_worker", "ids_raindrop_segment"))
         # The longest name that fits as it is, and longer ones that begin alike.
@@ -147,7 +205,29 @@ class Configuration(unittest.TestCase):
         given = tables("ids", "config.store.worker_table=old_worker", "config.store.segment_table=null")
         self.assertEqual(given, ("old_worker", "ids_segment"))
         # Databases keep the service's own names.
-        self.assertEqual(tables("ids", "store.existingSecret=raindrop-store"), (None, None))
+        result = run(BINARY, "config", env={"RAINDROP__STORE__URL": "mysql://root@db/ids"})
+        for name, table in zip(("worker", "segment"), tables("ids", "store.existingSecret=raindrop-store")):
+            self.assertRegex(result.stdout, rf"(?m)^store\.{name}_table += {table} +\(default\)$")
+
+    def test_the_environment_of_the_pods_names_the_store(self):
+        """An empty variable hides one of `extraEnvFrom`, and counts as unset."""
+        tables = {"WORKER_TABLE": "soc_raindrop_worker", "SEGMENT_TABLE": "soc_raindrop_segment"}
+        own = {"WORKER_TABLE": "ids_raindrop_worker", "SEGMENT_TABLE": "own"}
+        path, file = "/etc/raindrop-store/url", "sqlite:///var/lib/raindrop/raindrop.db"
+        sqlite = ("store.sqlite.enabled=true", "kind=StatefulSet")
+        for values, expected in [
+            (["config.store.segment_table=own"], {"URL": "kubernetes:", "URL_FILE": "", **own}),
+            (["store.url=mysql://u@db/app"], {"URL": "", "URL_FILE": path, **tables}),
+            (["store.existingSecret=raindrop-store"], {"URL": "", "URL_FILE": path, **tables}),
+            ([*sqlite, "replicaCount=1"], {"URL": file, "URL_FILE": "", **tables}),
+        ]:
+            with self.subTest(values=values):
+                text = template(*sets(*values))
+                self.assertEqual(store(text), expected)
+                self.assertNotIn("store", tomllib.loads(configuration(text)))
+        given = ("store.existingSecret=a", "config.store.tls=verify", "config.store.worker_table=b")
+        kept = tomllib.loads(configuration(template(*sets(*given))))
+        self.assertEqual(kept["store"], {"tls": "verify"})
 
     def test_a_namespace_that_the_environment_defines_may_decide_readiness(self):
         name = "extraEnv[0].name=RAINDROP__NAMESPACES__WEB__MODE"
@@ -163,9 +243,7 @@ class HelmTest(unittest.TestCase):
 
     def test_it_passes_against_a_service_and_its_own_configuration(self):
         with tempfile.NamedTemporaryFile("w", suffix=".toml") as file:
-            toml = configuration(template())
-            # The address is given by the environment here.
-            file.write(re.sub("(?m)^url = .*$", "", toml))
+            file.write(configuration(template()))
             file.flush()
             with served(file.name) as url:
                 result = run(*self.command, env={"URL": url, "no_proxy": "*"})

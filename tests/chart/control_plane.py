@@ -72,6 +72,13 @@ class Api:
     def merge(self, path, body):
         return self.call("PATCH", path, body, kind="application/merge-patch+json")
 
+    def apply(self, manifest):
+        """Applies a manifest as `kubectl apply --server-side --force-conflicts` does."""
+        path = f"{collection(self, manifest)}/{manifest['metadata']['name']}"
+        return self.call(
+            "PATCH", path, manifest, "application/apply-patch+yaml", fieldManager="kubectl", force="true"
+        )
+
     def delete(self, path, **options):
         return self.call("DELETE", path, {"kind": "DeleteOptions", "apiVersion": "v1", **options})
 

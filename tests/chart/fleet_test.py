@@ -7,8 +7,9 @@ import unittest
 import urllib.error
 import urllib.request
 
-from chart import CHART
-from fleet import IMAGE, SERVERS, Fleet, redis
+from chart import CHART, manifests, sets
+from control_plane import ApiError
+from fleet import IMAGE, SERVERS, Fleet, get_json, redis
 
 # For how long the API server is away.
 OUTAGE = int(os.environ.get("OUTAGE", "20"))
@@ -105,6 +106,45 @@ class WithSecret(Changes, unittest.TestCase):
             fleet.eventually("the old Pods have ended", lambda: len(fleet.pods()) == 2)
         names = {pod["metadata"]["ownerReferences"][0]["kind"] for pod in fleet.pods()}
         self.assertEqual(names, {"ReplicaSet"})
+        fleet.check()
+
+    def test_another_store_waits_until_no_node_runs(self):
+        """The steps of docs/kubernetes.md. Whatever else is applied, nodes stay on their Deployment's store."""
+        fleet = self.fleet()
+        fleet.install()
+        secret = {"metadata": {"name": "other"}, "stringData": {"url": self.enterContext(redis())}}
+        fleet.api.post(f"{fleet.path}/secrets", secret)
+        deployment = f"{fleet.workload('deployment')}/raindrop"
+        with fleet.clients():
+            options = ("--kube-version=1.31.0", "--no-hooks", *sets(*fleet.values, "store.existingSecret=other"))
+            for manifest in manifests(fleet.helm("template", "raindrop", CHART, *options)):
+                if manifest["kind"] == "Deployment":
+                    with self.assertRaisesRegex(ApiError, "field is immutable"):
+                        fleet.api.apply(manifest)
+                else:
+                    fleet.api.apply(manifest)
+            before = {pod["metadata"]["name"] for pod in fleet.ready()}
+            fleet.api.delete(f"{fleet.path}/pods/{min(before)}")
+
+            def replaced():
+                names = {pod["metadata"]["name"] for pod in fleet.ready()}
+                return len(names) == 2 and names != before
+
+            fleet.eventually("another Pod is ready", replaced)
+            # Either Pod's store knows both of them.
+            holders = {f"{fleet.namespace}/{pod['metadata']['name']}" for pod in fleet.ready()}
+            for pod in fleet.ready():
+                cluster = get_json(f"http://{pod['status']['podIP']}:9090/cluster")
+                workers = cluster["namespaces"]["default"]["workers"]
+                self.assertLessEqual(holders, {worker["holder"] for worker in workers})
+        fleet.api.delete(deployment, propagationPolicy="Foreground")
+        fleet.eventually("every Pod has ended", lambda: not fleet.pods())
+        # As long as the clocks of nodes may differ.
+        time.sleep(10)
+        fleet.upgrade("store.existingSecret=other")
+        moved = len(fleet.ids)
+        with fleet.clients():
+            fleet.eventually("IDs are issued", lambda: len(fleet.ids) > moved + 1000)
         fleet.check()
 
     def delete_all(self, fleet, path, selector):

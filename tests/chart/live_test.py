@@ -2,12 +2,13 @@
 cannot change, and the store."""
 
 import contextlib
+import json
 import unittest
 
 from chart import HERE, manifests, of_case, only, refused, render, sets, template
-from control_plane import collection, control_plane
+from control_plane import ApiError, collection, control_plane, eventually
 
-WHY = "while nodes run, because nodes on two stores issue the same IDs; keep the values of the store, or follow docs/kubernetes.md, Another store"
+WHY = "is there, because nodes on two stores issue the same IDs; keep the values of the store, or follow docs/kubernetes.md, Another store"
 SCALED = ("autoscaling.enabled=true", "autoscaling.minReplicas=3")
 
 
@@ -35,6 +36,7 @@ def cluster(*objects):
         for manifest in objects:
             path = collection(servers.api, manifest)
             servers.api.delete(f"{path}/{manifest['metadata']['name']}", propagationPolicy="Background")
+        eventually("no Pod is left", lambda: not servers.api.items("/api/v1/namespaces/apps/pods"))
 
 
 def replicas(text):
@@ -82,15 +84,19 @@ class Immutable(unittest.TestCase):
             ("store.sqlite.accessModes={ReadWriteOnce}", "to 5368709120 bytes, ReadWriteOnce, class"),
             ("store.sqlite.existingClaim=data", "to none"),
         ]:
-            with self.subTest(changed), cluster(self.live) as options:
-                said = refused(*self.case, *sets(changed), *options)
+            named = sets("store.name=ids")
+            found = only(template(*self.case, *named), "StatefulSet")
+            with self.subTest(changed), cluster(found) as options:
+                said = refused(*self.case, *named, *sets(changed), *options)
                 self.assertIn("StatefulSet ids-raindrop: its volume cannot change from", said)
                 self.assertIn("; keep store.sqlite, or follow docs/kubernetes.md, Fields that cannot change", said)
                 self.assertIn(says, said)
 
     def test_a_volume_cannot_be_added(self):
-        with cluster(live("kind=StatefulSet", kind="StatefulSet")) as options:
-            self.assertIn("cannot change from none to 5368709120 bytes", refused(*self.case, *options))
+        one = ("store.name=ids", "kind=StatefulSet", "replicaCount=1", "store.sqlite.enabled=true")
+        with cluster(live(*one, "store.sqlite.existingClaim=data", kind="StatefulSet")) as options:
+            said = refused(*self.case, *sets("store.name=ids"), *options)
+            self.assertIn("cannot change from none to 5368709120 bytes", said)
 
     def test_another_selector_is_refused(self):
         values = ("fullnameOverride=ids", "nameOverride=drops")
@@ -100,48 +106,119 @@ class Immutable(unittest.TestCase):
                 said = refused(*sets(*values, f"kind={kind}"), *options)
                 self.assertIn(f"{kind} ids: its selector cannot change from", said)
                 self.assertIn('"app.kubernetes.io/name":"drops"', said)
-                self.assertIn("; keep nameOverride, or follow docs/kubernetes.md, Fields that cannot change", said)
+                self.assertIn("; keep nameOverride and the values of the store, or follow docs/kubernetes.md, Fields that cannot change", said)
+
+
+def label(*values):
+    """The label of the store, in the selector of the Deployment and on its Pods."""
+    spec = only(template(*sets(*values)), "Deployment")["spec"]
+    found = spec["selector"]["matchLabels"]["raindrop/store"]
+    assert found == spec["template"]["metadata"]["labels"]["raindrop/store"]
+    return found
 
 
 class Store(unittest.TestCase):
     SECRET = ("store.existingSecret=raindrop-store",)
-    SQLITE = ("store.sqlite.enabled=true", "kind=StatefulSet", "replicaCount=1")
+    URL = "store.url=mysql://u:p@a\\,b:3307/app"
 
-    def objects(self, *values, kind="Deployment", **spec):
-        """The configuration and the workload that an installation leaves in the cluster."""
-        return only(template(*sets(*values)), "ConfigMap", "ids-raindrop"), live(*values, kind=kind, **spec)
-
-    def test_the_same_store_is_taken(self):
-        for was, becomes in [
-            ((), ("replicaCount=3", "store.url=kubernetes:")),
-            (self.SECRET, ("store.url=mysql://u@db/app",)),
-            (self.SECRET, (*self.SECRET, "kind=StatefulSet")),
+    def test_the_label_stays_with_the_store(self):
+        for values, same in [
+            ((), ["replicaCount=3", "store.url=kubernetes:", "config.log.level=debug"]),
+            (self.SECRET, ["config.store.tls=verify", "config.store.worker_table=soc_raindrop_worker"]),
+            ([self.URL], ["store.url=mariadb://v:q@B:3307\\,a/app?ssl-mode=REQUIRED", "config.store.timeout=1s"]),
+            (["store.url=redis://h/0"], ["store.url=rediss://u:p@h/0"]),
+            (["store.url=postgres://h/a?options=b"], ["store.url=postgresql://h/a?sslmode=require&options=b"]),
+            (["store.name=ids", *self.SECRET], ["store.existingSecret=other", "store.existingSecretKey=address"]),
+            (["store.name=ids", self.URL], ["store.url=mysql://c/app"]),
         ]:
-            with self.subTest(becomes=becomes), cluster(*self.objects(*was)) as options:
-                render(*sets(*becomes), *options)
+            for changed in same:
+                with self.subTest(values=values, changed=changed):
+                    self.assertEqual(label(*values), label(*values, changed))
 
-    def test_another_store_is_refused_while_nodes_run(self):
-        api, secret, file = "the Kubernetes API (segment_table = ", "the store URL of a Secret", "a SQLite file"
-        for was, becomes, says in [
-            (self.SECRET, (), f"from {secret} to {api}"),
-            ((), self.SECRET, f'worker_table = "ids_raindrop_worker") to {secret}'),
-            ((), ("config.store.worker_table=other",), '_segment", worker_table = "other")'),
-            (self.SECRET, self.SQLITE, f"from {secret} to {file}"),
+    def test_the_label_changes_with_the_store(self):
+        found = [
+            label(*values)
+            for values in [
+                (),
+                ["config.store.segment_table=other"],
+                ["store.name=ids"],
+                self.SECRET,
+                [*self.SECRET, "store.existingSecretKey=address"],
+                [*self.SECRET, "config.store.worker_table=other"],
+                [*self.SECRET, "store.name=ids"],
+                ["store.existingSecret=other"],
+                [self.URL],
+                ["store.url=mysql://u:p@a/app"],
+                ["store.url=mysql://u:p@a\\,b:3307/app2"],
+                ["store.url=postgres://u:p@a\\,b:3307/app"],
+                ["store.url=postgres://u:p@a\\,b:3307/app?options=-csearch_path=ids"],
+            ]
+        ]
+        self.assertEqual(len(set(found)), len(found))
+        for value in found:
+            self.assertRegex(value, "^(kubernetes|secret)-[0-9a-f]{10}$")
+
+    def test_only_the_selector_of_the_pods_has_the_label(self):
+        case = HERE / "cases" / "monitoring.yaml"
+        for manifest in [*manifests(of_case(case)), *manifests(of_case(HERE / "cases" / "network.yaml"))]:
+            if manifest["kind"] not in ("Deployment", "StatefulSet"):
+                self.assertNotIn("raindrop/store", json.dumps(manifest), manifest["kind"])
+
+    def test_the_api_server_refuses_another_store(self):
+        """Without `lookup`, as Argo CD and `helm template | kubectl apply` do it."""
+        named = [*self.SECRET, "store.name=ids"]
+        says = {"Deployment": "spec.selector: .*: field is immutable", "StatefulSet": "updates to statefulset spec"}
+        for was, becomes, kind in [
+            (self.SECRET, (), "Deployment"),
+            ((), self.SECRET, "Deployment"),
+            ((), ["config.store.worker_table=other"], "Deployment"),
+            (["store.url=mysql://u@db/app"], ["store.url=mysql://u@db/app2"], "Deployment"),
+            (["kind=StatefulSet"], [*self.SECRET, "kind=StatefulSet"], "StatefulSet"),
+            (named, [*self.SECRET, "store.name=other"], "Deployment"),
         ]:
-            with self.subTest(was=was, becomes=becomes), cluster(*self.objects(*was)) as options:
-                said = refused(*sets(*becomes), *options)
-                self.assertIn("ids-raindrop: its store cannot change from", said)
-                self.assertIn(says, said)
-                self.assertIn(f" {WHY}", said)
+            with self.subTest(was=was, becomes=becomes), cluster(live(*was, kind=kind, replicas=0)):
+                with self.assertRaisesRegex(ApiError, says[kind]):
+                    control_plane().api.apply(live(*becomes, kind=kind))
+                control_plane().api.apply(live(*was, "config.log.level=debug", kind=kind, replicas=0))
 
-    def test_pods_without_their_deployment_count_as_running(self):
-        configuration, _ = self.objects(*self.SECRET)
-        with cluster(configuration) as options:
-            self.assertIn("its store cannot change", refused(*options))
+    def test_it_takes_another_store_once_the_workload_is_gone(self):
+        api = control_plane().api
+        with cluster(live(*self.SECRET)):
+            path = "/apis/apps/v1/namespaces/apps/deployments/ids-raindrop"
+            api.delete(path, propagationPolicy="Foreground")
 
-    def test_another_store_is_taken_when_no_node_runs(self):
-        with cluster(*self.objects(*self.SECRET, replicas=0)) as options:
-            render(*options)
-        stopped = self.objects(*self.SQLITE, kind="StatefulSet", replicas=0)
-        with cluster(*stopped) as options:
-            render(*options)
+            def is_gone():
+                items = api.items("/apis/apps/v1/namespaces/apps/deployments")
+                return not items and not api.items("/api/v1/namespaces/apps/pods")
+
+            eventually("the Deployment is gone, and its Pods", is_gone)
+            api.apply(live())
+
+    def test_a_refused_store_changes_nothing_that_running_nodes_read(self):
+        """The API server may have taken the other objects before it refuses the Deployment."""
+        was, becomes = (template("--set", f"store.url=mysql://u@db/{name}") for name in ("app", "app2"))
+        files = [[only(text, kind) for kind in ("ConfigMap", "Secret")] for text in (was, becomes)]
+        self.assertEqual(files[0][0], files[1][0])
+        self.assertNotEqual(*(found[1]["metadata"]["name"] for found in files))
+        volumes = only(was, "Deployment")["spec"]["template"]["spec"]["volumes"]
+        self.assertEqual(volumes[1]["secret"]["secretName"], files[0][1]["metadata"]["name"])
+
+    def test_another_store_is_refused_in_words(self):
+        with cluster(live(*self.SECRET, replicas=0)) as options:
+            said = refused(*options)
+            self.assertIn("Deployment ids-raindrop: its selector cannot change from", said)
+            self.assertIn(f'"raindrop/store":"{label()}"', said)
+
+    def test_a_pod_on_another_store_is_found_by_itself(self):
+        """Not by the selector: it belongs to the other kind, or to nothing."""
+        pod = {"apiVersion": "v1", "kind": "Pod", **live()["spec"]["template"]}
+        pod["metadata"] |= {"name": "left", "namespace": "apps"}
+        pod["spec"]["serviceAccountName"] = "default"
+        with cluster(pod) as options:
+            render(*sets("kind=StatefulSet"), *options)
+            said = refused(*sets(*self.SECRET, "kind=StatefulSet"), *options)
+            change = f"from {label()} to {label(*self.SECRET)} while the pod left"
+            self.assertIn(f"ids-raindrop: its store cannot change {change} {WHY}", said)
+            pod["metadata"]["labels"]["app.kubernetes.io/instance"] = "other"
+            control_plane().api.merge("/api/v1/namespaces/apps/pods/left", {"metadata": pod["metadata"]})
+            render(*sets(*self.SECRET), *options)

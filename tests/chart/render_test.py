@@ -3,6 +3,10 @@
 import copy
 import difflib
 import json
+import pathlib
+import re
+import shutil
+import tempfile
 import tomllib
 import unittest
 
@@ -120,6 +124,27 @@ class Render(unittest.TestCase):
                 self.assertIn("What is NOT secured", text)
                 if name in ("default", "everything", "gateway", "kubernetes", "secret", "sqlite"):
                     assert_golden(self, f"{name}.txt", text)
+
+    def test_the_values_of_an_enclosing_chart_count(self):
+        given = sets("global.imageRegistry=mirror.example.org", "global.imagePullSecrets={a,b}")
+        text = template(*given, *sets("image.registry=registry.example.org", "imagePullSecrets[0].name=b"))
+        pods = [only(text, "Deployment")["spec"]["template"], only(text, "Pod")]
+        for pod in pods:
+            self.assertEqual(pod["spec"]["imagePullSecrets"], [{"name": "a"}, {"name": "b"}])
+            image = pod["spec"]["containers"][0]["image"]
+            self.assertRegex(image, "^mirror.example.org/(raindrop|curlimages/curl):[0-9.]+$")
+        # What others read is not looked at.
+        template("--set-json", 'global={"other": {"number": 9007199254740993}}')
+
+    def test_another_version_of_the_chart_restarts_no_pod(self):
+        with tempfile.TemporaryDirectory(prefix="raindrop-chart-") as folder:
+            shutil.copytree(CHART, f"{folder}/raindrop")
+            file = pathlib.Path(folder, "raindrop", "Chart.yaml")
+            file.write_text(re.sub("(?m)^version: .*$", "version: 9.9.9", file.read_text()))
+            result = helm("template", "ids", f"{folder}/raindrop", "--namespace", "apps", "--kube-version", "1.31.0")
+        before, after = only(template(), "Deployment"), only(result.stdout, "Deployment")
+        self.assertEqual(after["metadata"]["labels"]["helm.sh/chart"], "raindrop-9.9.9")
+        self.assertEqual(after["spec"], before["spec"])
 
     def test_a_changed_configuration_or_address_restarts_the_pods(self):
         def annotations(*values):

@@ -1,18 +1,11 @@
-{{/* Two stores are two sets of marks: nodes on the old store and nodes on the new one issue the same IDs. */}}
+{{/* Pods of the other kind, or without their Deployment, are out of the selector's reach. */}}
 {{- define "raindrop.check.liveStore" -}}
-{{- $name := include "raindrop.fullname" . -}}
-{{- $file := lookup "v1" "ConfigMap" .Release.Namespace $name | dig "data" "raindrop.toml" "" -}}
-{{- if $file -}}
-{{- $was := include "raindrop.storeInWords" $file -}}
-{{- $is := include "raindrop.config" . | include "raindrop.storeInWords" -}}
-{{- $isStopped := false -}}
-{{- range $kind := ternary list (list "Deployment" "StatefulSet") (eq $was $is) -}}
-{{- with lookup "apps/v1" $kind $.Release.Namespace $name -}}
-{{- $isStopped = not (or (dig "spec" "replicas" 1 .) (dig "status" "replicas" 0 .)) -}}
-{{- end -}}
-{{- end -}}
-{{- if and (ne $was $is) (not $isStopped) -}}
-{{- fail (printf "%s: its store cannot change from %s to %s while nodes run, because nodes on two stores issue the same IDs; keep the values of the store, or follow docs/kubernetes.md, Another store" $name $was $is) -}}
+{{- $is := get (include "raindrop.podSelectorLabels" . | fromYaml) "raindrop/store" -}}
+{{- range dig "items" list (lookup "v1" "Pod" .Release.Namespace "") -}}
+{{- $labels := .metadata.labels | default dict -}}
+{{- $was := get $labels "raindrop/store" | default $is -}}
+{{- if and (eq (get $labels "app.kubernetes.io/instance") $.Release.Name) (ne $was $is) -}}
+{{- fail (printf "%s: its store cannot change from %s to %s while the pod %s is there, because nodes on two stores issue the same IDs; keep the values of the store, or follow docs/kubernetes.md, Another store" (include "raindrop.fullname" $) $was $is .metadata.name) -}}
 {{- end -}}
 {{- end -}}
 {{- end -}}
@@ -23,9 +16,9 @@
 {{- if $live -}}
 {{- $object := printf "%s %s" .Values.kind (include "raindrop.fullname" .) -}}
 {{- $was := dig "spec" "selector" "matchLabels" dict $live | toJson -}}
-{{- $is := include "raindrop.selectorLabels" . | fromYaml | toJson -}}
+{{- $is := include "raindrop.podSelectorLabels" . | fromYaml | toJson -}}
 {{- if ne $was $is -}}
-{{- fail (printf "%s: its selector cannot change from %s to %s; keep nameOverride, or follow docs/kubernetes.md, Fields that cannot change" $object $was $is) -}}
+{{- fail (printf "%s: its selector cannot change from %s to %s; keep nameOverride and the values of the store, or follow docs/kubernetes.md, Fields that cannot change" $object $was $is) -}}
 {{- end -}}
 {{- if eq .Values.kind "StatefulSet" -}}
 {{- $was = include "raindrop.claims" (dig "spec" "volumeClaimTemplates" list $live) -}}

@@ -24,8 +24,10 @@
 {{- end -}}
 {{- end -}}
 {{- end -}}
-{{- if and .externalTrafficPolicy (eq .type "ClusterIP") -}}
-{{- fail "service.externalTrafficPolicy needs service.type=LoadBalancer or NodePort" -}}
+{{- range $key := list "externalTrafficPolicy" "nodePort" -}}
+{{- if and (get $.Values.service $key) (eq $.Values.service.type "ClusterIP") -}}
+{{- fail (printf "service.%s needs service.type=LoadBalancer or NodePort" $key) -}}
+{{- end -}}
 {{- end -}}
 {{- if and .trafficDistribution (semverCompare "<1.30-0" $.Capabilities.KubeVersion.Version) -}}
 {{- fail (printf "service.trafficDistribution needs Kubernetes 1.30 or later, not %s" $.Capabilities.KubeVersion.Version) -}}

@@ -1,5 +1,6 @@
 {{/* Checks that the schema cannot express, and those that must also hold if the schema is skipped. */}}
 {{- define "raindrop.check" -}}
+{{- include "raindrop.check.numbers" (dict "value" (omit .Values "global") "path" "") -}}
 {{- include "raindrop.check.store" . -}}
 {{- include "raindrop.check.stateFile" . -}}
 {{- include "raindrop.check.readiness" . -}}
@@ -14,8 +15,25 @@
 {{- include "raindrop.check.service" . -}}
 {{- include "raindrop.check.routes" . -}}
 {{- include "raindrop.check.network" . -}}
-{{- include "raindrop.check.live" . -}}
 {{- include "raindrop.check.liveStore" . -}}
+{{- include "raindrop.check.live" . -}}
+{{- end -}}
+
+{{/* Helm reads numbers as float64, which rounds those above 2^53: a code's start, rounded down, repeats numbers. */}}
+{{- define "raindrop.check.numbers" -}}
+{{- if kindIs "map" .value -}}
+{{- range $key, $value := .value -}}
+{{- include "raindrop.check.numbers" (dict "value" $value "path" (printf "%s.%s" $.path $key)) -}}
+{{- end -}}
+{{- else if kindIs "slice" .value -}}
+{{- range $index, $value := .value -}}
+{{- include "raindrop.check.numbers" (dict "value" $value "path" (printf "%s[%d]" $.path $index)) -}}
+{{- end -}}
+{{- else if or (kindIs "float64" .value) (kindIs "int64" .value) -}}
+{{- if gt (maxf .value (mulf -1 .value)) 9007199254740991.0 -}}
+{{- fail (printf "%s = %s, perhaps rounded by Helm: a number above 9007199254740991 must be in quotes, or set by --set-string" (trimPrefix "." .path) (float64 .value | printf "%.0f")) -}}
+{{- end -}}
+{{- end -}}
 {{- end -}}
 
 {{- define "raindrop.check.store" -}}
@@ -32,8 +50,13 @@
 {{- fail (printf "config.store.%s: must not be set; set store.existingSecret, store.url or store.sqlite.enabled" .) -}}
 {{- end -}}
 {{- end -}}
-{{- if eq (toString $store.existingSecret) (include "raindrop.generatedSecretName" .) -}}
-{{- fail (printf "store.existingSecret = %q: is the name of the Secret that the chart creates for store.url, and removes without it; use another name" $store.existingSecret) -}}
+{{- if hasPrefix (include "raindrop.fullname" . | printf "%s-store-url-") (toString $store.existingSecret) -}}
+{{- fail (printf "store.existingSecret = %q: is the name of a Secret that the chart creates for store.url, and removes without it; use another name" $store.existingSecret) -}}
+{{- end -}}
+{{- range .Values.extraEnv -}}
+{{- if regexMatch "^RAINDROPSTORE(URL|URLFILE|WORKERTABLE|SEGMENTTABLE)$" (upper .name | replace "_" "") -}}
+{{- fail (printf "extraEnv: must not contain %s, because the chart sets it; set store, or config.store.worker_table and segment_table" .name) -}}
+{{- end -}}
 {{- end -}}
 {{- if hasPrefix "sqlite:" (toString $store.url) -}}
 {{- fail "store.url: a SQLite file in the pod is lost with the pod; set store.sqlite.enabled=true, which keeps it on a volume" -}}

@@ -1,22 +1,11 @@
-{{/* The user's configuration, with the keys that other values determine. */}}
+{{/* The user's configuration, with the keys that other values determine. The environment names the store. */}}
 {{- define "raindrop.config" -}}
 {{- $config := deepCopy .Values.config -}}
-{{- $store := default dict $config.store -}}
-{{- $kind := include "raindrop.store" . -}}
-{{- if eq $kind "sqlite" -}}
-{{- $_ := set $store "url" "sqlite:///var/lib/raindrop/raindrop.db" -}}
-{{- else if eq $kind "secret" -}}
-{{- $_ := set $store "url_file" "/etc/raindrop-store/url" -}}
-{{- else -}}
-{{- $_ := set $store "url" "kubernetes:" -}}
-{{- range list "worker" "segment" -}}
-{{- $_ := set $store (printf "%s_table" .) (include "raindrop.leaseTable" (dict "root" $ "table" .)) -}}
-{{- end -}}
-{{- end -}}
+{{- $store := omit (default dict $config.store) "worker_table" "segment_table" -}}
 {{- if .Values.stateFile.enabled -}}
 {{- $_ := set $store "state_file" "/var/lib/raindrop-state/state" -}}
 {{- end -}}
-{{- $_ := set $config "store" $store -}}
+{{- $_ := set $config "store" (ternary $store nil (not (empty $store))) -}}
 {{- $worker := default dict $config.worker -}}
 {{- if and (eq .Values.kind "StatefulSet") (not (hasKey $worker "prefer_previous")) -}}
 {{- $_ := set $worker "prefer_previous" true -}}
@@ -78,12 +67,14 @@
 {{- ternary . (toJson .) (regexMatch "^[A-Za-z0-9_-]+$" .) -}}
 {{- end -}}
 
-{{/* Helm passes every number as a float; whole numbers are written without a decimal point. */}}
+{{/* Helm passes a number as a float; a whole one is written without a decimal point, as is one in quotes. */}}
 {{- define "raindrop.value" -}}
 {{- if kindIs "slice" . -}}
 [{{ range $index, $item := . }}{{ if $index }}, {{ end }}{{ include "raindrop.value" $item }}{{ end }}]
 {{- else if kindIs "float64" . -}}
 {{- if eq . (floor .) -}}{{ int64 . }}{{- else -}}{{ . }}{{- end -}}
+{{- else if eq (toString .) (int64 . | toString) -}}
+{{- . -}}
 {{- else -}}
 {{- toJson . -}}
 {{- end -}}

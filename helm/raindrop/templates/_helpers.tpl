@@ -15,6 +15,13 @@ app.kubernetes.io/instance: {{ .Release.Name }}
 app.kubernetes.io/component: server
 {{- end -}}
 
+{{/* The labels by which a Deployment or StatefulSet finds its pods. They cannot change, so the API server refuses an
+update to another store: its nodes would issue the IDs of the old store's nodes. */}}
+{{- define "raindrop.podSelectorLabels" -}}
+{{ include "raindrop.selectorLabels" . }}
+raindrop/store: {{ include "raindrop.store" . }}-{{ include "raindrop.storeHash" . }}
+{{- end -}}
+
 {{- define "raindrop.commonLabels" -}}
 helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" | trunc 63 | trimSuffix "-" }}
 app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
@@ -44,25 +51,33 @@ app.kubernetes.io/component: test
 {{- end -}}
 {{- end -}}
 
+{{/* The name of an image; takes {root, image}. */}}
 {{- define "raindrop.image" -}}
-{{- with .Values.image -}}
-{{- if .digest -}}
-{{ .repository }}@{{ .digest }}
+{{- $global := default dict .root.Values.global -}}
+{{- with default .image.registry $global.imageRegistry }}{{ . }}/{{ end -}}
+{{- .image.repository -}}
+{{- if .image.digest }}@{{ .image.digest }}{{ else }}:{{ .image.tag | default .root.Chart.AppVersion }}{{ end -}}
+{{- end -}}
+
+{{/* The Secrets for pulling images, those of charts that include this one, too: their names, or {name: …}. */}}
+{{- define "raindrop.imagePullSecrets" -}}
+{{- $secrets := list -}}
+{{- range concat (default list (default dict .Values.global).imagePullSecrets) (default list .Values.imagePullSecrets) -}}
+{{- if kindIs "string" . -}}
+{{- $secrets = append $secrets (dict "name" .) -}}
 {{- else -}}
-{{ .repository }}:{{ .tag | default $.Chart.AppVersion }}
+{{- $secrets = append $secrets . -}}
 {{- end -}}
+{{- end -}}
+{{- with uniq $secrets -}}
+imagePullSecrets:
+  {{- toYaml . | nindent 2 }}
 {{- end -}}
 {{- end -}}
 
-{{- define "raindrop.testImage" -}}
-{{- with .Values.tests.image -}}
-{{ .repository }}{{ ternary (printf "@%s" .digest) (printf ":%s" .tag) (not (empty .digest)) }}
-{{- end -}}
-{{- end -}}
-
-{{/* A name of the chart's own: users call theirs <release>-store. */}}
+{{/* Another store has another Secret: nodes of the old one read theirs again at each login. */}}
 {{- define "raindrop.generatedSecretName" -}}
-{{ include "raindrop.fullname" . }}-store-url
+{{ include "raindrop.fullname" . }}-store-url-{{ include "raindrop.storeHash" . }}
 {{- end -}}
 
 {{- define "raindrop.storeSecretName" -}}

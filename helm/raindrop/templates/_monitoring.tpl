@@ -15,6 +15,9 @@ tlsConfig:
   serverName: {{ include "raindrop.fullname" .root }}{{ if .root.Values.admin.enabled }}-admin{{ end }}.{{ .root.Release.Namespace }}.svc
   {{- end }}
 {{- end }}
+{{- if .monitor.honorLabels }}
+honorLabels: true
+{{- end }}
 interval: {{ .monitor.interval }}
 scrapeTimeout: {{ .monitor.scrapeTimeout }}
 {{- with .monitor.relabelings }}

@@ -12,7 +12,10 @@ metadata:
     {{- toYaml . | nindent 4 }}
     {{- end }}
   labels:
-    {{- include "raindrop.labels" . | nindent 4 }}
+    {{- include "raindrop.podSelectorLabels" . | nindent 4 }}
+    {{- with .Values.commonLabels }}
+    {{- toYaml . | nindent 4 }}
+    {{- end }}
     {{- with .Values.podLabels }}
     {{- toYaml . | nindent 4 }}
     {{- end }}
@@ -21,9 +24,8 @@ spec:
   automountServiceAccountToken: {{ eq (include "raindrop.store" .) "kubernetes" }}
   enableServiceLinks: false
   terminationGracePeriodSeconds: {{ .Values.terminationGracePeriodSeconds }}
-  {{- with .Values.imagePullSecrets }}
-  imagePullSecrets:
-    {{- toYaml . | nindent 4 }}
+  {{- with include "raindrop.imagePullSecrets" . }}
+  {{- . | nindent 2 }}
   {{- end }}
   {{- with .Values.podSecurityContext }}
   securityContext:
@@ -31,6 +33,13 @@ spec:
   {{- end }}
   {{- with .Values.priorityClassName }}
   priorityClassName: {{ . }}
+  {{- end }}
+  {{- with .Values.runtimeClassName }}
+  runtimeClassName: {{ . }}
+  {{- end }}
+  {{- with .Values.hostAliases }}
+  hostAliases:
+    {{- toYaml . | nindent 4 }}
   {{- end }}
   {{- with .Values.dnsPolicy }}
   dnsPolicy: {{ . }}
@@ -45,12 +54,13 @@ spec:
   {{- end }}
   containers:
     - name: raindrop
-      image: {{ include "raindrop.image" . | quote }}
+      image: {{ include "raindrop.image" (dict "root" . "image" .Values.image) | quote }}
       imagePullPolicy: {{ .Values.image.pullPolicy }}
       args: [serve]
       env:
         - name: RAINDROP_CONFIG
           value: /etc/raindrop/raindrop.toml
+        {{- include "raindrop.storeEnv" . | nindent 8 }}
         {{- if kindIs "invalid" (dig "worker" "holder" nil .Values.config) }}
         # The node's label in the store. A StatefulSet's pod finds its previous worker id by it.
         - name: POD_NAME
