@@ -20,9 +20,10 @@ COPY src src
 # The builder's caches keep downloads and compiled dependencies between builds. Each platform has its own,
 # because platforms that are built at the same time would overwrite each other's files.
 ARG TARGETPLATFORM
+ARG REVISION=unknown
 RUN --mount=type=cache,id=raindrop-registry-${TARGETPLATFORM},target=/usr/local/cargo/registry,sharing=locked \
     --mount=type=cache,id=raindrop-target-${TARGETPLATFORM},target=/src/target,sharing=locked \
-    cargo build --profile dist --locked --bin raindrop \
+    RAINDROP_COMMIT=${REVISION} cargo build --profile dist --locked --bin raindrop \
     && install -D --strip target/dist/raindrop /out/usr/local/bin/raindrop \
     && install -d -o 65532 -g 65532 /out/var/lib/raindrop
 

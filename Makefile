@@ -36,6 +36,7 @@ SEED ?= $(shell date +%s)
 help:
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 18
 
+build static: export RAINDROP_COMMIT ?= $(shell git rev-parse HEAD 2>/dev/null || echo unknown)
 build: ## the binary as it is given to others, target/dist/raindrop
 	$(CARGO) build --profile dist --locked
 

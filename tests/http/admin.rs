@@ -58,7 +58,7 @@ async fn what_operators_ask_is_on_their_listener_alone() {
     let (_, health) = served.admin("/health").await;
     assert_eq!(health["namespaces"]["default"]["worker_id"], 9);
     let (_, metrics) = served.admin("/metrics").await;
-    let issued = "raindrop_ids_issued_total{namespace=\"default\"} 3";
+    let issued = "raindrop_ids_issued_total{id_namespace=\"default\"} 3";
     assert!(metrics.as_str().expect("text").contains(issued), "{metrics}");
     served.stop().await;
 }

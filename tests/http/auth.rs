@@ -111,7 +111,7 @@ impl Guarded {
     }
 
     async fn ids_issued(&self) -> f64 {
-        self.metric(r#"raindrop_ids_issued_total{namespace="default"}"#).await
+        self.metric(r#"raindrop_ids_issued_total{id_namespace="default"}"#).await
     }
 
     async fn stop(self) {

@@ -294,7 +294,7 @@ async fn a_body_is_refused_and_a_large_one_ends_the_connection() {
         }
     }
     let metrics = served.get("/metrics").await.text().await.expect("text");
-    assert!(metrics.contains("raindrop_ids_issued_total{namespace=\"default\"} 1"), "{metrics}");
+    assert!(metrics.contains("raindrop_ids_issued_total{id_namespace=\"default\"} 1"), "{metrics}");
     served.stop().await;
 }
 

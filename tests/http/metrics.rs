@@ -8,24 +8,23 @@ async fn every_metric_is_exported_from_the_start() {
     let answer = world.get("/metrics").await;
     assert_eq!(answer.header("content-type"), Some("text/plain; version=0.0.4"));
     for name in [
-        "raindrop_ids_issued_total{namespace=\"default\"} 0",
-        "raindrop_sequence_exhausted_total{namespace=\"default\",outcome=\"borrowed\"} 0",
-        "raindrop_sequence_exhausted_total{namespace=\"default\",outcome=\"waited\"} 0",
-        "raindrop_sequence_exhausted_total{namespace=\"default\",outcome=\"refused\"} 0",
-        "raindrop_clock_rollbacks_total{action=\"held\",namespace=\"default\"} 0",
-        "raindrop_clock_rollbacks_total{action=\"rotated\",namespace=\"default\"} 0",
-        "raindrop_clock_rollbacks_total{action=\"swapped\",namespace=\"default\"} 0",
-        "raindrop_clock_rollbacks_total{action=\"refused\",namespace=\"default\"} 0",
+        "raindrop_ids_issued_total{id_namespace=\"default\"} 0",
+        "raindrop_sequence_exhausted_total{id_namespace=\"default\",outcome=\"borrowed\"} 0",
+        "raindrop_sequence_exhausted_total{id_namespace=\"default\",outcome=\"waited\"} 0",
+        "raindrop_sequence_exhausted_total{id_namespace=\"default\",outcome=\"refused\"} 0",
+        "raindrop_clock_rollbacks_total{action=\"held\",id_namespace=\"default\"} 0",
+        "raindrop_clock_rollbacks_total{action=\"rotated\",id_namespace=\"default\"} 0",
+        "raindrop_clock_rollbacks_total{action=\"swapped\",id_namespace=\"default\"} 0",
+        "raindrop_clock_rollbacks_total{action=\"refused\",id_namespace=\"default\"} 0",
         "raindrop_clock_skew_seconds ",
-        "raindrop_worker_id{namespace=\"default\"} 9",
-        "raindrop_lane{namespace=\"default\"} 0",
-        "raindrop_lease_valid_until_timestamp_seconds{namespace=\"default\"} 1",
-        "raindrop_lease_operations_total{namespace=\"default\",operation=\"acquire\",outcome=\"done\"} 1",
-        "raindrop_lease_operations_total{namespace=\"default\",operation=\"renew\",outcome=\"unknown\"} 0",
-        "raindrop_workers{namespace=\"default\",state=\"held\"} ",
-        "raindrop_workers{namespace=\"default\",state=\"free\"} ",
-        "raindrop_ids_valid_until_timestamp_seconds{namespace=\"default\"} 3934",
-        "raindrop_codes{namespace=\"default\"} 0",
+        "raindrop_lease_info{id_namespace=\"default\",lane=\"0\",worker_id=\"9\"} 1",
+        "raindrop_lease_valid_until_timestamp_seconds{id_namespace=\"default\"} 1",
+        "raindrop_lease_operations_total{id_namespace=\"default\",operation=\"acquire\",outcome=\"done\"} 1",
+        "raindrop_lease_operations_total{id_namespace=\"default\",operation=\"renew\",outcome=\"unknown\"} 0",
+        "raindrop_workers{id_namespace=\"default\",state=\"held\"} ",
+        "raindrop_workers{id_namespace=\"default\",state=\"free\"} ",
+        "raindrop_ids_valid_until_timestamp_seconds{id_namespace=\"default\"} 3934",
+        "raindrop_codes{id_namespace=\"default\"} 0",
         "raindrop_http_requests_total{method=\"GET\",route=\"/id/{code}\",status=\"200\"} 0",
         "raindrop_http_request_duration_seconds_bucket{route=\"/ids/{code}\",le=\"0.00005\"} 0",
         "raindrop_http_requests_in_flight 1",
@@ -40,11 +39,13 @@ async fn every_metric_is_exported_from_the_start() {
         "raindrop_auth_refused_total{reason=\"forbidden\"} 0",
         "raindrop_auth_required 0",
         "raindrop_store_operation_duration_seconds_count{operation=\"swap\"} ",
-        concat!("raindrop_build_info{version=\"", env!("CARGO_PKG_VERSION"), "\"} 1"),
+        "raindrop_build_info{commit=\"",
         "process_resident_memory_bytes ",
     ] {
         assert!(answer.body.contains(&format!("\n{name}")), "{name} in\n{}", answer.body);
     }
+    let version = concat!(",version=\"", env!("CARGO_PKG_VERSION"), "\"} 1");
+    assert!(answer.body.contains(version), "{}", answer.body);
     assert!(!answer.body.contains("order") && !answer.body.contains("raindrop_segment"));
 }
 
@@ -68,5 +69,5 @@ async fn requests_are_counted_by_template_method_and_status() {
         assert_eq!(world.metric(&name).await, Some(count), "{name}");
     }
     assert_eq!(world.ids_issued().await, 7.0);
-    assert_eq!(world.metric(r#"raindrop_codes{namespace="default"}"#).await, Some(1.0));
+    assert_eq!(world.metric(r#"raindrop_codes{id_namespace="default"}"#).await, Some(1.0));
 }

@@ -62,11 +62,14 @@ async fn every_namespace_has_its_metrics_from_the_start() {
     let world = three().await;
     world.get("/ids/a?namespace=js&n=3").await;
     for (namespace, issued) in [("default", 0.0), ("js", 3.0), ("qr", 0.0)] {
-        let of = |name: &str| format!("{name}{{namespace=\"{namespace}\"}}");
+        let of = |name: &str| format!("{name}{{id_namespace=\"{namespace}\"}}");
         assert_eq!(world.metric(&of("raindrop_ids_issued_total")).await, Some(issued));
-        assert!(world.metric(&of("raindrop_worker_id")).await >= Some(1.0));
+        assert!(
+            world.metric(&of("raindrop_workers").replace('}', ",state=\"held\"}")).await
+                >= Some(1.0)
+        );
         let exhausted = format!(
-            "raindrop_sequence_exhausted_total{{namespace=\"{namespace}\",outcome=\"waited\"}}"
+            "raindrop_sequence_exhausted_total{{id_namespace=\"{namespace}\",outcome=\"waited\"}}"
         );
         assert_eq!(world.metric(&exhausted).await, Some(0.0));
     }
@@ -184,7 +187,9 @@ async fn a_namespace_without_a_worker_does_not_stop_the_others() {
     assert_eq!(json["namespaces"]["a"]["issuing"], false);
     let reason = json["namespaces"]["a"]["reason"].as_str().expect("a reason");
     assert!(reason.contains("no worker id is free"), "{reason}");
-    assert_eq!(second.metric("raindrop_worker_id{namespace=\"a\"}").await, Some(-1.0));
+    let metrics = second.get("/metrics").await.body;
+    assert!(metrics.contains("raindrop_lease_info{id_namespace=\"default\""), "{metrics}");
+    assert!(!metrics.contains("raindrop_lease_info{id_namespace=\"a\""), "{metrics}");
 
     // As soon as the row is given back, the namespace issues.
     for keeper in first.others {

@@ -163,13 +163,13 @@ async fn unknown_codes_are_refused_or_made_up_to_their_bound() {
     }
     assert_eq!(made.get("/id/A?namespace=n").await.body, r#"{"id":"3"}"#);
     made.get("/id/b?namespace=n").await.problem(429, "too_many_codes");
-    assert_eq!(made.metric("raindrop_codes{namespace=\"n\"}").await, Some(2.0));
+    assert_eq!(made.metric("raindrop_codes{id_namespace=\"n\"}").await, Some(2.0));
 }
 
 #[tokio::test]
 async fn a_code_that_is_used_up_says_so_and_was_announced() {
     let world = numbers().await;
-    let ratio = "raindrop_segment_unreserved_ratio{namespace=\"numbers\"}";
+    let ratio = "raindrop_segment_unreserved_ratio{id_namespace=\"numbers\"}";
     for number in 9_007_199_254_740_988_u64..9_007_199_254_740_992 {
         let answer = world.get("/id/short?format=number").await;
         assert_eq!(answer.body, format!("{{\"id\":{number}}}"));
@@ -213,14 +213,14 @@ async fn each_mode_has_its_own_metrics_from_the_start() {
     world.get("/ids/order?n=5").await;
     let text = world.get("/metrics").await.body;
     for line in [
-        "raindrop_ids_issued_total{namespace=\"numbers\"} 5",
-        "raindrop_ids_issued_total{namespace=\"default\"} 0",
-        "raindrop_segment_refills_total{namespace=\"numbers\",outcome=\"done\"} ",
-        "raindrop_segment_refills_total{namespace=\"numbers\",outcome=\"refused\"} ",
-        "raindrop_segment_refills_total{namespace=\"numbers\",outcome=\"failed\"} 0",
-        "raindrop_segment_remaining{namespace=\"numbers\"} ",
-        "raindrop_segment_unreserved_ratio{namespace=\"numbers\"} ",
-        "raindrop_codes{namespace=\"numbers\"} 5",
+        "raindrop_ids_issued_total{id_namespace=\"numbers\"} 5",
+        "raindrop_ids_issued_total{id_namespace=\"default\"} 0",
+        "raindrop_segment_refills_total{id_namespace=\"numbers\",outcome=\"done\"} ",
+        "raindrop_segment_refills_total{id_namespace=\"numbers\",outcome=\"refused\"} ",
+        "raindrop_segment_refills_total{id_namespace=\"numbers\",outcome=\"failed\"} 0",
+        "raindrop_segment_remaining{id_namespace=\"numbers\"} ",
+        "raindrop_segment_unreserved_ratio{id_namespace=\"numbers\"} ",
+        "raindrop_codes{id_namespace=\"numbers\"} 5",
         "raindrop_store_operation_duration_seconds_count{operation=\"reserve\"} ",
     ] {
         assert!(text.contains(&format!("\n{line}")), "{line} in\n{text}");
@@ -230,8 +230,7 @@ async fn each_mode_has_its_own_metrics_from_the_start() {
         text.lines().any(|line| line.starts_with(metric) && line.contains(&label))
     };
     for metric in [
-        "raindrop_worker_id",
-        "raindrop_lane",
+        "raindrop_lease_info",
         "raindrop_lease_",
         "raindrop_workers",
         "raindrop_ids_valid_until",

@@ -152,7 +152,7 @@ impl World {
     }
 
     pub(crate) async fn ids_issued(&self) -> f64 {
-        self.metric(r#"raindrop_ids_issued_total{namespace="default"}"#).await.expect("exported")
+        self.metric(r#"raindrop_ids_issued_total{id_namespace="default"}"#).await.expect("exported")
     }
 }
 

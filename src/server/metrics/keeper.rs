@@ -4,7 +4,7 @@ use std::{sync::Arc, time::Duration};
 
 use prometheus::{HistogramVec, IntCounter, IntCounterVec, Registry};
 
-use super::{Task, counters, histograms, history::Counts};
+use super::{NAMESPACE, Task, counters, histograms, history::Counts};
 use crate::keeper::{
     Exhaustion, KeeperTask, LeaseOperation, LeaseOutcome, Observer, RefillOutcome, RollbackAction,
     StoreOperation,
@@ -30,21 +30,21 @@ impl KeeperMetrics {
     pub(super) fn new(registry: &Registry, task_failures: IntCounterVec) -> Self {
         let counters = |name, help, labels: &[&str]| counters(registry, name, help, labels);
         let metrics = Self {
-            ids_issued: counters("raindrop_ids_issued_total", "IDs issued.", &["namespace"]),
+            ids_issued: counters("raindrop_ids_issued_total", "IDs issued.", &[NAMESPACE]),
             exhausted: counters(
                 "raindrop_sequence_exhausted_total",
                 "Claims that did not fit into the present tick.",
-                &["namespace", "outcome"],
+                &[NAMESPACE, "outcome"],
             ),
             rollbacks: counters(
                 "raindrop_clock_rollbacks_total",
                 "Clock steps back, by the action taken.",
-                &["namespace", "action"],
+                &[NAMESPACE, "action"],
             ),
             lease_operations: counters(
                 "raindrop_lease_operations_total",
                 "Writes of worker rows, by outcome.",
-                &["namespace", "operation", "outcome"],
+                &[NAMESPACE, "operation", "outcome"],
             ),
             store_operations: histograms(
                 registry,
@@ -56,12 +56,12 @@ impl KeeperMetrics {
             refills: counters(
                 "raindrop_segment_refills_total",
                 "Attempts to reserve a block of numbers, by outcome.",
-                &["namespace", "outcome"],
+                &[NAMESPACE, "outcome"],
             ),
             epoch_changes: counters(
                 "raindrop_store_epoch_changes_total",
                 "Epochs that this node began because the store failed over or went back.",
-                &["namespace"],
+                &[NAMESPACE],
             ),
             task_failures,
         };
@@ -201,16 +201,16 @@ mod tests {
         let text =
             prometheus::TextEncoder::new().encode_to_string(&registry.gather()).expect("text");
         for line in [
-            r#"raindrop_ids_issued_total{namespace="default"} 7"#,
-            r#"raindrop_sequence_exhausted_total{namespace="default",outcome="refused"} 1"#,
-            r#"raindrop_sequence_exhausted_total{namespace="default",outcome="waited"} 0"#,
-            r#"raindrop_clock_rollbacks_total{action="swapped",namespace="default"} 1"#,
-            r#"raindrop_lease_operations_total{namespace="default",operation="rotate",outcome="none_free"} 1"#,
-            r#"raindrop_store_epoch_changes_total{namespace="default"} 1"#,
+            r#"raindrop_ids_issued_total{id_namespace="default"} 7"#,
+            r#"raindrop_sequence_exhausted_total{id_namespace="default",outcome="refused"} 1"#,
+            r#"raindrop_sequence_exhausted_total{id_namespace="default",outcome="waited"} 0"#,
+            r#"raindrop_clock_rollbacks_total{action="swapped",id_namespace="default"} 1"#,
+            r#"raindrop_lease_operations_total{id_namespace="default",operation="rotate",outcome="none_free"} 1"#,
+            r#"raindrop_store_epoch_changes_total{id_namespace="default"} 1"#,
             r#"raindrop_store_operation_duration_seconds_count{operation="swap"} 1"#,
             r#"raindrop_store_operation_duration_seconds_count{operation="prepare"} 0"#,
-            r#"raindrop_segment_refills_total{namespace="numbers",outcome="failed"} 1"#,
-            r#"raindrop_segment_refills_total{namespace="numbers",outcome="done"} 0"#,
+            r#"raindrop_segment_refills_total{id_namespace="numbers",outcome="failed"} 1"#,
+            r#"raindrop_segment_refills_total{id_namespace="numbers",outcome="done"} 0"#,
             r#"raindrop_task_failures_total{task="lease_keeper"} 1"#,
             r#"raindrop_task_failures_total{task="segment_keeper"} 0"#,
             r#"raindrop_task_failures_total{task="segment_refill"} 1"#,

@@ -33,6 +33,9 @@ use crate::{
     process::telemetry,
 };
 
+/// The label of a namespace of IDs; Kubernetes labels targets with `namespace`.
+const NAMESPACE: &str = "id_namespace";
+
 /// Every metric of the service.
 #[derive(Debug)]
 pub struct Metrics {
@@ -53,8 +56,11 @@ impl Metrics {
     pub fn new() -> Self {
         let registry = Registry::new();
         let task_failures = task_failures(&registry);
-        let build_info = Opts::new("raindrop_build_info", "1, labelled with the version.");
-        set_gauge(&registry, build_info.const_label("version", env!("CARGO_PKG_VERSION")), 1.0);
+        let help = "1, labelled with the version, and the commit if the build was told it.";
+        let build_info = Opts::new("raindrop_build_info", help)
+            .const_label("version", env!("CARGO_PKG_VERSION"))
+            .const_label("commit", option_env!("RAINDROP_COMMIT").unwrap_or("unknown"));
+        set_gauge(&registry, build_info, 1.0);
         register(&registry, ProcessMetrics::new());
         register(&registry, telemetry::DROPPED.clone());
         Self {
@@ -136,17 +142,20 @@ fn status_gauges<'a>(issuers: impl Iterator<Item = &'a NamespaceIssuer>) -> Regi
     let mut clock_ahead_ms: i64 = 0;
     for issuer in issuers {
         let named = |name: &str, help: &str| {
-            Opts::new(name, help).const_label("namespace", issuer.namespace())
+            Opts::new(name, help).const_label(NAMESPACE, issuer.namespace())
         };
         let set = |name: &str, help: &str, value| set_gauge(&registry, named(name, help), value);
         let codes = match issuer {
             NamespaceIssuer::Snowflake(issuer) => {
                 let status = issuer.status();
                 let lease = status.lease;
-                let help = "The leased worker id; -1 without a lease.";
-                set("raindrop_worker_id", help, lease.map_or(-1.0, |lease| lease.worker as f64));
-                let help = "The leased lane; -1 without a lease.";
-                set("raindrop_lane", help, lease.map_or(-1.0, |lease| lease.lane as f64));
+                if let Some(lease) = lease {
+                    let help = "1 while a worker id is leased, labelled with that and the lane.";
+                    let info = named("raindrop_lease_info", help)
+                        .const_label("worker_id", lease.worker.to_string())
+                        .const_label("lane", lease.lane.to_string());
+                    set_gauge(&registry, info, 1.0);
+                }
                 set(
                     "raindrop_lease_valid_until_timestamp_seconds",
                     "When the lease ends unless it is renewed; 0 without a lease.",

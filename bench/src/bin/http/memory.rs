@@ -24,7 +24,7 @@ pub(crate) fn memory(binary: &Path, cores: Cores, report: &mut Report) -> Result
     for code in 0..CODES {
         client.get(&format!("/id/{}", code_name(code)))?;
     }
-    let gauge = format!("raindrop_codes{{namespace=\"default\"}} {CODES}");
+    let gauge = format!("raindrop_codes{{id_namespace=\"default\"}} {CODES}");
     if !client.get("/metrics")?.lines().any(|line| line == gauge) {
         return Err(format!("the metrics lack {gauge:?}").into());
     }
