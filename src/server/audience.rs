@@ -47,6 +47,17 @@ pub(in crate::server) enum Audience {
 }
 
 impl Audience {
+    /// What the API document lists their routes under.
+    pub(in crate::server) const fn tag(self) -> &'static str {
+        match self {
+            Self::Clients => "ids",
+            Self::Operators => "operators",
+            Self::Scrapers => "metrics",
+            Self::TokenHolders => "about",
+            Self::Anybody => "probes",
+        }
+    }
+
     /// What the token must permit.
     pub(in crate::server) const fn permission(self) -> Option<Permission> {
         match self {

@@ -93,8 +93,9 @@ def mend_issuing(case, query):
         query["namespace"] = "numbers"
         query.pop("at", None)
     elif scene == "number":
+        # In words alone; where it would be answered, the document knows texts only.
         query["format"] = "number"
-        query["namespace"] = pick(case, "default", "js")
+        query["namespace"] = "default"
         query.pop("at", None)
     elif scene == "text" and query.get("format") != "range":
         case.headers["Accept"] = "text/plain"
@@ -108,12 +109,17 @@ def mend_issuing(case, query):
         del query["encoding"]
     if query.get("encoding") in ("base62", "base64url", "friendly"):
         query.pop("padded", None)
+    if prefix and query.get("format") == "number":
+        del query["format"]
     if query.get("format") in ("number", "range"):
-        if prefix:
-            del query["format"]
+        query.pop("padded", None)
+        query.pop("encoding", None)
+    if "up_to" in query:
+        if query.get("format") == "range" and "n" not in query and "at" not in query:
+            # A small layout allows fewer than the setting.
+            query["up_to"] = min(int(query["up_to"]), 1000)
         else:
-            query.pop("padded", None)
-            query.pop("encoding", None)
+            del query["up_to"]
 
 
 def mend_parsing(case, query):

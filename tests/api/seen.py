@@ -31,9 +31,7 @@ for path, item in document["paths"].items():
                 continue
             contents = response.get("content", {})
             answers = [media for media in contents if media != "application/problem+json"]
-            if "application/problem+json" in contents:
-                schema = contents["application/problem+json"]["schema"]
-                answers += schema["allOf"][1]["properties"]["code"]["enum"]
+            answers += response.get("x-codes", [])
             for answer in [a for a in answers if a not in ELSEWHERE]:
                 met += 1
                 if f"{name} {answer}" not in seen:

@@ -36,7 +36,9 @@ pub(crate) fn assert_documented(method: &str, uri: &str, answer: &Answer) {
     if status == "404" && answer.json()["code"] == "not_found" {
         return;
     }
-    let Some(operation) = item.get(method.to_lowercase()) else {
+    // HEAD is not described: it is GET without its body.
+    let described = if method == "HEAD" { "get" } else { &method.to_lowercase() };
+    let Some(operation) = item.get(described) else {
         let is_preflight = method == "OPTIONS" && status == "200";
         assert!(["401", "403", "405", "414"].contains(&status) || is_preflight, "{}", told());
         return;
@@ -51,6 +53,9 @@ pub(crate) fn assert_documented(method: &str, uri: &str, answer: &Answer) {
         assert!(answer.header(header).is_some(), "{header} is missing: {}", told());
     }
     let media_type = answer.header("content-type").map(|whole| whole.split(';').next());
+    if method == "HEAD" {
+        return;
+    }
     let Some(content) = response["content"].as_object() else { return };
     let media_type = media_type.flatten().expect("a content type");
     assert!(content.contains_key(media_type), "{}", told());
@@ -70,9 +75,7 @@ fn fits(path: &str, template: &str) -> bool {
 
 /// The problems that a response tells apart.
 fn codes(response: &Value) -> impl Iterator<Item = &Value> {
-    let schema = &response["content"]["application/problem+json"]["schema"];
-    let codes = schema["allOf"][1]["properties"]["code"]["enum"].as_array();
-    codes.into_iter().flatten()
+    response["x-codes"].as_array().into_iter().flatten()
 }
 
 /// `UPDATE=1 cargo test --test http the_document_is_kept` rewrites it.

@@ -75,7 +75,10 @@ impl Listening {
         let mut routes: Vec<(String, Vec<String>)> = Vec::new();
         for (path, item) in document["paths"].as_object().expect("paths") {
             let methods = item.as_object().expect("operations").keys();
-            routes.push((path.clone(), methods.map(|method| method.to_uppercase()).collect()));
+            // HEAD is not described.
+            let head = methods.clone().any(|method| method == "get").then(|| "HEAD".to_owned());
+            let methods = methods.map(|method| method.to_uppercase()).chain(head);
+            routes.push((path.clone(), methods.collect()));
         }
         for page in ["/", "/docs", "/console/app.js"] {
             routes.push((page.to_owned(), vec!["GET".into(), "HEAD".into()]));

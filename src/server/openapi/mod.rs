@@ -11,7 +11,7 @@ use utoipa::{
     openapi::{OpenApi, RefOr},
 };
 
-use self::responses::{add_problems, fields, problem};
+use self::responses::{add_problems, problem};
 pub(super) use self::{
     problems::{CLAIM, POSTED, names},
     schemas::{
@@ -77,32 +77,18 @@ pub(super) fn document(
     json.into()
 }
 
-/// Adds what no handler says of a path: what the layers answer, HEAD, and the configured limit.
+/// Adds what no handler says of a path: what the layers answer, its tag, and the configured limits.
+/// HEAD is what GET is without its body; described, it would double what generators make.
 fn complete(mut item: Value, audience: Audience, http: &HttpConfig) -> Value {
     let operations = item.as_object_mut().expect("operations by method");
-    if let Some(get) = operations.get("get") {
-        operations.insert("head".into(), get.clone());
-    }
     for (method, operation) in operations {
         let name = operation["operationId"].as_str().unwrap_or_default().to_owned();
-        match (method.as_str(), name.as_str()) {
-            // It claims nothing.
-            ("head", "id" | "ids") => {
-                let description = "Checks the request as GET does, and claims nothing.";
-                operation["description"] = description.into();
-                leave_out(operation, &[CLAIM, POSTED].concat());
-            }
-            ("head", _) => operation["description"] = "GET without its body.".into(),
-            ("get", "id" | "ids") => leave_out(operation, POSTED),
-            _ => {}
+        if let ("get", "id" | "ids") = (method.as_str(), name.as_str()) {
+            leave_out(operation, POSTED);
         }
         operation["operationId"] = format!("{method}_{name}").into();
+        operation["tags"] = json!([audience.tag()]);
         add_problems(operation, audience);
-        if method == "head" {
-            for (_, response) in fields(operation, "responses") {
-                response.as_object_mut().map(|response| response.remove("content"));
-            }
-        }
         if audience == Audience::Anybody {
             // Only asking about a namespace needs a token.
             let is_optional = parameters(operation).any(|it| it["name"] == "namespace");
@@ -127,7 +113,7 @@ fn complete(mut item: Value, audience: Audience, http: &HttpConfig) -> Value {
 fn require_token_for_changes(item: &mut Value) {
     let operations = item.as_object_mut().expect("operations by method");
     for (method, operation) in operations {
-        if !matches!(method.as_str(), "get" | "head") {
+        if method != "get" {
             operation["security"] = json!([{ "bearer": [] }]);
         }
     }

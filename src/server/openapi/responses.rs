@@ -9,6 +9,10 @@ use crate::server::{audience::Audience, response::ProblemCode};
 
 const PROBLEM_JSON: &str = "application/problem+json";
 
+/// Where a response names the codes of its problems. A schema of each response would tell them, too, and
+/// generators would make a type of each.
+const CODES: &str = "x-codes";
+
 /// Adds the problems that a handler names and those of the layers, status by status; headers become
 /// references to their descriptions.
 pub(super) fn add_problems(operation: &mut Value, audience: Audience) {
@@ -29,7 +33,10 @@ pub(super) fn add_problems(operation: &mut Value, audience: Audience) {
         let mut described = problem(status, &codes);
         // `/health` and `/readyz` answer 503 in another form, too.
         match known.pointer_mut("/content") {
-            Some(content) => content[PROBLEM_JSON] = described["content"][PROBLEM_JSON].take(),
+            Some(content) => {
+                content[PROBLEM_JSON] = described["content"][PROBLEM_JSON].take();
+                known[CODES] = described[CODES].take();
+            }
             None => *known = described,
         }
     }
@@ -53,14 +60,12 @@ pub(super) fn problem(status: u16, codes: &[ProblemCode]) -> Value {
         _ => &["Cache-Control"],
     };
     let headers = headers.iter().map(|name| ((*name).to_owned(), header_ref(name)));
-    let names = Vec::from_iter(codes.iter().map(|code| code.name()));
-    let code = json!({ "type": "string", "enum": names });
-    let these = json!({ "type": "object", "properties": { "code": code } });
-    let any = json!({ "$ref": "#/components/schemas/Problem" });
+    let problem = json!({ "$ref": "#/components/schemas/Problem" });
     json!({
         "description": Vec::from_iter(lines).join("\n"),
         "headers": headers.collect::<Value>(),
-        "content": { PROBLEM_JSON: { "schema": { "allOf": [any, these] } } },
+        "content": { PROBLEM_JSON: { "schema": problem } },
+        CODES: Vec::from_iter(codes.iter().map(|code| code.name())),
     })
 }
 

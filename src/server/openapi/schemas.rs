@@ -57,8 +57,8 @@ schemas! {
     Namespace: pattern(NAMESPACE_PATTERN).default(Some(DEFAULT_NAMESPACE.into()));
     OneEncoding: one_of(Encoding::ALL.map(Encoding::name))
         .default(Some(Encoding::default().name().into()));
-    OneFormat: one_of(["string", "number"]).default(Some("string".into()));
-    ManyFormat: one_of(["string", "number", "range"]).default(Some("string".into()));
+    OneFormat: one_of(["string"]).default(Some("string".into()));
+    ManyFormat: one_of(["string", "range"]).default(Some("string".into()));
     LayoutText: text().examples(
         NamedLayout::names().chain(["time:39@10ms,sequence:8,worker:16"])
     );

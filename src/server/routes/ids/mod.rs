@@ -85,8 +85,10 @@ async fn claim(asked: &Asked, is_batch: bool) -> Result<Response, Problem> {
     let key = || state.clients.key(client.caller.name(), client.address);
     let is_known = client.caller.name().is_some() || client.address.is_some();
     let key = is_known.then_some(&key as &(dyn Fn() -> u64 + Sync));
-    state.clock.refresh();
-    let now_ms = state.clock.now_ms();
+    let issued_at_ms = request.tells_instant().then(|| {
+        state.clock.refresh();
+        state.clock.now_ms()
+    });
     match (&request.backfill, request.issuer) {
         (Some((backfill, at_ms)), _) => {
             let ids = backfill.ids(code, count.most(), *at_ms).await;
@@ -95,16 +97,17 @@ async fn claim(asked: &Asked, is_batch: bool) -> Result<Response, Problem> {
                 let (namespace, error) = (backfill.namespace(), with_sources(error));
                 tracing::warn!(namespace, error, "backfill failed");
             }
-            request.write(ids?.into_iter(), now_ms, sending, reservation)
+            request.write(ids?.into_iter(), issued_at_ms, sending, reservation)
         }
         (None, NamespaceIssuer::Snowflake(issuer)) => {
+            state.clock.refresh();
             let ids = issuer.next_ids_for(key, code, count).await?;
-            request.write(ids, now_ms, sending, reservation)
+            request.write(ids, issued_at_ms, sending, reservation)
         }
         (None, NamespaceIssuer::Segment(issuer)) => {
             let ids = issuer.next_ids_for(key, code, count).await;
             let ids = ids.map_err(|error| segment_problem(error, issuer.namespace()))?;
-            request.write(ids, now_ms, sending, reservation)
+            request.write(ids, issued_at_ms, sending, reservation)
         }
     }
 }

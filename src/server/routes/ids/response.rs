@@ -19,7 +19,7 @@ use hyper::body::{Frame, SizeHint};
 
 use super::{
     request::{IdRequest, refuse_unsafe},
-    schemas::Ranges,
+    schemas::Ids,
     writer::{Batch, BodyFormat, Texts},
 };
 use crate::{
@@ -70,25 +70,27 @@ impl IdRequest<'_> {
         Sending { is_whole, memory: if is_whole { length } else { IN_PIECES } }
     }
 
-    /// What stands before the ranges of a claim.
+    /// Whether the response says when the IDs were claimed.
+    pub(super) fn tells_instant(&self) -> bool {
+        self.texts.format == BodyFormat::Ranges
+    }
+
+    /// What stands before the ranges of a claim that was made at this instant.
     fn head(&self, ids: &impl Batch, issued_at_ms: i64) -> String {
-        if self.texts.format != BodyFormat::Ranges {
-            return String::new();
-        }
         let layout = self.issuer.layout();
         let increment = ids.clone().next_range(1).filter(|_| layout.is_none());
         let increment = increment.map(|range| range.step);
-        let empty = Ranges::new(issued_at_ms, layout, increment, self.prefix);
+        let empty = Ids::no_ranges(issued_at_ms, layout, increment, self.prefix);
         let mut head = serde_json::to_string(&empty).expect("texts and numbers are always JSON");
         head.truncate(head.len() - "]}".len());
         head
     }
 
-    /// Writes the IDs of a claim that was made at this instant.
+    /// Writes the IDs of a claim; ranges with the instant at which that was made.
     pub(super) fn write(
         &self,
         mut ids: impl Batch,
-        issued_at_ms: i64,
+        issued_at_ms: Option<i64>,
         sending: Sending,
         reservation: Option<Arc<Reservation>>,
     ) -> Result<Response, Problem> {
@@ -98,7 +100,7 @@ impl IdRequest<'_> {
             refuse_unsafe(range.last, self.issuer)?;
         }
         let writer = self.texts.writer(self.prefix, self.issuer.layout());
-        let head = self.head(&ids, issued_at_ms);
+        let head = issued_at_ms.map(|ms| self.head(&ids, ms)).unwrap_or_default();
         let body = if !self.is_batch {
             writer.one(ids.next().expect("a claim of one has one ID")).into()
         } else if sending.is_whole {

@@ -15,8 +15,9 @@ use crate::{
 #[derive(IntoParams)]
 #[into_params(parameter_in = Query)]
 pub(super) struct OfOne {
-    /// A JSON string or number. A number is never rounded: above 2^53 - 1 the answer is 422
-    /// `unsafe_number`. Number goes with neither `encoding`, `padded` nor a code with a prefix.
+    /// A JSON string. `number` is served, too, for callers by hand: a JSON number, which is never
+    /// rounded, since above 2^53 - 1 the answer is 422 `unsafe_number`. It goes with neither
+    /// `encoding`, `padded` nor a code with a prefix.
     #[param(inline, value_type = Option<openapi::OneFormat>)]
     format: Option<String>,
 }
@@ -33,9 +34,8 @@ pub(super) struct OfMany {
     /// the layout allows if that is less.
     #[param(minimum = 1)]
     up_to: Option<u32>,
-    /// JSON strings or numbers, or ranges of IDs. A number is never rounded: above 2^53 - 1 the
-    /// answer is 422 `unsafe_number`. Number and range go with neither `encoding` nor `padded`,
-    /// number not with a code that has a prefix, range not with `text/plain`.
+    /// JSON strings, or ranges of IDs; `number` is served as for one ID. Number and range go with
+    /// neither `encoding` nor `padded`, range not with `text/plain`.
     #[param(inline, value_type = Option<openapi::ManyFormat>)]
     format: Option<String>,
 }
@@ -53,43 +53,21 @@ pub(super) struct At {
 /// One ID.
 #[derive(ToSchema)]
 pub(super) struct OneId {
-    id: Id,
+    /// In the requested encoding, after the prefix of its code if that has one.
+    #[schema(example = "249679838552547328", min_length = 1)]
+    id: String,
 }
 
-/// A text, or with `format=number` a number.
-#[derive(ToSchema)]
-#[serde(untagged)]
-pub(super) enum Id {
-    Text(IdText),
-    Number(IdNumber),
-}
-
-/// In the requested encoding, after the prefix of its code if that has one.
-#[derive(ToSchema)]
-#[schema(example = "249679838552547328", min_length = 1)]
-pub(super) struct IdText(String);
-
-/// Exact in JavaScript.
-#[derive(ToSchema)]
-#[schema(minimum = 0, maximum = 9_007_199_254_740_991_i64)]
-pub(super) struct IdNumber(i64);
-
-/// IDs, or ranges of them.
-#[derive(ToSchema)]
-#[serde(untagged)]
-pub(super) enum Ids {
-    /// In ascending order.
-    Ids { ids: Vec<Id> },
-    /// With `format=range`.
-    Ranges(Ranges),
-}
-
-/// Ranges of IDs, and how to read them.
+/// `ids`, or with `format=range` everything else.
 #[derive(Serialize, ToSchema)]
-pub(super) struct Ranges {
+pub(super) struct Ids {
+    /// Each as one ID alone, in ascending order.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    ids: Option<Vec<String>>,
     /// When the IDs were claimed, by the service's clock.
+    #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(format = "date-time")]
-    issued_at: String,
+    issued_at: Option<String>,
     /// The layout's canonical text; not in segment mode.
     #[serde(skip_serializing_if = "Option::is_none")]
     layout: Option<String>,
@@ -104,7 +82,7 @@ pub(super) struct Ranges {
     #[serde(skip_serializing_if = "Option::is_none")]
     prefix: Option<String>,
     /// Ascending.
-    ranges: Vec<Range>,
+    ranges: Option<Vec<Range>>,
 }
 
 /// An ID's time in Unix ms is `epoch_ms + (id >> shift & 2^bits - 1) * unit_ms`.
@@ -116,9 +94,9 @@ pub(super) struct IdTime {
     bits: u32,
 }
 
-impl Ranges {
-    /// Without ranges.
-    pub(super) fn new(
+impl Ids {
+    /// What is told of ranges, and none of them.
+    pub(super) fn no_ranges(
         issued_at_ms: i64,
         layout: Option<&Layout>,
         increment: Option<u64>,
@@ -131,12 +109,13 @@ impl Ranges {
             bits: layout.widths().timestamp,
         });
         Self {
-            issued_at: format_unix_ms(issued_at_ms),
+            ids: None,
+            issued_at: Some(format_unix_ms(issued_at_ms)),
             layout: layout.map(Layout::canonical),
             time,
             increment: increment.map(|increment| increment.to_string()),
             prefix: Some(prefix.to_owned()).filter(|prefix| !prefix.is_empty()),
-            ranges: Vec::new(),
+            ranges: Some(Vec::new()),
         }
     }
 }

@@ -73,7 +73,7 @@ function parameters(list) {
 function response([status, raw]) {
   const answer = resolve(raw);
   const content = Object.entries(answer.content ?? {});
-  const body = ([type, { schema }]) => h('details', {}, h('summary', {}, h('code', {}, type), ' ', h('small', {}, kind(schema?.allOf?.[0] ?? schema))),
+  const body = ([type, { schema }]) => h('details', {}, h('summary', {}, h('code', {}, type), ' ', h('small', {}, kind(schema))),
     type.endsWith('json') && !type.includes('problem') && pre(JSON.stringify(example(schema), null, 2), `${status} ${type}`));
   return h('div', {}, h('dt', {}, h('span', { class: `badge ${status < 400 ? 'good' : 'bad'}` }, status)),
     h('dd', {}, prose(answer.description), status < 400 && content.map(body)));
