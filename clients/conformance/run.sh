@@ -1,0 +1,18 @@
+#!/bin/sh
+# Holds the clients to the contract: builds the service and the drivers of the languages that the arguments
+# name (by default all that there are), and runs every scenario with each. `self-test` shows, with a client
+# made for that, that the scenarios notice each way to be wrong. RAINDROP names a service that is built.
+set -eu
+
+cd "$(dirname "$0")/../.."
+. tests/functions.sh
+python=$(keep conformance)/python
+tests/python/run.sh "$python" clients/conformance/requirements.txt
+
+if [ -z "${RAINDROP:-}" ]; then
+  # As the tests build it, so that after them nothing is compiled again.
+  $cargo test --locked --no-run --test http
+  RAINDROP=$(cd "$target/debug" && pwd)/raindrop
+fi
+export RAINDROP
+exec "$python/bin/python" -B clients/conformance/run.py "$@"
