@@ -1,0 +1,211 @@
+package raindrop
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"io"
+	"math"
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"time"
+)
+
+// never is the expiry of IDs that carry no time.
+const never = math.MaxInt64
+
+// maxBody is the size of the largest answer that is read, in bytes.
+const maxBody = 1 << 20
+
+// fetch asks for up to upTo IDs of a code: first at the base URL that succeeded last, then at
+// the others. If all fail, it returns the failure that asks for the longest wait.
+func (c *Client) fetch(code *Code, upTo int64) (*answer, *Error) {
+	failure, start := &Error{}, int(c.preferred.Load())
+	for i := range c.urls {
+		k, started := (start+i)%len(c.urls), time.Now()
+		a, err := c.request(c.urls[k], code.name, upTo)
+		if err == nil && slices.Contains(code.seen, a.segments[0].first) {
+			a, err = &answer{}, fail(KindInvalidAnswer, nil, "an answer that came before")
+		}
+		event := Event{Kind: EventRequest, Code: code.name, URL: c.urls[k], Duration: time.Since(started), IDs: a.total}
+		if err != nil {
+			event.Err = err
+		}
+		c.options.Observer(event)
+		switch {
+		case err == nil:
+			c.preferred.Store(int64(k))
+			code.seen = append(code.seen[max(0, len(code.seen)-99):], a.segments[0].first)
+			return a, nil
+		case err.Kind != KindTransport && (err.Status < 502 || err.Status > 504):
+			// Another URL would not answer otherwise.
+			return nil, err
+		case err.RetryAfter >= failure.RetryAfter:
+			failure = err
+		}
+	}
+	return nil, failure
+}
+
+// request sends one request. Its answer is empty if it failed. A panic of the token source is a
+// failure like others.
+func (c *Client) request(base, code string, upTo int64) (a *answer, failure *Error) {
+	defer func() {
+		if reason := recover(); reason != nil {
+			a, failure = &answer{}, fail(KindTransport, nil, "the request panicked: %v", reason)
+		}
+	}()
+	ctx, cancel := context.WithTimeout(c.context, c.options.RequestTimeout)
+	defer cancel()
+	target := base + "/ids/" + url.PathEscape(code) + "?format=range&up_to=" + strconv.FormatInt(upTo, 10)
+	if c.options.Namespace != "" {
+		target += "&namespace=" + url.QueryEscape(c.options.Namespace)
+	}
+	request, err := http.NewRequestWithContext(ctx, http.MethodPost, target, nil)
+	token, tokenErr := c.options.Token(ctx)
+	if err := cmp.Or(err, tokenErr); err != nil {
+		return &answer{}, fail(KindTransport, err, "no request without a token")
+	}
+	request.Header.Set("Accept", "application/json")
+	if token != "" {
+		request.Header.Set("Authorization", "Bearer "+token)
+	}
+	sentAt := c.now()
+	response, err := c.http.Do(request)
+	if err != nil {
+		return &answer{}, fail(KindTransport, err, "no answer")
+	}
+	defer response.Body.Close()
+	body, err := io.ReadAll(io.LimitReader(response.Body, maxBody+1))
+	mediaType, _, _ := strings.Cut(response.Header.Get("Content-Type"), ";")
+	switch {
+	case err != nil:
+		return &answer{}, fail(KindTransport, err, "half an answer")
+	case response.StatusCode != http.StatusOK:
+		return &answer{}, readProblem(response, mediaType, body)
+	case mediaType != "application/json" || len(body) > maxBody:
+		return &answer{}, fail(KindInvalidAnswer, nil, "content type %q, %d bytes: must be application/json of at most %d bytes", mediaType, len(body), maxBody)
+	}
+	return readAnswer(body, upTo, sentAt, c.options.MaxAge)
+}
+
+// readProblem returns the error of an answer whose status is not 200.
+func readProblem(response *http.Response, mediaType string, body []byte) *Error {
+	var problem struct{ Code, Detail string }
+	failure := fail(KindTransport, nil, "status %d without a problem document", response.StatusCode)
+	if mediaType == "application/problem+json" && json.Unmarshal(body, &problem) == nil && problem.Code != "" {
+		failure = &Error{Kind: KindProblem, Code: problem.Code, Detail: problem.Detail}
+	}
+	failure.Status = response.StatusCode
+	if seconds, err := strconv.ParseUint(response.Header.Get("Retry-After"), 10, 31); err == nil {
+		failure.RetryAfter = time.Duration(seconds) * time.Second
+	}
+	return failure
+}
+
+// answer is the JSON of a response, and its ranges as the buffer keeps them.
+type answer struct {
+	IssuedAt time.Time `json:"issued_at"`
+	Layout   *string
+	Time     *struct {
+		EpochMs     int64 `json:"epoch_ms"`
+		UnitMs      int64 `json:"unit_ms"`
+		Shift, Bits uint
+	}
+	Increment json.RawMessage
+	Prefix    string
+	Until     *time.Time
+	Ranges    []rangeBody
+
+	segments []segment
+	total    int64
+}
+
+type rangeBody struct {
+	First, Last, Step, Stride string
+	Count, Repeat             int64
+}
+
+// segment is one range in the buffer: IDs by index, and how many of them were taken. mark is how
+// many can be taken before somebody has to look at the whole buffer.
+type segment struct {
+	taken, mark atomic.Int64
+	// ID i is first + i*step + i/period*jump.
+	first, step, period, jump, count int64
+	// expires is the reading of the client's clock from which on no ID may be used.
+	expires int64
+	next    *segment
+}
+
+func (s *segment) id(i int64) int64 {
+	id := s.first + i*s.step
+	if s.jump != 0 {
+		id += i / s.period * s.jump
+	}
+	return id
+}
+
+// readAnswer checks the answer to a request for up to upTo IDs, which was sent when the client's
+// clock read sentAt. It refuses the whole answer if any part of it is wrong.
+func readAnswer(body []byte, upTo, sentAt int64, maxAge time.Duration) (*answer, *Error) {
+	a := &answer{}
+	err := json.Unmarshal(body, a)
+	if err != nil || len(a.Ranges) == 0 || a.Until != nil && a.IssuedAt.IsZero() {
+		return &answer{}, fail(KindInvalidAnswer, err, "not the JSON of ranges, or until without issued_at")
+	}
+	expires := sentAt + int64(min(maxAge, never/2))
+	if a.Layout == nil && a.Increment != nil {
+		expires = never
+	}
+	if a.Until != nil {
+		// Both are readings of the service's clock, and the request was sent before the first.
+		expires = min(expires, sentAt+int64(min(a.Until.Sub(a.IssuedAt), never/2)))
+	}
+	a.segments = make([]segment, len(a.Ranges))
+	end, previous := int64(-1), &segment{}
+	for i, r := range a.Ranges {
+		s := &a.segments[i]
+		if !r.read(s, upTo-a.total) || s.first <= end {
+			return &answer{}, fail(KindInvalidAnswer, nil, "range %d, %+v: breaks the contract", i, r)
+		}
+		s.expires, end = expires, s.id(s.count-1)
+		s.mark.Store(s.count)
+		previous.next, previous = s, s
+		a.total += s.count
+	}
+	a.Ranges = nil
+	return a, nil
+}
+
+// read checks a range of at most room IDs, and writes it to s.
+func (r rangeBody) read(s *segment, room int64) bool {
+	if r.Repeat == 0 && r.Stride == "" {
+		r.Repeat, r.Stride = 1, "0"
+	}
+	first, ok1 := parseID(r.First)
+	last, ok2 := parseID(r.Last)
+	step, ok3 := parseID(r.Step)
+	stride, ok4 := parseID(r.Stride)
+	span := last - first
+	if !ok1 || !ok2 || !ok3 || !ok4 || step < 1 || r.Count < 1 || r.Repeat < 1 || r.Repeat > room/r.Count ||
+		// Neither product below exceeds the span.
+		r.Count-1 > span/step || r.Repeat-1 > span/max(stride, 1) {
+		return false
+	}
+	length := (r.Count - 1) * step
+	s.first, s.step, s.period, s.count = first, step, r.Count, r.Count*r.Repeat
+	if r.Repeat > 1 {
+		s.jump = stride - r.Count*step
+	}
+	return span-length == (r.Repeat-1)*stride && (r.Repeat == 1 || stride > length)
+}
+
+// parseID reads a decimal number from 0 to 2^63 - 1 as the service writes it.
+func parseID(text string) (int64, bool) {
+	id, err := strconv.ParseUint(text, 10, 63)
+	return int64(id), err == nil && (text[0] != '0' || text == "0")
+}

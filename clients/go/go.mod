@@ -1,0 +1,3 @@
+module git.example.org/raindrop/clients/go
+
+go 1.22
