@@ -1,0 +1,295 @@
+package org.example.raindrop;
+
+import java.time.Duration;
+import java.time.Instant;
+import java.util.*;
+import java.util.concurrent.ThreadLocalRandom;
+import java.util.concurrent.locks.*;
+import org.example.raindrop.RaindropException.Kind;
+
+/**
+ * The IDs of one code, with their buffer. A handle spares the look-up by name; get it from
+ * {@link RaindropClient#code}, keep it as long as you like, and use it from any number of threads.
+ */
+public final class Code {
+  private static final long MIN_BACKOFF = 100_000_000;
+  private static final long MAX_BACKOFF = 10_000_000_000L;
+  private static final int REMEMBERED = 1000;
+
+  private final RaindropClient client;
+  final String name;
+  /** Where calls draw from. Replaced under the lock when it is used up. */
+  private volatile Segment current = Segment.EMPTY;
+  /** The refill that is under way, or starts when the back-off ends. Changes under the lock. */
+  private volatile Refill refill;
+  private volatile Answer.Time time;
+  /** What the service accepts in one request, as far as it has refused more. */
+  volatile long serviceLimit = Long.MAX_VALUE;
+
+  // The lock protects the rest.
+  private final ReentrantLock lock = new ReentrantLock();
+  private final Condition changed = lock.newCondition();
+  private final ArrayDeque<Answer.Range> ranges = new ArrayDeque<>();
+  private long queuedIds;
+  /** IDs that waiting calls lack. */
+  private long missing;
+  private RaindropException lastError;
+  private int failuresInRow;
+  /** The first IDs of the last answers. */
+  private final ArrayDeque<Long> firstIds = new ArrayDeque<>();
+  /** IDs used per nanosecond, measured since {@code windowStart}, or before if that is too short. */
+  private double rate;
+  private long windowStart;
+  /** What the buffer would have if no ID had been used since {@code windowStart}. */
+  private long unusedRest;
+
+  Code(RaindropClient client, String name) {
+    this.client = client;
+    this.name = name;
+    windowStart = client.clock();
+  }
+
+  /** Returns the next ID. Waits while the buffer is empty, at most as long as the client's deadline. */
+  public long next() { return next(client.settings.deadline); }
+
+  /** Returns the next ID, and waits at most {@code timeout}; zero draws from the buffer or fails. */
+  public long next(Duration timeout) { return next(RaindropClient.nanos(timeout)); }
+
+  /** Returns {@code n} ascending IDs, 1 to the client's {@code maxRange}. */
+  public long[] nextMany(int n) { return draw(n, null, client.settings.deadline); }
+
+  /** Returns {@code n} ascending IDs, and waits at most {@code timeout} for all of them. */
+  public long[] nextMany(int n, Duration timeout) { return draw(n, null, RaindropClient.nanos(timeout)); }
+
+  /** Returns the text of the next ID: the code's prefix and the decimal number. */
+  public String nextText() { return nextTextMany(1, Duration.ofNanos(client.settings.deadline))[0]; }
+
+  /** Returns the texts of {@code n} ascending IDs, and waits at most {@code timeout} for all of them. */
+  public String[] nextTextMany(int n, Duration timeout) {
+    SortedMap<Long, String> prefixes = new TreeMap<>();
+    draw(n, prefixes, RaindropClient.nanos(timeout));
+    return prefixes.entrySet().stream().map(id -> id.getValue() + id.getKey()).toArray(String[]::new);
+  }
+
+  /** Returns the next ID without waiting. Empty if the buffer is; a refill then begins in the background. */
+  public OptionalLong tryNext() {
+    long id = next(-1);
+    return id < 0 ? OptionalLong.empty() : OptionalLong.of(id);
+  }
+
+  /**
+   * Returns the time that an ID of this code tells, in units of the layout, as the last answer says to read it.
+   * Before the first answer, and where IDs have no time, the call fails with an error of kind {@code USAGE}.
+   */
+  public Instant timeOf(long id) {
+    Answer.Time layout = time;
+    RaindropClient.require(id >= 0, "id = " + id + ": IDs are 0 or larger");
+    RaindropClient.require(layout != null, "no answer for " + name + " has said how to read the time of its IDs");
+    return layout.of(id);
+  }
+
+  /** Returns the next ID. With a negative timeout it never waits, and returns -1 if the buffer is empty. */
+  private long next(long timeout) {
+    Segment segment = current;
+    long index = segment.getAndIncrement();
+    boolean fresh = segment.range.isFresh(client); // After the draw, so that no pause comes between them.
+    if (fresh && index < segment.refillAt) return segment.id(index);
+    if (fresh && index < segment.count) {
+      if (refill == null) locked(() -> refillIfLow(null));
+      return segment.id(index);
+    }
+    if (index < segment.count) locked(() -> drop(1));
+    long[] ids = draw(1, null, timeout);
+    return ids == null ? -1 : ids[0];
+  }
+
+  /**
+   * Returns {@code n} IDs, and stores their prefixes unless {@code prefixes} is null. Returns null if the buffer
+   * has too few and the timeout, in nanoseconds, is negative.
+   */
+  private long[] draw(int n, Map<Long, String> prefixes, long timeout) {
+    int most = client.settings.maxRange;
+    if (n < 1 || n > most) throw new RaindropException(Kind.USAGE, "n = " + n + ": must be 1 to " + most, null);
+    long began = System.nanoTime();
+    long[] ids = new long[n];
+    int drawn = 0;
+    Answer.Range oldest = Segment.EMPTY.range;
+    Refill awaited = null;
+    lock.lock();
+    try {
+      while (drawn < n) {
+        Segment segment = freshSegment();
+        if (segment == null) {
+          if (awaited != null && awaited.error != null) throw awaited.error.again();
+          awaited = await(n - drawn, timeout < 0, began + timeout);
+          if (awaited == null) return null;
+          continue;
+        }
+        long index = segment.getAndAdd(n - drawn);
+        for (long end = Math.min(segment.count, index + n - drawn); index < end; index++) {
+          ids[drawn++] = segment.id(index);
+          if (prefixes != null) prefixes.put(segment.id(index), segment.range.prefix());
+        }
+        if (oldest.ageless() || segment.range.expires() < oldest.expires()) oldest = segment.range;
+      }
+      if (!oldest.isFresh(client)) throw new RaindropException(Kind.DEADLINE, "IDs became too old in the call", null);
+      drawn = 0; // Nothing is left over.
+      refillIfLow(null);
+    } finally {
+      drop(drawn);
+      lock.unlock();
+      if (awaited != null) client.report(hook -> hook.waited(name, Duration.ofNanos(System.nanoTime() - began)));
+    }
+    Arrays.sort(ids); // They ascend already, unless they come from answers of several nodes.
+    return ids;
+  }
+
+  /** Waits for a change, and returns the refill that was to come; null if the call must not wait. */
+  private Refill await(int lacking, boolean never, long deadline) {
+    if (client.isClosed()) throw RaindropClient.closedError();
+    missing += lacking;
+    try {
+      refillIfLow(null);
+      Refill awaited = refill;
+      long left = deadline - System.nanoTime();
+      if (never) return null;
+      if (awaited.startsAt - deadline > 0) throw lastError.again();
+      if (left <= 0) throw new RaindropException(Kind.DEADLINE, "no ID of " + name + " came in time", null);
+      changed.awaitNanos(left);
+      return awaited;
+    } catch (InterruptedException e) {
+      Thread.currentThread().interrupt();
+      throw new RaindropException(Kind.CANCELLED, "interrupted while waiting for an ID of " + name, e);
+    } finally {
+      missing -= lacking;
+    }
+  }
+
+  /**
+   * Starts a refill if waiting calls lack IDs, or if the rest lasts for less than half of the target at the present
+   * rate, and returns whether it did: {@code due}, whose back-off is over, or else a new one if there is none.
+   * A window of measuring that is shorter than a sixteenth of the target can only raise the rate, and at most so far
+   * that the next request is 16 times as large as what was used. A single ID is no rate.
+   */
+  private boolean refillIfLow(Refill due) {
+    long elapsed = client.clock() - windowStart;
+    long shortest = client.target / 16 + 1;
+    long used = unusedRest - rest();
+    if (elapsed < shortest) {
+      rate = Math.max(rate, (double) (used - 1) / shortest);
+    } else {
+      rate = (double) used / elapsed;
+      windowStart += elapsed;
+      unusedRest -= used;
+    }
+    setRefillAt(current);
+    if (refill != due || rest() >= Math.max(lowWater(), missing)) return false;
+    long wanted = Math.max(client.settings.minRange, missing - rest());
+    wanted = Math.max(wanted, (long) Math.ceil(rate * client.target));
+    refill = due != null ? due : new Refill(client, this, System.nanoTime());
+    refill.start(Math.min(wanted, Math.min(client.settings.maxRange, serviceLimit)));
+    return true;
+  }
+
+  private long lowWater() { return (long) (rate * client.target / 2); }
+
+  private void setRefillAt(Segment segment) {
+    segment.refillAt = Math.min(segment.count + segment.later() + queuedIds - lowWater(), segment.count);
+  }
+
+  private long rest() { return current.rest() + current.later() + queuedIds; }
+
+  /** Returns the segment to draw from, after dropping what is too old; null if the buffer is empty. */
+  private Segment freshSegment() {
+    dropExpired();
+    for (Segment used = current; used.rest() == 0; used = current) {
+      if (used.later() == 0 && ranges.isEmpty()) return null;
+      current = used.later() > 0 ? used.following() : new Segment(dequeue(), 0);
+      setRefillAt(current);
+    }
+    return current;
+  }
+
+  private Answer.Range dequeue() {
+    Answer.Range range = ranges.remove();
+    queuedIds -= range.ids();
+    return range;
+  }
+
+  /** Drops what is too old; if the client is closed, everything. */
+  private void dropExpired() {
+    Segment segment = current;
+    if (client.isClosed() || !segment.range.isFresh(client)) {
+      current = Segment.EMPTY;
+      drop(segment.later() + segment.drain());
+    }
+    while (!ranges.isEmpty() && (client.isClosed() || !ranges.element().isFresh(client))) drop(dequeue().ids());
+  }
+
+  private void drop(long ids) {
+    unusedRest -= ids; // They do not count as used.
+    if (ids > 0) client.report(hook -> hook.idsDropped(name, ids));
+  }
+
+  private void locked(Runnable change) {
+    lock.lock();
+    try {
+      change.run();
+    } finally {
+      lock.unlock();
+    }
+  }
+
+  /** Returns whether an answer came before, because a cache or a proxy repeated it. Refills ask one by one. */
+  boolean isRepeated(Answer answer) {
+    boolean repeated = firstIds.contains(answer.ranges().get(0).first());
+    firstIds.add(answer.ranges().get(0).first());
+    if (firstIds.size() > REMEMBERED) firstIds.remove();
+    return repeated;
+  }
+
+  /** Takes what a refill brought. */
+  void refilled(Answer answer) {
+    locked(() -> {
+      refill = null;
+      failuresInRow = 0;
+      time = answer.time();
+      queuedIds += answer.ids();
+      unusedRest += answer.ids();
+      ranges.addAll(answer.ranges());
+      changed.signalAll();
+      dropExpired();
+      refillIfLow(null);
+    });
+  }
+
+  /** Gives a refill's error to all who wait for it, and backs off before the next one. */
+  void failed(Refill failed, RaindropException error, long retryAfter) {
+    long most = Math.min(MAX_BACKOFF, 2 * MIN_BACKOFF << Math.min(failuresInRow, 10));
+    ThreadLocalRandom random = ThreadLocalRandom.current();
+    long wait = Math.max(random.nextLong(most / 2, most + 1), retryAfter + random.nextLong(retryAfter / 10 + 1));
+    Refill next = new Refill(client, this, System.nanoTime() + wait);
+    locked(() -> {
+      failuresInRow++;
+      failed.error = error;
+      lastError = error;
+      refill = next;
+      changed.signalAll();
+    });
+    client.schedule(() -> locked(() -> {
+      if (!refillIfLow(next)) refill = null;
+    }), wait);
+  }
+
+  /** Drops what nobody came for. Calls check the age themselves, so this may be late. */
+  void sweep() { locked(this::dropExpired); }
+
+  /** Ends the refill and all waits, and drops the buffer. The client is marked as closed before. */
+  void close() {
+    locked(() -> {
+      dropExpired();
+      if (refill != null) refill.cancel();
+      changed.signalAll();
+    });
+  }
+}

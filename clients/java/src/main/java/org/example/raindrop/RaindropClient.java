@@ -1,0 +1,196 @@
+package org.example.raindrop;
+
+import static java.nio.charset.StandardCharsets.UTF_8;
+
+import java.net.URLEncoder;
+import java.net.http.HttpClient;
+import java.time.*;
+import java.util.*;
+import java.util.concurrent.*;
+import java.util.function.*;
+import java.util.stream.Stream;
+import org.example.raindrop.RaindropException.Kind;
+
+/**
+ * Hands out unique IDs from memory, and leases ranges of them from Raindrop ahead of demand. Make one per
+ * process, share it between threads, and close it at the end. All errors are {@link RaindropException}s.
+ */
+public final class RaindropClient implements AutoCloseable {
+  private static final String CODE = "[A-Za-z0-9][A-Za-z0-9._:-]{0,63}";
+
+  final Builder settings;
+  final HttpClient http;
+  /** How long a buffer should last, in nanoseconds. */
+  final long target;
+  /** The index of the base URL that answered last. */
+  volatile int preferredUrl;
+
+  private final ConcurrentHashMap<String, Code> codes = new ConcurrentHashMap<>();
+  private final ScheduledThreadPoolExecutor scheduler = new ScheduledThreadPoolExecutor(1,
+      task -> { Thread thread = new Thread(task, "raindrop-client"); thread.setDaemon(true); return thread; },
+      new ThreadPoolExecutor.DiscardPolicy()); // After close, nobody waits for a task.
+  private volatile boolean closed;
+
+  private RaindropClient(Builder settings) {
+    this.settings = settings;
+    require(!settings.urls.isEmpty(), "url is missing");
+    require(settings.minRange >= 1 && settings.minRange <= settings.maxRange,
+        "minRange = " + settings.minRange + ": must be 1 to maxRange, which is " + settings.maxRange);
+    http = settings.http != null ? settings.http : HttpClient.newBuilder().version(HttpClient.Version.HTTP_1_1).build();
+    require(http.followRedirects() == HttpClient.Redirect.NEVER,
+        "httpClient follows redirects, and would send the token with them: build it with Redirect.NEVER");
+    target = Math.min(settings.target, settings.maxAge / 2);
+    scheduler.setRemoveOnCancelPolicy(true);
+    long sweep = Math.max(settings.maxAge / 10, 10_000_000);
+    scheduler.scheduleWithFixedDelay(() -> codes.values().forEach(Code::sweep), sweep, sweep, TimeUnit.NANOSECONDS);
+  }
+
+  /** Returns a builder; only the URL is required. */
+  public static Builder builder() { return new Builder(); }
+
+  /** Returns the handle of a code, which matches {@code [A-Za-z0-9][A-Za-z0-9._:-]{0,63}}. */
+  public Code code(String name) {
+    Code code = codes.get(name);
+    if (code != null) return code;
+    require(name.matches(CODE), "code = \"" + name + "\": must match " + CODE);
+    return codes.computeIfAbsent(name, missing -> new Code(this, missing));
+  }
+
+  /** Returns the next ID of the code; see {@link Code#next()}. */
+  public long next(String code) { return code(code).next(); }
+
+  /** Returns {@code n} ascending IDs of the code; see {@link Code#nextMany(int)}. */
+  public long[] nextMany(String code, int n) { return code(code).nextMany(n); }
+
+  /** Returns the text of the code's next ID; see {@link Code#nextText()}. */
+  public String nextText(String code) { return code(code).nextText(); }
+
+  /** Returns the time of an ID of the code; see {@link Code#timeOf}. */
+  public Instant timeOf(String code, long id) { return code(code).timeOf(id); }
+
+  /** Ends the background work, drops the buffers, and fails waiting and later calls with kind {@code CLOSED}. */
+  @Override
+  public void close() {
+    closed = true;
+    codes.values().forEach(Code::close);
+    scheduler.shutdownNow();
+  }
+
+  boolean isClosed() { return closed; }
+
+  static RaindropException closedError() { return new RaindropException(Kind.CLOSED, "the client is closed", null); }
+
+  /** Returns nanoseconds of a clock that does not step. */
+  long clock() { return settings.clock == null ? System.nanoTime() : settings.clock.getAsLong(); }
+
+  /** Returns the token of the next request, null for none. Errors never quote it. */
+  String bearerToken() {
+    if (settings.token == null) return null;
+    String token = settings.token.get();
+    require(token != null && token.matches("[!-~]+"), "the token is missing, or has characters that no token can have");
+    return token;
+  }
+
+  /** Calls the metrics hook. What it throws is logged, because it must not change what a call returns. */
+  void report(Consumer<RaindropMetrics> event) {
+    try {
+      event.accept(settings.metrics);
+    } catch (RuntimeException e) {
+      System.getLogger("org.example.raindrop").log(System.Logger.Level.WARNING, "metrics hook failed", e);
+    }
+  }
+
+  Future<?> schedule(Runnable task, long delay) { return scheduler.schedule(task, delay, TimeUnit.NANOSECONDS); }
+
+  /** Returns the nanoseconds of a duration; more than 100 years count as 100 years, less than 0 as 0. */
+  static long nanos(Duration duration) {
+    Duration most = Duration.ofDays(36_500);
+    return duration.isNegative() ? 0 : (duration.compareTo(most) > 0 ? most : duration).toNanos();
+  }
+
+  static void require(boolean holds, String otherwise) {
+    if (!holds) throw new RaindropException(Kind.USAGE, otherwise, null);
+  }
+
+  /** Collects the settings of a client. */
+  public static final class Builder implements Cloneable {
+    List<String> urls = List.of();
+    private Supplier<String> token;
+    private HttpClient http;
+    /** Empty, or a parameter of the request. */
+    String namespace = "";
+    int minRange = 1;
+    int maxRange = 100_000;
+    RaindropMetrics metrics = new RaindropMetrics() {};
+    /** Null for {@link System#nanoTime}, which is then called directly. */
+    private LongSupplier clock;
+    // These are nanoseconds.
+    private long target = 2_000_000_000L;
+    long maxAge = 10_000_000_000L;
+    long deadline = 2_000_000_000L;
+    long requestTimeout = 5_000_000_000L;
+
+    private Builder() {}
+
+    /** Adds a base URL, {@code https://ids.example.org} for example. With several, the client fails over. */
+    public Builder url(String url) {
+      require(url.matches("https?://[^/?#@\\s]+(/[^?#\\s]*)?"),
+          "url: must be http:// or https:// with a host, and without user, query and fragment");
+      urls = Stream.concat(urls.stream(), Stream.of(url.replaceAll("/+$", ""))).toList();
+      return this;
+    }
+
+    /** Sets the token that every request sends. */
+    public Builder token(String token) { return token(() -> token); }
+
+    /** Sets where each request gets its token, so that tokens can rotate. It must return quickly. */
+    public Builder token(Supplier<String> token) { this.token = token; return this; }
+
+    /** Sets the HTTP client, for TLS or a proxy of your own. It must not follow redirects. */
+    public Builder httpClient(HttpClient http) { this.http = http; return this; }
+
+    /** Sets the namespace of all codes; by default the service chooses. */
+    public Builder namespace(String name) { namespace = "&namespace=" + URLEncoder.encode(name, UTF_8); return this; }
+
+    /** Sets how long a buffer should last: 2 s by default, at most half of {@code maxAge}. */
+    public Builder target(Duration target) { this.target = positive("target", target); return this; }
+
+    /** Sets the fewest IDs that a request asks for: 1 by default. */
+    public Builder minRange(int minRange) { this.minRange = minRange; return this; }
+
+    /** Sets the most IDs that a request asks for: 100 000 by default. */
+    public Builder maxRange(int maxRange) { this.maxRange = maxRange; return this; }
+
+    /** Sets the age from which buffered IDs of a layout are dropped: 10 s by default. */
+    public Builder maxAge(Duration maxAge) { this.maxAge = positive("maxAge", maxAge); return this; }
+
+    /** Sets how long calls wait that name no time themselves: 2 s by default. */
+    public Builder deadline(Duration deadline) { this.deadline = nanos(deadline); return this; }
+
+    /** Sets how long a request may take until its answer is read: 5 s by default. */
+    public Builder requestTimeout(Duration time) { requestTimeout = positive("requestTimeout", time); return this; }
+
+    /** Sets the hook that counts what the client does. */
+    public Builder metrics(RaindropMetrics metrics) { this.metrics = metrics; return this; }
+
+    /** Sets the clock for the age of IDs and the rate of use, in nanoseconds, for tests. It must not step. */
+    public Builder clock(LongSupplier clock) { this.clock = clock; return this; }
+
+    /** Returns a client. It sends nothing before the first call. */
+    public RaindropClient build() { return new RaindropClient(clone()); }
+
+    @Override
+    protected Builder clone() {
+      try {
+        return (Builder) super.clone();
+      } catch (CloneNotSupportedException e) {
+        throw new AssertionError(e);
+      }
+    }
+
+    private static long positive(String name, Duration duration) {
+      require(nanos(duration) > 0, name + " = " + duration + ": must be longer than 0");
+      return nanos(duration);
+    }
+  }
+}

@@ -1,0 +1,65 @@
+package org.example.raindrop;
+
+import java.time.Duration;
+import java.util.Optional;
+
+/** Says why a call got no ID. The class is {@link Problem} if the kind is {@link Kind#PROBLEM}. */
+public class RaindropException extends RuntimeException {
+  /**
+   * What went wrong.
+   * <dl>
+   * <dt>PROBLEM<dd>the service answered with a problem document
+   * <dt>INVALID_ANSWER<dd>the answer failed the check, so none of its IDs are used
+   * <dt>TRANSPORT<dd>no whole answer came: the connection failed, the request timed out, or a proxy answered
+   * <dt>DEADLINE<dd>the caller's time is over
+   * <dt>CANCELLED<dd>the calling thread was interrupted while it waited; its interrupt flag is set again
+   * <dt>CLOSED<dd>the client is closed
+   * <dt>USAGE<dd>an argument or a setting is wrong, or the token supplier or the metrics hook threw an exception
+   * </dl>
+   */
+  public enum Kind { PROBLEM, INVALID_ANSWER, TRANSPORT, DEADLINE, CANCELLED, CLOSED, USAGE }
+
+  private final Kind kind;
+
+  RaindropException(Kind kind, String message, Throwable cause) {
+    super(message, cause);
+    this.kind = kind;
+  }
+
+  /** Returns what went wrong. */
+  public Kind kind() { return kind; }
+
+  /** Returns the same error for another caller: with that caller's stack trace, and this one as its cause. */
+  RaindropException again() { return new RaindropException(kind, getMessage(), this); }
+
+  /** The service answered with a problem document. */
+  public static final class Problem extends RaindropException {
+    private final int status;
+    private final String code;
+    private final String detail;
+    private final Duration retryAfter;
+
+    Problem(int status, String code, String detail, Duration retryAfter, Throwable cause) {
+      super(Kind.PROBLEM, status + " " + code + ": " + detail, cause);
+      this.status = status;
+      this.code = code;
+      this.detail = detail;
+      this.retryAfter = retryAfter;
+    }
+
+    /** Returns the HTTP status. */
+    public int status() { return status; }
+
+    /** Returns the problem's code, for programs: {@code lease_unavailable} for example. */
+    public String code() { return code; }
+
+    /** Returns what happened, for people. */
+    public String detail() { return detail; }
+
+    /** Returns how long the service asked to wait; empty if it named no time. */
+    public Optional<Duration> retryAfter() { return Optional.ofNullable(retryAfter); }
+
+    @Override
+    RaindropException again() { return new Problem(status, code, detail, retryAfter, this); }
+  }
+}

@@ -1,0 +1,136 @@
+package org.example.raindrop;
+
+import java.io.ByteArrayOutputStream;
+import java.net.URI;
+import java.net.http.*;
+import java.time.Duration;
+import java.util.Map;
+import java.util.concurrent.*;
+import org.example.raindrop.RaindropException.Kind;
+
+/** Fetches IDs of one code once: from the base URL that answered last, or else from the others in turn. */
+final class Refill {
+  private static final int MAX_BODY = 1 << 20;
+
+  /** When the back-off before this refill ends, as {@link System#nanoTime} has it. */
+  final long startsAt;
+  /** Why it failed; the code's lock protects it. */
+  RaindropException error;
+
+  private final RaindropClient client;
+  private final Code code;
+  private final int firstUrl;
+  private long ask;
+  private int failedUrls;
+  private long retryAfter;
+  private volatile Future<?> response = CompletableFuture.completedFuture(null);
+
+  Refill(RaindropClient client, Code code, long startsAt) {
+    this.client = client;
+    this.code = code;
+    this.startsAt = startsAt;
+    firstUrl = client.preferredUrl;
+  }
+
+  void start(long ids) {
+    ask = ids;
+    client.schedule(this::send, 0);
+  }
+
+  void cancel() { response.cancel(true); }
+
+  private int url() { return (firstUrl + failedUrls) % client.settings.urls.size(); }
+
+  /** Sends a request. Whatever happens, the code gets either an answer or an error in the end. */
+  private void send() {
+    long began = System.nanoTime();
+    long sent = client.clock(); // Before the request leaves: an ID is never older than its age says.
+    ByteArrayOutputStream body = new ByteArrayOutputStream();
+    try {
+      HttpRequest.Builder request = HttpRequest.newBuilder(URI.create(client.settings.urls.get(url()) + "/ids/"
+          + code.name + "?format=range&up_to=" + ask + client.settings.namespace))
+          .POST(HttpRequest.BodyPublishers.noBody()).header("Accept", "application/json");
+      String token = client.bearerToken();
+      if (token != null) request.header("Authorization", "Bearer " + token);
+      CompletableFuture<HttpResponse<Void>> future = client.http.sendAsync(request.build(),
+          HttpResponse.BodyHandlers.ofByteArrayConsumer(part -> part.ifPresent(bytes -> {
+            if (body.size() <= MAX_BODY) body.writeBytes(bytes);
+            if (body.size() > MAX_BODY) cancel();
+          })));
+      response = future;
+      // HttpRequest.timeout ends with the head of the answer, so it would not bound a body that stalls.
+      Future<?> timeout = client.schedule(() -> future.cancel(true), client.settings.requestTimeout);
+      if (client.isClosed()) cancel();
+      future.whenComplete((head, failure) -> {
+        timeout.cancel(false);
+        // Whatever it is: the JDK also throws exceptions of its parsers at what is not HTTP.
+        finish(head, body, failure == null ? null : error(Kind.TRANSPORT, "no whole answer of "
+            + client.settings.urls.get(url()) + " came: " + failure, failure), began, sent);
+      });
+    } catch (Throwable e) {
+      finish(null, body, e, began, sent);
+    }
+  }
+
+  private void finish(HttpResponse<Void> head, ByteArrayOutputStream body, Throwable error, long began, long sent) {
+    Duration duration = Duration.ofNanos(System.nanoTime() - began);
+    try {
+      if (body.size() > MAX_BODY) throw error(Kind.INVALID_ANSWER, "the answer is larger than 1 MiB", null);
+      if (error != null) throw error;
+      Answer answer = answer(head, body.toByteArray(), sent);
+      if (code.isRepeated(answer)) throw error(Kind.INVALID_ANSWER, "the answer repeats an earlier one", null);
+      boolean fresh = answer.ranges().get(0).isFresh(client);
+      if (!fresh) throw error(Kind.TRANSPORT, "the answer came when its IDs were too old", null);
+      client.settings.metrics.requestFinished(code.name, duration, answer.ids());
+      client.preferredUrl = url();
+      code.refilled(answer);
+    } catch (Throwable e) {
+      RaindropException failure = client.isClosed() ? RaindropClient.closedError()
+          : e instanceof RaindropException known ? known : error(Kind.USAGE, "the refill died: " + e, e);
+      client.report(hook -> hook.requestFailed(code.name, duration, failure));
+      if (!client.isClosed() && triesAgain(failure)) {
+        client.schedule(this::send, 0);
+      } else {
+        code.failed(this, failure, retryAfter);
+      }
+    }
+  }
+
+  private static RaindropException error(Kind kind, String message, Throwable cause) {
+    return new RaindropException(kind, message, cause);
+  }
+
+  /** Returns whether to send another request at once: for fewer IDs, or to the next base URL. */
+  private boolean triesAgain(RaindropException failure) {
+    boolean failsOver = failure.kind() == Kind.TRANSPORT;
+    if (failure instanceof RaindropException.Problem problem) {
+      if (problem.code().equals("invalid_count") && ask > 1) {
+        code.serviceLimit = ask /= 2; // A layout may allow less than maxRange.
+        return true;
+      }
+      retryAfter = Math.max(retryAfter, problem.retryAfter().map(RaindropClient::nanos).orElse(0L));
+      failsOver = isUnavailable(problem.status());
+    }
+    return failsOver && ++failedUrls < client.settings.urls.size();
+  }
+
+  private static boolean isUnavailable(int status) { return status >= 502 && status <= 504; }
+
+  private Answer answer(HttpResponse<Void> head, byte[] body, long sent) {
+    String type = head.headers().firstValue("Content-Type").orElse("").split(";")[0].strip();
+    int status = head.statusCode();
+    boolean answers = status == 200 && type.equalsIgnoreCase("application/json");
+    if (answers) return Answer.parse(body, ask, sent, client.settings.maxAge);
+    if (status == 200 || !type.equalsIgnoreCase("application/problem+json")) {
+      throw error(isUnavailable(status) ? Kind.TRANSPORT : Kind.INVALID_ANSWER,
+          "status " + status + " with the type \"" + type + "\" is no answer of the service", null);
+    }
+    Duration wait = head.headers().firstValue("Retry-After").filter(text -> text.matches("[0-9]{1,9}"))
+        .map(Long::valueOf).map(Duration::ofSeconds).orElse(null);
+    throw Answer.checked(() -> {
+      Map<?, ?> fields = (Map<?, ?>) Json.parse(body);
+      return new RaindropException.Problem(status, Answer.field(fields, "code", String.class),
+          Answer.field(fields, "detail", String.class), wait, null);
+    });
+  }
+}

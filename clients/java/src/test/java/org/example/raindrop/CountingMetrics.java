@@ -1,0 +1,35 @@
+package org.example.raindrop;
+
+import java.time.Duration;
+import java.util.concurrent.atomic.AtomicLong;
+
+/** Counts what a client reports. */
+public final class CountingMetrics implements RaindropMetrics {
+  public final AtomicLong requests = new AtomicLong();
+  public final AtomicLong failedRequests = new AtomicLong();
+  public final AtomicLong idsFetched = new AtomicLong();
+  public final AtomicLong idsDropped = new AtomicLong();
+  public final AtomicLong waits = new AtomicLong();
+
+  @Override
+  public void requestFinished(String code, Duration duration, long ids) {
+    requests.incrementAndGet();
+    idsFetched.addAndGet(ids);
+  }
+
+  @Override
+  public void requestFailed(String code, Duration duration, RaindropException error) {
+    requests.incrementAndGet();
+    failedRequests.incrementAndGet();
+  }
+
+  @Override
+  public void idsDropped(String code, long ids) {
+    idsDropped.addAndGet(ids);
+  }
+
+  @Override
+  public void waited(String code, Duration duration) {
+    waits.incrementAndGet();
+  }
+}
