@@ -1,0 +1,124 @@
+/** What went wrong: see the README's table of errors. */
+export type ErrorKind = 'problem' | 'invalid_answer' | 'transport' | 'deadline' | 'cancelled' | 'closed' | 'usage';
+
+/** What every call of this package fails with. */
+export class RaindropError extends Error {
+  private constructor();
+  readonly kind: ErrorKind;
+  /** The problem's code, such as `lease_unavailable`, if `kind` is `problem`. */
+  readonly code?: string;
+  /** The HTTP status, if the service or a proxy answered with an error. */
+  readonly status?: number;
+  /** The problem's text for people, if `kind` is `problem`. */
+  readonly detail?: string;
+  /** How long the service asks to wait, in milliseconds. */
+  readonly retryAfter?: number;
+}
+
+/** A request was answered or failed. */
+export interface RequestEvent {
+  type: 'request';
+  code: string;
+  url: string;
+  /** From before the token was asked for to the end of the answer. */
+  ms: number;
+  /** How many IDs were asked for. */
+  upTo: number;
+  /** How many came. */
+  ids: number;
+  error?: RaindropError;
+}
+
+/** IDs were dropped unused: they expired, or the client was closed. */
+export interface DroppedEvent {
+  type: 'dropped';
+  code: string;
+  ids: number;
+}
+
+/** A caller had to wait, and has its IDs or the error now. */
+export interface WaitEvent {
+  type: 'wait';
+  code: string;
+  ms: number;
+  error?: RaindropError;
+}
+
+export type RaindropEvent = RequestEvent | DroppedEvent | WaitEvent;
+
+/** Two clocks in milliseconds, for tests. */
+export interface Clock {
+  /** Never goes back. */
+  steady(): number;
+  /** Unix time, in whole milliseconds; may step. */
+  wall(): number;
+}
+
+/** All times are in milliseconds. */
+export interface RaindropOptions {
+  /** Base URLs; the one that answered last is tried first. */
+  urls: string[];
+  /** The bearer token, or a function that is called for each request, so that the token can change. */
+  token?: string | (() => string | Promise<string>);
+  namespace?: string;
+  /** How long a buffer should last at the present rate, at most half of `maxAge`. Default: 2000. */
+  target?: number;
+  /** The fewest IDs to ask for at a time. Default: 1. */
+  minRange?: number;
+  /** The most IDs to ask for at a time, at most the service's `http.max_range`. Default: 100 000. */
+  maxRange?: number;
+  /** The age at which an ID is dropped. Default: 10 000. */
+  maxAge?: number;
+  /** How long a call waits unless it says otherwise. Default: 2000. */
+  deadline?: number;
+  /** How long a request may take. Default: 5000. */
+  requestTimeout?: number;
+  /** Sends the requests in place of the global `fetch`, for TLS settings or a proxy. */
+  fetch?: typeof fetch;
+  /** Told of requests, dropped IDs and waits. If it throws, the next refill fails. */
+  onEvent?: (event: RaindropEvent) => void;
+  clock?: Clock;
+}
+
+export interface CallOptions {
+  /** Cancels the call. */
+  signal?: AbortSignal;
+  /** How long the call waits, in milliseconds. */
+  deadline?: number;
+}
+
+/** The handle of one code of a client. */
+export class Code {
+  private constructor();
+  readonly name: string;
+  /** Returns the next ID, after a wait if the buffer is empty. */
+  next(options?: CallOptions): Promise<bigint>;
+  /** Returns n IDs, ascending: 1 to `maxRange`. */
+  nextMany(n: number, options?: CallOptions): Promise<bigint[]>;
+  /** Like `next`, as decimal text with the code's prefix. */
+  nextText(options?: CallOptions): Promise<string>;
+  /** Like `nextMany`, as decimal texts with the code's prefix. */
+  nextTextMany(n: number, options?: CallOptions): Promise<string[]>;
+  /**
+   * Returns the next ID at once, or undefined if the buffer is empty. A refill then starts, unless
+   * one is under way or the last one failed just now.
+   */
+  tryNext(): bigint | undefined;
+  /** Returns when an ID was claimed. Fails before the code's first answer, and in segment mode. */
+  timeOf(id: bigint): Date;
+}
+
+/** Hands out unique 64-bit IDs from ranges that it leases from Raindrop ahead of demand. */
+export class Raindrop {
+  constructor(options: RaindropOptions);
+  /** Returns the handle of a code, which saves the look-up by name. */
+  code(name: string): Code;
+  next(code: string, options?: CallOptions): Promise<bigint>;
+  nextMany(code: string, n: number, options?: CallOptions): Promise<bigint[]>;
+  nextText(code: string, options?: CallOptions): Promise<string>;
+  nextTextMany(code: string, n: number, options?: CallOptions): Promise<string[]>;
+  tryNext(code: string): bigint | undefined;
+  timeOf(code: string | Code, id: bigint): Date;
+  /** Ends requests and waiting calls, and drops the buffers. Later calls fail with `closed`. */
+  close(): void;
+}

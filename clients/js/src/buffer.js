@@ -1,0 +1,289 @@
+import { closed, invalid, usage, wrap } from './errors.js';
+import { Rate } from './rate.js';
+import { cancelled, Waiters } from './waiters.js';
+
+const FIRST_PAUSE = 100;
+const LONGEST_PAUSE = 10_000;
+const LONGEST_DEADLINE = 2 ** 31 - 1;
+
+/** How many answers are remembered, to notice one that something on the way repeats. */
+const REMEMBERED = 1000;
+
+/** The IDs of one code that this client holds, and the refill that replaces them. */
+export class Buffer {
+  // The row of IDs that is drawn from: `#left` of them, from `#value` on.
+  #value = 0n;
+  #step = 1n;
+  #left = 0;
+
+  // The wall clock when expiry was checked last.
+  #checkedAt = NaN;
+  #wall;
+
+  // Ranges in the order in which they came; the first one has the current row, if there is one.
+  #ranges = [];
+  #current;
+  // How many IDs there are beyond the current row, and how many came and were not dropped.
+  #reserve = 0;
+  #accepted = 0;
+
+  #code;
+  #context;
+  #rate = new Rate();
+  #waiters = new Waiters();
+  #isClosed = false;
+  #isRefilling = false;
+  #last = { total: 0, asked: -Infinity };
+  // The first IDs of the last answers, oldest first.
+  #known = new Set();
+
+  // The pause after failed refills, by the age clock.
+  #resumeAt = -Infinity;
+  #resumeTimer;
+  #failures = 0;
+  #lastError;
+
+  // The most to ask for: less than `maxRange` once the service has refused that.
+  #most;
+
+  /** How to read the time of an ID, by the last answer that said so. */
+  time;
+
+  /**
+   * @param {string} code
+   * @param {{options: object, wall: () => number, ages: import('./clock.js').AgeClock,
+   *   service: import('./service.js').Service, emit: (event: object) => void, hookError?: Error}} context
+   */
+  constructor(code, context) {
+    this.#code = code;
+    this.#context = context;
+    this.#wall = context.wall;
+    this.#most = context.options.maxRange;
+  }
+
+  /**
+   * Returns the next ID, or undefined if there is none; a refill then starts unless one runs or the
+   * last one failed just now.
+   *
+   * This path decides what an ID costs: it reads the wall clock each time, because no timer runs
+   * while a process is paused, and does the rest only once a millisecond.
+   */
+  draw() {
+    const wall = this.#wall();
+    if (wall === this.#checkedAt && this.#left > 0) {
+      this.#left--;
+      const id = this.#value;
+      this.#value = BigInt.asUintN(64, id + this.#step);
+      return id;
+    }
+    if (wall !== this.#checkedAt) this.#check(wall);
+    if (this.#left > 0 || this.#nextRow()) return this.draw();
+    return this.#refillIfLow(1);
+  }
+
+  /**
+   * Returns n IDs, ascending, or undefined if there are fewer.
+   *
+   * @param {number} n
+   * @param {boolean} asText with the prefix of the newest one
+   */
+  drawMany(n, asText) {
+    for (;;) {
+      this.#check(this.#wall());
+      if (this.#stock() < n) return this.#refillIfLow(n);
+      const ids = [];
+      let limit = Infinity;
+      while (ids.length < n) {
+        if (this.#left === 0) this.#nextRow();
+        limit = Math.min(limit, this.#current.limit);
+        for (; this.#left > 0 && ids.length < n; this.#left--, this.#value += this.#step) ids.push(this.#value);
+      }
+      // The process may have been paused meanwhile.
+      if (this.#now() < limit) return asText ? ascending(ids).map((id) => this.#current.prefix + id) : ascending(ids);
+      this.#countDropped(n);
+    }
+  }
+
+  /**
+   * Waits for n IDs, which `take` draws.
+   *
+   * @template T
+   * @param {number} n
+   * @param {() => T | undefined} take
+   * @param {{signal?: AbortSignal, deadline?: number}} [options]
+   * @returns {Promise<T>}
+   */
+  async wait(n, take, { signal, deadline = this.#context.options.deadline } = {}) {
+    const { maxRange } = this.#context.options;
+    const isCount = Number.isSafeInteger(n) && n >= 1 && n <= maxRange;
+    if (!isCount) throw usage(`n: ${n}, but 1 to ${maxRange} (maxRange) is allowed`);
+    const isDeadline = Number.isFinite(deadline) && deadline >= 0 && deadline <= LONGEST_DEADLINE;
+    if (!isDeadline) throw usage(`deadline: ${deadline}, but 0 to ${LONGEST_DEADLINE} milliseconds are allowed`);
+    if (signal?.aborted) throw cancelled(signal);
+    const taken = this.#waiters.wanted === 0 ? take() : undefined;
+    if (taken !== undefined) return taken;
+    const since = this.#now();
+    if (this.#resumeAt > since && this.#resumeAt >= since + deadline) throw this.#lastError;
+    const onLeave = (error) => this.#context.emit({ type: 'wait', code: this.#code, ms: this.#now() - since, error });
+    const waiting = this.#waiters.add({ n, take, deadline, signal, onLeave });
+    this.#refillIfLow(0);
+    return waiting;
+  }
+
+  close() {
+    this.#isClosed = true;
+    this.#checkedAt = NaN;
+    clearTimeout(this.#resumeTimer);
+    this.#drop(() => true);
+    this.#waiters.fail(closed());
+  }
+
+  #now() {
+    return this.#context.ages.now();
+  }
+
+  #stock() {
+    return this.#left + this.#reserve;
+  }
+
+  /** Drops what has expired, and starts a refill if little is left. */
+  #check(wall) {
+    if (this.#isClosed) throw closed();
+    const now = this.#context.ages.now(wall);
+    this.#checkedAt = wall;
+    this.#drop((range) => range.limit <= now);
+    this.#refillIfLow(0);
+  }
+
+  /** Begins the next row; returns whether there is one. */
+  #nextRow() {
+    if (this.#ranges[0]?.rows === 0) this.#ranges.shift();
+    const [range] = this.#ranges;
+    if (range === undefined) return false;
+    this.#current = range;
+    this.#value = range.next;
+    this.#step = range.step;
+    this.#left = range.count;
+    this.#reserve -= range.count;
+    range.rows--;
+    range.next += range.stride;
+    return true;
+  }
+
+  #drop(isOver) {
+    const over = this.#ranges.filter(isOver);
+    if (over.length === 0) return;
+    let ids = over.reduce((sum, { rows, count }) => sum + rows * count, 0);
+    this.#reserve -= ids;
+    if (over[0] === this.#current) {
+      ids += this.#left;
+      this.#left = 0;
+    }
+    this.#ranges = this.#ranges.filter((range) => !over.includes(range));
+    if (ids > 0) this.#countDropped(ids);
+  }
+
+  #countDropped(ids) {
+    this.#accepted -= ids;
+    this.#context.emit({ type: 'dropped', code: this.#code, ids });
+  }
+
+  /** Returns how many IDs `target` milliseconds use at the present rate. */
+  #useInTarget() {
+    return this.#rate.measure(this.#now(), this.#accepted - this.#stock()) * this.#context.options.target;
+  }
+
+  /**
+   * Starts a refill if callers want more than there is, or if the rest lasts less than half of
+   * `target`. Below one ID in that time it fetches nothing ahead: it would expire unused.
+   *
+   * @param {number} missed how many IDs a caller that does not wait wanted
+   * @returns {undefined} what that caller gets
+   */
+  #refillIfLow(missed) {
+    if (this.#isRefilling || this.#isClosed) return;
+    const wanted = Math.max(missed, this.#waiters.wanted);
+    if (Math.max(wanted, Math.floor(this.#useInTarget() / 2)) <= this.#stock()) return;
+    const pause = this.#resumeAt - this.#now();
+    if (pause <= 0) {
+      this.#refill(missed);
+    } else if (this.#waiters.wanted > 0) {
+      clearTimeout(this.#resumeTimer);
+      this.#resumeTimer = setTimeout(() => this.#refillIfLow(0), pause);
+      this.#resumeTimer.unref?.();
+    }
+  }
+
+  async #refill(missed) {
+    this.#isRefilling = true;
+    try {
+      // Callers of the same turn are counted before the size is chosen.
+      await undefined;
+      if (this.#isClosed) return;
+      const answer = await this.#lease(this.#size(missed));
+      if (this.#context.hookError !== undefined) throw this.#context.hookError;
+      this.#accept(answer);
+    } catch (error) {
+      this.#fail(wrap('transport', 'the refill failed', error));
+      // Those who waited know by now; that the hook failed for their waits as well is no news.
+      if (error.kind === 'usage') this.#context.hookError = undefined;
+    }
+    this.#isRefilling = false;
+    this.#waiters.serve();
+    this.#refillIfLow(0);
+  }
+
+  /** Asks for fewer until the service and its layout allow so many. */
+  async #lease(size) {
+    for (;; size = this.#most) {
+      try {
+        return await this.#context.service.lease(this.#code, size);
+      } catch (error) {
+        if (error.code !== 'invalid_count' || size === 1) throw error;
+        this.#most = Math.floor(size / 2);
+      }
+    }
+  }
+
+  /** Returns how many IDs to ask for: if callers are short of them, twice as many as the last time. */
+  #size(missed) {
+    const { minRange, target } = this.#context.options;
+    const wanted = Math.max(missed, this.#waiters.wanted) - this.#stock();
+    const isShort = wanted > 0 && this.#now() - this.#last.asked <= target;
+    const doubled = isShort ? 2 * this.#last.total : 0;
+    return Math.min(this.#most, Math.max(minRange, Math.ceil(this.#useInTarget()), wanted, doubled));
+  }
+
+  /** @param {import('./answer.js').Answer & {asked: number}} answer */
+  #accept({ ranges, total, prefix, time, ages, life, asked }) {
+    const { maxAge, slack } = this.#context.options;
+    const now = this.#now();
+    const limit = asked + Math.min(ages ? maxAge - slack : Infinity, life);
+    if (limit <= now) throw invalid('all IDs of the answer had expired when it came');
+    const [{ first }] = ranges;
+    if (this.#known.has(first)) throw invalid(`ranges[0].first: an earlier answer began with ${first} too; its IDs are in use`);
+    this.#known.add(first);
+    if (this.#known.size > REMEMBERED) this.#known.delete(this.#known.values().next().value);
+    for (const { repeat, ...range } of ranges) this.#ranges.push({ ...range, next: range.first, rows: repeat, prefix, limit });
+    this.#last = { total, asked };
+    this.#accepted += total;
+    this.#reserve += total;
+    this.time = time ?? this.time;
+    this.#failures = 0;
+  }
+
+  #fail(error) {
+    // Half of the pause is random, so that clients which failed together do not return together.
+    const pause = Math.min(LONGEST_PAUSE, FIRST_PAUSE * 2 ** this.#failures) * (1 + Math.random()) / 2;
+    this.#failures++;
+    this.#lastError = error;
+    this.#resumeAt = this.#now() + Math.max(pause, error.retryAfter ?? 0);
+    this.#waiters.fail(error);
+  }
+}
+
+/** Sorts if need be: after a fail-over, IDs of the next node may be below those of the last. */
+function ascending(ids) {
+  const isAscending = ids.every((id, i) => i === 0 || ids[i - 1] < id);
+  return isAscending ? ids : ids.sort((a, b) => (a < b ? -1 : 1));
+}

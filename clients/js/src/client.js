@@ -1,0 +1,186 @@
+import { Buffer } from './buffer.js';
+import { AgeClock, platformClock } from './clock.js';
+import { closed, usage } from './errors.js';
+import { Service } from './service.js';
+
+const CODE = /^[A-Za-z0-9][A-Za-z0-9._:-]{0,63}$/;
+const LARGEST_ID = 2n ** 63n - 1n;
+const DAY = 86_400_000;
+
+/** How many milliseconds of an ID's age may go unnoticed; `maxAge` is reduced by as much. */
+const LARGEST_SLACK = 50;
+
+/** Hands out unique 64-bit IDs from ranges that it leases from Raindrop ahead of demand. */
+export class Raindrop {
+  /** @type {Map<string, Code>} */
+  #codes = new Map();
+  /** @type {Buffer[]} */
+  #buffers = [];
+  #context;
+  #isClosed = false;
+
+  /**
+   * @param {import('../index.d.ts').RaindropOptions} options
+   * @throws {RaindropError} of kind `usage`
+   */
+  constructor(options) {
+    const checked = checkOptions(options ?? {});
+    const { clock, onEvent, slack } = checked;
+    const emit = (event) => {
+      try {
+        onEvent?.(event);
+      } catch (error) {
+        context.hookError = Object.assign(usage(`onEvent threw: ${error?.message}`), { cause: error });
+      }
+    };
+    const ages = new AgeClock(clock, slack / 2);
+    const context = { options: checked, wall: clock.wall, ages, emit, hookError: undefined };
+    this.#context = Object.assign(context, { service: new Service(context) });
+  }
+
+  /**
+   * Returns the handle of a code, which saves the look-up by name.
+   *
+   * @param {string} name
+   */
+  code(name) {
+    const known = this.#codes.get(name);
+    if (known !== undefined) return known;
+    if (typeof name !== 'string' || !CODE.test(name)) {
+      throw usage(`code: ${String(name)}, but 1 to 64 letters, digits and . _ : - are allowed, a letter or digit first`);
+    }
+    if (this.#isClosed) throw closed();
+    const buffer = new Buffer(name, this.#context);
+    const code = new Code(name, buffer);
+    this.#buffers.push(buffer);
+    this.#codes.set(name, code);
+    return code;
+  }
+
+  async next(code, options) {
+    return this.code(code).next(options);
+  }
+
+  async nextMany(code, n, options) {
+    return this.code(code).nextMany(n, options);
+  }
+
+  async nextText(code, options) {
+    return this.code(code).nextText(options);
+  }
+
+  async nextTextMany(code, n, options) {
+    return this.code(code).nextTextMany(n, options);
+  }
+
+  tryNext(code) {
+    return this.code(code).tryNext();
+  }
+
+  timeOf(code, id) {
+    return (code instanceof Code ? code : this.code(code)).timeOf(id);
+  }
+
+  /** Ends requests and waiting callers with an error of kind `closed`, as every later call. */
+  close() {
+    this.#isClosed = true;
+    for (const buffer of this.#buffers) buffer.close();
+    this.#context.service.abort(closed());
+  }
+}
+
+/** The handle of one code of a client. */
+export class Code {
+  #buffer;
+
+  /**
+   * @param {string} name
+   * @param {Buffer} buffer
+   */
+  constructor(name, buffer) {
+    this.name = name;
+    this.#buffer = buffer;
+  }
+
+  /** Returns the next ID, or undefined if the buffer is empty; a refill then starts. */
+  tryNext() {
+    return this.#buffer.draw();
+  }
+
+  next(options) {
+    return this.#buffer.wait(1, () => this.#buffer.draw(), options);
+  }
+
+  nextMany(n, options) {
+    return this.#buffer.wait(n, () => this.#buffer.drawMany(n, false), options);
+  }
+
+  nextText(options) {
+    return this.#buffer.wait(1, () => this.#buffer.drawMany(1, true)?.[0], options);
+  }
+
+  nextTextMany(n, options) {
+    return this.#buffer.wait(n, () => this.#buffer.drawMany(n, true), options);
+  }
+
+  /**
+   * Returns the time at which an ID was claimed, as the last answer tells how to read it.
+   *
+   * @param {bigint} id
+   * @throws {RaindropError} of kind `usage` before the first answer, and where IDs have no time
+   */
+  timeOf(id) {
+    if (typeof id !== 'bigint' || id < 0n || id > LARGEST_ID) {
+      throw usage(`id: ${String(id)}, but a bigint from 0 to 2^63 - 1 is allowed`);
+    }
+    const { time } = this.#buffer;
+    if (time === undefined) throw usage(`${this.name}: no answer has told yet how to read the time of an ID`);
+    return new Date(time.epoch + Number((id >> time.shift) & time.mask) * time.unit);
+  }
+}
+
+/** @param {import('../index.d.ts').RaindropOptions} options */
+function checkOptions(options) {
+  const number = (name, byDefault, min, max = DAY) => {
+    const value = options[name] ?? byDefault;
+    if (Number.isSafeInteger(value) && value >= min && value <= max) return value;
+    throw usage(`${name}: ${value}, but a whole number from ${min} to ${max} is allowed`);
+  };
+  const optional = (name, ...types) => {
+    const value = options[name];
+    if (value === undefined || types.includes(typeof value)) return value;
+    throw usage(`${name}: ${typeof value}, but ${types.join(' or ')} is allowed`);
+  };
+  const maxAge = number('maxAge', 10_000, 10);
+  const minRange = number('minRange', 1, 1, 1_000_000);
+  return {
+    urls: checkUrls(options.urls),
+    token: optional('token', 'string', 'function'),
+    namespace: optional('namespace', 'string'),
+    fetch: optional('fetch', 'function') ?? globalThis.fetch,
+    onEvent: optional('onEvent', 'function'),
+    clock: optional('clock', 'object') ?? platformClock,
+    // A buffer holds up to one and a half times this, which is to be used before it expires.
+    target: Math.min(number('target', 2000, 1), maxAge / 2),
+    minRange,
+    maxRange: number('maxRange', Math.max(minRange, 100_000), minRange, 1_000_000),
+    maxAge,
+    slack: Math.min(LARGEST_SLACK, maxAge / 10),
+    deadline: number('deadline', 2000, 0),
+    requestTimeout: number('requestTimeout', 5000, 1),
+  };
+}
+
+/** @param {string[]} urls */
+function checkUrls(urls) {
+  if (!Array.isArray(urls) || urls.length === 0) throw usage('urls: at least one base URL is needed');
+  return urls.map((text) => {
+    // In a browser, a base URL may be relative to the page.
+    const base = globalThis.document?.baseURI;
+    const url = URL.canParse(text, base) ? new URL(text, base) : undefined;
+    if (!/^https?:$/.test(url?.protocol) || url.search || url.hash || url.username || url.password) {
+      throw usage(`urls: number ${urls.indexOf(text) + 1} is no http or https URL of a host and a path alone`);
+    }
+    return url.href.replace(/\/+$/, '');
+  });
+}

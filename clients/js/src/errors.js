@@ -1,0 +1,39 @@
+/**
+ * What every call of this package fails with.
+ *
+ * `kind` tells the cases apart: `problem` (the service answered with a problem document),
+ * `invalid_answer` (the check of an answer failed), `transport` (no whole answer came), `deadline`
+ * (the caller's time is over), `cancelled`, `closed`, and `usage` (a wrong argument).
+ */
+export class RaindropError extends Error {
+  /**
+   * @param {import('../index.d.ts').ErrorKind} kind
+   * @param {string} message
+   * @param {{cause?: unknown, code?: string, status?: number, detail?: string, retryAfter?: number}} [fields]
+   *   `code` and `detail` are those of a problem document; `retryAfter` is in milliseconds.
+   */
+  constructor(kind, message, { cause, code, status, detail, retryAfter } = {}) {
+    super(message, cause === undefined ? undefined : { cause });
+    Object.assign(this, { name: 'RaindropError', kind, code, status, detail, retryAfter });
+  }
+}
+
+/** @param {string} message */
+export const usage = (message) => new RaindropError('usage', message);
+
+/** @param {string} message */
+export const invalid = (message) => new RaindropError('invalid_answer', message);
+
+/**
+ * Returns a RaindropError unchanged, and anything else that was thrown as the cause of one.
+ *
+ * @param {RaindropError['kind']} kind
+ * @param {string} what what failed
+ * @param {unknown} thrown
+ */
+export function wrap(kind, what, thrown) {
+  if (thrown instanceof RaindropError) return thrown;
+  return new RaindropError(kind, `${what}: ${thrown instanceof Error ? thrown.message : typeof thrown}`, { cause: thrown });
+}
+
+export const closed = () => new RaindropError('closed', 'the client is closed');

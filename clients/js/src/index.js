@@ -1,0 +1,2 @@
+export { Code, Raindrop } from './client.js';
+export { RaindropError } from './errors.js';

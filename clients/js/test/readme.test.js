@@ -1,0 +1,116 @@
+// Runs the README's examples against a small service, and checks the types.
+
+import assert from 'node:assert/strict';
+import { once } from 'node:events';
+import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
+import { createServer } from 'node:http';
+import { join } from 'node:path';
+import test from 'node:test';
+import { fileURLToPath, pathToFileURL } from 'node:url';
+
+import * as api from '../src/index.js';
+import { measure } from '../bench.js';
+import { FakeService } from './support.js';
+
+const folder = fileURLToPath(new URL('..', import.meta.url));
+const readme = await readFile(join(folder, 'README.md'), 'utf8');
+const examples = [...readme.matchAll(/^```(js|ts)\n(.*?)^```$/gms)].map(([, language, text]) => ({ language, text }));
+const typescript = await import('typescript').then((module) => module.default, () => undefined);
+const needsTypeScript = { skip: typescript === undefined && 'npm ci installs TypeScript' };
+
+/** A folder inside the package, so that an example can import the package by its name. */
+async function temporaryFolder(t) {
+  const path = await mkdtemp(join(folder, 'test', 'tmp-'));
+  t.after(() => rm(path, { recursive: true }));
+  return path;
+}
+
+async function run(t, example, name) {
+  const service = new FakeService();
+  const server = createServer((request, response) => {
+    const upTo = Number(new URL(request.url, 'http://localhost').searchParams.get('up_to'));
+    response.setHeader('content-type', 'application/json');
+    response.end(JSON.stringify(service.issue(upTo, { prefix: 'ORD-' })));
+  }).listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  t.after(() => server.close());
+  const path = join(await temporaryFolder(t), name);
+  assert.match(example, /127\.0\.0\.1:8080/);
+  await writeFile(path, example.replaceAll('127.0.0.1:8080', `127.0.0.1:${server.address().port}`));
+  await import(pathToFileURL(path));
+  assert.ok(service.next > 252201579132751872n, 'the example drew no ID');
+}
+
+test('the README has examples of both languages', () => {
+  assert.deepEqual(new Set(examples.map(({ language }) => language)), new Set(['js', 'ts']));
+});
+
+for (const [i, { language, text }] of examples.entries()) {
+  test(`example ${i + 1} of the README runs`, language === 'ts' ? needsTypeScript : {}, async (t) => {
+    const { ModuleKind: { ESNext }, ScriptTarget: { ES2022 } } = language === 'ts' ? typescript : { ModuleKind: {}, ScriptTarget: {} };
+    const compiled = language === 'ts'
+      ? typescript.transpileModule(text, { compilerOptions: { module: ESNext, target: ES2022 } }).outputText
+      : text;
+    await run(t, compiled, `example-${i + 1}.mjs`);
+  });
+}
+
+/** Returns what the TypeScript compiler says about files of this package. */
+function complaints(files) {
+  const config = typescript.readConfigFile(join(folder, 'tsconfig.json'), typescript.sys.readFile).config;
+  const { options } = typescript.parseJsonConfigFileContent(config, typescript.sys, folder);
+  const program = typescript.createProgram(files, options);
+  return typescript.getPreEmitDiagnostics(program).map(({ file, start, messageText }) => {
+    const line = file === undefined ? 0 : file.getLineAndCharacterOfPosition(start).line + 1;
+    return `${file?.fileName.slice(folder.length)}:${line}: ${typescript.flattenDiagnosticMessageText(messageText, ' ')}`;
+  });
+}
+
+test('the examples and the types agree', needsTypeScript, async (t) => {
+  const path = await temporaryFolder(t);
+  const files = await Promise.all(examples.map(async ({ text }, i) => {
+    const file = join(path, `example-${i + 1}.mts`);
+    await writeFile(file, text);
+    return file;
+  }));
+  assert.deepEqual(complaints(files), []);
+});
+
+test('a wrong type is an error', needsTypeScript, async (t) => {
+  const file = join(await temporaryFolder(t), 'wrong.mts');
+  await writeFile(file, `
+    import { Raindrop } from '@example/raindrop';
+    const client = new Raindrop({ urls: ['http://127.0.0.1:8080'] });
+    export const id: number = await client.next('order');
+  `);
+  const [complaint, ...others] = complaints([file]);
+  assert.match(complaint, /wrong\.mts:4: Type 'bigint' is not assignable to type 'number'/);
+  assert.deepEqual(others, []);
+});
+
+test('the types declare what the package exports, and no more', async () => {
+  const types = await readFile(join(folder, 'index.d.ts'), 'utf8');
+  const classes = [...types.matchAll(/^export class (\w+)[^{]*\{\n(.*?)^\}/gms)];
+  assert.deepEqual(classes.map(([, name]) => name).sort(), Object.keys(api).sort());
+  for (const [, name, body] of classes) {
+    const declared = [...body.matchAll(/^ {2}(\w+)\(/gm)].map(([, method]) => method);
+    const actual = Object.getOwnPropertyNames(api[name].prototype).filter((method) => method !== 'constructor');
+    assert.deepEqual(declared.filter((method) => method !== 'constructor').sort(), actual.sort(), name);
+  }
+});
+
+test('the README lists every option with its default', async () => {
+  const types = await readFile(join(folder, 'index.d.ts'), 'utf8');
+  const [, body] = types.match(/^export interface RaindropOptions \{\n(.*?)^\}/ms);
+  const [, table] = readme.match(/^## Options\n(.*?)^## /ms);
+  const options = [...body.matchAll(/^ {2}(\w+)\??:/gm)].map(([, name]) => name);
+  assert.deepEqual([...table.matchAll(/^\| `(\w+)` \|/gm)].map(([, name]) => name).sort(), options.sort());
+  for (const [, comment, name] of body.matchAll(/Default: ([\d ]+)\. \*\/\n {2}(\w+)\?/g)) {
+    assert.match(table, new RegExp(`^\\| \`${name}\` \\| ${comment} \\|`, 'm'));
+  }
+});
+
+test('the benchmark measures', async () => {
+  const ns = await measure(1, 10_000);
+  for (const [name, value] of Object.entries(ns)) assert.ok(value > 0, name);
+});
