@@ -137,6 +137,9 @@ chart-test: ## the Helm chart on a real API server, the alerts and the dashboard
 console-test: ## the console in a browser; installs Chromium and Playwright. UPDATE=1 rewrites docs/images
 	tests/console/run.sh
 
+clients-test: ## the clients in Go, JavaScript and Java, against the real service; installs Maven
+	tests/clients/run.sh
+
 image-test: ## builds the container image without a daemon and runs it once; Debian, as root
 	tests/image/run.sh
 
@@ -201,4 +204,5 @@ doc: ## the API documentation, warnings denied
 ci: install-deps ## what decides whether a change lands
 	@tests/steps.bash format workflow-lint clippy model-lint doc deny test-build unit-test+doc-test+http-test \
 		store-test fault-test simulation loom+explorer+protocol-test kubernetes-build \
-		kubernetes-test+chart-test api-test+console-test
+		kubernetes-test+chart-test api-test+console-test \
+		clients-test

@@ -1,0 +1,35 @@
+#!/bin/sh
+# Tests the clients: each with the tools of its language, and all of them by the conformance suite
+# against the real service. Java and Maven are installed by Debian's packages; Go and Node must be there.
+set -eu
+
+cd "$(dirname "$0")/../.."
+. tests/functions.sh
+
+command -v mvn >/dev/null || apt_install maven openjdk-17-jdk-headless || fail "needs mvn (Debian: maven)"
+for program in javac go node npm; do
+  command -v $program >/dev/null || fail "needs $program"
+done
+
+echo "== Go"
+(
+  cd clients/go
+  unformatted=$(gofmt -l .)
+  [ -z "$unformatted" ] || fail "not as gofmt writes it: $unformatted"
+  go vet ./...
+  go test -race ./...
+)
+
+echo "== JavaScript"
+(
+  cd clients/js
+  npm ci --ignore-scripts --no-audit --no-fund
+  npm test
+)
+
+echo "== Java"
+(cd clients/java && mvn --batch-mode --no-transfer-progress test)
+
+echo "== Conformance"
+clients/conformance/run.sh self-test
+clients/conformance/run.sh
