@@ -145,6 +145,10 @@ impl Reader {
                     let fields = [CODE_FIELDS.as_slice(), &SEGMENT_CODE_FIELDS].concat();
                     self.codes = self.entries(CODES, entries, &fields, source);
                 }
+                kind @ ValueKind::Array(_) if name == "codes" => {
+                    let allowed = "a table of keys; entries of codes are [[code]]".to_owned();
+                    self.push(name, display(&kind), source.to_owned(), allowed);
+                }
                 kind => self.set(&name, kind, source.to_owned()),
             }
         }

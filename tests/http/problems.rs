@@ -42,17 +42,21 @@ async fn every_route_knows_its_methods_and_no_others() {
 #[tokio::test]
 async fn unknown_routes_are_not_found() {
     let world = World::start(&[]).await;
-    for uri in [
-        "/console",
-        "/console/",
-        "/id",
-        "/id/",
-        "/ids/",
-        "/id/a/b",
-        "/nowhere",
-        "/parse",
-        "/health/",
-        "//",
+    let code_follows = ": a code follows, as in /id/order";
+    let no_slash = ": no route ends with a slash";
+    for (uri, way_out) in [
+        ("/console", ""),
+        ("/console/", no_slash),
+        ("/id", code_follows),
+        ("/id/", code_follows),
+        ("/ids/", code_follows),
+        ("/id/order/", no_slash),
+        ("/id/a/b", ""),
+        ("/nowhere", ""),
+        ("/parse", ": an ID follows, as in /parse/249679838552547328"),
+        ("/health/", no_slash),
+        ("//", no_slash),
+        ("//id", ""),
     ] {
         for method in ["GET", "POST", "PUT", "HEAD"] {
             let answer = world.call(method, uri, &[]).await;
@@ -60,7 +64,7 @@ async fn unknown_routes_are_not_found() {
             if method != "HEAD" {
                 // It is served nowhere else.
                 let detail = answer.problem(404, "not_found");
-                assert_eq!(detail, format!("there is no route {uri:?}"));
+                assert_eq!(detail, format!("there is no route {uri:?}{way_out}"));
             }
         }
     }

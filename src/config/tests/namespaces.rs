@@ -106,6 +106,9 @@ fn problems_of_namespaces_are_reported_together_and_once() {
         problems(&environment(&[("namespaces.a", "1"), ("namespaces", "2"), ("code", "3")]));
     assert_eq!(found.len(), 3, "{found:?}");
     assert!(found.iter().any(|line| line.starts_with("code = 3 ") && line.contains("[[code]]")));
+    let (_folder, inputs) = file("[[codes]]\nname = 'order'\n");
+    let found = problems(&inputs);
+    assert!(found.len() == 1 && found[0].contains("entries of codes are [[code]]"), "{found:?}");
 }
 
 #[test]

@@ -144,6 +144,9 @@ async fn no_route(State(state): State<Arc<AppState>>, uri: Uri) -> Problem {
     let path = uri.path();
     let parts: Vec<&str> = path.split('/').skip(1).collect();
     let elsewhere = match *parts {
+        ["id" | "ids"] | ["id" | "ids", ""] => ": a code follows, as in /id/order",
+        ["parse"] | ["parse", ""] => ": an ID follows, as in /parse/249679838552547328",
+        [_, .., ""] => ": no route ends with a slash",
         _ if path != "/" && parts.contains(&"") => "",
         [""] | ["docs"] | ["console", _] => ": http.console is false",
         ["id" | "ids", _] | ["bounds"] => " on this listener: it is served on http.listen",

@@ -2,12 +2,20 @@
 
 use crate::layout::FieldOutOfRange;
 
+/// What helps where no encoding was named.
+fn way_out(encoding: &str) -> &'static str {
+    match encoding {
+        "decimal" => "; for an ID in another encoding, name that, such as hex",
+        _ => "",
+    }
+}
+
 /// Why a text is not an ID.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum InvalidId {
     /// A character is not a digit of the encoding.
-    #[error("position {position}: {found:?} is not a {encoding} digit")]
+    #[error("position {position}: {found:?} is not a {encoding} digit{}", way_out(encoding))]
     BadDigit {
         /// Its position in characters, from 0.
         position: usize,

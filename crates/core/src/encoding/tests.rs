@@ -110,7 +110,11 @@ fn look_alike_digits_and_either_case_are_read() {
 #[test]
 fn bad_texts_are_refused_with_the_position() {
     for (encoding, text, error) in [
-        (Encoding::Decimal, "1a", "position 1: 'a' is not a decimal digit"),
+        (
+            Encoding::Decimal,
+            "1a",
+            "position 1: 'a' is not a decimal digit; for an ID in another encoding, name that, such as hex",
+        ),
         (Encoding::Decimal, "", "an ID has at least one digit"),
         (
             Encoding::Decimal,
