@@ -113,7 +113,7 @@ impl Reader {
             }
             let key = |variable| Some(without_prefix(variable, KEY_PREFIX)?.to_lowercase());
             if let Some(right) = right {
-                let other = pairs.get(&right).filter(|other| !other.is_empty());
+                let other = pairs.get(&right).filter(|other| is_set || !other.is_empty());
                 match key(&right).filter(|_| is_short(name, &right)) {
                     None => self.problems.push(ConfigProblem::Misspelled { source, right }),
                     Some(_) if other.is_some_and(|other| other != value) => {

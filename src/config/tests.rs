@@ -225,6 +225,14 @@ fn variable_with_one_underscore_for_each_dot_counts_unless_the_other_spelling_di
     let config = load(&[short]).expect("valid");
     let source = "environment variable RAINDROP_HTTP_MAX_BATCH".to_owned();
     assert_eq!(value_of(&config, "http.max_batch"), ("22".to_owned(), source));
+    // Empty, these mean something.
+    for name in ["HTTP__CORS_ORIGINS", "AUTH__TOKENS_FILE"] {
+        let long = format!("RAINDROP__{name}");
+        let pairs = [(long.replace("__", "_"), "https://a.example"), (long, "")];
+        let environment = pairs.map(|(name, value)| (name, value.to_owned())).into();
+        let found = problems(&Inputs { environment, ..Inputs::default() });
+        assert!(found.iter().any(|it| it.contains("has another value")), "{found:?}");
+    }
     let error = load(&[short, ("RAINDROP__HTTP__MAX_BATCH", "23")]).expect_err("refused");
     assert_eq!(
         error.to_string(),

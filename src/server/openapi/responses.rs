@@ -54,10 +54,10 @@ pub(super) fn fields<'a>(
 pub(super) fn problem(status: u16, codes: &[ProblemCode]) -> Value {
     let lines = codes.iter().map(|code| format!("- `{}`: {}", code.name(), code.title()));
     let headers: &[&str] = match status {
-        401 | 403 => &["Cache-Control", "WWW-Authenticate"],
-        405 => &["Cache-Control", "Allow"],
-        429 | 503 => &["Cache-Control", "Retry-After"],
-        _ => &["Cache-Control"],
+        401 | 403 => &["WWW-Authenticate"],
+        405 => &["Allow"],
+        429 | 503 => &["Retry-After"],
+        _ => &[],
     };
     let headers = headers.iter().map(|name| ((*name).to_owned(), header_ref(name)));
     let problem = json!({ "$ref": "#/components/schemas/Problem" });

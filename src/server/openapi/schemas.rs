@@ -54,7 +54,8 @@ macro_rules! schemas {
 schemas! {
     Code: pattern(CODE_PATTERN).max_length(Some(64)).examples(["order"]);
     IdText: pattern("[A-Za-z0-9._:=-]+").examples(["249679838552547328"]);
-    Namespace: pattern(NAMESPACE_PATTERN).default(Some(DEFAULT_NAMESPACE.into()));
+    // Without a default, which some clients would send: a code may belong to another namespace.
+    Namespace: pattern(NAMESPACE_PATTERN).examples([DEFAULT_NAMESPACE]);
     OneEncoding: one_of(Encoding::ALL.map(Encoding::name))
         .default(Some(Encoding::default().name().into()));
     OneFormat: one_of(["string"]).default(Some("string".into()));

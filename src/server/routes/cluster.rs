@@ -74,7 +74,7 @@ struct Worker {
     get,
     path = "/cluster",
     operation_id = "cluster",
-    responses((status = 200, description = "Who holds which worker id", body = Object, headers(("Cache-Control")))),
+    responses((status = 200, description = "Who holds which worker id", body = Object)),
     extensions(("x-problems" = json!(names(&[&[P::StoreUnavailable, P::StoreLost]])))),
 )]
 pub(in crate::server) async fn cluster(
@@ -110,7 +110,7 @@ pub(in crate::server) async fn cluster(
     path = "/cluster/release",
     operation_id = "release",
     request_body = ReleaseBody,
-    responses((status = 200, description = "Frees a worker id early", body = Object, headers(("Cache-Control")))),
+    responses((status = 200, description = "Frees a worker id early", body = Object)),
     extensions(("x-problems" = json!(names(&[RELEASE])))),
 )]
 pub(in crate::server) async fn release(

@@ -116,9 +116,9 @@ const PROBLEMS: &[P] = &[P::InvalidParameter, P::UnknownNamespace, P::Forbidden]
     operation_id = "health",
     params(HealthQuery),
     responses(
-        (status = 200, description = "How each namespace is doing", body = Health<'_>, headers(("Cache-Control"))),
+        (status = 200, description = "How each namespace is doing", body = Health<'_>),
         (status = 503, description = "How each namespace is doing", body = Health<'_>,
-         headers(("Cache-Control"), ("Retry-After"))),
+         headers(("Retry-After"))),
     ),
     extensions(("x-problems" = json!(names(&[PROBLEMS])))),
 )]
@@ -150,9 +150,9 @@ pub(in crate::server) async fn health(
     operation_id = "readyz",
     params(HealthQuery),
     responses(
-        (status = 200, description = "Whether traffic is welcome", body = Health<'_>, headers(("Cache-Control"))),
+        (status = 200, description = "Whether traffic is welcome", body = Health<'_>),
         (status = 503, description = "Whether traffic is welcome", body = Health<'_>,
-         headers(("Cache-Control"), ("Retry-After"))),
+         headers(("Retry-After"))),
     ),
     extensions(("x-problems" = json!(names(&[PROBLEMS, &[P::Unauthorized]])))),
 )]
@@ -172,7 +172,7 @@ pub(in crate::server) async fn ready(
     get,
     path = "/livez",
     operation_id = "livez",
-    responses((status = 200, description = "Whether the process answers", body = Health<'_>, headers(("Cache-Control")))),
+    responses((status = 200, description = "Whether the process answers", body = Health<'_>)),
     extensions(("x-problems" = json!(names(&[&[P::ShuttingDown]])))),
 )]
 pub(in crate::server) async fn live(

@@ -5,8 +5,8 @@
 pub enum Count {
     /// So many, or none.
     Exactly(u32),
-    /// At least one and at most so many: what comes due within 10 ms, so that no other claim waits longer
-    /// because of it; of numbers, what does not leave others without.
+    /// At least one and at most so many, so that the next claim waits for 10 ms at most. Of a tick that
+    /// lasts longer, of what is leased, and of numbers in hand it leaves others some.
     UpTo(u32),
 }
 

@@ -266,7 +266,7 @@ impl Grant {
             let limit = self.limit();
             let count = match count {
                 Count::Exactly(count) => count.into(),
-                Count::UpTo(most) => rules.due_soon(&time, next, limit).clamp(1, most.into()),
+                Count::UpTo(most) => rules.spare(&time, next, limit).clamp(1, most.into()),
             };
             let plan = rules.plan(&time, next, count, limit)?;
             Ok((plan, plan.end))

@@ -166,12 +166,15 @@ impl Rules {
         Duration::from_millis(behind_ms.saturating_sub(self.hold_ms).unsigned_abs())
     }
 
-    /// Returns how many positions come due within [`SOON_MS`], of a cursor that stands at `next`, below
-    /// `limit`.
-    pub(crate) fn due_soon(&self, time: &ClaimTime, next: u64, limit: u64) -> u64 {
-        let tick = self.layout.tick_clamped(time.effective_ms.saturating_add(SOON_MS));
-        let end = self.layout.first_position(tick + 1).min(time.wait_end).min(limit);
-        end.saturating_sub(next.max(time.first))
+    /// Returns how many positions a claim may take, from a cursor that stands at `next`, so that the one
+    /// after them is due within [`SOON_MS`]. Of a tick that lasts longer it is half of what is left, and
+    /// never more than half of what is below `limit`: others find some without a wait.
+    pub(crate) fn spare(&self, time: &ClaimTime, next: u64, limit: u64) -> u64 {
+        let from = next.max(time.first);
+        let soon = self.layout.tick_clamped(time.effective_ms.saturating_add(SOON_MS));
+        let due = self.layout.first_position(soon).min(time.wait_end).saturating_sub(from);
+        let half_of_tick = time.tick_end.saturating_sub(from) / 2;
+        due.max(half_of_tick).min(limit.saturating_sub(from).div_ceil(2))
     }
 
     /// Plans a claim of `count` on a cursor that stands at `next`, below `limit`.
@@ -182,7 +185,12 @@ impl Rules {
         count: u64,
         limit: u64,
     ) -> Result<Plan, Refusal> {
-        let first = if next < time.first { self.spread(time.first, next, count) } else { next };
+        let first = match next < time.first {
+            true => Some(self.spread(time.first, next, count))
+                .filter(|spread| spread + count <= limit)
+                .unwrap_or(time.first),
+            false => next,
+        };
         let end = first + count;
         if end > time.wait_end {
             return Err(Refusal::Exhausted {

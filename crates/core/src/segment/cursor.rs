@@ -90,7 +90,10 @@ impl SegmentCursor {
         let left = self.left();
         let spare = left.saturating_sub(self.low.load(Ordering::Acquire)).max(left / 2);
         // Others may have taken some meanwhile.
-        self.claim(spare.clamp(1, most)).or_else(|_| self.claim(1))
+        match self.claim(spare.clamp(1, most)) {
+            Err(Denied::Short { .. }) if spare > 1 => self.claim(1),
+            claimed => claimed,
+        }
     }
 
     /// Claims one number if a block has one. `seen` is where this caller last saw the cursor; the

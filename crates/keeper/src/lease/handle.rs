@@ -94,7 +94,7 @@ impl IssuerHandle {
     fn claim_one(&mut self) -> Option<Id> {
         self.unreported.report();
         let mut claim = self.handle.claim_at_once(1).ok()?;
-        self.issuer.report(&claim);
+        self.issuer.report(&claim, 1.into());
         claim.ids.next()
     }
 
@@ -113,7 +113,7 @@ impl IssuerHandle {
             Ok(claim) => claim,
             Err(error) => self.issuer.claim_again(None, &self.code, count.into(), error).await?,
         };
-        self.issuer.report_and_wait(&claim).await;
+        self.issuer.report_and_wait(&claim, count.into()).await;
         self.unreported.count += u64::from(count);
         self.unreported.report();
         Ok(claim.ids)

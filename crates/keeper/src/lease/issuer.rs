@@ -72,28 +72,30 @@ impl Issuer {
             // Boxed, so that the future of a claim that succeeds at once stays small.
             Err(error) => Box::pin(self.claim_again(client, code, count, error)).await?,
         };
-        self.report_and_wait(&claim).await;
+        self.report_and_wait(&claim, count).await;
         self.state.observer.ids_issued(claim.ids.len() as u64);
         Ok(claim.ids)
     }
 
-    /// Reports to the observer if a claim borrowed, waits or was the first of a held rollback.
-    pub(crate) fn report(&self, claim: &Claim) {
+    /// Reports to the observer if a claim borrowed, waits or was the first of a held rollback. That what
+    /// comes due soon was taken, too, tells nothing.
+    pub(crate) fn report(&self, claim: &Claim, count: Count) {
         let observer = &self.state.observer;
+        let takes_more = matches!(count, Count::UpTo(_)) && claim.ids.len() > 1;
         if claim.hold_began {
             observer.clock_rolled_back(RollbackAction::Held);
         }
-        if claim.borrowed {
+        if claim.borrowed && !takes_more {
             observer.exhausted(Exhaustion::Borrowed);
         }
-        if !claim.wait.is_zero() {
+        if !claim.wait.is_zero() && !takes_more {
             observer.exhausted(Exhaustion::Waited);
         }
     }
 
     /// Reports a claim, and waits until its last tick has begun.
-    pub(crate) async fn report_and_wait(&self, claim: &Claim) {
-        self.report(claim);
+    pub(crate) async fn report_and_wait(&self, claim: &Claim, count: Count) {
+        self.report(claim, count);
         if !claim.wait.is_zero() {
             sleep(claim.wait).await;
         }

@@ -79,7 +79,7 @@ pub(in crate::server) struct CodeQuery {
     path = "/codes",
     operation_id = "codes",
     params(ListQuery),
-    responses((status = 200, description = "The codes of segment mode", body = CodeList, headers(("Cache-Control")))),
+    responses((status = 200, description = "The codes of segment mode", body = CodeList)),
     extensions(("x-problems" = json!(names(&[READ])))),
 )]
 pub(in crate::server) async fn list(
@@ -144,7 +144,7 @@ fn cut(codes: &mut Vec<CodeView>) -> bool {
     path = "/codes/{code}",
     operation_id = "code",
     params(CodeInPath, CodeQuery),
-    responses((status = 200, description = "A code of segment mode", body = CodeDocument, headers(("Cache-Control")))),
+    responses((status = 200, description = "A code of segment mode", body = CodeDocument)),
     extensions(("x-problems" = json!(names(&[READ])))),
 )]
 pub(in crate::server) async fn get(target: Target) -> Result<Response, Problem> {
@@ -163,8 +163,8 @@ pub(in crate::server) async fn get(target: Target) -> Result<Response, Problem> 
     params(CodeInPath, CodeQuery),
     request_body = SettingsBody,
     responses(
-        (status = 200, description = "A code of segment mode", body = CodeDocument, headers(("Cache-Control"))),
-        (status = 201, description = "A code of segment mode", body = CodeDocument, headers(("Cache-Control"))),
+        (status = 200, description = "A code of segment mode", body = CodeDocument),
+        (status = 201, description = "A code of segment mode", body = CodeDocument),
     ),
     extensions(("x-problems" = json!(names(&[READ, CHANGED])))),
 )]
@@ -196,7 +196,7 @@ pub(in crate::server) async fn put(
     operation_id = "code",
     params(CodeInPath, CodeQuery),
     request_body = SettingsBody,
-    responses((status = 200, description = "A code of segment mode", body = CodeDocument, headers(("Cache-Control")))),
+    responses((status = 200, description = "A code of segment mode", body = CodeDocument)),
     extensions(("x-problems" = json!(names(&[READ, CHANGED])))),
 )]
 pub(in crate::server) async fn patch(
@@ -217,7 +217,7 @@ pub(in crate::server) async fn patch(
     operation_id = "raise_code",
     params(CodeInPath, CodeQuery),
     request_body = RaiseBody,
-    responses((status = 200, description = "Raises the next number of a code", body = CodeDocument, headers(("Cache-Control")))),
+    responses((status = 200, description = "Raises the next number of a code", body = CodeDocument)),
     extensions(("x-problems" = json!(names(&[READ, CHANGED])))),
 )]
 pub(in crate::server) async fn raise(
@@ -242,7 +242,7 @@ pub(in crate::server) async fn raise(
     path = "/codes/{code}/retire",
     operation_id = "retire_code",
     params(CodeInPath, CodeQuery),
-    responses((status = 200, description = "Retires a code for good", body = CodeDocument, headers(("Cache-Control")))),
+    responses((status = 200, description = "Retires a code for good", body = CodeDocument)),
     extensions(("x-problems" = json!(names(&[READ, CHANGED])))),
 )]
 pub(in crate::server) async fn retire(target: Target, _: NoBody) -> Result<Response, Problem> {

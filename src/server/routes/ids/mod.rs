@@ -36,7 +36,6 @@ use crate::{
     responses((
         status = 200,
         description = "One ID",
-        headers(("Cache-Control")),
         content((OneId = "application/json"), (String = "text/plain")),
     )),
     extensions(("x-problems" = json!(names(&[ASKED, CLAIM, POSTED])))),
@@ -57,7 +56,6 @@ pub(in crate::server) async fn one(asked: Asked, _: NoBody) -> Result<Response, 
     responses((
         status = 200,
         description = "IDs in ascending order",
-        headers(("Cache-Control")),
         content((Ids = "application/json"), (String = "text/plain")),
     )),
     extensions(("x-problems" = json!(names(&[ASKED, &[P::InvalidCount], CLAIM, POSTED])))),

@@ -29,9 +29,9 @@ pub(super) struct OfMany {
     /// How many IDs, at most `http.max_batch`.
     #[param(minimum = 1, default = 1)]
     n: Option<u32>,
-    /// At least one ID and at most so many, in place of `n` and with `format=range` alone: no more
-    /// than what is due within 10 ms, or what the node has in hand. At most `http.max_range`, or what
-    /// the layout allows if that is less.
+    /// At least one ID and at most so many, in place of `n` and with `format=range` alone: so many
+    /// that the next request waits for 10 ms at most. At most `http.max_range`, or what the layout
+    /// allows if that is less.
     #[param(minimum = 1)]
     up_to: Option<u32>,
     /// JSON strings, or ranges of IDs; `number` is served as for one ID. Number and range go with

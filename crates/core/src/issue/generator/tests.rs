@@ -360,15 +360,16 @@ fn claim_of_what_it_can_get_reaches_no_further_ahead_than_soon() {
     let bench = Bench::new(TimeUnit::Millisecond, settings);
     let up_to = |most| bench.generator.claim_for(None, "order", Count::UpTo(most));
     let first = up_to(1_000_000).expect("claimed");
-    assert_eq!((first.ids.len(), first.wait), (11 * 4096, Duration::from_millis(10)));
-    // However often it is asked, at least one, and never later than a tick beyond.
+    assert_eq!((first.ids.len(), first.wait), (10 * 4096, Duration::from_millis(9)));
+    // However often it is asked, at least one, and never later than those who ask for one.
     let next = up_to(1_000_000).expect("claimed");
-    assert_eq!((next.ids.len(), next.wait), (1, Duration::from_millis(11)));
+    assert_eq!((next.ids.len(), next.wait), (1, Duration::from_millis(10)));
+    assert_eq!(bench.generator.claim("order", 1).expect("one").wait, Duration::from_millis(10));
     bench.clock.step(20);
     let few = up_to(7).expect("claimed");
     assert_eq!((few.ids.len(), few.wait), (7, Duration::ZERO));
     let rest = up_to(100_000).expect("claimed");
-    assert_eq!(rest.ids.len(), 11 * 4096 - 7);
+    assert_eq!(rest.ids.len(), 10 * 4096 - 7);
     assert!(matches!(up_to(0), Err(ClaimError::InvalidCount { count: 0, .. })));
     let largest = bench.generator.largest_claim();
     assert!(matches!(up_to(largest + 1), Err(ClaimError::InvalidCount { .. })));
@@ -380,7 +381,35 @@ fn claim_of_what_it_can_get_ends_at_the_limit() {
     let first = bench.generator.layout().first_position(bench.tick());
     let grant = bench.lease(0, first, first + 100);
     let up_to = |most| bench.generator.claim_for(None, "order", Count::UpTo(most));
-    assert_eq!(up_to(1_000_000).expect("claimed").ids.len(), 100);
+    let counts: Vec<_> = (0..7).map(|_| up_to(1_000_000).expect("claimed").ids.len()).collect();
+    assert_eq!(counts, [50, 25, 13, 6, 3, 2, 1], "half of what is left");
     assert_eq!(up_to(1_000_000).map(|claim| claim.ids.len()), Err(ClaimError::LimitReached));
     assert_eq!(grant.take_refused(), 1, "it needs no more than one");
+}
+
+/// Who asks for one must not wait for the next second, or minute.
+#[test]
+fn claim_of_what_it_can_get_leaves_half_of_a_long_tick() {
+    for unit in [TimeUnit::Second, TimeUnit::Minute] {
+        let bench = Bench::new(unit, separate());
+        let tick = usize::try_from(bench.generator.layout().positions_per_tick()).expect("few");
+        for left in [tick, tick - tick / 2 - 1] {
+            let most = Count::UpTo(bench.generator.largest_claim());
+            let claim = bench.generator.claim_for(None, "order", most);
+            assert_eq!(claim.expect("claimed").ids.len(), left / 2);
+            let one = bench.generator.claim("order", 1).expect("one");
+            assert_eq!(one.wait, Duration::ZERO, "{unit:?}");
+        }
+    }
+}
+
+/// Where the limit lies inside a new tick, IDs below it are not passed over to spread them.
+#[test]
+fn claim_in_a_new_tick_fits_below_a_limit_inside_it() {
+    let settings = IssueSettings { sequence_spread_bits: 3, ..separate() };
+    let bench = Bench::new(TimeUnit::Second, settings);
+    let present = bench.generator.layout().first_position(bench.tick());
+    // Its last ID before would have low bits from which the new tick goes on.
+    bench.lease(0, present - 3, present + 100);
+    assert_eq!(bench.ids("order", 100).len(), 100);
 }
