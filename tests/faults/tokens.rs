@@ -208,14 +208,15 @@ fn a_start_without_usable_tokens_ends_with_code_2() {
             assert!(!err.contains(secret), "{err}");
         }
     }
-    for name in [
-        "RAINDROP__AUTH__TOKENS_FILE",
-        "RAINDROP_AUTH__TOKENS_FILE",
-        "RAINDROP_AUTH_TOKENS_FILE",
-        "RAINDROP_AUTH_TOKEN_FILE",
+    let right = "misspelled, must be RAINDROP__AUTH__TOKENS_FILE";
+    for (name, said) in [
+        ("RAINDROP__AUTH__TOKENS_FILE", "auth.tokens_file = nothing"),
+        ("RAINDROP_AUTH_TOKENS_FILE", "auth.tokens_file = nothing"),
+        ("RAINDROP_AUTH__TOKENS_FILE", right),
+        ("RAINDROP_AUTH_TOKEN_FILE", right),
     ] {
         let (code, _, err) = run(&["serve"], &[(name, ""), settings[1]], folder.path());
-        assert!(code == Some(2) && err.contains("AUTH__TOKENS_FILE"), "{name}: {err}");
+        assert!(code == Some(2) && err.contains(said), "{name}: {err}");
     }
     let (code, _, err) = run(&["token", "two words"], &[], folder.path());
     assert!(code == Some(2) && err.contains("two words"), "{err}");
