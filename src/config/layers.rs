@@ -111,7 +111,9 @@ impl Reader {
                 self.problems.push(ConfigProblem::NotUtf8 { source });
                 continue;
             }
-            let key = |variable| Some(without_prefix(variable, KEY_PREFIX)?.to_lowercase());
+            let key = |variable| {
+                Some(without_prefix(variable, KEY_PREFIX)?.to_lowercase().replace("__", "."))
+            };
             if let Some(right) = right {
                 let other = pairs.get(&right).filter(|other| is_set || !other.is_empty());
                 match key(&right).filter(|_| is_short(name, &right)) {
@@ -120,12 +122,12 @@ impl Reader {
                         self.problems.push(ConfigProblem::GivenTwice { source, other: right });
                     }
                     Some(key) if other.is_none() => {
-                        self.set(&key.replace("__", "."), value.clone().into(), source);
+                        self.set(&key, value.clone().into(), source);
                     }
                     Some(_) => {}
                 }
             } else if let Some(key) = key(name) {
-                self.set(&key.replace("__", "."), value.clone().into(), source);
+                self.set(&key, value.clone().into(), source);
             } else if is_of_tokens {
                 let right = variable(TOKENS_FILE);
                 self.problems.push(ConfigProblem::Misspelled { source, right });

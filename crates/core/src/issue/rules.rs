@@ -185,12 +185,8 @@ impl Rules {
         count: u64,
         limit: u64,
     ) -> Result<Plan, Refusal> {
-        let first = match next < time.first {
-            true => Some(self.spread(time.first, next, count))
-                .filter(|spread| spread + count <= limit)
-                .unwrap_or(time.first),
-            false => next,
-        };
+        let first =
+            if next < time.first { self.spread(time.first, next, count, limit) } else { next };
         let end = first + count;
         if end > time.wait_end {
             return Err(Refusal::Exhausted {
@@ -207,15 +203,17 @@ impl Rules {
     }
 
     /// Returns where a new tick starts: its low sequence bits continue from the last ID's, so that
-    /// `id % shards` is evenly spread at low rates, unless that pushes the claim into the next tick.
-    fn spread(&self, first: u64, next: u64, count: u64) -> u64 {
+    /// `id % shards` is evenly spread at low rates, unless that pushes the claim into the next tick or
+    /// beyond `limit`.
+    fn spread(&self, first: u64, next: u64, count: u64, limit: u64) -> u64 {
         let min_sequence = self.layout.min_sequence();
         let wanted = match next.checked_sub(1) {
             Some(last) => self.layout.sequence_of(last) + 1,
             None => min_sequence,
         };
         let offset = wanted.wrapping_sub(min_sequence) & self.spread_mask;
-        if offset.saturating_add(count) <= self.layout.positions_per_tick() {
+        let end = offset.saturating_add(count);
+        if end <= self.layout.positions_per_tick().min(limit.saturating_sub(first)) {
             first + offset
         } else {
             first

@@ -18,7 +18,7 @@ use crate::core::{
 const LARGEST_HEAD: usize = 1024;
 
 /// IDs that are written between two looks at the length of a piece.
-const STRIDE: u64 = 64;
+const AT_A_TIME: u64 = 64;
 
 /// The IDs of one claim.
 pub(super) trait Batch:
@@ -194,7 +194,7 @@ impl Writer<'_> {
     pub(super) fn until(&self, ids: &mut impl Batch, body: &mut Vec<u8>, length: usize) -> bool {
         loop {
             let before = body.len();
-            self.some(ids, body, STRIDE);
+            self.some(ids, body, AT_A_TIME);
             if ids.len() == 0 {
                 return true;
             }
