@@ -15,7 +15,7 @@ use super::{
     clients::Clients,
     memory::{max_unsent, most_connections},
     metrics::{Metrics, history::History},
-    response::{Problem, ProblemCode, UnsentBudget, store_problem},
+    response::{Problem, ProblemCode, UnsentBudget},
 };
 use crate::{
     auth::Auth,
@@ -132,16 +132,18 @@ impl AppState {
         Ok(self.store.as_ref().ok_or_else(none)?.lock().await)
     }
 
-    /// Every worker row of the store, and whether the store is verified.
+    /// Every worker row of the store, and whether the store is verified. The wait for one's turn is part
+    /// of the time that this takes at most.
     pub(super) async fn list_rows(
         &self,
-        is_operator: bool,
-    ) -> Result<(Vec<ListedRow>, bool), Problem> {
-        let (store, after) = (self.store().await?, self.list_timeout);
-        let rows = tokio::time::timeout(after, store.list_rows()).await;
-        let rows = rows.unwrap_or(Err(StoreError::TimedOut { after }));
-        let rows = rows.map_err(|error| store_problem(&error, is_operator))?;
-        Ok((rows, store.is_verified()))
+    ) -> Result<Result<(Vec<ListedRow>, bool), StoreError>, Problem> {
+        let after = self.list_timeout;
+        let listed = async {
+            let store = self.store().await?;
+            Ok(store.list_rows().await.map(|rows| (rows, store.is_verified())))
+        };
+        let listed = tokio::time::timeout(after, listed).await;
+        listed.unwrap_or(Ok(Err(StoreError::TimedOut { after })))
     }
 
     /// Requires one of these tokens.

@@ -2,13 +2,15 @@
 
 use std::{sync::Arc, time::Duration};
 
+use futures_util::future::join_all;
 use reqwest::StatusCode;
+use serde_json::Value;
 use tokio::time::sleep;
 
 use crate::{
     load::Load,
-    service::{PATIENCE, Service, Setup, from_environment},
-    support::{mariadb::Mariadb, poll, server::Server},
+    service::{PATIENCE, Service, Setup, client, from_environment},
+    support::{free_port, mariadb::Mariadb, poll, server::Server},
 };
 
 /// `lease.renew`.
@@ -77,6 +79,43 @@ async fn a_service_starts_without_its_database_and_serves_when_it_is_there() {
     server.restart().await;
     node.until_ready().await;
     node.ids("order", 10).await;
+}
+
+/// What a node knows by itself is told while the database does not answer: to ten that ask at once too.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_cluster_is_answered_while_the_database_is_frozen() {
+    let server = Server::start(&Mariadb).await;
+    let admin = format!("127.0.0.1:{}", free_port());
+    let setup = Setup::new().set("store.url", server.database().await);
+    let setup = setup.set("store.timeout", "500ms").set("http.admin_listen", &admin);
+    let node = setup.start_leased().await;
+    node.ids("order", 10).await;
+    let get = async || {
+        let answer = client().get(format!("http://{admin}/cluster")).send().await;
+        let answer = answer.expect("an answer");
+        (answer.status(), answer.json::<Value>().await.expect("JSON"))
+    };
+    let (_, cluster) = get().await;
+    assert!(cluster["namespaces"]["default"]["workers"][0]["worker_id"].is_u64(), "{cluster}");
+    assert!(cluster["store_verified"].is_boolean(), "{cluster}");
+    server.freeze();
+    for (status, cluster) in join_all((0..10).map(|_| get())).await {
+        let default = &cluster["namespaces"]["default"];
+        assert_eq!(status, StatusCode::OK, "{cluster}");
+        assert_eq!((&default["issuing"], &default["workers"]), (&true.into(), &Value::Null));
+        assert!(default["valid_until"].is_string() && default["layout"].is_string(), "{cluster}");
+        let error = cluster["store_error"].as_str();
+        assert!(error.is_some_and(|error| error.contains("1.5s")), "{cluster}");
+        assert_eq!(cluster.get("store_verified"), None);
+        assert!(cluster["history"]["namespaces"].is_object(), "{cluster}");
+    }
+    server.thaw();
+    poll::until(PATIENCE, "the workers are listed again", async || {
+        let (_, cluster) = get().await;
+        cluster["namespaces"]["default"]["workers"].is_array().then_some(())
+    })
+    .await;
+    node.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -56,6 +56,32 @@ impl Served {
 }
 
 #[tokio::test]
+async fn a_code_says_how_many_numbers_this_node_has_in_hand() {
+    let store = memory();
+    let nodes = [operated(store.clone(), &[]).await, operated(store.clone(), &[]).await];
+    let [one, other] = &nodes;
+    let settings = json!({ "start": "1000", "min_step": 10, "max_step": 10 });
+    assert_eq!(one.operate("PUT", "/codes/order", Some(settings)).await.status, 201);
+    for _ in 0..3 {
+        assert_eq!(one.number("/id/order").await.0, 200);
+    }
+    // The node reserves ahead: it may do so between the two readings of an answer.
+    let issued = async || {
+        let code = one.operate("GET", "/codes/order", None).await.json();
+        let next: u64 = code["next"].as_str().expect("a text").parse().expect("a number");
+        next - 1000 - code["in_hand"].as_u64().expect("a number")
+    };
+    while issued().await != 3 {}
+    let code = other.operate("GET", "/codes/order", None).await.json();
+    assert_eq!(code["in_hand"], 0, "{code}");
+    let list = one.operate("GET", "/codes", None).await.json();
+    assert!(list["codes"][0]["in_hand"].as_u64().is_some_and(|count| count > 0), "{list}");
+    for served in nodes {
+        served.stop().await;
+    }
+}
+
+#[tokio::test]
 async fn a_code_is_created_changed_raised_and_retired_while_nodes_run() {
     let store = memory();
     let nodes = [operated(store.clone(), &[]).await, operated(store.clone(), &[]).await];

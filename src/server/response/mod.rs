@@ -7,6 +7,6 @@ mod unsent;
 
 pub use self::problem::{Problem, ProblemCode};
 pub(super) use self::{
-    problem::{Document, RETRY_UNKNOWN, retry_after_seconds, store_problem},
+    problem::{Document, RETRY_UNKNOWN, retry_after_seconds, store_problem, store_text},
     unsent::{Reservation, UnsentBudget},
 };

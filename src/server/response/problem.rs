@@ -306,9 +306,14 @@ impl From<IssueError> for Problem {
     }
 }
 
-/// A failure of the store; what it says may name the server, which only operators learn.
+/// What is told of a failure of the store: it may name the server, which only operators learn.
+pub(in crate::server) fn store_text(error: &StoreError, is_operator: bool) -> String {
+    if is_operator { with_sources(error) } else { error.kind().to_owned() }
+}
+
+/// A failure of the store.
 pub(in crate::server) fn store_problem(error: &StoreError, is_operator: bool) -> Problem {
-    let text = if is_operator { with_sources(error) } else { error.kind().to_owned() };
+    let text = store_text(error, is_operator);
     let code = match error {
         StoreError::Vanished(_) => ProblemCode::StoreLost,
         _ => ProblemCode::StoreUnavailable,

@@ -15,7 +15,7 @@ use crate::{
         extract::{Client, JsonBody, invalid},
         metrics::history::Report,
         openapi::names,
-        response::{Problem, ProblemCode as P, body::uncached_json, store_problem},
+        response::{Problem, ProblemCode as P, body::uncached_json, store_problem, store_text},
         state::AppState,
     },
     store::ListedRow,
@@ -39,8 +39,12 @@ fn default_namespace() -> String {
 struct Cluster<'a> {
     /// This node's clock.
     now: String,
-    /// Whether nobody on the network can pose as the store.
-    store_verified: bool,
+    /// Whether nobody on the network can pose as the store; unknown while it does not answer.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    store_verified: Option<bool>,
+    /// Why the store did not answer.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    store_error: Option<String>,
     namespaces: BTreeMap<&'a str, Namespace>,
     /// What this node did lately.
     history: Report,
@@ -51,9 +55,15 @@ struct Namespace {
     /// What `/health` says of this node.
     #[serde(flatten)]
     node: NamespaceHealth,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    layout: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(flatten)]
+    leases: Option<Leases>,
+}
+
+/// The worker ids of a namespace that has some.
+#[derive(Serialize)]
+struct Leases {
+    layout: String,
+    /// Who holds which; nothing while the store does not answer.
     workers: Option<Vec<Worker>>,
 }
 
@@ -69,35 +79,40 @@ struct Worker {
 
 /// Who holds which worker id
 ///
-/// Every worker id that is held, in every namespace, as the store has it now.
+/// Every worker id that is held, in every namespace, as the store has it now. While the store does
+/// not answer, `store_error` says why, and `workers` is null.
 #[utoipa::path(
     get,
     path = "/cluster",
     operation_id = "cluster",
     responses((status = 200, description = "Who holds which worker id", body = Object)),
-    extensions(("x-problems" = json!(names(&[&[P::StoreUnavailable, P::StoreLost]])))),
 )]
 pub(in crate::server) async fn cluster(
     State(state): State<Arc<AppState>>,
     client: Client,
 ) -> Result<Response, Problem> {
-    let (rows, store_verified) = state.list_rows(client.is_operator()).await?;
+    let (rows, store_verified, store_error) = match state.list_rows().await? {
+        Ok((rows, verified)) => (Some(rows), Some(verified), None),
+        Err(error) => (None, None, Some(store_text(&error, client.is_operator()))),
+    };
     let draining = state.is_draining();
     let issuers = state.issuers.values();
     let is_shown = |name: &str| client.caller.may_use(name);
     let namespaces = issuers.filter(|issuer| is_shown(issuer.namespace()));
     let namespaces = namespaces.map(|issuer| {
-        let layout = issuer.layout();
+        let leases = |layout: &Layout| Leases {
+            layout: layout.canonical(),
+            workers: rows.as_ref().map(|rows| held(rows, issuer.namespace(), layout)),
+        };
         let namespace = Namespace {
             node: NamespaceHealth::of(issuer, draining, client.is_operator()),
-            layout: layout.map(Layout::canonical),
-            workers: layout.map(|layout| held(&rows, issuer.namespace(), layout)),
+            leases: issuer.layout().map(leases),
         };
         (issuer.namespace(), namespace)
     });
     let now = format_unix_ms(state.clock.now_ms());
     let (namespaces, history) = (namespaces.collect(), state.history.report(is_shown));
-    let cluster = Cluster { now, store_verified, namespaces, history };
+    let cluster = Cluster { now, store_verified, store_error, namespaces, history };
     client.json(&cluster)
 }
 

@@ -90,6 +90,11 @@ impl SegmentIssuer {
         Id::new(last.max(code.spec().first()))
     }
 
+    /// Returns how many numbers of this code are reserved here and not issued.
+    pub fn in_hand(&self, code: &str) -> u64 {
+        self.0.get(code).map_or(0, |code| code.cursor.left())
+    }
+
     fn code(
         &self,
         client: Option<&(dyn Fn() -> u64 + Sync)>,

@@ -5,7 +5,7 @@ use utoipa::ToSchema;
 
 use crate::{
     core::{id::Id, instant::format_unix_ms, namespace::DEFAULT_NAMESPACE},
-    keeper::CodeView,
+    keeper::{CodeView, SegmentIssuer},
 };
 
 /// Codes, by namespace and name.
@@ -36,35 +36,47 @@ pub(super) struct CodeDocument {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     left: Option<String>,
+    /// How many numbers this node has reserved and not issued.
+    in_hand: u64,
     /// How many numbers the last reservation took; 0 before the first.
     step: u64,
     /// When that was.
     reserved_at: Option<String>,
     created_at: String,
     #[serde(flatten)]
+    #[schema(value_type = Settings)]
     settings: Option<Settings>,
 }
 
+/// The settings of a code; there are none of an `unserved` one.
 #[derive(Debug, Serialize, ToSchema)]
 struct Settings {
     /// The lower bound of its numbers.
+    #[schema(required = false)]
     start: String,
     /// The smallest block that a node reserves, in numbers.
+    #[schema(required = false)]
     min_step: u64,
     /// The largest block that a node reserves, in numbers.
+    #[schema(required = false)]
     max_step: u64,
     /// The difference between neighbours.
+    #[schema(required = false)]
     increment: u64,
     /// The remainder of every number when it is divided by the increment.
+    #[schema(required = false)]
     remainder: u64,
     /// The largest number.
+    #[schema(required = false)]
     max: String,
     /// Whether every number is exact as a JSON number.
+    #[schema(required = false)]
     js_safe: bool,
 }
 
-impl From<CodeView> for CodeDocument {
-    fn from(view: CodeView) -> Self {
+impl CodeDocument {
+    /// A code, and how many of its numbers the issuer has in hand.
+    pub(super) fn new(view: CodeView, issuer: &SegmentIssuer) -> Self {
         let left = view.left().map(|left| left.to_string());
         let CodeView { listed, kind, spec } = view;
         let settings = spec.map(|spec| Settings {
@@ -83,6 +95,7 @@ impl From<CodeView> for CodeDocument {
         };
         Self {
             path,
+            in_hand: issuer.in_hand(code),
             namespace: listed.namespace,
             code: listed.code,
             kind: kind.name(),

@@ -104,20 +104,21 @@ pub(in crate::server) async fn list(
         for issuer in &issuers {
             let manager = CodeManager::new(Arc::clone(&store), issuer.settings().clone());
             let listed = manager.list(allowed, LISTED + 1).await;
-            page.extend(listed.map_err(|error| store_problem(&error, client.is_operator()))?);
+            let listed = listed.map_err(|error| store_problem(&error, client.is_operator()))?;
+            page.extend(listed.into_iter().map(|view| (view, *issuer)));
         }
         drop(store);
-        page.sort_by(|one, other| order(one).cmp(&order(other)));
+        page.sort_by(|(one, _), (other, _)| order(one).cmp(&order(other)));
         has_more = cut(&mut page);
-        if let Some(last) = page.last() {
+        if let Some((last, _)) = page.last() {
             first = successor(&last.listed.code);
         }
-        page.retain(|view| client.caller.has_code(&view.listed.code));
+        page.retain(|(view, _)| client.caller.has_code(&view.listed.code));
         codes.extend(page);
     }
     has_more &= client.caller.code_from(&first).is_some();
     has_more |= cut(&mut codes);
-    let codes = codes.into_iter().map(CodeDocument::from).collect();
+    let codes = codes.into_iter().map(|(view, issuer)| CodeDocument::new(view, issuer)).collect();
     client.json(&CodeList { codes, has_more })
 }
 
@@ -128,11 +129,11 @@ fn order(view: &CodeView) -> (&str, &str) {
 
 /// Leaves so many codes, and those of the last one's name in other namespaces: the next page begins
 /// behind that name. Returns whether there were more.
-fn cut(codes: &mut Vec<CodeView>) -> bool {
-    let Some(last) = codes.get(LISTED as usize - 1).map(|view| &view.listed.code) else {
+fn cut(codes: &mut Vec<(CodeView, &SegmentIssuer)>) -> bool {
+    let Some(last) = codes.get(LISTED as usize - 1).map(|(view, _)| &view.listed.code) else {
         return false;
     };
-    let end = codes.partition_point(|view| view.listed.code <= *last);
+    let end = codes.partition_point(|(view, _)| view.listed.code <= *last);
     let has_more = end < codes.len();
     codes.truncate(end);
     has_more
@@ -329,7 +330,7 @@ impl Target {
             let detail = format!("code {code:?} is not in namespace {namespace:?}");
             Problem::new(P::UnknownCode, detail)
         })?;
-        Ok(uncached_json(status, &CodeDocument::from(view)))
+        Ok(uncached_json(status, &CodeDocument::new(view, &self.issuer)))
     }
 }
 
