@@ -134,16 +134,21 @@ async fn postgres_with(authority: &Authority, methods: &[(&str, &str)], more: &[
     server
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn postgres_with_tls_is_verified_where_that_is_asked_for() {
-    let authority = Authority::new();
+/// The arguments of a PostgreSQL with TLS.
+fn postgres_tls(authority: &Authority) -> Vec<String> {
     let file = |name| authority.file(name).display().to_string();
     let settings = [
         "ssl=on".to_owned(),
         format!("ssl_cert_file={}", file("server.pem")),
         format!("ssl_key_file={}", file("server.key")),
     ];
-    let settings: Vec<String> = settings.into_iter().flat_map(|it| ["-c".to_owned(), it]).collect();
+    settings.into_iter().flat_map(|it| ["-c".to_owned(), it]).collect()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn postgres_with_tls_is_verified_where_that_is_asked_for() {
+    let authority = Authority::new();
+    let settings = postgres_tls(&authority);
     let server = postgres_with(&authority, &[("clear", "password")], &settings).await;
     let url = server.database().await;
     let login = format!("clear:{PLANTED}@");
@@ -172,17 +177,43 @@ async fn postgres_without_tls_gets_no_password() {
     assert!(said.contains("RFC 4013") && !said.contains('\u{1f642}'), "{said}");
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn redis_with_tls_is_verified_unless_told_otherwise() {
-    let authority = Authority::new();
-    let port = free_port();
+/// A Redis that has TLS on this port.
+async fn redis_with(authority: &Authority, port: u16) -> Server {
     let mut arguments: Vec<String> =
         ["--tls-port", &port.to_string(), "--tls-auth-clients", "no"].map(str::to_owned).into();
     for (name, file) in [("cert", "server.pem"), ("key", "server.key"), ("ca-cert", "ca.pem")] {
         arguments.push(format!("--tls-{name}-file"));
         arguments.push(authority.file(file).display().to_string());
     }
-    let server = Server::start_with(&Redis, arguments).await;
+    Server::start_with(&Redis, arguments).await
+}
+
+/// What people make with the first command that they find.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_certificate_that_cannot_be_used_is_named_with_the_way_out() {
+    const VERSION_1: &str =
+        "certificate is one of X.509 version 1, which cannot be used: give it one";
+    const KEY: &str =
+        "the server's key may be one of P-521 or RSA-PSS, which cannot be used: give it one";
+    for (authority, expected) in [
+        (Authority::with_version_1(), VERSION_1),
+        (Authority::with_key("ec -pkeyopt ec_paramgen_curve:P-521"), KEY),
+        (Authority::with_key("rsa-pss -pkeyopt rsa_keygen_bits:2048"), KEY),
+    ] {
+        let server = postgres_with(&authority, &[], &postgres_tls(&authority)).await;
+        let url = address(&server.database().await, "postgres@", "localhost", server.port());
+        for tls in [TlsMode::Prefer, TlsMode::Require] {
+            let said = refusal(&url, tls, None).await;
+            assert!(said.contains(expected), "{said}");
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn redis_with_tls_is_verified_unless_told_otherwise() {
+    let authority = Authority::new();
+    let port = free_port();
+    let server = redis_with(&authority, port).await;
     let url = server.database().await;
     run::<()>(&url, &["ACL", "SETUSER", "u", "on", &format!(">{PLANTED}"), "~*", "+@all"]).await;
     let url = url.replace("redis://", "rediss://");
@@ -191,6 +222,10 @@ async fn redis_with_tls_is_verified_unless_told_otherwise() {
     let mut settings = patient(address(&url, &login, "localhost", port));
     let said = format!("{:?}", open(&settings).await.prepare().await);
     assert!(said.contains("UnknownIssuer"), "{said}");
-    settings.tls = Some(TlsMode::Require);
+    settings.tls_ca_file = Some(authority.file("ca.pem"));
+    let store = open(&settings).await;
+    store.prepare().await.expect("the scheme asks for verify");
+    assert!(store.is_verified());
+    (settings.tls, settings.tls_ca_file) = (Some(TlsMode::Require), None);
     open(&settings).await.prepare().await.expect("any certificate");
 }

@@ -11,7 +11,10 @@ use std::{
 
 use async_trait::async_trait;
 use rustix::process::geteuid;
-use sqlx::{AssertSqlSafe, Connection as _, Executor as _, PgConnection};
+use sqlx::{
+    AssertSqlSafe, Connection as _, Executor as _, PgConnection,
+    postgres::{PgConnectOptions, PgSslMode},
+};
 use tokio::sync::OnceCell;
 
 use super::{
@@ -81,7 +84,7 @@ impl Engine for Postgres {
 
     async fn answers(&self, address: &str) -> bool {
         let url = format!("{address}/postgres");
-        let Ok(connection) = PgConnection::connect(&url).await else { return false };
+        let Ok(connection) = connect(&url).await else { return false };
         connection.close().await.expect("a polite end");
         true
     }
@@ -95,13 +98,13 @@ impl Engine for Postgres {
     }
 
     async fn run(&self, address: &str, sql: &str) {
-        let mut connection = PgConnection::connect(address).await.expect("the server");
+        let mut connection = connect(address).await.expect("the server");
         connection.execute(AssertSqlSafe(sql)).await.expect(sql);
         connection.close().await.expect("a polite end");
     }
 
     async fn texts(&self, address: &str, sql: &str) -> Vec<String> {
-        let mut connection = PgConnection::connect(address).await.expect("the server");
+        let mut connection = connect(address).await.expect("the server");
         sqlx::query_scalar(AssertSqlSafe(sql)).fetch_all(&mut connection).await.expect("texts")
     }
 
@@ -185,4 +188,10 @@ fn group() -> &'static str {
 fn has_postgres() -> bool {
     let users = fs::read_to_string("/etc/passwd").unwrap_or_default();
     users.lines().any(|line| line.starts_with("postgres:"))
+}
+
+/// Connects without TLS: some tests have certificates that no client can use.
+async fn connect(address: &str) -> sqlx::Result<PgConnection> {
+    let options: PgConnectOptions = address.parse()?;
+    PgConnection::connect_with(&options.ssl_mode(PgSslMode::Disable)).await
 }

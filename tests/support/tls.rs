@@ -36,20 +36,35 @@ commonName = supplied
 #[derive(Debug)]
 pub(crate) struct Authority(TempDir);
 
+/// The keys that most have.
+const P256: &str = "ec -pkeyopt ec_paramgen_curve:P-256";
+
 impl Authority {
     pub(crate) fn new() -> Self {
+        Self::with_server(P256, "-extfile names")
+    }
+
+    /// With a certificate that has no extensions, as `openssl x509 -req` makes them by itself.
+    pub(crate) fn with_version_1() -> Self {
+        Self::with_server(P256, "")
+    }
+
+    /// The server's key is one of this kind.
+    pub(crate) fn with_key(key: &str) -> Self {
+        Self::with_server(key, "-extfile names")
+    }
+
+    fn with_server(key: &str, extensions: &str) -> Self {
         let folder = tempfile::tempdir().expect("a temporary folder");
         fs::write(folder.path().join("names"), "subjectAltName = DNS:localhost\n").expect("a file");
-        for arguments in [
-            "req -x509 -days 2 -subj /CN=test-authority -keyout ca.key -out ca.pem",
-            "req -subj /CN=test-server -keyout server.key -out server.csr",
+        for (arguments, key) in [
+            ("req -x509 -days 2 -subj /CN=test-authority -keyout ca.key -out ca.pem", P256),
+            ("req -subj /CN=test-server -keyout server.key -out server.csr", key),
         ] {
-            let key = "-newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes";
-            openssl(folder.path(), &format!("{arguments} {key}"));
+            openssl(folder.path(), &format!("{arguments} -newkey {key} -nodes"));
         }
-        let sign = "x509 -req -in server.csr -CA ca.pem -CAkey ca.key -CAcreateserial -days 2 \
-                    -extfile names -out server.pem";
-        openssl(folder.path(), sign);
+        let sign = "x509 -req -in server.csr -CA ca.pem -CAkey ca.key -CAcreateserial -days 2";
+        openssl(folder.path(), &format!("{sign} {extensions} -out server.pem"));
         fs::write(folder.path().join("ca.cnf"), CONFIGURATION).expect("a file");
         fs::write(folder.path().join("index.txt"), "").expect("a file");
         fs::write(folder.path().join("serial"), "1000").expect("a file");

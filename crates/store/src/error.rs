@@ -89,7 +89,12 @@ impl StoreError {
     /// Creates the error of a store that cannot be reached, with the reason.
     #[cfg(any(feature = "kubernetes", feature = "redis", feature = "sql"))]
     pub(super) fn unavailable(reason: impl Into<Box<dyn Error + Send + Sync>>) -> Self {
-        Self::Unavailable(reason.into())
+        let reason = reason.into();
+        let text = with_sources(&*reason);
+        Self::Unavailable(match advice(&text) {
+            Some(advice) => format!("{text}: {advice}").into(),
+            None => reason,
+        })
     }
 
     /// Names the place of an error that is one of a server.
@@ -114,6 +119,25 @@ impl StoreError {
     pub const fn is_permanent(&self) -> bool {
         matches!(self, Self::ForeignTable { .. } | Self::Unusable(_))
     }
+}
+
+/// Returns the way out of a failure of TLS whose error, which is that of rustls, does not name it.
+#[cfg(any(feature = "kubernetes", feature = "redis", feature = "sql"))]
+fn advice(text: &str) -> Option<&'static str> {
+    [
+        (
+            "UnsupportedCertVersion",
+            "the server's certificate is one of X.509 version 1, which cannot be used: give it one of \
+             version 3 (openssl x509 -req makes those with -extfile)",
+        ),
+        (
+            "alert: HandshakeFailure",
+            "the server's key may be one of P-521 or RSA-PSS, which cannot be used: give it one of \
+             P-256, P-384, Ed25519 or RSA",
+        ),
+    ]
+    .into_iter()
+    .find_map(|(part, advice)| text.contains(part).then_some(advice))
 }
 
 /// Returns the error and its sources in one line, without those that an error repeats itself.

@@ -149,6 +149,8 @@ fn split(settings: &StoreSettings, parameters: &Parameters) -> Result<Target, St
         passed if passed.is_empty() => address.to_owned(),
         passed => format!("{address}?{passed}"),
     };
+    // As its scheme says.
+    let tls = tls.or(address.starts_with("rediss").then_some(TlsMode::Verify));
     Ok(Target { url, tls, ca_file })
 }
 

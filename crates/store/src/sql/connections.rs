@@ -1,6 +1,6 @@
 //! Statements on pooled connections, with a time-out on each step.
 
-use std::time::Duration;
+use std::{error::Error, time::Duration};
 
 use sqlx::Connection as _;
 use tokio::time::{Instant, sleep, timeout};
@@ -199,17 +199,22 @@ async fn is_retried<E: Engine>(error: &sqlx::Error, tried: &mut u32) -> bool {
 }
 
 fn store_error<E: Engine>(failure: Failure) -> StoreError {
-    match failure {
-        Failure::Store(error) => error,
-        Failure::Sql(error) => match classify::<E>(&error) {
-            Class::Unavailable => StoreError::unavailable(error),
-            Class::Vanished => StoreError::Vanished(format!(
-                "a table is not in the store: {}",
-                with_sources(&error)
-            )),
-            #[cfg(any(feature = "mysql", feature = "postgres"))]
-            Class::OtherSession => super::session::moved(&with_sources(&error)),
-            Class::Retry | Class::Refused => StoreError::Refused(Box::new(error)),
-        },
+    let error = match failure {
+        Failure::Store(error) => return error,
+        Failure::Sql(error) => error,
+    };
+    let class = classify::<E>(&error);
+    let error: Box<dyn Error + Send + Sync> = match error {
+        sqlx::Error::Database(error) => format!("the database says: {}", E::text(&*error)).into(),
+        error => error.into(),
+    };
+    match class {
+        Class::Unavailable => StoreError::unavailable(error),
+        Class::Vanished => {
+            StoreError::Vanished(format!("a table is not in the store: {}", with_sources(&*error)))
+        }
+        #[cfg(any(feature = "mysql", feature = "postgres"))]
+        Class::OtherSession => super::session::moved(&with_sources(&*error)),
+        Class::Retry | Class::Refused => StoreError::Refused(error),
     }
 }

@@ -127,6 +127,11 @@ pub(crate) trait Engine: Sized + Send + Sync + 'static {
 
     /// Classifies an error of the database.
     fn class(error: &dyn DatabaseError) -> Class;
+
+    /// Returns what an error of the database says.
+    fn text(error: &dyn DatabaseError) -> String {
+        error.to_string()
+    }
 }
 
 /// Classifies any error.

@@ -253,6 +253,11 @@ impl Engine for Postgres {
         migrations.apply(connection).await
     }
 
+    /// Without the line of the server's own source.
+    fn text(error: &dyn DatabaseError) -> String {
+        error.message().to_owned()
+    }
+
     fn class(error: &dyn DatabaseError) -> Class {
         let code = error.code().unwrap_or_default();
         match &*code {
