@@ -9,6 +9,7 @@ mod corrupt_rows;
 mod epochs;
 mod fleet;
 mod foreign;
+mod grants;
 mod hosts;
 mod kubernetes;
 mod late;
