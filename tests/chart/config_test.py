@@ -4,11 +4,12 @@ import json
 import os
 import pathlib
 import re
+import socket
 import tempfile
 import tomllib
 import unittest
 
-from chart import CASES, HERE, manifests, of_case, only, refused, render, run, sets, template
+from chart import CASES, CHART, HERE, manifests, of_case, only, refused, render, run, sets, template
 from service import BINARY, served
 
 
@@ -100,7 +101,7 @@ class Configuration(unittest.TestCase):
     def test_tables_in_tables_and_lists_of_tables_are_toml(self):
         values = {
             "config.namespaces": '{"legacy":{"layout":{"preset":"js-safe"},"codes":{"allow":["a","b"]}},"other":{}}',
-            "config.code": '[{"name":"order","namespace":"legacy","limits":{"ratio":0.5}},{"name":"user"}]',
+            "config.list": '[{"name":"order","namespace":"legacy","limits":{"ratio":0.5}},{"name":"user"}]',
             "config.empty": "[]",
             "config.text": '"quote \\" backslash \\\\ newline \\n é <&>"',
             "config.nothing": "null",
@@ -112,7 +113,7 @@ class Configuration(unittest.TestCase):
             {"legacy": {"layout": {"preset": "js-safe"}, "codes": {"allow": ["a", "b"]}}, "other": {}},
         )
         self.assertEqual(
-            given["code"],
+            given["list"],
             [{"name": "order", "namespace": "legacy", "limits": {"ratio": 0.5}}, {"name": "user"}],
         )
         self.assertEqual(given["empty"], [])
@@ -130,8 +131,8 @@ class Configuration(unittest.TestCase):
         self.assertEqual(result.returncode, 0, result.stderr)
         for number in large:
             self.assertRegex(result.stdout, rf"(?m)^\[\[code\]\] c{number}: start += {number} ")
-        by_option = template("--set-string", f"config.code[0].start={large[1]}")
-        self.assertEqual(tomllib.loads(configuration(by_option))["code"], [{"start": large[1]}])
+        by_option = template(*sets("config.code[0].name=a"), "--set-string", f"config.code[0].start={large[1]}")
+        self.assertEqual(tomllib.loads(configuration(by_option))["code"], [{"name": "a", "start": large[1]}])
 
     def test_large_numbers_without_quotes_are_refused(self):
         """By --set they are whole numbers, which Helm rounds at the next upgrade."""
@@ -152,29 +153,75 @@ class Configuration(unittest.TestCase):
         given = configuration(template("--set-json", f"config.texts={json.dumps(texts)}"))
         self.assertEqual(tomllib.loads(given)["texts"], texts)
 
-    def test_the_chart_knows_the_worker_bits_of_every_preset(self):
-        text = (HERE.parent.parent / "docs" / "layouts.md").read_text()
-        presets = re.findall(r"(?m)^\| `([a-z0-9-]+)` \| \d+ · \d+ · (\d+) · \d+ · \d+ · \d+ \|", text)
-        self.assertEqual(len(presets), 15)
-        for name, bits in presets:
-            with self.subTest(preset=name):
-                said = refused(*sets(f"config.layout.preset={name}", "config.worker.max_id=0"))
-                self.assertIn(f"more worker bits than {bits},", said)
-
     def test_enough_worker_ids_are_taken(self):
         for values in [
-            ("config.layout.preset=js-safe", "replicaCount=30"),
-            ("config.layout.preset=js-safe", "replicaCount=31", "strategy.type=Recreate"),
-            ("config.layout.preset=js-safe", "replicaCount=31", "kind=StatefulSet"),
+            ("config.layout.worker_bits=5", "replicaCount=30"),
+            ("config.layout.worker_bits=5", "replicaCount=31", "strategy.type=Recreate"),
+            ("config.layout.worker_bits=5", "replicaCount=31", "kind=StatefulSet"),
             ("config.worker.min_id=0", "config.worker.max_id=2"),
             # Its worker ids are its own; and segment mode has none.
             ("config.worker.max_id=1", "config.mode=segment"),
             ("config.worker.max_id=1", "config.mode=segment", "config.namespaces.web.worker.max_id=3"),
-            # The environment decides.
+            # Neither the bits of a preset are known here, nor what the environment sets.
+            ("config.layout.preset=js-safe", "replicaCount=40"),
             ("config.worker.max_id=1", "extraEnv[0].name=RAINDROP__WORKER__MAX_ID", "extraEnv[0].value=9"),
         ]:
             with self.subTest(values=values):
                 template(*sets(*values))
+
+    def test_the_service_refuses_what_the_chart_leaves_to_it(self):
+        """In the container `check-config`, before any node uses it."""
+        skip = "--skip-schema-validation"
+        memory = sets("store.url=memory:", "kind=StatefulSet", "replicaCount=1", "config.worker.id=1")
+        in_memory = {"RAINDROP__STORE__URL": "memory:", "RAINDROP__STORE__URL_FILE": ""}
+        secret = sets("store.existingSecret=a")
+        client_ca = sets("tls.clientCA.existingSecret=a")
+        for values, environment, says in [
+            (sets("config.layout.preset=nope"), {}, "layout.preset = nope "),
+            (sets("config.layout.worker_bits=17"), {}, "layout.worker_bits = 17 "),
+            (sets("config.worker.max_id=512"), {}, "worker.max_id = 512 "),
+            (sets("config.lease.ttl=90"), {}, "lease.ttl = 90 "),
+            (sets("config.leese.ttl=90s"), {}, "leese "),
+            (sets("config.mode=segment", "config.code[0].name=a", "config.code[0].start=-1"), {}, "[[code]] a: start = -1 "),
+            (sets("admin.port=8080"), {}, "http.admin_listen = [::]:8080 "),
+            ([*memory, *sets("stateFile.enabled=true")], in_memory, "store.state_file = /var/lib/raindrop-state/state "),
+            (client_ca, {}, "must be used with auth.tokens_file"),
+            ([*client_ca, *sets("auth.existingSecret=a")], {}, "must be used with both http.tls.cert_file and http.tls.key_file"),
+            ([*sets("config.http.drain_delay=5"), skip], {}, "http.drain_delay = 5 "),
+            ([*sets("config.http.shutdown_timeout=soon"), skip], {}, "http.shutdown_timeout = soon "),
+            ([*sets("config.http.listen=localhost"), skip], {}, "http.listen = localhost "),
+            ([*secret, *sets("config.store.url=memory:"), skip], {}, "must be left out beside store.url"),
+            ([*sets("config.store.url_file=/x"), skip], {}, "must be left out beside store.url"),
+        ]:
+            with self.subTest(values=values):
+                result = effective(template(*values), environment)
+                self.assertEqual(result.returncode, 2, result.stdout)
+                self.assertIn(says, result.stderr)
+        # The environment wins.
+        kept = effective(template(*sets("config.store.url=memory:"), skip))
+        self.assertRegex(kept.stdout, r"(?m)^store\.url += kubernetes: ")
+
+    def test_the_check_neither_connects_to_the_store_nor_shows_its_password(self):
+        with socket.create_server(("127.0.0.1", 0)) as server:
+            server.settimeout(0.2)
+            url = f"redis://user:of-the-store@127.0.0.1:{server.getsockname()[1]}"
+            environment = {"RAINDROP__STORE__URL": url, "RAINDROP__STORE__URL_FILE": ""}
+            for values, code in [([], 0), (sets("config.layout.preset=nope"), 2)]:
+                result = effective(template(*values), environment)
+                self.assertEqual(result.returncode, code, result.stderr)
+                self.assertNotIn("of-the-store", result.stdout + result.stderr)
+            with self.assertRaises(TimeoutError):
+                server.accept()
+
+    def test_the_schema_knows_the_keys_that_the_service_knows(self):
+        known = json.loads((CHART / "values.schema.json").read_text())["definitions"]
+        unknown = {"layout": "config.layout.x=1", "namespace": "config.namespaces.a.x=1", "code": "config.code[0].x=1"}
+        for name, value in unknown.items():
+            text = template(*sets(value, "config.code[0].name=a"), "--skip-schema-validation")
+            found = re.search(r"\bx \(.*\): unknown key; known are (.*)", effective(text).stderr)[1].split(", ")
+            self.assertEqual({key.rpartition(".")[2] for key in found}, set(known[name]["properties"]), name)
+        shown = re.findall(r"(?m)^worker\.(\w+) ", effective(template()).stdout)
+        self.assertEqual(set(shown), set(known["worker"]["properties"]))
 
     def test_authentication_is_configured_beside_the_token_file(self):
         given = tomllib.loads(configuration(of_case(HERE / "cases" / "auth.yaml")))["auth"]

@@ -33,58 +33,63 @@ LISTENS = {"http": "RAINDROP__HTTP__LISTEN", "admin": "RAINDROP__HTTP__ADMIN_LIS
 
 
 class Container:
-    """The only container of a Pod, which runs the built binary as its user, if the tests run as root."""
+    """The containers of a Pod, which run the built binary as its user, if the tests run as root: those that
+    initialize it one after the other, and then the only one that stays."""
 
     def __init__(self, servers, pod, address, folder):
         self.api = servers.api
         self.port = servers.port
         self.pod = pod
         self.spec = pod["spec"]
+        self.initial = self.spec.get("initContainers", [])
         (self.container,) = self.spec["containers"]
         self.address = address
         self.folder = folder
-        self.log = folder / "log"
+        self.log = self.log_of(self.container)
         self._namespace = f"/api/v1/namespaces/{pod['metadata']['namespace']}"
-        self._mounts = []
+        self._mounts = {}
         (folder / "root").mkdir(parents=True)
+
+    def log_of(self, container):
+        return self.folder / f"{container['name']}.log"
 
     def write_files(self):
         """Writes the files of every volume; ApiError if the API has not yet what they are made of."""
         volumes = {volume["name"]: volume for volume in self.spec["volumes"]}
-        self._mounts = [
-            (self._volume(volumes[mount["name"]]), mount["mountPath"])
-            for mount in self.container["volumeMounts"]
-        ]
+        folders = {name: self._volume(volume) for name, volume in volumes.items()}
+        for container in [*self.initial, self.container]:
+            mounts = [(folders[mount["name"]], mount["mountPath"]) for mount in container["volumeMounts"]]
+            self._mounts[container["name"]] = mounts
 
-    def start(self):
-        """Starts the program; its process."""
+    def start(self, container):
+        """Starts a container's program; its process."""
         security = self.spec["securityContext"]
         user = f"{security['runAsUser']}:{security['runAsGroup']}" if IS_ROOT else ""
         enter = ["unshare", "--mount", *([] if IS_ROOT else ["--map-root-user"])]
-        paths = [part for mount in self._mounts for part in mount]
-        arguments = [self.folder / "root", user, BINARY, *paths, "--", *self.container["args"]]
-        with open(self.log, "a") as log:
+        paths = [part for mount in self._mounts[container["name"]] for part in mount]
+        arguments = [self.folder / "root", user, BINARY, *paths, "--", *container["args"]]
+        with open(self.log_of(container), "a") as log:
             return subprocess.Popen(
                 [*enter, "sh", "-eu", "-c", ENTER, "sh", *map(str, arguments)],
-                env=self._environment(),
+                env=self._environment(container),
                 stdout=log,
                 stderr=log,
             )
 
-    def _environment(self):
+    def _environment(self, container):
         environment = {
             "PATH": os.environ["PATH"],
             "KUBERNETES_SERVICE_HOST": "127.0.0.1",
             "KUBERNETES_SERVICE_PORT": str(self.port),
         }
-        for variable in self.container.get("env", []):
+        for variable in container.get("env", []):
             value = variable.get("value", "")
             if source := variable.get("valueFrom"):
                 value = self._field(source["fieldRef"]["fieldPath"])
             environment[variable["name"]] = re.sub(
                 r"\$\(([A-Z_]+)\)", lambda found: environment[found[1]], value
             )
-        for port in self.container["ports"]:
+        for port in container.get("ports", []):
             environment[LISTENS[port["name"]]] = f"{self.address}:{port['containerPort']}"
         return environment
 

@@ -48,12 +48,52 @@ class Changes:
         fleet.uninstall()
 
 
+def refusals(pod):
+    """What each container that initializes a Pod said when it failed: {container: message}."""
+    found = pod["status"].get("initContainerStatuses", [])
+    return {status["name"]: status["lastState"]["terminated"]["message"] for status in found}
+
+
 class WithSecret(Changes, unittest.TestCase):
     def fleet(self, *values):
         fleet = Fleet(self, *IMAGE, *QUICK, "store.existingSecret=store", *values)
         secret = {"metadata": {"name": "store"}, "stringData": {"url": self.enterContext(redis())}}
         fleet.api.post(f"{fleet.path}/secrets", secret)
         return fleet
+
+    def test_an_invalid_configuration_stops_the_update_of_a_deployment(self):
+        self.refuse("Deployment", survivors=2)
+
+    def test_an_invalid_configuration_stops_the_update_of_a_stateful_set(self):
+        self.refuse("StatefulSet", survivors=1)
+
+    def refuse(self, kind, survivors):
+        """The check of the configuration fails in the first new Pod: the old ones keep serving until a rollback."""
+        fleet = self.fleet(f"kind={kind}")
+        fleet.install()
+        before = {pod["metadata"]["uid"] for pod in fleet.ready()}
+        with fleet.clients():
+            wrong = sets("config.layout.preset=unheard-of")
+            fleet.helm("upgrade", "raindrop", CHART, "--reset-then-reuse-values", *wrong)
+
+            def said():
+                return [message for pod in fleet.pods() for message in refusals(pod).values()]
+
+            fleet.eventually("the check has failed", said)
+            for message in said():
+                self.assertIn("layout.preset = unheard-of", message)
+                self.assertIn("must be one of raindrop, js-safe", message)
+                self.assertNotIn("redis:", message)
+            # Long enough for the update to go on, if it could.
+            issued = len(fleet.ids)
+            time.sleep(5)
+            self.assertGreater(len(fleet.ids), issued + 100)
+            kept = {pod["metadata"]["uid"] for pod in fleet.ready()}
+            self.assertEqual(len(kept), survivors)
+            self.assertLessEqual(kept, before)
+            fleet.rollback()
+            self.assertEqual(len(fleet.ready()), 2)
+        fleet.check()
 
     def test_the_readiness_namespace_decides_alone(self):
         """Two nodes share the only worker id of the namespace `web`: one of them cannot issue there."""

@@ -5,6 +5,7 @@ HTTP__ADMIN_LISTEN are set for it. Everything else is the Pod's: environment, fi
 read-only root, user and group, probes, restarts and the grace period."""
 
 import contextlib
+import itertools
 import random
 import signal
 import subprocess
@@ -145,11 +146,25 @@ class Runner:
 
     def _run(self):
         self._patiently(self.container.write_files)
-        if self._grace is None:
-            self.process = self.container.start()
+        if all(map(self._initialize, self.container.initial)) and self._grace is None:
+            self.process = self.container.start(self.spec)
             self._serve()
         if self._grace is not None and not self._abandoned.is_set():
             self._patiently(self._forget)
+
+    def _initialize(self, container):
+        """Runs a container to its end, again and again until it works; whether it did before the Pod was deleted."""
+        for restarts in itertools.count():
+            self.process = self.container.start(container)
+            while self.process.poll() is None:
+                if self._grace is not None or self._abandoned.wait(0.05):
+                    return False
+            if self.process.returncode == 0:
+                return True
+            self._patiently(lambda: self._report_failure(container, restarts))
+            # A real one waits longer each time.
+            if self._abandoned.wait(1) or self._grace is not None:
+                return False
 
     def _serve(self):
         """Watches the process until the Pod is deleted, and then ends it."""
@@ -159,7 +174,7 @@ class Runner:
             if self.process.poll() is not None:
                 self.restarts, self.is_ready, self._is_told = self.restarts + 1, False, False
                 self._abandoned.wait(1)
-                self.process = self.container.start()
+                self.process = self.container.start(self.spec)
                 failures, next_probe = probe["failureThreshold"], 0
             if time.monotonic() >= next_probe:
                 failures = 0 if self._answers(probe) else failures + 1
@@ -216,6 +231,23 @@ class Runner:
                 return 200 <= answer.status < 400
         except (OSError, urllib.error.HTTPError):
             return False
+
+    def _report_failure(self, container, restarts):
+        """Tells the API what `FallbackToLogsOnError` shows: the end of the log."""
+        message = self.container.log_of(container).read_text()[-2048:]
+        failed = {"exitCode": self.process.returncode, "reason": "Error", "message": message}
+        status = {
+            "name": container["name"],
+            "image": container["image"],
+            "imageID": "",
+            "ready": False,
+            "started": False,
+            "restartCount": restarts,
+            "state": {"waiting": {"reason": "CrashLoopBackOff"}},
+            "lastState": {"terminated": failed},
+        }
+        status = {"phase": "Pending", "initContainerStatuses": [status]}
+        return self.api.merge(f"{pod_path(self.pod)}/status", {"status": status})
 
     def _report(self):
         since = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())

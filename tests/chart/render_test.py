@@ -102,6 +102,18 @@ class Render(unittest.TestCase):
         script = only(template(), "Pod")["spec"]["containers"][0]["args"]
         self.assertEqual(script, [(CHART / "files" / "test.sh").read_text()])
 
+    def test_the_check_of_the_configuration_has_what_the_service_has(self):
+        for path in CASES:
+            (workload,) = (m for m in manifests(of_case(path)) if m["kind"] in ("Deployment", "StatefulSet"))
+            spec = workload["spec"]["template"]["spec"]
+            with self.subTest(case=path.stem):
+                # After the user's, which may write files that it reads.
+                check, service = spec["initContainers"][-1], spec["containers"][0]
+                own = {"name": "check-config", "args": ["config"], "terminationMessagePolicy": "FallbackToLogsOnError"}
+                of_service = {"name", "args", "ports", "livenessProbe", "readinessProbe"}
+                shared = {key: value for key, value in service.items() if key not in of_service}
+                self.assertEqual(check, {**own, **shared})
+
     def test_a_strategy_without_rolling_updates_needs_no_null(self):
         def strategy(kind, name, *values):
             return only(template(*sets(f"kind={kind}", *values)), kind)["spec"][name]

@@ -1,21 +1,30 @@
-{{- define "raindrop.check.workers" -}}
-{{- if not (has .Values.kind (list "Deployment" "StatefulSet")) -}}
-{{- fail (printf "kind = %q: must be Deployment or StatefulSet" (toString .Values.kind)) -}}
-{{- end -}}
-{{- $isStateful := eq .Values.kind "StatefulSet" -}}
-{{- $sections := dict "config.worker" (default dict .Values.config.worker) -}}
+{{/* Each section `worker` of the configuration, as a map by the name of its namespace; "" is the top level's. */}}
+{{- define "raindrop.workerSections" -}}
+{{- $sections := dict "" (default dict .Values.config.worker) -}}
 {{- range $name, $namespace := .Values.config.namespaces -}}
-{{- $_ := set $sections (printf "config.namespaces.%s.worker" $name) (dig "worker" dict (default dict $namespace) | default dict) -}}
+{{- $_ := set $sections $name (default dict (default dict $namespace).worker) -}}
 {{- end -}}
-{{- range $section, $worker := $sections -}}
+{{- toJson $sections -}}
+{{- end -}}
+
+{{/* The key of such a section. */}}
+{{- define "raindrop.workerKey" -}}
+config.{{ with . }}namespaces.{{ . }}.{{ end }}worker
+{{- end -}}
+
+{{/* No two pods may have the same worker id, unless the store says whose it is. */}}
+{{- define "raindrop.check.workers" -}}
+{{- $isStateful := eq .Values.kind "StatefulSet" -}}
+{{- $sections := include "raindrop.workerSections" . | fromJson -}}
+{{- range $name, $worker := $sections -}}
 {{- if and (not (kindIs "invalid" $worker.id)) (or (not $isStateful) (include "raindrop.several" $)) -}}
-{{- fail (printf "%s.id needs kind=StatefulSet and one replica, so that no two pods have the same id" $section) -}}
+{{- fail (printf "%s.id needs kind=StatefulSet and one replica, so that no two pods have the same id" (include "raindrop.workerKey" $name)) -}}
 {{- end -}}
 {{- if and (eq (toString $worker.source) "hostname") (not $isStateful) -}}
-{{- fail (printf "%s.source = \"hostname\" needs kind=StatefulSet, whose pod names end in a number" $section) -}}
+{{- fail (printf "%s.source = \"hostname\" needs kind=StatefulSet, whose pod names end in a number" (include "raindrop.workerKey" $name)) -}}
 {{- end -}}
 {{- end -}}
-{{- $worker := get $sections "config.worker" -}}
+{{- $worker := get $sections "" -}}
 {{- $isGiven := or (not (kindIs "invalid" $worker.id)) (eq (toString $worker.source) "hostname") -}}
 {{- range .Values.extraEnv -}}
 {{- if eq .name "RAINDROP__WORKER__ID" -}}{{- $isGiven = true -}}{{- end -}}
@@ -25,52 +34,36 @@
 {{- end -}}
 {{- end -}}
 
-{{/* Every namespace in snowflake mode has worker ids of its own. What the environment sets is not known. */}}
+{{/* With too few worker ids for the nodes of an update, the update never ends. Every namespace in snowflake mode has
+worker ids of its own. Not counted are those of a preset, and those that the environment sets. */}}
 {{- define "raindrop.check.workerIds" -}}
 {{- $isKnown := true -}}
 {{- range .Values.extraEnv -}}
-{{- if regexMatch "^RAINDROP__(MODE$|LAYOUT__|NAMESPACES__|WORKER__(ID|SOURCE|MIN_ID|MAX_ID)$)" .name -}}{{- $isKnown = false -}}{{- end -}}
+{{- if regexMatch "^RAINDROP__(MODE$|LAYOUT__|NAMESPACES__|WORKER__(ID|SOURCE|MIN_ID|MAX_ID)$)" .name -}}
+{{- $isKnown = false -}}
 {{- end -}}
-{{- $config := .Values.config -}}
+{{- end -}}
 {{- $nodes := include "raindrop.maxReplicas" . | int -}}
 {{- $surge := include "raindrop.surge" . | int -}}
-{{- range $name, $settings := merge (dict "" (pick $config "mode" "layout" "worker")) (default dict $config.namespaces) -}}
-{{- $range := include "raindrop.workerRange" (dict "settings" (default dict $settings) "inherited" (default dict $config.worker)) | fromJson -}}
-{{- if and $isKnown $range -}}
-{{- $ids := add 1 (sub $range.last $range.first) -}}
-{{- if lt $ids (add $nodes $surge) -}}
-{{- fail (printf "config.%sworker: the %d worker ids %v to %v are too few for %d nodes and %d more during an update; widen min_id and max_id, use a layout with more worker bits than %v, or run fewer nodes" (ternary (printf "namespaces.%s." $name) "" (ne $name "")) $ids $range.first $range.last $nodes $surge $range.bits) -}}
-{{- end -}}
-{{- end -}}
-{{- end -}}
-{{- end -}}
-
-{{/* {first, last, bits} of the worker ids that a namespace leases; {} if each node is given its own, or none. */}}
-{{- define "raindrop.workerRange" -}}
-{{- $own := default dict .settings.worker -}}
-{{- $given := ternary .inherited $own (empty (pick $own "id" "source" "min_id" "max_id")) -}}
-{{- $bits := include "raindrop.workerBits" (default dict .settings.layout) | int -}}
-{{- if or $given.source (not (kindIs "invalid" $given.id)) (not $bits) (eq (toString .settings.mode) "segment") -}}
-{}
-{{- else -}}
+{{- $sections := include "raindrop.workerSections" . | fromJson -}}
+{{- $inherited := get $sections "" -}}
+{{- range $name, $own := $sections -}}
+{{- $config := $.Values.config -}}
+{{- with $name }}{{ $config = default dict (get $config.namespaces .) }}{{ end -}}
+{{- $layout := default dict $config.layout -}}
+{{- $first := 1 -}}
 {{- $last := 0 -}}
-{{- range until $bits -}}{{- $last = add 1 (mul 2 $last) -}}{{- end -}}
-{{- $range := dict "first" 1 "last" $last "bits" $bits -}}
-{{- range $worker := list .inherited $own -}}
-{{- range $key, $end := dict "min_id" "first" "max_id" "last" -}}
-{{- if not (kindIs "invalid" (index $worker $key)) -}}{{- $_ := set $range $end (get $worker $key | int64) -}}{{- end -}}
+{{- range until (default 9 $layout.worker_bits | int) }}{{ $last = add 1 (mul 2 $last) }}{{ end -}}
+{{- $isCounted := and $isKnown (not $layout.preset) -}}
+{{- range list $inherited $own -}}
+{{- if not (kindIs "invalid" .min_id) }}{{ $first = int64 .min_id }}{{ end -}}
+{{- if not (kindIs "invalid" .max_id) }}{{ $last = int64 .max_id }}{{ $isCounted = $isKnown }}{{ end -}}
 {{- end -}}
+{{- $source := ternary $inherited $own (empty (pick $own "id" "source" "min_id" "max_id")) -}}
+{{- $isLeased := and (kindIs "invalid" $source.id) (not $source.source) (ne (toString $config.mode) "segment") -}}
+{{- $ids := add 1 (sub $last $first) -}}
+{{- if and $isCounted $isLeased (lt $ids (add $nodes $surge)) -}}
+{{- fail (printf "%s: the %d worker ids %d to %d are too few for %d nodes and %d more during an update; widen min_id and max_id, use a layout with more worker bits, or run fewer nodes" (include "raindrop.workerKey" $name) $ids $first $last $nodes $surge) -}}
 {{- end -}}
-{{- toJson $range -}}
-{{- end -}}
-{{- end -}}
-
-{{/* The width of a layout's worker id; 0 for a preset that the service will reject. */}}
-{{- define "raindrop.workerBits" -}}
-{{- $presets := dict "raindrop" 9 "js-safe" 5 "twitter" 5 "lingdu" 15 "westid" 10 "westid-qr" 5 "yitter" 6 "yitter-csharp" 6 "yitter-js" 6 "node" 5 "adnc-classic" 5 "sonyflake" 16 "sonyflake-v2" 16 "baidu-uid" 16 "baidu-uid-default" 16 -}}
-{{- if .preset -}}
-{{- get $presets .preset | default 0 -}}
-{{- else -}}
-{{- default 9 .worker_bits | int -}}
 {{- end -}}
 {{- end -}}

@@ -15,13 +15,14 @@
 {{- $host := regexReplaceAll "[0-9]+$" $config.http.listen "" -}}
 {{- $_ := set $config.http "admin_listen" (printf "%s%d" $host (int64 .Values.admin.port)) -}}
 {{- end -}}
+{{- $tls := dict -}}
 {{- if include "raindrop.tlsSecretName" . -}}
-{{- $tls := dict "cert_file" "/etc/raindrop-tls/tls.crt" "key_file" "/etc/raindrop-tls/tls.key" -}}
+{{- $tls = dict "cert_file" "/etc/raindrop-tls/tls.crt" "key_file" "/etc/raindrop-tls/tls.key" -}}
+{{- end -}}
 {{- if include "raindrop.hasClientCA" . -}}
 {{- $_ := set $tls "client_ca_file" "/etc/raindrop-client-ca/ca.crt" -}}
 {{- end -}}
-{{- $_ := set $config.http "tls" $tls -}}
-{{- end -}}
+{{- if $tls }}{{ $_ := set $config.http "tls" $tls }}{{ end -}}
 {{- if .Values.auth.existingSecret -}}
 {{- $auth := default dict $config.auth -}}
 {{- $_ := set $auth "tokens_file" "/etc/raindrop-auth/tokens.toml" -}}
@@ -56,10 +57,8 @@
 
 {{/* "yes" if this is a list of tables; otherwise empty. */}}
 {{- define "raindrop.isTables" -}}
-{{- if kindIs "slice" . -}}
-{{- if . -}}
+{{- if and (kindIs "slice" .) . -}}
 {{- if kindIs "map" (first .) -}}yes{{- end -}}
-{{- end -}}
 {{- end -}}
 {{- end -}}
 
@@ -84,11 +83,7 @@
 {{- define "raindrop.milliseconds" -}}
 {{- $units := dict "ms" 1 "s" 1000 "m" 60000 "h" 3600000 -}}
 {{- $total := 0 -}}
-{{- $text := toString .value -}}
-{{- if not (regexMatch "^(0|([0-9]+(ms|s|m|h))+)$" $text) -}}
-{{- fail (printf "config.%s = %q: must be a duration with a unit, such as 500ms, 5m or 1h30m" .key $text) -}}
-{{- end -}}
-{{- range regexFindAll "[0-9]+(ms|s|m|h)" $text -1 -}}
+{{- range regexFindAll "[0-9]+(ms|s|m|h)" (toString .) -1 -}}
 {{- $total = add $total (mul (int64 (regexFind "[0-9]+" .)) (get $units (regexFind "[a-z]+" .))) -}}
 {{- end -}}
 {{- $total -}}

@@ -36,6 +36,28 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 {{ include "raindrop.commonLabels" . }}
 {{- end -}}
 
+{{/* An object's metadata; takes {root, name, suffix, labels, annotations}, of which only root is needed. */}}
+{{- define "raindrop.metadata" -}}
+metadata:
+  name: {{ default (include "raindrop.fullname" .root) .name }}{{ default "" .suffix }}
+  namespace: {{ .root.Release.Namespace }}
+  labels:
+    {{- include "raindrop.labels" .root | nindent 4 }}
+    {{- with .labels }}
+    {{- toYaml . | nindent 4 }}
+    {{- end }}
+  {{- include "raindrop.optional" (list 2 (pick . "annotations")) }}
+{{- end -}}
+
+{{/* The fields of a map that are not empty; takes a list of their indentation and the map. */}}
+{{- define "raindrop.optional" -}}
+{{- $given := dict -}}
+{{- range $field, $value := last . -}}
+{{- if $value }}{{ $_ := set $given $field $value }}{{ end -}}
+{{- end -}}
+{{- if $given }}{{ toYaml $given | nindent (first .) }}{{ end -}}
+{{- end -}}
+
 {{/* Labels of the test pod, which the Service must not select. */}}
 {{- define "raindrop.testSelectorLabels" -}}
 app.kubernetes.io/name: {{ include "raindrop.name" . }}
@@ -113,15 +135,4 @@ imagePullSecrets:
 {{/* The name of the port that serves metrics and probes. */}}
 {{- define "raindrop.adminPort" -}}
 {{- ternary "admin" "http" .Values.admin.enabled -}}
-{{- end -}}
-
-{{/* The IP families of every Service. */}}
-{{- define "raindrop.ipFamilies" -}}
-{{- with .Values.service.ipFamilyPolicy -}}
-ipFamilyPolicy: {{ . }}
-{{ end -}}
-{{- with .Values.service.ipFamilies -}}
-ipFamilies:
-  {{- toYaml . | nindent 2 }}
-{{- end -}}
 {{- end -}}

@@ -3,21 +3,18 @@
 metadata:
   annotations:
     checksum/config: {{ include "raindrop.config" . | sha256sum }}
-    {{- if eq (include "raindrop.store" .) "secret" }}
-    {{- with .Values.store.url }}
-    checksum/store: {{ sha256sum . }}
-    {{- end }}
+    {{- if and .Values.store.url (eq (include "raindrop.store" .) "secret") }}
+    checksum/store: {{ sha256sum .Values.store.url }}
     {{- end }}
     {{- with .Values.podAnnotations }}
     {{- toYaml . | nindent 4 }}
     {{- end }}
   labels:
     {{- include "raindrop.podSelectorLabels" . | nindent 4 }}
-    {{- with .Values.commonLabels }}
+    {{- range list .Values.commonLabels .Values.podLabels }}
+    {{- with . }}
     {{- toYaml . | nindent 4 }}
     {{- end }}
-    {{- with .Values.podLabels }}
-    {{- toYaml . | nindent 4 }}
     {{- end }}
 spec:
   serviceAccountName: {{ include "raindrop.serviceAccountName" . }}
@@ -27,60 +24,23 @@ spec:
   {{- with include "raindrop.imagePullSecrets" . }}
   {{- . | nindent 2 }}
   {{- end }}
-  {{- with .Values.podSecurityContext }}
-  securityContext:
-    {{- toYaml . | nindent 4 }}
-  {{- end }}
-  {{- with .Values.priorityClassName }}
-  priorityClassName: {{ . }}
-  {{- end }}
-  {{- with .Values.runtimeClassName }}
-  runtimeClassName: {{ . }}
-  {{- end }}
-  {{- with .Values.hostAliases }}
-  hostAliases:
-    {{- toYaml . | nindent 4 }}
-  {{- end }}
-  {{- with .Values.dnsPolicy }}
-  dnsPolicy: {{ . }}
-  {{- end }}
-  {{- with .Values.dnsConfig }}
-  dnsConfig:
-    {{- toYaml . | nindent 4 }}
-  {{- end }}
-  {{- with .Values.initContainers }}
+  {{- include "raindrop.optional" (list 2 (dict "securityContext" .Values.podSecurityContext)) }}
+  {{- include "raindrop.optional" (list 2 (pick .Values "priorityClassName" "runtimeClassName")) }}
+  {{- include "raindrop.optional" (list 2 (pick .Values "hostAliases" "dnsPolicy" "dnsConfig")) }}
+  {{- include "raindrop.optional" (list 2 (pick .Values "nodeSelector" "affinity" "tolerations")) }}
   initContainers:
+    {{- with .Values.initContainers }}
     {{- toYaml . | nindent 4 }}
-  {{- end }}
+    {{- end }}
+    # Stops the pod before it serves if the configuration is invalid, and says why. It does not connect to the store.
+    - name: check-config
+      args: [config]
+      terminationMessagePolicy: FallbackToLogsOnError
+      {{- include "raindrop.container" . | nindent 6 }}
   containers:
     - name: raindrop
-      image: {{ include "raindrop.image" (dict "root" . "image" .Values.image) | quote }}
-      imagePullPolicy: {{ .Values.image.pullPolicy }}
       args: [serve]
-      env:
-        - name: RAINDROP_CONFIG
-          value: /etc/raindrop/raindrop.toml
-        {{- include "raindrop.storeEnv" . | nindent 8 }}
-        {{- if kindIs "invalid" (dig "worker" "holder" nil .Values.config) }}
-        # The node's label in the store. A StatefulSet's pod finds its previous worker id by it.
-        - name: POD_NAME
-          valueFrom:
-            fieldRef:
-              fieldPath: metadata.name
-        - name: POD_NAMESPACE
-          valueFrom:
-            fieldRef:
-              fieldPath: metadata.namespace
-        - name: RAINDROP__WORKER__HOLDER
-          value: $(POD_NAMESPACE)/$(POD_NAME)
-        {{- end }}
-        {{- with .Values.extraEnv }}
-        {{- toYaml . | nindent 8 }}
-        {{- end }}
-      {{- with .Values.extraEnvFrom }}
-      envFrom:
-        {{- toYaml . | nindent 8 }}
-      {{- end }}
+      {{- include "raindrop.container" . | nindent 6 }}
       ports:
         - name: http
           containerPort: {{ include "raindrop.portOf" .Values.config.http.listen }}
@@ -91,67 +51,11 @@ spec:
           protocol: TCP
         {{- end }}
       livenessProbe:
-        httpGet:
-          path: /livez
-          port: {{ include "raindrop.adminPort" . }}
-          {{- if include "raindrop.tlsSecretName" . }}
-          scheme: HTTPS
-          {{- end }}
-        {{- with .Values.livenessProbe }}
-        {{- toYaml . | nindent 8 }}
-        {{- end }}
+        {{- include "raindrop.probe" (dict "root" . "path" "/livez" "timing" .Values.livenessProbe) | nindent 8 }}
       readinessProbe:
-        httpGet:
-          path: /readyz{{ with .Values.readinessNamespace }}?namespace={{ . }}{{ end }}
-          port: {{ include "raindrop.adminPort" . }}
-          {{- if include "raindrop.tlsSecretName" . }}
-          scheme: HTTPS
-          {{- end }}
-        {{- with .Values.readinessProbe }}
-        {{- toYaml . | nindent 8 }}
-        {{- end }}
-      {{- with .Values.resources }}
-      resources:
-        {{- toYaml . | nindent 8 }}
-      {{- end }}
-      {{- with .Values.securityContext }}
-      securityContext:
-        {{- toYaml . | nindent 8 }}
-      {{- end }}
-      volumeMounts:
-        - name: config
-          mountPath: /etc/raindrop
-          readOnly: true
-        {{- if eq (include "raindrop.store" .) "sqlite" }}
-        - name: data
-          mountPath: /var/lib/raindrop
-        {{- else if eq (include "raindrop.store" .) "secret" }}
-        - name: store
-          mountPath: /etc/raindrop-store
-          readOnly: true
-        {{- end }}
-        {{- if .Values.stateFile.enabled }}
-        - name: state
-          mountPath: /var/lib/raindrop-state
-        {{- end }}
-        {{- if .Values.auth.existingSecret }}
-        - name: auth
-          mountPath: /etc/raindrop-auth
-          readOnly: true
-        {{- end }}
-        {{- if include "raindrop.tlsSecretName" . }}
-        - name: tls
-          mountPath: /etc/raindrop-tls
-          readOnly: true
-        {{- end }}
-        {{- if include "raindrop.hasClientCA" . }}
-        - name: client-ca
-          mountPath: /etc/raindrop-client-ca
-          readOnly: true
-        {{- end }}
-        {{- with .Values.extraVolumeMounts }}
-        {{- toYaml . | nindent 8 }}
-        {{- end }}
+        {{- $path := "/readyz" }}
+        {{- with .Values.readinessNamespace }}{{ $path = printf "/readyz?namespace=%s" . }}{{ end }}
+        {{- include "raindrop.probe" (dict "root" . "path" $path "timing" .Values.readinessProbe) | nindent 8 }}
     {{- with .Values.extraContainers }}
     {{- toYaml . | nindent 4 }}
     {{- end }}
@@ -159,62 +63,18 @@ spec:
     - name: config
       configMap:
         name: {{ include "raindrop.fullname" . }}
-    {{- if eq (include "raindrop.store" .) "secret" }}
-    - name: store
-      secret:
-        secretName: {{ include "raindrop.storeSecretName" . }}
-        # Only the pod's group may read it.
-        defaultMode: 0440
-        items:
-          - key: {{ ternary .Values.store.existingSecretKey "url" (not (empty .Values.store.existingSecret)) }}
-            path: url
-    {{- else if .Values.store.sqlite.existingClaim }}
+    {{- with include "raindrop.fileVolumes" . }}
+    {{- trim . | nindent 4 }}
+    {{- end }}
+    {{- with .Values.store.sqlite.existingClaim }}
     - name: data
       persistentVolumeClaim:
-        claimName: {{ .Values.store.sqlite.existingClaim }}
+        claimName: {{ . }}
     {{- end }}
     {{- if .Values.stateFile.enabled }}
     - name: state
       emptyDir:
         sizeLimit: 16Mi
-    {{- end }}
-    {{- with .Values.auth }}
-    {{- if .existingSecret }}
-    - name: auth
-      secret:
-        secretName: {{ .existingSecret }}
-        defaultMode: 0440
-        items:
-          - key: {{ .existingSecretKey }}
-            path: tokens.toml
-    {{- end }}
-    {{- end }}
-    {{- with include "raindrop.tlsSecretName" . }}
-    - name: tls
-      secret:
-        secretName: {{ . }}
-        defaultMode: 0440
-        items:
-          - key: tls.crt
-            path: tls.crt
-          - key: tls.key
-            path: tls.key
-    {{- end }}
-    {{- if include "raindrop.hasClientCA" . }}
-    {{- with .Values.tls.clientCA }}
-    - name: client-ca
-      {{- if .existingSecret }}
-      secret:
-        secretName: {{ .existingSecret }}
-      {{- else }}
-      configMap:
-        name: {{ .existingConfigMap }}
-      {{- end }}
-        defaultMode: 0440
-        items:
-          - key: {{ .key }}
-            path: ca.crt
-    {{- end }}
     {{- end }}
     {{- with .Values.extraVolumes }}
     {{- toYaml . | nindent 4 }}
@@ -226,16 +86,105 @@ spec:
     {{- list (ternary . (merge $ours .) (hasKey . "labelSelector")) | toYaml | nindent 4 }}
     {{- end }}
   {{- end }}
-  {{- with .Values.nodeSelector }}
-  nodeSelector:
-    {{- toYaml . | nindent 4 }}
+{{- end -}}
+
+{{/* What the service's container and the check of its configuration have in common. */}}
+{{- define "raindrop.container" -}}
+image: {{ include "raindrop.image" (dict "root" . "image" .Values.image) | quote }}
+imagePullPolicy: {{ .Values.image.pullPolicy }}
+env:
+  - name: RAINDROP_CONFIG
+    value: /etc/raindrop/raindrop.toml
+  {{- include "raindrop.storeEnv" . | nindent 2 }}
+  {{- if kindIs "invalid" (default dict .Values.config.worker).holder }}
+  # The node's label in the store. A StatefulSet's pod finds its previous worker id by it.
+  - name: POD_NAME
+    valueFrom:
+      fieldRef:
+        fieldPath: metadata.name
+  - name: POD_NAMESPACE
+    valueFrom:
+      fieldRef:
+        fieldPath: metadata.namespace
+  - name: RAINDROP__WORKER__HOLDER
+    value: $(POD_NAMESPACE)/$(POD_NAME)
   {{- end }}
-  {{- with .Values.affinity }}
-  affinity:
-    {{- toYaml . | nindent 4 }}
+  {{- with .Values.extraEnv }}
+  {{- toYaml . | nindent 2 }}
   {{- end }}
-  {{- with .Values.tolerations }}
-  tolerations:
-    {{- toYaml . | nindent 4 }}
+{{- include "raindrop.optional" (list 0 (dict "envFrom" .Values.extraEnvFrom)) }}
+{{- include "raindrop.optional" (list 0 (pick .Values "resources" "securityContext")) }}
+volumeMounts:
+  - name: config
+    mountPath: /etc/raindrop
+    readOnly: true
+  {{- range include "raindrop.fileVolumes" . | fromYamlArray }}
+  - name: {{ .name }}
+    mountPath: /etc/raindrop-{{ .name }}
+    readOnly: true
   {{- end }}
+  {{- if .Values.store.sqlite.enabled }}
+  - name: data
+    mountPath: /var/lib/raindrop
+  {{- end }}
+  {{- if .Values.stateFile.enabled }}
+  - name: state
+    mountPath: /var/lib/raindrop-state
+  {{- end }}
+  {{- with .Values.extraVolumeMounts }}
+  {{- toYaml . | nindent 2 }}
+  {{- end }}
+{{- end -}}
+
+{{/* A probe; takes {root, path, timing}. */}}
+{{- define "raindrop.probe" -}}
+httpGet:
+  path: {{ .path }}
+  port: {{ include "raindrop.adminPort" .root }}
+  {{- if include "raindrop.tlsSecretName" .root }}
+  scheme: HTTPS
+  {{- end }}
+{{- with .timing }}
+{{ toYaml . }}
+{{- end }}
+{{- end -}}
+
+{{/* The volumes of Secrets and ConfigMaps, each mounted at /etc/raindrop-NAME. */}}
+{{- define "raindrop.fileVolumes" -}}
+{{- if eq (include "raindrop.store" .) "secret" }}
+{{- $secret := include "raindrop.storeSecretName" . }}
+{{- $key := ternary .Values.store.existingSecretKey "url" (not (empty .Values.store.existingSecret)) }}
+{{ include "raindrop.fileVolume" (dict "name" "store" "secret" $secret "files" (dict "url" $key)) }}
+{{- end }}
+{{- with .Values.auth.existingSecret }}
+{{- $files := dict "tokens.toml" $.Values.auth.existingSecretKey }}
+{{ include "raindrop.fileVolume" (dict "name" "auth" "secret" . "files" $files) }}
+{{- end }}
+{{- with include "raindrop.tlsSecretName" . }}
+{{- $files := dict "tls.crt" "tls.crt" "tls.key" "tls.key" }}
+{{ include "raindrop.fileVolume" (dict "name" "tls" "secret" . "files" $files) }}
+{{- end }}
+{{- if include "raindrop.hasClientCA" . }}
+{{- $source := dict "secret" .Values.tls.clientCA.existingSecret "configMap" .Values.tls.clientCA.existingConfigMap }}
+{{- $files := dict "ca.crt" .Values.tls.clientCA.key }}
+{{ include "raindrop.fileVolume" (merge (dict "name" "client-ca" "files" $files) $source) }}
+{{- end }}
+{{- end -}}
+
+{{/* A volume that only the pod's group may read; takes {name, secret or configMap, files: {file name: key}}. */}}
+{{- define "raindrop.fileVolume" -}}
+- name: {{ .name }}
+  {{- if .secret }}
+  secret:
+    secretName: {{ .secret }}
+  {{- else }}
+  configMap:
+    name: {{ .configMap }}
+  {{- end }}
+    defaultMode: 0440
+    items:
+      {{- range $path, $key := .files }}
+      - key: {{ $key }}
+        path: {{ $path }}
+      {{- end }}
 {{- end -}}

@@ -52,12 +52,6 @@
 {{- toYaml (ternary . (omit . "rollingUpdate") (eq (dig "type" "RollingUpdate" .) "RollingUpdate")) -}}
 {{- end -}}
 
-{{/* What a Deployment and a StatefulSet have in common beside the pods. */}}
-{{- define "raindrop.rollout" -}}
-minReadySeconds: {{ .Values.minReadySeconds | default 0 }}
-revisionHistoryLimit: {{ .Values.revisionHistoryLimit }}
-{{- end -}}
-
 {{/* The SQLite file's volume, unless it has one. */}}
 {{- define "raindrop.volumeClaimTemplates" -}}
 {{- with .Values.store.sqlite -}}
