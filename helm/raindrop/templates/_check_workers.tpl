@@ -28,6 +28,10 @@ config.{{ with . }}namespaces.{{ . }}.{{ end }}worker
 {{- $isGiven := or (not (kindIs "invalid" $worker.id)) (eq (toString $worker.source) "hostname") -}}
 {{- range .Values.extraEnv -}}
 {{- if eq .name "RAINDROP__WORKER__ID" -}}{{- $isGiven = true -}}{{- end -}}
+{{- $isSame := and .value (not (contains "$(" (toString .value))) -}}
+{{- if and $isSame (regexMatch "^RAINDROP__(NAMESPACES__.+__)?WORKER__ID$" .name) (include "raindrop.several" $) -}}
+{{- fail (printf "extraEnv: %s = %v needs one replica, so that no two pods have the same id; take it from the pod's index by valueFrom" .name .value) -}}
+{{- end -}}
 {{- end -}}
 {{- if and (eq .Values.store.url "memory:") (not (and $isStateful $isGiven)) -}}
 {{- fail "store.url = memory: does not lease worker ids; set kind=StatefulSet, and config.worker.id, config.worker.source=hostname or RAINDROP__WORKER__ID in extraEnv" -}}
