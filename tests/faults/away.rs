@@ -62,6 +62,30 @@ async fn with_the_default_settings_an_outage_of_minutes_fails_no_request() {
     node.stop().await;
 }
 
+/// Whoever reads the log sees when the database went away and when it came back, not every try between.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_log_names_a_database_that_is_away_once() {
+    let server = Server::start(&Mariadb).await;
+    let setup = Setup::new().set("store.url", server.database().await);
+    let setup = setup.set("lease.renew", "500ms");
+    let node = setup.start_leased().await;
+    until_renewed(&node, 0.0).await;
+    let lines = |text: &str| node.log().matches(text).count();
+    let calls = async || node.metric("raindrop_store_operation_duration_seconds_count", "").await;
+    server.kill9();
+    let before = calls().await;
+    poll::until(PATIENCE, "ten tries", async || (calls().await >= before + 10.0).then_some(()))
+        .await;
+    server.restart().await;
+    poll::until(PATIENCE, "it is back", async || (lines("store answers again") > 0).then_some(()))
+        .await;
+    let failed = lines("store failed");
+    // A connection that breaks and one that is refused are two reasons; a server that starts is more.
+    assert!((1..=4).contains(&failed), "{}", node.log());
+    assert_eq!(lines("store answers again"), 1, "{}", node.log());
+    node.stop().await;
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_service_starts_without_its_database_and_serves_when_it_is_there() {
     let server = Server::start(&Mariadb).await;

@@ -462,7 +462,6 @@ impl LeaseContext {
     /// Reports that the store fails; the caller retries later.
     pub(crate) fn store_failed(&self, error: &StoreError) {
         let failure = StoreFailure::from(error);
-        tracing::warn!(namespace = self.settings.namespace, error = %failure, "store failed");
         self.state.set_reason(Some(UnavailableReason::StoreUnavailable(failure)));
     }
 

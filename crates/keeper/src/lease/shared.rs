@@ -38,16 +38,26 @@ impl KeeperState {
         layout.first_position(layout.tick_clamped(self.clock.now_ms()))
     }
 
-    /// Sets why no ID can be issued; notifies waiting claims if that is a change. A shutdown is
-    /// final.
+    /// Sets why no ID can be issued; notifies waiting claims if that is a change, and logs one of the
+    /// store. A shutdown is final.
     pub(crate) fn set_reason(&self, reason: Option<UnavailableReason>) {
+        use UnavailableReason::{ShuttingDown, StoreUnavailable};
         self.report.send_if_modified(|report| {
-            let is_change =
-                report.reason != reason && report.reason != Some(UnavailableReason::ShuttingDown);
-            if is_change {
-                report.reason = reason;
+            if report.reason == reason || report.reason == Some(ShuttingDown) {
+                return false;
             }
-            is_change
+            let namespace = &self.namespace;
+            match (&report.reason, &reason) {
+                (_, Some(StoreUnavailable(error))) => {
+                    tracing::warn!(namespace, %error, "store failed");
+                }
+                (Some(StoreUnavailable(_)), _) => {
+                    tracing::info!(namespace, "store answers again");
+                }
+                _ => {}
+            }
+            report.reason = reason;
+            true
         });
     }
 

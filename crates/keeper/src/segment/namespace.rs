@@ -171,10 +171,20 @@ impl SharedStore {
         Some(UnavailableReason::StoreUnavailable(failing.error))
     }
 
-    pub(super) fn report_failing(&self, error: StoreFailure) {
+    /// The store failed. Returns whether it did not do so before, or in another way.
+    pub(super) fn report_failing(&self, error: StoreFailure) -> bool {
+        let mut is_new = true;
         self.report.send_modify(|report| {
-            let since = report.failing.take().map_or_else(Instant::now, |failing| failing.since);
+            let before = report.failing.take();
+            is_new = before.as_ref().is_none_or(|before| before.error != error);
+            let since = before.map_or_else(Instant::now, |failing| failing.since);
             report.failing = Some(Failing { error, since });
         });
+        is_new
+    }
+
+    /// The store answered. Returns whether it failed before.
+    pub(super) fn report_answering(&self) -> bool {
+        self.report.send_if_modified(|report| report.failing.take().is_some())
     }
 }

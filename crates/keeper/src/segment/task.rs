@@ -193,7 +193,7 @@ async fn serve(code: Arc<Code>) {
     loop {
         match catch_panic(refill(&code)).await {
             Ok(Ok(())) => {
-                shared.report.send_if_modified(|report| report.failing.take().is_some());
+                store_answered(namespace);
                 break;
             }
             Ok(Err(error)) => store_failed(namespace, &error),
@@ -229,7 +229,7 @@ async fn serve(code: Arc<Code>) {
 /// Follows the history of the store, and reads the managed codes of a namespace. A failure is no more
 /// than a delay: what was known before is used until the next time.
 async fn poll(codes: Arc<CodeTable>) {
-    let (namespace, shared) = (&codes.namespace, &codes.namespace.shared);
+    let namespace = &codes.namespace;
     let follow_and_refresh = async {
         let mut present = namespace.follow(namespace.epoch().await).await?.epoch();
         let all = codes.all();
@@ -246,7 +246,7 @@ async fn poll(codes: Arc<CodeTable>) {
     };
     match catch_panic(follow_and_refresh).await {
         Ok(Ok(())) => {
-            shared.report.send_if_modified(|report| report.failing.take().is_some());
+            store_answered(namespace);
         }
         Ok(Err(error)) => store_failed(namespace, &error),
         Err(panic) => {
@@ -257,9 +257,16 @@ async fn poll(codes: Arc<CodeTable>) {
 }
 
 fn store_failed(namespace: &Namespace, error: &StoreError) {
-    let failure = StoreFailure::from(error);
-    tracing::warn!(namespace = namespace.name(), error = %failure, "store failed");
-    namespace.shared.report_failing(failure);
+    let error = StoreFailure::from(error);
+    if namespace.shared.report_failing(error.clone()) {
+        tracing::warn!(namespace = namespace.name(), %error, "store failed");
+    }
+}
+
+fn store_answered(namespace: &Namespace) {
+    if namespace.shared.report_answering() {
+        tracing::info!(namespace = namespace.name(), "store answers again");
+    }
 }
 
 async fn prepare_namespace(codes: &CodeTable) -> Result<(), KeeperError> {
