@@ -15,6 +15,13 @@ import time
 HERE = pathlib.Path(__file__).parent
 CLIENTS = HERE.parent
 JAVA_DRIVER = "src/test/java/org/example/raindrop/conformance/Driver.java"
+# What the virtual machine of Java does once, so that the ones after it have its classes at hand.
+JAVA_WARM_UP = [
+    {"do": "open", "urls": ["http://127.0.0.1:1"], "token": "warm-up", "options": {"deadline_ms": 1000}},
+    {"do": "next", "code": "plain"},
+    {"do": "stats"},
+    {"do": "close"},
+]
 
 
 @dataclasses.dataclass
@@ -26,8 +33,12 @@ class Language:
     folder: pathlib.Path = HERE
     # What the driver consists of; the language is left out by default where it is missing.
     needs: str = "reference.py"
+    # The standard input of the commands that build it.
+    build_input: str = ""
     # The part of the IDs that bursts at full speed draw, for languages that take longer.
     scale: float = 1.0
+    # About how long a short scenario takes, for the order of the jobs.
+    seconds: float = 0.0
     # The most memory that the driver may ever have, in MiB. The scenario of many answers reads 100 MiB, and
     # where garbage is collected late, the command bounds the heap to less than that.
     memory_mib: int = 96
@@ -40,6 +51,9 @@ def languages(build_folder):
     """All languages by name. What is built goes into a folder of each language below `build_folder`."""
     go = pathlib.Path(build_folder, "go")
     java = pathlib.Path(build_folder, "java")
+    # A virtual machine takes what memory it may, so what it may has to be little.
+    java_machine = ["java", "-Xmx96m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"]
+    java_driver = ["-cp", f"{java}/driver.jar", "org.example.raindrop.conformance.Driver"]
     known = [
         Language(
             "go",
@@ -50,16 +64,21 @@ def languages(build_folder):
         ),
         Language(
             "java",
-            # A virtual machine takes what memory it may, so what it may has to be little.
-            ["java", "-Xmx96m", "-XX:TieredStopAtLevel=1", "-cp", str(java), "org.example.raindrop.conformance.Driver"],
+            [*java_machine, f"-XX:SharedArchiveFile={java}/classes.jsa", *java_driver],
             # Without Maven, because the driver needs no packages.
-            [["javac", "-d", str(java), "-sourcepath", "src/main/java:src/test/java", JAVA_DRIVER]],
+            [
+                ["javac", "-d", f"{java}/classes", "-sourcepath", "src/main/java:src/test/java", JAVA_DRIVER],
+                ["jar", "--create", "--file", f"{java}/driver.jar", "-C", f"{java}/classes", "."],
+                [*java_machine, "-Xlog:disable", f"-XX:ArchiveClassesAtExit={java}/classes.jsa", *java_driver],
+            ],
             CLIENTS / "java",
             JAVA_DRIVER,
+            build_input="".join(json.dumps(request) + "\n" for request in JAVA_WARM_UP),
+            seconds=1.5,
             memory_mib=320,
         ),
         # One thread does all, so it draws fewer IDs at full speed.
-        Language("js", ["node", "--max-old-space-size=64", "conformance/driver.js"], [], CLIENTS / "js", "conformance/driver.js", scale=0.25, memory_mib=256),
+        Language("js", ["node", "--max-old-space-size=64", "conformance/driver.js"], [], CLIENTS / "js", "conformance/driver.js", scale=0.25, seconds=1.0, memory_mib=256),
     ]
     return {language.name: language for language in known}
 
@@ -75,9 +94,15 @@ class Hang(Exception):
     """A request was not answered in its time."""
 
 
+class Enough(Exception):
+    """What the driver has done so far is enough to know that the scenario fails."""
+
+
 class Driver:
     """A running driver. Requests are answered in order, so each waits for its line."""
 
+    # How often what a driver does is watched while it works.
+    WATCH_S = 0.2
     # How long a driver may take to start, and to answer after the request's own time is over.
     SLACK_S = 20.0
 
@@ -98,19 +123,27 @@ class Driver:
         self.process.stdin.write(json.dumps(request).encode() + b"\n")
         self.process.stdin.flush()
 
-    def receive(self, seconds):
-        try:
-            line = self.lines.get(timeout=seconds + self.SLACK_S)
-        except queue.Empty:
-            raise Hang(f"no answer after {seconds + self.SLACK_S:.1f} s") from None
+    def receive(self, seconds, watch=None):
+        """Returns the next answer. `watch` is called while it does not come, and may raise `Enough`."""
+        ends = time.monotonic() + seconds + self.SLACK_S
+        while True:
+            rest = max(ends - time.monotonic(), 0)
+            try:
+                line = self.lines.get(timeout=min(rest, self.WATCH_S) if watch else rest)
+                break
+            except queue.Empty:
+                if time.monotonic() >= ends:
+                    raise Hang(f"no answer after {seconds + self.SLACK_S:.1f} s") from None
+                if watch:
+                    watch()
         if line is None:
             raise Hang(f"the driver ended with status {self.process.wait()}")
         return json.loads(line)
 
-    def ask(self, request, seconds):
+    def ask(self, request, seconds, watch=None):
         """Asks, and waits for at most `seconds` and some slack."""
         self.send(request)
-        return self.receive(seconds)
+        return self.receive(seconds, watch)
 
     def sleep_as_stopped(self, seconds, request=None):
         """Stops the process, as a suspended machine would; `request` is sent meanwhile. Returns when it goes on."""

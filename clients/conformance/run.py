@@ -1,11 +1,11 @@
 """Runs every scenario with the driver of each language.
 
-    run.py [go|java|js|reference …] [--scenario TEXT] [--lanes N]
-    run.py self-test
+    run.py [go|java|js|reference|self-test …] [--scenario TEXT] [--lanes N]
 """
 
 import argparse
 import asyncio
+import concurrent.futures
 import copy
 import pathlib
 import queue
@@ -128,15 +128,11 @@ def broken_jobs(scenarios):
     ]
 
 
-def run_jobs(jobs, lanes, ledger):
-    """Runs the jobs in the lanes, side by side, and those that need the whole machine one by one at the end."""
+def run_jobs(groups, lanes, ledger):
+    """Runs the jobs of each group in as many of the lanes, and those that need the whole machine one by one at the end."""
     results = []
-    waiting = queue.SimpleQueue()
-    for job in jobs:
-        if not job.scenario.get("alone"):
-            waiting.put(job)
 
-    def work(lane):
+    def work(lane, waiting):
         while True:
             try:
                 job = waiting.get_nowait()
@@ -144,12 +140,18 @@ def run_jobs(jobs, lanes, ledger):
                 return
             results.append(job.run(lane, ledger))
 
-    threads = [threading.Thread(target=work, args=(lane,)) for lane in lanes]
+    threads = []
+    for number, jobs in enumerate(groups):
+        waiting = queue.SimpleQueue()
+        for job in jobs:
+            if not job.scenario.get("alone"):
+                waiting.put(job)
+        threads += [threading.Thread(target=work, args=(lane, waiting)) for lane in lanes[number :: len(groups)]]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
-    for job in jobs:
+    for job in (job for jobs in groups for job in jobs):
         if job.scenario.get("alone"):
             results.append(job.run(lanes[0], ledger))
     return results
@@ -157,14 +159,14 @@ def run_jobs(jobs, lanes, ledger):
 
 def build(language):
     for command in language.build:
-        subprocess.run(command, cwd=language.folder, check=True, stdout=sys.stderr)
+        subprocess.run(command, cwd=language.folder, check=True, input=language.build_input, text=True, stdout=subprocess.DEVNULL)
 
 
 def main():
     parser = argparse.ArgumentParser(description="Holds the clients to the contract.")
-    parser.add_argument("languages", nargs="*", help="go, java, js or reference; or self-test. By default all that there are")
+    parser.add_argument("languages", nargs="*", help="go, java, js, reference or self-test. By default every language that there is")
     parser.add_argument("--scenario", default="", help="only scenarios whose name contains this text")
-    parser.add_argument("--lanes", type=int, default=3, help="how many scenarios run side by side")
+    parser.add_argument("--lanes", type=int, default=3, help="how many scenarios run side by side, and as many of the self-test")
     arguments = parser.parse_args()
     # The proxies wait for nobody's arithmetic.
     sys.setswitchinterval(0.0005)
@@ -174,20 +176,29 @@ def main():
         known = {**driver.languages(folder), "reference": driver.reference()}
         present = [name for name, language in known.items() if name != "reference" and language.exists()]
         names = arguments.languages or present
-        if names == ["self-test"]:
-            jobs = [Job(known["reference"], scenario) for scenario in scenarios] + broken_jobs(scenarios)
-        else:
-            for name in names:
-                build(known[name])
-            jobs = [Job(known[name], scenario) for name in names for scenario in scenarios]
+        clients = [known[name] for name in names if name != "self-test"]
+        # What takes longest comes first, so that the lanes end together: broken clients wait until somebody
+        # notices, and virtual machines take a while to start.
+        clients.sort(key=lambda language: language.seconds, reverse=True)
+        groups = [[Job(language, scenario) for language in clients for scenario in scenarios]]
+        if "self-test" in names:
+            # In lanes of their own, because they wait while those of the languages compute.
+            groups.append(broken_jobs(scenarios) + [Job(known["reference"], scenario) for scenario in scenarios])
+        groups = [jobs for jobs in groups if jobs]
+        if not groups:
+            parser.error("there are no such scenarios")
         ledger = Ledger()
         loop = asyncio.new_event_loop()
         threading.Thread(target=loop.run_forever, daemon=True).start()
-        lanes = [Lane(folder / f"lane-{number}", folder / "raindrop.db", loop) for number in range(arguments.lanes)]
+        lanes = [Lane(folder / f"lane-{number}", folder / "raindrop.db", loop) for number in range(arguments.lanes * len(groups))]
         try:
-            for lane in lanes:
-                lane.restore()
-            results = run_jobs(jobs, lanes, ledger)
+            with concurrent.futures.ThreadPoolExecutor() as pool:
+                builds = [pool.submit(build, language) for language in clients]
+                # The first one creates the store.
+                lanes[0].restore()
+                for done in [*builds, *(pool.submit(lane.restore) for lane in lanes[1:])]:
+                    done.result()
+            results = run_jobs(groups, lanes, ledger)
         finally:
             for lane in lanes:
                 lane.stop()

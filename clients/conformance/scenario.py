@@ -3,7 +3,7 @@
 import pathlib
 import time
 
-from driver import Driver, Hang
+from driver import Driver, Enough, Hang
 from ledger import not_issued
 from service import CODES, TOKEN
 
@@ -75,6 +75,8 @@ class Scenario:
         self.ids = {code: [] for code in CODES}
         self.started = {}
         self.last = {}
+        # What the step after this one allows of requests.
+        self.allowed = {}
         self.files = []
         self.marked = 0
         self.closed = False
@@ -89,7 +91,9 @@ class Scenario:
             self.driver = Driver(self.language, errors)
             try:
                 self.open()
-                for number, step in enumerate(self.data["steps"], 1):
+                steps = self.data["steps"]
+                for number, step in enumerate(steps, 1):
+                    self.allowed = steps[number].get("requests", {}) if number < len(steps) else {}
                     try:
                         self.step(step)
                     except Failed as failed:
@@ -100,6 +104,9 @@ class Scenario:
                 self.check_stats()
             except Hang as hang:
                 self.failures.append(f"hang: {hang}")
+            except Enough as enough:
+                self.failures.append(str(enough))
+                self.driver.process.kill()
             except OSError as error:
                 self.failures.append(f"the driver is gone: {error}")
             self.peak_mib = self.driver.peak_memory_mib()
@@ -171,11 +178,21 @@ class Scenario:
                     started = self.driver.ask({**request, "background": True}, 0)
                     self.started[step["as"]] = ({**request, **started}, asked_at)
                     return
-                answer = self.driver.ask(request, step.get("within", self.patience(request)))
+                answer = self.driver.ask(request, step.get("within", self.patience(request)), self.watch)
                 if "error" not in answer or time.monotonic() > ends:
                     break
                 time.sleep(0.05)
             self.judge(request, answer, asked_at, step.get("expect"))
+
+    def watch(self):
+        """Ends a scenario whose requests are already more than the next step allows: they get no fewer."""
+        most = self.allowed.get("count")
+        if isinstance(most, dict) and "max" in most:
+            wanted = {name: value for name, value in self.allowed.items() if name in ("node", "code")}
+            try:
+                self.count_requests({**wanted, "count": {"max": most["max"]}})
+            except Failed as failed:
+                raise Enough(str(failed)) from None
 
     def stop(self, step):
         request = self.prepare(step) if "ask" in step else None
