@@ -31,7 +31,7 @@ CASES ?= 20000
 SEED ?= $(shell date +%s)
 
 .PHONY: help build static check deps install-deps test format clippy model-lint check-build examples test-build unit-test doc-test http-test embedded-test store-test fault-test model-test explorer protocol-test loom simulation kubernetes-build mutants mutants-loom deny fuzz soak soak-simulation soak-faults soak-overload soak-models fleets \
-	engine-test mysql-test kubernetes-test api-test chart-test console-test image-test bench bench-http bench-lint lint workflow-lint fmt doc ci
+	engine-test mysql-test kubernetes-test api-test chart-test console-test clients-test integrations-test image-test bench bench-http bench-clients bench-lint lint workflow-lint fmt doc ci
 
 help:
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 18
@@ -140,6 +140,13 @@ console-test: ## the console in a browser; installs Chromium and Playwright. UPD
 clients-test: ## the clients in Go, JavaScript and Java, against the real service; installs Maven
 	tests/clients/run.sh
 
+integrations-test: install-deps ## the clients in Chromium, Spring, MyBatis-Plus, Hibernate, GORM, Prisma and Drizzle
+	$(CARGO) test --locked --no-run --test http
+	tests/clients/js-browser.sh
+	tests/clients/js-integrations.sh
+	tests/clients/go-integrations.sh
+	tests/clients/java-integrations.sh
+
 image-test: ## builds the container image without a daemon and runs it once; Debian, as root
 	tests/image/run.sh
 
@@ -178,6 +185,12 @@ bench-http: build ## the service beside bare servers, nginx and Redis, on two co
 	$(BENCH) run $(BENCH_AT) --locked --release --bin http -- $(if $(PLOTS),--plots $(PLOTS)) \
 		--raindrop $(or $(CARGO_TARGET_DIR),target)/dist/raindrop
 
+bench-clients: export RAINDROP ?= $(abspath $(or $(CARGO_TARGET_DIR),target))/dist/raindrop
+bench-clients: build ## what an ID costs in the clients and in other generators, and requests for a rate
+	clients/go-bench/run.sh
+	clients/java-bench/run.sh
+	clients/js-bench/run.sh
+
 bench-lint: ## formatting, clippy and tests of the benchmarks; compiles every peer
 	$(BENCH) fmt $(BENCH_AT) --check
 	$(BENCH) clippy $(BENCH_AT) --locked --all-targets -- -D warnings
@@ -205,4 +218,4 @@ ci: install-deps ## what decides whether a change lands
 	@tests/steps.bash format workflow-lint clippy model-lint doc deny test-build unit-test+doc-test+http-test \
 		store-test fault-test simulation loom+explorer+protocol-test kubernetes-build \
 		kubernetes-test+chart-test api-test+console-test \
-		clients-test
+		clients-test integrations-test

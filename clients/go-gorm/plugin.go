@@ -1,0 +1,140 @@
+// Package raindropgorm fills fields of GORM models with IDs of a Raindrop service, and stores
+// textual IDs as numbers.
+//
+// A field names its code in its tag: `gorm:"primaryKey;autoIncrement:false;raindrop:order"`.
+package raindropgorm
+
+import (
+	"context"
+	"fmt"
+	"reflect"
+
+	raindrop "git.example.org/raindrop/clients/go"
+	"gorm.io/gorm"
+	"gorm.io/gorm/schema"
+)
+
+const codeTag = "RAINDROP"
+
+// Plugin fills each tagged field that is zero when a row is created. Integers get the number of an
+// ID, strings its text, which includes the prefix of the code. Create it with [New].
+type Plugin struct {
+	client *raindrop.Client
+}
+
+// New returns a plug-in for [gorm.DB.Use] that draws IDs from the client. It does not close the
+// client.
+func New(client *raindrop.Client) *Plugin { return &Plugin{client} }
+
+// Name returns the name under which GORM knows the plug-in.
+func (p *Plugin) Name() string { return "raindrop" }
+
+// Initialize adds a callback that runs before all others of Create, so that a wait for IDs keeps
+// no transaction open, and hooks of the model see the IDs.
+func (p *Plugin) Initialize(db *gorm.DB) error {
+	return db.Callback().Create().Before("*").Register("raindrop:fill", p.fill)
+}
+
+func (p *Plugin) fill(db *gorm.DB) {
+	if db.Error != nil || db.Statement.Schema == nil {
+		return
+	}
+	for _, field := range db.Statement.Schema.Fields {
+		if code, tagged := field.TagSettings[codeTag]; tagged && db.Error == nil {
+			db.AddError(p.fillField(db.Statement, field, code))
+		}
+	}
+}
+
+// fillField draws the IDs of all rows at once.
+func (p *Plugin) fillField(stmt *gorm.Statement, field *schema.Field, code string) error {
+	switch {
+	case code == codeTag: // what GORM has for a tag without a value
+		return fmt.Errorf("raindrop: the tag of %s names no code: write raindrop:CODE", place(field))
+	case field.AutoIncrement:
+		// The database would continue from the largest ID, with numbers that the service issues later.
+		return fmt.Errorf("raindrop: %s needs autoIncrement:false in its tag", place(field))
+	}
+	setters, text, err := emptyFields(stmt, field)
+	if err != nil || len(setters) == 0 {
+		return err
+	}
+	if text {
+		return setAll(stmt.Context, p.client.NextTextMany, code, setters)
+	}
+	return setAll(stmt.Context, p.client.NextMany, code, setters)
+}
+
+type setter func(id any) error
+
+// emptyFields returns how to set the field in each row where it is zero, and whether to texts.
+func emptyFields(stmt *gorm.Statement, field *schema.Field) (setters []setter, text bool, err error) {
+	text = field.IndirectFieldType.Kind() == reflect.String
+	if rows, ok := mapsOf(stmt.Dest); ok {
+		for _, row := range rows {
+			if empty(row[field.Name]) && empty(row[field.DBName]) {
+				setters = append(setters, func(id any) error {
+					delete(row, field.Name)
+					row[field.DBName] = id
+					return nil
+				})
+			}
+		}
+		// GORM stores what is in a map without its serializer.
+		return setters, text && field.Serializer == nil, nil
+	}
+	for _, row := range rowsOf(stmt.ReflectValue) {
+		// GORM itself refuses what is no struct.
+		if row = reflect.Indirect(row); row.Kind() != reflect.Struct {
+			continue
+		}
+		if _, zero := field.ValueOf(stmt.Context, row); zero {
+			if !row.CanSet() {
+				return nil, text, fmt.Errorf("raindrop: %w: Create needs a pointer to set %s", gorm.ErrInvalidValue, place(field))
+			}
+			setters = append(setters, func(id any) error { return field.Set(stmt.Context, row, id) })
+		}
+	}
+	return setters, text, nil
+}
+
+func setAll[T any](ctx context.Context, draw func(context.Context, string, int) ([]T, error), code string, setters []setter) error {
+	ids, err := draw(ctx, code, len(setters))
+	if err != nil {
+		return err
+	}
+	for i, set := range setters {
+		if err := set(ids[i]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func mapsOf(dest any) ([]map[string]any, bool) {
+	switch rows := dest.(type) {
+	case map[string]any:
+		return []map[string]any{rows}, true
+	case *map[string]any:
+		return []map[string]any{*rows}, true
+	case []map[string]any:
+		return rows, true
+	case *[]map[string]any:
+		return *rows, true
+	}
+	return nil, false
+}
+
+func rowsOf(value reflect.Value) (rows []reflect.Value) {
+	if value.Kind() != reflect.Slice && value.Kind() != reflect.Array {
+		return []reflect.Value{value}
+	}
+	for i := range value.Len() {
+		rows = append(rows, value.Index(i))
+	}
+	return rows
+}
+
+func empty(value any) bool { return value == nil || reflect.ValueOf(value).IsZero() }
+
+func place(field *schema.Field) string { return field.Schema.Name + "." + field.Name }

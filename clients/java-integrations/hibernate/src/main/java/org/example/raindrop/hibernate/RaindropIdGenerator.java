@@ -1,0 +1,48 @@
+package org.example.raindrop.hibernate;
+
+import java.lang.reflect.Member;
+import java.util.EnumSet;
+import org.example.raindrop.Code;
+import org.example.raindrop.RaindropClient;
+import org.hibernate.MappingException;
+import org.hibernate.engine.config.spi.ConfigurationService;
+import org.hibernate.engine.spi.SharedSessionContractImplementor;
+import org.hibernate.generator.AnnotationBasedGenerator;
+import org.hibernate.generator.BeforeExecutionGenerator;
+import org.hibernate.generator.EventType;
+import org.hibernate.generator.EventTypeSets;
+import org.hibernate.generator.GeneratorCreationContext;
+
+/** Draws the identifiers of {@link RaindropId}. Hibernate makes one for each annotated attribute. */
+public final class RaindropIdGenerator implements BeforeExecutionGenerator, AnnotationBasedGenerator<RaindropId> {
+  private transient Code code;
+  private boolean text;
+
+  @Override
+  public void initialize(RaindropId annotation, Member member, GeneratorCreationContext context) {
+    String attribute = context.getPersistentClass().getEntityName() + "." + context.getProperty().getName();
+    Object client = context.getServiceRegistry().requireService(ConfigurationService.class).getSettings()
+        .get(RaindropId.CLIENT);
+    if (!(client instanceof RaindropClient)) {
+      throw new MappingException("@RaindropId of " + attribute + ": set the property " + RaindropId.CLIENT
+          + " of Hibernate to a RaindropClient");
+    }
+    Class<?> type = context.getProperty().getType().getReturnedClass();
+    text = type == String.class;
+    if (!text && type != Long.class && type != long.class) {
+      throw new MappingException("@RaindropId of " + attribute + ": an ID is a long, Long or String, not a "
+          + type.getName());
+    }
+    code = ((RaindropClient) client).code(annotation.value());
+  }
+
+  @Override
+  public Object generate(SharedSessionContractImplementor session, Object owner, Object current, EventType event) {
+    return text ? code.nextText() : (Object) code.next();
+  }
+
+  @Override
+  public EnumSet<EventType> getEventTypes() {
+    return EventTypeSets.INSERT_ONLY;
+  }
+}

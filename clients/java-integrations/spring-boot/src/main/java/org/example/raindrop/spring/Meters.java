@@ -1,0 +1,39 @@
+package org.example.raindrop.spring;
+
+import io.micrometer.core.instrument.MeterRegistry;
+import java.time.Duration;
+import java.util.Locale;
+import org.example.raindrop.RaindropException;
+import org.example.raindrop.RaindropMetrics;
+
+/** Counts what the client does in meters of Micrometer. */
+final class Meters implements RaindropMetrics {
+  private final MeterRegistry registry;
+
+  Meters(MeterRegistry registry) {
+    this.registry = registry;
+  }
+
+  @Override
+  public void requestFinished(String code, Duration duration, long ids) {
+    registry.timer("raindrop.requests", "code", code, "outcome", "success").record(duration);
+    registry.counter("raindrop.ids.fetched", "code", code).increment(ids);
+  }
+
+  @Override
+  public void requestFailed(String code, Duration duration, RaindropException error) {
+    String outcome = error instanceof RaindropException.Problem problem
+        ? problem.code() : error.kind().name().toLowerCase(Locale.ROOT);
+    registry.timer("raindrop.requests", "code", code, "outcome", outcome).record(duration);
+  }
+
+  @Override
+  public void idsDropped(String code, long ids) {
+    registry.counter("raindrop.ids.dropped", "code", code).increment(ids);
+  }
+
+  @Override
+  public void waited(String code, Duration duration) {
+    registry.timer("raindrop.waits", "code", code).record(duration);
+  }
+}

@@ -1,0 +1,30 @@
+#!/bin/sh
+# Tests the integrations of the client for Go against real peers: GORM with a private MariaDB and the real
+# service, which RAINDROP can name. Debian's package of MariaDB is installed; Go must be there.
+set -eu
+
+cd "$(dirname "$0")/../.."
+. tests/functions.sh
+
+command -v mariadbd >/dev/null || apt_install mariadb-server || fail "needs mariadbd (Debian: mariadb-server)"
+for program in go mariadb-install-db unshare; do
+  command -v $program >/dev/null || fail "needs $program"
+done
+if [ -z "${RAINDROP:-}" ]; then
+  # As the tests build it, so that after them nothing is compiled again.
+  $cargo test --locked --no-run --test http
+  RAINDROP=$(cd "$target/debug" && pwd)/raindrop
+fi
+export RAINDROP
+
+for module in go-gorm go-bench; do
+  cd "clients/$module"
+  unformatted=$(gofmt -l .)
+  [ -z "$unformatted" ] || fail "not as gofmt writes it: $unformatted"
+  go vet ./...
+  cd ../..
+done
+
+cd clients/go-gorm
+# -count=1: the service is no input that Go knows of.
+go test -count=1 -v ./...

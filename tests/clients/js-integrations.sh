@@ -1,0 +1,26 @@
+#!/bin/sh
+# Tests the packages for Prisma and Drizzle with the real frameworks, on private PostgreSQL servers and
+# the real service. RAINDROP names its binary. Arguments choose packages: js-integrations.sh drizzle.
+set -eu
+
+cd "$(dirname "$0")/../.."
+. tests/functions.sh
+
+for program in node npm; do
+  command -v $program >/dev/null || fail "needs $program"
+done
+ls /usr/lib/postgresql/*/bin/initdb >/dev/null 2>&1 || apt_install postgresql || fail "needs PostgreSQL (Debian: postgresql)"
+
+[ $# != 0 ] || set -- prisma drizzle
+for package; do
+  echo "== $package"
+  (
+    cd "clients/js-$package"
+    # Prisma alone is 330 MB, so what the lock file names is installed once.
+    if ! cmp -s package-lock.json node_modules/installed-lock.json; then
+      npm ci --ignore-scripts --silent
+      cp package-lock.json node_modules/installed-lock.json
+    fi
+    npm test
+  )
+done
