@@ -199,6 +199,7 @@ func requests(url string) {
 	fmt.Printf("\nRequests of one process, over %v:\n\n| IDs/s | drawn/s | requests/s | IDs for each | calls that waited |\n|--:|--:|--:|--:|--:|\n", measured)
 	for _, rate := range []int{10_000, 1_000_000} {
 		var sent, waited atomic.Int64
+		var closing atomic.Bool // a request under way fails then
 		client, err := raindrop.New([]string{url}, raindrop.Options{Observer: func(e raindrop.Event) {
 			switch e.Kind {
 			case raindrop.EventRequest:
@@ -206,7 +207,7 @@ func requests(url string) {
 			case raindrop.EventWait:
 				waited.Add(1)
 			}
-			if e.Err != nil {
+			if e.Err != nil && !closing.Load() {
 				log.Fatal(e.Err)
 			}
 		}})
@@ -218,6 +219,7 @@ func requests(url string) {
 		drawn := draw(code, rate, measured)
 		seconds, n := measured.Seconds(), sent.Load()
 		fmt.Printf("| %d | %.0f | %.1f | %.0f | %d |\n", rate, float64(drawn)/seconds, float64(n)/seconds, float64(drawn)/max(float64(n), 1), waited.Load())
+		closing.Store(true)
 		client.Close()
 	}
 }
