@@ -2,8 +2,9 @@
 
 import json
 import re
+import urllib.request
 
-from browser import Browser, expect
+from browser import PHONE, Browser, expect
 from service import get, serving
 
 PARTS = ("Try", "Inspect", "Plan")
@@ -60,6 +61,20 @@ class Public(Browser):
         self.assertIn("#try?code=invoice&n=3&encoding=hex", page.url)
         fetched = page.get_by_role("group", name="fetch").inner_text()
         self.assertEqual(fetched, f'const answer = await (await fetch("{url}")).json();')
+        page.get_by_text("Java, Go, Python, C#").click()
+        for name in ("Java", "Go", "Python", "C#"):
+            expect(page.get_by_role("group", name=name, exact=True)).to_contain_text(f'"{url}"')
+
+    def test_the_request_in_python_is_what_the_service_answers(self):
+        page = self.page(self.service.url)
+        page.get_by_text("Java, Go, Python, C#").click()
+        for format in ("string", "text"):
+            page.get_by_label("Format").select_option(format)
+            names = {"json": json, "urllib": urllib}
+            exec(page.get_by_role("group", name="Python", exact=True).inner_text(), names)
+            answer = names["answer"]
+            id = answer["id"] if format == "string" else answer.strip()
+            self.assertRegex(id, r"^\d{18,19}$")
 
     def test_try_with_a_prefix_and_plain_numbers(self):
         page = self.page(f"{self.service.url}/#try?code=invoice", expects_errors=True)
@@ -113,7 +128,11 @@ class Public(Browser):
         rows = page.get_by_role("region", name="IDs by time").locator("tbody tr")
         expect(rows).to_have_count(3)
         self.assertEqual(rows.locator("a").all_inner_texts(), mine)
-        expect(page.locator(".mark-0")).to_have_count(3)
+        # All of one worker, so that there is no column for it.
+        facts = page.locator(".facts")
+        worker = json.load(get(f"{self.service.url}/parse/{mine[0]}"))["worker_id"]
+        expect(facts.locator("div", has_text="Worker")).to_have_text(f"Worker{worker}")
+        expect(page.locator("thead th")).to_have_text(["ID", "Time (UTC)", "Age", "Sequence"])
         bad = page.locator(".bad li")
         expect(bad).to_have_count(2)
         expect(bad.first).to_contain_text("4. 9223372036854775808")
@@ -125,6 +144,35 @@ class Public(Browser):
         expect(again.locator("p.id")).to_have_text(mine[0])
         again.go_back()
         expect(again.locator("tbody a")).to_have_count(3)
+
+    def test_inspect_shows_workers_on_a_timeline(self):
+        # 1, 2 and 2 of three instants.
+        parts = ((1 << 34, 1), ((1 << 34) + 500, 2), ((1 << 34) + 1000, 2))
+        numbers = [time << 22 | worker << 13 for time, worker in parts]
+        page = self.page(f"{self.service.url}/#inspect?ids={','.join(map(str, numbers))}")
+        line = page.locator(".timeline line")
+        expect(line).to_have_count(3)
+        self.assertEqual(line.evaluate_all("(all) => all.map((one) => Math.round(one.x1.baseVal.value))"), [1, 300, 599])
+        self.assertEqual(line.evaluate_all("(all) => all.map((one) => one.getAttribute('class'))"), ["", "mark-0", "mark-0"])
+        expect(page.locator("thead th")).to_have_text(["ID", "Time (UTC)", "Age", "Worker"])
+        expect(page.locator(".mark-0")).to_have_count(4)
+
+    def test_inspect_offers_layouts_in_which_the_time_is_plausible(self):
+        page = self.page(f"{self.service.url}/#inspect?ids=1400000000000000000", expects_errors=True)
+        expect(page.locator(".problem")).to_contain_text("future")
+        guesses = page.locator(".guesses")
+        expect(guesses).to_contain_text("layout discord 2025-07-30T06:20:10.742Z")
+        expect(guesses).not_to_contain_text("namespace default")
+        guesses.get_by_role("link", name="layout discord").click()
+        expect(page.locator(".facts")).to_contain_text("2025-07-30")
+        self.assertIn("layout=discord", page.url)
+        expect(guesses).to_have_count(0)
+
+    def test_the_usual_texts_of_the_service_have_their_chinese(self):
+        page = self.page(f"{self.service.url}/#plan?timestamp_bits=55&worker_bits=10", expects_errors=True, locale="zh-CN")
+        expect(page.get_by_role("alert")).to_contain_text("时间戳 55 + 数据中心 0 + 机器号 10")
+        page.goto(f"{self.service.url}/#inspect?ids=9223372036854775807")
+        expect(page.locator(".problem")).to_have_text("时间 2094-09-07T15:47:35.551Z 在未来")
 
     def test_inspect_takes_a_thousand_ids_and_no_more(self):
         many = ids(self.service, "/ids/order?n=1001")
@@ -156,6 +204,37 @@ class Public(Browser):
         expect(page.get_by_role("group", name="TOML")).to_contain_text('preset = "js-safe"')
         page.get_by_label("Unit of time").select_option("second")
         expect(page.locator(".facts").first).to_contain_text("in each second")
+
+    def test_plan_keeps_its_result_in_sight_on_a_telephone(self):
+        page = self.page(f"{self.service.url}/#plan", expects_errors=True, viewport=PHONE)
+        gist = page.locator(".gist")
+        expect(gist).to_have_text(re.compile(r"^4,096,000/s per node · 511 nodes · until 2094-09-07$"))
+        slider = page.get_by_role("slider", name="Reserved")
+        slider.scroll_into_view_if_needed()
+        slider.press("ArrowRight")
+        expect(gist).to_have_text(re.compile(r"^2,048,000/s"))
+        expect(slider).to_be_in_viewport()
+        expect(gist).to_be_in_viewport(ratio=1)
+        page.get_by_role("slider", name="Timestamp").press("End")
+        expect(gist).to_contain_text("must be at most 62 bits")
+
+    def test_the_api_document_begins_with_an_id_and_sends(self):
+        before = self.claimed()
+        page = self.page(f"{self.service.url}/docs", expects_errors=True)
+        section = page.locator("main section[id]").first
+        expect(section).to_have_id("id-code")
+        self.assertEqual(self.claimed(), before)
+        section.get_by_role("button", name="Send").click()
+        expect(section.get_by_role("group", name="Answer")).to_have_text(re.compile(r'^\{"id":"\d+"\}$'))
+        self.assertEqual(self.claimed() - before, 1)
+        section.get_by_label("GET").fill("/id/invoice")
+        expect(section.get_by_role("group", name="curl")).to_have_text(f"curl '{self.service.url}/id/invoice'")
+        page.keyboard.press("Enter")
+        expect(section.get_by_role("group", name="Answer")).to_contain_text("INV-")
+        # Another host is never asked.
+        section.get_by_label("GET").fill("http://example.com/id/what?n=1")
+        page.keyboard.press("Enter")
+        expect(section.get_by_role("alert")).to_be_visible()
 
     def test_the_api_document_is_readable(self):
         page = self.page(f"{self.service.url}/docs")

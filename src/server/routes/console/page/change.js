@@ -1,12 +1,12 @@
 // The dialogs that make and change codes.
 import { address, change } from './api.js';
 import { ask } from './dialog.js';
-import { announce, field, h, select } from './dom.js';
+import { announce, field, h, select, typed } from './dom.js';
 import { t } from './i18n.js';
 import { chooser, segments, settings } from './settings.js';
 
 const path = (code, action = '') => address(`/codes/${encodeURIComponent(code.code)}${action}`, { namespace: code.namespace });
-const text = (value, props) => h('input', { value: value ?? '', inputmode: 'numeric', pattern: '[0-9]*', autocomplete: 'off', ...props });
+const text = (value, props) => typed({ value: value ?? '', inputmode: 'numeric', pattern: '[0-9]*', ...props });
 
 // The settings that were given. Numbers are strings, which keep all their digits.
 function given(inputs) {
@@ -25,7 +25,7 @@ async function done(work, again) {
 }
 
 export function create(again) {
-  const name = h('input', { required: true, autocomplete: 'off', spellcheck: 'false', autocapitalize: 'none', pattern: '[A-Za-z0-9][A-Za-z0-9._:\\-]{0,63}' });
+  const name = typed({ required: true, pattern: '[A-Za-z0-9][A-Za-z0-9._:\\-]{0,63}' });
   const namespace = chooser(segments, segments[0]?.name ?? '');
   const inputs = { start: text('1'), min_step: text(''), max_step: text(''), increment: text('1'), remainder: text('0'), max: text(''), js_safe: h('input', { type: 'checkbox' }) };
   return done(ask({
@@ -70,17 +70,17 @@ export function raise(code, again) {
 }
 
 export function retire(code, again) {
-  const typed = h('input', { required: true, autocomplete: 'off', spellcheck: 'false', autocapitalize: 'none' });
+  const name = typed({ required: true });
   return done(ask({
     title: t('Retire {code}', { code: code.code }),
     body: [
       h('p', {}, t('No node will ever issue a number of it again. This cannot be undone.')),
-      field(t('Type {code} to confirm', { code: code.code }), typed),
+      field(t('Type {code} to confirm', { code: code.code }), name),
     ],
     action: t('Retire for ever'),
     danger: true,
     submit: () => {
-      if (typed.value !== code.code) throw { detail: t('this is not {code}', { code: code.code }) };
+      if (name.value !== code.code) throw { detail: t('this is not {code}', { code: code.code }) };
       return change('POST', path(code, '/retire'));
     },
   }), again);

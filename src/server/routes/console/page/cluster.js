@@ -1,13 +1,16 @@
 // Cluster: who holds which worker id, and what this node did in the last ten minutes.
 import { change, getJson } from './api.js';
-import { sparkline } from './chart.js';
+import { grid, sparkline, sum } from './chart.js';
 import { ask } from './dialog.js';
-import { announce, button, card, facts, h, muted, problem, table } from './dom.js';
-import { localTime, number, relative, t } from './i18n.js';
+import { announce, button, card, facts, h, muted, table, until } from './dom.js';
+import { number, relative, t, told } from './i18n.js';
 import { poll } from './poll.js';
 
 const EVERY = 5000;
 const SLOTS = 60;
+const MOST_CELLS = 512;
+// This node, held, lease over, free: in the colours of these fields.
+const KINDS = ['timestamp', 'worker_id', 'lane', 'unused'];
 
 export const badge = (isGood, text) => h('span', { class: `badge ${isGood ? 'good' : 'bad'}` }, text);
 
@@ -28,69 +31,118 @@ async function release(namespace, worker, again) {
 }
 
 // What is left of a lease, as a bar from its renewal to its end.
-function left(worker, now) {
+function left(worker, now, ahead) {
   const ends = Date.parse(worker.expires);
   const renewed = Date.parse(worker.renewed ?? '');
   const whole = ends - (Number.isNaN(renewed) ? now : renewed);
   const share = Math.max(0, Math.min(1, (ends - now) / (whole || 1)));
   const fill = h('i', { class: share < 0.25 ? 'low' : '' });
   fill.style.width = `${share * 100}%`;
-  return h('div', { class: 'left' }, h('span', { class: 'meter', 'aria-hidden': 'true' }, fill), h('small', {}, relative(ends, now)));
+  return h('div', { class: 'left' }, h('span', { class: 'meter', 'aria-hidden': 'true' }, fill), h('small', {}, ends > now ? until(ends - ahead, ends) : t('over')));
 }
 
-function workers(name, namespace, now, again) {
+// Every worker id of the layout as a cell, or as many together as there is no room for.
+function map(name, { layout, workers, worker_id }, now) {
+  const all = 2 ** Number(layout.match(/\bworker=(\d+)/)?.[1] ?? 0);
+  const size = Math.max(1, all / MOST_CELLS);
+  const names = [t('this node'), t('held'), t('lease over'), t('free')];
+  const kinds = workers.map((one) => (one.worker_id === worker_id ? 0 : Date.parse(one.expires) > now ? 1 : 2));
+  const counts = [0, 1, 2].map((kind) => kinds.filter((one) => one === kind).length);
+  counts.push(all - workers.length);
+  const cells = Array.from({ length: all / size }, (_, index) => [3, size === 1 ? String(index) : `${index * size}–${(index + 1) * size - 1}`]);
+  workers.forEach((one, index) => {
+    const cell = cells[Math.floor(one.worker_id / size)];
+    cell[0] = Math.min(cell[0], kinds[index]);
+    cell[1] += `${size === 1 ? '' : `\n${one.worker_id}`}: ${one.holder}`;
+  });
+  const item = (text, kind) => h('li', {}, h('span', { class: `swatch of-${KINDS[kind]}` }), text, h('b', { class: 'mono' }, number(counts[kind])));
+  return h('div', { class: 'map' },
+    grid(cells.map(([kind, title]) => [`one of-${KINDS[kind]}`, title]), t('Worker ids of {name}: {n} of {all} are held', { name, n: number(counts[0] + counts[1]), all: number(all) })),
+    h('ul', { class: 'legend' }, names.map(item)),
+    size > 1 && muted(t('Each cell is {n} worker ids.', { n: number(size) })));
+}
+
+function workers(name, namespace, now, ahead, again) {
   const rows = namespace.workers.map((worker) => {
     const isThis = worker.worker_id === namespace.worker_id;
     const renewed = Date.parse(worker.renewed ?? '');
     return { class: isThis ? 'this' : '', cells: [
       h('b', { class: 'mono' }, String(worker.worker_id)), String(worker.lane),
       h('span', { class: 'mono wrap' }, worker.holder, isThis && h('em', {}, ` · ${t('this node')}`)),
-      left(worker, now), Number.isNaN(renewed) ? '–' : relative(renewed, now),
+      left(worker, now, ahead), Number.isNaN(renewed) ? '–' : relative(renewed, now),
       button(t('Release'), () => release(name, worker, again), { class: 'quiet', id: `release-${name}-${worker.worker_id}`, 'aria-label': t('Release worker {id}', { id: worker.worker_id }) }),
     ] };
   });
   const heads = [t('Worker'), t('Lane'), t('Holder'), t('Lease ends'), t('Renewed'), t('Action')];
-  return table(t('Workers of {name}', { name }), heads, rows);
+  return h('div', { class: 'beside' }, map(name, namespace, now), table(t('Workers of {name}', { name }), heads, rows, 'stacked'));
 }
 
-// Plain numbers wait for no tick and read no clock.
-function plots(series, everySeconds, isCounting) {
-  const one = ([key, title]) => sparkline(title, series?.[key] ?? [], SLOTS, everySeconds);
+// Plain numbers wait for no tick and read no clock. What did not happen is only named.
+function plots(series = {}, everySeconds, isCounting) {
   const all = isCounting ? [['issued', t('IDs issued')]] : [['issued', t('IDs issued')], ['waited', t('Requests that waited')], ['refused', t('Requests refused')], ['rollbacks', t('Clock steps back')]];
-  return h('div', { class: 'plots' }, all.map(one));
+  const [none, some] = [false, true].map((has) => all.filter(([key]) => (sum(series[key] ?? []) > 0) === has));
+  const small = some.filter(([key]) => key !== 'issued').map(([key, title]) => sparkline(title, series[key], SLOTS, everySeconds));
+  return [
+    some.length > small.length && sparkline(t('IDs issued'), series.issued, SLOTS, everySeconds, true),
+    small.length > 0 && h('div', { class: 'plots' }, small),
+    none.length > 0 && muted(t('None in ten minutes: {what}', { what: none.map(([, title]) => title).join(' · ') })),
+  ];
 }
 
-function section([name, namespace], cluster, now, again) {
+const lasts = (namespace, ahead) => {
+  const ends = Date.parse(namespace.valid_until ?? '');
+  return Number.isNaN(ends) ? '–' : until(ends - ahead, ends);
+};
+
+// All that this node knows without the store: it is in memory.
+function storeAway({ store_error, namespaces, history }, ahead) {
+  const all = Object.entries(namespaces);
+  const row = ([name, namespace]) => {
+    const count = (key) => number(sum(history.namespaces[name]?.[key] ?? []));
+    const isCounting = namespace.mode === 'segment';
+    return { cells: [h('b', { class: 'mono' }, name), !namespace.issuing ? badge(false, t('not issuing'))
+      : isCounting ? t('{n} numbers in hand', { n: number(namespace.remaining) }) : h('b', { class: 'count' }, lasts(namespace, ahead)),
+    count('issued'), count('refused')] };
+  };
+  return h('section', { class: 'card alarm' }, h('h2', {}, t('The store does not answer')), h('p', { class: 'problem' }, told(store_error)),
+    table(t('This node without the store'), [t('Namespace'), t('Issues without the store for'), t('Issued in ten minutes'), t('Refused in ten minutes')], all.map(row), 'stacked'),
+    h('p', {}, all.some(([, one]) => one.issuing) ? t('Until then this node issues from memory.') : t('This node issues again as soon as the store answers.'), ' ',
+      t('Bring the store back: every node then renews its leases by itself, and nothing needs a restart.')));
+}
+
+function section([name, namespace], cluster, now, ahead, again) {
   const { history } = cluster;
   const isCounting = namespace.mode === 'segment';
   const state = badge(namespace.issuing, namespace.issuing ? t('issuing') : t('not issuing'));
   return h('section', { class: 'card' },
     h('div', { class: 'row' }, h('h2', { class: 'mono' }, name), state),
-    namespace.reason && h('p', { class: 'problem' }, namespace.reason),
+    namespace.reason && h('p', { class: 'problem' }, told(namespace.reason)),
     facts(isCounting ? [[t('Mode'), t('plain numbers')], [t('Codes'), number(namespace.codes)], [t('Numbers in hand'), number(namespace.remaining)]] : [
       [t('Worker of this node'), String(namespace.worker_id ?? '–')],
       [t('Lane'), String(namespace.lane ?? '–')],
-      [t('Issues without the store until'), namespace.valid_until ? h('time', { datetime: namespace.valid_until, title: localTime(Date.parse(namespace.valid_until)) }, relative(Date.parse(namespace.valid_until), now)) : '–'],
+      [t('Issues without the store for'), lasts(namespace, ahead)],
     ]),
     history && [h('h3', {}, t('This node, last ten minutes')), plots(history.namespaces[name], history.every_seconds, isCounting)],
-    namespace.workers && [h('h3', {}, t('Who holds which worker')), workers(name, namespace, now, again)]);
+    namespace.layout && [h('h3', {}, t('Who holds which worker')), namespace.workers ? workers(name, namespace, now, ahead, again)
+      : muted(t('Unknown until the store answers.'))]);
 }
 
 export function mount(panel) {
   const output = h('div', { class: 'stack' });
+  let isAway = false;
   panel.append(output);
   return poll(EVERY, async (quiet) => {
-    try {
-      const cluster = await getJson('/cluster', { quiet });
-      const now = cluster.now ? Date.parse(cluster.now) : Date.now();
-      return () => {
-        const parts = Object.entries(cluster.namespaces).map((one) => section(one, cluster, now, again));
-        if (cluster.store_verified === false) parts.unshift(card(null, muted(t('The store is not verified: whoever controls the network can pose as it.'))));
-        return parts;
-      };
-    } catch (error) {
-      return () => [card(null, problem(error), button(t('Try again'), () => again()))];
-    }
+    const cluster = await getJson('/cluster', { quiet });
+    const now = Date.parse(cluster.now);
+    const ahead = now - Date.now();
+    return () => {
+      const parts = Object.entries(cluster.namespaces).map((one) => section(one, cluster, now, ahead, again));
+      if (cluster.store_error) parts.unshift(storeAway(cluster, ahead));
+      if (isAway !== Boolean(cluster.store_error)) announce(isAway ? t('The store answers again') : t('The store does not answer'));
+      isAway = Boolean(cluster.store_error);
+      if (cluster.store_verified === false) parts.unshift(card(null, muted(t('The store is not verified: whoever controls the network can pose as it.'))));
+      return parts;
+    };
   }, output);
 
   function again() {

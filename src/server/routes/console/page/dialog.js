@@ -1,5 +1,5 @@
 // Questions that the page asks in a window of their own.
-import { button, field, h, uid } from './dom.js';
+import { button, field, h, typed, uid, wordsOf } from './dom.js';
 import { t } from './i18n.js';
 
 // Opens a dialog; resolves to what `submit` returns, or to undefined if it is closed. An error of
@@ -18,7 +18,7 @@ export function ask({ title, body, action, danger, submit }) {
         dialog.close();
       } catch (problem) {
         error.hidden = false;
-        error.textContent = problem.detail ?? String(problem);
+        error.textContent = wordsOf(problem);
       }
       go.disabled = false;
     };
@@ -33,7 +33,7 @@ export function ask({ title, body, action, danger, submit }) {
 }
 
 export function askToken(why) {
-  const input = h('input', { type: 'password', autocomplete: 'off', required: true, spellcheck: 'false' });
+  const input = typed({ type: 'password', required: true });
   return ask({
     title: t('This service needs a token'),
     body: [

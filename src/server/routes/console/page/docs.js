@@ -1,6 +1,6 @@
 // The API document, readable.
-import { getJson, service } from './api.js';
-import { card, copyButton, h, muted, problem } from './dom.js';
+import { getJson, request as send, service } from './api.js';
+import { card, copyButton, field, h, muted, pre, problem, typed } from './dom.js';
 import { t } from './i18n.js';
 import { build } from './page.js';
 import { settings } from './settings.js';
@@ -59,8 +59,6 @@ function example(raw, depth = 0) {
   return { integer: 0, number: 0, boolean: true, object: {} }[[schema.type].flat()[0]] ?? '…';
 }
 
-const pre = (text, label) => h('pre', { class: 'mono', tabindex: 0, role: 'group', 'aria-label': label }, text);
-
 function parameters(list) {
   const one = (raw) => {
     const parameter = resolve(raw);
@@ -79,16 +77,39 @@ function response([status, raw]) {
     h('dd', {}, prose(answer.description), status < 400 && content.map(body)));
 }
 
+// Whoever opens the page wants an ID.
+const FIRST = ['/id/{code}', '/ids/{code}', '/parse/{id}', '/bounds', '/plan'];
+const MOST_SHOWN = 20000;
+const place = ([path]) => (FIRST.indexOf(path) + 1) || FIRST.length + 1;
+
+// The request of an operation: to copy as curl, or to change and send.
 function request(path, operation) {
   const filled = path.replace(/\{(\w+)\}/g, (whole, name) => {
     const parameter = operation.parameters?.map(resolve).find((one) => one.name === name);
-    return parameter?.example ?? parameter?.schema?.example ?? name;
+    return parameter?.schema?.examples?.[0] ?? name;
   });
   const query = (operation.parameters ?? []).map(resolve).filter((one) => one.in === 'query' && one.required)
-    .map((one) => `${one.name}=${encodeURIComponent(one.example ?? one.schema?.examples?.[0] ?? '')}`).join('&');
+    .map((one) => `${one.name}=${encodeURIComponent(one.schema?.examples?.[0] ?? '')}`).join('&');
   const token = settings.needs_token && operation.security?.length !== 0 ? ' -H "Authorization: Bearer $TOKEN"' : '';
-  const text = `curl${token} '${location.origin}${filled}${query && `?${query}`}'`;
-  return h('div', { class: 'way' }, h('code', { tabindex: 0, role: 'group', 'aria-label': 'curl' }, text), copyButton(text, 'curl'));
+  const input = typed({ class: 'mono', value: `${filled}${query && `?${query}`}` });
+  const text = () => `curl${token} '${location.origin}${input.value.replaceAll("'", '%27')}'`;
+  const code = h('code', { tabindex: 0, role: 'group', 'aria-label': 'curl' }, text());
+  const output = h('div', { 'aria-live': 'polite' });
+  input.addEventListener('input', () => (code.textContent = text()));
+  const onsubmit = async (event) => {
+    event.preventDefault();
+    try {
+      // To this service, whatever was typed.
+      const { pathname, search } = new URL(input.value, location.origin);
+      const response = await send('GET', location.origin + pathname + search);
+      const body = (await response.text()).slice(0, MOST_SHOWN);
+      output.replaceChildren(h('span', { class: 'badge good' }, String(response.status)), body && pre(body, t('Answer')));
+    } catch (error) {
+      output.replaceChildren(h('span', { class: 'badge bad' }, String(error.status ?? '–')), problem(error));
+    }
+  };
+  return [h('div', { class: 'way' }, code, copyButton(text, 'curl')),
+    h('form', { class: 'send', onsubmit }, field('GET', input), h('button', {}, t('Send'))), output];
 }
 
 const anchor = (path) => path.replace(/\W+/g, '-').replace(/^-|-$/g, '');
@@ -123,9 +144,9 @@ async function start() {
   document.title = `${t('API documentation')} · Raindrop`;
   try {
     api ??= await getJson('/openapi.json');
-    const paths = Object.entries(api.paths);
+    const paths = Object.entries(api.paths).sort((a, b) => place(a) - place(b));
     output.replaceChildren(
-      card(null, prose(api.info.description)),
+      card(null, h('details', {}, h('summary', {}, t('What holds for every request')), prose(api.info.description))),
       h('nav', { class: 'card', 'aria-label': t('Routes') }, h('ul', { class: 'routes' }, paths.map(([path, item]) => h('li', {},
         h('a', { class: 'mono', href: `#${anchor(path)}` }, path), ' ', h('span', { class: 'muted' }, Object.values(item).find((of) => of.summary)?.summary))))),
       ...paths.map(section), schemas());

@@ -1,5 +1,5 @@
 // Elements without a framework: everything on the pages is made here.
-import { t } from './i18n.js';
+import { countdown, localTime, t, told } from './i18n.js';
 
 function fill(element, props, children) {
   for (const [name, value] of Object.entries(props ?? {})) {
@@ -18,6 +18,10 @@ export const svg = (tag, props, ...children) =>
 
 let last = 0;
 export const uid = () => `e${(last += 1)}`;
+
+// A text that is to be typed as it is, without the browser's advice.
+export const typed = (props) => h('input', { autocomplete: 'off', spellcheck: 'false', autocapitalize: 'none', ...props });
+export const pre = (text, label) => h('pre', { class: 'mono', tabindex: 0, role: 'group', 'aria-label': label }, text);
 
 // A control with its label above and perhaps a hint below.
 export function field(label, control, hint) {
@@ -83,11 +87,16 @@ export const card = (title, ...children) =>
 export const muted = (...text) => h('p', { class: 'muted' }, text);
 
 // An error where it happened, with the server's own words.
-export const problem = (error) => h('p', { class: 'problem', role: 'alert' }, error.detail ?? String(error));
+export const wordsOf = (error) => told(error.detail ?? String(error));
+export const problem = (error) => h('p', { class: 'problem', role: 'alert' }, wordsOf(error));
 
-export function table(caption, heads, rows) {
+// What is left until an instant, counted down by whoever polls.
+export const until = (ms, ends = ms) => h('time', { 'data-until': ms, title: localTime(ends) }, countdown(ms - Date.now()));
+
+// With `kind` "stacked", every row is a list of its own on a telephone.
+export function table(caption, heads, rows, kind = '') {
   const cell = (content, index) => h('td', { 'data-head': heads[index] }, content);
-  return h('div', { class: 'scroll', tabindex: 0, role: 'region', 'aria-label': caption },
+  return h('div', { class: `scroll ${kind}`, tabindex: 0, role: 'region', 'aria-label': caption },
     h('table', {}, h('thead', {}, h('tr', {}, heads.map((head) => h('th', { scope: 'col' }, head)))),
       h('tbody', {}, rows.map(({ cells, ...props }) => h('tr', props, cells.map(cell))))));
 }

@@ -1,5 +1,5 @@
 // English stands in the code; zh.js has the Chinese for it.
-import { zh } from './zh.js';
+import { patterns, zh } from './zh.js';
 
 const KEPT = 'raindrop.language';
 export const LANGUAGES = { en: 'English', zh: '中文' };
@@ -21,6 +21,15 @@ export function t(text, values = {}) {
   return found.replace(/\{(\w+)\}/g, (whole, name) => values[name] ?? whole);
 }
 
+// A text of the server, of which zh.js knows the usual ones.
+export function told(text) {
+  const line = (one) => {
+    const found = language === 'zh' && patterns.find(([pattern]) => pattern.test(one));
+    return found ? one.replace(...found) : one;
+  };
+  return text.split('\n').map(line).join('\n');
+}
+
 export const number = (value, digits = 0) =>
   new Intl.NumberFormat(locale(), { maximumFractionDigits: digits }).format(value);
 
@@ -32,6 +41,20 @@ export const localTime = (ms) => {
   if (Number.isNaN(date.getTime())) return '–';
   return new Intl.DateTimeFormat(locale(), { dateStyle: 'medium', timeStyle: 'long' }).format(date);
 };
+
+const LENGTHS = [['day', 86400], ['hour', 3600], ['minute', 60], ['second', 1]];
+
+// "4m 3s": what is left of a time, in its two largest units.
+export function countdown(ms) {
+  let seconds = Math.max(0, Math.floor(ms / 1000));
+  const first = Math.min(2, LENGTHS.findIndex(([, length]) => seconds >= length || length === 1));
+  const parts = LENGTHS.slice(first, first + 2).map(([unit, length]) => {
+    const count = Math.floor(seconds / length);
+    seconds -= count * length;
+    return new Intl.NumberFormat(locale(), { style: 'unit', unit, unitDisplay: 'narrow' }).format(count);
+  });
+  return parts.join(' ');
+}
 
 const UNITS = [['year', 31557600e3], ['month', 2629800e3], ['day', 864e5], ['hour', 36e5], ['minute', 6e4], ['second', 1e3]];
 

@@ -1,8 +1,8 @@
 // Inspect: IDs from anywhere, one in full or many as a table.
 import { address, getJson } from './api.js';
-import { card, debounce, field, h, muted, problem, select, table } from './dom.js';
+import { card, debounce, facts, field, h, muted, problem, select, svg, table, typed, wordsOf } from './dom.js';
 import { ENCODINGS, guess } from './encodings.js';
-import { number, relative, t } from './i18n.js';
+import { number, relative, t, told } from './i18n.js';
 import { details } from './parsed.js';
 import { isDescription, layouts, namespaces } from './settings.js';
 
@@ -10,6 +10,8 @@ const MOST = 1000;
 const AT_A_TIME = 8;
 const MARKS = 6;
 const DESCRIBED = 'layout=';
+// How many implausible IDs a layout is tried on.
+const TRIED = 3;
 
 async function parse(text, encoding, where) {
   const read = encoding === 'auto' ? guess(text) : encoding;
@@ -18,23 +20,58 @@ async function parse(text, encoding, where) {
   return getJson(address(path, { ...where, encoding: read === 'decimal' ? '' : read }));
 }
 
-// Every text with what it is, or why it is none; a few requests at a time.
-async function parseAll(texts, encoding, where, isStale) {
+// What `read` makes of every item, or why it failed; a few requests at a time.
+async function each(items, read, isStale) {
   const results = [];
   let next = 0;
   const worker = async () => {
-    while (next < texts.length && !isStale()) {
+    while (next < items.length && !isStale()) {
       const index = next;
       next += 1;
       try {
-        results[index] = { text: texts[index], parsed: await parse(texts[index], encoding, where) };
+        results[index] = { item: items[index], parsed: await read(items[index]) };
       } catch (error) {
-        results[index] = { text: texts[index], error };
+        results[index] = { item: items[index], error };
       }
     }
   };
   await Promise.all(Array.from({ length: AT_A_TIME }, worker));
   return results;
+}
+
+// The layouts in which the times of these IDs are plausible, as links.
+async function guessLayout(good, params, isStale) {
+  const ids = good.filter(({ parsed }) => parsed.warning).slice(0, TRIED).map(({ parsed }) => parsed.id);
+  const candidates = [
+    ...namespaces.filter((one) => one.fields.length).map(({ name }) => ({ namespace: name })), ...layouts.map(({ name }) => ({ layout: name })),
+  ];
+  const read = async (where) => {
+    const all = await Promise.all(ids.map((id) => parse(id, 'decimal', where)));
+    if (all.some((one) => one.warning)) throw { detail: '' };
+    return all[0];
+  };
+  const fitting = (await each(candidates, read, isStale)).filter((one) => one?.parsed)
+    .sort((a, b) => b.parsed.unix_ms - a.parsed.unix_ms);
+  const link = ({ item, parsed }) => h('li', {}, h('a', { href: `#${address('inspect', { ...params, ...item })}` }, t(item.layout ? 'layout {name}' : 'namespace {name}', { name: item.layout ?? item.namespace })),
+    ' ', h('span', { class: 'muted' }, `${parsed.timestamp} · ${relative(parsed.unix_ms)}`));
+  return fitting.length > 0 && card(t('Another layout?'), muted(t('With this one the time cannot be right. With these it can:')),
+    h('ul', { class: 'guesses' }, fitting.map(link)));
+}
+
+const WIDTH = 600;
+
+// When the IDs were made, as lines from the first to the last.
+function timeline(sorted, markOf) {
+  const [first, last] = [sorted[0], sorted.at(-1)];
+  const whole = last.unix_ms - first.unix_ms;
+  if (whole === 0) return false;
+  const line = (one) => {
+    const x = 1 + ((one.unix_ms - first.unix_ms) / whole) * (WIDTH - 2);
+    return svg('line', { x1: x, x2: x, y1: 0, y2: 10, class: markOf(one) });
+  };
+  const end = ({ timestamp }) => h('small', { class: 'mono' }, timestamp);
+  return [svg('svg', { class: 'timeline', viewBox: `0 0 ${WIDTH} 10`, preserveAspectRatio: 'none', role: 'img', 'aria-label': t('From {first} to {last}', { first: first.timestamp, last: last.timestamp }) }, sorted.map(line)),
+    h('div', { class: 'row spread' }, end(first), end(last))];
 }
 
 function listed(good) {
@@ -43,19 +80,28 @@ function listed(good) {
   const times = new Map();
   for (const one of sorted) times.set(worker(one), (times.get(worker(one)) ?? 0) + 1);
   const shared = [...times.keys()].filter((key) => times.get(key) > 1);
+  const markOf = (one) => (shared.includes(worker(one)) ? `mark-${shared.indexOf(worker(one)) % MARKS}` : '');
   const mark = (one) => {
-    const at = shared.indexOf(worker(one));
-    const told = t('{n} IDs of this worker', { n: times.get(worker(one)) });
-    return h('span', at < 0 ? {} : { class: `mark mark-${at % MARKS}`, title: told }, String(one.worker_id));
+    const title = t('{n} IDs of this worker', { n: times.get(worker(one)) });
+    return h('span', markOf(one) ? { class: `mark ${markOf(one)}`, title } : {}, String(one.worker_id));
   };
+  // Columns that may be the same in every row: then they are told once.
+  const columns = [
+    [t('Data centre'), (one) => one.data_center], [t('Worker'), (one) => one.worker_id, mark], [t('Lane'), (one) => one.lane],
+    [t('Sequence'), (one) => one.sequence], [t('Safe in JavaScript'), (one) => (one.js_safe ? t('yes') : t('no'))],
+  ];
+  const isConstant = ([, of]) => sorted.every((one) => of(one) === of(sorted[0]));
+  const constant = columns.filter(isConstant);
+  const varying = columns.filter((column) => !isConstant(column));
   const row = (one) => ({ cells: [
     h('a', { class: 'mono', href: `#inspect?ids=${one.id}` }, one.id),
-    h('time', { datetime: one.timestamp, class: one.warning && 'soon', title: one.warning }, one.timestamp), relative(one.unix_ms), String(one.data_center), mark(one),
-    String(one.lane), String(one.sequence), one.js_safe ? t('yes') : t('no'),
+    h('time', { datetime: one.timestamp, class: one.warning && 'soon', title: one.warning && told(one.warning) }, one.timestamp), relative(one.unix_ms),
+    ...varying.map(([, of, shown]) => (shown ? shown(one) : String(of(one)))),
   ] });
-  const heads = ['ID', t('Time (UTC)'), t('Age'), t('Data centre'), t('Worker'), t('Lane'), t('Sequence'), t('Safe in JavaScript')];
-  return card(t('{n} IDs by time', { n: number(sorted.length) }),
-    shared.length > 0 && muted(t('Workers with the same colour are the same worker.')),
+  const heads = ['ID', t('Time (UTC)'), t('Age'), ...varying.map(([head]) => head)];
+  return card(t('{n} IDs by time', { n: number(sorted.length) }), timeline(sorted, markOf),
+    constant.length > 0 && [h('h3', {}, t('The same in all')), facts(constant.map(([head, of]) => [head, String(of(sorted[0]))]))],
+    shared.length > 0 && varying.some(([, , shown]) => shown) && muted(t('Workers with the same colour are the same worker.')),
     table(t('IDs by time'), heads, sorted.map(row)));
 }
 
@@ -68,7 +114,7 @@ export function mount(panel, { params, save }) {
   const spaces = [...new Set([...known, params.get('namespace')])].filter(Boolean).map((name) => [`namespace=${name}`, t('namespace {name}', { name })]);
   const others = layouts.map(({ name }) => [`layout=${name}`, t('layout {name}', { name })]);
   const where = select([['', t('this service')], ...spaces, ...others, [DESCRIBED, t('a layout to describe')]], given);
-  const text = (value, placeholder) => h('input', { value, placeholder, spellcheck: 'false', autocomplete: 'off', autocapitalize: 'none' });
+  const text = (value, placeholder) => typed({ value, placeholder });
   const description = text(isDescribed ? params.get('layout') : '', 'time:39@10ms,sequence:8,worker:16');
   const epoch = text(params.get('epoch') ?? '', '1970-01-01T00:00:00Z');
   const describing = field(t('Fields'), description, t('From the most significant, with their widths in bits.'));
@@ -84,19 +130,24 @@ export function mount(panel, { params, save }) {
     beginning.hidden = key !== 'layout';
     const value = describing.hidden ? name : description.value.trim();
     const by = key && value ? { [key]: value, ...(key === 'layout' && epoch.value.trim() && { epoch: epoch.value.trim() }) } : {};
-    save({ ids: texts.slice(0, MOST).join(','), encoding: encoding.value === 'auto' ? '' : encoding.value, ...by });
+    const shared = { ids: texts.slice(0, MOST).join(','), encoding: encoding.value === 'auto' ? '' : encoding.value };
+    save({ ...shared, ...by });
     if (!texts.length) return output.replaceChildren(muted(t('An ID tells when and by which worker it was made. To read those of other systems, choose their layout.')));
     if (texts.length > MOST) return output.replaceChildren(problem({ detail: t('{n} IDs: at most {most} at a time', { n: number(texts.length), most: number(MOST) }) }));
-    const results = await parseAll(texts, encoding.value, by, () => mine !== run);
-    if (mine !== run) return;
+    const isStale = () => mine !== run;
+    const results = await each(texts, (text) => parse(text, encoding.value, by), isStale);
+    if (isStale()) return;
     const good = results.filter((one) => one.parsed);
     const bad = results.map((one, index) => ({ ...one, line: index + 1 })).filter((one) => one.error);
-    const why = ({ line, text, error }) => h('li', {}, h('b', {}, `${line}. `), h('code', { class: 'wrap' }, text), ' ', error.detail ?? String(error));
+    const why = ({ line, item, error }) => h('li', {}, h('b', {}, `${line}. `), h('code', { class: 'wrap' }, item), ' ', wordsOf(error));
     output.replaceChildren(...[
       bad.length && card(t('Not read'), h('ul', { class: 'bad' }, bad.map(why))),
       good.length === 1 && h('section', { class: 'card' }, h('h2', { class: 'away' }, 'ID'), details(good[0].parsed)),
       good.length > 1 && listed(good),
     ].filter(Boolean));
+    if (!good.some(({ parsed }) => parsed.warning)) return;
+    const guessed = await guessLayout(good, shared, isStale);
+    if (guessed && !isStale()) output.append(guessed);
   }
 
   for (const control of [input, description, epoch]) control.addEventListener('input', debounce(300, show));

@@ -2,7 +2,7 @@
 import { bar, legend, NAMES } from './bits.js';
 import { copyButton, facts, h } from './dom.js';
 import { everyEncoding } from './encodings.js';
-import { localTime, relative, t } from './i18n.js';
+import { localTime, relative, t, told } from './i18n.js';
 import { fieldsOf, presets } from './settings.js';
 
 export function bits(parsed) {
@@ -21,7 +21,7 @@ export function details(parsed) {
     h('th', { scope: 'row' }, name), h('td', { class: 'mono wrap' }, text), h('td', {}, copyButton(text, name)));
   return [
     h('p', { class: 'id mono' }, parsed.id),
-    parsed.warning && h('p', { class: 'problem' }, parsed.warning),
+    parsed.warning && h('p', { class: 'problem' }, told(parsed.warning)),
     bits(parsed),
     facts([
       [t('Time (UTC)'), h('time', { datetime: parsed.timestamp }, parsed.timestamp)],

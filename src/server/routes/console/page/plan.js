@@ -1,7 +1,7 @@
 // Plan: a layout of one's own, judged by the service.
 import { address, getJson } from './api.js';
 import { bar, legend, NAMES } from './bits.js';
-import { card, copyButton, debounce, facts, field, h, muted, problem, select } from './dom.js';
+import { card, copyButton, debounce, facts, field, h, muted, pre, problem, select, typed, wordsOf } from './dom.js';
 import { number, t } from './i18n.js';
 import { presets } from './settings.js';
 
@@ -20,7 +20,7 @@ export function mount(panel, { params, save }) {
   const preset = select([['', t('this service')], ...presets.map(({ name }) => [name]), [OWN, t('your own')]], mode);
   const unit = select(UNITS.map((name) => [name, t(name)]), params.get('time_unit') ?? 'millisecond');
   const order = select(ORDERS.map((name) => [name, t(name)]), params.get('order') ?? ORDERS[0]);
-  const epoch = h('input', { value: params.get('epoch') ?? '', placeholder: '2025-01-01T00:00:00Z', spellcheck: 'false', autocomplete: 'off' });
+  const epoch = typed({ value: params.get('epoch') ?? '', placeholder: '2025-01-01T00:00:00Z' });
   const first = h('input', { type: 'number', min: 0, value: params.get('min_sequence') ?? '' });
   const last = h('input', { type: 'number', min: 0, value: params.get('max_sequence') ?? '' });
   const sliders = Object.fromEntries(WIDTHS.map(([key, , least, most]) => {
@@ -28,6 +28,8 @@ export function mount(panel, { params, save }) {
     return [key, h('input', { type: 'range', min: Math.min(least, value), max: Math.max(most, value), value })];
   }));
   const output = h('div', { class: 'stack', 'aria-live': 'polite' });
+  // On a telephone the result is below the sliders: the gist of it stays in sight.
+  const gist = h('p', { class: 'gist', 'aria-hidden': 'true' });
   const shown = Object.fromEntries(WIDTHS.map(([key]) => [key, h('output', { class: 'mono' }, sliders[key].value)]));
   let epochIsSet = params.has('epoch');
   let run = 0;
@@ -59,6 +61,8 @@ export function mount(panel, { params, save }) {
     const day = (end, none) => (end ? end.timestamp.slice(0, 10) : none);
     const rate = plan.ids_per_second;
     const perTick = t('{n} in each {unit}', { n: number(plan.ids_per_tick), unit: t(plan.time_unit) });
+    gist.className = 'gist';
+    gist.textContent = t('{rate}/s per node · {nodes} nodes · until {day}', { rate: number(rate.node), nodes: number(plan.nodes), day: day(plan.ends, '–') });
     output.replaceChildren(
       card(t('The bits'), bar(widths), legend(widths), muted(t('{bits} of 63 bits are used.', { bits: plan.bits }))),
       card(t('What it gives'), facts([
@@ -72,7 +76,7 @@ export function mount(panel, { params, save }) {
         [t('Safe in JavaScript until'), day(plan.js_safe_until, t('always'))],
       ])),
       ...(plan.toml ? [h('section', { class: 'card' }, h('div', { class: 'row' }, h('h2', {}, t('Configuration')), copyButton(plan.toml, 'TOML')),
-        h('pre', { class: 'mono', tabindex: 0, role: 'group', 'aria-label': 'TOML' }, plan.toml))] : []));
+        pre(plan.toml, 'TOML'))] : []));
   }
 
   async function show() {
@@ -88,6 +92,8 @@ export function mount(panel, { params, save }) {
         mode = preset.value = 'raindrop';
         show();
       } else if (mine === run) {
+        gist.className = 'gist bad';
+        gist.textContent = wordsOf(error);
         output.replaceChildren(h('section', { class: 'card' }, h('h2', {}, t('This cannot be')), problem(error)));
       }
     }
@@ -122,7 +128,7 @@ export function mount(panel, { params, save }) {
     const label = h('span', { class: 'row' }, h('span', {}, h('span', { class: `swatch of-${name}` }), ' ', t(NAMES[name])), shown[key]);
     return field(label, sliders[key]);
   };
-  panel.append(h('div', { class: 'sides' },
+  panel.append(gist, h('div', { class: 'sides' },
     h('section', { class: 'card stack' }, h('h2', {}, t('Layout')),
       field(t('Begin with'), preset), field(t('Unit of time'), unit), field(t('Order of the fields'), order), field(t('Epoch'), epoch), WIDTHS.map(slider),
       h('div', { class: 'controls' }, field(t('First sequence number'), first), field(t('Last sequence number'), last)),

@@ -1,6 +1,9 @@
 // What is asked again and again while somebody looks at it.
+import { button, card, problem } from './dom.js';
+import { countdown, t } from './i18n.js';
 
-// Calls `ask(quiet)` now and every so many milliseconds; it returns what makes the new content.
+// Calls `ask(quiet)` now and every so many milliseconds; it returns what makes the new
+// content, or throws.
 // The focus stays on the control that has the same id afterwards.
 export function poll(every, ask, output) {
   let timer;
@@ -9,7 +12,7 @@ export function poll(every, ask, output) {
   async function again(quiet) {
     clearTimeout(timer);
     const mine = (run += 1);
-    const make = await ask(quiet);
+    const make = await ask(quiet).catch((error) => () => [card(null, problem(error), button(t('Try again'), () => again(false)))]);
     if (stopped || mine !== run) return;
     const focused = output.contains(document.activeElement) && document.activeElement.id;
     const places = [...output.querySelectorAll('.scroll')].map((one) => one.scrollLeft);
@@ -25,6 +28,9 @@ export function poll(every, ask, output) {
   const back = () => {
     if (!document.hidden) again(true);
   };
+  const counting = setInterval(() => {
+    for (const one of output.querySelectorAll('[data-until]')) one.textContent = countdown(one.dataset.until - Date.now());
+  }, 1000);
   output.addEventListener('again', () => again(false));
   document.addEventListener('visibilitychange', back);
   again(false);
@@ -33,6 +39,7 @@ export function poll(every, ask, output) {
     stop: () => {
       stopped = true;
       clearTimeout(timer);
+      clearInterval(counting);
       document.removeEventListener('visibilitychange', back);
     },
   };

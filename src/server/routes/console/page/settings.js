@@ -1,4 +1,4 @@
-import { h, select } from './dom.js';
+import { select, typed } from './dom.js';
 
 // What the server wrote into the page: what it serves, and the widths of every layout.
 export const settings = JSON.parse(document.querySelector('meta[name=raindrop]').content);
@@ -25,6 +25,6 @@ export const fieldsOf = ({ layout, namespace }) => (isDescription(layout) ? desc
 
 // A namespace to choose; where the page is not told of them, to type.
 export function chooser(list, value, none) {
-  if (settings.needs_token) return h('input', { value, placeholder: none, spellcheck: 'false', autocomplete: 'off', autocapitalize: 'none' });
+  if (settings.needs_token) return typed({ value, placeholder: none });
   return select([...(none ? [['', none]] : []), ...list.map(({ name }) => [name])], value);
 }

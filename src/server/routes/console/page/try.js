@@ -1,7 +1,7 @@
 // Try: IDs for a code, the newest one with its bits, and the request for programs.
 import { address, getJson, request } from './api.js';
 import { columns } from './chart.js';
-import { announce, card, copyButton, field, h, muted, problem, select } from './dom.js';
+import { announce, card, copyButton, field, h, muted, pre, problem, select, typed } from './dom.js';
 import { ENCODINGS } from './encodings.js';
 import { number, relative, t } from './i18n.js';
 import { bits } from './parsed.js';
@@ -14,6 +14,23 @@ const KEPT = 1000;
 const FORMATS = ['string', 'number', 'range', 'text'];
 
 let received = [];
+
+// The request in languages that compile or have no fetch.
+function programs(url, headers) {
+  const text = JSON.stringify;
+  const pairs = Object.entries(headers);
+  const each = (write, between = '') => pairs.map(([name, value]) => write(text(name), text(value))).join(between);
+  return [
+    ['Java', `HttpRequest request = HttpRequest.newBuilder(URI.create(${text(url)}))${each((name, value) => `.header(${name}, ${value})`)}.build();
+String answer = HttpClient.newHttpClient().send(request, HttpResponse.BodyHandlers.ofString()).body();`],
+    ['Go', pairs.length ? `request, err := http.NewRequest("GET", ${text(url)}, nil)
+${each((name, value) => `request.Header.Set(${name}, ${value})\n`)}response, err := http.DefaultClient.Do(request)` : `response, err := http.Get(${text(url)})`],
+    ['Python', `request = urllib.request.Request(${text(url)}${pairs.length ? `, headers={${each((name, value) => `${name}: ${value}`, ', ')}}` : ''})
+answer = ${headers.Accept ? 'urllib.request.urlopen(request).read().decode()' : 'json.load(urllib.request.urlopen(request))'}`],
+    ['C#', `using var client = new HttpClient();
+${each((name, value) => `client.DefaultRequestHeaders.Add(${name}, ${value});\n`)}var answer = await client.GetStringAsync(${text(url)});`],
+  ];
+}
 
 // Every ID of an answer, in whichever format.
 function idsOf(answer) {
@@ -30,7 +47,7 @@ function idsOf(answer) {
 
 export function mount(panel, { params, save }) {
   const plain = namespaces.some((one) => one.name === 'default' && one.fields.length);
-  const code = h('input', { value: params.get('code') ?? FREE, required: true, spellcheck: 'false', autocomplete: 'off', autocapitalize: 'none' });
+  const code = typed({ value: params.get('code') ?? FREE, required: true });
   const count = h('input', { type: 'number', min: 1, max: MOST, value: params.get('n') ?? '1', required: true });
   const namespace = chooser(namespaces, params.get('namespace') ?? '', t('by code'));
   const encoding = select(ENCODINGS.map((name) => [name]), params.get('encoding') ?? 'decimal');
@@ -39,23 +56,25 @@ export function mount(panel, { params, save }) {
   const newest = h('div', { class: 'newest' });
   const answer = h('div', {});
   const ways = h('div', {});
+  const others = h('div', {});
   const spread = h('div', {});
   const isDefault = () => code.value === FREE && !namespace.value;
+
+  const unless = (control, usual) => (control.value === usual ? '' : control.value);
 
   function target() {
     const many = count.value !== '1' || format.value === 'range';
     return address(`/${many ? 'ids' : 'id'}/${encodeURIComponent(code.value)}`, {
       n: many ? count.value : '', namespace: namespace.value,
-      encoding: encoding.value === 'decimal' ? '' : encoding.value,
+      encoding: unless(encoding, 'decimal'),
       format: ['string', 'text'].includes(format.value) ? '' : format.value,
     });
   }
 
   function showWays() {
     save({
-      code: code.value === FREE ? '' : code.value, n: count.value === '1' ? '' : count.value,
-      namespace: namespace.value, encoding: encoding.value === 'decimal' ? '' : encoding.value,
-      format: format.value === 'string' ? '' : format.value, k: modulus.value === '8' ? '' : modulus.value,
+      code: unless(code, FREE), n: unless(count, '1'), namespace: namespace.value,
+      encoding: unless(encoding, 'decimal'), format: unless(format, 'string'), k: unless(modulus, '8'),
     });
     const url = location.origin + target().replaceAll("'", '%27');
     const headers = {};
@@ -68,6 +87,7 @@ export function mount(panel, { params, save }) {
     const way = ([name, text]) => h('div', { class: 'way' }, h('span', {}, name),
       h('code', { tabindex: 0, role: 'group', 'aria-label': name }, name === t('link') ? h('a', { href: target() }, text) : text), copyButton(text, name));
     ways.replaceChildren(...[['curl', curl], ['fetch', fetched], [t('link'), url]].map(way));
+    others.replaceChildren(...programs(url, headers).map(way));
   }
 
   function showSpread() {
@@ -112,7 +132,7 @@ export function mount(panel, { params, save }) {
         received.splice(0, received.length - KEPT);
       }
       const shown = format.value === 'text' ? text : JSON.stringify(JSON.parse(text), null, 1);
-      answer.replaceChildren(...(ids.length > 1 ? [h('pre', { class: 'mono', tabindex: 0, role: 'group', 'aria-label': t('Answer') }, shown), copyButton(text, t('Answer'))] : []));
+      answer.replaceChildren(...(ids.length > 1 ? [pre(shown, t('Answer')), copyButton(text, t('Answer'))] : []));
       announce(t('{n} IDs', { n: ids.length }));
     } catch (error) {
       answer.replaceChildren(problem(error));
@@ -128,7 +148,7 @@ export function mount(panel, { params, save }) {
   panel.append(
     h('section', { class: 'card hero' }, h('h2', { class: 'away' }, t('Newest ID')), newest, form, answer),
     h('div', { class: 'pair' },
-      card(t('For programs'), ways),
+      card(t('For programs'), ways, h('details', {}, h('summary', {}, 'Java, Go, Python, C#'), others)),
       card(t('Spread over shards'), muted(t('How evenly id % k chooses among k tables.')),
         h('div', { class: 'narrow' }, field('k', modulus)), spread)));
   modulus.addEventListener('input', () => {
