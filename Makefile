@@ -141,7 +141,6 @@ clients-test: ## the clients in Go, JavaScript and Java, against the real servic
 	tests/clients/run.sh
 
 integrations-test: install-deps ## the clients in Chromium, Spring, MyBatis-Plus, Hibernate, GORM, Prisma and Drizzle
-	$(CARGO) test --locked --no-run --test http
 	tests/clients/js-browser.sh
 	tests/clients/js-integrations.sh
 	tests/clients/go-integrations.sh

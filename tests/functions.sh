@@ -9,6 +9,38 @@ fail() {
   exit 1
 }
 
+# Fails unless each of these programs is there.
+need() {
+  for program; do
+    command -v "$program" >/dev/null || fail "needs $program"
+  done
+}
+
+# Exports RAINDROP, the path of the service: what it names already, or else as the tests build it, so that
+# after them nothing is compiled again.
+need_service() {
+  if [ -z "${RAINDROP:-}" ]; then
+    $cargo test --locked --no-run --test http
+    RAINDROP=$target/debug/raindrop
+  fi
+  RAINDROP=$(realpath "$RAINDROP")
+  export RAINDROP
+}
+
+# Exports CHROMIUM, the path of the browser.
+need_chromium() {
+  CHROMIUM=$(find_chromium) || { apt_install chromium && CHROMIUM=$(find_chromium); } ||
+    fail "needs chromium (Debian: chromium)"
+  export CHROMIUM
+}
+find_chromium() { command -v chromium || command -v chromium-browser || command -v google-chrome; }
+
+# Installs Maven and a JDK if there is no Maven.
+need_maven() {
+  command -v mvn >/dev/null || apt_install maven openjdk-17-jdk-headless || fail "needs mvn (Debian: maven)"
+  need javac
+}
+
 # Creates the folder $1 among the build's files and prints its absolute path.
 keep() {
   mkdir -p "$target/$1"

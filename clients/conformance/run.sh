@@ -9,10 +9,5 @@ cd "$(dirname "$0")/../.."
 python=$(keep conformance)/python
 tests/python/run.sh "$python" clients/conformance/requirements.txt
 
-if [ -z "${RAINDROP:-}" ]; then
-  # As the tests build it, so that after them nothing is compiled again.
-  $cargo test --locked --no-run --test http
-  RAINDROP=$(cd "$target/debug" && pwd)/raindrop
-fi
-export RAINDROP
+need_service
 exec "$python/bin/python" -B clients/conformance/run.py "$@"

@@ -6,10 +6,8 @@ set -eu
 cd "$(dirname "$0")/../.."
 . tests/functions.sh
 
-command -v mvn >/dev/null || apt_install maven openjdk-17-jdk-headless || fail "needs mvn (Debian: maven)"
-: "${RAINDROP:=$target/debug/raindrop}"
-RAINDROP=$(realpath "$RAINDROP")
-[ -x "$RAINDROP" ] || fail "needs the service's binary: set RAINDROP"
+need_maven
+need_service
 
 cd clients/java-bench
 mvn --batch-mode --no-transfer-progress --quiet -Dstyle.color=never compile >&2

@@ -6,13 +6,8 @@ set -eu
 cd "$(dirname "$0")/../.."
 . tests/functions.sh
 
-for program in node npm; do
-  command -v $program >/dev/null || fail "needs $program"
-done
-: "${RAINDROP:=$target/debug/raindrop}"
-RAINDROP=$(realpath "$RAINDROP")
-[ -x "$RAINDROP" ] || fail "needs the service's binary: set RAINDROP"
-export RAINDROP
+need node npm
+need_service
 
 cd clients/js-bench
 npm ci --ignore-scripts --silent

@@ -7,15 +7,8 @@ cd "$(dirname "$0")/../.."
 . tests/functions.sh
 
 command -v mariadbd >/dev/null || apt_install mariadb-server || fail "needs mariadbd (Debian: mariadb-server)"
-for program in go mariadb-install-db unshare; do
-  command -v $program >/dev/null || fail "needs $program"
-done
-if [ -z "${RAINDROP:-}" ]; then
-  # As the tests build it, so that after them nothing is compiled again.
-  $cargo test --locked --no-run --test http
-  RAINDROP=$(cd "$target/debug" && pwd)/raindrop
-fi
-export RAINDROP
+need go mariadb-install-db unshare
+need_service
 
 for module in go-gorm go-bench; do
   cd "clients/$module"

@@ -6,13 +6,9 @@ set -eu
 cd "$(dirname "$0")/../.."
 . tests/functions.sh
 
-for program in node npm; do
-  command -v $program >/dev/null || fail "needs $program"
-done
-find_chromium() { command -v chromium || command -v chromium-browser || command -v google-chrome; }
-CHROMIUM=$(find_chromium) || { apt_install chromium && CHROMIUM=$(find_chromium); } ||
-  fail "needs chromium (Debian: chromium)"
-export CHROMIUM
+need node npm
+need_chromium
+need_service
 
 cd tests/clients/js-browser
 npm ci --ignore-scripts --silent

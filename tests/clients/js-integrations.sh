@@ -6,9 +6,8 @@ set -eu
 cd "$(dirname "$0")/../.."
 . tests/functions.sh
 
-for program in node npm; do
-  command -v $program >/dev/null || fail "needs $program"
-done
+need node npm
+need_service
 ls /usr/lib/postgresql/*/bin/initdb >/dev/null 2>&1 || apt_install postgresql || fail "needs PostgreSQL (Debian: postgresql)"
 
 [ $# != 0 ] || set -- prisma drizzle

@@ -6,10 +6,8 @@ set -eu
 cd "$(dirname "$0")/../.."
 . tests/functions.sh
 
-command -v mvn >/dev/null || apt_install maven openjdk-17-jdk-headless || fail "needs mvn (Debian: maven)"
-for program in javac go node npm; do
-  command -v $program >/dev/null || fail "needs $program"
-done
+need_maven
+need go node npm
 
 log=$(mktemp)
 trap 'rm -f "$log"' EXIT

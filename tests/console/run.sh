@@ -9,9 +9,7 @@ cd "$(dirname "$0")/../.."
 . tests/functions.sh
 kept=$(keep console)
 
-find_chromium() { command -v chromium || command -v chromium-browser || command -v google-chrome; }
-chromium=$(find_chromium) || { apt_install chromium && chromium=$(find_chromium); } ||
-  fail "needs chromium (Debian: chromium)"
+need_chromium
 # Without it Chinese would be empty boxes on the screenshots.
 [ -z "${UPDATE:-}" ] || fc-list :lang=zh | grep -q . || apt_install fonts-noto-cjk ||
   fail "needs a Chinese font for the screenshots (Debian: fonts-noto-cjk)"
@@ -19,8 +17,6 @@ chromium=$(find_chromium) || { apt_install chromium && chromium=$(find_chromium)
 python=$kept/python
 tests/python/run.sh "$python" tests/console/requirements.txt
 
-# As the tests build it, so that after them nothing is compiled again.
-$cargo test --locked --no-run --test http
-
-CHROMIUM=$chromium RAINDROP=$(cd "$target/debug" && pwd)/raindrop \
-  exec "$python/bin/python" -B -m unittest discover --start-directory tests/console --pattern '*_test.py' "$@"
+need_service
+exec "$python/bin/python" -B -m unittest discover \
+  --start-directory tests/console --pattern '*_test.py' "$@"
