@@ -22,7 +22,7 @@ pub(super) struct CodeList {
 #[schema(as = Code)]
 pub(super) struct CodeDocument {
     namespace: String,
-    code: String,
+    pub(super) code: String,
     /// `configured` (in the configuration, and changed there), `managed`, `automatic` (created on
     /// demand), `retired` or `unserved` (in the store, and unknown to this service).
     kind: &'static str,
@@ -75,6 +75,11 @@ struct Settings {
 }
 
 impl CodeDocument {
+    /// What lists are ordered by.
+    pub(super) fn place(&self) -> (&str, &str) {
+        (&self.code, &self.namespace)
+    }
+
     /// A code, and how many of its numbers the issuer has in hand.
     pub(super) fn new(view: CodeView, issuer: &SegmentIssuer) -> Self {
         let left = view.left().map(|left| left.to_string());

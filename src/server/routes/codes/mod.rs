@@ -24,7 +24,7 @@ use crate::{
         code::{is_valid_code, successor},
         issue::ClaimError,
     },
-    keeper::{CodeManager, CodeView, ManageError, NamespaceIssuer, SegmentIssuer},
+    keeper::{CodeManager, ManageError, NamespaceIssuer, SegmentIssuer},
     server::{
         extract::{Client, CodeInPath, InPath, JsonBody, NoBody, Query, invalid},
         openapi::{self, names},
@@ -105,35 +105,29 @@ pub(in crate::server) async fn list(
             let manager = CodeManager::new(Arc::clone(&store), issuer.settings().clone());
             let listed = manager.list(allowed, LISTED + 1).await;
             let listed = listed.map_err(|error| store_problem(&error, client.is_operator()))?;
-            page.extend(listed.into_iter().map(|view| (view, *issuer)));
+            page.extend(listed.into_iter().map(|view| CodeDocument::new(view, issuer)));
         }
         drop(store);
-        page.sort_by(|(one, _), (other, _)| order(one).cmp(&order(other)));
+        page.sort_by(|one, other| one.place().cmp(&other.place()));
         has_more = cut(&mut page);
-        if let Some((last, _)) = page.last() {
-            first = successor(&last.listed.code);
+        if let Some(last) = page.last() {
+            first = successor(&last.code);
         }
-        page.retain(|(view, _)| client.caller.has_code(&view.listed.code));
+        page.retain(|listed| client.caller.has_code(&listed.code));
         codes.extend(page);
     }
     has_more &= client.caller.code_from(&first).is_some();
     has_more |= cut(&mut codes);
-    let codes = codes.into_iter().map(|(view, issuer)| CodeDocument::new(view, issuer)).collect();
     client.json(&CodeList { codes, has_more })
-}
-
-/// What lists are ordered by.
-fn order(view: &CodeView) -> (&str, &str) {
-    (&view.listed.code, &view.listed.namespace)
 }
 
 /// Leaves so many codes, and those of the last one's name in other namespaces: the next page begins
 /// behind that name. Returns whether there were more.
-fn cut(codes: &mut Vec<(CodeView, &SegmentIssuer)>) -> bool {
-    let Some(last) = codes.get(LISTED as usize - 1).map(|(view, _)| &view.listed.code) else {
+fn cut(codes: &mut Vec<CodeDocument>) -> bool {
+    let Some(last) = codes.get(LISTED as usize - 1).map(|listed| &listed.code) else {
         return false;
     };
-    let end = codes.partition_point(|(view, _)| view.listed.code <= *last);
+    let end = codes.partition_point(|listed| listed.code <= *last);
     let has_more = end < codes.len();
     codes.truncate(end);
     has_more
