@@ -1,7 +1,6 @@
 //! What follows from a layout: pure arithmetic.
 
 use serde::Serialize;
-use utoipa::ToSchema;
 
 use super::toml::layout_table;
 use crate::{
@@ -19,7 +18,7 @@ const ALL_BITS: u32 = 64;
 const JS_SAFE_BITS: u32 = 53;
 
 /// A layout's facts. What is serialized is documented in docs/layouts.md and stays.
-#[derive(Clone, Debug, Serialize, ToSchema)]
+#[derive(Clone, Debug, Serialize)]
 pub(crate) struct Plan {
     /// What the headline calls it.
     #[serde(skip)]
@@ -29,23 +28,19 @@ pub(crate) struct Plan {
     #[serde(skip)]
     pub(crate) keeper: KeeperSettings,
     /// The preset that it comes from.
-    #[schema(required)]
     pub(crate) preset: Option<&'static str>,
     time_unit: &'static str,
     pub(crate) epoch: String,
     pub(crate) bits: u32,
     /// The period after which the time starts again; null where it does not.
-    #[schema(required)]
     pub(crate) wraps_after_ms: Option<i64>,
     /// Every field with bits, from the most significant.
     pub(crate) fields: Vec<Field>,
     min_sequence: u64,
     max_sequence: u64,
     /// The last instant of an ID; null where the time wraps.
-    #[schema(required)]
     pub(crate) ends: Option<Instant>,
     /// The last instant of which every ID is below 2^53; null when all are.
-    #[schema(required)]
     pub(crate) js_safe_until: Option<Instant>,
     /// How many nodes can issue at a time in one data centre.
     pub(crate) nodes: u64,
@@ -59,9 +54,8 @@ pub(crate) struct Plan {
 }
 
 /// A field of an ID, under its name in answers of `/parse`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, ToSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
-#[schema(as = PlanPart)]
 pub(crate) enum Part {
     Unused,
     Timestamp,
@@ -73,8 +67,7 @@ pub(crate) enum Part {
 }
 
 /// A field with its place, bits counted from 0 at the least significant.
-#[derive(Clone, Copy, Debug, Serialize, ToSchema)]
-#[schema(as = PlanField)]
+#[derive(Clone, Copy, Debug, Serialize)]
 pub(crate) struct Field {
     #[serde(rename = "name")]
     pub(crate) part: Part,
@@ -85,16 +78,14 @@ pub(crate) struct Field {
     pub(crate) max: u64,
 }
 
-#[derive(Clone, Debug, Serialize, ToSchema)]
-#[schema(as = PlanInstant)]
+#[derive(Clone, Debug, Serialize)]
 pub(crate) struct Instant {
     timestamp: String,
     pub(crate) unix_ms: i64,
 }
 
 /// IDs a second, rounded down: of all codes together where they share a sequence, else of one.
-#[derive(Clone, Debug, Serialize, ToSchema)]
-#[schema(as = PlanRates)]
+#[derive(Clone, Debug, Serialize)]
 pub(crate) struct Rates {
     pub(crate) node: u64,
     /// From all nodes of all data centres.
@@ -102,8 +93,7 @@ pub(crate) struct Rates {
 }
 
 /// What a crash of one node costs.
-#[derive(Clone, Debug, Serialize, ToSchema)]
-#[schema(as = PlanCrash)]
+#[derive(Clone, Debug, Serialize)]
 pub(crate) struct Crash {
     /// How long the lane that was used rests at most.
     pub(crate) lane_rests_ms: i64,

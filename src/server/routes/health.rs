@@ -50,32 +50,51 @@ enum Readiness {
     ShuttingDown,
 }
 
-/// How a namespace is doing, by its mode.
+/// How a namespace is doing.
+// One object for both modes, because generators make three classes of a choice.
 #[derive(Serialize, ToSchema)]
-#[serde(tag = "mode", rename_all = "snake_case")]
-pub(super) enum NamespaceHealth {
-    Snowflake {
-        /// Whether IDs are issued.
-        issuing: bool,
-        /// The leased worker id.
-        worker_id: Option<u64>,
-        /// The leased lane.
-        lane: Option<u64>,
-        /// Up to when IDs are issued without the store, RFC 3339.
-        valid_until: Option<String>,
-        /// What is wrong.
-        reason: Option<String>,
-    },
-    Segment {
-        /// Whether IDs are issued.
-        issuing: bool,
-        /// How many codes there are.
-        codes: usize,
-        /// How many numbers are in hand, in all codes.
-        remaining: u64,
-        /// What is wrong.
-        reason: Option<String>,
-    },
+pub(super) struct NamespaceHealth {
+    #[schema(inline)]
+    mode: IssuingMode,
+    /// Whether IDs are issued.
+    issuing: bool,
+    #[serde(flatten)]
+    #[schema(inline, value_type = SnowflakeHealth)]
+    snowflake: Option<SnowflakeHealth>,
+    #[serde(flatten)]
+    #[schema(inline, value_type = SegmentHealth)]
+    segment: Option<SegmentHealth>,
+    /// What is wrong.
+    reason: Option<String>,
+}
+
+#[derive(Serialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+enum IssuingMode {
+    Snowflake,
+    Segment,
+}
+
+/// What mode snowflake has alone.
+#[derive(Serialize, ToSchema)]
+struct SnowflakeHealth {
+    /// The leased worker id.
+    worker_id: Option<u64>,
+    /// The leased lane.
+    lane: Option<u64>,
+    /// Up to when IDs are issued without the store, RFC 3339.
+    valid_until: Option<String>,
+}
+
+/// What mode segment has alone.
+#[derive(Serialize, ToSchema)]
+struct SegmentHealth {
+    /// How many codes there are.
+    #[schema(required = false)]
+    codes: usize,
+    /// How many numbers are in hand, in all codes.
+    #[schema(required = false)]
+    remaining: u64,
 }
 
 impl NamespaceHealth {
@@ -88,17 +107,27 @@ impl NamespaceHealth {
         match issuer {
             NamespaceIssuer::Snowflake(issuer) => {
                 let status = issuer.status();
-                Self::Snowflake {
+                Self {
+                    mode: IssuingMode::Snowflake,
                     issuing: status.is_issuing(),
-                    worker_id: status.lease.map(|lease| lease.worker),
-                    lane: status.lease.map(|lease| lease.lane),
-                    valid_until: status.lease.map(|lease| format_unix_ms(lease.valid_until_ms)),
+                    snowflake: Some(SnowflakeHealth {
+                        worker_id: status.lease.map(|lease| lease.worker),
+                        lane: status.lease.map(|lease| lease.lane),
+                        valid_until: status.lease.map(|lease| format_unix_ms(lease.valid_until_ms)),
+                    }),
+                    segment: None,
                     reason: text(status.reason),
                 }
             }
             NamespaceIssuer::Segment(issuer) => {
                 let SegmentStatus { issuing, reason, codes, remaining, .. } = issuer.status();
-                Self::Segment { issuing, codes, remaining, reason: text(reason) }
+                Self {
+                    mode: IssuingMode::Segment,
+                    issuing,
+                    snowflake: None,
+                    segment: Some(SegmentHealth { codes, remaining }),
+                    reason: text(reason),
+                }
             }
         }
     }

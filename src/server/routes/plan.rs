@@ -29,7 +29,7 @@ const LONGEST: usize = 64;
     path = "/plan",
     operation_id = "plan",
     params(PlanParameters),
-    responses((status = 200, description = "What a layout offers", body = Plan)),
+    responses((status = 200, description = "The keys of `raindrop plan --json`", body = Object)),
     extensions(("x-problems" = json!(names(&[&[P::InvalidParameter, P::NotFound]])))),
 )]
 pub(in crate::server) async fn plan(

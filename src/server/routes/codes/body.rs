@@ -14,24 +14,25 @@ use crate::{
 #[serde(deny_unknown_fields)]
 pub(in crate::server) struct SettingsBody {
     /// The lower bound of the numbers from now on; as a text beyond 2^53.
-    #[schema(value_type = Option<u64>, minimum = 0, example = 1)]
+    #[schema(value_type = u64, required = false, minimum = 0, example = 1)]
     start: Option<Number>,
     /// The smallest block that a node reserves, in numbers.
-    #[schema(value_type = Option<u64>, minimum = 1, maximum = 4_294_967_296_u64, example = 1000)]
+    #[schema(value_type = u64, required = false, minimum = 1, maximum = 4_294_967_296_u64, example = 1000)]
     min_step: Option<Number>,
     /// The largest block that a node reserves, in numbers.
-    #[schema(value_type = Option<u64>, minimum = 1, maximum = 4_294_967_296_u64, example = 1_000_000)]
+    #[schema(value_type = u64, required = false, minimum = 1, maximum = 4_294_967_296_u64, example = 1_000_000)]
     max_step: Option<Number>,
     /// The difference between neighbours; fixed once the code exists.
-    #[schema(value_type = Option<u64>, minimum = 1, maximum = 4_294_967_296_u64, example = 1)]
+    #[schema(value_type = u64, required = false, minimum = 1, maximum = 4_294_967_296_u64, example = 1)]
     increment: Option<Number>,
     /// The remainder of every number when it is divided by the increment; fixed like that.
-    #[schema(value_type = Option<u64>, minimum = 0, maximum = 4_294_967_295_u64, example = 0)]
+    #[schema(value_type = u64, required = false, minimum = 0, maximum = 4_294_967_295_u64, example = 0)]
     remainder: Option<Number>,
     /// The largest number; as a text beyond 2^53.
-    #[schema(value_type = Option<u64>, minimum = 1)]
+    #[schema(value_type = u64, required = false, minimum = 1)]
     max: Option<Number>,
     /// True lowers a larger `max` to 2^53 - 1, exact as a JSON number; false undoes just that.
+    #[schema(nullable = false)]
     js_safe: Option<bool>,
 }
 
@@ -40,10 +41,10 @@ pub(in crate::server) struct SettingsBody {
 #[serde(deny_unknown_fields)]
 pub(in crate::server) struct RaiseBody {
     /// How many numbers are skipped.
-    #[schema(value_type = Option<u64>, minimum = 1, example = 100_000)]
+    #[schema(value_type = u64, required = false, minimum = 1, example = 100_000)]
     by: Option<Number>,
     /// The least next number.
-    #[schema(value_type = Option<u64>, minimum = 0)]
+    #[schema(value_type = u64, required = false, minimum = 0)]
     to: Option<Number>,
 }
 

@@ -44,7 +44,7 @@ pub(super) struct CodeDocument {
     reserved_at: Option<String>,
     created_at: String,
     #[serde(flatten)]
-    #[schema(value_type = Settings)]
+    #[schema(inline, value_type = Settings)]
     settings: Option<Settings>,
 }
 

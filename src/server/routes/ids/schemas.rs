@@ -63,25 +63,30 @@ pub(super) struct OneId {
 pub(super) struct Ids {
     /// Each as one ID alone, in ascending order.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
     ids: Option<Vec<String>>,
     /// When the IDs were claimed, by the service's clock.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(format = "date-time")]
+    #[schema(nullable = false, format = "date-time")]
     issued_at: Option<String>,
     /// The layout's canonical text; not in segment mode.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
     layout: Option<String>,
     /// Not in segment mode, nor where the timestamp wraps.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
     time: Option<IdTime>,
     /// In segment mode: from each number of the code to the next.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(pattern = "^[0-9]{1,19}$")]
+    #[schema(nullable = false, pattern = "^[0-9]{1,19}$")]
     increment: Option<String>,
     /// What precedes the text of each ID, if the code has a prefix.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
     prefix: Option<String>,
     /// Ascending.
+    #[schema(nullable = false)]
     ranges: Option<Vec<Range>>,
 }
 
@@ -135,9 +140,9 @@ pub(super) struct Range {
     #[schema(minimum = 1)]
     count: i64,
     /// How many times they come, if that is more than once.
-    #[schema(minimum = 2)]
+    #[schema(nullable = false, minimum = 2)]
     repeat: Option<i64>,
     /// How much further they are each time.
-    #[schema(pattern = "^[0-9]{1,19}$", example = "4194304")]
+    #[schema(nullable = false, pattern = "^[0-9]{1,19}$", example = "4194304")]
     stride: Option<String>,
 }
