@@ -1,8 +1,9 @@
 //! The console: its files, what it is told, and where it is served. `make console-test` opens it in a
 //! browser.
 
-use std::time::Duration;
+use std::{io::Read as _, time::Duration};
 
+use flate2::read::GzDecoder;
 use reqwest::{Client, Method, Response};
 use serde_json::Value;
 
@@ -63,6 +64,7 @@ async fn every_file_has_its_type_and_a_strict_policy() {
         _ => "text/javascript; charset=utf-8",
     };
     let files = files.iter().map(|path| (path.as_str(), expected(path)));
+    let mut compressed = 0;
     for (path, content_type) in ALL.into_iter().chain(files) {
         let answer = served.get(path).await;
         assert_eq!(answer.status(), 200, "{path}");
@@ -82,11 +84,21 @@ async fn every_file_has_its_type_and_a_strict_policy() {
         assert_eq!(header(&head, "etag"), header(&answer, "etag"), "{path}");
         let length: usize = header(&head, "content-length").parse().expect("a length");
         let tag = header(&answer, "etag").to_owned();
-        assert_eq!(answer.text().await.expect("a body").len(), length, "{path}");
+        let text = answer.text().await.expect("a body");
+        assert_eq!(text.len(), length, "{path}");
+        let gzipped = send(&served, Method::GET, path, &[("accept-encoding", "gzip")]).await;
+        assert_eq!(header(&gzipped, "content-encoding"), "gzip", "{path}");
+        assert_eq!(header(&gzipped, "vary"), "accept-encoding", "{path}");
+        let bytes = gzipped.bytes().await.expect("a body");
+        compressed += bytes.len();
+        let mut unpacked = String::new();
+        GzDecoder::new(&*bytes).read_to_string(&mut unpacked).expect("gzip");
+        assert_eq!(unpacked, text, "{path}");
         let kept = send(&served, Method::GET, path, &[("if-none-match", &tag)]).await;
         assert_eq!((kept.status().as_u16(), header(&kept, "etag")), (304, &*tag), "{path}");
         assert_eq!(kept.text().await.expect("a body"), "");
     }
+    assert!(compressed < 45_000, "whoever opens it on a telephone loads {compressed} bytes");
     for (method, path, status) in [
         (Method::POST, "/", 405),
         (Method::POST, "/console/app.js", 405),
@@ -181,6 +193,8 @@ async fn the_api_document_is_kept_by_clients_and_read_by_other_pages() {
     let origin = ("origin", "https://app.example");
     let answer = send(&served, Method::GET, "/openapi.json", &[origin]).await;
     assert_eq!(header(&answer, "access-control-allow-origin"), "https://app.example");
+    let vary: Vec<_> = answer.headers().get_all("vary").iter().collect();
+    assert_eq!(vary, ["accept-encoding", "origin"]);
     assert_eq!(header(&answer, "cache-control"), "no-cache");
     let tag = header(&answer, "etag").to_owned();
     let headers = [origin, ("if-none-match", tag.as_str())];

@@ -6,6 +6,7 @@ pub(super) mod cluster;
 pub(super) mod codes;
 mod conditional;
 pub(super) mod console;
+mod content_negotiation;
 pub(super) mod health;
 pub(super) mod ids;
 pub(super) mod metrics;

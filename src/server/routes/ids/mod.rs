@@ -1,6 +1,5 @@
 //! `/id/{code}` and `/ids/{code}`: one ID, or a batch of them.
 
-mod content_negotiation;
 mod request;
 mod response;
 mod schemas;

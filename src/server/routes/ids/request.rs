@@ -9,10 +9,7 @@ use axum::{
 use serde::Deserialize;
 use utoipa::IntoParams;
 
-use super::{
-    content_negotiation::prefers_text,
-    writer::{BodyFormat, Texts},
-};
+use super::writer::{BodyFormat, Texts};
 use crate::{
     config::{HttpConfig, WrongNamespace},
     core::{
@@ -27,6 +24,7 @@ use crate::{
         extract::{Client, InPath, Query, encoding, instant, invalid, parse},
         openapi,
         response::{Problem, ProblemCode},
+        routes::content_negotiation::prefers_text,
         state::AppState,
     },
 };

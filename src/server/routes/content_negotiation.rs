@@ -1,6 +1,6 @@
-//! Which of the two media types an ID can have a client prefers.
+//! What a client prefers of the forms in which there is an answer (RFC 9110, 12.5).
 
-use axum::http::{HeaderMap, header};
+use axum::http::{HeaderMap, HeaderName, header};
 
 /// Whether plain text is preferred to JSON (RFC 9110, 12.5.1). JSON wins a tie, since many clients list
 /// both, unless text alone is named and JSON is in a range such as `*/*`.
@@ -9,15 +9,7 @@ pub(super) fn prefers_text(headers: &HeaderMap) -> bool {
     if headers.get_all(header::ACCEPT).iter().all(|value| value == "*/*") {
         return false;
     }
-    let quality_of = |range: &str| {
-        headers
-            .get_all(header::ACCEPT)
-            .iter()
-            .filter_map(|value| value.to_str().ok())
-            .flat_map(|value| value.split(','))
-            .filter_map(|given| quality_in(given, range))
-            .reduce(f32::max)
-    };
+    let quality_of = |range: &str| quality(headers, header::ACCEPT, range);
     let [named_text, named_json] = ["text/plain", "application/json"].map(quality_of);
     let in_range = |range| quality_of(range).or_else(|| quality_of("*/*")).unwrap_or(0.0);
     let text = named_text.unwrap_or_else(|| in_range("text/*"));
@@ -25,9 +17,26 @@ pub(super) fn prefers_text(headers: &HeaderMap) -> bool {
     text > json || text == json && text > 0.0 && named_text.is_some() && named_json.is_none()
 }
 
-fn quality_in(range: &str, media_type: &str) -> Option<f32> {
-    let mut parts = range.split(';').map(str::trim);
-    if !parts.next()?.eq_ignore_ascii_case(media_type) {
+/// Whether a body may be compressed with gzip.
+pub(super) fn takes_gzip(headers: &HeaderMap) -> bool {
+    let quality_of = |coding| quality(headers, header::ACCEPT_ENCODING, coding);
+    quality_of("gzip").or_else(|| quality_of("*")).is_some_and(|quality| quality > 0.0)
+}
+
+/// How much a header wants this, from 0 to 1, if it names it.
+fn quality(headers: &HeaderMap, header: HeaderName, name: &str) -> Option<f32> {
+    headers
+        .get_all(header)
+        .iter()
+        .filter_map(|value| value.to_str().ok())
+        .flat_map(|value| value.split(','))
+        .filter_map(|given| quality_in(given, name))
+        .reduce(f32::max)
+}
+
+fn quality_in(given: &str, name: &str) -> Option<f32> {
+    let mut parts = given.split(';').map(str::trim);
+    if !parts.next()?.eq_ignore_ascii_case(name) {
         return None;
     }
     let quality = parts.find_map(|part| part.strip_prefix("q=").or(part.strip_prefix("Q=")));
@@ -71,6 +80,23 @@ mod tests {
             "application/json, text/*",
         ] {
             assert!(!prefers(accept), "{accept}");
+        }
+    }
+
+    #[test]
+    fn only_who_takes_gzip_gets_it() {
+        let takes = |codings: &str| {
+            let value = codings.parse().expect("a header");
+            takes_gzip(&HeaderMap::from_iter([(header::ACCEPT_ENCODING, value)]))
+        };
+        assert!(!takes_gzip(&HeaderMap::new()));
+        for codings in ["gzip", "GZIP", "br, gzip;q=0.1", "*", "*;q=0, gzip", "identity, gzip"] {
+            assert!(takes(codings), "{codings}");
+        }
+        for codings in
+            ["", "br", "gzip;q=0", "gzip;q=0.000, *", "*;q=0", "identity", "gzip2", "gzip;q=x"]
+        {
+            assert!(!takes(codings), "{codings}");
         }
     }
 }
