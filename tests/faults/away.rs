@@ -67,22 +67,29 @@ async fn with_the_default_settings_an_outage_of_minutes_fails_no_request() {
 async fn the_log_names_a_database_that_is_away_once() {
     let server = Server::start(&Mariadb).await;
     let setup = Setup::new().set("store.url", server.database().await);
-    let setup = setup.set("lease.renew", "500ms");
-    let node = setup.start_leased().await;
+    let setup = setup.set("lease.renew", "500ms").set("namespaces.numbers.mode", "segment");
+    let node = setup.set("namespaces.numbers.segment.auto_create", "true").start_leased().await;
     until_renewed(&node, 0.0).await;
-    let lines = |text: &str| node.log().matches(text).count();
+    assert_eq!(node.json("/id/order?namespace=numbers").await.0, 200);
+    let lines = |namespace: &str, text: &str| {
+        let log = node.log();
+        let named = |line: &&str| line.contains(text) && line.contains(namespace);
+        log.lines().filter(named).count()
+    };
     let calls = async || node.metric("raindrop_store_operation_duration_seconds_count", "").await;
     server.kill9();
     let before = calls().await;
     poll::until(PATIENCE, "ten tries", async || (calls().await >= before + 10.0).then_some(()))
         .await;
     server.restart().await;
-    poll::until(PATIENCE, "it is back", async || (lines("store answers again") > 0).then_some(()))
-        .await;
-    let failed = lines("store failed");
-    // A connection that breaks and one that is refused are two reasons; a server that starts is more.
-    assert!((1..=4).contains(&failed), "{}", node.log());
-    assert_eq!(lines("store answers again"), 1, "{}", node.log());
+    for namespace in ["default", "numbers"] {
+        let is_back = async || (lines(namespace, "store answers again") > 0).then_some(());
+        poll::until(PATIENCE, "it is back", is_back).await;
+        let failed = lines(namespace, "store failed");
+        // A connection that breaks and one that is refused are two reasons; a server that starts is more.
+        assert!((1..=4).contains(&failed), "{}", node.log());
+        assert_eq!(lines(namespace, "store answers again"), 1, "{}", node.log());
+    }
     node.stop().await;
 }
 

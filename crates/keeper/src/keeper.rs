@@ -10,6 +10,7 @@ use tokio::sync::watch;
 use crate::{
     ground::{
         error::KeeperError,
+        failure_log::FailureLog,
         observer::{KeeperTask, Observer},
         random::{Random, system_random},
         status::{Status, UnavailableReason},
@@ -97,6 +98,7 @@ pub(crate) fn task_and_issuer(
             reason: Some(UnavailableReason::Starting),
             ..Status::default()
         }),
+        failures: FailureLog::default(),
     });
     let issuer = Issuer { state: Arc::clone(&state) };
     (Task::new(LeaseContext::new(settings, store, state, Random(random))), issuer)

@@ -9,6 +9,7 @@ use raindrop_core::{clock::Clock, issue::Generator, layout::Layout};
 use tokio::sync::{Notify, watch};
 
 use crate::ground::{
+    failure_log::FailureLog,
     lease_times::LeaseTimes,
     observer::Observer,
     status::{Status, UnavailableReason},
@@ -25,6 +26,7 @@ pub(crate) struct KeeperState {
     /// The keeper's latest findings, without `lease` and `codes`, which an issuer looks up. Notified
     /// of every change that may let a refused claim succeed.
     pub(crate) report: watch::Sender<Status>,
+    pub(crate) failures: FailureLog,
 }
 
 impl KeeperState {
@@ -46,15 +48,11 @@ impl KeeperState {
             if report.reason == reason || report.reason == Some(ShuttingDown) {
                 return false;
             }
-            let namespace = &self.namespace;
-            match (&report.reason, &reason) {
-                (_, Some(StoreUnavailable(error))) => {
-                    tracing::warn!(namespace, %error, "store failed");
-                }
-                (Some(StoreUnavailable(_)), _) => {
-                    tracing::info!(namespace, "store answers again");
-                }
-                _ => {}
+            match &reason {
+                Some(StoreUnavailable(error)) => self.failures.failed(&self.namespace, error),
+                // Others say nothing of the store.
+                Some(_) => {}
+                None => self.failures.succeeded(&self.namespace),
             }
             report.reason = reason;
             true

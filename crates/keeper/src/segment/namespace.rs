@@ -23,6 +23,7 @@ use super::{
 };
 use crate::{
     ground::{
+        failure_log::FailureLog,
         observer::{Observer, StoreOperation},
         random::Random,
         status::{StoreFailure, UnavailableReason},
@@ -42,6 +43,9 @@ pub(super) struct Namespace {
     pub(super) observer: Arc<dyn Observer>,
     pub(super) shared: Arc<SharedStore>,
     pub(super) creations: Creations,
+    /// Those of preparing and of reserving.
+    pub(super) refill_failures: FailureLog,
+    pub(super) poll_failures: FailureLog,
     follower: Follower,
 }
 
@@ -76,7 +80,15 @@ impl Namespace {
         shared: Arc<SharedStore>,
     ) -> Self {
         let follower = Follower::of_numbers(&settings.namespace, record_of(&*shared.store));
-        Self { settings, observer, shared, creations: Creations::default(), follower }
+        Self {
+            settings,
+            observer,
+            shared,
+            creations: Creations::default(),
+            refill_failures: FailureLog::default(),
+            poll_failures: FailureLog::default(),
+            follower,
+        }
     }
 
     /// Returns the namespace's record, which is created if there is none.
@@ -134,6 +146,19 @@ impl Namespace {
         Ok(self.creations.begin(client, &self.settings))
     }
 
+    /// Reports that the store failed in a try whose failures are logged there.
+    pub(super) fn store_failed(&self, failures: &FailureLog, error: &StoreError) {
+        let failure = StoreFailure::from(error);
+        failures.failed(self.name(), &failure);
+        self.shared.report_failing(failure);
+    }
+
+    /// Reports that the store answered in such a try.
+    pub(super) fn store_answered(&self, failures: &FailureLog) {
+        self.shared.report_answering();
+        failures.succeeded(self.name());
+    }
+
     /// Awaits a call of the store, once a connection is free.
     pub(super) async fn call<T>(
         &self,
@@ -171,20 +196,15 @@ impl SharedStore {
         Some(UnavailableReason::StoreUnavailable(failing.error))
     }
 
-    /// The store failed. Returns whether it did not do so before, or in another way.
-    pub(super) fn report_failing(&self, error: StoreFailure) -> bool {
-        let mut is_new = true;
+    /// The store failed.
+    pub(super) fn report_failing(&self, error: StoreFailure) {
         self.report.send_modify(|report| {
-            let before = report.failing.take();
-            is_new = before.as_ref().is_none_or(|before| before.error != error);
-            let since = before.map_or_else(Instant::now, |failing| failing.since);
+            let since = report.failing.take().map_or_else(Instant::now, |failing| failing.since);
             report.failing = Some(Failing { error, since });
         });
-        is_new
     }
 
-    /// The store answered. Returns whether it failed before.
-    pub(super) fn report_answering(&self) -> bool {
-        self.report.send_if_modified(|report| report.failing.take().is_some())
+    fn report_answering(&self) {
+        self.report.send_if_modified(|report| report.failing.take().is_some());
     }
 }

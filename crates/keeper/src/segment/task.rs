@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use raindrop_core::{keeper_api::GiveBack, lease::Token};
-use raindrop_store::{NewSegment, StoreError, UnusedNumbers, with_sources};
+use raindrop_store::{NewSegment, UnusedNumbers, with_sources};
 use tokio::{
     sync::{mpsc, oneshot},
     task::JoinSet,
@@ -104,9 +104,12 @@ impl Task {
             let mut failures = Attempts::default();
             loop {
                 match prepare_namespace(codes).await {
-                    Ok(()) => break,
+                    Ok(()) => {
+                        codes.namespace.store_answered(&codes.namespace.refill_failures);
+                        break;
+                    }
                     Err(KeeperError::Store(error)) if !error.is_permanent() => {
-                        store_failed(&codes.namespace, &error);
+                        codes.namespace.store_failed(&codes.namespace.refill_failures, &error);
                         let pause = failures.failed(&mut self.shared.random());
                         sleep(pause).await;
                     }
@@ -193,10 +196,10 @@ async fn serve(code: Arc<Code>) {
     loop {
         match catch_panic(refill(&code)).await {
             Ok(Ok(())) => {
-                store_answered(namespace);
+                namespace.store_answered(&namespace.refill_failures);
                 break;
             }
-            Ok(Err(error)) => store_failed(namespace, &error),
+            Ok(Err(error)) => namespace.store_failed(&namespace.refill_failures, &error),
             Err(panic) => {
                 namespace.observer.step_panicked(KeeperTask::Refill);
                 tracing::error!(
@@ -245,27 +248,12 @@ async fn poll(codes: Arc<CodeTable>) {
         codes.refresh().await
     };
     match catch_panic(follow_and_refresh).await {
-        Ok(Ok(())) => {
-            store_answered(namespace);
-        }
-        Ok(Err(error)) => store_failed(namespace, &error),
+        Ok(Ok(())) => namespace.store_answered(&namespace.poll_failures),
+        Ok(Err(error)) => namespace.store_failed(&namespace.poll_failures, &error),
         Err(panic) => {
             namespace.observer.step_panicked(KeeperTask::Segments);
             tracing::error!(namespace = namespace.name(), panic, "poll of managed codes panicked");
         }
-    }
-}
-
-fn store_failed(namespace: &Namespace, error: &StoreError) {
-    let error = StoreFailure::from(error);
-    if namespace.shared.report_failing(error.clone()) {
-        tracing::warn!(namespace = namespace.name(), %error, "store failed");
-    }
-}
-
-fn store_answered(namespace: &Namespace) {
-    if namespace.shared.report_answering() {
-        tracing::info!(namespace = namespace.name(), "store answers again");
     }
 }
 
