@@ -123,6 +123,8 @@ class Operators(Browser):
             default["layout"] = re.sub(r"\bworker=\d+", "worker=9", default["layout"])
             default["worker_id"] = 3
             default["workers"] = [{**held, "worker_id": 3}, {**held, "worker_id": 4}, {**over, "worker_id": 511}]
+            # Of the layout to which the namespace moves.
+            default["workers"].append({**held, "worker_id": 600})
             js["layout"] = re.sub(r"\bworker=\d+", "worker=16", js["layout"])
             js["worker_id"] = 65535
             js["workers"] = [{**held, "worker_id": 130}, {**held, "worker_id": 65535}]

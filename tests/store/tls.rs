@@ -194,7 +194,7 @@ async fn a_certificate_that_cannot_be_used_is_named_with_the_way_out() {
     const VERSION_1: &str =
         "certificate is one of X.509 version 1, which cannot be used: give it one";
     const KEY: &str =
-        "the server's key may be one of P-521 or RSA-PSS, which cannot be used: give it one";
+        "perhaps its key is one of P-521 or RSA-PSS, which cannot be used, where one of P-256";
     for (authority, expected) in [
         (Authority::with_version_1(), VERSION_1),
         (Authority::with_key("ec -pkeyopt ec_paramgen_curve:P-521"), KEY),

@@ -132,8 +132,8 @@ fn advice(text: &str) -> Option<&'static str> {
         ),
         (
             "alert: HandshakeFailure",
-            "the server's key may be one of P-521 or RSA-PSS, which cannot be used: give it one of \
-             P-256, P-384, Ed25519 or RSA",
+            "the server found nothing that both can use: perhaps its key is one of P-521 or RSA-PSS, \
+             which cannot be used, where one of P-256, P-384, Ed25519 or RSA can",
         ),
     ]
     .into_iter()

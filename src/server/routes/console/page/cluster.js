@@ -42,8 +42,10 @@ function left(worker, now, ahead) {
 }
 
 // Every worker id of the layout as a cell, or as many together as there is no room for.
-function map(name, { layout, workers, worker_id }, now) {
+function map(name, { layout, workers: rows, worker_id }, now) {
   const all = 2 ** Number(layout.match(/\bworker=(\d+)/)?.[1] ?? 0);
+  // While a namespace moves to another layout, its nodes have ids of both.
+  const workers = rows.filter((one) => one.worker_id < all);
   const size = Math.max(1, all / MOST_CELLS);
   const names = [t('this node'), t('held'), t('lease over'), t('free')];
   const kinds = workers.map((one) => (one.worker_id === worker_id ? 0 : Date.parse(one.expires) > now ? 1 : 2));

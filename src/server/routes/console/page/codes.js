@@ -45,7 +45,7 @@ function rates(code, seen, now) {
   const per = (from, ms) => Number(issued - from) / (ms / 1000);
   const age = now - Date.parse(code.created_at);
   return {
-    now: now - first.at >= EVERY / 2 ? per(first.issued, now - first.at) : undefined,
+    now: now - first.at >= EVERY / 2 ? Math.max(0, per(first.issued, now - first.at)) : undefined,
     whole: code.step && issued >= BigInt(BLOCKS * code.step) && age >= YOUNG ? per(0n, age) : undefined,
   };
 }

@@ -14,12 +14,12 @@ export function poll(every, ask, output) {
     const mine = (run += 1);
     const make = await ask(quiet).catch((error) => () => [card(null, problem(error), button(t('Try again'), () => again(false)))]);
     if (stopped || mine !== run) return;
+    timer = setTimeout(tick, every);
     const focused = output.contains(document.activeElement) && document.activeElement.id;
     const places = [...output.querySelectorAll('.scroll')].map((one) => one.scrollLeft);
     output.replaceChildren(...make());
     output.querySelectorAll('.scroll').forEach((one, index) => (one.scrollLeft = places[index] ?? 0));
     if (focused) document.getElementById(focused)?.focus({ preventScroll: true });
-    timer = setTimeout(tick, every);
   }
   function tick() {
     if (document.hidden) timer = setTimeout(tick, every);
