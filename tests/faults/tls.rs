@@ -334,6 +334,11 @@ async fn a_revoked_certificate_is_none() {
     let answer = exchange(&mut kept, "/id/order", None).await.expect("an answer");
     assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
 
+    let expires = "raindrop_tls_client_crl_expires_timestamp_seconds";
+    let stated = metric(&node, &client, expires).await.expect("known");
+    let left = stated - unix_ms() as f64 / 1_000.0;
+    assert!((0.0..=2.0 * 86_400.0).contains(&left), "{left} s");
+
     clients.revoke();
     clients.list_revoked(3);
     fs::copy(clients.file("crl.pem"), &list).expect("replaced");

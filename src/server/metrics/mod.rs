@@ -29,6 +29,7 @@ use self::{
 };
 use crate::{
     auth::Auth,
+    config::HttpTls,
     keeper::{NamespaceIssuer, Observer},
     process::telemetry,
 };
@@ -98,8 +99,8 @@ impl Metrics {
     }
 
     /// The metrics of TLS, which only a service with TLS exports.
-    pub(super) fn tls(&self) -> TlsMetrics {
-        TlsMetrics::new(&self.registry)
+    pub(super) fn tls(&self, files: &HttpTls) -> TlsMetrics {
+        TlsMetrics::new(&self.registry, files.client_crl_file.is_some())
     }
 
     /// The Prometheus text, or that of the last scrape if scrapes are too frequent.

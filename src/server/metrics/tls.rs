@@ -13,10 +13,12 @@ pub(in crate::server) struct TlsMetrics {
     pub(in crate::server) reloads: IntCounterVec,
     /// In Unix seconds.
     pub(in crate::server) expires: IntGauge,
+    /// The same of the revocation list that expires first, where there are lists.
+    pub(in crate::server) lists_expire: Option<IntGauge>,
 }
 
 impl TlsMetrics {
-    pub(super) fn new(registry: &Registry) -> Self {
+    pub(super) fn new(registry: &Registry, has_lists: bool) -> Self {
         Self {
             handshakes: counters_by(
                 registry,
@@ -38,6 +40,13 @@ impl TlsMetrics {
                 "raindrop_tls_certificate_expires_timestamp_seconds",
                 "When the certificate of the listeners expires.",
             ),
+            lists_expire: has_lists.then(|| {
+                gauge(
+                    registry,
+                    "raindrop_tls_client_crl_expires_timestamp_seconds",
+                    "When the first of the revocation lists for client certificates expires.",
+                )
+            }),
         }
     }
 }

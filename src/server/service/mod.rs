@@ -83,7 +83,9 @@ impl Service {
                 async move { auth.follow(&hangups, &*clock).await }
             })?);
         }
-        let tls = config.http.tls.clone().map(|files| Tls::load(files, metrics.tls()));
+        let tls = config.http.tls.clone();
+        let tls = tls.map(|files| (metrics.tls(&files), files));
+        let tls = tls.map(|(metrics, files)| Tls::load(files, metrics));
         let tls = tls.transpose().map_err(ServeError::Tls)?.map(Arc::new);
         if let Some(tls) = &tls {
             let tls = Arc::clone(tls);

@@ -25,6 +25,7 @@ use x509_cert::{
 use crate::{
     config::{HttpTls, small_file},
     core::instant::format_unix_ms_or_year,
+    server::metrics::TlsMetrics,
 };
 
 /// The largest file of certificates.
@@ -173,6 +174,15 @@ impl Files {
         }
         config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
         Ok(config)
+    }
+
+    /// Sets when the certificate and the first of the lists expire.
+    pub(super) fn tell(&self, metrics: &TlsMetrics) {
+        metrics.expires.set(self.validity.until);
+        let first = self.lists.iter().map(|list| list.until).min();
+        if let (Some(gauge), Some(first)) = (&metrics.lists_expire, first) {
+            gauge.set(first);
+        }
     }
 
     /// Whether these authorities still vouch for every client for which those vouched.

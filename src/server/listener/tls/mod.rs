@@ -66,7 +66,7 @@ impl Tls {
     ) -> Result<Self, TlsError> {
         let files = Files::read(&settings)?;
         let config = Arc::new(files.config()?);
-        metrics.expires.set(files.validity.until);
+        files.tell(&metrics);
         let files = Arc::new(files);
         let last_read = Mutex::new(Some(Arc::clone(&files)));
         let present = ArcSwap::from_pointee(Present { config, authorities: 0, files });

@@ -70,9 +70,9 @@ impl Tls {
         let before = self.present.load();
         let authorities = before.authorities + u64::from(!files.vouch_as(&before.files));
         let expires_at = files.validity.until;
-        let files = Arc::clone(files);
-        self.present.store(Arc::new(Present { config, authorities, files }));
-        self.metrics.expires.set(expires_at);
+        let present = Present { config, authorities, files: Arc::clone(files) };
+        self.present.store(Arc::new(present));
+        files.tell(&self.metrics);
         Ok(format_unix_ms_or_year(expires_at.saturating_mul(1_000)))
     }
 
