@@ -6,8 +6,10 @@ package raindropgorm
 
 import (
 	"context"
+	"database/sql"
 	"fmt"
 	"reflect"
+	"strconv"
 
 	raindrop "git.example.org/raindrop/clients/go"
 	"gorm.io/gorm"
@@ -16,8 +18,9 @@ import (
 
 const codeTag = "RAINDROP"
 
-// Plugin fills each tagged field that is zero when a row is created. Integers get the number of an
-// ID, strings its text, which includes the prefix of the code. Create it with [New].
+// Plugin fills each tagged field that is zero when a row is created. Integers of 64 bits and
+// [sql.NullInt64] get the number of an ID, strings its text, which includes the prefix of the code.
+// Other types are refused. Create it with [New].
 type Plugin struct {
 	client *raindrop.Client
 }
@@ -29,8 +32,9 @@ func New(client *raindrop.Client) *Plugin { return &Plugin{client} }
 // Name returns the name under which GORM knows the plug-in.
 func (p *Plugin) Name() string { return "raindrop" }
 
-// Initialize adds a callback that runs before all others of Create, so that a wait for IDs keeps
-// no transaction open, and hooks of the model see the IDs.
+// Initialize adds a callback that runs before all others of Create: hooks of the model see the IDs,
+// and the transaction that Create opens itself does not wait for them. A transaction that is open
+// already does, as for associations, CreateInBatches and [gorm.DB.Transaction].
 func (p *Plugin) Initialize(db *gorm.DB) error {
 	return db.Callback().Create().Before("*").Register("raindrop:fill", p.fill)
 }
@@ -51,6 +55,9 @@ func (p *Plugin) fillField(stmt *gorm.Statement, field *schema.Field, code strin
 	switch {
 	case code == codeTag: // what GORM has for a tag without a value
 		return fmt.Errorf("raindrop: the tag of %s names no code: write raindrop:CODE", place(field))
+	case !holdsID(field.IndirectFieldType):
+		return fmt.Errorf("raindrop: %s is of type %s, which cannot hold every ID: use int64, uint64, string, "+
+			"sql.NullInt64 or a pointer to one of them", place(field), field.FieldType)
 	case field.AutoIncrement:
 		// The database would continue from the largest ID, with numbers that the service issues later.
 		return fmt.Errorf("raindrop: %s needs autoIncrement:false in its tag", place(field))
@@ -65,6 +72,17 @@ func (p *Plugin) fillField(stmt *gorm.Statement, field *schema.Field, code strin
 	return setAll(stmt.Context, p.client.NextMany, code, setters)
 }
 
+// holdsID reports whether a type holds every ID whole. GORM would cut or round it to fit any number.
+func holdsID(t reflect.Type) bool {
+	switch t.Kind() {
+	case reflect.Int64, reflect.Uint64, reflect.String:
+		return true
+	case reflect.Int, reflect.Uint:
+		return strconv.IntSize == 64
+	}
+	return t == reflect.TypeFor[sql.NullInt64]()
+}
+
 type setter func(id any) error
 
 // emptyFields returns how to set the field in each row where it is zero, and whether to texts.
@@ -72,6 +90,9 @@ func emptyFields(stmt *gorm.Statement, field *schema.Field) (setters []setter, t
 	text = field.IndirectFieldType.Kind() == reflect.String
 	if rows, ok := mapsOf(stmt.Dest); ok {
 		for _, row := range rows {
+			if row == nil {
+				return nil, text, fmt.Errorf("raindrop: %w: Create needs a map that is not nil to set %s", gorm.ErrInvalidData, place(field))
+			}
 			if empty(row[field.Name]) && empty(row[field.DBName]) {
 				setters = append(setters, func(id any) error {
 					delete(row, field.Name)

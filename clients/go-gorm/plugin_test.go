@@ -2,7 +2,9 @@ package raindropgorm_test
 
 import (
 	"context"
+	"database/sql"
 	"errors"
+	"reflect"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -140,6 +142,38 @@ func TestTextsAndMapsAreFilled(t *testing.T) {
 	}
 }
 
+// Keyed has a key of any type.
+type Keyed[T any] struct {
+	ID T `gorm:"primaryKey;autoIncrement:false;raindrop:keyed"`
+}
+
+func (Keyed[T]) TableName() string { return "keyed" }
+
+type Named int64
+
+func TestTypesThatHoldIDsAreFilled(t *testing.T) {
+	for _, one := range []func(*testing.T){
+		fillsKeys[int64], fillsKeys[uint64], fillsKeys[int], fillsKeys[uint], fillsKeys[Named], fillsKeys[*Named],
+		fillsKeys[*uint64], fillsKeys[sql.NullInt64], fillsKeys[*sql.NullInt64],
+	} {
+		one(t)
+	}
+}
+
+func fillsKeys[T any](t *testing.T) {
+	migrate(t, &Keyed[int64]{})
+	rows := make([]Keyed[T], 2)
+	check(db.Create(&rows).Error)
+	check(db.Model(&Keyed[T]{}).Create(map[string]any{}).Error)
+	var found []Keyed[T]
+	check(db.Order("id").Find(&found).Error)
+	var ids []int64
+	check(db.Table("keyed").Order("id").Pluck("id", &ids).Error)
+	if len(found) != 3 || !reflect.DeepEqual(found[:2], rows) || ids[0] < 1<<53 || ids[0] >= ids[1] || ids[1] >= ids[2] {
+		t.Errorf("%T: %v %v", rows, ids, rows)
+	}
+}
+
 func TestWhatCannotBeFilledIsNotCreated(t *testing.T) {
 	type Counted struct {
 		ID int64 `gorm:"raindrop:counted"`
@@ -147,22 +181,55 @@ func TestWhatCannotBeFilledIsNotCreated(t *testing.T) {
 	type Nameless struct {
 		ID int64 `gorm:"primaryKey;autoIncrement:false;raindrop"`
 	}
-	migrate(t, &Counted{}, &Nameless{}, &Order{})
+	tables := []any{&Counted{}, &Nameless{}, &Order{}, &Voucher{}, &Keyed[int64]{}}
+	migrate(t, tables...)
+	// A short type would cut an ID, and a float would round it.
+	const unfit = ", which cannot hold every ID: use int64, uint64, string, sql.NullInt64 or a pointer to one of them"
+	const nilMap = "raindrop: unsupported data: Create needs a map that is not nil to set Order.ID"
+	const noTable = `: Table not set, please set it like: db.Model(&user) or db.Table("users")`
+	var none map[string]any
 	for _, one := range []struct {
-		row   any
-		wants string
+		model, row any
+		wants      string
 	}{
-		{&Counted{}, "Counted.ID needs autoIncrement:false"},
-		{&Nameless{}, "the tag of Nameless.ID names no code"},
-		{Order{}, "Create needs a pointer to set Order.ID"},
-		{[]*Order{nil}, gorm.ErrInvalidData.Error()},
-		{[]Order{}, gorm.ErrEmptySlice.Error()},
-		{[]map[string]any{}, gorm.ErrInvalidData.Error()},
+		{nil, &Counted{}, "raindrop: Counted.ID needs autoIncrement:false in its tag"},
+		{nil, &Nameless{}, "raindrop: the tag of Nameless.ID names no code: write raindrop:CODE"},
+		{nil, Order{}, "raindrop: " + gorm.ErrInvalidValue.Error() + ": Create needs a pointer to set Order.ID"},
+		{nil, (*Order)(nil), gorm.ErrInvalidValue.Error()},
+		{nil, []*Order{nil}, "slice data #0 is invalid: " + gorm.ErrInvalidData.Error()},
+		{nil, []Order{}, gorm.ErrEmptySlice.Error()},
+		{nil, []map[string]any{}, "unsupported data type: []" + noTable},
+		{nil, none, "unsupported data type: map[]" + noTable},
+
+		{&Order{}, []map[string]any{}, gorm.ErrEmptySlice.Error()},
+		{&Order{}, none, nilMap},
+		{&Order{}, &none, nilMap},
+		{&Order{}, []map[string]any{none}, nilMap},
+		{&Order{}, &[]map[string]any{{"customer": "x"}, none}, nilMap},
+		{&Order{}, (*map[string]any)(nil), gorm.ErrInvalidValue.Error()},
+		{&Order{}, (*[]map[string]any)(nil), gorm.ErrInvalidValue.Error()},
+
+		{nil, &Keyed[int8]{}, "raindrop: Keyed[int8].ID is of type int8" + unfit},
+		{nil, &Keyed[int32]{}, "raindrop: Keyed[int32].ID is of type int32" + unfit},
+		{nil, &Keyed[*int32]{}, "raindrop: Keyed[*int32].ID is of type *int32" + unfit},
+		{nil, &[]Keyed[uint32]{{}, {}}, "raindrop: Keyed[uint32].ID is of type uint32" + unfit},
+		{nil, &Keyed[float64]{}, "raindrop: Keyed[float64].ID is of type float64" + unfit},
+		{nil, &Keyed[bool]{}, "raindrop: Keyed[bool].ID is of type bool" + unfit},
+		{nil, &Keyed[[]byte]{}, "raindrop: Keyed[[]uint8].ID is of type []uint8" + unfit},
+		{nil, &Keyed[time.Time]{}, "raindrop: Keyed[time.Time].ID is of type time.Time" + unfit},
+		{nil, &Keyed[sql.NullFloat64]{}, "raindrop: Keyed[database/sql.NullFloat64].ID is of type sql.NullFloat64" + unfit},
+		{&Keyed[int32]{}, map[string]any{}, "raindrop: Keyed[int32].ID is of type int32" + unfit},
 	} {
-		err := db.Create(one.row).Error
-		if err == nil || !strings.Contains(err.Error(), one.wants) && !errors.Is(err, gorm.ErrModelValueRequired) {
-			t.Errorf("%T: %v", one.row, err)
+		tx := db
+		if one.model != nil {
+			tx = db.Model(one.model)
 		}
+		if err := tx.Create(one.row).Error; err == nil || err.Error() != one.wants {
+			t.Errorf("%T: %v; wants %s", one.row, err, one.wants)
+		}
+	}
+	if err := db.Model(&Order{}).Create(none).Error; !errors.Is(err, gorm.ErrInvalidData) {
+		t.Error(err)
 	}
 
 	// The client's error reaches the caller, whose context is the deadline.
@@ -178,10 +245,12 @@ func TestWhatCannotBeFilledIsNotCreated(t *testing.T) {
 	if err := own.WithContext(over).Create(&Voucher{}).Error; !errors.As(err, &e) {
 		t.Error(err)
 	}
-	var count int64
-	check(db.Model(&Order{}).Count(&count).Error)
-	if count != 0 {
-		t.Errorf("%d rows", count)
+	for _, table := range tables {
+		var count int64
+		check(db.Model(table).Count(&count).Error)
+		if count != 0 {
+			t.Errorf("%T: %d rows", table, count)
+		}
 	}
 }
 
