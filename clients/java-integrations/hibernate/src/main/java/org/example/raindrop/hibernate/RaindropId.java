@@ -5,12 +5,15 @@ import java.lang.annotation.Retention;
 import java.lang.annotation.RetentionPolicy;
 import java.lang.annotation.Target;
 import org.hibernate.annotations.IdGeneratorType;
+import org.hibernate.annotations.ValueGenerationType;
 
 /**
- * Gives an entity's identifier the next ID of a code. A {@code long} or {@code Long} gets its number, and a
- * {@code String} its text with the code's prefix. The property {@link #CLIENT} of Hibernate holds the client.
+ * Gives an attribute of an entity the next ID of a code: its identifier, or another one that is not set when the entity
+ * is inserted. A {@code long} or {@code Long} gets the number, and a {@code String} the text with the code's prefix. The
+ * property {@link #CLIENT} of Hibernate holds the client.
  */
 @IdGeneratorType(RaindropIdGenerator.class)
+@ValueGenerationType(generatedBy = RaindropIdGenerator.class)
 @Target({ElementType.FIELD, ElementType.METHOD})
 @Retention(RetentionPolicy.RUNTIME)
 public @interface RaindropId {

@@ -13,14 +13,14 @@ import org.hibernate.generator.EventType;
 import org.hibernate.generator.EventTypeSets;
 import org.hibernate.generator.GeneratorCreationContext;
 
-/** Draws the identifiers of {@link RaindropId}. Hibernate makes one for each annotated attribute. */
+/** Draws the IDs of {@link RaindropId}. Hibernate makes one for each annotated attribute. */
 public final class RaindropIdGenerator implements BeforeExecutionGenerator, AnnotationBasedGenerator<RaindropId> {
   private transient Code code;
   private boolean text;
 
   @Override
   public void initialize(RaindropId annotation, Member member, GeneratorCreationContext context) {
-    String attribute = context.getPersistentClass().getEntityName() + "." + context.getProperty().getName();
+    String attribute = member.getDeclaringClass().getName() + "." + context.getProperty().getName();
     Object client = context.getServiceRegistry().requireService(ConfigurationService.class).getSettings()
         .get(RaindropId.CLIENT);
     if (!(client instanceof RaindropClient)) {
@@ -38,6 +38,10 @@ public final class RaindropIdGenerator implements BeforeExecutionGenerator, Anno
 
   @Override
   public Object generate(SharedSessionContractImplementor session, Object owner, Object current, EventType event) {
+    // Hibernate asks for other attributes than identifiers also where they are set.
+    if (current != null && !current.equals(0L)) {
+      return current;
+    }
     return text ? code.nextText() : (Object) code.next();
   }
 

@@ -1,12 +1,18 @@
 package org.example.raindrop.mybatisplus;
 
 import com.baomidou.mybatisplus.core.incrementer.IdentifierGenerator;
+import com.baomidou.mybatisplus.core.metadata.TableInfo;
+import com.baomidou.mybatisplus.core.metadata.TableInfoHelper;
+import java.util.Set;
 import java.util.function.Function;
 import org.example.raindrop.Code;
 import org.example.raindrop.RaindropClient;
 
 /** Gives entities IDs of Raindrop, for {@code IdType.ASSIGN_ID} and {@code IdType.ASSIGN_UUID}. */
 public final class RaindropIdentifierGenerator implements IdentifierGenerator {
+  private static final Set<Class<?>> SMALL = Set.of(byte.class, Byte.class, short.class, Short.class, int.class,
+      Integer.class, float.class, Float.class, double.class, Double.class);
+
   private final RaindropClient client;
   private final Function<Class<?>, String> codeOf;
 
@@ -27,9 +33,20 @@ public final class RaindropIdentifierGenerator implements IdentifierGenerator {
     this.codeOf = codeOf;
   }
 
-  /** Returns the next ID of the entity's code. */
+  /** Returns whether the key is missing, as that of a primitive {@code long} is while it is 0. */
+  @Override
+  public boolean assignId(Object idValue) {
+    return IdentifierGenerator.super.assignId(idValue) || idValue instanceof Number number && number.longValue() == 0;
+  }
+
+  /** Returns the next ID of the entity's code. Refuses an entity whose key would hold only a part of it. */
   @Override
   public Long nextId(Object entity) {
+    TableInfo table = entity == null ? null : TableInfoHelper.getTableInfo(entity.getClass());
+    if (table != null && SMALL.contains(table.getKeyType())) {
+      throw new IllegalStateException("the key of " + entity.getClass().getName() + " is of the type "
+          + table.getKeyType().getName() + ", which cannot hold an ID: use long, Long or String");
+    }
     return code(entity).next();
   }
 

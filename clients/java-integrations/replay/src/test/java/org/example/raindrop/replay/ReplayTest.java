@@ -2,9 +2,10 @@ package org.example.raindrop.replay;
 
 import static org.assertj.core.api.Assertions.assertThat;
 
-import java.nio.charset.StandardCharsets;
+import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.Map;
+import java.util.concurrent.TimeUnit;
 import java.util.stream.Collectors;
 import java.util.stream.Stream;
 import org.junit.jupiter.api.BeforeAll;
@@ -17,15 +18,26 @@ class ReplayTest {
 
   @BeforeAll
   static void replay() throws Exception {
-    ProcessBuilder builder = new ProcessBuilder("./replay.sh").redirectError(ProcessBuilder.Redirect.INHERIT);
+    Path file = Path.of("target/replay.out");
+    ProcessBuilder builder = new ProcessBuilder("./replay.sh").redirectError(ProcessBuilder.Redirect.INHERIT)
+        .redirectOutput(file.toFile());
     builder.environment().put("CLASSPATH", System.getProperty("java.class.path"));
     builder.environment().computeIfAbsent("RAINDROP",
         unset -> Path.of("../../../target/debug/raindrop").toAbsolutePath().toString());
     Process process = builder.start();
     process.getOutputStream().close();
-    String output = new String(process.getInputStream().readAllBytes(), StandardCharsets.UTF_8);
+    boolean ended = process.waitFor(10, TimeUnit.MINUTES);
+    if (!ended) {
+      // Without its children, the script removes its files and ends.
+      process.descendants().forEach(ProcessHandle::destroyForcibly);
+      if (!process.waitFor(10, TimeUnit.SECONDS)) {
+        process.destroyForcibly();
+      }
+    }
+    String output = Files.readString(file);
     System.out.print(output);
-    assertThat(process.waitFor()).isZero();
+    assertThat(ended).as("replay.sh ends within 10 minutes; it printed: %s", output).isTrue();
+    assertThat(process.exitValue()).as("replay.sh printed: %s", output).isZero();
     seen = output.lines().map(line -> Stream.of(line.split(" ")).map(field -> field.split("="))
         .collect(Collectors.toMap(field -> field[0], field -> field[1])))
         .collect(Collectors.toMap(fields -> fields.get("generator"), fields -> fields));

@@ -6,6 +6,7 @@ import com.baomidou.mybatisplus.annotation.TableName;
 import com.baomidou.mybatisplus.core.mapper.BaseMapper;
 import com.baomidou.mybatisplus.spring.service.impl.ServiceImpl;
 import java.util.List;
+import java.util.concurrent.TimeUnit;
 import java.util.function.Function;
 import java.util.stream.IntStream;
 import java.util.stream.Stream;
@@ -14,6 +15,7 @@ import org.example.raindrop.mybatisplus.RaindropMybatisPlusAutoConfiguration;
 import org.springframework.boot.SpringApplication;
 import org.springframework.boot.autoconfigure.SpringBootApplication;
 import org.springframework.dao.DuplicateKeyException;
+import org.springframework.dao.PessimisticLockingFailureException;
 import org.springframework.jdbc.core.JdbcTemplate;
 import org.springframework.stereotype.Service;
 
@@ -55,9 +57,13 @@ class Replica {
       Orders service = application.getBean(Orders.class);
       JdbcTemplate jdbc = application.getBean(JdbcTemplate.class);
       StringBuilder lines = new StringBuilder();
-      // All begin together.
+      // All begin together, unless one has died.
       jdbc.update("INSERT INTO ready VALUES ()");
+      long ends = System.nanoTime() + TimeUnit.MINUTES.toNanos(3);
       while (jdbc.queryForObject("SELECT COUNT(*) FROM ready", Integer.class) < REPLICAS) {
+        if (System.nanoTime() > ends) {
+          throw new IllegalStateException("the other replicas are not ready");
+        }
         Thread.sleep(5);
       }
       for (int i = 0; i < BATCHES; i++) {
@@ -65,7 +71,8 @@ class Replica {
         String outcome = "saved";
         try {
           service.saveBatch(orders);
-        } catch (DuplicateKeyException e) {
+        } catch (DuplicateKeyException | PessimisticLockingFailureException e) {
+          // Of two that wait for each other's duplicates, the database ends one.
           outcome = "refused";
         }
         lines.append(database).append(' ').append(outcome).append('\n');

@@ -2,28 +2,40 @@ package org.example.raindrop.spring;
 
 import java.time.Duration;
 import java.util.List;
+import java.util.function.Consumer;
 import org.example.raindrop.RaindropException;
 import org.example.raindrop.RaindropMetrics;
 
-/** Passes on what a client does to several hooks, because a client has one. */
+/** Passes on what a client does to several hooks, because a client has one. What a hook throws is logged. */
 record AllMetrics(List<RaindropMetrics> hooks) implements RaindropMetrics {
   @Override
   public void requestFinished(String code, Duration duration, long ids) {
-    hooks.forEach(hook -> hook.requestFinished(code, duration, ids));
+    report(hook -> hook.requestFinished(code, duration, ids));
   }
 
   @Override
   public void requestFailed(String code, Duration duration, RaindropException error) {
-    hooks.forEach(hook -> hook.requestFailed(code, duration, error));
+    report(hook -> hook.requestFailed(code, duration, error));
   }
 
   @Override
   public void idsDropped(String code, long ids) {
-    hooks.forEach(hook -> hook.idsDropped(code, ids));
+    report(hook -> hook.idsDropped(code, ids));
   }
 
   @Override
   public void waited(String code, Duration duration) {
-    hooks.forEach(hook -> hook.waited(code, duration));
+    report(hook -> hook.waited(code, duration));
+  }
+
+  /** A hook that fails must not cost an ID, or keep an event from the others. */
+  private void report(Consumer<RaindropMetrics> event) {
+    for (RaindropMetrics hook : hooks) {
+      try {
+        event.accept(hook);
+      } catch (RuntimeException e) {
+        System.getLogger("org.example.raindrop").log(System.Logger.Level.WARNING, "metrics hook failed", e);
+      }
+    }
   }
 }

@@ -15,6 +15,7 @@ import org.example.raindrop.RaindropClient;
 import org.example.raindrop.hibernate.RaindropId;
 import org.example.raindrop.mybatisplus.RaindropIdentifierGenerator;
 import org.example.raindrop.wrong.Small;
+import org.example.raindrop.wrong.Ticket;
 import org.hibernate.SessionFactory;
 import org.hibernate.cfg.Configuration;
 import org.junit.jupiter.api.AfterAll;
@@ -39,6 +40,7 @@ class DatabaseTest {
         "--spring.main.banner-mode=off", "--mybatis-plus.global-config.banner=false", "--logging.level.root=warn");
     JdbcTemplate jdbc = application.getBean(JdbcTemplate.class);
     jdbc.execute("CREATE TABLE orders (id BIGINT PRIMARY KEY, customer VARCHAR(100))");
+    jdbc.execute("CREATE TABLE primitives (id BIGINT PRIMARY KEY)");
     jdbc.execute("CREATE TABLE parcels (id VARCHAR(32) PRIMARY KEY, customer VARCHAR(100))");
   }
 
@@ -73,6 +75,20 @@ class DatabaseTest {
     order.id = 7L;
     application.getBean(Application.OrderMapper.class).insert(order);
     assertThat(order.id).isEqualTo(7);
+  }
+
+  @Test
+  void mybatis_plus_fills_a_primitive_key_and_refuses_one_that_is_too_small() {
+    Application.Primitive[] rows = {new Application.Primitive(), new Application.Primitive()};
+    assertThat(Db.saveBatch(List.of(rows))).isTrue();
+    assertThat(rows[0].id).isPositive().isLessThan(rows[1].id);
+    rows[0] = new Application.Primitive();
+    rows[0].id = 7;
+    assertThat(Db.save(rows[0])).isTrue();
+    assertThat(rows[0].id).isEqualTo(7);
+    assertThatThrownBy(() -> Db.save(new Application.Small())).hasRootCauseMessage("the key of "
+        + Application.Small.class.getName() + " is of the type java.lang.Integer, which cannot hold an ID: use long, "
+        + "Long or String");
   }
 
   @Test
@@ -154,6 +170,33 @@ class DatabaseTest {
     Configuration small = hibernate(Small.class);
     small.getProperties().put(RaindropId.CLIENT, application.getBean(RaindropClient.class));
     assertThatThrownBy(small::buildSessionFactory).hasMessageContaining("not a java.lang.Integer");
+  }
+
+  @Test
+  void hibernate_fills_attributes_that_are_no_identifiers() {
+    Configuration configuration = hibernate(Ticket.class);
+    configuration.getProperties().put(RaindropId.CLIENT, application.getBean(RaindropClient.class));
+    try (SessionFactory factory = configuration.buildSessionFactory()) {
+      Ticket unset = new Ticket();
+      Ticket set = new Ticket();
+      set.number = 7;
+      set.text = "mine";
+      set.part.serial = 8L;
+      factory.inTransaction(session -> {
+        session.persist(unset);
+        session.persist(set);
+      });
+      for (Ticket ticket : List.of(unset, set)) {
+        factory.inTransaction(session -> session.find(Ticket.class, ticket.id).note = "updated");
+      }
+      Ticket found = factory.fromSession(session -> session.find(Ticket.class, unset.id));
+      assertThat(Set.of(found.id, found.number, found.part.serial)).hasSize(3).allMatch(id -> id > 1L << 32);
+      assertThat(found.text).matches("PCL-[0-9]{10,}");
+      assertThat(found).usingRecursiveComparison().ignoringFields("note").isEqualTo(unset);
+      found = factory.fromSession(session -> session.find(Ticket.class, set.id));
+      assertThat(found).usingRecursiveComparison().ignoringFields("note").isEqualTo(set);
+      assertThat(List.of(found.number, found.text, found.part.serial)).isEqualTo(List.of(7L, "mine", 8L));
+    }
   }
 
   @Test

@@ -156,6 +156,22 @@ class StarterTest {
   }
 
   @Test
+  void a_hook_that_throws_costs_no_id_and_no_event_of_others() {
+    RaindropMetrics broken = new RaindropMetrics() {
+      @Override
+      public void requestFinished(String code, Duration duration, long ids) {
+        throw new IllegalStateException("broken hook");
+      }
+    };
+    application().withBean("broken", RaindropMetrics.class, () -> broken).withBean(SimpleMeterRegistry.class)
+        .run(context -> {
+          assertThat(context.getBean(RaindropClient.class).next("order")).isPositive();
+          assertThat(context.getBean(SimpleMeterRegistry.class).get("raindrop.requests").tags("code", "order",
+              "outcome", "success").timer().count()).isPositive();
+        });
+  }
+
+  @Test
   void customizers_and_hooks_of_the_application_are_used() {
     int[] calls = new int[2];
     RaindropMetrics hook = new RaindropMetrics() {
