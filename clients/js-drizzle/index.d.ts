@@ -11,7 +11,7 @@ export class RaindropIds {
 
   /**
    * Returns a function for `$defaultFn` of a bigint column with mode `bigint`. It returns an ID that
-   * is in memory, and throws if there is none.
+   * is in memory. It throws if there is none, and for a column of another type.
    */
   bigint(code: string): () => bigint;
 
@@ -20,7 +20,8 @@ export class RaindropIds {
 
   /**
    * Returns copies of rows that have IDs in each column that needs one, ascending in the rows' order.
-   * A row that has an ID keeps it. Takes at most the client's `maxRange` rows.
+   * A row that has an ID keeps it. Takes at most the client's `maxRange` rows. Throws if a column does
+   * not fit its default, and if no column has a default of this `RaindropIds`.
    */
   fill<T extends Table>(table: T, rows: InferInsertModel<T>[], options?: CallOptions): Promise<InferInsertModel<T>[]>;
 }

@@ -7,8 +7,8 @@ import { getTableColumns, getTableName } from 'drizzle-orm';
  */
 export class RaindropIds {
   #raindrop;
-  /** @type {WeakMap<() => unknown, string>} */
-  #codes = new WeakMap();
+  /** @type {WeakMap<() => unknown, {code: string, dataType: string}>} by default function */
+  #marks = new WeakMap();
 
   /** @param {import('@example/raindrop').Raindrop} raindrop */
   constructor(raindrop) {
@@ -18,7 +18,10 @@ export class RaindropIds {
   /** Returns a function for `$defaultFn` of a bigint column: it needs an ID that is in memory. */
   bigint(code) {
     const handle = this.#raindrop.code(code);
-    return this.#mark(code, () => {
+    const mark = { code, dataType: 'bigint' };
+    return this.#mark(mark, function () {
+      // Drizzle calls it as a method of the column.
+      if (this !== undefined) refuseUnfit(this, mark);
       const id = handle.tryNext();
       if (id === undefined) throw new Error(`no ID of ${code} is in memory: fill() the rows before the insert`);
       return id;
@@ -27,7 +30,7 @@ export class RaindropIds {
 
   /** Returns a function for `$defaultFn` of a text column, which only marks it for `fill`. */
   text(code) {
-    return this.#mark(code, () => {
+    return this.#mark({ code, dataType: 'string' }, () => {
       throw new Error(`no text of an ID of ${code} without waiting: fill() the rows before the insert`);
     });
   }
@@ -41,25 +44,29 @@ export class RaindropIds {
    */
   async fill(table, rows, options) {
     const copies = rows.map((row) => ({ ...row }));
-    for (const [name, column] of Object.entries(getTableColumns(table))) {
-      const code = this.#codes.get(column.defaultFn);
-      if (code === undefined) continue;
-      const draw = this.#drawOf(column, `${getTableName(table)}.${name}`);
+    const columns = Object.entries(getTableColumns(table)).filter(([, column]) => this.#marks.has(column.defaultFn));
+    if (columns.length === 0) throw new Error(`${getTableName(table)}: no column has a default of this RaindropIds`);
+    for (const [name, column] of columns) {
+      const mark = this.#marks.get(column.defaultFn);
+      refuseUnfit(column, mark);
+      const draw = mark.dataType === 'bigint' ? 'nextMany' : 'nextTextMany';
       const missing = copies.filter((copy) => copy[name] === undefined);
-      const ids = missing.length === 0 ? [] : await this.#raindrop[draw](code, missing.length, options);
+      const ids = missing.length === 0 ? [] : await this.#raindrop[draw](mark.code, missing.length, options);
       missing.forEach((copy, i) => (copy[name] = ids[i]));
     }
     return copies;
   }
 
-  #mark(code, byDefault) {
-    this.#codes.set(byDefault, code);
+  #mark(mark, byDefault) {
+    this.#marks.set(byDefault, mark);
     return byDefault;
   }
+}
 
-  #drawOf({ dataType }, name) {
-    if (dataType === 'bigint') return 'nextMany';
-    if (dataType === 'string') return 'nextTextMany';
-    throw new Error(`${name}: a column of ${dataType} would round an ID; use bigint with mode 'bigint', or text`);
-  }
+/** Refuses a column that would round an ID, or store a number where its default is a text. */
+function refuseUnfit({ name, table, dataType }, mark) {
+  if (dataType === mark.dataType) return;
+  const place = `${getTableName(table)}.${name}`;
+  if (dataType === 'number') throw new Error(`${place}: a column of number would round an ID; use bigint with mode 'bigint', or text`);
+  throw new Error(`${place}: a column of ${dataType}; bigint() needs one with mode 'bigint', text() one of text`);
 }

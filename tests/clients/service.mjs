@@ -14,6 +14,11 @@ const ROOT = fileURLToPath(new URL('../..', import.meta.url));
 const BINARY = resolve(ROOT, process.env.RAINDROP ?? join(process.env.CARGO_TARGET_DIR ?? 'target', 'debug/raindrop'));
 const PATIENCE_MS = 60_000;
 
+/** Programs that are to end with the tests, also where these are ended before their time. */
+const running = new Set();
+process.on('exit', () => running.forEach((child) => child.kill('SIGKILL')));
+for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP']) process.once(signal, () => process.exit(1));
+
 export const TOKEN = 'raindrop_of_the_javascript_tests_0123456789';
 
 async function freePort() {
@@ -34,7 +39,8 @@ async function start({ folder, command, arguments: list, signal, isReady, ...opt
   const log = join(folder, 'log');
   const output = openSync(log, 'a');
   const child = spawn(command, list, { cwd: folder, stdio: ['ignore', output, output], ...options });
-  const ended = once(child, 'exit');
+  running.add(child);
+  const ended = once(child, 'exit').finally(() => running.delete(child));
   const stop = async () => {
     child.kill(signal);
     await ended;

@@ -5,7 +5,7 @@ import { after, before, test } from 'node:test';
 
 import { DrizzleQueryError, sql } from 'drizzle-orm';
 import { drizzle } from 'drizzle-orm/node-postgres';
-import { bigint, pgTable, text } from 'drizzle-orm/pg-core';
+import { bigint, doublePrecision, pgTable, text } from 'drizzle-orm/pg-core';
 import typescript from 'typescript';
 
 import { Raindrop } from '@example/raindrop';
@@ -16,7 +16,9 @@ import { RaindropIds } from '../index.js';
 let database, service, raindrop, ids, db, orders, invoices;
 
 before(async () => {
-  [database, service] = await Promise.all([startPostgres(), startService()]);
+  // One after the other, so that `after` knows what runs.
+  database = await startPostgres();
+  service = await startService();
   raindrop = new Raindrop({ urls: [service.url], deadline: 20_000 });
   ids = new RaindropIds(raindrop);
   orders = tableOf(ids);
@@ -90,9 +92,32 @@ test('a prepared insert repeats its default, and a placeholder does not', async 
   for (let i = 0; i < 2; i++) await right.execute({ id: await client.next('order') });
 });
 
-test('a column that would round is refused', async () => {
-  const rounding = pgTable('orders', { id: bigint('id', { mode: 'number' }).$defaultFn(ids.bigint('order')) });
-  await assert.rejects(ids.fill(rounding, [{}]), /orders\.id: a column of number would round an ID/);
+test('a column that would round or lose the prefix is refused, with fill and without', async (t) => {
+  const client = new Raindrop({ urls: [service.url], deadline: 20_000, minRange: 100 });
+  t.after(() => client.close());
+  const warm = new RaindropIds(client);
+  await client.next('order');
+  const rounds = /orders\.id: a column of number would round an ID/;
+  for (const [column, kind, wanted] of [
+    [bigint('id', { mode: 'number' }), 'bigint', rounds],
+    [doublePrecision('id'), 'bigint', rounds],
+    [bigint('id', { mode: 'number' }), 'text', rounds],
+    [text('id'), 'bigint', /orders\.id: a column of string; bigint\(\) needs one with mode 'bigint'/],
+    [bigint('id', { mode: 'bigint' }), 'text', /orders\.id: a column of bigint; .* text\(\) one of text$/],
+  ]) {
+    const unfit = pgTable('orders', { id: column.$defaultFn(warm[kind]('order')), note: text('note') });
+    await assert.rejects(warm.fill(unfit, [{ note: 'unfit' }]), wanted);
+    const withoutFill = kind === 'bigint' ? wanted : /without waiting/;
+    assert.throws(() => db.insert(unfit).values({ note: 'unfit' }).toSQL(), withoutFill);
+  }
+});
+
+test('fill refuses a table without a column of this RaindropIds', async () => {
+  const wanted = /^Error: orders: no column has a default of this RaindropIds$/;
+  for (const table of [tableOf(new RaindropIds(raindrop)), pgTable('orders', { id: bigint('id', { mode: 'bigint' }) })]) {
+    await assert.rejects(ids.fill(table, [{ note: 'unmarked' }]), wanted);
+    await assert.rejects(ids.fill(table, []), wanted);
+  }
 });
 
 test('if Raindrop fails, so does fill', async () => {

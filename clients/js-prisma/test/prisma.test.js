@@ -30,7 +30,9 @@ let database, service, raindrop, plain, prisma;
 let drawn = 0;
 
 before(async () => {
-  [database, service] = await Promise.all([startPostgres(), startService()]);
+  // One after the other, so that `after` knows what runs.
+  database = await startPostgres();
+  service = await startService();
   const connection = new pg.Client(database);
   await connection.connect();
   await connection.query(TABLES);

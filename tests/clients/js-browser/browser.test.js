@@ -38,7 +38,8 @@ async function servePage() {
 let allowed, stranger, service, browser;
 
 before(async () => {
-  [allowed, stranger] = await Promise.all([servePage(), servePage()]);
+  allowed = await servePage();
+  stranger = await servePage();
   service = await startService({ http: `cors_origins = "${allowed.origin}"`, tokens: true });
   browser = await chromium.launch({ executablePath: process.env.CHROMIUM ?? '/usr/bin/chromium', args: FLAGS });
 });
@@ -46,8 +47,8 @@ before(async () => {
 after(async () => {
   await browser?.close();
   await service?.stop();
-  allowed.server.close();
-  stranger.server.close();
+  allowed?.server.close();
+  stranger?.server.close();
 });
 
 /** Opens a page that has `open(options)`, a client of the service, and `failure(promise)`. */
