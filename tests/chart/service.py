@@ -16,6 +16,18 @@ import urllib.request
 BINARY = os.environ["RAINDROP"]
 # What a secured service lets in.
 TOKEN = "of-the-chart-tests"
+# What openssl needs to write a revocation list.
+AUTHORITY = """
+[ca]
+default_ca = authority
+[authority]
+database = index.txt
+default_md = sha256
+default_crl_days = 30
+crl_extensions = extensions
+[extensions]
+authorityKeyIdentifier = keyid
+"""
 
 
 def free_port():
@@ -39,15 +51,19 @@ def _is_ready(url):
 
 
 def _secured(folder):
-    """Makes a certificate and a token file; the settings that use them."""
-    certificate, key, tokens = (f"{folder}/{name}" for name in ("tls.crt", "tls.key", "tokens.toml"))
-    subprocess.run(
-        ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes"]
+    """Makes a certificate, which is also the authority of clients, its revocation list and a token file; the
+    settings that use them."""
+    names = ("tls.crt", "tls.key", "crl.pem", "tokens.toml")
+    certificate, key, revoked, tokens = (f"{folder}/{name}" for name in names)
+    pathlib.Path(f"{folder}/ca.cnf").write_text(AUTHORITY)
+    pathlib.Path(f"{folder}/index.txt").touch()
+    for command in (
+        ["req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes"]
         + ["-days", "365", "-subj", "/CN=test", "-addext", "subjectAltName=DNS:ids.example.org"]
         + ["-keyout", key, "-out", certificate],
-        check=True,
-        capture_output=True,
-    )
+        ["ca", "-config", "ca.cnf", "-gencrl", "-cert", certificate, "-keyfile", key, "-out", revoked],
+    ):
+        subprocess.run(["openssl", *command], cwd=folder, check=True, capture_output=True)
     token_hash = hashlib.sha256(TOKEN.encode()).hexdigest()
     pathlib.Path(tokens).write_text(
         f'[[token]]\nname = "test"\nhash = "sha256:{token_hash}"\nexpires = "2999-01-01"\n'
@@ -55,6 +71,8 @@ def _secured(folder):
     return {
         "RAINDROP__HTTP__TLS__CERT_FILE": certificate,
         "RAINDROP__HTTP__TLS__KEY_FILE": key,
+        "RAINDROP__HTTP__TLS__CLIENT_CA_FILE": certificate,
+        "RAINDROP__HTTP__TLS__CLIENT_CRL_FILE": revoked,
         "RAINDROP__AUTH__TOKENS_FILE": tokens,
     }
 
