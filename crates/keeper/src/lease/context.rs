@@ -44,7 +44,7 @@ pub(crate) struct LeaseContext {
     pub(crate) settings: KeeperSettings,
     pub(crate) scope: Scope,
     pub(crate) store: Arc<dyn Store>,
-    pub(crate) state: Arc<KeeperState>,
+    pub(crate) shared: Arc<KeeperState>,
     /// Notified by claims that need a renewal.
     pub(crate) wake_up: Arc<Notify>,
     /// The canonical text of our layout.
@@ -136,7 +136,7 @@ impl LeaseContext {
     pub(crate) fn new(
         settings: KeeperSettings,
         store: Arc<dyn Store>,
-        state: Arc<KeeperState>,
+        shared: Arc<KeeperState>,
         random: Random,
     ) -> Self {
         let KeeperSettings { namespace, layout, min_worker, max_worker, .. } = &settings;
@@ -144,15 +144,15 @@ impl LeaseContext {
         let canonical = layout.canonical();
         let wake_up = Arc::default();
         let keeping = settings.state_file.clone().map(|file| {
-            let (state, wake_up) = (Arc::clone(&state), Arc::clone(&wake_up));
-            Arc::new(Keeping::new(file, state, scope.reserved_key.clone(), wake_up))
+            let (shared, wake_up) = (Arc::clone(&shared), Arc::clone(&wake_up));
+            Arc::new(Keeping::new(file, shared, scope.reserved_key.clone(), wake_up))
         });
         Self {
             canonical,
             settings,
             scope,
             store,
-            state,
+            shared,
             wake_up,
             random,
             keeping,
@@ -179,7 +179,7 @@ impl LeaseContext {
     /// may have it.
     pub(crate) fn may_have_expired(&self, written: Option<&ClockReading>) -> bool {
         let ttl_ms = millis(self.settings.lease.ttl);
-        written.is_none_or(|written| written.elapsed_ms(&*self.state.clock) >= ttl_ms)
+        written.is_none_or(|written| written.elapsed_ms(&*self.shared.clock) >= ttl_ms)
     }
 
     /// Takes note of a row that another process took from the lease of this lane, which ends at `limit`:
@@ -195,7 +195,7 @@ impl LeaseContext {
         operation: StoreOperation,
         call: impl Future<Output = Result<T, StoreError>>,
     ) -> Result<T, StoreError> {
-        store_call(&*self.store, &*self.state.observer, operation, call).await
+        store_call(&*self.store, &*self.shared.observer, operation, call).await
     }
 
     /// Reads the state of the scope, and judges the node's clock by the store's and, while a lease
@@ -235,7 +235,7 @@ impl LeaseContext {
         let range = self.scope.min_worker..=self.scope.max_worker;
         // Nobody has the worker ids whose rows are created when they are needed.
         let unmade = self.made.map_or(0, |made| self.scope.workers() - made.count(&range));
-        self.state.report.send_if_modified(|report| {
+        self.shared.report.send_if_modified(|report| {
             report.clock_ahead_ms = if is_local { 0 } else { reading.node_ahead_ms() };
             // Some of those rows may be there already.
             let unheld = self.scope.workers().saturating_sub(survey.held);
@@ -259,12 +259,12 @@ impl LeaseContext {
         &self,
         survey: impl Future<Output = Result<Survey, StoreError>>,
     ) -> Result<(Survey, ClockReading, StoreReading), StoreError> {
-        timed(&*self.state.clock, self.call(StoreOperation::Read, survey)).await
+        timed(&*self.shared.clock, self.call(StoreOperation::Read, survey)).await
     }
 
     /// Returns whether the last survey saw every row of the scope, and a record that tells of them.
     pub(crate) fn has_all_rows(&self) -> bool {
-        let report = self.state.report.borrow();
+        let report = self.shared.report.borrow();
         self.made.is_some() && report.workers_held + report.workers_free >= self.scope.workers()
     }
 
@@ -430,7 +430,7 @@ impl LeaseContext {
         clocks: Option<ClockReading>,
     ) -> Arc<Grant> {
         let Lease { lane, start, limit } = lease;
-        let layout = self.state.layout();
+        let layout = self.shared.layout();
         let codes_max = self.settings.issue.codes_max;
         let keeping = self.keeping.as_ref().filter(|_| is_kept);
         let waker =
@@ -451,18 +451,18 @@ impl LeaseContext {
         if is_kept {
             grant.acknowledge(limit);
         } else {
-            grant.raise_limit(limit, self.state.present());
+            grant.raise_limit(limit, self.shared.present());
         }
     }
 
     pub(crate) fn observe(&self, operation: LeaseOperation, outcome: LeaseOutcome) {
-        self.state.observer.lease_operation(operation, outcome);
+        self.shared.observer.lease_operation(operation, outcome);
     }
 
     /// Reports that the store fails; the caller retries later.
     pub(crate) fn store_failed(&self, error: &StoreError) {
         let failure = StoreFailure::from(error);
-        self.state.set_reason(Some(UnavailableReason::StoreUnavailable(failure)));
+        self.shared.set_reason(Some(UnavailableReason::StoreUnavailable(failure)));
     }
 
     /// Returns the instant of the barrier while that is ahead, as the reason why no lease begins
@@ -471,7 +471,7 @@ impl LeaseContext {
         let layout = &self.settings.layout;
         let barrier = self.history.barrier(layout);
         let due_ms = layout.start_of_tick_ms(layout.tick_of(barrier));
-        let is_ahead = barrier > 0 && due_ms > self.state.clock.now_ms();
+        let is_ahead = barrier > 0 && due_ms > self.shared.clock.now_ms();
         is_ahead.then_some(UnavailableReason::FailedOver { due_ms })
     }
 
@@ -492,8 +492,8 @@ impl LeaseContext {
         let own = lease.of_node();
         let context = HistoryContext {
             store: &*self.store,
-            steady: self.state.clock.steady(),
-            observer: &*self.state.observer,
+            steady: self.shared.clock.steady(),
+            observer: &*self.shared.observer,
             namespace: &self.scope.namespace,
             layout: Some(&self.settings.layout),
             clocks,

@@ -131,7 +131,7 @@ impl HeldLease {
             write.token = self.tenure.token();
         }
         if planted(Bug::MarkAfterIssuing) {
-            self.grant.raise_limit(limit, context.state.present());
+            self.grant.raise_limit(limit, context.shared.present());
         }
         let intent = judged.intent(Purpose::Renew { limit }, LeaseOperation::Renew);
         if context.swap(&mut self.tenure, write, intent).await? {
@@ -217,7 +217,7 @@ impl HeldLease {
         }
         let stale_wait_ms = millis(context.settings.lease.stale_wait);
         if let (Some(written), Some(last)) = (self.written(), self.last_write) {
-            let by_node = written.elapsed_ms(&*context.state.clock);
+            let by_node = written.elapsed_ms(&*context.shared.clock);
             let by_store = judged.survey.now_ms.saturating_sub(last.store_ms);
             if by_node.max(by_store) < stale_wait_ms {
                 return Ok(());
@@ -364,7 +364,7 @@ impl HeldLease {
     pub(crate) fn due_in(&self, context: &LeaseContext) -> Option<Duration> {
         let (lease, layout) = (self.at_barrier()?, &context.settings.layout);
         let due_ms = layout.start_of_tick_ms(layout.tick_of(lease.start));
-        let now_ms = context.state.clock.now_ms();
+        let now_ms = context.shared.clock.now_ms();
         let wait_ms =
             due_ms.saturating_sub(now_ms).saturating_sub(millis(context.settings.issue.max_wait));
         Some(Duration::from_millis(wait_ms.max(0).unsigned_abs()))
@@ -535,7 +535,7 @@ impl HeldLease {
         }
         if let Next::Arriving(lease) = self.next {
             self.next = Next::None;
-            context.state.generator.replace_grant(Some(Arc::clone(&grant)));
+            context.shared.generator.replace_grant(Some(Arc::clone(&grant)));
             let old = std::mem::replace(&mut self.grant, grant);
             let sealed_mark = old.seal();
             if lease.lane != self.lanes.present() {
@@ -570,7 +570,7 @@ impl HeldLease {
                     let lane = self.lanes.present();
                     let lease = Lease { lane, start, limit };
                     self.grant = context.grant(worker, lease, self.is_kept, None);
-                    context.state.generator.replace_grant(Some(Arc::clone(&self.grant)));
+                    context.shared.generator.replace_grant(Some(Arc::clone(&self.grant)));
                 }
                 match &mut self.next {
                     Next::AtBarrier(lease) => lease.limit = limit,
@@ -593,7 +593,7 @@ impl HeldLease {
         if !self.grant.is_rolled_back() {
             return None;
         }
-        let behind_ms = self.grant.highest_ms().saturating_sub(context.state.clock.now_ms());
+        let behind_ms = self.grant.highest_ms().saturating_sub(context.shared.clock.now_ms());
         Some(behind_ms).filter(|behind_ms| *behind_ms > millis(context.settings.issue.hold))
     }
 }

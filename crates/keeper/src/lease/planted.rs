@@ -27,7 +27,7 @@ impl Task {
         }
         let Some(row) = self.releasing.last_mut() else { return };
         let held = row.revive(&self.context, forgets);
-        self.context.state.generator.replace_grant(Some(Arc::clone(&held.grant)));
+        self.context.shared.generator.replace_grant(Some(Arc::clone(&held.grant)));
         let clock_ahead_since = None;
         self.state = State::Held(Held { lease: held, rows: Rows::Checked, clock_ahead_since });
     }
@@ -42,7 +42,7 @@ impl ReleasingRow {
         {
             let grant = context.grant(self.tenure.worker(), lease, false, None);
             grant.seal();
-            context.state.generator.replace_grant(Some(grant));
+            context.shared.generator.replace_grant(Some(grant));
         }
     }
 
@@ -56,7 +56,7 @@ impl ReleasingRow {
         }
         let lease = Lease { lane, start, limit };
         let (purpose, operation) = (Purpose::Lease(lease), LeaseOperation::Release);
-        let clocks = ClockReading::now(&*context.state.clock);
+        let clocks = ClockReading::now(&*context.shared.clock);
         let intent = WriteIntent { purpose, operation, clocks, store_ms: 0 };
         HeldLease::new(context, tenure, lease, Some(&intent))
     }

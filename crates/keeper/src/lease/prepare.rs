@@ -126,7 +126,7 @@ async fn create_record(
         // Which IDs for a past time were reserved is unknown.
         record.since_tick = first_tick;
     }
-    record::create_record(&*context.store, &*context.state.observer, &namespace, &record).await?;
+    record::create_record(&*context.store, &*context.shared.observer, &namespace, &record).await?;
     context.rows_are_ours = false;
     Ok(())
 }

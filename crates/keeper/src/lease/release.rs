@@ -112,7 +112,7 @@ impl ReleasingRow {
         let intent = WriteIntent {
             purpose,
             operation,
-            clocks: ClockReading::now(&*context.state.clock),
+            clocks: ClockReading::now(&*context.shared.clock),
             store_ms: 0,
         };
         self.progress = Progress::Pending;

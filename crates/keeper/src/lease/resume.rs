@@ -43,7 +43,7 @@ async fn try_resume(
     context: &mut LeaseContext,
     keeping: &Keeping,
 ) -> Result<Option<HeldLease>, String> {
-    let (settings, now_ms) = (&context.settings, context.state.clock.now_ms());
+    let (settings, now_ms) = (&context.settings, context.shared.clock.now_ms());
     let (layout, issue) = (&settings.layout, &settings.issue);
     let ahead = [issue.borrow_ahead, issue.max_wait, issue.hold];
     let check = |entry: &Entry| {

@@ -117,7 +117,7 @@ impl Search {
                 context.observe(LeaseOperation::Acquire, LeaseOutcome::ClockAhead);
                 return Ok(SearchOutcome::ClockAhead(ahead_ms));
             }
-            if context.settings.layout.tick_in_range(context.state.clock.now_ms()).is_none() {
+            if context.settings.layout.tick_in_range(context.shared.clock.now_ms()).is_none() {
                 return Ok(SearchOutcome::ClockOutOfRange);
             }
             if self.chosen.is_some()

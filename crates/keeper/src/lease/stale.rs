@@ -86,8 +86,8 @@ impl StaleWait {
             !is_behind && !both_future && Some(stale.renewed_ms) != newest_ms
         });
         let Some(renewed_ms) = newest_ms else { return Ok(None) };
-        let steady = context.state.clock.steady();
-        let due_ms = context.state.clock.now_ms().saturating_add(millis(wait));
+        let steady = context.shared.clock.steady();
+        let due_ms = context.shared.clock.now_ms().saturating_add(millis(wait));
         let met = StaleStore { renewed_ms, until: steady.saturating_add(wait), due_ms };
         let stale = *self.0.get_or_insert(met);
         Ok((!stale.left(steady).is_zero()).then_some(stale))

@@ -45,7 +45,7 @@ impl Task {
     /// Releases everything until the deadline; without one, leaves it to the ttl.
     pub(crate) async fn stop(mut self, deadline: Option<Instant>) -> Released {
         let Some(deadline) = deadline else { return Released::GaveUp };
-        let state = &self.context.state;
+        let state = &self.context.shared;
         state.report.send_modify(|report| report.reason = Some(UnavailableReason::ShuttingDown));
         if let Some(grant) = state.generator.grant() {
             grant.seal();

@@ -102,7 +102,7 @@ impl Task {
             match effect {
                 Effect::Issue => self.issue(),
                 Effect::Seal(held) => {
-                    self.context.state.generator.replace_grant(None);
+                    self.context.shared.generator.replace_grant(None);
                     held.grant.seal();
                 }
                 Effect::Release(held) if held.is_left_to_expire(&self.context) => {
@@ -114,7 +114,7 @@ impl Task {
                     self.releasing.extend(search.abandon(&self.context));
                 }
                 Effect::ReportRefused => {
-                    self.context.state.observer.clock_rolled_back(RollbackAction::Refused);
+                    self.context.shared.observer.clock_rolled_back(RollbackAction::Refused);
                 }
             }
         }
@@ -123,7 +123,7 @@ impl Task {
     /// Lets claims use the lease that is held now, and closes the one before.
     fn issue(&self) {
         let held = self.state.held().expect("a lease is held");
-        let generator = &self.context.state.generator;
+        let generator = &self.context.shared.generator;
         if let Some(old) = generator.replace_grant(Some(Arc::clone(&held.lease.grant))) {
             old.seal();
         }
@@ -270,7 +270,7 @@ impl Task {
     /// renew one that nobody uses.
     fn check_grant(&self) {
         let Some(held) = self.state.held() else { return };
-        let used = self.context.state.generator.grant();
+        let used = self.context.shared.generator.grant();
         assert!(
             used.is_some_and(|grant| Arc::ptr_eq(&grant, &held.lease.grant)),
             "the generator's grant is not that of the held lease"
@@ -282,7 +282,7 @@ impl Task {
     fn start_over(&mut self, panic: &str) -> Pause {
         let namespace = &self.context.settings.namespace;
         tracing::error!(namespace, panic, "keeper panicked: it starts over");
-        self.context.state.observer.step_panicked(KeeperTask::Lease);
+        self.context.shared.observer.step_panicked(KeeperTask::Lease);
         self.enter(Event::Panicked);
         self.releasing.clear();
         self.report(UnavailableReason::Starting);
@@ -293,7 +293,7 @@ impl Task {
     async fn advance(&mut self) -> Result<Pause, LeaseError> {
         let Some(held) = self.state.held_mut() else { return self.acquire().await };
         if held.lease.use_next_lease(&self.context).await? {
-            self.context.state.announce_range();
+            self.context.shared.announce_range();
         }
         if let Some(behind_ms) = held.lease.rolled_back_ms(&self.context) {
             if let Some(pause) = self.move_away(behind_ms).await? {
@@ -340,7 +340,7 @@ impl Task {
     /// Looks again at a store that may be a restored one.
     fn stale(&mut self, stale: &StaleStore) -> Pause {
         self.report(stale.reason());
-        let left = stale.left(self.context.state.clock.steady());
+        let left = stale.left(self.context.shared.clock.steady());
         let due_in = self.state.held().and_then(|held| held.lease.due_in(&self.context));
         // The clock that went back may catch up.
         let is_back = matches!(self.state, State::Moving(..) | State::Refusing(..));
@@ -365,15 +365,15 @@ impl Task {
             let first = self.context.settings.lease.renew.min(FIRST_RENEWAL);
             held.lease.next_renewal = Instant::now() + first;
         }
-        let namespace = &self.context.state.namespace;
+        let namespace = &self.context.shared.namespace;
         tracing::info!(namespace, worker, lane, "lease acquired");
-        self.context.state.report.send_if_modified(|report| {
+        self.context.shared.report.send_if_modified(|report| {
             // The survey saw the rows as they were before the swap.
             report.workers_held += 1;
             report.workers_free = report.workers_free.saturating_sub(1);
             false
         });
-        self.context.state.announce_range();
+        self.context.shared.announce_range();
         Ok(())
     }
 
@@ -383,7 +383,7 @@ impl Task {
             return self.enter(Event::NothingKept);
         };
         self.enter(Event::Resumed(held));
-        self.context.state.announce_range();
+        self.context.shared.announce_range();
     }
 
     fn until_renewal(&self, wakeable_after: Duration) -> Pause {
@@ -421,16 +421,16 @@ impl Task {
             // The lease in use ends before the next one begins.
             match self.context.barrier_ahead() {
                 Some(barrier) => self.report(barrier),
-                None => self.context.state.set_reason(None),
+                None => self.context.shared.set_reason(None),
             }
             let pause = self.until_renewal(BETWEEN_USELESS);
             return Ok(Pause { until: pause.until.min(Instant::now() + due_in), ..pause });
         }
         if renewed {
-            self.context.state.announce_range();
+            self.context.shared.announce_range();
             return Ok(self.until_renewal(BETWEEN_WOKEN));
         }
-        self.context.state.set_reason(None);
+        self.context.shared.set_reason(None);
         Ok(self.until_renewal(BETWEEN_USELESS))
     }
 
@@ -466,8 +466,8 @@ impl Task {
     }
 
     fn moved(&mut self, action: RollbackAction) {
-        self.context.state.observer.clock_rolled_back(action);
-        self.context.state.announce_range();
+        self.context.shared.observer.clock_rolled_back(action);
+        self.context.shared.announce_range();
         // So that the lane that was left soon has its true mark in the store, for the next
         // rollback.
         let soon = Instant::now() + CLOCK_PAUSE.min(self.context.settings.lease.renew);
@@ -480,7 +480,7 @@ impl Task {
     fn clock_ahead(&mut self, ahead_ms: i64) -> Pause {
         self.report(UnavailableReason::ClockAhead(ahead_ms));
         let patience = self.context.settings.lease.window;
-        self.enter(Event::ClockAhead { now: self.context.state.clock.steady(), patience });
+        self.enter(Event::ClockAhead { now: self.context.shared.clock.steady(), patience });
         if self.state.held().is_some() {
             return Pause::fixed(CLOCK_PAUSE);
         }
@@ -525,7 +525,7 @@ impl Task {
 
     /// Waits until somebody's clock and the store's agree.
     fn barrier_pending(&mut self) -> Pause {
-        let ahead_ms = self.context.state.report.borrow().clock_ahead_ms;
+        let ahead_ms = self.context.shared.report.borrow().clock_ahead_ms;
         self.report(UnavailableReason::ClocksDiffer(ahead_ms));
         Pause::fixed(LONGEST_PAUSE)
     }
@@ -543,7 +543,7 @@ impl Task {
     }
 
     fn report(&self, reason: UnavailableReason) {
-        let state = &self.context.state;
+        let state = &self.context.shared;
         if state.report.borrow().reason.as_ref() != Some(&reason) {
             tracing::warn!(namespace = state.namespace, %reason, "lease at risk");
         }

@@ -325,7 +325,7 @@ impl Scene {
 
     /// What must hold after each step.
     fn check(&mut self) -> Result<(), String> {
-        let used = self.task.context.state.generator.grant();
+        let used = self.task.context.shared.generator.grant();
         if let Some(held) = self.task.state.held().map(|held| &held.lease) {
             if !used.as_ref().is_some_and(|used| Arc::ptr_eq(used, &held.grant)) {
                 return Err("the generator's grant is not the held one".into());
