@@ -149,14 +149,11 @@ impl<L, S> State<L, S> {
         }
     }
 
-    /// The search for a row.
+    /// The search for a row while no lease is held.
     pub const fn search_mut(&mut self) -> Option<&mut S> {
         match self {
-            Self::Preparing(search)
-            | Self::Searching(search)
-            | Self::Moving(_, search)
-            | Self::Refusing(_, search) => Some(search),
-            Self::Starting | Self::Arriving { .. } | Self::Held(_) | Self::Ended => None,
+            Self::Preparing(search) | Self::Searching(search) => Some(search),
+            _ => None,
         }
     }
 

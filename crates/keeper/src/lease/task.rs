@@ -357,14 +357,13 @@ impl Task {
     async fn install(&mut self, held: HeldLease) -> Result<(), LeaseError> {
         let (worker, lane) = (held.grant.worker(), held.grant.lane());
         self.enter(Event::Leased(held));
-        if let State::Arriving { lease, .. } = &mut self.state {
-            lease.keep(&self.context).await?;
-        }
+        let State::Arriving { lease, .. } = &mut self.state else {
+            unreachable!("a lease was found")
+        };
+        lease.keep(&self.context).await?;
         self.enter(Event::Kept);
-        if let Some(held) = self.state.held_mut() {
-            let first = self.context.settings.lease.renew.min(FIRST_RENEWAL);
-            held.lease.next_renewal = Instant::now() + first;
-        }
+        let first = self.context.settings.lease.renew.min(FIRST_RENEWAL);
+        self.held_mut().next_renewal = Instant::now() + first;
         let namespace = &self.context.shared.namespace;
         tracing::info!(namespace, worker, lane, "lease acquired");
         self.context.shared.report.send_if_modified(|report| {
@@ -386,10 +385,14 @@ impl Task {
         self.context.shared.announce_range();
     }
 
-    fn until_renewal(&self, wakeable_after: Duration) -> Pause {
-        let now = Instant::now();
-        let until = self.state.held().map_or(now, |held| held.lease.next_renewal);
-        Pause { until, wakeable_from: now + wakeable_after }
+    /// The lease that is held; asked where one is.
+    fn held_mut(&mut self) -> &mut HeldLease {
+        &mut self.state.held_mut().expect("a lease is held").lease
+    }
+
+    fn until_renewal(&mut self, wakeable_after: Duration) -> Pause {
+        let until = self.held_mut().next_renewal;
+        Pause { until, wakeable_from: Instant::now() + wakeable_after }
     }
 
     /// Renews the lease.
@@ -471,9 +474,8 @@ impl Task {
         // So that the lane that was left soon has its true mark in the store, for the next
         // rollback.
         let soon = Instant::now() + CLOCK_PAUSE.min(self.context.settings.lease.renew);
-        if let Some(held) = self.state.held_mut() {
-            held.lease.next_renewal = held.lease.next_renewal.min(soon);
-        }
+        let held = self.held_mut();
+        held.next_renewal = held.next_renewal.min(soon);
     }
 
     /// Waits for a clock that is ahead, and drops the lease after a whole window of that.
