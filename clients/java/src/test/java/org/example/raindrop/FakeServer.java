@@ -38,6 +38,10 @@ final class FakeServer implements AutoCloseable {
       while (true) {
         Socket connection = listener.accept();
         connections.add(connection);
+        // A thread in accept keeps the listener alive for a moment after it was closed.
+        if (closed.getCount() == 0) {
+          connection.close();
+        }
         start(() -> serve(connection));
       }
     });
