@@ -12,6 +12,7 @@ import java.time.Duration;
 import java.util.*;
 import java.util.concurrent.atomic.AtomicLong;
 import java.util.function.IntToLongFunction;
+import java.util.function.Supplier;
 import me.ahoo.cosid.segment.IdSegmentDistributor;
 import me.ahoo.cosid.segment.SegmentChainId;
 import me.ahoo.cosid.snowflake.MillisecondSnowflakeId;
@@ -45,6 +46,7 @@ final class Cost {
       for (int round = -2; round < ROUNDS; round++) {
         for (Subject subject : subjects) {
           client.next("order");
+          client.next("segment");
           double nanos = measure(subject);
           if (round >= 0) {
             subject.nanos.add(nanos);
@@ -62,6 +64,7 @@ final class Cost {
   private static List<Subject> subjects(RaindropClient client) {
     AtomicLong counter = new AtomicLong();
     Code order = client.code("order");
+    Code segment = client.code("segment");
     Snowflake hutool = new Snowflake(1, 1);
     MillisecondSnowflakeId cosid = new MillisecondSnowflakeId(1);
     SegmentChainId chain = new SegmentChainId(new IdSegmentDistributor.Atomic(1000));
@@ -76,14 +79,24 @@ final class Cost {
           for (int i = 0; i < calls; i++) { sum += System.nanoTime(); }
           return sum;
         }),
-        new Subject("Raindrop, `handle.next()`", CALLS, calls -> {
+        new Subject("Raindrop, `handle.next()`, IDs with a time", CALLS, calls -> {
           long sum = 0;
           for (int i = 0; i < calls; i++) { sum += order.next(); }
           return sum;
         }),
-        new Subject("Raindrop, `client.next(code)`", CALLS, calls -> {
+        new Subject("Raindrop, `client.next(code)`, IDs with a time", CALLS, calls -> {
           long sum = 0;
           for (int i = 0; i < calls; i++) { sum += client.next("order"); }
+          return sum;
+        }),
+        new Subject("Raindrop, `handle.next()`, segment numbers", CALLS, calls -> {
+          long sum = 0;
+          for (int i = 0; i < calls; i++) { sum += segment.next(); }
+          return sum;
+        }),
+        new Subject("Raindrop, `client.next(code)`, segment numbers", CALLS, calls -> {
+          long sum = 0;
+          for (int i = 0; i < calls; i++) { sum += client.next("segment"); }
           return sum;
         }),
         new Subject("CosId `SegmentChainId`, step 1000", CALLS, calls -> {
@@ -131,23 +144,37 @@ final class Cost {
         + ": a snowflake has 4096 IDs in a millisecond, then it waits.");
   }
 
-  /** Serves answers as the service gives them: rows of 4096 IDs, one for each millisecond. */
+  /** Serves answers as the service gives them: rows of 4096 IDs, one for each millisecond, or segment numbers. */
   private static HttpServer serve() throws IOException {
     HttpServer server = HttpServer.create(new InetSocketAddress(InetAddress.getLoopbackAddress(), 0), 0);
-    AtomicLong next = new AtomicLong(252201579132751872L);
-    server.createContext("/", exchange -> {
-      long rows = MOST / 4096;
-      long first = next.getAndAdd(rows << 22);
-      byte[] body = String.format(Locale.ROOT, """
+    long rows = MOST / 4096;
+    AtomicLong nextId = new AtomicLong(252201579132751872L);
+    AtomicLong nextNumber = new AtomicLong(1);
+    answer(server, "order", () -> {
+      long first = nextId.getAndAdd(rows << 22);
+      return String.format(Locale.ROOT, """
           {"issued_at":"2026-11-28T09:30:00.123Z","layout":"benchmark","ranges":[
             {"first":"%d","last":"%d","step":"1","count":4096,"repeat":%d,"stride":"4194304"}]}
-          """, first, first + ((rows - 1) << 22) + 4095, rows).getBytes(StandardCharsets.UTF_8);
+          """, first, first + ((rows - 1) << 22) + 4095, rows);
+    });
+    answer(server, "segment", () -> {
+      long first = nextNumber.getAndAdd(MOST);
+      return String.format(Locale.ROOT, """
+          {"issued_at":"2026-11-28T09:30:00.123Z","increment":"1","ranges":[
+            {"first":"%d","last":"%d","step":"1","count":%d}]}
+          """, first, first + MOST - 1, MOST);
+    });
+    server.start();
+    return server;
+  }
+
+  private static void answer(HttpServer server, String code, Supplier<String> answer) {
+    server.createContext("/ids/" + code, exchange -> {
+      byte[] body = answer.get().getBytes(StandardCharsets.UTF_8);
       exchange.getResponseHeaders().set("Content-Type", "application/json");
       exchange.sendResponseHeaders(200, body.length);
       exchange.getResponseBody().write(body);
       exchange.close();
     });
-    server.start();
-    return server;
   }
 }
