@@ -2,7 +2,9 @@ import { invalid } from './errors.js';
 
 const isDecimal = (given) => typeof given === 'string' && /^(0|[1-9][0-9]{0,18})$/.test(given);
 const isPositive = (given) => Number.isSafeInteger(given) && given >= 1;
-const LARGEST_ID = 2n ** 63n - 1n;
+
+/** The largest ID: a positive 64-bit number. */
+export const LARGEST_ID = 2n ** 63n - 1n;
 
 /**
  * @typedef {object} Range IDs in the compact form of the service; never expanded.
@@ -36,8 +38,8 @@ const LARGEST_ID = 2n ** 63n - 1n;
  * @returns {Answer}
  */
 export function readAnswer(text, upTo) {
-  const body = parseObject(text);
-  check(body !== undefined, 'the answer is no JSON object');
+  const body = parseJson(text);
+  check(body !== undefined, 'the answer is not JSON');
   const { prefix = '', layout } = body;
   check(Array.isArray(body.ranges) && body.ranges.length > 0, 'ranges: none in the answer');
   const ranges = body.ranges.map(readRange);
@@ -59,27 +61,23 @@ function check(holds, message) {
 }
 
 /**
- * Returns the JSON object of a text, or undefined if it is none.
+ * Returns the value of a JSON text, or undefined if the text is not JSON. A value that is no object
+ * becomes one without the fields that a caller looks for.
  *
  * @param {string} text
  * @returns {Record<string, any> | undefined}
  */
-export function parseObject(text) {
+export function parseJson(text) {
   try {
-    const value = JSON.parse(text);
-    return isObject(value) ? value : undefined;
+    return Object(JSON.parse(text));
   } catch {
     return undefined;
   }
 }
 
-function isObject(value) {
-  return typeof value === 'object' && value !== null && !Array.isArray(value);
-}
-
 /** @returns {Range} */
-function readRange(value, i) {
-  check(isObject(value), `ranges[${i}]: not an object`);
+function readRange(item, i) {
+  const value = item ?? {};
   const field = (name, isRight) => {
     check(isRight(value[name]), `ranges[${i}].${name}: ${JSON.stringify(value[name])} is not allowed there`);
     return value[name];
@@ -100,7 +98,7 @@ function readRange(value, i) {
 
 /** @returns {TimeField} */
 function readTime(value) {
-  const { epoch_ms: epoch, unit_ms: unit, shift, bits } = isObject(value) ? value : {};
+  const { epoch_ms: epoch, unit_ms: unit, shift, bits } = value ?? {};
   const isWhole = [epoch, unit, shift, bits].every(Number.isSafeInteger);
   const fits = isWhole && unit >= 1 && shift >= 0 && bits >= 1 && shift + bits <= 63;
   check(fits, `time: ${JSON.stringify(value)} describes no time in 63 bits`);

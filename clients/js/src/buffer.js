@@ -224,7 +224,7 @@ export class Buffer {
       if (this.#context.hookError !== undefined) throw this.#context.hookError;
       this.#accept(answer);
     } catch (error) {
-      this.#fail(wrap('transport', 'the refill failed', error));
+      this.#fail(wrap('the refill failed', error));
       // Those who waited know by now; that the hook failed for their waits as well is no news.
       if (error.kind === 'usage') this.#context.hookError = undefined;
     }

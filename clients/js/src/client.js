@@ -1,10 +1,10 @@
+import { LARGEST_ID } from './answer.js';
 import { Buffer } from './buffer.js';
 import { AgeClock, platformClock } from './clock.js';
 import { closed, usage } from './errors.js';
 import { Service } from './service.js';
 
 const CODE = /^[A-Za-z0-9][A-Za-z0-9._:-]{0,63}$/;
-const LARGEST_ID = 2n ** 63n - 1n;
 const DAY = 86_400_000;
 
 /** How many milliseconds of an ID's age may go unnoticed; `maxAge` is reduced by as much. */

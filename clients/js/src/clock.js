@@ -29,13 +29,10 @@ export class AgeClock {
   /** Returns the time in milliseconds since an arbitrary start. */
   now(wall = this.#clock.wall()) {
     const steady = this.#clock.steady();
-    const difference = wall - steady;
-    if (difference > this.#difference + this.#slack) {
-      this.#slept += difference - this.#difference;
-      this.#difference = difference;
-    } else if (difference < this.#difference) {
-      this.#difference = difference;
-    }
+    const step = wall - steady - this.#difference;
+    if (step > this.#slack) this.#slept += step;
+    // A smaller step forward may be one of many, so it stays until it is large enough to count.
+    if (step > this.#slack || step < 0) this.#difference += step;
     return steady + this.#slept;
   }
 }

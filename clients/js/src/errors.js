@@ -25,15 +25,17 @@ export const usage = (message) => new RaindropError('usage', message);
 export const invalid = (message) => new RaindropError('invalid_answer', message);
 
 /**
- * Returns a RaindropError unchanged, and anything else that was thrown as the cause of one.
+ * Returns a RaindropError unchanged, and anything else that was thrown as the cause of one of kind
+ * `transport`.
  *
- * @param {RaindropError['kind']} kind
  * @param {string} what what failed
- * @param {unknown} thrown
+ * @param {any} thrown
  */
-export function wrap(kind, what, thrown) {
+export function wrap(what, thrown) {
   if (thrown instanceof RaindropError) return thrown;
-  return new RaindropError(kind, `${what}: ${thrown instanceof Error ? thrown.message : typeof thrown}`, { cause: thrown });
+  // `fetch` hides the reason of a failure in `cause`.
+  const reasons = [what, thrown?.message ?? typeof thrown, thrown?.cause?.message];
+  return new RaindropError('transport', reasons.filter(Boolean).join(': '), { cause: thrown });
 }
 
 export const closed = () => new RaindropError('closed', 'the client is closed');

@@ -1,4 +1,4 @@
-import { parseObject } from './answer.js';
+import { parseJson } from './answer.js';
 import { invalid, RaindropError } from './errors.js';
 
 const LARGEST_BODY = 1024 * 1024;
@@ -10,21 +10,13 @@ const LARGEST_BODY = 1024 * 1024;
  * @param {string} url
  * @param {string | undefined} token
  * @param {AbortSignal} signal
- * @throws {RaindropError} of kind `problem`, `invalid_answer` or `transport`
+ * @throws {RaindropError} of kind `problem`, `invalid_answer` or `transport`, and what `fetch` throws
  */
 export async function post(fetch, url, token, signal) {
   const headers = { Accept: 'application/json', ...(token !== undefined && { Authorization: `Bearer ${token}` }) };
-  let response;
-  let text;
-  try {
-    // The token goes to nobody else, and no cache or cookie has a part in this.
-    response = await fetch(url, { method: 'POST', redirect: 'error', credentials: 'omit', cache: 'no-store', headers, signal });
-    text = await readText(response);
-  } catch (error) {
-    if (error instanceof RaindropError) throw error;
-    // `fetch` hides the reason of a failure in `cause`.
-    throw new RaindropError('transport', `no whole answer: ${error?.cause?.message || error?.message}`, { cause: error });
-  }
+  // The token goes to nobody else, and no cache or cookie has a part in this.
+  const response = await fetch(url, { method: 'POST', redirect: 'error', credentials: 'omit', cache: 'no-store', headers, signal });
+  const text = await readText(response);
   if (response.status !== 200) throw problem(response, text);
   if (!isOfType(response, 'application/json')) {
     throw invalid(`the answer is ${response.headers.get('content-type')}, not application/json`);
@@ -55,7 +47,7 @@ function problem(response, text) {
   const { status } = response;
   const seconds = response.headers.get('retry-after') ?? '';
   const retryAfter = /^[0-9]{1,9}$/.test(seconds) ? Number(seconds) * 1000 : undefined;
-  const { code, detail = '' } = (isOfType(response, 'application/problem+json') && parseObject(text)) || {};
+  const { code, detail = '' } = (isOfType(response, 'application/problem+json') && parseJson(text)) || {};
   if (typeof code !== 'string' || typeof detail !== 'string') {
     return new RaindropError('transport', `status ${status} without a problem document`, { status, retryAfter });
   }

@@ -67,7 +67,7 @@ export class Service {
     try {
       answer = readAnswer(await Promise.race([this.#send(url, code, upTo, controller.signal), aborted]), upTo);
     } catch (thrown) {
-      error = wrap('transport', 'the request failed', thrown);
+      error = wrap('the request failed', thrown);
     } finally {
       clearTimeout(timer);
       this.#underWay.delete(controller);

@@ -43,12 +43,12 @@ test('a layout ages even where its timestamp wraps, a segment does not', () => {
 });
 
 for (const [name, body, message, upTo] of [
-  ['not an object', [], /no JSON object/],
-  ['null', null, /no JSON object/],
+  ['not an object', [], /ranges: none/],
+  ['null', null, /ranges: none/],
   ['no ranges', {}, /ranges: none/],
   ['empty ranges', { ranges: [] }, /ranges: none/],
   ['ranges that are no list', { ranges: {} }, /ranges: none/],
-  ['a range that is no object', { ranges: [7] }, /ranges\[0\]: not an object/],
+  ['a range that is no object', { ranges: [7] }, /ranges\[0\]\.first: undefined/],
   ['a count of 0', { ranges: [rangeOf({ count: 0, last: '9' })] }, /ranges\[0\]\.count/],
   ['a count in text', { ranges: [rangeOf({ count: '3' })] }, /ranges\[0\]\.count/],
   ['a fraction as count', { ranges: [rangeOf({ count: 2.5 })] }, /ranges\[0\]\.count/],

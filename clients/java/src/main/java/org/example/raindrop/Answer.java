@@ -26,10 +26,8 @@ record Answer(List<Range> ranges, long ids, Time time) {
   }
 
   /** Where an ID has its time. */
-  record Time(long epochMs, long unitMs, int shift, int bits) {
-    Instant of(long id) { return Instant.ofEpochMilli(epochMs + (id >>> shift & mask()) * unitMs); }
-
-    private long mask() { return -1L >>> (64 - bits); }
+  record Time(long epochMs, long unitMs, int shift, long mask) {
+    Instant of(long id) { return Instant.ofEpochMilli(epochMs + (id >>> shift & mask) * unitMs); }
   }
 
   /** Returns the answer if all of it is sound. IDs of a layout live for {@code maxAge} from {@code sent} on. */
@@ -72,9 +70,9 @@ record Answer(List<Range> ranges, long ids, Time time) {
     long shift = number(fields, "shift");
     long bits = number(fields, "bits");
     require(shift >= 0 && bits >= 1 && shift <= 63 && bits <= 63 - shift, "its time has no place in an ID");
-    Time time = new Time(number(fields, "epoch_ms"), number(fields, "unit_ms"), (int) shift, (int) bits);
+    Time time = new Time(number(fields, "epoch_ms"), number(fields, "unit_ms"), (int) shift, -1L >>> (64 - bits));
     require(time.unitMs >= 1, "the unit of its time is below 1");
-    Math.addExact(time.epochMs, Math.multiplyExact(time.mask(), time.unitMs));
+    Math.addExact(time.epochMs, Math.multiplyExact(time.mask, time.unitMs));
     return time;
   }
 

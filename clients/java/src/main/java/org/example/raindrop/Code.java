@@ -109,7 +109,7 @@ public final class Code {
    */
   private long[] draw(int n, Map<Long, String> prefixes, long timeout) {
     int most = client.settings.maxRange;
-    if (n < 1 || n > most) throw new RaindropException(Kind.USAGE, "n = " + n + ": must be 1 to " + most, null);
+    if (n < 1 || n > most) throw new RaindropException(Kind.USAGE, "n = " + n + ": must be 1 to " + most);
     long began = System.nanoTime();
     long[] ids = new long[n];
     int drawn = 0;
@@ -132,7 +132,7 @@ public final class Code {
         }
         if (oldest.ageless() || segment.range.expires() < oldest.expires()) oldest = segment.range;
       }
-      if (!oldest.isFresh(client)) throw new RaindropException(Kind.DEADLINE, "IDs became too old in the call", null);
+      if (!oldest.isFresh(client)) throw new RaindropException(Kind.DEADLINE, "IDs became too old in the call");
       drawn = 0; // Nothing is left over.
       refillIfLow(null);
     } finally {
@@ -146,7 +146,7 @@ public final class Code {
 
   /** Waits for a change, and returns the refill that was to come; null if the call must not wait. */
   private Refill await(int lacking, boolean never, long deadline) {
-    if (client.isClosed()) throw RaindropClient.closedError();
+    if (client.closed) throw RaindropClient.closedError();
     missing += lacking;
     try {
       refillIfLow(null);
@@ -154,7 +154,7 @@ public final class Code {
       long left = deadline - System.nanoTime();
       if (never) return null;
       if (awaited.startsAt - deadline > 0) throw lastError.again();
-      if (left <= 0) throw new RaindropException(Kind.DEADLINE, "no ID of " + name + " came in time", null);
+      if (left <= 0) throw new RaindropException(Kind.DEADLINE, "no ID of " + name + " came in time");
       changed.awaitNanos(left);
       return awaited;
     } catch (InterruptedException e) {
@@ -182,7 +182,7 @@ public final class Code {
       windowStart += elapsed;
       unusedRest -= used;
     }
-    setRefillAt(current);
+    setRefillAt();
     if (refill != due || rest() >= Math.max(lowWater(), missing)) return false;
     long wanted = Math.max(client.settings.minRange, missing - rest());
     wanted = Math.max(wanted, (long) Math.ceil(rate * client.target));
@@ -193,8 +193,8 @@ public final class Code {
 
   private long lowWater() { return (long) (rate * client.target / 2); }
 
-  private void setRefillAt(Segment segment) {
-    segment.refillAt = Math.min(segment.count + segment.later() + queuedIds - lowWater(), segment.count);
+  private void setRefillAt() {
+    current.refillAt = Math.min(current.count + current.later() + queuedIds - lowWater(), current.count);
   }
 
   private long rest() { return current.rest() + current.later() + queuedIds; }
@@ -205,7 +205,7 @@ public final class Code {
     for (Segment used = current; used.rest() == 0; used = current) {
       if (used.later() == 0 && ranges.isEmpty()) return null;
       current = used.later() > 0 ? used.following() : new Segment(dequeue(), 0);
-      setRefillAt(current);
+      setRefillAt();
     }
     return current;
   }
@@ -219,11 +219,11 @@ public final class Code {
   /** Drops what is too old; if the client is closed, everything. */
   private void dropExpired() {
     Segment segment = current;
-    if (client.isClosed() || !segment.range.isFresh(client)) {
+    if (client.closed || !segment.range.isFresh(client)) {
       current = Segment.EMPTY;
       drop(segment.later() + segment.drain());
     }
-    while (!ranges.isEmpty() && (client.isClosed() || !ranges.element().isFresh(client))) drop(dequeue().ids());
+    while (!ranges.isEmpty() && (client.closed || !ranges.element().isFresh(client))) drop(dequeue().ids());
   }
 
   private void drop(long ids) {

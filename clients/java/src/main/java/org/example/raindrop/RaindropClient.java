@@ -24,12 +24,12 @@ public final class RaindropClient implements AutoCloseable {
   final long target;
   /** The index of the base URL that answered last. */
   volatile int preferredUrl;
+  volatile boolean closed;
 
   private final ConcurrentHashMap<String, Code> codes = new ConcurrentHashMap<>();
   private final ScheduledThreadPoolExecutor scheduler = new ScheduledThreadPoolExecutor(1,
       task -> { Thread thread = new Thread(task, "raindrop-client"); thread.setDaemon(true); return thread; },
       new ThreadPoolExecutor.DiscardPolicy()); // After close, nobody waits for a task.
-  private volatile boolean closed;
 
   private RaindropClient(Builder settings) {
     this.settings = settings;
@@ -76,9 +76,7 @@ public final class RaindropClient implements AutoCloseable {
     scheduler.shutdownNow();
   }
 
-  boolean isClosed() { return closed; }
-
-  static RaindropException closedError() { return new RaindropException(Kind.CLOSED, "the client is closed", null); }
+  static RaindropException closedError() { return new RaindropException(Kind.CLOSED, "the client is closed"); }
 
   /** Returns nanoseconds of a clock that does not step. */
   long clock() { return settings.clock == null ? System.nanoTime() : settings.clock.getAsLong(); }
@@ -109,7 +107,7 @@ public final class RaindropClient implements AutoCloseable {
   }
 
   static void require(boolean holds, String otherwise) {
-    if (!holds) throw new RaindropException(Kind.USAGE, otherwise, null);
+    if (!holds) throw new RaindropException(Kind.USAGE, otherwise);
   }
 
   /** Collects the settings of a client. */
@@ -177,12 +175,9 @@ public final class RaindropClient implements AutoCloseable {
     public Builder clock(LongSupplier clock) { this.clock = clock; return this; }
 
     /** Returns a client. It sends nothing before the first call. */
-    public RaindropClient build() { return new RaindropClient(clone()); }
-
-    @Override
-    protected Builder clone() {
+    public RaindropClient build() {
       try {
-        return (Builder) super.clone();
+        return new RaindropClient((Builder) clone()); // What is set later changes no client.
       } catch (CloneNotSupportedException e) {
         throw new AssertionError(e);
       }

@@ -21,6 +21,8 @@ public class RaindropException extends RuntimeException {
 
   private final Kind kind;
 
+  RaindropException(Kind kind, String message) { this(kind, message, null); }
+
   RaindropException(Kind kind, String message, Throwable cause) {
     super(message, cause);
     this.kind = kind;

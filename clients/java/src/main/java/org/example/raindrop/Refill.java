@@ -60,11 +60,11 @@ final class Refill {
       response = future;
       // HttpRequest.timeout ends with the head of the answer, so it would not bound a body that stalls.
       Future<?> timeout = client.schedule(() -> future.cancel(true), client.settings.requestTimeout);
-      if (client.isClosed()) cancel();
+      if (client.closed) cancel();
       future.whenComplete((head, failure) -> {
         timeout.cancel(false);
         // Whatever it is: the JDK also throws exceptions of its parsers at what is not HTTP.
-        finish(head, body, failure == null ? null : error(Kind.TRANSPORT, "no whole answer of "
+        finish(head, body, failure == null ? null : new RaindropException(Kind.TRANSPORT, "no whole answer of "
             + client.settings.urls.get(url()) + " came: " + failure, failure), began, sent);
       });
     } catch (Throwable e) {
@@ -75,29 +75,26 @@ final class Refill {
   private void finish(HttpResponse<Void> head, ByteArrayOutputStream body, Throwable error, long began, long sent) {
     Duration duration = Duration.ofNanos(System.nanoTime() - began);
     try {
-      if (body.size() > MAX_BODY) throw error(Kind.INVALID_ANSWER, "the answer is larger than 1 MiB", null);
+      if (body.size() > MAX_BODY) throw new RaindropException(Kind.INVALID_ANSWER, "the answer is larger than 1 MiB");
       if (error != null) throw error;
       Answer answer = answer(head, body.toByteArray(), sent);
-      if (code.isRepeated(answer)) throw error(Kind.INVALID_ANSWER, "the answer repeats an earlier one", null);
+      if (code.isRepeated(answer)) throw new RaindropException(Kind.INVALID_ANSWER, "an earlier answer was repeated");
       boolean fresh = answer.ranges().get(0).isFresh(client);
-      if (!fresh) throw error(Kind.TRANSPORT, "the answer came when its IDs were too old", null);
+      if (!fresh) throw new RaindropException(Kind.TRANSPORT, "the answer came when its IDs were too old");
       client.settings.metrics.requestFinished(code.name, duration, answer.ids());
       client.preferredUrl = url();
       code.refilled(answer);
     } catch (Throwable e) {
-      RaindropException failure = client.isClosed() ? RaindropClient.closedError()
-          : e instanceof RaindropException known ? known : error(Kind.USAGE, "the refill died: " + e, e);
+      RaindropException failure = client.closed ? RaindropClient.closedError()
+          : e instanceof RaindropException known ? known
+          : new RaindropException(Kind.USAGE, "the refill died: " + e, e);
       client.report(hook -> hook.requestFailed(code.name, duration, failure));
-      if (!client.isClosed() && triesAgain(failure)) {
+      if (!client.closed && triesAgain(failure)) {
         client.schedule(this::send, 0);
       } else {
         code.failed(this, failure, retryAfter);
       }
     }
-  }
-
-  private static RaindropException error(Kind kind, String message, Throwable cause) {
-    return new RaindropException(kind, message, cause);
   }
 
   /** Returns whether to send another request at once: for fewer IDs, or to the next base URL. */
@@ -122,8 +119,8 @@ final class Refill {
     boolean answers = status == 200 && type.equalsIgnoreCase("application/json");
     if (answers) return Answer.parse(body, ask, sent, client.settings.maxAge);
     if (status == 200 || !type.equalsIgnoreCase("application/problem+json")) {
-      throw error(isUnavailable(status) ? Kind.TRANSPORT : Kind.INVALID_ANSWER,
-          "status " + status + " with the type \"" + type + "\" is no answer of the service", null);
+      throw new RaindropException(isUnavailable(status) ? Kind.TRANSPORT : Kind.INVALID_ANSWER,
+          "status " + status + " with the type \"" + type + "\" is no answer of the service");
     }
     Duration wait = head.headers().firstValue("Retry-After").filter(text -> text.matches("[0-9]{1,9}"))
         .map(Long::valueOf).map(Duration::ofSeconds).orElse(null);
