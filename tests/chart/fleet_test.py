@@ -4,6 +4,7 @@ under load, with no failed request and no ID twice."""
 import os
 import time
 import unittest
+import unittest.mock
 import urllib.error
 import urllib.request
 
@@ -197,6 +198,20 @@ class WithSecret(Changes, unittest.TestCase):
 class WithKubernetes(Changes, unittest.TestCase):
     def fleet(self, *values):
         return Fleet(self, *IMAGE, *QUICK, *values)
+
+    def test_a_release_of_helm_3_is_upgraded_and_rolled_back_by_helm_4(self):
+        fleet = self.fleet("autoscaling.external=true")
+        with unittest.mock.patch.dict(os.environ, HELM=os.environ["HELM3"]):
+            fleet.install()
+        self.assertEqual(len(fleet.ready()), 1)
+        deployment = f"{fleet.workload('deployment')}/raindrop"
+        with fleet.clients():
+            # As the autoscaler does.
+            fleet.api.merge(f"{deployment}/scale", {"spec": {"replicas": 3}})
+            fleet.upgrade("config.log.level=debug")
+            self.assertEqual(len(fleet.ready()), 3)
+            fleet.rollback()
+        fleet.check()
 
     def test_it_issues_while_the_api_server_is_away(self):
         fleet = Fleet(self, *IMAGE)

@@ -9,6 +9,7 @@ from chart import HERE, manifests, of_case, only, refused, render, sets, templat
 from control_plane import ApiError, collection, control_plane, eventually
 
 WHY = "is there, because nodes on two stores issue the same IDs; keep the values of the store, or follow docs/kubernetes.md, Another store"
+OWNED = {"meta.helm.sh/release-name": "ids", "meta.helm.sh/release-namespace": "apps"}
 SCALED = ("autoscaling.enabled=true", "autoscaling.minReplicas=3")
 
 
@@ -29,6 +30,8 @@ def cluster(*objects):
     """Options of `helm template` with which lookups find these objects, and no others."""
     servers = control_plane()
     for manifest in objects:
+        # Helm 4 refuses objects that are not of the release.
+        manifest["metadata"].setdefault("annotations", {}).update(OWNED)
         servers.api.post(collection(servers.api, manifest), manifest)
     try:
         yield ("--dry-run=server", "--kubeconfig", str(servers.kubeconfig))
@@ -41,7 +44,7 @@ def cluster(*objects):
 
 def replicas(text):
     (workload,) = (m for m in manifests(text) if m["kind"] in ("Deployment", "StatefulSet"))
-    return workload["spec"]["replicas"]
+    return workload["spec"].get("replicas")
 
 
 class Replicas(unittest.TestCase):
@@ -61,6 +64,13 @@ class Replicas(unittest.TestCase):
 
     def test_without_a_cluster_there_are_never_fewer_than_the_fewest(self):
         self.assertEqual(replicas(template(*sets(*SCALED))), 3)
+
+    def test_an_autoscaler_of_ones_own_keeps_its_number(self):
+        values = sets("autoscaling.external=true")
+        self.assertIsNone(replicas(template(*values)))
+        for number in (7, 0):
+            with self.subTest(number=number), cluster(live(replicas=number)) as options:
+                self.assertEqual(replicas(render(*values, *options)), number)
 
     def test_without_autoscaling_the_values_decide(self):
         with cluster(live(replicas=7)) as options:

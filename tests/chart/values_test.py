@@ -60,6 +60,16 @@ def value_of(values, name):
     return values
 
 
+def rows(values, texts):
+    """The rows of the README's table."""
+
+    def default(name):
+        text = json.dumps(value_of(values, name), ensure_ascii=False)
+        return f"`{text}`" if len(text) < 60 else "see values.yaml"
+
+    return [f"| `{name}` | {default(name)} | {text} |" for name, text in texts.items()]
+
+
 class Values(unittest.TestCase):
     maxDiff = None
 
@@ -90,13 +100,8 @@ class Values(unittest.TestCase):
         check(SCHEMA, [])
 
     def test_the_readme_lists_every_value(self):
-        def default(name):
-            value = value_of(self.values, name)
-            text = json.dumps(value, ensure_ascii=False)
-            return f"`{text}`" if len(text) < 60 else "see values.yaml"
-
-        rows = [f"| `{name}` | {default(name)} | {text} |" for name, text in self.documented.items()]
-        table = "\n".join(["| value | default | what it is |", "|---|---|---|", *rows])
+        found = rows(self.values, self.documented)
+        table = "\n".join(["| value | default | what it is |", "|---|---|---|", *found])
         path = CHART / "README.md"
         readme = path.read_text()
         before, _, rest = readme.partition("<!-- values -->\n")

@@ -12,5 +12,5 @@ shellcheck=$kept/python/bin/shellcheck
 
 "$actionlint" -shellcheck "$shellcheck" -pyflakes ''
 "$shellcheck" --severity=warning --external-sources --shell=sh \
-  tests/*.sh tests/*/*.sh clients/*/*.sh helm/raindrop/files/test.sh
+  tests/*.sh tests/*/*.sh clients/*/*.sh helm/*.sh helm/raindrop/files/test.sh
 "$shellcheck" .ci/run tests/steps.bash

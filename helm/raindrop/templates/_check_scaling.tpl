@@ -1,7 +1,7 @@
 {{/* A budget that can never be met keeps every machine with a node from being drained. */}}
 {{- define "raindrop.check.scaling" -}}
 {{- with .Values.autoscaling -}}
-{{- if and .enabled (gt (int .minReplicas) (int .maxReplicas)) -}}
+{{- if and (or .enabled .external) (gt (int .minReplicas) (int .maxReplicas)) -}}
 {{- fail (printf "autoscaling.minReplicas = %d: must be at most autoscaling.maxReplicas (%d)" (int .minReplicas) (int .maxReplicas)) -}}
 {{- end -}}
 {{- end -}}
@@ -13,8 +13,7 @@
 {{- end -}}
 {{- $kept := include "raindrop.share" (dict "value" (default 0 .minAvailable) "of" $nodes) | int -}}
 {{- if and .enabled $isScaled (ge $kept $nodes) -}}
-{{- $by := ternary "autoscaling.minReplicas" "replicaCount" (not (empty $.Values.autoscaling.enabled)) -}}
-{{- fail (printf "podDisruptionBudget.minAvailable = %v: must leave room for an eviction while %d nodes run (%s), or no machine can be drained" .minAvailable $nodes $by) -}}
+{{- fail (printf "podDisruptionBudget.minAvailable = %v: must leave room for an eviction while %d nodes run (%s), or no machine can be drained" .minAvailable $nodes (include "raindrop.scaledBy" $)) -}}
 {{- end -}}
 {{- end -}}
 {{- end -}}

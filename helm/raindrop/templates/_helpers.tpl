@@ -43,9 +43,7 @@ metadata:
   namespace: {{ .root.Release.Namespace }}
   labels:
     {{- include "raindrop.labels" .root | nindent 4 }}
-    {{- with .labels }}
-    {{- toYaml . | nindent 4 }}
-    {{- end }}
+    {{- with .labels }}{{ toYaml . | nindent 4 }}{{ end }}
   {{- include "raindrop.optional" (list 2 (pick . "annotations")) }}
 {{- end -}}
 
@@ -60,9 +58,7 @@ metadata:
 
 {{/* Labels of the test pod, which the Service must not select. */}}
 {{- define "raindrop.testSelectorLabels" -}}
-app.kubernetes.io/name: {{ include "raindrop.name" . }}
-app.kubernetes.io/instance: {{ .Release.Name }}
-app.kubernetes.io/component: test
+{{ include "raindrop.selectorLabels" . | replace "component: server" "component: test" }}
 {{- end -}}
 
 {{- define "raindrop.serviceAccountName" -}}
@@ -125,11 +121,6 @@ imagePullSecrets:
 {{- with .Values.tls.clientCA -}}
 {{- if or .existingSecret .existingConfigMap -}}yes{{- end -}}
 {{- end -}}
-{{- end -}}
-
-{{/* The port of an address such as [::]:8080. */}}
-{{- define "raindrop.portOf" -}}
-{{- regexFind "[0-9]+$" . -}}
 {{- end -}}
 
 {{/* The name of the port that serves metrics and probes. */}}

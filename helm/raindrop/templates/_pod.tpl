@@ -6,32 +6,24 @@ metadata:
     {{- if and .Values.store.url (eq (include "raindrop.store" .) "secret") }}
     checksum/store: {{ sha256sum .Values.store.url }}
     {{- end }}
-    {{- with .Values.podAnnotations }}
-    {{- toYaml . | nindent 4 }}
-    {{- end }}
+    {{- with .Values.podAnnotations }}{{ toYaml . | nindent 4 }}{{ end }}
   labels:
     {{- include "raindrop.podSelectorLabels" . | nindent 4 }}
     {{- range list .Values.commonLabels .Values.podLabels }}
-    {{- with . }}
-    {{- toYaml . | nindent 4 }}
-    {{- end }}
+    {{- with . }}{{ toYaml . | nindent 4 }}{{ end }}
     {{- end }}
 spec:
   serviceAccountName: {{ include "raindrop.serviceAccountName" . }}
   automountServiceAccountToken: {{ eq (include "raindrop.store" .) "kubernetes" }}
   enableServiceLinks: false
   terminationGracePeriodSeconds: {{ .Values.terminationGracePeriodSeconds }}
-  {{- with include "raindrop.imagePullSecrets" . }}
-  {{- . | nindent 2 }}
-  {{- end }}
+  {{- with include "raindrop.imagePullSecrets" . }}{{ . | nindent 2 }}{{ end }}
   {{- include "raindrop.optional" (list 2 (dict "securityContext" .Values.podSecurityContext)) }}
   {{- include "raindrop.optional" (list 2 (pick .Values "priorityClassName" "runtimeClassName")) }}
   {{- include "raindrop.optional" (list 2 (pick .Values "hostAliases" "dnsPolicy" "dnsConfig")) }}
   {{- include "raindrop.optional" (list 2 (pick .Values "nodeSelector" "affinity" "tolerations")) }}
   initContainers:
-    {{- with .Values.initContainers }}
-    {{- toYaml . | nindent 4 }}
-    {{- end }}
+    {{- with .Values.initContainers }}{{ toYaml . | nindent 4 }}{{ end }}
     # Stops the pod before it serves if the configuration is invalid, and says why. It does not connect to the store.
     - name: check-config
       args: [config]
@@ -43,7 +35,7 @@ spec:
       {{- include "raindrop.container" . | nindent 6 }}
       ports:
         - name: http
-          containerPort: {{ include "raindrop.portOf" .Values.config.http.listen }}
+          containerPort: {{ regexFind "[0-9]+$" .Values.config.http.listen }}
           protocol: TCP
         {{- if .Values.admin.enabled }}
         - name: admin
@@ -56,16 +48,12 @@ spec:
         {{- $path := "/readyz" }}
         {{- with .Values.readinessNamespace }}{{ $path = printf "/readyz?namespace=%s" . }}{{ end }}
         {{- include "raindrop.probe" (dict "root" . "path" $path "timing" .Values.readinessProbe) | nindent 8 }}
-    {{- with .Values.extraContainers }}
-    {{- toYaml . | nindent 4 }}
-    {{- end }}
+    {{- with .Values.extraContainers }}{{ toYaml . | nindent 4 }}{{ end }}
   volumes:
     - name: config
       configMap:
         name: {{ include "raindrop.fullname" . }}
-    {{- with include "raindrop.fileVolumes" . }}
-    {{- trim . | nindent 4 }}
-    {{- end }}
+    {{- with include "raindrop.fileVolumes" . }}{{ trim . | nindent 4 }}{{ end }}
     {{- with .Values.store.sqlite.existingClaim }}
     - name: data
       persistentVolumeClaim:
@@ -76,9 +64,7 @@ spec:
       emptyDir:
         sizeLimit: 16Mi
     {{- end }}
-    {{- with .Values.extraVolumes }}
-    {{- toYaml . | nindent 4 }}
-    {{- end }}
+    {{- with .Values.extraVolumes }}{{ toYaml . | nindent 4 }}{{ end }}
   {{- with .Values.topologySpreadConstraints }}
   topologySpreadConstraints:
     {{- range . }}
@@ -109,9 +95,7 @@ env:
   - name: RAINDROP__WORKER__HOLDER
     value: $(POD_NAMESPACE)/$(POD_NAME)
   {{- end }}
-  {{- with .Values.extraEnv }}
-  {{- toYaml . | nindent 2 }}
-  {{- end }}
+  {{- with .Values.extraEnv }}{{ toYaml . | nindent 2 }}{{ end }}
 {{- include "raindrop.optional" (list 0 (dict "envFrom" .Values.extraEnvFrom)) }}
 {{- include "raindrop.optional" (list 0 (pick .Values "resources" "securityContext")) }}
 volumeMounts:
@@ -131,9 +115,7 @@ volumeMounts:
   - name: state
     mountPath: /var/lib/raindrop-state
   {{- end }}
-  {{- with .Values.extraVolumeMounts }}
-  {{- toYaml . | nindent 2 }}
-  {{- end }}
+  {{- with .Values.extraVolumeMounts }}{{ toYaml . | nindent 2 }}{{ end }}
 {{- end -}}
 
 {{/* A probe; takes {root, path, timing}. */}}

@@ -3,23 +3,32 @@
 {{- lookup "apps/v1" .Values.kind .Release.Namespace (include "raindrop.fullname" .) | toJson -}}
 {{- end -}}
 
-{{/* With autoscaling, an object without `replicas` would be reset to one pod when the field is removed. */}}
+{{/* The number of nodes; empty if only an autoscaler knows it. Kubernetes resets an object that loses the field to one
+pod, so an autoscaler's number is rendered wherever a cluster tells it. */}}
 {{- define "raindrop.replicas" -}}
+{{- $live := include "raindrop.live" . | fromJson -}}
 {{- if .Values.autoscaling.enabled -}}
-{{- dig "spec" "replicas" .Values.autoscaling.minReplicas (include "raindrop.live" . | fromJson) -}}
+{{- dig "spec" "replicas" .Values.autoscaling.minReplicas $live -}}
+{{- else if .Values.autoscaling.external -}}
+{{- dig "spec" "replicas" "" $live -}}
 {{- else -}}
 {{- .Values.replicaCount -}}
 {{- end -}}
 {{- end -}}
 
+{{/* The value that sets the fewest nodes that run. */}}
+{{- define "raindrop.scaledBy" -}}
+{{- ternary "autoscaling.minReplicas" "replicaCount" (not (empty (or .Values.autoscaling.enabled .Values.autoscaling.external))) -}}
+{{- end -}}
+
 {{/* The fewest nodes that run. */}}
 {{- define "raindrop.minReplicas" -}}
-{{- if .Values.autoscaling.enabled }}{{ int .Values.autoscaling.minReplicas }}{{ else }}{{ int .Values.replicaCount }}{{ end -}}
+{{- ternary .Values.replicaCount .Values.autoscaling.minReplicas (eq (include "raindrop.scaledBy" .) "replicaCount") | int -}}
 {{- end -}}
 
 {{/* The most nodes that run, not counting an update's. */}}
 {{- define "raindrop.maxReplicas" -}}
-{{- if .Values.autoscaling.enabled }}{{ int .Values.autoscaling.maxReplicas }}{{ else }}{{ int .Values.replicaCount }}{{ end -}}
+{{- ternary .Values.replicaCount .Values.autoscaling.maxReplicas (eq (include "raindrop.scaledBy" .) "replicaCount") | int -}}
 {{- end -}}
 
 {{/* "yes" if there is more than one node; otherwise empty. */}}
