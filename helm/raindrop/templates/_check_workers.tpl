@@ -15,6 +15,8 @@ config.{{ with . }}namespaces.{{ . }}.{{ end }}worker
 {{/* No two pods may have the same worker id, unless the store says whose it is. */}}
 {{- define "raindrop.check.workers" -}}
 {{- $isStateful := eq .Values.kind "StatefulSet" -}}
+{{- $isMemory := eq .Values.store.url "memory:" -}}
+{{- $isShared := and $isMemory (include "raindrop.several" .) -}}
 {{- $sections := include "raindrop.workerSections" . | fromJson -}}
 {{- range $name, $worker := $sections -}}
 {{- if and (not (kindIs "invalid" $worker.id)) (or (not $isStateful) (include "raindrop.several" $)) -}}
@@ -23,17 +25,27 @@ config.{{ with . }}namespaces.{{ . }}.{{ end }}worker
 {{- if and (eq (toString $worker.source) "hostname") (not $isStateful) -}}
 {{- fail (printf "%s.source = \"hostname\" needs kind=StatefulSet, whose pod names end in a number" (include "raindrop.workerKey" $name)) -}}
 {{- end -}}
+{{- if and $isShared $worker.source (ne $worker.source "hostname") -}}
+{{- fail (printf "%s.source = %q needs a store that leases worker ids, or one replica, so that no two pods have the same id" (include "raindrop.workerKey" $name) $worker.source) -}}
+{{- end -}}
+{{- end -}}
+{{- if and $isShared .Values.extraEnvFrom -}}
+{{- fail "extraEnvFrom with store.url = memory: needs one replica: it may give every pod the same worker id" -}}
 {{- end -}}
 {{- $worker := get $sections "" -}}
 {{- $isGiven := or (not (kindIs "invalid" $worker.id)) (eq (toString $worker.source) "hostname") -}}
 {{- range .Values.extraEnv -}}
-{{- if eq .name "RAINDROP__WORKER__ID" -}}{{- $isGiven = true -}}{{- end -}}
+{{- $key := .name | upper | replace "_" "" -}}
+{{- if eq $key "RAINDROPWORKERID" -}}{{- $isGiven = true -}}{{- end -}}
+{{- if and $isShared (regexMatch "^RAINDROP((NAMESPACES.+)?WORKER(ID|SOURCE)|CONFIG)$" $key) (not (dig "fieldRef" "" (default dict .valueFrom))) -}}
+{{- fail (printf "extraEnv: with store.url = memory: and several replicas, %s must come from a field of the pod (valueFrom.fieldRef), so that no two pods have the same worker id" .name) -}}
+{{- end -}}
 {{- $isSame := and .value (not (contains "$(" (toString .value))) -}}
-{{- if and $isSame (regexMatch "^RAINDROP__(NAMESPACES__.+__)?WORKER__ID$" .name) (include "raindrop.several" $) -}}
+{{- if and $isSame (regexMatch "^RAINDROP(NAMESPACES.+)?WORKERID$" $key) (include "raindrop.several" $) -}}
 {{- fail (printf "extraEnv: %s = %v needs one replica, so that no two pods have the same id; take it from the pod's index by valueFrom" .name .value) -}}
 {{- end -}}
 {{- end -}}
-{{- if and (eq .Values.store.url "memory:") (not (and $isStateful $isGiven)) -}}
+{{- if and $isMemory (not (and $isStateful $isGiven)) -}}
 {{- fail "store.url = memory: does not lease worker ids; set kind=StatefulSet, and config.worker.id, config.worker.source=hostname or RAINDROP__WORKER__ID in extraEnv" -}}
 {{- end -}}
 {{- end -}}

@@ -24,11 +24,13 @@ spec:
   {{- include "raindrop.optional" (list 2 (pick .Values "nodeSelector" "affinity" "tolerations")) }}
   initContainers:
     {{- with .Values.initContainers }}{{ toYaml . | nindent 4 }}{{ end }}
+    {{- if .Values.checkConfig }}
     # Stops the pod before it serves if the configuration is invalid, and says why. It does not connect to the store.
     - name: check-config
       args: [config]
       terminationMessagePolicy: FallbackToLogsOnError
       {{- include "raindrop.container" . | nindent 6 }}
+    {{- end }}
   containers:
     - name: raindrop
       args: [serve]
