@@ -8,6 +8,7 @@ import asyncio
 import dataclasses
 import datetime
 import json
+import socket
 import time
 import urllib.parse
 
@@ -112,18 +113,24 @@ class Proxy:
         # All exchanges of a scenario, shared by the proxies of all nodes.
         self.exchanges = exchanges
         self.port = 0
-        self.url = ""
+        self.reserve()
+        self.url = f"http://127.0.0.1:{self.port}"
         self.server = None
         self.faults = []
         self.writers = set()
         self.held = []
         self.others = {}
 
+    def reserve(self):
+        """Takes the port without listening: connections are refused, and no other one gets the port."""
+        self.socket = socket.socket()
+        self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        self.socket.bind(("127.0.0.1", self.port))
+        self.port = self.socket.getsockname()[1]
+
     async def listen(self):
         if self.server is None:
-            self.server = await asyncio.start_server(self.connection, "127.0.0.1", self.port, reuse_address=True)
-            self.port = self.server.sockets[0].getsockname()[1]
-            self.url = f"http://127.0.0.1:{self.port}"
+            self.server = await asyncio.start_server(self.connection, sock=self.socket)
 
     async def command(self, fault):
         """Adds a fault. It applies to the next `times` requests, of one `code` if it names one; `times` can be "ever"."""
@@ -131,6 +138,7 @@ class Proxy:
         if name == "refuse":
             self.server.close()
             self.server = None
+            self.reserve()
             self.abort()
         elif name == "none":
             await self.clear()
