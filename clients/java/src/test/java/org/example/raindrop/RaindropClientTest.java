@@ -138,7 +138,8 @@ class RaindropClientTest {
 
   @Test
   void a_small_answer_is_asked_for_again() throws Exception {
-    server.handler = request -> server.ids(Math.min(10, request.upTo()));
+    // The eleventh fetches ahead, perhaps before this test has counted.
+    server.handler = request -> server.requests.size() > 10 ? null : server.ids(Math.min(10, request.upTo()));
     try (RaindropClient client = open()) {
       assertEquals(100, client.nextMany("order", 100).length);
       assertEquals(10, metrics.requests.get());
