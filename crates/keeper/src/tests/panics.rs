@@ -1,4 +1,4 @@
-//! Panics in segment mode, planted through the observer, under paused time.
+//! Panics that are planted through the observer, under paused time.
 
 use std::{
     sync::{
@@ -9,13 +9,13 @@ use std::{
 };
 
 use raindrop_core::{clock::ManualClock, segment::SegmentSpec};
-use raindrop_store::MemoryStore;
+use raindrop_store::{MemoryStore, Store as _};
 use tokio::time::timeout;
 
-use super::world::NOW;
+use super::world::{NOW, Node, World, second, world};
 use crate::{
-    KeeperError, KeeperTask, Observer, RefillOutcome, SegmentIssuer, SegmentKeeper,
-    SegmentSettings, StoreOperation,
+    KeeperError, KeeperTask, LeaseOperation, Observer, RefillOutcome, Released, SegmentIssuer,
+    SegmentKeeper, SegmentSettings, StoreOperation,
 };
 
 /// Panics once where the test wants it, and counts the steps that panicked.
@@ -87,4 +87,48 @@ async fn panicked_segment_task_fails_the_keeper() {
         panic!("{failed:?}")
     };
     assert_eq!(reason, "it panicked: planted by a test");
+}
+
+async fn issue(world: &World, node: &Node) {
+    let ids = node.issuer.next_ids("order", 100).await.expect("issued");
+    world.check("order", ids.collect());
+}
+
+#[tokio::test(start_paused = true)]
+async fn lease_task_that_panics_starts_over_with_another_row() {
+    let world = world();
+    let node = world.node().await;
+    let worker = node.worker();
+    *node.events.panics_at.lock().expect("unpoisoned") = Some(LeaseOperation::Renew);
+    while node.events.panics() == 0 {
+        issue(&world, &node).await;
+        world.pass(second(1)).await;
+    }
+    // From the grant that it has.
+    issue(&world, &node).await;
+    world.pass(second(10)).await;
+    assert_ne!(node.worker(), worker);
+    assert_eq!((node.events.panics(), node.status().reason.clone()), (1, None));
+    issue(&world, &node).await;
+    assert!(!world.row(worker).await.free, "what was leased there is unknown");
+    assert_eq!(node.stop().await, Released::Done);
+    world.pass(second(300)).await;
+    assert!(world.row(worker).await.free, "it expired");
+}
+
+#[tokio::test(start_paused = true)]
+async fn search_that_panics_begins_again_with_another_row() {
+    let world = world();
+    let node = world.start(world.settings());
+    *node.events.panics_at.lock().expect("unpoisoned") = Some(LeaseOperation::Acquire);
+    while node.status().lease.is_none() {
+        world.pass(second(1)).await;
+    }
+    assert_eq!((node.events.panics(), node.status().reason.clone()), (1, None));
+    issue(&world, &node).await;
+    let rows = world.store.list_rows().await.expect("up");
+    let held: Vec<u64> =
+        rows.iter().filter(|listed| !listed.row.free).map(|it| it.row.worker).collect();
+    assert_eq!(held.len(), 2, "the row of the search that panicked expires after its ttl");
+    assert!(held.contains(&node.worker()));
 }

@@ -60,6 +60,8 @@ pub(super) struct Events {
     pub(super) operations: Mutex<Vec<(LeaseOperation, LeaseOutcome)>>,
     pub(super) exhaustions: Mutex<Vec<Exhaustion>>,
     issued: Mutex<Vec<u64>>,
+    /// The operation at whose next end the keeper panics.
+    pub(super) panics_at: Mutex<Option<LeaseOperation>>,
     panics: AtomicU64,
     epochs: AtomicU64,
 }
@@ -79,6 +81,8 @@ impl Observer for Events {
 
     fn lease_operation(&self, operation: LeaseOperation, outcome: LeaseOutcome) {
         self.operations.lock().expect("unpoisoned").push((operation, outcome));
+        let planted = self.panics_at.lock().expect("unpoisoned").take_if(|at| *at == operation);
+        assert!(planted.is_none(), "planted by a test");
     }
 
     fn epoch_changed(&self) {
