@@ -31,6 +31,7 @@ pub(crate) struct State {
     /// The rows before each write that is visible and perhaps not durable, in their order.
     pub(crate) unacknowledged: Vec<(usize, Row)>,
     crashes: u8,
+    panics: u8,
     /// Writes that the store has not seen yet, and perhaps never will.
     pub(crate) under_way: Vec<UnderWay>,
     pub(crate) processes: Vec<Process>,
@@ -93,6 +94,10 @@ pub(crate) enum Action {
     Crash {
         process: usize,
     },
+    /// A step of its task panics: it starts over, and the grant is used up.
+    Panic {
+        process: usize,
+    },
     /// The state file gets a local mark that is one higher, or as high as it may be.
     RaiseLocalMark {
         process: usize,
@@ -127,7 +132,7 @@ impl Cluster {
     pub(crate) fn step(&self, state: &mut State, action: Action) -> Option<()> {
         self.plant();
         let configuration = &self.world.configuration;
-        let State { rows, unacknowledged, crashes, under_way, processes, issued } = state;
+        let State { rows, unacknowledged, crashes, panics, under_way, processes, issued } = state;
         match action {
             Action::Choose { process, tick, random } => {
                 processes[process].choose(&self.world, rows, tick, random)
@@ -178,6 +183,12 @@ impl Cluster {
             Action::Crash { process } => {
                 give_up(under_way, process);
                 processes[process].crash();
+                Some(())
+            }
+            Action::Panic { process } => {
+                *panics += 1;
+                give_up(under_way, process);
+                processes[process].panic();
                 Some(())
             }
             Action::RaiseLocalMark { process, whole } => processes[process].raise_local_mark(whole),
@@ -272,6 +283,7 @@ impl Model for Cluster {
             rows: (0..self.world.configuration.rows).map(row).collect(),
             unacknowledged: Vec::new(),
             crashes: 0,
+            panics: 0,
             under_way: Vec::new(),
             processes: (0..self.world.configuration.writes.len()).map(process).collect(),
             issued: Issued::default(),
@@ -280,7 +292,7 @@ impl Model for Cluster {
 
     fn actions(&self, state: &State, actions: &mut Vec<Action>) {
         self.plant();
-        let Configuration { rows, codes, writes, crashes, .. } = self.world.configuration;
+        let Configuration { rows, codes, writes, crashes, panics, .. } = self.world.configuration;
         for (index, process) in state.processes.iter().enumerate() {
             if process.sent < writes[index] {
                 if process.is_idle() {
@@ -333,6 +345,9 @@ impl Model for Cluster {
             }
             if !process.is_idle() || process.grant.is_some() {
                 actions.push(Action::Crash { process: index });
+                if state.panics < panics {
+                    actions.push(Action::Panic { process: index });
+                }
             }
         }
         let may_crash = state.crashes < crashes;

@@ -23,6 +23,8 @@ pub(crate) struct Configuration {
     pub(crate) writes: &'static [u8],
     /// How often the store crashes, and loses what was visible and not acknowledged.
     pub(crate) crashes: u8,
+    /// How often a step of a process's task panics.
+    pub(crate) panics: u8,
     /// Whether the store compares tokens, as every store does.
     pub(crate) compares_tokens: bool,
     /// Whether each process keeps its lease in a state file.

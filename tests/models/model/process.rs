@@ -6,8 +6,10 @@ use std::time::Duration;
 
 use raindrop_core::{
     lease::{
-        HeldLanes, HighWaterMarks, KeptLease, Lease, LimitRequest, Purpose, Resolution,
-        ResumeRequest, Row, RowExpiry, RowWrite, Tenure, Token, choose_row, limit_for, next_token,
+        HeldLanes, HeldRow, HighWaterMarks, KeptLease, Lease, LimitRequest, Purpose, ReleasingRow,
+        Resolution, ResumeRequest, Row, RowExpiry, RowWrite, Tenure, Token, choose_row, limit_for,
+        next_token,
+        state::{Effect, Event, Held, Rows, State, next},
         usable_lane,
     },
     planted::{Bug, planted},
@@ -26,9 +28,10 @@ pub(crate) struct Process {
     index: usize,
     /// How many writes it has sent.
     pub(crate) sent: u8,
-    /// The row that it tries to take.
-    search: Option<Tenure<Purpose>>,
-    pub(crate) held: Option<Held>,
+    /// As the keeper's task has it.
+    state: State<HeldRow<Purpose>, Search>,
+    /// The row that it gives back; nothing else is done meanwhile.
+    releasing: Option<ReleasingRow<Purpose>>,
     /// What claims are served from; outlives the row when that is lost.
     pub(crate) grant: Option<Grant>,
     /// The lease in its state file, which outlives it.
@@ -40,13 +43,9 @@ pub(crate) struct Process {
     must_read: bool,
 }
 
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(crate) struct Held {
-    tenure: Tenure<Purpose>,
-    lanes: HeldLanes,
-    /// It is being given back: where the next lease of its lane may begin.
-    leaving: Option<u64>,
-}
+/// A search: the row that it tries to take.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+struct Search(Option<Tenure<Purpose>>);
 
 /// A write to be sent; the number is the tick that the clock shows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -69,32 +68,67 @@ pub(crate) struct Sent {
 
 impl Process {
     pub(crate) fn new(index: usize, keeps_leases: bool) -> Self {
-        Self {
+        let mut process = Self {
             index,
             sent: 0,
-            search: None,
-            held: None,
+            state: State::Starting,
+            releasing: None,
             grant: None,
             kept: None,
             keeps_leases,
             waiting: None,
             must_read: false,
+        };
+        process.start(Event::NothingKept);
+        process
+    }
+
+    /// Starts, with the lease that its state file keeps or none; tables, record and rows are there.
+    fn start(&mut self, event: Event<HeldRow<Purpose>>) {
+        self.state = State::Starting;
+        self.enter(event);
+        self.enter(Event::Prepared);
+    }
+
+    /// Enters the state that follows an event, and does what ends by that.
+    fn enter(&mut self, event: Event<HeldRow<Purpose>>) {
+        let state = std::mem::replace(&mut self.state, State::Ended);
+        let entered = next(state, event).expect("the event can happen in this state");
+        self.state = entered.state;
+        for effect in entered.effects {
+            let grant = self.grant.as_mut();
+            match (effect, grant) {
+                (Effect::Seal(_), Some(grant)) => {
+                    grant.seal();
+                }
+                (Effect::Release(held), Some(grant)) => {
+                    self.releasing = Some(held.end(grant.seal()));
+                }
+                _ => {}
+            }
         }
     }
 
     fn tenure(&mut self) -> Option<&mut Tenure<Purpose>> {
-        match &mut self.held {
-            Some(held) => Some(&mut held.tenure),
-            None => self.search.as_mut(),
+        if let Some(releasing) = &mut self.releasing {
+            return Some(&mut releasing.tenure);
         }
+        match &mut self.state {
+            State::Searching(Search(chosen)) => chosen.as_mut(),
+            state => state.held_mut().map(|held| &mut held.lease.tenure),
+        }
+    }
+
+    fn held(&self) -> Option<&HeldRow<Purpose>> {
+        self.state.held().map(|held| &held.lease)
     }
 
     pub(crate) const fn must_read(&self) -> bool {
         self.must_read
     }
 
-    pub(crate) const fn is_idle(&self) -> bool {
-        self.search.is_none() && self.held.is_none()
+    pub(crate) fn is_idle(&self) -> bool {
+        self.state == State::Searching(Search(None))
     }
 
     /// The writes that it may send now, at a clock of `ticks` readings.
@@ -102,19 +136,20 @@ impl Process {
         if self.waiting.is_some() || self.must_read {
             return Vec::new();
         }
-        match &self.held {
-            Some(held) if held.leaving.is_some() => vec![Operation::Release],
-            Some(Held { tenure, .. }) if tenure.visible().is_some() => vec![Operation::Confirm],
-            Some(_) => {
+        if self.releasing.is_some() {
+            return vec![Operation::Release];
+        }
+        match &self.state {
+            State::Searching(Search(None)) => Vec::new(),
+            State::Searching(Search(Some(tenure))) if tenure.visible().is_none() => {
+                ticks.map(Operation::Acquire).collect()
+            }
+            State::Held(Held { lease, .. }) if lease.tenure.visible().is_none() => {
                 let moves =
                     ticks.flat_map(|tick| [Operation::Renew(tick), Operation::Rotate(tick)]);
                 moves.chain([Operation::Release]).collect()
             }
-            None => match &self.search {
-                Some(tenure) if tenure.visible().is_some() => vec![Operation::Confirm],
-                Some(_) => ticks.map(Operation::Acquire).collect(),
-                None => Vec::new(),
-            },
+            _ => vec![Operation::Confirm],
         }
     }
 
@@ -128,7 +163,7 @@ impl Process {
     ) -> Option<()> {
         let now_ms = world.configuration.instant(tick);
         let choice = choose_row(&world.layout, rows, now_ms, 0, 0, random)?;
-        self.search = Some(Tenure::of(&rows[choice.index]));
+        *self.state.search_mut()? = Search(Some(Tenure::of(&rows[choice.index])));
         Some(())
     }
 
@@ -151,6 +186,9 @@ impl Process {
         };
         let worker = tenure.worker();
         tenure.sent(write.clone(), purpose);
+        if let Some(releasing) = &mut self.releasing {
+            releasing.sent();
+        }
         let row = usize::try_from(worker).expect("few");
         // Whoever resumed what this write ends would issue beside the next holder.
         self.kept.take_if(|kept| kept.is_ended_by(worker, &write.marks));
@@ -168,7 +206,7 @@ impl Process {
         let reach_ms = configuration.reach_ticks * TICK_MS;
         match operation {
             Operation::Acquire(tick) => {
-                let known = self.search.as_ref()?.marks();
+                let known = self.tenure()?.marks();
                 let now_ms = configuration.instant(tick);
                 let lane = usable_lane(layout, known, now_ms, None)
                     .unwrap_or(layout.rollback_initial() as usize);
@@ -177,7 +215,7 @@ impl Process {
                 Some((lane, marks, Purpose::Lease(lease)))
             }
             Operation::Renew(tick) => {
-                let (held, grant) = (self.held.as_ref()?, self.grant.as_mut()?);
+                let mut grant = self.grant?;
                 let request = LimitRequest {
                     old_limit: grant.acknowledged,
                     start: grant.start,
@@ -189,13 +227,15 @@ impl Process {
                 let limit = limit_for(layout, &request);
                 if planted(Bug::MarkAfterIssuing) {
                     grant.raise_limit(limit);
+                    self.grant = Some(grant);
                 }
+                let held = self.held()?;
                 let lane = held.lanes.present();
                 let marks = held.lanes.marks_with(held.tenure.marks(), lane, limit);
                 Some((lane, marks, Purpose::Renew { limit }))
             }
             Operation::Rotate(tick) => {
-                let held = self.held.as_ref()?;
+                let held = self.held()?;
                 let (known, now_ms) = (held.tenure.marks(), configuration.instant(tick));
                 let lane = usable_lane(layout, known, now_ms, Some(held.lanes.present()))?;
                 let lease = Lease::from_mark(layout, known, lane, now_ms, reach_ms);
@@ -208,14 +248,13 @@ impl Process {
                 Some((lane, marks, visible.purpose))
             }
             Operation::Release => {
-                let (held, grant) = (self.held.as_mut()?, self.grant.as_mut()?);
-                let mark = *held.leaving.get_or_insert_with(|| grant.seal());
-                let lane = held.lanes.present();
-                Some((
-                    lane,
-                    held.lanes.marks_with(held.tenure.marks(), lane, mark),
-                    Purpose::Release,
-                ))
+                if self.releasing.is_none() {
+                    self.enter(Event::Stopped);
+                }
+                let ReleasingRow { tenure, lanes, mark, .. } = self.releasing.as_ref()?;
+                let lane = lanes.present();
+                let marks = lanes.marks_with(tenure.marks(), lane, *mark);
+                Some((lane, marks, Purpose::Release))
             }
         }
     }
@@ -224,6 +263,9 @@ impl Process {
     pub(crate) fn receive(&mut self) -> Option<()> {
         let answer = self.waiting??;
         self.waiting = None;
+        if let Some(releasing) = &mut self.releasing {
+            releasing.answered(answer);
+        }
         if answer {
             let purpose = self.tenure()?.acknowledged().purpose;
             self.apply(purpose);
@@ -238,16 +280,8 @@ impl Process {
         self.waiting.take()?;
         self.must_read = true;
         let forgets = planted(Bug::LostReplyIsFailure);
-        let goes_on = forgets || planted(Bug::GoesOnAfterLowering);
-        if let Some(held) = self.held.as_mut().filter(|held| held.leaving.is_some() && goes_on) {
-            held.leaving = None;
-            if let Some(grant) = &mut self.grant {
-                grant.sealed = false;
-            }
-            if forgets {
-                held.tenure.discard_unresolved();
-                self.must_read = false;
-            }
+        if forgets || planted(Bug::GoesOnAfterLowering) {
+            self.revive(forgets);
         }
         Some(())
     }
@@ -255,74 +289,94 @@ impl Process {
     /// Reads the row of a write whose outcome is unknown.
     pub(crate) fn resolve(&mut self, rows: &[Row]) -> Option<()> {
         let must_read = std::mem::take(&mut self.must_read);
-        let tenure = self.tenure().filter(|_| must_read)?;
-        let row = usize::try_from(tenure.worker()).expect("few");
-        match tenure.resolve(rows.get(row)) {
+        let worker = self.tenure().filter(|_| must_read)?.worker();
+        let row = rows.get(usize::try_from(worker).expect("few"));
+        if let Some(releasing) = &mut self.releasing {
+            if releasing.resolve(row) || releasing.is_released() {
+                self.released();
+            }
+            return Some(());
+        }
+        let tenure = self.tenure()?;
+        match tenure.resolve(row) {
             Resolution::Unchanged => {}
-            Resolution::Visible => self.saw_own_write(),
-            Resolution::Lost | Resolution::Vanished => (self.search, self.held) = (None, None),
+            Resolution::Visible => {
+                if planted(Bug::VisibleIsDurable)
+                    && let Some(believed) = tenure.take_visible()
+                {
+                    self.apply(believed.purpose);
+                }
+            }
+            Resolution::Lost | Resolution::Vanished => match self.state.search_mut() {
+                Some(search) => *search = Search(None),
+                None => self.enter(Event::Lost),
+            },
         }
         Some(())
     }
 
-    /// A write of ours is visible: it counts once a later one is acknowledged, unless the row is
-    /// being given back.
-    fn saw_own_write(&mut self) {
-        if planted(Bug::VisibleIsDurable)
-            && let Some(believed) = self.tenure().and_then(Tenure::take_visible)
-        {
-            return self.apply(believed.purpose);
+    /// The row is free, or somebody else's.
+    fn released(&mut self) {
+        self.releasing = None;
+        self.start(Event::NothingKept);
+    }
+
+    /// What planted bugs make of a release without an answer: the lease is used again.
+    fn revive(&mut self, forgets: bool) {
+        let Some(ReleasingRow { mut tenure, lanes, .. }) = self.releasing.take() else { return };
+        if forgets {
+            tenure.discard_unresolved();
+            self.must_read = false;
         }
-        let Some(Held { tenure, lanes, leaving: Some(mark) }) = &mut self.held else { return };
-        let Some(visible) = tenure.visible() else { return };
-        lanes.confirmed(&visible.write.marks);
-        match visible.purpose {
-            Purpose::Lease(lease) => {
-                lanes.moved_to(lease.lane, *mark);
-                *mark = lease.start;
-            }
-            // There is one epoch.
-            Purpose::Renew { .. } | Purpose::NewEpoch(_) => {}
-            Purpose::Release => self.held = None,
+        if let Some(grant) = &mut self.grant {
+            grant.sealed = false;
+        }
+        let (lease, clock_ahead_since) = (HeldRow::new(tenure, lanes.present()), None);
+        self.state = State::Held(Held { lease, rows: Rows::Checked, clock_ahead_since });
+    }
+
+    /// A step panics: nothing is known of its rows any more.
+    pub(crate) fn panic(&mut self) {
+        (self.releasing, self.waiting, self.must_read) = (None, None, false);
+        self.enter(Event::Panicked);
+        if matches!(self.state, State::Preparing(_)) {
+            self.enter(Event::Prepared);
         }
     }
 
     /// Does what an acknowledged write allows.
     fn apply(&mut self, purpose: Purpose) {
-        let Some(held) = &mut self.held else {
-            self.won(purpose);
-            return;
-        };
-        held.lanes.confirmed(held.tenure.marks());
+        if self.releasing.is_some() {
+            return self.released();
+        }
+        let Some(held) = self.state.held_mut() else { return self.won(purpose) };
+        let limit = held.lease.apply(purpose);
         let Some(grant) = &mut self.grant else { return };
-        match purpose {
-            Purpose::Renew { limit } => {
-                if planted(Bug::TablePerRenewal) {
-                    grant.forget_claims();
-                }
-                if self.keeps_leases {
-                    grant.acknowledged = grant.acknowledged.max(limit);
-                } else {
-                    grant.raise_limit(limit);
-                }
+        if let Some(limit) = limit {
+            if planted(Bug::TablePerRenewal) {
+                grant.forget_claims();
             }
-            Purpose::Lease(lease) => {
-                let new = if self.keeps_leases { Grant::bounded } else { Grant::new };
-                let mut old = std::mem::replace(grant, new(grant.row, lease));
-                held.lanes.moved_to(lease.lane, old.seal());
+            if self.keeps_leases {
+                grant.acknowledged = grant.acknowledged.max(limit);
+            } else {
+                grant.raise_limit(limit);
             }
-            Purpose::NewEpoch(_) => {}
-            Purpose::Release => {
-                self.held = None;
-                return;
+        }
+        if let Purpose::Lease(lease) = purpose {
+            let new = if self.keeps_leases { Grant::bounded } else { Grant::new };
+            let mut old = std::mem::replace(grant, new(grant.row, lease));
+            self.enter(Event::ClockBack);
+            if let Some(held) = self.state.held_mut() {
+                held.lease.arrived(old.seal());
             }
+            self.enter(Event::Rotated);
         }
         self.keep();
     }
 
     /// The state file gets the lease as it was acknowledged.
     fn keep(&mut self) {
-        let (Some(held), Some(grant)) = (&self.held, &self.grant) else { return };
+        let (Some(held), Some(grant)) = (self.held(), &self.grant) else { return };
         self.kept = self.keeps_leases.then(|| KeptLease {
             worker: held.tenure.worker(),
             lane: grant.lane,
@@ -386,18 +440,23 @@ impl Process {
             kept.tenure()
         };
         self.grant = Some(Grant::bounded(row, Lease { lane, start, limit }));
-        self.held = Some(Held { tenure, lanes: HeldLanes::on(lane), leaving: None });
+        self.start(Event::Resumed(held_row(tenure, lane)));
         self.kept = Some(kept);
         Some(())
     }
 
     fn won(&mut self, purpose: Purpose) {
-        let (Some(tenure), Purpose::Lease(lease)) = (self.search.take(), purpose) else { return };
+        let (Some(Search(Some(tenure))), Purpose::Lease(lease)) =
+            (self.state.search_mut().map(std::mem::take), purpose)
+        else {
+            return;
+        };
         let row = usize::try_from(tenure.worker()).expect("few");
         // The grant of a row that was lost is sealed, and its lane is not lowered.
         let new = if self.keeps_leases { Grant::bounded } else { Grant::new };
         self.grant = Some(new(row, lease));
-        self.held = Some(Held { tenure, lanes: HeldLanes::on(lease.lane), leaving: None });
+        self.enter(Event::Leased(held_row(tenure, lease.lane)));
+        self.enter(Event::Kept);
         self.keep();
     }
 
@@ -412,4 +471,11 @@ impl Process {
         let kept = self.kept.take();
         *self = Self { sent: self.sent, kept, ..Self::new(self.index, self.keeps_leases) };
     }
+}
+
+/// There is one epoch, and the writes of a row need not be told apart.
+fn held_row(tenure: Tenure<Purpose>, lane: usize) -> HeldRow<Purpose> {
+    let mut held = HeldRow::new(tenure, lane);
+    held.own_tokens_mut().clear();
+    held
 }

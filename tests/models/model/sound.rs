@@ -13,6 +13,7 @@ pub(crate) const SMALL: Configuration = Configuration {
     reach_ticks: 0,
     writes: &[3, 2],
     crashes: 0,
+    panics: 0,
     compares_tokens: true,
     keeps_leases: false,
 };
@@ -42,6 +43,12 @@ fn explore_up_to(small: &'static [u8], large: &'static [u8], configuration: Conf
 #[test]
 fn one_row_and_one_lane() {
     explore(&SMALL);
+}
+
+#[test]
+fn a_task_that_panics() {
+    let panics = Configuration { name: "a task that panics", panics: 1, ..SMALL };
+    explore_up_to(&[2, 2], &[3, 2], panics);
 }
 
 #[test]

@@ -6,11 +6,13 @@
 //! and sets a fresh random token, so a process knows its own write by that attempt's token alone.
 
 mod choose;
+mod held_row;
 mod high_water_marks;
 mod history;
 mod kept;
 mod limit;
 mod relayout;
+mod releasing_row;
 mod row;
 mod skew;
 pub mod state;
@@ -20,6 +22,7 @@ mod writes;
 
 pub use self::{
     choose::{Choice, choose_row, first_due, usable_lane},
+    held_row::{HeldRow, NextLease, RowCheck},
     high_water_marks::{HighWaterMarks, InvalidHighWaterMarks},
     history::{
         BarrierState, EpochClocks, History, HistoryVerdict, InvalidHistory, LastWrite, NodeTimes,
@@ -31,6 +34,7 @@ pub use self::{
         InvalidRelayout, Recorded, Relayout, RelayoutStage, RelayoutVerdict, judge_relayout,
         largest_id_allowed,
     },
+    releasing_row::ReleasingRow,
     row::{Row, RowExpiry, RowWrite},
     skew::{ClockCheck, ClockVerdict, StoreReading, judge_clock},
     tenure::{Attempt, Resolution, Tenure},

@@ -6,7 +6,7 @@
 use std::time::Duration;
 
 /// What a process has of the lease of a namespace: a lease `L`, and a search for one, `S`.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum State<L, S> {
     /// The state file was not asked for a lease yet.
     Starting,
@@ -35,7 +35,7 @@ pub enum State<L, S> {
 }
 
 /// A lease that is held.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Held<L> {
     /// The lease.
     pub lease: L,
@@ -46,7 +46,7 @@ pub struct Held<L> {
 }
 
 /// What is known of a store's tables, and of a namespace's record and rows.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Rows {
     /// Some may be missing.
     Unchecked,

@@ -76,6 +76,12 @@ pub(crate) struct WriteIntent {
     pub(crate) store_ms: i64,
 }
 
+impl From<WriteIntent> for Purpose {
+    fn from(intent: WriteIntent) -> Self {
+        intent.purpose
+    }
+}
+
 /// The state of the scope, and whether the node's clock is trusted.
 pub(crate) struct JudgedSurvey {
     pub(crate) survey: Survey,
@@ -377,9 +383,13 @@ impl LeaseContext {
         &self,
         tenure: &mut Tenure<WriteIntent>,
     ) -> Result<(Resolution, Option<Row>), StoreError> {
-        let row = self.store.read_row(&self.scope, tenure.worker());
-        let row = self.call(StoreOperation::Read, row).await?;
+        let row = self.read_row(tenure.worker()).await?;
         Ok((tenure.resolve(row.as_ref()), row))
+    }
+
+    /// Reads a row.
+    pub(crate) async fn read_row(&self, worker: u64) -> Result<Option<Row>, StoreError> {
+        self.call(StoreOperation::Read, self.store.read_row(&self.scope, worker)).await
     }
 
     /// Settles writes whose outcome is unknown. Returns the one that took effect; `None` when none

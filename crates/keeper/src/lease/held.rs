@@ -1,13 +1,13 @@
 //! Renews a lease, and moves it to another lane.
 
-use std::{collections::VecDeque, sync::Arc, time::Duration};
+use std::{sync::Arc, time::Duration};
 
 use raindrop_core::{
     instant::millis,
     keeper_api::Grant,
     lease::{
-        ClockVerdict, HeldLanes, LastWrite, Lease, LimitRequest, OtherToken, Purpose, Resolution,
-        Row, RowExpiry, Tenure, Token, limit_for, usable_lane,
+        ClockVerdict, HeldLanes, HeldRow, Lease, LimitRequest, NextLease, OtherToken, Purpose,
+        ReleasingRow, Resolution, Row, RowCheck, RowExpiry, Tenure, limit_for, usable_lane,
     },
     planted::{Bug, planted},
 };
@@ -23,39 +23,16 @@ use crate::ground::{
     store_call::ClockReading,
 };
 
-/// How many tokens of a row are remembered. A fail-over loses the writes of a few seconds, and a lease is
-/// renewed more often than that only while much is issued from it.
-const REMEMBERED: usize = 64;
-
-/// The lease of the row that follows the one in use.
-#[derive(Clone, Copy)]
-enum Next {
-    /// There is none.
-    None,
-    /// It was leased, on another lane or from a barrier on, and is used once the state file has it.
-    Arriving(Lease),
-    /// It begins at the barrier of a new epoch. Until that comes due, the present grant is used up, and
-    /// not extended.
-    AtBarrier(Lease),
-}
-
 /// A row that is ours, and the grant of its present lane.
 pub(crate) struct HeldLease {
-    pub(crate) tenure: Tenure<WriteIntent>,
+    pub(crate) row: HeldRow<WriteIntent>,
     pub(crate) grant: Arc<Grant>,
-    pub(crate) lanes: HeldLanes,
     /// When the next renewal is due.
     pub(crate) next_renewal: Instant,
     /// The clocks that were judged for the last write that this process saw acknowledged.
     renewed: Option<ClockReading>,
     /// Whether the state file bounds the grant.
     is_kept: bool,
-    next: Next,
-    /// The last write that the store acknowledged to this process.
-    last_write: Option<LastWrite>,
-    /// The tokens of the last writes that were acknowledged, the latest first: a row that has one of the
-    /// others went back, however short the time.
-    own_tokens: VecDeque<Token>,
     stale: StaleWait,
 }
 
@@ -68,18 +45,13 @@ impl HeldLease {
     ) -> Self {
         let is_kept = context.usable_keeping().is_some();
         let grant = context.grant(tenure.worker(), lease, is_kept, intent.map(|it| it.clocks));
-        let (lanes, token) = (HeldLanes::on(lease.lane), tenure.token());
         let mut held = Self {
-            tenure,
+            row: HeldRow::new(tenure, lease.lane),
             grant,
-            lanes,
             // A row that was resumed may be about to expire.
             next_renewal: Instant::now(),
             renewed: None,
             is_kept,
-            next: Next::None,
-            last_write: None,
-            own_tokens: VecDeque::from([token]),
             stale: StaleWait::default(),
         };
         if let Some(intent) = intent {
@@ -121,20 +93,20 @@ impl HeldLease {
         }
         // A renewal that claims ask for early still belongs to the first lease.
         let limit = self.next_limit(context, &judged, context.has_renewed || !woken);
-        if woken && limit == self.acknowledged() && !self.lanes.has_lowered_mark() {
+        if woken && limit == self.acknowledged() && !self.row.lanes.has_lowered_mark() {
             return Ok(false);
         }
         let expiry = RowExpiry::After(context.settings.lease.ttl);
-        let lane = self.lanes.present();
-        let mut write = context.write(&self.tenure, &self.lanes, lane, limit, expiry);
+        let lane = self.row.lanes.present();
+        let mut write = context.write(&self.row.tenure, &self.row.lanes, lane, limit, expiry);
         if planted(Bug::RenewalKeepsToken) {
-            write.token = self.tenure.token();
+            write.token = self.row.tenure.token();
         }
         if planted(Bug::MarkAfterIssuing) {
             self.grant.raise_limit(limit, context.shared.present());
         }
         let intent = judged.intent(Purpose::Renew { limit }, LeaseOperation::Renew);
-        if context.swap(&mut self.tenure, write, intent).await? {
+        if context.swap(&mut self.row.tenure, write, intent).await? {
             self.apply(context, intent);
             self.keep(context).await?;
             return Ok(true);
@@ -146,22 +118,23 @@ impl HeldLease {
     /// Leases another lane of the row, for a clock that went back; `false` when no other lane's
     /// mark is past.
     pub(crate) async fn rotate(&mut self, context: &mut LeaseContext) -> Result<bool, LeaseError> {
-        let left = self.lanes.present();
+        let left = self.row.lanes.present();
         let judged = self.settled(context).await?;
-        if self.lanes.present() != left {
+        if self.row.lanes.present() != left {
             return Ok(true);
         }
-        if self.at_barrier().is_some() || context.history.is_pending() {
+        if self.row.at_barrier().is_some() || context.history.is_pending() {
             // No lane of the row is due before the present one.
             return Ok(false);
         }
-        let (layout, marks) = (&context.settings.layout, self.tenure.marks());
+        let (layout, marks) = (&context.settings.layout, self.row.tenure.marks());
         let Some(lane) = usable_lane(layout, marks, judged.now_ms, Some(left)) else {
             context.observe(LeaseOperation::Rotate, LeaseOutcome::NoneFree);
             return Ok(false);
         };
         let operation = LeaseOperation::Rotate;
-        let taken = context.take_lane(&mut self.tenure, &self.lanes, lane, &judged, operation);
+        let taken =
+            context.take_lane(&mut self.row.tenure, &self.row.lanes, lane, &judged, operation);
         if let Some(intent) = taken.await? {
             self.apply(context, intent);
             self.keep(context).await?;
@@ -169,19 +142,20 @@ impl HeldLease {
         }
         self.settle(context, &judged).await?;
         // An earlier write of ours was faster: perhaps a rotation, perhaps not.
-        if self.lanes.present() == left { Err(LeaseError::Overtaken) } else { Ok(true) }
+        if self.row.lanes.present() == left { Err(LeaseError::Overtaken) } else { Ok(true) }
     }
 
     /// Settles writes whose outcome is unknown, follows the store into a new epoch, and looks at the
     /// clocks and the record before a write.
     async fn settled(&mut self, context: &mut LeaseContext) -> Result<JudgedSurvey, LeaseError> {
         // A step may have been dropped before the file had the lane that was leased.
-        if matches!(self.next, Next::Arriving(_)) && self.tenure.visible().is_none() {
+        if matches!(self.row.next, NextLease::Arriving(_)) && self.row.tenure.visible().is_none() {
             self.keep(context).await?;
         }
         let mut judged = self.survey(context).await?;
-        let is_behind =
-            |held: &Self, context: &LeaseContext| held.tenure.epoch() != context.history.epoch();
+        let is_behind = |held: &Self, context: &LeaseContext| {
+            held.row.tenure.epoch() != context.history.epoch()
+        };
         // What reads the row is followed by another survey: rows that are read after the layout
         // changed have marks in other units.
         if is_behind(self, context) {
@@ -193,7 +167,7 @@ impl HeldLease {
             }
         }
         self.wait_if_stale(context, &judged).await?;
-        if self.tenure.unsettled().is_some() {
+        if self.row.tenure.unsettled().is_some() {
             self.settle(context, &judged).await?;
             judged = self.survey(context).await?;
         }
@@ -216,7 +190,7 @@ impl HeldLease {
             return Ok(());
         }
         let stale_wait_ms = millis(context.settings.lease.stale_wait);
-        if let (Some(written), Some(last)) = (self.written(), self.last_write) {
+        if let (Some(written), Some(last)) = (self.written(), self.row.last_write) {
             let by_node = written.elapsed_ms(&*context.shared.clock);
             let by_store = judged.survey.now_ms.saturating_sub(last.store_ms);
             if by_node.max(by_store) < stale_wait_ms {
@@ -241,7 +215,7 @@ impl HeldLease {
     /// The clocks of the last write, unless this process never wrote the row or does not trust that write
     /// any more.
     fn written(&self) -> Option<&ClockReading> {
-        self.renewed.as_ref().filter(|_| self.last_write.is_some())
+        self.renewed.as_ref().filter(|_| self.row.last_write.is_some())
     }
 
     /// Whether the row is to be left to its ttl because another process may have taken it: in a store that
@@ -250,63 +224,60 @@ impl HeldLease {
         context.may_have_expired(self.written())
     }
 
-    /// Reads the row in a new epoch. Its lease goes on if the store cannot have lost another
-    /// process's lease of the row.
+    /// Reads the row in a new epoch, and enters that.
     async fn enter_epoch(
         &mut self,
         context: &mut LeaseContext,
         judged: &JudgedSurvey,
     ) -> Result<(), LeaseError> {
-        let present = &context.history;
-        match context.resolve(&mut self.tenure).await? {
-            (Resolution::Visible, _) if self.tenure.epoch() == present.epoch() => return Ok(()),
+        match context.resolve(&mut self.row.tenure).await? {
+            (Resolution::Visible, _) if self.row.tenure.epoch() == context.history.epoch() => {
+                return Ok(());
+            }
             (Resolution::Unchanged | Resolution::Visible, _) => {}
-            (Resolution::Lost, Some(row)) => match self.judge(context, judged, &row) {
-                OtherToken::Taken => return Err(LeaseError::Lost(row.into())),
-                OtherToken::LastWrite => self.tenure.went_back(&row),
-                OtherToken::CreatedAgain | OtherToken::WentBack => self.adopt(context, row).await?,
-            },
+            (Resolution::Lost, Some(row)) => {
+                let check = self.check(context, judged);
+                match self.row.judge(&row, &check) {
+                    OtherToken::Taken => return Err(LeaseError::Lost(row.into())),
+                    OtherToken::LastWrite => self.row.tenure.went_back(&row),
+                    OtherToken::CreatedAgain | OtherToken::WentBack => {
+                        self.went_back(context, row, &check).await?;
+                    }
+                }
+            }
             (Resolution::Lost | Resolution::Vanished, _) => return Err(LeaseError::Vanished),
         }
-        let present = &context.history;
-        // What is known of the lane that was left does not hold in another epoch.
-        let lane = self.lanes.present();
-        self.lanes = HeldLanes::on(lane);
+        let present = context.history.present().expect("the record was followed");
         let max_skew_ms = millis(context.settings.lease.max_clock_skew);
-        let is_unbroken = self.last_write.zip(present.present());
-        let is_unbroken =
-            is_unbroken.is_some_and(|(last, history)| history.is_unbroken(&last, max_skew_ms));
-        if self.at_barrier().is_none() && is_unbroken {
-            // An operator may have released the row, and another process leased another lane.
-            let own_mark = self.tenure.marks()[lane];
-            let marks = context.marks_of(&self.tenure).with(lane, own_mark);
-            self.tenure.continue_in(present.epoch(), marks);
-        } else {
-            self.tenure.forget_before(present.epoch());
-        }
+        self.row.enter(present, &context.settings.layout, max_skew_ms);
         Ok(())
     }
 
-    /// Goes on from a row that was found under another token than that of the last write. Unless that
-    /// token is of this process, too, the row does not say who held it since: then the last write proves
-    /// something only if no other process can have taken the row until now.
-    async fn adopt(&mut self, context: &mut LeaseContext, mut row: Row) -> Result<(), LeaseError> {
-        let (lane, limit) = (self.lanes.present(), self.acknowledged());
-        if !self.own_tokens.contains(&row.token) {
-            // The clock as it is after the row was read.
-            let survey =
-                context.call(StoreOperation::Read, context.store.glance(&context.scope)).await?;
-            let max_skew_ms = millis(context.settings.lease.max_clock_skew);
-            self.last_write.take_if(|last| !last.held_until(survey.now_ms, max_skew_ms));
-            if !row.was_never_written() {
-                self.last_write.take_if(|_| row.marks[lane] > limit);
-            } else if self.last_write.is_some() {
-                // Nobody leased beyond the limit.
-                row.marks = row.marks.with(lane, 0);
-            }
-        }
-        self.tenure.went_back(&row);
+    /// Goes on from a row that was found under another token than that of the last write.
+    async fn went_back(
+        &mut self,
+        context: &LeaseContext,
+        row: Row,
+        check: &RowCheck,
+    ) -> Result<(), LeaseError> {
+        // The clock as it is after the row was read, if it matters.
+        let store_ms = if self.row.is_own(&row) {
+            0
+        } else {
+            context.call(StoreOperation::Read, context.store.glance(&context.scope)).await?.now_ms
+        };
+        self.row.went_back(row, check, store_ms);
         Ok(())
+    }
+
+    /// What a row under another token is judged by.
+    fn check(&self, context: &LeaseContext, judged: &JudgedSurvey) -> RowCheck {
+        RowCheck {
+            epoch: context.history.epoch(),
+            limit: self.acknowledged(),
+            max_skew_ms: millis(context.settings.lease.max_clock_skew),
+            is_store_behind: matches!(judged.verdict, ClockVerdict::StoreBehind(_)),
+        }
     }
 
     /// Leases the row anew, from the barrier of the present epoch on. The present grant is used up.
@@ -322,15 +293,16 @@ impl HeldLease {
             context.observe(LeaseOperation::Renew, LeaseOutcome::ClockAhead);
             return Err(LeaseError::ClockAhead(ahead_ms));
         }
-        let lane = self.lanes.present();
-        let marks = context.marks_of(&self.tenure);
+        let lane = self.row.lanes.present();
+        let marks = context.marks_of(&self.row.tenure);
         let reach_ms = context.reach_ms(true);
         let layout = &context.settings.layout;
         let lease = Lease::from_mark(layout, &marks, lane, judged.now_ms, reach_ms);
         let expiry = RowExpiry::After(context.settings.lease.ttl);
-        let write = context.write(&self.tenure, &HeldLanes::on(lane), lane, lease.limit, expiry);
+        let write =
+            context.write(&self.row.tenure, &HeldLanes::on(lane), lane, lease.limit, expiry);
         let intent = judged.intent(Purpose::NewEpoch(lease), LeaseOperation::Renew);
-        if context.swap(&mut self.tenure, write, intent).await? {
+        if context.swap(&mut self.row.tenure, write, intent).await? {
             self.apply(context, intent);
             return Ok(());
         }
@@ -343,26 +315,18 @@ impl HeldLease {
         context: &LeaseContext,
     ) -> Result<bool, LeaseError> {
         // What is known of the row must have been acknowledged.
-        let is_settled = self.tenure.visible().is_none();
+        let is_settled = self.row.tenure.visible().is_none();
         let is_due = is_settled && self.due_in(context).is_some_and(|wait| wait.is_zero());
-        let Some(lease) = self.at_barrier().filter(|_| is_due) else { return Ok(false) };
-        self.next = Next::Arriving(lease);
+        let Some(lease) = self.row.at_barrier().filter(|_| is_due) else { return Ok(false) };
+        self.row.next = NextLease::Arriving(lease);
         self.keep(context).await?;
         Ok(true)
-    }
-
-    /// The next lease of the row, if it begins at the barrier.
-    const fn at_barrier(&self) -> Option<Lease> {
-        match self.next {
-            Next::AtBarrier(lease) => Some(lease),
-            Next::None | Next::Arriving(_) => None,
-        }
     }
 
     /// Returns when the lease that begins at the barrier comes due, if the row has one: soon enough
     /// for a claim to wait for it.
     pub(crate) fn due_in(&self, context: &LeaseContext) -> Option<Duration> {
-        let (lease, layout) = (self.at_barrier()?, &context.settings.layout);
+        let (lease, layout) = (self.row.at_barrier()?, &context.settings.layout);
         let due_ms = layout.start_of_tick_ms(layout.tick_of(lease.start));
         let now_ms = context.shared.clock.now_ms();
         let wait_ms =
@@ -372,20 +336,16 @@ impl HeldLease {
 
     /// Up to where the store acknowledged the lease that renewals extend.
     fn acknowledged(&self) -> u64 {
-        self.at_barrier().map_or_else(|| self.grant.acknowledged(), |lease| lease.limit)
+        self.row.at_barrier().map_or_else(|| self.grant.acknowledged(), |lease| lease.limit)
     }
 
     fn note_acknowledged(&mut self, context: &LeaseContext, intent: &WriteIntent) {
         self.renewed = Some(intent.clocks);
-        let (epoch, store_ms) = (self.tenure.epoch(), intent.store_ms);
         let lease = &context.settings.lease;
         // A row that an operator released comes due when all leases have ended, less what a claim may
         // wait for.
         let ttl_ms = millis(lease.ttl.min(lease.window / 2));
-        let token = self.tenure.token();
-        self.last_write = Some(LastWrite { token, epoch, store_ms, ttl_ms });
-        self.own_tokens.truncate(REMEMBERED - 1);
-        self.own_tokens.push_front(token);
+        self.row.acknowledged(intent.store_ms, ttl_ms);
         self.stale = StaleWait::default();
     }
 
@@ -393,11 +353,13 @@ impl HeldLease {
     async fn survey(&mut self, context: &mut LeaseContext) -> Result<JudgedSurvey, LeaseError> {
         let judged = context.survey(self.renewed.as_ref()).await?;
         let Some(record) = &judged.survey.record else {
-            let found = context.resolve(&mut self.tenure).await?;
+            let found = context.resolve(&mut self.row.tenure).await?;
             context.rows_are_ours = match found {
                 (Resolution::Unchanged | Resolution::Visible, _) => true,
-                (_, Some(row)) if self.own_tokens.contains(&row.token) => true,
-                (_, Some(row)) if self.judge(context, &judged, &row) == OtherToken::Taken => {
+                (_, Some(row)) if self.row.is_own(&row) => true,
+                (_, Some(row))
+                    if self.row.judge(&row, &self.check(context, &judged)) == OtherToken::Taken =>
+                {
                     return Err(LeaseError::Lost(row.into()));
                 }
                 _ => false,
@@ -408,24 +370,24 @@ impl HeldLease {
         if !context.is_recorded(&judged) {
             return Err(LeaseError::RecordForeign);
         }
-        if context.is_made(self.tenure.worker()) {
+        if context.is_made(self.row.tenure.worker()) {
             return Ok(judged);
         }
         // The record told of the row before it was leased: that was lost.
-        if self.tenure.epoch() == context.history.epoch() {
+        if self.row.tenure.epoch() == context.history.epoch() {
             context.history.went_back = true;
             return Err(LeaseError::Overtaken);
         }
-        record_part(context, record.clone(), self.tenure.worker()).await?;
+        record_part(context, record.clone(), self.row.tenure.worker()).await?;
         Err(LeaseError::Overtaken)
     }
 
     fn next_limit(&self, context: &LeaseContext, judged: &JudgedSurvey, whole_window: bool) -> u64 {
         let reach_ms = context.reach_ms(whole_window);
         // The row may have a higher mark, of a write that has no effect in this epoch.
-        let known = self.tenure.marks()[self.lanes.present()];
+        let known = self.row.tenure.marks()[self.row.lanes.present()];
         let (old_limit, now_ms) = (self.acknowledged().max(known), judged.now_ms);
-        let request = match self.at_barrier() {
+        let request = match self.row.at_barrier() {
             // Nothing was issued from it.
             Some(Lease { start, .. }) => {
                 LimitRequest { old_limit, start, highest_next: start, refused: 0, now_ms, reach_ms }
@@ -448,7 +410,7 @@ impl HeldLease {
         context: &mut LeaseContext,
         judged: &JudgedSurvey,
     ) -> Result<(), LeaseError> {
-        match context.settle(&mut self.tenure).await {
+        match context.settle(&mut self.row.tenure).await {
             Ok(Some(intent)) => {
                 self.apply(context, intent);
                 self.keep(context).await
@@ -465,7 +427,7 @@ impl HeldLease {
         context: &mut LeaseContext,
         judged: &JudgedSurvey,
     ) -> Result<(), LeaseError> {
-        match context.resolve(&mut self.tenure).await? {
+        match context.resolve(&mut self.row.tenure).await? {
             (Resolution::Unchanged | Resolution::Visible, _) => Ok(()),
             (Resolution::Lost, Some(row)) => Err(self.found(context, judged, row).await),
             (Resolution::Lost | Resolution::Vanished, _) => Err(LeaseError::Vanished),
@@ -479,43 +441,25 @@ impl HeldLease {
         judged: &JudgedSurvey,
         row: Row,
     ) -> LeaseError {
-        match self.judge(context, judged, &row) {
-            OtherToken::LastWrite => self.tenure.went_back(&row),
+        let check = self.check(context, judged);
+        match self.row.judge(&row, &check) {
+            OtherToken::LastWrite => self.row.tenure.went_back(&row),
             OtherToken::CreatedAgain => {
-                if let Err(error) = self.adopt(context, row).await {
+                if let Err(error) = self.went_back(context, row, &check).await {
                     return error;
                 }
                 // Otherwise it is leased anew, as in another epoch.
-                if self.last_write.is_some() {
-                    self.lanes = HeldLanes::on(self.lanes.present());
-                    let (epoch, marks) = (context.history.epoch(), self.tenure.marks().clone());
-                    self.tenure.continue_in(epoch, marks);
+                if self.row.last_write.is_some() {
+                    self.row.continue_in(context.history.epoch());
                 }
             }
             OtherToken::WentBack => context.history.went_back = true,
             OtherToken::Taken => {
-                context.note_taken(&row, self.lanes.present(), self.acknowledged());
+                context.note_taken(&row, self.row.lanes.present(), self.acknowledged());
                 return LeaseError::Lost(row.into());
             }
         }
         LeaseError::Overtaken
-    }
-
-    fn judge(&self, context: &LeaseContext, judged: &JudgedSurvey, row: &Row) -> OtherToken {
-        let max_skew_ms = millis(context.settings.lease.max_clock_skew);
-        let (last, present) = (self.last_write.as_ref(), context.history.epoch());
-        let lease = (self.lanes.present(), self.acknowledged());
-        if row.marks.lanes() != self.tenure.marks().lanes() {
-            return OtherToken::Taken;
-        }
-        // A store whose clock is behind writes old heartbeats.
-        let is_behind = matches!(judged.verdict, ClockVerdict::StoreBehind(_));
-        let is_sure = row.was_never_written() || self.own_tokens.contains(&row.token);
-        match LastWrite::judge(last, present, row, lease, max_skew_ms) {
-            OtherToken::WentBack if is_behind && !is_sure => OtherToken::Taken,
-            OtherToken::Taken if is_sure => OtherToken::WentBack,
-            judged => judged,
-        }
     }
 
     /// Lets the state file have what the store acknowledged, and then claims use it. Without a state
@@ -523,68 +467,40 @@ impl HeldLease {
     pub(crate) async fn keep(&mut self, context: &LeaseContext) -> Result<(), LeaseError> {
         // The file keeps the lease that is being used up: the row's marks are those of the next one.
         let keeping = context.keeping.as_ref();
-        let keeping = keeping.filter(|_| self.is_kept && self.at_barrier().is_none());
-        let grant = match self.next {
-            Next::Arriving(lease) => {
-                context.grant(self.tenure.worker(), lease, self.is_kept, self.renewed)
+        let keeping = keeping.filter(|_| self.is_kept && self.row.at_barrier().is_none());
+        let grant = match self.row.next {
+            NextLease::Arriving(lease) => {
+                context.grant(self.row.tenure.worker(), lease, self.is_kept, self.renewed)
             }
-            Next::None | Next::AtBarrier(_) => Arc::clone(&self.grant),
+            NextLease::None | NextLease::AtBarrier(_) => Arc::clone(&self.grant),
         };
         if let Some(keeping) = keeping {
-            keeping.keep(&self.tenure, &grant).await?;
+            keeping.keep(&self.row.tenure, &grant).await?;
         }
-        if let Next::Arriving(lease) = self.next {
-            self.next = Next::None;
+        if let NextLease::Arriving(_) = self.row.next {
             context.shared.generator.replace_grant(Some(Arc::clone(&grant)));
             let old = std::mem::replace(&mut self.grant, grant);
-            let sealed_mark = old.seal();
-            if lease.lane != self.lanes.present() {
-                self.lanes.moved_to(lease.lane, sealed_mark);
-            }
+            self.row.arrived(old.seal());
         }
         Ok(())
     }
 
-    /// Ends the lease. Returns what is known of its row, its lanes, and where the next lease of the
-    /// present lane may begin.
-    pub(crate) fn end(self) -> (Tenure<WriteIntent>, HeldLanes, u64) {
-        let (mut lanes, mut mark) = (self.lanes, self.grant.seal());
-        // Nothing was issued on a lane that the state file does not have yet.
-        if let Next::Arriving(lease) | Next::AtBarrier(lease) = self.next {
-            if lease.lane != lanes.present() {
-                lanes.moved_to(lease.lane, mark);
-            }
-            mark = lease.start;
-        }
-        (self.tenure, lanes, mark)
+    /// Ends the lease: its grant is sealed, and dead whatever the store answers.
+    pub(crate) fn end(self) -> ReleasingRow<WriteIntent> {
+        self.row.end(self.grant.seal())
     }
 
     /// Does what an acknowledged write allows; [`Self::keep`] follows.
     fn apply(&mut self, context: &LeaseContext, intent: WriteIntent) {
-        self.lanes.confirmed(self.tenure.marks());
         self.note_acknowledged(context, &intent);
-        match intent.purpose {
-            Purpose::Renew { limit } => {
-                if planted(Bug::TablePerRenewal) {
-                    let (worker, start) = (self.grant.worker(), self.grant.start());
-                    let lane = self.lanes.present();
-                    let lease = Lease { lane, start, limit };
-                    self.grant = context.grant(worker, lease, self.is_kept, None);
-                    context.shared.generator.replace_grant(Some(Arc::clone(&self.grant)));
-                }
-                match &mut self.next {
-                    Next::AtBarrier(lease) => lease.limit = limit,
-                    _ => context.extend(&self.grant, limit, self.is_kept),
-                }
-            }
-            Purpose::Lease(lease) => self.next = Next::Arriving(lease),
-            Purpose::NewEpoch(lease) => {
-                self.lanes = HeldLanes::on(lease.lane);
-                self.next = Next::AtBarrier(lease);
-            }
-            // A row that is being released is not held.
-            Purpose::Release => {}
+        let Some(limit) = self.row.apply(intent.purpose) else { return };
+        if planted(Bug::TablePerRenewal) {
+            let (worker, start) = (self.grant.worker(), self.grant.start());
+            let lease = Lease { lane: self.row.lanes.present(), start, limit };
+            self.grant = context.grant(worker, lease, self.is_kept, None);
+            context.shared.generator.replace_grant(Some(Arc::clone(&self.grant)));
         }
+        context.extend(&self.grant, limit, self.is_kept);
     }
 
     /// Returns by how much the clock is behind the highest reading that IDs were issued under, in

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use raindrop_core::{
     lease::{
-        Lease, Purpose,
+        Lease, Purpose, ReleasingRow,
         state::{Held, Rows, State},
     },
     planted::{Bug, planted},
@@ -13,7 +13,6 @@ use raindrop_core::{
 use super::{
     context::{LeaseContext, WriteIntent},
     held::HeldLease,
-    release::ReleasingRow,
     task::Task,
 };
 use crate::ground::{observer::LeaseOperation, store_call::ClockReading};
@@ -26,38 +25,36 @@ impl Task {
             return;
         }
         let Some(row) = self.releasing.last_mut() else { return };
-        let held = row.revive(&self.context, forgets);
+        let held = revive(row, &self.context, forgets);
         self.context.shared.generator.replace_grant(Some(Arc::clone(&held.grant)));
         let clock_ahead_since = None;
         self.state = State::Held(Held { lease: held, rows: Rows::Checked, clock_ahead_since });
     }
 }
 
-impl ReleasingRow {
-    /// Uses a lane that was leased too late, and seals its grant.
-    pub(crate) fn touch_generator(&self, context: &LeaseContext) {
-        let visible = self.tenure.visible().map(|attempt| attempt.purpose.purpose);
-        if let Some(Purpose::Lease(lease)) = visible
-            && planted(Bug::LeavingTouchesGenerator)
-        {
-            let grant = context.grant(self.tenure.worker(), lease, false, None);
-            grant.seal();
-            context.shared.generator.replace_grant(Some(grant));
-        }
+/// Uses a lane that was leased too late, and seals its grant.
+pub(super) fn touch_generator(row: &ReleasingRow<WriteIntent>, context: &LeaseContext) {
+    let visible = row.tenure.visible().map(|attempt| attempt.purpose.purpose);
+    if let Some(Purpose::Lease(lease)) = visible
+        && planted(Bug::LeavingTouchesGenerator)
+    {
+        let grant = context.grant(row.tenure.worker(), lease, false, None);
+        grant.seal();
+        context.shared.generator.replace_grant(Some(grant));
     }
+}
 
-    /// Continues above the sealed mark, up to the former limit.
-    fn revive(&self, context: &LeaseContext, forgets: bool) -> HeldLease {
-        let (lane, start) = (self.lanes.present(), self.mark);
-        let limit = self.tenure.marks()[lane].max(start);
-        let mut tenure = self.tenure.clone();
-        if forgets {
-            tenure.discard_unresolved();
-        }
-        let lease = Lease { lane, start, limit };
-        let (purpose, operation) = (Purpose::Lease(lease), LeaseOperation::Release);
-        let clocks = ClockReading::now(&*context.shared.clock);
-        let intent = WriteIntent { purpose, operation, clocks, store_ms: 0 };
-        HeldLease::new(context, tenure, lease, Some(&intent))
+/// Continues above the sealed mark, up to the former limit.
+fn revive(row: &ReleasingRow<WriteIntent>, context: &LeaseContext, forgets: bool) -> HeldLease {
+    let (lane, start) = (row.lanes.present(), row.mark);
+    let limit = row.tenure.marks()[lane].max(start);
+    let mut tenure = row.tenure.clone();
+    if forgets {
+        tenure.discard_unresolved();
     }
+    let lease = Lease { lane, start, limit };
+    let (purpose, operation) = (Purpose::Lease(lease), LeaseOperation::Release);
+    let clocks = ClockReading::now(&*context.shared.clock);
+    let intent = WriteIntent { purpose, operation, clocks, store_ms: 0 };
+    HeldLease::new(context, tenure, lease, Some(&intent))
 }

@@ -5,8 +5,8 @@ use std::time::Duration;
 use raindrop_core::{
     instant::millis,
     lease::{
-        Choice, ClockVerdict, HeldLanes, HighWaterMarks, Purpose, Row, Tenure, choose_row,
-        first_due, usable_lane,
+        Choice, ClockVerdict, HeldLanes, HighWaterMarks, Purpose, ReleasingRow, Row, Tenure,
+        choose_row, first_due, usable_lane,
     },
     planted::{Bug, planted},
 };
@@ -17,7 +17,6 @@ use super::{
     context::{JudgedSurvey, LeaseContext, LeaseError, WriteIntent},
     held::HeldLease,
     prepare::create_more,
-    release::ReleasingRow,
     stale::{StaleStore, StaleWait},
 };
 use crate::ground::{
@@ -242,7 +241,7 @@ impl Search {
 
     /// Ends the search. Returns a row that was perhaps taken, or may still be: it must be
     /// released, unless it expires and another process may have taken it by now.
-    pub(crate) fn abandon(self, context: &LeaseContext) -> Option<ReleasingRow> {
+    pub(crate) fn abandon(self, context: &LeaseContext) -> Option<ReleasingRow<WriteIntent>> {
         let is_ours = |tenure: &Tenure<WriteIntent>| {
             let sent = tenure.unsettled().map(|attempt| &attempt.purpose.clocks);
             !context.may_have_expired(sent)

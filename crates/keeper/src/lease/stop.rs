@@ -6,7 +6,10 @@ use raindrop_core::lease::state::{Event, State};
 use raindrop_store::with_sources;
 use tokio::time::{Instant, sleep, timeout, timeout_at};
 
-use super::{release::Released, task::Task};
+use super::{
+    release::{Released, release},
+    task::Task,
+};
 use crate::ground::{
     attempts::{Attempts, SHORTEST_PAUSE},
     status::UnavailableReason,
@@ -21,13 +24,13 @@ impl Task {
     /// Tries once to release the rows that were left; those that remain held expire.
     pub(crate) async fn release_left_rows(&mut self) {
         while let Some(row) = self.releasing.last_mut() {
-            let mut released = row.release(&mut self.context).await;
+            let mut released = release(row, &mut self.context).await;
             if let Ok(false) = released {
                 // An earlier write of ours was faster; the next one follows from it.
-                released = row.release(&mut self.context).await;
+                released = release(row, &mut self.context).await;
             }
             if let Err(error) = released {
-                let (worker, error) = (row.worker(), with_sources(&error));
+                let (worker, error) = (row.tenure.worker(), with_sources(&error));
                 let namespace = &self.context.settings.namespace;
                 tracing::warn!(
                     namespace,
@@ -118,11 +121,11 @@ impl Task {
     async fn release_all(&mut self) {
         let mut failures = Attempts::pausing(LONGEST_RETRY);
         while let Some(row) = self.releasing.last_mut() {
-            match row.release(&mut self.context).await {
+            match release(row, &mut self.context).await {
                 Ok(true) => drop(self.releasing.pop()),
                 Ok(false) => {}
                 Err(error) => {
-                    let (worker, error) = (row.worker(), with_sources(&error));
+                    let (worker, error) = (row.tenure.worker(), with_sources(&error));
                     let retry_in = failures.failed(&mut self.context.random);
                     let namespace = &self.context.settings.namespace;
                     tracing::warn!(namespace, worker, error, ?retry_in, "release failed");

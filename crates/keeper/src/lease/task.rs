@@ -8,7 +8,7 @@ use std::{convert::Infallible, future::pending, pin::pin, sync::Arc, time::Durat
 use raindrop_core::{
     issue::RollbackPolicy,
     lease::{
-        Row,
+        ReleasingRow, Row,
         state::{Effect, Event, Rows, State, next},
     },
 };
@@ -19,11 +19,11 @@ use tokio::{
 };
 
 use super::{
-    context::{LeaseContext, LeaseError},
+    context::{LeaseContext, LeaseError, WriteIntent},
     held::HeldLease,
     keeping::{Keeping, KeepingFailed},
     prepare::prepare,
-    release::{Released, ReleasingRow},
+    release::Released,
     resume::resume,
     search::{Search, SearchOutcome},
     stale::StaleStore,
@@ -51,7 +51,7 @@ pub(crate) struct Task {
     pub(crate) context: LeaseContext,
     pub(crate) state: State<HeldLease, Search>,
     /// Rows that are still to be released.
-    pub(crate) releasing: Vec<ReleasingRow>,
+    pub(crate) releasing: Vec<ReleasingRow<WriteIntent>>,
     failures: Attempts,
     /// How often in a row an earlier write of ours took effect instead of the present one.
     overtaken: u32,
@@ -108,7 +108,7 @@ impl Task {
                 Effect::Release(held) if held.is_left_to_expire(&self.context) => {
                     held.grant.seal();
                 }
-                Effect::Release(held) => self.releasing.push(ReleasingRow::of_lease(held)),
+                Effect::Release(held) => self.releasing.push(held.end()),
                 Effect::UseUp(_) => {}
                 Effect::Abandon(search) => {
                     self.releasing.extend(search.abandon(&self.context));
@@ -453,7 +453,7 @@ impl Task {
             return Ok(Some(self.until_renewal(Duration::ZERO)));
         }
         if policy != RollbackPolicy::Wait
-            && let worker = Some(held.tenure.worker())
+            && let worker = Some(held.row.tenure.worker())
             && let SearchOutcome::Leased(other) = search.run(&mut self.context, worker).await?
         {
             self.install(*other).await?;

@@ -6,8 +6,10 @@ use std::{sync::Arc, time::Duration};
 
 use raindrop_core::{
     lease::{
-        EpochClocks, HeldLanes, History, HistoryVerdict, LastWrite, Lease, LimitRequest,
-        OtherToken, Purpose, Resolution, Row, RowExpiry, RowWrite, Tenure, Token, limit_for,
+        EpochClocks, HeldLanes, HeldRow, History, HistoryVerdict, LastWrite, Lease, LimitRequest,
+        NextLease, OtherToken, Purpose, ReleasingRow, Resolution, Row, RowCheck, RowExpiry,
+        RowWrite, Tenure, Token, limit_for,
+        state::{Effect, Event, Held, State, next},
         usable_lane,
     },
     planted::{Bug, planted},
@@ -22,7 +24,7 @@ use super::{
 /// Fresh tokens: no other token of a state is one of them, because they are renamed at its end.
 pub(super) const FRESH: [Token; 2] = [Token::from_bits(200), Token::from_bits(201)];
 
-#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Process {
     /// How many writes it may still send.
     pub(super) left: u8,
@@ -30,7 +32,10 @@ pub(super) struct Process {
     pub(super) known: Option<Arc<History>>,
     pub(super) went_back: bool,
     pub(super) phase: Phase,
-    pub(super) role: Role,
+    /// As the keeper's task has it.
+    pub(super) state: State<HeldRow<Intent>, Search>,
+    /// The row that it gives back; nothing else is done meanwhile.
+    pub(super) releasing: Option<ReleasingRow<Intent>>,
     /// What claims are served from; outlives the row when that is lost.
     pub(super) grant: Option<Lease>,
     /// The server and the clock that were read apart from the record, if that is modelled.
@@ -71,14 +76,9 @@ pub(super) struct Survey<'a> {
     pub(super) judged: Judged,
 }
 
+/// A search: the row that was chosen.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
-pub(super) enum Role {
-    #[default]
-    Free,
-    Searching(Tenure<Intent>),
-    Held(Held),
-    Releasing(Releasing),
-}
+pub(super) struct Search(pub(super) Option<Tenure<Intent>>);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Intent {
@@ -86,36 +86,9 @@ pub(super) struct Intent {
     store_ms: i64,
 }
 
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(super) struct Held {
-    pub(super) tenure: Tenure<Intent>,
-    pub(super) lanes: HeldLanes,
-    pub(super) waiting: Option<Lease>,
-    /// The last write that was acknowledged.
-    pub(super) last_write: LastWrite,
-    pub(super) own_tokens: Vec<Token>,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(super) struct Releasing {
-    pub(super) tenure: Tenure<Intent>,
-    lanes: HeldLanes,
-    mark: u64,
-    /// Whether a lane of it was leased, whose mark may be lowered.
-    was_held: bool,
-    released: bool,
-    refused: bool,
-}
-
-impl Role {
-    /// An order that does not look at tokens.
-    pub(super) const fn kind(&self) -> u8 {
-        match self {
-            Self::Free => 0,
-            Self::Searching(_) => 1,
-            Self::Held(_) => 2,
-            Self::Releasing(_) => 3,
-        }
+impl From<Intent> for Purpose {
+    fn from(intent: Intent) -> Self {
+        intent.purpose
     }
 }
 
@@ -140,24 +113,20 @@ impl Context<'_> {
         if self.world.keeps_times() { judged.store_ms } else { 0 }
     }
 
-    fn last_write(&self, tenure: &Tenure<Intent>, store_ms: i64) -> LastWrite {
+    /// For how long a write of this process surely holds the row.
+    fn proven_ms(&self) -> i64 {
         let Configuration { ttl, breaks, .. } = self.world.configuration;
         // An operator may free the row; its marks then come due when all leases have ended.
-        let ttl_ms = match breaks {
+        match breaks {
             Breaks::TtlBeyondReach => ms(ttl),
             _ => ms(ttl).min(self.world.window_ms(self.index)),
-        };
-        LastWrite { token: tenure.token(), epoch: tenure.epoch(), store_ms, ttl_ms }
+        }
     }
 
-    /// Judges a row with another token than that of its holder.
-    fn judge(&self, present: Token, held: &Held, limit: u64, row: &Row) -> OtherToken {
-        let skew_ms = ms(self.world.configuration.skew);
-        let lease = (held.lanes.present(), limit);
-        match LastWrite::judge(Some(&held.last_write), present, row, lease, skew_ms) {
-            OtherToken::Taken if held.own_tokens.contains(&row.token) => OtherToken::WentBack,
-            judged => judged,
-        }
+    /// How much clocks may differ when a lease goes on unbroken.
+    fn skew_ms(&self) -> i64 {
+        let Configuration { skew, breaks, .. } = self.world.configuration;
+        if breaks == Breaks::TtlWithoutSkews { 0 } else { ms(skew) }
     }
 
     fn ttl(&self) -> Duration {
@@ -166,6 +135,63 @@ impl Context<'_> {
 }
 
 impl Process {
+    /// Starts with an empty memory; it may send so many writes.
+    pub(super) fn new(left: u8) -> Self {
+        let mut process = Self {
+            left,
+            known: None,
+            went_back: false,
+            phase: Phase::Idle,
+            state: State::Ended,
+            releasing: None,
+            grant: None,
+            surveyed: None,
+        };
+        process.start();
+        process
+    }
+
+    /// Searches; tables, record and row are there.
+    pub(super) fn start(&mut self) {
+        self.state = State::Starting;
+        for event in [Event::NothingKept, Event::Prepared] {
+            assert_eq!(self.enter(event), []);
+        }
+    }
+
+    /// Enters the state that follows an event. Returns what ends by that.
+    fn enter(&mut self, event: Event<HeldRow<Intent>>) -> Vec<Effect<HeldRow<Intent>, Search>> {
+        let state = std::mem::replace(&mut self.state, State::Ended);
+        let mut entered = next(state, event).expect("the event can happen in this state");
+        self.state = entered.state;
+        // Whoever enters exchanges the grant.
+        entered.effects.retain(|effect| *effect != Effect::Issue);
+        entered.effects
+    }
+
+    /// Whether it has nothing in mind.
+    pub(super) fn is_free(&self) -> bool {
+        self.state == State::Searching(Search(None)) && self.releasing.is_none()
+    }
+
+    pub(super) fn held(&self) -> Option<&HeldRow<Intent>> {
+        self.state.held().map(|held| &held.lease)
+    }
+
+    pub(super) fn held_mut(&mut self) -> Option<&mut HeldRow<Intent>> {
+        self.state.held_mut().map(|held| &mut held.lease)
+    }
+
+    /// An order that does not look at tokens.
+    pub(super) fn kind(&self) -> u8 {
+        match &self.state {
+            _ if self.releasing.is_some() => 3,
+            State::Searching(Search(None)) => 0,
+            State::Searching(Search(Some(_))) => 1,
+            _ => 2,
+        }
+    }
+
     /// Reads identity, record and clock, and acts by them; `None` when there is nothing to do.
     pub(super) fn survey(
         &mut self,
@@ -188,17 +214,19 @@ impl Process {
         let judged = survey.judged;
         let present = self.known();
         let is_first = operation == Operation::Renew;
-        match &mut self.role {
-            Role::Releasing(_) => None,
-            Role::Free => {
+        if self.releasing.is_some() {
+            return None;
+        }
+        match &mut self.state {
+            State::Searching(Search(chosen @ None)) => {
                 // The row was perhaps read in an earlier epoch, when its marks counted as they are.
                 let layout = &context.world.layout;
                 usable_lane(layout, &row.marks, judged.now_ms, None)
                     .filter(|_| row.free && is_first)?;
-                self.role = Role::Searching(Tenure::of(row));
+                *chosen = Some(Tenure::of(row));
                 Some(Some(self.take(context, judged)))
             }
-            Role::Searching(tenure) => {
+            State::Searching(Search(Some(tenure))) => {
                 if !is_first {
                     return None;
                 }
@@ -208,7 +236,7 @@ impl Process {
                 }
                 Some(Some(self.confirm(context).unwrap_or_else(|| self.take(context, judged))))
             }
-            Role::Held(held) => {
+            State::Held(Held { lease: held, .. }) => {
                 let is_behind = held.tenure.epoch() != present.epoch();
                 let has_entered = self.phase == Phase::Entered;
                 self.phase = Phase::Idle;
@@ -235,6 +263,7 @@ impl Process {
                     Operation::Rotate => self.rotate(context, judged)?,
                 }))
             }
+            _ => unreachable!("no other state waits for a survey"),
         }
     }
 
@@ -277,11 +306,16 @@ impl Process {
         Some(Record { token: FRESH[1], history })
     }
 
-    /// Reads the row.
-    pub(super) fn read(&mut self, context: &mut Context<'_>, row: &Row) -> Option<Option<Message>> {
+    /// Reads the row, when the store's clock shows this.
+    pub(super) fn read(
+        &mut self,
+        context: &mut Context<'_>,
+        row: &Row,
+        store_ms: i64,
+    ) -> Option<Option<Message>> {
         match self.phase {
             Phase::Enter => {
-                self.enter_epoch(context, row);
+                self.enter_epoch(context, row, store_ms);
                 Some(None)
             }
             Phase::Settle(judged) => {
@@ -292,62 +326,60 @@ impl Process {
         }
     }
 
-    /// Up to where the store acknowledged the lease that renewals extend.
-    fn acknowledged_limit(&self) -> u64 {
-        let waiting = match &self.role {
-            Role::Held(held) => held.waiting,
-            _ => None,
-        };
-        waiting.or(self.grant).map_or(0, |lease| lease.limit)
+    /// What a row under another token is judged by.
+    fn check(&self, context: &Context<'_>) -> RowCheck {
+        let waiting = self.held().and_then(HeldRow::at_barrier);
+        RowCheck {
+            epoch: self.known().epoch(),
+            limit: waiting.or(self.grant).map_or(0, |lease| lease.limit),
+            max_skew_ms: ms(context.world.configuration.skew),
+            is_store_behind: false,
+        }
     }
 
-    fn enter_epoch(&mut self, context: &Context<'_>, row: &Row) {
-        let present = self.known();
+    fn enter_epoch(&mut self, context: &mut Context<'_>, row: &Row, store_ms: i64) {
+        let (present, check) = (self.known(), self.check(context));
         self.phase = Phase::Entered;
-        let limit = self.acknowledged_limit();
-        let Role::Held(held) = &mut self.role else { unreachable!("only a holder enters") };
+        let held = self.held_mut().expect("only a holder enters");
         match held.tenure.resolve(Some(row)) {
-            Resolution::Unchanged => {}
             Resolution::Visible if held.tenure.epoch() == present.epoch() => return,
-            Resolution::Visible => {}
-            Resolution::Lost | Resolution::Vanished => {
-                match context.judge(present.epoch(), held, limit, row) {
-                    OtherToken::Taken => {
-                        (self.role, self.phase) = (Role::Free, Phase::Idle);
-                        return;
-                    }
-                    _ if context.world.breaks(Breaks::WentBackForgetsMarks) => {
-                        held.tenure = Tenure::of(row);
-                    }
-                    _ => held.tenure.went_back(row),
+            Resolution::Unchanged | Resolution::Visible => {}
+            Resolution::Lost | Resolution::Vanished => match held.judge(row, &check) {
+                OtherToken::Taken => {
+                    self.phase = Phase::Idle;
+                    return self.lose(context);
+                }
+                OtherToken::LastWrite => held.tenure.went_back(row),
+                _ if context.world.breaks(Breaks::WentBackForgetsMarks) => {
+                    held.tenure = Tenure::of(row);
+                }
+                _ => held.went_back(row.clone(), &check, store_ms),
+            },
+        }
+        let (layout, lanes, marks) =
+            (&context.world.layout, held.lanes, held.tenure.marks().clone());
+        held.enter(&present, layout, context.skew_ms());
+        match context.world.configuration.breaks {
+            Breaks::LeftLaneLowered => held.lanes = lanes,
+            Breaks::UnbrokenLanesNotRaised if held.tenure.epoch() == present.epoch() => {
+                held.tenure.continue_in(present.epoch(), marks);
+            }
+            Breaks::OlderEpochUnbroken if held.at_barrier().is_none() => {
+                let is_older = |last: LastWrite| present.since_ms - last.store_ms < last.ttl_ms;
+                if held.last_write.is_some_and(is_older) {
+                    held.continue_in(present.epoch());
                 }
             }
+            _ => {}
         }
-        let configuration = &context.world.configuration;
-        let last = held.last_write;
-        let skew_ms = match configuration.breaks {
-            Breaks::TtlWithoutSkews => 0,
-            _ => ms(configuration.skew),
-        };
-        let is_older = configuration.breaks == Breaks::OlderEpochUnbroken
-            && present.since_ms - last.store_ms < last.ttl_ms;
-        let is_unbroken = present.is_unbroken(&last, skew_ms) || is_older;
-        let waits = held.waiting.is_some();
-        let lane = held.lanes.present();
-        if configuration.breaks != Breaks::LeftLaneLowered {
-            held.lanes = HeldLanes::on(lane);
-        }
-        if is_unbroken && !waits {
-            let own_mark = held.tenure.marks()[lane];
-            let layout = &context.world.layout;
-            let mut marks = held.tenure.marks().clone();
-            if configuration.breaks != Breaks::UnbrokenLanesNotRaised {
-                marks = present.marks(layout, held.tenure.epoch(), &marks).with(lane, own_mark);
-            }
-            held.tenure.continue_in(present.epoch(), marks);
-        } else {
-            held.tenure.forget_before(present.epoch());
-        }
+    }
+
+    /// Somebody else has the row: the lease ends at once.
+    fn lose(&mut self, context: &mut Context<'_>) {
+        let ended = self.enter(Event::Lost);
+        assert!(matches!(ended[..], [Effect::Seal(_)]));
+        let grant = self.grant.take().expect("a lease is held");
+        context.issued.add(&grant, grant.limit);
     }
 
     /// Learns the outcome of the writes that have none.
@@ -357,29 +389,27 @@ impl Process {
         row: &Row,
         judged: Option<Judged>,
     ) -> Option<Message> {
-        if let Role::Releasing(_) = &self.role {
+        if self.releasing.is_some() {
             return self.release(context, Some(row));
         }
-        let (present, limit) = (self.known().epoch(), self.acknowledged_limit());
-        if let Some(tenure) = self.tenure().filter(|tenure| tenure.is_unresolved()) {
-            match tenure.resolve(Some(row)) {
-                Resolution::Unchanged | Resolution::Visible => {}
-                Resolution::Lost | Resolution::Vanished => {
-                    let Role::Held(held) = &mut self.role else {
-                        self.role = Role::Free;
-                        return None;
-                    };
-                    match context.judge(present, held, limit, row) {
-                        OtherToken::LastWrite => held.tenure.went_back(row),
-                        OtherToken::WentBack => self.went_back = true,
-                        OtherToken::CreatedAgain | OtherToken::Taken => self.role = Role::Free,
-                    }
-                    return None;
-                }
+        let check = self.check(context);
+        let tenure = self.tenure().filter(|tenure| tenure.is_unresolved());
+        if let Some(Resolution::Lost | Resolution::Vanished) =
+            tenure.map(|tenure| tenure.resolve(Some(row)))
+        {
+            match &mut self.state {
+                State::Searching(search) => *search = Search(None),
+                State::Held(Held { lease, .. }) => match lease.judge(row, &check) {
+                    OtherToken::LastWrite => lease.tenure.went_back(row),
+                    OtherToken::WentBack => self.went_back = true,
+                    OtherToken::CreatedAgain | OtherToken::Taken => self.lose(context),
+                },
+                _ => unreachable!("no other state writes"),
             }
+            return None;
         }
         let confirmation = self.confirm(context);
-        let judged = judged.filter(|_| matches!(self.role, Role::Searching(_)));
+        let judged = judged.filter(|_| matches!(self.state, State::Searching(Search(Some(_)))));
         confirmation.or_else(|| judged.map(|judged| self.take(context, judged)))
     }
 
@@ -399,7 +429,7 @@ impl Process {
 
     fn take(&mut self, context: &Context<'_>, judged: Judged) -> Message {
         let World { layout, .. } = context.world;
-        let Role::Searching(tenure) = &self.role else { unreachable!("it searches") };
+        let tenure = self.tenure().expect("a row was chosen").clone();
         let marks = self.known().marks(layout, tenure.epoch(), tenure.marks());
         let lane = usable_lane(layout, &marks, judged.now_ms, None)
             .unwrap_or(layout.rollback_initial() as usize);
@@ -413,7 +443,7 @@ impl Process {
         lane: usize,
         judged: Judged,
     ) -> Message {
-        let is_first = matches!(self.role, Role::Searching(_));
+        let is_first = self.held().is_none();
         let lease = self.lease_from_mark(context, lane, judged, is_first);
         let write = self.write(context, lanes, lane, lease.limit, false);
         let intent = Intent { purpose: Purpose::Lease(lease), store_ms: context.proves(judged) };
@@ -437,8 +467,7 @@ impl Process {
     }
 
     fn begin_anew(&mut self, context: &Context<'_>, judged: Judged) -> Option<Message> {
-        let Role::Held(held) = &self.role else { return None };
-        let lane = held.lanes.present();
+        let lane = self.held()?.lanes.present();
         let lease = self.lease_from_mark(context, lane, judged, false);
         let write = self.write(context, &HeldLanes::on(lane), lane, lease.limit, false);
         let intent = Intent { purpose: Purpose::NewEpoch(lease), store_ms: context.proves(judged) };
@@ -446,9 +475,9 @@ impl Process {
     }
 
     fn renew(&mut self, context: &Context<'_>, judged: Judged) -> Option<Message> {
-        let (Role::Held(held), Some(grant)) = (&self.role, &self.grant) else { return None };
+        let (held, grant) = (self.held()?, self.grant?);
         let (lane, lanes) = (held.lanes.present(), held.lanes);
-        let Lease { start, limit, .. } = held.waiting.unwrap_or(*grant);
+        let Lease { start, limit, .. } = held.at_barrier().unwrap_or(grant);
         let request = LimitRequest {
             old_limit: limit.max(held.tenure.marks()[lane]),
             start,
@@ -464,8 +493,8 @@ impl Process {
     }
 
     fn rotate(&mut self, context: &Context<'_>, judged: Judged) -> Option<Message> {
-        let Role::Held(Held { tenure, lanes, waiting: None, .. }) = &self.role else { return None };
-        let (lanes, marks) = (*lanes, tenure.marks());
+        let held = self.held().filter(|held| held.at_barrier().is_none())?;
+        let (lanes, marks) = (held.lanes, held.tenure.marks());
         let left = Some(lanes.present());
         let lane = usable_lane(&context.world.layout, marks, judged.now_ms, left)?;
         Some(self.take_lane(context, &lanes, lane, judged))
@@ -512,11 +541,12 @@ impl Process {
     }
 
     fn tenure(&mut self) -> Option<&mut Tenure<Intent>> {
-        match &mut self.role {
-            Role::Free => None,
-            Role::Searching(tenure)
-            | Role::Held(Held { tenure, .. })
-            | Role::Releasing(Releasing { tenure, .. }) => Some(tenure),
+        if let Some(releasing) = &mut self.releasing {
+            return Some(&mut releasing.tenure);
+        }
+        match &mut self.state {
+            State::Searching(Search(chosen)) => chosen.as_mut(),
+            state => state.held_mut().map(|held| &mut held.lease.tenure),
         }
     }
 
@@ -525,75 +555,62 @@ impl Process {
     pub(super) fn answer(&mut self, context: &mut Context<'_>, swapped: bool, all: bool) {
         match std::mem::take(&mut self.phase) {
             Phase::Following { has_entered: true } => self.phase = Phase::Entered,
-            Phase::Writing { settles } => match (swapped, &mut self.role) {
-                (true, _) => self.acknowledged(context, all),
-                (false, role) => {
-                    if let Role::Releasing(releasing) = role {
-                        releasing.refused = true;
-                    }
-                    if settles {
-                        self.phase = Phase::Settle(None);
-                    }
+            Phase::Writing { settles } => {
+                if let Some(releasing) = &mut self.releasing {
+                    releasing.answered(swapped);
                 }
-            },
+                if swapped {
+                    self.acknowledged(context, all);
+                } else if settles {
+                    self.phase = Phase::Settle(None);
+                }
+            }
             _ => {}
         }
     }
 
     /// Gives up waiting: the outcome is unknown.
     pub(super) fn give_up(&mut self) {
-        self.phase = match &self.role {
-            Role::Releasing(_) => Phase::Settle(None),
-            _ => Phase::Idle,
-        };
+        let is_releasing = self.releasing.is_some();
+        self.phase = if is_releasing { Phase::Settle(None) } else { Phase::Idle };
     }
 
     fn acknowledged(&mut self, context: &mut Context<'_>, all: bool) {
         let Some(tenure) = self.tenure() else { return };
         let Intent { purpose, store_ms } = tenure.acknowledged().purpose;
-        let (token, marks) = (tenure.token(), tenure.marks().clone());
-        let last_write = context.last_write(tenure, store_ms);
-        match std::mem::take(&mut self.role) {
-            Role::Searching(tenure) => {
-                let Purpose::Lease(lease) = purpose else { unreachable!("it searches") };
-                self.install(context, lease);
-                self.role = Role::Held(Held {
-                    tenure,
-                    lanes: HeldLanes::on(lease.lane),
-                    waiting: None,
-                    last_write,
-                    own_tokens: vec![token],
-                });
-            }
-            Role::Held(mut held) => {
-                held.lanes.confirmed(&marks);
-                held.last_write = last_write;
-                held.own_tokens.push(token);
-                match purpose {
-                    Purpose::Renew { limit } => match &mut held.waiting {
-                        Some(lease) => lease.limit = limit,
-                        None => {
-                            let grant = self.grant.as_mut().expect("a lease is held");
-                            grant.limit = grant.limit.max(limit);
-                        }
-                    },
-                    Purpose::Lease(lease) => {
-                        let old = self.grant.replace(lease).expect("a lease is held");
-                        let end = if all { old.limit } else { old.start };
-                        context.issued.add(&old, end);
-                        held.lanes.moved_to(lease.lane, end);
-                    }
-                    Purpose::NewEpoch(lease) => {
-                        held.lanes = HeldLanes::on(lease.lane);
-                        held.waiting = Some(lease);
-                    }
-                    Purpose::Release => {}
-                }
-                self.role = Role::Held(held);
-            }
-            // The row is free.
-            Role::Releasing(_) | Role::Free => {}
+        if self.releasing.is_some() {
+            return self.released();
         }
+        let ttl_ms = context.proven_ms();
+        if let State::Searching(Search(chosen)) = &mut self.state {
+            let Purpose::Lease(lease) = purpose else { unreachable!("it searches") };
+            let mut held = HeldRow::new(chosen.take().expect("a row was chosen"), lease.lane);
+            held.acknowledged(store_ms, ttl_ms);
+            self.install(context, lease);
+            for event in [Event::Leased(held), Event::Kept] {
+                assert_eq!(self.enter(event), []);
+            }
+            return;
+        }
+        let held = self.held_mut().expect("a lease is held");
+        held.acknowledged(store_ms, ttl_ms);
+        let limit = held.apply(purpose);
+        let grant = self.grant.as_mut().expect("a lease is held");
+        grant.limit = grant.limit.max(limit.unwrap_or_default());
+        if let Purpose::Lease(lease) = purpose {
+            let old = std::mem::replace(grant, lease);
+            let end = if all { old.limit } else { old.start };
+            context.issued.add(&old, end);
+            self.enter(Event::ClockBack);
+            self.held_mut().expect("a lease is held").arrived(end);
+            self.enter(Event::Rotated);
+        }
+    }
+
+    /// The row is free, or somebody else's.
+    fn released(&mut self) {
+        (self.releasing, self.phase) = (None, Phase::Idle);
+        self.start();
     }
 
     /// Uses another lease from now on.
@@ -605,8 +622,9 @@ impl Process {
 
     /// Uses the lease that begins at the barrier, whatever its clock says.
     pub(super) fn use_next_lease(&mut self, context: &mut Context<'_>) -> Option<()> {
-        let Role::Held(held) = &mut self.role else { return None };
-        let lease = held.waiting.take()?;
+        let held = self.held_mut()?;
+        let lease = held.at_barrier()?;
+        held.next = NextLease::None;
         self.install(context, lease);
         Some(())
     }
@@ -621,28 +639,32 @@ impl Process {
         if !matches!(self.phase, Phase::Idle | Phase::Entered) {
             return None;
         }
-        let was_held = matches!(self.role, Role::Held(_))
-            || context.world.breaks(Breaks::AbandonedMarkNotRaised);
-        let (tenure, lanes, mark) = match std::mem::take(&mut self.role) {
-            Role::Held(held) => {
-                let grant = self.grant.take()?;
-                let mut end = if all { grant.limit } else { grant.start };
-                context.issued.add(&grant, end);
-                if let Some(waiting) = held.waiting {
-                    end = waiting.start;
-                }
-                (held.tenure, held.lanes, end)
-            }
-            Role::Searching(tenure) if all && tenure.unsettled().is_some() => {
-                let mark = tenure.marks()[0];
-                (tenure, HeldLanes::on(0), mark)
-            }
-            _ => return None,
+        let may_leave = match &self.state {
+            State::Searching(Search(Some(tenure))) => all && tenure.unsettled().is_some(),
+            state => state.has_lease(),
         };
-        let (released, refused) = (false, false);
-        let mut releasing = Releasing { tenure, lanes, mark, was_held, released, refused };
-        releasing.adopt_visible(context);
-        self.role = Role::Releasing(releasing);
+        if self.releasing.is_some() || !may_leave {
+            return None;
+        }
+        for effect in self.enter(Event::Stopped) {
+            self.releasing = match effect {
+                Effect::Release(held) => {
+                    let grant = self.grant.take()?;
+                    let end = if all { grant.limit } else { grant.start };
+                    context.issued.add(&grant, end);
+                    Some(held.end(end))
+                }
+                Effect::Abandon(Search(tenure)) => tenure.map(|tenure| {
+                    if context.world.breaks(Breaks::AbandonedMarkNotRaised) {
+                        let mark = tenure.marks()[0];
+                        ReleasingRow::of_lease(tenure, HeldLanes::on(0), mark)
+                    } else {
+                        ReleasingRow::of_search(tenure)
+                    }
+                }),
+                _ => unreachable!("a stop gives back"),
+            };
+        }
         if self.tenure()?.is_unresolved() {
             self.phase = Phase::Settle(None);
             return Some(None);
@@ -652,47 +674,21 @@ impl Process {
 
     /// Writes the row free; `None` when that is done.
     fn release(&mut self, context: &mut Context<'_>, row: Option<&Row>) -> Option<Message> {
-        let Role::Releasing(releasing) = &mut self.role else { return None };
-        let mut is_done = false;
-        if let Some(row) = row.filter(|_| releasing.tenure.is_unresolved()) {
-            match releasing.tenure.resolve(Some(row)) {
-                Resolution::Unchanged => is_done = releasing.refused,
-                Resolution::Visible => releasing.adopt_visible(context),
-                Resolution::Lost | Resolution::Vanished => is_done = true,
-            }
+        let releasing = self.releasing.as_mut()?;
+        let lanes = releasing.lanes;
+        let row = row.filter(|_| releasing.tenure.is_unresolved());
+        let is_done = row.is_some_and(|row| releasing.resolve(Some(row)));
+        if context.world.breaks(Breaks::LeftLaneLowered) {
+            releasing.lanes = lanes;
         }
-        if is_done || releasing.released {
-            (self.role, self.phase) = (Role::Free, Phase::Idle);
+        if is_done || releasing.is_released() {
+            self.released();
             return None;
         }
+        releasing.sent();
         let (lanes, mark) = (releasing.lanes, releasing.mark);
         let write = self.write(context, &lanes, lanes.present(), mark, true);
         let intent = Intent { purpose: Purpose::Release, store_ms: 0 };
         Some(self.send(context, write, intent, true))
-    }
-}
-
-impl Releasing {
-    fn adopt_visible(&mut self, context: &Context<'_>) {
-        let Some(visible) = self.tenure.visible() else { return };
-        self.lanes.confirmed(&visible.write.marks);
-        match visible.purpose.purpose {
-            Purpose::Lease(lease) => {
-                if !self.was_held {
-                    self.lanes = HeldLanes::on(lease.lane);
-                } else if lease.lane != self.lanes.present() {
-                    self.lanes.moved_to(lease.lane, self.mark);
-                }
-                self.mark = lease.start;
-            }
-            Purpose::NewEpoch(lease) => {
-                if !context.world.breaks(Breaks::LeftLaneLowered) {
-                    self.lanes = HeldLanes::on(lease.lane);
-                }
-                self.mark = lease.start;
-            }
-            Purpose::Renew { .. } => {}
-            Purpose::Release => self.released = true,
-        }
     }
 }

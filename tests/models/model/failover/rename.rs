@@ -5,7 +5,7 @@ use std::sync::Arc;
 use raindrop_core::lease::{History, Token};
 
 use super::{
-    process::{Process, Role},
+    process::{Process, Search},
     store::{Message, Record, Swap},
     world::State,
 };
@@ -55,19 +55,22 @@ impl Names {
     fn process(&mut self, process: &mut Process) {
         process.known.iter_mut().for_each(|known| self.history(known));
         let mut set = |token: &mut Token| self.set(token);
-        match &mut process.role {
-            Role::Free => {}
-            Role::Searching(tenure) => tenure.rename(&mut set),
-            Role::Held(held) => {
-                held.tenure.rename(&mut set);
-                set(&mut held.last_write.token);
-                set(&mut held.last_write.epoch);
-                held.own_tokens.iter_mut().for_each(set);
-                held.own_tokens.sort_by_key(|token| token.bits());
-                held.own_tokens.dedup();
-            }
-            Role::Releasing(releasing) => releasing.tenure.rename(&mut set),
+        if let Some(Search(Some(tenure))) = process.state.search_mut() {
+            tenure.rename(&mut set);
         }
+        if let Some(releasing) = &mut process.releasing {
+            releasing.tenure.rename(&mut set);
+        }
+        let Some(held) = process.held_mut() else { return };
+        held.tenure.rename(&mut set);
+        if let Some(last) = &mut held.last_write {
+            set(&mut last.token);
+            set(&mut last.epoch);
+        }
+        let own_tokens = held.own_tokens_mut();
+        own_tokens.iter_mut().for_each(set);
+        own_tokens.sort_by_key(|token| token.bits());
+        own_tokens.dedup();
     }
 
     fn message(&mut self, message: &mut Message) {

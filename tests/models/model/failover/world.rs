@@ -17,7 +17,7 @@ use stateright::{Model, Property};
 use super::{
     configuration::{Breaks, SERVERS, World, ms},
     issued::Issued,
-    process::{Context, FRESH, Judged, Operation, Phase, Process, Role, Survey},
+    process::{Context, FRESH, Judged, Operation, Phase, Process, Survey},
     rename::rename,
     store::{Message, Record, Store, Swap, Tables},
 };
@@ -115,7 +115,7 @@ impl FailOvers {
                 let process = &mut processes[index];
                 let store_ms = world.clock(store.server, *tick);
                 let mut ahead_ms = if ahead { ms(world.configuration.skew) } else { 0 };
-                let renews = matches!(process.role, Role::Held(_));
+                let renews = process.held().is_some();
                 if ahead && renews && world.breaks(Breaks::StoreClockBehind) {
                     ahead_ms += ms(4);
                 }
@@ -138,12 +138,12 @@ impl FailOvers {
                 let context = &mut Context { world, index, issued };
                 let sent = process.survey(context, &survey, &row, Operation::Renew)?;
                 // Nothing but the record is written.
-                process.role = Role::Free;
+                process.start();
                 sent
             }
             Action::Read { process: index } => {
-                let row = store.row(world, *tick);
-                processes[index].read(&mut Context { world, index, issued }, &row)?
+                let (row, store_ms) = (store.row(world, *tick), world.clock(store.server, *tick));
+                processes[index].read(&mut Context { world, index, issued }, &row, store_ms)?
             }
             Action::Arrive { message, all } => {
                 let arrived = under_way.remove(message);
@@ -214,7 +214,7 @@ impl FailOvers {
                 let epoch = known.epoch();
                 let knows =
                     |tables: &Tables| tables.record.history.epochs().any(|known| known == epoch);
-                if process.role == Role::Free && store.log.iter().all(knows) {
+                if process.is_free() && store.log.iter().all(knows) {
                     (process.known, process.went_back) = (None, false);
                 } else if !known.before.is_empty() || !known.identity.is_empty() {
                     // The next survey brings the rest; a release needs the barrier.
@@ -223,8 +223,8 @@ impl FailOvers {
                     process.known = Some(Arc::new(History { barrier_ms, ..first }));
                 }
             }
-            if let Role::Held(held) = &mut process.role {
-                held.own_tokens.retain(|own| {
+            if let Some(held) = process.held_mut() {
+                held.own_tokens_mut().retain(|own| {
                     store.log.iter().any(|tables| tables.row.token == *own)
                         || under_way.iter().any(|message| message.sets(*own))
                 });
@@ -257,7 +257,7 @@ impl FailOvers {
         }
         let kind = |process: &Process| {
             let grant = process.grant.map(|Lease { lane, start, limit }| (lane, start, limit));
-            (process.left, process.role.kind(), grant)
+            (process.left, process.kind(), grant)
         };
         let order_of_two = kind(&state.processes[0]).cmp(&kind(&state.processes[1]));
         if order_of_two == Ordering::Less {
@@ -295,7 +295,7 @@ fn retire(process: &mut Process, context: &mut Context<'_>) {
     if let Some(grant) = process.grant {
         context.issued.add(&grant, grant.limit);
     }
-    *process = Process { left: process.left, ..Process::default() };
+    *process = Process::new(process.left);
 }
 
 /// An operator frees the row, whoever holds it.
@@ -350,8 +350,7 @@ impl Model for FailOvers {
         let own = self.world.times(0);
         let record = Record { token, history: History::first(identity, made, own) };
         let tables = Tables { record: Arc::new(record), row: Arc::new(row) };
-        let process = |left: &u8| Process { left: *left, ..Process::default() };
-        let processes = configuration.writes.iter().map(process);
+        let processes = configuration.writes.iter().map(|left| Process::new(*left));
         vec![State {
             tick: 0,
             store: Store { server: 0, log: vec![tables], failovers: 0 },
@@ -383,8 +382,7 @@ impl Model for FailOvers {
             let arrive = |all| Action::Arrive { message: index, all };
             actions.push(arrive(true));
             if let Some(process) = message.awaited_by {
-                if matches!(state.processes[process].role, Role::Held(_)) && configuration.lanes > 1
-                {
+                if state.processes[process].held().is_some() && configuration.lanes > 1 {
                     actions.push(arrive(false));
                 }
                 actions.push(Action::GiveUp { process });
@@ -419,10 +417,10 @@ impl FailOvers {
     fn is_unbroken(&self, state: &State) -> bool {
         let Tables { record, row } = state.store.present();
         let barrier = record.history.barrier(&self.world.layout);
-        let extends = |process: &Process| match (&process.role, &process.grant) {
-            (Role::Held(held), Some(grant)) => {
+        let extends = |process: &Process| match (process.held(), &process.grant) {
+            (Some(held), Some(grant)) => {
                 held.tenure.token() == row.token
-                    && held.waiting.is_none()
+                    && held.at_barrier().is_none()
                     && grant.start < barrier
                     && grant.limit == row.marks[grant.lane]
             }
@@ -456,12 +454,12 @@ fn actions_of(model: &FailOvers, index: usize, process: &Process, actions: &mut 
                 let operation = Operation::Rotate;
                 actions.push(Action::Survey { process: index, ahead: false, operation });
             }
-            match process.role {
-                Role::Free if model.world.breaks(Breaks::RecordReadApart) => {
+            match process.kind() {
+                0 if model.world.breaks(Breaks::RecordReadApart) => {
                     actions.push(Action::Prepare { process: index });
                 }
-                Role::Searching(_) => actions.push(Action::Leave { process: index, all: true }),
-                Role::Held(_) => {
+                1 => actions.push(Action::Leave { process: index, all: true }),
+                2 => {
                     for all in [false, true] {
                         actions.push(Action::Leave { process: index, all });
                     }
@@ -473,7 +471,7 @@ fn actions_of(model: &FailOvers, index: usize, process: &Process, actions: &mut 
         Phase::Enter | Phase::Settle(_) => actions.push(Action::Read { process: index }),
         Phase::Following { .. } | Phase::Writing { .. } => {}
     }
-    if process.grant.is_some() || process.role != Role::Free {
+    if process.grant.is_some() || !process.is_free() {
         actions.push(Action::Crash { process: index });
     }
 }

@@ -6,9 +6,10 @@
 use std::sync::Arc;
 
 use raindrop_core::lease::{
-    ClockCheck, ClockVerdict, EpochClocks, HeldLanes, History, HistoryVerdict, LastWrite, Lease,
-    LimitRequest, OtherToken, Resolution, Row, RowExpiry, RowWrite, StoreReading, Tenure, Token,
-    judge_clock, limit_for,
+    ClockCheck, ClockVerdict, EpochClocks, HeldLanes, HeldRow, History, HistoryVerdict, Lease,
+    LimitRequest, NextLease, OtherToken, Purpose, Resolution, Row, RowCheck, RowExpiry, RowWrite,
+    StoreReading, Tenure, judge_clock, limit_for,
+    state::{Effect, Event, State, next},
 };
 
 use super::{
@@ -17,7 +18,7 @@ use super::{
     store::{FRESH_EPOCH, FRESH_RECORD, FRESH_ROW, Record, SERVER, Tables},
 };
 
-#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Process {
     /// The history as the record told it last.
     pub(super) known: Option<Arc<History>>,
@@ -25,7 +26,10 @@ pub(super) struct Process {
     /// What new leases wait for. It outlives a search.
     pub(super) stale: Option<Stale>,
     pub(super) phase: Phase,
-    pub(super) held: Option<Held>,
+    /// As the keeper's task has it.
+    state: State<Held, ()>,
+    /// The lease that a crashed process left in its state file.
+    kept: Option<Held>,
     /// Whether it looked since the last restore, as far as that matters.
     pub(super) has_looked: bool,
     /// Whether its lease issued the position of the present tick.
@@ -43,9 +47,9 @@ pub(super) enum Phase {
     /// Creating rows.
     Make,
     /// A search: a survey, after which the row that was read is swapped, perhaps.
-    Chosen(Tenure<()>),
+    Chosen(Tenure<Purpose>),
     /// A search: the swap.
-    Ready(Tenure<()>, Judged),
+    Ready(Tenure<Purpose>, Judged),
     /// The swap that renews the lease.
     Renew(Judged),
     /// Reading the row, because a swap was refused or has to wait.
@@ -80,12 +84,8 @@ pub(super) struct Judged {
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Held {
-    pub(super) tenure: Tenure<()>,
+    pub(super) row: HeldRow<Purpose>,
     pub(super) grant: Lease,
-    /// The lease that begins at the barrier.
-    pub(super) waiting: Option<Lease>,
-    pub(super) last_write: Option<LastWrite>,
-    pub(super) own_tokens: Vec<Token>,
     /// For how many ticks it has not looked.
     pub(super) since: u8,
     /// For how many ticks it has written nothing, as far as that matters.
@@ -97,19 +97,19 @@ pub(super) struct Held {
 
 impl Held {
     pub(super) fn worker(&self) -> usize {
-        usize::try_from(self.tenure.worker()).expect("few rows")
+        usize::try_from(self.row.tenure.worker()).expect("few rows")
     }
 
     /// Whether the last write may be in a backup, by either clock, and the row then proves nothing.
     pub(super) fn has_lapsed(&self, world: &World, judged: Judged) -> bool {
         let wait = world.configuration.stale_wait;
-        self.last_write.is_none_or(|last| {
+        self.row.last_write.is_none_or(|last| {
             self.unwritten >= wait || judged.store_ms - last.store_ms >= ms(wait)
         })
     }
 
     fn acknowledged(&self) -> u64 {
-        self.waiting.map_or(self.grant.limit, |lease| lease.limit)
+        self.row.at_barrier().map_or(self.grant.limit, |lease| lease.limit)
     }
 
     /// One past what was issued: a process issues in every tick of its lease.
@@ -151,7 +151,48 @@ impl Context<'_> {
     }
 }
 
+impl Default for Process {
+    fn default() -> Self {
+        let mut process = Self {
+            known: None,
+            went_back: false,
+            stale: None,
+            phase: Phase::Idle,
+            state: State::Starting,
+            kept: None,
+            has_looked: false,
+            has_issued: false,
+        };
+        process.start(Event::NothingKept);
+        process
+    }
+}
+
 impl Process {
+    /// Starts with the lease of the state file, or with none; what is missing in the store is a matter
+    /// of the phase.
+    fn start(&mut self, event: Event<Held>) {
+        self.enter(event);
+        self.enter(Event::Prepared);
+    }
+
+    /// Enters the state that follows an event, and returns what is to be done.
+    pub(super) fn enter(&mut self, event: Event<Held>) -> Vec<Effect<Held, ()>> {
+        let state = std::mem::replace(&mut self.state, State::Ended);
+        let entered = next(state, event).expect("the event can happen in this state");
+        self.state = entered.state;
+        entered.effects
+    }
+
+    /// The lease that is held, be it that the process crashed and left it in its state file.
+    pub(super) fn held(&self) -> Option<&Held> {
+        self.state.held().map(|held| &held.lease).or(self.kept.as_ref())
+    }
+
+    pub(super) fn held_mut(&mut self) -> Option<&mut Held> {
+        self.state.held_mut().map(|held| &mut held.lease).or(self.kept.as_mut())
+    }
+
     pub(super) fn known(&self) -> &History {
         self.known.as_ref().expect("a record was read")
     }
@@ -165,15 +206,15 @@ impl Process {
             Phase::Make => self.make(context),
             Phase::Renew(judged) => self.renew(context, judged),
             Phase::Refused(judged) => self.refused(context, judged),
-            Phase::Enter(judged) => self.enter(context, judged),
+            Phase::Enter(judged) => self.enter_epoch(context, judged),
             Phase::Anew(judged) => self.begin_anew(context, judged),
             Phase::Chosen(_) | Phase::Ready(..) => unreachable!("it holds a row"),
         }
         Some(())
     }
 
-    fn held(&mut self) -> &mut Held {
-        self.held.as_mut().expect("a row is held")
+    fn lease(&mut self) -> &mut Held {
+        self.held_mut().expect("a row is held")
     }
 
     /// Reads the record and the clocks.
@@ -183,11 +224,11 @@ impl Process {
         let (judged, _, clocks) = context.judge(true);
         let ahead_ms = judged.is_behind.then_some(judged.now_ms);
         self.follow(context, &record.history, clocks, ahead_ms);
-        if self.held().is_given_up {
+        if self.lease().is_given_up {
             return self.looked();
         }
         let epoch = self.known().epoch();
-        let is_behind = self.held().tenure.epoch() != epoch;
+        let is_behind = self.lease().row.tenure.epoch() != epoch;
         if !record.has_rows {
             // The record told of the row before it was leased: that was lost.
             if is_behind {
@@ -214,43 +255,47 @@ impl Process {
     fn waits(&mut self, context: &Context<'_>, judged: Judged, begins_anew: bool) -> bool {
         let goes_on = context.world.breaks(Breaks::LapsedGoesOn)
             || begins_anew && context.world.breaks(Breaks::LapsedBeginsAnew);
-        let has_lapsed = self.held().has_lapsed(context.world, judged);
+        let has_lapsed = self.lease().has_lapsed(context.world, judged);
         !goes_on && has_lapsed && self.stale_store(context, judged)
     }
 
     /// Crashes. The lease stays in the state file, if there is one, up to what was issued.
     pub(super) fn crash(&mut self, has_state_file: bool) {
-        let held = self.held.take().filter(|held| has_state_file && held.waiting.is_none());
-        *self = Self::default();
-        self.held = held.map(|held| Held {
+        let kept = self.held().filter(|held| has_state_file && held.row.at_barrier().is_none());
+        let kept = kept.cloned().map(|held| Held {
             grant: Lease { start: held.highest_next(), ..held.grant },
-            last_write: None,
-            own_tokens: vec![held.tenure.token()],
+            row: HeldRow::new(held.row.tenure, 0),
             since: 0,
             presence: Presence::Down,
             ..held
         });
+        let start = Self::default();
+        let state = if kept.is_some() { State::Starting } else { start.state };
+        *self = Self { kept, state, ..start };
     }
 
     /// Starts with the lease of the state file, if anything is left of it and nobody took its row.
     pub(super) fn resume(&mut self, context: &Context<'_>) {
-        self.held.take_if(|held| held.grant.start >= held.grant.limit);
-        let Some(held) = &mut self.held else { return };
+        let kept = self.kept.take().filter(|held| held.grant.start < held.grant.limit);
+        let Some(mut held) = kept else { return self.start(Event::NothingKept) };
         held.presence = Presence::Here;
-        let epoch = held.tenure.epoch();
+        let epoch = held.row.tenure.epoch();
         self.known = Some(Arc::new(History::first(SERVER, epoch, context.world.times())));
         let row = context.tables.row(held.worker(), context.store_ms);
-        if let (Resolution::Lost, Some(row)) = (held.tenure.resolve(row.as_ref()), row)
-            && !context.world.breaks(Breaks::ResumedBlindly)
-        {
-            self.lose(context, &row);
+        match (held.row.tenure.resolve(row.as_ref()), row) {
+            (Resolution::Lost, Some(row)) if !context.world.breaks(Breaks::ResumedBlindly) => {
+                self.note_taken(&row, held.acknowledged());
+                self.start(Event::NothingKept);
+            }
+            _ => self.start(Event::Resumed(held)),
         }
     }
 
     /// Uses the lease that begins at the barrier, once that comes due.
     fn use_next_lease(&mut self) {
-        let held = self.held();
-        if let Some(lease) = held.waiting.take_if(|lease| lease.start <= PRESENT) {
+        let held = self.lease();
+        if let Some(lease) = held.row.at_barrier().filter(|lease| lease.start <= PRESENT) {
+            held.row.next = NextLease::None;
             held.grant = lease;
             self.has_issued = false;
         }
@@ -295,12 +340,12 @@ impl Process {
     /// The record is gone: only a holder whose row is as it wrote it knows whose rows there are.
     fn record_is_gone(&mut self, context: &Context<'_>) {
         let (judged, ..) = context.judge(true);
-        let held = self.held();
+        let held = self.lease();
         let row = context.tables.row(held.worker(), judged.store_ms);
-        let rows_are_ours = match held.tenure.resolve(row.as_ref()) {
+        let rows_are_ours = match held.row.tenure.resolve(row.as_ref()) {
             Resolution::Unchanged | Resolution::Visible => true,
             Resolution::Lost | Resolution::Vanished => match row {
-                Some(row) if held.own_tokens.contains(&row.token) => true,
+                Some(row) if held.row.is_own(&row) => true,
                 Some(row) if self.judge(context, judged, &row) == OtherToken::Taken => {
                     return self.lose(context, &row);
                 }
@@ -308,7 +353,7 @@ impl Process {
             },
         };
         // It has no answer yet, and nobody leases meanwhile.
-        self.held().since = 0;
+        self.lease().since = 0;
         self.phase = Phase::Recreate { rows_are_ours };
     }
 
@@ -318,7 +363,7 @@ impl Process {
             return;
         }
         let own = context.world.times();
-        let (_, _, clocks) = context.judge(self.held.is_some());
+        let (_, _, clocks) = context.judge(self.held().is_some());
         let history = match &self.known {
             Some(known) => {
                 context.began = true;
@@ -334,7 +379,7 @@ impl Process {
     /// Creates the rows that are missing: beyond every lease, unless none of them was ever leased.
     pub(super) fn make(&mut self, context: &mut Context<'_>) {
         let Some(record) = context.record() else { return };
-        let (judged, _, clocks) = context.judge(self.held.is_some());
+        let (judged, _, clocks) = context.judge(self.held().is_some());
         self.follow(context, &record.history, clocks, None);
         if record.has_rows {
             // Like a barrier, by clocks that agree.
@@ -355,7 +400,7 @@ impl Process {
     pub(super) fn write(
         &self,
         context: &Context<'_>,
-        tenure: &Tenure<()>,
+        tenure: &Tenure<Purpose>,
         mark: u64,
         expiry: RowExpiry,
     ) -> RowWrite {
@@ -374,28 +419,28 @@ impl Process {
     /// Swaps the row, and returns whether the store acknowledged it.
     pub(super) fn swap(
         context: &mut Context<'_>,
-        tenure: &mut Tenure<()>,
+        tenure: &mut Tenure<Purpose>,
         write: RowWrite,
     ) -> bool {
         let worker = usize::try_from(tenure.worker()).expect("few rows");
         let swapped = context.tables.swap_row(tenure.token(), context.store_ms, worker, &write);
         if swapped {
-            tenure.sent(write, ());
+            tenure.sent(write, Purpose::Release);
             tenure.acknowledged();
         }
         swapped
     }
 
     fn renew(&mut self, context: &mut Context<'_>, judged: Judged) {
-        let held = self.held();
-        let (start, highest_next) = match held.waiting {
+        let held = self.lease();
+        let (start, highest_next) = match held.row.at_barrier() {
             Some(lease) => (lease.start, lease.start),
             None => (held.grant.start, held.highest_next()),
         };
         let limit = limit_for(
             &context.world.layout,
             &LimitRequest {
-                old_limit: held.acknowledged().max(held.tenure.marks()[0]),
+                old_limit: held.acknowledged().max(held.row.tenure.marks()[0]),
                 start,
                 highest_next,
                 refused: 0,
@@ -403,25 +448,21 @@ impl Process {
                 reach_ms: context.world.reach_ms(),
             },
         );
-        let mut tenure = held.tenure.clone();
+        let mut tenure = held.row.tenure.clone();
         let write = self.write(context, &tenure, limit, RowExpiry::After(context.world.ttl()));
         if !Self::swap(context, &mut tenure, write) {
             self.phase = Phase::Refused(judged);
             return;
         }
-        let held = self.held();
-        held.tenure = tenure;
-        match &mut held.waiting {
-            Some(lease) => lease.limit = limit,
-            None => held.grant.limit = held.grant.limit.max(limit),
-        }
-        self.acknowledged(context, judged);
+        let held = self.lease();
+        held.row.tenure = tenure;
+        self.acknowledged(context, judged, Purpose::Renew { limit });
     }
 
     /// Leases the row anew, from the barrier on. The present lease is used up.
     fn begin_anew(&mut self, context: &mut Context<'_>, judged: Judged) {
         let World { layout, .. } = context.world;
-        let mut tenure = self.held().tenure.clone();
+        let mut tenure = self.lease().row.tenure.clone();
         let marks = self.known().marks(layout, tenure.epoch(), tenure.marks());
         let reach_ms = context.world.reach_ms();
         let lease = Lease::from_mark(layout, &marks, 0, judged.now_ms, reach_ms);
@@ -430,18 +471,16 @@ impl Process {
         if !Self::swap(context, &mut tenure, write) {
             return;
         }
-        let held = self.held();
-        (held.tenure, held.waiting) = (tenure, Some(lease));
-        self.acknowledged(context, judged);
+        self.lease().row.tenure = tenure;
+        self.acknowledged(context, judged, Purpose::NewEpoch(lease));
     }
 
     /// Notes an acknowledged write of the row.
-    fn acknowledged(&mut self, context: &Context<'_>, judged: Judged) {
-        let held = self.held();
-        let (token, epoch) = (held.tenure.token(), held.tenure.epoch());
-        let ttl_ms = context.world.proven_ms();
-        held.last_write = Some(LastWrite { token, epoch, store_ms: judged.store_ms, ttl_ms });
-        held.own_tokens.push(token);
+    fn acknowledged(&mut self, context: &Context<'_>, judged: Judged, purpose: Purpose) {
+        let held = self.lease();
+        held.row.acknowledged(judged.store_ms, context.world.proven_ms());
+        let limit = held.row.apply(purpose);
+        held.grant.limit = held.grant.limit.max(limit.unwrap_or_default());
         held.unwritten = 0;
         self.stale = None;
         self.looked();
@@ -449,20 +488,25 @@ impl Process {
 
     fn looked(&mut self) {
         self.has_looked = true;
-        if let Some(held) = &mut self.held {
+        if let Some(held) = self.held_mut() {
             held.since = 0;
+        }
+    }
+
+    /// What a row under another token is judged by.
+    fn check(&self, judged: Judged) -> RowCheck {
+        RowCheck {
+            epoch: self.known().epoch(),
+            limit: self.held().map_or(0, Held::acknowledged),
+            max_skew_ms: 0,
+            is_store_behind: judged.is_behind,
         }
     }
 
     /// Judges a row with another token than that of its holder.
     fn judge(&self, context: &Context<'_>, judged: Judged, row: &Row) -> OtherToken {
-        let held = self.held.as_ref().expect("a row is held");
-        let lease = (0, held.acknowledged());
-        let is_sure = row.was_never_written() || held.own_tokens.contains(&row.token);
-        let present = self.known().epoch();
-        match LastWrite::judge(held.last_write.as_ref(), present, row, lease, 0) {
-            OtherToken::WentBack if judged.is_behind && !is_sure => OtherToken::Taken,
-            OtherToken::Taken if is_sure => OtherToken::WentBack,
+        let held = self.held().expect("a row is held");
+        match held.row.judge(row, &self.check(judged)) {
             OtherToken::Taken if context.world.breaks(Breaks::LossIsEvidence) => {
                 OtherToken::WentBack
             }
@@ -472,9 +516,9 @@ impl Process {
 
     /// Reads the row after a swap that was refused, or instead of one that has to wait.
     fn refused(&mut self, context: &mut Context<'_>, judged: Judged) {
-        let held = self.held();
+        let held = self.lease();
         let row = context.tables.row(held.worker(), judged.store_ms);
-        match (held.tenure.resolve(row.as_ref()), row) {
+        match (held.row.tenure.resolve(row.as_ref()), row) {
             // It waits.
             (Resolution::Unchanged, _) if self.stale.is_some() => self.looked(),
             (Resolution::Unchanged | Resolution::Visible, _) => {}
@@ -485,27 +529,25 @@ impl Process {
 
     fn found(&mut self, context: &Context<'_>, judged: Judged, row: &Row) {
         match self.judge(context, judged, row) {
-            OtherToken::LastWrite => self.held().tenure.went_back(row),
+            OtherToken::LastWrite => self.lease().row.tenure.went_back(row),
             OtherToken::CreatedAgain => {
-                self.adopt(context, row.clone());
+                self.adopt(context, judged, row.clone());
                 let epoch = self.known().epoch();
-                let held = self.held();
+                let held = &mut self.lease().row;
                 if held.last_write.is_some() {
-                    let marks = held.tenure.marks().clone();
-                    held.tenure.continue_in(epoch, marks);
+                    held.continue_in(epoch);
                 }
             }
             OtherToken::WentBack if context.world.breaks(Breaks::NoEvidence) => {
                 let epoch = self.known().epoch();
-                let held = self.held();
+                let held = &mut self.lease().row;
                 held.tenure.went_back(row);
-                let marks = held.tenure.marks().clone();
-                held.tenure.continue_in(epoch, marks);
+                held.continue_in(epoch);
             }
             OtherToken::WentBack => {
                 self.went_back = true;
                 // Nothing was read after the epoch began, and nothing is written.
-                self.held().is_given_up = context.world.breaks(Breaks::DecidedBefore);
+                self.lease().is_given_up = context.world.breaks(Breaks::DecidedBefore);
             }
             OtherToken::Taken => self.lose(context, row),
         }
@@ -513,43 +555,42 @@ impl Process {
 
     /// Somebody else has the row, as far as it tells.
     fn lose(&mut self, context: &Context<'_>, row: &Row) {
-        let limit = self.held().acknowledged();
-        if !context.world.breaks(Breaks::NoEvidence) {
-            self.went_back |= row.marks[0] < limit;
-        }
-        self.looked();
-        if context.world.breaks(Breaks::LoserUsesUp) {
-            self.held().is_given_up = true;
+        let limit = self.lease().acknowledged();
+        if context.world.breaks(Breaks::NoEvidence) {
+            self.looked();
         } else {
-            (self.held, self.has_issued) = (None, false);
+            self.note_taken(row, limit);
         }
+        if context.world.breaks(Breaks::LoserUsesUp) {
+            self.lease().is_given_up = true;
+        } else {
+            self.enter(Event::Lost);
+            self.has_issued = false;
+        }
+    }
+
+    /// Takes note of a row that another process took from a lease that ends at `limit`.
+    fn note_taken(&mut self, row: &Row, limit: u64) {
+        self.went_back |= row.marks[0] < limit;
+        self.looked();
     }
 
     /// Goes on from a row that was found under another token than that of the last write.
-    fn adopt(&mut self, context: &Context<'_>, mut row: Row) {
-        let held = self.held();
-        if !held.own_tokens.contains(&row.token) {
-            let limit = held.acknowledged();
-            held.last_write.take_if(|last| !last.held_until(context.store_ms, 0));
-            if !row.was_never_written() {
-                held.last_write.take_if(|_| row.marks[0] > limit);
-            } else if held.last_write.is_some() {
-                row.marks = row.marks.with(0, 0);
-            }
-        }
-        held.tenure.went_back(&row);
+    fn adopt(&mut self, context: &Context<'_>, judged: Judged, row: Row) {
+        let check = self.check(judged);
+        self.lease().row.went_back(row, &check, context.store_ms);
     }
 
     /// Reads the row in a new epoch.
-    fn enter(&mut self, context: &mut Context<'_>, judged: Judged) {
-        let held = self.held();
+    fn enter_epoch(&mut self, context: &mut Context<'_>, judged: Judged) {
+        let held = self.lease();
         let row = context.tables.row(held.worker(), judged.store_ms);
-        match (held.tenure.resolve(row.as_ref()), row) {
+        match (held.row.tenure.resolve(row.as_ref()), row) {
             (Resolution::Unchanged | Resolution::Visible, _) => {}
             (Resolution::Lost, Some(row)) => match self.judge(context, judged, &row) {
                 OtherToken::Taken => return self.lose(context, &row),
-                OtherToken::LastWrite => self.held().tenure.went_back(&row),
-                OtherToken::CreatedAgain | OtherToken::WentBack => self.adopt(context, row),
+                OtherToken::LastWrite => self.lease().row.tenure.went_back(&row),
+                OtherToken::CreatedAgain | OtherToken::WentBack => self.adopt(context, judged, row),
             },
             (Resolution::Lost | Resolution::Vanished, _) => {
                 self.phase = Phase::Make;
@@ -557,32 +598,23 @@ impl Process {
             }
         }
         let present = Arc::clone(self.known.as_ref().expect("a record was read"));
-        let held = self.held();
-        let is_unbroken = held.last_write.is_some_and(|last| present.is_unbroken(&last, 0));
-        if held.waiting.is_none() && is_unbroken {
-            // There is no other lane to raise.
-            let marks = held.tenure.marks().clone();
-            held.tenure.continue_in(present.epoch(), marks);
-        } else {
-            held.tenure.forget_before(present.epoch());
-        }
+        self.lease().row.enter(&present, &context.world.layout, 0);
         self.phase = Phase::Entered;
     }
 
     /// Ends in order: frees the row, and lowers its mark to what was issued.
     pub(super) fn stop(&mut self, context: &mut Context<'_>) {
-        let Some(held) = &self.held else { return };
-        let may_be_taken =
-            held.last_write.is_none() || held.unwritten >= context.world.configuration.ttl;
-        if may_be_taken && !context.world.breaks(Breaks::LapsedIsReleased) {
-            return;
+        for effect in self.enter(Event::Stopped) {
+            let Effect::Release(held) = effect else { continue };
+            let may_be_taken =
+                held.row.last_write.is_none() || held.unwritten >= context.world.configuration.ttl;
+            if may_be_taken && !context.world.breaks(Breaks::LapsedIsReleased) {
+                continue;
+            }
+            let sealed_mark = held.highest_next();
+            let mut row = held.row.end(sealed_mark);
+            let write = self.write(context, &row.tenure, row.mark, RowExpiry::Released);
+            Self::swap(context, &mut row.tenure, write);
         }
-        let mark = match held.waiting {
-            Some(lease) => lease.start,
-            None => held.highest_next(),
-        };
-        let mut tenure = held.tenure.clone();
-        let write = self.write(context, &tenure, mark, RowExpiry::Released);
-        Self::swap(context, &mut tenure, write);
     }
 }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use raindrop_core::lease::{History, Row, Tenure, Token};
+use raindrop_core::lease::{History, Purpose, Row, Tenure, Token};
 
 use super::{
     configuration::PRESENT,
@@ -58,15 +58,16 @@ impl Names {
         if let Phase::Chosen(tenure) | Phase::Ready(tenure, _) = &mut process.phase {
             tenure.rename(&mut set);
         }
-        let Some(held) = &mut process.held else { return };
-        held.tenure.rename(&mut set);
-        if let Some(last) = &mut held.last_write {
+        let Some(held) = process.held_mut() else { return };
+        held.row.tenure.rename(&mut set);
+        if let Some(last) = &mut held.row.last_write {
             set(&mut last.token);
             set(&mut last.epoch);
         }
-        held.own_tokens.iter_mut().for_each(&mut set);
-        held.own_tokens.sort_by_key(|token| token.bits());
-        held.own_tokens.dedup();
+        let own_tokens = held.row.own_tokens_mut();
+        own_tokens.iter_mut().for_each(&mut set);
+        own_tokens.sort_by_key(|token| token.bits());
+        own_tokens.dedup();
     }
 }
 
@@ -93,7 +94,7 @@ fn forget(state: &mut State) {
     }
     let of_process = |process: &Process| process.known.as_ref().map(|known| known.epoch());
     epochs.extend(processes.iter().filter_map(of_process));
-    let of_held = |process: &Process| process.held.as_ref().map(|held| held.tenure.epoch());
+    let of_held = |process: &Process| process.held().map(|held| held.row.tenure.epoch());
     epochs.extend(processes.iter().filter_map(of_held));
     let trim = |history: &mut History| {
         let is_needed = |epoch: &Token| epochs.contains(epoch);
@@ -110,8 +111,8 @@ fn forget(state: &mut State) {
             // The swap is refused, whatever it would write.
             *tenure = Tenure::of(&Row { token: Token::UNUSED, ..unwritten(0, PRESENT) });
         }
-        if let Some(held) = &mut process.held {
-            held.own_tokens.retain(|own| tokens.contains(own));
+        if let Some(held) = process.held_mut() {
+            held.row.own_tokens_mut().retain(|own| tokens.contains(own));
             held.grant.start = held.grant.start.max(PRESENT);
             held.grant.limit = held.grant.limit.max(PRESENT);
         }
@@ -131,7 +132,7 @@ fn reorder_rows(state: &mut State) {
             let row = tables.rows[worker].as_ref();
             row.map(|row| (row.expires_ms, row.heartbeat_ms, row.marks[0]))
         };
-        let has_row = |process: &&Process| process.held.as_ref().map(Held::worker) == Some(worker);
+        let has_row = |process: &&Process| process.held().map(Held::worker) == Some(worker);
         let holders = state.processes.iter().filter(has_row).count();
         let backup = state.backup.as_ref().map(|backup| of(&backup.tables));
         (of(&state.tables), backup, holders, state.issued[worker])
@@ -153,13 +154,13 @@ fn reorder_rows(state: &mut State) {
         if let Phase::Chosen(tenure) | Phase::Ready(tenure, _) = &mut process.phase {
             swap_worker(tenure);
         }
-        if let Some(held) = &mut process.held {
-            swap_worker(&mut held.tenure);
+        if let Some(held) = process.held_mut() {
+            swap_worker(&mut held.row.tenure);
         }
     }
 }
 
-fn swap_worker(tenure: &mut Tenure<()>) {
+fn swap_worker(tenure: &mut Tenure<Purpose>) {
     let (token, epoch) = (tenure.token(), tenure.epoch());
     let row = unwritten(1 - tenure.worker(), tenure.marks()[0]);
     *tenure = Tenure::of(&Row { token, epoch, ..row });
@@ -179,9 +180,10 @@ fn order(process: &Process) -> impl Ord + use<> {
         Phase::Entered => (13, None),
         Phase::Anew(judged) => (14, Some(judged.now_ms)),
     };
-    let held = process.held.as_ref().map(|held| {
-        let leases = [Some(held.grant), held.waiting].map(|it| it.map(|it| (it.start, it.limit)));
-        let last_ms = held.last_write.map(|last| last.store_ms);
+    let held = process.held().map(|held| {
+        let leases =
+            [Some(held.grant), held.row.at_barrier()].map(|it| it.map(|it| (it.start, it.limit)));
+        let last_ms = held.row.last_write.map(|last| last.store_ms);
         (held.worker(), leases, held.since, last_ms)
     });
     let stale = process.stale.map(|stale| (stale.renewed_ms, stale.left));

@@ -108,10 +108,10 @@ fn process(process: &Process) -> String {
     if let Some(stale) = process.stale {
         let _ = write!(text, " stale {} left {}", ticks(stale.renewed_ms), stale.left);
     }
-    if let Some(held) = &process.held {
+    if let Some(held) = process.held() {
         let (start, limit) = (places(held.grant.start), places(held.grant.limit));
-        let (worker, token) = (held.worker(), held.tenure.token().bits());
-        let waiting = held.waiting.map(|lease| places(lease.start));
+        let (worker, token) = (held.worker(), held.row.tenure.token().bits());
+        let waiting = held.row.at_barrier().map(|lease| places(lease.start));
         let _ = write!(
             text,
             " holds {worker}: {start}..{limit} token {token} waiting {waiting:?} since {}",

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use raindrop_core::lease::{
-    Choice, ClockVerdict, History, LastWrite, Lease, Row, RowExpiry, Tenure, choose_row,
-    usable_lane,
+    Choice, ClockVerdict, HeldRow, History, Lease, Purpose, Row, RowExpiry, Tenure, choose_row,
+    state::Event, usable_lane,
 };
 
 use super::{
@@ -83,7 +83,7 @@ impl Process {
         Some(())
     }
 
-    fn look_again(&mut self, context: &mut Context<'_>, tenure: Tenure<()>) {
+    fn look_again(&mut self, context: &mut Context<'_>, tenure: Tenure<Purpose>) {
         if context.tables.record.is_none() {
             return;
         }
@@ -114,7 +114,7 @@ impl Process {
     }
 
     /// Swaps the row that was chosen.
-    fn take(&mut self, context: &mut Context<'_>, mut tenure: Tenure<()>, judged: Judged) {
+    fn take(&mut self, context: &mut Context<'_>, mut tenure: Tenure<Purpose>, judged: Judged) {
         let World { layout, .. } = context.world;
         let known: Arc<History> = self.known.clone().expect("a record was read");
         let marks = known.marks(layout, tenure.epoch(), tenure.marks());
@@ -131,19 +131,17 @@ impl Process {
             }
             return;
         }
-        let (token, epoch) = (tenure.token(), tenure.epoch());
-        let (store_ms, ttl_ms) = (judged.store_ms, context.world.proven_ms());
+        let mut row = HeldRow::new(tenure, lane);
+        row.acknowledged(judged.store_ms, context.world.proven_ms());
         (self.has_looked, self.stale) = (true, None);
-        self.held = Some(Held {
-            tenure,
+        self.enter(Event::Leased(Held {
+            row,
             grant: lease,
-            waiting: None,
-            last_write: Some(LastWrite { token, epoch, store_ms, ttl_ms }),
-            own_tokens: vec![token],
             since: 0,
             unwritten: 0,
             is_given_up: false,
             presence: Presence::Here,
-        });
+        }));
+        self.enter(Event::Kept);
     }
 }

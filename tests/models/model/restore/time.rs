@@ -3,7 +3,9 @@
 
 use std::sync::Arc;
 
-use raindrop_core::lease::{HighWaterMarks, History, Lease, Row, Tenure};
+use raindrop_core::lease::{
+    HighWaterMarks, History, Lease, NextLease, Purpose, Row, Tenure, state::Event,
+};
 
 use super::{
     configuration::{Configuration, PRESENT, TICK_MS, instant},
@@ -80,15 +82,19 @@ impl Passing {
             Phase::Idle | Phase::Recreate { .. } | Phase::Make | Phase::Entered => {}
         }
         process.has_issued = false;
-        let Some(held) = &mut process.held else { return };
-        older(&mut held.tenure);
+        let Some(held) = process.held_mut() else { return };
+        older(&mut held.row.tenure);
         held.unwritten = self.longest.min(held.unwritten + 1);
         held.since = if held.presence != Presence::Here { 0 } else { held.since.saturating_add(1) };
-        for lease in [Some(&mut held.grant), held.waiting.as_mut()].into_iter().flatten() {
+        let waiting = match &mut held.row.next {
+            NextLease::AtBarrier(lease) => Some(lease),
+            NextLease::None | NextLease::Arriving(_) => None,
+        };
+        for lease in [Some(&mut held.grant), waiting].into_iter().flatten() {
             let Lease { start, limit, .. } = lease;
             (*start, *limit) = (position(*start), position(*limit));
         }
-        match &mut held.last_write {
+        match &mut held.row.last_write {
             // Whoever took the row meanwhile may be as old.
             Some(last) if held.unwritten == self.longest => {
                 last.store_ms = self.instant(last.store_ms);
@@ -97,7 +103,8 @@ impl Passing {
             None => {}
         }
         if held.is_given_up && held.grant.limit <= PRESENT {
-            (process.held, process.phase) = (None, Phase::Idle);
+            process.phase = Phase::Idle;
+            process.enter(Event::Lost);
         }
     }
 }
@@ -111,7 +118,7 @@ fn marks(marks: &HighWaterMarks) -> HighWaterMarks {
     HighWaterMarks::all_at(position(marks[0]), marks.lanes())
 }
 
-fn older(tenure: &mut Tenure<()>) {
+fn older(tenure: &mut Tenure<Purpose>) {
     let (token, epoch) = (tenure.token(), tenure.epoch());
     let row = unwritten(tenure.worker(), marks(tenure.marks())[0]);
     *tenure = Tenure::of(&Row { token, epoch, ..row });

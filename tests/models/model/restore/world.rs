@@ -117,7 +117,7 @@ impl Restores {
             }
             Action::Step { process, random } => {
                 let process = &mut processes[process];
-                match &mut process.held {
+                match process.held_mut() {
                     Some(held) if held.presence == Presence::CutOff => {
                         (held.presence, held.since) = (Presence::Here, 1);
                     }
@@ -138,7 +138,7 @@ impl Restores {
             }
             Action::CutOff { process } => {
                 state.cuts += 1;
-                if let Some(held) = &mut processes[process].held {
+                if let Some(held) = processes[process].held_mut() {
                     held.presence = Presence::CutOff;
                 }
             }
@@ -200,15 +200,15 @@ impl Restores {
     fn issue(&self, state: &mut State) {
         let may_be_late = self.world.tells_who_looked();
         for process in &mut state.processes {
-            let Some(held) = process.held.as_ref().filter(|held| held.presence != Presence::Down)
-            else {
+            let Some(held) = process.held().filter(|held| held.presence != Presence::Down) else {
                 continue;
             };
             let has_present = (held.grant.start..held.grant.limit).contains(&PRESENT);
+            let worker = held.worker();
             let counts = process.has_looked || !may_be_late;
             if has_present && counts && !process.has_issued {
                 process.has_issued = true;
-                state.issued_twice |= std::mem::replace(&mut state.issued[held.worker()], true);
+                state.issued_twice |= std::mem::replace(&mut state.issued[worker], true);
             }
         }
     }
@@ -229,7 +229,7 @@ impl Restores {
         let is_ready = |process: &Process| match process.phase {
             Phase::Ready(..) => true,
             Phase::Renew(judged) | Phase::Anew(judged) => {
-                process.held.as_ref().is_some_and(|held| held.has_lapsed(&self.world, judged))
+                process.held().is_some_and(|held| held.has_lapsed(&self.world, judged))
             }
             _ => false,
         };
@@ -263,7 +263,7 @@ impl Restores {
 
     /// Whether a process has something to do.
     fn may_step(&self, state: &State, process: &Process) -> bool {
-        match &process.held {
+        match process.held() {
             Some(_) if self.is_to_be_raised(state) => false,
             Some(held) if held.presence != Presence::Here => true,
             Some(held) => held.since > 0 || !process.has_looked || process.phase != Phase::Idle,
@@ -325,7 +325,7 @@ impl Model for Restores {
             return;
         }
         let has_time = |process: &Process| {
-            let held = process.held.as_ref().filter(|held| held.presence == Presence::Here);
+            let held = process.held().filter(|held| held.presence == Presence::Here);
             held.is_none_or(|held| held.since < configuration.renew)
         };
         if state.processes.iter().all(has_time) {
@@ -333,13 +333,13 @@ impl Model for Restores {
         }
         for (index, process) in state.processes.iter().enumerate() {
             if self.may_step(state, process) {
-                let chooses = process.held.is_none() && process.phase == Phase::Idle;
+                let chooses = process.held().is_none() && process.phase == Phase::Idle;
                 let choices = if chooses { configuration.rows as u64 } else { 1 };
                 let step = |random| Action::Step { process: index, random };
                 actions.extend((0..choices).map(step));
             }
             let is_idle = process.phase == Phase::Idle;
-            let held = process.held.as_ref();
+            let held = process.held();
             if held.is_some_and(|held| held.presence != Presence::Here) {
                 continue;
             }
@@ -350,7 +350,7 @@ impl Model for Restores {
                 actions.push(Action::Crash { process: index });
             }
             let may_keep = state.state_files < configuration.state_files;
-            if held.is_some_and(|held| may_keep && held.waiting.is_none()) {
+            if held.is_some_and(|held| may_keep && held.row.at_barrier().is_none()) {
                 actions.push(Action::CrashKept { process: index });
             }
             if held.is_some() && is_idle && state.cuts < configuration.cuts {
@@ -453,9 +453,9 @@ impl Restores {
     fn is_held_in_epoch(&self, state: &State) -> bool {
         let Some(record) = &state.tables.record else { return false };
         let barrier = record.history.barrier(&self.world.layout);
-        state.processes.iter().filter_map(|process| process.held.as_ref()).any(|held| {
-            held.tenure.epoch() == record.history.epoch()
-                && held.waiting.is_none()
+        state.processes.iter().filter_map(|process| process.held()).any(|held| {
+            held.row.tenure.epoch() == record.history.epoch()
+                && held.row.at_barrier().is_none()
                 && held.grant.start < barrier
                 && held.grant.limit > PRESENT
         })
@@ -464,16 +464,16 @@ impl Restores {
     fn began_anew(&self, state: &State) -> bool {
         let Some(record) = &state.tables.record else { return false };
         let barrier = record.history.barrier(&self.world.layout);
-        let mut leases = state.processes.iter().filter_map(|process| process.held.as_ref());
+        let mut leases = state.processes.iter().filter_map(|process| process.held());
         barrier > 0 && leases.any(|held| held.grant.start == barrier)
     }
 }
 
 /// Whether a process issues from a row that it holds by the store's word.
 fn issues(tables: &Tables, process: &Process) -> bool {
-    process.held.as_ref().filter(|held| held.presence == Presence::Here).is_some_and(|held| {
+    process.held().filter(|held| held.presence == Presence::Here).is_some_and(|held| {
         let row = tables.rows[held.worker()].as_ref();
-        row.is_some_and(|row| row.token == held.tenure.token())
+        row.is_some_and(|row| row.token == held.row.tenure.token())
             && (held.grant.start..held.grant.limit).contains(&PRESENT)
     })
 }
@@ -489,7 +489,7 @@ fn has_waited(state: &State) -> bool {
 fn goes_on_while_pending(state: &State) -> bool {
     let is_pending = state.tables.record.as_ref().is_some_and(|it| it.history.is_pending());
     let has_renewed = |process: &Process| {
-        process.held.as_ref().is_some_and(|held| held.grant.limit > PRESENT && held.since == 0)
+        process.held().is_some_and(|held| held.grant.limit > PRESENT && held.since == 0)
     };
     is_pending && state.processes.iter().any(has_renewed)
 }
