@@ -408,7 +408,6 @@ impl Task {
             self.context.has_renewed = true;
             held.next_renewal = Instant::now() + self.context.settings.lease.renew;
         }
-        let due_in = held.due_in(&self.context);
         if !matches!(renewed, Err(LeaseError::ClockAhead(_) | LeaseError::Store(_))) {
             self.enter(Event::ClockTrusted);
         }
@@ -420,7 +419,8 @@ impl Task {
             // Another lane may come due meanwhile.
             return Ok(Pause::fixed(CLOCK_PAUSE));
         }
-        if let Some(due_in) = due_in {
+        let held = &self.state.held().expect("a lease is held").lease;
+        if let Some(due_in) = held.due_in(&self.context) {
             // The lease in use ends before the next one begins.
             match self.context.barrier_ahead() {
                 Some(barrier) => self.report(barrier),
