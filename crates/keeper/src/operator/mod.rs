@@ -270,8 +270,7 @@ impl Operator {
     ) -> Result<Vec<ListedRow>, OperatorError> {
         let mut written = HashSet::new();
         for _ in 0..ROUNDS {
-            let rows = self.rows_of(layout).await?;
-            self.check_record(record).await?;
+            let rows = self.rows_under(record, layout).await?;
             let mut all_written = true;
             for listed in &rows {
                 let (key, row) = (&listed.reserved_key, &listed.row);
@@ -293,11 +292,17 @@ impl Operator {
         Err(OperatorError::Contended)
     }
 
-    /// Checks that nobody has replaced the record. Then rows that were read before it belong to it, and
-    /// an operator that replaces it afterwards writes them anew: swaps of what was read are refused.
-    async fn check_record(&self, record: &LayoutRecord) -> Result<(), OperatorError> {
+    /// Reads the rows of a layout while this record is there, and refuses when somebody has replaced it:
+    /// then rows may be in the units of another layout. Whoever replaces it afterwards writes them anew,
+    /// so that swaps of what was read are refused.
+    async fn rows_under(
+        &self,
+        record: &LayoutRecord,
+        layout: &Layout,
+    ) -> Result<Vec<ListedRow>, OperatorError> {
+        let rows = self.rows_of(layout).await?;
         match self.store.read_record(&self.settings.namespace).await? {
-            Some(present) if present.token == record.token => Ok(()),
+            Some(present) if present.token == record.token => Ok(rows),
             found => Err(self.record_changed(found)),
         }
     }

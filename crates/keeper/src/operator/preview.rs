@@ -106,7 +106,7 @@ impl Operator {
             }
         };
         let old = Layout::from_canonical(&from)?;
-        let old_rows = self.rows_of(&old).await?;
+        let old_rows = self.rows_under(&record, &old).await?;
         let is_held = |listed: &&ListedRow| !listed.row.free;
         let held = old_rows.iter().filter(is_held).count();
         let (largest_old, _, smallest_new) = self.judge(&old, &record, &old_rows).await?;

@@ -76,7 +76,7 @@ impl Operator {
             Recorded::Settled(from) => {
                 // Refused before anything is touched, if it can be.
                 let old = Layout::from_canonical(&from)?;
-                let rows = self.rows_of(&old).await?;
+                let rows = self.rows_under(&record, &old).await?;
                 self.judge(&old, &record, &rows).await?;
                 from
             }
@@ -193,9 +193,8 @@ impl Operator {
         for _ in 0..ROUNDS {
             // From here on no node can add a row with other marks: these hold as long as the move.
             let is_filled = self.add_missing_rows(&new, &marks, record.token, i64::MAX).await?;
-            let mut rows = self.rows_of(&new).await?;
             // While the record is ours, no node of the new layout can have written these rows.
-            self.check_record(&record).await?;
+            let mut rows = self.rows_under(&record, &new).await?;
             if !is_filled {
                 continue;
             }

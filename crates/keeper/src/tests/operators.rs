@@ -302,6 +302,33 @@ async fn operator_paused_until_after_the_move_changes_nothing() {
     assert_eq!(world.store.list_rows().await.expect("up"), rows);
 }
 
+/// Rows that were read after another operator's move are in other units: they say nothing of whether this
+/// one is allowed.
+#[tokio::test(start_paused = true)]
+async fn operator_asleep_while_it_judges_says_that_the_record_changed() {
+    for is_preview in [true, false] {
+        let world = world();
+        drop(world.node().await);
+        let settings = larger_by(&world, 86_400_000);
+        let mut asleep = world.operator(settings.clone());
+        let go_on = world.store.pause_list(0);
+        let asleep = tokio::spawn(async move {
+            if is_preview {
+                asleep.preview_relayout().await.map(drop)
+            } else {
+                asleep.relayout().await.map(drop)
+            }
+        });
+        world.pass(second(1)).await;
+        let clock = world.store_clock.clone();
+        let mut awake = Operator::new(settings, world.store.clone(), clock);
+        assert!(matches!(awake.relayout().await, Ok(RelayoutOutcome::Moved(_))));
+        go_on.notify_one();
+        let error = asleep.await.expect("no panic").expect_err("too late");
+        assert!(matches!(error, OperatorError::RecordChanged { .. }), "{error}");
+    }
+}
+
 /// Two operators move the namespace to different layouts. The slower one must not take the other's
 /// rows for those of the old layout: their units differ.
 #[tokio::test(start_paused = true)]
