@@ -37,6 +37,16 @@ fn serve_is_the_default_command() {
 }
 
 #[test]
+fn port_is_told_to_be_part_of_listen() {
+    for arguments in [&["raindrop", "--port", "80"][..], &["raindrop", "serve", "--port=80"]] {
+        let refused = Cli::try_parse_from(arguments).err().expect("unknown").to_string();
+        assert!(refused.contains("unexpected argument '--port"), "{refused}");
+        assert!(refused.contains("exists: '--listen'"), "{refused}");
+        assert!(refused.contains("such as 0.0.0.0:8080"), "{refused}");
+    }
+}
+
+#[test]
 fn help_of_token_lists_every_permission_and_those_granted_by_default() {
     let mut cli = Cli::command();
     let help = cli.find_subcommand_mut("token").expect("a command").render_help().to_string();
