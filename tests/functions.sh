@@ -75,12 +75,13 @@ cargo_install() {
   echo "$3/$2/bin/$1"
 }
 
-# Prints the path of the program $1: as found on the PATH, or version $3 of the module $2, installed
-# by Go into the folder $4.
-go_install() {
-  ! command -v "$1" || return 0
+# Prints the path of the program $1: as found on the PATH, or as go_install_version does.
+go_install() { command -v "$1" || go_install_version "$@"; }
+
+# Prints the path of the program $1 in version $3 of the module $2, which Go installs into the folder $4.
+go_install_version() {
   if [ ! -x "$4/$1-$3" ]; then
-    command -v go >/dev/null || fail "needs $1, or Go to install it"
+    command -v go >/dev/null || fail "needs Go to install $1 $3"
     echo "installing $1 $3" >&2
     fresh=$(mktemp -d "$4/$3.XXXXXX")
     GOBIN=$fresh go install "$2@$3" >&2 || fail "$1 cannot be installed by Go"

@@ -9,23 +9,9 @@ cd "$(dirname "$0")/../.."
 . tests/functions.sh
 kept=$(keep chart)
 
-# Prints the path of helm in the version $1, which Go installs.
-install_helm() {
-  folder=$(cache helm)
-  if [ ! -x "$folder/helm-$1" ]; then
-    command -v go >/dev/null || fail "needs Go to install helm $1"
-    echo "installing helm $1" >&2
-    fresh=$(mktemp -d "$folder/$1.XXXXXX")
-    GOBIN=$fresh go install "helm.sh/helm/${1%%.*}/cmd/helm@$1" >&2 || fail "helm $1 cannot be installed by Go"
-    mv "$fresh/helm" "$folder/helm-$1"
-    rmdir "$fresh"
-  fi
-  echo "$folder/helm-$1"
-}
-
 # Both, whichever is on the PATH.
-helm3=$(install_helm v3.22.0)
-helm4=$(install_helm v4.3.1)
+helm3=$(go_install_version helm helm.sh/helm/v3/cmd/helm v3.22.0 "$(cache helm)")
+helm4=$(go_install_version helm helm.sh/helm/v4/cmd/helm v4.3.1 "$(cache helm)")
 kustomize=$(go_install kustomize sigs.k8s.io/kustomize/kustomize/v5 v5.8.0 "$(cache kustomize)")
 
 command -v promtool >/dev/null && command -v prometheus >/dev/null || apt_install prometheus ||
