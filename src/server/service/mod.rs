@@ -83,10 +83,9 @@ impl Service {
                 async move { auth.follow(&hangups, &*clock).await }
             })?);
         }
-        let tls = config.http.tls.clone();
-        let tls = tls.map(|files| (metrics.tls(&files), files));
-        let tls = tls.map(|(metrics, files)| Tls::load(files, metrics));
-        let tls = tls.transpose().map_err(ServeError::Tls)?.map(Arc::new);
+        let tls = config.http.tls.as_ref();
+        let tls = tls.map(|files| Tls::load(files.clone(), metrics.tls(files)).map(Arc::new));
+        let tls = tls.transpose().map_err(ServeError::Tls)?;
         if let Some(tls) = &tls {
             let tls = Arc::clone(tls);
             following.push(follow(&tasks, Task::CertificateReload, move |hangups| {
