@@ -34,7 +34,8 @@ pub(super) struct HealthArguments {
     /// Ask whether the service is ready, not only alive.
     #[arg(long)]
     ready: bool,
-    /// Ask about this namespace only.
+    /// Ask about this namespace only. No token is sent: where requests need one, only
+    /// http.admin_listen answers.
     #[arg(long, value_name = "NAME", requires = "ready", value_parser = namespace)]
     namespace: Option<String>,
     /// The service's address, such as http://127.0.0.1:8080 or https://127.0.0.1:8443; by default
