@@ -186,6 +186,7 @@ class Configuration(unittest.TestCase):
             (sets("admin.port=8080"), {}, "http.admin_listen = [::]:8080 "),
             ([*memory, *sets("stateFile.enabled=true")], in_memory, "store.state_file = /var/lib/raindrop-state/state "),
             (client_ca, {}, "must be used with auth.tokens_file"),
+            (sets("tls.existingSecret=a", "tls.clientCRL.existingSecret=a"), {}, "must be used with http.tls.client_ca_file"),
             ([*client_ca, *sets("auth.existingSecret=a")], {}, "must be used with both http.tls.cert_file and http.tls.key_file"),
             ([*sets("config.http.drain_delay=5"), skip], {}, "http.drain_delay = 5 "),
             ([*sets("config.http.shutdown_timeout=soon"), skip], {}, "http.shutdown_timeout = soon "),

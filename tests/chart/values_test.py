@@ -47,6 +47,7 @@ def documented(lines):
 
 def leaves(schema, path=()):
     """The dotted names of what the schema knows, down to free maps and Kubernetes' own objects."""
+    schema = SCHEMA["definitions"].get(schema.get("$ref", "").rpartition("/")[2], schema)
     if schema.get("additionalProperties") is False:
         for name, inner in schema["properties"].items():
             yield from leaves(inner, (*path, name))

@@ -3,8 +3,9 @@
 {{- fail "only one of serviceMonitor.enabled and podMonitor.enabled may be set, or Prometheus scrapes each node twice" -}}
 {{- end -}}
 {{- range $name, $monitor := pick .Values "serviceMonitor" "podMonitor" -}}
-{{- if and .enabled $.Values.auth.existingSecret (not $.Values.admin.enabled) -}}
-{{- fail (printf "%s.enabled with auth.existingSecret needs admin.enabled, because /metrics on the other port needs a token" $name) -}}
+{{- $tokens := include "raindrop.tokens" $ -}}
+{{- if and .enabled $tokens (not $.Values.admin.enabled) -}}
+{{- fail (printf "%s.enabled with %s needs admin.enabled, because /metrics on the other port needs a token" $name $tokens) -}}
 {{- end -}}
 {{- if and .enabled $.Values.tls.existingSecret (not .tlsConfig) -}}
 {{- fail (printf "%s.enabled with tls.existingSecret needs its tlsConfig, such as {ca: {secret: {name: …, key: ca.crt}}, serverName: …} or {insecureSkipVerify: true}" $name) -}}

@@ -84,8 +84,9 @@ The schema says so in its own words, but it can be skipped. */}}
 {{- if not (has . $known) -}}
 {{- fail (printf "readinessNamespace = %q: must be default or a name in config.namespaces (%s)" . (join ", " $known)) -}}
 {{- end -}}
-{{- if and $.Values.auth.existingSecret (not $.Values.admin.enabled) -}}
-{{- fail "readinessNamespace: needs admin.enabled beside auth.existingSecret: without it the probe would need a token" -}}
+{{- $tokens := include "raindrop.tokens" $ -}}
+{{- if and $tokens (not $.Values.admin.enabled) -}}
+{{- fail (printf "readinessNamespace: needs admin.enabled beside %s: without it the probe would need a token" $tokens) -}}
 {{- end -}}
 {{- end -}}
 {{- $drain := .Values.config.http.drain_delay -}}

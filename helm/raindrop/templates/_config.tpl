@@ -19,8 +19,11 @@
 {{- if include "raindrop.tlsSecretName" . -}}
 {{- $tls = dict "cert_file" "/etc/raindrop-tls/tls.crt" "key_file" "/etc/raindrop-tls/tls.key" -}}
 {{- end -}}
-{{- if include "raindrop.hasClientCA" . -}}
+{{- if include "raindrop.isGiven" .Values.tls.clientCA -}}
 {{- $_ := set $tls "client_ca_file" "/etc/raindrop-client-ca/ca.crt" -}}
+{{- end -}}
+{{- if include "raindrop.isGiven" .Values.tls.clientCRL -}}
+{{- $_ := set $tls "client_crl_file" "/etc/raindrop-client-crl/ca.crl" -}}
 {{- end -}}
 {{- if $tls }}{{ $_ := set $config.http "tls" $tls }}{{ end -}}
 {{- if .Values.auth.existingSecret -}}

@@ -116,11 +116,18 @@ imagePullSecrets:
 {{- ternary "https" "http" (not (empty (include "raindrop.tlsSecretName" .))) -}}
 {{- end -}}
 
-{{/* "yes" if clients may have certificates; otherwise empty. */}}
-{{- define "raindrop.hasClientCA" -}}
-{{- with .Values.tls.clientCA -}}
+{{/* "yes" if this names a Secret or a ConfigMap; otherwise empty. */}}
+{{- define "raindrop.isGiven" -}}
 {{- if or .existingSecret .existingConfigMap -}}yes{{- end -}}
 {{- end -}}
+
+{{/* What makes requests need a token; empty if they need none. */}}
+{{- define "raindrop.tokens" -}}
+{{- $found := ternary "auth.existingSecret" "" (not (empty .Values.auth.existingSecret)) -}}
+{{- range .Values.extraEnv -}}
+{{- if has .name (list "RAINDROP__AUTH__TOKENS_FILE" "RAINDROP_AUTH_TOKENS_FILE") }}{{ $found = .name }}{{ end -}}
+{{- end -}}
+{{- $found -}}
 {{- end -}}
 
 {{/* The name of the port that serves metrics and probes. */}}

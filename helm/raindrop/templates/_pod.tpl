@@ -148,10 +148,14 @@ httpGet:
 {{- $files := dict "tls.crt" "tls.crt" "tls.key" "tls.key" }}
 {{ include "raindrop.fileVolume" (dict "name" "tls" "secret" . "files" $files) }}
 {{- end }}
-{{- if include "raindrop.hasClientCA" . }}
-{{- $source := dict "secret" .Values.tls.clientCA.existingSecret "configMap" .Values.tls.clientCA.existingConfigMap }}
-{{- $files := dict "ca.crt" .Values.tls.clientCA.key }}
-{{ include "raindrop.fileVolume" (merge (dict "name" "client-ca" "files" $files) $source) }}
+{{- range $name, $path := dict "CA" "ca.crt" "CRL" "ca.crl" }}
+{{- with index $.Values.tls (printf "client%s" $name) }}
+{{- if include "raindrop.isGiven" . }}
+{{- $source := dict "secret" .existingSecret "configMap" .existingConfigMap }}
+{{- $volume := dict "name" (printf "client-%s" (lower $name)) "files" (dict $path .key) }}
+{{ include "raindrop.fileVolume" (merge $volume $source) }}
+{{- end }}
+{{- end }}
 {{- end }}
 {{- end -}}
 
