@@ -6,7 +6,7 @@
 //! open to everybody. The variables that Kubernetes and Docker set for a
 //! service named raindrop, such as `RAINDROP_PORT`, resemble no key.
 
-use super::keys::{KEYS, Key, NAMESPACES, variable};
+use super::keys::{KEYS, Key, LAYOUT_FIELDS, LAYOUTS, NAMESPACES, variable};
 
 /// The variable that names the configuration file.
 pub(super) const FILE_VARIABLE: &str = "RAINDROP_CONFIG";
@@ -31,6 +31,15 @@ pub(super) fn corrected(name: &str) -> Option<String> {
         [word, rest @ ..] if word == NAMESPACES => (1..rest.len()).find_map(|at| {
             let (namespace, key) = (rest[..at].join("_"), key_of(&rest[at..])?);
             Some(variable(&format!("{NAMESPACES}.{namespace}.{}", key.name)))
+        })?,
+        // Keys of `layout` as well, which are then refused by name. The names of ports are
+        // Kubernetes' own.
+        [word, rest @ ..] if word == LAYOUTS => (1..rest.len()).rev().find_map(|at| {
+            let (layout, key) = (rest[..at].join("_"), rest[at..].join("_"));
+            let is_key =
+                LAYOUT_FIELDS.contains(&&*key) || Key::by_name(&format!("layout.{key}")).is_some();
+            (is_key && !layout.ends_with("service_port"))
+                .then(|| variable(&format!("{LAYOUTS}.{layout}.{key}")))
         })?,
         words => variable(key_of(words)?.name),
     };
@@ -90,6 +99,9 @@ mod tests {
                 "RAINDROP__NAMESPACES__MY__WEB__LAYOUT__PRESET",
                 "RAINDROP__NAMESPACES__MY_WEB__LAYOUT__PRESET",
             ),
+            ("RAINDROP_LAYOUTS_MY_OLD_EPOCH", "RAINDROP__LAYOUTS__MY_OLD__EPOCH"),
+            ("RAINDROP_LAYOUTS_OLD_LAYOUT", "RAINDROP__LAYOUTS__OLD__LAYOUT"),
+            ("RAINDROP_LAYOUTS_OLD_TIME_UNIT", "RAINDROP__LAYOUTS__OLD__TIME_UNIT"),
             ("raindrop_config", "RAINDROP_CONFIG"),
             ("RAINDROP__CONFIG", "RAINDROP_CONFIG"),
         ] {
@@ -106,6 +118,9 @@ mod tests {
                 let collapsed = right.replace("__", "_");
                 assert_eq!(corrected(&collapsed), Some(right));
             }
+        }
+        for right in ["RAINDROP__LAYOUTS__MY_OLD__EPOCH", "RAINDROP__LAYOUTS__TIME_UNIT__LAYOUT"] {
+            assert_eq!(corrected(right), None, "{right}");
         }
         assert_eq!(corrected(FILE_VARIABLE), None);
     }
@@ -170,6 +185,10 @@ mod tests {
             "RAINDROP_STORE_PORT_3306_TCP_ADDR",
             "RAINDROP_CONFIG_SERVICE_HOST",
             "RAINDROP_NAMESPACES_SERVICE_PORT",
+            "RAINDROP_LAYOUTS_SERVICE_HOST",
+            "RAINDROP_LAYOUTS_OLD_SERVICE_PORT_ORDER",
+            "RAINDROP_LAYOUTS_PORT_8080_TCP_ADDR",
+            "RAINDROP_LAYOUTS_EPOCH",
             "RAINDROP_NAME",
             "RAINDROP_ENV_RAINDROP__STORE__URL",
             "RAINDROP_STORE_ENV_URL",

@@ -63,3 +63,20 @@ fn every_bad_layout_is_told() {
         assert!(problems.iter().any(|problem| problem.contains(said)), "{text}: {problems:#?}");
     }
 }
+
+#[test]
+fn layouts_are_named_by_variables_with_single_underscores_too() {
+    let load = |key: &str, value: &str| {
+        let pairs = [("LAYOUTS_MY_OLD_LAYOUT", "time:63"), (key, value)];
+        let environment = pairs.map(|(key, value)| (format!("RAINDROP_{key}"), value.to_owned()));
+        Config::load(&Inputs { environment: environment.into(), ..Inputs::default() })
+    };
+    let config = load("LAYOUTS_MY_OLD_EPOCH", "2016-09-20T00:00:00Z").expect("valid");
+    assert_eq!(value_of(&config, "layouts.my_old.epoch").0, "2016-09-20T00:00:00Z");
+    let error = load("LAYOUTS_MY_OLD_TIME_UNIT", "second").expect_err("not a key").to_string();
+    assert_eq!(
+        error,
+        "layouts.my_old.time_unit (environment variable RAINDROP_LAYOUTS_MY_OLD_TIME_UNIT): unknown \
+         key; known are layout, epoch"
+    );
+}
