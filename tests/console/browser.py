@@ -17,6 +17,7 @@ PATIENCE_MS = 30_000
 ANSWERED = "Failed to load resource"
 DESK = {"width": 1280, "height": 900}
 PHONE = {"width": 360, "height": 780}
+WIDE = {"width": 1440, "height": 900}
 
 expect.set_options(timeout=PATIENCE_MS)
 

@@ -4,6 +4,7 @@ import datetime
 import json
 import re
 import tempfile
+import urllib.request
 
 from browser import PHONE, Browser, expect
 from service import Service, free_port, get
@@ -235,8 +236,7 @@ class Operators(Browser):
         _, left, rate, ends = cells(0)
         # 1500 in about 300 s, and 135 000 that are not issued.
         expect(rate).to_have_text(re.compile(r"^…on average [45](\.\d+)?/s$"))
-        expect(left).to_have_text("134,5001,500 used, 500 in hand")
-        self.assertEqual([one.evaluate("(one) => one.style.width") for one in left.locator("i").all()], ["1.0989%", "0.3663%"])
+        expect(left).to_have_text("Left 134,500 Used 1,500 In hand 500")
         expect(ends).to_contain_text(re.compile("in [78] hours"))
         for index in (1, 2, 3):
             _, _, rate, ends = cells(index)
@@ -249,6 +249,66 @@ class Operators(Browser):
         issued = 1600
         expect(cells(0)[2]).to_have_text(re.compile(r"^(9\.\d+|10)/son average [45](\.\d+)?/s$"))
         expect(cells(1)[2]).to_have_text(re.compile(r"^0/son average …$"))
+
+    def test_codes_have_bars_of_what_is_used_in_hand_and_left(self):
+        page = self.page(self.admin)
+        code = {"namespace": "numbers", "kind": "managed", "step": 500, "min_step": 500, "max_step": 500, "js_safe": False}
+        code |= {"increment": 1, "remainder": 0, "reserved_at": None, "created_at": "2026-01-01T00:00:00Z"}
+
+        def made(name, start, next, in_hand, left, max):
+            return {**code, "code": name, "start": start, "next": next, "in_hand": in_hand, "left": left, "max": max}
+
+        def answer(codes):
+            codes["codes"] = [
+                made("ending", "1", "2501", 500, "7500", "10000"),
+                made("spent", "1", "101", 0, "0", "100"),
+                made("huge", "1", "2501", 500, "9007199254738491", "9007199254740991"),
+                made("endless", "1", "2501", 500, "9223372036854773306", "9223372036854775806"),
+            ]
+
+        self.answer(page, "/codes", answer)
+        self.tab(page, "Codes")
+        rows = page.get_by_role("region", name="Codes").locator("tbody tr")
+        expect(rows).to_have_count(4)
+
+        def bar(index):
+            parts = rows.nth(index).locator(".meter i").all()
+            return [(part.get_attribute("class"), part.evaluate("(one) => one.style.width")) for part in parts]
+
+        left = rows.locator("td:nth-child(4)")
+        expect(left.nth(0)).to_have_text("Left 7,500 Used 2,000 In hand 500")
+        self.assertEqual(bar(0), [("of-worker_id", "20%"), ("of-lane", "5%"), ("of-unused", "75%")])
+        # Each colour beside its text.
+        swatches = left.nth(0).locator(".swatch").evaluate_all("(all) => all.map((one) => one.className + one.parentNode.textContent)")
+        self.assertEqual(swatches, ["swatch of-unused Left 7,500", "swatch of-worker_id Used 2,000", "swatch of-lane In hand 500"])
+        expect(left.nth(1)).to_have_text("Left 0 Used 100 In hand 0")
+        self.assertEqual(bar(1), [("of-worker_id", "100%")])
+        expect(left.nth(2)).to_have_text("Left ≈ 9.0 × 1015 Used 2,000 In hand 500")
+        self.assertEqual([name for name, _ in bar(2)], ["of-worker_id", "of-lane", "of-unused"])
+        expect(left.nth(3)).to_have_text("Left ≈ 9.2 × 1018no end below 2^63 Used 2,000 In hand 500")
+        self.assertEqual(bar(3), [])
+        self.assert_accessible(page, "bars")
+        page.set_viewport_size(PHONE)
+        self.assert_fits(page, "bars")
+
+    def test_bars_of_a_real_service(self):
+        body = json.dumps({"max": "100000"}).encode()
+        url = f"{self.admin}/codes/bounded?namespace=numbers"
+        request = urllib.request.Request(url, body, {"Content-Type": "application/json"}, method="PUT")
+        urllib.request.urlopen(request, timeout=30).close()
+        for name in ("bounded", "unbounded"):
+            get(f"{self.service.url}/ids/{name}?namespace=numbers&n=30").close()
+        page = self.page(f"{self.admin}/#codes")
+        for name, is_endless in (("bounded", False), ("unbounded", True)):
+            row = page.get_by_role("region", name="Codes").locator("tr", has=page.get_by_text(name, exact=True))
+            code = json.load(get(f"{self.admin}/codes/{name}?namespace=numbers"))
+            expect(row).to_contain_text(f"Used 30 In hand {code['in_hand']:,}")
+            self.assertEqual(int(code["next"]) - 1, 30 + code["in_hand"])
+            expect(row.locator(".meter")).to_have_count(0 if is_endless else 1)
+            if is_endless:
+                expect(row).to_contain_text("no end below 2^63")
+            else:
+                expect(row).to_contain_text(f"Left {100_000 - 30 - code['in_hand']:,}")
 
     def test_rates_come_from_a_real_service(self):
         for _ in range(3):

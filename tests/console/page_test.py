@@ -8,7 +8,7 @@ import tempfile
 import time
 import urllib.request
 
-from browser import PHONE, Browser, expect, pictures
+from browser import PHONE, WIDE, Browser, expect, pictures
 from service import TOKEN, Service, free_port, get, serving, token_file
 
 # All that a page loads.
@@ -42,7 +42,7 @@ class Pages(Browser):
         }
         # What is there when a part has its answers.
         cls.done = {
-            "try": ".newest .bar", "one": ".newest .bar", "inspect": ".encodings", "many": "tbody tr", "plan": ".stack .bar",
+            "try": ".newest .bar", "one": ".newest .bar", "inspect": ".encodings", "many": "tbody tr", "plan": ".stack .facts",
             "impossible": "[role=alert]", "cluster": "tbody tr", "codes": "tbody tr", "docs": "section[id]",
         }
 
@@ -72,6 +72,12 @@ class Pages(Browser):
                 page = self.open(part, viewport=PHONE, locale=locale)
                 self.assert_fits(page, f"{part}, {locale}")
                 self.close(page)
+
+    def test_every_part_fits_a_wide_screen(self):
+        for part in self.parts:
+            page = self.open(part, viewport=WIDE)
+            self.assert_fits(page, part)
+            self.close(page)
 
     def test_everything_can_be_reached_by_keyboard_alone(self):
         page = self.open("try")
@@ -257,7 +263,7 @@ class Pages(Browser):
             holder = f"10.0.0.{number + 6}:8080#orders-{number}"
             node = Service(self.service.folder, holder=holder).start()
             self.addCleanup(node.stop)
-        self.change("PUT", "receipt", min_step=100, max_step=500, max="9000000")
+        self.change("PUT", "receipt", min_step=100, max_step=500, max="60000")
         self.change("PUT", "ticket", max="500000")
         self.change("POST", "ticket/raise", by="180000")
         # Some load, so that there is something to see: intervals have 10 s, and a forecast takes a minute.
@@ -267,7 +273,7 @@ class Pages(Browser):
             get(f"{self.service.url}/ids/receipt?namespace=numbers&n={random.randrange(10, 50)}")
             time.sleep(random.random())
         shots = {
-            "try": ("one", {}), "plan": ("plan", {}),
+            "try": ("one", {}), "live": ("one", {}), "plan": ("plan", {}),
             "cluster": ("cluster", {"viewport": {"width": 1100, "height": 1000}}), "codes": ("codes", {}), "docs": ("docs", {}),
             "inspect-dark": ("inspect", {"color_scheme": "dark"}),
             "try-phone": ("one", {"viewport": PHONE, "locale": "zh-CN", "color_scheme": "dark"}),
@@ -278,6 +284,12 @@ class Pages(Browser):
                 before = page.locator(".id.big").inner_text()
                 page.locator("form .main").click()
                 expect(page.locator(".id.big")).not_to_have_text(before)
+            if name == "live":
+                page.get_by_role("button", name="One ID each second").click()
+                expect(page.locator(".live li").nth(4)).to_be_visible()
+            if name == "plan":
+                page.get_by_role("separator", name="Border of Worker").press("ArrowRight")
+                expect(page.locator(".facts")).to_contain_text("1,023")
             if part == "codes":
                 page.get_by_role("button", name="New code").click()
                 page.get_by_label("Code", exact=True).fill("order")

@@ -5,7 +5,7 @@ import re
 import urllib.request
 
 from browser import PHONE, Browser, expect
-from service import get, serving
+from service import claimed, get, serving
 
 PARTS = ("Try", "Inspect", "Plan")
 
@@ -21,9 +21,7 @@ class Public(Browser):
         cls.service = cls.enterClassContext(serving())
 
     def claimed(self):
-        """How many IDs were claimed, of any code."""
-        text = get(f"{self.service.url}/metrics").read().decode()
-        return sum(map(int, re.findall(r"^raindrop_ids_issued_total\{.*\} (\d+)$", text, re.M)))
+        return claimed(self.service)
 
     def test_try_shows_an_id_of_its_own_code_at_once(self):
         before = self.claimed()
@@ -81,6 +79,8 @@ class Public(Browser):
         page.get_by_role("button", name="Get IDs").click()
         expect(page.locator(".id.big")).to_have_text(re.compile(r"^INV-\d+$"))
         expect(page.locator(".newest")).to_contain_text("A plain number")
+        expect(page.get_by_role("alert")).to_have_count(0)
+        expect(page.get_by_role("img", name="1 IDs by id % 8")).to_be_visible()
 
     def test_an_error_of_the_service_is_shown_in_its_own_words(self):
         page = self.page(self.service.url, expects_errors=True)
@@ -196,7 +196,7 @@ class Public(Browser):
         slider.press("ArrowRight")
         expect(page.locator(".facts").first).to_contain_text("1,023")
         expect(page.get_by_role("group", name="TOML")).to_contain_text("worker_bits = 10")
-        self.assertIn("worker_bits=10", page.url)
+        expect(page).to_have_url(re.compile("worker_bits=10"))
         page.get_by_role("slider", name="Timestamp").press("End")
         expect(page.get_by_role("alert")).to_contain_text("must be at most 62 bits")
         page.get_by_label("Begin with").select_option("js-safe")

@@ -4,6 +4,7 @@ import contextlib
 import hashlib
 import os
 import pathlib
+import re
 import signal
 import socket
 import subprocess
@@ -51,6 +52,12 @@ def free_port():
 def get(url, token=None):
     headers = {"Authorization": f"Bearer {token}"} if token else {}
     return urllib.request.urlopen(urllib.request.Request(url, headers=headers), timeout=30)
+
+
+def claimed(service):
+    """How many IDs were claimed, of any code."""
+    text = get(f"{service.url}/metrics").read().decode()
+    return sum(map(int, re.findall(r"^raindrop_ids_issued_total\{.*\} (\d+)$", text, re.M)))
 
 
 class Service:

@@ -19,10 +19,11 @@ macro_rules! scripts {
 }
 
 /// Name, content type and content of what the pages load from `/console/`.
-pub(super) const FILES: [(&str, &str, &str); 21] = scripts![
+pub(super) const FILES: [(&str, &str, &str); 23] = scripts![
     "api.js",
     "app.js",
     "bits.js",
+    "borders.js",
     "change.js",
     "chart.js",
     "cluster.js",
@@ -33,6 +34,7 @@ pub(super) const FILES: [(&str, &str, &str); 21] = scripts![
     "encodings.js",
     "i18n.js",
     "inspect.js",
+    "live.js",
     "page.js",
     "parsed.js",
     "plan.js",

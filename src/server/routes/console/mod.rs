@@ -72,10 +72,11 @@ impl Console {
 /// A file as it is sent.
 fn small(name: &str, text: &str) -> String {
     let text = without_margins(text);
-    match name.strip_suffix(".css") {
-        Some(_) => text.replace(" { ", "{").replace(" }", "}").replace("; ", ";"),
-        None => text,
+    if name.ends_with(".css") {
+        let signs = [(" { ", "{"), (" }", "}"), ("; ", ";"), (", ", ","), (" > ", ">"), ("\n", "")];
+        return signs.iter().fold(text, |text, (long, short)| text.replace(long, short));
     }
+    text
 }
 
 /// Leaves out what only whoever edits the file reads: indentation and lines of comment. Lines keep
@@ -83,7 +84,8 @@ fn small(name: &str, text: &str) -> String {
 fn without_margins(text: &str) -> String {
     let mut lines = String::with_capacity(text.len());
     for line in text.lines().map(str::trim_start) {
-        lines.push_str(if line.starts_with("//") { "" } else { line });
+        let is_comment = line.starts_with("//") || line.starts_with("/*");
+        lines.push_str(if is_comment { "" } else { line });
         lines.push('\n');
     }
     lines

@@ -90,7 +90,7 @@ export const change = async (method, path, body, headers) => (await request(meth
 
 // An address with a query, without parameters that are empty.
 export function address(path, parameters) {
-  const given = Object.entries(parameters).filter(([, value]) => value !== undefined && value !== '' && value !== null);
+  const given = Object.entries(parameters).filter(([, value]) => (value ?? '') !== '');
   const query = new URLSearchParams(given).toString();
   return query ? `${path}?${query}` : path;
 }

@@ -1,5 +1,5 @@
 // The console: one page with a tab for each part; the address holds its state.
-import { service } from './api.js';
+import { address, service } from './api.js';
 import * as cluster from './cluster.js';
 import * as codes from './codes.js';
 import { h } from './dom.js';
@@ -19,7 +19,7 @@ let running;
 
 function read() {
   const [name, query] = location.hash.slice(1).split(/\?(.*)/s);
-  return { name: names.includes(name) ? name : names[0], params: new URLSearchParams(query) };
+  return [names.includes(name) ? name : names[0], Object.fromEntries(new URLSearchParams(query))];
 }
 
 function show(name, params) {
@@ -35,18 +35,14 @@ function show(name, params) {
   panel.setAttribute('aria-labelledby', `tab-${name}`);
   panel.replaceChildren();
   // Replaced, so that typing does not fill the browser's history.
-  const save = (values) => {
-    const given = Object.entries(values).filter(([, value]) => value !== '' && value !== undefined && value !== null);
-    const query = new URLSearchParams(given).toString().replaceAll('%2C', ',');
-    history.replaceState(null, '', `#${name}${query && `?${query}`}`);
-  };
+  const save = (values) => history.replaceState(null, '', `#${address(name, values).replaceAll('%2C', ',')}`);
   running = PARTS[name].mount(panel, { params, save });
 }
 
 function choose(name) {
   if (name === shown) return;
   history.pushState(null, '', `#${name}`);
-  show(name, new URLSearchParams());
+  show(name, {});
 }
 
 function onkeydown(event) {
@@ -62,16 +58,11 @@ function start() {
   const tab = (name) => h('button', {
     type: 'button', role: 'tab', id: `tab-${name}`, 'aria-controls': 'panel', onclick: () => choose(name),
   }, t(TITLES[name]));
-  const tabs = h('div', { role: 'tablist', class: 'tabs', 'aria-label': t('Parts of the console'), onkeydown }, names.map(tab));
-  const panel = h('div', { role: 'tabpanel', id: 'panel' });
-  build(h('main', {}, h('h1', { class: 'away' }, t('Raindrop console')), tabs, panel), start);
-  const { name, params } = read();
-  show(name, params);
+  const tabs = h('.tabs', { role: 'tablist', 'aria-label': t('Parts of the console'), onkeydown }, names.map(tab));
+  build(h('main', h('h1.away', t('Raindrop console')), tabs, h('', { role: 'tabpanel', id: 'panel' })), start);
+  show(...read());
 }
 
-addEventListener('popstate', () => {
-  const { name, params } = read();
-  show(name, params);
-});
+addEventListener('popstate', () => show(...read()));
 service.addEventListener('up', () => running?.refresh?.());
 start();

@@ -31,10 +31,10 @@ export function create(again) {
   return done(ask({
     title: t('New code'),
     body: [
-      h('p', {}, t('Every node can issue it a moment later. Increment and remainder are fixed from then on.')),
-      h('div', { class: 'controls' }, field(t('Code'), name), (segments.length > 1 || settings.needs_token) && field(t('Namespace'), namespace), field(t('Start'), inputs.start), field(t('Largest number'), inputs.max, t('empty: none below 2^63')),
+      h('p', t('Every node can issue it a moment later. Increment and remainder are fixed from then on.')),
+      h('.controls', field(t('Code'), name), (segments.length > 1 || settings.needs_token) && field(t('Namespace'), namespace), field(t('Start'), inputs.start), field(t('Largest number'), inputs.max, t('empty: none below 2^63')),
         field(t('Smallest step'), inputs.min_step, t('empty: as configured')), field(t('Largest step'), inputs.max_step, t('empty: as configured')), field(t('Increment'), inputs.increment), field(t('Remainder'), inputs.remainder)),
-      h('label', { class: 'check' }, inputs.js_safe, ' ', t('Stay below 2^53, safe in JavaScript')),
+      h('label.check', inputs.js_safe, ' ', t('Stay below 2^53, safe in JavaScript')),
     ],
     action: t('Create'),
     submit: () => change('PUT', path({ code: name.value, namespace: namespace.value }), given(inputs), { 'if-none-match': '*' }),
@@ -46,7 +46,7 @@ export function widen(code, again) {
   return done(ask({
     title: t('Widen {code}', { code: code.code }),
     body: [
-      h('p', {}, t('Larger steps ask the store less often; a crash loses at most one.')),
+      h('p', t('Larger steps ask the store less often; a crash loses at most one.')),
       field(t('Smallest step'), inputs.min_step), field(t('Largest step'), inputs.max_step), field(t('Largest number'), inputs.max),
     ],
     action: t('Save'),
@@ -60,9 +60,9 @@ export function raise(code, again) {
   return done(ask({
     title: t('Raise {code}', { code: code.code }),
     body: [
-      h('p', {}, t('The numbers that are skipped are never issued. This is always safe, and cannot be undone.')),
-      h('p', {}, t('Next now: {next}', { next: code.next })),
-      h('div', { class: 'controls' }, field(t('Raise'), how), field(t('Number'), value)),
+      h('p', t('The numbers that are skipped are never issued. This is always safe, and cannot be undone.')),
+      h('p', t('Next now: {next}', { next: code.next })),
+      h('.controls', field(t('Raise'), how), field(t('Number'), value)),
     ],
     action: t('Raise'),
     submit: () => change('POST', path(code, '/raise'), { [how.value]: value.value }),
@@ -74,7 +74,7 @@ export function retire(code, again) {
   return done(ask({
     title: t('Retire {code}', { code: code.code }),
     body: [
-      h('p', {}, t('No node will ever issue a number of it again. This cannot be undone.')),
+      h('p', t('No node will ever issue a number of it again. This cannot be undone.')),
       field(t('Type {code} to confirm', { code: code.code }), name),
     ],
     action: t('Retire for ever'),

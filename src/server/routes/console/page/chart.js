@@ -1,24 +1,20 @@
 // Small plots, drawn as SVG.
-import { h, svg } from './dom.js';
+import { sum } from './bits.js';
+import { drawing, h, svg } from './dom.js';
 import { number, relative, short, t } from './i18n.js';
 
 const WIDTH = 600;
 const HEIGHT = 120;
 
-export const sum = (values) => values.reduce((all, value) => all + value, 0);
-
 // One column for each value; `labels` below them.
 export function columns(values, label) {
   const most = Math.max(1, ...values);
   const step = WIDTH / values.length;
-  const column = (value, index) => svg('rect', {
-    x: index * step + step * 0.1, width: step * 0.8, class: 'one',
+  const column = (value, index) => svg('rect.one', {
+    x: index * step + step * 0.1, width: step * 0.8,
     y: HEIGHT - (value / most) * HEIGHT, height: (value / most) * HEIGHT,
-  }, svg('title', {}, `${index}: ${number(value)}`));
-  return svg('svg', {
-    class: 'columns of-sequence', viewBox: `0 0 ${WIDTH} ${HEIGHT}`, preserveAspectRatio: 'none',
-    role: 'img', 'aria-label': label,
-  }, values.map(column));
+  }, svg('title', `${index}: ${number(value)}`));
+  return drawing('.columns.of-sequence', WIDTH, HEIGHT, label, values.map(column));
 }
 
 // The next larger of 1, 2 and 5 times a power of ten.
@@ -39,18 +35,17 @@ export function sparkline(title, values, slots, everySeconds, isLarge) {
   const points = values.flatMap((value, index) => [at(value, index), at(value, index + 1)]);
   const told = t('{sum} in ten minutes', { sum: short(sum(values)) });
   const grid = (share) => svg('line', { x1: 0, x2: WIDTH, y1: HEIGHT - share * (HEIGHT - 4), y2: HEIGHT - share * (HEIGHT - 4) });
-  const plot = svg('svg', { viewBox: `0 0 ${WIDTH} ${HEIGHT}`, preserveAspectRatio: 'none', role: 'img', 'aria-label': `${title}: ${told}` },
-    isLarge && [0.5, 1].map(grid),
+  const plot = drawing('', WIDTH, HEIGHT, `${title}: ${told}`, isLarge && [0.5, 1].map(grid),
     svg('polygon', { points: `${left},${HEIGHT} ${points.join(' ')} ${WIDTH},${HEIGHT}` }),
     svg('polyline', { points: points.join(' ') }));
   const minutes = (slots * everySeconds) / 60;
-  const ago = (of) => h('small', {}, relative(-of * 6e4, 0));
-  return h('figure', { class: isLarge ? 'spark large' : 'spark' },
-    h('figcaption', {}, h('span', {}, title), h('b', { class: 'mono' }, perSecond((values.at(-1) ?? 0) / everySeconds))),
-    isLarge ? h('div', { class: 'axes' },
-      h('div', {}, [most, most / 2, 0].map((rate) => h('small', { class: 'mono' }, perSecond(rate)))), plot,
-      h('div', {}, [minutes, minutes / 2, 0].map(ago))) : plot,
-    h('small', {}, told));
+  const ago = (of) => h('small', relative(-of * 6e4, 0));
+  return h(`figure.spark${isLarge ? '.large' : ''}`,
+    h('figcaption', h('span', title), h('b.mono', perSecond((values.at(-1) ?? 0) / everySeconds))),
+    isLarge ? h('.axes',
+      h('div', [most, most / 2, 0].map((rate) => h('small.mono', perSecond(rate)))), plot,
+      h('div', [minutes, minutes / 2, 0].map(ago))) : plot,
+    h('small', told));
 }
 
 const COLUMNS = 32;
@@ -62,6 +57,6 @@ export function grid(cells, label) {
   const cell = ([is, title], index) => svg('rect', {
     x: (index % COLUMNS) * CELL + 0.75, y: Math.floor(index / COLUMNS) * CELL + 0.75,
     width: CELL - 1.5, height: CELL - 1.5, rx: 1.5, class: is,
-  }, svg('title', {}, title));
-  return svg('svg', { class: 'cells', viewBox: `0 0 ${COLUMNS * CELL} ${height}`, role: 'img', 'aria-label': label }, cells.map(cell));
+  }, svg('title', title));
+  return svg('svg.cells', { viewBox: `0 0 ${COLUMNS * CELL} ${height}`, role: 'img', 'aria-label': label }, cells.map(cell));
 }

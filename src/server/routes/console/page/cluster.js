@@ -1,8 +1,9 @@
 // Cluster: who holds which worker id, and what this node did in the last ten minutes.
 import { change, getJson } from './api.js';
-import { grid, sparkline, sum } from './chart.js';
+import { sum } from './bits.js';
+import { grid, sparkline } from './chart.js';
 import { ask } from './dialog.js';
-import { announce, button, card, facts, h, muted, table, until } from './dom.js';
+import { announce, badge, button, card, facts, h, meter, muted, swatch, table, until } from './dom.js';
 import { number, relative, t, told } from './i18n.js';
 import { poll } from './poll.js';
 
@@ -12,13 +13,11 @@ const MOST_CELLS = 512;
 // This node, held, lease over, free: in the colours of these fields.
 const KINDS = ['timestamp', 'worker_id', 'lane', 'unused'];
 
-export const badge = (isGood, text) => h('span', { class: `badge ${isGood ? 'good' : 'bad'}` }, text);
-
 async function release(namespace, worker, again) {
   const answer = await ask({
     title: t('Release worker {id}?', { id: worker.worker_id }),
     body: [
-      h('p', {}, t('Its lease ends now, and another node may take it. If {holder} still runs, it uses up its range and takes another worker id: no ID is issued twice.', { holder: worker.holder })),
+      h('p', t('Its lease ends now, and another node may take it. If {holder} still runs, it uses up its range and takes another worker id: no ID is issued twice.', { holder: worker.holder })),
       muted(t('For a machine that is gone for good.')),
     ],
     action: t('Release'),
@@ -33,12 +32,9 @@ async function release(namespace, worker, again) {
 // What is left of a lease, as a bar from its renewal to its end.
 function left(worker, now, ahead) {
   const ends = Date.parse(worker.expires);
-  const renewed = Date.parse(worker.renewed ?? '');
-  const whole = ends - (Number.isNaN(renewed) ? now : renewed);
+  const whole = ends - (Date.parse(worker.renewed) || now);
   const share = Math.max(0, Math.min(1, (ends - now) / (whole || 1)));
-  const fill = h('i', { class: share < 0.25 ? 'low' : '' });
-  fill.style.width = `${share * 100}%`;
-  return h('div', { class: 'left' }, h('span', { class: 'meter', 'aria-hidden': 'true' }, fill), h('small', {}, ends > now ? until(ends - ahead, ends) : t('over')));
+  return h('.left', meter([share, share < 0.25 ? 'lane' : 'worker_id']), h('small', ends > now ? until(ends - ahead, ends) : t('over')));
 }
 
 // Every worker id of the layout as a cell, or as many together as there is no room for.
@@ -57,43 +53,43 @@ function map(name, { layout, workers: rows, worker_id }, now) {
     cell[0] = Math.min(cell[0], kinds[index]);
     cell[1] += `${size === 1 ? '' : `\n${one.worker_id}`}: ${one.holder}`;
   });
-  const item = (text, kind) => h('li', {}, h('span', { class: `swatch of-${KINDS[kind]}` }), text, h('b', { class: 'mono' }, number(counts[kind])));
-  return h('div', { class: 'map' },
+  const item = (text, kind) => h('li', swatch(KINDS[kind]), text, h('b.mono', number(counts[kind])));
+  return h('.map',
     grid(cells.map(([kind, title]) => [`one of-${KINDS[kind]}`, title]), t('Worker ids of {name}: {n} of {all} are held', { name, n: number(counts[0] + counts[1]), all: number(all) })),
-    h('ul', { class: 'legend' }, names.map(item)),
+    h('ul.legend', names.map(item)),
     size > 1 && muted(t('Each cell is {n} worker ids.', { n: number(size) })));
 }
 
 function workers(name, namespace, now, ahead, again) {
   const rows = namespace.workers.map((worker) => {
     const isThis = worker.worker_id === namespace.worker_id;
-    const renewed = Date.parse(worker.renewed ?? '');
+    const renewed = Date.parse(worker.renewed);
     return { class: isThis ? 'this' : '', cells: [
-      h('b', { class: 'mono' }, String(worker.worker_id)), String(worker.lane),
-      h('span', { class: 'mono wrap' }, worker.holder, isThis && h('em', {}, ` · ${t('this node')}`)),
-      left(worker, now, ahead), Number.isNaN(renewed) ? '–' : relative(renewed, now),
+      h('b.mono', worker.worker_id), worker.lane,
+      h('span.mono.wrap', worker.holder, isThis && h('em', ` · ${t('this node')}`)),
+      left(worker, now, ahead), renewed ? relative(renewed, now) : '–',
       button(t('Release'), () => release(name, worker, again), { class: 'quiet', id: `release-${name}-${worker.worker_id}`, 'aria-label': t('Release worker {id}', { id: worker.worker_id }) }),
     ] };
   });
   const heads = [t('Worker'), t('Lane'), t('Holder'), t('Lease ends'), t('Renewed'), t('Action')];
-  return h('div', { class: 'beside' }, map(name, namespace, now), table(t('Workers of {name}', { name }), heads, rows, 'stacked'));
+  return h('.beside', map(name, namespace, now), table(t('Workers of {name}', { name }), heads, rows, '.stacked'));
 }
 
 // Plain numbers wait for no tick and read no clock. What did not happen is only named.
 function plots(series = {}, everySeconds, isCounting) {
-  const all = isCounting ? [['issued', t('IDs issued')]] : [['issued', t('IDs issued')], ['waited', t('Requests that waited')], ['refused', t('Requests refused')], ['rollbacks', t('Clock steps back')]];
+  const all = [['issued', t('IDs issued')], ['waited', t('Requests that waited')], ['refused', t('Requests refused')], ['rollbacks', t('Clock steps back')]].slice(0, isCounting ? 1 : 4);
   const [none, some] = [false, true].map((has) => all.filter(([key]) => (sum(series[key] ?? []) > 0) === has));
   const small = some.filter(([key]) => key !== 'issued').map(([key, title]) => sparkline(title, series[key], SLOTS, everySeconds));
   return [
     some.length > small.length && sparkline(t('IDs issued'), series.issued, SLOTS, everySeconds, true),
-    small.length > 0 && h('div', { class: 'plots' }, small),
+    small.length > 0 && h('.plots', small),
     none.length > 0 && muted(t('None in ten minutes: {what}', { what: none.map(([, title]) => title).join(' · ') })),
   ];
 }
 
 const lasts = (namespace, ahead) => {
-  const ends = Date.parse(namespace.valid_until ?? '');
-  return Number.isNaN(ends) ? '–' : until(ends - ahead, ends);
+  const ends = Date.parse(namespace.valid_until);
+  return ends ? until(ends - ahead, ends) : '–';
 };
 
 // All that this node knows without the store: it is in memory.
@@ -102,13 +98,13 @@ function storeAway({ store_error, namespaces, history }, ahead) {
   const row = ([name, namespace]) => {
     const count = (key) => number(sum(history.namespaces[name]?.[key] ?? []));
     const isCounting = namespace.mode === 'segment';
-    return { cells: [h('b', { class: 'mono' }, name), !namespace.issuing ? badge(false, t('not issuing'))
-      : isCounting ? t('{n} numbers in hand', { n: number(namespace.remaining) }) : h('b', { class: 'count' }, lasts(namespace, ahead)),
+    return { cells: [h('b.mono', name), !namespace.issuing ? badge(false, t('not issuing'))
+      : isCounting ? t('{n} numbers in hand', { n: number(namespace.remaining) }) : h('b.count', lasts(namespace, ahead)),
     count('issued'), count('refused')] };
   };
-  return h('section', { class: 'card alarm' }, h('h2', {}, t('The store does not answer')), h('p', { class: 'problem' }, told(store_error)),
-    table(t('This node without the store'), [t('Namespace'), t('Issues without the store for'), t('Issued in ten minutes'), t('Refused in ten minutes')], all.map(row), 'stacked'),
-    h('p', {}, all.some(([, one]) => one.issuing) ? t('Until then this node issues from memory.') : t('This node issues again as soon as the store answers.'), ' ',
+  return h('section.card.alarm', h('h2', t('The store does not answer')), h('p.problem', told(store_error)),
+    table(t('This node without the store'), [t('Namespace'), t('Issues without the store for'), t('Issued in ten minutes'), t('Refused in ten minutes')], all.map(row), '.stacked'),
+    h('p', all.some(([, one]) => one.issuing) ? t('Until then this node issues from memory.') : t('This node issues again as soon as the store answers.'), ' ',
       t('Bring the store back: every node then renews its leases by itself, and nothing needs a restart.')));
 }
 
@@ -116,24 +112,24 @@ function section([name, namespace], cluster, now, ahead, again) {
   const { history } = cluster;
   const isCounting = namespace.mode === 'segment';
   const state = badge(namespace.issuing, namespace.issuing ? t('issuing') : t('not issuing'));
-  return h('section', { class: 'card' },
-    h('div', { class: 'row' }, h('h2', { class: 'mono' }, name), state),
-    namespace.reason && h('p', { class: 'problem' }, told(namespace.reason)),
+  return h('section.card',
+    h('.row', h('h2.mono', name), state),
+    namespace.reason && h('p.problem', told(namespace.reason)),
     facts(isCounting ? [[t('Mode'), t('plain numbers')], [t('Codes'), number(namespace.codes)], [t('Numbers in hand'), number(namespace.remaining)]] : [
-      [t('Worker of this node'), String(namespace.worker_id ?? '–')],
-      [t('Lane'), String(namespace.lane ?? '–')],
+      [t('Worker of this node'), namespace.worker_id ?? '–'],
+      [t('Lane'), namespace.lane ?? '–'],
       [t('Issues without the store for'), lasts(namespace, ahead)],
     ]),
-    history && [h('h3', {}, t('This node, last ten minutes')), plots(history.namespaces[name], history.every_seconds, isCounting)],
-    namespace.layout && [h('h3', {}, t('Who holds which worker')), namespace.workers ? workers(name, namespace, now, ahead, again)
+    history && [h('h3', t('This node, last ten minutes')), plots(history.namespaces[name], history.every_seconds, isCounting)],
+    namespace.layout && [h('h3', t('Who holds which worker')), namespace.workers ? workers(name, namespace, now, ahead, again)
       : muted(t('Unknown until the store answers.'))]);
 }
 
 export function mount(panel) {
-  const output = h('div', { class: 'stack' });
+  const output = h('.stack');
   let isAway = false;
   panel.append(output);
-  return poll(EVERY, async (quiet) => {
+  return poll(EVERY, async (quiet, again) => {
     const cluster = await getJson('/cluster', { quiet });
     const now = Date.parse(cluster.now);
     const ahead = now - Date.now();
@@ -146,8 +142,4 @@ export function mount(panel) {
       return parts;
     };
   }, output);
-
-  function again() {
-    output.dispatchEvent(new Event('again'));
-  }
 }

@@ -1,8 +1,8 @@
 // Codes: plain numbers by code, how long they last, and what can be done with them.
 import { getJson } from './api.js';
-import { badge } from './cluster.js';
+import { sum } from './bits.js';
 import { create, raise, retire, widen } from './change.js';
-import { button, card, h, muted, table } from './dom.js';
+import { badge, button, card, h, meter, muted, swatch, table } from './dom.js';
 import { localTime, number, relative, short, t } from './i18n.js';
 import { poll } from './poll.js';
 
@@ -13,15 +13,17 @@ const DIGITS = 13;
 const BLOCKS = 3;
 const YOUNG = 60000;
 const YEARS = 1000 * 365.25 * DAY;
+// The largest number of a code that was given none.
+const ENDLESS = '9223372036854775806';
 
-const big = (text) => new Intl.NumberFormat().format(BigInt(text));
+const big = (text) => number(BigInt(text));
 
 // Few need the digits of a number as long as these.
 function about(text) {
   if (text === undefined) return '–';
-  if (text.length <= DIGITS) return h('span', { class: 'mono' }, big(text));
+  if (text.length <= DIGITS) return h('span.mono', big(text));
   const [digits, power] = Number(text).toExponential(1).split('e+');
-  return h('span', { class: 'mono', title: big(text) }, `≈ ${digits} × 10`, h('sup', {}, power));
+  return h('span.mono', { title: big(text) }, `≈ ${digits} × 10`, h('sup', power));
 }
 
 // How many numbers programs got: not those that this node only reserved. Nobody knows how many other
@@ -59,22 +61,18 @@ function forecast(code, rate, now) {
   const seconds = (Number(code.left) + code.in_hand) / rate;
   if (seconds > YEARS) return t('in more than 1000 years');
   const ms = now + seconds * 1000;
-  return h('span', { title: localTime(ms), class: seconds < 30 * DAY ? 'soon' : '' }, new Date(ms).toISOString().slice(0, 10), ' · ', relative(ms, now));
+  return h('span', { title: localTime(ms), class: seconds < 30 * DAY ? 'soon' : '' }, new Date(ms).toISOString().slice(0, 10), h('br'), relative(ms, now));
 }
 
-// What is left of a code, as a bar where one can see anything on it.
+// What is used, in hand and left of a code; with a bar, unless the code has no end of its own.
 function share(code) {
   const issued = issuedOf(code);
-  if (code.left === undefined || issued === undefined || code.left.length > DIGITS) return about(code.left);
-  const counts = [issued, code.in_hand, code.left].map(Number);
-  const told = t('{used} used, {hand} in hand', { used: number(counts[0]), hand: number(counts[1]) });
-  const part = (is, count) => {
-    const fill = h('i', { class: is });
-    fill.style.width = `${(count / (counts[0] + counts[1] + counts[2] || 1)) * 100}%`;
-    return fill;
-  };
-  return h('div', { class: 'left' }, about(code.left),
-    h('span', { class: 'meter', 'aria-hidden': 'true' }, part('', counts[0]), part('low', counts[1])), h('small', {}, told));
+  if (issued === undefined || code.left === undefined) return about(code.left);
+  const parts = [['worker_id', t('Used'), issued], ['lane', t('In hand'), code.in_hand], ['unused', t('Left'), code.left]];
+  const whole = sum(parts.map(([, , count]) => Number(count)));
+  const [used, hand, left] = parts.map(([name, text, count]) => h('span', swatch(name), ' ', text, ' ', about(String(count))));
+  return h('.left', left, code.max === ENDLESS ? h('small', t('no end below 2^63'))
+    : meter(...parts.map(([name, , count]) => [Number(count) / whole, name])), h('small', used, hand));
 }
 
 // With the namespace, unless there is only one.
@@ -90,31 +88,31 @@ function row(code, isOne, seen, now, again) {
   }), { class: danger ? 'quiet danger' : 'quiet', id: `${name}-${id}`, 'aria-label': `${text}: ${code.code}` });
   const isRetired = code.kind === 'retired';
   const isFixed = !['managed', 'automatic'].includes(code.kind);
-  const names = [h('b', { class: 'mono' }, code.code), ...(isOne ? [] : [code.namespace]), badge(!isRetired, t(code.kind))];
+  const names = [h('b.mono', code.code), ...(isOne ? [] : [code.namespace]), badge(!isRetired, t(code.kind))];
   // To retire a code reserves all that was left of it: its numbers say nothing any more.
   if (isRetired) return { cells: [...names, ...Array(6).fill('–')] };
   return { cells: [
     ...names,
-    h('span', { class: 'mono' }, big(code.next)), share(code), code.step ? number(code.step) : '–',
-    h('span', {}, rate.now === undefined ? '…' : shown(rate.now), h('br'), h('small', {}, t('on average'), ' ', known(rate.whole))),
+    h('span.mono', big(code.next)), share(code), code.step ? number(code.step) : '–',
+    h('span', rate.now === undefined ? '…' : shown(rate.now), h('br'), h('small', t('on average'), ' ', known(rate.whole))),
     forecast(code, rate.whole, now),
-    h('div', { class: 'row tight' }, act('raise', t('Raise'), raise),
+    h('.row.tight', act('raise', t('Raise'), raise),
       !isFixed && act('widen', t('Widen'), widen), !isFixed && act('retire', t('Retire'), retire, true)),
   ] };
 }
 
 export function mount(panel) {
-  const output = h('div', { class: 'stack' });
+  const output = h('.stack');
   const seen = new Map();
-  const again = () => output.dispatchEvent(new Event('again'));
-  panel.append(h('div', { class: 'row' }, muted(t('Nodes reserve numbers in blocks, so the next number moves in steps. Rates count what was issued.')),
-    button(t('New code'), () => create(again), { class: 'main' })), output);
-  return poll(EVERY, async (quiet) => {
+  const asking = poll(EVERY, async (quiet, again) => {
     const { codes, has_more } = await getJson('/codes', { quiet });
     const now = Date.now();
     const isOne = new Set(codes.map((code) => code.namespace)).size === 1;
     const heads = [t('Code'), ...(isOne ? [] : [t('Namespace')]), t('Kind'), t('Next'), t('Left'), t('Step'), t('Rate'), t('Runs out'), t('Actions')];
-    return () => [has_more && card(null, muted(t('Only the first {n} codes are shown.', { n: number(codes.length) }))), card(null, codes.length ? table(t('Codes'), heads, codes.map((code) => row(code, isOne, seen, now, again)), 'stacked')
-      : muted(t('There is no code yet.')))].filter(Boolean);
+    return () => [has_more && card(null, muted(t('Only the first {n} codes are shown.', { n: number(codes.length) }))), card(null, codes.length ? table(t('Codes'), heads, codes.map((code) => row(code, isOne, seen, now, again)), '.stacked')
+      : muted(t('There is no code yet.')))];
   }, output);
+  panel.append(h('.row', muted(t('Nodes reserve numbers in blocks, so the next number moves in steps. Rates count what was issued.')),
+    button(t('New code'), () => create(asking.again), { class: 'main' })), output);
+  return asking;
 }

@@ -7,7 +7,7 @@ import { t } from './i18n.js';
 export function ask({ title, body, action, danger, submit }) {
   return new Promise((resolve) => {
     const id = uid();
-    const error = h('p', { class: 'problem', role: 'alert', hidden: true });
+    const error = h('p.problem', { role: 'alert', hidden: true });
     const go = h('button', { class: danger ? 'danger' : 'main' }, action);
     let answer;
     const onsubmit = async (event) => {
@@ -26,7 +26,7 @@ export function ask({ title, body, action, danger, submit }) {
       dialog.remove();
       resolve(answer);
     } }, h('form', { onsubmit }, h('h2', { id }, title), body, error,
-      h('div', { class: 'row end' }, button(t('Cancel'), () => dialog.close()), go)));
+      h('.row.end', button(t('Cancel'), () => dialog.close()), go)));
     document.body.append(dialog);
     dialog.showModal();
   });
@@ -37,7 +37,7 @@ export function askToken(why) {
   return ask({
     title: t('This service needs a token'),
     body: [
-      h('p', {}, why),
+      h('p', why),
       field(t('Token'), input, t('Kept in memory until you close or reload the page, and nowhere else.')),
     ],
     action: t('Use this token'),

@@ -1,23 +1,23 @@
 // The API document, readable.
 import { getJson, request as send, service } from './api.js';
-import { card, copyButton, field, h, muted, pre, problem, typed } from './dom.js';
+import { badge, card, copyButton, field, h, muted, pre, problem, put, term, typed } from './dom.js';
 import { t } from './i18n.js';
 import { build } from './page.js';
 import { settings } from './settings.js';
 
 // The little that descriptions have of Markdown: `code`, paragraphs and lists.
 function inline(text) {
-  return text.split(/`([^`]+)`/).map((part, index) => (index % 2 ? h('code', {}, part) : part));
+  return text.split(/`([^`]+)`/).map((part, index) => (index % 2 ? h('code', part) : part));
 }
 
 function prose(text = '') {
   const blocks = [];
   for (const line of text.split('\n').filter((one) => one.trim())) {
     const [, item] = line.match(/^- (.*)/) ?? [];
-    if (item === undefined) blocks.push(h('p', {}, inline(line)));
+    if (item === undefined) blocks.push(h('p', inline(line)));
     else {
-      if (blocks.at(-1)?.tagName !== 'UL') blocks.push(h('ul', {}));
-      blocks.at(-1).append(h('li', {}, inline(item)));
+      if (blocks.at(-1)?.tagName !== 'UL') blocks.push(h('ul'));
+      blocks.at(-1).append(h('li', inline(item)));
     }
   }
   return blocks;
@@ -43,7 +43,7 @@ function limits(schema) {
     schema.minimum !== undefined && `≥ ${schema.minimum}`, schema.maximum !== undefined && `≤ ${schema.maximum}`,
     schema.pattern && schema.pattern,
   ].filter(Boolean);
-  return told.length > 0 && h('small', { class: 'mono wrap' }, told.join(' · '));
+  return told.length > 0 && h('small.mono.wrap', told.join(' · '));
 }
 
 // An example made of those of the properties.
@@ -62,19 +62,18 @@ function example(raw, depth = 0) {
 function parameters(list) {
   const one = (raw) => {
     const parameter = resolve(raw);
-    return h('div', {}, h('dt', {}, h('code', {}, parameter.name), ' ', h('small', {}, kind(parameter.schema), parameter.required ? ` · ${t('required')}` : '')),
-      h('dd', {}, prose(parameter.description), limits(resolve(parameter.schema) ?? {})));
+    return term([h('code', parameter.name), ' ', h('small', kind(parameter.schema), parameter.required ? ` · ${t('required')}` : '')],
+      prose(parameter.description), limits(resolve(parameter.schema) ?? {}));
   };
-  return [h('h3', {}, t('Parameters')), h('dl', { class: 'described' }, list.map(one))];
+  return [h('h3', t('Parameters')), h('dl.described', list.map(one))];
 }
 
 function response([status, raw]) {
   const answer = resolve(raw);
   const content = Object.entries(answer.content ?? {});
-  const body = ([type, { schema }]) => h('details', {}, h('summary', {}, h('code', {}, type), ' ', h('small', {}, kind(schema))),
+  const body = ([type, { schema }]) => h('details', h('summary', h('code', type), ' ', h('small', kind(schema))),
     type.endsWith('json') && !type.includes('problem') && pre(JSON.stringify(example(schema), null, 2), `${status} ${type}`));
-  return h('div', {}, h('dt', {}, h('span', { class: `badge ${status < 400 ? 'good' : 'bad'}` }, status)),
-    h('dd', {}, prose(answer.description), status < 400 && content.map(body)));
+  return term(badge(status < 400, status), prose(answer.description), status < 400 && content.map(body));
 }
 
 // Whoever opens the page wants an ID.
@@ -95,7 +94,7 @@ function request(path, operation) {
   const text = () => `curl${token} '${location.origin}${input.value.replaceAll("'", '%27')}'`;
   const code = h('code', { tabindex: 0, role: 'group', 'aria-label': 'curl' }, text());
   const output = h('div', { 'aria-live': 'polite' });
-  input.addEventListener('input', () => (code.textContent = text()));
+  input.oninput = () => (code.textContent = text());
   const onsubmit = async (event) => {
     event.preventDefault();
     try {
@@ -103,13 +102,13 @@ function request(path, operation) {
       const { pathname, search } = new URL(input.value, location.origin);
       const response = await send('GET', location.origin + pathname + search);
       const body = (await response.text()).slice(0, MOST_SHOWN);
-      output.replaceChildren(h('span', { class: 'badge good' }, String(response.status)), body && pre(body, t('Answer')));
+      put(output, badge(true, response.status), body && pre(body, t('Answer')));
     } catch (error) {
-      output.replaceChildren(h('span', { class: 'badge bad' }, String(error.status ?? '–')), problem(error));
+      put(output, badge(false, error.status ?? '–'), problem(error));
     }
   };
-  return [h('div', { class: 'way' }, code, copyButton(text, 'curl')),
-    h('form', { class: 'send', onsubmit }, field('GET', input), h('button', {}, t('Send'))), output];
+  return [h('.way', code, copyButton(text, 'curl')),
+    h('form.send', { onsubmit }, field('GET', input), h('button', t('Send'))), output];
 }
 
 const anchor = (path) => path.replace(/\W+/g, '-').replace(/^-|-$/g, '');
@@ -118,41 +117,41 @@ function section([path, item]) {
   const operations = Object.entries(item).filter(([, one]) => one.responses);
   const [, first] = operations.find(([verb]) => verb === 'get') ?? operations[0];
   const changes = operations.filter(([verb]) => !['get', 'head'].includes(verb) && item[verb].summary !== first.summary);
-  const words = ([verb, one]) => [h('h3', {}, `${verb.toUpperCase()}: ${one.summary}`), prose(one.description)];
+  const words = ([verb, one]) => [h('h3', `${verb.toUpperCase()}: ${one.summary}`), prose(one.description)];
   const all = new Map(operations.flatMap(([, one]) => (one.parameters ?? []).map(resolve)).map((one) => [one.name, one]));
   const responses = Object.entries(Object.assign({}, ...operations.map(([, one]) => one.responses), first.responses));
-  return h('section', { class: 'card', id: anchor(path) },
-    h('h2', {}, operations.map(([verb]) => h('span', { class: 'verb' }, verb.toUpperCase())), h('span', { class: 'mono wrap' }, path)),
-    h('p', {}, h('b', {}, first.summary)), prose(first.description), changes.map(words), item.get && request(path, first),
+  return h('section.card', { id: anchor(path) },
+    h('h2', operations.map(([verb]) => h('span.verb', verb.toUpperCase())), h('span.mono.wrap', path)),
+    h('p', h('b', first.summary)), prose(first.description), changes.map(words), item.get && request(path, first),
     all.size > 0 && parameters([...all.values()]),
-    h('h3', {}, t('Responses')), h('dl', { class: 'described' }, responses.map(response)));
+    h('h3', t('Responses')), h('dl.described', responses.map(response)));
 }
 
 function schemas() {
   const property = ([name, raw]) => {
     const of = resolve(raw);
-    return h('div', {}, h('dt', {}, h('code', {}, name), ' ', h('small', {}, kind(raw))), h('dd', {}, prose(of?.description), limits(of ?? {})));
+    return term([h('code', name), ' ', h('small', kind(raw))], prose(of?.description), limits(of ?? {}));
   };
-  const one = ([name, schema]) => h('details', { id: `schema-${name}` }, h('summary', {}, h('code', {}, name)), prose(schema.description),
-    h('dl', { class: 'described' }, Object.entries(schema.properties ?? {}).map(property)));
+  const one = ([name, schema]) => h('details', { id: `schema-${name}` }, h('summary', h('code', name)), prose(schema.description),
+    h('dl.described', Object.entries(schema.properties ?? {}).map(property)));
   return card(t('Schemas'), Object.entries(api.components?.schemas ?? {}).map(one));
 }
 
 async function start() {
-  const output = h('div', { class: 'stack' }, muted(t('Loading…')));
-  build(h('main', {}, h('h1', {}, t('API documentation')), output), start);
+  const output = h('.stack', muted(t('Loading…')));
+  build(h('main', h('h1', t('API documentation')), output), start);
   document.title = `${t('API documentation')} · Raindrop`;
   try {
     api ??= await getJson('/openapi.json');
     const paths = Object.entries(api.paths).sort((a, b) => place(a) - place(b));
-    output.replaceChildren(
-      card(null, h('details', {}, h('summary', {}, t('What holds for every request')), prose(api.info.description))),
-      h('nav', { class: 'card', 'aria-label': t('Routes') }, h('ul', { class: 'routes' }, paths.map(([path, item]) => h('li', {},
-        h('a', { class: 'mono', href: `#${anchor(path)}` }, path), ' ', h('span', { class: 'muted' }, Object.values(item).find((of) => of.summary)?.summary))))),
-      ...paths.map(section), schemas());
+    put(output,
+      card(null, h('details', h('summary', t('What holds for every request')), prose(api.info.description))),
+      h('nav.card', { 'aria-label': t('Routes') }, h('ul.routes', paths.map(([path, item]) => h('li',
+        h('a.mono', { href: `#${anchor(path)}` }, path), ' ', h('span.muted', Object.values(item).find((of) => of.summary)?.summary))))),
+      paths.map(section), schemas());
     if (location.hash) document.getElementById(location.hash.slice(1))?.scrollIntoView();
   } catch (error) {
-    output.replaceChildren(card(null, problem(error)));
+    put(output, card(null, problem(error)));
   }
 }
 

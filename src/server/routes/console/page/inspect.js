@@ -1,10 +1,10 @@
 // Inspect: IDs from anywhere, one in full or many as a table.
 import { address, getJson } from './api.js';
-import { card, debounce, facts, field, h, muted, problem, select, svg, table, typed, wordsOf } from './dom.js';
+import { card, debounce, drawing, facts, field, h, muted, problem, put, select, svg, table, typed, wordsOf } from './dom.js';
 import { ENCODINGS, guess } from './encodings.js';
 import { number, relative, t, told } from './i18n.js';
 import { details } from './parsed.js';
-import { isDescription, layouts, namespaces } from './settings.js';
+import { isDescription, layouts, timed } from './settings.js';
 
 const MOST = 1000;
 const AT_A_TIME = 8;
@@ -43,7 +43,7 @@ async function each(items, read, isStale) {
 async function guessLayout(good, params, isStale) {
   const ids = good.filter(({ parsed }) => parsed.warning).slice(0, TRIED).map(({ parsed }) => parsed.id);
   const candidates = [
-    ...namespaces.filter((one) => one.fields.length).map(({ name }) => ({ namespace: name })), ...layouts.map(({ name }) => ({ layout: name })),
+    ...timed.map(({ name }) => ({ namespace: name })), ...layouts.map(({ name }) => ({ layout: name })),
   ];
   const read = async (where) => {
     const all = await Promise.all(ids.map((id) => parse(id, 'decimal', where)));
@@ -52,10 +52,10 @@ async function guessLayout(good, params, isStale) {
   };
   const fitting = (await each(candidates, read, isStale)).filter((one) => one?.parsed)
     .sort((a, b) => b.parsed.unix_ms - a.parsed.unix_ms);
-  const link = ({ item, parsed }) => h('li', {}, h('a', { href: `#${address('inspect', { ...params, ...item })}` }, t(item.layout ? 'layout {name}' : 'namespace {name}', { name: item.layout ?? item.namespace })),
-    ' ', h('span', { class: 'muted' }, `${parsed.timestamp} · ${relative(parsed.unix_ms)}`));
+  const link = ({ item, parsed }) => h('li', h('a', { href: `#${address('inspect', { ...params, ...item })}` }, t(item.layout ? 'layout {name}' : 'namespace {name}', { name: item.layout ?? item.namespace })),
+    ' ', h('span.muted', `${parsed.timestamp} · ${relative(parsed.unix_ms)}`));
   return fitting.length > 0 && card(t('Another layout?'), muted(t('With this one the time cannot be right. With these it can:')),
-    h('ul', { class: 'guesses' }, fitting.map(link)));
+    h('ul.guesses', fitting.map(link)));
 }
 
 const WIDTH = 600;
@@ -69,9 +69,9 @@ function timeline(sorted, markOf) {
     const x = 1 + ((one.unix_ms - first.unix_ms) / whole) * (WIDTH - 2);
     return svg('line', { x1: x, x2: x, y1: 0, y2: 10, class: markOf(one) });
   };
-  const end = ({ timestamp }) => h('small', { class: 'mono' }, timestamp);
-  return [svg('svg', { class: 'timeline', viewBox: `0 0 ${WIDTH} 10`, preserveAspectRatio: 'none', role: 'img', 'aria-label': t('From {first} to {last}', { first: first.timestamp, last: last.timestamp }) }, sorted.map(line)),
-    h('div', { class: 'row spread' }, end(first), end(last))];
+  const end = ({ timestamp }) => h('small.mono', timestamp);
+  return [drawing('.timeline', WIDTH, 10, t('From {first} to {last}', { first: first.timestamp, last: last.timestamp }), sorted.map(line)),
+    h('.row.spread', end(first), end(last))];
 }
 
 function listed(good) {
@@ -83,7 +83,7 @@ function listed(good) {
   const markOf = (one) => (shared.includes(worker(one)) ? `mark-${shared.indexOf(worker(one)) % MARKS}` : '');
   const mark = (one) => {
     const title = t('{n} IDs of this worker', { n: times.get(worker(one)) });
-    return h('span', markOf(one) ? { class: `mark ${markOf(one)}`, title } : {}, String(one.worker_id));
+    return h('span', markOf(one) ? { class: `mark ${markOf(one)}`, title } : {}, one.worker_id);
   };
   // Columns that may be the same in every row: then they are told once.
   const columns = [
@@ -94,29 +94,28 @@ function listed(good) {
   const constant = columns.filter(isConstant);
   const varying = columns.filter((column) => !isConstant(column));
   const row = (one) => ({ cells: [
-    h('a', { class: 'mono', href: `#inspect?ids=${one.id}` }, one.id),
+    h('a.mono', { href: `#inspect?ids=${one.id}` }, one.id),
     h('time', { datetime: one.timestamp, class: one.warning && 'soon', title: one.warning && told(one.warning) }, one.timestamp), relative(one.unix_ms),
-    ...varying.map(([, of, shown]) => (shown ? shown(one) : String(of(one)))),
+    ...varying.map(([, of, shown]) => (shown ? shown(one) : of(one))),
   ] });
   const heads = ['ID', t('Time (UTC)'), t('Age'), ...varying.map(([head]) => head)];
   return card(t('{n} IDs by time', { n: number(sorted.length) }), timeline(sorted, markOf),
-    constant.length > 0 && [h('h3', {}, t('The same in all')), facts(constant.map(([head, of]) => [head, String(of(sorted[0]))]))],
+    constant.length > 0 && [h('h3', t('The same in all')), facts(constant.map(([head, of]) => [head, of(sorted[0])]))],
     shared.length > 0 && varying.some(([, , shown]) => shown) && muted(t('Workers with the same colour are the same worker.')),
     table(t('IDs by time'), heads, sorted.map(row)));
 }
 
 export function mount(panel, { params, save }) {
-  const input = h('textarea', { rows: 3, spellcheck: 'false', autocomplete: 'off', value: (params.get('ids') ?? '').replaceAll(',', '\n') });
-  const encoding = select([['auto', t('find out')], ...ENCODINGS.map((name) => [name])], params.get('encoding') ?? 'auto');
-  const isDescribed = isDescription(params.get('layout'));
-  const given = isDescribed ? DESCRIBED : params.get('layout') ? `layout=${params.get('layout')}` : params.get('namespace') ? `namespace=${params.get('namespace')}` : '';
-  const known = namespaces.filter((one) => one.fields.length).map((one) => one.name);
-  const spaces = [...new Set([...known, params.get('namespace')])].filter(Boolean).map((name) => [`namespace=${name}`, t('namespace {name}', { name })]);
+  const input = h('textarea', { rows: 3, spellcheck: 'false', autocomplete: 'off', value: (params.ids ?? '').replaceAll(',', '\n') });
+  const encoding = select([['auto', t('find out')], ...ENCODINGS], params.encoding ?? 'auto');
+  const isDescribed = isDescription(params.layout);
+  const given = isDescribed ? DESCRIBED : params.layout ? `layout=${params.layout}` : params.namespace ? `namespace=${params.namespace}` : '';
+  const spaces = [...new Set([...timed.map(({ name }) => name), params.namespace])].filter(Boolean).map((name) => [`namespace=${name}`, t('namespace {name}', { name })]);
   const others = layouts.map(({ name }) => [`layout=${name}`, t('layout {name}', { name })]);
   const where = select([['', t('this service')], ...spaces, ...others, [DESCRIBED, t('a layout to describe')]], given);
   const text = (value, placeholder) => typed({ value, placeholder });
-  const description = text(isDescribed ? params.get('layout') : '', 'time:39@10ms,sequence:8,worker:16');
-  const epoch = text(params.get('epoch') ?? '', '1970-01-01T00:00:00Z');
+  const description = text(isDescribed ? params.layout : '', 'time:39@10ms,sequence:8,worker:16');
+  const epoch = text(params.epoch ?? '', '1970-01-01T00:00:00Z');
   const describing = field(t('Fields'), description, t('From the most significant, with their widths in bits.'));
   const beginning = field(t('Epoch'), epoch, t('If it is not the usual one of the layout.'));
   const output = h('div', { 'aria-live': 'polite' });
@@ -132,29 +131,29 @@ export function mount(panel, { params, save }) {
     const by = key && value ? { [key]: value, ...(key === 'layout' && epoch.value.trim() && { epoch: epoch.value.trim() }) } : {};
     const shared = { ids: texts.slice(0, MOST).join(','), encoding: encoding.value === 'auto' ? '' : encoding.value };
     save({ ...shared, ...by });
-    if (!texts.length) return output.replaceChildren(muted(t('An ID tells when and by which worker it was made. To read those of other systems, choose their layout.')));
-    if (texts.length > MOST) return output.replaceChildren(problem({ detail: t('{n} IDs: at most {most} at a time', { n: number(texts.length), most: number(MOST) }) }));
+    if (!texts.length) return put(output, muted(t('An ID tells when and by which worker it was made. To read those of other systems, choose their layout.')));
+    if (texts.length > MOST) return put(output, problem({ detail: t('{n} IDs: at most {most} at a time', { n: number(texts.length), most: number(MOST) }) }));
     const isStale = () => mine !== run;
     const results = await each(texts, (text) => parse(text, encoding.value, by), isStale);
     if (isStale()) return;
     const good = results.filter((one) => one.parsed);
     const bad = results.map((one, index) => ({ ...one, line: index + 1 })).filter((one) => one.error);
-    const why = ({ line, item, error }) => h('li', {}, h('b', {}, `${line}. `), h('code', { class: 'wrap' }, item), ' ', wordsOf(error));
-    output.replaceChildren(...[
-      bad.length && card(t('Not read'), h('ul', { class: 'bad' }, bad.map(why))),
-      good.length === 1 && h('section', { class: 'card' }, h('h2', { class: 'away' }, 'ID'), details(good[0].parsed)),
-      good.length > 1 && listed(good),
-    ].filter(Boolean));
+    const why = ({ line, item, error }) => h('li', h('b', `${line}. `), h('code.wrap', item), ' ', wordsOf(error));
+    put(output,
+      bad.length > 0 && card(t('Not read'), h('ul.bad', bad.map(why))),
+      good.length === 1 && h('section.card', h('h2.away', 'ID'), details(good[0].parsed)),
+      good.length > 1 && listed(good));
     if (!good.some(({ parsed }) => parsed.warning)) return;
     const guessed = await guessLayout(good, shared, isStale);
     if (guessed && !isStale()) output.append(guessed);
   }
 
-  for (const control of [input, description, epoch]) control.addEventListener('input', debounce(300, show));
-  for (const control of [encoding, where]) control.addEventListener('change', show);
-  panel.append(h('section', { class: 'card' }, h('h2', { class: 'away' }, t('Inspect')),
+  const soon = debounce(300, show);
+  for (const control of [input, description, epoch]) control.oninput = soon;
+  for (const control of [encoding, where]) control.onchange = show;
+  panel.append(h('section.card', h('h2.away', t('Inspect')),
     field(t('IDs'), input, t('Up to 1000, in lines or with commas or blanks between them.')),
-    h('div', { class: 'controls' }, field(t('Encoding'), encoding), field(t('Read as'), where), describing, beginning)), output);
+    h('.controls', field(t('Encoding'), encoding), field(t('Read as'), where), describing, beginning)), output);
   show();
   return { stop: () => (run += 1), refresh: show };
 }

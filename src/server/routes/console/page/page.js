@@ -1,6 +1,6 @@
 // What every page has: header, footer, language, colours, token, and word of a service that is away.
 import { forgetToken, hasToken, request, service } from './api.js';
-import { announce, button, h, svg } from './dom.js';
+import { announce, button, h, put, svg, wordsOf } from './dom.js';
 import { lang, LANGUAGES, setLanguage, t } from './i18n.js';
 import { settings } from './settings.js';
 
@@ -13,7 +13,7 @@ const paint = () => (document.documentElement.dataset.colours = isDark() ? 'dark
 paint();
 dark.addEventListener('change', paint);
 
-const drop = () => svg('svg', { viewBox: '0 0 24 24', class: 'drop', 'aria-hidden': 'true' },
+const drop = () => svg('svg.drop', { viewBox: '0 0 24 24', 'aria-hidden': 'true' },
   svg('path', { d: 'M12 2c4 5.5 7 9 7 13a7 7 0 0 1-14 0c0-4 3-7.5 7-13z' }));
 
 // Opens a document in a window of its own; with a token, which a plain link does not send.
@@ -25,24 +25,23 @@ async function open(event) {
     const text = await (await request('GET', path)).text();
     window.open(URL.createObjectURL(new Blob([text], { type: 'text/plain' })), '_blank');
   } catch (error) {
-    announce(error.detail ?? String(error));
+    announce(wordsOf(error));
   }
 }
 
-const banner = h('div', { class: 'banner', role: 'status' });
-let seconds;
+const banner = h('.banner', { role: 'status' });
+// Until the next attempt, while the service is away.
+let seconds = null;
 function tellState() {
-  banner.textContent = seconds === undefined ? ''
+  banner.textContent = seconds === null ? ''
     : t('The service does not answer. The next attempt is in {seconds} s.', { seconds });
 }
-service.addEventListener('down', (event) => {
-  seconds = event.detail;
-  tellState();
-});
-service.addEventListener('up', () => {
-  seconds = undefined;
-  tellState();
-});
+for (const name of ['down', 'up']) {
+  service.addEventListener(name, ({ detail }) => {
+    seconds = detail;
+    tellState();
+  });
+}
 
 function header(again) {
   const other = lang() === 'en' ? 'zh' : 'en';
@@ -59,12 +58,12 @@ function header(again) {
   }, { class: 'quiet', id: 'colours' });
   const forget = button(t('Forget token'), forgetToken, { class: 'quiet', id: 'forget', hidden: !hasToken() });
   service.addEventListener('token', () => (forget.hidden = !hasToken()));
-  return h('header', {}, h('a', { href: '/', class: 'brand' }, drop(), 'Raindrop'), h('div', { class: 'row' }, forget, colours, language), banner);
+  return h('header', h('a.brand', { href: '/' }, drop(), 'Raindrop'), h('.row', forget, colours, language), banner);
 }
 
 function footer() {
-  return h('footer', {},
-    h('span', {}, `Raindrop ${settings.version}`),
+  return h('footer',
+    h('span', `Raindrop ${settings.version}`),
     h('a', { href: '/docs' }, t('API documentation')),
     h('a', { href: '/openapi.json', onclick: open }, 'OpenAPI'),
     settings.metrics && h('a', { href: '/metrics', onclick: open }, t('Metrics')));
@@ -74,12 +73,11 @@ function footer() {
 export function build(main, again) {
   document.documentElement.lang = lang() === 'zh' ? 'zh-CN' : 'en';
   tellState();
-  const announcer = h('div', { id: 'announcer', class: 'away', 'aria-live': 'polite' });
-  document.body.replaceChildren(
-    header(again), main, footer(), announcer);
+  const announcer = h('.away', { id: 'announcer', 'aria-live': 'polite' });
+  put(document.body, header(again), main, footer(), announcer);
 }
 
 setInterval(() => {
   // Whether it answers is enough; what it answers is for those who asked.
-  if (!document.hidden && seconds === undefined) request('GET', '/livez').catch(() => {});
+  if (!document.hidden && seconds === null) request('GET', '/livez').catch(() => {});
 }, HEARTBEAT);

@@ -8,7 +8,7 @@ import { fieldsOf, presets } from './settings.js';
 export function bits(parsed) {
   const fields = fieldsOf(parsed);
   // Of a namespace that the page is not told of, which takes a token.
-  if (!fields.length) return facts(Object.entries(NAMES).filter(([name]) => parsed[name] !== undefined).map(([name, text]) => [t(text), String(name === 'timestamp' ? parsed.tick : parsed[name])]));
+  if (!fields.length) return facts(Object.entries(NAMES).filter(([name]) => parsed[name] !== undefined).map(([name, text]) => [t(text), name === 'timestamp' ? parsed.tick : parsed[name]]));
   return [bar(fields, BigInt(parsed.id)), legend(fields, { ...parsed, timestamp: parsed.tick })];
 }
 
@@ -17,11 +17,11 @@ export function details(parsed) {
   const safety = parsed.js_safe
     ? t('yes: below 2^53, exact as a JavaScript number')
     : t('no: above 2^53, keep it as a string in JavaScript');
-  const encoding = ([name, text]) => h('tr', {},
-    h('th', { scope: 'row' }, name), h('td', { class: 'mono wrap' }, text), h('td', {}, copyButton(text, name)));
+  const encoding = ([name, text]) => h('tr',
+    h('th', { scope: 'row' }, name), h('td.mono.wrap', text), h('td', copyButton(text, name)));
   return [
-    h('p', { class: 'id mono' }, parsed.id),
-    parsed.warning && h('p', { class: 'problem' }, told(parsed.warning)),
+    h('p.id.mono', parsed.id),
+    parsed.warning && h('p.problem', told(parsed.warning)),
     bits(parsed),
     facts([
       [t('Time (UTC)'), h('time', { datetime: parsed.timestamp }, parsed.timestamp)],
@@ -31,7 +31,7 @@ export function details(parsed) {
       [parsed.layout ? t('Layout') : t('Namespace'), parsed.layout ?? parsed.namespace],
       parsed.wraps && [t('The time wraps'), t('the latest instant with these bits is shown')],
     ]),
-    h('table', { class: 'encodings' }, h('caption', {}, t('In every encoding')),
-      h('tbody', {}, everyEncoding(parsed, hasLayout).map(encoding))),
+    h('table.encodings', h('caption', t('In every encoding')),
+      h('tbody', everyEncoding(parsed, hasLayout).map(encoding))),
   ];
 }

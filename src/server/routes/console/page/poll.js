@@ -1,10 +1,9 @@
 // What is asked again and again while somebody looks at it.
-import { button, card, problem } from './dom.js';
+import { button, card, problem, put } from './dom.js';
 import { countdown, t } from './i18n.js';
 
-// Calls `ask(quiet)` now and every so many milliseconds; it returns what makes the new
-// content, or throws.
-// The focus stays on the control that has the same id afterwards.
+// Calls `ask(quiet, again)` now and every so many milliseconds; it returns what makes the content,
+// or throws; `again` asks at once. The focus stays on the control that has the same id afterwards.
 export function poll(every, ask, output) {
   let timer;
   let stopped = false;
@@ -12,12 +11,12 @@ export function poll(every, ask, output) {
   async function again(quiet) {
     clearTimeout(timer);
     const mine = (run += 1);
-    const make = await ask(quiet).catch((error) => () => [card(null, problem(error), button(t('Try again'), () => again(false)))]);
+    const make = await ask(quiet, again).catch((error) => () => card(null, problem(error), button(t('Try again'), () => again())));
     if (stopped || mine !== run) return;
     timer = setTimeout(tick, every);
     const focused = output.contains(document.activeElement) && document.activeElement.id;
     const places = [...output.querySelectorAll('.scroll')].map((one) => one.scrollLeft);
-    output.replaceChildren(...make());
+    put(output, make());
     output.querySelectorAll('.scroll').forEach((one, index) => (one.scrollLeft = places[index] ?? 0));
     if (focused) document.getElementById(focused)?.focus({ preventScroll: true });
   }
@@ -31,10 +30,10 @@ export function poll(every, ask, output) {
   const counting = setInterval(() => {
     for (const one of output.querySelectorAll('[data-until]')) one.textContent = countdown(one.dataset.until - Date.now());
   }, 1000);
-  output.addEventListener('again', () => again(false));
   document.addEventListener('visibilitychange', back);
-  again(false);
+  again();
   return {
+    again,
     refresh: () => again(true),
     stop: () => {
       stopped = true;

@@ -11,6 +11,7 @@ const read = ([name, text]) =>
 
 export const namespaces = settings.namespaces.map(read);
 export const segments = namespaces.filter((one) => !one.fields.length);
+export const timed = namespaces.filter((one) => one.fields.length);
 export const presets = settings.presets.map(read);
 export const layouts = [...presets, ...settings.foreign.map(read)];
 
@@ -26,5 +27,5 @@ export const fieldsOf = ({ layout, namespace }) => (isDescription(layout) ? desc
 // A namespace to choose; where the page is not told of them, to type.
 export function chooser(list, value, none) {
   if (settings.needs_token) return typed({ value, placeholder: none });
-  return select([...(none ? [['', none]] : []), ...list.map(({ name }) => [name])], value);
+  return select([...(none ? [['', none]] : []), ...list.map(({ name }) => name)], value);
 }

@@ -1,11 +1,12 @@
 // Try: IDs for a code, the newest one with its bits, and the request for programs.
 import { address, getJson, request } from './api.js';
 import { columns } from './chart.js';
-import { announce, card, copyButton, field, h, muted, pre, problem, select, typed } from './dom.js';
+import { announce, card, copyButton, field, h, muted, pre, problem, put, select, typed } from './dom.js';
 import { ENCODINGS } from './encodings.js';
 import { number, relative, t } from './i18n.js';
+import { live } from './live.js';
 import { bits } from './parsed.js';
-import { chooser, namespaces, settings } from './settings.js';
+import { chooser, namespaces, settings, timed } from './settings.js';
 
 const MOST = Math.min(1000, settings.max_batch);
 // Nobody else's: looking at the page uses up no ID of a code that counts.
@@ -46,26 +47,23 @@ function idsOf(answer) {
 }
 
 export function mount(panel, { params, save }) {
-  const plain = namespaces.some((one) => one.name === 'default' && one.fields.length);
-  const code = typed({ value: params.get('code') ?? FREE, required: true });
-  const count = h('input', { type: 'number', min: 1, max: MOST, value: params.get('n') ?? '1', required: true });
-  const namespace = chooser(namespaces, params.get('namespace') ?? '', t('by code'));
-  const encoding = select(ENCODINGS.map((name) => [name]), params.get('encoding') ?? 'decimal');
-  const format = select(FORMATS.map((name) => [name]), params.get('format') ?? 'string');
-  const modulus = h('input', { type: 'number', min: 2, max: 64, value: params.get('k') ?? '8' });
-  const newest = h('div', { class: 'newest' });
-  const answer = h('div', {});
-  const ways = h('div', {});
-  const others = h('div', {});
-  const spread = h('div', {});
+  const plain = timed.some((one) => one.name === 'default');
+  const code = typed({ value: params.code ?? FREE, required: true });
+  const count = h('input', { type: 'number', min: 1, max: MOST, value: params.n ?? '1', required: true });
+  const namespace = chooser(namespaces, params.namespace ?? '', t('by code'));
+  const encoding = select(ENCODINGS, params.encoding ?? 'decimal');
+  const format = select(FORMATS, params.format ?? 'string');
+  const modulus = h('input', { type: 'number', min: 2, max: 64, value: params.k ?? '8' });
+  const newest = h('.newest');
+  const [answer, ways, others, spread] = [h(), h(), h(), h()];
   const isDefault = () => code.value === FREE && !namespace.value;
 
   const unless = (control, usual) => (control.value === usual ? '' : control.value);
 
-  function target() {
-    const many = count.value !== '1' || format.value === 'range';
+  function target(n = count.value) {
+    const many = n !== '1' || format.value === 'range';
     return address(`/${many ? 'ids' : 'id'}/${encodeURIComponent(code.value)}`, {
-      n: many ? count.value : '', namespace: namespace.value,
+      n: many ? n : '', namespace: namespace.value,
       encoding: unless(encoding, 'decimal'),
       format: ['string', 'text'].includes(format.value) ? '' : format.value,
     });
@@ -84,10 +82,10 @@ export function mount(panel, { params, save }) {
     const options = Object.keys(headers).length ? `, { headers: ${JSON.stringify(headers)} }` : '';
     const read = format.value === 'text' ? 'text' : 'json';
     const fetched = `const answer = await (await fetch(${JSON.stringify(url)}${options})).${read}();`;
-    const way = ([name, text]) => h('div', { class: 'way' }, h('span', {}, name),
+    const way = ([name, text]) => h('.way', h('span', name),
       h('code', { tabindex: 0, role: 'group', 'aria-label': name }, name === t('link') ? h('a', { href: target() }, text) : text), copyButton(text, name));
-    ways.replaceChildren(...[['curl', curl], ['fetch', fetched], [t('link'), url]].map(way));
-    others.replaceChildren(...programs(url, headers).map(way));
+    put(ways, [['curl', curl], ['fetch', fetched], [t('link'), url]].map(way));
+    put(others, programs(url, headers).map(way));
   }
 
   function showSpread() {
@@ -95,69 +93,93 @@ export function mount(panel, { params, save }) {
     const counts = Array(k).fill(0);
     for (const id of received) counts[Number(id % BigInt(k))] += 1;
     const told = t('{n} IDs by id % {k}', { n: number(received.length), k });
-    spread.replaceChildren(columns(counts, told), h('div', { class: 'row spread' },
-      h('small', { class: 'mono' }, '0'), h('small', {}, told), h('small', { class: 'mono' }, String(k - 1))));
+    put(spread, columns(counts, told), h('.row.spread',
+      h('small.mono', '0'), h('small', told), h('small.mono', k - 1)));
   }
 
-  // Shows an ID with its bits; the length of the prefix of its code.
-  async function showNewest(text) {
-    const copy = copyButton(text, t('ID'));
-    newest.replaceChildren(h('div', { class: 'row' }, h('p', { class: 'id big mono' }, text), copy));
-    const space = namespace.value || undefined;
+  const plainly = () => t('A plain number, without fields or a time.');
+
+  // What an ID says, or nothing for a plain number.
+  async function decode(text) {
     try {
-      const parsed = await getJson(address(`/parse/${encodeURIComponent(text)}`, { encoding: encoding.value, namespace: space }));
-      newest.append(...[bits(parsed)].flat(), muted(`${parsed.timestamp} · ${relative(parsed.unix_ms)} · `,
-        h('a', { href: `#inspect?ids=${parsed.id}&namespace=${parsed.namespace}` }, t('Inspect it'))));
-      return text.endsWith(parsed.id) ? text.length - parsed.id.length : 0;
+      return await getJson(address(`/parse/${encodeURIComponent(text)}`, { encoding: encoding.value, namespace: namespace.value }));
     } catch (error) {
-      const isNumber = error.code === 'not_decodable';
-      newest.append(isNumber ? muted(t('A plain number, without fields or a time.')) : problem(error));
-      return 0;
+      if (error.code !== 'not_decodable') throw error;
+    }
+  }
+
+  // The answer to a request, and every ID in it.
+  async function claim(path) {
+    const isText = format.value === 'text';
+    const text = await (await request('GET', path, { headers: isText ? { accept: 'text/plain' } : {} })).text();
+    return [text, idsOf(isText ? text : JSON.parse(text))];
+  }
+
+  // Shows an ID with its bits.
+  async function showNewest(text) {
+    put(newest, h('.row', h('p.id.big.mono', text), copyButton(text, t('ID'))));
+    try {
+      const parsed = await decode(text);
+      newest.append(...(parsed ? [bits(parsed), muted(`${parsed.timestamp} · ${relative(parsed.unix_ms)} · `,
+        h('a', { href: `#inspect?ids=${parsed.id}&namespace=${parsed.namespace}` }, t('Inspect it')))].flat() : [muted(plainly())]));
+    } catch (error) {
+      newest.append(problem(error));
     }
   }
 
   async function get(event) {
     event?.preventDefault();
     const key = [code.value, namespace.value].join();
-    answer.replaceChildren();
+    put(answer);
     try {
-      const headers = format.value === 'text' ? { accept: 'text/plain' } : {};
-      const response = await request('GET', target(), { headers });
-      const text = await response.text();
-      const ids = idsOf(format.value === 'text' ? text : JSON.parse(text));
-      const prefix = await showNewest(ids.at(-1));
+      const [text, ids] = await claim(target());
+      await showNewest(ids.at(-1));
       if (encoding.value === 'decimal') {
         if (key !== received.key) received = Object.assign([], { key });
-        for (const id of ids) received.push(BigInt(id.slice(prefix)));
+        // Without the prefix of the code, which ends in no digit.
+        for (const id of ids) received.push(BigInt(id.match(/\d+$/)[0]));
         received.splice(0, received.length - KEPT);
       }
       const shown = format.value === 'text' ? text : JSON.stringify(JSON.parse(text), null, 1);
-      answer.replaceChildren(...(ids.length > 1 ? [pre(shown, t('Answer')), copyButton(text, t('Answer'))] : []));
+      put(answer, ids.length > 1 && [pre(shown, t('Answer')), copyButton(text, t('Answer'))]);
       announce(t('{n} IDs', { n: ids.length }));
     } catch (error) {
-      answer.replaceChildren(problem(error));
+      put(answer, problem(error));
     }
     showSpread();
   }
 
-  const form = h('form', { class: 'controls', onsubmit: get, oninput: showWays, onchange: showWays },
+  const stream = live(() => {
+    if (!form.reportValidity()) return undefined;
+    const path = target('1');
+    return async () => {
+      const [, [id]] = await claim(path);
+      return [id, (await decode(id))?.timestamp ?? plainly()];
+    };
+  });
+  const changed = () => {
+    // So that no ID of a code is claimed that is only half typed.
+    stream.stop();
+    showWays();
+  };
+  const form = h('form.controls', { onsubmit: get, oninput: changed, onchange: changed },
     field(t('Code'), code), field(t('How many'), count),
     (namespaces.length > 1 || settings.needs_token) && field(t('Namespace'), namespace),
     field(t('Encoding'), encoding), field(t('Format'), format),
-    h('button', { class: 'main' }, t('Get IDs')));
+    h('button.main', t('Get IDs')));
   panel.append(
-    h('section', { class: 'card hero' }, h('h2', { class: 'away' }, t('Newest ID')), newest, form, answer),
-    h('div', { class: 'pair' },
-      card(t('For programs'), ways, h('details', {}, h('summary', {}, 'Java, Go, Python, C#'), others)),
+    h('section.card.hero', h('h2.away', t('Newest ID')), newest, form, answer, stream.element),
+    h('.pair',
+      card(t('For programs'), ways, h('details', h('summary', 'Java, Go, Python, C#'), others)),
       card(t('Spread over shards'), muted(t('How evenly id % k chooses among k tables.')),
-        h('div', { class: 'narrow' }, field('k', modulus)), spread)));
-  modulus.addEventListener('input', () => {
+        h('.narrow', field('k', modulus)), spread)));
+  modulus.oninput = () => {
     showWays();
     showSpread();
-  });
+  };
   showWays();
   showSpread();
-  if (plain && isDefault() && !settings.needs_token) get();
-  else newest.append(muted(t('No ID was claimed yet.')));
-  return { refresh: () => (plain && isDefault() && !settings.needs_token ? get() : undefined) };
+  const refresh = () => plain && isDefault() && !settings.needs_token && get();
+  if (!refresh()) newest.append(muted(t('No ID was claimed yet.')));
+  return { stop: stream.stop, refresh };
 }
