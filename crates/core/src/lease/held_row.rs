@@ -186,3 +186,6 @@ impl<P: Copy + Into<Purpose>> HeldRow<P> {
         &mut self.own_tokens
     }
 }
+
+#[cfg(test)]
+mod tests;

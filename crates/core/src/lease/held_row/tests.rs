@@ -1,0 +1,136 @@
+use std::time::Duration;
+
+use super::*;
+use crate::lease::{HighWaterMarks, RowExpiry, RowWrite};
+
+const EPOCH: Token = Token::from_bits(7);
+const WRITTEN_MS: i64 = 1_000_000;
+const TTL_MS: i64 = 90_000;
+const LIMIT: u64 = 50;
+const CHECK: RowCheck =
+    RowCheck { epoch: EPOCH, limit: LIMIT, max_skew_ms: 10_000, is_store_behind: false };
+
+fn row(token: u128, marks: &str) -> Row {
+    Row {
+        worker: 3,
+        token: Token::from_bits(token),
+        holder: "somebody".to_owned(),
+        lane: 0,
+        marks: marks.parse().expect("marks"),
+        free: false,
+        epoch: EPOCH,
+        heartbeat_ms: WRITTEN_MS,
+        expires_ms: WRITTEN_MS + TTL_MS,
+    }
+}
+
+/// A row that was leased up to the limit under token 1.
+fn held() -> HeldRow<Purpose> {
+    let mut held = HeldRow::new(Tenure::of(&row(1, "50,9")), 0);
+    held.acknowledged(WRITTEN_MS, TTL_MS);
+    held
+}
+
+fn write(held: &mut HeldRow<Purpose>, token: u128, marks: &str, purpose: Purpose) -> Option<u64> {
+    let write = RowWrite {
+        token: Token::from_bits(token),
+        epoch: EPOCH,
+        holder: String::new(),
+        lane: 0,
+        marks: marks.parse().expect("marks"),
+        expiry: RowExpiry::After(Duration::ZERO),
+    };
+    held.tenure.sent(write, purpose);
+    held.tenure.acknowledged();
+    held.acknowledged(WRITTEN_MS, TTL_MS);
+    held.apply(purpose)
+}
+
+#[test]
+fn last_write_proves_nothing_once_another_process_may_have_leased_beyond_it() {
+    for (mark, proves) in [(LIMIT - 1, true), (LIMIT, true), (LIMIT + 1, false)] {
+        let mut held = held();
+        held.went_back(row(2, &format!("{mark},9")), &CHECK, WRITTEN_MS);
+        assert_eq!(held.last_write.is_some(), proves, "{mark}");
+        assert_eq!(held.tenure.token(), Token::from_bits(2));
+        assert_eq!(held.tenure.marks()[0], mark.max(LIMIT), "what is known is not forgotten");
+    }
+    // Four skews are less than half of the ttl.
+    for (after_ms, proves) in [(49_999, true), (50_000, false)] {
+        let mut held = held();
+        held.went_back(row(2, "50,9"), &CHECK, WRITTEN_MS + after_ms);
+        assert_eq!(held.last_write.is_some(), proves, "{after_ms}");
+    }
+}
+
+#[test]
+fn row_that_this_process_wrote_proves_what_it_did_whatever_time_has_passed() {
+    let mut held = held();
+    assert_eq!(write(&mut held, 2, "60,9", Purpose::Renew { limit: 60 }), Some(60));
+    held.went_back(row(1, "50,9"), &CHECK, WRITTEN_MS + 10 * TTL_MS);
+    assert!(held.last_write.is_some());
+    assert_eq!(held.tenure.marks()[0], 60);
+}
+
+#[test]
+fn row_that_was_created_again_keeps_the_limit_that_its_holder_knows() {
+    let mut held = held();
+    held.went_back(Row { heartbeat_ms: 0, ..row(2, "900,900") }, &CHECK, WRITTEN_MS);
+    assert!(held.last_write.is_some());
+    assert_eq!(held.tenure.marks().to_string(), "50,900");
+    let mut late = self::held();
+    late.went_back(Row { heartbeat_ms: 0, ..row(2, "900,900") }, &CHECK, WRITTEN_MS + TTL_MS);
+    assert_eq!((late.last_write, late.tenure.marks()[0]), (None, 900));
+}
+
+#[test]
+fn as_many_tokens_are_remembered_as_a_fail_over_can_lose_writes() {
+    let mut held = held();
+    let oldest = row(1, "50,9");
+    for token in 2..=64 {
+        write(&mut held, token, "50,9", Purpose::Renew { limit: LIMIT });
+    }
+    // The first one stood there twice: of the lease, and of its acknowledgement.
+    assert!(held.is_own(&oldest) && held.is_own(&row(64, "50,9")));
+    write(&mut held, 65, "50,9", Purpose::Renew { limit: LIMIT });
+    assert!(!held.is_own(&oldest) && held.is_own(&row(2, "50,9")));
+}
+
+#[test]
+fn row_of_other_lanes_is_somebody_elses() {
+    let older = Row { heartbeat_ms: WRITTEN_MS - 60_000, ..row(2, "50,9") };
+    assert_eq!(held().judge(&older, &CHECK), OtherToken::WentBack);
+    let lanes = Row { marks: "50".parse().expect("marks"), ..older.clone() };
+    assert_eq!(held().judge(&lanes, &CHECK), OtherToken::Taken);
+    // A store whose clock is behind writes old heartbeats.
+    let behind = RowCheck { is_store_behind: true, ..CHECK };
+    assert_eq!(held().judge(&older, &behind), OtherToken::Taken);
+    let created = Row { heartbeat_ms: 0, ..row(2, "0,0") };
+    assert_eq!(held().judge(&created, &behind), OtherToken::WentBack);
+}
+
+#[test]
+fn renewal_raises_the_lease_that_begins_at_the_barrier_and_not_the_one_in_use() {
+    let mut held = held();
+    let lease = Lease { lane: 0, start: 100, limit: 120 };
+    assert_eq!(write(&mut held, 2, "120,9", Purpose::NewEpoch(lease)), None);
+    assert_eq!(write(&mut held, 3, "140,9", Purpose::Renew { limit: 140 }), None);
+    assert_eq!(held.at_barrier(), Some(Lease { limit: 140, ..lease }));
+    let row = held.end(30);
+    assert_eq!((row.lanes.present(), row.mark), (0, 100), "nothing was issued from it");
+}
+
+#[test]
+fn lane_that_arrives_is_left_at_its_start_and_the_one_before_where_it_was_sealed() {
+    let lease = Lease { lane: 1, start: 9, limit: 20 };
+    let mut ended = held();
+    write(&mut ended, 2, "50,20", Purpose::Lease(lease));
+    let mut arrived = ended.clone();
+    let known: HighWaterMarks = "50,20".parse().expect("marks");
+    let row = ended.end(30);
+    assert_eq!((row.lanes.present(), row.mark), (1, 9));
+    assert_eq!(row.lanes.marks_with(&known, 1, row.mark).to_string(), "30,9");
+    arrived.arrived(30);
+    assert_eq!((arrived.next, arrived.lanes.present()), (NextLease::None, 1));
+    assert_eq!(arrived.lanes.marks_with(&known, 1, 25).to_string(), "30,25");
+}
