@@ -2,7 +2,7 @@
 
 use std::{path::PathBuf, time::Duration};
 
-use clap::builder::{PossibleValuesParser, TypedValueParser, UnknownArgumentValueParser};
+use clap::builder::{PossibleValuesParser, TypedValueParser};
 
 use super::{failure::Failure, output};
 use crate::{
@@ -33,14 +33,6 @@ pub(super) struct Overrides {
     /// The store of worker ids and segments.
     #[arg(long, global = true, help_heading = GLOBAL, value_name = "URL")]
     pub(super) store_url: Option<String>,
-    /// What other services call it.
-    #[arg(long = "port", global = true, hide = true, value_parser = not_a_port())]
-    _port: Option<String>,
-}
-
-fn not_a_port() -> UnknownArgumentValueParser {
-    let parser = UnknownArgumentValueParser::suggest_arg("--listen");
-    parser.and_suggest("it takes the address, too, such as 0.0.0.0:8080")
 }
 
 impl Overrides {

@@ -22,7 +22,10 @@ mod workers;
 
 use std::{ffi::OsString, process::ExitCode};
 
-use clap::{Parser, Subcommand};
+use clap::{
+    Parser, Subcommand,
+    error::{ContextKind, ContextValue},
+};
 
 use self::{arguments::Overrides, failure::Failure};
 
@@ -70,9 +73,20 @@ enum Command {
     Man(manual::ManArguments),
 }
 
+/// Parses the command line; what other services call `--port` is refused with the way out.
+fn parse(arguments: impl IntoIterator<Item = OsString>) -> Result<Cli, clap::Error> {
+    Cli::try_parse_from(arguments).map_err(|mut error| {
+        if error.get(ContextKind::InvalidArg) == Some(&ContextValue::String("--port".into())) {
+            let tip = "--listen takes the address with the port, such as 0.0.0.0:8080";
+            error.insert(ContextKind::Suggested, ContextValue::StyledStrs(vec![tip.into()]));
+        }
+        error
+    })
+}
+
 /// Runs the command that these arguments name, the program's name first.
 pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
-    let cli = match Cli::try_parse_from(arguments) {
+    let cli = match parse(arguments) {
         Ok(cli) => cli,
         Err(error) => {
             // Help and version are asked for and go to standard output.

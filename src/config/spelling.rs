@@ -32,18 +32,24 @@ pub(super) fn corrected(name: &str) -> Option<String> {
             let (namespace, key) = (rest[..at].join("_"), key_of(&rest[at..])?);
             Some(variable(&format!("{NAMESPACES}.{namespace}.{}", key.name)))
         })?,
-        // Keys of `layout` as well, which are then refused by name. The names of ports are
-        // Kubernetes' own.
-        [word, rest @ ..] if word == LAYOUTS => (1..rest.len()).rev().find_map(|at| {
-            let (layout, key) = (rest[..at].join("_"), rest[at..].join("_"));
-            let is_key =
-                LAYOUT_FIELDS.contains(&&*key) || Key::by_name(&format!("layout.{key}")).is_some();
-            (is_key && !layout.ends_with("service_port"))
-                .then(|| variable(&format!("{LAYOUTS}.{layout}.{key}")))
-        })?,
+        // Keys of `layout` as well, which are then refused by name.
+        [word, rest @ ..] if word == LAYOUTS && !is_link(rest) => {
+            (1..rest.len()).rev().find_map(|at| {
+                let (layout, key) = (rest[..at].join("_"), rest[at..].join("_"));
+                let is_key = LAYOUT_FIELDS.contains(&&*key)
+                    || Key::by_name(&format!("layout.{key}")).is_some();
+                is_key.then(|| variable(&format!("{LAYOUTS}.{layout}.{key}")))
+            })?
+        }
         words => variable(key_of(words)?.name),
     };
     (known != name).then_some(known)
+}
+
+/// Whether Kubernetes or Docker set a variable with these words: for a port with a name, or from the
+/// environment of a container that is linked.
+fn is_link(words: &[String]) -> bool {
+    words.contains(&"env".to_owned()) || words.windows(2).any(|two| two == ["service", "port"])
 }
 
 /// Returns whether a variable is the short spelling of the right one. Names of namespaces have
@@ -187,6 +193,10 @@ mod tests {
             "RAINDROP_NAMESPACES_SERVICE_PORT",
             "RAINDROP_LAYOUTS_SERVICE_HOST",
             "RAINDROP_LAYOUTS_OLD_SERVICE_PORT_ORDER",
+            "RAINDROP_LAYOUTS_SERVICE_PORT_HTTP_ORDER",
+            "RAINDROP_LAYOUTS_OLD_SERVICE_PORT_GRPC_EPOCH",
+            "RAINDROP_LAYOUTS_ENV_EPOCH",
+            "RAINDROP_LAYOUTS_OLD_ENV_ORDER",
             "RAINDROP_LAYOUTS_PORT_8080_TCP_ADDR",
             "RAINDROP_LAYOUTS_EPOCH",
             "RAINDROP_NAME",
