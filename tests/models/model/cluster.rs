@@ -345,9 +345,9 @@ impl Model for Cluster {
             }
             if !process.is_idle() || process.grant.is_some() {
                 actions.push(Action::Crash { process: index });
-                if state.panics < panics {
-                    actions.push(Action::Panic { process: index });
-                }
+            }
+            if !process.is_idle() && state.panics < panics {
+                actions.push(Action::Panic { process: index });
             }
         }
         let may_crash = state.crashes < crashes;

@@ -96,15 +96,15 @@ impl Process {
         let entered = next(state, event).expect("the event can happen in this state");
         self.state = entered.state;
         for effect in entered.effects {
-            let grant = self.grant.as_mut();
-            match (effect, grant) {
-                (Effect::Seal(_), Some(grant)) => {
-                    grant.seal();
+            let mut seal = || self.grant.as_mut().expect("a lease has a grant").seal();
+            match effect {
+                Effect::Seal(_) => {
+                    seal();
                 }
-                (Effect::Release(held), Some(grant)) => {
-                    self.releasing = Some(held.end(grant.seal()));
-                }
-                _ => {}
+                Effect::Release(held) => self.releasing = Some(held.end(seal())),
+                Effect::Issue | Effect::UseUp(_) => {}
+                Effect::Abandon(Search(chosen)) => assert_eq!(chosen, None, "it holds a lease"),
+                Effect::ReportRefused => unreachable!("another lane is found"),
             }
         }
     }
@@ -331,7 +331,7 @@ impl Process {
         if let Some(grant) = &mut self.grant {
             grant.sealed = false;
         }
-        let (lease, clock_ahead_since) = (HeldRow::new(tenure, lanes.present()), None);
+        let (lease, clock_ahead_since) = (held_row(tenure, lanes.present()), None);
         self.state = State::Held(Held { lease, rows: Rows::Checked, clock_ahead_since });
     }
 

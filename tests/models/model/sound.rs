@@ -52,6 +52,25 @@ fn a_task_that_panics() {
 }
 
 #[test]
+fn a_task_that_panics_with_a_state_file() {
+    let panics = Configuration { name: "a task that panics, state files", panics: 1, ..KEPT };
+    explore_up_to(&[2, 1], &[2, 2], panics);
+}
+
+#[test]
+fn a_task_that_panics_over_two_rows_with_two_lanes() {
+    let panics = Configuration {
+        name: "a task that panics, two rows and two lanes",
+        rows: 2,
+        lanes: 2,
+        positions_per_tick: 1,
+        panics: 1,
+        ..SMALL
+    };
+    explore_up_to(&[2, 1], &[2, 2], panics);
+}
+
+#[test]
 fn a_store_that_crashes() {
     explore_up_to(&[2, 2], &[3, 2], CRASHES);
 }

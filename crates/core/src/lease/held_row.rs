@@ -65,8 +65,8 @@ impl<P: Copy + Into<Purpose>> HeldRow<P> {
         }
     }
 
-    /// Takes note that the store acknowledged the write that set the tenure's token, by the store's
-    /// clock before it, Unix ms, and the time that it surely held the row for, in ms.
+    /// Takes note that the store acknowledged the write that set the tenure's token. `store_ms` is the
+    /// store's clock before that write, Unix ms; for `ttl_ms` nobody else can have taken the row.
     pub fn acknowledged(&mut self, store_ms: i64, ttl_ms: i64) {
         let (token, epoch) = (self.tenure.token(), self.tenure.epoch());
         self.last_write = Some(LastWrite { token, epoch, store_ms, ttl_ms });
@@ -76,8 +76,8 @@ impl<P: Copy + Into<Purpose>> HeldRow<P> {
         self.own_tokens.push(token);
     }
 
-    /// Does what an acknowledged write of this purpose allows. Returns the limit that the lease in use
-    /// gets, if it does.
+    /// Does what an acknowledged write of this purpose allows. Returns the limit of the lease in use, if
+    /// the write raised that.
     pub fn apply(&mut self, purpose: Purpose) -> Option<u64> {
         self.lanes.confirmed(self.tenure.marks());
         match purpose {
@@ -96,11 +96,18 @@ impl<P: Copy + Into<Purpose>> HeldRow<P> {
         None
     }
 
+    /// Lets the lease that begins at the barrier arrive, because it came due.
+    pub const fn come_due(&mut self) {
+        if let Some(lease) = self.at_barrier() {
+            self.next = NextLease::Arriving(lease);
+        }
+    }
+
     /// Takes note that the lease that arrived is used, and the one before was sealed at this mark.
     pub fn arrived(&mut self, sealed_mark: u64) {
-        if let NextLease::Arriving(lease) = std::mem::replace(&mut self.next, NextLease::None)
-            && lease.lane != self.lanes.present()
-        {
+        let NextLease::Arriving(lease) = self.next else { return };
+        self.next = NextLease::None;
+        if lease.lane != self.lanes.present() {
             self.lanes.moved_to(lease.lane, sealed_mark);
         }
     }
@@ -125,13 +132,14 @@ impl<P: Copy + Into<Purpose>> HeldRow<P> {
         }
     }
 
-    /// Goes on from a row that another process may have held since the last write: that proves something
-    /// only if nobody can have taken the row until now, `store_ms`, which was read after the row.
-    pub fn went_back(&mut self, mut row: Row, check: &RowCheck, store_ms: i64) {
+    /// Goes on from a row that was found under another token. Unless this process wrote that, another one
+    /// may have held the row since: then the last write proves something only if nobody can have taken
+    /// the row until `now_ms`, the store's clock after the row was read.
+    pub fn adopt(&mut self, mut row: Row, check: &RowCheck, now_ms: Option<i64>) {
         let lane = self.lanes.present();
         if !self.is_own(&row) {
-            // It does not say who held it since.
-            self.last_write.take_if(|last| !last.held_until(store_ms, check.max_skew_ms));
+            let held = |last: &LastWrite, now_ms| last.held_until(now_ms, check.max_skew_ms);
+            self.last_write.take_if(|last| !now_ms.is_some_and(|now_ms| held(last, now_ms)));
             if !row.was_never_written() {
                 self.last_write.take_if(|_| row.marks[lane] > check.limit);
             } else if self.last_write.is_some() {

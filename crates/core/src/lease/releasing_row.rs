@@ -52,11 +52,11 @@ impl<P: Copy + Into<Purpose>> ReleasingRow<P> {
         self.progress == Progress::Released
     }
 
-    /// Learns the outcome of the writes that have none by the row as it was read. Returns whether it is
-    /// known to be no longer this process's.
+    /// Learns the outcome of the writes that have none by the row as it was read. Returns whether nothing
+    /// is left to be done: the row is not this process's any more, or its epoch has ended.
     pub fn resolve(&mut self, row: Option<&Row>) -> bool {
         match self.tenure.resolve(row) {
-            // Its epoch has ended: no lease begins at the mark that it would get.
+            // No lease begins at the mark that it would get.
             Resolution::Unchanged => self.progress == Progress::Refused,
             Resolution::Visible => {
                 self.adopt_visible();
@@ -100,3 +100,6 @@ impl<P: Copy + Into<Purpose>> ReleasingRow<P> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

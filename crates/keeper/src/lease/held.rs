@@ -241,7 +241,7 @@ impl HeldLease {
                     OtherToken::Taken => return Err(LeaseError::Lost(row.into())),
                     OtherToken::LastWrite => self.row.tenure.went_back(&row),
                     OtherToken::CreatedAgain | OtherToken::WentBack => {
-                        self.went_back(context, row, &check).await?;
+                        self.adopt(context, row, &check).await?;
                     }
                 }
             }
@@ -254,19 +254,18 @@ impl HeldLease {
     }
 
     /// Goes on from a row that was found under another token than that of the last write.
-    async fn went_back(
+    async fn adopt(
         &mut self,
         context: &LeaseContext,
         row: Row,
         check: &RowCheck,
     ) -> Result<(), LeaseError> {
-        // The clock as it is after the row was read, if it matters.
-        let store_ms = if self.row.is_own(&row) {
-            0
-        } else {
-            context.call(StoreOperation::Read, context.store.glance(&context.scope)).await?.now_ms
-        };
-        self.row.went_back(row, check, store_ms);
+        let mut now_ms = None;
+        if !self.row.is_own(&row) {
+            let survey = context.store.glance(&context.scope);
+            now_ms = Some(context.call(StoreOperation::Read, survey).await?.now_ms);
+        }
+        self.row.adopt(row, check, now_ms);
         Ok(())
     }
 
@@ -317,10 +316,11 @@ impl HeldLease {
         // What is known of the row must have been acknowledged.
         let is_settled = self.row.tenure.visible().is_none();
         let is_due = is_settled && self.due_in(context).is_some_and(|wait| wait.is_zero());
-        let Some(lease) = self.row.at_barrier().filter(|_| is_due) else { return Ok(false) };
-        self.row.next = NextLease::Arriving(lease);
-        self.keep(context).await?;
-        Ok(true)
+        if is_due {
+            self.row.come_due();
+            self.keep(context).await?;
+        }
+        Ok(is_due)
     }
 
     /// Returns when the lease that begins at the barrier comes due, if the row has one: soon enough
@@ -445,7 +445,7 @@ impl HeldLease {
         match self.row.judge(&row, &check) {
             OtherToken::LastWrite => self.row.tenure.went_back(&row),
             OtherToken::CreatedAgain => {
-                if let Err(error) = self.went_back(context, row, &check).await {
+                if let Err(error) = self.adopt(context, row, &check).await {
                     return error;
                 }
                 // Otherwise it is leased anew, as in another epoch.

@@ -293,8 +293,8 @@ impl Operator {
     }
 
     /// Reads the rows of a layout while this record is there, and refuses when somebody has replaced it:
-    /// then rows may be in the units of another layout. Whoever replaces it afterwards writes them anew,
-    /// so that swaps of what was read are refused.
+    /// then rows may be in the units of another layout. An operator that replaces it afterwards writes
+    /// them anew, so that swaps of what was read are refused.
     async fn rows_under(
         &self,
         record: &LayoutRecord,

@@ -7,8 +7,8 @@ use std::{sync::Arc, time::Duration};
 use raindrop_core::{
     lease::{
         EpochClocks, HeldLanes, HeldRow, History, HistoryVerdict, LastWrite, Lease, LimitRequest,
-        NextLease, OtherToken, Purpose, ReleasingRow, Resolution, Row, RowCheck, RowExpiry,
-        RowWrite, Tenure, Token, limit_for,
+        OtherToken, Purpose, ReleasingRow, Resolution, Row, RowCheck, RowExpiry, RowWrite, Tenure,
+        Token, limit_for,
         state::{Effect, Event, Held, State, next},
         usable_lane,
     },
@@ -165,7 +165,7 @@ impl Process {
         let mut entered = next(state, event).expect("the event can happen in this state");
         self.state = entered.state;
         // Whoever enters exchanges the grant.
-        entered.effects.retain(|effect| *effect != Effect::Issue);
+        entered.effects.retain(|effect| !matches!(effect, Effect::Issue));
         entered.effects
     }
 
@@ -180,16 +180,6 @@ impl Process {
 
     pub(super) fn held_mut(&mut self) -> Option<&mut HeldRow<Intent>> {
         self.state.held_mut().map(|held| &mut held.lease)
-    }
-
-    /// An order that does not look at tokens.
-    pub(super) fn kind(&self) -> u8 {
-        match &self.state {
-            _ if self.releasing.is_some() => 3,
-            State::Searching(Search(None)) => 0,
-            State::Searching(Search(Some(_))) => 1,
-            _ => 2,
-        }
     }
 
     /// Reads identity, record and clock, and acts by them; `None` when there is nothing to do.
@@ -353,7 +343,7 @@ impl Process {
                 _ if context.world.breaks(Breaks::WentBackForgetsMarks) => {
                     held.tenure = Tenure::of(row);
                 }
-                _ => held.went_back(row.clone(), &check, store_ms),
+                _ => held.adopt(row.clone(), &check, Some(store_ms)),
             },
         }
         let (layout, lanes, marks) =
@@ -624,7 +614,8 @@ impl Process {
     pub(super) fn use_next_lease(&mut self, context: &mut Context<'_>) -> Option<()> {
         let held = self.held_mut()?;
         let lease = held.at_barrier()?;
-        held.next = NextLease::None;
+        held.come_due();
+        held.arrived(lease.start);
         self.install(context, lease);
         Some(())
     }
@@ -675,11 +666,14 @@ impl Process {
     /// Writes the row free; `None` when that is done.
     fn release(&mut self, context: &mut Context<'_>, row: Option<&Row>) -> Option<Message> {
         let releasing = self.releasing.as_mut()?;
-        let lanes = releasing.lanes;
+        let left = releasing.lanes;
         let row = row.filter(|_| releasing.tenure.is_unresolved());
         let is_done = row.is_some_and(|row| releasing.resolve(Some(row)));
-        if context.world.breaks(Breaks::LeftLaneLowered) {
-            releasing.lanes = lanes;
+        let visible = releasing.tenure.visible().map(|visible| visible.purpose.purpose);
+        if let Some(Purpose::NewEpoch(_)) = visible
+            && context.world.breaks(Breaks::LeftLaneLowered)
+        {
+            releasing.lanes = left;
         }
         if is_done || releasing.is_released() {
             self.released();

@@ -9,6 +9,7 @@ use std::{
 use raindrop_core::{
     lease::{
         EpochClocks, HighWaterMarks, History, Lease, NodeTimes, Row, RowExpiry, RowWrite, Token,
+        state::State as LeaseState,
     },
     planted::{self, Bug, planted},
 };
@@ -17,7 +18,7 @@ use stateright::{Model, Property};
 use super::{
     configuration::{Breaks, SERVERS, World, ms},
     issued::Issued,
-    process::{Context, FRESH, Judged, Operation, Phase, Process, Survey},
+    process::{Context, FRESH, Judged, Operation, Phase, Process, Search, Survey},
     rename::rename,
     store::{Message, Record, Store, Swap, Tables},
 };
@@ -257,7 +258,14 @@ impl FailOvers {
         }
         let kind = |process: &Process| {
             let grant = process.grant.map(|Lease { lane, start, limit }| (lane, start, limit));
-            (process.left, process.kind(), grant)
+            // An order that does not look at tokens.
+            let kind = match &process.state {
+                _ if process.releasing.is_some() => 3,
+                LeaseState::Searching(Search(None)) => 0,
+                LeaseState::Searching(Search(Some(_))) => 1,
+                _ => 2,
+            };
+            (process.left, kind, grant)
         };
         let order_of_two = kind(&state.processes[0]).cmp(&kind(&state.processes[1]));
         if order_of_two == Ordering::Less {
@@ -454,12 +462,17 @@ fn actions_of(model: &FailOvers, index: usize, process: &Process, actions: &mut 
                 let operation = Operation::Rotate;
                 actions.push(Action::Survey { process: index, ahead: false, operation });
             }
-            match process.kind() {
-                0 if model.world.breaks(Breaks::RecordReadApart) => {
+            match &process.state {
+                _ if process.releasing.is_some() => {}
+                LeaseState::Searching(Search(None))
+                    if model.world.breaks(Breaks::RecordReadApart) =>
+                {
                     actions.push(Action::Prepare { process: index });
                 }
-                1 => actions.push(Action::Leave { process: index, all: true }),
-                2 => {
+                LeaseState::Searching(Search(Some(_))) => {
+                    actions.push(Action::Leave { process: index, all: true });
+                }
+                LeaseState::Held(_) => {
                     for all in [false, true] {
                         actions.push(Action::Leave { process: index, all });
                     }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use raindrop_core::lease::{
     ClockCheck, ClockVerdict, EpochClocks, HeldLanes, HeldRow, History, HistoryVerdict, Lease,
-    LimitRequest, NextLease, OtherToken, Purpose, Resolution, Row, RowCheck, RowExpiry, RowWrite,
+    LimitRequest, OtherToken, Purpose, Resolution, Row, RowCheck, RowExpiry, RowWrite,
     StoreReading, Tenure, judge_clock, limit_for,
     state::{Effect, Event, State, next},
 };
@@ -261,7 +261,9 @@ impl Process {
 
     /// Crashes. The lease stays in the state file, if there is one, up to what was issued.
     pub(super) fn crash(&mut self, has_state_file: bool) {
-        let kept = self.held().filter(|held| has_state_file && held.row.at_barrier().is_none());
+        let kept = self
+            .held()
+            .filter(|held| has_state_file && held.row.at_barrier().is_none() && !held.is_given_up);
         let kept = kept.cloned().map(|held| Held {
             grant: Lease { start: held.highest_next(), ..held.grant },
             row: HeldRow::new(held.row.tenure, 0),
@@ -295,7 +297,8 @@ impl Process {
     fn use_next_lease(&mut self) {
         let held = self.lease();
         if let Some(lease) = held.row.at_barrier().filter(|lease| lease.start <= PRESENT) {
-            held.row.next = NextLease::None;
+            held.row.come_due();
+            held.row.arrived(lease.start);
             held.grant = lease;
             self.has_issued = false;
         }
@@ -421,11 +424,12 @@ impl Process {
         context: &mut Context<'_>,
         tenure: &mut Tenure<Purpose>,
         write: RowWrite,
+        purpose: Purpose,
     ) -> bool {
         let worker = usize::try_from(tenure.worker()).expect("few rows");
         let swapped = context.tables.swap_row(tenure.token(), context.store_ms, worker, &write);
         if swapped {
-            tenure.sent(write, Purpose::Release);
+            tenure.sent(write, purpose);
             tenure.acknowledged();
         }
         swapped
@@ -450,13 +454,14 @@ impl Process {
         );
         let mut tenure = held.row.tenure.clone();
         let write = self.write(context, &tenure, limit, RowExpiry::After(context.world.ttl()));
-        if !Self::swap(context, &mut tenure, write) {
+        let purpose = Purpose::Renew { limit };
+        if !Self::swap(context, &mut tenure, write, purpose) {
             self.phase = Phase::Refused(judged);
             return;
         }
         let held = self.lease();
         held.row.tenure = tenure;
-        self.acknowledged(context, judged, Purpose::Renew { limit });
+        self.acknowledged(context, judged, purpose);
     }
 
     /// Leases the row anew, from the barrier on. The present lease is used up.
@@ -468,11 +473,12 @@ impl Process {
         let lease = Lease::from_mark(layout, &marks, 0, judged.now_ms, reach_ms);
         let expiry = RowExpiry::After(context.world.ttl());
         let write = self.write(context, &tenure, lease.limit, expiry);
-        if !Self::swap(context, &mut tenure, write) {
+        let purpose = Purpose::NewEpoch(lease);
+        if !Self::swap(context, &mut tenure, write, purpose) {
             return;
         }
         self.lease().row.tenure = tenure;
-        self.acknowledged(context, judged, Purpose::NewEpoch(lease));
+        self.acknowledged(context, judged, purpose);
     }
 
     /// Notes an acknowledged write of the row.
@@ -564,7 +570,8 @@ impl Process {
         if context.world.breaks(Breaks::LoserUsesUp) {
             self.lease().is_given_up = true;
         } else {
-            self.enter(Event::Lost);
+            let ended = self.enter(Event::Lost);
+            assert!(matches!(ended[..], [Effect::Seal(_)]), "it issues nothing any more");
             self.has_issued = false;
         }
     }
@@ -578,7 +585,7 @@ impl Process {
     /// Goes on from a row that was found under another token than that of the last write.
     fn adopt(&mut self, context: &Context<'_>, judged: Judged, row: Row) {
         let check = self.check(judged);
-        self.lease().row.went_back(row, &check, context.store_ms);
+        self.lease().row.adopt(row, &check, Some(context.store_ms));
     }
 
     /// Reads the row in a new epoch.
@@ -614,7 +621,7 @@ impl Process {
             let sealed_mark = held.highest_next();
             let mut row = held.row.end(sealed_mark);
             let write = self.write(context, &row.tenure, row.mark, RowExpiry::Released);
-            Self::swap(context, &mut row.tenure, write);
+            Self::swap(context, &mut row.tenure, write, Purpose::Release);
         }
     }
 }

@@ -123,7 +123,7 @@ impl Process {
         let lease = Lease::from_mark(layout, &marks, lane, judged.now_ms, reach_ms);
         let expiry = RowExpiry::After(context.world.ttl());
         let write = self.write(context, &tenure, lease.limit, expiry);
-        if !Self::swap(context, &mut tenure, write) {
+        if !Self::swap(context, &mut tenure, write, Purpose::Lease(lease)) {
             let worker = usize::try_from(tenure.worker()).expect("few rows");
             let row = context.tables.row(worker, context.store_ms);
             if row.is_some_and(|row| row.token == tenure.token()) {

@@ -50,7 +50,7 @@ fn write(held: &mut HeldRow<Purpose>, token: u128, marks: &str, purpose: Purpose
 fn last_write_proves_nothing_once_another_process_may_have_leased_beyond_it() {
     for (mark, proves) in [(LIMIT - 1, true), (LIMIT, true), (LIMIT + 1, false)] {
         let mut held = held();
-        held.went_back(row(2, &format!("{mark},9")), &CHECK, WRITTEN_MS);
+        held.adopt(row(2, &format!("{mark},9")), &CHECK, Some(WRITTEN_MS));
         assert_eq!(held.last_write.is_some(), proves, "{mark}");
         assert_eq!(held.tenure.token(), Token::from_bits(2));
         assert_eq!(held.tenure.marks()[0], mark.max(LIMIT), "what is known is not forgotten");
@@ -58,7 +58,7 @@ fn last_write_proves_nothing_once_another_process_may_have_leased_beyond_it() {
     // Four skews are less than half of the ttl.
     for (after_ms, proves) in [(49_999, true), (50_000, false)] {
         let mut held = held();
-        held.went_back(row(2, "50,9"), &CHECK, WRITTEN_MS + after_ms);
+        held.adopt(row(2, "50,9"), &CHECK, Some(WRITTEN_MS + after_ms));
         assert_eq!(held.last_write.is_some(), proves, "{after_ms}");
     }
 }
@@ -67,7 +67,7 @@ fn last_write_proves_nothing_once_another_process_may_have_leased_beyond_it() {
 fn row_that_this_process_wrote_proves_what_it_did_whatever_time_has_passed() {
     let mut held = held();
     assert_eq!(write(&mut held, 2, "60,9", Purpose::Renew { limit: 60 }), Some(60));
-    held.went_back(row(1, "50,9"), &CHECK, WRITTEN_MS + 10 * TTL_MS);
+    held.adopt(row(1, "50,9"), &CHECK, Some(WRITTEN_MS + 10 * TTL_MS));
     assert!(held.last_write.is_some());
     assert_eq!(held.tenure.marks()[0], 60);
 }
@@ -75,11 +75,11 @@ fn row_that_this_process_wrote_proves_what_it_did_whatever_time_has_passed() {
 #[test]
 fn row_that_was_created_again_keeps_the_limit_that_its_holder_knows() {
     let mut held = held();
-    held.went_back(Row { heartbeat_ms: 0, ..row(2, "900,900") }, &CHECK, WRITTEN_MS);
+    held.adopt(Row { heartbeat_ms: 0, ..row(2, "900,900") }, &CHECK, Some(WRITTEN_MS));
     assert!(held.last_write.is_some());
     assert_eq!(held.tenure.marks().to_string(), "50,900");
     let mut late = self::held();
-    late.went_back(Row { heartbeat_ms: 0, ..row(2, "900,900") }, &CHECK, WRITTEN_MS + TTL_MS);
+    late.adopt(Row { heartbeat_ms: 0, ..row(2, "900,900") }, &CHECK, Some(WRITTEN_MS + TTL_MS));
     assert_eq!((late.last_write, late.tenure.marks()[0]), (None, 900));
 }
 
@@ -133,4 +133,14 @@ fn lane_that_arrives_is_left_at_its_start_and_the_one_before_where_it_was_sealed
     arrived.arrived(30);
     assert_eq!((arrived.next, arrived.lanes.present()), (NextLease::None, 1));
     assert_eq!(arrived.lanes.marks_with(&known, 1, 25).to_string(), "30,25");
+}
+
+#[test]
+fn lease_that_goes_on_in_another_epoch_forgets_the_lane_that_was_left() {
+    let mut held = held();
+    held.lanes.moved_to(1, 30);
+    let epoch = Token::from_bits(8);
+    held.continue_in(epoch);
+    assert_eq!((held.tenure.epoch(), held.lanes), (epoch, HeldLanes::on(1)));
+    assert_eq!(held.tenure.marks().to_string(), "50,9");
 }
