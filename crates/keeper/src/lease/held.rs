@@ -16,7 +16,7 @@ use tokio::time::Instant;
 use super::{
     context::{JudgedSurvey, LeaseContext, LeaseError, WriteIntent},
     prepare::record_part,
-    stale::StaleWait,
+    stale_wait::StaleWait,
 };
 use crate::ground::{
     observer::{LeaseOperation, LeaseOutcome, StoreOperation},

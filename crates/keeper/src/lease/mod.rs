@@ -6,6 +6,7 @@ pub(crate) mod handle;
 pub(crate) mod held;
 pub(crate) mod issuer;
 pub(crate) mod keeping;
+pub(crate) mod loss;
 #[cfg(feature = "planted")]
 mod planted;
 pub(crate) mod prepare;
@@ -15,5 +16,6 @@ mod search;
 pub(crate) mod settings;
 pub(crate) mod shared;
 pub(crate) mod stale;
+mod stale_wait;
 mod stop;
 pub(crate) mod task;

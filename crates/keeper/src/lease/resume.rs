@@ -12,7 +12,7 @@ use super::{
     context::{LeaseContext, LeaseError},
     held::HeldLease,
     keeping::{Keeping, KeepingFailed},
-    task::loss,
+    loss::loss,
 };
 use crate::{
     ground::observer::{LeaseOperation, LeaseOutcome},

@@ -17,7 +17,8 @@ use super::{
     context::{JudgedSurvey, LeaseContext, LeaseError, WriteIntent},
     held::HeldLease,
     prepare::create_more,
-    stale::{StaleStore, StaleWait},
+    stale::StaleStore,
+    stale_wait::StaleWait,
 };
 use crate::ground::{
     observer::{LeaseOperation, LeaseOutcome, StoreOperation},

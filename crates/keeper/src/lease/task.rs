@@ -22,6 +22,7 @@ use super::{
     context::{LeaseContext, LeaseError, WriteIntent},
     held::HeldLease,
     keeping::{Keeping, KeepingFailed},
+    loss::loss,
     prepare::prepare,
     release::Released,
     resume::resume,
@@ -550,19 +551,5 @@ impl Task {
             tracing::warn!(namespace = state.namespace, %reason, "lease at risk");
         }
         state.set_reason(Some(reason));
-    }
-}
-
-/// Says how a lease was lost, as far as the row tells: a process writes its own holder, and an operator
-/// leaves the holder as it is.
-pub(crate) fn loss(row: &Row, own_holder: &str) -> &'static str {
-    if row.was_never_written() {
-        "the store lost the row, which was created again"
-    } else if row.holder != own_holder {
-        "another process took the row"
-    } else if row.free {
-        "an operator, or a process with the same holder, released the row"
-    } else {
-        "a process with the same holder took the row, or the store lost writes"
     }
 }

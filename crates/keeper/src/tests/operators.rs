@@ -15,7 +15,7 @@ use super::{
 };
 use crate::{
     KeeperError, KeeperSettings, LayoutError, Operator, OperatorError, RelayoutOutcome,
-    UnavailableReason, WorkerRelease, lease::task::loss,
+    UnavailableReason, WorkerRelease, lease::loss::loss,
 };
 
 const MINUTE_MS: i64 = 60_000;
