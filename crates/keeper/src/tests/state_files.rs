@@ -111,6 +111,17 @@ async fn clean_stop_with_the_store_away_leaves_no_gap() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn stop_leaves_half_of_its_time_to_the_state_file() {
+    let (world, disk) = (world(), MemoryDisk::default());
+    let node = start(&world, &disk, None).await;
+    world.pass(second(60)).await;
+    world.store.set_down(true);
+    // Not enough for every try that a store has.
+    let deadline = Duration::from_millis(250);
+    assert_eq!(node.keeper.release(deadline).await, Released::Kept);
+}
+
+#[tokio::test(start_paused = true)]
 async fn stop_during_a_write_of_the_local_mark_is_clean() {
     for (is_down, released) in [(false, Released::Done), (true, Released::Kept)] {
         for moment in 0..15 {
