@@ -200,3 +200,75 @@ class Borders(Browser):
                 least, most = self.value(page, name, "min"), self.value(page, name, "max")
                 for bits, possible in ((least, True), (least - 1, False), (most, True), (most + 1, False)):
                     self.assertEqual(is_possible(**{key: bits}), possible, f"{unit}: {key}={bits}")
+
+    def test_keys_of_the_browser_move_no_border(self):
+        page = self.open()
+        self.border(page, "Worker").focus()
+        page.evaluate("addEventListener('keydown', (event) => { window.kept = event.defaultPrevented; event.preventDefault(); })")
+        for key in ("Alt+ArrowLeft", "Control+Home", "Meta+ArrowRight"):
+            page.keyboard.press(key)
+            self.assertFalse(page.evaluate("window.kept"), key)
+            self.assertEqual(self.value(page, "Worker"), 9, key)
+        page.keyboard.press("ArrowLeft")
+        self.assert_bits(page, Worker=8)
+
+    def test_more_never_gives_less(self):
+        page = self.page(f"{self.service.url}/#plan?timestamp_bits=55&worker_bits=10", expects_errors=True)
+        expect(page.get_by_role("alert")).to_contain_text("must be at most 62 bits")
+        for key in ("ArrowRight", "End"):
+            self.border(page, "Worker").press(key)
+            self.assertEqual(self.value(page, "Worker"), 10, key)
+        self.border(page, "Worker").press("ArrowLeft")
+        self.assert_bits(page, Worker=7)
+
+    def test_a_border_is_dragged_beside_a_time_without_bits(self):
+        page = self.page(f"{self.service.url}/#plan?timestamp_bits=0", expects_errors=True)
+        expect(page.get_by_role("alert")).to_be_visible()
+        (x, y) = self.place(page, "Worker")
+        bit = page.locator(".borders > .of-worker_id").first.bounding_box()["width"] / 3
+        page.mouse.move(x, y)
+        page.mouse.down()
+        page.mouse.move(x + 2 * bit, y)
+        page.mouse.up()
+        self.assert_bits(page, Timestamp=0, Worker=5)
+        self.assertNotIn("NaN", page.content())
+
+    def test_a_drag_asks_a_few_times_a_second_and_a_limit_is_no_layout(self):
+        page = self.open(expects_errors=True)
+        asked = []
+        page.on("request", lambda request: "/plan?" in request.url and asked.append(request.url))
+        (x, y), bit = self.place(page, "Worker"), self.bit(page)
+        page.mouse.move(x, y)
+        page.mouse.down()
+        page.mouse.move(x + 7 * bit, y, steps=40)
+        page.mouse.move(x - 5 * bit, y, steps=40)
+        page.mouse.up()
+        expect(self.fact(page, "Nodes")).to_have_text("15")
+        self.assertIn("worker_bits=4", asked[-1])
+        moves = page.evaluate("performance.getEntriesByType('resource').filter((one) => one.name.includes('/plan?')).map((one) => one.startTime)")
+        for before, after in zip(moves, moves[1:]):
+            self.assertGreater(after - before, 80)
+
+        limit = {"status": 429, "code": "too_many_requests", "detail": "too many requests"}
+        refuse = lambda route: route.fulfill(status=429, json=limit)
+        page.route("**/plan?*", refuse, times=1)
+        self.border(page, "Worker").press("ArrowRight")
+        expect(self.fact(page, "Nodes")).to_have_text("31")
+        page.route("**/plan?*", refuse)
+        self.border(page, "Worker").press("ArrowRight")
+        expect(page.get_by_role("alert")).to_have_text("too many requests")
+        expect(page.get_by_text("This cannot be")).to_have_count(0)
+
+    def test_only_the_width_that_is_moved_changes(self):
+        page = self.open("?preset=westid", expects_errors=True)
+        for preset in json.loads(page.locator("meta[name=raindrop]").get_attribute("content"))["presets"]:
+            plan = json.load(get(f"{self.service.url}/plan?preset={preset[0]}"))
+            bits = next(one["bits"] for one in plan["fields"] if one["name"] == "sequence")
+            with self.subTest(preset[0]):
+                page.get_by_label("Begin with").select_option(preset[0])
+                expect(page.get_by_label("Epoch")).to_have_value(plan["epoch"])
+                page.get_by_role("slider", name="Lane").press("ArrowRight")
+                expect(page.get_by_label("Begin with")).to_have_value("own")
+                expect(page).to_have_url(re.compile(r"epoch=" + plan["epoch"].replace(":", "%3A")))
+                last = "" if plan["max_sequence"] == 2**bits - 1 else str(plan["max_sequence"])
+                expect(page.get_by_label("Last sequence number")).to_have_value(last)

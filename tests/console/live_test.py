@@ -5,7 +5,7 @@ import re
 import time
 
 from browser import PHONE, Browser, expect
-from service import claimed, get, serving
+from service import TOKEN, claimed, get, serving, token_file
 
 
 class Live(Browser):
@@ -112,3 +112,64 @@ class Live(Browser):
         page.get_by_label("Code", exact=True).fill("")
         toggle.click()
         self.assert_stopped(toggle)
+
+    def test_an_id_is_shown_although_its_time_is_refused(self):
+        page, toggle, rows = self.open("code=order", expects_errors=True)
+        problem = {"status": 403, "code": "forbidden", "detail": "not with this token"}
+        page.route("**/parse/*", lambda route: route.fulfill(status=403, json=problem))
+        toggle.click()
+        expect(page.get_by_role("alert")).to_have_text("not with this token")
+        expect(rows.locator("code")).to_have_text(re.compile(r"^\d{18}$"))
+        self.assert_stopped(toggle)
+        page.get_by_role("button", name="Get IDs").click()
+        expect(page.locator(".newest").get_by_role("alert")).to_have_text("not with this token")
+        expect(page.locator(".id.big")).to_have_text(re.compile(r"^\d{18}$"))
+
+    def test_the_time_of_a_bound_code_is_not_that_of_another_namespace(self):
+        for query, form in (("code=bound", r"^Choose its namespace"), ("code=bound&namespace=js", r"^20\d\d-")):
+            page, toggle, rows = self.open(query)
+            toggle.click()
+            expect(rows.first.locator("small")).to_have_text(re.compile(form))
+            toggle.click()
+            page.get_by_role("button", name="Get IDs").click()
+            expect(page.locator(".newest")).to_contain_text("Choose its namespace" if form[1] == "C" else "Inspect it")
+            self.close(page)
+
+    def test_the_warning_of_the_service_is_shown(self):
+        page, toggle, rows = self.open("code=order")
+
+        def warned(route):
+            answer = route.fetch()
+            route.fulfill(response=answer, json={**answer.json(), "warning": "the clock is wrong"})
+
+        page.route("**/parse/*", warned)
+        toggle.click()
+        expect(rows.first).to_contain_text("Z the clock is wrong")
+        page.get_by_role("button", name="Get IDs").click()
+        expect(page.locator(".newest .problem")).to_have_text("the clock is wrong")
+        expect(page.locator(".newest .bar")).to_be_visible()
+
+    def test_a_clock_that_steps_back_does_not_stop_the_stream(self):
+        page, toggle, rows = self.open("code=order")
+        toggle.click()
+        expect(rows.nth(0)).to_be_visible()
+        page.evaluate("const now = Date.now; Date.now = () => now() - 36e5")
+        # The row that waited already, and those after it.
+        expect(rows.nth(3)).to_be_visible(timeout=8000)
+
+    def test_a_token_that_is_forgotten_stops_the_stream(self):
+        with serving(tokens=token_file(permissions='["ids"]')) as service:
+            page = self.page(f"{service.url}/#try?code=order", expects_errors=True)
+            toggle, rows = page.get_by_role("button", name="One ID each second"), page.locator(".live li")
+            toggle.click()
+            dialog = page.get_by_role("dialog")
+            dialog.get_by_label("Token").fill(TOKEN)
+            page.keyboard.press("Enter")
+            expect(rows.nth(1)).to_be_visible()
+            page.get_by_role("button", name="Forget token").click()
+            expect(toggle).to_have_attribute("aria-pressed", "false")
+            expect(page.get_by_role("alert")).to_contain_text("token")
+            expect(dialog).to_have_count(0)
+            # A new stream asks again.
+            toggle.click()
+            expect(dialog).to_be_visible()

@@ -37,6 +37,10 @@ segment.auto_create = true
 segment.min_step = 500
 
 [[code]]
+name = "bound"
+namespace = "js"
+
+[[code]]
 name = "invoice"
 namespace = "numbers"
 prefix = "INV-"

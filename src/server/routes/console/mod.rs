@@ -71,24 +71,21 @@ impl Console {
 
 /// A file as it is sent.
 fn small(name: &str, text: &str) -> String {
+    const CSS: &[(&str, &str)] =
+        &[(" { ", "{"), (" }", "}"), ("; ", ";"), (", ", ","), (" > ", ">"), ("\n", "")];
+    // Other signs stand in texts, too.
+    const SCRIPT: &[(&str, &str)] = &[(" => ", "=>"), (" === ", "==="), (" && ", "&&")];
+    let signs = if name.ends_with(".css") { CSS } else { SCRIPT };
     let text = without_margins(text);
-    if name.ends_with(".css") {
-        let signs = [(" { ", "{"), (" }", "}"), ("; ", ";"), (", ", ","), (" > ", ">"), ("\n", "")];
-        return signs.iter().fold(text, |text, (long, short)| text.replace(long, short));
-    }
-    text
+    signs.iter().fold(text, |text, (long, short)| text.replace(long, short))
 }
 
-/// Leaves out what only whoever edits the file reads: indentation and lines of comment. Lines keep
-/// their numbers.
+/// Leaves out what only whoever edits the file reads: indentation, empty lines and lines of
+/// comment.
 fn without_margins(text: &str) -> String {
-    let mut lines = String::with_capacity(text.len());
-    for line in text.lines().map(str::trim_start) {
-        let is_comment = line.starts_with("//") || line.starts_with("/*");
-        lines.push_str(if is_comment { "" } else { line });
-        lines.push('\n');
-    }
-    lines
+    let is_read = |line: &&str| !["//", "/*"].iter().any(|sign| line.starts_with(sign));
+    let lines = text.lines().map(str::trim_start).filter(|line| !line.is_empty()).filter(is_read);
+    lines.flat_map(|line| [line, "\n"]).collect()
 }
 
 #[cfg(test)]

@@ -16,7 +16,9 @@ export function borders(limits, move) {
   function to(name, bits) {
     const [least, most] = limits(name);
     const within = Math.max(least, Math.min(most, bits));
-    if (within !== widths[name]) move(name, within);
+    const now = widths[name];
+    // Where less is possible than there is, more does not give less.
+    if ((within - now) * (bits - now) > 0) move(name, within);
   }
 
   // With `side` 1 the field is on the left and grows to the right, with -1 the other way.
@@ -27,15 +29,17 @@ export function borders(limits, move) {
       onpointerdown: ({ button, clientX, pointerId }) => {
         if (button) return;
         border.setPointerCapture(pointerId);
-        const { width } = blocks.timestamp.getBoundingClientRect();
-        start = { clientX, bits: widths[name], bit: width / widths.timestamp };
+        // Any field may have no bits.
+        const [wide, most] = Object.entries(widths).reduce((a, b) => (b[1] > a[1] ? b : a));
+        start = { clientX, bits: widths[name], bit: blocks[wide].getBoundingClientRect().width / most };
       },
       onpointermove: ({ clientX, pointerId }) => {
         if (border.hasPointerCapture(pointerId)) to(name, start.bits + side * Math.round((clientX - start.clientX) / start.bit));
       },
       onkeydown: (event) => {
         const bits = { ArrowRight: widths[name] + side, ArrowLeft: widths[name] - side, Home: 0, End: ALL }[event.key];
-        if (bits === undefined) return;
+        // With these, the browser's own.
+        if (bits === undefined || event.altKey || event.ctrlKey || event.metaKey) return;
         event.preventDefault();
         to(name, bits);
       },

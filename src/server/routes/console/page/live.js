@@ -5,7 +5,8 @@ import { t } from './i18n.js';
 const EVERY = 1000;
 const MOST = 10;
 
-// `begin` is asked once for each stream and returns what gets an ID: its text and what to tell of it.
+// `begin` is asked once for each stream and returns what gets an ID: its text, and what finds out what
+// to tell of it, which may fail: the ID was claimed and is shown all the same.
 export function live(begin) {
   const list = h('ol.live');
   const trouble = h();
@@ -20,13 +21,17 @@ export function live(begin) {
   }
 
   async function again(mine) {
-    const begun = Date.now();
+    // The clock may step back.
+    const begun = performance.now();
     try {
-      const [id, told] = await mine();
+      const [id, tell] = await mine();
       if (mine !== take) return;
-      list.prepend(h('li', h('code', id), h('small', told)));
+      const told = h('small');
+      list.prepend(h('li', h('code', id), told));
       list.children[MOST]?.remove();
-      timer = setTimeout(() => (document.hidden ? run() : again(mine)), begun + EVERY - Date.now());
+      put(told, await tell());
+      if (mine !== take) return;
+      timer = setTimeout(() => (document.hidden ? run() : again(mine)), begun + EVERY - performance.now());
     } catch (error) {
       if (mine !== take) return;
       run();

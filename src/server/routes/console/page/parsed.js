@@ -7,9 +7,10 @@ import { fieldsOf, presets } from './settings.js';
 
 export function bits(parsed) {
   const fields = fieldsOf(parsed);
+  const warning = parsed.warning && h('p.problem', told(parsed.warning));
   // Of a namespace that the page is not told of, which takes a token.
-  if (!fields.length) return facts(Object.entries(NAMES).filter(([name]) => parsed[name] !== undefined).map(([name, text]) => [t(text), name === 'timestamp' ? parsed.tick : parsed[name]]));
-  return [bar(fields, BigInt(parsed.id)), legend(fields, { ...parsed, timestamp: parsed.tick })];
+  if (!fields.length) return [warning, facts(Object.entries(NAMES).filter(([name]) => parsed[name] !== undefined).map(([name, text]) => [t(text), name === 'timestamp' ? parsed.tick : parsed[name]]))];
+  return [warning, bar(fields, BigInt(parsed.id)), legend(fields, { ...parsed, timestamp: parsed.tick })];
 }
 
 export function details(parsed) {
@@ -21,7 +22,6 @@ export function details(parsed) {
     h('th', { scope: 'row' }, name), h('td.mono.wrap', text), h('td', copyButton(text, name)));
   return [
     h('p.id.mono', parsed.id),
-    parsed.warning && h('p.problem', told(parsed.warning)),
     bits(parsed),
     facts([
       [t('Time (UTC)'), h('time', { datetime: parsed.timestamp }, parsed.timestamp)],

@@ -40,7 +40,7 @@ export function mount(panel, { params, save }) {
   const drawn = h();
   const bar = borders(limits, (name, bits) => {
     setSlider(name, bits);
-    own(show);
+    own(often);
   });
   let epochIsSet = 'epoch' in params;
   let asked = 0;
@@ -85,7 +85,7 @@ export function mount(panel, { params, save }) {
       unit.value = plan.time_unit;
       order.selectedIndex = Number(names.indexOf('sequence') < names.indexOf('worker_id'));
       first.value = plan.min_sequence || '';
-      last.value = '';
+      last.value = plan.max_sequence < 2 ** widths.sequence - 1 ? plan.max_sequence : '';
       for (const name of FIELDS) setSlider(name, widths[name] ?? 0);
       draw(widths.sequence);
     }
@@ -112,7 +112,8 @@ export function mount(panel, { params, save }) {
   }
 
   // Answers that come while one drags are shown, too, unless a later one was.
-  async function show() {
+  async function show(isSecond) {
+    if (asked === Infinity) return;
     const mine = (asked += 1);
     keep();
     try {
@@ -128,24 +129,36 @@ export function mount(panel, { params, save }) {
         mode = preset.value = 'raindrop';
         return show();
       }
+      // Too many requests say nothing of the layout.
+      if (error.status === 429 && !isSecond) return setTimeout(() => mine === asked && show(true), 1000);
       answered = mine;
       gist.className = 'gist bad';
       gist.textContent = wordsOf(error);
-      put(output, card(t('This cannot be'), problem(error)));
+      put(output, card(error.status === 400 && t('This cannot be'), problem(error)));
     }
   }
 
   const soon = debounce(200, show);
+  // While one drags, and at the end; services may limit the requests.
+  let waiting;
+  const often = () => (waiting ||= setTimeout(() => {
+    waiting = 0;
+    show();
+  }, 100));
   // Browsers refuse an address that changes with every bit.
   const keep = debounce(200, () => asked < Infinity && save(query()));
   function own(work = soon) {
-    mode = preset.value = OWN;
+    become(OWN);
     draw();
     work();
   }
+  // A layout of one's own begins with the epoch of what it was made from.
+  function become(name) {
+    if (name !== mode) epochIsSet = name === OWN && epoch.value.trim() !== '';
+    mode = preset.value = name;
+  }
   preset.onchange = () => {
-    mode = preset.value;
-    epochIsSet = false;
+    become(preset.value);
     show();
   };
   unit.onchange = () => {
@@ -165,7 +178,7 @@ export function mount(panel, { params, save }) {
     setSlider(name, bits);
     input.oninput = () => {
       shown[name].textContent = input.value;
-      own(show);
+      own(often);
     };
     return field(h('span.row', h('span', swatch(name), ' ', t(NAMES[name])), shown[name]), input);
   };
@@ -177,5 +190,5 @@ export function mount(panel, { params, save }) {
     h('.stack', card(t('The bits'), bar.element, drawn, muted(t('Drag the borders, or move them with the arrow keys.'))), output)));
   if (mode === OWN) draw();
   show();
-  return { stop: () => (asked = answered = Infinity), refresh: show };
+  return { stop: () => (asked = answered = Infinity), refresh: () => show() };
 }

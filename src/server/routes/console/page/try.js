@@ -3,7 +3,7 @@ import { address, getJson, request } from './api.js';
 import { columns } from './chart.js';
 import { announce, card, copyButton, field, h, muted, pre, problem, put, select, typed } from './dom.js';
 import { ENCODINGS } from './encodings.js';
-import { number, relative, t } from './i18n.js';
+import { number, relative, t, told } from './i18n.js';
 import { live } from './live.js';
 import { bits } from './parsed.js';
 import { chooser, namespaces, settings, timed } from './settings.js';
@@ -12,7 +12,12 @@ const MOST = Math.min(1000, settings.max_batch);
 // Nobody else's: looking at the page uses up no ID of a code that counts.
 const FREE = 'try';
 const KEPT = 1000;
+// How far the time of an ID that was claimed just now is from now, also in days.
+const FAR = 2 * 864e5;
 const FORMATS = ['string', 'number', 'range', 'text'];
+
+// Whether an ID may be of a namespace that the page was not told.
+const several = namespaces.length > 1 || settings.needs_token;
 
 let received = [];
 
@@ -97,33 +102,36 @@ export function mount(panel, { params, save }) {
       h('small.mono', '0'), h('small', told), h('small.mono', k - 1)));
   }
 
-  const plainly = () => t('A plain number, without fields or a time.');
-
-  // What an ID says, or nothing for a plain number.
+  // What an ID says, or why it says nothing.
   async function decode(text) {
+    const own = namespace.value;
     try {
-      return await getJson(address(`/parse/${encodeURIComponent(text)}`, { encoding: encoding.value, namespace: namespace.value }));
+      const parsed = await getJson(address(`/parse/${encodeURIComponent(text)}`, { encoding: encoding.value, namespace: own }), { quiet: true });
+      // A code may be bound to a namespace, and only then does its ID tell of another time.
+      return several && !own && Math.abs(parsed.unix_ms - Date.now()) > FAR ? t('Choose its namespace to see its time.') : parsed;
     } catch (error) {
       if (error.code !== 'not_decodable') throw error;
+      return t('A plain number, without fields or a time.');
     }
   }
 
   // The answer to a request, and every ID in it.
-  async function claim(path) {
+  async function claim(path, quiet) {
     const isText = format.value === 'text';
-    const text = await (await request('GET', path, { headers: isText ? { accept: 'text/plain' } : {} })).text();
+    const text = await (await request('GET', path, { quiet, headers: isText ? { accept: 'text/plain' } : {} })).text();
     return [text, idsOf(isText ? text : JSON.parse(text))];
   }
 
   // Shows an ID with its bits.
   async function showNewest(text) {
-    put(newest, h('.row', h('p.id.big.mono', text), copyButton(text, t('ID'))));
+    const more = h();
+    put(newest, h('.row', h('p.id.big.mono', text), copyButton(text, t('ID'))), more);
     try {
       const parsed = await decode(text);
-      newest.append(...(parsed ? [bits(parsed), muted(`${parsed.timestamp} · ${relative(parsed.unix_ms)} · `,
-        h('a', { href: `#inspect?ids=${parsed.id}&namespace=${parsed.namespace}` }, t('Inspect it')))].flat() : [muted(plainly())]));
+      put(more, parsed.id ? [bits(parsed), muted(`${parsed.timestamp} · ${relative(parsed.unix_ms)} · `,
+        h('a', { href: `#inspect?ids=${parsed.id}&namespace=${parsed.namespace}` }, t('Inspect it')))] : muted(parsed));
     } catch (error) {
-      newest.append(problem(error));
+      put(more, problem(error));
     }
   }
 
@@ -152,9 +160,14 @@ export function mount(panel, { params, save }) {
   const stream = live(() => {
     if (!form.reportValidity()) return undefined;
     const path = target('1');
+    let quiet = false;
     return async () => {
-      const [, [id]] = await claim(path);
-      return [id, (await decode(id))?.timestamp ?? plainly()];
+      const [, [id]] = await claim(path, quiet);
+      quiet = true;
+      return [id, async () => {
+        const parsed = await decode(id);
+        return parsed.id ? [parsed.timestamp, parsed.warning && h('span.soon', ' ', told(parsed.warning))] : parsed;
+      }];
     };
   });
   const changed = () => {
@@ -164,7 +177,7 @@ export function mount(panel, { params, save }) {
   };
   const form = h('form.controls', { onsubmit: get, oninput: changed, onchange: changed },
     field(t('Code'), code), field(t('How many'), count),
-    (namespaces.length > 1 || settings.needs_token) && field(t('Namespace'), namespace),
+    several && field(t('Namespace'), namespace),
     field(t('Encoding'), encoding), field(t('Format'), format),
     h('button.main', t('Get IDs')));
   panel.append(

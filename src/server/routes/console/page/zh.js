@@ -217,6 +217,7 @@ export const zh = Object.fromEntries(`
   {n} IDs by id % {k}|{n} 个 ID 按 id % {k} 的分布
   Inspect it|解析
   A plain number, without fields or a time.|这是连续数字，没有字段和时间。
+  Choose its namespace to see its time.|选择命名空间后显示时间。
   Answer|响应
   {n} IDs|{n} 个 ID
   How many|数量
