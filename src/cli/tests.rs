@@ -40,7 +40,8 @@ fn serve_is_the_default_command() {
 fn port_is_told_to_be_part_of_listen() {
     for arguments in [&["--port"][..], &["--port", "80"], &["serve", "--port=80"]] {
         let arguments = ["raindrop"].iter().chain(arguments).map(OsString::from);
-        let refused = parse(arguments).err().expect("unknown").to_string();
+        let Err(refused) = parse(arguments) else { panic!("--port is unknown") };
+        let refused = refused.to_string();
         assert!(refused.contains("unexpected argument '--port' found"), "{refused}");
         assert!(refused.contains("tip: --listen takes the address with the port"), "{refused}");
     }
