@@ -208,7 +208,7 @@ class Client:
         if "dies_once" in self.broken and buffer.failed:
             return
         wanted = max(buffer.needed, self.min_range, min(int(buffer.rate * self.target), 2 * max(buffer.size, 50)))
-        if not buffer.left() and time.monotonic() - buffer.fetched_at < 0.1:
+        if not buffer.left() and time.monotonic() - buffer.fetched_at < self.target / 2:
             # The last answer did not last long.
             wanted = max(wanted, 2 * buffer.size)
         size = min(wanted, self.max_range)
