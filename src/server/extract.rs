@@ -5,7 +5,7 @@ use std::{convert::Infallible, error::Error, net::IpAddr, sync::Arc};
 use axum::{
     body::{Body, Bytes, HttpBody as _, to_bytes},
     extract::{self, FromRequest, FromRequestParts, Request},
-    http::{HeaderMap, Method, StatusCode, Uri, Version, header, request::Parts},
+    http::{HeaderMap, Method, StatusCode, Version, header, request::Parts},
     response::Response,
 };
 use http_body_util::LengthLimitError;
@@ -102,10 +102,11 @@ pub(super) struct CodeInPath {
 #[derive(Debug)]
 pub(super) struct Query<T>(pub(super) T);
 
-impl<T: DeserializeOwned> Query<T> {
-    /// The parameters, or what is wrong with them.
-    pub(super) fn read(uri: &Uri) -> Result<Self, String> {
-        let query = extract::Query::try_from_uri(uri);
+impl<S: Sync, T: DeserializeOwned> FromRequestParts<S> for Query<T> {
+    type Rejection = Problem;
+
+    async fn from_request_parts(head: &mut Parts, _: &S) -> Result<Self, Problem> {
+        let query = extract::Query::try_from_uri(&head.uri);
         query.map(|extract::Query(query)| Self(query)).map_err(|error| {
             let mut cause: &dyn Error = &error;
             while let Some(source) = cause.source() {
@@ -114,16 +115,8 @@ impl<T: DeserializeOwned> Query<T> {
             // serde speaks of fields.
             let text = cause.to_string().replace("unknown field", "unknown parameter");
             let text = text.replace("duplicate field", "given more than once: parameter");
-            text.replace('`', "\"")
+            invalid(text.replace('`', "\""))
         })
-    }
-}
-
-impl<S: Sync, T: DeserializeOwned> FromRequestParts<S> for Query<T> {
-    type Rejection = Problem;
-
-    async fn from_request_parts(head: &mut Parts, _: &S) -> Result<Self, Problem> {
-        Self::read(&head.uri).map_err(invalid)
     }
 }
 

@@ -142,8 +142,6 @@ async fn how_many_ids_a_range_may_have_is_bounded_by_setting_and_layout() {
         ("/ids/order?format=string&up_to=5", "requires format=range"),
         ("/ids/order?format=range&up_to=5&n=5", "not possible with n"),
         ("/id/order?up_to=5", "/ids has it"),
-        ("/id/order?count=5", "unknown parameter \"count\", expected one of \"format\", "),
-        ("/ids/order?count=5", "unknown parameter \"count\", expected one of \"n\", \"up_to\", "),
     ] {
         let detail = world.get(uri).await.problem(400, "invalid_parameter");
         assert!(detail.contains(because), "{detail}");

@@ -74,11 +74,7 @@ impl FromRequestParts<Arc<AppState>> for Asked {
         if !is_valid_code(&code) {
             return Err(invalid_code(&format!("{code:?}")));
         }
-        let Query(query) = Query::read(&head.uri).map_err(|text| {
-            // `/ids` alone has these.
-            let is_batch = head.uri.path().rsplit('/').nth(1) == Some("ids");
-            invalid(if is_batch { text } else { text.replace("\"n\", \"up_to\", ", "") })
-        })?;
+        let Query(query) = Query::from_request_parts(head, state).await?;
         let prefers_text = prefers_text(&head.headers);
         let (state, method) = (Arc::clone(state), head.method.clone());
         Ok(Self { state, client, method, code, query, prefers_text })
