@@ -138,8 +138,10 @@ impl<P: Copy + Into<Purpose>> HeldRow<P> {
     pub fn adopt(&mut self, mut row: Row, check: &RowCheck, now_ms: Option<i64>) {
         let lane = self.lanes.present();
         if !self.is_own(&row) {
-            let held = |last: &LastWrite, now_ms| last.held_until(now_ms, check.max_skew_ms);
-            self.last_write.take_if(|last| !now_ms.is_some_and(|now_ms| held(last, now_ms)));
+            let proves = |last: &LastWrite| {
+                now_ms.is_some_and(|now_ms| last.held_until(now_ms, check.max_skew_ms))
+            };
+            self.last_write = self.last_write.filter(proves);
             if !row.was_never_written() {
                 self.last_write.take_if(|_| row.marks[lane] > check.limit);
             } else if self.last_write.is_some() {
