@@ -168,7 +168,13 @@ class Client:
                     raise Failure("closed", "the client is closed")
                 self.drop_old(buffer)
                 if buffer.left() >= n:
-                    return self.take(code, buffer, n)
+                    ends_first = buffer.pieces[0].ends
+                    ids = self.take(code, buffer, n)
+                    # The process may have been stopped since the last look at the clock.
+                    if self.age_clock() < ends_first or "keeps_old" in self.broken:
+                        return ids
+                    self.stats["ids_dropped"] += n
+                    continue
                 if buffer.failed != failed and "swallows_errors" not in self.broken:
                     raise buffer.error
                 now = time.monotonic()
