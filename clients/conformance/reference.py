@@ -35,6 +35,9 @@ BROKEN = {
     "takes_any_type": "uses an answer that is not application/json",
     "reads_any_length": "reads a body of any length",
     "ignores_retry_after": "tries again at once",
+    "waits_for_the_longest": "waits for the longest Retry-After of all URLs",
+    "asks_every_url": "asks every URL when the pause is over, also one whose Retry-After is not",
+    "asks_elsewhere": "takes the Retry-After of 429 for that of one URL",
     "asks_one_by_one": "asks for one ID at a time",
     "asks_for_much": "always asks for as much as it may",
     "asks_twice": "has two requests of a code in flight",
@@ -101,6 +104,8 @@ class Buffer:
         # Counts failed refills, so that a caller notices one that failed while it waited.
         self.failed = 0
         self.retry_at = 0.0
+        # When each URL may be asked again.
+        self.ask_at = collections.defaultdict(float)
         self.window_began = time.monotonic()
         self.window_used = 0
         self.rate = 0.0
@@ -120,7 +125,9 @@ class Buffer:
 
 class Client:
     def __init__(self, urls, token, options, broken):
-        self.urls = list(urls)
+        self.urls = urls[:1] if "no_failover" in broken else urls
+        # The one that answered last.
+        self.best = None
         self.token = token
         self.broken = broken
         self.target = options.get("target_ms", 2000) / 1000
@@ -231,7 +238,7 @@ class Client:
         failure = None
         expected = (ValueError, KeyError) if "dies_of_surprise" in self.broken else Exception
         try:
-            answer = self.fetch(code, size)
+            answer = self.fetch(code, buffer, size)
             if "counts_age_late" in self.broken:
                 born = self.age_clock()
             # Numbers have no time, so they have no age.
@@ -254,8 +261,10 @@ class Client:
                 buffer.failures += 1
                 buffer.error = failure
                 pause = random.uniform(0.5, 1) * min(10.0, 0.1 * 2**buffer.failures)
-                pause = max(pause, failure.more.get("retry_after_ms", 0) / 1000)
-                buffer.retry_at = time.monotonic() + (0 if "ignores_retry_after" in self.broken else pause)
+                known = max if "waits_for_the_longest" in self.broken else min
+                buffer.retry_at = max(time.monotonic() + pause, known(buffer.ask_at[url] for url in self.urls))
+                if "ignores_retry_after" in self.broken:
+                    buffer.retry_at = 0.0
             else:
                 buffer.seen.append(pieces[0].first)
                 buffer.failures = 0
@@ -271,16 +280,26 @@ class Client:
                 self.stats["ids_fetched"] += sum(piece.left() for piece in pieces)
             self.changed.notify_all()
 
-    def fetch(self, code, size):
+    def fetch(self, code, buffer, size):
+        urls = sorted(self.urls, key=lambda url: url != self.best)
+        if not {"asks_every_url", "ignores_retry_after"} & self.broken:
+            now = time.monotonic()
+            urls = [url for url in urls if buffer.ask_at[url] <= now]
         failure = None
-        for _ in range(1 if "no_failover" in self.broken else len(self.urls)):
+        for url in urls:
             try:
-                return self.fetch_from(self.urls[0], code, size)
+                answer = self.fetch_from(url, code, size)
+                self.best = url
+                return answer
             except Failure as error:
                 failure = error
-                if error.kind != "transport" and error.more.get("status") not in (502, 503, 504):
-                    raise
-                self.urls.append(self.urls.pop(0))
+                # What another URL would not answer otherwise concerns all of them.
+                ends = error.kind != "transport" and error.more.get("status") not in (502, 503, 504)
+                ask_at = time.monotonic() + error.more.get("retry_after_ms", 0) / 1000
+                for one in self.urls if ends and "asks_elsewhere" not in self.broken else [url]:
+                    buffer.ask_at[one] = max(buffer.ask_at[one], ask_at)
+                if ends:
+                    break
         raise failure
 
     def fetch_from(self, url, code, size):

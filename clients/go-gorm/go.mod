@@ -3,7 +3,7 @@ module git.example.org/raindrop/clients/go-gorm
 go 1.22
 
 require (
-	git.example.org/raindrop/clients/go v0.0.0
+	git.example.org/raindrop/clients/go v0.1.0
 	github.com/bwmarrin/snowflake v0.3.0
 	gorm.io/driver/mysql v1.6.0
 	gorm.io/gorm v1.31.2

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"io"
 	"math"
+	"math/rand/v2"
 	"net/http"
 	"net/url"
 	"slices"
@@ -22,11 +23,20 @@ const never = math.MaxInt64
 const maxBody = 1 << 20
 
 // fetch asks for up to upTo IDs of a code: first at the base URL that succeeded last, then at
-// the others. If all fail, it returns the failure that asks for the longest wait.
+// the others, but not at those whose Retry-After is not yet over. If all fail, it returns the
+// last failure.
 func (c *Client) fetch(code *Code, upTo int64) (*answer, *Error) {
-	failure, start := &Error{}, int(c.preferred.Load())
+	var failure *Error
+	start, soonest := int(c.preferred.Load()), slices.Min(code.askAt)
 	for i := range c.urls {
+		if c.context.Err() != nil {
+			return nil, closed
+		}
 		k, started := (start+i)%len(c.urls), time.Now()
+		// The soonest is never left out, because the pause is not by the clock of [Options].
+		if code.askAt[k] > max(c.now(), soonest) {
+			continue
+		}
 		a, err := c.request(c.urls[k], code.name, upTo)
 		if err == nil && slices.Contains(code.seen, a.segments[0].first) {
 			a, err = &answer{}, fail(KindInvalidAnswer, nil, "an answer that came before")
@@ -36,16 +46,18 @@ func (c *Client) fetch(code *Code, upTo int64) (*answer, *Error) {
 			event.Err = err
 		}
 		c.options.Observer(event)
-		switch {
-		case err == nil:
+		if err == nil {
 			c.preferred.Store(int64(k))
 			code.seen = append(code.seen[max(0, len(code.seen)-99):], a.segments[0].first)
 			return a, nil
-		case err.Kind != KindTransport && (err.Status < 502 || err.Status > 504):
-			// Another URL would not answer otherwise.
-			return nil, err
-		case err.RetryAfter >= failure.RetryAfter:
-			failure = err
+		}
+		failure, code.askAt[k] = err, c.now()+int64(err.RetryAfter+rand.N(err.RetryAfter/10+1))
+		if err.Kind != KindTransport && (err.Status < 502 || err.Status > 504) {
+			// Another URL would not answer otherwise, nor sooner.
+			for other, at := range code.askAt {
+				code.askAt[other] = max(at, code.askAt[k])
+			}
+			break
 		}
 	}
 	return nil, failure

@@ -588,22 +588,19 @@ func TestCallsWaitForAnAttemptThatIsDueBeforeTheirDeadline(t *testing.T) {
 	}
 }
 
-func TestBackOffGrowsAndObeysRetryAfter(t *testing.T) {
+func TestBackOffGrows(t *testing.T) {
 	for range 200 {
 		for failures, most := range []time.Duration{0, 200, 400, 800, 1600, 3200, 6400, 10_000, 10_000} {
 			most *= time.Millisecond
 			if failures == 0 {
 				continue
 			}
-			if pause := backOff(failures, 0); pause < most/2 || pause > most {
+			if pause := backOff(failures); pause < most/2 || pause > most {
 				t.Fatalf("after %d failures: %v", failures, pause)
 			}
 		}
-		if pause := backOff(1000, 0); pause < 5*time.Second || pause > 10*time.Second {
+		if pause := backOff(1000); pause < 5*time.Second || pause > 10*time.Second {
 			t.Fatalf("after 1000 failures: %v", pause)
-		}
-		if pause := backOff(1, time.Minute); pause < time.Minute || pause > 66*time.Second {
-			t.Fatalf("Retry-After of a minute: %v", pause)
 		}
 	}
 }
@@ -664,23 +661,53 @@ func TestFailOver(t *testing.T) {
 	}
 }
 
-func TestTheLongestRetryAfterCounts(t *testing.T) {
-	one, two := newService(t), newService(t)
-	one.reply, two.reply = problem(503, "overloaded", "30"), problem(503, "overloaded", "1")
-	_, err := newClient(t, []string{one.URL, two.URL}, Options{}).Next(background, "order")
-	if e := wantKind(t, err, KindProblem); e.RetryAfter != 30*time.Second {
-		t.Errorf("retry after %v", e.RetryAfter)
+func TestARetryAfterBelongsToTheURLThatSentIt(t *testing.T) {
+	one, two, clock := newService(t), newService(t), &fakeClock{}
+	one.reply = func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }
+	two.reply = problem(503, "overloaded", "320")
+	c := newClient(t, []string{one.URL, two.URL}, Options{Clock: clock.now})
+	for _, step := range []struct {
+		at       time.Duration
+		one, two int
+	}{{0, 1, 1}, {200 * time.Millisecond, 2, 1}, {319 * time.Second, 3, 1}, {352 * time.Second, 4, 2}} {
+		clock.Store(int64(step.at))
+		if _, err := c.Next(background, "order"); err == nil {
+			t.Error("an ID from nowhere")
+		}
+		if n, m := len(one.asked()), len(two.asked()); n != step.one || m != step.two {
+			t.Errorf("at %v: %d requests to the first URL, %d to the other; want %+v", step.at, n, m, step)
+		}
+	}
+}
+
+func TestThePauseEndsWhenTheFirstURLMayBeAskedAgain(t *testing.T) {
+	one, two, clock := newService(t), newService(t), &fakeClock{}
+	one.reply, two.reply = problem(503, "overloaded", "30"), problem(503, "overloaded", "20")
+	c := newClient(t, []string{one.URL, two.URL}, Options{Clock: clock.now})
+	_, err := c.Next(background, "order")
+	wantKind(t, err, KindProblem)
+	if at := time.Duration(c.Code("order").retryAt); at < 20*time.Second || at > 22*time.Second {
+		t.Errorf("the next attempt is at %v", at)
+	}
+	clock.advance(22 * time.Second)
+	two.setReply(nil)
+	must[int64](t)(c.Next(background, "order"))
+	if n, m := len(one.asked()), len(two.asked()); n != 1 || m != 2 {
+		t.Errorf("%d requests to the first URL, %d to the other", n, m)
 	}
 }
 
 func TestProblemsOfTheRequestDoNotFailOver(t *testing.T) {
 	for status, code := range map[int]string{400: "invalid_parameter", 401: "unauthorized", 404: "unknown_code", 429: "too_many_requests", 500: "internal"} {
-		bad, other := newService(t), newService(t)
-		bad.reply = problem(status, code, "")
-		c := newClient(t, []string{bad.URL, other.URL}, Options{})
+		bad, other, clock := newService(t), newService(t), &fakeClock{}
+		bad.reply = problem(status, code, "20")
+		c := newClient(t, []string{bad.URL, other.URL}, Options{Clock: clock.now})
 		_, err := c.Next(background, "order")
 		if e := wantKind(t, err, KindProblem); e.Code != code || len(other.asked()) != 0 {
 			t.Errorf("%v, with %d requests to the other URL", e, len(other.asked()))
+		}
+		if at := time.Duration(c.Code("order").retryAt); at < 20*time.Second || at > 22*time.Second {
+			t.Errorf("%s: the next attempt is at %v", code, at)
 		}
 	}
 }
@@ -849,10 +876,14 @@ func TestClose(t *testing.T) {
 			failures <- err
 		}()
 	}
-	b := c.Code("cold")
+	b, paused := c.Code("cold"), c.Code("backing-off")
 	eventually(t, "both wait", func() bool { b.lock.Lock(); defer b.lock.Unlock(); return b.lacking == 2 && len(s.asked()) == 3 })
+	eventually(t, "a refill waits for its pause", func() bool { return !paused.idle() })
 	c.Close()
 	c.Close()
+	if paused.refill.timer.Stop() {
+		t.Error("a refill of a closed client went on waiting")
+	}
 	for range 3 {
 		wantKind(t, <-failures, KindClosed)
 	}
@@ -870,6 +901,23 @@ func TestClose(t *testing.T) {
 	}
 	if n := len(s.asked()); n != 3 {
 		t.Errorf("%d requests", n)
+	}
+}
+
+func TestAClosedClientAsksNoURL(t *testing.T) {
+	s, tokens := newService(t), 0
+	s.reply = problem(503, "overloaded", "")
+	var c *Client
+	c = newClient(t, []string{s.URL, s.URL + "/other"}, Options{
+		Token:    func(context.Context) (string, error) { tokens++; return "", nil },
+		Observer: func(Event) { c.Close() },
+	})
+	// The first is closed after its first URL has failed, the second was closed before.
+	for range 2 {
+		c.Code("order").run(&refill{}, 1)
+	}
+	if n := len(s.asked()); n != 1 || tokens != 1 {
+		t.Errorf("%d requests, %d tokens", n, tokens)
 	}
 }
 

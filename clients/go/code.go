@@ -28,8 +28,9 @@ type Code struct {
 	// refill is the one under way, or nil. It alone changes ceiling, the most to ask for.
 	refill  *refill
 	ceiling int64
-	// seen are the first IDs of the latest answers, changed by the refill alone, too.
-	seen []int64
+	// seen are the first IDs of the latest answers, changed by the refill alone, too. So is askAt:
+	// the readings of the clock before which each URL asked not to be asked again.
+	seen, askAt []int64
 	// failure is what callers get until the clock reads retryAt; a success unsets all three.
 	failure  *Error
 	retryAt  int64
@@ -40,14 +41,16 @@ type Code struct {
 	measuredAt, measuredUse int64
 }
 
-// refill is one attempt to fetch IDs. err may be read when done is closed.
+// refill is one attempt to fetch IDs, which timer starts. err may be read when done is closed.
 type refill struct {
-	done chan struct{}
-	err  error
+	timer *time.Timer
+	done  chan struct{}
+	err   error
 }
 
 func newCode(client *Client, name string) *Code {
-	c := &Code{client: client, name: name, last: &segment{}, ceiling: int64(client.options.MaxRange), measuredAt: client.now()}
+	c := &Code{client: client, name: name, last: &segment{}, ceiling: int64(client.options.MaxRange),
+		askAt: make([]int64, len(client.urls)), measuredAt: client.now()}
 	c.current.Store(c.last)
 	return c
 }
@@ -66,7 +69,7 @@ func (c *Code) Next(ctx context.Context) (int64, error) {
 }
 
 // TryNext returns one ID of the warm buffer, and false if the buffer is empty: then call
-// [Code.Next], which fills it.
+// [Code.Next], which fills it. A buffer that gets low is refilled in the background.
 func (c *Code) TryNext() (int64, bool) {
 	s, i, n := c.take(1)
 	if n == 0 {
@@ -290,7 +293,7 @@ func (c *Code) begin(now int64, pause time.Duration) {
 	size := max(int64(min(2*c.usage, float64(c.ceiling)))+c.lacking, int64(c.client.options.MinRange))
 	r := &refill{done: make(chan struct{})}
 	c.refill = r
-	time.AfterFunc(pause, func() { c.run(r, min(size, c.ceiling)) })
+	r.timer = time.AfterFunc(pause, func() { c.run(r, min(size, c.ceiling)) })
 }
 
 // measure brings usage up to date: a mean that forgets, with half of the target as its time
@@ -335,7 +338,7 @@ func (c *Code) finish(r *refill, a *answer, err *Error) {
 	if err != nil {
 		r.err = err
 		c.failures++
-		c.retryAt = c.client.now() + int64(backOff(c.failures, err.RetryAfter))
+		c.retryAt = max(c.client.now()+int64(backOff(c.failures)), slices.Min(c.askAt))
 	} else {
 		c.failures, c.retryAt = 0, 0
 		c.latest.Store(a)
@@ -348,16 +351,18 @@ func (c *Code) finish(r *refill, a *answer, err *Error) {
 }
 
 // backOff returns how long to wait after so many failures in a row, with jitter.
-func backOff(failures int, retryAfter time.Duration) time.Duration {
+func backOff(failures int) time.Duration {
 	longest := min(100*time.Millisecond<<min(failures, 10), 10*time.Second)
-	pause := longest/2 + rand.N(longest/2+1)
-	return max(pause, retryAfter+rand.N(retryAfter/10+1))
+	return longest/2 + rand.N(longest/2+1)
 }
 
-// empty drops the buffer of a closed client.
+// empty drops the buffer of a closed client, and the refill that waits for its pause.
 func (c *Code) empty() {
 	c.lock.Lock()
 	defer c.lock.Unlock()
+	if c.refill != nil {
+		c.refill.timer.Stop()
+	}
 	c.queued = 0
 	c.current.Store(&segment{})
 }

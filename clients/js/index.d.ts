@@ -75,7 +75,7 @@ export interface RaindropOptions {
   requestTimeout?: number;
   /** Sends the requests in place of the global `fetch`, for TLS settings or a proxy. */
   fetch?: typeof fetch;
-  /** Told of requests, dropped IDs and waits. If it throws, the next refill fails. */
+  /** Told of requests, dropped IDs and waits. If it throws, or its promise rejects, the next refill fails. */
   onEvent?: (event: RaindropEvent) => void;
   clock?: Clock;
 }

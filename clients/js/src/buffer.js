@@ -1,5 +1,6 @@
 import { closed, invalid, usage, wrap } from './errors.js';
 import { Rate } from './rate.js';
+import { failsOver } from './service.js';
 import { cancelled, Waiters } from './waiters.js';
 
 const FIRST_PAUSE = 100;
@@ -42,6 +43,8 @@ export class Buffer {
   #resumeTimer;
   #failures = 0;
   #lastError;
+  // When each base URL may be asked again, by the age clock.
+  #notBefore;
 
   // The most to ask for: less than `maxRange` once the service has refused that.
   #most;
@@ -59,6 +62,7 @@ export class Buffer {
     this.#context = context;
     this.#wall = context.wall;
     this.#most = context.options.maxRange;
+    this.#notBefore = new Map(context.options.urls.map((url) => [url, -Infinity]));
   }
 
   /**
@@ -120,7 +124,7 @@ export class Buffer {
     const isDeadline = Number.isFinite(deadline) && deadline >= 0 && deadline <= LONGEST_DEADLINE;
     if (!isDeadline) throw usage(`deadline: ${deadline}, but 0 to ${LONGEST_DEADLINE} milliseconds are allowed`);
     if (signal?.aborted) throw cancelled(signal);
-    const taken = this.#waiters.wanted === 0 ? take() : undefined;
+    const taken = take();
     if (taken !== undefined) return taken;
     const since = this.#now();
     if (this.#resumeAt > since && this.#resumeAt >= since + deadline) throw this.#lastError;
@@ -225,7 +229,9 @@ export class Buffer {
       this.#accept(answer);
     } catch (error) {
       this.#fail(wrap('the refill failed', error));
-      // Those who waited know by now; that the hook failed for their waits as well is no news.
+      // Those who waited know by now; that the hook failed for their waits as well is no news. An async
+      // hook has failed a moment later.
+      await undefined;
       if (error.kind === 'usage') this.#context.hookError = undefined;
     }
     this.#isRefilling = false;
@@ -237,7 +243,7 @@ export class Buffer {
   async #lease(size) {
     for (;; size = this.#most) {
       try {
-        return await this.#context.service.lease(this.#code, size);
+        return await this.#context.service.lease(this.#code, size, this.#notBefore);
       } catch (error) {
         if (error.code !== 'invalid_count' || size === 1) throw error;
         this.#most = Math.floor(size / 2);
@@ -277,7 +283,10 @@ export class Buffer {
     const pause = Math.min(LONGEST_PAUSE, FIRST_PAUSE * 2 ** this.#failures) * (1 + Math.random()) / 2;
     this.#failures++;
     this.#lastError = error;
-    this.#resumeAt = this.#now() + Math.max(pause, error.retryAfter ?? 0);
+    const now = this.#now();
+    // What ended the refill before all base URLs were asked concerns all of them.
+    const askable = failsOver(error) ? Math.min(...this.#notBefore.values()) : now + (error.retryAfter ?? 0);
+    this.#resumeAt = Math.max(now + pause, askable);
     this.#waiters.fail(error);
   }
 }

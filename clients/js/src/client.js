@@ -26,15 +26,19 @@ export class Raindrop {
   constructor(options) {
     const checked = checkOptions(options ?? {});
     const { clock, onEvent, slack } = checked;
+    const onHookError = (error) => {
+      context.hookError = Object.assign(usage(`onEvent threw: ${error?.message}`), { cause: error });
+    };
     const emit = (event) => {
       try {
-        onEvent?.(event);
+        // An async hook throws by what it returns; unhandled, that would end a Node process.
+        onEvent?.(event)?.then?.(undefined, onHookError);
       } catch (error) {
-        context.hookError = Object.assign(usage(`onEvent threw: ${error?.message}`), { cause: error });
+        onHookError(error);
       }
     };
     const ages = new AgeClock(clock, slack / 2);
-    const context = { options: checked, wall: clock.wall, ages, emit, hookError: undefined };
+    const context = { options: checked, wall: clock.wall.bind(clock), ages, emit, hookError: undefined };
     this.#context = Object.assign(context, { service: new Service(context) });
   }
 

@@ -2,6 +2,14 @@ import { readAnswer } from './answer.js';
 import { RaindropError, wrap } from './errors.js';
 import { post } from './request.js';
 
+/**
+ * Returns whether the next base URL may do better after an error. Everything else would be wrong with
+ * the request itself, at every base URL.
+ *
+ * @param {RaindropError} error
+ */
+export const failsOver = ({ kind, status }) => kind === 'transport' || [502, 503, 504].includes(status);
+
 /** Leases ranges from the first base URL that answers; the one that answered last comes first. */
 export class Service {
   #urls;
@@ -20,25 +28,29 @@ export class Service {
   }
 
   /**
-   * Leases at most `upTo` IDs. Tries every base URL once; if all fail, throws the error that
-   * demands the longest pause, of equal ones the last.
+   * Leases at most `upTo` IDs. Tries every base URL once that may be asked; if all fail, throws the
+   * last error.
    *
    * @param {string} code
    * @param {number} upTo
+   * @param {Map<string, number>} notBefore when each base URL may be asked, by the age clock; at least
+   *   one may be now. A failure sets it by its `Retry-After`
    * @returns {Promise<import('./answer.js').Answer & {asked: number}>} `asked` is the time of the
    *   age clock before the request was sent
    */
-  async lease(code, upTo) {
+  async lease(code, upTo, notBefore) {
+    const { ages } = this.#context;
     let failure;
     for (const url of [...this.#urls]) {
+      if (notBefore.get(url) > ages.now()) continue;
       try {
         const answer = await this.#attempt(url, code, upTo);
         this.#urls = [url, ...this.#urls.filter((other) => other !== url)];
         return answer;
       } catch (error) {
-        // Everything else would be wrong with the request itself, at every base URL.
-        if (error.kind !== 'transport' && ![502, 503, 504].includes(error.status)) throw error;
-        if ((error.retryAfter ?? 0) >= (failure?.retryAfter ?? 0)) failure = error;
+        if (!failsOver(error)) throw error;
+        notBefore.set(url, ages.now() + (error.retryAfter ?? 0));
+        failure = error;
       }
     }
     throw failure;

@@ -1,8 +1,8 @@
 import { RaindropError } from './errors.js';
 
 /**
- * Callers that wait for a buffer, first come, first served. Each leaves by being served, by its
- * deadline, by its signal, or by an error for all.
+ * Callers that wait for a buffer, first come, first served, as far as it has enough for each. A caller
+ * leaves by being served, by its deadline, by its signal, or by an error for all.
  */
 export class Waiters {
   #waiting = new Set();
@@ -29,7 +29,7 @@ export class Waiters {
         else reject(error);
         onLeave(error);
       };
-      const waiter = { take, leave };
+      const waiter = { n, take, leave };
       const onAbort = () => leave(cancelled(signal));
       // Not unref'd: somebody awaits this promise, so Node must not exit before it settles.
       const timer = setTimeout(() => leave(new RaindropError('deadline', `no ID within ${deadline} ms`)), deadline);
@@ -39,18 +39,21 @@ export class Waiters {
     });
   }
 
-  /** Serves callers in order, until there are fewer IDs than the next one wants. */
+  /** Serves callers in order. One that wants more than there is keeps nobody waiting who wants less. */
   serve() {
-    for (const waiter of this.#waiting) {
+    let tooMany = Infinity;
+    // A copy, because a hook that is told of a wait can make callers come, and others leave.
+    for (const waiter of [...this.#waiting]) {
+      if (waiter.n >= tooMany || !this.#waiting.has(waiter)) continue;
       const taken = waiter.take();
-      if (taken === undefined) return;
-      waiter.leave(undefined, taken);
+      if (taken === undefined) tooMany = waiter.n;
+      else waiter.leave(undefined, taken);
     }
   }
 
-  /** Fails all callers. */
+  /** Fails all callers, but not those who come because a hook was told of it. */
   fail(error) {
-    for (const waiter of this.#waiting) waiter.leave(error);
+    for (const waiter of [...this.#waiting]) waiter.leave(error);
   }
 }
 

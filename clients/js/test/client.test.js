@@ -113,6 +113,31 @@ test('a nextMany that fails takes nothing', async (t) => {
   assert.equal(client.tryNext('order'), 500n);
 });
 
+test('a nextMany that waits keeps nobody waiting who wants fewer', async (t) => {
+  const { client, service } = open(t, { minRange: 500 });
+  const first = await client.next('order');
+  service.answer = () => problem(503, 'lease_unavailable', { 'retry-after': '5' });
+  await assert.rejects(client.nextMany('order', 1000), kind('problem'));
+  const many = client.nextMany('order', 1000, { deadline: 10_000 });
+  await settle();
+  assert.equal(await client.next('order', { deadline: 2000 }), first + 1n);
+  assert.deepEqual(await client.nextMany('order', 2, { deadline: 2000 }), [first + 2n, first + 3n]);
+  assert.equal(await client.nextText('order', { deadline: 0 }), `${first + 4n}`);
+  client.close();
+  await assert.rejects(many, kind('closed'));
+});
+
+test('an answer that is too small for a nextMany serves those behind it who want fewer', async (t) => {
+  const { client, service } = open(t);
+  service.answer = () => (service.requests.length === 1 ? answerOf(40) : problem(503, 'lease_unavailable'));
+  const calls = [100, 1, 50, 30, 1].map((n) => client.nextMany('order', n));
+  const [hundred, one, fifty, thirty, last] = await Promise.allSettled(calls);
+  for (const { reason } of [hundred, fifty]) assert.ok(kind('problem')(reason));
+  assert.deepEqual(one.value, [252201579132751872n]);
+  assert.equal(thirty.value.length, 30);
+  assert.deepEqual(last.value, [252201579132751903n]);
+});
+
 test('text has the prefix of its answer', async (t) => {
   const { client, service } = open(t);
   service.answer = (upTo) => service.issue(upTo, { prefix: 'ORD-' });
@@ -247,6 +272,26 @@ for (const [name, change] of [
     assert.equal(service.requests.length, 2);
   });
 }
+
+test('IDs expire by a clock whose methods need their receiver', async (t) => {
+  class Clock {
+    at = 1_764_322_200_000;
+
+    steady() {
+      return this.at;
+    }
+
+    wall() {
+      return this.at;
+    }
+  }
+  const clock = new Clock();
+  const { client } = open(t, { clock, minRange: 10 });
+  await client.next('order');
+  assert.notEqual(client.tryNext('order'), undefined);
+  clock.at += 10_000;
+  assert.equal(client.tryNext('order'), undefined);
+});
 
 test('rows and ranges that were not begun expire, too', async (t) => {
   const { client, clock, service, sum } = open(t, { minRange: 7 });
@@ -462,6 +507,7 @@ for (const [name, break_, expected] of [
   ['onEvent throws the error of the event', (options) => {
     options.onEvent = ({ error }) => { throw error ?? new RaindropError('transport', 'of the hook'); };
   }, 'usage'],
+  ['onEvent rejects', (options) => (options.onEvent = async () => { throw new Error('no metrics today'); }), 'usage'],
   ['fetch throws at once', (options) => (options.fetch = () => { throw new Error('no network today'); }), 'transport'],
   ['fetch returns nothing', (options) => (options.fetch = async () => undefined), 'transport'],
 ]) {
@@ -483,6 +529,37 @@ for (const [name, break_, expected] of [
     assert.equal(typeof (await client.next('order', { deadline: 60_000 })), 'bigint');
   });
 }
+
+test('a hook that rejects late fails the next refill', async (t) => {
+  let reject;
+  const onEvent = () => (reject === undefined ? new Promise((_, fail) => (reject = fail)) : undefined);
+  const { client } = open(t, { clock: undefined, onEvent });
+  await client.next('order');
+  await settle();
+  const cause = new Error('no metrics today');
+  reject(cause);
+  await assert.rejects(client.next('other'), (error) => kind('usage')(error) && error.cause === cause);
+  assert.equal(typeof (await client.next('other', { deadline: 60_000 })), 'bigint');
+});
+
+test('a hook that draws an ID for each failed wait waits for the next refill', async (t) => {
+  const drawn = [];
+  const onEvent = ({ type }) => type === 'wait' && drawn.length < 9 && drawn.push(client.next('order').catch(({ kind }) => kind));
+  const { client, service } = open(t, { onEvent });
+  service.answer = () => problem(503, 'lease_unavailable');
+  await assert.rejects(client.next('order'), kind('problem'));
+  await settle();
+  assert.equal(drawn.length, 1);
+  client.close();
+  assert.equal(await drawn[0], 'closed');
+});
+
+test('a hook that closes the client while callers are served fails the others', async (t) => {
+  const { client } = open(t, { onEvent: ({ type }) => type === 'wait' && client.close() });
+  const [first, ...others] = await Promise.allSettled([client.next('order'), client.next('order'), client.nextMany('order', 2)]);
+  assert.equal(first.value, 252201579132751872n);
+  for (const { reason } of others) assert.ok(kind('closed')(reason));
+});
 
 test('each failure reaches the hook and the next caller', async (t) => {
   const { client, clock, service, events } = open(t, { minRange: 10 });
@@ -579,13 +656,44 @@ for (const [status, code, hosts] of [
   });
 }
 
-test('when all base URLs fail, the error that asks for the longest pause counts', async (t) => {
-  const { client, service } = open(t, { urls: ['http://a.example.org', 'http://b.example.org'] });
-  service.answer = (_, url) => {
-    if (url.host[0] === 'b') throw new TypeError('fetch failed');
-    return problem(503, 'store_unavailable', { 'retry-after': '5' });
-  };
-  await assert.rejects(client.next('order'), { kind: 'problem', code: 'store_unavailable', retryAfter: 5000 });
+const refuse = () => {
+  throw new TypeError('fetch failed');
+};
+const unavailable = (seconds) => () => problem(503, 'store_unavailable', { 'retry-after': `${seconds}` });
+const tooMany = () => problem(429, 'too_many_requests', { 'retry-after': '60' });
+
+for (const [name, answers, steps] of [
+  ['leaves its URL out, and the others are asked after the back-off', { a: refuse, b: unavailable(320) }, [
+    [0, 'ab'], [200, 'a'], [319_000, 'a'], [800, 'ab'],
+  ]],
+  ['of every URL makes the client pause for the shortest', { a: unavailable(5), b: unavailable(20) }, [
+    [0, 'ab'], [4999, ''], [1, 'a'], [5000, 'a'], [5000, 'a'], [5000, 'ab'],
+  ]],
+  ['of an answer that ends the refill concerns every URL', { a: refuse, b: tooMany }, [[0, 'ab'], [59_999, ''], [1, 'ab']]],
+]) {
+  test(`a Retry-After ${name}`, async (t) => {
+    const { client, clock, service } = open(t, { urls: ['http://a.example.org', 'http://b.example.org'] });
+    service.answer = (_, url) => answers[url.host[0]]();
+    for (const [i, [ms, hosts]] of steps.entries()) {
+      clock.pass(ms);
+      const before = service.requests.length;
+      client.tryNext('order');
+      await settle();
+      assert.equal(service.requests.slice(before).map(({ url }) => url.host[0]).join(''), hosts, `step ${i + 1}`);
+    }
+  });
+}
+
+test('a Retry-After leaves its URL out after a success of another one, too', async (t) => {
+  const { client, clock, service } = open(t, { urls: ['http://a.example.org', 'http://b.example.org'] });
+  const answers = { a: unavailable(30), b: () => service.issue(1) };
+  service.answer = (_, url) => answers[url.host[0]]();
+  await client.next('order');
+  Object.assign(answers, { a: () => service.issue(1), b: refuse });
+  await assert.rejects(client.next('order'), kind('transport'));
+  clock.pass(30_000);
+  await client.next('order');
+  assert.equal(service.requests.map(({ url }) => url.host[0]).join(''), 'abbba');
 });
 
 for (const [name, response, expected] of [

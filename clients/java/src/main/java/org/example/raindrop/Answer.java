@@ -91,7 +91,7 @@ record Answer(List<Range> ranges, long ids, Time time) {
     return type.cast(fields.get(name));
   }
 
-  private static void require(boolean holds, String otherwise) {
+  static void require(boolean holds, String otherwise) {
     if (!holds) throw new IllegalArgumentException(otherwise);
   }
 

@@ -26,6 +26,9 @@ public final class Code {
   /** What the service accepts in one request, as far as it has refused more. */
   volatile long serviceLimit = Long.MAX_VALUE;
 
+  /** The times before which the base URLs must not be asked, because they said so; only the refill uses them. */
+  final long[] notBefore;
+
   // The lock protects the rest.
   private final ReentrantLock lock = new ReentrantLock();
   private final Condition changed = lock.newCondition();
@@ -33,6 +36,7 @@ public final class Code {
   private long queuedIds;
   /** IDs that waiting calls lack. */
   private long missing;
+  /** Why the last refill failed; null if it did not. */
   private RaindropException lastError;
   private int failuresInRow;
   /** The first IDs of the last answers. */
@@ -47,6 +51,8 @@ public final class Code {
     this.client = client;
     this.name = name;
     windowStart = client.clock();
+    notBefore = new long[client.settings.urls.size()];
+    Arrays.fill(notBefore, System.nanoTime());
   }
 
   /** Returns the next ID. Waits while the buffer is empty, at most as long as the client's deadline. */
@@ -136,8 +142,11 @@ public final class Code {
       drawn = 0; // Nothing is left over.
       refillIfLow(null);
     } finally {
-      drop(drawn);
-      lock.unlock();
+      try {
+        drop(drawn);
+      } finally {
+        lock.unlock();
+      }
       if (awaited != null) client.report(hook -> hook.waited(name, Duration.ofNanos(System.nanoTime() - began)));
     }
     Arrays.sort(ids); // They ascend already, unless they come from answers of several nodes.
@@ -151,9 +160,11 @@ public final class Code {
     try {
       refillIfLow(null);
       Refill awaited = refill;
-      long left = deadline - System.nanoTime();
+      long now = System.nanoTime();
+      long left = deadline - now;
       if (never) return null;
-      if (awaited.startsAt - deadline > 0) throw lastError.again();
+      // A refill that starts now starts after the deadline, too, if that is over, but follows no error.
+      if (awaited.startsAt - now > 0 && awaited.startsAt - deadline > 0) throw lastError.again();
       if (left <= 0) throw new RaindropException(Kind.DEADLINE, "no ID of " + name + " came in time");
       changed.awaitNanos(left);
       return awaited;
@@ -252,6 +263,7 @@ public final class Code {
   void refilled(Answer answer) {
     locked(() -> {
       refill = null;
+      lastError = null;
       failuresInRow = 0;
       time = answer.time();
       queuedIds += answer.ids();
@@ -263,12 +275,12 @@ public final class Code {
     });
   }
 
-  /** Gives a refill's error to all who wait for it, and backs off before the next one. */
-  void failed(Refill failed, RaindropException error, long retryAfter) {
+  /** Gives a refill's error to all who wait for it, and backs off until {@code earliest} at least. */
+  void failed(Refill failed, RaindropException error, long earliest) {
     long most = Math.min(MAX_BACKOFF, 2 * MIN_BACKOFF << Math.min(failuresInRow, 10));
-    ThreadLocalRandom random = ThreadLocalRandom.current();
-    long wait = Math.max(random.nextLong(most / 2, most + 1), retryAfter + random.nextLong(retryAfter / 10 + 1));
-    Refill next = new Refill(client, this, System.nanoTime() + wait);
+    long now = System.nanoTime();
+    long wait = Math.max(ThreadLocalRandom.current().nextLong(most / 2, most + 1), earliest - now);
+    Refill next = new Refill(client, this, now + wait);
     locked(() -> {
       failuresInRow++;
       failed.error = error;

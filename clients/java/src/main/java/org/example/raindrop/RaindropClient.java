@@ -2,8 +2,8 @@ package org.example.raindrop;
 
 import static java.nio.charset.StandardCharsets.UTF_8;
 
-import java.net.URLEncoder;
-import java.net.http.HttpClient;
+import java.net.*;
+import java.net.http.*;
 import java.time.*;
 import java.util.*;
 import java.util.concurrent.*;
@@ -85,15 +85,20 @@ public final class RaindropClient implements AutoCloseable {
   String bearerToken() {
     if (settings.token == null) return null;
     String token = settings.token.get();
-    require(token != null && token.matches("[!-~]+"), "the token is missing, or has characters that no token can have");
+    checkToken(token);
     return token;
+  }
+
+  private static void checkToken(String token) {
+    require(token != null && token.matches("[!-~]+"),
+        "the token is missing or empty, or has characters that no token can have");
   }
 
   /** Calls the metrics hook. What it throws is logged, because it must not change what a call returns. */
   void report(Consumer<RaindropMetrics> event) {
     try {
       event.accept(settings.metrics);
-    } catch (RuntimeException e) {
+    } catch (Throwable e) {
       System.getLogger("org.example.raindrop").log(System.Logger.Level.WARNING, "metrics hook failed", e);
     }
   }
@@ -134,12 +139,21 @@ public final class RaindropClient implements AutoCloseable {
     public Builder url(String url) {
       require(url.matches("https?://[^/?#@\\s]+(/[^?#\\s]*)?"),
           "url: must be http:// or https:// with a host, and without user, query and fragment");
+      try {
+        HttpRequest.newBuilder(URI.create(url)); // Refuses now what it would refuse in each refill.
+      } catch (IllegalArgumentException e) {
+        throw new RaindropException(Kind.USAGE, "url = \"" + url
+            + "\": must have a host of letters, digits, '-' and '.', and no characters that a URI cannot have", e);
+      }
       urls = Stream.concat(urls.stream(), Stream.of(url.replaceAll("/+$", ""))).toList();
       return this;
     }
 
     /** Sets the token that every request sends. */
-    public Builder token(String token) { return token(() -> token); }
+    public Builder token(String token) {
+      checkToken(token);
+      return token(() -> token);
+    }
 
     /** Sets where each request gets its token, so that tokens can rotate. It must return quickly. */
     public Builder token(Supplier<String> token) { this.token = token; return this; }

@@ -20,37 +20,42 @@ public class RaindropException extends RuntimeException {
   public enum Kind { PROBLEM, INVALID_ANSWER, TRANSPORT, DEADLINE, CANCELLED, CLOSED, USAGE }
 
   private final Kind kind;
+  private final int status;
+  private final Duration retryAfter;
 
   RaindropException(Kind kind, String message) { this(kind, message, null); }
 
-  RaindropException(Kind kind, String message, Throwable cause) {
+  RaindropException(Kind kind, String message, Throwable cause) { this(kind, message, 0, null, cause); }
+
+  RaindropException(Kind kind, String message, int status, Duration retryAfter, Throwable cause) {
     super(message, cause);
     this.kind = kind;
+    this.status = status;
+    this.retryAfter = retryAfter;
   }
 
   /** Returns what went wrong. */
   public Kind kind() { return kind; }
 
+  /** Returns the HTTP status of the answer if that was not 200; 0 if there is no such answer. */
+  public int status() { return status; }
+
+  /** Returns how long the answer asked to wait; empty if it named no time. */
+  public Optional<Duration> retryAfter() { return Optional.ofNullable(retryAfter); }
+
   /** Returns the same error for another caller: with that caller's stack trace, and this one as its cause. */
-  RaindropException again() { return new RaindropException(kind, getMessage(), this); }
+  RaindropException again() { return new RaindropException(kind, getMessage(), status, retryAfter, this); }
 
   /** The service answered with a problem document. */
   public static final class Problem extends RaindropException {
-    private final int status;
     private final String code;
     private final String detail;
-    private final Duration retryAfter;
 
     Problem(int status, String code, String detail, Duration retryAfter, Throwable cause) {
-      super(Kind.PROBLEM, status + " " + code + ": " + detail, cause);
-      this.status = status;
+      super(Kind.PROBLEM, status + " " + code + ": " + detail, status, retryAfter, cause);
       this.code = code;
       this.detail = detail;
-      this.retryAfter = retryAfter;
     }
-
-    /** Returns the HTTP status. */
-    public int status() { return status; }
 
     /** Returns the problem's code, for programs: {@code lease_unavailable} for example. */
     public String code() { return code; }
@@ -58,10 +63,7 @@ public class RaindropException extends RuntimeException {
     /** Returns what happened, for people. */
     public String detail() { return detail; }
 
-    /** Returns how long the service asked to wait; empty if it named no time. */
-    public Optional<Duration> retryAfter() { return Optional.ofNullable(retryAfter); }
-
     @Override
-    RaindropException again() { return new Problem(status, code, detail, retryAfter, this); }
+    RaindropException again() { return new Problem(status(), code, detail, retryAfter().orElse(null), this); }
   }
 }

@@ -8,7 +8,10 @@ import java.util.Map;
 import java.util.concurrent.*;
 import org.example.raindrop.RaindropException.Kind;
 
-/** Fetches IDs of one code once: from the base URL that answered last, or else from the others in turn. */
+/**
+ * Fetches IDs of one code once: from the base URL that answered last, or else from the others in turn. Skips those
+ * that asked not to be asked yet.
+ */
 final class Refill {
   private static final int MAX_BODY = 1 << 20;
 
@@ -21,25 +24,36 @@ final class Refill {
   private final Code code;
   private final int firstUrl;
   private long ask;
-  private int failedUrls;
-  private long retryAfter;
+  /** How many base URLs failed or were skipped. */
+  private int passedUrls;
+  /** If this refill fails: the time before which none may follow. */
+  private long earliestNext;
   private volatile Future<?> response = CompletableFuture.completedFuture(null);
 
   Refill(RaindropClient client, Code code, long startsAt) {
     this.client = client;
     this.code = code;
     this.startsAt = startsAt;
+    earliestNext = startsAt;
     firstUrl = client.preferredUrl;
   }
 
   void start(long ids) {
     ask = ids;
+    findUrl();
     client.schedule(this::send, 0);
   }
 
   void cancel() { response.cancel(true); }
 
-  private int url() { return (firstUrl + failedUrls) % client.settings.urls.size(); }
+  private int url() { return (firstUrl + passedUrls) % client.settings.urls.size(); }
+
+  /** Skips base URLs that must not be asked yet, and returns whether one is left. */
+  private boolean findUrl() {
+    long now = System.nanoTime();
+    while (passedUrls < code.notBefore.length && code.notBefore[url()] - now > 0) passedUrls++;
+    return passedUrls < code.notBefore.length;
+  }
 
   /** Sends a request. Whatever happens, the code gets either an answer or an error in the end. */
   private void send() {
@@ -92,42 +106,48 @@ final class Refill {
       if (!client.closed && triesAgain(failure)) {
         client.schedule(this::send, 0);
       } else {
-        code.failed(this, failure, retryAfter);
+        code.failed(this, failure, earliestNext);
       }
     }
   }
 
   /** Returns whether to send another request at once: for fewer IDs, or to the next base URL. */
   private boolean triesAgain(RaindropException failure) {
-    boolean failsOver = failure.kind() == Kind.TRANSPORT;
-    if (failure instanceof RaindropException.Problem problem) {
-      if (problem.code().equals("invalid_count") && ask > 1) {
-        code.serviceLimit = ask /= 2; // A layout may allow less than maxRange.
-        return true;
-      }
-      retryAfter = Math.max(retryAfter, problem.retryAfter().map(RaindropClient::nanos).orElse(0L));
-      failsOver = isUnavailable(problem.status());
+    if (failure instanceof RaindropException.Problem problem && problem.code().equals("invalid_count") && ask > 1) {
+      code.serviceLimit = ask /= 2; // A layout may allow less than maxRange.
+      return true;
     }
-    return failsOver && ++failedUrls < client.settings.urls.size();
+    long wait = failure.retryAfter().map(RaindropClient::nanos).orElse(0L);
+    earliestNext = System.nanoTime() + wait + ThreadLocalRandom.current().nextLong(wait / 10 + 1);
+    code.notBefore[url()] = earliestNext;
+    boolean failsOver = failure.kind() == Kind.TRANSPORT || failure.status() >= 502 && failure.status() <= 504;
+    if (!failsOver) return false; // Another URL would not answer otherwise, nor sooner.
+    passedUrls++;
+    if (findUrl()) return true;
+    for (long time : code.notBefore) if (time - earliestNext < 0) earliestNext = time;
+    return false;
   }
-
-  private static boolean isUnavailable(int status) { return status >= 502 && status <= 504; }
 
   private Answer answer(HttpResponse<Void> head, byte[] body, long sent) {
     String type = head.headers().firstValue("Content-Type").orElse("").split(";")[0].strip();
+    if (head.statusCode() != 200) throw problem(head, type, body);
+    if (type.equalsIgnoreCase("application/json")) return Answer.parse(body, ask, sent, client.settings.maxAge);
+    throw new RaindropException(Kind.INVALID_ANSWER, "the answer has the type \"" + type + "\"");
+  }
+
+  /** Returns the error of an answer whose status is not 200. */
+  private static RaindropException problem(HttpResponse<Void> head, String type, byte[] body) {
     int status = head.statusCode();
-    boolean answers = status == 200 && type.equalsIgnoreCase("application/json");
-    if (answers) return Answer.parse(body, ask, sent, client.settings.maxAge);
-    if (status == 200 || !type.equalsIgnoreCase("application/problem+json")) {
-      throw new RaindropException(isUnavailable(status) ? Kind.TRANSPORT : Kind.INVALID_ANSWER,
-          "status " + status + " with the type \"" + type + "\" is no answer of the service");
-    }
     Duration wait = head.headers().firstValue("Retry-After").filter(text -> text.matches("[0-9]{1,9}"))
         .map(Long::valueOf).map(Duration::ofSeconds).orElse(null);
-    throw Answer.checked(() -> {
+    try {
+      Answer.require(type.equalsIgnoreCase("application/problem+json"), "the type is \"" + type + "\"");
       Map<?, ?> fields = (Map<?, ?>) Json.parse(body);
-      return new RaindropException.Problem(status, Answer.field(fields, "code", String.class),
-          Answer.field(fields, "detail", String.class), wait, null);
-    });
+      String detail = fields.containsKey("detail") ? Answer.field(fields, "detail", String.class) : "";
+      return new RaindropException.Problem(status, Answer.field(fields, "code", String.class), detail, wait, null);
+    } catch (RuntimeException e) {
+      return new RaindropException(Kind.TRANSPORT,
+          "status " + status + " without a problem document: " + e.getMessage(), status, wait, e);
+    }
   }
 }

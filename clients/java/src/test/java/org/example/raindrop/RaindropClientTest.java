@@ -304,9 +304,7 @@ class RaindropClientTest {
         whole.replace("\"shift\":22", "\"shift\":60"), whole.replace("\"bits\":41", "\"bits\":0"),
         whole.replace("\"unit_ms\":10", "\"unit_ms\":0"), whole.replace("\"epoch_ms\":1000,", ""),
         whole.replaceFirst("\\{", "{\"prefix\":7,"), whole.replaceFirst("\\{", "{\"until\":\"soon\","),
-        FakeServer.response("200 OK", "text/html", "", whole), FakeServer.response("201 Created", "application/json", "", whole),
-        FakeServer.response("302 Found", "text/html", "Location: " + server.url() + "/elsewhere\r\n", ""),
-        FakeServer.response("503 Problem", "application/problem+json", "", "{\"detail\":\"no code\"}"),
+        FakeServer.response("200 OK", "text/html", "", whole),
         FakeServer.response("200 OK", "application/json", "", whole + " ".repeat(1 << 20))));
     for (String answer : answers) {
       server.handler = request -> answer;
@@ -356,6 +354,48 @@ class RaindropClientTest {
   }
 
   @Test
+  void what_has_another_status_and_is_no_problem_document_is_a_transport_error_and_fails_over() throws Exception {
+    String wait = "Retry-After: 3600\r\n";
+    List<String> answers = new ArrayList<>();
+    for (String status : List.of("201 Created", "307 Temporary Redirect", "404 Not Found", "500 Error", "520 Unknown")) {
+      answers.add(FakeServer.response(status, "text/html", "Location: /elsewhere\r\n" + wait, "<html>"));
+    }
+    for (String body : List.of("", "null", "[]", "{\"detail\":\"no code\"}", "{\"code\":7}",
+        "{\"code\":\"a\",\"detail\":7}", "{\"code\":\"a\"")) {
+      answers.add(FakeServer.response("500 Problem", "application/problem+json", wait, body));
+    }
+    try (FakeServer second = new FakeServer()) {
+      for (String answer : answers) {
+        server.handler = request -> answer;
+        server.requests.clear();
+        try (RaindropClient client = open()) {
+          for (int i = 0; i < 2; i++) {
+            RaindropException error = fails(Kind.TRANSPORT, () -> client.next("order"));
+            assertEquals(answer.substring(9, 12), Integer.toString(error.status()));
+            assertEquals(Duration.ofHours(1), error.retryAfter().orElseThrow());
+          }
+        }
+        assertEquals(1, server.requests.size(), answer);
+        try (RaindropClient client = server.client().url(second.url()).deadline(LONG).build()) {
+          client.next("order");
+        }
+      }
+      assertEquals(answers.size(), second.requests.size());
+    }
+  }
+
+  @Test
+  void a_problem_may_have_no_detail() {
+    server.handler = request ->
+        FakeServer.response("400 Bad Request", "application/problem+json", "", "{\"code\":\"a\"}");
+    try (RaindropClient client = open()) {
+      RaindropException.Problem problem =
+          assertInstanceOf(RaindropException.Problem.class, fails(Kind.PROBLEM, () -> client.next("order")));
+      assertEquals(List.of("a", ""), List.of(problem.code(), problem.detail()));
+    }
+  }
+
+  @Test
   void a_problem_keeps_code_status_detail_and_retry_after() {
     server.handler = request -> FakeServer.problem(429, "too_many_requests", "7");
     try (RaindropClient client = open()) {
@@ -376,6 +416,7 @@ class RaindropClientTest {
       RaindropException second = fails(Kind.PROBLEM, () -> client.next("order"));
       assertNotSame(first, second);
       assertSame(first.getCause(), second.getCause());
+      fails(Kind.PROBLEM, () -> client.code("order").next(Duration.ZERO));
       assertTrue(client.code("order").tryNext().isEmpty());
     }
     assertEquals(1, server.requests.size());
@@ -390,8 +431,21 @@ class RaindropClientTest {
       fails(Kind.PROBLEM, () -> client.next("order"));
       fails(Kind.PROBLEM, () -> client.next("order"));
       assertEquals(1, client.next("order"));
+      // The buffer is empty again, and the back-off is over.
+      fails(Kind.DEADLINE, () -> client.code("order").next(Duration.ZERO));
     }
-    assertEquals(3, server.requests.size());
+  }
+
+  @Test
+  void a_call_without_time_that_follows_no_error_has_reached_its_deadline() throws Exception {
+    server.handler = request ->
+        request.head().contains("/fresh?") ? null : FakeServer.problem(404, "unknown_code", null);
+    try (RaindropClient client = open()) {
+      fails(Kind.DEADLINE, () -> client.code("fresh").next(Duration.ZERO));
+      fails(Kind.PROBLEM, () -> client.next("order"));
+      Thread.sleep(250); // The first back-off takes 200 ms at most.
+      fails(Kind.DEADLINE, () -> client.code("order").next(Duration.ZERO));
+    }
   }
 
   @Test
@@ -510,13 +564,46 @@ class RaindropClientTest {
   }
 
   @Test
-  void an_error_of_the_request_does_not_fail_over() throws Exception {
+  void a_url_is_not_asked_before_its_retry_after_is_over_and_the_others_are() throws Exception {
     try (FakeServer second = new FakeServer()) {
-      server.handler = request -> FakeServer.problem(404, "unknown_code", null);
-      try (RaindropClient client = server.client().url(second.url()).build()) {
+      server.handler = request -> server.requests.size() < 3 ? "HTTP/1.1 CUT" : server.ids(1);
+      second.handler = request -> FakeServer.problem(503, "lease_unavailable", "3600");
+      try (RaindropClient client = server.client().url(second.url()).deadline(LONG).build()) {
+        fails(Kind.PROBLEM, () -> client.next("order"));
+        fails(Kind.TRANSPORT, () -> client.next("order"));
+        assertEquals(1, client.next("order"));
+      }
+      assertEquals(List.of(3, 1), List.of(server.requests.size(), second.requests.size()));
+    }
+  }
+
+  @Test
+  void a_back_off_ends_when_the_first_url_may_be_asked_again() throws Exception {
+    try (FakeServer second = new FakeServer()) {
+      server.handler = request -> FakeServer.problem(503, "lease_unavailable", "3600");
+      second.handler = request -> request.head().contains("/order?") || second.requests.size() < 3
+          ? FakeServer.problem(503, "lease_unavailable", request.head().contains("/order?") ? "3600" : "1")
+          : second.ids(1);
+      try (RaindropClient client = server.client().url(second.url()).deadline(LONG).build()) {
+        fails(Kind.PROBLEM, () -> client.next("order"));
+        fails(Kind.PROBLEM, () -> client.next("order"));
+        assertEquals(List.of(1, 1), List.of(server.requests.size(), second.requests.size()));
+        fails(Kind.PROBLEM, () -> client.next("other"));
+        assertEquals(1, client.next("other"));
+      }
+      assertEquals(List.of(2, 3), List.of(server.requests.size(), second.requests.size()));
+    }
+  }
+
+  @Test
+  void an_error_of_the_request_does_not_fail_over_and_its_retry_after_is_for_all_urls() throws Exception {
+    try (FakeServer second = new FakeServer()) {
+      server.handler = request -> FakeServer.problem(429, "too_many_requests", "3600");
+      try (RaindropClient client = server.client().url(second.url()).deadline(LONG).build()) {
+        fails(Kind.PROBLEM, () -> client.next("order"));
         fails(Kind.PROBLEM, () -> client.next("order"));
       }
-      assertEquals(0, second.requests.size());
+      assertEquals(List.of(1, 0), List.of(server.requests.size(), second.requests.size()));
     }
   }
 
@@ -546,7 +633,7 @@ class RaindropClientTest {
       @Override
       public void requestFailed(String code, Duration duration, RaindropException error) {
         failures.incrementAndGet();
-        throw new IllegalStateException("broken hook");
+        throw new NoClassDefFoundError("broken hook");
       }
     };
     try (RaindropClient client = server.client().metrics(hook).deadline(LONG).build()) {
@@ -554,6 +641,22 @@ class RaindropClientTest {
       assertEquals(1, failures.get());
       broken.set(false);
       assertEquals(2, client.next("order"));
+    }
+  }
+
+  @Test
+  void a_hook_that_throws_an_error_keeps_no_lock() throws Exception {
+    server.handler = request -> server.requests.size() == 1
+        ? server.ids(2) : FakeServer.problem(404, "unknown_code", "3600");
+    RaindropMetrics hook = new RaindropMetrics() {
+      @Override
+      public void idsDropped(String code, long ids) {
+        throw new NoClassDefFoundError("broken hook");
+      }
+    };
+    try (RaindropClient client = server.client().metrics(hook).deadline(LONG).build()) {
+      fails(Kind.PROBLEM, () -> client.nextMany("order", 3));
+      threads.submit(() -> fails(Kind.PROBLEM, () -> client.next("order"))).get();
     }
   }
 
@@ -596,6 +699,13 @@ class RaindropClientTest {
     }
     for (String url : List.of("", "ids.example.org", "ftp://ids.example.org", "http://", "http://u@h", "http://h?q")) {
       fails(Kind.USAGE, () -> RaindropClient.builder().url(url));
+    }
+    for (String url : List.of("http://raindrop_1:8080", "http://h{x}", "http://h:port", "http://h/{x}")) {
+      assertTrue(fails(Kind.USAGE, () -> RaindropClient.builder().url(url)).getMessage().contains(url));
+    }
+    for (String token : List.of("", "two words", "secret\n", "\u00e9")) {
+      RaindropException error = fails(Kind.USAGE, () -> RaindropClient.builder().token(token));
+      assertFalse(error.getMessage().contains("secret"));
     }
     fails(Kind.USAGE, () -> RaindropClient.builder().build());
     fails(Kind.USAGE, () -> server.client().minRange(0).build());

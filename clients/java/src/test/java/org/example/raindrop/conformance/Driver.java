@@ -94,7 +94,7 @@ public final class Driver {
       builder.url((String) url);
     }
     if (request.get("token") instanceof String token) {
-      builder.token(token);
+      builder.token(() -> token); // Each request checks it, so that one which cannot be sent opens, too.
     }
     Map<?, ?> options = request.get("options") instanceof Map<?, ?> map ? map : Map.of();
     for (Map.Entry<?, ?> option : options.entrySet()) {
@@ -218,9 +218,12 @@ public final class Driver {
   private static String error(RaindropException e) {
     StringBuilder json = new StringBuilder("{\"kind\":\"" + e.kind().name().toLowerCase(Locale.ROOT) + "\"");
     if (e instanceof RaindropException.Problem problem) {
-      json.append(",\"code\":").append(quote(problem.code())).append(",\"status\":").append(problem.status());
-      problem.retryAfter().ifPresent(wait -> json.append(",\"retry_after_ms\":").append(wait.toMillis()));
+      json.append(",\"code\":").append(quote(problem.code()));
     }
+    if (e.status() != 0) {
+      json.append(",\"status\":").append(e.status());
+    }
+    e.retryAfter().ifPresent(wait -> json.append(",\"retry_after_ms\":").append(wait.toMillis()));
     return json.append(",\"message\":").append(quote(e.getMessage())).append("}").toString();
   }
 

@@ -33,7 +33,7 @@ record AllMetrics(List<RaindropMetrics> hooks) implements RaindropMetrics {
     for (RaindropMetrics hook : hooks) {
       try {
         event.accept(hook);
-      } catch (RuntimeException e) {
+      } catch (Throwable e) {
         System.getLogger("org.example.raindrop").log(System.Logger.Level.WARNING, "metrics hook failed", e);
       }
     }

@@ -33,7 +33,7 @@ public record RaindropProperties(
     @DefaultValue("2s") Duration deadline,
     @DefaultValue("5s") Duration requestTimeout) {
 
-  /** Returns a builder with these options. Errors name the property, and do not quote the token or a URL. */
+  /** Returns a builder with these options. Errors name the property, and quote no token and no URL with a user. */
   public RaindropClient.Builder builder() {
     require(!urls.isEmpty(), "raindrop.urls is missing: name the base URL of the service");
     require(minRange >= 1 && minRange <= maxRange,
@@ -46,7 +46,7 @@ public record RaindropProperties(
     set("max-age", builder::maxAge, maxAge);
     set("request-timeout", builder::requestTimeout, requestTimeout);
     if (token != null) {
-      builder.token(token);
+      set("token", text -> builder.token(text), token);
     }
     if (namespace != null) {
       builder.namespace(namespace);

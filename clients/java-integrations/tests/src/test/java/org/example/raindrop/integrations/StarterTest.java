@@ -76,6 +76,9 @@ class StarterTest {
   @CsvSource(delimiter = '|', value = {
       "raindrop.urls=                 | raindrop.urls is missing",
       "raindrop.urls=http://a,b       | raindrop.urls[1]: url: must be http",
+      "raindrop.urls=http://a_b       | raindrop.urls[0]: url = \"http://a_b\": must have a host",
+      "raindrop.token=                | raindrop.token: the token is missing or empty",
+      "raindrop.token=secret\u00e9    | raindrop.token: the token is missing or empty",
       "raindrop.urls=http://u:secret@a | raindrop.urls[0]: url: must be http",
       "raindrop.min-range=0           | raindrop.min-range = 0: must be 1 to raindrop.max-range, which is 100000",
       "raindrop.max-range=0           | raindrop.min-range = 1: must be 1 to raindrop.max-range, which is 0",
@@ -85,7 +88,7 @@ class StarterTest {
       "raindrop.deadline=soon         | raindrop.deadline",
       "raindrop.max-range=many        | raindrop.max-range"})
   void errors_name_the_property(String property, String message) {
-    application().withPropertyValues(property, "raindrop.token=secret").run(context -> {
+    application().withPropertyValues("raindrop.token=secret", property).run(context -> {
       StringBuilder messages = new StringBuilder();
       for (Throwable cause = context.getStartupFailure(); cause != null; cause = cause.getCause()) {
         messages.append(cause.getMessage()).append('\n');
@@ -160,7 +163,7 @@ class StarterTest {
     RaindropMetrics broken = new RaindropMetrics() {
       @Override
       public void requestFinished(String code, Duration duration, long ids) {
-        throw new IllegalStateException("broken hook");
+        throw new NoClassDefFoundError("broken hook");
       }
     };
     application().withBean("broken", RaindropMetrics.class, () -> broken).withBean(SimpleMeterRegistry.class)
