@@ -1,8 +1,6 @@
 //! What the holder of a row knows of it.
 
-use super::{
-    HeldLanes, History, LastWrite, Lease, OtherToken, Purpose, ReleasingRow, Row, Tenure, Token,
-};
+use super::{HeldLanes, History, LastWrite, Lease, Purpose, ReleasingRow, Row, Tenure, Token};
 use crate::layout::Layout;
 
 /// How many tokens of a row are remembered. A fail-over loses the writes of a few seconds, and a lease is
@@ -35,6 +33,21 @@ pub enum NextLease {
     /// It begins at the barrier of a new epoch. Until that comes due, the present lease is used up, and
     /// not extended.
     AtBarrier(Lease),
+}
+
+/// What a row says to its holder that has neither the token of the holder's last write nor that of an
+/// attempt of its own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum OtherToken {
+    /// Somebody else wrote the row, or the store lost writes that nothing proves: whoever cannot swap,
+    /// stops.
+    Taken,
+    /// The store shows the last write that it acknowledged, and no longer one that it had only shown.
+    LastWrite,
+    /// The row was created again, with marks that are beyond the lease.
+    CreatedAgain,
+    /// The store lost the last write that it acknowledged.
+    WentBack,
 }
 
 /// What a row under another token is judged by.
@@ -123,13 +136,22 @@ impl<P: Copy + Into<Purpose>> HeldRow<P> {
         if row.marks.lanes() != self.tenure.marks().lanes() {
             return OtherToken::Taken;
         }
-        let lease = (self.lanes.present(), limit);
-        let is_sure = row.was_never_written() || self.is_own(row);
-        match LastWrite::judge(self.last_write.as_ref(), epoch, row, lease, max_skew_ms) {
-            OtherToken::WentBack if is_store_behind && !is_sure => OtherToken::Taken,
-            OtherToken::Taken if is_sure => OtherToken::WentBack,
-            judged => judged,
+        let last = self.last_write.as_ref();
+        if last.is_some_and(|last| last.token == row.token) {
+            return OtherToken::LastWrite;
         }
+        if row.was_never_written() {
+            let mark = row.marks.iter().nth(self.lanes.present());
+            let is_beyond = mark.is_some_and(|mark| mark >= limit);
+            return if is_beyond { OtherToken::CreatedAgain } else { OtherToken::WentBack };
+        }
+        let is_before = |last: &LastWrite| {
+            // Whatever the clocks say, the epoch of a write does not lie.
+            let is_of_later_epoch = row.epoch == epoch && last.epoch != epoch;
+            !is_of_later_epoch && row.heartbeat_ms < last.store_ms.saturating_sub(max_skew_ms)
+        };
+        let is_older = !is_store_behind && last.is_some_and(is_before);
+        if is_older || self.is_own(row) { OtherToken::WentBack } else { OtherToken::Taken }
     }
 
     /// Goes on from a row that was found under another token. Unless this process wrote that, another one

@@ -12,7 +12,7 @@
 
 use std::iter;
 
-use super::{HighWaterMarks, Row, Token};
+use super::{HighWaterMarks, Token};
 use crate::{
     layout::Layout,
     planted::{Bug, planted},
@@ -122,46 +122,7 @@ pub struct LastWrite {
     pub ttl_ms: i64,
 }
 
-/// What a row says to its holder that has neither the token of the holder's last write nor that of an
-/// attempt of its own.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum OtherToken {
-    /// Somebody else wrote the row, or the store lost writes that nothing proves: whoever cannot swap,
-    /// stops.
-    Taken,
-    /// The store shows the last write that it acknowledged, and no longer one that it had only shown.
-    LastWrite,
-    /// The row was created again, with marks that are beyond the lease.
-    CreatedAgain,
-    /// The store lost the last write that it acknowledged.
-    WentBack,
-}
-
 impl LastWrite {
-    /// Judges a row with another token in the present epoch, by the limit of the lease of this lane.
-    /// `last` is missing where no write was acknowledged to this process.
-    pub fn judge(
-        last: Option<&Self>,
-        present: Token,
-        row: &Row,
-        (lane, limit): (usize, u64),
-        max_skew_ms: i64,
-    ) -> OtherToken {
-        if last.is_some_and(|last| last.token == row.token) {
-            return OtherToken::LastWrite;
-        }
-        if row.was_never_written() {
-            let is_beyond = row.marks.iter().nth(lane).is_some_and(|mark| mark >= limit);
-            return if is_beyond { OtherToken::CreatedAgain } else { OtherToken::WentBack };
-        }
-        let is_before = |last: &Self| {
-            // Whatever the clocks say, the epoch of a write does not lie.
-            let is_of_later_epoch = row.epoch == present && last.epoch != present;
-            !is_of_later_epoch && row.heartbeat_ms < last.store_ms.saturating_sub(max_skew_ms)
-        };
-        if last.is_some_and(is_before) { OtherToken::WentBack } else { OtherToken::Taken }
-    }
-
     /// Whether no other process can have taken the row from this write up to an instant of the store's
     /// clock, whichever server that is.
     pub const fn held_until(&self, store_ms: i64, max_skew_ms: i64) -> bool {

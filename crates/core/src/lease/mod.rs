@@ -22,11 +22,10 @@ mod writes;
 
 pub use self::{
     choose::{Choice, choose_row, first_due, usable_lane},
-    held_row::{HeldRow, NextLease, RowCheck},
+    held_row::{HeldRow, NextLease, OtherToken, RowCheck},
     high_water_marks::{HighWaterMarks, InvalidHighWaterMarks},
     history::{
         BarrierState, EpochClocks, History, HistoryVerdict, InvalidHistory, LastWrite, NodeTimes,
-        OtherToken,
     },
     kept::{KeptLease, ResumeRefusal, ResumeRequest, next_local_mark},
     limit::{LimitRequest, limit_for},

@@ -97,6 +97,29 @@ fn as_many_tokens_are_remembered_as_a_fail_over_can_lose_writes() {
 }
 
 #[test]
+fn row_with_another_token_is_judged_by_its_age() {
+    let held = held();
+    let found = |ago_ms, marks| Row { heartbeat_ms: WRITTEN_MS - ago_ms, ..row(2, marks) };
+    let never = |marks| Row { heartbeat_ms: 0, ..row(2, marks) };
+    // The store shows it again, whatever it showed since.
+    assert_eq!(held.judge(&row(1, "40,9"), &CHECK), OtherToken::LastWrite);
+    assert_eq!(held.judge(&found(10_001, "40,9"), &CHECK), OtherToken::WentBack);
+    // The clocks of two servers may differ by as much.
+    assert_eq!(held.judge(&found(10_000, "40,9"), &CHECK), OtherToken::Taken);
+    assert_eq!(held.judge(&found(-1, "40,9"), &CHECK), OtherToken::Taken);
+    assert_eq!(held.judge(&never("49,49"), &CHECK), OtherToken::WentBack);
+    assert_eq!(held.judge(&never("50,49"), &CHECK), OtherToken::CreatedAgain);
+    // It was written in the epoch that began since, by a clock that stepped back.
+    let epoch = Token::from_bits(8);
+    let later = Row { epoch, ..found(10_001, "40,9") };
+    assert_eq!(held.judge(&later, &RowCheck { epoch, ..CHECK }), OtherToken::Taken);
+    // Nothing was acknowledged to a process that resumed its lease.
+    let resumed = HeldRow::<Purpose>::new(Tenure::of(&row(1, "50,9")), 0);
+    assert_eq!(resumed.judge(&found(999_999, "40,9"), &CHECK), OtherToken::Taken);
+    assert_eq!(resumed.judge(&never("49,49"), &CHECK), OtherToken::WentBack);
+}
+
+#[test]
 fn row_of_other_lanes_is_somebody_elses() {
     let older = Row { heartbeat_ms: WRITTEN_MS - 60_000, ..row(2, "50,9") };
     assert_eq!(held().judge(&older, &CHECK), OtherToken::WentBack);

@@ -225,36 +225,3 @@ fn record_remembers_a_bounded_number_of_epochs() {
     assert_eq!(many.epochs().count(), REMEMBERED);
     assert_eq!(many.epoch(), Token::from_bits(19));
 }
-
-#[test]
-fn row_with_another_token_is_judged_by_its_age() {
-    let row = |token: u128, heartbeat_ms, mark| Row {
-        worker: 7,
-        token: Token::from_bits(token),
-        epoch: FIRST,
-        holder: "same".into(),
-        lane: 1,
-        marks: HighWaterMarks::all_at(mark, 2),
-        free: false,
-        heartbeat_ms,
-        expires_ms: 0,
-    };
-    let last =
-        LastWrite { token: Token::from_bits(5), epoch: FIRST, store_ms: NOW_MS, ttl_ms: 90_000 };
-    let judge = |row: &Row| LastWrite::judge(Some(&last), FIRST, row, (1, 50), 10_000);
-    // The store shows it again, whatever it showed since.
-    assert_eq!(judge(&row(5, NOW_MS + 3, 40)), OtherToken::LastWrite);
-    assert_eq!(judge(&row(6, NOW_MS - 10_001, 40)), OtherToken::WentBack);
-    // The clocks of two servers may differ by as much.
-    assert_eq!(judge(&row(6, NOW_MS - 10_000, 40)), OtherToken::Taken);
-    assert_eq!(judge(&row(6, NOW_MS + 1, 40)), OtherToken::Taken);
-    assert_eq!(judge(&row(6, 0, 49)), OtherToken::WentBack);
-    assert_eq!(judge(&row(6, 0, 50)), OtherToken::CreatedAgain);
-    // It was written in the epoch that began since, by a clock that stepped back.
-    let later = Row { epoch: SECOND, ..row(6, NOW_MS - 10_001, 40) };
-    assert_eq!(LastWrite::judge(Some(&last), SECOND, &later, (1, 50), 10_000), OtherToken::Taken);
-    // Nothing was acknowledged to a process that resumed its lease.
-    let judge = |row: &Row| LastWrite::judge(None, FIRST, row, (1, 50), 10_000);
-    assert_eq!(judge(&row(6, 1, 40)), OtherToken::Taken);
-    assert_eq!(judge(&row(6, 0, 49)), OtherToken::WentBack);
-}
