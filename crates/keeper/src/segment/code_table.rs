@@ -122,7 +122,12 @@ impl CodeTable {
 
     /// Returns every code, by name.
     pub(super) fn all(&self) -> Vec<Arc<Code>> {
-        sorted(&self.codes.read().unwrap_or_else(PoisonError::into_inner))
+        sorted(self.unsorted())
+    }
+
+    /// Returns every code, in no order: with many codes, sorting takes long.
+    fn unsorted(&self) -> Vec<Arc<Code>> {
+        self.codes.read().unwrap_or_else(PoisonError::into_inner).values().cloned().collect()
     }
 
     pub(super) fn is_sealed(&self) -> bool {
@@ -134,44 +139,59 @@ impl CodeTable {
         // Under the lock, so that no code is created unseen.
         let codes = self.codes.write().unwrap_or_else(PoisonError::into_inner);
         self.sealed.store(true, Ordering::SeqCst);
-        sorted(&codes)
+        sorted(codes.values().cloned().collect())
     }
 
     pub(super) fn status(&self) -> SegmentStatus {
         let report = self.namespace.shared.report.borrow().clone();
-        let mut codes = self.all();
-        codes.iter().for_each(|code| code.report_issued());
-        codes.retain(|code| !code.is_retired());
-        let lefts: Vec<u64> = codes.iter().map(|code| code.cursor.left()).collect();
-        let of_code = codes
-            .iter()
-            .zip(&lefts)
-            .find_map(|(code, left)| code.reason.borrow().clone().filter(|_| *left == 0));
+        let of_store = match (self.is_sealed(), report.prepared, report.failing) {
+            (true, ..) => Some(UnavailableReason::ShuttingDown),
+            (_, _, Some(failing)) => Some(UnavailableReason::StoreUnavailable(failing.error)),
+            (_, false, None) => Some(UnavailableReason::Starting),
+            (_, true, None) => None,
+        };
         let counts = |code: &Code| {
             // Clients must not make a node unready by asking for new codes.
             let is_meant = code.current().origin == Origin::Configured || code.had_block();
             is_meant && !code.is_used_up()
         };
-        let is_empty = codes.iter().zip(&lefts).any(|(code, left)| *left == 0 && counts(code));
-        let reason = match (self.is_sealed(), report.prepared, report.failing) {
-            (true, ..) => Some(UnavailableReason::ShuttingDown),
-            (_, _, Some(failing)) => Some(UnavailableReason::StoreUnavailable(failing.error)),
-            (_, false, None) => Some(UnavailableReason::Starting),
-            (_, true, None) => of_code,
+        let codes = self.unsorted();
+        let mut reasons = Vec::new();
+        let mut status = SegmentStatus {
+            issuing: report.prepared,
+            reason: None,
+            codes: 0,
+            remaining: 0,
+            unreserved: 1.0,
         };
-        let is_served = report.prepared && !(is_empty && reason.is_some());
-        SegmentStatus {
-            issuing: is_served && reason != Some(UnavailableReason::ShuttingDown),
-            reason,
-            codes: codes.len(),
-            remaining: lefts.iter().sum(),
-            unreserved: codes.iter().map(|code| code.unreserved()).fold(1.0, f64::min),
+        for code in &codes {
+            code.report_issued();
+            if code.is_retired() {
+                continue;
+            }
+            let left = code.cursor.left();
+            status.codes += 1;
+            status.remaining += left;
+            status.unreserved = status.unreserved.min(code.unreserved());
+            if left == 0 {
+                let reason = code.reason.borrow().clone();
+                // Without a reason, the code is merely between two blocks.
+                let is_stuck = reason.is_some() || of_store.is_some();
+                status.issuing &= !(is_stuck && counts(code));
+                reasons.extend(reason.map(|reason| (&code.name, reason)));
+            }
         }
+        let of_code = reasons.into_iter().min_by_key(|(name, _)| *name).map(|(_, reason)| reason);
+        status.reason = of_store.or(of_code);
+        status.issuing &= status.reason != Some(UnavailableReason::ShuttingDown);
+        status
     }
 }
 
-fn sorted(codes: &HashMap<String, Arc<Code>>) -> Vec<Arc<Code>> {
-    let mut codes: Vec<_> = codes.values().cloned().collect();
+fn sorted(mut codes: Vec<Arc<Code>>) -> Vec<Arc<Code>> {
     codes.sort_unstable_by(|one, other| one.name.cmp(&other.name));
     codes
 }
+
+#[cfg(test)]
+mod tests;

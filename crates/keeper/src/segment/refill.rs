@@ -20,8 +20,8 @@ use crate::ground::{
 /// How often a reservation near the end is tried while other nodes reserve too.
 const TRIES: u32 = 8;
 
-/// Reserves a block if the code needs one.
-pub(super) async fn refill(code: &Code) -> Result<(), StoreError> {
+/// Reserves a block if the code needs one. Returns whether the store was asked.
+pub(super) async fn refill(code: &Code) -> Result<bool, StoreError> {
     let claim_lacks = {
         let mut demand = code.demand();
         demand.claim_lacks = demand.claim_lacks.max(code.cursor.take_missing());
@@ -35,14 +35,17 @@ pub(super) async fn refill(code: &Code) -> Result<(), StoreError> {
             | UnavailableReason::NumbersSkipped
             | UnavailableReason::CodeRefused(_),
         ) => {
-            return Ok(());
+            return Ok(false);
         }
-        Some(UnavailableReason::StoreLost) if !is_back(code).await? => return Ok(()),
+        Some(UnavailableReason::StoreLost) => match is_back(code).await? {
+            Some(true) => {}
+            looked => return Ok(looked.is_some()),
+        },
         _ => {}
     }
     let left = code.cursor.left();
     if claim_lacks == 0 && left > code.demand().step {
-        return Ok(());
+        return Ok(false);
     }
     let outcome = reserve(code, left).await;
     code.namespace.observer.segment_refilled(match &outcome {
@@ -50,7 +53,7 @@ pub(super) async fn refill(code: &Code) -> Result<(), StoreError> {
         Ok(None) => RefillOutcome::Refused,
         Err(_) => RefillOutcome::Failed,
     });
-    let Some(ReservedBlock { block, step, epoch }) = outcome? else { return Ok(()) };
+    let Some(ReservedBlock { block, step, epoch }) = outcome? else { return Ok(true) };
     code.leave_epoch(epoch);
     match code.cursor.add(&block, step) {
         Ok(()) => {
@@ -75,7 +78,7 @@ pub(super) async fn refill(code: &Code) -> Result<(), StoreError> {
             code.set_reason(Some(UnavailableReason::StoreLost));
         }
     }
-    Ok(())
+    Ok(true)
 }
 
 /// A block that the store reserved.
@@ -166,22 +169,22 @@ async fn reserve(code: &Code, left: u64) -> Result<Option<ReservedBlock>, StoreE
 }
 
 /// Returns whether a code that vanished is back, with its next number not below what was seen
-/// before. The store is asked now and then, and nothing is reserved. A code that went back is not
-/// waited for, because which numbers other processes had is unknown, unless a fail-over tells how
-/// many they can be.
-async fn is_back(code: &Code) -> Result<bool, StoreError> {
+/// before; `None` if the store was not asked, which it is now and then. Nothing is reserved. A code
+/// that went back is not waited for, because which numbers other processes had is unknown, unless a
+/// fail-over tells how many they can be.
+async fn is_back(code: &Code) -> Result<Option<bool>, StoreError> {
     let vanished = code.demand().vanished;
     if vanished.is_none() && code.has_failed_over().await {
-        return Ok(true);
+        return Ok(Some(true));
     }
     if vanished.is_none_or(|looked| looked.elapsed() < LONGEST_PAUSE) {
-        return Ok(false);
+        return Ok(None);
     }
     let next = code.namespace.look_at(&code.name).await?.map(|row| row.next);
     let has_failed_over = code.has_failed_over().await;
     let is_back = next.is_some_and(|next| has_failed_over || next >= code.demand().store_next);
     code.demand().vanished = (next.is_none() || is_back).then(Instant::now);
-    Ok(is_back)
+    Ok(Some(is_back))
 }
 
 async fn call_reserve(code: &Code, reservation: &Reservation) -> Result<Reserved, StoreError> {

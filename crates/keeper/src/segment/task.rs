@@ -34,7 +34,10 @@ pub(super) struct Task {
     namespaces: Vec<Arc<CodeTable>>,
     shared: Arc<SharedStore>,
     queue: mpsc::UnboundedReceiver<Arc<Code>>,
-    refills: JoinSet<()>,
+    /// Each returns its code if that vanished from the store.
+    refills: JoinSet<Option<Arc<Code>>>,
+    /// Codes that vanished wait here, where they take no place of others.
+    vanished: JoinSet<()>,
     /// The reads of the managed codes that are under way.
     polls: JoinSet<()>,
 }
@@ -54,7 +57,8 @@ impl Task {
         shared: Arc<SharedStore>,
         queue: mpsc::UnboundedReceiver<Arc<Code>>,
     ) -> Self {
-        Self { namespaces, shared, queue, refills: JoinSet::new(), polls: JoinSet::new() }
+        let (refills, vanished, polls) = (JoinSet::new(), JoinSet::new(), JoinSet::new());
+        Self { namespaces, shared, queue, refills, vanished, polls }
     }
 
     /// Runs until `stop` brings the deadline of the release, or its sender is gone.
@@ -89,7 +93,12 @@ impl Task {
                         self.polls.spawn(poll(Arc::clone(codes)));
                     }
                 }
-                Some(_) = self.refills.join_next() => {}
+                Some(_) = self.vanished.join_next() => {}
+                Some(served) = self.refills.join_next() => {
+                    if let Ok(Some(code)) = served {
+                        self.vanished.spawn(wake_later(code));
+                    }
+                }
                 Some(code) = self.queue.recv(), if self.refills.len() < SERVED_AT_A_TIME => {
                     self.refills.spawn(serve(code));
                 }
@@ -189,14 +198,17 @@ async fn give_back(code: &Code, unused: GiveBack) -> bool {
 }
 
 /// Reserves for a code until it has what it needs, however often the store fails. A panic counts
-/// as a failure: what was reserved before it is lost, never issued twice.
-async fn serve(code: Arc<Code>) {
+/// as a failure: what was reserved before it is lost, never issued twice. Returns the code, still
+/// queued, if it vanished from the store.
+async fn serve(code: Arc<Code>) -> Option<Arc<Code>> {
     let (namespace, shared) = (&code.namespace, &code.namespace.shared);
     let mut failures = Attempts::default();
     loop {
         match catch_panic(refill(&code)).await {
-            Ok(Ok(())) => {
-                namespace.store_answered(&namespace.refill_failures);
+            Ok(Ok(was_asked)) => {
+                if was_asked {
+                    namespace.store_answered(&namespace.refill_failures);
+                }
                 break;
             }
             Ok(Err(error)) => namespace.store_failed(&namespace.refill_failures, &error),
@@ -216,17 +228,21 @@ async fn serve(code: Arc<Code>) {
     }
     let is_lost = *code.reason.borrow() == Some(UnavailableReason::StoreLost);
     if is_lost && code.demand().vanished.is_some() {
-        // A node that is not ready gets no requests, so no claim asks again.
-        sleep(LONGEST_PAUSE).await;
-        code.leave_queue();
-        code.cursor.wake();
-        return;
+        return Some(code);
     }
     code.leave_queue();
     // Claims that asked while the block was on its way were not queued.
     if code.reason.borrow().is_none() && code.cursor.needs_more() {
         code.cursor.wake();
     }
+    None
+}
+
+/// Asks for a code that vanished again: a node that is not ready gets no requests, so no claim does.
+async fn wake_later(code: Arc<Code>) {
+    sleep(LONGEST_PAUSE).await;
+    code.leave_queue();
+    code.cursor.wake();
 }
 
 /// Follows the history of the store, and reads the managed codes of a namespace. A failure is no more

@@ -208,6 +208,29 @@ async fn claim_waits_for_a_block_unless_others_waited_in_vain() {
     assert_eq!(refused().await, Duration::ZERO);
 }
 
+/// It has no numbers, whether or not the store answers.
+#[tokio::test(start_paused = true)]
+async fn claim_of_a_used_up_code_does_not_end_an_outage() {
+    let short = SegmentSpec { max: 25, ..spec() };
+    let node = Node::start(orders().with_code("done", short)).await;
+    node.issue("done", 25).await;
+    node.issuer.next_id("done").await.expect_err("used up");
+    node.store.set_down(true);
+    while node.issuer.next_id("order").await.is_ok() {}
+    node.issuer.next_id("done").await.expect_err("used up");
+    // The task looks at it meanwhile.
+    sleep(Duration::from_millis(1)).await;
+    let reason = node.issuer.status().reason;
+    assert!(matches!(reason, Some(UnavailableReason::StoreUnavailable(_))), "{reason:?}");
+    let began = Instant::now();
+    node.issuer.next_id("order").await.expect_err("the store is down");
+    assert_eq!(began.elapsed(), Duration::ZERO, "others waited in vain");
+    node.store.set_down(false);
+    sleep(LONG).await;
+    let status = node.issuer.status();
+    assert_eq!((status.issuing, status.reason), (true, Some(UnavailableReason::NumbersUsedUp)));
+}
+
 #[tokio::test(start_paused = true)]
 async fn released_namespace_is_shutting_down_and_makes_no_codes() {
     let node = Node::start(SegmentSettings { auto_create: Some(spec()), ..orders() }).await;

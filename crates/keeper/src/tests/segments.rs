@@ -472,3 +472,22 @@ async fn vanished_code_is_retried_without_claims() {
     sleep(LONG).await;
     assert!(node.issuer.status().issuing, "{:?}", node.issuer.status());
 }
+
+/// Each of them waits until it is looked for again.
+#[tokio::test(start_paused = true)]
+async fn vanished_codes_do_not_delay_others() {
+    let world = World::new();
+    let lost: Vec<String> = (0..100).map(|code| format!("lost{code}")).collect();
+    let with = |settings: SegmentSettings, code| settings.with_code(code, spec());
+    let node = world.node(lost.iter().fold(orders(), with)).await;
+    sleep(LONG).await;
+    let held = world.next("order").await;
+    world.store.lose_segments();
+    world.put_back(held).await;
+    for code in &lost {
+        world.issue(&node, code, 10).await;
+    }
+    sleep(Duration::from_secs(1)).await;
+    // More than are in hand.
+    world.issue(&node, "order", 100).await;
+}

@@ -66,8 +66,11 @@ impl Bench {
         self.store.create_segments("numbers", &code).await.expect("made");
     }
 
+    /// Whether the store was asked must be told truly.
     async fn refill(&self) {
-        refill(&self.code).await.expect("up");
+        let before = self.questions();
+        let was_asked = refill(&self.code).await.expect("up");
+        assert_eq!(was_asked, self.questions() > before);
     }
 
     fn claim(&self, count: u64) -> Option<Vec<u64>> {
@@ -202,6 +205,9 @@ async fn last_block_is_what_is_left() {
     // The row is of no epoch yet.
     assert_eq!(bench.questions(), 2, "ten, and then five");
     assert_eq!(bench.claim(5), Some((21..=25).collect()));
-    bench.refill().await;
-    assert!(bench.code.is_used_up());
+    // The second time it is known.
+    for _ in 0..2 {
+        bench.refill().await;
+        assert!(bench.code.is_used_up());
+    }
 }
