@@ -479,9 +479,8 @@ impl LeaseContext {
     /// before.
     pub(crate) fn barrier_ahead(&self) -> Option<UnavailableReason> {
         let layout = &self.settings.layout;
-        let barrier = self.history.barrier(layout);
-        let due_ms = layout.start_of_tick_ms(layout.tick_of(barrier));
-        let is_ahead = barrier > 0 && due_ms > self.shared.clock.now_ms();
+        let due_ms = layout.start_of_tick_ms(layout.tick_of(self.history.barrier(layout)));
+        let is_ahead = due_ms > self.shared.clock.now_ms();
         is_ahead.then_some(UnavailableReason::FailedOver { due_ms })
     }
 

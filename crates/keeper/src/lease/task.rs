@@ -3,7 +3,9 @@
 //! A step may be dropped at any await: a write is noted before it is sent, and what the store
 //! acknowledged is applied without another await in between.
 
-use std::{convert::Infallible, future::pending, pin::pin, sync::Arc, time::Duration};
+use std::{
+    convert::Infallible, future::pending, mem::discriminant, pin::pin, sync::Arc, time::Duration,
+};
 
 use raindrop_core::{
     issue::RollbackPolicy,
@@ -547,7 +549,10 @@ impl Task {
 
     fn report(&self, reason: UnavailableReason) {
         let state = &self.context.shared;
-        if state.report.borrow().reason.as_ref() != Some(&reason) {
+        // Numbers in a reason change with every look at it.
+        let is_new =
+            state.report.borrow().reason.as_ref().map(discriminant) != Some(discriminant(&reason));
+        if is_new {
             tracing::warn!(namespace = state.namespace, %reason, "lease at risk");
         }
         state.set_reason(Some(reason));

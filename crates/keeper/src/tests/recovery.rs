@@ -148,6 +148,8 @@ async fn waiting_spare_recovers_from_a_foreign_record() {
     world.pass(second(20)).await;
     let failed = tokio::time::timeout(second(5), spare.keeper.failed()).await;
     assert!(failed.is_err());
+    let reason = spare.status().reason;
+    assert!(matches!(reason, Some(UnavailableReason::NoFreeWorker { .. })), "{reason:?}");
 }
 
 /// The namespace is another layout's now, as it knows from the record.

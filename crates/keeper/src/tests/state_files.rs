@@ -252,6 +252,8 @@ async fn lost_lease_is_not_resumed() {
     world.pass(second(31)).await;
     assert_eq!(node.status().lease, None);
     kill(node, &disk);
+    // No store tells it of the other process.
+    world.store.set_down(true);
     let node = start(&world, &disk, Some(5)).await;
     assert_eq!(resumed(&node, LeaseOutcome::Done), 0);
 }
