@@ -6,6 +6,8 @@ use std::{
     time::{Duration, SystemTime},
 };
 
+use crate::process::reading::Reads;
+
 /// How often the file is looked at.
 const LOOK_EVERY: Duration = Duration::from_secs(5);
 
@@ -44,18 +46,26 @@ pub(super) struct Watch {
     read: Option<Stamp>,
     /// As it was at the last look.
     seen: Option<Stamp>,
+    reads: Reads,
 }
 
 impl Watch {
     /// Watches a file that had this stamp when it was read.
     pub(super) fn new(file: PathBuf, read: Option<Stamp>) -> Self {
-        Self { file, seen: read.clone(), read }
+        Self { file, seen: read.clone(), read, reads: Reads::default() }
     }
 
-    /// Takes the file as it is now for read: to be called before it is.
-    pub(super) async fn begin_read(&mut self) {
-        self.seen = self.look().await;
+    /// Reads the file, and takes it as it was just before for read. If there was no answer, it is as
+    /// if nobody had tried, so that a change is not missed.
+    pub(super) async fn read<T: Send + 'static>(
+        &mut self,
+        read: impl FnOnce() -> T + Send + 'static,
+    ) -> Result<T, String> {
+        let file = self.file.clone();
+        let (present, content) = self.reads.one(move || (Stamp::of(&file), read())).await?;
+        self.seen = present;
         self.read.clone_from(&self.seen);
+        Ok(content)
     }
 
     /// Resolves when the file is another than the one that was read, and has rested since the
@@ -63,19 +73,14 @@ impl Watch {
     pub(super) async fn changed(&mut self) {
         loop {
             tokio::time::sleep(LOOK_EVERY).await;
-            let present = self.look().await;
+            let file = self.file.clone();
+            let Ok(present) = self.reads.one(move || Stamp::of(&file)).await else { continue };
             let has_rested = present == self.seen;
             self.seen = present;
             if has_rested && self.seen.is_some() && self.seen != self.read {
                 return;
             }
         }
-    }
-
-    /// The file may be on a network, so another thread looks.
-    async fn look(&self) -> Option<Stamp> {
-        let file = self.file.clone();
-        tokio::task::spawn_blocking(move || Stamp::of(&file)).await.unwrap_or_default()
     }
 }
 
@@ -101,7 +106,7 @@ mod tests {
         let began = Instant::now();
         watch.changed().await;
         assert!(began.elapsed() >= 2 * LOOK_EVERY, "it may be half written at the first look");
-        watch.begin_read().await;
+        watch.read(|| ()).await.expect("an answer");
         assert!(timeout(LONG, watch.changed()).await.is_err(), "noticed already");
 
         fs::remove_file(&file).expect("removed");

@@ -1,8 +1,9 @@
-//! The process around the service: its clock, log, signals and memory limit.
+//! The process around the service: its clock, log, signals, memory limit and reads of files.
 
 pub(crate) mod clock;
 pub(crate) mod hangup;
 mod log_writer;
 pub(crate) mod memory_limit;
+pub(crate) mod reading;
 pub mod shutdown;
 pub mod telemetry;

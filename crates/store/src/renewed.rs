@@ -26,6 +26,8 @@ pub(super) struct Renewed<C> {
     settings: StoreSettings,
     make: Box<Make<C>>,
     present: Mutex<Login<C>>,
+    /// Reads that hang would take all threads in the end, so there is one at a time.
+    turn: Arc<tokio::sync::Mutex<()>>,
 }
 
 /// An address, and what logs in with it.
@@ -42,13 +44,17 @@ impl<C: Connector> Renewed<C> {
         let first = Arc::new(make(settings)?);
         let login = Login { url: settings.url.clone(), connector: Arc::clone(&first) };
         let present = Mutex::new(login);
-        Ok(Self { first, settings: settings.clone(), make: Box::new(make), present })
+        let (settings, make, turn) = (settings.clone(), Box::new(make), Arc::default());
+        Ok(Self { first, settings, make, present, turn })
     }
 
     async fn present(&self) -> Arc<C> {
         let url = match self.settings.url_source.clone() {
             Some(source) => {
-                let reading = spawn_blocking(move || source.read());
+                let reading = async {
+                    let turn = Arc::clone(&self.turn).lock_owned().await;
+                    spawn_blocking(move || (source.read(), turn)).await.map(|(url, _)| url)
+                };
                 timeout(READ_WITHIN, reading).await.ok().and_then(|read| read.ok().flatten())
             }
             None => None,
@@ -83,5 +89,59 @@ impl<C: Connector> Connector for Renewed<C> {
 
     async fn close(connection: C::Connection) {
         C::close(connection).await;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::{
+        atomic::{AtomicU32, Ordering},
+        mpsc,
+    };
+
+    use tokio::{join, time::advance};
+
+    use super::*;
+    use crate::UrlSource;
+
+    #[derive(Default)]
+    struct Server(Hosts);
+
+    impl Connector for Server {
+        type Connection = ();
+
+        fn hosts(&self) -> &Hosts {
+            &self.0
+        }
+
+        async fn open(&self, _host: usize) -> Result<()> {
+            Ok(())
+        }
+
+        async fn is_alive(&self, (): &mut ()) -> bool {
+            true
+        }
+
+        async fn close((): ()) {}
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn an_address_that_cannot_be_read_keeps_one_thread() {
+        let begun = Arc::new(AtomicU32::new(0));
+        let (end, hung) = mpsc::channel::<()>();
+        let (counted, hung) = (Arc::clone(&begun), Mutex::new(hung));
+        let source = UrlSource::new(move || {
+            counted.fetch_add(1, Ordering::SeqCst);
+            // It ends with the test.
+            let _ended = lock(&hung).recv();
+            None
+        });
+        let settings = StoreSettings { url_source: Some(source), ..StoreSettings::default() };
+        let renewed = Renewed::new(&settings, |_| Ok(Server::default())).expect("made");
+        for _ in 0..3 {
+            join!(renewed.present(), advance(READ_WITHIN));
+        }
+        drop(end);
+        assert_eq!(begun.load(Ordering::SeqCst), 1);
     }
 }

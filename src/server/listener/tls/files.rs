@@ -1,7 +1,7 @@
 //! Reads the files of certificates.
 
 use std::{
-    collections::BTreeSet,
+    collections::{BTreeMap, BTreeSet},
     fmt,
     path::{Path, PathBuf},
     sync::Arc,
@@ -49,6 +49,14 @@ pub(super) struct Files {
     key: File,
     client_ca: Option<File>,
     client_crl: Option<File>,
+}
+
+/// What the files say.
+#[derive(Debug)]
+pub(super) struct Certificates {
+    pub(super) files: Arc<Files>,
+    /// The configuration of the listeners.
+    pub(super) config: Arc<ServerConfig>,
     /// When the first certificate of the chain counts.
     pub(super) validity: Validity,
     revoked: Revoked,
@@ -81,8 +89,8 @@ impl Validity {
     }
 }
 
-/// What the authorities of clients revoked: each certificate by its issuer and number.
-type Revoked = BTreeSet<(Vec<u8>, Vec<u8>)>;
+/// What the authorities of clients revoked: the numbers of certificates by their issuer.
+type Revoked = BTreeMap<Vec<u8>, BTreeSet<Vec<u8>>>;
 
 /// A file, and the key that names it.
 #[derive(PartialEq, Eq)]
@@ -107,37 +115,15 @@ impl Files {
             path.as_deref().map(|path| File::read(key, path, largest)).transpose()
         };
         let (ca, crl) = (&settings.client_ca_file, &settings.client_crl_file);
-        let chain = File::read(CHAIN, &settings.cert_file, LARGEST)?;
-        let certificate = Certificate::from_der(&chain.certificates()?[0]);
-        let certificate = certificate.map_err(|reason| chain.error(reason))?;
-        let validity = certificate.tbs_certificate().validity();
-        let mut files = Self {
-            validity: Validity::new(&validity.not_before, Some(&validity.not_after)),
-            chain,
+        Ok(Self {
+            chain: File::read(CHAIN, &settings.cert_file, LARGEST)?,
             key: File::read("http.tls.key_file", &settings.key_file, LARGEST)?,
             client_ca: optional("http.tls.client_ca_file", ca, LARGEST)?,
             client_crl: optional("http.tls.client_crl_file", crl, LARGEST_LIST)?,
-            revoked: Revoked::new(),
-            lists: Vec::new(),
-        };
-        if let Some(file) = &files.client_crl {
-            for list in file.revocation_lists()? {
-                let list = CertificateList::<Rfc5280>::from_der(&list)
-                    .map_err(|reason| file.error(reason))?;
-                let list = list.tbs_cert_list;
-                files.lists.push(Validity::new(&list.this_update, list.next_update.as_ref()));
-                let issuer = list.issuer.to_der().map_err(|reason| file.error(reason))?;
-                let numbers = list.revoked_certificates.into_iter().flatten();
-                let revoked =
-                    numbers.map(|it| (issuer.clone(), it.serial_number.as_bytes().to_vec()));
-                files.revoked.extend(revoked);
-            }
-        }
-        Ok(files)
+        })
     }
 
-    /// The configuration of the listeners.
-    pub(super) fn config(&self) -> Result<ServerConfig, TlsError> {
+    fn config(&self) -> Result<ServerConfig, TlsError> {
         let chain = self.chain.certificates()?;
         let key = PrivateKeyDer::from_pem_slice(&self.key.content).map_err(|_| {
             self.key.error("must hold one private key in PEM (PKCS #8, PKCS #1 or SEC1)")
@@ -175,6 +161,31 @@ impl Files {
         config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
         Ok(config)
     }
+}
+
+impl Certificates {
+    /// Understands the files: long lists take a while.
+    pub(super) fn parse(files: Arc<Files>) -> Result<Self, TlsError> {
+        let certificate = Certificate::from_der(&files.chain.certificates()?[0]);
+        let certificate = certificate.map_err(|reason| files.chain.error(reason))?;
+        let validity = certificate.tbs_certificate().validity();
+        let validity = Validity::new(&validity.not_before, Some(&validity.not_after));
+        let (mut revoked, mut lists) = (Revoked::new(), Vec::new());
+        if let Some(file) = &files.client_crl {
+            for list in file.revocation_lists()? {
+                let list = CertificateList::<Rfc5280>::from_der(&list)
+                    .map_err(|reason| file.error(reason))?;
+                let list = list.tbs_cert_list;
+                lists.push(Validity::new(&list.this_update, list.next_update.as_ref()));
+                let issuer = list.issuer.to_der().map_err(|reason| file.error(reason))?;
+                let numbers = list.revoked_certificates.into_iter().flatten();
+                let numbers = numbers.map(|it| it.serial_number.as_bytes().to_vec());
+                revoked.entry(issuer).or_default().extend(numbers);
+            }
+        }
+        let config = Arc::new(files.config()?);
+        Ok(Self { files, config, validity, revoked, lists })
+    }
 
     /// Sets when the certificate and the first of the lists expire.
     pub(super) fn tell(&self, metrics: &TlsMetrics) {
@@ -187,16 +198,21 @@ impl Files {
 
     /// Whether these authorities still vouch for every client for which those vouched.
     pub(super) fn vouch_as(&self, others: &Self) -> bool {
-        self.client_ca == others.client_ca && self.revoked.is_subset(&others.revoked)
+        self.files.client_ca == others.files.client_ca
+            && self.revoked.iter().all(|(issuer, numbers)| {
+                let before = others.revoked.get(issuer);
+                numbers.iter().all(|number| before.is_some_and(|before| before.contains(number)))
+            })
     }
 
     /// What is wrong with the times of the certificate and the lists.
     pub(super) fn faults(&self, now_ms: i64) -> Vec<String> {
         let certificate = self.validity.fault(now_ms).map(|fault| {
-            self.chain.error(format!("it {fault}: clients refuse this certificate")).to_string()
+            let reason = format!("it {fault}: clients refuse this certificate");
+            self.files.chain.error(reason).to_string()
         });
-        let lists = self.lists.iter().zip(&self.client_crl).filter_map(|(list, file)| {
-            let fault = list.fault(now_ms)?;
+        let lists = self.lists.iter().filter_map(|list| {
+            let (fault, file) = (list.fault(now_ms)?, self.files.client_crl.as_ref()?);
             Some(
                 file.error(format!("a list {fault}: clients with certificates are refused"))
                     .to_string(),
@@ -232,5 +248,61 @@ impl File {
 
     fn error(&self, reason: impl ToString) -> TlsError {
         TlsError { key: self.key, path: self.path.clone(), reason: reason.to_string() }
+    }
+}
+
+#[cfg(test)]
+pub(super) mod tests {
+    use tokio_rustls::rustls::server::ResolvesServerCertUsingSni;
+
+    use super::*;
+
+    /// Certificates as of files, without their content.
+    pub(in super::super) fn certificates() -> Certificates {
+        let file = |key: &'static str| File { key, path: key.into(), content: Vec::new() };
+        let files = Files {
+            chain: file(CHAIN),
+            key: file("http.tls.key_file"),
+            client_ca: None,
+            client_crl: Some(file("http.tls.client_crl_file")),
+        };
+        let config = ServerConfig::builder_with_provider(Arc::new(ring::default_provider()))
+            .with_protocol_versions(&[&TLS13])
+            .expect("ring knows it")
+            .with_no_client_auth()
+            .with_cert_resolver(Arc::new(ResolvesServerCertUsingSni::new()));
+        Certificates {
+            files: Arc::new(files),
+            config: Arc::new(config),
+            validity: Validity { from: 0, until: i64::MAX },
+            revoked: Revoked::new(),
+            lists: Vec::new(),
+        }
+    }
+
+    #[test]
+    fn authorities_vouch_as_before_until_they_revoke_another_certificate() {
+        let revoking = |issuer: &str, numbers: &str| {
+            let numbers: BTreeSet<Vec<u8>> = numbers.bytes().map(|number| vec![number]).collect();
+            let revoked = Revoked::from([(issuer.as_bytes().to_vec(), numbers)]);
+            Certificates { revoked, ..certificates() }
+        };
+        let before = revoking("a", "12");
+        for (issuer, numbers, vouch) in [
+            ("a", "12", true),
+            ("a", "2", true),
+            ("b", "", true),
+            ("a", "123", false),
+            ("b", "1", false),
+        ] {
+            assert_eq!(revoking(issuer, numbers).vouch_as(&before), vouch, "{issuer} {numbers}");
+        }
+    }
+
+    #[test]
+    fn every_list_that_expired_is_told() {
+        let lists = [1, 2].map(|until| Validity { from: 0, until }).to_vec();
+        let told = Certificates { lists, ..certificates() }.faults(3_000);
+        assert_eq!(told.len(), 2, "{told:?}");
     }
 }

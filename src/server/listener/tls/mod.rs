@@ -13,14 +13,15 @@ use tokio::{
     io::{AsyncRead, AsyncWrite},
     time::timeout,
 };
-use tokio_rustls::{TlsAcceptor, rustls::ServerConfig, server::TlsStream};
+use tokio_rustls::{TlsAcceptor, server::TlsStream};
 
-use self::files::Files;
 pub use self::files::TlsError;
+use self::files::{Certificates, Files};
 use crate::{
     auth::ClientCertificate,
     config::HttpTls,
     core::clock::{Clock as _, SystemClock},
+    process::reading::Reads,
     server::metrics::TlsMetrics,
 };
 
@@ -36,6 +37,7 @@ pub(in crate::server) struct Tls {
     settings: HttpTls,
     present: ArcSwap<Present>,
     metrics: TlsMetrics,
+    reads: Reads,
     /// What the last attempt to read the files found; `None` if they could not be read.
     last_read: Mutex<Option<Arc<Files>>>,
     /// What the log says is wrong with the times of the files.
@@ -45,10 +47,9 @@ pub(in crate::server) struct Tls {
 /// What new connections use.
 #[derive(Debug)]
 struct Present {
-    config: Arc<ServerConfig>,
+    certificates: Certificates,
     /// Counts how often clients may have lost those who vouched for them.
     authorities: u64,
-    files: Arc<Files>,
 }
 
 /// The certificate that a client showed, and the authorities that vouched for it.
@@ -64,20 +65,19 @@ impl Tls {
         settings: HttpTls,
         metrics: TlsMetrics,
     ) -> Result<Self, TlsError> {
-        let files = Files::read(&settings)?;
-        let config = Arc::new(files.config()?);
-        files.tell(&metrics);
-        let files = Arc::new(files);
-        let last_read = Mutex::new(Some(Arc::clone(&files)));
-        let present = ArcSwap::from_pointee(Present { config, authorities: 0, files });
-        let tls = Self { settings, present, metrics, last_read, said: Mutex::default() };
+        let certificates = Certificates::parse(Files::read(&settings)?.into())?;
+        certificates.tell(&metrics);
+        let last_read = Mutex::new(Some(Arc::clone(&certificates.files)));
+        let present = ArcSwap::from_pointee(Present { certificates, authorities: 0 });
+        let (reads, said) = (Reads::default(), Mutex::default());
+        let tls = Self { settings, present, metrics, reads, last_read, said };
         tls.tell_faults();
         Ok(tls)
     }
 
     /// Logs what is wrong with the times of the certificate and the lists, each once.
     fn tell_faults(&self) {
-        let faults = self.present.load().files.faults(SystemClock::default().now_ms());
+        let faults = self.present.load().certificates.faults(SystemClock::default().now_ms());
         let mut said = self.said.lock().unwrap_or_else(PoisonError::into_inner);
         for fault in faults.iter().filter(|fault| !said.contains(fault)) {
             tracing::error!("{fault}");
@@ -93,8 +93,8 @@ impl Tls {
     where
         S: AsyncRead + AsyncWrite + Unpin,
     {
-        let Present { config, authorities, .. } = &*self.present.load_full();
-        let acceptor = TlsAcceptor::from(Arc::clone(config));
+        let Present { certificates, authorities } = &*self.present.load_full();
+        let acceptor = TlsAcceptor::from(Arc::clone(&certificates.config));
         let limited = |connection: &mut tokio_rustls::rustls::ServerConnection| {
             connection.set_buffer_limit(Some(BUFFER));
         };

@@ -1,7 +1,7 @@
 //! Reads the files again at SIGHUP, and when they change.
 
 use std::{
-    sync::{Arc, PoisonError},
+    sync::{Arc, MutexGuard, PoisonError},
     time::Duration,
 };
 
@@ -9,19 +9,16 @@ use tokio::time::{MissedTickBehavior, interval};
 
 use super::{
     Present, Tls,
-    files::{Files, TlsError},
+    files::{Certificates, Files, TlsError},
 };
 use crate::{core::instant::format_unix_ms_or_year, process::hangup::Hangups};
 
 /// How often the files are read. They are small, and Kubernetes replaces them by a link.
 const READ_EVERY: Duration = Duration::from_secs(10);
 
-/// How long reading may take: the files may be on a network.
-const PATIENCE: Duration = Duration::from_secs(5);
-
 impl Tls {
     /// Uses the files as they change. New connections get the new certificate; open ones go on.
-    pub(in crate::server) async fn follow(&self, hangups: &Hangups) {
+    pub(in crate::server) async fn follow(self: &Arc<Self>, hangups: &Hangups) {
         let mut looks = interval(READ_EVERY);
         looks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
@@ -29,31 +26,28 @@ impl Tls {
                 _ = looks.tick() => {}
                 () = hangups.next() => {}
             }
-            self.look().await;
+            self.look_in_time().await;
             self.tell_faults();
         }
     }
 
-    async fn look(&self) {
-        let settings = self.settings.clone();
-        let reading = tokio::task::spawn_blocking(move || Files::read(&settings));
-        let read = match tokio::time::timeout(PATIENCE, reading).await {
-            Ok(Ok(read)) => read.map_err(|error| error.to_string()),
-            Ok(Err(error)) => Err(error.to_string()),
-            Err(_) => Err(format!("not read within {PATIENCE:?}")),
-        };
-        let mut last = self.last_read.lock().unwrap_or_else(PoisonError::into_inner);
-        let files = match read {
-            Ok(files) if Some(&files) == last.as_deref() => return,
+    /// A look that takes longer counts nevertheless, when it ends.
+    async fn look_in_time(self: &Arc<Self>) {
+        let tls = Arc::clone(self);
+        if let Err(reason) = self.reads.one(move || tls.look()).await {
+            self.unread(&reason);
+        }
+    }
+
+    /// Reads the files, and uses them if they are others than those that were read last.
+    fn look(&self) {
+        let files = match Files::read(&self.settings) {
             Ok(files) => Arc::new(files),
-            // Said once, until the files can be read again.
-            Err(reason) => {
-                if last.take().is_some() {
-                    self.failed(&reason);
-                }
-                return;
-            }
+            Err(error) => return self.unread(&error.to_string()),
         };
+        if self.last_read().as_ref() == Some(&files) {
+            return;
+        }
         match self.install(&files) {
             Ok(expires_at) => {
                 self.metrics.reloads.with_label_values(&["done"]).inc();
@@ -61,23 +55,78 @@ impl Tls {
             }
             Err(error) => self.failed(&error.to_string()),
         }
-        *last = Some(files);
+        *self.last_read() = Some(files);
     }
 
     /// Returns when the new certificate expires.
     fn install(&self, files: &Arc<Files>) -> Result<String, TlsError> {
-        let config = Arc::new(files.config()?);
+        let certificates = Certificates::parse(Arc::clone(files))?;
         let before = self.present.load();
-        let authorities = before.authorities + u64::from(!files.vouch_as(&before.files));
-        let expires_at = files.validity.until;
-        let present = Present { config, authorities, files: Arc::clone(files) };
-        self.present.store(Arc::new(present));
-        files.tell(&self.metrics);
+        let authorities =
+            before.authorities + u64::from(!certificates.vouch_as(&before.certificates));
+        let expires_at = certificates.validity.until;
+        certificates.tell(&self.metrics);
+        self.present.store(Arc::new(Present { certificates, authorities }));
         Ok(format_unix_ms_or_year(expires_at.saturating_mul(1_000)))
+    }
+
+    fn last_read(&self) -> MutexGuard<'_, Option<Arc<Files>>> {
+        self.last_read.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Said once, until the files can be read again.
+    fn unread(&self, reason: &str) {
+        if self.last_read().take().is_some() {
+            self.failed(reason);
+        }
     }
 
     fn failed(&self, reason: &str) {
         self.metrics.reloads.with_label_values(&["failed"]).inc();
         tracing::error!("certificate reload failed, keeping the previous certificates: {reason}");
+    }
+}
+
+#[cfg(all(test, unix))]
+mod tests {
+    use std::{fs::OpenOptions, sync::Mutex};
+
+    use arc_swap::ArcSwap;
+
+    use super::*;
+    use crate::{
+        config::HttpTls,
+        process::reading::{Reads, tests::late},
+        server::{Metrics, listener::tls::files::tests::certificates},
+    };
+
+    #[tokio::test(start_paused = true)]
+    async fn files_that_never_answer_are_told_once_and_keep_one_thread() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let [cert_file, key_file] = ["server.pem", "none"].map(|name| folder.path().join(name));
+        rustix::fs::mkfifoat(rustix::fs::CWD, &cert_file, 0o600.into()).expect("a FIFO");
+        let settings = HttpTls {
+            cert_file: cert_file.clone(),
+            key_file,
+            client_ca_file: None,
+            client_crl_file: None,
+        };
+        let certificates = certificates();
+        let tls = Arc::new(Tls {
+            metrics: Metrics::new().tls(&settings),
+            settings,
+            reads: Reads::default(),
+            last_read: Mutex::new(Some(Arc::clone(&certificates.files))),
+            present: ArcSwap::from_pointee(Present { certificates, authorities: 0 }),
+            said: Mutex::default(),
+        });
+        for _ in 0..3 {
+            late(tls.look_in_time()).await;
+        }
+        let held = Arc::strong_count(&tls);
+        // A thread that waits in the end would be waited for, so nothing fails before it ends.
+        drop(OpenOptions::new().write(true).open(&cert_file).expect("there is a reader"));
+        assert_eq!(held, 2, "the test and one thread");
+        assert_eq!(tls.metrics.reloads.with_label_values(&["failed"]).get(), 1);
     }
 }
