@@ -46,6 +46,8 @@ pub(crate) fn unknown_segment_code(code: &str, namespace: &str) -> String {
 pub struct AppState {
     pub(super) issuers: BTreeMap<String, NamespaceIssuer>,
     pub(super) backfills: BTreeMap<String, Backfill>,
+    /// Locked for each request for a past time, so that renewals need not wait for many of them.
+    pub(super) backfill_turn: Mutex<()>,
     pub(super) auth: Option<Arc<Auth>>,
     pub(super) codes: Codes,
     pub(super) http: HttpConfig,
@@ -84,6 +86,7 @@ impl AppState {
             unsent: UnsentBudget::new(max_unsent(&http)),
             max_connections: most_connections(&http),
             backfills: BTreeMap::new(),
+            backfill_turn: Mutex::default(),
             auth: None,
             plan: None,
             layouts: Vec::new(),

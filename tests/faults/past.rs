@@ -1,10 +1,17 @@
 //! IDs for a past time, from several processes.
 
-use std::collections::HashSet;
+use std::{collections::HashSet, time::Duration};
+
+use tokio::task::JoinSet;
 
 use crate::{
-    service::{Service, Setup, client},
-    support::{mariadb::Mariadb, server::Server},
+    service::{PATIENCE, Service, Setup, client},
+    support::{
+        mariadb::Mariadb,
+        poll,
+        proxy::Proxy,
+        server::{Engine, Server},
+    },
 };
 
 const AT: &str = "2024-02-29T12:00:00.123Z";
@@ -44,4 +51,38 @@ async fn two_nodes_and_a_restarted_one_share_the_five_ids_of_a_past_millisecond(
         assert_eq!(ask(node, 1).await, (422, Vec::new()));
     }
     println!("one past millisecond, three processes: {ids:?}, then 422");
+}
+
+/// They wait for each other, and not for the connections that a renewal needs.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn many_requests_for_a_past_time_delay_no_renewal() {
+    let url = Server::shared(&Mariadb).await.database().await;
+    let proxy = Proxy::start(&url).await;
+    let setup = Setup::new()
+        .set("store.url", Mariadb.through(&url, proxy.port()))
+        .set("store.timeout", "1s")
+        .set("lease.renew", "500ms")
+        .set("layout.preset", "yitter");
+    let node = setup.start_leased().await;
+    proxy.delay(Duration::from_millis(20));
+    let url = node.url(&format!("/id/order?at={AT}"));
+    let mut asking = JoinSet::new();
+    for _ in 0..300 {
+        let request = client().post(&url);
+        asking.spawn(async move {
+            loop {
+                let again = request.try_clone().expect("no body");
+                again.send().await.expect("an answer");
+            }
+        });
+    }
+    let renewals = async || {
+        let done = "operation=\"renew\",outcome=\"done\"";
+        node.metric("raindrop_lease_operations_total", done).await
+    };
+    let before = renewals().await;
+    let renewed = async || (renewals().await >= before + 5.0).then_some(());
+    poll::until(PATIENCE, "five renewals", renewed).await;
+    asking.shutdown().await;
+    assert!(!node.log().contains("store failed"), "{}", node.log());
 }

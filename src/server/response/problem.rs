@@ -238,10 +238,7 @@ impl From<BackfillError> for Problem {
     fn from(error: BackfillError) -> Self {
         let (code, retry_after) = match error {
             BackfillError::Refused(error) => return error.into(),
-            BackfillError::Store(error) => {
-                let detail = format!("the store is unavailable: {}", error.kind());
-                return Self::passing(P::StoreUnavailable, detail, RETRY_UNKNOWN);
-            }
+            BackfillError::Store(error) => return store_problem(&error, false),
             BackfillError::NotReserved { .. }
             | BackfillError::OutOfRange { .. }
             | BackfillError::UsedUp { .. }

@@ -88,7 +88,9 @@ async fn claim(asked: &Asked, is_batch: bool) -> Result<Response, Problem> {
     });
     match (&request.backfill, request.issuer) {
         (Some((backfill, at_ms)), _) => {
+            let turn = state.backfill_turn.lock().await;
             let ids = backfill.ids(code, count.most(), *at_ms).await;
+            drop(turn);
             if let Err(BackfillError::Store(error)) = &ids {
                 // The answer does not say where the store is.
                 let (namespace, error) = (backfill.namespace(), with_sources(error));
