@@ -208,7 +208,10 @@ fn read_networks(reader: &mut Reader) -> Vec<IpNet> {
     let items = reader.list(key).unwrap_or_default();
     let network =
         |item: &String| item.parse().ok().or_else(|| item.parse::<IpAddr>().ok().map(IpNet::from));
-    let networks: Option<Vec<IpNet>> = items.iter().map(network).collect();
+    // Clients are known by their IPv4 addresses.
+    let is_canonical = |network: &IpNet| network.addr().to_canonical() == network.addr();
+    let networks: Option<Vec<IpNet>> =
+        items.iter().map(|item| network(item).filter(is_canonical)).collect();
     if networks.is_none() {
         reader.reject(key, "addresses or networks such as 10.0.0.0/8 or fd00::/8");
     }
@@ -236,16 +239,23 @@ fn read_origins(reader: &mut Reader) -> CorsOrigins {
     if origins.is_none() {
         reader.reject(
             "http.cors_origins",
-            "* or none alone, or origins such as https://app.example.com",
+            "* or none alone, or origins such as https://app.example.com, in lower case and without a path \
+             or the default port",
         );
     }
     CorsOrigins::List(origins.unwrap_or_default())
 }
 
 fn origin(text: &str) -> Option<HeaderValue> {
-    let host = text.strip_prefix("https://").or_else(|| text.strip_prefix("http://"))?;
-    let is_host = |byte: u8| byte.is_ascii_alphanumeric() || b".-:[]".contains(&byte);
-    let is_valid = !host.is_empty() && host.bytes().all(is_host);
+    let (scheme, host) = text.split_once("://")?;
+    let default_port = match scheme {
+        "https" => ":443",
+        "http" => ":80",
+        _ => return None,
+    };
+    let is_host =
+        |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || b".-:[]".contains(&byte);
+    let is_valid = !host.is_empty() && host.bytes().all(is_host) && !host.ends_with(default_port);
     HeaderValue::from_str(text).ok().filter(|_| is_valid)
 }
 

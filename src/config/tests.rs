@@ -269,7 +269,7 @@ fn every_problem_is_reported_at_once_with_its_source() {
         format!("auth.tokens_file = nothing ({file}): must be the path of a file, or unset"),
         "codes.allow = good,bad code (environment variable RAINDROP__CODES__ALLOW): must be codes that match [A-Za-z0-9][A-Za-z0-9._:-]{0,63}".into(),
         "codes.max = 0 (environment variable RAINDROP__CODES__MAX): must be 1 to 10000000".into(),
-        "http.cors_origins = https://a.example/path (environment variable RAINDROP__HTTP__CORS_ORIGINS): must be * or none alone, or origins such as https://app.example.com".into(),
+        "http.cors_origins = https://a.example/path (environment variable RAINDROP__HTTP__CORS_ORIGINS): must be * or none alone, or origins such as https://app.example.com, in lower case and without a path or the default port".into(),
         format!("http.listen = [a, b] ({file}): must be an address and port such as 127.0.0.1:8080 or [::]:8080; :8080 for every address, or localhost:8080, but no other name"),
         format!("http.prot ({file}): unknown key; known are http.listen, http.admin_listen, http.admin_hosts, http.admin_changes, http.max_batch, http.max_range, http.cors_origins, http.request_timeout, http.max_connections, http.idle_timeout, http.max_in_flight, http.max_unsent, http.console, http.tls.cert_file, http.tls.key_file, http.tls.client_ca_file, http.tls.client_crl_file, http.max_connections_per_ip, http.max_requests_per_ip, http.trusted_proxies, http.drain_delay, http.shutdown_timeout"),
         "issue.max_wait = 11s (environment variable RAINDROP__ISSUE__MAX_WAIT): must be less than half of http.request_timeout (10s, default)".into(),

@@ -8,7 +8,11 @@ use raindrop::{
 };
 use serde_json::{Value, json};
 
-use crate::{api::assert_documented, serving::Served, support::Answer, support::token_entry};
+use crate::{
+    api::assert_documented,
+    serving::Served,
+    support::{Answer, config_of, token_entry},
+};
 
 const NUMBERS: [(&str, &str); 3] =
     [("mode", "segment"), ("http.admin_listen", "127.0.0.1:0"), ("issue.max_wait", "500ms")];
@@ -282,10 +286,15 @@ async fn on_the_public_listener_codes_are_for_tokens_with_the_permission() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let path = folder.path().join("tokens.toml");
     let admin = token_entry("admin", "for-admins") + "permissions = ['admin']\n";
-    let some = token_entry("some", "for-some") + "permissions = ['admin']\ncodes = ['shop:*']\n";
+    let some = token_entry("some", "for-some")
+        + "permissions = ['admin']\ncodes = ['shop:*']\nnamespaces = ['default']\n";
     std::fs::write(&path, admin + &some + &token_entry("shop", "for-shops")).expect("written");
-    let tokens = ("auth.tokens_file", path.to_str().expect("UTF-8"));
-    let served = Served::ready_over(&[("mode", "segment"), tokens], memory()).await;
+    let text = format!(
+        "mode = 'segment'\nauth.tokens_file = '{}'\n\
+         [namespaces.hidden]\n[[code]]\nname = 'shop:2'\nnamespace = 'hidden'\n",
+        path.display()
+    );
+    let served = Served::ready_with(config_of(&text), memory()).await;
     let ask = async |method: &str, path: &str, token: Option<&str>| {
         let url = format!("http://{}{path}", served.address);
         let token = token.map(|token| format!("Bearer {token}"));
@@ -303,6 +312,11 @@ async fn on_the_public_listener_codes_are_for_tokens_with_the_permission() {
     // One that may use some codes manages those alone.
     ask("PUT", "/codes/order", Some("for-some")).await.problem(403, "forbidden");
     assert_eq!(ask("PUT", "/codes/shop:1", Some("for-some")).await.status, 201);
+    // Nor is it told where another one is.
+    let elsewhere = ask("PUT", "/codes/shop:2", Some("for-some")).await;
+    let detail = elsewhere.problem(403, "forbidden");
+    assert!(!detail.contains("hidden"), "{detail}");
+    ask("PUT", "/codes/shop:2", Some("for-admins")).await.problem(400, "invalid_parameter");
     let listed = ask("GET", "/codes", Some("for-some")).await.json();
     let codes = listed["codes"].as_array().expect("codes");
     assert_eq!((codes.len(), &codes[0]["code"]), (1, &json!("shop:1")), "{listed}");

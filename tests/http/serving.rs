@@ -3,6 +3,7 @@
 use std::{net::SocketAddr, sync::Arc, time::Duration};
 
 use raindrop::{
+    config::Config,
     core::clock::{Clock, SystemClock},
     server::{ServeError, Service},
     store::{MemoryStore, Store},
@@ -40,7 +41,11 @@ impl Served {
 
     /// Over a store that others may use too.
     pub(crate) async fn ready_over(pairs: &[(&str, &str)], store: Arc<MemoryStore>) -> Self {
-        let served = Self::start_over(pairs, store).await;
+        Self::ready_with(config(pairs), store).await
+    }
+
+    pub(crate) async fn ready_with(config: Config, store: Arc<MemoryStore>) -> Self {
+        let served = Self::start_with(config, store).await;
         for _ in 0..6_000 {
             if served.get("/readyz").await.status() == 200 {
                 return served;
@@ -50,10 +55,9 @@ impl Served {
         panic!("never ready");
     }
 
-    async fn start_over(pairs: &[(&str, &str)], store: Arc<MemoryStore>) -> Self {
+    async fn start_with(config: Config, store: Arc<MemoryStore>) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
         let address = listener.local_addr().expect("an address");
-        let config = config(pairs);
         let admin_listener = match config.http.admin_listen {
             Some(address) => Some(TcpListener::bind(address).await.expect("a free port")),
             None => None,
@@ -208,7 +212,7 @@ async fn requests_that_wait_are_answered_before_the_stop() {
 async fn another_layout_ends_the_service_with_both_named() {
     let first = Served::start(&[]).await;
     let second =
-        Served::start_over(&[("layout.preset", "js-safe")], Arc::clone(&first.store)).await;
+        Served::start_with(config(&[("layout.preset", "js-safe")]), Arc::clone(&first.store)).await;
     let error = second.running.await.expect("no panic").expect_err("a conflict").to_string();
     assert!(error.contains("worker=9") && error.contains("worker=5"), "{error}");
     first.stop().await;

@@ -53,6 +53,11 @@ fn limits_per_client_are_read_and_derived() {
         ("auth.max_requests_per_token", "x"),
         ("http.trusted_proxies", "10.0.0.0/33"),
         ("http.trusted_proxies", "proxy.example.com"),
+        ("http.trusted_proxies", "::ffff:10.0.0.0/104"),
+        ("http.cors_origins", "https://App.example.com"),
+        ("http.cors_origins", "https://app.example.com:443"),
+        ("http.cors_origins", "http://app.example.com:80"),
+        ("http.cors_origins", "https://app.example.com/"),
         ("http.admin_hosts", "ids.example.com:9090"),
         ("http.admin_hosts", "https://ids.example.com"),
     ] {

@@ -7,7 +7,7 @@ use std::{
 };
 
 use axum::{
-    extract::{MatchedPath, Request},
+    extract::{MatchedPath, NestedPath, Request},
     http::{StatusCode, header},
     response::Response,
 };
@@ -62,8 +62,10 @@ where
     }
 
     fn call(&mut self, request: Request) -> Self::Future {
-        let path = request.extensions().get::<MatchedPath>();
-        let route = path.and_then(|path| self.routes.by_path.get(path.as_str()));
+        let extensions = request.extensions();
+        let nest = extensions.get::<NestedPath>().map_or("", NestedPath::as_str);
+        let path = extensions.get::<MatchedPath>().and_then(|it| it.as_str().strip_prefix(nest));
+        let route = path.and_then(|path| self.routes.by_path.get(path));
         let route = Arc::clone(route.unwrap_or(&self.routes.unmatched));
         let (state, method) = (Arc::clone(&self.routes.state), request.method().clone());
         let in_flight = Counted::new(state.metrics.http.in_flight.clone());

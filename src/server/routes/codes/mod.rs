@@ -170,7 +170,11 @@ pub(in crate::server) async fn put(
 ) -> Result<Response, Problem> {
     let is_new = must_be_new(&headers)?;
     // One that is bound elsewhere could never be asked for.
-    target.state.codes.locate(&target.code, Some(target.issuer.namespace()))?;
+    let asked = target.issuer.namespace();
+    if let Err(error) = target.state.codes.locate(&target.code, Some(asked)) {
+        target.client.caller.check_namespace(error.own(), Some(asked))?;
+        return Err(error.into());
+    }
     let (manager, _turn) = target.manager().await?;
     let put = manager.put(&target.code, &body.into(), is_new).await;
     let status = if put.map_err(|error| target.failed(error))? {
