@@ -56,7 +56,7 @@ async fn seven_nodes_fill_three_bits_and_the_eighth_serves_when_one_leaves() {
     let searched = async || eighth.metric("raindrop_lease_operations_total", searches).await;
     let again = async || (searched().await >= 4.0).then_some(());
     poll::until(PATIENCE, "four searches", again).await;
-    assert_eq!(eighth.log().matches("no worker id is free").count(), 1, "{}", eighth.log());
+    assert_eq!(eighth.log().matches("lease at risk").count(), 1, "{}", eighth.log());
 
     let collected = Collected::default();
     for node in &nodes {
