@@ -1,5 +1,8 @@
 //! `/metrics`.
 
+use axum::{Router, body::Body, http::Request};
+use tower::ServiceExt as _;
+
 use crate::support::World;
 
 #[tokio::test]
@@ -25,6 +28,7 @@ async fn every_metric_is_exported_from_the_start() {
         "raindrop_workers{id_namespace=\"default\",state=\"free\"} ",
         "raindrop_ids_valid_until_timestamp_seconds{id_namespace=\"default\"} 3934",
         "raindrop_codes{id_namespace=\"default\"} 0",
+        "raindrop_issuing{id_namespace=\"default\"} 1",
         "raindrop_http_requests_total{method=\"GET\",route=\"/id/{code}\",status=\"200\"} 0",
         "raindrop_http_request_duration_seconds_bucket{route=\"/ids/{code}\",le=\"0.00005\"} 0",
         "raindrop_http_requests_in_flight 1",
@@ -47,6 +51,18 @@ async fn every_metric_is_exported_from_the_start() {
     let version = concat!(",version=\"", env!("CARGO_PKG_VERSION"), "\"} 1");
     assert!(answer.body.contains(version), "{}", answer.body);
     assert!(!answer.body.contains("order") && !answer.body.contains("raindrop_segment"));
+}
+
+/// As embedders may.
+#[tokio::test]
+async fn requests_are_counted_by_template_where_the_router_is_nested() {
+    let world = World::start(&[]).await;
+    let nested = Router::new().nest("/inner", world.router.clone());
+    let request = Request::get("/inner/id/order").body(Body::empty()).expect("a request");
+    let answer = nested.oneshot(request).await.expect("an answer");
+    assert_eq!(answer.status(), 200);
+    let counted = r#"raindrop_http_requests_total{method="GET",route="/id/{code}",status="200"}"#;
+    assert_eq!(world.metric(counted).await, Some(1.0));
 }
 
 #[tokio::test]

@@ -221,6 +221,7 @@ async fn each_mode_has_its_own_metrics_from_the_start() {
         "raindrop_segment_remaining{id_namespace=\"numbers\"} ",
         "raindrop_segment_unreserved_ratio{id_namespace=\"numbers\"} ",
         "raindrop_codes{id_namespace=\"numbers\"} 5",
+        "raindrop_issuing{id_namespace=\"numbers\"} 1",
         "raindrop_store_operation_duration_seconds_count{operation=\"reserve\"} ",
     ] {
         assert!(text.contains(&format!("\n{line}")), "{line} in\n{text}");

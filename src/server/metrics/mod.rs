@@ -146,6 +146,8 @@ fn status_gauges<'a>(issuers: impl Iterator<Item = &'a NamespaceIssuer>) -> Regi
             Opts::new(name, help).const_label(NAMESPACE, issuer.namespace())
         };
         let set = |name: &str, help: &str, value| set_gauge(&registry, named(name, help), value);
+        let help = "1 while IDs are issued, as /readyz?namespace= tells; else 0.";
+        set("raindrop_issuing", help, issuer.is_issuing().into());
         let codes = match issuer {
             NamespaceIssuer::Snowflake(issuer) => {
                 let status = issuer.status();
