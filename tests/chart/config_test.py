@@ -290,13 +290,23 @@ class HelmTest(unittest.TestCase):
         self.command = [*container["command"], *container["args"]]
 
     def test_it_passes_against_a_service_and_its_own_configuration(self):
-        with tempfile.NamedTemporaryFile("w", suffix=".toml") as file:
-            file.write(configuration(template()))
-            file.flush()
-            with served(file.name) as url:
-                result = run(*self.command, env={"URL": url, "no_proxy": "*"})
-        self.assertEqual(result.returncode, 0, result.stderr)
-        self.assertRegex(result.stdout, r"^issued and parsed \d+\n$")
+        for values, printed in (
+            ([], r"^issued and parsed \d+\n$"),
+            (["config.codes.allow={order,user}"], r"^issued and parsed \d+\n$"),
+            (["config.codes.allow=order\\,user"], r"^issued and parsed \d+\n$"),
+            (["config.mode=segment"], "^requested no ID"),
+            (["config.mode=segment", "config.codes.allow={order}"], r"^issued \d+\n$"),
+            (["config.mode=segment", "config.segment.auto_create=true", "tests.code=a"], r"^issued \d+\n$"),
+        ):
+            text = template(*sets(*values))
+            given = {entry["name"]: entry["value"] for entry in only(text, "Pod")["spec"]["containers"][0]["env"]}
+            with self.subTest(values=values), tempfile.NamedTemporaryFile("w", suffix=".toml") as file:
+                file.write(configuration(text))
+                file.flush()
+                with served(file.name) as url:
+                    result = run(*self.command, env={**given, "URL": url, "no_proxy": "*"})
+                self.assertEqual(result.returncode, 0, result.stderr)
+                self.assertRegex(result.stdout, printed)
 
     def test_it_passes_against_a_service_with_tls_that_wants_tokens(self):
         with served(secured=True) as url:
@@ -312,4 +322,4 @@ class HelmTest(unittest.TestCase):
             path = f"{folder}:{os.environ['PATH']}"
             result = run(*self.command, env={"URL": "http://127.0.0.1:9", "PATH": path})
         self.assertNotEqual(result.returncode, 0)
-        self.assertIn("failed: GET /id/helm-test answered <html>", result.stderr)
+        self.assertIn("failed: GET /ids/helm-test?n=0 answered <html>", result.stderr)

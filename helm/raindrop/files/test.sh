@@ -1,6 +1,7 @@
-# Requests two IDs from the service at $URL, parses the second, and expects the service to refuse a
-# wrong count. If ID requests need a token, $TOKENS is `needed`. The test has no token and expects to
-# be refused. It sends nothing secret and does not verify a certificate, which may be for other names.
+# Requests two IDs of $CODE from the service at $URL, parses the second, and expects the service to
+# refuse a wrong count; without $CODE, only the latter. If ID requests need a token, $TOKENS is `needed`.
+# The test has no token and expects to be refused. It sends nothing secret and does not verify a
+# certificate, which may be for other names.
 ask() {
   curl -sS --insecure --max-time 10 --retry 10 --retry-delay 1 --retry-connrefused "$@"
 }
@@ -9,9 +10,9 @@ fail() {
   exit 1
 }
 issue() {
-  answer=$(ask --fail "$URL/id/helm-test")
+  answer=$(ask --fail "$URL/id/$CODE")
   id=$(printf %s "$answer" | sed -n 's/^{"id":"\([0-9][0-9]*\)"}$/\1/p')
-  [ -n "$id" ] || fail "GET /id/helm-test answered $answer"
+  [ -n "$id" ] || fail "GET /id/$CODE answered $answer"
 }
 if [ "${TOKENS:-}" = needed ]; then
   problem=$(ask --write-out ' %{http_code}' "$URL/id/helm-test")
@@ -20,18 +21,19 @@ if [ "${TOKENS:-}" = needed ]; then
     *) fail "GET /id/helm-test answered $problem" ;;
   esac
 fi
-issue
-first=$id
-issue
-[ "$id" != "$first" ] || fail "$id was issued twice"
-parsed=$(ask --fail "$URL/parse/$id")
-case $parsed in
-  *"\"id\":\"$id\""*'"timestamp":"20'*) ;;
-  *) fail "GET /parse/$id answered $parsed" ;;
-esac
 problem=$(ask --write-out ' %{http_code}' "$URL/ids/helm-test?n=0")
 case $problem in
   *'"code":"invalid_count"'*' 400') ;;
   *) fail "GET /ids/helm-test?n=0 answered $problem" ;;
 esac
-echo "issued and parsed $id"
+[ -n "${CODE:-}" ] || { echo "requested no ID, because tests.code is empty" && exit 0; }
+issue
+first=$id
+issue
+[ "$id" != "$first" ] || fail "$id was issued twice"
+parsed=$(ask "$URL/parse/$id")
+case $parsed in
+  *"\"id\":\"$id\""*'"timestamp":"20'*) echo "issued and parsed $id" ;;
+  *'"code":"not_decodable"'*) echo "issued $id" ;;
+  *) fail "GET /parse/$id answered $parsed" ;;
+esac

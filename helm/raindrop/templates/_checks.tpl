@@ -54,8 +54,8 @@ The schema says so in its own words, but it can be skipped. */}}
 {{- fail (printf "store.existingSecret = %q: is the name of a Secret that the chart creates for store.url, and removes without it; use another name" $store.existingSecret) -}}
 {{- end -}}
 {{- range .Values.extraEnv -}}
-{{- if regexMatch "^RAINDROPSTORE(URL|URLFILE|WORKERTABLE|SEGMENTTABLE)$" (upper .name | replace "_" "") -}}
-{{- fail (printf "extraEnv: must not contain %s, because the chart sets it; set store, or config.store.worker_table and segment_table" .name) -}}
+{{- if regexMatch "^RAINDROP(CONFIG|STORE(URL|URLFILE|WORKERTABLE|SEGMENTTABLE))$" (upper .name | replace "_" "") -}}
+{{- fail (printf "extraEnv: must not contain %s, because the chart sets it; set config or store" .name) -}}
 {{- end -}}
 {{- end -}}
 {{- if hasPrefix "sqlite:" (toString $store.url) -}}

@@ -84,20 +84,25 @@ env:
   - name: RAINDROP_CONFIG
     value: /etc/raindrop/raindrop.toml
   {{- include "raindrop.storeEnv" . | nindent 2 }}
-  {{- if kindIs "invalid" (default dict .Values.config.worker).holder }}
+  {{- $extra := list }}
+  {{- range .Values.extraEnv }}{{ $extra = append $extra .name }}{{ end }}
+  {{- $isHolderSet := or (has "RAINDROP__WORKER__HOLDER" $extra) (not (kindIs "invalid" (default dict .Values.config.worker).holder)) }}
+  {{- if not $isHolderSet }}
   # The node's label in the store. A StatefulSet's pod finds its previous worker id by it.
-  - name: POD_NAME
+  {{- range $name, $field := dict "POD_NAME" "name" "POD_NAMESPACE" "namespace" }}
+  {{- if not (has $name $extra) }}
+  - name: {{ $name }}
     valueFrom:
       fieldRef:
-        fieldPath: metadata.name
-  - name: POD_NAMESPACE
-    valueFrom:
-      fieldRef:
-        fieldPath: metadata.namespace
+        fieldPath: metadata.{{ $field }}
+  {{- end }}
+  {{- end }}
+  {{- end }}
+  {{- with .Values.extraEnv }}{{ toYaml . | nindent 2 }}{{ end }}
+  {{- if not $isHolderSet }}
   - name: RAINDROP__WORKER__HOLDER
     value: $(POD_NAMESPACE)/$(POD_NAME)
   {{- end }}
-  {{- with .Values.extraEnv }}{{ toYaml . | nindent 2 }}{{ end }}
 {{- include "raindrop.optional" (list 0 (dict "envFrom" .Values.extraEnvFrom)) }}
 {{- include "raindrop.optional" (list 0 (pick .Values "resources" "securityContext")) }}
 volumeMounts:
