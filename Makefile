@@ -17,7 +17,7 @@ BENCH_AT = --manifest-path bench/Cargo.toml
 # so often on each engine, and the database is away for so many seconds with the default settings.
 SEEDS ?= 1000000
 ROUNDS ?= 5
-OUTAGE ?= 240
+OUTAGE ?= 210
 # So long, and against so many slow clients, `make soak-overload` lasts.
 SECONDS ?= 60
 SLOW ?= 10000
