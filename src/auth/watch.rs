@@ -46,7 +46,7 @@ pub(super) struct Watch {
     read: Option<Stamp>,
     /// As it was at the last look.
     seen: Option<Stamp>,
-    reads: Reads,
+    pub(super) reads: Reads,
 }
 
 impl Watch {

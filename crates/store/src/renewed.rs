@@ -5,7 +5,7 @@ use std::{
     time::Duration,
 };
 
-use tokio::{task::spawn_blocking, time::timeout};
+use tokio::{sync::Semaphore, task::spawn_blocking, time::timeout};
 
 use super::{
     Result, StoreSettings, StoreUrl,
@@ -15,6 +15,9 @@ use super::{
 
 /// How long the address may take to be read: it may be in a file on a network.
 const READ_WITHIN: Duration = Duration::from_secs(1);
+
+/// How many reads are under way at most: one that never ends must not be the last.
+const READS: usize = 4;
 
 type Make<C> = dyn Fn(&StoreSettings) -> Result<C> + Send + Sync;
 
@@ -26,8 +29,8 @@ pub(super) struct Renewed<C> {
     settings: StoreSettings,
     make: Box<Make<C>>,
     present: Mutex<Login<C>>,
-    /// Reads that hang would take all threads in the end, so there is one at a time.
-    turn: Arc<tokio::sync::Mutex<()>>,
+    /// A permit for each read that may be under way: those that hang would take all threads in the end.
+    places: Arc<Semaphore>,
 }
 
 /// An address, and what logs in with it.
@@ -44,16 +47,17 @@ impl<C: Connector> Renewed<C> {
         let first = Arc::new(make(settings)?);
         let login = Login { url: settings.url.clone(), connector: Arc::clone(&first) };
         let present = Mutex::new(login);
-        let (settings, make, turn) = (settings.clone(), Box::new(make), Arc::default());
-        Ok(Self { first, settings, make, present, turn })
+        let places = Arc::new(Semaphore::new(READS));
+        Ok(Self { first, settings: settings.clone(), make: Box::new(make), present, places })
     }
 
     async fn present(&self) -> Arc<C> {
         let url = match self.settings.url_source.clone() {
             Some(source) => {
                 let reading = async {
-                    let turn = Arc::clone(&self.turn).lock_owned().await;
-                    spawn_blocking(move || (source.read(), turn)).await.map(|(url, _)| url)
+                    let place =
+                        Arc::clone(&self.places).acquire_owned().await.expect("never closed");
+                    spawn_blocking(move || (source.read(), place)).await.map(|(url, _)| url)
                 };
                 timeout(READ_WITHIN, reading).await.ok().and_then(|read| read.ok().flatten())
             }
@@ -126,7 +130,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn an_address_that_cannot_be_read_keeps_one_thread() {
+    async fn an_address_that_cannot_be_read_keeps_few_threads() {
         let begun = Arc::new(AtomicU32::new(0));
         let (end, hung) = mpsc::channel::<()>();
         let (counted, hung) = (Arc::clone(&begun), Mutex::new(hung));
@@ -138,10 +142,12 @@ mod tests {
         });
         let settings = StoreSettings { url_source: Some(source), ..StoreSettings::default() };
         let renewed = Renewed::new(&settings, |_| Ok(Server::default())).expect("made");
-        for _ in 0..3 {
+        for _ in 0..=READS {
             join!(renewed.present(), advance(READ_WITHIN));
         }
         drop(end);
-        assert_eq!(begun.load(Ordering::SeqCst), 1);
+        let all = u32::try_from(READS).expect("few");
+        let _ended = renewed.places.acquire_many(all).await.expect("never closed");
+        assert_eq!(begun.load(Ordering::SeqCst), all);
     }
 }
