@@ -47,7 +47,7 @@ pub struct AppState {
     pub(super) issuers: BTreeMap<String, NamespaceIssuer>,
     pub(super) backfills: BTreeMap<String, Backfill>,
     /// Locked for each request for a past time, so that renewals need not wait for many of them.
-    pub(super) backfill_turn: Mutex<()>,
+    backfill_turn: Mutex<()>,
     pub(super) auth: Option<Arc<Auth>>,
     pub(super) codes: Codes,
     pub(super) http: HttpConfig,
@@ -169,6 +169,15 @@ impl AppState {
     pub(super) fn begin_claim(&self) -> Result<SemaphorePermit<'_>, Problem> {
         self.in_flight.try_acquire().map_err(|_| {
             let detail = format!("{} requests are in flight", self.http.max_in_flight);
+            Problem::passing(ProblemCode::Overloaded, detail, Duration::from_secs(1))
+        })
+    }
+
+    /// Waits until no other request for a past time is served, but leaves this one time to be served.
+    pub(super) async fn begin_backfill(&self) -> Result<MutexGuard<'_, ()>, Problem> {
+        let turn = tokio::time::timeout(self.http.request_timeout / 2, self.backfill_turn.lock());
+        turn.await.map_err(|_| {
+            let detail = "too many requests for a past time are waiting";
             Problem::passing(ProblemCode::Overloaded, detail, Duration::from_secs(1))
         })
     }

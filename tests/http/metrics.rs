@@ -57,12 +57,24 @@ async fn every_metric_is_exported_from_the_start() {
 #[tokio::test]
 async fn requests_are_counted_by_template_where_the_router_is_nested() {
     let world = World::start(&[]).await;
-    let nested = Router::new().nest("/inner", world.router.clone());
-    let request = Request::get("/inner/id/order").body(Body::empty()).expect("a request");
-    let answer = nested.oneshot(request).await.expect("an answer");
-    assert_eq!(answer.status(), 200);
-    let counted = r#"raindrop_http_requests_total{method="GET",route="/id/{code}",status="200"}"#;
-    assert_eq!(world.metric(counted).await, Some(1.0));
+    let own = || world.router.clone();
+    for (nested, path, route) in [
+        (Router::new().nest("/inner", own()), "/inner/id/order", "/id/{code}"),
+        (Router::new().nest("/inner/", own()), "/inner/ids/order", "/ids/{code}"),
+        (Router::new().nest("/inner", own()), "/inner", "/"),
+        (
+            Router::new().nest("/inner", Router::new().fallback_service(own())),
+            "/inner/livez",
+            "/livez",
+        ),
+    ] {
+        let request = Request::get(path).body(Body::empty()).expect("a request");
+        let answer = nested.oneshot(request).await.expect("an answer");
+        assert_eq!(answer.status(), 200, "{path}");
+        let labels = format!("{{method=\"GET\",route=\"{route}\",status=\"200\"}}");
+        let counted = world.metric(&format!("raindrop_http_requests_total{labels}")).await;
+        assert_eq!(counted, Some(1.0), "{path}");
+    }
 }
 
 #[tokio::test]

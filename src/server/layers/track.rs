@@ -64,8 +64,11 @@ where
     fn call(&mut self, request: Request) -> Self::Future {
         let extensions = request.extensions();
         let nest = extensions.get::<NestedPath>().map_or("", NestedPath::as_str);
-        let path = extensions.get::<MatchedPath>().and_then(|it| it.as_str().strip_prefix(nest));
-        let route = path.and_then(|path| self.routes.by_path.get(path));
+        let route = extensions.get::<MatchedPath>().and_then(|path| {
+            let path = path.as_str();
+            let own = path.strip_prefix(nest.trim_end_matches('/')).unwrap_or(path);
+            self.routes.by_path.get(if own.is_empty() { "/" } else { own })
+        });
         let route = Arc::clone(route.unwrap_or(&self.routes.unmatched));
         let (state, method) = (Arc::clone(&self.routes.state), request.method().clone());
         let in_flight = Counted::new(state.metrics.http.in_flight.clone());

@@ -88,7 +88,7 @@ async fn claim(asked: &Asked, is_batch: bool) -> Result<Response, Problem> {
     });
     match (&request.backfill, request.issuer) {
         (Some((backfill, at_ms)), _) => {
-            let turn = state.backfill_turn.lock().await;
+            let turn = state.begin_backfill().await?;
             let ids = backfill.ids(code, count.most(), *at_ms).await;
             drop(turn);
             if let Err(BackfillError::Store(error)) = &ids {
