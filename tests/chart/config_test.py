@@ -293,7 +293,8 @@ class HelmTest(unittest.TestCase):
         for values, printed in (
             ([], r"^issued and parsed \d+\n$"),
             (["config.codes.allow={order,user}"], r"^issued and parsed \d+\n$"),
-            (["config.codes.allow=order\\,user"], r"^issued and parsed \d+\n$"),
+            (["config.codes.allow= order\\, user"], r"^issued and parsed \d+\n$"),
+            (["tests.code=a", "config.code[0].name=a", "config.code[0].prefix=A2-"], r"^issued and parsed A2-\d+\n$"),
             (["config.mode=segment"], "^requested no ID"),
             (["config.mode=segment", "config.codes.allow={order}"], r"^issued \d+\n$"),
             (["config.mode=segment", "config.segment.auto_create=true", "tests.code=a"], r"^issued \d+\n$"),

@@ -86,10 +86,8 @@ env:
   {{- include "raindrop.storeEnv" . | nindent 2 }}
   {{- $extra := list }}
   {{- range .Values.extraEnv }}{{ $extra = append $extra .name }}{{ end }}
-  {{- $isHolderSet := or (has "RAINDROP__WORKER__HOLDER" $extra) (not (kindIs "invalid" (default dict .Values.config.worker).holder)) }}
-  {{- if not $isHolderSet }}
-  # The node's label in the store. A StatefulSet's pod finds its previous worker id by it.
-  {{- range $name, $field := dict "POD_NAME" "name" "POD_NAMESPACE" "namespace" }}
+  {{- $isHolderSet := not (kindIs "invalid" (default dict .Values.config.worker).holder) }}
+  {{- range $name, $field := ternary dict (dict "POD_NAME" "name" "POD_NAMESPACE" "namespace") $isHolderSet }}
   {{- if not (has $name $extra) }}
   - name: {{ $name }}
     valueFrom:
@@ -97,9 +95,9 @@ env:
         fieldPath: metadata.{{ $field }}
   {{- end }}
   {{- end }}
-  {{- end }}
   {{- with .Values.extraEnv }}{{ toYaml . | nindent 2 }}{{ end }}
-  {{- if not $isHolderSet }}
+  {{- if not (or $isHolderSet (has "RAINDROP__WORKER__HOLDER" $extra) (has "RAINDROP_WORKER_HOLDER" $extra)) }}
+  # The node's label in the store. A StatefulSet's pod finds its previous worker id by it.
   - name: RAINDROP__WORKER__HOLDER
     value: $(POD_NAMESPACE)/$(POD_NAME)
   {{- end }}
