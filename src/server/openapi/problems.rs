@@ -23,9 +23,7 @@ pub(in crate::server) const POSTED: &[P] = &[P::UnsupportedMediaType, P::OutOfRa
 
 /// Problems of every route for this audience, by what stands around it.
 pub(super) fn of_layers(audience: Audience) -> impl Iterator<Item = ProblemCode> {
-    // The parameter may be the header Host.
-    let always =
-        [P::InvalidParameter, P::RequestTimeout, P::PayloadTooLarge, P::UriTooLong, P::Internal];
+    let always = [P::RequestTimeout, P::PayloadTooLarge, P::UriTooLong, P::Internal];
     let of_gate: &[P] = match audience {
         Audience::Clients | Audience::Operators | Audience::Scrapers => {
             &[P::Unauthorized, P::TooManyRequests, P::Forbidden, P::Overloaded]
