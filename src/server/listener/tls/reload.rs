@@ -1,7 +1,7 @@
 //! Reads the files again at SIGHUP, and when they change.
 
 use std::{
-    sync::{Arc, MutexGuard, PoisonError},
+    sync::{Arc, PoisonError},
     time::Duration,
 };
 
@@ -18,7 +18,7 @@ const READ_EVERY: Duration = Duration::from_secs(10);
 
 impl Tls {
     /// Uses the files as they change. New connections get the new certificate; open ones go on.
-    pub(in crate::server) async fn follow(self: &Arc<Self>, hangups: &Hangups) {
+    pub(in crate::server) async fn follow(&self, hangups: &Hangups) {
         let mut looks = interval(READ_EVERY);
         looks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
@@ -26,59 +26,55 @@ impl Tls {
                 _ = looks.tick() => {}
                 () = hangups.next() => {}
             }
-            self.look_in_time().await;
+            self.look().await;
             self.tell_faults();
         }
     }
 
-    /// A look that takes longer counts nevertheless, when it ends.
-    async fn look_in_time(self: &Arc<Self>) {
-        let tls = Arc::clone(self);
-        if let Err(reason) = self.reads.one(move || tls.look()).await {
-            self.unread(&reason);
-        }
-    }
-
     /// Reads the files, and uses them if they are others than those that were read last.
-    fn look(&self) {
-        let files = match Files::read(&self.settings) {
-            Ok(files) => Arc::new(files),
-            Err(error) => return self.unread(&error.to_string()),
+    async fn look(&self) {
+        let settings = self.settings.clone();
+        let last = self.last_read.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let read = move || -> Result<_, TlsError> {
+            let files = Arc::new(Files::read(&settings)?);
+            let is_new = last.as_ref() != Some(&files);
+            Ok(is_new.then(|| (Certificates::parse(Arc::clone(&files)), files)))
         };
-        if self.last_read().as_ref() == Some(&files) {
-            return;
-        }
-        match self.install(&files) {
-            Ok(expires_at) => {
+        // What comes too late is dropped: a later look may have brought newer files.
+        let read = self.reads.one(read).await;
+        let read = read.and_then(|read| read.map_err(|error| error.to_string()));
+        let mut last = self.last_read.lock().unwrap_or_else(PoisonError::into_inner);
+        let (parsed, files) = match read {
+            Ok(None) => return,
+            Ok(Some(read)) => read,
+            // Said once, until the files can be read again.
+            Err(reason) => {
+                if last.take().is_some() {
+                    self.failed(&reason);
+                }
+                return;
+            }
+        };
+        match parsed {
+            Ok(certificates) => {
+                let expires_at = self.install(certificates);
                 self.metrics.reloads.with_label_values(&["done"]).inc();
                 tracing::info!(expires_at, "certificates reloaded");
             }
             Err(error) => self.failed(&error.to_string()),
         }
-        *self.last_read() = Some(files);
+        *last = Some(files);
     }
 
     /// Returns when the new certificate expires.
-    fn install(&self, files: &Arc<Files>) -> Result<String, TlsError> {
-        let certificates = Certificates::parse(Arc::clone(files))?;
+    fn install(&self, certificates: Certificates) -> String {
         let before = self.present.load();
         let authorities =
             before.authorities + u64::from(!certificates.vouch_as(&before.certificates));
         let expires_at = certificates.validity.until;
         certificates.tell(&self.metrics);
         self.present.store(Arc::new(Present { certificates, authorities }));
-        Ok(format_unix_ms_or_year(expires_at.saturating_mul(1_000)))
-    }
-
-    fn last_read(&self) -> MutexGuard<'_, Option<Arc<Files>>> {
-        self.last_read.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Said once, until the files can be read again.
-    fn unread(&self, reason: &str) {
-        if self.last_read().take().is_some() {
-            self.failed(reason);
-        }
+        format_unix_ms_or_year(expires_at.saturating_mul(1_000))
     }
 
     fn failed(&self, reason: &str) {
@@ -112,17 +108,17 @@ mod tests {
             client_crl_file: None,
         };
         let certificates = certificates();
-        let tls = Arc::new(Tls {
+        let tls = Tls {
             metrics: Metrics::new().tls(&settings),
             settings,
             reads: Reads::default(),
             last_read: Mutex::new(Some(Arc::clone(&certificates.files))),
             present: ArcSwap::from_pointee(Present { certificates, authorities: 0 }),
             said: Mutex::default(),
-        });
+        };
         let _ends = hang(&tls.reads).await;
         for _ in 0..2 {
-            late(tls.look_in_time()).await;
+            late(tls.look()).await;
         }
         assert_eq!(tls.metrics.reloads.with_label_values(&["failed"]).get(), 1);
     }
