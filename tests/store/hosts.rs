@@ -13,6 +13,7 @@ use crate::{
     support::{
         free_port,
         mariadb::Mariadb,
+        pair::Replicated as _,
         poll,
         postgres::Postgres,
         proxy::Proxy,
@@ -163,12 +164,7 @@ async fn postgres_standby_is_used_once_it_is_promoted() {
     assert!(said.contains(&expected), "{said}");
 
     assert!(store.swap_row(&scope(1, 3), 1, birth(1), &write(1)).await.expect("an answer"));
-    poll::until(PATIENCE, "the standby has the write", async || {
-        let sql = "SELECT token FROM soc_raindrop_worker WHERE worker_id = 1";
-        let there = standby.texts(&at(&url, &[standby.port()]), sql).await;
-        (there == [token(1).to_string()]).then_some(())
-    })
-    .await;
+    Postgres.until_caught_up(&primary, &standby).await;
     let store = open(&StoreSettings::new(at(&url, &[standby.port(), primary.port()]))).await;
     poll::until(PATIENCE, "an open connection", async || store.list_rows().await.ok()).await;
     primary.freeze();
@@ -221,6 +217,7 @@ async fn redis_replica_is_used_once_it_is_promoted() {
     follow(&two, &one).await;
     let store = with_rows(&patient(at(&url, &[two.port(), one.port()]))).await;
     in_sync(&two).await;
+    Redis.until_caught_up(&one, &two).await;
     let replica = open(&patient(at(&url, &[two.port()]))).await;
     let said = refusal(&replica).await;
     let expected = format!("127.0.0.1:{}: it is a replica: ", two.port());
