@@ -63,12 +63,11 @@ where
 
     fn call(&mut self, request: Request) -> Self::Future {
         let extensions = request.extensions();
-        let nest = extensions.get::<NestedPath>().map_or("", NestedPath::as_str);
-        let route = extensions.get::<MatchedPath>().and_then(|path| {
-            let path = path.as_str();
-            let own = path.strip_prefix(nest.trim_end_matches('/')).unwrap_or(path);
-            self.routes.by_path.get(if own.is_empty() { "/" } else { own })
+        let path = extensions.get::<MatchedPath>().map(|path| {
+            let nest = extensions.get::<NestedPath>().map(NestedPath::as_str);
+            nest.map_or(path.as_str(), |nest| without_nest(path.as_str(), nest))
         });
+        let route = path.and_then(|path| self.routes.by_path.get(path));
         let route = Arc::clone(route.unwrap_or(&self.routes.unmatched));
         let (state, method) = (Arc::clone(&self.routes.state), request.method().clone());
         let in_flight = Counted::new(state.metrics.http.in_flight.clone());
@@ -84,5 +83,13 @@ where
             }
             Ok(response)
         })
+    }
+}
+
+/// The path of a route of ours, without that of the router of an embedder in which it is nested.
+fn without_nest<'a>(path: &'a str, nest: &str) -> &'a str {
+    match path.strip_prefix(nest.trim_end_matches('/')) {
+        Some("") => "/",
+        own => own.unwrap_or(path),
     }
 }
