@@ -15,7 +15,8 @@ use super::{
     world::{Node, World, second, world},
 };
 use crate::{
-    IssueError, KeeperSettings, LeaseOperation, LeaseOutcome, RelayoutOutcome, UnavailableReason,
+    IssueError, KeeperSettings, LeaseOperation, LeaseOutcome, RelayoutOutcome, RollbackAction,
+    UnavailableReason,
 };
 
 /// Everything that leases can reach beyond the store's clock: the window and two skews.
@@ -156,6 +157,34 @@ async fn holder_of_a_row_that_may_have_been_taken_begins_anew_at_the_barrier() {
     assert!((second(80)..=second(130)).contains(&gap), "{gap:?}");
     assert_eq!((node.worker(), node.status().reason), (worker, None));
     assert_eq!(node.events.count(LeaseOperation::Acquire, LeaseOutcome::Done), 1);
+}
+
+/// The ttl had not ended. But an operator may have released the row, so that another process could take
+/// it once the leases that began before had ended.
+#[tokio::test(start_paused = true)]
+async fn long_ttl_proves_nothing_of_a_row_that_may_have_been_released() {
+    let world = world();
+    let node = world.node_with(|settings| settings.lease.ttl = second(400)).await;
+    world.issue_for(&node, second(60)).await;
+    let held = world.store.snapshot();
+    world.store.set_down(true);
+    assert_eq!(world.issue_for(&node, second(200)).await, Duration::ZERO);
+    world.fail_over("b", held);
+    world.store.set_down(false);
+    assert!(world.issue_for(&node, second(600)).await > second(80));
+}
+
+/// The new server has it, and never acknowledged it.
+#[tokio::test(start_paused = true)]
+async fn lease_whose_last_write_is_visible_goes_on_in_place() {
+    let world = world();
+    let node = world.node().await;
+    world.issue_for(&node, second(60)).await;
+    world.store.fail_next(Fault::LostReply);
+    world.until_swap().await;
+    world.fail_over("b", world.store.snapshot());
+    assert_eq!(world.issue_for(&node, second(600)).await, Duration::ZERO);
+    assert_eq!((node.status().reason, node.events.epochs()), (None, 1));
 }
 
 #[tokio::test(start_paused = true)]
@@ -568,6 +597,27 @@ async fn unbroken_lease_goes_on_in_an_epoch_without_a_barrier() {
     world.store_clock.step(3_600_000);
     assert!(world.issue_for(&node, second(900)).await < second(140));
     world.issue(&late, "order", 10).await;
+}
+
+/// Nobody knows up to where another process leased the other lanes.
+#[tokio::test(start_paused = true)]
+async fn no_other_lane_is_leased_in_an_epoch_without_a_barrier() {
+    let world = world();
+    let node = world.node().await;
+    world.issue_for(&node, second(60)).await;
+    world.store_clock.step(-3_600_000);
+    world.issue_for(&node, second(60)).await;
+    let held = world.store.snapshot();
+    world.until_swap().await;
+    world.fail_over("memory", held);
+    assert_eq!(world.issue_for(&node, second(60)).await, Duration::ZERO);
+    let record = world.store.read_record("default").await.expect("up").expect("there");
+    assert!(record.history.is_pending());
+    let lane = node.lane();
+    node.clock.step(-20_000);
+    assert!(world.issue_for(&node, second(40)).await > second(10));
+    assert_eq!(node.lane(), lane);
+    assert!(!node.events.rollbacks().contains(&RollbackAction::Rotated));
 }
 
 /// Whoever looks first has a wrong clock, so that the epoch of the others has a barrier only later.

@@ -1,6 +1,6 @@
 //! Leases that a state file keeps from one process to the next.
 
-use std::time::Duration;
+use std::{sync::atomic::Ordering, time::Duration};
 
 use raindrop_core::{
     layout::{LayoutSpec, TimeUnit},
@@ -292,6 +292,38 @@ async fn limit_never_passes_what_the_file_has() {
     let reach_ms = layout.start_of_tick_ms(layout.tick_of(before)) - world.now_ms();
     assert!(reach_ms < 0, "{reach_ms}");
     assert!(node.issuer.next_ids("order", 1).await.is_err());
+}
+
+#[tokio::test(start_paused = true)]
+async fn claims_that_wait_for_the_file_ask_the_store_nothing() {
+    let (world, disk) = (world(), MemoryDisk::default());
+    let node = start(&world, &disk, None).await;
+    world.pass(second(60)).await;
+    world.issue(&node, "order", 10).await;
+    world.until_swap().await;
+    world.pass(second(1)).await;
+    disk.set_hanging(true);
+    world.store.set_down(true);
+    while node.issuer.next_id("order").await.is_ok() {
+        world.pass(Duration::from_millis(50)).await;
+    }
+    assert_eq!(world.store.unanswered.load(Ordering::SeqCst), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn file_is_not_written_more_often_while_the_store_is_away() {
+    let (world, disk) = (world(), MemoryDisk::default());
+    let node = start(&world, &disk, None).await;
+    world.pass(second(60)).await;
+    let writes = async || {
+        let before = disk.writes();
+        world.pass(second(60)).await;
+        disk.writes() - before
+    };
+    let answered = writes().await;
+    world.store.set_down(true);
+    assert!(writes().await <= answered);
+    world.issue(&node, "order", 10).await;
 }
 
 /// Neither silent nor for ever: another lease is acquired, which is not kept.
