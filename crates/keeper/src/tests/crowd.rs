@@ -83,8 +83,9 @@ impl Intercept for Reads {
     }
 }
 
-#[tokio::test(start_paused = true)]
-async fn nodes_choose_from_a_part_of_65_536_rows_that_may_be_any() {
+/// The workers that eight nodes lease one after the other, of 65 536 whose rows are there; and how many
+/// rows a question returned at most.
+async fn workers_of_many(min_worker: u64) -> (HashSet<u64>, usize) {
     let clock = Arc::new(ManualClock::new(NOW));
     let memory = MemoryStore::with_own_clock(clock.clone());
     let store = Arc::new(Reads { memory, longest: AtomicUsize::new(0) });
@@ -94,6 +95,7 @@ async fn nodes_choose_from_a_part_of_65_536_rows_that_may_be_any() {
     for seed in 0..8 {
         let (keeper, issuer) = Keeper::start_with(
             KeeperSettings {
+                min_worker,
                 rows_at_once: 1 << 16,
                 ..KeeperSettings::new(layout.clone(), "the same for all")
             },
@@ -106,9 +108,22 @@ async fn nodes_choose_from_a_part_of_65_536_rows_that_may_be_any() {
         keepers.push(keeper);
     }
     assert_eq!(workers.len(), keepers.len());
-    assert_eq!(store.longest.load(Ordering::SeqCst), 4_096);
+    (workers, store.longest.load(Ordering::SeqCst))
+}
+
+#[tokio::test(start_paused = true)]
+async fn nodes_choose_from_a_part_of_65_536_rows_that_may_be_any() {
+    let (workers, longest) = workers_of_many(0).await;
+    assert_eq!(longest, 4_096);
     let parts: HashSet<u64> = workers.iter().map(|worker| worker / 4_096).collect();
     assert!(parts.len() > 2, "{workers:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn parts_of_many_rows_are_inside_the_range() {
+    let (workers, longest) = workers_of_many(50_000).await;
+    assert!(workers.iter().all(|worker| *worker >= 50_000), "{workers:?}");
+    assert_eq!(longest, 15_536 / 4);
 }
 
 #[tokio::test(start_paused = true)]

@@ -2,17 +2,23 @@
 
 use std::{
     sync::{
-        Arc,
+        Arc, Mutex,
         atomic::{AtomicU64, Ordering},
     },
     time::Duration,
 };
 
+use async_trait::async_trait;
 use raindrop_core::layout::{LayoutSpec, TimeUnit};
-use raindrop_store::{LayoutRecord, Store, StoreError};
+use raindrop_store::{
+    Call, Intercept, LayoutRecord, MemoryStore, Reply, Snapshot, Store, StoreError,
+};
 use rand::{SeedableRng, rngs::StdRng};
 
-use super::world::{NOW, World, second};
+use super::{
+    faulty_store::FaultyStore,
+    world::{NOW, Node, World, second, swap_layout},
+};
 use crate::{Keeper, KeeperError, KeeperSettings, Observer, StoreOperation, UnavailableReason};
 
 fn world() -> World {
@@ -85,6 +91,73 @@ async fn node_that_issued_goes_on_once_the_store_is_repaired() {
     world.pass(second(30)).await;
     assert_eq!(node.status().reason, None);
     world.issue(&node, "order", 10).await;
+}
+
+/// A store at which somebody works when it is prepared.
+#[derive(Debug)]
+struct Worked {
+    store: Arc<FaultyStore>,
+    work: Mutex<Option<Work>>,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Work {
+    /// Its tables cannot be used.
+    Tables,
+    /// The record names another layout.
+    Layout,
+}
+
+#[async_trait]
+impl Intercept for Worked {
+    fn memory(&self) -> &MemoryStore {
+        self.store.memory()
+    }
+
+    async fn answer(&self, call: Call) -> Result<Reply, StoreError> {
+        let work = *self.work.lock().expect("unpoisoned");
+        match work.filter(|_| matches!(call, Call::Prepare)) {
+            Some(Work::Tables) => return Err(StoreError::Unusable("planned".to_owned())),
+            Some(Work::Layout) => drop(swap_layout(&self.store, "another layout").await),
+            None => {}
+        }
+        self.store.answer(call).await
+    }
+}
+
+/// A node whose row is gone, and cannot be created again because somebody works at the store; and that as
+/// it was before.
+async fn worked_on(world: &World, work: Work) -> (Node, Arc<Worked>, Snapshot) {
+    let store = Arc::new(Worked { store: world.store.clone(), work: Mutex::default() });
+    let node = world.start_by(world.only(3), store.clone());
+    node.issuer.leased().await;
+    world.pass(second(60)).await;
+    let backup = world.store.backup();
+    world.store.lose_row(&world.scope(), 3);
+    *store.work.lock().expect("unpoisoned") = Some(work);
+    world.pass(second(60)).await;
+    (node, store, backup)
+}
+
+#[tokio::test(start_paused = true)]
+async fn node_that_issued_goes_on_once_its_row_can_be_created_again() {
+    for work in [Work::Tables, Work::Layout] {
+        let world = world();
+        let (mut node, store, _) = worked_on(&world, work).await;
+        assert!(tokio::time::timeout(second(1), node.keeper.failed()).await.is_err(), "{work:?}");
+        *store.work.lock().expect("unpoisoned") = None;
+        world.swap_layout(&node.issuer.layout().canonical()).await;
+        world.issue_for(&node, second(500)).await;
+        world.issue(&node, "order", 10).await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn lease_is_renewed_while_rows_cannot_be_checked() {
+    let world = world();
+    let (node, _store, backup) = worked_on(&world, Work::Tables).await;
+    world.store.put_back(backup);
+    assert_eq!(world.issue_for(&node, second(600)).await, Duration::ZERO);
 }
 
 #[tokio::test(start_paused = true)]

@@ -71,6 +71,20 @@ async fn renewal_after_lost_reply_keeps_the_lease() {
     }
 }
 
+/// As by earlier writes of the node that took effect meanwhile.
+#[tokio::test(start_paused = true)]
+async fn refused_renewals_are_repeated_at_once_and_no_failure_of_the_store() {
+    let world = world();
+    let node = world.node().await;
+    world.pass(Duration::from_secs(5)).await;
+    (0..15).for_each(|_| world.store.fail_next(Fault::Refused));
+    world.until_swap().await;
+    world.pass(Duration::from_secs(1)).await;
+    assert_eq!(node.events.count(LeaseOperation::Renew, LeaseOutcome::Refused), 15);
+    assert_eq!(node.status().reason, None);
+    assert!(node.reach_ms() > 298_000, "{}", node.reach_ms());
+}
+
 #[tokio::test(start_paused = true)]
 async fn ids_continue_up_to_the_limit_and_again_after_the_outage() {
     let world = world();

@@ -35,6 +35,14 @@ pub(super) fn second(count: u64) -> Duration {
     Duration::from_secs(count)
 }
 
+/// Changes the layout in the namespace's record; returns the former one.
+pub(super) async fn swap_layout(store: &FaultyStore, canonical: &str) -> String {
+    let record = store.read_record("default").await.expect("up").expect("a record");
+    let other = LayoutRecord { canonical: canonical.to_owned(), ..record.clone() };
+    assert!(store.swap_record("default", record.token, &other).await.expect("up"));
+    record.canonical
+}
+
 /// True time is the store's clock; each node's clock can be stepped apart from it.
 #[derive(Debug)]
 pub(super) struct World {
@@ -153,10 +161,7 @@ impl World {
 
     /// Changes the layout in the namespace's record; returns the former one.
     pub(super) async fn swap_layout(&self, canonical: &str) -> String {
-        let record = self.store.read_record("default").await.expect("up").expect("a record");
-        let other = LayoutRecord { canonical: canonical.to_owned(), ..record.clone() };
-        assert!(self.store.swap_record("default", record.token, &other).await.expect("up"));
-        record.canonical
+        swap_layout(&self.store, canonical).await
     }
 
     /// True time, in Unix ms.
