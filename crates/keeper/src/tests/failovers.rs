@@ -159,6 +159,28 @@ async fn holder_of_a_row_that_may_have_been_taken_begins_anew_at_the_barrier() {
     assert_eq!(node.events.count(LeaseOperation::Acquire, LeaseOutcome::Done), 1);
 }
 
+/// Nobody claims, so nobody wakes the keeper.
+#[tokio::test(start_paused = true)]
+async fn lease_is_used_as_soon_as_its_barrier_comes_due() {
+    let world = world();
+    let node = world.node().await;
+    world.issue_for(&node, second(60)).await;
+    let held = world.store.snapshot();
+    world.store.set_down(true);
+    world.pass(second(70)).await;
+    world.fail_over("b", held);
+    world.store.set_down(false);
+    world.pass(second(35)).await;
+    let record = world.store.read_record("default").await.expect("up").expect("there");
+    while world.now_ms() < record.history.barrier_ms {
+        assert_eq!(node.events.count(LeaseOperation::Acquire, LeaseOutcome::Done), 1);
+        world.pass(Duration::from_millis(50)).await;
+    }
+    world.pass(Duration::from_millis(50)).await;
+    assert!(node.status().is_issuing());
+    assert_eq!(node.status().reason, None);
+}
+
 /// The ttl had not ended. But an operator may have released the row, so that another process could take
 /// it once the leases that began before had ended.
 #[tokio::test(start_paused = true)]
