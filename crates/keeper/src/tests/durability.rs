@@ -141,10 +141,10 @@ async fn node_recovers_from_a_foreign_record() {
     let world = world();
     let node = world.node().await;
     world.pass(second(5)).await;
-    let words = world.swap_layout("another layout").await;
+    let words = world.store.swap_layout("another layout").await;
     world.pass(second(60)).await;
     assert_eq!(node.status().reason, Some(UnavailableReason::StoreLost));
-    world.swap_layout(&words).await;
+    world.store.swap_layout(&words).await;
     world.pass(second(55)).await;
     assert_eq!(node.status().reason, None);
     world.issue(&node, "order", 10).await;

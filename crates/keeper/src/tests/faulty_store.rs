@@ -16,7 +16,9 @@ use raindrop_core::{
     clock::ManualClock,
     lease::{Row, RowWrite},
 };
-use raindrop_store::{Call, Intercept, MemoryStore, Reply, Scope, Snapshot, StoreError, Survey};
+use raindrop_store::{
+    Call, Intercept, LayoutRecord, MemoryStore, Reply, Scope, Snapshot, Store, StoreError, Survey,
+};
 
 /// The fate of the next swap.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -135,6 +137,14 @@ impl FaultyStore {
 
     pub(super) fn lose_record(&self, namespace: &str) {
         self.inner.lose_record(namespace);
+    }
+
+    /// Changes the layout in the namespace's record; returns the former one.
+    pub(super) async fn swap_layout(&self, canonical: &str) -> String {
+        let record = self.read_record("default").await.expect("up").expect("a record");
+        let other = LayoutRecord { canonical: canonical.to_owned(), ..record.clone() };
+        assert!(Store::swap_record(self, "default", record.token, &other).await.expect("up"));
+        record.canonical
     }
 
     pub(super) fn lose_row(&self, scope: &Scope, worker: u64) {

@@ -22,6 +22,13 @@ async fn has_record(world: &World) -> bool {
     world.store.read_record("default").await.expect("up").is_some()
 }
 
+async fn goes_on_with_a_new_record(world: &World, node: &Node) {
+    assert!(!has_record(world).await);
+    assert_eq!(world.issue_for(node, second(700)).await, Duration::ZERO);
+    assert!(has_record(world).await);
+    assert_eq!((node.events.epochs(), node.status().reason), (1, None));
+}
+
 /// The store shows the holder's last write, and never acknowledged it.
 #[tokio::test(start_paused = true)]
 async fn holder_whose_last_write_is_visible_writes_the_record_again() {
@@ -30,8 +37,7 @@ async fn holder_whose_last_write_is_visible_writes_the_record_again() {
     world.store.fail_next(Fault::LostReply);
     world.until_swap().await;
     world.store.lose_record("default");
-    assert_eq!(world.issue_for(&node, second(700)).await, Duration::ZERO);
-    assert_eq!((node.events.epochs(), node.status().reason), (1, None));
+    goes_on_with_a_new_record(&world, &node).await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -42,8 +48,7 @@ async fn holder_of_a_row_that_went_back_writes_the_record_again() {
     world.until_swap().await;
     world.store.put_back(backup);
     world.store.lose_record("default");
-    assert_eq!(world.issue_for(&node, second(700)).await, Duration::ZERO);
-    assert_eq!((node.events.epochs(), node.status().reason), (1, None));
+    goes_on_with_a_new_record(&world, &node).await;
 }
 
 #[tokio::test(start_paused = true)]

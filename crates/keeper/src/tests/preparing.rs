@@ -17,7 +17,7 @@ use rand::{SeedableRng, rngs::StdRng};
 
 use super::{
     faulty_store::FaultyStore,
-    world::{NOW, Node, World, second, swap_layout},
+    world::{NOW, Node, World, second},
 };
 use crate::{Keeper, KeeperError, KeeperSettings, Observer, StoreOperation, UnavailableReason};
 
@@ -83,11 +83,11 @@ async fn node_that_issued_goes_on_once_the_store_is_repaired() {
     let world = world();
     let node = world.node().await;
     world.pass(second(40)).await;
-    let ours = world.swap_layout("another layout").await;
+    let ours = world.store.swap_layout("another layout").await;
     world.store.lose_row(&world.scope(), node.worker());
     world.pass(second(60)).await;
     assert_eq!(node.status().reason, Some(UnavailableReason::StoreLost));
-    world.swap_layout(&ours).await;
+    world.store.swap_layout(&ours).await;
     world.pass(second(30)).await;
     assert_eq!(node.status().reason, None);
     world.issue(&node, "order", 10).await;
@@ -118,7 +118,7 @@ impl Intercept for Worked {
         let work = *self.work.lock().expect("unpoisoned");
         match work.filter(|_| matches!(call, Call::Prepare)) {
             Some(Work::Tables) => return Err(StoreError::Unusable("planned".to_owned())),
-            Some(Work::Layout) => drop(swap_layout(&self.store, "another layout").await),
+            Some(Work::Layout) => drop(self.store.swap_layout("another layout").await),
             None => {}
         }
         self.store.answer(call).await
@@ -146,7 +146,7 @@ async fn node_that_issued_goes_on_once_its_row_can_be_created_again() {
         let (mut node, store, _) = worked_on(&world, work).await;
         assert!(tokio::time::timeout(second(1), node.keeper.failed()).await.is_err(), "{work:?}");
         *store.work.lock().expect("unpoisoned") = None;
-        world.swap_layout(&node.issuer.layout().canonical()).await;
+        world.store.swap_layout(&node.issuer.layout().canonical()).await;
         world.issue_for(&node, second(500)).await;
         world.issue(&node, "order", 10).await;
     }

@@ -142,9 +142,9 @@ async fn waiting_spare_recovers_from_a_foreign_record() {
     holder.issuer.leased().await;
     let mut spare = world.start(world.only(0));
     world.pass(second(10)).await;
-    let words = world.swap_layout("another layout").await;
+    let words = world.store.swap_layout("another layout").await;
     world.pass(second(12)).await;
-    world.swap_layout(&words).await;
+    world.store.swap_layout(&words).await;
     world.pass(second(20)).await;
     let failed = tokio::time::timeout(second(5), spare.keeper.failed()).await;
     assert!(failed.is_err());

@@ -4,7 +4,7 @@ use raindrop_core::layout::{LayoutSpec, TimeUnit};
 
 use super::{
     faulty_store::Fault,
-    world::{Node, World, second},
+    world::{World, second},
 };
 use crate::UnavailableReason;
 
@@ -18,12 +18,6 @@ async fn just_released() -> World {
     world.issue(&node, "order", 10).await;
     node.stop().await;
     world
-}
-
-fn step_back(world: &World, node: &Node) {
-    for clock in [&world.store_clock, &node.clock] {
-        clock.step(-60_000);
-    }
 }
 
 #[tokio::test(start_paused = true)]
@@ -46,7 +40,9 @@ async fn row_that_a_search_may_have_taken_is_settled_though_the_clock_went_back(
     world.store.fail_next(Fault::Late);
     let node = world.start(world.only(5));
     world.until_swap().await;
-    step_back(&world, &node);
+    for clock in [&world.store_clock, &node.clock] {
+        clock.step(-60_000);
+    }
     world.pass(second(10)).await;
     assert_eq!(world.store.deliver().await, 0);
     world.pass(second(90)).await;

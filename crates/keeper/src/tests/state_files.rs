@@ -304,9 +304,12 @@ async fn claims_that_wait_for_the_file_ask_the_store_nothing() {
     world.pass(second(1)).await;
     disk.set_hanging(true);
     world.store.set_down(true);
-    while node.issuer.next_id("order").await.is_ok() {
-        world.pass(Duration::from_millis(50)).await;
-    }
+    let refused = async {
+        while node.issuer.next_id("order").await.is_ok() {
+            world.pass(Duration::from_millis(50)).await;
+        }
+    };
+    tokio::time::timeout(second(4), refused).await.expect("the file's limit is reached");
     assert_eq!(world.store.unanswered.load(Ordering::SeqCst), 0);
 }
 

@@ -35,14 +35,6 @@ pub(super) fn second(count: u64) -> Duration {
     Duration::from_secs(count)
 }
 
-/// Changes the layout in the namespace's record; returns the former one.
-pub(super) async fn swap_layout(store: &FaultyStore, canonical: &str) -> String {
-    let record = store.read_record("default").await.expect("up").expect("a record");
-    let other = LayoutRecord { canonical: canonical.to_owned(), ..record.clone() };
-    assert!(store.swap_record("default", record.token, &other).await.expect("up"));
-    record.canonical
-}
-
 /// True time is the store's clock; each node's clock can be stepped apart from it.
 #[derive(Debug)]
 pub(super) struct World {
@@ -157,11 +149,6 @@ impl World {
     /// The layout that the namespace's record names.
     pub(super) async fn recorded_layout(&self) -> String {
         self.store.read_record("default").await.expect("up").expect("a record").canonical
-    }
-
-    /// Changes the layout in the namespace's record; returns the former one.
-    pub(super) async fn swap_layout(&self, canonical: &str) -> String {
-        swap_layout(&self.store, canonical).await
     }
 
     /// True time, in Unix ms.
