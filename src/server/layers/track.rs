@@ -63,10 +63,12 @@ where
 
     fn call(&mut self, request: Request) -> Self::Future {
         let extensions = request.extensions();
-        let path = extensions.get::<MatchedPath>().map(|path| {
-            let nest = extensions.get::<NestedPath>().map(NestedPath::as_str);
-            nest.map_or(path.as_str(), |nest| without_nest(path.as_str(), nest))
-        });
+        let path = extensions.get::<MatchedPath>().map(MatchedPath::as_str);
+        let path = match extensions.get::<NestedPath>() {
+            // Not with an empty text: to compare no bytes nowhere can take a processor 0.1 us.
+            Some(nest) => path.map(|path| without_nest(path, nest.as_str())),
+            None => path,
+        };
         let route = path.and_then(|path| self.routes.by_path.get(path));
         let route = Arc::clone(route.unwrap_or(&self.routes.unmatched));
         let (state, method) = (Arc::clone(&self.routes.state), request.method().clone());
