@@ -4,7 +4,7 @@ use std::fmt::Display;
 
 use crate::{
     config::ConfigError,
-    core::issue::ClaimError,
+    core::{issue::ClaimError, visible::visible},
     keeper::{
         BackfillError, IssueError, KeeperError, ManageError, OperatorError, RaiseError,
         StateFileError,
@@ -12,13 +12,15 @@ use crate::{
     store::{StoreError, with_sources},
 };
 
-/// Why a command failed.
+/// Why a command failed, in one line unless the variant says otherwise.
 #[derive(Debug)]
 pub(super) enum Failure {
     /// Exit code 1.
     Failed(String),
     /// Exit code 2: the usage, configuration or tables must change first.
     Usage(String),
+    /// Exit code 2, with a line for each problem; what others wrote is escaped.
+    Problems(String),
 }
 
 impl Failure {
@@ -29,7 +31,7 @@ impl Failure {
     /// Returns what is reported.
     pub(super) fn text(&self) -> &str {
         match self {
-            Self::Failed(text) | Self::Usage(text) => text,
+            Self::Failed(text) | Self::Usage(text) | Self::Problems(text) => text,
         }
     }
 
@@ -38,7 +40,18 @@ impl Failure {
         match self {
             Self::Failed(text) => Self::Failed(format!("{place}: {text}")),
             Self::Usage(text) => Self::Usage(format!("{place}: {text}")),
+            Self::Problems(text) => Self::Problems(format!("{place}: {text}")),
         }
+    }
+
+    /// Makes a failure of usage from a heading and its problems, a line each.
+    pub(super) fn problems<T: AsRef<str>>(
+        heading: &str,
+        problems: impl IntoIterator<Item = T>,
+    ) -> Self {
+        let lines =
+            problems.into_iter().map(|problem| format!("\n  {}", visible(problem.as_ref())));
+        Self::Problems(heading.to_owned() + &lines.collect::<String>())
     }
 
     pub(super) fn usage(error: impl Display) -> Self {
@@ -54,7 +67,7 @@ impl From<std::io::Error> for Failure {
 
 impl From<ConfigError> for Failure {
     fn from(error: ConfigError) -> Self {
-        Self::Usage(format!("the configuration cannot be used:\n{error}"))
+        Self::Problems(format!("the configuration cannot be used:\n{error}"))
     }
 }
 

@@ -95,13 +95,12 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
         }
     };
     forbid_core_dumps();
-    let (code, text) = match dispatch(cli) {
-        Ok(()) => return ExitCode::SUCCESS,
-        Err(Failure::Failed(text)) => (1, text),
-        Err(Failure::Usage(text)) => (2, text),
-    };
-    output::error(&text);
-    ExitCode::from(code)
+    let Err(failure) = dispatch(cli) else { return ExitCode::SUCCESS };
+    match &failure {
+        Failure::Failed(line) | Failure::Usage(line) => output::error(line),
+        Failure::Problems(text) => output::error_lines(text),
+    }
+    ExitCode::from(if matches!(failure, Failure::Failed(_)) { 1 } else { 2 })
 }
 
 /// Keeps passwords, tokens and private keys, which are in memory, off the disk. The hard limit stays, so

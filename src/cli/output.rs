@@ -1,14 +1,15 @@
 //! Writes to the standard streams. A closed standard output (`| head`) is no failure.
 
-use std::{
-    borrow::Cow,
-    io::{self, ErrorKind, Write},
-};
+use std::io::{self, ErrorKind, Write};
 
 use serde::Serialize;
 
 use super::failure::Failure;
-use crate::{config::mask_tokens, process::telemetry::write_at_end};
+use crate::{
+    config::mask_tokens,
+    core::visible::{visible, visible_lines},
+    process::telemetry::write_at_end,
+};
 
 /// Writes to standard output.
 pub(super) fn print(text: &str) -> Result<(), Failure> {
@@ -16,32 +17,16 @@ pub(super) fn print(text: &str) -> Result<(), Failure> {
 }
 
 /// Writes to standard output, and returns whether anybody still reads it.
+///
+/// Each line is escaped. What others wrote, such as a layout of the store, could still end a line: callers
+/// escape it with [`visible`] when they put it into a text of several lines.
 pub(super) fn print_unless_closed(text: &str) -> Result<bool, Failure> {
-    write(&visible(text))
+    write(&visible_lines(text))
 }
 
 /// Writes a text of ours with its colours to standard output.
 pub(super) fn print_styled(text: &str) -> Result<(), Failure> {
     write(text).map(drop)
-}
-
-/// Shows characters that a terminal would obey, as JSON writes them: what is printed may be from other
-/// people, such as the holder of a row.
-fn visible(text: &str) -> Cow<'_, str> {
-    let is_obeyed = |letter: char| match letter {
-        '\n' | '\t' => false,
-        // They change the order of what is shown.
-        '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' => true,
-        _ => letter.is_control(),
-    };
-    if !text.contains(is_obeyed) {
-        return text.into();
-    }
-    let shown = |letter| match is_obeyed(letter) {
-        true => format!("\\u{:04x}", u32::from(letter)),
-        false => letter.to_string(),
-    };
-    text.chars().map(shown).collect::<String>().into()
 }
 
 fn write(text: &str) -> Result<bool, Failure> {
@@ -52,35 +37,43 @@ fn write(text: &str) -> Result<bool, Failure> {
     }
 }
 
-/// Writes a line to standard output.
+/// Writes one line to standard output, whatever others wrote into it.
 pub(super) fn say(line: &str) -> Result<(), Failure> {
-    print(&format!("{line}\n"))
+    print(&format!("{}\n", visible(line)))
 }
 
 /// Writes JSON to standard output, for people and programs.
 pub(super) fn print_json(value: &impl Serialize) -> Result<(), Failure> {
-    say(&serde_json::to_string_pretty(value).expect("texts and numbers are always JSON"))
+    let json = serde_json::to_string_pretty(value).expect("texts and numbers are always JSON");
+    print(&format!("{json}\n"))
 }
 
 /// Writes a question to standard error, and leaves the cursor behind it.
 pub(super) fn ask(question: &str) {
-    write_at_end(&visible(question));
+    write_at_end(&visible_lines(question));
 }
 
-/// Writes an error to standard error.
-pub(super) fn error(text: &str) {
-    write_at_end(&format!("raindrop: {}\n", visible(&mask_tokens(text))));
+/// Writes an error to standard error as one line, whatever others wrote into it.
+pub(super) fn error(line: &str) {
+    error_lines(&visible(line));
 }
 
-/// Returns lines under headings, in columns as wide as they must be.
+/// Writes an error of several lines to standard error. Callers escape what others wrote.
+pub(super) fn error_lines(text: &str) {
+    write_at_end(&format!("raindrop: {}\n", visible_lines(&mask_tokens(text))));
+}
+
+/// Returns lines under headings, in columns as wide as they must be. Cells are escaped.
 pub(super) fn table<const N: usize>(headings: [&str; N], lines: &[[String; N]]) -> String {
+    let shown = |line: &[String; N]| line.each_ref().map(|cell| visible(cell).into_owned());
+    let lines: Vec<[String; N]> = lines.iter().map(shown).collect();
     let width = |column: usize| {
         let cells = lines.iter().map(|line| line[column].chars().count());
         cells.chain([headings[column].len()]).max().unwrap_or(0)
     };
     let widths: [usize; N] = std::array::from_fn(width);
     let mut text = String::new();
-    for line in std::iter::once(&headings.map(String::from)).chain(lines) {
+    for line in std::iter::once(&headings.map(String::from)).chain(&lines) {
         let mut padded = String::new();
         for (cell, width) in line.iter().zip(widths) {
             padded += &format!("{cell:width$}  ");
@@ -96,18 +89,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn nothing_that_is_shown_moves_the_cursor() {
-        for (text, shown) in [
-            ("node-7\tpod\n", "node-7\tpod\n"),
-            ("机器 é", "机器 é"),
-            ("a\u{1b}[2Jb\r\u{7}", "a\\u001b[2Jb\\u000d\\u0007"),
-            ("\u{9b}31m\u{202e}x\u{7f}", "\\u009b31m\\u202ex\\u007f"),
-        ] {
-            assert_eq!(visible(text), shown);
-            // What programs read means the same.
-            let json = serde_json::to_string(text).expect("a text");
-            let read: String = serde_json::from_str(&visible(&json)).expect("JSON");
-            assert_eq!(read, text);
-        }
+    fn what_programs_read_means_the_same() {
+        let text = "a\u{1b}[2Jb\n\u{9b}31m\u{202e}x\u{7f}";
+        let json = serde_json::to_string_pretty(&[text]).expect("a text");
+        let read: Vec<String> = serde_json::from_str(&visible_lines(&json)).expect("JSON");
+        assert_eq!(read, [text]);
+    }
+
+    #[test]
+    fn cell_that_others_wrote_stays_in_its_line() {
+        let cells = [["a\u{1b}[2J\nforged  held".to_owned(), "x".to_owned()]];
+        let text = table(["HOLDER", "B"], &cells);
+        assert_eq!(text, "HOLDER                    B\na\\u001b[2J\\nforged  held  x\n");
     }
 }

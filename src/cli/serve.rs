@@ -50,7 +50,9 @@ async fn serve(mut config: Config) -> Result<(), Failure> {
     let store = store::connect(&config.store, clock.clone())?;
     let service = Service { config, listener, admin_listener, store, clock };
     service.run(shutdown).await.map_err(|error| match error {
-        error @ (ServeError::Keepers(_) | ServeError::Tls(_)) => Failure::usage(error),
+        // A line for each keeper, which is escaped.
+        error @ ServeError::Keepers(_) => Failure::Problems(error.to_string()),
+        error @ ServeError::Tls(_) => Failure::usage(error),
         ServeError::Tokens(error) => error.into(),
         ServeError::StateFile(error) => error.into(),
         error => Failure::Failed(with_sources(&error)),

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use super::secret::mask_tokens;
+use crate::core::visible::visible;
 
 /// One problem. `r#source` is where a value is from; without the prefix, `thiserror` would take it
 /// for an error.
@@ -69,6 +70,7 @@ pub enum ConfigProblem {
 pub struct ConfigError(pub Vec<ConfigProblem>);
 
 fn in_lines(problems: &[ConfigProblem]) -> String {
-    let lines: Vec<String> = problems.iter().map(ToString::to_string).collect();
+    let line = |problem: &ConfigProblem| visible(&problem.to_string()).into_owned();
+    let lines: Vec<String> = problems.iter().map(line).collect();
     mask_tokens(&lines.join("\n")).into_owned()
 }

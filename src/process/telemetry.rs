@@ -2,18 +2,30 @@
 
 use std::{
     backtrace::{Backtrace, BacktraceStatus},
-    io,
+    fmt::{self, Debug},
+    io::{self, Write},
     panic::{AssertUnwindSafe, PanicHookInfo, catch_unwind},
     sync::{LazyLock, OnceLock},
     time::Duration,
 };
 
 use prometheus::IntCounter;
-use tracing::{Subscriber, field};
-use tracing_subscriber::{EnvFilter, fmt, util::SubscriberInitExt};
+use tracing::{
+    Subscriber,
+    field::{self, Field},
+};
+use tracing_subscriber::{
+    EnvFilter,
+    field::MakeExt as _,
+    fmt::format::{Writer, debug_fn},
+    util::SubscriberInitExt,
+};
 
 use super::log_writer::LogWriter;
-use crate::config::{LogConfig, LogFormat};
+use crate::{
+    config::{LogConfig, LogFormat},
+    core::visible::visible,
+};
 
 /// How long the end of the process waits for lines that are not written yet.
 const FLUSHED_WITHIN: Duration = Duration::from_secs(1);
@@ -70,11 +82,11 @@ pub(crate) fn write_at_end(text: &str) {
     // There is nowhere left to report a failure to.
     match LogWriter::start(io::stderr(), DROPPED.clone()) {
         Ok(mut writer) => {
-            let _ = io::Write::write_all(&mut writer, text.as_bytes());
+            let _ = writer.write_all(text.as_bytes());
             writer.flush_within(FLUSHED_WITHIN);
         }
         // There is no thread that could wait for the reader.
-        Err(_) => drop(io::Write::write_all(&mut io::stderr(), text.as_bytes())),
+        Err(_) => drop(io::stderr().write_all(text.as_bytes())),
     }
 }
 
@@ -93,15 +105,51 @@ fn subscriber(
     writer: LogWriter,
     is_terminal: bool,
 ) -> Box<dyn Subscriber + Send + Sync> {
-    let lines = fmt()
+    let lines = tracing_subscriber::fmt()
         .with_env_filter(EnvFilter::new(format!("{},{UNSAID}", config.level)))
-        .with_writer(move || writer.clone())
         .with_target(false)
         // It would print them with `eprintln!`, which panics.
         .log_internal_errors(false);
     match config.format {
-        LogFormat::Text => Box::new(lines.with_ansi(is_terminal).finish()),
-        LogFormat::Json => Box::new(lines.json().flatten_event(true).finish()),
+        LogFormat::Text => {
+            let lines = lines.fmt_fields(debug_fn(write_field).delimited(" "));
+            let lines = lines.with_writer(move || writer.clone());
+            Box::new(lines.with_ansi(is_terminal).finish())
+        }
+        LogFormat::Json => {
+            let lines = lines.with_writer(move || JsonLines(writer.clone()));
+            Box::new(lines.json().flatten_event(true).finish())
+        }
+    }
+}
+
+/// Writes a field of a text line with what others wrote escaped. The library's own format escapes the
+/// message alone.
+fn write_field(writer: &mut Writer<'_>, field: &Field, value: &dyn Debug) -> fmt::Result {
+    let value = format!("{value:?}");
+    let value = visible(&value);
+    match field.name() {
+        "message" => write!(writer, "{value}"),
+        name if writer.has_ansi_escapes() => {
+            write!(writer, "\u{1b}[3m{name}\u{1b}[0m\u{1b}[2m=\u{1b}[0m{value}")
+        }
+        name => write!(writer, "{name}={value}"),
+    }
+}
+
+/// Queues lines of JSON, in which the library escapes C0 characters alone. Each call is one line.
+struct JsonLines(LogWriter);
+
+impl Write for JsonLines {
+    fn write(&mut self, line: &[u8]) -> io::Result<usize> {
+        let text = String::from_utf8_lossy(line);
+        let text = visible(text.trim_end_matches('\n'));
+        self.0.write_all(format!("{text}\n").as_bytes())?;
+        Ok(line.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
     }
 }
 
@@ -119,10 +167,7 @@ fn log_panic(info: &PanicHookInfo<'_>) {
 
 #[cfg(test)]
 mod tests {
-    use std::{
-        io::{BufRead, Write},
-        panic,
-    };
+    use std::{io::BufRead, panic};
 
     use tracing::subscriber::with_default;
 
@@ -167,6 +212,39 @@ mod tests {
             assert!(line.contains(part), "{part} in {line}");
         }
         assert_eq!(dropped.get(), 0);
+    }
+
+    #[test]
+    fn what_others_wrote_is_one_visible_line_in_every_format() {
+        let evil = "x\u{1b}[2J\u{7}\u{9b}31m\u{202e}\n2026-11-29T00:00:00Z  INFO forged\r\n";
+        let shown = "x\\u001b[2J\\u0007\\u009b31m\\u202e\\n2026-11-29T00:00:00Z  INFO forged\\r\\n";
+        for (format, is_terminal) in
+            [(LogFormat::Text, false), (LogFormat::Text, true), (LogFormat::Json, false)]
+        {
+            let (mut reader, pipe) = io::pipe().expect("a pipe");
+            let (writer, _) = writer(pipe);
+            let config = LogConfig { format, ..LOG };
+            with_default(subscriber(&config, writer.clone(), is_terminal), || {
+                tracing::warn!(error = %evil, text = evil, debug = ?evil, "{evil}");
+            });
+            assert!(writer.flush_within(Duration::from_secs(30)));
+            let mut bytes = vec![0; 4096];
+            let read = io::Read::read(&mut reader, &mut bytes).expect("a line");
+            let line = std::str::from_utf8(&bytes[..read]).expect("UTF-8");
+            let text = line.strip_suffix('\n').expect("a line");
+            assert_eq!(text.matches("31m").count(), 4, "{text:?}");
+            if format == LogFormat::Json {
+                let line: serde_json::Value = serde_json::from_str(text).expect("JSON");
+                assert_eq!((&line["error"], &line["message"]), (&evil.into(), &evil.into()));
+            } else {
+                assert!(text.contains(&format!("WARN {shown}")) || is_terminal, "{text:?}");
+                assert!(text.contains(&format!("error={shown}")) || is_terminal, "{text:?}");
+            }
+            // The colours are the log's own.
+            let plain = anstream::adapter::strip_str(text).to_string();
+            assert!(!plain.contains(|letter: char| letter.is_control()), "{plain:?}");
+            assert!(!plain.contains('\u{202e}') && (is_terminal || plain == text), "{text:?}");
+        }
     }
 
     #[test]

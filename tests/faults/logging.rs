@@ -3,7 +3,8 @@
 use std::{
     fs::File,
     io::{ErrorKind, PipeReader, Write as _, pipe},
-    net::{Shutdown, TcpStream},
+    net::{Shutdown, TcpListener, TcpStream},
+    thread,
     time::Duration,
 };
 
@@ -137,5 +138,49 @@ async fn the_last_lines_are_written_before_it_ends() {
     let log = node.log();
     for line in ["stopping", "stopped, worker id released"] {
         assert!(log.contains(line), "{line:?} is missing in\n{log}");
+    }
+}
+
+/// Starts a server that refuses each connection with this text, as MySQL does before TLS: whoever
+/// controls the network can do the same. Returns its port.
+fn refusing_server(text: &'static [u8]) -> u16 {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
+    let port = listener.local_addr().expect("an address").port();
+    let error = [&[0xff][..], &1129_u16.to_le_bytes(), text].concat();
+    let length = u32::try_from(error.len()).expect("short").to_le_bytes();
+    let packet = [&length[..3], &[0], &error].concat();
+    // It ends with the process of the tests.
+    thread::spawn(move || {
+        for mut connection in listener.incoming().flatten() {
+            // A client may have gone.
+            let _ = connection.write_all(&packet);
+            let _ = connection.shutdown(Shutdown::Write);
+        }
+    });
+    port
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn error_of_a_false_store_forges_no_line_and_controls_no_terminal() {
+    const EVIL: &[u8] =
+        b"x\x1b[2J\x1b]0;owned\x07\xc2\x9b31m\n2026-11-29T00:00:00Z  INFO forged\r\n";
+    let url = format!("mysql://u:pw@127.0.0.1:{}/x", refusing_server(EVIL));
+    let setup = Setup::new().set("store.url", &url).set("store.tls", "verify");
+    let mut texts = Vec::new();
+    for format in ["text", "json"] {
+        let node = setup.clone().set("log.format", format).start().await;
+        node.logged("owned").await;
+        texts.push(node.log());
+    }
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let settings = [("RAINDROP__STORE__URL", &*url), ("RAINDROP__STORE__TLS", "verify")];
+    let (code, out, err) = run(&["id", "order"], &settings, folder.path());
+    assert_eq!((code, out.as_str()), (Some(1), ""), "{err}");
+    texts.push(err);
+    for text in texts {
+        assert!(text.contains("owned"), "{text:?}");
+        let control = text.chars().find(|letter| *letter != '\n' && letter.is_control());
+        assert_eq!(control, None, "{text:?}");
+        assert!(!text.lines().any(|line| line.starts_with("2026-11-29T00:00:00Z")), "{text:?}");
     }
 }

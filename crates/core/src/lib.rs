@@ -39,4 +39,6 @@ pub mod preset;
 pub mod segment;
 mod sync;
 pub mod violation;
+#[doc(hidden)]
+pub mod visible;
 pub mod worker_id;

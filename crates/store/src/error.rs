@@ -2,6 +2,8 @@
 
 use std::{error::Error, iter, time::Duration};
 
+use raindrop_core::visible::visible;
+
 /// What warnings and refusals say about a store that does not keep its writes.
 #[cfg(any(feature = "redis", feature = "sql"))]
 pub(super) const LOSES_WRITES: &str =
@@ -140,7 +142,8 @@ fn advice(text: &str) -> Option<&'static str> {
     .find_map(|(part, advice)| text.contains(part).then_some(advice))
 }
 
-/// Returns the error and its sources in one line, without those that an error repeats itself.
+/// Returns the error and its sources in one line, without those that an error repeats itself. What a
+/// terminal would obey is escaped: the text may be that of a server, or of an attacker in its place.
 pub fn with_sources(error: &dyn Error) -> String {
     let mut text = error.to_string();
     for source in iter::successors(error.source(), |&error| error.source()) {
@@ -149,5 +152,18 @@ pub fn with_sources(error: &dyn Error) -> String {
             text = format!("{text}: {said}");
         }
     }
-    text
+    visible(&text).into_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn error_of_a_server_is_one_line_without_escapes() {
+        let said = "no\u{1b}[2J\n2026-11-29T00:00:00Z  INFO forged\r\n";
+        let text = with_sources(&StoreError::Refused(said.into()));
+        let shown = "no\\u001b[2J\\n2026-11-29T00:00:00Z  INFO forged\\r\\n";
+        assert_eq!(text, format!("the store refused a statement: {shown}"));
+    }
 }

@@ -50,8 +50,9 @@ fn show(config: &Config) -> Result<(), Failure> {
 fn convert(path: &Path) -> Result<(), Failure> {
     let usage = |reason: &str| Failure::Usage(format!("{}: {reason}", path.display()));
     let text = small_file::read_text(path).map_err(|error| usage(&error.to_string()))?;
+    let heading = || format!("{}: cannot be converted:", path.display());
     let converted = raindrop_go::convert(&text, SystemClock::default().now_ms())
-        .map_err(|problems| usage(&format!("cannot be converted:\n{}", problems.join("\n"))))?;
+        .map_err(|problems| Failure::problems(&heading(), problems))?;
     for warning in converted.warnings {
         output::error(&format!("warning: {warning}"));
     }

@@ -82,7 +82,7 @@ fn every_picture_fits_in_80_columns() {
 #[test]
 fn bad_flags_are_named() {
     let refused = |flags: &[&str]| match planned(flags) {
-        Err(Failure::Usage(text)) => text,
+        Err(Failure::Problems(text)) => text,
         other => panic!("{flags:?}: {other:?}"),
     };
     assert_eq!(

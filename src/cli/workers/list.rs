@@ -14,6 +14,7 @@ use crate::{
         instant::format_unix_ms,
         layout::Layout,
         lease::{Row, first_due},
+        visible::visible,
     },
     keeper::KeeperSettings,
     server::unknown_namespace,
@@ -76,7 +77,7 @@ fn summary(unused: &[&ListedRow]) -> String {
         *counts.entry(row.namespace.as_str()).or_default() += 1;
     }
     let line = |(namespace, count): (&str, u64)| {
-        format!("{namespace}: {count} worker ids were never used; --all lists them\n")
+        format!("{}: {count} worker ids were never used; --all lists them\n", visible(namespace))
     };
     counts.into_iter().map(line).collect()
 }

@@ -4,7 +4,11 @@ use std::time::Duration;
 
 use super::Target;
 use crate::{
-    cli::{confirm::Confirmation, failure::Failure, output::say},
+    cli::{
+        confirm::Confirmation,
+        failure::Failure,
+        output::{print, say},
+    },
     core::instant::format_unix_ms,
     keeper::{LeaseTimes, RaisePreview},
 };
@@ -50,7 +54,7 @@ pub(super) async fn raise(
             format_unix_ms(due_ms),
         )
     };
-    say(&format!("{effect}\nno node may have written to the store since it was restored"))?;
+    print(&format!("{effect}\nno node may have written to the store since it was restored\n"))?;
     if !confirmation.is_given()? {
         return Ok(());
     }

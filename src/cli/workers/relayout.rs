@@ -2,7 +2,12 @@
 
 use super::Target;
 use crate::{
-    cli::{confirm::Confirmation, failure::Failure, output::say},
+    cli::{
+        confirm::Confirmation,
+        failure::Failure,
+        output::{print, say},
+    },
+    core::visible::visible,
     keeper::{FinishedMove, OperatorError, RelayoutOutcome, RelayoutPreview},
 };
 
@@ -22,19 +27,21 @@ pub(super) async fn relayout(
         }
         RelayoutPreview::Move { from, rows, held, largest_old, smallest_new } => {
             let largest = largest_old.map_or("none".into(), |largest| largest.to_string());
-            say(&format!(
+            let from = visible(&from);
+            print(&format!(
                 "{place}: frees {rows} worker ids, of which {held} are held, and moves\n\
                  from `{from}`, with IDs up to {largest},\n\
                  to   `{ours}`, with IDs from {smallest_new} on\n\
                  no node gets a new lease until the move has finished, and afterwards only nodes \
                  with the new layout; those of the old layout issue IDs until their leases are used \
-                 up, at most {:?}, and must then be restarted",
+                 up, at most {:?}, and must then be restarted\n",
                 target.settings.lease.window,
             ))
         }
-        RelayoutPreview::Finish { from, rows } => say(&format!(
-            "{place}: finishes an interrupted move of {rows} worker ids\nfrom `{from}`\nto   \
-             `{ours}`\nno node gets a new lease until it has finished"
+        RelayoutPreview::Finish { from, rows } => print(&format!(
+            "{place}: finishes an interrupted move of {rows} worker ids\nfrom `{}`\nto   `{ours}`\nno \
+             node gets a new lease until it has finished\n",
+            visible(&from)
         )),
         RelayoutPreview::Revert { to } => {
             say(&format!("{place}: undoes an unfinished move from `{ours}` to `{to}`"))
@@ -43,25 +50,28 @@ pub(super) async fn relayout(
     if !confirmation.is_given()? {
         return Ok(());
     }
-    say(&match target.operator.relayout().await? {
-        RelayoutOutcome::NothingToDo => format!("nothing to do: the layout is `{ours}` already"),
-        RelayoutOutcome::Reverted { to } => format!(
+    match target.operator.relayout().await? {
+        RelayoutOutcome::NothingToDo => {
+            say(&format!("nothing to do: the layout is `{ours}` already"))
+        }
+        RelayoutOutcome::Reverted { to } => say(&format!(
             "the unfinished move to `{to}` was undone: the layout is `{ours}`. Restart the nodes \
              that ran meanwhile"
-        ),
+        )),
         RelayoutOutcome::Moved(FinishedMove { from, largest_old, smallest_new, resumed }) => {
             let largest = match largest_old {
                 Some(largest) => format!("the largest ID that the old marks allow is {largest}"),
                 None if resumed => "an interrupted move was finished".to_owned(),
                 None => "the old marks allow no ID at all".to_owned(),
             };
-            format!(
+            let from = visible(&from);
+            print(&format!(
                 "{largest}, the smallest of the new layout {smallest_new}\n\
                  the layout was `{from}`\n\
                  the layout is  `{ours}`\n\
                  start the nodes with this configuration; those of the old layout stop when their \
-                 leases end"
-            )
+                 leases end\n"
+            ))
         }
-    })
+    }
 }

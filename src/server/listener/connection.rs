@@ -30,6 +30,7 @@ use super::{
     stream::WatchedStream,
     tls::TlsClient,
 };
+use crate::store::with_sources;
 
 /// The longest head of a request; a longer one is answered 431. A connection of HTTP/1 reads no more
 /// at a time, so that many connections take little memory.
@@ -115,7 +116,7 @@ impl Connection {
                 biased;
                 ended = served.as_mut() => {
                     if let Err(error) = ended {
-                        tracing::debug!(error, "connection failed");
+                        tracing::debug!(error = with_sources(&*error), "connection failed");
                     }
                     return;
                 }

@@ -105,7 +105,7 @@ pub(super) fn plan(
     if problems.is_empty() {
         return Ok(imports);
     }
-    Err(Failure::Usage(format!("nothing was imported:\n  {}", problems.join("\n  "))))
+    Err(Failure::problems("nothing was imported:", problems))
 }
 
 fn one(
@@ -242,7 +242,7 @@ mod tests {
         let views = [view("gone", 1, CodeKind::Retired), view("safe", 1, CodeKind::Managed)];
         let rename = [("two", "one"), ("three", "four"), ("two", "2")];
         let error = planned(&rows, &[], &rename, 0, &views).expect_err("nothing fits");
-        let Failure::Usage(text) = error else { panic!("{error:?}") };
+        let Failure::Problems(text) = error else { panic!("{error:?}") };
         let lines: Vec<&str> = text.lines().collect();
         let said = [
             "nothing was imported",
