@@ -46,12 +46,8 @@ pub(super) fn read(
     previous: Option<&Tokens>,
 ) -> Result<Tokens, ConfigError> {
     // Whoever can write it can grant access.
-    let metadata = path.metadata().ok();
-    if let Some(reason) = metadata.as_ref().and_then(small_file::writable_by_others) {
-        let problem = ConfigProblem::File { path: path.to_owned(), reason };
-        return Err(ConfigError(vec![problem]));
-    }
-    let mut table = read_toml(path).map_err(|problem| ConfigError(vec![problem]))?;
+    let table = read_toml(path, small_file::read_trusted_text);
+    let mut table = table.map_err(|problem| ConfigError(vec![problem]))?;
     let source = path.display().to_string();
     let mut problems = Vec::new();
     let entries = match table.remove(TOKEN).map(|list| list.kind) {

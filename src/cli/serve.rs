@@ -52,7 +52,7 @@ async fn serve(mut config: Config) -> Result<(), Failure> {
     service.run(shutdown).await.map_err(|error| match error {
         // A line for each keeper, which is escaped.
         error @ ServeError::Keepers(_) => Failure::Problems(error.to_string()),
-        error @ ServeError::Tls(_) => Failure::usage(error),
+        error @ (ServeError::Tls(_) | ServeError::NotRead { .. }) => Failure::usage(error),
         ServeError::Tokens(error) => error.into(),
         ServeError::StateFile(error) => error.into(),
         error => Failure::Failed(with_sources(&error)),

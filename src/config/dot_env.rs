@@ -3,14 +3,13 @@
 use std::{
     cell::Cell,
     collections::HashMap,
-    fs,
     io::{self, Read},
     path::Path,
 };
 
 use super::{
     problem::ConfigProblem,
-    small_file,
+    small_file::{self, SmallFile},
     spelling::{PREFIX, without_prefix},
 };
 
@@ -20,14 +19,14 @@ use super::{
 pub(super) fn read(path: &Path) -> Result<HashMap<String, String>, ConfigProblem> {
     let problem = |reason| ConfigProblem::File { path: path.to_owned(), reason };
     let failed = |error: io::Error| problem(error.to_string());
-    let metadata = fs::metadata(path).map_err(failed)?;
-    if !metadata.is_file() {
+    let file = SmallFile::open(path).map_err(failed)?;
+    if !file.metadata.is_file() {
         return Err(problem("it is no regular file".to_owned()));
     }
-    if let Some(reason) = small_file::owned_by_others(&metadata) {
+    if let Some(reason) = small_file::owned_by_others(&file.metadata) {
         return Err(problem(reason));
     }
-    let bytes = small_file::read(path, small_file::LARGEST_TEXT).map_err(failed)?;
+    let bytes = file.read(small_file::LARGEST_TEXT).map_err(failed)?;
     // The lines of other applications may be in any encoding.
     let text = String::from_utf8_lossy(&bytes).replace("\r\n", "\n").replace('\r', "\n");
     let mut lines: Vec<&str> = text.lines().collect();
@@ -159,6 +158,8 @@ impl Read for Lines<'_> {
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use super::*;
 
     /// What is read from a file of this content.

@@ -2,6 +2,7 @@
 
 use std::{
     collections::{HashMap, HashSet},
+    io,
     path::{Path, PathBuf},
 };
 
@@ -79,7 +80,7 @@ impl Reader {
             environment.get(FILE_VARIABLE).filter(|path| !path.is_empty()).map(PathBuf::from)
         });
         if let Some(path) = inputs.file.clone().or(named) {
-            let table = reader.usable(read_toml(&path));
+            let table = reader.usable(read_toml(&path, small_file::read_text));
             reader.table("", table, &path.display().to_string());
         }
         reader.environment(&of_file, |variable| format!("{variable} in .env"));
@@ -259,10 +260,13 @@ impl Reader {
     }
 }
 
-/// Reads a TOML file. Errors name the line and never quote the file's content.
-pub(crate) fn read_toml(path: &Path) -> Result<Map<String, Value>, ConfigProblem> {
+/// Reads a TOML file, as `read` reads a text. Errors name the line and never quote the file's content.
+pub(crate) fn read_toml(
+    path: &Path,
+    read: fn(&Path) -> io::Result<String>,
+) -> Result<Map<String, Value>, ConfigProblem> {
     let problem = |reason| ConfigProblem::File { path: path.to_owned(), reason };
-    let text = small_file::read_text(path).map_err(|error| problem(error.to_string()))?;
+    let text = read(path).map_err(|error| problem(error.to_string()))?;
     File::from_str(&text, FileFormat::Toml).collect().map_err(|error| {
         // Lines with a bar quote the file, which may hold a secret.
         let text = error.to_string();

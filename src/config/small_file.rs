@@ -1,13 +1,20 @@
 //! Reads small files that people write: settings, passwords, tokens and certificates.
+//!
+//! A file is opened once, and whatever is asked of it is asked of the open file: its path may lead to
+//! another one a moment later.
 
 use std::{
     fs::{File, Metadata},
     io::{self, ErrorKind, Read},
     path::Path,
+    time::Duration,
 };
 
 /// The largest text in bytes: a token file with tens of thousands of tokens.
 pub(crate) const LARGEST_TEXT: u64 = 16 << 20;
+/// How long a pipe or FIFO may keep a reader waiting for its next bytes. Less than what a read of the
+/// running service may take, so that its thread does not stay behind.
+const PATIENCE: Duration = Duration::from_secs(4);
 /// The byte-order mark of UTF-8, which editors put in front.
 const MARK: &[u8] = b"\xef\xbb\xbf";
 /// Those of UTF-16 and UTF-32.
@@ -15,23 +22,95 @@ const OTHER_MARKS: [&[u8]; 3] = [b"\xff\xfe", b"\xfe\xff", b"\0\0\xfe\xff"];
 
 /// Reads a file of at most `largest` bytes, without its byte-order mark.
 pub(crate) fn read(path: &Path, largest: u64) -> io::Result<Vec<u8>> {
-    let mut content = Vec::new();
-    File::open(path)?.take(largest + 1).read_to_end(&mut content)?;
-    if content.len() as u64 > largest {
-        return Err(invalid(format!("larger than {largest} bytes")));
-    }
-    if OTHER_MARKS.iter().any(|mark| content.starts_with(mark)) || content.contains(&0) {
-        return Err(invalid("UTF-16, UTF-32 or no text: must be UTF-8"));
-    }
-    if content.starts_with(MARK) {
-        content.drain(..MARK.len());
-    }
-    Ok(content)
+    SmallFile::open(path)?.read(largest)
 }
 
 /// Reads a text.
 pub(crate) fn read_text(path: &Path) -> io::Result<String> {
-    String::from_utf8(read(path, LARGEST_TEXT)?).map_err(|error| {
+    text(read(path, LARGEST_TEXT)?)
+}
+
+/// Reads a file that decides who may do what: no other user may own it or write it.
+pub(crate) fn read_trusted(path: &Path, largest: u64) -> io::Result<Vec<u8>> {
+    let file = SmallFile::open(path)?;
+    match owned_by_others(&file.metadata) {
+        Some(reason) => Err(invalid(reason)),
+        None => file.read(largest),
+    }
+}
+
+/// Reads a text that decides who may do what.
+pub(crate) fn read_trusted_text(path: &Path) -> io::Result<String> {
+    text(read_trusted(path, LARGEST_TEXT)?)
+}
+
+/// A file that was opened to be read.
+#[derive(Debug)]
+pub(super) struct SmallFile {
+    file: File,
+    pub(super) metadata: Metadata,
+}
+
+impl SmallFile {
+    /// Opens a file. A FIFO is opened without waiting for its writer.
+    pub(super) fn open(path: &Path) -> io::Result<Self> {
+        let mut options = File::options();
+        options.read(true);
+        #[cfg(unix)]
+        {
+            use std::os::unix::fs::OpenOptionsExt as _;
+
+            options.custom_flags(rustix::fs::OFlags::NONBLOCK.bits().cast_signed());
+        }
+        let file = options.open(path)?;
+        let metadata = file.metadata()?;
+        Ok(Self { file, metadata })
+    }
+
+    /// Reads what it has, at most `largest` bytes, without a byte-order mark.
+    pub(super) fn read(self, largest: u64) -> io::Result<Vec<u8>> {
+        let mut content = Vec::new();
+        self.take(largest + 1).read_to_end(&mut content)?;
+        if content.len() as u64 > largest {
+            return Err(invalid(format!("larger than {largest} bytes")));
+        }
+        if OTHER_MARKS.iter().any(|mark| content.starts_with(mark)) || content.contains(&0) {
+            return Err(invalid("UTF-16, UTF-32 or no text: must be UTF-8"));
+        }
+        if content.starts_with(MARK) {
+            content.drain(..MARK.len());
+        }
+        Ok(content)
+    }
+}
+
+/// Waits for the writer of a pipe, but not for ever: nobody may ever write to a FIFO.
+impl Read for SmallFile {
+    #[cfg(unix)]
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        use rustix::event::{PollFd, PollFlags, Timespec, poll};
+
+        let patience = Timespec::try_from(PATIENCE).map_err(io::Error::other)?;
+        loop {
+            if poll(&mut [PollFd::new(&self.file, PollFlags::IN)], Some(&patience))? == 0 {
+                let reason = format!("nothing came from it within {PATIENCE:?}");
+                return Err(io::Error::new(ErrorKind::TimedOut, reason));
+            }
+            match self.file.read(buffer) {
+                Err(error) if error.kind() == ErrorKind::WouldBlock => {}
+                read => return read,
+            }
+        }
+    }
+
+    #[cfg(not(unix))]
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        self.file.read(buffer)
+    }
+}
+
+fn text(content: Vec<u8>) -> io::Result<String> {
+    String::from_utf8(content).map_err(|error| {
         let at = error.utf8_error().valid_up_to() + 1;
         invalid(format!("byte {at} is not UTF-8"))
     })
@@ -55,37 +134,31 @@ pub(super) const fn readable_by_all(_: &Path) -> Option<u32> {
     None
 }
 
-/// Why other users can write a file, if they can. A file of the own group counts as the user's, whose
-/// name many systems give to a group of his own.
+/// Why another user could have written a file, if one could. A file of the own group counts as the
+/// user's, whose name many systems give to a group of his own.
 #[cfg(unix)]
-pub(crate) fn writable_by_others(metadata: &Metadata) -> Option<String> {
+pub(super) fn owned_by_others(metadata: &Metadata) -> Option<String> {
     use std::os::unix::fs::MetadataExt as _;
 
-    let is_own_group = metadata.gid() == rustix::process::getegid().as_raw();
+    use rustix::process::{getegid, geteuid};
+
+    let is_own_group = metadata.gid() == getegid().as_raw();
+    foreign_writer(metadata.uid(), geteuid().as_raw(), is_own_group, metadata.mode() & 0o777)
+}
+
+#[cfg(not(unix))]
+pub(super) const fn owned_by_others(_: &Metadata) -> Option<String> {
+    None
+}
+
+/// Says who else than this user and root could have written a file of this owner and mode.
+#[cfg(unix)]
+fn foreign_writer(owner: u32, user: u32, is_own_group: bool, mode: u32) -> Option<String> {
+    if owner != 0 && owner != user {
+        return Some(format!("it belongs to another user, {owner}: must be this user's or root's"));
+    }
     let others = if is_own_group { 0o002 } else { 0o022 };
-    let mode = metadata.mode() & 0o777;
     (mode & others != 0).then(|| format!("other users may write it: its mode is {mode:03o}"))
-}
-
-/// Why another user could have written a file, if one could.
-#[cfg(unix)]
-pub(crate) fn owned_by_others(metadata: &Metadata) -> Option<String> {
-    use std::os::unix::fs::MetadataExt as _;
-
-    let owner = metadata.uid();
-    let is_trusted = owner == 0 || owner == rustix::process::geteuid().as_raw();
-    let foreign = (!is_trusted).then(|| format!("it belongs to another user, {owner}"));
-    foreign.or_else(|| writable_by_others(metadata))
-}
-
-#[cfg(not(unix))]
-pub(crate) const fn writable_by_others(_: &Metadata) -> Option<String> {
-    None
-}
-
-#[cfg(not(unix))]
-pub(crate) const fn owned_by_others(_: &Metadata) -> Option<String> {
-    None
 }
 
 #[cfg(test)]
@@ -123,6 +196,22 @@ mod tests {
 
     #[cfg(unix)]
     #[test]
+    fn pipe_is_read_to_its_end_and_a_fifo_without_a_writer_is_given_up() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("fifo");
+        rustix::fs::mkfifoat(rustix::fs::CWD, &path, 0o600.into()).expect("a FIFO");
+        let error = read_text(&path).expect_err("nobody writes");
+        assert_eq!(error.to_string(), "nothing came from it within 4s");
+        let writer = std::thread::spawn({
+            let path = path.clone();
+            move || fs::write(path, "a".repeat(100_000))
+        });
+        assert_eq!(read_text(&path).expect("written").len(), 100_000);
+        writer.join().expect("no panic").expect("written");
+    }
+
+    #[cfg(unix)]
+    #[test]
     fn file_that_others_may_write_is_told() {
         use std::os::unix::fs::PermissionsExt as _;
 
@@ -132,6 +221,26 @@ mod tests {
             let found = owned_by_others(&file.path().metadata().expect("there"));
             assert_eq!(found.is_some(), told.is_some(), "{mode:o}");
             assert!(found.is_none_or(|found| found.ends_with(told.unwrap_or_default())));
+            assert_eq!(read_trusted(file.path(), 1).is_err(), told.is_some(), "{mode:o}");
+        }
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn file_of_another_user_or_group_is_not_trusted() {
+        const FOREIGN: &str = "it belongs to another user, 1000: must be this user's or root's";
+        const WRITABLE: &str = "other users may write it: its mode is 664";
+        for (owner, user, is_own_group, mode, told) in [
+            (1000, 1000, true, 0o664, None),
+            (0, 1000, false, 0o644, None),
+            (0, 0, true, 0o600, None),
+            (0, 1000, false, 0o664, Some(WRITABLE)),
+            (1000, 1000, false, 0o664, Some(WRITABLE)),
+            (1000, 1001, true, 0o600, Some(FOREIGN)),
+            (1000, 0, true, 0o600, Some(FOREIGN)),
+        ] {
+            let found = foreign_writer(owner, user, is_own_group, mode);
+            assert_eq!(found.as_deref(), told, "{owner} {user} {is_own_group} {mode:o}");
         }
     }
 }

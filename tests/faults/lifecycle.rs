@@ -81,6 +81,47 @@ async fn a_core_dump_of_its_secrets_is_not_written() {
     node.stop().await;
 }
 
+/// A FIFO in the place of a file, which nobody writes to.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn fifo_in_the_place_of_a_file_ends_the_start() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    // Each has its own: a state file is opened to be written as well.
+    let fifo_of = |name: &str| {
+        let fifo = folder.path().join(name);
+        assert!(Command::new("mkfifo").arg(&fifo).status().expect("coreutils").success());
+        fifo
+    };
+    let silent = "nothing came from it within 4s";
+    let mysql = ("store.url", "mysql://u@127.0.0.1:1/x");
+    let verified = ("store.tls", "verify");
+    let key = ("http.tls.key_file", "key");
+    let started: Vec<_> = [
+        ("auth.tokens_file", &[][..], silent, 2),
+        ("http.tls.cert_file", &[key], silent, 2),
+        ("store.password_file", &[mysql], silent, 2),
+        ("store.url_file", &[], silent, 2),
+        ("store.tls_ca_file", &[mysql, verified], "must be a regular file", 2),
+        ("store.state_file", &[], "it is not a regular file", 1),
+    ]
+    .into_iter()
+    .map(|(key, others, said, code)| {
+        let others = others.iter();
+        let setup = others.fold(Setup::new(), |setup, (key, value)| setup.set(key, value));
+        (setup.set(key, fifo_of(key).display()).spawn(), key, said, code)
+    })
+    .collect();
+    for (mut node, key, said, code) in started {
+        assert_eq!(node.ended().await.code(), Some(code), "{key}: {}", node.log());
+        assert!(node.log().contains(said), "{key}: {}", node.log());
+    }
+    let fifo = fifo_of(".env");
+    let config = [("RAINDROP_CONFIG", fifo.to_str().expect("UTF-8"))];
+    let (code, _, err) = run(&["config"], &config, folder.path());
+    assert!(code == Some(2) && err.contains(silent), "{err}");
+    let (code, _, err) = run(&["config"], &[], folder.path());
+    assert!(code == Some(2) && err.contains("it is no regular file"), "{err}");
+}
+
 /// The rows that `raindrop workers` shows as held or with a holder.
 fn used_rows(folder: &std::path::Path) -> String {
     let (code, out, err) = run(&["workers"], &[], folder);

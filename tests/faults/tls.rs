@@ -2,9 +2,10 @@
 
 use std::{
     collections::HashSet,
-    fs,
+    fs::{self, Permissions},
     net::SocketAddr,
-    path::Path,
+    os::unix::fs::PermissionsExt as _,
+    path::{Path, PathBuf},
     sync::{
         Arc,
         atomic::{AtomicBool, Ordering},
@@ -105,6 +106,13 @@ fn install(folder: &Path, authority: &Authority) {
         fs::copy(authority.file(file), folder.join("next")).expect("copied");
         fs::rename(folder.join("next"), folder.join(file)).expect("replaced");
     }
+}
+
+/// A copy of the authorities' file that belongs to this user: another user's is not trusted.
+fn client_ca(folder: &Path, clients: &Authority) -> PathBuf {
+    let own = folder.join("client-ca.pem");
+    fs::copy(clients.file("ca.pem"), &own).expect("copied");
+    own
 }
 
 fn with_tls(folder: &Path) -> Setup {
@@ -280,7 +288,7 @@ async fn a_certificate_of_the_wrong_kind_ends_the_handshake() {
     fs::write(&tokens, "[[token]]\nname = 'shop'\ncertificate = 'dns:localhost'\n")
         .expect("written");
     let node = with_tls(folder.path())
-        .set("http.tls.client_ca_file", clients.file("ca.pem").display())
+        .set("http.tls.client_ca_file", client_ca(folder.path(), &clients).display())
         .set("auth.tokens_file", tokens.display())
         .spawn();
     until_ready(&node, &connector(&[&services], None)).await;
@@ -316,7 +324,7 @@ async fn a_revoked_certificate_is_none() {
     fs::write(&tokens, "[[token]]\nname = 'shop'\ncertificate = 'dns:localhost'\n")
         .expect("written");
     let node = with_tls(folder.path())
-        .set("http.tls.client_ca_file", clients.file("ca.pem").display())
+        .set("http.tls.client_ca_file", client_ca(folder.path(), &clients).display())
         .set("http.tls.client_crl_file", list.display())
         .set("auth.tokens_file", tokens.display())
         .spawn();
@@ -391,6 +399,9 @@ async fn unusable_certificates_end_the_start_and_are_named() {
         .expect("written");
     let (pem, of_key) = (file("server.pem"), file("server.key"));
     let of_other = other.file("server.key").display().to_string();
+    let open_to_all = file("open.pem");
+    fs::copy(&pem, &open_to_all).expect("copied");
+    fs::set_permissions(&open_to_all, Permissions::from_mode(0o666)).expect("own");
     for (environment, named, code) in [
         (vec![(cert, pem.as_str())], "http.tls.key_file", 2),
         (vec![(cert, &pem), (key, "missing.key")], "http.tls.key_file (missing.key)", 2),
@@ -402,6 +413,11 @@ async fn unusable_certificates_end_the_start_and_are_named() {
         (
             vec![(cert, &pem), (key, &of_key), (ca, &pem), (crl, &pem), (tokens, &some_tokens)],
             "must hold certificate revocation lists in PEM",
+            2,
+        ),
+        (
+            vec![(cert, &pem), (key, &of_key), (ca, &open_to_all), (tokens, &some_tokens)],
+            "other users may write it: its mode is 666",
             2,
         ),
     ] {

@@ -6,9 +6,15 @@
 #[cfg(test)]
 mod tests;
 
-use std::path::PathBuf;
+use std::{
+    fs, io,
+    path::{Path, PathBuf},
+};
 
 use super::{Result, StoreSettings, TlsMode};
+
+/// Parameters that name files, which drivers read for each connection.
+const FILES: [&str; 5] = ["kubeconfig", "ssl-cert", "ssl-key", "sslcert", "sslkey"];
 
 /// The parameters of one engine's addresses.
 #[derive(Debug)]
@@ -77,7 +83,7 @@ pub(super) fn read(settings: &StoreSettings, parameters: &Parameters) -> Result<
                     .to_owned())
             }
             // A missing file should end the start, not every connection.
-            Some(file) => match std::fs::read_to_string(file) {
+            Some(file) => match regular(file).and_then(|()| fs::read_to_string(file)) {
                 // Drivers read the file, and drop an authority behind a mark.
                 Ok(text) if text.starts_with('\u{feff}') => Err(format!(
                     "{} begins with a byte-order mark: save it without one",
@@ -91,6 +97,18 @@ pub(super) fn read(settings: &StoreSettings, parameters: &Parameters) -> Result<
         }
     });
     target.map_err(|reason| settings.unusable(reason))
+}
+
+/// Refuses what is there and no regular file: a driver that reads a FIFO waits for ever, and keeps a
+/// thread.
+fn regular(path: &Path) -> io::Result<()> {
+    match fs::metadata(path) {
+        Ok(metadata) if !metadata.is_file() => {
+            Err(io::Error::other("must be a regular file: it is read again for each connection"))
+        }
+        // A missing one is the driver's to report, or contains what is meant.
+        _ => Ok(()),
+    }
 }
 
 fn split(settings: &StoreSettings, parameters: &Parameters) -> Result<Target, String> {
@@ -129,6 +147,10 @@ fn split(settings: &StoreSettings, parameters: &Parameters) -> Result<Target, St
         } else if parameters.ca_file.contains(&&*name) {
             agree("store.tls_ca_file", &name, &mut ca_file, PathBuf::from(&*value))?;
         } else if parameters.passed.contains(&&*name) || is_option(&name, parameters) {
+            if FILES.contains(&&*name) {
+                let path = Path::new(&*value);
+                regular(path).map_err(|error| format!("{}: {error}", path.display()))?;
+            }
             passed.push(part);
         } else if is_shown {
             return Err(parameters.unknown(&name));

@@ -25,6 +25,14 @@ pub enum ServeError {
     /// The file of `store.state_file` cannot be used.
     #[error("{0}")]
     StateFile(StateFileError),
+    /// A file did not answer in time.
+    #[error("the file of {key}: {reason}")]
+    NotRead {
+        /// The key that names it.
+        key: &'static str,
+        /// Why it was not read.
+        reason: String,
+    },
     /// The signal that reloads files cannot be listened to.
     #[error("SIGHUP cannot be listened to")]
     Hangup(#[source] std::io::Error),

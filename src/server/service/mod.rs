@@ -28,7 +28,7 @@ use crate::{
     config::Config,
     core::clock::Clock,
     keeper::{Backfill, KeeperError, NamespaceIssuer, StateFile, catch_panic},
-    process::hangup::Hangups,
+    process::{hangup::Hangups, reading::Reads},
     store::{Store, identity},
 };
 
@@ -62,16 +62,19 @@ impl Service {
     /// tables are not ours, the tokens cannot be read, the state file cannot be used, or a
     /// background task failed. In the last case it stops in order first, with `/livez` answering 503.
     pub async fn run(self, shutdown: impl Future<Output = ()> + Send) -> Result<(), ServeError> {
-        let mut running = self.start()?;
+        let mut running = self.start().await?;
         let ended = running.serve_until(shutdown).await;
         running.stop(&ended).await;
         ended
     }
 
-    fn start(self) -> Result<Running, ServeError> {
+    async fn start(self) -> Result<Running, ServeError> {
         let Self { config, listener, admin_listener, store, clock } = self;
         let address = listener.local_addr().map_err(ServeError::Listener)?;
-        let auth = Auth::of(&config).map_err(ServeError::Tokens)?.map(Arc::new);
+        let reads = Reads::default();
+        let of_auth = config.clone();
+        let auth = read(&reads, "auth.tokens_file", move || Auth::of(&of_auth)).await?;
+        let auth = auth.map_err(ServeError::Tokens)?.map(Arc::new);
         let metrics = Metrics::new();
         metrics.store_verified.set(store.is_verified().into());
         let tasks = Supervisor::new(metrics.task_failures.clone());
@@ -83,19 +86,23 @@ impl Service {
                 async move { auth.follow(&hangups, &*clock).await }
             })?);
         }
-        let tls = config.http.tls.as_ref();
-        let tls = tls.map(|files| Tls::load(files.clone(), metrics.tls(files)).map(Arc::new));
-        let tls = tls.transpose().map_err(ServeError::Tls)?;
-        if let Some(tls) = &tls {
-            let tls = Arc::clone(tls);
+        let mut tls = None;
+        if let Some(files) = config.http.tls.clone() {
+            let tls_metrics = metrics.tls(&files);
+            let loaded = read(&reads, "http.tls", move || Tls::load(files, tls_metrics)).await?;
+            let loaded = Arc::new(loaded.map_err(ServeError::Tls)?);
+            tls = Some(Arc::clone(&loaded));
             following.push(follow(&tasks, Task::CertificateReload, move |hangups| {
-                let tls = Arc::clone(&tls);
+                let tls = Arc::clone(&loaded);
                 async move { tls.follow(&hangups).await }
             })?);
         }
-        let open = |path| StateFile::open(path, &identity(&config.store));
-        let state_file = config.state_file.as_deref().map(open).transpose();
-        let state_file = state_file.map_err(ServeError::StateFile)?;
+        let mut state_file = None;
+        if let Some(path) = config.state_file.clone() {
+            let store = identity(&config.store);
+            let opened = read(&reads, "store.state_file", move || StateFile::open(&path, &store));
+            state_file = Some(opened.await?.map_err(ServeError::StateFile)?);
+        }
         let keepers = Keepers::start(&config, &store, &clock, &metrics, state_file.as_ref());
         let issuers = keepers.issuers();
         let codes = config.codes.clone();
@@ -223,6 +230,15 @@ impl Running {
         let _ = tokio::time::timeout_at(deadline, self.store.close()).await;
         drop(self.operations);
     }
+}
+
+/// Reads the file of a key. One on a dead network mount ends the start instead of hanging it.
+async fn read<T: Send + 'static>(
+    reads: &Reads,
+    key: &'static str,
+    read: impl FnOnce() -> T + Send + 'static,
+) -> Result<T, ServeError> {
+    reads.one(read).await.map_err(|reason| ServeError::NotRead { key, reason })
 }
 
 /// Follows files, which are read again at SIGHUP as well. The task has no state but the signals, so

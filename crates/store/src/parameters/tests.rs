@@ -10,7 +10,7 @@ use crate::StoreUrl;
 use crate::connect;
 
 const PARAMETERS: Parameters = Parameters {
-    passed: &["charset", "options", "time-zone"],
+    passed: &["charset", "options", "ssl-cert", "time-zone"],
     mode: &["ssl-mode", "sslmode"],
     modes: &[
         ("disabled", TlsMode::Off),
@@ -113,6 +113,11 @@ fn a_file_of_authorities_is_checked_and_needs_verify() {
     fs::write(path("marked.pem"), "\u{feff}-----BEGIN CERTIFICATE-----\n").expect("written");
     let marked = refused(&with("marked.pem", Some(TlsMode::Verify)));
     assert!(marked.contains("begins with a byte-order mark"), "{marked}");
+    // A folder stands for a FIFO, of which a driver that reads it never comes back.
+    let other = "must be a regular file: it is read again for each connection";
+    let url = format!("mysql://h/d?ssl-cert={}", folder.path().display());
+    assert!(refused(&settings(&url, None)).contains(other));
+    assert!(refused(&with("", Some(TlsMode::Verify))).contains(other));
     let both = format!("mysql://h/d?ssl-ca={}", path("other.pem").display());
     let both = StoreSettings { url: StoreUrl::new(both), ..with("ca.pem", Some(TlsMode::Verify)) };
     assert!(refused(&both).contains("ssl-ca contradicts store.tls_ca_file"));

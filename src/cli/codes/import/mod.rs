@@ -2,7 +2,7 @@
 
 mod plan;
 
-use std::{fs, path::PathBuf, sync::Arc};
+use std::{path::PathBuf, sync::Arc};
 
 use self::plan::{Import, Selection, Start};
 use super::{change::prepared, list::read};
@@ -12,7 +12,7 @@ use crate::{
         failure::Failure,
         output::{print, say, table},
     },
-    config::Config,
+    config::{Config, small_file},
     core::{clock::SystemClock, segment::SpecChange},
     keeper::{CodeManager, CodeView, ManageError, SegmentSettings},
     store::{
@@ -77,7 +77,7 @@ impl ImportArguments {
     /// The address of the other database, if one is given.
     fn url(&self) -> Result<Option<String>, Failure> {
         let Some(file) = &self.from_file else { return Ok(self.from.clone()) };
-        let text = fs::read_to_string(file);
+        let text = small_file::read_text(file);
         let text = text.map_err(|error| Failure::Usage(format!("{}: {error}", file.display())))?;
         Ok(Some(text.trim().to_owned()))
     }

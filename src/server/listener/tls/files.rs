@@ -2,7 +2,7 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet},
-    fmt,
+    fmt, io,
     path::{Path, PathBuf},
     sync::Arc,
 };
@@ -111,13 +111,16 @@ const CHAIN: &str = "http.tls.cert_file";
 
 impl Files {
     pub(super) fn read(settings: &HttpTls) -> Result<Self, TlsError> {
+        // Whoever can write these can let clients in.
         let optional = |key, path: &Option<PathBuf>, largest| {
-            path.as_deref().map(|path| File::read(key, path, largest)).transpose()
+            let read = |path| File::read(key, path, |path| small_file::read_trusted(path, largest));
+            path.as_deref().map(read).transpose()
         };
+        let own = |key, path| File::read(key, path, |path| small_file::read(path, LARGEST));
         let (ca, crl) = (&settings.client_ca_file, &settings.client_crl_file);
         Ok(Self {
-            chain: File::read(CHAIN, &settings.cert_file, LARGEST)?,
-            key: File::read("http.tls.key_file", &settings.key_file, LARGEST)?,
+            chain: own(CHAIN, &settings.cert_file)?,
+            key: own("http.tls.key_file", &settings.key_file)?,
             client_ca: optional("http.tls.client_ca_file", ca, LARGEST)?,
             client_crl: optional("http.tls.client_crl_file", crl, LARGEST_LIST)?,
         })
@@ -223,9 +226,13 @@ impl Certificates {
 }
 
 impl File {
-    fn read(key: &'static str, path: &Path, largest: u64) -> Result<Self, TlsError> {
+    fn read(
+        key: &'static str,
+        path: &Path,
+        read: impl Fn(&Path) -> io::Result<Vec<u8>>,
+    ) -> Result<Self, TlsError> {
         let mut file = Self { key, path: path.to_owned(), content: Vec::new() };
-        file.content = small_file::read(path, largest).map_err(|reason| file.error(reason))?;
+        file.content = read(path).map_err(|reason| file.error(reason))?;
         Ok(file)
     }
 
