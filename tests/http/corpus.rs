@@ -22,8 +22,8 @@ const LAST: &[u8] = b"GET /health HTTP/1.1\r\nHost: x\r\n\r\n";
 const OF_LAST: &[u8] = b"\"namespaces\"";
 
 /// What a request may be answered with; 500 would be a bug.
-const DOCUMENTED: [u16; 14] =
-    [100, 200, 400, 403, 404, 405, 408, 413, 414, 415, 422, 429, 431, 503];
+const DOCUMENTED: [u16; 15] =
+    [100, 200, 400, 403, 404, 405, 408, 413, 414, 415, 422, 429, 431, 501, 503];
 
 fn corpus() -> Vec<(String, Vec<u8>)> {
     let entries = fs::read_dir(CORPUS).expect(CORPUS).map(|entry| entry.expect("an entry"));

@@ -23,15 +23,66 @@ async fn a_request_has_one_valid_host() {
         ("GET /id/order HTTP/1.1\r\nhost: a/b\r\n", "400"),
         ("GET /id/order HTTP/1.1\r\nhost: user@x\r\n", "400"),
         ("GET /id/order HTTP/1.1\r\nhost: x:port\r\n", "400"),
+        ("GET http://ids.example/id/order HTTP/1.1\r\nhost: other.example\r\n", "400"),
+        ("GET http://ids.example:80/id/order HTTP/1.1\r\nhost: ids.example\r\n", "400"),
+        ("GET http://user@ids.example/id/order HTTP/1.1\r\nhost: ids.example\r\n", "400"),
+        ("GET http://ids.example/livez HTTP/1.1\r\nhost: other.example\r\n", "400"),
     ] {
         assert_eq!(status(&reached, head).await, expected, "{head}");
     }
     let old = reached.exchange("GET /id/order HTTP/1.0\r\n\r\n").await;
     assert!(old.starts_with("HTTP/1.0 200"), "{old}");
+    let old = reached.exchange("GET /id/order HTTP/1.0\r\nhost: x\r\nhost: y\r\n\r\n").await;
+    assert!(old.starts_with("HTTP/1.0 400"), "{old}");
     let missing = reached.exchange("GET /id/order HTTP/1.1\r\nconnection: close\r\n\r\n").await;
     assert!(missing.contains(r#""code":"invalid_parameter""#), "{missing}");
     assert!(missing.contains("the header Host is missing"), "{missing}");
     assert_eq!(reached.world.ids_issued().await, 5.0);
+    reached.stop().await;
+}
+
+#[tokio::test]
+async fn http2_request_names_one_host() {
+    let served = Served::start(&[]).await;
+    let client = reqwest::Client::builder().http2_prior_knowledge().no_proxy().build();
+    let client = client.expect("a client");
+    let own = served.address.to_string();
+    for (hosts, expected) in [
+        (&[][..], 200),
+        (&[own.as_str()], 200),
+        (&["other.example"], 400),
+        (&[own.as_str(), own.as_str()], 400),
+        (&[own.as_str(), "other.example"], 400),
+    ] {
+        let mut request = client.get(format!("http://{own}/id/order"));
+        for host in hosts {
+            request = request.header("host", *host);
+        }
+        let answer = request.send().await.expect("an answer");
+        assert_eq!(answer.status().as_u16(), expected, "{hosts:?}");
+    }
+    served.stop().await;
+}
+
+#[tokio::test]
+async fn transfer_codings_other_than_chunked_are_not_implemented() {
+    let reached = Reached::start(World::start(&[]).await).await;
+    for (coding, expected) in [
+        ("chunked", "200"),
+        ("Chunked", "200"),
+        ("gzip, chunked", "501"),
+        ("gzip\r\ntransfer-encoding: chunked", "501"),
+        ("chunked, chunked", "501"),
+    ] {
+        let head = "POST /id/order HTTP/1.1\r\nhost: x\r\ntransfer-encoding: ";
+        let request = format!("{head}{coding}\r\nconnection: close\r\n\r\n0\r\n\r\n");
+        let answer = reached.exchange(&request).await;
+        let status = answer.strip_prefix("HTTP/1.1 ").map(|rest| &rest[..3]);
+        assert_eq!(status, Some(expected), "{coding}: {answer}");
+        let problem = answer.contains(r#""code":"not_implemented""#);
+        assert_eq!(problem, expected == "501", "{coding}: {answer}");
+    }
+    assert_eq!(reached.world.ids_issued().await, 2.0);
     reached.stop().await;
 }
 

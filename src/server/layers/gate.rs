@@ -19,7 +19,7 @@ use tower::{Layer, Service, layer::layer_fn};
 
 use super::{
     browsers::{check_origin, check_own_page},
-    host::{check_admin_host, check_host},
+    host::{check_admin_host, check_coding, check_host},
 };
 use crate::{
     auth::{Auth, Caller, ClientCertificate},
@@ -63,7 +63,8 @@ impl Rules {
         let address = peer.map(|peer| self.state.clients.address(peer.0.ip(), headers));
         // Other requests were checked by whoever accepted them, or never were on a connection.
         if peer.is_some() {
-            check_host(request.version(), headers)?;
+            check_host(request.version(), request.uri(), headers)?;
+            check_coding(headers)?;
         }
         let is_change = self.audience == Audience::Operators
             && !matches!(*request.method(), Method::GET | Method::HEAD);

@@ -1,30 +1,58 @@
-//! The header Host: that there is one (RFC 9112), and on the operators' listener which.
+//! The header Host: that there is one, that names the host of the request target (RFC 9110, RFC 9112),
+//! and on the operators' listener which.
 //!
 //! A page of another site can make a browser connect to any address under a name of its own (DNS
 //! rebinding), and then read the responses. The browser still sends that name.
 
 use std::net::Ipv6Addr;
 
-use axum::http::{HeaderMap, Version, header};
+use axum::http::{HeaderMap, HeaderValue, Uri, Version, header, uri::Authority};
 
 use crate::server::response::{Problem, ProblemCode};
 
 /// Ends of names that only the machine or a Kubernetes cluster resolves.
 const PRIVATE: [&str; 3] = [".localhost", ".svc", ".svc.cluster.local"];
 
-/// Refuses a request of HTTP/1.1 without exactly one valid Host.
-pub(super) fn check_host(version: Version, headers: &HeaderMap) -> Result<(), Problem> {
-    if version != Version::HTTP_11 {
-        return Ok(());
-    }
+/// Refuses a request of more than one Host, of an invalid one, and of another one than its target names;
+/// and one of HTTP/1.1 without any. A proxy in front and this service could take it for requests to two
+/// hosts. HTTP/2 names the host in the target, from which the listener fills in the header.
+pub(super) fn check_host(
+    version: Version,
+    target: &Uri,
+    headers: &HeaderMap,
+) -> Result<(), Problem> {
     let mut hosts = headers.get_all(header::HOST).into_iter();
     let detail = match (hosts.next(), hosts.next()) {
-        (Some(host), None) if split(host.as_bytes()).is_some() => return Ok(()),
-        (Some(host), None) => format!("the header Host = {host:?}: must be a host, perhaps a port"),
-        (Some(_), Some(_)) => "the header Host is there more than once".into(),
+        (None, _) if version != Version::HTTP_11 => return Ok(()),
         (None, _) => "the header Host is missing".into(),
+        (Some(_), Some(_)) => "the header Host is there more than once".into(),
+        (Some(host), None) if split(host.as_bytes()).is_none() => {
+            format!("the header Host = {host:?}: must be a host, perhaps a port")
+        }
+        (Some(host), None) => match target.authority().map(Authority::as_str) {
+            Some(other) if !host.as_bytes().eq_ignore_ascii_case(other.as_bytes()) => {
+                format!("the header Host = {host:?}: must be {other:?}, as the request target says")
+            }
+            _ => return Ok(()),
+        },
     };
     Err(Problem::new(ProblemCode::InvalidParameter, detail))
+}
+
+/// Refuses a body in a transfer coding that is not decoded here: only `chunked` is.
+pub(super) fn check_coding(headers: &HeaderMap) -> Result<(), Problem> {
+    let mut codings = headers.get_all(header::TRANSFER_ENCODING).into_iter();
+    let is_chunked = |coding: &HeaderValue| coding.as_bytes().eq_ignore_ascii_case(b"chunked");
+    match (codings.next(), codings.next()) {
+        (None, _) => Ok(()),
+        (Some(coding), None) if is_chunked(coding) => Ok(()),
+        (Some(coding), _) => {
+            let detail =
+                format!("the header Transfer-Encoding = {coding:?}: must be chunked alone");
+            let problem = Problem::new(ProblemCode::NotImplemented, detail);
+            Err(problem.with_header(header::CONNECTION, "close"))
+        }
+    }
 }
 
 /// Refuses a name that another site may have. None has an address, a name without a dot or a
@@ -98,6 +126,54 @@ mod tests {
             ("\u{f6}.example", None),
         ] {
             assert_eq!(split(value.as_bytes()), host.map(str::as_bytes), "{value}");
+        }
+    }
+
+    #[test]
+    fn target_and_host_name_one_host() {
+        let check = |version, target: &'static str, hosts: &[&'static str]| {
+            let value = |host: &&'static str| (header::HOST, HeaderValue::from_static(host));
+            let mut headers = HeaderMap::new();
+            for (name, value) in hosts.iter().map(value) {
+                headers.append(name, value);
+            }
+            check_host(version, &Uri::from_static(target), &headers).is_ok()
+        };
+        for (target, hosts, is_allowed) in [
+            ("/id/x", &["a.example"][..], true),
+            ("/id/x", &["a.example", "a.example"], false),
+            ("/id/x", &["a.example", "b.example"], false),
+            ("/id/x", &["u@a.example"], false),
+            ("http://a.example/id/x", &["A.example"], true),
+            ("http://a.example:80/id/x", &["a.example:80"], true),
+            ("http://a.example/id/x", &["b.example"], false),
+            ("http://a.example/id/x", &["a.example:80"], false),
+        ] {
+            for version in [Version::HTTP_10, Version::HTTP_11, Version::HTTP_2] {
+                let found = check(version, target, hosts);
+                assert_eq!(found, is_allowed, "{version:?} {target} {hosts:?}");
+            }
+        }
+        assert!(!check(Version::HTTP_11, "/id/x", &[]));
+        assert!(check(Version::HTTP_10, "/id/x", &[]) && check(Version::HTTP_2, "/id/x", &[]));
+    }
+
+    #[test]
+    fn chunked_alone_is_decoded() {
+        let check = |codings: &[&'static str]| {
+            let mut headers = HeaderMap::new();
+            for coding in codings {
+                headers.append(header::TRANSFER_ENCODING, HeaderValue::from_static(coding));
+            }
+            check_coding(&headers).map_err(|problem| problem.code())
+        };
+        for codings in [&[][..], &["chunked"], &["Chunked"]] {
+            assert_eq!(check(codings), Ok(()), "{codings:?}");
+        }
+        for codings in
+            [&["gzip, chunked"][..], &["gzip", "chunked"], &["chunked, chunked"], &["identity"]]
+        {
+            assert_eq!(check(codings), Err(ProblemCode::NotImplemented), "{codings:?}");
         }
     }
 

@@ -23,7 +23,8 @@ pub(in crate::server) const POSTED: &[P] = &[P::UnsupportedMediaType, P::OutOfRa
 
 /// Problems of every route for this audience, by what stands around it.
 pub(super) fn of_layers(audience: Audience) -> impl Iterator<Item = ProblemCode> {
-    let always = [P::RequestTimeout, P::PayloadTooLarge, P::UriTooLong, P::Internal];
+    let always =
+        [P::RequestTimeout, P::PayloadTooLarge, P::UriTooLong, P::Internal, P::NotImplemented];
     let of_gate: &[P] = match audience {
         Audience::Clients | Audience::Operators | Audience::Scrapers => {
             &[P::Unauthorized, P::TooManyRequests, P::Forbidden, P::Overloaded]

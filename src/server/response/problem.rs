@@ -73,6 +73,7 @@ problem_codes! {
     TooManyCodes: TOO_MANY_REQUESTS, "too_many_codes", "Too many codes are in use";
     TooManyRequests: TOO_MANY_REQUESTS, "too_many_requests", "Too many requests of this client";
     Internal: INTERNAL_SERVER_ERROR, "internal", "Internal error";
+    NotImplemented: NOT_IMPLEMENTED, "not_implemented", "The transfer coding is not supported";
     SequenceExhausted: SERVICE_UNAVAILABLE, "sequence_exhausted", "Sequence exhausted";
     ClockRollback: SERVICE_UNAVAILABLE, "clock_rollback", "The clock stepped back";
     ClockOutOfRange: SERVICE_UNAVAILABLE, "clock_out_of_range", "The clock is out of range";
