@@ -58,7 +58,7 @@ const FOREIGN: (&str, &str) = ("origin", "https://other.example");
 const CROSS_SITE: (&str, &str) = ("sec-fetch-site", "cross-site");
 
 /// What browsers send for pages of other sites.
-const BY_OTHER_SITES: [&[(&str, &str)]; 7] = [
+const BY_OTHER_SITES: [&[(&str, &str)]; 16] = [
     &[FOREIGN],
     &[FOREIGN, CROSS_SITE],
     &[CROSS_SITE],
@@ -67,7 +67,20 @@ const BY_OTHER_SITES: [&[(&str, &str)]; 7] = [
     &[FOREIGN, ("sec-fetch-site", "same-site")],
     // The same host by another scheme is another site.
     &[FOREIGN, ("host", "other.example"), CROSS_SITE],
+    // Over plain HTTP under a name or a private address there is no Sec-Fetch-Site.
+    &[("referer", "http://evil.example/")],
+    &[("referer", "http://evil.example:8080/a/page?x=http://ids.example"), HOST],
+    &[("referer", "http://ids.example.evil.example/"), HOST],
+    &[("referer", "http://ids.example@evil.example/"), HOST],
+    &[("referer", "http://ids.example:81/"), HOST],
+    // An image in Chromium, Firefox and Safari, a style sheet, and a sound in Firefox.
+    &[("accept", "image/avif,image/webp,image/apng,image/svg+xml,image/*,*/*;q=0.8")],
+    &[("accept", "image/avif,image/webp,image/png,image/svg+xml,image/*;q=0.8,*/*;q=0.5")],
+    &[("accept", "text/css,*/*;q=0.1"), ("referer", "")],
+    &[("accept", "audio/webm,audio/ogg,audio/wav,audio/*;q=0.9,*/*;q=0.5")],
 ];
+
+const HOST: (&str, &str) = ("host", "ids.example");
 
 #[tokio::test]
 async fn pages_of_other_origins_burn_no_ids() {
@@ -94,13 +107,22 @@ async fn pages_of_other_origins_burn_no_ids() {
         let allowed = answer.header("access-control-allow-origin");
         assert_eq!(allowed, is_listed.then_some("https://app.example"), "{origins}");
         assert_eq!(answer.status.as_u16(), if is_listed { 200 } else { 403 }, "{origins}");
+        let page = [("referer", "https://app.example/orders")];
+        let answer = world.call("GET", "/id/order", &page).await;
+        assert_eq!(answer.status.as_u16(), if is_listed { 200 } else { 403 }, "{origins}");
         // Pages of this service's own origin, typed addresses and other programs.
-        let own: [&[(&str, &str)]; 5] = [
+        let own: [&[(&str, &str)]; 11] = [
             &[],
             &[("sec-fetch-site", "none")],
             &[("sec-fetch-site", "same-origin")],
             &[FOREIGN, ("sec-fetch-site", "same-origin")],
             &[FOREIGN, ("host", "other.example")],
+            &[("referer", "http://ids.example/console/x"), HOST],
+            &[("referer", "https://IDS.example"), HOST],
+            &[("referer", "http://evil.example/"), ("sec-fetch-site", "same-origin")],
+            &[("accept", "text/html,application/xhtml+xml,image/avif,*/*;q=0.8")],
+            &[("accept", "application/json, text/javascript, */*; q=0.01")],
+            &[("accept", "*/*")],
         ];
         for headers in own {
             assert_eq!(world.call("POST", "/id/order", headers).await.status, 200, "{headers:?}");

@@ -82,14 +82,35 @@ where
 
 /// Refuses a request that a browser sends for a page of another site, unless its origin is allowed:
 /// a browser sends it even where it does not let the page read the response.
+///
+/// 1. `Origin` decides, if the browser sends it.
+/// 2. Otherwise `Sec-Fetch-Site` decides, which browsers send to trustworthy addresses alone: over HTTPS,
+///    and to `localhost`.
+/// 3. Otherwise `Referer` decides, which a page can suppress.
+/// 4. Otherwise what a browser loads for an image, a style sheet, a video or a sound is refused. A script,
+///    a `fetch` or a frame without `Referer` cannot be told from another program or a typed address.
 pub(super) fn check_origin(origins: &CorsOrigins, headers: &HeaderMap) -> Result<(), Problem> {
     let CorsOrigins::List(allowed) = origins else { return Ok(()) };
     let site = headers.get(SEC_FETCH_SITE).map(HeaderValue::as_bytes);
-    let page = match headers.get(header::ORIGIN) {
-        Some(origin) if allowed.contains(origin) || is_own(origin, site, headers) => return Ok(()),
-        Some(origin) => format!("pages of {origin:?}"),
-        None if site == Some(b"cross-site") => "pages of other sites".into(),
-        None => return Ok(()),
+    let is_allowed = |origin: &[u8]| allowed.iter().any(|it| it.as_bytes() == origin);
+    let page = match (headers.get(header::ORIGIN), site, headers.get(header::REFERER)) {
+        (Some(origin), ..) if allowed.contains(origin) || is_own(origin, site, headers) => {
+            return Ok(());
+        }
+        (Some(origin), ..) => format!("pages of {origin:?}"),
+        (None, Some(b"cross-site"), _) => "pages of other sites".into(),
+        (None, Some(_), _) => return Ok(()),
+        (None, None, Some(page)) if !page.is_empty() => {
+            let origin = origin_of(page.as_bytes());
+            if is_allowed(origin) || names_host(origin, headers) {
+                return Ok(());
+            }
+            "pages of other sites (Referer)".into()
+        }
+        (None, None, _) if loads_part_of_page(headers) => {
+            "images, style sheets, videos and sounds of pages (Accept)".into()
+        }
+        (None, None, _) => return Ok(()),
     };
     tracing::debug!(page, "request refused: not an allowed origin");
     let detail = format!("{page} may not call this service: see http.cors_origins");
@@ -115,11 +136,33 @@ pub(super) fn check_own_page(headers: &HeaderMap) -> Result<(), Problem> {
 /// Whether the page came from this service's own address. A browser that does not say so tells the
 /// origin alone, whose scheme may be a gateway's.
 fn is_own(origin: &HeaderValue, site: Option<&[u8]>, headers: &HeaderMap) -> bool {
-    if let Some(site) = site {
-        return site == b"same-origin";
+    match site {
+        Some(site) => site == b"same-origin",
+        None => names_host(origin.as_bytes(), headers),
     }
-    let origin = origin.as_bytes();
+}
+
+/// Whether an origin has the host and port of the request.
+fn names_host(origin: &[u8], headers: &HeaderMap) -> bool {
     let host = origin.strip_prefix(b"https://").or_else(|| origin.strip_prefix(b"http://"));
     let own = headers.get(header::HOST).map(HeaderValue::as_bytes);
     host.is_some_and(|host| own.is_some_and(|own| own.eq_ignore_ascii_case(host)))
+}
+
+/// Returns the origin of an address: its scheme, host and port.
+fn origin_of(address: &[u8]) -> &[u8] {
+    let is_slash = |(_, byte): &(usize, &u8)| **byte == b'/';
+    let third = address.iter().enumerate().filter(is_slash).nth(2);
+    &address[..third.map_or(address.len(), |(at, _)| at)]
+}
+
+/// Whether a browser sends this for a part of a page: it names the types of that part first. A program
+/// that wants an ID names none of these, or JSON before it.
+fn loads_part_of_page(headers: &HeaderMap) -> bool {
+    let first = headers.get(header::ACCEPT).and_then(|accept| accept.to_str().ok());
+    let first = first.and_then(|accept| accept.split([',', ';']).next()).unwrap_or_default();
+    let first = first.trim().to_ascii_lowercase();
+    let is_part = |kind: &str| first.starts_with(kind);
+    ["image/", "video/", "audio/", "font/", "text/css"].into_iter().any(is_part)
+        || first.ends_with("/javascript")
 }
