@@ -13,7 +13,7 @@ use tokio::{net::TcpListener, runtime::Builder};
 use super::{failure::Failure, store::block_on};
 use crate::{
     config::Config,
-    process::{clock::RememberingClock, shutdown, telemetry},
+    process::{clock::RememberingClock, hangup, shutdown, telemetry},
     server::{ServeError, Service, most_connections},
     store::{self, with_sources},
 };
@@ -40,6 +40,9 @@ pub(super) fn run(config: Config) -> Result<(), Failure> {
 
 async fn serve(mut config: Config) -> Result<(), Failure> {
     let shutdown = shutdown::signals()?;
+    if config.tokens_file.is_none() && config.http.tls.is_none() {
+        hangup::nothing_to_reload()?;
+    }
     let listener = bind("http.listen", config.http.listen).await?;
     let admin_listener = match config.http.admin_listen {
         Some(address) => Some(bind("http.admin_listen", address).await?),

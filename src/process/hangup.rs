@@ -8,6 +8,30 @@ use tokio::{
     sync::Mutex,
 };
 
+use super::telemetry::log_safely;
+
+/// Logs each SIGHUP, at a service without anything to read again: the signal would end it, with its
+/// lease held.
+///
+/// # Errors
+///
+/// When the signal cannot be listened to.
+pub(crate) fn nothing_to_reload() -> io::Result<()> {
+    let hangups = Hangups::listen()?;
+    tokio::spawn(async move {
+        loop {
+            hangups.next().await;
+            log_safely(|| {
+                tracing::info!(
+                    "SIGHUP: nothing to reload without auth.tokens_file and http.tls; a changed \
+                     configuration needs a restart"
+                );
+            });
+        }
+    });
+    Ok(())
+}
+
 /// The stream of SIGHUPs; none is lost while no task waits. Other systems have no such signal.
 #[derive(Debug)]
 pub(crate) struct Hangups(#[cfg(unix)] Mutex<Signal>);

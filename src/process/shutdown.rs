@@ -1,7 +1,9 @@
-//! Signals that stop the service.
+//! Signals to the service: those that stop it, and those that must not end it.
 
 use std::{future::Future, time::Duration};
 
+#[cfg(unix)]
+use rustix::process::Signal as Kind;
 #[cfg(unix)]
 use tokio::{
     signal::unix::{Signal, SignalKind, signal},
@@ -14,18 +16,31 @@ use super::telemetry::{flush, log_safely};
 /// Signals that follow the first within this time belong to it.
 const ECHO: Duration = Duration::from_millis(300);
 
-/// Resolves at the first SIGTERM or SIGINT. A second one ends the process at once, with 1; one
-/// within 300 ms of the first belongs to it.
+/// Signals that would end the process by default, with its lease held: programs that rotate logs,
+/// measure a process or limit its files send them. Exceeding a file's size then is an error of the write.
+#[cfg(unix)]
+const IGNORED: [Kind; 6] =
+    [Kind::USR1, Kind::USR2, Kind::ALARM, Kind::VTALARM, Kind::PROF, Kind::XFSZ];
+
+/// Resolves at the first SIGTERM, SIGINT or SIGQUIT. A second one ends the process at once, with 1; one
+/// within 300 ms of the first belongs to it. From this call on, signals such as SIGUSR1 do nothing.
 ///
 /// # Errors
 ///
 /// When the signals cannot be listened to.
 #[cfg(unix)]
 pub fn signals() -> std::io::Result<impl Future<Output = ()> + Send> {
-    let (terminate, interrupt) =
-        (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
+    for ignored in IGNORED {
+        // The handler stays when its stream is dropped.
+        drop(signal(SignalKind::from_raw(ignored.as_raw()))?);
+    }
+    let stops = Stops {
+        terminate: signal(SignalKind::terminate())?,
+        interrupt: signal(SignalKind::interrupt())?,
+        quit: signal(SignalKind::quit())?,
+    };
     let (first, stopping) = oneshot::channel();
-    let task = tokio::spawn(watch(terminate, interrupt, first, || std::process::exit(1)));
+    let task = tokio::spawn(watch(stops, first, || std::process::exit(1)));
     Ok(async move {
         if stopping.await.is_ok() {
             return;
@@ -41,28 +56,37 @@ pub fn signals() -> std::io::Result<impl Future<Output = ()> + Send> {
     })
 }
 
+/// The signals that stop the service.
+#[cfg(unix)]
+struct Stops {
+    terminate: Signal,
+    interrupt: Signal,
+    quit: Signal,
+}
+
+#[cfg(unix)]
+impl Stops {
+    /// Waits for the next signal, and returns its name.
+    async fn next(&mut self) -> &'static str {
+        tokio::select! {
+            _ = self.terminate.recv() => "SIGTERM",
+            _ = self.interrupt.recv() => "SIGINT",
+            _ = self.quit.recv() => "SIGQUIT",
+        }
+    }
+}
+
 /// Passes the first signal on, and calls `exit` at the second.
 #[cfg(unix)]
-async fn watch(
-    mut terminate: Signal,
-    mut interrupt: Signal,
-    first: oneshot::Sender<()>,
-    exit: impl FnOnce(),
-) {
-    let mut next = async || {
-        tokio::select! {
-            _ = terminate.recv() => "SIGTERM",
-            _ = interrupt.recv() => "SIGINT",
-        }
-    };
-    let signal = next().await;
+async fn watch(mut stops: Stops, first: oneshot::Sender<()>, exit: impl FnOnce()) {
+    let signal = stops.next().await;
     // A service that is ending by itself does not wait for it.
     let _ = first.send(());
     log_safely(|| tracing::info!(signal, "stopping"));
     // Some tools signal a process and then its group: that is one order to stop.
     let echo = tokio::time::Instant::now() + ECHO;
-    while tokio::time::timeout_at(echo, next()).await.is_ok() {}
-    let signal = next().await;
+    while tokio::time::timeout_at(echo, stops.next()).await.is_ok() {}
+    let signal = stops.next().await;
     log_safely(|| {
         tracing::warn!(signal, "stopped at once, worker id not released; it is free after its ttl");
     });
@@ -87,7 +111,7 @@ pub fn signals() -> std::io::Result<impl Future<Output = ()> + Send> {
 
 #[cfg(all(test, unix))]
 mod tests {
-    use rustix::process::{Signal as Kill, getpid, kill_process};
+    use rustix::process::{getpid, kill_process};
     use tracing::{Event, Metadata, Subscriber, span};
 
     use super::*;
@@ -120,19 +144,22 @@ mod tests {
     #[tokio::test]
     async fn both_signals_are_obeyed_although_logging_panics() {
         let _panicking = tracing::subscriber::set_default(Panicking);
-        // Stand for SIGTERM and SIGINT, which other tests may use.
-        let one = signal(SignalKind::user_defined1()).expect("a signal");
-        let other = signal(SignalKind::user_defined2()).expect("a signal");
+        // Stand for those that stop, which other tests may use.
+        let stops = Stops {
+            terminate: signal(SignalKind::user_defined1()).expect("a signal"),
+            interrupt: signal(SignalKind::user_defined2()).expect("a signal"),
+            quit: signal(SignalKind::window_change()).expect("a signal"),
+        };
         let (first, stopping) = oneshot::channel();
         let (exit, exiting) = oneshot::channel();
-        let task = tokio::spawn(watch(one, other, first, || exit.send(()).expect("listening")));
+        let task = tokio::spawn(watch(stops, first, || exit.send(()).expect("listening")));
 
-        kill_process(getpid(), Kill::USR1).expect("this process runs");
+        kill_process(getpid(), Kind::USR1).expect("this process runs");
         stopping.await.expect("the first signal is passed on");
         // Those that follow at once belong to the first.
         let raise = async {
             loop {
-                kill_process(getpid(), Kill::USR2).expect("this process runs");
+                kill_process(getpid(), Kind::USR2).expect("this process runs");
                 tokio::time::sleep(Duration::from_millis(20)).await;
             }
         };

@@ -81,6 +81,32 @@ async fn a_core_dump_of_its_secrets_is_not_written() {
     node.stop().await;
 }
 
+/// Programs that rotate logs or measure a process send such signals.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn signals_that_mean_nothing_end_nothing_and_sigquit_stops_in_order() {
+    let mut node = Setup::new().start_leased().await;
+    for signal in [
+        Signal::USR1,
+        Signal::USR2,
+        Signal::ALARM,
+        Signal::VTALARM,
+        Signal::PROF,
+        Signal::XFSZ,
+        Signal::HUP,
+    ] {
+        node.signal(signal);
+        node.logged("listening").await;
+        assert_eq!(node.json("/id/order").await.0, 200, "{signal:?}");
+    }
+    node.logged("SIGHUP: nothing to reload without auth.tokens_file and http.tls").await;
+    node.signal(Signal::QUIT);
+    let status = node.ended().await;
+    assert!(status.success(), "{status}");
+    let log = node.log();
+    assert!(log.contains("stopping signal=\"SIGQUIT\""), "{log}");
+    assert!(log.contains("stopped, worker id released"), "{log}");
+}
+
 /// A FIFO in the place of a file, which nobody writes to.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn fifo_in_the_place_of_a_file_ends_the_start() {
