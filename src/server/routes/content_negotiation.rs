@@ -39,8 +39,17 @@ fn quality_in(given: &str, name: &str) -> Option<f32> {
     if !parts.next()?.eq_ignore_ascii_case(name) {
         return None;
     }
-    let quality = parts.find_map(|part| part.strip_prefix("q=").or(part.strip_prefix("Q=")));
-    Some(quality.map_or(1.0, |quality| quality.parse().unwrap_or(0.0)))
+    let weight = parts.find_map(|part| part.strip_prefix("q=").or(part.strip_prefix("Q=")));
+    weight.map_or(Some(1.0), read_weight)
+}
+
+/// Reads a weight: 0 to 1 with at most three digits after the point (RFC 9110, 12.4.2). A part with
+/// anything else counts as absent.
+fn read_weight(text: &str) -> Option<f32> {
+    let (whole, fraction) = text.split_once('.').unwrap_or((text, ""));
+    let is_fraction = fraction.len() <= 3 && fraction.bytes().all(|digit| digit.is_ascii_digit());
+    let weight = text.parse().ok().filter(|weight| *weight <= 1.0);
+    weight.filter(|_| matches!(whole, "0" | "1") && is_fraction)
 }
 
 #[cfg(test)]
@@ -64,6 +73,9 @@ mod tests {
             "text/*",
             "text/*, application/json;q=0.1",
             "application/json;q=0, */*",
+            "text/plain;q=1.000, application/json;q=0.999",
+            "application/json;q=inf, text/plain",
+            "application/json;q=9, text/plain;q=0.1",
         ] {
             assert!(prefers(accept), "{accept}");
         }
@@ -76,6 +88,17 @@ mod tests {
             "text/plain;q=0.4, application/*;q=0.5, */*;q=0.1",
             "text/plain;q=0, application/json;q=0",
             "text/plain;q=x",
+            "text/plain;q=inf, application/json",
+            "text/plain;q=9",
+            "text/plain;q=1e9, application/json;q=0.1",
+            "text/plain;q=1.1",
+            "text/plain;q=1.0000",
+            "text/plain;q=0.9999, application/json;q=0.1",
+            "text/plain;q=+1",
+            "text/plain;q=.5, application/json;q=0.1",
+            "text/plain;q=NaN",
+            "text/plain;q=01",
+            "text/plain;q=",
             "text/*, */*",
             "application/json, text/*",
         ] {
@@ -94,7 +117,7 @@ mod tests {
             assert!(takes(codings), "{codings}");
         }
         for codings in
-            ["", "br", "gzip;q=0", "gzip;q=0.000, *", "*;q=0", "identity", "gzip2", "gzip;q=x"]
+            ["", "br", "gzip;q=0", "gzip;q=0.000, *", "*;q=0", "identity", "gzip2", "gzip;q=inf"]
         {
             assert!(!takes(codings), "{codings}");
         }
