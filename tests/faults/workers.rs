@@ -1,6 +1,6 @@
 //! Who gets which worker id, when processes come and go.
 
-use std::time::Duration;
+use std::{collections::BTreeMap, time::Duration};
 
 use crate::{
     collected::Collected,
@@ -23,6 +23,57 @@ async fn after_a_crash_a_spare_row_serves_within_two_seconds() {
         again.kill9().await;
     })
     .await;
+}
+
+/// What the server received in each session that renewed a lease from its beginning to its end.
+async fn renewals(mariadb: &Server, url: &str) -> Vec<Vec<(String, String)>> {
+    let log = "SELECT CONCAT(thread_id, ' ', command_type, ' ', CONVERT(argument USING utf8mb4)) \
+               FROM mysql.general_log WHERE command_type <> 'Prepare'";
+    let mut sessions: BTreeMap<u64, Vec<(String, String)>> = BTreeMap::new();
+    for line in mariadb.texts(url, log).await {
+        let mut parts = line.splitn(3, ' ').map(str::to_owned);
+        let mut part = || parts.next().unwrap_or_default();
+        let session = part().parse().expect("the number of a session");
+        sessions.entry(session).or_default().push((part(), part()));
+    }
+    let is_whole = |commands: &Vec<(String, String)>| {
+        let reads = commands.iter().filter(|(_, sql)| sql.contains("held_rows")).count();
+        let writes = commands.iter().filter(|(_, sql)| sql.starts_with("UPDATE")).count();
+        let is_ended = commands.last().is_some_and(|(command, _)| command == "Quit");
+        (reads, writes, is_ended) == (1, 1, true)
+    };
+    sessions.into_values().filter(is_whole).collect()
+}
+
+/// The number that the documents say, which sizing follows.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_renewal_is_seven_statements_in_four_requests() {
+    let mariadb = Server::start(&Mariadb).await;
+    let url = mariadb.database().await;
+    let setup = Setup::new().set("store.url", &url).set("lease.renew", "2s");
+    let node = setup.start_leased().await;
+    mariadb.run("SET GLOBAL log_output = 'TABLE'").await;
+    mariadb.run("SET GLOBAL general_log = 1").await;
+    let renewals = poll::until(PATIENCE, "three renewals", async || {
+        let renewals = renewals(&mariadb, &url).await;
+        (renewals.len() >= 3).then_some(renewals)
+    })
+    .await;
+    node.stop().await;
+    for renewal in renewals {
+        let commands: Vec<&str> = renewal.iter().map(|(command, _)| command.as_str()).collect();
+        assert_eq!(commands, ["Connect", "Query", "Execute", "Query", "Execute", "Quit"]);
+        let set_up = &renewal[1].1;
+        assert_eq!(set_up.matches("; SELECT ").count(), 2, "{set_up}");
+    }
+    let a_minute = 2 * (3 + 1 + 1 + 1 + 1);
+    for document in
+        [include_str!("../../docs/operations.md"), include_str!("../../docs/performance.md")]
+    {
+        let said = document.contains(&format!("{a_minute} statements a minute by MariaDB's count"))
+            || document.contains(&format!("{a_minute} by the server's count"));
+        assert!(said, "{a_minute} statements a minute");
+    }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
