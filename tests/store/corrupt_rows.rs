@@ -11,7 +11,7 @@ use raindrop::{
         preset::Preset,
     },
     keeper::{KeeperSettings, Operator, OperatorError},
-    store::{Reservation, Scope, Store, StoreError, UnusedNumbers},
+    store::{CodeState, Reservation, Scope, Store, StoreError, UnusedNumbers},
 };
 use sqlx::{AssertSqlSafe, Connection as _, Executor as _, SqliteConnection};
 use tokio::{runtime::Runtime, sync::Mutex};
@@ -167,6 +167,14 @@ impl World {
     }
 }
 
+/// Reads a code together with another one, whose row must be read in any case.
+async fn read_segment(store: &Arc<dyn Store>) -> Result<CodeState, StoreError> {
+    let states = store.read_segments("default", &["missing", "order"], EPOCH).await?;
+    let [missing, order] = states.try_into().expect("one state for each code");
+    missing.expect("only the row of its code cannot be read");
+    order
+}
+
 /// Whether an error names this place.
 fn is_clear(error: &StoreError, place: (&str, &str)) -> bool {
     let StoreError::Corrupt { table, row, column, .. } = error else { return false };
@@ -204,6 +212,7 @@ fn every_value_is_read_or_named_with_its_place() {
                 store.list_rows().await.err(),
                 store.read_record("default").await.err(),
                 store.list_segments().await.err(),
+                read_segment(&store).await.err(),
                 store.reserve("default", "order", &beginning(None)).await.err(),
                 store.reserve("default", "order", &beginning(Some(1))).await.err(),
                 store.give_back("default", "order", &unused).await.err(),

@@ -30,6 +30,7 @@ on_every_engine! {
     numbers_that_are_skipped_are_no_step
     a_give_back_names_the_epoch_of_the_record
     no_segment_of_another_server_is_written
+    many_codes_are_read_at_once
 }
 
 /// A store whose record is in the first epoch, with a code that begins at 1.
@@ -117,6 +118,33 @@ async fn a_reservation_names_the_epoch_of_the_record(backend: &Backend) {
     let unknown = store.reserve("no record", "order", &nowhere).await.expect("an answer");
     assert_eq!(unknown, Reserved::OtherEpoch);
     assert_eq!(rows(&store).await, order(11, 10, FIRST));
+}
+
+async fn many_codes_are_read_at_once(backend: &Backend) {
+    let store = prepared(backend).await;
+    // As many as a statement takes; where that has no bound, more than a page of a list.
+    let count = store.codes_at_once().min(600) - 4;
+    let codes: Vec<String> = (0..count).map(|number| format!("code-{number}")).collect();
+    let created: Vec<_> = codes.iter().chain([&"Order".to_owned()]).map(|code| new(code)).collect();
+    store.create_segments("numbers", &created).await.expect("made");
+    store.create_record("Numbers", &record(1, "numbers")).await.expect("a record");
+    store.create_segments("Numbers", &[new("missing")]).await.expect("of another namespace");
+    assert_eq!(reserve(&store, "order", ten(1, FIRST, Token::UNUSED)).await, Reserved::From(1));
+    let read = async |names: &[&str], epoch| {
+        let states = store.read_segments("numbers", names, epoch).await.expect("an answer");
+        states.into_iter().map(|state| state.expect("readable")).collect::<Vec<_>>()
+    };
+    let mut names: Vec<&str> = codes.iter().rev().map(String::as_str).collect();
+    names.extend(["missing", "order", "ORDER", "Order"]);
+    let states = read(&names, FIRST).await;
+    let unused = CodeState::Row(CodeRow { next: 1, step: 0, epoch: Token::UNUSED });
+    let used = CodeState::Row(CodeRow { next: 11, step: 10, epoch: FIRST });
+    assert_eq!(states[..count], vec![unused; count]);
+    assert_eq!(states[count..], [CodeState::Missing, used, CodeState::Missing, unused]);
+    assert!(read(&[], FIRST).await.is_empty());
+    assert_eq!(read(&["order", "missing"], SECOND).await, [CodeState::OtherEpoch; 2]);
+    let nowhere = store.read_segments("no record", &["order"], FIRST).await.expect("an answer");
+    assert!(matches!(nowhere[..], [Ok(CodeState::OtherEpoch)]), "{nowhere:?}");
 }
 
 async fn a_reservation_names_the_epoch_of_its_row(backend: &Backend) {

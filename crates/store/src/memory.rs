@@ -278,8 +278,14 @@ impl SegmentStore for MemoryStore {
         Ok(Reserved::From(raised.next - reservation.by))
     }
 
-    async fn read_segment(&self, namespace: &str, code: &str, epoch: Token) -> Result<CodeState> {
-        Ok(self.tables().code(namespace, code, epoch))
+    async fn read_segments(
+        &self,
+        namespace: &str,
+        codes: &[&str],
+        epoch: Token,
+    ) -> Result<Vec<Result<CodeState>>> {
+        let tables = self.tables();
+        Ok(codes.iter().map(|code| Ok(tables.code(namespace, code, epoch))).collect())
     }
 
     async fn give_back(&self, namespace: &str, code: &str, unused: &UnusedNumbers) -> Result<bool> {

@@ -78,6 +78,16 @@ pub enum CodeState {
     OtherEpoch,
 }
 
+impl CodeState {
+    /// Returns its row, if that is known.
+    pub const fn row(self) -> Option<CodeRow> {
+        match self {
+            Self::Row(row) => Some(row),
+            Self::Missing | Self::OtherEpoch => None,
+        }
+    }
+}
+
 /// The outcome of a reservation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reserved {
@@ -198,8 +208,25 @@ pub trait SegmentStore: Debug + Send + Sync {
         reservation: &Reservation,
     ) -> Result<Reserved>;
 
-    /// Reads what a reservation of this epoch would be decided by.
-    async fn read_segment(&self, namespace: &str, code: &str, epoch: Token) -> Result<CodeState>;
+    /// Returns how many codes [`Self::read_segments`] takes at most.
+    fn codes_at_once(&self) -> usize {
+        500
+    }
+
+    /// Reads what a reservation of this epoch would be decided by, for each of these codes in their
+    /// order, in one statement. A row that cannot be read is the error of its code alone.
+    async fn read_segments(
+        &self,
+        namespace: &str,
+        codes: &[&str],
+        epoch: Token,
+    ) -> Result<Vec<Result<CodeState>>>;
+
+    /// Like [`Self::read_segments`], for one code.
+    async fn read_segment(&self, namespace: &str, code: &str, epoch: Token) -> Result<CodeState> {
+        let states = self.read_segments(namespace, &[code], epoch).await?;
+        states.into_iter().next().expect("one state for each code")
+    }
 
     /// Returns unused numbers: lowers the next number of a code to the first of them and writes a
     /// fresh token, if its token is still that of their reservation, and if the namespace's record

@@ -184,16 +184,28 @@ impl Follower {
         access: &Access<'_>,
         code: &str,
     ) -> Result<(Option<CodeRow>, History), StoreError> {
+        let (rows, history) = self.rows(access, &[code]).await?;
+        Ok((rows.into_iter().next().expect("one row for each code")?, history))
+    }
+
+    /// Like [`Self::row`], for each of these codes in their order; the store says how many it takes at
+    /// once.
+    pub(crate) async fn rows(
+        &self,
+        access: &Access<'_>,
+        codes: &[&str],
+    ) -> Result<(Vec<Result<Option<CodeRow>, StoreError>>, History), StoreError> {
         let mut history = self.follow(access, None).await?;
         for _ in 0..ROW_TRIES {
-            let looked = access.store.read_segment(&self.scope.namespace, code, history.epoch());
-            match store_call(access.store, access.observer, StoreOperation::Read, looked).await? {
-                CodeState::Row(row) => return Ok((Some(row), history)),
-                CodeState::Missing => return Ok((None, history)),
-                CodeState::OtherEpoch => {
-                    history = self.follow(access, Some(history.epoch())).await?;
-                }
+            let states = access.store.read_segments(&self.scope.namespace, codes, history.epoch());
+            let states =
+                store_call(access.store, access.observer, StoreOperation::Read, states).await?;
+            if states.iter().any(|state| matches!(state, Ok(CodeState::OtherEpoch))) {
+                history = self.follow(access, Some(history.epoch())).await?;
+                continue;
             }
+            let rows = states.into_iter().map(|state| Ok(state?.row()));
+            return Ok((rows.collect(), history));
         }
         Err(contended())
     }

@@ -14,7 +14,6 @@ use raindrop_core::{
     lease::Token,
     segment::{CodeSettings, Progression, SegmentSpec},
 };
-use raindrop_store::StoreError;
 use tokio::{
     sync::{mpsc, watch},
     time::Instant,
@@ -211,19 +210,6 @@ impl Code {
         if self.demand().epoch.is_some_and(|epoch| epoch != present) {
             self.cursor.give_up();
         }
-    }
-
-    /// Whether the store lost the last block, if numbers of it were handed out since the last look.
-    pub(super) async fn went_back(&self, present: Token) -> Result<bool, StoreError> {
-        let Demand { epoch, last_block_end, looked, .. } = *self.demand();
-        let handed_out = self.cursor.handed_out();
-        if epoch != Some(present) || handed_out == looked {
-            return Ok(false);
-        }
-        let row = self.namespace.look_at(&self.name).await?;
-        self.demand().looked = handed_out;
-        // Blocks that are reserved meanwhile only raise it.
-        Ok(row.is_some_and(|row| row.next < last_block_end))
     }
 
     /// Lets the code be queued again. Wake-ups until now were dropped, so the caller looks at the

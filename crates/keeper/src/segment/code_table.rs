@@ -8,7 +8,7 @@ use std::{
     },
 };
 
-use raindrop_core::{issue::ClaimError, segment::SegmentSpec};
+use raindrop_core::{issue::ClaimError, lease::Token, segment::SegmentSpec};
 use tokio::time::Instant;
 
 use super::{
@@ -123,6 +123,11 @@ impl CodeTable {
     /// Returns every code, by name.
     pub(super) fn all(&self) -> Vec<Arc<Code>> {
         sorted(self.unsorted())
+    }
+
+    /// Gives up the numbers in hand that are of another epoch than this one.
+    pub(super) fn leave_epochs_before(&self, present: Token) {
+        self.unsorted().iter().for_each(|code| code.leave_epoch(present));
     }
 
     /// Returns every code, in no order: with many codes, sorting takes long.

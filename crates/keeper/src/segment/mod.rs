@@ -7,6 +7,7 @@ mod code_view;
 mod creations;
 mod handle;
 pub(crate) mod issuer;
+mod look;
 mod manage_error;
 mod managed;
 mod namespace;

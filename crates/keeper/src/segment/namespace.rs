@@ -124,6 +124,16 @@ impl Namespace {
         Ok(self.follower.row(&self.access(&fresh), code).await?.0)
     }
 
+    /// Like [`Self::look_at`], for each of these codes in their order.
+    pub(super) async fn look_at_all(
+        &self,
+        codes: &[&str],
+    ) -> Result<Vec<Result<Option<CodeRow>, StoreError>>, StoreError> {
+        let fresh = || self.shared.random().fresh_token();
+        let _connection = self.shared.connection().await;
+        Ok(self.follower.rows(&self.access(&fresh), codes).await?.0)
+    }
+
     fn access<'a>(&'a self, fresh: &'a (dyn Fn() -> Token + Sync)) -> Access<'a> {
         Access { store: &*self.shared.store, observer: &*self.observer, fresh }
     }

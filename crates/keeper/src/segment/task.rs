@@ -14,6 +14,7 @@ use tokio::{
 use super::{
     code::Code,
     code_table::CodeTable,
+    look::look,
     managed::POLL_EVERY,
     namespace::{Namespace, SharedStore},
     record_of,
@@ -245,30 +246,24 @@ async fn wake_later(code: Arc<Code>) {
     code.cursor.wake();
 }
 
-/// Follows the history of the store, and reads the managed codes of a namespace. A failure is no more
-/// than a delay: what was known before is used until the next time.
+/// Follows the history of the store, reads the managed codes of a namespace, and looks at those in
+/// use, which takes longest. A failure is no more than a delay: what was known before is used until the
+/// next time.
 async fn poll(codes: Arc<CodeTable>) {
     let namespace = &codes.namespace;
-    let follow_and_refresh = async {
-        let mut present = namespace.follow(namespace.epoch().await).await?.epoch();
-        let all = codes.all();
-        for code in &all {
-            if code.went_back(present).await? {
-                let (namespace, code) = (namespace.name(), &code.name);
-                tracing::error!(namespace, code, "the store went back");
-                present = codes.namespace.went_back(present).await?.epoch();
-                break;
-            }
-        }
-        all.iter().for_each(|code| code.leave_epoch(present));
-        codes.refresh().await
+    let follow_refresh_and_look = async {
+        let present = namespace.follow(namespace.epoch().await).await?.epoch();
+        codes.leave_epochs_before(present);
+        let refreshed = codes.refresh().await;
+        let looked = look(&codes, present).await;
+        refreshed.and(looked)
     };
-    match catch_panic(follow_and_refresh).await {
+    match catch_panic(follow_refresh_and_look).await {
         Ok(Ok(())) => namespace.store_answered(&namespace.poll_failures),
         Ok(Err(error)) => namespace.store_failed(&namespace.poll_failures, &error),
         Err(panic) => {
             namespace.observer.step_panicked(KeeperTask::Segments);
-            tracing::error!(namespace = namespace.name(), panic, "poll of managed codes panicked");
+            tracing::error!(namespace = namespace.name(), panic, "poll of segment codes panicked");
         }
     }
 }

@@ -23,6 +23,7 @@ mod releases;
 mod searches;
 mod segment_codes;
 mod segment_failovers;
+mod segment_looks;
 mod segment_status;
 mod segments;
 mod settings;

@@ -1,6 +1,9 @@
 //! Segment codes: a Lease for each, and one for the settings of each managed code.
 
-use std::{collections::BTreeMap, ops::RangeInclusive};
+use std::{
+    collections::{BTreeMap, HashMap},
+    ops::RangeInclusive,
+};
 
 use async_trait::async_trait;
 use k8s_openapi::api::coordination::v1::Lease;
@@ -85,8 +88,31 @@ impl SegmentStore for KubernetesStore {
         }
     }
 
-    async fn read_segment(&self, namespace: &str, code: &str, epoch: Token) -> Result<CodeState> {
-        Ok(self.code(&self.tables.code(namespace, code), namespace, epoch).await?.1)
+    fn codes_at_once(&self) -> usize {
+        // A list has all codes, however many are asked for.
+        usize::MAX
+    }
+
+    async fn read_segments(
+        &self,
+        namespace: &str,
+        codes: &[&str],
+        epoch: Token,
+    ) -> Result<Vec<Result<CodeState>>> {
+        let found = match codes {
+            [code] => Vec::from_iter(self.api.get(&self.tables.code(namespace, code)).await?),
+            _ => self.codes(Some(namespace)).await?,
+        };
+        // After the codes, as for a reservation.
+        let is_in_epoch = self.is_in_epoch(namespace, epoch).await?;
+        let by_code = found.iter().filter_map(|lease| Some((annotation(lease, CODE)?, lease)));
+        let by_code: HashMap<_, _> = by_code.collect();
+        let state = |code: &&str| match by_code.get(code) {
+            _ if !is_in_epoch => Ok(CodeState::OtherEpoch),
+            None => Ok(CodeState::Missing),
+            Some(lease) => Ok(CodeState::Row(self.read_code(lease)?.row())),
+        };
+        Ok(codes.iter().map(state).collect())
     }
 
     async fn give_back(&self, namespace: &str, code: &str, unused: &UnusedNumbers) -> Result<bool> {

@@ -33,6 +33,6 @@ scripts! {
     COUNT_SEGMENTS "count_segments.lua"
     SEGMENTS "segments.lua"
     RESERVE "reserve.lua"
-    READ_SEGMENT "read_segment.lua"
+    READ_SEGMENTS "read_segments.lua"
     GIVE_BACK "give_back.lua"
 }

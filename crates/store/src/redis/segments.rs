@@ -57,13 +57,22 @@ impl SegmentStore for RedisStore {
         })
     }
 
-    async fn read_segment(&self, namespace: &str, code: &str, epoch: Token) -> Result<CodeState> {
-        let keys = [self.code_key(namespace, code), self.layout_key(namespace)];
+    async fn read_segments(
+        &self,
+        namespace: &str,
+        codes: &[&str],
+        epoch: Token,
+    ) -> Result<Vec<Result<CodeState>>> {
+        let mut keys = vec![self.layout_key(namespace)];
+        keys.extend(codes.iter().map(|code| self.code_key(namespace, code)));
         let args = values![epoch, self.is_compared()];
-        let answer = self.run(&scripts::READ_SEGMENT, &keys, &args).await?;
-        let row = format!("{namespace} {code}");
-        let mut reader = Reader::new(&self.settings.segment_table, row, answer);
-        code_state(&reader.get::<String>("outcome")?, reader)
+        let answers: Vec<Vec<Value>> = self.run(&scripts::READ_SEGMENTS, &keys, &args).await?;
+        let state = |(code, answer): (&&str, _)| {
+            let row = format!("{namespace} {code}");
+            let mut reader = Reader::new(&self.settings.segment_table, row, answer);
+            code_state(&reader.get::<String>("outcome")?, reader)
+        };
+        Ok(codes.iter().zip(answers).map(state).collect())
     }
 
     async fn give_back(&self, namespace: &str, code: &str, unused: &UnusedNumbers) -> Result<bool> {

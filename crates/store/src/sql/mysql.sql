@@ -258,13 +258,16 @@ ON DUPLICATE KEY UPDATE
                    LAST_INSERT_ID(next_number + numbers), next_number + LAST_INSERT_ID(0)),
   epoch = IF(token = new_token, new_epoch, epoch);
 
--- namespace, epoch, identity, identity, namespace, code
--- name: read_segment
+-- One row for each code, in their order.
+-- namespace, epoch, identity, identity, codes as JSON, namespace
+-- name: read_segments
 SELECT EXISTS (SELECT 1 FROM `{worker}_layout`
                WHERE namespace = ? AND epoch = ? AND (identity IN ('', ?) OR ? = '')),
        next_number, step, epoch
-FROM (SELECT 1 AS one) AS one
-LEFT JOIN `{segment}` ON namespace = ? AND code = ?;
+FROM JSON_TABLE(?, '$[*]' COLUMNS (place FOR ORDINALITY,
+                                   wanted VARCHAR(255) CHARACTER SET utf8mb4 PATH '$')) AS codes
+LEFT JOIN `{segment}` ON namespace = ? AND code = CAST(wanted AS BINARY)
+ORDER BY place;
 
 -- next number, token, namespace, code, token of the reservation, namespace, epoch, identity, identity,
 -- session

@@ -231,13 +231,15 @@ SET next_number = present.next_number + $4, step = excluded.step, token = exclud
 WHERE present.next_number BETWEEN 0 AND $9 AND present.epoch = $8
 RETURNING next_number;
 
--- namespace, epoch, identity, identity, namespace, code
--- name: read_segment
+-- One row for each code, in their order.
+-- namespace, epoch, identity, identity, codes as JSON, namespace
+-- name: read_segments
 SELECT EXISTS (SELECT 1 FROM "{worker}_layout"
                WHERE namespace = $1 AND epoch = $2 AND (identity IN ('', $3) OR $4 = '')),
        next_number, step, epoch
-FROM (SELECT 1 AS one) AS one
-LEFT JOIN "{segment}" ON namespace = $5 AND code = $6;
+FROM json_array_elements_text(CAST($5 AS JSON)) WITH ORDINALITY AS codes (wanted, place)
+LEFT JOIN "{segment}" ON namespace = $6 AND code = wanted COLLATE "C"
+ORDER BY place;
 
 -- next number, token, namespace, code, token of the reservation, namespace, epoch, identity, identity,
 -- session

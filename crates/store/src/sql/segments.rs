@@ -9,7 +9,7 @@ use super::{
     SqlStore,
     engine::Engine,
     schema::SEGMENT_TABLES,
-    session::{Server, whole},
+    session::{Server, part_of, whole},
 };
 use crate::{
     CodeState, ForeignSegment, ForeignTable, ListedSegment, ManagedCode, NewSegment, Reservation,
@@ -72,19 +72,23 @@ impl<E: Engine> SegmentStore for SqlStore<E> {
         Ok(reservation.refusal(self.read_segment(namespace, code, epoch).await?))
     }
 
-    async fn read_segment(&self, namespace: &str, code: &str, epoch: Token) -> Result<CodeState> {
+    async fn read_segments(
+        &self,
+        namespace: &str,
+        codes: &[&str],
+        epoch: Token,
+    ) -> Result<Vec<Result<CodeState>>> {
+        let names = serde_json::to_string(codes).map_err(|e| StoreError::Refused(e.into()))?;
         let args = |Server { identity, .. }: &Server| {
-            values![namespace, epoch, identity, identity, namespace, code].to_vec()
+            values![namespace, epoch, identity, identity, names, namespace].to_vec()
         };
-        let row = self.read_on(&self.sql["read_segment"], args).await?.0.into_row();
-        let is_there = row.get(1).is_some_and(|next| *next != Value::Null);
-        let key = format!("{namespace} {code}");
-        let mut reader = Reader::new(&self.settings.segment_table, key, row);
-        Ok(match (reader.get::<i64>("in_epoch")?, is_there) {
-            (0, _) => CodeState::OtherEpoch,
-            (_, false) => CodeState::Missing,
-            (_, true) => CodeState::Row(reader.code_row("next_number")?),
-        })
+        let rows = self.read_on(&self.sql["read_segments"], args).await?.0.rows;
+        let (asked, received) = (codes.len(), rows.len());
+        if received != asked {
+            return Err(part_of(asked, received, &self.settings.segment_table));
+        }
+        let states = codes.iter().zip(rows);
+        Ok(states.map(|(code, row)| self.code_state(namespace, code, row)).collect())
     }
 
     async fn give_back(&self, namespace: &str, code: &str, unused: &UnusedNumbers) -> Result<bool> {
@@ -181,6 +185,18 @@ impl<E: Engine> SegmentStore for SqlStore<E> {
 }
 
 impl<E: Engine> SqlStore<E> {
+    /// Reads what `read_segments` says of a code, whose columns are null where it has no row.
+    fn code_state(&self, namespace: &str, code: &str, row: Vec<Value>) -> Result<CodeState> {
+        let is_there = row.get(1).is_some_and(|next| *next != Value::Null);
+        let key = format!("{namespace} {code}");
+        let mut reader = Reader::new(&self.settings.segment_table, key, row);
+        Ok(match (reader.get::<i64>("in_epoch")?, is_there) {
+            (0, _) => CodeState::OtherEpoch,
+            (_, false) => CodeState::Missing,
+            (_, true) => CodeState::Row(reader.code_row("next_number")?),
+        })
+    }
+
     fn listed(&self, row: Vec<Value>) -> Result<ListedSegment> {
         Reader::new(&self.settings.segment_table, "", row).listed_segment("next_number")
     }

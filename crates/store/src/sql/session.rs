@@ -1,5 +1,7 @@
 //! Sessions of a database, and in which one a statement ran.
 
+use std::fmt::Display;
+
 use tokio::time::Instant;
 
 use crate::{Result, StoreError, value::Value};
@@ -57,14 +59,19 @@ pub(super) fn whole(mut rows: Vec<Vec<Value>>, table: &str) -> Result<Vec<Vec<Va
     for row in &mut rows {
         let Some(Value::Integer(count)) = row.pop() else { continue };
         if usize::try_from(count) != Ok(received) {
-            let reason = format!(
-                "{received} of the {count} rows of table {table} arrived: something limits what a \
-                 query returns"
-            );
-            return Err(StoreError::Refused(reason.into()));
+            return Err(part_of(count, received, table));
         }
     }
     Ok(rows)
+}
+
+/// Returns the error for a query that answered a part of its rows.
+pub(super) fn part_of(count: impl Display, received: usize, table: &str) -> StoreError {
+    let reason = format!(
+        "{received} of the {count} rows of table {table} arrived: something limits what a query \
+         returns"
+    );
+    StoreError::Refused(reason.into())
 }
 
 #[cfg(test)]

@@ -27,7 +27,7 @@ pub enum Call {
     PrepareSegments,
     CreateSegments(String, Vec<NewSegment>),
     Reserve(String, String, Reservation),
-    ReadSegment(String, String, Token),
+    ReadSegments(String, Vec<String>, Token),
     GiveBack(String, String, UnusedNumbers),
     ListManagedCodes(String),
     WriteManagedCode(String, Option<Token>, ManagedCode),
@@ -74,8 +74,9 @@ impl Call {
             Self::Reserve(name, code, reservation) => {
                 Box::new(store.reserve(name, code, reservation).await?)
             }
-            Self::ReadSegment(name, code, epoch) => {
-                Box::new(store.read_segment(name, code, *epoch).await?)
+            Self::ReadSegments(name, codes, epoch) => {
+                let codes: Vec<_> = codes.iter().map(String::as_str).collect();
+                Box::new(store.read_segments(name, &codes, *epoch).await?)
             }
             Self::GiveBack(name, code, unused) => {
                 Box::new(store.give_back(name, code, unused).await?)
@@ -198,8 +199,14 @@ impl<I: Intercept> SegmentStore for I {
         self.answer(call).await.map(typed)
     }
 
-    async fn read_segment(&self, namespace: &str, code: &str, epoch: Token) -> Result<CodeState> {
-        let call = Call::ReadSegment(namespace.to_owned(), code.to_owned(), epoch);
+    async fn read_segments(
+        &self,
+        namespace: &str,
+        codes: &[&str],
+        epoch: Token,
+    ) -> Result<Vec<Result<CodeState>>> {
+        let codes = codes.iter().map(|code| (*code).to_owned()).collect();
+        let call = Call::ReadSegments(namespace.to_owned(), codes, epoch);
         self.answer(call).await.map(typed)
     }
 

@@ -1,0 +1,165 @@
+//! Looks at the codes in use, over a slow memory store, under paused time.
+
+use std::{
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
+};
+
+use async_trait::async_trait;
+use raindrop_core::{
+    clock::ManualClock,
+    lease::Token,
+    segment::{SegmentSpec, SpecChange},
+};
+use raindrop_store::{Call, CodeState, Intercept, MemoryStore, Reply, Store, StoreError};
+use rand::{SeedableRng, rngs::StdRng};
+use tokio::time::sleep;
+
+use super::world::NOW;
+use crate::{
+    CodeManager, IssueError, NoObserver, SegmentIssuer, SegmentKeeper, SegmentSettings,
+    UnavailableReason, core::issue::ClaimError,
+};
+
+const CODES: usize = 1_200;
+/// How long each answer of the store takes.
+const LATENCY: Duration = Duration::from_millis(3);
+/// How often a process looks.
+const POLL: Duration = Duration::from_secs(30);
+
+/// A memory store that notes its calls.
+#[derive(Debug)]
+struct SlowStore {
+    inner: MemoryStore,
+    calls: Mutex<Vec<String>>,
+    /// Whether the first code of each list cannot be read.
+    is_corrupt: AtomicBool,
+}
+
+#[async_trait]
+impl Intercept for SlowStore {
+    fn memory(&self) -> &MemoryStore {
+        &self.inner
+    }
+
+    async fn answer(&self, call: Call) -> Result<Reply, StoreError> {
+        sleep(LATENCY).await;
+        let name = match &call {
+            Call::Survey(_) => "survey".to_owned(),
+            Call::ListManagedCodes(_) => "settings".to_owned(),
+            Call::ReadSegments(_, codes, _) => format!("{} rows", codes.len()),
+            _ => "other".to_owned(),
+        };
+        self.calls.lock().expect("unpoisoned").push(name);
+        let mut reply = call.run(&self.inner).await?;
+        if self.is_corrupt.load(Ordering::SeqCst)
+            && let Some(states) = reply.downcast_mut::<Vec<Result<CodeState, StoreError>>>()
+        {
+            states[0] = Err(StoreError::Refused("planned by the test".into()));
+        }
+        Ok(reply)
+    }
+}
+
+impl SlowStore {
+    fn new() -> Arc<Self> {
+        let inner = MemoryStore::new(Arc::new(ManualClock::new(NOW)));
+        Arc::new(Self { inner, calls: Mutex::default(), is_corrupt: AtomicBool::new(false) })
+    }
+
+    fn take_calls(&self) -> Vec<String> {
+        std::mem::take(&mut self.calls.lock().expect("unpoisoned"))
+    }
+
+    async fn epoch(&self) -> Token {
+        let record = self.inner.read_record("numbers").await.expect("up");
+        record.expect("the record").history.epoch()
+    }
+}
+
+fn code(number: usize) -> String {
+    format!("code-{number:04}")
+}
+
+fn spec() -> SegmentSpec {
+    SegmentSpec { min_step: 10, max_step: 1_000, ..SegmentSpec::default() }
+}
+
+/// A node that has issued a number of each of many codes.
+async fn busy_node(store: &Arc<SlowStore>) -> (SegmentKeeper, SegmentIssuer) {
+    let settings = (0..CODES).fold(SegmentSettings::new("numbers"), |settings, number| {
+        settings.with_code(code(number), spec())
+    });
+    let random = Box::new(StdRng::seed_from_u64(1));
+    let nodes = vec![(settings, Arc::new(NoObserver) as _)];
+    let (keeper, mut issuers) = SegmentKeeper::start_with(nodes, store.clone(), random);
+    let issuer = issuers.pop().expect("one namespace has one issuer");
+    issuer.prepared().await;
+    sleep(POLL / 2).await;
+    for number in 0..CODES {
+        issuer.next_id(&code(number)).await.expect("issued");
+    }
+    // Each reserves once more.
+    sleep(POLL / 4).await;
+    store.take_calls();
+    (keeper, issuer)
+}
+
+#[tokio::test(start_paused = true)]
+async fn settings_are_read_first_and_codes_many_at_a_time() {
+    let store = SlowStore::new();
+    let (_keeper, _issuer) = busy_node(&store).await;
+    sleep(POLL).await;
+    assert_eq!(store.take_calls(), ["survey", "settings", "500 rows", "500 rows", "200 rows"]);
+    sleep(POLL).await;
+    assert_eq!(store.take_calls(), ["survey", "settings"], "none was used since");
+}
+
+#[tokio::test(start_paused = true)]
+async fn retirement_is_known_before_the_codes_were_looked_at() {
+    let store = SlowStore::new();
+    let (_keeper, issuer) = busy_node(&store).await;
+    let manager = CodeManager::new(store.clone(), SegmentSettings::new("numbers"));
+    manager.put("invoice", &SpecChange::default(), true).await.expect("created");
+    issuer.next_id("invoice").await.expect("issued");
+    manager.retire("invoice").await.expect("retired");
+    store.take_calls();
+    let retired = |issued| matches!(issued, Err(IssueError::Refused(ClaimError::RetiredCode(_))));
+    while !retired(issuer.next_id("invoice").await) {
+        sleep(LATENCY).await;
+    }
+    let calls = store.take_calls();
+    assert!(calls.iter().all(|call| !call.ends_with("rows")), "{calls:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn store_that_went_back_is_found_at_the_first_look() {
+    for is_corrupt in [false, true] {
+        let store = SlowStore::new();
+        let (_keeper, issuer) = busy_node(&store).await;
+        let (before, held) = (store.epoch().await, store.inner.snapshot());
+        // The last one of the last list reserves, and the store loses that.
+        let last = code(CODES - 1);
+        let in_hand = u32::try_from(issuer.in_hand(&last)).expect("few");
+        let lost = issuer.next_ids(&last, in_hand + 1).await.expect("issued").last();
+        store.inner.restore(held);
+        store.is_corrupt.store(is_corrupt, Ordering::SeqCst);
+        sleep(POLL + LATENCY * 100).await;
+        assert_ne!(store.epoch().await, before, "corrupt: {is_corrupt}");
+        let next = issuer.next_id(&last).await.expect("issued");
+        assert!(Some(next) > lost, "{next:?} after {lost:?}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn row_that_cannot_be_read_is_reported() {
+    let store = SlowStore::new();
+    let (_keeper, issuer) = busy_node(&store).await;
+    store.is_corrupt.store(true, Ordering::SeqCst);
+    sleep(POLL).await;
+    let reason = issuer.status().reason;
+    assert!(matches!(reason, Some(UnavailableReason::StoreUnavailable(_))), "{reason:?}");
+}
