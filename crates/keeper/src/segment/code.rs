@@ -6,6 +6,7 @@ use std::{
         atomic::{AtomicBool, AtomicU64, Ordering},
     },
     task::{Wake, Waker},
+    time::Duration,
 };
 
 use raindrop_core::{
@@ -19,8 +20,8 @@ use tokio::{
     time::Instant,
 };
 
-use super::namespace::Namespace;
-use crate::ground::status::UnavailableReason;
+use super::namespace::{Failing, Namespace};
+use crate::ground::status::{StoreFailure, UnavailableReason};
 
 /// Sends codes that need a block to the task.
 pub(super) type RefillQueue = mpsc::UnboundedSender<Arc<Code>>;
@@ -37,6 +38,8 @@ pub(super) struct Code {
     /// Why no further block comes. Also notified of every block that is added.
     pub(super) reason: watch::Sender<Option<UnavailableReason>>,
     demand: Mutex<Demand>,
+    /// How its reservations fail, and since when. Those of other codes may succeed meanwhile.
+    failing: Mutex<Option<Failing>>,
     queued: Arc<AtomicBool>,
     /// How many numbers were reported to the observer.
     reported: AtomicU64,
@@ -102,6 +105,7 @@ impl Code {
                 cursor: SegmentCursor::new(spec.progression(), Waker::from(Arc::new(waker))),
                 reason: watch::Sender::new(None),
                 demand: Mutex::new(Demand { store_next: spec.first(), ..Demand::default() }),
+                failing: Mutex::default(),
                 queued,
                 reported: AtomicU64::new(0),
             }
@@ -210,6 +214,19 @@ impl Code {
         if self.demand().epoch.is_some_and(|epoch| epoch != present) {
             self.cursor.give_up();
         }
+    }
+
+    /// Notes how a reservation failed; `None` once the store answered.
+    pub(super) fn note_failure(&self, failure: Option<StoreFailure>) {
+        let mut failing = self.failing.lock().unwrap_or_else(PoisonError::into_inner);
+        *failing = failure.map(|error| Failing::again(error, failing.as_ref()));
+    }
+
+    /// Returns how its reservations, or those of all codes, have failed for at least this long.
+    pub(super) fn failing_for(&self, duration: Duration) -> Option<UnavailableReason> {
+        let failing = self.failing.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let own = failing.and_then(|failing| failing.reason_after(duration));
+        own.or_else(|| self.namespace.shared.failing_for(duration))
     }
 
     /// Lets the code be queued again. Wake-ups until now were dropped, so the caller looks at the

@@ -6,6 +6,7 @@ use std::{
         Arc, PoisonError, RwLock,
         atomic::{AtomicBool, Ordering},
     },
+    time::Duration,
 };
 
 use raindrop_core::{issue::ClaimError, lease::Token, segment::SegmentSpec};
@@ -180,6 +181,7 @@ impl CodeTable {
             status.unreserved = status.unreserved.min(code.unreserved());
             if left == 0 {
                 let reason = code.reason.borrow().clone();
+                let reason = reason.or_else(|| code.failing_for(Duration::ZERO));
                 // Without a reason, the code is merely between two blocks.
                 let is_stuck = reason.is_some() || of_store.is_some();
                 status.issuing &= !(is_stuck && counts(code));

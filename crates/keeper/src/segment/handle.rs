@@ -80,7 +80,6 @@ impl Code {
     async fn claim_or_wait(&self, count: Count) -> Result<Numbers, IssueError> {
         let max_wait = self.namespace.settings.max_wait;
         let deadline = Instant::now() + max_wait;
-        let failing_for = |duration| self.namespace.shared.failing_for(duration);
         // Subscribed before the claim is retried, so that no block is missed.
         let mut changes = self.reason.subscribe();
         loop {
@@ -92,7 +91,7 @@ impl Code {
                     _ => UnavailableReason::ShuttingDown,
                 }),
                 // Once other claims waited in vain, further ones fail at once.
-                Err(Denied::Short { .. }) => reason.or_else(|| failing_for(max_wait)),
+                Err(Denied::Short { .. }) => reason.or_else(|| self.failing_for(max_wait)),
             };
             if let Some(reason) = reason {
                 return Err(issue_error(reason));
@@ -102,7 +101,7 @@ impl Code {
                     let kind = "no block came in time";
                     UnavailableReason::StoreUnavailable(StoreFailure::of_kind(kind))
                 };
-                return Err(issue_error(failing_for(Duration::ZERO).unwrap_or_else(late)));
+                return Err(issue_error(self.failing_for(Duration::ZERO).unwrap_or_else(late)));
             }
         }
     }

@@ -73,6 +73,19 @@ pub(super) struct Failing {
     since: Instant,
 }
 
+impl Failing {
+    /// Returns how it fails now, since it began to.
+    pub(super) fn again(error: StoreFailure, before: Option<&Self>) -> Self {
+        Self { error, since: before.map_or_else(Instant::now, |before| before.since) }
+    }
+
+    /// Returns the reason, if it has failed for at least this long.
+    pub(super) fn reason_after(self, duration: Duration) -> Option<UnavailableReason> {
+        let is_due = self.since.elapsed() >= duration;
+        is_due.then_some(UnavailableReason::StoreUnavailable(self.error))
+    }
+}
+
 impl Namespace {
     pub(super) fn new(
         settings: SegmentSettings,
@@ -201,16 +214,13 @@ impl SharedStore {
 
     /// Returns how the store fails, if it has for at least this long.
     pub(super) fn failing_for(&self, duration: Duration) -> Option<UnavailableReason> {
-        let failing = self.report.borrow().failing.clone();
-        let failing = failing.filter(|failing| failing.since.elapsed() >= duration)?;
-        Some(UnavailableReason::StoreUnavailable(failing.error))
+        self.report.borrow().failing.clone()?.reason_after(duration)
     }
 
     /// The store failed.
     pub(super) fn report_failing(&self, error: StoreFailure) {
         self.report.send_modify(|report| {
-            let since = report.failing.take().map_or_else(Instant::now, |failing| failing.since);
-            report.failing = Some(Failing { error, since });
+            report.failing = Some(Failing::again(error, report.failing.as_ref()));
         });
     }
 

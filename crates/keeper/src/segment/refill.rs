@@ -90,7 +90,7 @@ struct ReservedBlock {
     epoch: Token,
 }
 
-/// Reserves the next block; `None` when there is none.
+/// Reserves the next block; `None` when there is none, and why is the code's reason.
 async fn reserve(code: &Code, left: u64) -> Result<Option<ReservedBlock>, StoreError> {
     let demand = *code.demand();
     let namespace = &code.namespace;
@@ -165,7 +165,12 @@ async fn reserve(code: &Code, left: u64) -> Result<Option<ReservedBlock>, StoreE
             return Ok(None);
         }
     }
-    Ok(None)
+    let reason = format!(
+        "other nodes changed code {} or its namespace's record between every two of {TRIES} tries to \
+         reserve numbers",
+        code.name
+    );
+    Err(StoreError::Refused(reason.into()))
 }
 
 /// Returns whether a code that vanished is back, with its next number not below what was seen

@@ -207,12 +207,16 @@ async fn serve(code: Arc<Code>) -> Option<Arc<Code>> {
     loop {
         match catch_panic(refill(&code)).await {
             Ok(Ok(was_asked)) => {
+                code.note_failure(None);
                 if was_asked {
                     namespace.store_answered(&namespace.refill_failures);
                 }
                 break;
             }
-            Ok(Err(error)) => namespace.store_failed(&namespace.refill_failures, &error),
+            Ok(Err(error)) => {
+                code.note_failure(Some(StoreFailure::from(&error)));
+                namespace.store_failed(&namespace.refill_failures, &error);
+            }
             Err(panic) => {
                 namespace.observer.step_panicked(KeeperTask::Refill);
                 tracing::error!(
@@ -221,7 +225,9 @@ async fn serve(code: Arc<Code>) -> Option<Arc<Code>> {
                     panic,
                     "refill panicked"
                 );
-                shared.report_failing(StoreFailure::internal(format!("internal error: {panic}")));
+                let failure = StoreFailure::internal(format!("internal error: {panic}"));
+                code.note_failure(Some(failure.clone()));
+                shared.report_failing(failure);
             }
         }
         let pause = failures.failed(&mut shared.random());

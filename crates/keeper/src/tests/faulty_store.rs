@@ -17,7 +17,8 @@ use raindrop_core::{
     lease::{Row, RowWrite},
 };
 use raindrop_store::{
-    Call, Intercept, LayoutRecord, MemoryStore, Reply, Scope, Snapshot, Store, StoreError, Survey,
+    Call, Intercept, LayoutRecord, MemoryStore, Reply, Reserved, Scope, Snapshot, Store,
+    StoreError, Survey,
 };
 
 /// The fate of the next swap.
@@ -46,6 +47,8 @@ pub(super) struct FaultyStore {
     pub(super) acknowledged: Mutex<Vec<(u64, RowWrite)>>,
     late: Mutex<Vec<Call>>,
     record_faults: Mutex<Vec<Fault>>,
+    /// The code whose every reservation is too late: other nodes change the record before it.
+    contended: Mutex<Option<String>>,
     late_records: Mutex<Vec<Call>>,
     /// What a crash falls back to, while something is visible that was not acknowledged.
     durable: Mutex<Option<Snapshot>>,
@@ -78,6 +81,7 @@ impl FaultyStore {
             acknowledged: Mutex::default(),
             late: Mutex::default(),
             record_faults: Mutex::default(),
+            contended: Mutex::default(),
             late_records: Mutex::default(),
             durable: Mutex::default(),
             down: AtomicBool::new(false),
@@ -110,6 +114,11 @@ impl FaultyStore {
     /// The coming writes of records meet these faults, the last one first.
     pub(super) fn fail_next_record(&self, fault: Fault) {
         self.record_faults.lock().expect("unpoisoned").push(fault);
+    }
+
+    /// Every reservation of this code is too late from now on; of none without a code.
+    pub(super) fn contend(&self, code: Option<&str>) {
+        *self.contended.lock().expect("unpoisoned") = code.map(str::to_owned);
     }
 
     /// Holds the coming writes back in the store's memory: visible, and never acknowledged.
@@ -325,6 +334,11 @@ impl Intercept for FaultyStore {
                 return self.swap(call, &write).await;
             }
             Call::SwapRecord(..) => return self.swap_record(call).await,
+            Call::Reserve(_, code, _)
+                if self.contended.lock().expect("unpoisoned").as_ref() == Some(code) =>
+            {
+                return Ok(Box::new(Reserved::OtherEpoch));
+            }
             Call::Reserve(..) => {
                 let fault = self.next_fault();
                 if fault != Some(Fault::NeverArrives) {

@@ -15,8 +15,8 @@ use super::{
     world::NOW,
 };
 use crate::{
-    GivenBack, IssueError, KeeperError, Observer, SegmentIssuer, SegmentKeeper, SegmentSettings,
-    StoreOperation, UnavailableReason,
+    GivenBack, IssueError, KeeperError, Observer, RefillOutcome, SegmentIssuer, SegmentKeeper,
+    SegmentSettings, StoreOperation, UnavailableReason,
 };
 
 const LONG: Duration = Duration::from_secs(10);
@@ -26,11 +26,23 @@ const LONG: Duration = Duration::from_secs(10);
 struct Seen {
     issued: Mutex<Vec<u64>>,
     asked: Mutex<Vec<StoreOperation>>,
+    refills: Mutex<Vec<RefillOutcome>>,
+}
+
+impl Seen {
+    /// How reservations ended.
+    fn refills(&self) -> Vec<RefillOutcome> {
+        self.refills.lock().expect("unpoisoned").clone()
+    }
 }
 
 impl Observer for Seen {
     fn ids_issued(&self, count: u64) {
         self.issued.lock().expect("unpoisoned").push(count);
+    }
+
+    fn segment_refilled(&self, outcome: RefillOutcome) {
+        self.refills.lock().expect("unpoisoned").push(outcome);
     }
 
     fn store_operation(&self, operation: StoreOperation, _: Duration) {
@@ -329,4 +341,32 @@ async fn codes_give_back_side_by_side() {
     let node = Node::over(slow, SegmentSettings { codes, ..orders() });
     sleep(10 * LONG).await;
     assert_eq!(node.keeper.release(LONG).await, GivenBack { returned: 120, lost: 0 });
+}
+
+/// Other codes get their numbers meanwhile.
+#[tokio::test(start_paused = true)]
+async fn code_whose_reservations_are_always_too_late_says_so_and_backs_off() {
+    let node = Node::start(orders().with_code("invoice", spec())).await;
+    node.store.contend(Some("order"));
+    let in_hand = u32::try_from(node.issuer.in_hand("order")).expect("few");
+    node.issue("order", in_hand).await;
+    let before = node.reservations();
+    for _ in 0..60 {
+        sleep(Duration::from_secs(1)).await;
+        node.issue("invoice", 5).await;
+        let status = node.issuer.status();
+        let reason = status.reason.expect("a reason").to_string();
+        assert!(reason.contains("other nodes changed code order"), "{reason}");
+        assert!(!status.issuing);
+    }
+    // Each turn of eight is followed by a pause, which doubles up to 5 s.
+    let reservations = node.reservations() - before;
+    assert!(reservations < 25 * 8, "{reservations}");
+    let error = node.issuer.next_id("order").await.expect_err("nothing in hand");
+    assert!(error.to_string().contains("other nodes changed code order"), "{error}");
+    assert!(node.seen.refills().contains(&RefillOutcome::Failed));
+    node.store.contend(None);
+    sleep(LONG).await;
+    node.issue("order", 1).await;
+    assert_eq!(node.issuer.status().reason, None);
 }
