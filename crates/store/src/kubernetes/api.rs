@@ -229,12 +229,22 @@ fn read<T: DeserializeOwned>(code: StatusCode, body: &[u8]) -> Result<Answer<T>>
         "NotFound" if status.details.as_ref().is_some_and(|it| it.kind == "leases") => {
             Ok(Err(status))
         }
-        "AlreadyExists" | "Conflict" | "Invalid" => Ok(Err(status)),
+        "AlreadyExists" | "Conflict" => Ok(Err(status)),
+        "Invalid" if is_failed_test(&status) => Ok(Err(status)),
         // The list took so long that the server forgot how it began.
         "Expired" | "Gone" => Err(StoreError::unavailable(status)),
         _ if code.is_server_error() => Err(StoreError::unavailable(status)),
         _ => Err(refused(status)),
     }
+}
+
+/// Whether a condition of a JSON patch was not met. The server gives the same reason for a Lease that its
+/// validation or an admission policy refuses, and names that Lease or the causes then; an admission
+/// webhook is named in the message.
+fn is_failed_test(status: &Status) -> bool {
+    let details = status.details.as_ref();
+    let is_about_patch = details.is_none_or(|it| it.kind.is_empty() && it.causes.is_empty());
+    is_about_patch && !status.message.starts_with("admission webhook")
 }
 
 /// Checks that a Lease was stored with the annotations that a JSON patch set or removed. Otherwise nobody
@@ -256,7 +266,7 @@ fn check_stored(stored: &Json, parts: &[Json]) -> Result<()> {
 }
 
 fn refused(status: Status) -> StoreError {
-    StoreError::Refused(status.into())
+    StoreError::Refused(format!("the API server says: {status}").into())
 }
 
 /// Reads a date such as `Sun, 06 Nov 1994 08:49:37 GMT`, as Unix ms.
@@ -270,7 +280,10 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::kubernetes::object::{TOKEN, remove};
+    use crate::{
+        kubernetes::object::{TOKEN, remove},
+        with_sources,
+    };
 
     #[test]
     fn dates_are_read() {
@@ -289,6 +302,30 @@ mod tests {
     }
 
     #[test]
+    fn only_a_condition_that_is_not_met_is_a_lost_race() {
+        let read = |message: &str, details: Json| {
+            let status = json!({ "reason": "Invalid", "message": message, "details": details });
+            let code = StatusCode::UNPROCESSABLE_ENTITY;
+            read::<Json>(code, status.to_string().as_bytes()).map(|answer| answer.is_ok())
+        };
+        let of_patch = "the server rejected our request due to an error in our request";
+        assert!(matches!(read(of_patch, json!({})), Ok(false)));
+        assert!(matches!(read(of_patch, Json::Null), Ok(false)));
+        let cause = json!({ "message": "too long", "field": "metadata.annotations" });
+        for (message, details) in [
+            ("Lease \"r\" is invalid: too long", json!({ "kind": "Lease", "causes": [cause] })),
+            (
+                "leases \"r\" is forbidden: ValidatingAdmissionPolicy 'p' denied request",
+                json!({ "kind": "leases", "name": "r" }),
+            ),
+            ("admission webhook \"w\" denied the request: no", json!({})),
+        ] {
+            let error = with_sources(&read(message, details).expect_err(message));
+            assert!(error.contains(&format!("the API server says: {message}")), "{error}");
+        }
+    }
+
+    #[test]
     fn only_the_api_server_says_that_a_lease_is_missing() {
         let about = |reason, kind| {
             format!(r#"{{"kind":"Status","reason":"{reason}","details":{{"kind":"{kind}"}}}}"#)
@@ -302,7 +339,10 @@ mod tests {
         assert!(matches!(of(404, &status("NotFound")), Ok(false)));
         assert!(matches!(of(409, &status("Conflict")), Ok(false)));
         assert!(matches!(of(409, &status("AlreadyExists")), Ok(false)));
-        assert!(matches!(of(422, &status("Invalid")), Ok(false)));
+        assert!(matches!(
+            of(422, r#"{"kind":"Status","reason":"Invalid","details":{}}"#),
+            Ok(false)
+        ));
         let no_namespace = about("NotFound", "namespaces");
         assert!(matches!(of(404, &no_namespace), Err(StoreError::Refused(_))));
         assert!(matches!(of(410, &status("Expired")), Err(StoreError::Unavailable(_))));

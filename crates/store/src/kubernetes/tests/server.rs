@@ -305,6 +305,7 @@ fn missing() -> (u16, Json) {
 }
 
 fn refused(status: u16, reason: &str) -> (u16, Json) {
-    let details = json!({ "kind": "leases" });
+    // A condition of a patch that is not met is about no object.
+    let details = if reason == "Invalid" { json!({}) } else { json!({ "kind": "leases" }) };
     (status, json!({ "kind": "Status", "reason": reason, "details": details }))
 }
