@@ -42,6 +42,39 @@ fn too_few_threads_end_the_start_with_the_way_out() {
     assert!(said.lines().count() <= 3 && !said.contains("panic"), "{said}");
 }
 
+/// SQLite opens a file that may only be read, so that no try would ever succeed.
+#[test]
+fn store_file_of_another_user_ends_the_start_with_the_way_out() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    fs::set_permissions(folder.path(), Permissions::from_mode(0o777)).expect("own");
+    let program = folder.path().join("raindrop");
+    fs::copy(env!("CARGO_BIN_EXE_raindrop"), &program).expect("copied");
+    let made = Command::new(&program).args(["id", "order"]).current_dir(folder.path()).output();
+    assert!(made.expect("the command runs").status.success());
+    let file = folder.path().join("raindrop.db");
+    for mode in [0o444, 0o600] {
+        fs::set_permissions(&file, Permissions::from_mode(mode)).expect("own");
+        // Root may do everything.
+        let is_root = geteuid().is_root();
+        if !is_root && mode == 0o600 {
+            continue;
+        }
+        let mut command = Command::new("timeout");
+        command.arg("60");
+        if is_root {
+            command.args(["setpriv", "--reuid=65533", "--regid=65533", "--clear-groups"]);
+        }
+        let listen = ("RAINDROP__HTTP__LISTEN", "127.0.0.1:0");
+        command.arg(&program).arg("serve").envs([listen]).current_dir(folder.path());
+        let output = command.output().expect("the command runs");
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{mode:o}: {said}");
+        for part in ["raindrop.db cannot be opened", "must be writable for this user"] {
+            assert!(said.contains(part), "{mode:o}: {said}");
+        }
+    }
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn without_any_configuration_it_serves_and_says_what_it_does() {
     let node = Setup::new().start_leased().await;

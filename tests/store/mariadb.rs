@@ -69,6 +69,12 @@ async fn what_the_operator_should_know() {
     let refused = |error: &StoreError| matches!(error, StoreError::Refused(_));
     let error = open(&plain("wrong")).await.prepare().await.expect_err("a wrong password");
     assert!(refused(&error) && !error.is_permanent(), "{error:?}");
+    server.run("INSTALL SONAME 'auth_ed25519'").await;
+    server.run("CREATE USER 'key'@'127.0.0.1' IDENTIFIED VIA ed25519 USING PASSWORD('p')").await;
+    let by_key = format!("mysql://key:p@127.0.0.1:{}/{database}", server.port());
+    let error = open(&patient(by_key)).await.prepare().await.expect_err("another plugin");
+    let said = error.to_string();
+    assert!(error.is_permanent() && said.contains("plugin client_ed25519,"), "{error:?}");
     let error = open(&patient(format!("{}/nowhere", server.address()))).await.prepare().await;
     assert!(refused(&error.expect_err("no such database")));
 }

@@ -23,8 +23,29 @@ pub(super) async fn connect<O: ConnectOptions<Connection: Sized>>(
                           that has characters which RFC 4013 prohibits, such as emoji: set another one";
             StoreError::Unusable(reason.to_owned()).into()
         }
+        sqlx::Error::Protocol(reason) => match unsupported_plugin(&reason) {
+            Some(error) => error.into(),
+            None => sqlx::Error::Protocol(reason).into(),
+        },
         error => error.into(),
     })
+}
+
+/// Returns the error for an account that logs in by an authentication plugin which MySQL's driver does
+/// not have, such as MariaDB's `ed25519`; the driver names it, or says that it sends no password in
+/// clear.
+fn unsupported_plugin(reason: &str) -> Option<StoreError> {
+    let unknown = reason.split_once("unknown authentication plugin: ");
+    let unknown = unknown.and_then(|(_, name)| name.split_whitespace().next());
+    let is_clear = reason.contains("mysql_cleartext_plugin disabled");
+    let name = unknown.or(is_clear.then_some("mysql_clear_password"))?;
+    let text = format!(
+        "the server wants the user to log in by the authentication plugin {name}, which is not \
+         supported: let it use another one (MariaDB: ALTER USER … IDENTIFIED VIA \
+         mysql_native_password USING PASSWORD('…'); MySQL: ALTER USER … IDENTIFIED WITH \
+         caching_sha2_password BY '…'), or name another user in store.url"
+    );
+    Some(StoreError::Unusable(text))
 }
 
 /// Refuses a session unless each setting has the value that it was set to. The rows have a name, what
@@ -61,6 +82,20 @@ pub(super) fn not_pinned(name: &str, wanted: &str, found: &str) -> StoreError {
 mod tests {
     use super::*;
     use crate::value::values;
+
+    #[test]
+    fn plugin_that_the_driver_lacks_is_named_with_the_way_out() {
+        let said = "unknown authentication plugin: client_ed25519 (sqlx_mysql::protocol::auth:36)";
+        for (said, name) in
+            [(said, "client_ed25519"), ("mysql_cleartext_plugin disabled", "mysql_clear_password")]
+        {
+            let error = unsupported_plugin(said).expect(said);
+            let text = error.to_string();
+            assert!(error.is_permanent() && text.contains(&format!("plugin {name},")), "{text}");
+            assert!(text.contains("mysql_native_password"), "{text}");
+        }
+        assert!(unsupported_plugin("unexpected packet 0x01 during authentication").is_none());
+    }
 
     #[test]
     fn setting_that_was_not_set_is_refused_with_its_value() {

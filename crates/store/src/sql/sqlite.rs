@@ -2,7 +2,7 @@
 
 use std::{
     io,
-    path::Path,
+    path::{Path, PathBuf},
     sync::{
         OnceLock,
         atomic::{AtomicBool, Ordering},
@@ -70,22 +70,40 @@ fn history_of(path: &Path) -> String {
     format!("file {inode} created {created_ms}")
 }
 
-/// Says why a file cannot be opened. One that is there is not opened for that: closing it would drop the
-/// locks that SQLite holds on it for other connections of this process.
-fn check_access(path: &Path, may_create: bool) -> io::Result<()> {
+/// Says why a file, or one that SQLite keeps beside it, cannot be opened. One that is there is not opened
+/// for that: closing it would drop the locks that SQLite holds on it for other connections of this
+/// process.
+fn check_access(path: &Path, may_create: bool) -> Result<(), (PathBuf, io::Error)> {
     match std::fs::metadata(path) {
-        #[cfg(unix)]
-        Ok(_) => {
-            use rustix::fs::{Access, access};
-            Ok(access(path, Access::READ_OK | Access::WRITE_OK)?)
-        }
-        #[cfg(not(unix))]
-        Ok(_) => Ok(()),
+        Ok(_) => check_permissions(path),
         Err(error) if may_create && error.kind() == io::ErrorKind::NotFound => {
-            std::fs::File::create_new(path).map(drop)
+            std::fs::File::create_new(path).map(drop).map_err(|error| (path.to_owned(), error))
         }
-        Err(error) => Err(error),
+        Err(error) => Err((path.to_owned(), error)),
     }
+}
+
+/// Checks that this user may read and write a file and those that SQLite keeps beside it, as far as
+/// they are there. SQLite opens a file that may only be read, and fails at the first write.
+#[cfg(unix)]
+fn check_permissions(path: &Path) -> Result<(), (PathBuf, io::Error)> {
+    use rustix::fs::{Access, access};
+
+    for suffix in ["", "-wal", "-shm"] {
+        let mut file = path.as_os_str().to_owned();
+        file.push(suffix);
+        match access(&*file, Access::READ_OK | Access::WRITE_OK).map_err(io::Error::from) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            Err(error) => return Err((file.into(), error)),
+            Ok(()) => {}
+        }
+    }
+    Ok(())
+}
+
+#[cfg(not(unix))]
+const fn check_permissions(_: &Path) -> Result<(), (PathBuf, io::Error)> {
+    Ok(())
 }
 
 impl Sqlite {
@@ -97,41 +115,42 @@ impl Sqlite {
     /// asked; what only the operator can change is permanent.
     fn cannot_open(&self, error: &dyn DatabaseError, may_create: bool) -> Option<StoreError> {
         let path = self.path();
-        let (reason, advice) = match primary_code(error) {
+        match primary_code(error) {
             NOT_A_DATABASE => {
-                return Some(StoreError::Unusable(format!("{path} is not a SQLite database")));
+                Some(StoreError::Unusable(format!("{path} is not a SQLite database")))
             }
-            READ_ONLY => (error.message().to_owned(), "the file and its folder must be writable"),
-            CANNOT_OPEN => {
-                let error = match check_access(self.options.get_filename(), may_create) {
-                    Ok(()) => {
-                        return Some(StoreError::unavailable(format!(
-                            "{path}: {}",
-                            error.message()
-                        )));
-                    }
-                    Err(error) => error,
-                };
-                let advice = match error.kind() {
-                    io::ErrorKind::NotFound if path.starts_with('~') => {
-                        "nothing expands the ~: write the whole path"
-                    }
-                    io::ErrorKind::NotFound => "its folder must exist: create or mount it first",
-                    io::ErrorKind::NotADirectory => "a part of the path is a file",
-                    io::ErrorKind::InvalidFilename => "no file can have this name",
-                    io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => {
-                        "the file and its folder must be writable for this user"
-                    }
-                    _ => return Some(StoreError::unavailable(format!("{path}: {error}"))),
-                };
-                (error.to_string(), advice)
-            }
-            _ => return None,
-        };
-        let text =
-            format!("{path} cannot be opened: {reason}; {advice}, or choose another store.url");
-        Some(StoreError::Unusable(text))
+            READ_ONLY => Some(unusable(&path, error.message(), WRITABLE)),
+            CANNOT_OPEN => Some(match check_access(self.options.get_filename(), may_create) {
+                Ok(()) => StoreError::unavailable(format!("{path}: {}", error.message())),
+                Err((file, error)) => no_access(&file.display().to_string(), &error),
+            }),
+            _ => None,
+        }
     }
+}
+
+const WRITABLE: &str = "the file, its folder and the files beside it that end in -wal and -shm must be \
+                        writable for this user";
+
+/// Returns the error for a file that the system lets this process not open. What only the operator can
+/// change is permanent.
+fn no_access(path: &str, error: &io::Error) -> StoreError {
+    let advice = match error.kind() {
+        io::ErrorKind::NotFound if path.starts_with('~') => {
+            "nothing expands the ~: write the whole path"
+        }
+        io::ErrorKind::NotFound => "its folder must exist: create or mount it first",
+        io::ErrorKind::NotADirectory => "a part of the path is a file",
+        io::ErrorKind::InvalidFilename => "no file can have this name",
+        io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => WRITABLE,
+        _ => return StoreError::unavailable(format!("{path}: {error}")),
+    };
+    unusable(path, &error.to_string(), advice)
+}
+
+fn unusable(path: &str, reason: &str, advice: &str) -> StoreError {
+    let text = format!("{path} cannot be opened: {reason}; {advice}, or choose another store.url");
+    StoreError::Unusable(text)
 }
 
 impl Engine for Sqlite {
@@ -192,6 +211,9 @@ impl Engine for Sqlite {
         }
         if !may_create && !path.exists() {
             return Err(StoreError::Vanished(format!("{} does not exist", self.path())).into());
+        }
+        if let Err((file, error)) = check_permissions(path) {
+            return Err(no_access(&file.display().to_string(), &error).into());
         }
         let options = self.options.clone().create_if_missing(may_create);
         let mut connection = options.connect().await.map_err(|error| match &error {
