@@ -28,6 +28,7 @@ use clap::{
 };
 
 use self::{arguments::Overrides, failure::Failure};
+use crate::process::shutdown::end_by_signals_as_process_1;
 
 /// Unique, time-ordered 64-bit IDs over HTTP/JSON.
 #[derive(Debug, Parser)]
@@ -95,6 +96,12 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
         }
     };
     forbid_core_dumps();
+    // The service stops in order by itself.
+    if !matches!(cli.command, None | Some(Command::Serve))
+        && let Err(error) = end_by_signals_as_process_1()
+    {
+        output::error(&format!("signals cannot be listened to: {error}"));
+    }
     let Err(failure) = dispatch(cli) else { return ExitCode::SUCCESS };
     match &failure {
         Failure::Failed(line) | Failure::Usage(line) => output::error(line),

@@ -76,6 +76,51 @@ impl Stops {
     }
 }
 
+/// Lets SIGTERM, SIGINT, SIGQUIT and SIGHUP end this process if it is process 1, as the command of a container
+/// is: the kernel does that for all others only. The exit code is that of a shell, 128 and the signal's
+/// number.
+///
+/// # Errors
+///
+/// When the signals cannot be listened to.
+#[cfg(unix)]
+pub fn end_by_signals_as_process_1() -> std::io::Result<()> {
+    if std::process::id() != 1 {
+        return Ok(());
+    }
+    let kinds = [
+        SignalKind::terminate(),
+        SignalKind::interrupt(),
+        SignalKind::quit(),
+        SignalKind::hangup(),
+    ];
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_io().build()?;
+    let entered = runtime.enter();
+    let mut listened = Vec::new();
+    for kind in kinds {
+        listened.push((128 + kind.as_raw_value(), signal(kind)?));
+    }
+    drop(entered);
+    // Its own thread: a command may wait for an answer of a person or of a file system.
+    std::thread::Builder::new().name("signals".to_owned()).spawn(move || {
+        runtime.block_on(std::future::poll_fn(|context| {
+            for (code, signal) in &mut listened {
+                if signal.poll_recv(context).is_ready() {
+                    std::process::exit(*code);
+                }
+            }
+            std::task::Poll::<()>::Pending
+        }));
+    })?;
+    Ok(())
+}
+
+/// Elsewhere each process is ended by them.
+#[cfg(not(unix))]
+pub fn end_by_signals_as_process_1() -> std::io::Result<()> {
+    Ok(())
+}
+
 /// Passes the first signal on, and calls `exit` at the second.
 #[cfg(unix)]
 async fn watch(mut stops: Stops, first: oneshot::Sender<()>, exit: impl FnOnce()) {

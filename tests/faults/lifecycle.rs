@@ -8,7 +8,7 @@ use std::{
     time::Duration,
 };
 
-use rustix::process::{Signal, geteuid};
+use rustix::process::{Pid, Signal, geteuid, kill_process};
 use serde_json::Value;
 use tokio::time::sleep;
 
@@ -72,6 +72,34 @@ fn store_file_of_another_user_ends_the_start_with_the_way_out() {
         for part in ["raindrop.db cannot be opened", "must be writable for this user"] {
             assert!(said.contains(part), "{mode:o}: {said}");
         }
+    }
+}
+
+/// To process 1 of a container, the kernel passes only signals that it listens to.
+#[cfg(target_os = "linux")]
+#[test]
+fn command_that_is_process_1_ends_at_a_signal() {
+    // A store that never answers.
+    let silent = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
+    let url = format!("redis://{}", silent.local_addr().expect("bound"));
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    for signal in [Signal::TERM, Signal::INT] {
+        let mut command = Command::new("unshare");
+        if !geteuid().is_root() {
+            command.args(["--user", "--map-root-user"]);
+        }
+        command.args(["--pid", "--fork", "--kill-child"]).arg(env!("CARGO_BIN_EXE_raindrop"));
+        command.arg("workers").env("RAINDROP__STORE__URL", &url).current_dir(folder.path());
+        // Long before it would end by itself.
+        command.env("RAINDROP__STORE__TIMEOUT", "10s");
+        let mut unshare = command.spawn().expect("unshare runs");
+        let (_asked, _) = silent.accept().expect("the command asks its store");
+        let children = format!("/proc/{0}/task/{0}/children", unshare.id());
+        let children = fs::read_to_string(children).expect("its children");
+        let pid: i32 = children.trim().parse().expect("one child");
+        kill_process(Pid::from_raw(pid).expect("a process"), signal).expect("sent");
+        let status = unshare.wait().expect("it ends");
+        assert_eq!(status.code(), Some(128 + signal.as_raw()), "{signal:?}");
     }
 }
 
