@@ -11,6 +11,7 @@ use crate::{
     ground::{
         error::KeeperError,
         failure_log::FailureLog,
+        keeper_runtime::KeeperRuntime,
         observer::{KeeperTask, Observer},
         random::{Random, system_random},
         status::{Status, UnavailableReason},
@@ -99,6 +100,7 @@ pub(crate) fn task_and_issuer(
             ..Status::default()
         }),
         failures: FailureLog::default(),
+        runtime: KeeperRuntime::present(),
     });
     let issuer = Issuer { state: Arc::clone(&state) };
     (Task::new(LeaseContext::new(settings, store, state, Random(random))), issuer)

@@ -43,6 +43,15 @@
 //! # #[cfg(not(feature = "sqlite"))]
 //! # fn main() {}
 //! ```
+//!
+//! # Runtimes and cryptography
+//!
+//! - A keeper runs on the tokio runtime that it is started in. Keep both for as long as IDs are issued:
+//!   without them, claims use up the lease and then fail with [`UnavailableReason::KeeperEnded`].
+//! - Any executor may poll claims. What they wait for runs on the keeper's runtime then. All else that
+//!   asks the store, such as an [`Operator`] or a [`CodeManager`], needs a runtime of tokio's.
+//! - TLS to Redis and Kubernetes uses the cryptography that the process installed for rustls. If there is
+//!   none by then, the store installs ring; an application that wants another one installs that first.
 
 mod backfill;
 mod ground;

@@ -61,6 +61,15 @@ pub(super) fn is_local(host: &str) -> bool {
         || address.is_ok_and(|address| address.is_loopback())
 }
 
+/// Lets the drivers that take the process's cryptography find one, also where the process has several of
+/// rustls. One that the application chose before stays.
+#[cfg(any(feature = "kubernetes", feature = "redis"))]
+pub(super) fn choose_cryptography() {
+    if rustls::crypto::CryptoProvider::get_default().is_none() {
+        let _ = rustls::crypto::ring::default_provider().install_default();
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -298,6 +298,7 @@ impl From<IssueError> for Problem {
             | UnavailableReason::ClocksDiffer(_)
             | UnavailableReason::ClockAhead(_)
             | UnavailableReason::LimitReached
+            | UnavailableReason::KeeperEnded
             | UnavailableReason::NotKept(_) => P::LeaseUnavailable,
         };
         Self::passing(code, detail, retry_after)

@@ -34,6 +34,11 @@ impl Attempts {
         random.jittered(doubled.min(self.longest))
     }
 
+    /// Whether the last one failed.
+    pub(crate) const fn has_failed(&self) -> bool {
+        self.failed > 0
+    }
+
     /// Begins anew: one succeeded.
     pub(crate) const fn succeeded(&mut self) {
         self.failed = 0;

@@ -3,6 +3,7 @@
 pub(crate) mod attempts;
 pub(crate) mod error;
 pub(crate) mod failure_log;
+pub(crate) mod keeper_runtime;
 pub(crate) mod lease_times;
 pub(crate) mod observer;
 pub(crate) mod panics;

@@ -85,6 +85,13 @@ pub enum UnavailableReason {
     /// The state file failed, for this reason.
     #[error("the state file failed: {0}; the next lease is not kept in it")]
     NotKept(Arc<str>),
+    /// The keeper's task has ended: its handle was dropped, or the runtime that it was started on was
+    /// shut down. What is leased or reserved is used up.
+    #[error(
+        "the keeper has ended, because it was dropped or its runtime was shut down: nothing more is \
+         leased or reserved; keep the keeper and its runtime for as long as IDs are issued"
+    )]
+    KeeperEnded,
     /// The lease is being released.
     #[error("the service is shutting down")]
     ShuttingDown,
@@ -113,8 +120,9 @@ pub struct StoreFailure {
 }
 
 impl StoreFailure {
-    /// A failure of the process that the store did not report.
-    pub(crate) fn internal(detail: String) -> Self {
+    /// A panic of the process.
+    pub(crate) fn of_panic(panic: &str) -> Self {
+        let detail = format!("internal error: {panic}");
         Self { kind: "internal error, which was logged", detail }
     }
 

@@ -113,7 +113,7 @@ impl IssuerHandle {
             Ok(claim) => claim,
             Err(error) => self.issuer.claim_again(None, &self.code, count.into(), error).await?,
         };
-        self.issuer.report_and_wait(&claim, count.into()).await;
+        self.issuer.report_and_wait(&claim, count.into()).await?;
         self.unreported.count += u64::from(count);
         self.unreported.report();
         Ok(claim.ids)

@@ -8,11 +8,12 @@ use raindrop_core::{
     keeper_api::Grant,
     layout::Layout,
 };
-use tokio::time::{Instant, sleep, timeout_at};
+use tokio::time::Instant;
 
 use super::shared::KeeperState;
 use crate::ground::{
     error::IssueError,
+    keeper_runtime::NoRuntime,
     lease_times::LeaseTimes,
     observer::{Exhaustion, RollbackAction},
     status::{LeaseView, Status, UnavailableReason},
@@ -72,7 +73,7 @@ impl Issuer {
             // Boxed, so that the future of a claim that succeeds at once stays small.
             Err(error) => Box::pin(self.claim_again(client, code, count, error)).await?,
         };
-        self.report_and_wait(&claim, count).await;
+        self.report_and_wait(&claim, count).await?;
         self.state.observer.ids_issued(claim.ids.len() as u64);
         Ok(claim.ids)
     }
@@ -93,12 +94,19 @@ impl Issuer {
         }
     }
 
-    /// Reports a claim, and waits until its last tick has begun.
-    pub(crate) async fn report_and_wait(&self, claim: &Claim, count: Count) {
+    /// Reports a claim, and waits until its last tick has begun. An error if there is no timer for that:
+    /// then nobody gets what was claimed.
+    pub(crate) async fn report_and_wait(
+        &self,
+        claim: &Claim,
+        count: Count,
+    ) -> Result<(), IssueError> {
         self.report(claim, count);
         if !claim.wait.is_zero() {
-            sleep(claim.wait).await;
+            let slept = self.state.runtime.sleep(claim.wait).await;
+            slept.map_err(|NoRuntime| no_lease(UnavailableReason::KeeperEnded))?;
         }
+        Ok(())
     }
 
     /// Retries a refused claim whenever the lease changes, for at most `max_wait`.
@@ -124,7 +132,8 @@ impl Issuer {
                 Ok(claim) => return Ok(claim),
                 Err(again) => error = again,
             }
-            if !matches!(timeout_at(deadline, changes.changed()).await, Ok(Ok(()))) {
+            let changed = self.state.runtime.timeout_at(deadline, changes.changed()).await;
+            if !matches!(changed, Some(Ok(()))) {
                 return Err(self.explain(error));
             }
         }
@@ -204,13 +213,17 @@ impl Issuer {
         }
     }
 
-    /// Waits until IDs can be issued, or the keeper is shutting down.
+    /// Waits until IDs can be issued, or the keeper is shutting down or has ended.
     pub async fn leased(&self) -> Status {
         let mut changes = self.state.report.subscribe();
         loop {
             changes.borrow_and_update();
             let status = self.status();
-            if status.is_issuing() || status.reason == Some(UnavailableReason::ShuttingDown) {
+            let is_over = matches!(
+                status.reason,
+                Some(UnavailableReason::ShuttingDown | UnavailableReason::KeeperEnded)
+            );
+            if status.is_issuing() || is_over {
                 return status;
             }
             if changes.changed().await.is_err() {
@@ -218,6 +231,10 @@ impl Issuer {
             }
         }
     }
+}
+
+const fn no_lease(reason: UnavailableReason) -> IssueError {
+    IssueError::NoLease { reason, retry_after: RETRY_AFTER }
 }
 
 /// Returns whether the keeper may still make a refused claim succeed. `waits_for_file` says that the
@@ -229,7 +246,7 @@ fn can_succeed_later(
 ) -> bool {
     match error {
         ClaimError::LimitReached => match reason {
-            Some(UnavailableReason::ShuttingDown) => false,
+            Some(UnavailableReason::ShuttingDown | UnavailableReason::KeeperEnded) => false,
             Some(UnavailableReason::StoreLost) => waits_for_file,
             _ => true,
         },

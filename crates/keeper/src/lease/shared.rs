@@ -10,6 +10,7 @@ use tokio::sync::{Notify, watch};
 
 use crate::ground::{
     failure_log::FailureLog,
+    keeper_runtime::KeeperRuntime,
     lease_times::LeaseTimes,
     observer::Observer,
     status::{Status, UnavailableReason},
@@ -27,6 +28,7 @@ pub(crate) struct KeeperState {
     /// of every change that may let a refused claim succeed.
     pub(crate) report: watch::Sender<Status>,
     pub(crate) failures: FailureLog,
+    pub(crate) runtime: KeeperRuntime,
 }
 
 impl KeeperState {

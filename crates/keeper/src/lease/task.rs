@@ -29,6 +29,7 @@ use super::{
     release::Released,
     resume::resume,
     search::{Search, SearchOutcome},
+    shared::KeeperState,
     stale::StaleStore,
 };
 use crate::ground::{
@@ -36,7 +37,7 @@ use crate::ground::{
     error::KeeperError,
     observer::{KeeperTask, LeaseOperation, LeaseOutcome, RollbackAction},
     panics::catch_panic,
-    status::UnavailableReason,
+    status::{StoreFailure, UnavailableReason},
 };
 
 /// From a new lease to its first renewal.
@@ -78,6 +79,15 @@ async fn keep_local_mark(keeping: Option<Arc<Keeping>>) -> Infallible {
     match keeping {
         Some(keeping) => keeping.run().await,
         None => pending().await,
+    }
+}
+
+/// Reports that the task has ended, also when its runtime drops it.
+struct EndReport(Arc<KeeperState>);
+
+impl Drop for EndReport {
+    fn drop(&mut self) {
+        self.0.set_reason(Some(UnavailableReason::KeeperEnded));
     }
 }
 
@@ -138,6 +148,7 @@ impl Task {
         mut stop: oneshot::Receiver<Instant>,
         failed: oneshot::Sender<KeeperError>,
     ) -> Released {
+        let _ended = EndReport(Arc::clone(&self.context.shared));
         let deadline = self.run_until(&mut stop, failed).await;
         self.stop(deadline).await
     }
@@ -288,7 +299,13 @@ impl Task {
         self.context.shared.observer.step_panicked(KeeperTask::Lease);
         self.enter(Event::Panicked);
         self.releasing.clear();
-        self.report(UnavailableReason::Starting);
+        // Once is overcome soon, and claims wait for it.
+        let is_repeated = self.failures.has_failed();
+        self.report(if is_repeated {
+            UnavailableReason::StoreUnavailable(StoreFailure::of_panic(panic))
+        } else {
+            UnavailableReason::Starting
+        });
         self.back_off()
     }
 

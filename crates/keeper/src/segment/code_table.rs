@@ -152,6 +152,7 @@ impl CodeTable {
         let report = self.namespace.shared.report.borrow().clone();
         let of_store = match (self.is_sealed(), report.prepared, report.failing) {
             (true, ..) => Some(UnavailableReason::ShuttingDown),
+            _ if report.ended => Some(UnavailableReason::KeeperEnded),
             (_, _, Some(failing)) => Some(UnavailableReason::StoreUnavailable(failing.error)),
             (_, false, None) => Some(UnavailableReason::Starting),
             (_, true, None) => None,

@@ -8,7 +8,7 @@ use raindrop_core::{
     keeper_api::Denied,
     segment::Numbers,
 };
-use tokio::time::{Instant, timeout_at};
+use tokio::time::Instant;
 
 use super::{code::Code, settings::RETRY_LATE};
 use crate::ground::{
@@ -96,7 +96,8 @@ impl Code {
             if let Some(reason) = reason {
                 return Err(issue_error(reason));
             }
-            if !matches!(timeout_at(deadline, changes.changed()).await, Ok(Ok(()))) {
+            let runtime = &self.namespace.shared.runtime;
+            if !matches!(runtime.timeout_at(deadline, changes.changed()).await, Some(Ok(()))) {
                 let late = || {
                     let kind = "no block came in time";
                     UnavailableReason::StoreUnavailable(StoreFailure::of_kind(kind))

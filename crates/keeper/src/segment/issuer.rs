@@ -12,9 +12,9 @@ use raindrop_core::{
 use super::{
     code::Code,
     code_table::{CodeTable, SegmentStatus},
-    handle::SegmentHandle,
+    handle::{RETRY_AFTER, SegmentHandle},
 };
-use crate::ground::error::IssueError;
+use crate::ground::{error::IssueError, status::UnavailableReason};
 
 /// Issues numbers of one segment namespace; cheap to clone.
 #[derive(Clone, Debug)]
@@ -60,7 +60,11 @@ impl SegmentIssuer {
     ) -> Result<Numbers, IssueError> {
         if self.0.get(code).is_none() && is_valid_code(code) {
             // An operator may have created it since this node last looked.
-            Box::pin(self.0.refresh_for_claim()).await?;
+            let codes = Arc::clone(&self.0);
+            let refreshed = async move { codes.refresh_for_claim().await };
+            let refreshed = Box::pin(self.0.namespace.shared.runtime.run(refreshed)).await;
+            let reason = UnavailableReason::KeeperEnded;
+            refreshed.unwrap_or(Err(IssueError::NoLease { reason, retry_after: RETRY_AFTER }))?;
         }
         let issued = self.code(client, code)?.claim(count).await;
         if let Err(IssueError::Refused(
@@ -146,10 +150,10 @@ impl SegmentIssuer {
         self.0.status()
     }
 
-    /// Waits until tables and codes were created.
+    /// Waits until tables and codes were created, or the keeper has ended.
     pub async fn prepared(&self) {
         let mut reports = self.0.namespace.shared.report.subscribe();
         // The sender lives as long as this issuer.
-        let _ = reports.wait_for(|report| report.prepared).await;
+        let _ = reports.wait_for(|report| report.prepared || report.ended).await;
     }
 }

@@ -49,7 +49,7 @@ impl CodeTable {
         let read = async {
             let mut reports = namespace.shared.report.subscribe();
             // The sender lives as long as this namespace.
-            let _ = reports.wait_for(|report| report.prepared).await;
+            let _ = reports.wait_for(|report| report.prepared || report.ended).await;
             // Claims that come meanwhile wait for this read instead of starting one each.
             let mut last_read = self.managed_read.lock().await;
             if let Some((at, read)) = &*last_read

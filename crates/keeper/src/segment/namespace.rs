@@ -24,6 +24,7 @@ use super::{
 use crate::{
     ground::{
         failure_log::FailureLog,
+        keeper_runtime::KeeperRuntime,
         observer::{Observer, StoreOperation},
         random::Random,
         status::{StoreFailure, UnavailableReason},
@@ -54,6 +55,7 @@ pub(super) struct Namespace {
 pub(super) struct SharedStore {
     pub(super) store: Arc<dyn Store>,
     pub(super) report: watch::Sender<Report>,
+    pub(super) runtime: KeeperRuntime,
     random: Mutex<Random>,
     connections: Semaphore,
 }
@@ -63,6 +65,8 @@ pub(super) struct SharedStore {
 pub(super) struct Report {
     /// Whether tables and codes were created.
     pub(super) prepared: bool,
+    /// Whether the task has ended, so that nothing more is reserved.
+    pub(super) ended: bool,
     pub(super) failing: Option<Failing>,
 }
 
@@ -198,6 +202,7 @@ impl SharedStore {
         Self {
             store,
             report: watch::Sender::new(Report::default()),
+            runtime: KeeperRuntime::present(),
             random: Mutex::new(random),
             connections: Semaphore::new(CONNECTIONS),
         }
@@ -212,9 +217,13 @@ impl SharedStore {
         self.random.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Returns how the store fails, if it has for at least this long.
+    /// Returns how the store fails, if it has for at least this long, or that the task has ended.
     pub(super) fn failing_for(&self, duration: Duration) -> Option<UnavailableReason> {
-        self.report.borrow().failing.clone()?.reason_after(duration)
+        let report = self.report.borrow();
+        if report.ended {
+            return Some(UnavailableReason::KeeperEnded);
+        }
+        report.failing.clone()?.reason_after(duration)
     }
 
     /// The store failed.

@@ -52,6 +52,17 @@ pub struct GivenBack {
     pub lost: u64,
 }
 
+impl Drop for Task {
+    /// Reports that the task has ended, also when its runtime drops it.
+    fn drop(&mut self) {
+        self.shared.report.send_modify(|report| report.ended = true);
+        // Claims wait for blocks that will not come.
+        for code in self.namespaces.iter().flat_map(|codes| codes.all()) {
+            code.reason.send_modify(|_| ());
+        }
+    }
+}
+
 impl Task {
     pub(super) fn new(
         namespaces: Vec<Arc<CodeTable>>,
@@ -225,7 +236,7 @@ async fn serve(code: Arc<Code>) -> Option<Arc<Code>> {
                     panic,
                     "refill panicked"
                 );
-                let failure = StoreFailure::internal(format!("internal error: {panic}"));
+                let failure = StoreFailure::of_panic(&panic);
                 code.note_failure(Some(failure.clone()));
                 shared.report_failing(failure);
             }

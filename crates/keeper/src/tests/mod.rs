@@ -20,6 +20,7 @@ mod preparing;
 mod previews;
 mod recovery;
 mod releases;
+mod runtimes;
 mod searches;
 mod segment_codes;
 mod segment_failovers;

@@ -8,14 +8,14 @@ use std::{
     time::Duration,
 };
 
-use raindrop_core::{clock::ManualClock, segment::SegmentSpec};
+use raindrop_core::{clock::ManualClock, preset::Preset, segment::SegmentSpec};
 use raindrop_store::{MemoryStore, Store as _};
-use tokio::time::timeout;
+use tokio::time::{sleep, timeout};
 
 use super::world::{NOW, Node, World, second, world};
 use crate::{
-    KeeperError, KeeperTask, LeaseOperation, Observer, RefillOutcome, Released, SegmentIssuer,
-    SegmentKeeper, SegmentSettings, StoreOperation,
+    Keeper, KeeperError, KeeperSettings, KeeperTask, LeaseOperation, Observer, RefillOutcome,
+    Released, SegmentIssuer, SegmentKeeper, SegmentSettings, StoreOperation,
 };
 
 /// Panics once where the test wants it, and counts the steps that panicked.
@@ -114,6 +114,27 @@ async fn lease_task_that_panics_starts_over_with_another_row() {
     assert_eq!(node.stop().await, Released::Done);
     world.pass(second(300)).await;
     assert!(world.row(worker).await.free, "it expired");
+}
+
+/// Panics at each call of the store.
+#[derive(Debug)]
+struct AlwaysPanics;
+
+impl Observer for AlwaysPanics {
+    fn store_operation(&self, _: StoreOperation, _: Duration) {
+        panic!("planted by a test");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn lease_task_that_panics_at_each_try_says_so() {
+    let clock = Arc::new(ManualClock::new(NOW));
+    let settings = KeeperSettings::new(Preset::Raindrop.spec().build().expect("valid"), "a test");
+    let store = Arc::new(MemoryStore::new(clock.clone()));
+    let (_keeper, issuer) = Keeper::start(settings, store, clock, Arc::new(AlwaysPanics));
+    sleep(second(5)).await;
+    let reason = issuer.status().reason.expect("nothing is leased").to_string();
+    assert!(reason.contains("internal error: planted by a test"), "{reason}");
 }
 
 #[tokio::test(start_paused = true)]

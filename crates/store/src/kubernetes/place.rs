@@ -11,7 +11,7 @@ use kube::{
 use crate::{
     Result, StoreError, StoreSettings, TlsMode,
     parameters::{Parameters, read},
-    tls::is_local,
+    tls::{choose_cryptography, is_local},
 };
 
 const PASSED: [&str; 3] = ["context", "kubeconfig", "namespace"];
@@ -103,6 +103,7 @@ impl Address {
         config.headers.push((USER_AGENT, HeaderValue::from_static(agent)));
         let namespace = self.namespace.clone().unwrap_or_else(|| config.default_namespace.clone());
         let server = config.cluster_url.to_string();
+        choose_cryptography();
         Ok((Client::try_from(config).map_err(unusable)?, server, namespace))
     }
 

@@ -8,7 +8,7 @@ use crate::{
     Result, StoreSettings, TlsMode,
     hosts::{self, Hosts},
     parameters::{self, Parameters, Target},
-    tls::is_local,
+    tls::{choose_cryptography, is_local},
 };
 
 const PARAMETERS: Parameters = Parameters::without_tls(&[]);
@@ -77,8 +77,7 @@ impl Address {
             *server = server.clone().set_addr(address_of(host, port, has_tls, tls));
         }
         if has_tls {
-            // The driver takes the process's choice; an application's own one stays.
-            let _ = rustls::crypto::ring::default_provider().install_default();
+            choose_cryptography();
         }
         Ok(Self {
             hosts: Hosts::new(names),
