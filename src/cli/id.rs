@@ -50,7 +50,7 @@ pub(super) struct IdArguments {
     /// Print one ID per line, or a JSON array of strings.
     #[arg(long, default_value = "lines")]
     format: Format,
-    /// The encoding of the IDs.
+    /// The encoding of the IDs. Those of base62 and base64url may differ only in case.
     #[arg(long, value_name = "NAME", default_value_t, value_parser = encodings())]
     encoding: Encoding,
     /// Pad with zeros, so that texts sort as their IDs do; for decimal, hex, base32, base36 and

@@ -122,6 +122,7 @@ fn facts(plan: &Plan, now_ms: i64) -> Vec<String> {
         ("IDs a second", format!("{node}{of_whom} on a node")),
         ("", format!("{cluster}{of_whom} on {nodes} nodes{centers}")),
         ("JS-safe", js_safe),
+        ("As text", "base62 and base64url collide where case is ignored: use base32".to_owned()),
     ];
     let reach = duration(plan.crash.lane_rests_ms);
     if plan.keeper.layout.unit().millis() <= plan.crash.lane_rests_ms {

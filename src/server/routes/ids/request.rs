@@ -39,7 +39,8 @@ pub(super) struct IdsQuery {
     up_to: Option<String>,
     #[param(ignore)]
     format: Option<String>,
-    /// How IDs are written. `friendly` needs a layout whose time does not wrap.
+    /// How IDs are written. `friendly` needs a layout whose time does not wrap. Texts in `base62`,
+    /// `base62-sorted` and `base64url` may differ only in case.
     #[param(inline, value_type = Option<openapi::OneEncoding>)]
     encoding: Option<String>,
     /// Texts of equal length that sort as their IDs: with decimal, hex, base32, base36 and

@@ -33,5 +33,6 @@ export function details(parsed) {
     ]),
     h('table.encodings', h('caption', t('In every encoding')),
       h('tbody', everyEncoding(parsed, hasLayout).map(encoding))),
+    h('p.muted', t('Texts in base62, base62-sorted and base64url may differ only in case: a column or file name that ignores case loses IDs. Use base32, base36 or hex there.')),
   ];
 }
