@@ -8,7 +8,7 @@ const _: () = assert!(
      and `--all-features`, and test the models with `make model-test`"
 );
 
-#[cfg(target_os = "linux")]
+#[cfg(all(feature = "jemalloc", target_os = "linux"))]
 #[global_allocator]
 static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
 
