@@ -30,8 +30,8 @@ LASTING ?= 300
 CASES ?= 20000
 SEED ?= $(shell date +%s)
 
-.PHONY: help build static check deps install-deps test format clippy model-lint check-build examples test-build unit-test doc-test http-test embedded-test store-test fault-test model-test explorer protocol-test loom simulation kubernetes-build mutants mutants-loom deny fuzz soak soak-simulation soak-faults soak-overload soak-models fleets \
-	engine-test mysql-test kubernetes-test api-test chart-test console-test clients-test integrations-test image-test bench bench-http bench-clients bench-lint lint workflow-lint fmt doc ci
+.PHONY: help build static check deps install-deps test format clippy model-lint check-build examples test-build soak-build unit-test doc-test http-test embedded-test store-test fault-test model-test explorer protocol-test loom simulation kubernetes-build mutants mutants-loom deny fuzz soak soak-simulation soak-faults soak-overload soak-models fleets \
+	engine-test mysql-test kubernetes-test api-test chart-test console-test clients-test integrations-test image-test bench bench-http bench-clients bench-lint lint workflow-lint fmt doc ci steps-table
 
 help:
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 18
@@ -47,7 +47,7 @@ static: ## the same without shared libraries; needs musl-gcc and Rust's musl tar
 check: export PROPTEST_CASES = 64
 check: export SEEDS = 10
 check: ## before a patch: format, clippy, unit tests, HTTP, the stores that need no server
-	@tests/steps.bash format clippy check-build unit-test+http-test+embedded-test
+	@tests/steps.bash format check-build unit-test http-test embedded-test clippy
 
 deps: ## names the Debian packages that `make test` needs and this machine lacks
 	@tests/deps.sh
@@ -56,7 +56,7 @@ install-deps:
 	@tests/deps.sh install
 
 test: install-deps ## `make check`, and the stores and every fault on private database servers; as root it installs them
-	@tests/steps.bash format clippy test-build unit-test+doc-test+http-test store-test+fault-test
+	@tests/steps.bash format clippy test-build fault-test store-test unit-test doc-test http-test
 
 format:
 	$(CARGO) fmt --all --check
@@ -73,6 +73,11 @@ examples:
 
 test-build:
 	$(CARGO) test --locked --no-run
+
+# What `model-test` runs. Its parts share it.
+soak-build:
+	$(MODELS) --no-run
+	$(LOOM) --no-run --lib
 
 unit-test: examples ## all tests but those below; the explorer is a step of `model-test`
 	$(CARGO) test --locked --lib --bins --test embed -- --skip tests::explorer
@@ -214,7 +219,9 @@ doc: ## the API documentation, warnings denied
 	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --locked --no-deps
 
 ci: install-deps ## what decides whether a change lands
-	@tests/steps.bash format workflow-lint clippy model-lint doc deny test-build unit-test+doc-test+http-test \
-		store-test fault-test simulation loom+explorer+protocol-test kubernetes-build \
-		kubernetes-test+chart-test api-test+console-test \
-		clients-test integrations-test
+	@tests/steps.bash --table format workflow-lint clippy model-lint doc test-build soak-build kubernetes-build deny \
+		loom fault-test clients-test chart-test explorer protocol-test store-test kubernetes-test \
+		integrations-test console-test simulation unit-test api-test http-test doc-test
+
+steps-table: ## rewrites CONTRIBUTING.md's table of the steps with the seconds of the last run
+	UPDATE=1 tests/steps_table.sh

@@ -91,12 +91,16 @@ go_install_version() {
   echo "$4/$1-$3"
 }
 
-# Installs packages of Debian, as root alone.
+# Installs packages of Debian, as root alone. One step at a time: apt does not wait for the lock of its
+# lists.
 apt_install() {
   [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null || return 1
   echo "installing Debian packages: $*" >&2
   export DEBIAN_FRONTEND=noninteractive
-  apt-get -qq -o DPkg::Lock::Timeout=300 update &&
-    apt-get -qq -o DPkg::Lock::Timeout=300 install -y --no-install-recommends "$@" >&2
+  (
+    flock 9 &&
+      apt-get -qq -o DPkg::Lock::Timeout=300 update &&
+      apt-get -qq -o DPkg::Lock::Timeout=300 install -y --no-install-recommends "$@" >&2
+  ) 9>/run/lock/raindrop-apt
 }
 
