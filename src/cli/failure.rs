@@ -105,6 +105,9 @@ impl From<BackfillError> for Failure {
     fn from(error: BackfillError) -> Self {
         match error {
             BackfillError::Store(error) => error.into(),
+            error @ (BackfillError::NoLease(_) | BackfillError::Unconfirmed { .. }) => {
+                Self::failed(error)
+            }
             error => Self::usage(error),
         }
     }

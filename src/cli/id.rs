@@ -19,8 +19,8 @@ use crate::{
         issue::{ClaimError, Run},
     },
     keeper::{
-        Backfill, IssueError, Issuer, Keeper, KeeperSettings, NoObserver, Released, SegmentKeeper,
-        SegmentSettings,
+        Backfill, BackfillError, IssueError, Issuer, Keeper, KeeperSettings, NoObserver, Released,
+        SegmentKeeper, SegmentSettings, UnavailableReason,
     },
     process::telemetry,
     server::unknown_segment_code,
@@ -85,13 +85,11 @@ pub(super) fn run(config: &Config, arguments: &IdArguments) -> Result<(), Failur
         (Mode::Snowflake { .. }, Some(_)) if config.store.url.is_memory() => Err(Failure::usage(
             "--at: memory: forgets which IDs of a past time were issued; use a persistent store",
         )),
-        (Mode::Snowflake { keeper, .. }, Some(at_ms)) => {
-            let backfill = Backfill::new(keeper.clone(), store, clock, Arc::new(NoObserver));
-            // All at once: a request gets all that it asks for, or none.
-            let claim = async |count| Ok(backfill.ids(code, count, *at_ms).await?.into_iter());
-            issue.print(u32::MAX, claim).await
+        (Mode::Snowflake { keeper, .. }, Some(_)) if keeper.layout.backfill_per_tick() == 0 => {
+            // Refused before anything is leased.
+            Err(BackfillError::NotReserved { namespace: namespace.to_owned() }.into())
         }
-        (Mode::Snowflake { keeper, .. }, None) => issue.leased(keeper, store, clock).await,
+        (Mode::Snowflake { keeper, .. }, _) => issue.leased(keeper, store, clock).await,
         (Mode::Segment { .. }, Some(_)) => Err(Failure::Usage(format!(
             "--at: namespace {namespace:?} is in segment mode and has no IDs for a past time"
         ))),
@@ -106,6 +104,20 @@ fn holder() -> String {
     format!("cli {}@{host}", std::process::id())
 }
 
+/// Waits for a lease; longer than for anything else while the store may be a restored one, because that
+/// wait ends by itself and begins anew with each process.
+async fn until_leased(issuer: &Issuer) -> Result<(), Failure> {
+    while tokio::time::timeout(PATIENCE, issuer.leased()).await.is_err() {
+        let reason = issuer.status().reason;
+        if let Some(UnavailableReason::StaleStore { .. }) = reason {
+            continue;
+        }
+        let reason = reason.map_or_else(|| "unknown".into(), |reason| reason.to_string());
+        return Err(Failure::Failed(format!("no lease within {PATIENCE:?}: {reason}")));
+    }
+    Ok(())
+}
+
 /// Which IDs to issue, and how to print them.
 struct Issue<'a> {
     arguments: &'a IdArguments,
@@ -115,7 +127,8 @@ struct Issue<'a> {
 }
 
 impl Issue<'_> {
-    /// Issues IDs with a lease of the command's own.
+    /// Issues IDs with a lease of the command's own, also for a past time: the leased row shows whether
+    /// the store was restored meanwhile.
     async fn leased(
         &self,
         settings: &KeeperSettings,
@@ -124,14 +137,18 @@ impl Issue<'_> {
     ) -> Result<(), Failure> {
         let observer = Arc::new(NoObserver);
         let settings = KeeperSettings { holder: holder(), ..settings.clone() };
-        let (mut keeper, issuer) = Keeper::start(settings, store, clock, observer);
+        let (mut keeper, issuer) =
+            Keeper::start(settings.clone(), Arc::clone(&store), clock, observer);
         let print = async {
-            if tokio::time::timeout(PATIENCE, issuer.leased()).await.is_err() {
-                let reason = issuer.status().reason;
-                let reason = reason.map_or_else(|| "unknown".into(), |reason| reason.to_string());
-                return Err(Failure::Failed(format!("no lease within {PATIENCE:?}: {reason}")));
-            }
-            self.print(CLAIM, async |count| self.claim(&issuer, count).await).await
+            until_leased(&issuer).await?;
+            let IdArguments { code, at, .. } = self.arguments;
+            let Some(at_ms) = *at else {
+                return self.print(CLAIM, async |count| self.claim(&issuer, count).await).await;
+            };
+            let backfill = Backfill::new(settings, store, &issuer);
+            // All at once: a request gets all that it asks for, or none.
+            let claim = async |count| Ok(backfill.ids(code, count, at_ms).await?.into_iter());
+            self.print(u32::MAX, claim).await
         };
         let printed = tokio::select! {
             error = keeper.failed() => return Err(error.into()),

@@ -10,7 +10,7 @@ use raindrop::{
     store::MemoryStore,
 };
 
-use crate::support::{World, config_of};
+use crate::support::{PATIENCE, World, config_of};
 
 const AT: &str = "at=2024-02-29T12:00:00.123Z";
 const LATER: &str = "at=2024-02-29T12:00:00.124Z";
@@ -171,4 +171,27 @@ async fn a_namespace_that_counts_has_none() {
     world.until_issuing().await;
     let refused = world.call("POST", &format!("/id/order?namespace=numbers&{AT}"), &[]).await;
     assert!(refused.problem(422, "out_of_range").contains("numbers"));
+}
+
+/// A process without a lease reserves nothing, and is no dead end.
+#[tokio::test]
+async fn a_past_instant_needs_a_lease() {
+    let clock = Arc::new(SystemClock::default());
+    let store = Arc::new(MemoryStore::new(clock.clone()));
+    let keys = [
+        ("layout.preset", "yitter"),
+        ("layout.backfill_from", "2020-02-19T18:20:02Z"),
+        ("worker.id", "3"),
+    ];
+    let first = World::start_over(&keys, store.clone(), clock.clone()).await;
+    first.issuer.leased().await;
+    let second = World::start_over(&keys, store, clock).await;
+    let uri = format!("/ids/order?n=5&{AT}");
+    let refused = second.call("POST", &uri, &[]).await;
+    assert!(refused.header("retry-after").is_some(), "{refused:?}");
+    let detail = refused.problem(503, "lease_unavailable");
+    assert!(!detail.contains("restored"), "{detail}");
+    first.keeper.release(PATIENCE).await;
+    tokio::time::timeout(PATIENCE, second.issuer.leased()).await.expect("a lease");
+    assert_eq!(second.call("POST", &uri, &[]).await.ids().len(), 5);
 }

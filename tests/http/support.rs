@@ -104,10 +104,8 @@ impl World {
         let observed = config.segments().map(observed).collect();
         let backfills: Vec<Backfill> = config
             .keepers()
-            .map(|settings| {
-                let observer = metrics.observer(&settings.namespace);
-                Backfill::new(settings.clone(), store.clone(), clock.clone(), observer)
-            })
+            .zip(&issuers)
+            .map(|(settings, issuer)| Backfill::new(settings.clone(), store.clone(), issuer))
             .collect();
         let (segments, counting) = SegmentKeeper::start(observed, store);
         let auth = Auth::of(&config).expect("usable tokens");

@@ -68,6 +68,10 @@ pub enum Bug {
     BarrierByNodeClock,
     /// A process that starts takes a row at once, though no holder renewed for long.
     StaleStoreTaken,
+    /// IDs for a past time are issued, whatever the holder's row shows after the reservation.
+    PastUnconfirmed,
+    /// A write of any age confirms that the store lost nothing since.
+    OldWriteConfirms,
     /// A lease is renewed in place whatever the epoch of its row is.
     RenewedAcrossEpochs,
     /// A write under a new epoch raises the lane in use to the barrier, and not the others.

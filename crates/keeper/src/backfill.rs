@@ -1,35 +1,40 @@
 //! IDs for a past time, shared out among all nodes by the table of segments.
 
-use std::sync::{
-    Arc,
-    atomic::{AtomicBool, Ordering},
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
 };
 
 use raindrop_core::{
-    clock::Clock,
     code::is_valid_code,
     id::Id,
     instant::{format_unix_ms, format_unix_ms_short},
     issue::ClaimError,
-    lease::{History, Token},
+    lease::{History, OwnWrite, Token},
 };
 use raindrop_store::{Reservation, Reserved, Scope, Store, StoreError};
+use tokio::time::sleep;
 
 use crate::{
     ground::{
-        observer::{Observer, StoreOperation},
-        random::fresh_token,
-        store_call::store_call,
+        error::IssueError, observer::StoreOperation, random::fresh_token, store_call::store_call,
     },
     history::{
         follower::{Access, Follower},
         record::contended,
     },
-    lease::settings::KeeperSettings,
+    lease::{issuer::Issuer, settings::KeeperSettings},
 };
 
 /// How often a reservation is tried while the store names another epoch.
 const TRIES: u32 = 8;
+/// How often the own row is read until it shows the last write: the keeper may be writing it.
+const LOOKS: u32 = 4;
+/// Between these.
+const BETWEEN_LOOKS: Duration = Duration::from_millis(50);
 
 /// Issues IDs for a past time in one namespace.
 ///
@@ -37,12 +42,16 @@ const TRIES: u32 = 8;
 /// together and forever: for all codes, or for each where codes share no cursor. Each tick that is
 /// asked for becomes a row in the table of segments, which is never deleted.
 ///
+/// The namespace's keeper must hold a lease: the row that it holds shows whether the store was put back
+/// since, so that it would count from an older number. A process without a lease issues nothing for a
+/// past time.
+///
 /// [`Layout::backfill_per_tick`]: raindrop_core::layout::Layout::backfill_per_tick
 #[derive(Debug)]
 pub struct Backfill {
     settings: KeeperSettings,
     store: Arc<dyn Store>,
-    observer: Arc<dyn Observer>,
+    issuer: Issuer,
     prepared: AtomicBool,
     follower: Follower,
 }
@@ -53,6 +62,22 @@ pub enum BackfillError {
     /// The code or count is invalid.
     #[error(transparent)]
     Refused(ClaimError),
+    /// The process holds no lease, by whose row it could see that the store was put back.
+    #[error("IDs for a past time need a lease: {0}")]
+    NoLease(IssueError),
+    /// After the reservation the store did not show the last write of this process's row, or the record
+    /// had another epoch. What was reserved is lost.
+    #[error(
+        "namespace {namespace}: the row of worker {worker} does not show a write of this process of the last {longest:?}, so the store may have been restored, and may have reserved the same IDs before: none was issued, and the keeper looks at the store; try again"
+    )]
+    Unconfirmed {
+        /// The namespace.
+        namespace: String,
+        /// The worker id that is held.
+        worker: u64,
+        /// How old the last write may be.
+        longest: Duration,
+    },
     /// The layout reserves no sequence numbers.
     #[error(
         "the layout of namespace {namespace} reserves no sequence numbers (layout.min_sequence is 0), so it has no IDs for a past time; layout.min_sequence is set before the namespace's first ID: a later move (`raindrop workers relayout`) opens only times after it"
@@ -120,32 +145,33 @@ pub enum BackfillError {
     Store(#[from] StoreError),
 }
 
-/// The first tick that is open, and the one before which `layout.backfill_from` opens none.
+/// The first tick that is open, the one before which `layout.backfill_from` opens none, and the epoch
+/// of the record that says so.
 #[derive(Clone, Copy)]
 struct OpenTicks {
     first: u64,
     closed_before: u64,
+    epoch: Token,
 }
 
 /// What was reserved of the numbers of a tick.
 enum Numbers {
-    /// As many as were asked for, from this one on.
-    From(u64),
+    /// As many as were asked for, from this one on, in this epoch.
+    From(u64, Token),
     /// None: the next one is too near the end.
     TooFew { next: u64 },
 }
 
 impl Backfill {
-    /// Issues IDs of the namespace and layout of these settings.
-    pub fn new(
-        settings: KeeperSettings,
-        store: Arc<dyn Store>,
-        clock: Arc<dyn Clock>,
-        observer: Arc<dyn Observer>,
-    ) -> Self {
+    /// Issues IDs of the namespace and layout of these settings, with the clock and the observer of the
+    /// issuer. Settings and store must be those that its keeper was started with; with others, the
+    /// keeper's row is not found as it wrote it, and nothing is issued.
+    pub fn new(settings: KeeperSettings, store: Arc<dyn Store>, issuer: &Issuer) -> Self {
         let KeeperSettings { namespace, layout, lease, .. } = &settings;
+        let clock = Arc::clone(&issuer.state.clock);
         let follower = Follower::of_layout(namespace, layout, *lease, clock);
-        Self { settings, store, observer, prepared: AtomicBool::new(false), follower }
+        let issuer = issuer.clone();
+        Self { settings, store, issuer, prepared: AtomicBool::new(false), follower }
     }
 
     /// Returns the name of the namespace.
@@ -157,7 +183,16 @@ impl Backfill {
     ///
     /// # Errors
     ///
-    /// See [`BackfillError`]. After an error of the store some IDs of the tick may be lost.
+    /// See [`BackfillError`]. After an error of the store, and without a confirmation, some IDs of the
+    /// tick may be lost.
+    ///
+    /// The order is the argument that no ID is issued twice, see `docs/safety.md`:
+    ///
+    /// 1. The tick is past by the store's clock, and open by the record.
+    /// 2. The keeper's last write is noted: the store kept everything up to there.
+    /// 3. The numbers are reserved, in a statement that names the epoch.
+    /// 4. The keeper's row is read: it shows that the store was not put back since step 2.
+    /// 5. The record is read: it has the epoch of step 3, and the tick is open.
     pub async fn ids(&self, code: &str, count: u32, at_ms: i64) -> Result<Vec<Id>, BackfillError> {
         let layout = &self.settings.layout;
         let (namespace, of) = (&self.settings.namespace, layout.backfill_per_tick());
@@ -182,15 +217,20 @@ impl Backfill {
         let tick = tick.ok_or_else(|| out_of_range(open))?;
         let count = u64::from(count);
         self.prepare().await?;
+        let before = self.own_write()?;
         let reserved = self.reserve(&format!("{key}@{tick}"), count).await?;
-        // A restored store, or a move to another layout, may have closed the tick since.
+        if let Numbers::From(..) = reserved {
+            self.confirm(&before).await?;
+        }
+        // A fail-over, a restore, or a move to another layout may have closed the tick since.
         let open = self.open_ticks().await?;
         if tick < open.first {
             return Err(out_of_range(open));
         }
         match reserved {
-            Numbers::From(first) => {
-                self.observer.ids_issued(count);
+            Numbers::From(_, epoch) if epoch != open.epoch => Err(self.unconfirmed(before.worker)),
+            Numbers::From(first, _) => {
+                self.issuer.state.observer.ids_issued(count);
                 let numbers = first..first + count;
                 Ok(numbers.filter_map(|number| layout.backfilled(tick, number)).collect())
             }
@@ -200,6 +240,39 @@ impl Backfill {
                 Err(BackfillError::UsedUp { code, at_ms, left, of })
             }
         }
+    }
+
+    /// Returns the keeper's last write, unless that is too old to confirm anything.
+    fn own_write(&self) -> Result<OwnWrite, BackfillError> {
+        let last = self.issuer.state.own_write();
+        let (last, age) = last.ok_or_else(|| BackfillError::NoLease(self.issuer.no_lease()))?;
+        let is_recent = OwnWrite::is_recent(age, self.settings.lease.longest_unwritten());
+        if is_recent { Ok(last) } else { Err(self.unconfirmed(last.worker)) }
+    }
+
+    /// Reads the row that the keeper holds until it shows that the store lost nothing since `before`, and
+    /// lets the keeper look at once if it does not.
+    async fn confirm(&self, before: &OwnWrite) -> Result<(), BackfillError> {
+        let KeeperSettings { namespace, layout, lease, .. } = &self.settings;
+        let (worker, keeper) = (before.worker, &self.issuer.state);
+        let scope = Scope::new(namespace, layout, worker, worker);
+        for _ in 0..LOOKS {
+            let read = self.store.read_row(&scope, worker);
+            let row = self.call(StoreOperation::Read, read).await?;
+            // Only after the row, so that a write of the keeper in between shows as another token.
+            let Some((last, age)) = keeper.own_write() else { break };
+            if last.confirms(before, row.as_ref(), age, lease.longest_unwritten()) {
+                return Ok(());
+            }
+            sleep(BETWEEN_LOOKS).await;
+        }
+        keeper.doubt();
+        Err(self.unconfirmed(worker))
+    }
+
+    fn unconfirmed(&self, worker: u64) -> BackfillError {
+        let (namespace, lease) = (self.settings.namespace.clone(), &self.settings.lease);
+        BackfillError::Unconfirmed { namespace, worker, longest: lease.longest_unwritten() }
     }
 
     /// Checks code and count; returns the name under which the code's IDs are counted.
@@ -232,7 +305,8 @@ impl Backfill {
         }
         let configured = backfill_from_ms.map(|from_ms| layout.tick_clamped(from_ms));
         let first = configured.unwrap_or(record.first_tick).max(record.since_tick);
-        Ok(OpenTicks { first, closed_before: record.since_tick })
+        let (closed_before, epoch) = (record.since_tick, record.history.epoch());
+        Ok(OpenTicks { first, closed_before, epoch })
     }
 
     /// Creates the table, once it is certain that IDs are counted as before: in the same table, and
@@ -270,7 +344,7 @@ impl Backfill {
                 Reservation { by, step: by, end, token, or_begin_at, epoch, row_epoch };
             let reserved = self.store.reserve(namespace, key, &reservation);
             match self.call(StoreOperation::Reserve, reserved).await? {
-                Reserved::From(first) => return Ok(Numbers::From(first)),
+                Reserved::From(first) => return Ok(Numbers::From(first, epoch)),
                 Reserved::NoSuchCode => return Ok(Numbers::TooFew { next: 0 }),
                 Reserved::OtherEpoch => {
                     history = self.follow(Some(epoch)).await?;
@@ -292,7 +366,8 @@ impl Backfill {
     }
 
     fn access(&self) -> Access<'_> {
-        Access { store: &*self.store, observer: &*self.observer, fresh: &fresh_token }
+        let observer = &*self.issuer.state.observer;
+        Access { store: &*self.store, observer, fresh: &fresh_token }
     }
 
     async fn call<T>(
@@ -300,6 +375,6 @@ impl Backfill {
         operation: StoreOperation,
         call: impl Future<Output = Result<T, StoreError>>,
     ) -> Result<T, StoreError> {
-        store_call(&*self.store, &*self.observer, operation, call).await
+        store_call(&*self.store, &*self.issuer.state.observer, operation, call).await
     }
 }

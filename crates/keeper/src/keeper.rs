@@ -1,6 +1,9 @@
 //! The keeper of one namespace, which runs the task of its lease.
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    sync::{Arc, Mutex, atomic::AtomicBool},
+    time::Duration,
+};
 
 use raindrop_core::{clock::Clock, issue::Generator};
 use raindrop_store::Store;
@@ -101,6 +104,9 @@ pub(crate) fn task_and_issuer(
         }),
         failures: FailureLog::default(),
         runtime: KeeperRuntime::present(),
+        wake_up: Arc::default(),
+        own_write: Mutex::default(),
+        is_doubted: AtomicBool::new(false),
     });
     let issuer = Issuer { state: Arc::clone(&state) };
     (Task::new(LeaseContext::new(settings, store, state, Random(random))), issuer)

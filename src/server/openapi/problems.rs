@@ -99,6 +99,17 @@ mod tests {
                 .into(),
             BackfillError::UsedUp { code: None, at_ms: 0, left: 0, of: 1 }.into(),
             BackfillError::RecordChanged { namespace: namespace() }.into(),
+            BackfillError::NoLease(IssueError::NoLease {
+                reason: UnavailableReason::Starting,
+                retry_after: Duration::ZERO,
+            })
+            .into(),
+            BackfillError::Unconfirmed {
+                namespace: namespace(),
+                worker: 1,
+                longest: Duration::from_secs(45),
+            }
+            .into(),
             BackfillError::CountedOtherwise {
                 namespace: namespace(),
                 ours: String::new(),

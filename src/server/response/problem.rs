@@ -207,6 +207,8 @@ pub(in crate::server) fn retry_after_seconds(wait: Duration) -> u64 {
 
 /// How long to wait where nobody knows better.
 pub(in crate::server) const RETRY_UNKNOWN: Duration = Duration::from_secs(5);
+/// How long to wait for a keeper that looks at the store.
+const RETRY_SOON: Duration = Duration::from_secs(1);
 
 impl From<WrongNamespace> for Problem {
     fn from(error: WrongNamespace) -> Self {
@@ -239,12 +241,15 @@ impl From<BackfillError> for Problem {
     fn from(error: BackfillError) -> Self {
         let (code, retry_after) = match error {
             BackfillError::Refused(error) => return error.into(),
+            BackfillError::NoLease(error) => return error.into(),
             BackfillError::Store(error) => return store_problem(&error, false),
             BackfillError::NotReserved { .. }
             | BackfillError::OutOfRange { .. }
             | BackfillError::UsedUp { .. }
             | BackfillError::CountedOtherwise { .. } => (P::OutOfRange, None),
             BackfillError::RecordChanged { .. } => (P::StoreLost, Some(RETRY_UNKNOWN)),
+            // The keeper looks at the store at once.
+            BackfillError::Unconfirmed { .. } => (P::LeaseUnavailable, Some(RETRY_SOON)),
         };
         Self { retry_after, ..Self::new(code, error.to_string()) }
     }

@@ -9,8 +9,8 @@ use crate::{
     config::Config,
     core::clock::Clock,
     keeper::{
-        GivenBack, Keeper, KeeperError, KeeperSettings, NamespaceIssuer, Released, SegmentKeeper,
-        SegmentSettings, StateFile,
+        GivenBack, Issuer, Keeper, KeeperError, KeeperSettings, NamespaceIssuer, Released,
+        SegmentKeeper, SegmentSettings, StateFile,
     },
     server::metrics::Metrics,
     store::Store,
@@ -64,6 +64,15 @@ impl Keepers {
 
     pub(super) fn issuers(&self) -> Vec<NamespaceIssuer> {
         self.0.iter().flat_map(|running| running.issuers.clone()).collect()
+    }
+
+    /// The issuer of a namespace that leases a worker id.
+    pub(super) fn lease_issuer(&self, namespace: &str) -> Option<&Issuer> {
+        let mut issuers = self.0.iter().flat_map(|running| &running.issuers);
+        issuers.find_map(|issuer| match issuer {
+            NamespaceIssuer::Snowflake(issuer) if issuer.namespace() == namespace => Some(issuer),
+            _ => None,
+        })
     }
 
     /// Resolves when a keeper gave up for good: with its errors and those of the others that give

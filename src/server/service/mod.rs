@@ -106,13 +106,14 @@ impl Service {
         let keepers = Keepers::start(&config, &store, &clock, &metrics, state_file.as_ref());
         let issuers = keepers.issuers();
         let codes = config.codes.clone();
+        // A store that forgets which IDs were issued would issue them again.
+        let forgets = config.store.url.is_memory();
         let backfills: Vec<Backfill> = config
             .keepers()
-            // A store that forgets which IDs were issued would issue them again.
-            .filter(|_| !config.store.url.is_memory())
-            .map(|settings| {
-                let observer = metrics.observer(&settings.namespace);
-                Backfill::new(settings.clone(), Arc::clone(&store), clock.clone(), observer)
+            .filter(|_| !forgets)
+            .filter_map(|settings| {
+                let issuer = keepers.lease_issuer(&settings.namespace)?;
+                Some(Backfill::new(settings.clone(), Arc::clone(&store), issuer))
             })
             .collect();
         let mut state = AppState::new(issuers.clone(), codes, config.http.clone(), clock, metrics)

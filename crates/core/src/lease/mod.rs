@@ -11,6 +11,7 @@ mod high_water_marks;
 mod history;
 mod kept;
 mod limit;
+mod own_write;
 mod relayout;
 mod releasing_row;
 mod row;
@@ -29,6 +30,7 @@ pub use self::{
     },
     kept::{KeptLease, ResumeRefusal, ResumeRequest, next_local_mark},
     limit::{LimitRequest, limit_for},
+    own_write::OwnWrite,
     relayout::{
         InvalidRelayout, Recorded, Relayout, RelayoutStage, RelayoutVerdict, judge_relayout,
         largest_id_allowed,

@@ -34,6 +34,12 @@ impl Default for LeaseTimes {
 }
 
 impl LeaseTimes {
+    /// Returns how old a holder's last write may be to confirm that the store lost nothing since: a
+    /// backup that is put back in place must be older.
+    pub(crate) fn longest_unwritten(&self) -> Duration {
+        self.renew.saturating_mul(3) / 2
+    }
+
     /// Returns what the record keeps of these times. Beyond the store's clock a lease reaches the
     /// window, the skew by which the node's clock may be ahead, and as much for the clock of a server
     /// that takes over.

@@ -148,7 +148,7 @@ impl LeaseContext {
         let KeeperSettings { namespace, layout, min_worker, max_worker, .. } = &settings;
         let scope = Scope::new(namespace, layout, *min_worker, *max_worker);
         let canonical = layout.canonical();
-        let wake_up = Arc::default();
+        let wake_up = Arc::clone(&shared.wake_up);
         let keeping = settings.state_file.clone().map(|file| {
             let (shared, wake_up) = (Arc::clone(&shared), Arc::clone(&wake_up));
             Arc::new(Keeping::new(file, shared, scope.reserved_key.clone(), wake_up))

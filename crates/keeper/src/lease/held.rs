@@ -6,8 +6,9 @@ use raindrop_core::{
     instant::millis,
     keeper_api::Grant,
     lease::{
-        ClockVerdict, HeldLanes, HeldRow, Lease, LimitRequest, NextLease, OtherToken, Purpose,
-        ReleasingRow, Resolution, Row, RowCheck, RowExpiry, Tenure, limit_for, usable_lane,
+        ClockVerdict, HeldLanes, HeldRow, Lease, LimitRequest, NextLease, OtherToken, OwnWrite,
+        Purpose, ReleasingRow, Resolution, Row, RowCheck, RowExpiry, Tenure, Token, limit_for,
+        usable_lane,
     },
     planted::{Bug, planted},
 };
@@ -29,6 +30,8 @@ pub(crate) struct HeldLease {
     pub(crate) grant: Arc<Grant>,
     /// When the next renewal is due.
     pub(crate) next_renewal: Instant,
+    /// The token that the row had when the lease began.
+    began: Token,
     /// The clocks that were judged for the last write that this process saw acknowledged.
     renewed: Option<ClockReading>,
     /// Whether the state file bounds the grant.
@@ -46,6 +49,7 @@ impl HeldLease {
         let is_kept = context.usable_keeping().is_some();
         let grant = context.grant(tenure.worker(), lease, is_kept, intent.map(|it| it.clocks));
         let mut held = Self {
+            began: tenure.token(),
             row: HeldRow::new(tenure, lease.lane),
             grant,
             // A row that was resumed may be about to expire.
@@ -341,6 +345,9 @@ impl HeldLease {
 
     fn note_acknowledged(&mut self, context: &LeaseContext, intent: &WriteIntent) {
         self.renewed = Some(intent.clocks);
+        let (worker, token) = (self.row.tenure.worker(), self.row.tenure.token());
+        let write = OwnWrite { lease: self.began, worker, token };
+        context.shared.note_own_write(write, intent.clocks.steady);
         let lease = &context.settings.lease;
         // A row that an operator released comes due when all leases have ended, less what a claim may
         // wait for.

@@ -139,6 +139,11 @@ impl Issuer {
         }
     }
 
+    /// Returns why there is no lease, and when to retry.
+    pub(crate) fn no_lease(&self) -> IssueError {
+        self.explain(ClaimError::NoLease)
+    }
+
     fn explain(&self, error: ClaimError) -> IssueError {
         if matches!(error, ClaimError::SequenceExhausted { .. }) {
             self.state.observer.exhausted(Exhaustion::Refused);

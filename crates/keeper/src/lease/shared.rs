@@ -1,11 +1,15 @@
 //! The state that a namespace's task shares with its issuers.
 
 use std::{
-    sync::Arc,
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicBool, Ordering},
+    },
     task::{Wake, Waker},
+    time::Duration,
 };
 
-use raindrop_core::{clock::Clock, issue::Generator, layout::Layout};
+use raindrop_core::{clock::Clock, issue::Generator, layout::Layout, lease::OwnWrite};
 use tokio::sync::{Notify, watch};
 
 use crate::ground::{
@@ -29,6 +33,13 @@ pub(crate) struct KeeperState {
     pub(crate) report: watch::Sender<Status>,
     pub(crate) failures: FailureLog,
     pub(crate) runtime: KeeperRuntime,
+    /// Notified by claims that need a renewal, and of doubts.
+    pub(crate) wake_up: Arc<Notify>,
+    /// The last write of the held row that the store acknowledged, and the steady clock when it was
+    /// judged. Only the lease's task sets it.
+    pub(crate) own_write: Mutex<Option<(OwnWrite, Duration)>>,
+    /// Whether the row was seen without that write, so that the task is to look at once.
+    pub(crate) is_doubted: AtomicBool,
 }
 
 impl KeeperState {
@@ -59,6 +70,35 @@ impl KeeperState {
             report.reason = reason;
             true
         });
+    }
+
+    /// Notes a write of the held row that the store acknowledged. It was judged at this time of the
+    /// steady clock.
+    pub(crate) fn note_own_write(&self, write: OwnWrite, judged: Duration) {
+        *self.last_own_write() = Some((write, judged));
+    }
+
+    /// Returns the last acknowledged write of the held row, and its age by the steady clock; `None`
+    /// without a lease, or while a lease of the state file was not renewed yet.
+    pub(crate) fn own_write(&self) -> Option<(OwnWrite, Duration)> {
+        self.generator.grant().filter(|grant| !grant.is_sealed())?;
+        let (write, judged) = (*self.last_own_write())?;
+        Some((write, self.clock.steady().saturating_sub(judged)))
+    }
+
+    fn last_own_write(&self) -> MutexGuard<'_, Option<(OwnWrite, Duration)>> {
+        self.own_write.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Lets the task look at its row at once, because that did not show its last write.
+    pub(crate) fn doubt(&self) {
+        self.is_doubted.store(true, Ordering::Release);
+        self.wake_up.notify_one();
+    }
+
+    /// Returns whether there was a doubt, and ends it.
+    pub(crate) fn take_doubt(&self) -> bool {
+        self.is_doubted.swap(false, Ordering::AcqRel)
     }
 
     /// Notifies waiting claims that the grant or its limit changed, and clears the reason.

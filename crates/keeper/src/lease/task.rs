@@ -419,7 +419,8 @@ impl Task {
     async fn renew(&mut self) -> Result<Pause, LeaseError> {
         let is_refusing = matches!(self.state, State::Refusing(..));
         let held = &mut self.state.held_mut().expect("a lease is held").lease;
-        let woken = Instant::now() < held.next_renewal;
+        let is_doubted = self.context.shared.take_doubt();
+        let woken = !is_doubted && Instant::now() < held.next_renewal;
         if woken && !is_refusing && held.waits_for_file() {
             return Ok(self.until_renewal(BETWEEN_WOKEN));
         }

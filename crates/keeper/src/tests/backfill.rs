@@ -17,7 +17,8 @@ use super::{
     world::{NOW, World, second},
 };
 use crate::{
-    Backfill, BackfillError, Keeper, KeeperSettings, NoObserver, Operator, RelayoutOutcome,
+    Backfill, BackfillError, IssueError, Issuer, Keeper, KeeperSettings, NoObserver, Operator,
+    RelayoutOutcome, UnavailableReason,
 };
 
 fn yitter() -> World {
@@ -30,8 +31,9 @@ fn opened(world: &World) -> KeeperSettings {
     KeeperSettings { backfill_from_ms: Some(settings.layout.epoch_ms()), ..settings }
 }
 
-fn backfill(world: &World, settings: KeeperSettings) -> Backfill {
-    Backfill::new(settings, world.store.clone(), world.store_clock.clone(), Arc::new(NoObserver))
+/// Of a process that has this issuer.
+fn backfill(world: &World, issuer: &Issuer, settings: KeeperSettings) -> Backfill {
+    Backfill::new(settings, world.store.clone(), issuer)
 }
 
 /// The numbers that two nodes and one after a restart get of one millisecond.
@@ -39,11 +41,14 @@ fn backfill(world: &World, settings: KeeperSettings) -> Backfill {
 async fn ids_of_a_past_tick_are_shared_among_all_nodes() {
     let world = yitter();
     let node = world.node().await;
-    let (one, two) = (backfill(&world, opened(&world)), backfill(&world, opened(&world)));
+    let other_node = world.node().await;
+    let one = backfill(&world, &node.issuer, opened(&world));
+    let two = backfill(&world, &other_node.issuer, opened(&world));
     let at_ms = NOW - 86_400_000;
     let mut ids: Vec<Id> = one.ids("order", 2, at_ms).await.expect("two of five");
     ids.extend(two.ids("order", 2, at_ms).await.expect("four of five"));
-    let restarted = backfill(&world, opened(&world));
+    let restarted_node = world.node().await;
+    let restarted = backfill(&world, &restarted_node.issuer, opened(&world));
     let error = restarted.ids("order", 2, at_ms).await.expect_err("one is left");
     assert!(matches!(error, BackfillError::UsedUp { left: 1, of: 5, .. }), "{error}");
     ids.extend(restarted.ids("order", 1, at_ms).await.expect("the fifth"));
@@ -63,7 +68,8 @@ async fn ids_of_a_past_tick_are_shared_among_all_nodes() {
     let other = yitter();
     let mut settings = opened(&other);
     settings.issue.codes_shared = false;
-    let (_node, by_code) = (other.node().await, backfill(&other, settings));
+    let node_by_code = other.node().await;
+    let by_code = backfill(&other, &node_by_code.issuer, settings);
     for code in ["order", "user"] {
         by_code.ids(code, 5, at_ms).await.expect("five");
     }
@@ -75,8 +81,8 @@ async fn ids_of_a_past_tick_are_shared_among_all_nodes() {
 #[tokio::test(start_paused = true)]
 async fn only_past_ticks_inside_the_layout_have_backfill_ids() {
     let world = yitter();
-    let _node = world.node().await;
-    let backfill = backfill(&world, opened(&world));
+    let node = world.node().await;
+    let backfill = backfill(&world, &node.issuer, opened(&world));
     let epoch_ms = world.settings().layout.epoch_ms();
     for at_ms in [NOW, NOW + 1, epoch_ms - 1, i64::MIN, i64::MAX] {
         let error = backfill.ids("order", 1, at_ms).await.expect_err("not past");
@@ -95,8 +101,8 @@ async fn only_past_ticks_inside_the_layout_have_backfill_ids() {
 #[tokio::test(start_paused = true)]
 async fn layout_without_reserved_sequence_has_no_backfill_ids() {
     let world = World::new(LayoutSpec::for_unit(TimeUnit::Millisecond));
-    let _node = world.node().await;
-    let error = backfill(&world, opened(&world)).ids("order", 1, NOW - 1).await;
+    let node = world.node().await;
+    let error = backfill(&world, &node.issuer, opened(&world)).ids("order", 1, NOW - 1).await;
     let error = error.expect_err("none are reserved");
     assert!(matches!(error, BackfillError::NotReserved { .. }), "{error}");
     assert!(error.to_string().contains("raindrop workers relayout"), "{error}");
@@ -106,26 +112,28 @@ async fn layout_without_reserved_sequence_has_no_backfill_ids() {
 #[tokio::test(start_paused = true)]
 async fn backfill_counted_differently_is_refused() {
     let world = yitter();
-    let _node = world.node().await;
+    let node = world.node().await;
+    let issuer = &node.issuer;
     let mut by_code = opened(&world);
     by_code.issue.codes_shared = false;
     // What is refused was not counted in any way.
-    let refused = backfill(&world, by_code.clone()).ids("order", 1, NOW + 1).await;
+    let refused = backfill(&world, issuer, by_code.clone()).ids("order", 1, NOW + 1).await;
     assert!(matches!(refused, Err(BackfillError::OutOfRange { .. })));
-    backfill(&world, opened(&world)).ids("order", 2, NOW - 1).await.expect("two");
-    let error = backfill(&world, by_code).ids("order", 1, NOW - 1).await.expect_err("other");
+    backfill(&world, issuer, opened(&world)).ids("order", 2, NOW - 1).await.expect("two");
+    let error =
+        backfill(&world, issuer, by_code).ids("order", 1, NOW - 1).await.expect_err("other");
     assert!(matches!(error, BackfillError::CountedOtherwise { .. }), "{error}");
     for part in ["codes.shared=false", "codes.shared=true", "table=memory"] {
         assert!(error.to_string().contains(part), "{error}");
     }
-    backfill(&world, opened(&world)).ids("order", 3, NOW - 1).await.expect("three");
+    backfill(&world, issuer, opened(&world)).ids("order", 3, NOW - 1).await.expect("three");
 }
 
 #[tokio::test(start_paused = true)]
 async fn lost_reply_of_a_backfill_loses_ids_and_repeats_none() {
     let world = yitter();
-    let _node = world.node().await;
-    let backfill = backfill(&world, opened(&world));
+    let node = world.node().await;
+    let backfill = backfill(&world, &node.issuer, opened(&world));
     let at_ms = NOW - 1;
     let first = backfill.ids("order", 1, at_ms).await.expect("one");
     world.store.fail_next(Fault::LostReply);
@@ -140,8 +148,8 @@ async fn lost_reply_of_a_backfill_loses_ids_and_repeats_none() {
 #[tokio::test(start_paused = true)]
 async fn ticks_before_the_first_start_need_backfill_from() {
     let world = yitter();
-    let _node = world.node().await;
-    let closed = backfill(&world, world.settings());
+    let node = world.node().await;
+    let closed = backfill(&world, &node.issuer, world.settings());
     for at_ms in [NOW - 86_400_000, NOW - 1, NOW, NOW + 10_000] {
         world.store_clock.set(NOW + 20_000);
         let error = closed.ids("order", 1, at_ms).await.expect_err("before the first start");
@@ -152,7 +160,7 @@ async fn ticks_before_the_first_start_need_backfill_from() {
     closed.ids("order", 5, NOW + 10_001).await.expect("five");
     let from_ms = NOW - 3_600_000;
     let open = KeeperSettings { backfill_from_ms: Some(from_ms), ..world.settings() };
-    let open = backfill(&world, open);
+    let open = backfill(&world, &node.issuer, open);
     open.ids("order", 5, from_ms).await.expect("five");
     let error = open.ids("order", 5, from_ms - 1).await.expect_err("not opened");
     assert!(matches!(error, BackfillError::OutOfRange { .. }), "{error}");
@@ -163,7 +171,8 @@ async fn ticks_before_the_first_start_need_backfill_from() {
 async fn relayout_closes_earlier_ticks() {
     let world = yitter();
     let node = world.node().await;
-    backfill(&world, opened(&world)).ids("order", 5, NOW - 1).await.expect("five");
+    let stopped = node.issuer.clone();
+    backfill(&world, &stopped, opened(&world)).ids("order", 5, NOW - 1).await.expect("five");
     node.stop().await;
     world.pass(Duration::from_secs(20)).await;
     let spec = LayoutSpec {
@@ -181,9 +190,10 @@ async fn relayout_closes_earlier_ticks() {
     );
     let moved = operator.relayout().await.expect("allowed");
     assert!(matches!(moved, RelayoutOutcome::Moved(_)), "{moved:?}");
-    let old = backfill(&world, opened(&world)).ids("order", 1, NOW).await;
+    let old = backfill(&world, &stopped, opened(&world)).ids("order", 1, NOW).await;
     assert!(matches!(old, Err(BackfillError::RecordChanged { .. })));
-    let new = backfill(&world, wider);
+    let wide_node = world.start(wider.clone());
+    let new = backfill(&world, &wide_node.issuer, wider);
     let before = new.ids("order", 1, NOW).await.expect_err("before the move");
     assert!(matches!(before, BackfillError::OutOfRange { .. }), "{before}");
     assert!(!before.to_string().contains("layout.backfill_from"), "{before}");
@@ -197,6 +207,7 @@ async fn raise_after_a_restore_closes_earlier_ticks() {
     let world = yitter();
     let node = world.node().await;
     node.stop().await;
+    let next = world.start(world.settings());
     let mut operator = Operator::with_random(
         world.settings(),
         world.store.clone(),
@@ -204,7 +215,7 @@ async fn raise_after_a_restore_closes_earlier_ticks() {
         Box::new(StdRng::seed_from_u64(7)),
     );
     operator.raise(Duration::from_secs(300)).await.expect("raised");
-    let backfill = backfill(&world, opened(&world));
+    let backfill = backfill(&world, &next.issuer, opened(&world));
     world.pass(Duration::from_secs(1)).await;
     let before = backfill.ids("order", 1, NOW).await.expect_err("before the backup");
     assert!(matches!(before, BackfillError::OutOfRange { .. }), "{before}");
@@ -225,8 +236,9 @@ async fn relayout_to_a_coarser_unit_opens_later_ticks() {
     settings.layout = coarse.build().expect("valid");
     let moved = world.operator(settings.clone()).relayout().await;
     assert!(matches!(moved, Ok(RelayoutOutcome::Moved(_))), "{moved:?}");
+    let node = world.start(settings.clone());
     world.pass(second(60)).await;
-    backfill(&world, settings)
+    backfill(&world, &node.issuer, settings)
         .ids("order", 1, NOW + 430_000)
         .await
         .expect("after the move, and past");
@@ -251,8 +263,7 @@ async fn tick_closed_during_a_backfill_issues_nothing() {
         random(1),
     );
     issuer.leased().await;
-    let backfill =
-        || Backfill::new(settings.clone(), store.clone(), clock.clone(), Arc::new(NoObserver));
+    let backfill = || Backfill::new(settings.clone(), store.clone(), &issuer);
     let at_ms = NOW - 86_400_000;
     let sleeper = backfill();
     sleeper.ids("order", 1, at_ms - 1).await.expect("it is prepared");
@@ -277,10 +288,10 @@ async fn tick_closed_during_a_backfill_issues_nothing() {
 #[tokio::test(start_paused = true)]
 async fn codes_that_are_not_allowed_have_no_past() {
     let world = yitter();
-    let _node = world.node().await;
+    let node = world.node().await;
     let mut settings = opened(&world);
     settings.issue.codes_allow = Some(["order".to_owned()].into());
-    let backfill = backfill(&world, settings);
+    let backfill = backfill(&world, &node.issuer, settings);
     assert_eq!(backfill.namespace(), "default");
     backfill.ids("order", 1, NOW - 1).await.expect("allowed");
     let error = backfill.ids("user", 1, NOW - 1).await.expect_err("not allowed");
@@ -293,13 +304,14 @@ async fn ticks_before_a_fail_over_are_closed() {
     let world = yitter();
     let node = world.node().await;
     let at_ms = NOW - 86_400_000;
-    let (one, two) = (backfill(&world, opened(&world)), backfill(&world, opened(&world)));
+    let one = backfill(&world, &node.issuer, opened(&world));
+    let two = backfill(&world, &node.issuer, opened(&world));
     two.ids("user", 1, at_ms).await.expect("one");
     let held = world.store.snapshot();
     one.ids("order", 2, at_ms).await.expect("two of five");
     world.store.fail_over("b", held);
     // Nobody has noticed yet; the first of them begins the epoch.
-    for backfill in [&two, &one, &self::backfill(&world, opened(&world))] {
+    for backfill in [&two, &one, &self::backfill(&world, &node.issuer, opened(&world))] {
         for code in ["order", "user", "new"] {
             let error = backfill.ids(code, 1, at_ms).await.expect_err("closed");
             let BackfillError::OutOfRange { can_be_opened: false, .. } = error else {
@@ -316,4 +328,128 @@ async fn ticks_before_a_fail_over_are_closed() {
     let error = one.ids("order", 1, open_ms).await.expect_err("none is left");
     assert!(matches!(error, BackfillError::UsedUp { left: 0, .. }), "{error}");
     world.issue(&node, "order", 100).await;
+}
+
+/// Both have written since the backup, and nobody has looked since it was put back.
+#[tokio::test(start_paused = true)]
+async fn counters_of_a_backup_issue_nothing_before_a_holder_looks() {
+    let world = yitter();
+    let (one, two) = (world.node().await, world.node().await);
+    let nodes = [&one, &two].map(|node| backfill(&world, &node.issuer, opened(&world)));
+    let at_ms = NOW - 86_400_000;
+    nodes[0].ids("order", 1, at_ms).await.expect("one");
+    nodes[1].ids("order", 1, at_ms - 1).await.expect("one");
+    world.pass(second(5)).await;
+    let backup = world.store.backup();
+    world.pass(second(65)).await;
+    let before = nodes[0].ids("order", 4, at_ms).await.expect("four");
+    assert_eq!(before.len(), 4);
+    world.store.put_back(backup);
+    let error = nodes[1].ids("order", 2, at_ms).await.expect_err("the row is an older one");
+    assert!(matches!(error, BackfillError::Unconfirmed { .. }), "{error}");
+    assert_eq!(one.events.epochs() + two.events.epochs(), 0);
+    // The doubt lets the keeper look long before its next renewal is due.
+    world.pass(second(1)).await;
+    assert_eq!(one.events.epochs() + two.events.epochs(), 1);
+    for backfill in &nodes {
+        let error = backfill.ids("order", 1, at_ms).await.expect_err("closed");
+        let BackfillError::OutOfRange { can_be_opened: false, .. } = error else {
+            panic!("{error}")
+        };
+    }
+    // What came after the barrier is nobody else's.
+    world.pass(second(400)).await;
+    let open_ms = world.now_ms() - 10_000;
+    nodes[0].ids("order", 5, open_ms).await.expect("five");
+}
+
+/// The reservation was sent before a holder looked, and is answered after it began an epoch.
+#[tokio::test(start_paused = true)]
+async fn reservation_of_an_epoch_that_ended_issues_nothing() {
+    let world = yitter();
+    let (one, two) = (world.node().await, world.node().await);
+    let nodes = [&one, &two].map(|node| backfill(&world, &node.issuer, opened(&world)));
+    let at_ms = NOW - 86_400_000;
+    nodes[1].ids("order", 1, at_ms - 1).await.expect("one");
+    world.pass(second(5)).await;
+    let backup = world.store.backup();
+    world.pass(second(65)).await;
+    nodes[0].ids("order", 5, at_ms).await.expect("five");
+    world.store.put_back(backup);
+    // It reads its row again and again while the keepers look.
+    let asked = nodes[1].ids("order", 5, at_ms);
+    let passes = async {
+        two.issuer.state.doubt();
+        world.pass(second(1)).await;
+    };
+    let (asked, ()) = tokio::join!(asked, passes);
+    assert_eq!(one.events.epochs() + two.events.epochs(), 1);
+    let error = asked.expect_err("the first five were issued before");
+    let is_refused = matches!(
+        error,
+        BackfillError::Unconfirmed { .. } | BackfillError::OutOfRange { can_be_opened: false, .. }
+    );
+    assert!(is_refused, "{error}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn process_without_a_lease_reserves_nothing_for_a_past_time() {
+    let world = yitter();
+    let stopped = world.node().await;
+    let issuer = stopped.issuer.clone();
+    stopped.stop().await;
+    let error = backfill(&world, &issuer, opened(&world)).ids("order", 2, NOW - 1).await;
+    let error = error.expect_err("it holds no lease");
+    let BackfillError::NoLease(IssueError::NoLease { reason, .. }) = error else {
+        panic!("{error}")
+    };
+    assert_eq!(reason, UnavailableReason::ShuttingDown);
+    let node = world.start(world.settings());
+    let late = backfill(&world, &node.issuer, opened(&world));
+    let error = late.ids("order", 2, NOW - 1).await.expect_err("it holds no lease yet");
+    assert!(matches!(error, BackfillError::NoLease(_)), "{error}");
+    node.issuer.leased().await;
+    late.ids("order", 5, NOW - 1).await.expect("no number was reserved in vain");
+}
+
+/// While its clock is ahead, a holder writes nothing.
+#[tokio::test(start_paused = true)]
+async fn last_write_of_more_than_one_and_a_half_renewals_reserves_nothing() {
+    let world = yitter();
+    let (node, other) = (world.node().await, world.node().await);
+    let late = backfill(&world, &node.issuer, opened(&world));
+    world.pass(second(31)).await;
+    world.until_swap().await;
+    node.clock.step(60_000);
+    world.pass(second(40)).await;
+    late.ids("order", 1, NOW - 1).await.expect("the last write is younger");
+    world.pass(second(35)).await;
+    let error = late.ids("order", 1, NOW - 2).await.expect_err("it is older");
+    assert!(matches!(error, BackfillError::Unconfirmed { .. }), "{error}");
+    assert!(error.to_string().contains("of the last 45s"), "{error}");
+    let all = backfill(&world, &other.issuer, opened(&world)).ids("order", 5, NOW - 2).await;
+    all.expect("no number was reserved in vain");
+}
+
+#[tokio::test(start_paused = true)]
+async fn renewals_beside_a_backfill_are_no_doubt() {
+    let clock = Arc::new(ManualClock::new(NOW));
+    let memory = MemoryStore::with_own_clock(clock.clone());
+    let store = Arc::new(FaultyStore::new(memory).with_latency(Duration::from_millis(300)));
+    let mut settings =
+        KeeperSettings::new(Preset::Yitter.spec().build().expect("valid"), "the same for all");
+    settings.backfill_from_ms = Some(settings.layout.epoch_ms());
+    settings.lease.renew = second(1);
+    let (_keeper, issuer) = Keeper::start_with(
+        settings.clone(),
+        store.clone(),
+        clock.clone(),
+        Arc::new(NoObserver),
+        Box::new(StdRng::seed_from_u64(1)),
+    );
+    issuer.leased().await;
+    let backfill = Backfill::new(settings, store, &issuer);
+    for ago in 1..30 {
+        backfill.ids("order", 1, NOW - ago).await.expect("confirmed");
+    }
 }
