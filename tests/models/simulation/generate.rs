@@ -23,6 +23,7 @@ pub(crate) fn generate(seed: u64) -> Scenario {
         7 => return mishaps::while_a_node_acquires(seed, setup, random),
         10 => return mishaps::row_lost_while_its_first_write_is_late(seed, setup, random),
         13 => return mishaps::row_lost_while_a_node_starts(seed, setup, random),
+        16 => return mishaps::backfill_after_a_restore(seed, setup, random),
         19 => return mishaps::while_a_renewal_is_late(seed, setup, random),
         22 => return mishaps::node_starts_after_a_restore(seed, setup, random),
         _ => {}
@@ -39,6 +40,7 @@ pub(crate) fn generate(seed: u64) -> Scenario {
     add_operators(seed, &setup, &mut ops);
     add_fail_overs(seed, &setup, &mut ops);
     keeping::add(seed, &setup, &mut ops);
+    add_past(seed, &setup, &mut ops);
     Scenario { seed, setup, ops }
 }
 
@@ -69,6 +71,20 @@ fn add_operators(seed: u64, setup: &Setup, ops: &mut Vec<Op>) {
         let operated = generator.operated();
         let at = generator.random.random_range(0..=ops.len());
         ops.splice(at..at, operated);
+    }
+}
+
+/// In some seeds that have IDs for a past time nodes issue some, with numbers of their own, too.
+fn add_past(seed: u64, setup: &Setup, ops: &mut Vec<Op>) {
+    let mut random = StdRng::seed_from_u64(seed ^ 0x7061_7374_2074_696d);
+    if setup.min_sequence == 0 || !random.random_bool(0.5) {
+        return;
+    }
+    for _ in 0..random.random_range(2..=8) {
+        let node = random.random_range(0..setup.nodes());
+        let past = Op::Past { node, ticks: random.random_range(0..2) };
+        let at = random.random_range(0..=ops.len());
+        ops.insert(at, past);
     }
 }
 

@@ -103,6 +103,22 @@ pub(crate) fn node_starts_after_a_restore(seed: u64, setup: Setup, mut random: S
     Scenario { seed, setup, ops }
 }
 
+/// A copy of the store comes back under nodes that issue IDs for a past time, and count from what the
+/// copy has until one of them looks.
+pub(crate) fn backfill_after_a_restore(seed: u64, setup: Setup, mut random: StdRng) -> Scenario {
+    let (unit, positions, min_sequence) = (TimeUnit::Millisecond, 64, 5);
+    let setup = Setup { unit, positions, min_sequence, workers: 2, ..calm(setup) };
+    let mut past = |node| Op::Past { node, ticks: random.random_range(0..2) };
+    let mut ops = vec![Op::Advance { ms: 4_000 }, past(HOLDER), Op::Backup];
+    ops.push(Op::Advance { ms: 8_000 });
+    ops.extend([past(HOLDER), past(OTHER), past(HOLDER), Op::Advance { ms: 100 }]);
+    ops.push(Op::RestoreInPlace);
+    for _ in 0..4 {
+        ops.extend([past(OTHER), past(HOLDER), Op::Advance { ms: 500 }]);
+    }
+    Scenario { seed, setup, ops }
+}
+
 /// A node finds that nothing was leased yet, and creates rows long after one was leased and lost.
 pub(crate) fn row_lost_while_a_node_starts(
     seed: u64,

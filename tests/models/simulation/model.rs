@@ -186,6 +186,11 @@ pub(crate) enum Op {
         asleep_ms: i64,
         others: usize,
     },
+    /// A claim of one ID for a past time, so many ticks before the beginning.
+    Past {
+        node: usize,
+        ticks: u64,
+    },
     StepClock {
         node: usize,
         by_ms: i64,

@@ -9,7 +9,8 @@ use std::{
 };
 
 use raindrop_keeper::{
-    Exhaustion, Issuer, Keeper, KeeperTask, LeaseOperation, LeaseOutcome, Observer, RollbackAction,
+    Backfill, Exhaustion, Issuer, Keeper, KeeperTask, LeaseOperation, LeaseOutcome, Observer,
+    RollbackAction,
 };
 
 use crate::{activity::Activity, claim::SharedHandle, store::Writer, time::SkewedClock};
@@ -20,6 +21,7 @@ pub(crate) struct Node {
     /// `None` once it was told to stop.
     pub(crate) keeper: Option<Keeper>,
     pub(crate) issuer: Issuer,
+    pub(crate) backfill: Arc<Backfill>,
     /// By code.
     pub(crate) handles: Vec<SharedHandle>,
     pub(crate) events: Arc<Events>,

@@ -342,10 +342,13 @@ impl World<'_> {
             (state.outage, state.log_hangs) = (false, false);
             state.activity.restored_in_place += 1;
         }
-        for _ in 0..8 {
+        for turn in 0..8 {
             for node in 0..self.setup.nodes() {
                 self.start(node, true);
                 self.issue(node, 0, 3);
+                if self.layout.backfill_per_tick() > 0 {
+                    self.backfill(node, turn % 2);
+                }
             }
             self.advance(renew_ms / 4).await;
         }

@@ -8,7 +8,7 @@ use crate::check::FailureKind;
 
 /// Every bug, in the order in which they are reported: those that loom, the keeper's explorer and the
 /// protocol's models do not find in the same lines of code.
-pub(crate) const BUGS: [Planting; 18] = [
+pub(crate) const BUGS: [Planting; 19] = [
     Planting::TokenNotCompared,
     Planting::Rule(Bug::TokenDerived),
     Planting::Rule(Bug::OwnByHolder),
@@ -27,6 +27,7 @@ pub(crate) const BUGS: [Planting; 18] = [
     Planting::Rule(Bug::EpochNotInRows),
     Planting::Rule(Bug::IdentityIgnored),
     Planting::Rule(Bug::StaleStoreTaken),
+    Planting::Rule(Bug::PastUnconfirmed),
 ];
 
 /// What is wrong with the nodes or the store.

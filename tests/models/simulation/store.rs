@@ -640,10 +640,9 @@ impl Intercept for Connection {
     async fn answer(&self, call: Call) -> Result<Reply, StoreError> {
         let memory = &self.cluster.memory;
         match call {
-            // Segments are simulated by themselves.
+            // Segments are simulated by themselves, but for those of IDs for a past time.
             Call::PrepareSegments
             | Call::CreateSegments(..)
-            | Call::Reserve(..)
             | Call::GiveBack(..)
             | Call::CountSegments(..)
             | Call::ListSegments => call.run(memory).await,
@@ -662,6 +661,12 @@ impl Intercept for Connection {
                 let writer = self.writer.clone();
                 let change = Change::Record(namespace, expected, record);
                 Ok(Box::new(self.send(LateWrite { writer, change }).await?))
+            }
+            Call::Reserve(..) => {
+                let way = self.go().await?;
+                self.cluster.before_write();
+                let answer = call.run(memory).await?;
+                self.acknowledge(&way, self.applied(), answer).await
             }
             Call::CreateRecord(..) | Call::CreateRows(..) => {
                 let way = self.go().await?;

@@ -1,6 +1,7 @@
 //! Whole nodes over the faulty store, driven by a list of operations.
 
 use std::{
+    collections::HashSet,
     panic::{AssertUnwindSafe, catch_unwind},
     pin::{Pin, pin},
     sync::{Arc, Mutex},
@@ -10,12 +11,13 @@ use std::{
 
 use raindrop_core::{
     clock::Clock as _,
+    id::Id,
     issue::IssueSettings,
     layout::{Layout, LayoutSpec, TimeUnit},
 };
 use raindrop_keeper::{
-    IssueError, Keeper, KeeperError, KeeperSettings, LayoutError, MemoryDisk, NoObserver, Released,
-    UnavailableReason,
+    Backfill, BackfillError, IssueError, Keeper, KeeperError, KeeperSettings, LayoutError,
+    MemoryDisk, NoObserver, Released, UnavailableReason,
 };
 use raindrop_store::{MemoryStore, Scope, Store};
 use rand::{SeedableRng, rngs::StdRng};
@@ -86,6 +88,12 @@ const RECENT_EVERY_MS: i64 = 4;
 type Releasing = Pin<Box<dyn Future<Output = Released>>>;
 type Joining = Pin<Box<dyn Future<Output = (Keeper, KeeperError)>>>;
 
+/// A claim for a past time that is under way.
+struct Backfilling {
+    generation: u32,
+    future: Pin<Box<dyn Future<Output = Result<Vec<Id>, BackfillError>>>>,
+}
+
 pub(crate) struct World<'a> {
     pub(crate) setup: &'a Setup,
     /// What nodes are started with.
@@ -101,6 +109,10 @@ pub(crate) struct World<'a> {
     disks: Vec<MemoryDisk>,
     processes: u32,
     claims: Vec<Claim>,
+    /// Claims for a past time.
+    backfilling: Vec<Backfilling>,
+    /// The IDs that these issued.
+    backfilled: HashSet<u64>,
     pub(crate) releases: Vec<Releasing>,
     strangers: Vec<Joining>,
     issued: Issued,
@@ -137,6 +149,8 @@ impl<'a> World<'a> {
             store_clock,
             processes: 0,
             claims: Vec::new(),
+            backfilling: Vec::new(),
+            backfilled: HashSet::new(),
             releases: Vec::new(),
             strangers: Vec::new(),
             issued: Issued::default(),
@@ -194,6 +208,7 @@ impl<'a> World<'a> {
             Op::Stale { node, code, asleep_ms, others } => {
                 self.stale(node % count, code_of(code), asleep_ms, others);
             }
+            Op::Past { node, ticks } => self.backfill(node % count, ticks),
             Op::StepClock { node, by_ms } => self.clocks[node % count].step(by_ms),
             Op::DriftClock { node, ppm } => self.clocks[node % count].drift(ppm),
             Op::StepStoreClock { by_ms } if self.setup.own_clock && !self.operating.has_lost() => {
@@ -288,6 +303,7 @@ impl<'a> World<'a> {
                 Poll::Pending => self.waits(claim),
             }
         }
+        self.poll_backfills(context);
         self.poll_operators(context);
         let mut state = self.cluster.state();
         self.releases.retain_mut(|release| match release.as_mut().poll(context) {
@@ -345,11 +361,14 @@ impl<'a> World<'a> {
             self.issued.issued_under(writer.generation, reading_ms);
         }
         let settings = self.setup.settings(&self.layout, &holder);
+        let backfill_from_ms = Some(self.layout.epoch_ms());
+        let past = KeeperSettings { backfill_from_ms, ..settings.clone() };
         let codes_shared = self.setup.codes_shared(writer.generation);
         let issue = IssueSettings { codes_shared, ..settings.issue };
+        let connection = Arc::new(self.connection(&writer));
         let (keeper, issuer) = Keeper::start_with(
             KeeperSettings { state_file, issue, ..settings },
-            Arc::new(self.connection(&writer)),
+            connection.clone(),
             writer.clock.clone(),
             events.clone(),
             self.random(writer.generation),
@@ -358,7 +377,9 @@ impl<'a> World<'a> {
         let handles = CODES[..self.setup.codes].iter().map(|code| handle(*code)).collect();
         let (lease, codes) = (0, std::collections::BTreeSet::new());
         let keeper = Some(keeper);
-        self.nodes[node] = Some(Node { writer, keeper, issuer, handles, events, lease, codes });
+        let backfill = Arc::new(Backfill::new(past, connection, &issuer));
+        self.nodes[node] =
+            Some(Node { writer, keeper, issuer, backfill, handles, events, lease, codes });
     }
 
     fn next_writer(&mut self, node: usize) -> Writer {
@@ -400,6 +421,7 @@ impl<'a> World<'a> {
         self.disks[node].kill();
         let generation = dead.writer.generation;
         self.claims.retain(|claim| claim.writer.generation != generation);
+        self.backfilling.retain(|claim| claim.generation != generation);
         let mut state = self.cluster.state();
         dead.events.add_to(&mut state.activity);
         state.dead.insert(generation);
@@ -482,6 +504,50 @@ impl<'a> World<'a> {
         let Some(mut claim) = self.claim(node, code, count) else { return };
         let answer = claim.poll(&mut Context::from_waker(Waker::noop()));
         self.begun(claim, answer, false);
+    }
+
+    /// Begins a claim of one ID for a time before the beginning.
+    pub(crate) fn backfill(&mut self, node: usize, ticks: u64) {
+        let Some(node) = &self.nodes[node] else { return };
+        let backfill = Arc::clone(&node.backfill);
+        let ticks = i64::try_from(ticks).expect("few");
+        let at_ms = self.setup.began_ms - (ticks + 1) * self.layout.unit().millis();
+        let generation = node.writer.generation;
+        let future = Box::pin(async move { backfill.ids("order", 1, at_ms).await });
+        self.backfilling.push(Backfilling { generation, future });
+    }
+
+    fn poll_backfills(&mut self, context: &mut Context<'_>) {
+        for mut claim in std::mem::take(&mut self.backfilling) {
+            let answer = match claim.future.as_mut().poll(context) {
+                Poll::Ready(answer) => answer,
+                Poll::Pending => {
+                    self.backfilling.push(claim);
+                    continue;
+                }
+            };
+            let (elapsed_ms, generation) = (self.time.elapsed_ms(), claim.generation);
+            let mut state = self.cluster.state();
+            state.journal.note((elapsed_ms, generation, answer.is_ok()), || {
+                format!("{elapsed_ms:>9} ms  process {generation}: for a past time: {answer:?}")
+            });
+            match answer {
+                Ok(ids) => {
+                    state.activity.past += 1;
+                    drop(state);
+                    let again = ids.iter().find(|id| !self.backfilled.insert(id.get()));
+                    if let Some(id) = again {
+                        let detail = format!("process {generation} issued {id} again");
+                        self.fail(FailureKind::Duplicate, detail);
+                    }
+                }
+                Err(error) => {
+                    let is_unconfirmed = matches!(error, BackfillError::Unconfirmed { .. });
+                    state.activity.past_refused += 1;
+                    state.activity.past_unconfirmed += u64::from(is_unconfirmed);
+                }
+            }
+        }
     }
 
     fn stale(&mut self, node: usize, code: usize, asleep_ms: i64, others: usize) {

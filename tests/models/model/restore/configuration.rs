@@ -41,6 +41,8 @@ pub(super) struct Configuration {
     pub(super) state_files: u8,
     /// How often a holder loses the store for as long as it likes.
     pub(super) cuts: u8,
+    /// How many IDs of one past tick there are.
+    pub(super) past: u8,
     pub(super) counts: Counts,
     pub(super) breaks: Breaks,
     /// Whether somebody can come to hold a row from each state.
@@ -55,6 +57,8 @@ pub(super) enum Restored {
     Whole,
     Rows,
     Record,
+    /// How many IDs of the past tick were reserved, and nothing else.
+    Counter,
     /// All rows are deleted.
     NoRows,
     /// The record is deleted.
@@ -104,6 +108,16 @@ pub(super) enum Breaks {
     NotRaised,
     /// A row that is missing is created by the store's clock alone, though that is behind.
     MadeByWrongClock,
+    /// Backfill: the row is not read after the reservation.
+    PastUnconfirmed,
+    /// Backfill: the row is read before the reservation.
+    PastConfirmedBefore,
+    /// Backfill: the record is read before the row.
+    PastRecordBefore,
+    /// Backfill: a write of any age confirms.
+    OldWriteConfirms,
+    /// Premise of backfill: each holder ends before it has looked.
+    NobodyRemembers,
     /// Premise: a backup is put back while a start waits, or swaps.
     RestoredInWait,
     /// Premise: a backup is put back while a start that has waited does not look.
@@ -168,7 +182,7 @@ pub(super) const fn ms(ticks: i64) -> i64 {
     ticks * TICK_MS
 }
 
-const fn duration(ticks: i64) -> Duration {
+pub(super) const fn duration(ticks: i64) -> Duration {
     Duration::from_millis(ms(ticks).unsigned_abs())
 }
 

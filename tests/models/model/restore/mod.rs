@@ -3,6 +3,7 @@
 
 mod configuration;
 mod mutants;
+mod past;
 mod process;
 mod rename;
 mod report;

@@ -2,13 +2,13 @@
 //! though nothing was lost.
 
 use super::{
-    configuration::{Breaks, Configuration},
+    configuration::{Breaks, Configuration, Restored},
     report::find,
     sound::{
-        CLOCK_AHEAD, CUT_OFF, DELETED_BEHIND, KEPT, LAPSED_BEHIND, LAWFUL, LOOKED, RAISED,
-        ROWS_BEHIND, WAITING, WAITING_ROWS,
+        BACKFILL, BACKFILL_CUT_OFF, CLOCK_AHEAD, CUT_OFF, DELETED_BEHIND, KEPT, LAPSED_BEHIND,
+        LAWFUL, LOOKED, RAISED, ROWS_BEHIND, WAITING, WAITING_ROWS,
     },
-    world::{LAWFUL as NOTHING_LOST, UNIQUE},
+    world::{LAWFUL as NOTHING_LOST, PAST_UNIQUE, UNIQUE},
 };
 
 macro_rules! breaks {
@@ -34,6 +34,11 @@ breaks!(
     a_lapsed_lease_that_begins_anew: LapsedBeginsAnew, UNIQUE in CUT_OFF,
     a_lease_that_is_resumed_blindly: ResumedBlindly, UNIQUE in KEPT,
     a_lapsed_row_that_is_released: LapsedIsReleased, UNIQUE in KEPT,
+    an_id_for_a_past_time_that_no_row_confirms: PastUnconfirmed, PAST_UNIQUE in BACKFILL,
+    a_row_that_is_read_before_the_reservation: PastConfirmedBefore, PAST_UNIQUE in BACKFILL,
+    a_record_that_is_read_before_the_row: PastRecordBefore, PAST_UNIQUE in BACKFILL,
+    an_old_write_that_confirms: OldWriteConfirms, PAST_UNIQUE in BACKFILL_CUT_OFF,
+    a_restore_that_nobody_remembers: NobodyRemembers, PAST_UNIQUE in BACKFILL,
     marks_that_are_not_raised: NotRaised, UNIQUE in RAISED,
     a_restore_while_a_start_waits: RestoredInWait, UNIQUE in WAITING,
     a_restore_after_a_start_has_waited: RestoredAfterWait, UNIQUE in WAITING,
@@ -41,3 +46,15 @@ breaks!(
     // Once the clock is right, whoever had taken the row takes its write for an older one.
     a_lapsed_lease_that_goes_on_while_the_store_clock_is_behind: LapsedGoesOn, UNIQUE in LAPSED_BEHIND,
 );
+
+/// Premise: a backup that is younger than what a last write may be shows that write.
+#[test]
+fn a_young_backup() {
+    find(PAST_UNIQUE, &Configuration { age: 1, ..BACKFILL_CUT_OFF });
+}
+
+/// Premise: the rows show nothing of a counter that is restored without them.
+#[test]
+fn a_counter_that_is_restored_alone() {
+    find(PAST_UNIQUE, &Configuration { restored: Restored::Counter, ..BACKFILL });
+}

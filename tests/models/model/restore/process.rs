@@ -14,6 +14,7 @@ use raindrop_core::lease::{
 
 use super::{
     configuration::{Breaks, PRESENT, World, instant, ms},
+    past::Past,
     search::Stale,
     store::{FRESH_EPOCH, FRESH_RECORD, FRESH_ROW, Record, SERVER, Tables},
 };
@@ -34,6 +35,8 @@ pub(super) struct Process {
     pub(super) has_looked: bool,
     /// Whether its lease issued the position of the present tick.
     pub(super) has_issued: bool,
+    /// What it reserved of the past tick.
+    pub(super) past: Option<Past>,
 }
 
 /// What comes next.
@@ -162,6 +165,7 @@ impl Default for Process {
             kept: None,
             has_looked: false,
             has_issued: false,
+            past: None,
         };
         process.start(Event::NothingKept);
         process
@@ -573,6 +577,7 @@ impl Process {
             let ended = self.enter(Event::Lost);
             assert!(matches!(ended[..], [Effect::Seal(_)]), "it issues nothing any more");
             self.has_issued = false;
+            self.past = None;
         }
     }
 

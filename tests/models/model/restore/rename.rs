@@ -188,5 +188,6 @@ fn order(process: &Process) -> impl Ord + use<> {
     });
     let stale = process.stale.map(|stale| (stale.renewed_ms, stale.left));
     let known = process.known.as_ref().map(|known| (known.since_ms, known.barrier_ms));
-    (held, phase, stale, known, (process.has_looked, process.has_issued, process.went_back))
+    let flags = (process.has_looked, process.has_issued, process.went_back);
+    (held, phase, stale, known, flags, process.past)
 }

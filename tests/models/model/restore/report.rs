@@ -8,7 +8,7 @@ use super::{
     configuration::{Configuration, PRESENT, TICK_MS, World, instant},
     process::Process,
     store::Tables,
-    world::{Action, LAWFUL, RECOVERS, Restores, State, UNIQUE},
+    world::{Action, LAWFUL, PAST_UNIQUE, RECOVERS, Restores, State, UNIQUE},
 };
 
 fn model(configuration: &Configuration) -> Restores {
@@ -21,7 +21,7 @@ pub(super) fn explore(configuration: &Configuration) {
     let checker = model(configuration).checker().spawn_bfs().join();
     let (states, depth) = (checker.unique_state_count(), checker.max_depth());
     println!("{}: {states} states, {depth} steps deep, all explored", configuration.name);
-    for broken in [UNIQUE, LAWFUL, RECOVERS] {
+    for broken in [UNIQUE, PAST_UNIQUE, LAWFUL, RECOVERS] {
         if let Some(path) = checker.discovery(broken) {
             println!("{}", trace(path));
         }
@@ -83,6 +83,7 @@ fn tables(tables: &Tables) -> String {
             format!("epoch {epoch} barrier {barrier_ms:?} pending {}", history.is_pending())
         }
     };
+    let _ = write!(text, " past {}", tables.past);
     for row in &tables.rows {
         let _ = match row {
             None => write!(text, "; no row"),
@@ -107,6 +108,9 @@ fn process(process: &Process) -> String {
     let mut text = format!(" [{phase} knows {known:?}");
     if let Some(stale) = process.stale {
         let _ = write!(text, " stale {} left {}", ticks(stale.renewed_ms), stale.left);
+    }
+    if let Some(past) = process.past {
+        let _ = write!(text, " past {past:?}");
     }
     if let Some(held) = process.held() {
         let (start, limit) = (places(held.grant.start), places(held.grant.limit));

@@ -3,7 +3,7 @@
 use super::{
     configuration::{Breaks, Configuration, Counts, Restored},
     report::explore,
-    world::{ANEW, EPOCH, PENDING, WAITED},
+    world::{ANEW, EPOCH, PAST, PENDING, WAITED},
 };
 use crate::sound::is_large;
 
@@ -25,6 +25,7 @@ pub(super) const WAITING: Configuration = Configuration {
     releases: 0,
     state_files: 0,
     cuts: 0,
+    past: 0,
     counts: Counts::All,
     breaks: Breaks::Nothing,
     recovers: true,
@@ -54,6 +55,22 @@ pub(super) const WAITING_ROWS: Configuration = Configuration {
     ttl: 1,
     shows: &[WAITED],
     ..WAITING
+};
+
+/// Holders issue IDs for a past time.
+pub(super) const BACKFILL: Configuration = Configuration {
+    name: "a backup, and IDs for a past time",
+    past: 2,
+    shows: &[EPOCH, PAST],
+    ..WAITING
+};
+
+/// A holder loses the store for as long as it likes.
+pub(super) const BACKFILL_CUT_OFF: Configuration = Configuration {
+    name: "a backup, IDs for a past time, and a holder that was cut off",
+    cuts: 1,
+    shows: &[PAST],
+    ..BACKFILL
 };
 
 /// Nobody waits, and holders look late: no ID is issued twice by those that have looked.
@@ -142,6 +159,7 @@ macro_rules! explored {
 
 explored!(
     a_backup_and_starts_that_wait: WAITING,
+    a_backup_and_ids_for_a_past_time: BACKFILL,
     a_backup_and_a_state_file: KEPT,
     an_epoch_a_backup_and_a_holder_that_was_cut_off: CUT_OFF,
     rows_and_starts_that_wait: Configuration {
@@ -201,5 +219,12 @@ explored!(
 fn a_backup_of_two_rows_and_starts_that_wait() {
     if is_large() {
         explore(&WAITING_ROWS);
+    }
+}
+
+#[test]
+fn a_backup_ids_for_a_past_time_and_a_cut() {
+    if is_large() {
+        explore(&BACKFILL_CUT_OFF);
     }
 }

@@ -27,6 +27,8 @@ pub(super) struct Record {
 pub(super) struct Tables {
     pub(super) record: Option<Arc<Record>>,
     pub(super) rows: Vec<Option<Arc<Row>>>,
+    /// The next ID of the past tick.
+    pub(super) past: u8,
 }
 
 /// A row that was never written.

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use raindrop_core::{
     lease::{EpochClocks, History, Row},
-    planted,
+    planted::{self, Bug},
 };
 use stateright::{Model, Property};
 
@@ -40,6 +40,9 @@ pub(super) struct State {
     /// The rows whose position of the present tick was issued.
     pub(super) issued: Vec<bool>,
     issued_twice: bool,
+    /// The IDs of the past tick that were issued, one bit each.
+    past_issued: u8,
+    past_issued_twice: bool,
     /// An epoch began, though nothing was lost.
     began_falsely: bool,
 }
@@ -68,6 +71,11 @@ pub(super) enum Action {
         random: u64,
     },
     Stop {
+        process: usize,
+    },
+    /// A holder reserves an ID of the past tick, looks whether the store lost nothing since, or issues
+    /// it.
+    Past {
         process: usize,
     },
     Crash {
@@ -131,6 +139,12 @@ impl Restores {
                 processes[process].stop(&mut context);
                 processes[process] = Process::default();
             }
+            Action::Past { process } => {
+                if let Some(number) = processes[process].backfill(&mut context)? {
+                    state.past_issued_twice |= state.past_issued & 1 << number != 0;
+                    state.past_issued |= 1 << number;
+                }
+            }
             Action::Crash { process } => processes[process].crash(false),
             Action::CrashKept { process } => {
                 state.state_files += 1;
@@ -154,9 +168,10 @@ impl Restores {
                 }
                 if world.tells_who_looked() {
                     state.issued.fill(false);
-                    for process in processes {
-                        (process.has_looked, process.has_issued) = (false, false);
-                    }
+                    processes.iter_mut().for_each(|process| process.has_issued = false);
+                }
+                if world.tells_who_looked() || configuration.past > 0 {
+                    processes.iter_mut().for_each(|process| process.has_looked = false);
                 }
             }
             Action::Raise => {
@@ -220,8 +235,10 @@ impl Restores {
         }
         let is_old =
             |backup: &Backup| backup.age == configuration.age && state.tables != backup.tables;
-        let needs_backup =
-            matches!(configuration.restored, Restored::Whole | Restored::Rows | Restored::Record);
+        let needs_backup = !matches!(
+            configuration.restored,
+            Restored::NoRows | Restored::NoRecord | Restored::Nothing
+        );
         if needs_backup && !state.backup.as_ref().is_some_and(is_old) {
             return false;
         }
@@ -242,13 +259,30 @@ impl Restores {
             _ if configuration.stale_wait == 0 && configuration.clock_error == 0 => true,
             _ => !is_ready(process) && !waits(process, 0),
         };
-        state.processes.iter().all(is_in_time)
+        state.processes.iter().all(is_in_time) && self.is_remembered(state, None)
+    }
+
+    /// Whether the premise of backfill holds, also without this process: from a restore on, a process that
+    /// held a row before lives until it has looked and begun an epoch.
+    fn is_remembered(&self, state: &State, without: Option<usize>) -> bool {
+        if self.world.configuration.past == 0 || self.world.breaks(Breaks::NobodyRemembers) {
+            return true;
+        }
+        let is_over = state.restores > 0 && !state.tables.is_past_open();
+        let remembers = |(index, process): (usize, &Process)| {
+            let held = process.held().filter(|held| held.presence == Presence::Here);
+            let has_looked = state.restores > 0 && process.has_looked;
+            Some(index) != without && held.is_some() && !has_looked
+        };
+        is_over || state.processes.iter().enumerate().any(remembers)
     }
 
     fn may_back_up(&self, state: &State) -> bool {
         let configuration = &self.world.configuration;
-        let needs_backup =
-            matches!(configuration.restored, Restored::Whole | Restored::Rows | Restored::Record);
+        let needs_backup = !matches!(
+            configuration.restored,
+            Restored::NoRows | Restored::NoRecord | Restored::Nothing
+        );
         let is_in_use = state.tables.rows.iter().flatten().any(|row| row.expires_ms > 0);
         needs_backup
             && state.restores < configuration.restores
@@ -273,19 +307,20 @@ impl Restores {
 }
 
 fn restore(configuration: &Configuration, tables: &mut Tables, backup: Option<&Backup>) {
-    let Tables { record, rows } = tables;
+    let Tables { record, rows, past } = tables;
     let backup = backup.map(|backup| backup.tables.clone());
     match (configuration.restored, backup) {
         (Restored::Whole, Some(backup)) => *tables = backup,
         (Restored::Rows, Some(backup)) => *rows = backup.rows,
         (Restored::Record, Some(backup)) => *record = backup.record,
+        (Restored::Counter, Some(backup)) => *past = backup.past,
         (Restored::NoRows, _) => rows.fill(None),
         (Restored::NoRecord, _) => *record = None,
         (Restored::Nothing, _) => {
             *record = None;
             rows.fill(None);
         }
-        (Restored::Whole | Restored::Rows | Restored::Record, None) => {}
+        (Restored::Whole | Restored::Rows | Restored::Record | Restored::Counter, None) => {}
     }
 }
 
@@ -297,8 +332,11 @@ impl Model for Restores {
         let configuration = &self.world.configuration;
         let history = History::first(SERVER, FRESH_EPOCH, self.world.times());
         let record = Record { token: FRESH_NOBODYS, has_rows: true, history };
-        let mut tables =
-            Tables { record: Some(Arc::new(record)), rows: vec![None; configuration.rows] };
+        let mut tables = Tables {
+            record: Some(Arc::new(record)),
+            rows: vec![None; configuration.rows],
+            past: 0,
+        };
         tables.create_rows(PRESENT);
         let mut state = State {
             tables,
@@ -313,6 +351,8 @@ impl Model for Restores {
             processes: vec![Process::default(); configuration.processes],
             issued: vec![false; configuration.rows],
             issued_twice: false,
+            past_issued: 0,
+            past_issued_twice: false,
             began_falsely: false,
         };
         rename(&mut state);
@@ -321,7 +361,7 @@ impl Model for Restores {
 
     fn actions(&self, state: &State, actions: &mut Vec<Action>) {
         let configuration = &self.world.configuration;
-        if state.issued_twice {
+        if state.issued_twice || state.past_issued_twice {
             return;
         }
         let has_time = |process: &Process| {
@@ -343,17 +383,21 @@ impl Model for Restores {
             if held.is_some_and(|held| held.presence != Presence::Here) {
                 continue;
             }
-            if held.is_some_and(|held| is_idle && !held.is_given_up) {
+            if configuration.past > 0 && held.is_some() {
+                actions.push(Action::Past { process: index });
+            }
+            let may_end = state.restores == 0 || self.is_remembered(state, Some(index));
+            if held.is_some_and(|held| is_idle && !held.is_given_up) && may_end {
                 actions.push(Action::Stop { process: index });
             }
-            if *process != Process::default() {
+            if *process != Process::default() && may_end {
                 actions.push(Action::Crash { process: index });
             }
             let may_keep = state.state_files < configuration.state_files;
             if held.is_some_and(|held| may_keep && held.row.at_barrier().is_none()) {
                 actions.push(Action::CrashKept { process: index });
             }
-            if held.is_some() && is_idle && state.cuts < configuration.cuts {
+            if held.is_some() && is_idle && may_end && state.cuts < configuration.cuts {
                 actions.push(Action::CutOff { process: index });
             }
         }
@@ -377,7 +421,11 @@ impl Model for Restores {
     }
 
     fn next_state(&self, last: &State, action: Action) -> Option<State> {
-        planted::plant(None);
+        planted::plant(match self.world.configuration.breaks {
+            Breaks::PastUnconfirmed => Some(Bug::PastUnconfirmed),
+            Breaks::OldWriteConfirms => Some(Bug::OldWriteConfirms),
+            _ => None,
+        });
         let mut next = last.clone();
         self.step(&mut next, action)?;
         Some(next)
@@ -386,6 +434,7 @@ impl Model for Restores {
     fn properties(&self) -> Vec<Property<Self>> {
         let mut properties = vec![
             Property::always(UNIQUE, |_, state: &State| !state.issued_twice),
+            Property::always(PAST_UNIQUE, |_, state: &State| !state.past_issued_twice),
             Property::always(LAWFUL, |_, state: &State| !state.began_falsely),
         ];
         if self.world.configuration.recovers {
@@ -399,10 +448,14 @@ impl Model for Restores {
             }),
             Property::sometimes(ANEW, |model, state| model.began_anew(state)),
             Property::sometimes(WAITED, |_, state| has_waited(state)),
+            Property::sometimes(PAST, |_, state: &State| {
+                state.restores > 0 && state.past_issued != 0
+            }),
             Property::sometimes(PENDING, |_, state| goes_on_while_pending(state)),
         ]);
         properties.retain(|property| {
-            [UNIQUE, LAWFUL, RECOVERS].contains(&property.name) || shows.contains(&property.name)
+            [UNIQUE, PAST_UNIQUE, LAWFUL, RECOVERS].contains(&property.name)
+                || shows.contains(&property.name)
         });
         properties
     }
@@ -410,6 +463,8 @@ impl Model for Restores {
 
 /// No position of a row is issued twice.
 pub(super) const UNIQUE: &str = "unique";
+/// No ID of the past tick is issued twice.
+pub(super) const PAST_UNIQUE: &str = "unique in the past";
 /// No epoch begins where nothing was lost.
 pub(super) const LAWFUL: &str = "lawful";
 /// Somebody can come to hold a row.
@@ -420,6 +475,8 @@ pub(super) const EPOCH: &str = "a lease goes on in place in the epoch after a re
 pub(super) const ANEW: &str = "a lease begins at a barrier";
 /// The same.
 pub(super) const WAITED: &str = "a start that has waited swaps";
+/// The same.
+pub(super) const PAST: &str = "IDs for a past time and a restore";
 /// The same.
 pub(super) const PENDING: &str = "a lease goes on in an epoch without a barrier";
 
