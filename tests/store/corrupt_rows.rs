@@ -47,7 +47,7 @@ const LAYOUT: (&str, &[(&str, &str)]) = (
         ("first_tick", "0"),
         ("identity", "''"),
         ("epoch", "'000000000000000000000000000000e0'"),
-        ("history", "'since=0 barrier=0 state=set reach=0 renew=0 reached=0 before='"),
+        ("history", "'ordinal=1 since=0 barrier=0 state=set reach=0 renew=0 reached=0 before='"),
         ("created_at", "0"),
     ],
 );

@@ -64,6 +64,8 @@ pub enum Bug {
     IdentityCheckedBefore,
     /// The epoch is made of the identity, so that a fail-back brings it back.
     EpochIsIdentity,
+    /// An epoch that the record forgot counts as one that the store lost.
+    ForgottenEpochIsLost,
     /// The barrier is computed from the node's clock alone.
     BarrierByNodeClock,
     /// A process that starts takes a row at once, though no holder renewed for long.

@@ -6,9 +6,9 @@ use std::time::Duration;
 
 use raindrop_core::{
     lease::{
-        HeldLanes, HeldRow, HighWaterMarks, KeptLease, Lease, LimitRequest, Purpose, ReleasingRow,
-        Resolution, ResumeRequest, Row, RowExpiry, RowWrite, Tenure, Token, choose_row, limit_for,
-        next_token,
+        Epoch, HeldLanes, HeldRow, HighWaterMarks, KeptLease, Lease, LimitRequest, Purpose,
+        ReleasingRow, Resolution, ResumeRequest, Row, RowExpiry, RowWrite, Tenure, Token,
+        choose_row, limit_for, next_token,
         state::{Effect, Event, Held, Rows, State, next},
         usable_lane,
     },
@@ -381,7 +381,7 @@ impl Process {
             worker: held.tenure.worker(),
             lane: grant.lane,
             token: held.tenure.token(),
-            epoch: held.tenure.epoch(),
+            epoch: Epoch { token: held.tenure.epoch(), ordinal: 1 },
             marks: held.tenure.marks().clone(),
             local_mark: grant.limit,
         });

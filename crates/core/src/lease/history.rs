@@ -9,8 +9,12 @@
 //! its marks count as no lower than the barrier.
 //!
 //! The epoch is random and not the identity, because a fail-back brings an identity back.
+//!
+//! Each epoch has an *ordinal*, one more than that of the epoch before it. The record remembers the
+//! last epochs. An epoch that a process knows and the record does not remember is lost if its ordinal
+//! is not below those that are remembered; otherwise the record forgot it.
 
-use std::iter;
+use std::{cmp::Reverse, fmt, iter, str::FromStr};
 
 use super::{HighWaterMarks, Token};
 use crate::{
@@ -25,6 +29,15 @@ const REMEMBERED: usize = 8;
 /// have gone on.
 const SKEWS_OF_TTL: i64 = 4;
 
+/// One epoch of a namespace.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Epoch {
+    /// What rows and writes name it by: random.
+    pub token: Token,
+    /// 1 for the first epoch; in each next one, one more than in those that its process knew.
+    pub ordinal: u64,
+}
+
 /// What the record of a namespace tells about the history of its store.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct History {
@@ -33,8 +46,10 @@ pub struct History {
     pub identity: String,
     /// The present epoch: random, another one after each fail-over.
     pub epoch: Token,
+    /// The ordinal of the present epoch.
+    pub ordinal: u64,
     /// The last epochs before it, the latest first.
-    pub before: Vec<Token>,
+    pub before: Vec<Epoch>,
     /// The store's clock when the present epoch began, Unix ms; 0 for the first epoch.
     pub since_ms: i64,
     /// No lost write leased beyond this instant, Unix ms; 0 for the first epoch.
@@ -105,7 +120,7 @@ pub enum HistoryVerdict {
     Continued,
     /// Another server holds the record: what its predecessor acknowledged last may be lost.
     OtherServer,
-    /// The store knew an epoch that the record does not know: it went back.
+    /// The store knew an epoch that the record neither remembers nor can have forgotten: it went back.
     WentBack,
 }
 
@@ -136,11 +151,11 @@ impl LastWrite {
 impl History {
     /// Returns the history of a namespace in which nothing was issued yet.
     pub fn first(identity: &str, epoch: Token, longest: NodeTimes) -> Self {
-        let (identity, before) = (identity.to_owned(), Vec::new());
         Self {
-            identity,
+            identity: identity.to_owned(),
             epoch,
-            before,
+            ordinal: 1,
+            before: Vec::new(),
             since_ms: 0,
             barrier_ms: 0,
             barrier_state: BarrierState::Set,
@@ -166,17 +181,28 @@ impl History {
         Self { identity, longest, reached_ms, ..self.clone() }
     }
 
-    /// Returns the history that a process goes on from whose store shows this one: what it knew before, if
-    /// this lacks its later epoch. So the next one lists what the store lost, and whoever knew the same
-    /// follows.
+    /// Returns what a process knows of a history of which it kept one epoch alone.
+    pub fn kept(epoch: Epoch) -> Self {
+        let history = Self::first("", epoch.token, NodeTimes::default());
+        Self { ordinal: epoch.ordinal, ..history }
+    }
+
+    /// Returns the history that the next epoch follows, if the store shows this one and a process knew
+    /// `known`: both, if this one lost the epoch of that. So the next epoch is later than either, and
+    /// every process that knew one of them follows it.
     #[must_use]
     pub fn or_known(&self, known: Option<&Self>) -> Self {
-        let is_lost = |known: &&Self| {
-            known.since_ms > self.since_ms && !self.epochs().any(|epoch| epoch == known.epoch)
+        let Some(known) = known.filter(|known| self.lost(known.present())) else {
+            return self.clone();
         };
-        let Some(known) = known.filter(is_lost) else { return self.clone() };
-        let reached_ms = known.reached_ms.max(self.reached_ms);
-        Self { reached_ms, ..known.continued(None, self.longest, None) }
+        let is_later = known.ordinal > self.ordinal;
+        let (later, other) = if is_later { (known, self) } else { (self, known) };
+        let mut both = later.continued(None, other.longest, None);
+        both.before.extend(other.remembered().filter(|epoch| !later.remembers(epoch.token)));
+        both.before.sort_by_key(|epoch| Reverse(epoch.ordinal));
+        both.barrier_ms = later.barrier_ms.max(other.barrier_ms);
+        both.reached_ms = later.reached_ms.max(other.reached_ms);
+        both
     }
 
     /// Returns the history with a new epoch, which begins at this time on the server of this identity.
@@ -185,13 +211,14 @@ impl History {
     #[must_use]
     pub fn next(&self, identity: &str, fresh: Token, clocks: EpochClocks, own: NodeTimes) -> Self {
         let fresh = if planted(Bug::EpochIsIdentity) { of_identity(identity) } else { fresh };
-        let before = self.epochs().take(REMEMBERED - 1).collect();
+        let before = self.remembered().take(REMEMBERED - 1).collect();
         let reach_ms = self.longest.reach_ms.max(own.reach_ms);
         let EpochClocks { store_ms, later_ms } = clocks;
         let set_ms = later_ms.map(|ms| ms.saturating_add(reach_ms).max(self.reached_ms));
         Self {
             identity: identity.to_owned(),
             epoch: fresh,
+            ordinal: self.ordinal.saturating_add(1),
             before,
             since_ms: store_ms,
             barrier_ms: self.barrier_ms.max(set_ms.unwrap_or(0)),
@@ -241,24 +268,53 @@ impl History {
         self.epoch
     }
 
-    /// The epochs that the record knows, the present one first.
+    /// The present epoch with its ordinal.
+    pub const fn present(&self) -> Epoch {
+        Epoch { token: self.epoch, ordinal: self.ordinal }
+    }
+
+    /// The epochs that the record remembers, the present one first.
+    pub fn remembered(&self) -> impl Iterator<Item = Epoch> {
+        iter::once(self.present()).chain(self.before.iter().copied())
+    }
+
+    /// The tokens of the epochs that the record remembers, the present one first.
     pub fn epochs(&self) -> impl Iterator<Item = Token> {
-        iter::once(self.epoch).chain(self.before.iter().copied())
+        self.remembered().map(|epoch| epoch.token)
+    }
+
+    fn remembers(&self, epoch: Token) -> bool {
+        self.epochs().any(|known| known == epoch)
+    }
+
+    /// The smallest ordinal of an epoch that the record remembers; 1 while it forgot none.
+    fn oldest(&self) -> u64 {
+        self.before.iter().map(|epoch| epoch.ordinal).fold(self.ordinal, u64::min)
+    }
+
+    /// Whether the record lost this epoch: it does not remember it, and forgot only earlier ones.
+    fn lost(&self, known: Epoch) -> bool {
+        let is_forgotten = known.ordinal < self.oldest() && !planted(Bug::ForgottenEpochIsLost);
+        !(self.remembers(known.token) || is_forgotten)
+    }
+
+    /// Returns the ordinal of an epoch that the record remembers.
+    pub fn ordinal_of(&self, epoch: Token) -> Option<u64> {
+        self.remembered().find(|known| known.token == epoch).map(|known| known.ordinal)
     }
 
     /// Returns how many epochs began since a write in `epoch`. A write before the first epoch is as old
-    /// as the namespace; one in an epoch that is not known may be older than all that are.
+    /// as the namespace; one in an epoch that is not remembered may be older than all that are.
     pub fn missed(&self, epoch: Token) -> u64 {
         let known = self.epochs().position(|known| known == epoch);
-        let is_whole = self.before.len() < REMEMBERED - 1;
-        let first = (epoch == Token::UNUSED && is_whole).then_some(self.before.len());
+        let first = (epoch == Token::UNUSED && self.oldest() == 1).then_some(self.before.len());
         known.or(first).unwrap_or(REMEMBERED) as u64
     }
 
     /// Judges the record by the identity of the server that holds it, `None` if identities are not
     /// compared, and by the last epoch that the process knows.
-    pub fn judge(&self, server: Option<&str>, known: Option<Token>) -> HistoryVerdict {
-        if known.is_some_and(|known| !self.epochs().any(|epoch| epoch == known)) {
+    pub fn judge(&self, server: Option<&str>, known: Option<Epoch>) -> HistoryVerdict {
+        if known.is_some_and(|known| self.lost(known)) {
             return HistoryVerdict::WentBack;
         }
         let is_other = server.is_some_and(|server| server != self.identity);
@@ -295,7 +351,7 @@ impl History {
             return true;
         }
         let left = if self.barrier_state == BarrierState::SetLater { 2 } else { 1 };
-        self.before.iter().take(left).any(|before| *before == last.epoch)
+        self.before.iter().take(left).any(|before| before.token == last.epoch)
             && last.held_until(self.since_ms, max_skew_ms)
     }
 }
@@ -305,23 +361,41 @@ fn of_identity(identity: &str) -> Token {
     Token::from_bits(identity.bytes().fold(1, |bits, byte| (bits << 8) | u128::from(byte)))
 }
 
+impl fmt::Display for Epoch {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}", self.token, self.ordinal)
+    }
+}
+
+impl FromStr for Epoch {
+    type Err = InvalidHistory;
+
+    fn from_str(text: &str) -> Result<Self, InvalidHistory> {
+        let (token, ordinal) = text.split_once(':').ok_or(InvalidHistory)?;
+        let token = token.parse().map_err(|_| InvalidHistory)?;
+        let ordinal = ordinal.parse().map_err(|_| InvalidHistory)?;
+        Ok(Self { token, ordinal })
+    }
+}
+
 /// A text that is not the history of a record.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "a history is `since=<ms> barrier=<ms> state=<set, pending or set_later> reach=<ms> renew=<ms> \
-     reached=<ms> before=<epochs joined by commas>`"
+    "a history is `ordinal=<number> since=<ms> barrier=<ms> state=<set, pending or set_later> \
+     reach=<ms> renew=<ms> reached=<ms> before=<epoch:ordinal, joined by commas>`"
 )]
 pub struct InvalidHistory;
 
 impl History {
     /// Returns what a record keeps beside identity and present epoch.
     pub fn text(&self) -> String {
-        let Self { before, since_ms, barrier_ms, barrier_state, longest, reached_ms, .. } = self;
-        let (state, NodeTimes { reach_ms, renew_ms }) = (barrier_state.text(), longest);
-        let before = before.iter().map(Token::to_string).collect::<Vec<_>>().join(",");
+        let Self { ordinal, before, since_ms, barrier_ms, barrier_state, .. } = self;
+        let Self { longest: NodeTimes { reach_ms, renew_ms }, reached_ms, .. } = self;
+        let state = barrier_state.text();
+        let before = before.iter().map(Epoch::to_string).collect::<Vec<_>>().join(",");
         format!(
-            "since={since_ms} barrier={barrier_ms} state={state} reach={reach_ms} renew={renew_ms} \
-             reached={reached_ms} before={before}"
+            "ordinal={ordinal} since={since_ms} barrier={barrier_ms} state={state} reach={reach_ms} \
+             renew={renew_ms} reached={reached_ms} before={before}"
         )
     }
 
@@ -337,6 +411,7 @@ impl History {
             Some(value.to_owned())
         };
         let mut read = || {
+            let ordinal = field("ordinal")?.parse().ok()?;
             let since_ms = field("since")?.parse().ok()?;
             let barrier_ms = field("barrier")?.parse().ok()?;
             let state = field("state")?;
@@ -352,6 +427,7 @@ impl History {
             Some(Self {
                 identity,
                 epoch,
+                ordinal,
                 before,
                 since_ms,
                 barrier_ms,

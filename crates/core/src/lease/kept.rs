@@ -7,7 +7,7 @@
 
 use std::time::Duration;
 
-use super::{HighWaterMarks, LimitRequest, Row, Tenure, Token};
+use super::{Epoch, HighWaterMarks, LimitRequest, Row, Tenure, Token};
 use crate::{
     instant::millis,
     layout::Layout,
@@ -32,7 +32,7 @@ pub struct KeptLease {
     /// The token of the last write of the row that the store acknowledged.
     pub token: Token,
     /// The epoch that this write named.
-    pub epoch: Token,
+    pub epoch: Epoch,
     /// The marks that this write set; the one of the lane is the limit of the lease.
     pub marks: HighWaterMarks,
     /// Everything that was issued under the lease is below this position.
@@ -140,7 +140,7 @@ impl KeptLease {
             lane: self.lane,
             marks: self.marks.clone(),
             free: false,
-            epoch: self.epoch,
+            epoch: self.epoch.token,
             heartbeat_ms: 0,
             expires_ms: 0,
         })

@@ -26,7 +26,8 @@ pub use self::{
     held_row::{HeldRow, NextLease, OtherToken, RowCheck},
     high_water_marks::{HighWaterMarks, InvalidHighWaterMarks},
     history::{
-        BarrierState, EpochClocks, History, HistoryVerdict, InvalidHistory, LastWrite, NodeTimes,
+        BarrierState, Epoch, EpochClocks, History, HistoryVerdict, InvalidHistory, LastWrite,
+        NodeTimes,
     },
     kept::{KeptLease, ResumeRefusal, ResumeRequest, next_local_mark},
     limit::{LimitRequest, limit_for},

@@ -5,7 +5,7 @@ use std::{collections::VecDeque, time::Duration};
 
 use raindrop_core::{
     layout::Layout,
-    lease::{EpochClocks, HighWaterMarks, History, HistoryVerdict, NodeTimes, Token},
+    lease::{Epoch, EpochClocks, HighWaterMarks, History, HistoryVerdict, NodeTimes, Token},
 };
 use raindrop_store::{LayoutRecord, Store, StoreError, Survey};
 
@@ -29,7 +29,7 @@ pub(crate) struct KnownHistory {
     /// As the record told it last.
     present: Option<History>,
     /// The epoch of the lease that the state file kept.
-    resumed: Option<Token>,
+    resumed: Option<Epoch>,
     /// Whether a row of ours went back, so that the present epoch must end.
     pub(crate) went_back: bool,
     /// The last epochs of the record, whoever began them.
@@ -48,7 +48,7 @@ struct MetEpoch {
 
 impl KnownHistory {
     /// Takes note of the epoch of a lease that the state file kept.
-    pub(crate) fn resume(&mut self, epoch: Token) {
+    pub(crate) fn resume(&mut self, epoch: Epoch) {
         self.resumed = Some(epoch);
     }
 
@@ -62,14 +62,22 @@ impl KnownHistory {
         self.known().is_some()
     }
 
-    fn known(&self) -> Option<Token> {
-        self.present().map(History::epoch).or(self.resumed)
+    fn known(&self) -> Option<Epoch> {
+        self.present().map(History::present).or(self.resumed)
+    }
+
+    /// Returns the ordinal of an epoch that this process or its state file knows; `None` if the record
+    /// forgot it.
+    pub(crate) fn ordinal_of(&self, epoch: Token) -> Option<u64> {
+        let resumed = || self.resumed.filter(|known| known.token == epoch);
+        let present = self.present().and_then(|history| history.ordinal_of(epoch));
+        present.or_else(|| resumed().map(|known| known.ordinal))
     }
 
     /// Returns the present epoch; [`Token::UNUSED`] while none is known, which no record has: the store
     /// refuses a write that names it.
     pub(crate) fn epoch(&self) -> Token {
-        self.known().unwrap_or(Token::UNUSED)
+        self.known().map_or(Token::UNUSED, |known| known.token)
     }
 
     /// Returns the history of a record that is to be created: the first one or, if a record was read
@@ -130,7 +138,7 @@ impl KnownHistory {
         }
         let server = survey.identity.as_deref();
         let mut verdict = recorded.judge(server, self.known());
-        if self.went_back && self.known() == Some(recorded.epoch()) {
+        if self.went_back && self.epoch() == recorded.epoch() {
             verdict = HistoryVerdict::WentBack;
         }
         let mut since_tick = record.since_tick;
@@ -145,7 +153,8 @@ impl KnownHistory {
                 if verdict != HistoryVerdict::Continued {
                     self.check_servers(server, recorded, context.steady)?;
                 }
-                let present = recorded.or_known(self.present());
+                let known = self.present.clone().or_else(|| self.resumed.map(History::kept));
+                let present = recorded.or_known(known.as_ref());
                 let next = present.next(server, fresh(), context.clocks, context.own);
                 if let Some(layout) = context.layout.filter(|it| it.backfill_per_tick() > 0) {
                     // Which IDs for a past time the lost writes reserved is unknown.
@@ -190,7 +199,7 @@ impl KnownHistory {
 
     fn note(&mut self, recorded: &History, steady: Duration) {
         self.meet(recorded, steady);
-        if self.known() != Some(recorded.epoch()) {
+        if self.epoch() != recorded.epoch() {
             self.went_back = false;
         }
         self.present = Some(recorded.clone());

@@ -482,7 +482,9 @@ impl HeldLease {
             NextLease::None | NextLease::AtBarrier(_) => Arc::clone(&self.grant),
         };
         if let Some(keeping) = keeping {
-            keeping.keep(&self.row.tenure, &grant).await?;
+            // An epoch that is forgotten is below all that are remembered.
+            let ordinal = context.history.ordinal_of(self.row.tenure.epoch()).unwrap_or(0);
+            keeping.keep(&self.row.tenure, ordinal, &grant).await?;
         }
         if let NextLease::Arriving(_) = self.row.next {
             context.shared.generator.replace_grant(Some(Arc::clone(&grant)));

@@ -14,7 +14,9 @@ use std::{
 use raindrop_core::{
     instant::millis,
     keeper_api::Grant,
-    lease::{HighWaterMarks, KeptLease, LimitRequest, ResumeRefusal, Tenure, next_local_mark},
+    lease::{
+        Epoch, HighWaterMarks, KeptLease, LimitRequest, ResumeRefusal, Tenure, next_local_mark,
+    },
     planted::{Bug, planted},
 };
 use tokio::{
@@ -127,10 +129,12 @@ impl Keeping {
     }
 
     /// Keeps a lease as the store acknowledged it last, and raises the limit of its grant. It takes
-    /// the place of the lease before, whose grant ends where its limit is.
+    /// the place of the lease before, whose grant ends where its limit is. `ordinal` is that of the
+    /// tenure's epoch.
     pub(crate) async fn keep<T>(
         &self,
         tenure: &Tenure<T>,
+        ordinal: u64,
         grant: &Arc<Grant>,
     ) -> Result<(), KeepingFailed> {
         debug_assert!(tenure.visible().is_none(), "what is kept was acknowledged");
@@ -140,7 +144,7 @@ impl Keeping {
             worker: tenure.worker(),
             lane,
             token: tenure.token(),
-            epoch: tenure.epoch(),
+            epoch: Epoch { token: tenure.epoch(), ordinal },
             marks: tenure.marks().clone(),
             local_mark: match &kept.present {
                 Some((lease, of)) if Arc::ptr_eq(of, grant) => lease.local_mark,

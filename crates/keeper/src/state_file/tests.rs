@@ -1,6 +1,6 @@
 use std::os::unix::fs::PermissionsExt as _;
 
-use raindrop_core::lease::{KeptLease, Token};
+use raindrop_core::lease::{Epoch, KeptLease, Token};
 
 use super::*;
 
@@ -10,7 +10,7 @@ fn entry(local_mark: u64) -> Entry {
         worker: 5,
         lane: 1,
         token: Token::from_bits(7),
-        epoch: Token::from_bits(8),
+        epoch: Epoch { token: Token::from_bits(8), ordinal: 3 },
         marks,
         local_mark,
     };

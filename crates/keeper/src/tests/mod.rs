@@ -4,6 +4,7 @@ mod backfill;
 mod clocks;
 mod crowd;
 mod durability;
+mod epochs;
 mod explorer;
 mod failovers;
 mod faulty_store;

@@ -34,7 +34,7 @@ impl Names {
 
     fn set_epochs(&mut self, history: &mut History) {
         self.set(&mut history.epoch);
-        history.before.iter_mut().for_each(|epoch| self.set(epoch));
+        history.before.iter_mut().for_each(|epoch| self.set(&mut epoch.token));
     }
 
     fn history(&mut self, history: &mut Arc<History>) {

@@ -219,9 +219,9 @@ impl FailOvers {
                     (process.known, process.went_back) = (None, false);
                 } else if !known.before.is_empty() || !known.identity.is_empty() {
                     // The next survey brings the rest; a release needs the barrier.
-                    let first = History::first("", epoch, NodeTimes::default());
+                    let kept = History::kept(known.present());
                     let barrier_ms = known.barrier_ms;
-                    process.known = Some(Arc::new(History { barrier_ms, ..first }));
+                    process.known = Some(Arc::new(History { barrier_ms, ..kept }));
                 }
             }
             if let Some(held) = process.held_mut() {

@@ -5,6 +5,7 @@ use std::time::Duration;
 use raindrop_core::{
     layout::{Layout, LayoutSpec, TimeUnit},
     lease::NodeTimes,
+    planted::Bug,
 };
 
 pub(super) const TICK_MS: i64 = 1_000;
@@ -35,6 +36,8 @@ pub(super) struct Configuration {
     pub(super) epochs: u8,
     /// How often the marks are raised after a restore, before which nobody leases.
     pub(super) raises: u8,
+    /// How many epochs the record remembers; fewer than it really does, so that some are forgotten.
+    pub(super) remembers: usize,
     /// How often an operator releases a row that is held.
     pub(super) releases: u8,
     /// How often a process that crashes leaves its lease in a state file.
@@ -106,6 +109,10 @@ pub(super) enum Breaks {
     LapsedIsReleased,
     /// Rule 9: no marks are raised after a restore.
     NotRaised,
+    /// An epoch that the record forgot counts as lost.
+    ForgottenIsLost,
+    /// Which epoch is later is told by when they began.
+    EpochsByTime,
     /// A row that is missing is created by the store's clock alone, though that is behind.
     MadeByWrongClock,
     /// Backfill: the row is not read after the reservation.
@@ -141,6 +148,16 @@ impl World {
             ..LayoutSpec::for_unit(TimeUnit::Second)
         };
         Self { layout: spec.build().expect("valid"), configuration }
+    }
+
+    /// What is planted in the production code.
+    pub(super) const fn bug(&self) -> Option<Bug> {
+        match self.configuration.breaks {
+            Breaks::ForgottenIsLost => Some(Bug::ForgottenEpochIsLost),
+            Breaks::PastUnconfirmed => Some(Bug::PastUnconfirmed),
+            Breaks::OldWriteConfirms => Some(Bug::OldWriteConfirms),
+            _ => None,
+        }
     }
 
     pub(super) fn breaks(&self, breaks: Breaks) -> bool {

@@ -5,8 +5,8 @@ use super::{
     configuration::{Breaks, Configuration, Restored},
     report::find,
     sound::{
-        BACKFILL, BACKFILL_CUT_OFF, CLOCK_AHEAD, CUT_OFF, DELETED_BEHIND, KEPT, LAPSED_BEHIND,
-        LAWFUL, LOOKED, RAISED, ROWS_BEHIND, WAITING, WAITING_ROWS,
+        BACKFILL, BACKFILL_CUT_OFF, CLOCK_AHEAD, CUT_OFF, DELETED_BEHIND, FORGOTTEN, KEPT,
+        LAPSED_BEHIND, LAWFUL, LOOKED, RAISED, ROWS_BEHIND, WAITING, WAITING_ROWS,
     },
     world::{LAWFUL as NOTHING_LOST, PAST_UNIQUE, UNIQUE},
 };
@@ -40,6 +40,8 @@ breaks!(
     an_old_write_that_confirms: OldWriteConfirms, PAST_UNIQUE in BACKFILL_CUT_OFF,
     a_restore_that_nobody_remembers: NobodyRemembers, PAST_UNIQUE in BACKFILL,
     marks_that_are_not_raised: NotRaised, UNIQUE in RAISED,
+    a_forgotten_epoch_that_counts_as_lost: ForgottenIsLost, NOTHING_LOST in FORGOTTEN,
+    epochs_told_apart_by_time: EpochsByTime, NOTHING_LOST in FORGOTTEN,
     a_restore_while_a_start_waits: RestoredInWait, UNIQUE in WAITING,
     a_restore_after_a_start_has_waited: RestoredAfterWait, UNIQUE in WAITING,
     a_backup_of_a_namespace_at_rest: AtRest, UNIQUE in WAITING,

@@ -6,8 +6,8 @@
 use std::sync::Arc;
 
 use raindrop_core::lease::{
-    ClockCheck, ClockVerdict, EpochClocks, HeldLanes, HeldRow, History, HistoryVerdict, Lease,
-    LimitRequest, OtherToken, Purpose, Resolution, Row, RowCheck, RowExpiry, RowWrite,
+    ClockCheck, ClockVerdict, Epoch, EpochClocks, HeldLanes, HeldRow, History, HistoryVerdict,
+    Lease, LimitRequest, OtherToken, Purpose, Resolution, Row, RowCheck, RowExpiry, RowWrite,
     StoreReading, Tenure, judge_clock, limit_for,
     state::{Effect, Event, State, next},
 };
@@ -276,17 +276,24 @@ impl Process {
             ..held
         });
         let start = Self::default();
+        // The file has the epoch, and nothing else of the history.
+        let known = kept.as_ref().map(|held| {
+            let token = held.row.tenure.epoch();
+            let ordinal = self.known().ordinal_of(token).unwrap_or(0);
+            Arc::new(History::kept(Epoch { token, ordinal }))
+        });
         let state = if kept.is_some() { State::Starting } else { start.state };
-        *self = Self { kept, state, ..start };
+        *self = Self { known, kept, state, ..start };
     }
 
     /// Starts with the lease of the state file, if anything is left of it and nobody took its row.
     pub(super) fn resume(&mut self, context: &Context<'_>) {
         let kept = self.kept.take().filter(|held| held.grant.start < held.grant.limit);
-        let Some(mut held) = kept else { return self.start(Event::NothingKept) };
+        let Some(mut held) = kept else {
+            self.known = None;
+            return self.start(Event::NothingKept);
+        };
         held.presence = Presence::Here;
-        let epoch = held.row.tenure.epoch();
-        self.known = Some(Arc::new(History::first(SERVER, epoch, context.world.times())));
         let row = context.tables.row(held.worker(), context.store_ms);
         match (held.row.tenure.resolve(row.as_ref()), row) {
             (Resolution::Lost, Some(row)) if !context.world.breaks(Breaks::ResumedBlindly) => {
@@ -319,7 +326,7 @@ impl Process {
     ) {
         let own = context.world.times();
         let known = self.known.as_ref().map(|known| known.epoch());
-        let mut verdict = recorded.judge(Some(SERVER), known);
+        let mut verdict = self.judge_record(context.world, recorded);
         if self.went_back && known == Some(recorded.epoch()) {
             verdict = HistoryVerdict::WentBack;
         }
@@ -342,6 +349,18 @@ impl Process {
             self.went_back = false;
         }
         self.known = Some(Arc::new(history));
+    }
+
+    fn judge_record(&self, world: &World, recorded: &History) -> HistoryVerdict {
+        let known = self.known.as_ref();
+        if let Some(known) = known.filter(|_| world.breaks(Breaks::EpochsByTime)) {
+            // All others that it remembers began later.
+            let is_forgotten = recorded.before.len() == world.configuration.remembers - 1
+                && known.since_ms < recorded.since_ms;
+            let is_known = is_forgotten || recorded.epochs().any(|it| it == known.epoch());
+            return if is_known { HistoryVerdict::Continued } else { HistoryVerdict::WentBack };
+        }
+        recorded.judge(Some(SERVER), known.map(|known| known.present()))
     }
 
     /// The record is gone: only a holder whose row is as it wrote it knows whose rows there are.

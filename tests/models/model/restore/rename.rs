@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use raindrop_core::lease::{History, Purpose, Row, Tenure, Token};
+use raindrop_core::lease::{Epoch, History, Purpose, Row, Tenure, Token};
 
 use super::{
     configuration::PRESENT,
@@ -34,7 +34,7 @@ impl Names {
 
     fn history(&mut self, history: &mut History) {
         self.set(&mut history.epoch);
-        history.before.iter_mut().for_each(|epoch| self.set(epoch));
+        history.before.iter_mut().for_each(|epoch| self.set(&mut epoch.token));
     }
 
     fn tables(&mut self, tables: &mut Tables) {
@@ -71,8 +71,10 @@ impl Names {
     }
 }
 
-pub(super) fn rename(state: &mut State) {
-    forget(state);
+/// The record remembers so many epochs.
+pub(super) fn rename(state: &mut State, remembers: usize) {
+    forget(state, remembers);
+    number_epochs(state);
     reorder_rows(state);
     state.processes.sort_by_cached_key(order);
     let mut names = Names::default();
@@ -84,7 +86,7 @@ pub(super) fn rename(state: &mut State) {
 }
 
 /// Forgets tokens that are nowhere else, and can come back from nowhere.
-fn forget(state: &mut State) {
+fn forget(state: &mut State, remembers: usize) {
     let State { tables, backup, processes, .. } = state;
     let stores = || [Some(&*tables), backup.as_ref().map(|it| &it.tables)].into_iter().flatten();
     let mut tokens = Vec::new();
@@ -97,9 +99,14 @@ fn forget(state: &mut State) {
     let of_held = |process: &Process| process.held().map(|held| held.row.tenure.epoch());
     epochs.extend(processes.iter().filter_map(of_held));
     let trim = |history: &mut History| {
-        let is_needed = |epoch: &Token| epochs.contains(epoch);
+        history.before.truncate(remembers - 1);
+        let is_needed = |epoch: &Epoch| epochs.contains(&epoch.token);
         let needed = history.before.iter().rposition(is_needed).map_or(0, |last| last + 1);
-        history.before.truncate(needed.max(1));
+        let kept = needed.max(1);
+        // The oldest one tells which are forgotten.
+        let oldest = history.before.last().filter(|_| history.before.len() > kept).copied();
+        history.before.truncate(kept);
+        history.before.extend(oldest.map(|oldest| Epoch { token: Token::UNUSED, ..oldest }));
     };
     for process in processes.iter_mut() {
         if let Some(known) = &mut process.known {
@@ -122,6 +129,32 @@ fn forget(state: &mut State) {
         if let Some(record) = &mut tables.record {
             trim(&mut Arc::make_mut(record).history);
         }
+    }
+}
+
+/// Ordinals count from the smallest one on.
+fn number_epochs(state: &mut State) {
+    let mut smallest = u64::MAX;
+    each_history(state, |history| {
+        smallest = history.remembered().map(|epoch| epoch.ordinal).fold(smallest, u64::min);
+    });
+    each_history(state, |history| {
+        let ordinals = history.before.iter_mut().map(|epoch| &mut epoch.ordinal);
+        ordinals
+            .chain([&mut history.ordinal])
+            .for_each(|ordinal| *ordinal = *ordinal + 1 - smallest);
+    });
+}
+
+fn each_history(state: &mut State, mut change: impl FnMut(&mut History)) {
+    let backup = state.backup.as_mut().map(|it| &mut it.tables);
+    for tables in [Some(&mut state.tables), backup].into_iter().flatten() {
+        if let Some(record) = &mut tables.record {
+            change(&mut Arc::make_mut(record).history);
+        }
+    }
+    for known in state.processes.iter_mut().filter_map(|process| process.known.as_mut()) {
+        change(Arc::make_mut(known));
     }
 }
 

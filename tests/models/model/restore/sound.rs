@@ -22,6 +22,7 @@ pub(super) const WAITING: Configuration = Configuration {
     clock_error: 0,
     epochs: 0,
     raises: 0,
+    remembers: 8,
     releases: 0,
     state_files: 0,
     cuts: 0,
@@ -92,6 +93,15 @@ pub(super) const LAWFUL: Configuration = Configuration {
     counts: Counts::All,
     shows: &[],
     ..LOOKED
+};
+
+/// Nothing is lost. More epochs begin than the record remembers, before the processes look.
+pub(super) const FORGOTTEN: Configuration = Configuration {
+    name: "epochs that are forgotten",
+    epochs: 2,
+    remembers: 2,
+    releases: 0,
+    ..LAWFUL
 };
 
 /// After a restore the store's clock is ahead, by as much as leases reach.
@@ -211,6 +221,7 @@ explored!(
     deleted_rows_and_a_store_clock_behind: DELETED_BEHIND,
     raised_marks: RAISED,
     nothing_lost: LAWFUL,
+    epochs_that_are_forgotten: FORGOTTEN,
     nothing_lost_of_two_rows:
         Configuration { name: "nothing lost of two rows", rows: 2, releases: 0, ..LAWFUL },
 );

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use raindrop_core::{
     lease::{EpochClocks, History, Row},
-    planted::{self, Bug},
+    planted,
 };
 use stateright::{Model, Property};
 
@@ -207,7 +207,7 @@ impl Restores {
             Action::MendClock => state.clock = StoreClock::Right,
         }
         self.issue(state);
-        rename(state);
+        rename(state, configuration.remembers);
         Some(())
     }
 
@@ -355,7 +355,7 @@ impl Model for Restores {
             past_issued_twice: false,
             began_falsely: false,
         };
-        rename(&mut state);
+        rename(&mut state, configuration.remembers);
         vec![state]
     }
 
@@ -421,11 +421,7 @@ impl Model for Restores {
     }
 
     fn next_state(&self, last: &State, action: Action) -> Option<State> {
-        planted::plant(match self.world.configuration.breaks {
-            Breaks::PastUnconfirmed => Some(Bug::PastUnconfirmed),
-            Breaks::OldWriteConfirms => Some(Bug::OldWriteConfirms),
-            _ => None,
-        });
+        planted::plant(self.world.bug());
         let mut next = last.clone();
         self.step(&mut next, action)?;
         Some(next)

@@ -16,6 +16,10 @@ fn times(reach_ms: i64) -> NodeTimes {
     NodeTimes { reach_ms, renew_ms: 0 }
 }
 
+fn known(token: Token, ordinal: u64) -> Option<Epoch> {
+    Some(Epoch { token, ordinal })
+}
+
 fn first() -> History {
     History::first("a", FIRST, times(320_000))
 }
@@ -25,7 +29,7 @@ fn only_the_recorded_server_continues_a_history() {
     let history = first();
     assert_eq!(history.judge(Some("a"), None), HistoryVerdict::Continued);
     assert_eq!(history.judge(Some("b"), None), HistoryVerdict::OtherServer);
-    assert_eq!(history.judge(None, Some(FIRST)), HistoryVerdict::Continued);
+    assert_eq!(history.judge(None, known(FIRST, 1)), HistoryVerdict::Continued);
 }
 
 #[test]
@@ -55,10 +59,57 @@ fn history_that_a_store_lost_is_gone_on_from() {
     let next = after(&first().or_known(Some(&third)), Token::from_bits(4), NOW_MS + 2);
     assert!(next.epochs().skip(1).eq([THIRD, SECOND, FIRST]), "{next:?}");
     assert_eq!((next.missed(FIRST), next.longest.reach_ms), (3, 400_000));
+    assert_eq!(next.ordinal, 4);
     // Nothing is lost, whatever the clock showed, or nothing is known.
     let later = after(&second, THIRD, NOW_MS - 1);
     assert_eq!(later.or_known(Some(&second)), later);
     assert_eq!((first().or_known(None), second.or_known(Some(&first()))), (first(), second));
+}
+
+#[test]
+fn epoch_after_two_lines_of_epochs_follows_both() {
+    let after = |history: &History, bits, store_ms| {
+        let clocks = EpochClocks::of_store(store_ms);
+        history.next("a", Token::from_bits(bits), clocks, times(400_000))
+    };
+    // Another process began an epoch on the store that was rolled back.
+    let fork = after(&first(), 12, NOW_MS + 9);
+    let lost = after(&after(&first(), 2, NOW_MS), 3, NOW_MS + 1);
+    for (shown, known) in [(&fork, &lost), (&lost, &fork)] {
+        let next = after(&shown.or_known(Some(known)), 4, NOW_MS - 20);
+        let mut before: Vec<u128> = next.epochs().skip(1).map(Token::bits).collect();
+        before[1..3].sort_unstable();
+        assert_eq!((next.ordinal, before), (4, vec![3, 2, 12, 1]));
+        assert_eq!(next.barrier_ms, NOW_MS + 9 + 400_000, "none is lowered");
+        for process in [&fork, &lost] {
+            assert_eq!(next.judge(Some("a"), Some(process.present())), HistoryVerdict::Continued);
+        }
+    }
+    // A state file keeps one epoch alone.
+    let kept = History::kept(lost.present());
+    let next = after(&fork.or_known(Some(&kept)), 4, NOW_MS);
+    assert_eq!((next.ordinal, next.ordinal_of(THIRD)), (4, Some(3)));
+    assert_eq!(next.barrier_ms, NOW_MS + 9 + 400_000);
+}
+
+#[test]
+fn epoch_that_the_record_forgot_is_no_evidence() {
+    let begin = |history: &History, bits| {
+        history.next("a", Token::from_bits(bits), EpochClocks::of_store(NOW_MS), times(0))
+    };
+    let begun_to = |last| (2..=last).fold(first(), |history, bits| begin(&history, bits));
+    let verdict = |history: &History, token: u128, ordinal| {
+        history.judge(Some("a"), known(Token::from_bits(token), ordinal))
+    };
+    // The record remembers all that there were: what it lacks is lost.
+    assert_eq!(verdict(&begun_to(8), 1, 1), HistoryVerdict::Continued);
+    assert_eq!(verdict(&begun_to(8), 77, 1), HistoryVerdict::WentBack);
+    // It remembers epochs 2 to 9, and forgot the first.
+    assert_eq!(verdict(&begun_to(9), 1, 1), HistoryVerdict::Continued);
+    assert_eq!(verdict(&begun_to(9), 2, 2), HistoryVerdict::Continued);
+    assert_eq!(verdict(&begun_to(9), 77, 2), HistoryVerdict::WentBack);
+    assert_eq!(verdict(&begun_to(9), 77, 1), HistoryVerdict::Continued);
+    assert_eq!(verdict(&begun_to(9), 10, 10), HistoryVerdict::WentBack);
 }
 
 #[test]
@@ -73,11 +124,11 @@ fn longest_time_between_renewals_is_that_of_the_present_epoch() {
 #[test]
 fn store_that_lost_a_known_epoch_went_back() {
     let second = first().next("b", SECOND, EpochClocks::of_store(NOW_MS), times(0));
-    assert_eq!(second.judge(Some("b"), Some(FIRST)), HistoryVerdict::Continued);
-    assert_eq!(first().judge(Some("a"), Some(SECOND)), HistoryVerdict::WentBack);
+    assert_eq!(second.judge(Some("b"), known(FIRST, 1)), HistoryVerdict::Continued);
+    assert_eq!(first().judge(Some("a"), known(SECOND, 2)), HistoryVerdict::WentBack);
     // Another process began an epoch on the server that went back.
     let fork = first().next("a", THIRD, EpochClocks::of_store(NOW_MS), times(0));
-    assert_eq!(fork.judge(Some("a"), Some(SECOND)), HistoryVerdict::WentBack);
+    assert_eq!(fork.judge(Some("a"), known(SECOND, 2)), HistoryVerdict::WentBack);
 }
 
 #[test]
@@ -144,7 +195,7 @@ fn no_lease_of_an_earlier_epoch_goes_on_after_a_raise() {
     assert_eq!((raised.epoch(), raised.barrier_ms), (THIRD, NOW_MS + 320_000));
     let last = LastWrite { token: SECOND, epoch: FIRST, store_ms: NOW_MS, ttl_ms: 90_000 };
     assert!(!raised.is_unbroken(&last, 10_000));
-    assert_eq!(raised.judge(Some("a"), Some(FIRST)), HistoryVerdict::Continued);
+    assert_eq!(raised.judge(Some("a"), known(FIRST, 1)), HistoryVerdict::Continued);
 }
 
 #[test]
@@ -193,9 +244,16 @@ fn histories_are_written_and_read_exactly() {
         let read = History::from_parts(&history.identity, history.epoch(), &history.text());
         assert_eq!(read, Ok(history));
     }
-    let read = "since=1 barrier=2 state=pending reach=3 renew=4 reached=5 before=";
+    let read = "ordinal=7 since=1 barrier=2 state=pending reach=3 renew=4 reached=5 before=";
     assert!(History::from_parts("a", FIRST, read).is_ok_and(|history| history.is_pending()));
-    for text in ["", "since=1", &read.replace("pending", "true"), &format!("{read}x")] {
+    for text in [
+        "",
+        "ordinal=7",
+        "ordinal=7 since=1",
+        &read.replace("pending", "true"),
+        &format!("{read}x"),
+        &format!("{read}00:x"),
+    ] {
         assert_eq!(History::from_parts("a", FIRST, text), Err(InvalidHistory), "{text:?}");
     }
 }
@@ -214,7 +272,10 @@ fn epochs_since_a_write_are_counted() {
     let many = (2..9).fold(first(), |history, bits| {
         history.next("a", Token::from_bits(bits), EpochClocks::of_store(NOW_MS), times(0))
     });
-    assert_eq!((many.missed(FIRST), many.missed(Token::UNUSED)), (7, REMEMBERED as u64));
+    assert_eq!((many.missed(FIRST), many.missed(Token::UNUSED)), (7, 7));
+    let more = many.next("a", Token::from_bits(9), EpochClocks::of_store(NOW_MS), times(0));
+    assert_eq!(more.missed(FIRST), REMEMBERED as u64);
+    assert_eq!(more.missed(Token::UNUSED), REMEMBERED as u64);
 }
 
 #[test]

@@ -1,5 +1,8 @@
 use super::*;
-use crate::layout::{LayoutSpec, TimeUnit};
+use crate::{
+    layout::{LayoutSpec, TimeUnit},
+    lease::Token,
+};
 
 const NOW: i64 = 1_763_650_000_000;
 
@@ -16,7 +19,7 @@ fn kept(layout: &Layout, local_ms: i64, limit_ms: i64) -> KeptLease {
         worker: 5,
         lane: 1,
         token: Token::from_bits(7),
-        epoch: Token::from_bits(8),
+        epoch: Epoch { token: Token::from_bits(8), ordinal: 3 },
         marks: HighWaterMarks::all_at(0, 2).with(1, at(layout, limit_ms)),
         local_mark: at(layout, local_ms),
     }

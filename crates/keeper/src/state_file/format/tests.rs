@@ -1,11 +1,11 @@
-use raindrop_core::lease::Token;
+use raindrop_core::lease::{Epoch, Token};
 
 use super::*;
 
 fn content(local_mark: u64) -> Content {
     let lease = KeptLease {
         worker: 5,
-        epoch: Token::from_bits(8),
+        epoch: Epoch { token: Token::from_bits(8), ordinal: 3 },
         lane: 1,
         token: Token::from_bits(u128::MAX - 7),
         marks: "12,9007199254740993".parse().expect("marks"),
