@@ -5,12 +5,22 @@ use crate::{config::HttpConfig, process::memory_limit::memory_limit};
 /// The most connections of clients where memory has no limit.
 const MOST_CONNECTIONS: u64 = 10_000;
 
-/// The memory of a connection in KiB: what the kernel receives and sends for it, the part of a
-/// request that is read or what the requests of HTTP/2 take, and its task. docs/http.md has the sum
-/// of everything.
-const OF_CONNECTION: u64 = 32 + 16 + 56 + 8;
+/// What the kernel keeps for a connection, in KiB: what it has received, and what it sends.
+const IN_KERNEL: u64 = 32 + 16;
 
-/// What TLS keeps beside that: its keys, and a record in each direction.
+/// The memory of a connection of HTTP/1 in KiB, in the kernel, for the part of a request that is
+/// read, and for its task. docs/http.md has the sum of everything.
+const OF_CONNECTION: u64 = IN_KERNEL + 56 + 8;
+
+/// The memory of a connection of HTTP/2 in KiB: its buffers, header tables and a head of which a
+/// part has come, and a hundred requests that wait, of 6.4 KiB each. tests/faults/overload/heads.rs
+/// measures it.
+const OF_HTTP2: u64 = IN_KERNEL + 96 + 640;
+
+/// The places of clients that a connection of HTTP/2 takes, of which one of HTTP/1 takes one.
+pub(super) const HTTP2_PLACES: u64 = OF_HTTP2.div_ceil(OF_CONNECTION);
+
+/// What TLS keeps beside that, in KiB: its keys, and a record in each direction.
 const OF_TLS: u64 = 48;
 
 /// How many connections clients may have: as configured, or as many as half of the memory holds.
@@ -29,4 +39,14 @@ const MAX_UNSENT: u64 = 128 << 20;
 pub(super) fn max_unsent(http: &HttpConfig) -> u64 {
     let eighth = |memory: u64| (memory / 8).clamp(4 << 20, 1 << 30);
     http.max_unsent.unwrap_or_else(|| memory_limit().map_or(MAX_UNSENT, eighth))
+}
+
+/// The bytes that the decoded heads of HTTP/2 may take where memory has no limit.
+const MAX_HEADS: u64 = 32 << 20;
+
+/// The bytes that the decoded heads of HTTP/2 may take: they are dropped as soon as their handlers
+/// have run, so that a small part of the memory suffices.
+pub(super) fn max_heads() -> u64 {
+    let part = |memory: u64| (memory / 32).clamp(1 << 20, MAX_HEADS);
+    memory_limit().map_or(MAX_HEADS, part)
 }

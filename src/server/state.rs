@@ -13,7 +13,8 @@ use tokio::sync::{Mutex, MutexGuard, Semaphore, SemaphorePermit, watch};
 
 use super::{
     clients::Clients,
-    memory::{max_unsent, most_connections},
+    listener::HeadBudget,
+    memory::{max_heads, max_unsent, most_connections},
     metrics::{Metrics, history::History},
     response::{Problem, ProblemCode, UnsentBudget},
 };
@@ -55,6 +56,7 @@ pub struct AppState {
     pub(super) metrics: Metrics,
     pub(super) history: History,
     pub(super) unsent: UnsentBudget,
+    pub(super) heads: HeadBudget,
     pub(super) clients: Clients,
     /// The configured layout of `default`, if it has one.
     pub(super) plan: Option<Plan>,
@@ -84,6 +86,7 @@ impl AppState {
         Self {
             issuers: issuers.into_iter().map(Into::into).map(by_name).collect(),
             unsent: UnsentBudget::new(max_unsent(&http)),
+            heads: HeadBudget::new(max_heads()),
             max_connections: most_connections(&http),
             backfills: BTreeMap::new(),
             backfill_turn: Mutex::default(),

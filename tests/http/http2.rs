@@ -9,7 +9,7 @@ use tokio::{
 };
 
 use crate::{
-    frames::{HEADERS, NO_WINDOW, PING, PREFACE, SETTINGS, frame, get},
+    frames::{END_STREAM, HEADERS, NO_WINDOW, PING, PREFACE, SETTINGS, frame, get, headers, large},
     serving::{Served, pause_when_accepted},
 };
 
@@ -55,24 +55,32 @@ async fn the_same_is_answered_over_http2() {
 async fn many_requests_share_a_connection() {
     let served = Served::start(&[]).await;
     let (client, url) = (client(), format!("http://{}/ids/order?n=10000", served.address));
-    let asked: Vec<_> = (0..200).map(|_| tokio::spawn(client.get(&url).send())).collect();
-    let mut all = std::collections::HashSet::new();
+    // Each is read by itself: together they are more than a client takes unread.
+    let ask = |request: reqwest::RequestBuilder| async {
+        let answer = request.send().await.expect("an answer");
+        (answer.status(), answer.bytes().await.expect("a body"))
+    };
+    let asked: Vec<_> = (0..200).map(|_| tokio::spawn(ask(client.get(&url)))).collect();
+    let mut answers = Vec::new();
     for answer in asked {
-        let answer = answer.await.expect("no panic").expect("an answer");
-        if answer.status() == StatusCode::OK {
-            let json: serde_json::Value = answer.json().await.expect("JSON");
-            let ids = json["ids"].as_array().expect("ids");
-            assert_eq!(ids.len(), 10_000);
-            assert!(ids.iter().all(|id| all.insert(id.as_str().expect("a text").to_owned())));
-        }
+        answers.push(answer.await.expect("no panic"));
     }
-    assert!(all.len() >= 100_000, "{}", all.len());
     let metrics = served.get("/metrics").await.text().await.expect("text");
     // This client's, and that of this question.
     assert!(metrics.contains("\nraindrop_http_connections 2\n"), "{metrics}");
+    let mut all = std::collections::HashSet::new();
+    for (_, body) in answers.iter().filter(|(status, _)| *status == StatusCode::OK) {
+        let json: serde_json::Value = serde_json::from_slice(body).expect("JSON");
+        let ids = json["ids"].as_array().expect("ids");
+        assert_eq!(ids.len(), 10_000);
+        assert!(ids.iter().all(|id| all.insert(id.as_str().expect("a text").to_owned())));
+    }
+    assert!(all.len() >= 100_000, "{}", all.len());
     served.stop().await;
 }
 
+const RESET: u8 = 3;
+const SETTINGS_TYPE: u8 = 4;
 const GOAWAY: u8 = 7;
 
 #[tokio::test]
@@ -198,5 +206,98 @@ async fn a_body_has_the_time_of_its_request() {
     let mut answer = [0; 12];
     client.read_exact(&mut answer).await.expect("an answer");
     assert_eq!(&answer, b"HTTP/1.1 415");
+    served.stop().await;
+}
+
+/// The setting of how many requests may be under way.
+const MOST_STREAMS: [u8; 6] = [0, 3, 0, 0, 0, 100];
+
+#[tokio::test]
+async fn a_hundred_requests_may_be_under_way() {
+    let served = Served::start(&[]).await;
+    let mut stream = TcpStream::connect(served.address).await.expect("connected");
+    let first = get(1, "/livez");
+    let rest: Vec<u8> = (1..100_u8).flat_map(|number| get(2 * number + 1, "/livez")).collect();
+    // Without a window none of them ends.
+    stream.write_all(&[PREFACE, NO_WINDOW, &first, &rest].concat()).await.expect("sent");
+    let settings = frame(&mut stream, SETTINGS_TYPE).await;
+    assert!(settings.chunks(6).any(|setting| setting == MOST_STREAMS), "{settings:?}");
+    for _ in 0..100 {
+        // `:status 200` of the static table.
+        assert_eq!(frame(&mut stream, HEADERS).await[0], 0x88);
+    }
+    // One more is refused, and no other one for it.
+    stream.write_all(&get(201, "/livez")).await.expect("sent");
+    const REFUSED_STREAM: [u8; 4] = [0, 0, 0, 7];
+    assert_eq!(frame(&mut stream, RESET).await, REFUSED_STREAM);
+    served.stop().await;
+}
+
+/// h2 keeps trailers for as long as a stream lasts, and a client decides how long that is.
+#[tokio::test]
+async fn trailers_end_the_connection() {
+    let served = Served::start(&[]).await;
+    let asked = |stream| headers(stream, 0, b"\x83\x86\x04\x05/id/a\x01\x01x");
+    let trailers = |stream| headers(stream, END_STREAM, b"\x00\x01a\x01b");
+    let mut stream = TcpStream::connect(served.address).await.expect("connected");
+    let open = [&asked(1), &asked(3), &trailers(1), &get(5, "/id/a")[..]].concat();
+    stream.write_all(&[PREFACE, SETTINGS, &open].concat()).await.expect("sent");
+    // What is under way is answered, and the client asks the rest elsewhere.
+    frame(&mut stream, GOAWAY).await;
+    frame(&mut stream, HEADERS).await;
+    let mut stream = TcpStream::connect(served.address).await.expect("connected");
+    let more = [PREFACE, SETTINGS, &open, &trailers(3)].concat();
+    stream.write_all(&more).await.expect("sent");
+    let mut rest = Vec::new();
+    // Closed, or reset, because not all was read.
+    let _ = stream.read_to_end(&mut rest).await;
+    assert_eq!(served.get("/id/order").await.status(), 200);
+    served.stop().await;
+}
+
+#[tokio::test]
+async fn a_connection_of_http2_takes_seven_places() {
+    for (places, is_kept) in [("13", false), ("14", true)] {
+        let served = Served::start(&[("http.max_connections", places)]).await;
+        let connect = async || {
+            let mut stream = TcpStream::connect(served.address).await.expect("connected");
+            let asked = [PREFACE, SETTINGS, &get(1, "/id/a")].concat();
+            stream.write_all(&asked).await.expect("sent");
+            frame(&mut stream, HEADERS).await;
+            stream
+        };
+        let mut first = connect().await;
+        let mut second = connect().await;
+        if is_kept {
+            first.write_all(&get(3, "/id/a")).await.expect("connected");
+            frame(&mut first, HEADERS).await;
+        } else {
+            let mut rest = Vec::new();
+            let _ = first.read_to_end(&mut rest).await;
+        }
+        second.write_all(&get(3, "/id/a")).await.expect("connected");
+        frame(&mut second, HEADERS).await;
+        drop((first, second));
+        served.stop().await;
+    }
+}
+
+/// Small on the wire, large once they are decoded: more of them than there is room for.
+#[tokio::test]
+async fn large_heads_are_answered_however_many_come_at_once() {
+    let served = Served::start(&[]).await;
+    let burst: Vec<u8> =
+        (0..100_u8).flat_map(|number| large(2 * number + 1, number == 0)).collect();
+    let mut clients = Vec::new();
+    for _ in 0..20 {
+        let mut stream = TcpStream::connect(served.address).await.expect("connected");
+        stream.write_all(&[PREFACE, SETTINGS, &burst].concat()).await.expect("sent");
+        clients.push(stream);
+    }
+    for mut stream in clients {
+        for _ in 0..100 {
+            assert_eq!(frame(&mut stream, HEADERS).await[0], 0x88);
+        }
+    }
     served.stop().await;
 }

@@ -35,3 +35,34 @@ pub(crate) async fn frame(stream: &mut (impl AsyncRead + Unpin), wanted: u8) -> 
         }
     }
 }
+
+/// `GET /id/a` with 235 headers, of which 110 are in the table that the first such head of a
+/// connection fills: a few hundred bytes, and as large in memory as a head may be.
+pub(crate) fn large(stream: u8, is_first: bool) -> Vec<u8> {
+    const NAMES: u8 = 110;
+    /// The index of the newest entry of the table.
+    const NEWEST: u8 = 62;
+    let mut fields = b"\x82\x86\x04\x05/id/a\x01\x01x".to_vec();
+    fields.extend((0..NAMES).flat_map(|number| match is_first {
+        true => vec![0x40, 2, b'a' + number / 10, b'0' + number % 10, 0],
+        false => indexed(NEWEST + number),
+    }));
+    fields.extend((0..125).flat_map(|number| indexed(NEWEST + number % NAMES)));
+    headers(stream, END_STREAM, &fields)
+}
+
+/// A header of the table.
+fn indexed(index: u8) -> Vec<u8> {
+    match index.checked_sub(127) {
+        None => vec![0x80 | index],
+        Some(rest) => vec![0xff, rest],
+    }
+}
+
+pub(crate) const END_STREAM: u8 = 1;
+
+/// A whole head, or trailers, of these encoded fields.
+pub(crate) fn headers(stream: u8, flags: u8, fields: &[u8]) -> Vec<u8> {
+    let [high, low] = u16::try_from(fields.len()).expect("a frame").to_be_bytes();
+    [&[0, high, low, HEADERS, 4 | flags, 0, 0, 0, stream], fields].concat()
+}

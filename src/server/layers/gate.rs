@@ -120,7 +120,7 @@ impl Rules {
 
     /// The problem of a client whose connection has none of the clients' places.
     fn no_place(&self) -> Problem {
-        let detail = format!("{} connections are open", self.state.max_connections);
+        let detail = format!("http.max_connections ({}) is used up", self.state.max_connections);
         let problem = Problem::passing(ProblemCode::Overloaded, detail, Duration::from_secs(1));
         problem.with_header(header::CONNECTION, "close")
     }

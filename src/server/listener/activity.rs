@@ -193,11 +193,6 @@ impl Activity {
         }
     }
 
-    /// Whether it had requests of HTTP/2.
-    pub(super) fn is_http2(&self) -> bool {
-        self.version.get() == Some(&Version::HTTP_2)
-    }
-
     /// A response of HTTP/2 is about to be sent; it is unsent until every clone of the result is
     /// dropped.
     pub(super) fn begin_response(&self) -> Arc<AtomicU32> {

@@ -25,12 +25,13 @@ use tower::Service as _;
 use super::{
     Server,
     activity::{Activity, RequestBody},
+    begun::Begun,
     http2::{WatchedBody, name_host},
     places::Place,
     stream::WatchedStream,
     tls::TlsClient,
 };
-use crate::store::with_sources;
+use crate::{server::metrics::Dropped, store::with_sources};
 
 /// The longest head of a request; a longer one is answered 431. A connection of HTTP/1 reads no more
 /// at a time, so that many connections take little memory.
@@ -43,10 +44,12 @@ const LARGEST_DISCARDED: u64 = 16 * 1024;
 const DISCARDED_WITHIN: Duration = Duration::from_secs(1);
 
 /// The longest head of HTTP/2, which is parsed as it comes.
-const LARGEST_HEADER_LIST: u32 = 8 * 1024;
+pub(super) const LARGEST_HEADER_LIST: u32 = 8 * 1024;
 
-/// The requests that a connection of HTTP/2 may have under way.
-const STREAMS: u32 = 16;
+/// The requests that a connection of HTTP/2 may have under way: as many as RFC 9113 recommends at
+/// least, and as many as clients assume before they have read how many there may be.
+/// `memory::OF_HTTP2` is measured with as many.
+const STREAMS: u32 = 100;
 
 /// The requests beyond those that are refused before the connection is closed. A client may send
 /// some before it knows how many it may.
@@ -60,13 +63,13 @@ const SEND_BUFFER: usize = 16 * 1024;
 
 /// A connection, as its requests need it.
 pub(in crate::server) struct Connection {
-    server: Arc<Server>,
+    pub(super) server: Arc<Server>,
     pub(in crate::server) activity: Arc<Activity>,
     pub(in crate::server) place: Place,
     peer: SocketAddr,
     client: Option<TlsClient>,
     /// Ends the connection of HTTP/2 gracefully.
-    retired: Notify,
+    pub(super) retired: Notify,
 }
 
 impl Connection {
@@ -102,14 +105,35 @@ impl Connection {
     {
         let mut draining = pin!(turned(self.server.draining.clone()));
         let mut stop = pin!(turned(stop));
+        let mut stream = tokio::select! {
+            begun = Begun::read(stream) => match begun {
+                Ok(stream) => stream,
+                Err(error) => return tracing::debug!(error = with_sources(&error), "connection failed"),
+            },
+            () = stop.as_mut() => return,
+        };
+        let is_http2 = stream.is_http2();
+        // Before HTTP/2 has any buffers.
+        if is_http2 && !self.place.widen().await {
+            return self.server.metrics.dropped(Dropped::Room);
+        }
         let (mut is_draining, mut is_stopping) = (false, false);
         let connection = Arc::new(self);
+        if is_http2 {
+            stream.watch_heads(Arc::clone(&connection));
+        }
         let shared = Arc::clone(&connection);
-        let service = service_fn(move |request| {
+        let service = service_fn(move |mut request: Request<Incoming>| {
             let connection = Arc::clone(&shared);
+            if is_http2 {
+                // Here, not in the future: what is read next depends on it.
+                let head = connection.server.heads.charge(request.headers());
+                request.extensions_mut().insert(head);
+            }
             async move { Ok::<_, Infallible>(connection.answer(request).await) }
         });
         let builder = builder();
+        let builder = if is_http2 { builder.http2_only() } else { builder.http1_only() };
         let mut served = pin!(builder.serve_connection(TokioIo::new(stream), service));
         loop {
             tokio::select! {
@@ -125,7 +149,7 @@ impl Connection {
                     is_draining = true;
                     // Responses of HTTP/1 say it in a header: whoever is about to send a request on
                     // an idle connection would see it closed.
-                    if !connection.activity.is_http2() {
+                    if !is_http2 {
                         continue;
                     }
                 }
@@ -160,12 +184,14 @@ impl Connection {
         let waits_to_send = expects_continue(&head.headers);
         let is_empty = body.is_end_stream();
         let body = (!is_empty).then(|| RequestBody::new(body, Arc::clone(&self.activity)));
-        let request = Request::from_parts(head, body.clone().map_or_else(Body::empty, Body::new));
+        // Over HTTP/2 it is dropped with the request, whose stream may last longer.
+        let unread = body.clone().filter(|_| !is_http2);
+        let request = Request::from_parts(head, body.map_or_else(Body::empty, Body::new));
         let Ok(mut response) = self.server.router.clone().call(request).await;
-        let unread = body.and_then(RequestBody::into_unread);
+        let unread = unread.and_then(RequestBody::into_unread);
         drop(answering);
         must_close |= response.headers().contains_key(header::CONNECTION);
-        if let Some(mut unread) = unread.filter(|_| !must_close && !is_http2) {
+        if let Some(mut unread) = unread.filter(|_| !must_close) {
             // What was not asked for may still be sent, and must not be read as a request.
             must_close =
                 waits_to_send && !unread.is_asked_for || !Self::discard(&mut unread.body).await;

@@ -2,7 +2,9 @@
 //! them at a deadline.
 
 mod activity;
+mod begun;
 mod connection;
+mod heads;
 mod http2;
 mod open;
 mod per_address;
@@ -24,7 +26,8 @@ use tokio::{
 pub use self::tls::TlsError;
 use self::{activity::Activity, connection::turned, open::OpenConnections, socket::Buffers};
 pub(super) use self::{
-    connection::Connection, per_address::PerAddress, places::SPARE_PLACES, tls::Tls,
+    connection::Connection, heads::HeadBudget, per_address::PerAddress, places::SPARE_PLACES,
+    tls::Tls,
 };
 use super::{
     metrics::{Connections, Dropped},
@@ -43,6 +46,8 @@ pub(super) struct Server {
     pub(super) per_address: Arc<PerAddress>,
     pub(super) idle_timeout: Duration,
     pub(super) unsent: UnsentBudget,
+    /// Bounds the memory of decoded heads of HTTP/2.
+    pub(super) heads: HeadBudget,
     /// True once the service is about to stop: clients should use another connection.
     pub(super) draining: watch::Receiver<bool>,
     pub(super) metrics: Connections,

@@ -3,7 +3,7 @@
 
 use std::{
     sync::{
-        Arc, Mutex, PoisonError,
+        Arc,
         atomic::{AtomicBool, Ordering::Relaxed},
     },
     time::Duration,
@@ -11,11 +11,11 @@ use std::{
 
 use prometheus::IntGauge;
 use tokio::{
-    sync::{OwnedSemaphorePermit, Semaphore},
+    sync::{Mutex, OwnedSemaphorePermit, Semaphore},
     time::timeout,
 };
 
-use crate::server::metrics::Counted;
+use crate::server::{memory::HTTP2_PLACES, metrics::Counted};
 
 /// How long to wait for a place that was just made.
 const PLACE_WITHIN: Duration = Duration::from_millis(10);
@@ -29,6 +29,11 @@ const FOR_PROBES: usize = 4;
 
 /// How long a client may wait on a spare place: longer than another is safe.
 const PATIENCE: Duration = Duration::from_secs(3);
+
+/// The places that a connection of HTTP/2 takes of so many.
+fn http2_places(most: usize) -> u32 {
+    u32::try_from(HTTP2_PLACES.min(most as u64)).expect("few")
+}
 
 /// The places of a listener.
 #[derive(Debug)]
@@ -97,21 +102,44 @@ impl Places {
 }
 
 impl Place {
+    /// Takes as many more places as the buffers and requests of HTTP/2 need; a spare place only if
+    /// they are free. Returns whether that was possible.
+    pub(super) async fn widen(&self) -> bool {
+        let places = &self.places;
+        let most = if self.is_spare() { places.most_spare } else { places.most };
+        let more = http2_places(most) - 1;
+        let mut permit = self.permit.lock().await;
+        let semaphore = Arc::clone(permit.semaphore());
+        let more = if self.is_spare() {
+            semaphore.try_acquire_many_owned(more).ok()
+        } else {
+            let _waiting = Arc::clone(&places.waiting);
+            timeout(PATIENCE, semaphore.acquire_many_owned(more)).await.ok().and_then(Result::ok)
+        };
+        let Some(more) = more else { return false };
+        permit.merge(more);
+        true
+    }
+
     /// Whether it is for probes and scrapes alone.
     pub(in crate::server) fn is_spare(&self) -> bool {
         self.is_spare.load(Relaxed)
     }
 
-    /// Changes a spare place for a client's. Returns whether that was possible.
+    /// Changes a spare place for a client's. Returns whether that was possible: one request of a
+    /// connection waits, since those that wait keep their heads in memory.
     pub(in crate::server) async fn change(&self) -> bool {
         let places = &self.places;
+        let Ok(mut permit) = self.permit.try_lock() else { return false };
         if places.spare.available_permits() < places.most_spare / FOR_PROBES {
             return false;
         }
         let _waiting = Arc::clone(&places.waiting);
-        let permit = timeout(PATIENCE, Arc::clone(&places.clients).acquire_owned()).await;
-        let Ok(Ok(permit)) = permit else { return false };
-        *self.permit.lock().unwrap_or_else(PoisonError::into_inner) = permit;
+        let is_wide = permit.num_permits() > 1;
+        let count = if is_wide { http2_places(places.most) } else { 1 };
+        let clients = Arc::clone(&places.clients).acquire_many_owned(count);
+        let Ok(Ok(clients)) = timeout(PATIENCE, clients).await else { return false };
+        *permit = clients;
         self.is_spare.store(false, Relaxed);
         true
     }

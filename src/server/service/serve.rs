@@ -41,6 +41,7 @@ pub(super) fn server(state: &Arc<AppState>, listener: Listener, tls: Option<Arc<
         per_address: per_address.into(),
         idle_timeout: state.http.idle_timeout,
         unsent: state.unsent.clone(),
+        heads: state.heads.clone(),
         draining: state.draining.subscribe(),
         metrics,
     }

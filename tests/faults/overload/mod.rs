@@ -5,6 +5,7 @@
 
 mod demand;
 mod files;
+mod heads;
 mod slow;
 
 use std::{
