@@ -42,21 +42,28 @@ pub(super) struct Client {
 }
 
 impl Client {
-    /// Reserves memory for a response of this many bytes, until it is sent. Operators have a
-    /// listener with few connections; elsewhere a part of the memory is theirs.
+    /// Reserves memory for a response of this many bytes, until it is sent. A part of the memory is
+    /// for operators, on their listener and for their routes elsewhere.
     pub(super) fn reserve(&self, bytes: usize) -> Result<Option<Arc<Reservation>>, Problem> {
-        if self.is_operator() {
-            return Ok(None);
-        }
-        let is_for_operators = matches!(self.audience, Audience::Operators | Audience::Scrapers);
+        let is_for_operators =
+            self.is_operator() || matches!(self.audience, Audience::Operators | Audience::Scrapers);
         self.unsent.reserve(bytes, self.version, !is_for_operators)
     }
 
-    /// A JSON response that no cache keeps, and whose memory is reserved.
-    pub(super) fn json(&self, value: &impl Serialize) -> Result<Response, Problem> {
+    /// A JSON response that caches may keep, and whose memory is reserved.
+    pub(super) fn cached_json(&self, value: &impl Serialize) -> Result<Response, Problem> {
         let json = json_bytes(value);
         let reservation = self.reserve(json.len())?;
-        Ok(uncached(StatusCode::OK, response("application/json", json, reservation)))
+        Ok(response("application/json", json, reservation))
+    }
+
+    /// A JSON response that no cache keeps, and whose memory is reserved.
+    pub(super) fn json(
+        &self,
+        status: StatusCode,
+        value: &impl Serialize,
+    ) -> Result<Response, Problem> {
+        Ok(uncached(status, self.cached_json(value)?))
     }
 
     /// Whether the request came by the operators' listener.

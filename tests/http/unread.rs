@@ -8,7 +8,11 @@ use tokio::{
     net::TcpStream,
 };
 
-use crate::{serving::Served, support::PATIENCE};
+use crate::{
+    frames::{HEADERS, NO_WINDOW, PREFACE, frame, get},
+    serving::Served,
+    support::PATIENCE,
+};
 
 const UNSENT: &str = "raindrop_http_unsent_bytes";
 /// Of a batch that is sent in pieces: one that waits, and the next.
@@ -210,5 +214,35 @@ async fn unread_documents() {
     while served.metric(UNSENT).await > 0.0 {
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
+    served.stop().await;
+}
+
+/// What operators are sent counts as well, on their listener too.
+#[tokio::test]
+async fn operators_that_read_nothing_take_bounded_memory() {
+    let settings = [("http.admin_listen", "127.0.0.1:0"), ("http.max_unsent", "1MiB")];
+    let served = Served::start(&settings).await;
+    let admin = served.admin.expect("a listener for operators");
+    let mut greedy = TcpStream::connect(admin).await.expect("connected");
+    let many: Vec<u8> = (0..100_u8).flat_map(|number| get(2 * number + 1, "/metrics")).collect();
+    greedy.write_all(&[PREFACE, NO_WINDOW, &many].concat()).await.expect("sent");
+    let mut statuses = Vec::new();
+    for _ in 0..100 {
+        statuses.push(frame(&mut greedy, HEADERS).await[0]);
+    }
+    // `:status 200` of the static table, and one that is not there.
+    assert_eq!(statuses[0], 0x88);
+    assert_ne!(*statuses.last().expect("answers"), 0x88);
+    // Clients get no large answer either, but IDs.
+    let ids = served.get("/ids/order?n=10000").await;
+    assert_eq!(ids.status(), 503);
+    assert_eq!(served.get("/id/order").await.status(), 200);
+    drop(greedy);
+    let given_back = async {
+        while served.get("/ids/order?n=10000").await.status() != 200 {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    };
+    tokio::time::timeout(PATIENCE, given_back).await.expect("given back");
     served.stop().await;
 }

@@ -49,14 +49,9 @@ pub(in crate::server) fn response(
     (FOR_BROWSERS, [(header::CONTENT_TYPE, content_type)], body).into_response()
 }
 
-/// A JSON response that caches may keep.
-pub(in crate::server) fn json(value: &impl Serialize) -> Response {
-    response("application/json", json_bytes(value), None)
-}
-
-/// A JSON response that no cache keeps.
+/// A small JSON response that no cache keeps: its memory is not reserved.
 pub(in crate::server) fn uncached_json(status: StatusCode, value: &impl Serialize) -> Response {
-    uncached(status, json(value))
+    uncached(status, response("application/json", json_bytes(value), None))
 }
 
 /// The JSON of a value.

@@ -23,7 +23,7 @@ const FREE: usize = 4 * 1024;
 /// The same over HTTP/2, where a connection holds as many of them as it has streams.
 const FREE_OVER_HTTP2: usize = 512;
 
-/// The part of the budget, as its divisor, that clients leave to scrapes and `/cluster`.
+/// The part of the budget, as its divisor, that clients leave to scrapes and operators.
 const OPERATORS_PART: u64 = 16;
 
 /// The memory that unsent responses may use; clones share it.

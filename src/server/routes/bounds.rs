@@ -12,7 +12,7 @@ use crate::{
     server::{
         extract::{Client, Query, instant, invalid},
         openapi::{self, names},
-        response::{Problem, ProblemCode as P, body},
+        response::{Problem, ProblemCode as P},
         state::AppState,
     },
 };
@@ -70,7 +70,7 @@ pub(in crate::server) async fn bounds(
     };
     let (from_ms, to_ms) = (read("from", query.from)?, read("to", query.to)?);
     let Bounds { from, until } = layout.bounds(from_ms, to_ms)?;
-    Ok(body::json(&BoundsOfSpan { from: from.to_string(), until: until.to_string() }))
+    client.cached_json(&BoundsOfSpan { from: from.to_string(), until: until.to_string() })
 }
 
 const PROBLEMS: &[P] = &[P::InvalidParameter, P::UnknownNamespace, P::NotDecodable, P::OutOfRange];

@@ -113,7 +113,7 @@ pub(in crate::server) async fn cluster(
     let now = format_unix_ms(state.clock.now_ms());
     let (namespaces, history) = (namespaces.collect(), state.history.report(is_shown));
     let cluster = Cluster { now, store_verified, store_error, namespaces, history };
-    client.json(&cluster)
+    client.json(StatusCode::OK, &cluster)
 }
 
 /// Frees a worker id early

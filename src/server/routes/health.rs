@@ -160,12 +160,13 @@ pub(in crate::server) async fn health(
     let (readiness, draining) = (readiness(&state, &issuers), state.is_draining());
     // Where operators have a listener of their own, clients are told the sum only.
     if state.http.admin_listen.is_some() && !client.is_operator() {
-        return Ok(answer(readiness, BTreeMap::new()));
+        return Ok(answer(readiness));
     }
     let of = |issuer| NamespaceHealth::of(issuer, draining, client.is_operator());
     let shown = issuers.iter().filter(|issuer| client.caller.may_use(issuer.namespace()));
     let namespaces = shown.map(|issuer| (issuer.namespace(), of(issuer))).collect();
-    Ok(answer(readiness, namespaces))
+    let health = client.json(readiness.code(), &Health { status: readiness, namespaces })?;
+    Ok(with_retry(readiness, health))
 }
 
 /// Whether traffic is welcome
@@ -190,7 +191,7 @@ pub(in crate::server) async fn ready(
     client: Client,
     Query(query): Query<HealthQuery>,
 ) -> Result<Response, Problem> {
-    Ok(answer(readiness(&state, &query.issuers(&state, &client)?), BTreeMap::new()))
+    Ok(answer(readiness(&state, &query.issuers(&state, &client)?)))
 }
 
 /// Whether the process answers
@@ -211,7 +212,7 @@ pub(in crate::server) async fn live(
         let detail = "a background task failed, which was logged: the process is ending";
         return Err(Problem::passing(P::ShuttingDown, detail, RETRY_UNKNOWN));
     }
-    Ok(answer(Readiness::Ok, BTreeMap::new()))
+    Ok(answer(Readiness::Ok))
 }
 
 impl HealthQuery {
@@ -240,13 +241,22 @@ fn readiness(state: &AppState, issuers: &[&NamespaceIssuer]) -> Readiness {
     }
 }
 
-fn answer(status: Readiness, namespaces: BTreeMap<&str, NamespaceHealth>) -> Response {
-    let health = Health { status, namespaces };
-    if status == Readiness::Ok {
-        return uncached_json(StatusCode::OK, &health);
+impl Readiness {
+    fn code(self) -> StatusCode {
+        if self == Self::Ok { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE }
     }
-    let mut response = uncached_json(StatusCode::SERVICE_UNAVAILABLE, &health);
-    let retry_after = retry_after_seconds(RETRY_UNKNOWN).into();
-    response.headers_mut().insert(header::RETRY_AFTER, retry_after);
+}
+
+/// The answer without namespaces, for which there is always room.
+fn answer(status: Readiness) -> Response {
+    let health = Health { status, namespaces: BTreeMap::new() };
+    with_retry(status, uncached_json(status.code(), &health))
+}
+
+fn with_retry(status: Readiness, mut response: Response) -> Response {
+    if status != Readiness::Ok {
+        let retry_after = retry_after_seconds(RETRY_UNKNOWN).into();
+        response.headers_mut().insert(header::RETRY_AFTER, retry_after);
+    }
     response
 }

@@ -17,7 +17,7 @@ use crate::{
     server::{
         extract::{Client, InPath, Query, encoding, instant, invalid},
         openapi::{self, names},
-        response::{Problem, ProblemCode as P, body},
+        response::{Problem, ProblemCode as P},
         state::AppState,
     },
 };
@@ -209,7 +209,7 @@ pub(in crate::server) async fn parse(
         (None, None) => return Err(no_fields(namespace)),
     };
     let parsed = parsed.map_err(|error| Problem::new(P::NotDecodable, error.to_string()))?;
-    Ok(body::json(&parsed))
+    client.cached_json(&parsed)
 }
 
 const PROBLEMS: &[P] = &[P::InvalidId, P::InvalidParameter, P::UnknownNamespace, P::NotDecodable];

@@ -11,7 +11,7 @@ use crate::{
     server::{
         extract::{Client, Query, invalid},
         openapi::{PlanParameters, names},
-        response::{Problem, ProblemCode as P, body},
+        response::{Problem, ProblemCode as P},
         state::AppState,
     },
 };
@@ -55,7 +55,7 @@ pub(in crate::server) async fn plan(
     }
     if !flags.is_empty() {
         let plan = Plan::of_flags(flags).map_err(|error| invalid(error.to_string()))?;
-        return Ok(body::json(&plan));
+        return client.cached_json(&plan);
     }
     client.caller.check_namespace(DEFAULT_NAMESPACE, None)?;
     let none = || {
@@ -65,5 +65,5 @@ pub(in crate::server) async fn plan(
         );
         Problem::new(P::NotFound, detail)
     };
-    Ok(body::json(state.plan.as_ref().ok_or_else(none)?))
+    client.cached_json(state.plan.as_ref().ok_or_else(none)?)
 }

@@ -118,7 +118,7 @@ pub(in crate::server) async fn list(
     }
     has_more &= client.caller.code_from(&first).is_some();
     has_more |= cut(&mut codes);
-    client.json(&CodeList { codes, has_more })
+    client.json(StatusCode::OK, &CodeList { codes, has_more })
 }
 
 /// Leaves so many codes, and those of the last one's name in other namespaces: the next page begins
@@ -328,6 +328,7 @@ impl Target {
             let detail = format!("code {code:?} is not in namespace {namespace:?}");
             Problem::new(P::UnknownCode, detail)
         })?;
+        // Small, and a change that was made must not seem refused.
         Ok(uncached_json(status, &CodeDocument::new(view, &self.issuer)))
     }
 }
