@@ -1,11 +1,11 @@
 //! More epochs than a record remembers, and processes that know an epoch which it lacks.
 
-use std::{sync::Arc, time::Duration};
+use std::time::Duration;
 
 use raindrop_core::preset::Preset;
 use raindrop_store::Store as _;
 
-use super::world::{Events, Node, World, second, world};
+use super::world::{Node, World, second, world};
 use crate::{Backfill, KeeperSettings, state_file::MemoryDisk};
 
 const WINDOW: Duration = Duration::from_mins(5);
@@ -48,10 +48,8 @@ async fn epochs_that_the_record_forgot_begin_no_more() {
 #[tokio::test(start_paused = true)]
 async fn ids_for_a_past_time_after_many_epochs_close_no_more_ticks() {
     let world = World::new(Preset::Yitter.spec());
-    let _node = world.node().await;
-    let events = Arc::new(Events::default());
-    let (store, clock) = (world.store.clone(), world.store_clock.clone());
-    let backfill = Backfill::new(world.settings(), store, clock, events.clone());
+    let node = world.node().await;
+    let backfill = Backfill::new(world.settings(), world.store.clone(), &node.issuer);
     world.pass(second(30)).await;
     backfill.ids("order", 1, world.now_ms() - 5_000).await.expect("one");
     raise(&world).await;
@@ -59,7 +57,7 @@ async fn ids_for_a_past_time_after_many_epochs_close_no_more_ticks() {
     world.pass(second(400)).await;
     backfill.ids("order", 1, world.now_ms() - 5_000).await.expect("one");
     let after = world.store.read_record("default").await.expect("up").expect("a record");
-    assert_eq!((events.epochs(), after.since_tick), (0, before.since_tick));
+    assert_eq!((node.events.epochs(), after.since_tick), (0, before.since_tick));
     assert_eq!(after.history.epoch(), before.history.epoch());
 }
 
