@@ -2,7 +2,11 @@
 
 use std::time::Duration;
 
-use super::{HighWaterMarks, Token};
+use super::{HighWaterMarks, History, Token};
+use crate::{
+    layout::Layout,
+    planted::{Bug, planted},
+};
 
 /// A row as one statement read it.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -32,6 +36,27 @@ impl Row {
     /// Whether nobody wrote it since it was created; every write sets the heartbeat.
     pub const fn was_never_written(&self) -> bool {
         self.heartbeat_ms == 0
+    }
+
+    /// Returns the marks that another process releases the row with at this time of the store's clock,
+    /// Unix ms; the row must have the lanes of the layout.
+    ///
+    /// If the row has not expired, the lane in use is raised beyond everything that its holder could
+    /// lease: should the store fail over, and lose the release and the next lease of the row, then the
+    /// holder may go on with its own. Once the row has expired, whoever takes it begins at its marks, so
+    /// a release that keeps them adds nothing.
+    pub fn marks_when_released(
+        &self,
+        layout: &Layout,
+        history: &History,
+        store_ms: i64,
+    ) -> HighWaterMarks {
+        let marks = history.marks(layout, self.epoch, &self.marks);
+        if self.free || planted(Bug::ReleaseKeepsMark) {
+            return marks;
+        }
+        let beyond = history.beyond(layout, store_ms).max(marks[self.lane]);
+        marks.with(self.lane, beyond)
     }
 }
 

@@ -3,7 +3,6 @@
 use raindrop_core::{
     layout::Layout,
     lease::{HighWaterMarks, History, Recorded, Row, RowExpiry},
-    planted::{Bug, planted},
 };
 
 use super::{LayoutError, Operator, WriteOutcome, error::OperatorError};
@@ -83,11 +82,9 @@ impl Operator {
             Recorded::Moving(to) => return Err(LayoutError::Moving { namespace, to: to.to }.into()),
         };
         let layout = Layout::from_canonical(&text)?;
-        if row.marks.lanes() != layout.lanes() || planted(Bug::ReleaseKeepsMark) {
+        if row.marks.lanes() != layout.lanes() {
             return Ok(row.marks.clone());
         }
-        let beyond = history.beyond(&layout, now_ms);
-        let marks = history.marks(&layout, row.epoch, &row.marks);
-        Ok(marks.with(row.lane, marks[row.lane].max(beyond)))
+        Ok(row.marks_when_released(&layout, history, now_ms))
     }
 }

@@ -11,7 +11,7 @@ use raindrop_core::{
         EpochClocks, HighWaterMarks, History, Lease, NodeTimes, Row, RowExpiry, RowWrite, Token,
         state::State as LeaseState,
     },
-    planted::{self, Bug, planted},
+    planted,
 };
 use stateright::{Model, Property};
 
@@ -306,20 +306,15 @@ fn retire(process: &mut Process, context: &mut Context<'_>) {
     *process = Process::new(process.left);
 }
 
-/// An operator frees the row, whoever holds it.
+/// An operator frees the row, whoever holds it; or a process that has waited, one that has expired.
 fn release(world: &World, store: &Store, tick: i64) -> Option<Message> {
     let history = &store.present().record.history;
     let row = store.row(world, tick);
-    if history.identity != store.identity() || row.free {
+    if history.identity != store.identity() {
         return None;
     }
-    let layout = &world.layout;
-    let mut marks = history.marks(layout, row.epoch, &row.marks);
-    if !planted(Bug::ReleaseKeepsMark) {
-        let beyond_ms = world.clock(store.server, tick) + history.longest.reach_ms;
-        let beyond = layout.first_position(layout.tick_clamped(beyond_ms) + 1);
-        marks = marks.with(row.lane, marks[row.lane].max(beyond));
-    }
+    let store_ms = world.clock(store.server, tick);
+    let marks = row.marks_when_released(&world.layout, history, store_ms);
     let write = RowWrite {
         token: FRESH[0],
         epoch: history.epoch(),
