@@ -19,6 +19,8 @@ pub(super) struct Configuration {
     pub(super) name: &'static str,
     pub(super) processes: usize,
     pub(super) rows: usize,
+    /// Whether the last row is none that a present process may lease, and its holder crashed long ago.
+    pub(super) is_last_outside: bool,
     /// How far leases reach ahead.
     pub(super) window: i64,
     pub(super) ttl: i64,
@@ -103,6 +105,8 @@ pub(super) enum Breaks {
     LapsedGoesOn,
     /// Rule 8: such a holder does not wait where its lease begins anew.
     LapsedBeginsAnew,
+    /// Rule 8: a start looks only at the rows that it may lease.
+    OwnRowsCount,
     /// Rule 8: a lease is resumed from the state file, whoever has its row.
     ResumedBlindly,
     /// Rule 8: such a holder frees its row.
@@ -158,6 +162,11 @@ impl World {
             Breaks::OldWriteConfirms => Some(Bug::OldWriteConfirms),
             _ => None,
         }
+    }
+
+    /// How many rows the processes may lease.
+    pub(super) fn leasable(&self) -> usize {
+        self.configuration.rows - usize::from(self.configuration.is_last_outside)
     }
 
     pub(super) fn breaks(&self, breaks: Breaks) -> bool {

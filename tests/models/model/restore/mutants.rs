@@ -6,7 +6,7 @@ use super::{
     report::find,
     sound::{
         BACKFILL, BACKFILL_CUT_OFF, CLOCK_AHEAD, CUT_OFF, DELETED_BEHIND, FORGOTTEN, KEPT,
-        LAPSED_BEHIND, LAWFUL, LOOKED, RAISED, ROWS_BEHIND, WAITING, WAITING_ROWS,
+        LAPSED_BEHIND, LAWFUL, LOOKED, OUTSIDE, RAISED, ROWS_BEHIND, WAITING, WAITING_ROWS,
     },
     world::{LAWFUL as NOTHING_LOST, PAST_UNIQUE, UNIQUE},
 };
@@ -29,6 +29,7 @@ breaks!(
     a_lease_in_an_epoch_without_a_barrier: LeasedWhilePending, UNIQUE in CLOCK_AHEAD,
     a_row_created_by_a_clock_that_is_behind: MadeByWrongClock, UNIQUE in DELETED_BEHIND,
     a_start_that_does_not_wait: NoWait, UNIQUE in WAITING,
+    a_start_that_counts_its_own_rows: OwnRowsCount, UNIQUE in OUTSIDE,
     a_start_that_looks_once: NotLookedAtAgain, UNIQUE in WAITING,
     a_lapsed_lease_that_goes_on: LapsedGoesOn, UNIQUE in KEPT,
     a_lapsed_lease_that_begins_anew: LapsedBeginsAnew, UNIQUE in CUT_OFF,

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use raindrop_core::lease::{Epoch, History, Purpose, Row, Tenure, Token};
 
 use super::{
-    configuration::PRESENT,
+    configuration::{Configuration, PRESENT},
     process::{Held, Phase, Process},
     store::{Tables, unwritten},
     world::State,
@@ -71,11 +71,13 @@ impl Names {
     }
 }
 
-/// The record remembers so many epochs.
-pub(super) fn rename(state: &mut State, remembers: usize) {
-    forget(state, remembers);
+/// Rows that only some processes may lease are told apart.
+pub(super) fn rename(state: &mut State, configuration: &Configuration) {
+    forget(state, configuration.remembers);
     number_epochs(state);
-    reorder_rows(state);
+    if !configuration.is_last_outside {
+        reorder_rows(state);
+    }
     state.processes.sort_by_cached_key(order);
     let mut names = Names::default();
     names.tables(&mut state.tables);

@@ -3,13 +3,14 @@
 use std::sync::Arc;
 
 use raindrop_core::lease::{
-    Choice, ClockVerdict, HeldRow, History, Lease, Purpose, Row, RowExpiry, Tenure, choose_row,
-    state::Event, usable_lane,
+    Choice, ClockVerdict, HeldRow, History, Lease, Purpose, Row, RowExpiry, RowWrite, Tenure,
+    choose_row, state::Event, usable_lane,
 };
 
 use super::{
     configuration::{Breaks, World, ms},
     process::{Context, Held, Judged, Phase, Presence, Process},
+    store::FRESH_ROW,
 };
 
 /// A store in which no holder renewed for longer than live ones do.
@@ -63,7 +64,7 @@ impl Process {
             row.marks = known.marks(layout, row.epoch, &row.marks);
             row
         };
-        let rows = (0..context.tables.rows.len()).filter_map(|worker| {
+        let rows = (0..context.world.leasable()).filter_map(|worker| {
             context.tables.row(worker, judged.store_ms).filter(|row| row.free).map(as_usable)
         });
         let rows: Vec<Row> = rows.filter(|_| record.has_rows).collect();
@@ -92,10 +93,40 @@ impl Process {
         if !context.world.breaks(Breaks::NotLookedAtAgain) && self.stale_store(context, judged) {
             return;
         }
+        if self.stale.is_some() && self.free_outside(context, judged) {
+            return;
+        }
         let Phase::Chosen(tenure) = std::mem::take(&mut self.phase) else { return };
         if context.record().is_some_and(|record| record.has_rows) {
             self.phase = Phase::Ready(tenure, judged);
         }
+    }
+
+    /// Frees the row that no process may lease, after it was waited for. Returns whether it did.
+    fn free_outside(&mut self, context: &mut Context<'_>, judged: Judged) -> bool {
+        let World { layout, configuration, .. } = context.world;
+        let wait_ms = ms(configuration.stale_wait);
+        let outside = (context.world.leasable()..configuration.rows).find_map(|worker| {
+            let row = context.tables.row(worker, judged.store_ms)?;
+            let is_stale = judged.store_ms - row.heartbeat_ms > wait_ms;
+            (row.free && row.expires_ms > 0 && is_stale).then_some((worker, row))
+        });
+        let Some((worker, row)) = outside.filter(|_| !judged.is_behind) else { return false };
+        let history = self.known();
+        let write = RowWrite {
+            token: FRESH_ROW,
+            epoch: history.epoch(),
+            holder: String::new(),
+            lane: row.lane,
+            marks: row.marks_when_released(layout, history, judged.store_ms),
+            expiry: RowExpiry::Released,
+        };
+        context.tables.swap_row(row.token, context.store_ms, worker, &write);
+        let newest_ms = context.tables.newest_heartbeat_ms(configuration.rows);
+        if let (Some(stale), Some(newest_ms)) = (&mut self.stale, newest_ms) {
+            stale.renewed_ms = newest_ms;
+        }
+        true
     }
 
     /// Whether the store is stale, and was not for long enough.
@@ -107,7 +138,12 @@ impl Process {
         // A clock that is known to be behind proves no heartbeat young.
         let is_stale =
             |renewed_ms: &i64| judged.is_behind || judged.store_ms - *renewed_ms > ms(wait);
-        let newest_ms = context.tables.newest_heartbeat_ms().filter(is_stale);
+        let counted = if context.world.breaks(Breaks::OwnRowsCount) {
+            context.world.leasable()
+        } else {
+            context.tables.rows.len()
+        };
+        let newest_ms = context.tables.newest_heartbeat_ms(counted).filter(is_stale);
         self.stale.take_if(|stale| !judged.is_behind && Some(stale.renewed_ms) != newest_ms);
         let Some(renewed_ms) = newest_ms else { return false };
         self.stale.get_or_insert(Stale { renewed_ms, left: wait }).left > 0

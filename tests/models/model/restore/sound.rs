@@ -3,7 +3,7 @@
 use super::{
     configuration::{Breaks, Configuration, Counts, Restored},
     report::explore,
-    world::{ANEW, EPOCH, PAST, PENDING, WAITED},
+    world::{ANEW, EPOCH, FREED, PAST, PENDING, WAITED},
 };
 use crate::sound::is_large;
 
@@ -12,6 +12,7 @@ pub(super) const WAITING: Configuration = Configuration {
     name: "a backup, and starts that wait",
     processes: 2,
     rows: 1,
+    is_last_outside: false,
     window: 3,
     ttl: 2,
     renew: 1,
@@ -31,6 +32,15 @@ pub(super) const WAITING: Configuration = Configuration {
     breaks: Breaks::Nothing,
     recovers: true,
     shows: &[EPOCH, WAITED],
+};
+
+/// A process crashed once that had a row which no present process may lease.
+pub(super) const OUTSIDE: Configuration = Configuration {
+    name: "a backup, starts that wait, and a crashed row that nobody may lease",
+    rows: 2,
+    is_last_outside: true,
+    shows: &[EPOCH, WAITED, FREED],
+    ..WAITING
 };
 
 /// Who crashed resumes its lease from a state file.
@@ -170,6 +180,7 @@ macro_rules! explored {
 explored!(
     a_backup_and_starts_that_wait: WAITING,
     a_backup_and_ids_for_a_past_time: BACKFILL,
+    a_crashed_row_that_nobody_may_lease: OUTSIDE,
     a_backup_and_a_state_file: KEPT,
     an_epoch_a_backup_and_a_holder_that_was_cut_off: CUT_OFF,
     rows_and_starts_that_wait: Configuration {

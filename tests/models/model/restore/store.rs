@@ -57,9 +57,9 @@ impl Tables {
         self.rows.iter().any(Option::is_none)
     }
 
-    /// When one of the rows that were not released was last written.
-    pub(super) fn newest_heartbeat_ms(&self) -> Option<i64> {
-        let rows = self.rows.iter().flatten().filter(|row| row.expires_ms > 0);
+    /// When one of the first `rows` that were not released was last written.
+    pub(super) fn newest_heartbeat_ms(&self, rows: usize) -> Option<i64> {
+        let rows = self.rows[..rows].iter().flatten().filter(|row| row.expires_ms > 0);
         rows.map(|row| row.heartbeat_ms).max()
     }
 

@@ -207,7 +207,7 @@ impl Restores {
             Action::MendClock => state.clock = StoreClock::Right,
         }
         self.issue(state);
-        rename(state, configuration.remembers);
+        rename(state, configuration);
         Some(())
     }
 
@@ -338,6 +338,12 @@ impl Model for Restores {
             past: 0,
         };
         tables.create_rows(PRESENT);
+        if let Some(row) = tables.rows.last_mut().filter(|_| configuration.is_last_outside) {
+            let row = Arc::make_mut(row.as_mut().expect("it was created"));
+            let crashed_ms = instant(-configuration.stale_wait - configuration.ttl - 1);
+            (row.token, row.epoch) = (FRESH_ROW, FRESH_EPOCH);
+            (row.heartbeat_ms, row.expires_ms) = (crashed_ms, instant(-configuration.stale_wait));
+        }
         let mut state = State {
             tables,
             backup: None,
@@ -355,7 +361,7 @@ impl Model for Restores {
             past_issued_twice: false,
             began_falsely: false,
         };
-        rename(&mut state, configuration.remembers);
+        rename(&mut state, configuration);
         vec![state]
     }
 
@@ -447,6 +453,10 @@ impl Model for Restores {
             Property::sometimes(PAST, |_, state: &State| {
                 state.restores > 0 && state.past_issued != 0
             }),
+            Property::sometimes(FREED, |_, state: &State| {
+                let last = state.tables.rows.iter().flatten().last();
+                last.is_some_and(|row| row.heartbeat_ms > 0 && row.expires_ms == 0)
+            }),
             Property::sometimes(PENDING, |_, state| goes_on_while_pending(state)),
         ]);
         properties.retain(|property| {
@@ -473,6 +483,8 @@ pub(super) const ANEW: &str = "a lease begins at a barrier";
 pub(super) const WAITED: &str = "a start that has waited swaps";
 /// The same.
 pub(super) const PAST: &str = "IDs for a past time and a restore";
+/// The same.
+pub(super) const FREED: &str = "a row that nobody may lease is freed";
 /// The same.
 pub(super) const PENDING: &str = "a lease goes on in an epoch without a barrier";
 
