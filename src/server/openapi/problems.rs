@@ -77,7 +77,7 @@ mod tests {
                 until: String::new(),
             }),
             no_lease(UnavailableReason::Starting),
-            no_lease(UnavailableReason::NoFreeWorker { retry_after_seconds: 1 }),
+            no_lease(UnavailableReason::NoFreeWorker { due_ms: 1 }),
             no_lease(UnavailableReason::StoreUnavailable((&timed_out).into())),
             no_lease(UnavailableReason::StoreLost),
             no_lease(UnavailableReason::ClockAhead(1)),

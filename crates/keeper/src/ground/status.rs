@@ -2,7 +2,10 @@
 
 use std::sync::Arc;
 
-use raindrop_core::{instant::format_unix_ms, issue::ClaimError};
+use raindrop_core::{
+    instant::{format_unix_ms, format_unix_ms_or_year},
+    issue::ClaimError,
+};
 use raindrop_store::{StoreError, with_sources};
 
 /// Why no ID can be issued, or why issuing will soon stop.
@@ -12,10 +15,14 @@ pub enum UnavailableReason {
     #[error("starting: nothing is leased or reserved yet")]
     Starting,
     /// Every row is held, or its marks are ahead.
-    #[error("no worker id is free; the first may come free in {retry_after_seconds} s")]
+    #[error(
+        "no worker id is free; the first may come free at {}, or once raindrop workers release frees \
+         that of a process which is gone",
+        format_unix_ms_or_year(*.due_ms)
+    )]
     NoFreeWorker {
-        /// Seconds until the first row or lane comes due.
-        retry_after_seconds: u64,
+        /// When the first row or lane comes due, in Unix ms.
+        due_ms: i64,
     },
     /// The store failed over: what it lost may have leased IDs up to this instant, in Unix ms.
     #[error(

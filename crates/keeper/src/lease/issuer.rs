@@ -21,6 +21,8 @@ use crate::ground::{
 
 /// When to retry while no better time is known.
 const RETRY_AFTER: Duration = Duration::from_secs(1);
+/// A mark may come due in years, after a clock was wrong; no client should wait that long.
+const LONGEST_RETRY_AFTER: Duration = Duration::from_hours(1);
 
 /// Issues IDs of one namespace; cheap to clone.
 ///
@@ -155,13 +157,11 @@ impl Issuer {
         };
         let reason = self.state.report.borrow().reason.clone().unwrap_or(default);
         let retry_after = match reason {
-            UnavailableReason::NoFreeWorker { retry_after_seconds } => {
-                Duration::from_secs(retry_after_seconds)
-            }
-            UnavailableReason::FailedOver { due_ms }
+            UnavailableReason::NoFreeWorker { due_ms }
+            | UnavailableReason::FailedOver { due_ms }
             | UnavailableReason::StaleStore { due_ms, .. } => {
                 let wait_ms = due_ms.saturating_sub(self.state.clock.now_ms()).max(0);
-                Duration::from_millis(wait_ms.unsigned_abs())
+                Duration::from_millis(wait_ms.unsigned_abs()).min(LONGEST_RETRY_AFTER)
             }
             _ => RETRY_AFTER,
         };

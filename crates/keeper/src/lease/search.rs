@@ -1,7 +1,5 @@
 //! Searches for a free row, and leases it.
 
-use std::time::Duration;
-
 use raindrop_core::{
     instant::millis,
     lease::{
@@ -32,14 +30,11 @@ const PART: u64 = 4_096;
 /// How often taking a row is tried before the task looks at the rest of its state.
 const TRIES: u32 = 32;
 
-/// A mark may come due in years, after a clock was wrong; no client should wait that long.
-const LONGEST_RETRY_AFTER: Duration = Duration::from_hours(1);
-
 /// How a search for a row ended.
 pub(crate) enum SearchOutcome {
     Leased(Box<HeldLease>),
-    /// No row or lane is usable; worth a retry after this time.
-    NoneFree(Duration),
+    /// No row or lane is usable before this instant, Unix ms.
+    NoneFree(i64),
     /// The node's clock is ahead by this many ms.
     ClockAhead(i64),
     /// The node's clock is before the layout's epoch or past its end.
@@ -60,10 +55,7 @@ impl SearchOutcome {
     /// Returns why no lease was found, if that is worth a report.
     pub(crate) fn reason(&self) -> Option<UnavailableReason> {
         match *self {
-            Self::NoneFree(wait) => {
-                let retry_after_seconds = wait.as_secs() + 1;
-                Some(UnavailableReason::NoFreeWorker { retry_after_seconds })
-            }
+            Self::NoneFree(due_ms) => Some(UnavailableReason::NoFreeWorker { due_ms }),
             Self::ClockAhead(ahead_ms) => Some(UnavailableReason::ClockAhead(ahead_ms)),
             Self::ClockOutOfRange => Some(UnavailableReason::ClockOutOfRange),
             Self::RecordVanished | Self::RecordForeign => Some(UnavailableReason::StoreLost),
@@ -353,8 +345,8 @@ fn none_free(context: &LeaseContext, judged: &JudgedSurvey, not_due: &[Row]) -> 
         first_due(&context.settings.layout, not_due).map(|due_ms| due_ms.saturating_sub(*now_ms));
     let first = due_in_ms.into_iter().chain(expires_in_ms).min();
     let wait_ms = first.unwrap_or_else(|| millis(context.settings.lease.ttl));
-    let wait_ms = wait_ms.clamp(0, millis(LONGEST_RETRY_AFTER));
-    SearchOutcome::NoneFree(Duration::from_millis(wait_ms.unsigned_abs()))
+    let clock_ms = context.shared.clock.now_ms();
+    SearchOutcome::NoneFree(clock_ms.saturating_add(wait_ms.max(0)))
 }
 
 fn has_our_lanes(context: &LeaseContext, row: &Row) -> bool {

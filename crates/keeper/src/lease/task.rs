@@ -339,7 +339,9 @@ impl Task {
                 self.install(*held).await?;
                 self.until_renewal(Duration::ZERO)
             }
-            SearchOutcome::NoneFree(wait) => {
+            SearchOutcome::NoneFree(due_ms) => {
+                let wait_ms = due_ms.saturating_sub(self.context.shared.clock.now_ms()).max(0);
+                let wait = Duration::from_millis(wait_ms.unsigned_abs());
                 if !self.context.has_all_rows() {
                     self.enter(Event::RowsMissing);
                 }

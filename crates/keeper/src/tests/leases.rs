@@ -105,13 +105,12 @@ async fn node_waits_while_every_worker_is_held() {
     let eighth = world.start(world.settings());
     world.pass(second(1)).await;
     let refused = eighth.issuer.next_id("order").await.expect_err("all workers are held");
-    let IssueError::NoLease {
-        reason: UnavailableReason::NoFreeWorker { retry_after_seconds }, ..
-    } = refused
+    let IssueError::NoLease { reason: UnavailableReason::NoFreeWorker { due_ms }, .. } = refused
     else {
         panic!("{refused:?}")
     };
-    assert!((80..=91).contains(&retry_after_seconds), "{retry_after_seconds}");
+    let due_in_ms = due_ms - world.now_ms();
+    assert!((80_000..=91_000).contains(&due_in_ms), "{due_in_ms}");
     let freed = nodes[3].worker();
     nodes.remove(3).stop().await;
     world.pass(second(6)).await;
@@ -207,9 +206,9 @@ async fn rows_added_later_begin_beyond_every_lease() {
 async fn retry_after_is_at_most_an_hour() {
     let world = World::new(milliseconds());
     let settings = world.only(1);
-    let layout = &settings.layout;
+    let layout = settings.layout.clone();
     let mark = layout.first_position(layout.tick_clamped(4_070_908_800_000));
-    let scope = raindrop_store::Scope::new("default", layout, 1, 1);
+    let scope = raindrop_store::Scope::new("default", &layout, 1, 1);
     let marks = raindrop_core::lease::HighWaterMarks::all_at(mark, 2);
     world.record("default", &layout.canonical(), &[]).await;
     let token = raindrop_core::lease::Token::from_bits;
@@ -218,8 +217,11 @@ async fn retry_after_is_at_most_an_hour() {
     assert!(world.store.create_rows(&scope, &new).await.expect("up"));
     let node = world.start(settings);
     world.pass(second(5)).await;
-    let reason = node.status().reason;
-    assert_eq!(reason, Some(UnavailableReason::NoFreeWorker { retry_after_seconds: 3_601 }));
+    let refused = node.issuer.next_id("order").await.expect_err("the row comes due in 2099");
+    let IssueError::NoLease { reason, retry_after } = refused else { panic!("{refused:?}") };
+    let due_ms = layout.start_of_tick_ms(layout.tick_of(mark));
+    assert_eq!(reason, UnavailableReason::NoFreeWorker { due_ms });
+    assert_eq!(retry_after, Duration::from_hours(1));
 }
 
 #[tokio::test(start_paused = true)]
