@@ -4,7 +4,7 @@ use std::{sync::Arc, time::Duration};
 
 use raindrop::{
     core::lease::{HighWaterMarks, Row, RowExpiry, RowWrite, Token},
-    store::{LayoutRecord, NewRows, Scope, Store},
+    store::{LayoutRecord, NewRows, Scope, Store, UnreleasedRow},
 };
 use tokio::task::JoinSet;
 
@@ -63,6 +63,7 @@ on_every_engine! {
     an_older_record_does_not_come_back
     of_concurrent_swaps_of_the_record_exactly_one_takes_place
     concurrent_writers_keep_each_others_keys
+    unreleased_rows_of_a_namespace_are_read_newest_first
     existing_rows_are_kept
     fifty_nodes_create_the_same_rows
     fifty_nodes_start_on_an_empty_store
@@ -296,6 +297,48 @@ async fn the_holders_latest_free_row_is_found(backend: &Backend) {
     assert_eq!(workers(&latest), [2]);
 }
 
+async fn unreleased_rows_of_a_namespace_are_read_newest_first(backend: &Backend) {
+    let whole = scope(1, 6);
+    let store = with_rows(backend, &whole).await;
+    let key = |reserved_key: &str| Scope { reserved_key: reserved_key.to_owned(), ..whole.clone() };
+    let scopes = [whole.clone(), key("1/0"), key("1/1")];
+    for scope in &scopes[1..] {
+        create_rows(&store, scope, &HighWaterMarks::all_at(1, 2)).await.expect("rows");
+    }
+    let swap = async |scope: &Scope, worker, write: &RowWrite| {
+        let row = read(&store, scope, worker).await;
+        assert!(store.swap_row(scope, worker, row.token, write).await.expect("an answer"));
+        a_tick(&store).await;
+    };
+    let unreleased = async |limit| {
+        let rows = store.unreleased_rows(&whole.namespace, limit).await.expect("rows");
+        for UnreleasedRow { reserved_key, worker, heartbeat_ms } in &rows {
+            assert_eq!(read(&store, &key(reserved_key), *worker).await.heartbeat_ms, *heartbeat_ms);
+        }
+        let names = rows.into_iter().map(|row| (row.reserved_key, row.worker));
+        names.collect::<Vec<_>>()
+    };
+    let named = |names: &[(usize, u64)]| -> Vec<(String, u64)> {
+        names.iter().map(|(scope, worker)| (scopes[*scope].reserved_key.clone(), *worker)).collect()
+    };
+    assert_eq!(unreleased(9).await, []);
+
+    // One that expired counts, and one that was released does not.
+    let expired = RowWrite { expiry: RowExpiry::After(Duration::ZERO), ..write(1) };
+    let released = RowWrite { expiry: RowExpiry::Released, ..write(2) };
+    swap(&scopes[0], 5, &expired).await;
+    swap(&scopes[2], 3, &write(3)).await;
+    swap(&scopes[1], 6, &released).await;
+    swap(&scopes[1], 1, &write(4)).await;
+    assert_eq!(unreleased(9).await, named(&[(1, 1), (2, 3), (0, 5)]));
+    assert_eq!(unreleased(2).await, named(&[(1, 1), (2, 3)]));
+    swap(&scopes[1], 1, &RowWrite { token: write(5).token, ..released }).await;
+    swap(&scopes[0], 5, &write(6)).await;
+    assert_eq!(unreleased(9).await, named(&[(0, 5), (2, 3)]));
+    let other = store.unreleased_rows("other", 9).await.expect("an answer");
+    assert_eq!(other, []);
+}
+
 async fn a_survey_counts(backend: &Backend) {
     let whole = scope(1, 6);
     let store = with_rows(backend, &whole).await;
@@ -305,7 +348,7 @@ async fn a_survey_counts(backend: &Backend) {
         (survey.record.map(|record| record.canonical), survey.held, survey.free),
         (recorded, 0, 6)
     );
-    assert_eq!((survey.next_expiry_ms, survey.newest_heartbeat_ms), (None, None));
+    assert_eq!(survey.next_expiry_ms, None);
 
     let soon = RowWrite { expiry: RowExpiry::After(Duration::from_mins(1)), ..write(1) };
     assert!(swap(&store, 3, birth(3), &soon).await);
@@ -317,26 +360,6 @@ async fn a_survey_counts(backend: &Backend) {
         (Some("words".to_owned()), 2, 4)
     );
     assert_eq!(survey.next_expiry_ms, Some(read(&store, &whole, 3).await.expires_ms));
-    let newest_ms = read(&store, &whole, 5).await.heartbeat_ms;
-    assert_eq!(survey.newest_heartbeat_ms, Some(newest_ms));
-
-    // A row that expired counts, and one that was released does not.
-    let expired = RowWrite { expiry: RowExpiry::After(Duration::ZERO), ..write(3) };
-    assert!(swap(&store, 5, write(2).token, &expired).await);
-    let newest_ms = read(&store, &whole, 5).await.heartbeat_ms;
-    let released = RowWrite { expiry: RowExpiry::Released, ..write(4) };
-    assert!(swap(&store, 6, birth(6), &released).await);
-    let survey = store.survey(&whole).await.expect("a survey");
-    assert_eq!(survey.newest_heartbeat_ms, Some(newest_ms));
-    let released = RowWrite { expiry: RowExpiry::Released, ..write(5) };
-    assert!(swap(&store, 3, soon.token, &released).await);
-    assert!(swap(&store, 5, expired.token, &RowWrite { token: write(6).token, ..released }).await);
-    let survey = store.survey(&whole).await.expect("a survey");
-    assert_eq!((survey.held, survey.newest_heartbeat_ms), (0, None));
-    let again = RowWrite { token: write(7).token, ..soon };
-    assert!(swap(&store, 3, write(5).token, &again).await);
-    assert!(swap(&store, 5, write(6).token, &write(8)).await);
-
     let survey = store.survey(&scope(4, 5)).await.expect("a survey");
     assert_eq!((survey.held, survey.free), (1, 1));
     let survey = store.survey(&scope(100, 200)).await.expect("a survey");

@@ -74,6 +74,8 @@ pub enum Bug {
     PastUnconfirmed,
     /// A write of any age confirms that the store lost nothing since.
     OldWriteConfirms,
+    /// A process that starts looks for living holders among the rows alone that it may lease.
+    OtherRowsIgnored,
     /// A lease is renewed in place whatever the epoch of its row is.
     RenewedAcrossEpochs,
     /// A write under a new epoch raises the lane in use to the barrier, and not the others.

@@ -58,7 +58,7 @@ pub use self::{
     error::{Result, StoreError, with_sources},
     made_rows::MadeRows,
     memory::MemoryStore,
-    record::{LayoutRecord, ListedRow, NewRows, Scope, Survey},
+    record::{LayoutRecord, ListedRow, NewRows, Scope, Survey, UnreleasedRow},
     segment::{
         CodeState, ForeignSegment, ForeignTable, ListedSegment, ManagedCode, NewSegment,
         Reservation, Reserved, SegmentStore, UnusedNumbers,
@@ -130,6 +130,10 @@ pub trait Store: SegmentStore {
     async fn glance(&self, scope: &Scope) -> Result<Survey> {
         self.survey(scope).await
     }
+
+    /// Returns at most `limit` rows of a namespace that were written and not released, of every reserved
+    /// key and worker id, the last written first, in one statement.
+    async fn unreleased_rows(&self, namespace: &str, limit: u32) -> Result<Vec<UnreleasedRow>>;
 
     /// Returns at most `limit` free rows of the scope, longest unused first; with a holder, only
     /// the rows that it wrote last, the most recent one first. Leaves out rows that cannot be read.

@@ -22,8 +22,9 @@ use raindrop_core::{
 pub use self::crash::Snapshot;
 use super::{
     CodeState, LayoutRecord, ListedRow, ListedSegment, ManagedCode, NewRows, NewSegment,
-    Reservation, Reserved, Result, Scope, SegmentStore, Store, Survey, UnusedNumbers, lock,
-    record::{keep_free, newest_heartbeat_ms, unwritten, written},
+    Reservation, Reserved, Result, Scope, SegmentStore, Store, Survey, UnreleasedRow,
+    UnusedNumbers, lock,
+    record::{keep_free, keep_newest, unreleased, unwritten, written},
 };
 
 /// Rows in memory, with the semantics of the other engines. They are gone with the process.
@@ -191,8 +192,17 @@ impl Store for MemoryStore {
             held: held.clone().count() as u64,
             free: rows.iter().filter(|row| row.free).count() as u64,
             next_expiry_ms: held.map(|row| row.expires_ms).min(),
-            newest_heartbeat_ms: newest_heartbeat_ms(&rows),
         })
+    }
+
+    async fn unreleased_rows(&self, namespace: &str, limit: u32) -> Result<Vec<UnreleasedRow>> {
+        let tables = self.tables();
+        let of_namespace = tables.rows.iter().filter(|((of, ..), _)| of == namespace);
+        let rows =
+            of_namespace.filter_map(|((_, reserved_key, _), row)| unreleased(reserved_key, row));
+        let mut rows = rows.collect();
+        keep_newest(&mut rows, limit);
+        Ok(rows)
     }
 
     async fn free_rows(&self, scope: &Scope, holder: Option<&str>, limit: u32) -> Result<Vec<Row>> {

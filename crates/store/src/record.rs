@@ -1,6 +1,6 @@
 //! What stores take and return beside rows.
 
-use std::time::Duration;
+use std::{cmp::Reverse, time::Duration};
 
 use raindrop_core::{
     layout::Layout,
@@ -139,8 +139,17 @@ pub struct Survey {
     pub free: u64,
     /// When the next held row expires unless it is renewed, Unix ms of the store's clock.
     pub next_expiry_ms: Option<i64>,
-    /// When one of the rows that were not released was last written, Unix ms of the store's clock.
-    pub newest_heartbeat_ms: Option<i64>,
+}
+
+/// A row that was written and not released: its process lives, or crashed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct UnreleasedRow {
+    /// Its reserved key.
+    pub reserved_key: String,
+    /// Its worker id.
+    pub worker: u64,
+    /// When it was last written, Unix ms of the store's clock.
+    pub heartbeat_ms: i64,
 }
 
 /// A row with the names it is kept under.
@@ -154,9 +163,20 @@ pub struct ListedRow {
     pub row: Row,
 }
 
-/// Returns when one of the rows that were not released was last written.
-pub(super) fn newest_heartbeat_ms(rows: &[Row]) -> Option<i64> {
-    rows.iter().filter(|row| row.expires_ms > 0).map(|row| row.heartbeat_ms).max()
+/// Returns a row of a reserved key, unless it was released or never written.
+pub(super) fn unreleased(reserved_key: &str, row: &Row) -> Option<UnreleasedRow> {
+    let Row { worker, heartbeat_ms, expires_ms, .. } = *row;
+    let reserved_key = reserved_key.to_owned();
+    (expires_ms > 0).then_some(UnreleasedRow { reserved_key, worker, heartbeat_ms })
+}
+
+/// Leaves at most `limit` rows, the last written first.
+pub(super) fn keep_newest(rows: &mut Vec<UnreleasedRow>, limit: u32) {
+    rows.sort_by(|one, other| {
+        let key = |row: &UnreleasedRow| (Reverse(row.heartbeat_ms), row.worker);
+        key(one).cmp(&key(other)).then_with(|| one.reserved_key.cmp(&other.reserved_key))
+    });
+    rows.truncate(limit as usize);
 }
 
 /// Leaves at most `limit` free rows, longest unused first; with a holder, only the rows that it wrote

@@ -220,6 +220,16 @@ impl<'a> Reader<'a> {
         Ok(super::ListedRow { namespace, reserved_key, row: self.worker_row()? })
     }
 
+    /// Reads a row that was not released, after its reserved key.
+    #[cfg(any(feature = "redis", feature = "sql"))]
+    pub(super) fn unreleased_row(&mut self) -> Result<super::UnreleasedRow> {
+        Ok(super::UnreleasedRow {
+            reserved_key: self.get("reserved_key")?,
+            worker: self.get("worker_id")?,
+            heartbeat_ms: self.get("heartbeat_at")?,
+        })
+    }
+
     /// Reads a segment code after its namespace and name; `next` is the column of its next number.
     pub(super) fn listed_segment(&mut self, next: &'static str) -> Result<ListedSegment> {
         let (namespace, code) = (self.get("namespace")?, self.get("code")?);

@@ -119,6 +119,34 @@ pub(crate) fn backfill_after_a_restore(seed: u64, setup: Setup, mut random: StdR
     Scenario { seed, setup, ops }
 }
 
+/// A copy of the store comes back under nodes that have one worker id each, and another one starts before
+/// they look. When the copy was made, only the holder of the other worker id was there. Perhaps it crashes
+/// meanwhile, so that a start releases its row.
+pub(crate) fn node_starts_beside_another_worker_id(
+    seed: u64,
+    setup: Setup,
+    mut random: StdRng,
+) -> Scenario {
+    let (unit, positions) = (TimeUnit::Millisecond, 64);
+    let offsets_ms = vec![0; 3];
+    let setup = Setup { unit, positions, offsets_ms, workers: 2, ..calm(setup) };
+    let setup = Setup { has_fixed_workers: true, ..setup };
+    // The other two share a worker id.
+    let mut ops = vec![Op::Crash { node: HOLDER }, Op::Crash { node: THIRD }];
+    ops.extend([Op::Advance { ms: 8_000 }, Op::Backup, start(HOLDER)]);
+    ops.push(Op::Advance { ms: random.random_range(8_000..=30_000) });
+    if random.random_bool(0.3) {
+        ops.extend([Op::Crash { node: HOLDER }, Op::Crash { node: OTHER }]);
+        ops.push(Op::Advance { ms: random.random_range(5_000..=40_000) });
+        ops.extend([start(THIRD), Op::Advance { ms: random.random_range(1_000..=20_000) }]);
+    }
+    ops.extend([Op::Everyone { code: 0, count: 9 }, Op::RestoreInPlace]);
+    for _ in 0..5 {
+        ops.extend([Op::Everyone { code: 0, count: 9 }, Op::Advance { ms: 1_000 }]);
+    }
+    Scenario { seed, setup, ops }
+}
+
 /// A node finds that nothing was leased yet, and creates rows long after one was leased and lost.
 pub(crate) fn row_lost_while_a_node_starts(
     seed: u64,

@@ -18,6 +18,8 @@ pub(crate) struct Setup {
     pub(crate) rollback_bits: u32,
     pub(crate) rollback_initial: u32,
     pub(crate) workers: u64,
+    /// Whether each node may use one of them alone.
+    pub(crate) has_fixed_workers: bool,
     /// How many of the layout's eight rows are created at a time.
     pub(crate) rows_at_once: u64,
     /// Whether the nodes' clocks keep a recent reading.

@@ -300,10 +300,9 @@ impl World<'_> {
         let is_old = self.time.elapsed_ms() - backup.made_ms > look_ms;
         let present = self.cluster.memory.snapshot();
         self.cluster.memory.restore(backup.moment.held.clone());
-        let scope = Scope::new("default", &self.layout, 0, self.layout.largest_worker());
-        let survey = self.cluster.memory.survey(&scope).await.expect("memory");
+        let newest = self.cluster.memory.unreleased_rows("default", 1).await.expect("memory");
         self.cluster.memory.restore(present);
-        let is_stale = |newest_ms| now_ms - newest_ms > look_ms;
+        let is_stale = newest.first().is_some_and(|row| now_ms - row.heartbeat_ms > look_ms);
         let rows = self.cluster.memory.list_rows().await.expect("memory");
         let barrier_ms = now_ms + millis(window_ms + 2 * skew_ms);
         let barrier = self.layout.first_position(self.layout.tick_clamped(barrier_ms) + 1);
@@ -315,7 +314,7 @@ impl World<'_> {
         let may = own_clock
             && is_old
             && is_covered
-            && survey.newest_heartbeat_ms.is_some_and(is_stale)
+            && is_stale
             && self.recorded().await == Some(Recorded::Settled(backup.words.clone()))
             && self.layout.canonical() == backup.words
             && self.operating.servers.last() == Some(&backup.server)

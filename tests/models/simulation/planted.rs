@@ -8,7 +8,7 @@ use crate::check::FailureKind;
 
 /// Every bug, in the order in which they are reported: those that loom, the keeper's explorer and the
 /// protocol's models do not find in the same lines of code.
-pub(crate) const BUGS: [Planting; 19] = [
+pub(crate) const BUGS: [Planting; 20] = [
     Planting::TokenNotCompared,
     Planting::Rule(Bug::TokenDerived),
     Planting::Rule(Bug::OwnByHolder),
@@ -28,6 +28,7 @@ pub(crate) const BUGS: [Planting; 19] = [
     Planting::Rule(Bug::IdentityIgnored),
     Planting::Rule(Bug::StaleStoreTaken),
     Planting::Rule(Bug::PastUnconfirmed),
+    Planting::Rule(Bug::OtherRowsIgnored),
 ];
 
 /// What is wrong with the nodes or the store.

@@ -367,6 +367,11 @@ impl Cluster {
             // A lease in another epoch begins at the barrier.
             latest = latest.max(barrier + layout.positions_per_tick());
         }
+        let is_released = write.expiry == RowExpiry::Released;
+        if is_released {
+            // As by an operator: a row that a wrong clock wrote is freed beyond all leases.
+            latest = u64::MAX;
+        }
         for (lane, (old, new)) in before.marks.iter().zip(write.marks.iter()).enumerate() {
             // A store that crashed or was restored may get a mark back that it had.
             let highest = state.highest.entry((layout.canonical(), worker, lane)).or_default();
@@ -386,7 +391,7 @@ impl Cluster {
                 state.seen.lowered.insert((worker, lane), new);
             }
         }
-        if write.expiry == RowExpiry::Released {
+        if is_released {
             state.seen.owners.remove(&worker);
             return;
         }

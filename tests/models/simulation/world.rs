@@ -360,7 +360,11 @@ impl<'a> World<'a> {
             let reading_ms = self.clocks[node].now_ms() + RECENT_EVERY_MS;
             self.issued.issued_under(writer.generation, reading_ms);
         }
-        let settings = self.setup.settings(&self.layout, &holder);
+        let mut settings = self.setup.settings(&self.layout, &holder);
+        if self.setup.has_fixed_workers {
+            settings.min_worker = node as u64 % self.setup.workers + 1;
+            settings.max_worker = settings.min_worker;
+        }
         let backfill_from_ms = Some(self.layout.epoch_ms());
         let past = KeeperSettings { backfill_from_ms, ..settings.clone() };
         let codes_shared = self.setup.codes_shared(writer.generation);

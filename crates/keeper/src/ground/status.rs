@@ -36,12 +36,17 @@ pub enum UnavailableReason {
     /// No holder renewed for longer than live ones do: either none lives, or the store was restored and
     /// does not show those that live. They have until then to write their rows.
     #[error(
-        "no lease was renewed since {}: after a crash of every node, an outage or a restore of the \
-         store, leases wait for lease.stale_wait, until {}",
+        "no lease was renewed since {}, when {} was: after a crash of every node, an outage or a \
+         restore of the store, leases wait for lease.stale_wait, until {}",
         format_unix_ms(*.renewed_ms),
+        row_name(*worker, reserved_key),
         format_unix_ms(*.due_ms)
     )]
     StaleStore {
+        /// The worker id of that lease.
+        worker: u64,
+        /// Width and value of the reserved bits of its IDs, `1/0` for example.
+        reserved_key: String,
         /// When the last lease was renewed that was not released, in Unix ms of the store's clock.
         renewed_ms: i64,
         /// When the first lease may begin or be extended, in Unix ms.
@@ -115,6 +120,18 @@ impl UnavailableReason {
             Self::NotKept(_) => "the state file failed".to_owned(),
             other => other.to_string(),
         }
+    }
+}
+
+/// Names a row for people; without its reserved bits where there are none.
+fn row_name(worker: u64, reserved_key: &str) -> String {
+    match reserved_key.split_once('/') {
+        Some((width, value)) if width != "0" => {
+            format!(
+                "worker id {worker} with layout.reserved_bits {width} and reserved_value {value}"
+            )
+        }
+        _ => format!("worker id {worker}"),
     }
 }
 

@@ -96,6 +96,11 @@ pub(crate) struct JudgedSurvey {
 }
 
 impl JudgedSurvey {
+    /// Whether the store's clock is known to be behind.
+    pub(crate) const fn is_store_behind(&self) -> bool {
+        matches!(self.verdict, ClockVerdict::StoreBehind(_))
+    }
+
     /// Returns what is remembered of a write that follows the survey.
     pub(crate) const fn intent(&self, purpose: Purpose, operation: LeaseOperation) -> WriteIntent {
         let (clocks, store_ms) = (self.clocks, self.survey.now_ms);
@@ -521,8 +526,7 @@ impl LeaseContext {
         match &judged.survey.record {
             Some(record) if self.is_recorded(judged) => {
                 // Otherwise leases are bounded by the store's clock.
-                let is_unbounded = matches!(judged.verdict, ClockVerdict::StoreBehind(_));
-                let ahead_ms = is_unbounded.then_some(judged.now_ms);
+                let ahead_ms = judged.is_store_behind().then_some(judged.now_ms);
                 self.follow_history(&judged.survey, record, judged.epoch_clocks, ahead_ms).await
             }
             _ => Ok(true),

@@ -56,7 +56,7 @@ impl HeldLease {
             next_renewal: Instant::now(),
             renewed: None,
             is_kept,
-            stale: StaleWait::default(),
+            stale: StaleWait::of_holder(),
         };
         if let Some(intent) = intent {
             held.note_acknowledged(context, intent);
@@ -207,7 +207,7 @@ impl HeldLease {
                 context.observe(LeaseOperation::Renew, LeaseOutcome::ClockAhead);
                 LeaseError::ClockAhead(ahead_ms)
             }
-            _ => match self.stale.look(context, judged, None).await? {
+            _ => match self.stale.look(context, judged).await? {
                 Some(stale) => LeaseError::Stale(stale),
                 None => return Ok(()),
             },
@@ -279,7 +279,7 @@ impl HeldLease {
             epoch: context.history.epoch(),
             limit: self.acknowledged(),
             max_skew_ms: millis(context.settings.lease.max_clock_skew),
-            is_store_behind: matches!(judged.verdict, ClockVerdict::StoreBehind(_)),
+            is_store_behind: judged.is_store_behind(),
         }
     }
 
@@ -353,7 +353,7 @@ impl HeldLease {
         // wait for.
         let ttl_ms = millis(lease.ttl.min(lease.window / 2));
         self.row.acknowledged(intent.store_ms, ttl_ms);
-        self.stale = StaleWait::default();
+        self.stale = StaleWait::of_holder();
     }
 
     /// Looks at the clocks and the record.

@@ -10,7 +10,7 @@ pub(crate) fn loss(row: &Row, own_holder: &str) -> &'static str {
     } else if row.holder != own_holder {
         "another process took the row"
     } else if row.free {
-        "an operator, or a process with the same holder, released the row"
+        "an operator or another process released the row"
     } else {
         "a process with the same holder took the row, or the store lost writes"
     }

@@ -113,12 +113,16 @@ impl Search {
                 return Ok(SearchOutcome::ClockOutOfRange);
             }
             if self.chosen.is_some()
-                && let Some(stale) = self.look_if_stale(context, &judged).await?
+                && let Some(stale) = self.stale.look(context, &judged).await?
             {
                 context.observe(LeaseOperation::Acquire, LeaseOutcome::NoneFree);
                 // It is chosen again after the wait.
                 self.chosen.take_if(|tenure| tenure.unsettled().is_none());
                 return Ok(SearchOutcome::Stale(stale));
+            }
+            if self.chosen.is_some() && self.stale.is_release_due(&judged) {
+                self.stale.release_rows(context, &judged).await?;
+                continue;
             }
             if let Some(held) = self.settle(context).await? {
                 return Ok(SearchOutcome::Leased(held));
@@ -142,7 +146,11 @@ impl Search {
                             continue;
                         }
                         // What is waited for in vain counts as waited.
-                        self.look_if_stale(context, &judged).await?;
+                        let stale = self.stale.look(context, &judged).await?;
+                        if stale.is_none() && self.stale.is_release_due(&judged) {
+                            self.stale.release_rows(context, &judged).await?;
+                            continue;
+                        }
                         context.observe(LeaseOperation::Acquire, LeaseOutcome::NoneFree);
                         return Ok(none_free(context, &judged, &not_due));
                     }
@@ -153,14 +161,6 @@ impl Search {
             }
         }
         Ok(SearchOutcome::Contended)
-    }
-
-    async fn look_if_stale(
-        &mut self,
-        context: &LeaseContext,
-        judged: &JudgedSurvey,
-    ) -> Result<Option<StaleStore>, StoreError> {
-        self.stale.look(context, judged, Some(&judged.survey)).await
     }
 
     /// Creates more rows, if the node's worker ids have some that were not needed so far and they

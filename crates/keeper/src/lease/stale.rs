@@ -2,14 +2,16 @@
 
 use std::time::Duration;
 
+use raindrop_store::UnreleasedRow;
+
 use crate::ground::status::UnavailableReason;
 
 /// A store in which no holder renewed for longer than live ones do. If it was restored, those have
 /// until then to write their rows.
-#[derive(Clone, Copy)]
+#[derive(Clone)]
 pub(crate) struct StaleStore {
-    /// When one of the rows that were not released was last written.
-    pub(crate) renewed_ms: i64,
+    /// The last written of the rows that were not released.
+    pub(crate) newest: UnreleasedRow,
     /// Until when leases wait, on the steady clock.
     pub(crate) until: Duration,
     /// The same, Unix ms.
@@ -22,7 +24,9 @@ impl StaleStore {
         self.until.saturating_sub(steady)
     }
 
-    pub(crate) const fn reason(&self) -> UnavailableReason {
-        UnavailableReason::StaleStore { renewed_ms: self.renewed_ms, due_ms: self.due_ms }
+    pub(crate) fn reason(&self) -> UnavailableReason {
+        let UnreleasedRow { reserved_key, worker, heartbeat_ms } = self.newest.clone();
+        let (renewed_ms, due_ms) = (heartbeat_ms, self.due_ms);
+        UnavailableReason::StaleStore { worker, reserved_key, renewed_ms, due_ms }
     }
 }

@@ -1,75 +1,256 @@
-//! Waits while the store may be one that was restored: whoever has no memory of its present cannot tell.
+//! Delays a lease while the store may be one that was restored: a process without a recent write cannot
+//! tell. All rows of the namespace count, whichever a process may lease.
+//!
+//! A row that a crashed process left, and that no process leases, would make every start wait. So a start
+//! that has waited releases such rows. Until then nothing is written, so that a restore meanwhile undoes
+//! nothing that others rely on. [`StaleWait::look`] must be called again before each write.
 
 use std::time::Duration;
 
 use raindrop_core::{
     instant::millis,
-    lease::ClockVerdict,
+    lease::{Row, RowExpiry, RowWrite},
     planted::{Bug, planted},
 };
-use raindrop_store::{Scope, StoreError, Survey};
+use raindrop_store::{Scope, StoreError, UnreleasedRow};
 
 use super::{
     context::{JudgedSurvey, LeaseContext},
     stale::StaleStore,
 };
-use crate::ground::{lease_times::LeaseTimes, observer::StoreOperation};
+use crate::ground::{attempts::LONGEST_PAUSE, lease_times::LeaseTimes, observer::StoreOperation};
+
+/// How many rows one start releases, so that many rows do not keep it from its lease.
+const RELEASED_AT_ONCE: usize = 64;
 
 /// The wait for the holders of a stale store.
-#[derive(Clone, Copy, Default)]
-pub(crate) struct StaleWait(Option<StaleStore>);
+#[derive(Clone, Default)]
+pub(crate) struct StaleWait {
+    found: Option<StaleStore>,
+    releases: Releases,
+}
+
+/// Whether rows are released after the wait.
+#[derive(Clone, Copy, Default, PartialEq, Eq)]
+enum Releases {
+    #[default]
+    Due,
+    Done,
+    /// By a holder, which waits for its own row.
+    Never,
+}
+
+/// Which heartbeats are those of no living holder, by the store's clock.
+struct Ages {
+    now_ms: i64,
+    oldest_ms: i64,
+    skew_ms: i64,
+}
+
+impl Ages {
+    const fn is_old(&self, heartbeat_ms: i64) -> bool {
+        self.now_ms.saturating_sub(heartbeat_ms) > self.oldest_ms
+    }
+
+    /// Whether the clock was set back since.
+    const fn is_future(&self, heartbeat_ms: i64) -> bool {
+        heartbeat_ms > self.now_ms.saturating_add(self.skew_ms)
+    }
+
+    const fn is_stale(&self, heartbeat_ms: i64) -> bool {
+        self.is_old(heartbeat_ms) || self.is_future(heartbeat_ms)
+    }
+
+    /// Whether a row was left by a process that crashed, and this one cannot lease it now. One that was
+    /// written in the future expires then.
+    fn is_left(&self, row: &UnreleasedRow, scope: &Scope) -> bool {
+        let is_own_key = row.reserved_key == scope.reserved_key;
+        let is_own = is_own_key && (scope.min_worker..=scope.max_worker).contains(&row.worker);
+        self.is_future(row.heartbeat_ms) || self.is_old(row.heartbeat_ms) && !is_own
+    }
+}
 
 impl StaleWait {
+    /// The wait of a process that holds a row.
+    pub(crate) fn of_holder() -> Self {
+        Self { releases: Releases::Never, ..Self::default() }
+    }
+
     /// Whether the store was found stale, be it that the wait is over.
     pub(crate) const fn has_begun(&self) -> bool {
-        self.0.is_some()
+        self.found.is_some()
     }
 
     /// Returns what is waited for if the store is stale, and was not for long enough. Whoever holds a row
-    /// of the namespace counts, also beyond this node's worker ids, and whoever renews most seldom must
-    /// have had the time. `read` is what was just read of the rows of this node's worker ids, if it was.
+    /// of the namespace counts, and whoever renews most seldom must have had the time.
+    ///
+    /// A start that will release rows waits a little longer, for holders that wait as well: those began
+    /// to when they next reached the store.
     pub(crate) async fn look(
         &mut self,
         context: &LeaseContext,
         judged: &JudgedSurvey,
-        read: Option<&Survey>,
     ) -> Result<Option<StaleStore>, StoreError> {
-        let LeaseTimes { stale_wait, max_clock_skew, .. } = context.settings.lease;
         if !context.waits_if_stale() || planted(Bug::StaleStoreTaken) {
             return Ok(None);
         }
-        let seldom_ms = context.history.present().map_or(0, |history| history.longest.renew_ms);
-        let wait_ms = millis(stale_wait).max(seldom_ms / 2 * 3);
-        let wait = Duration::from_millis(wait_ms.unsigned_abs());
-        // The store's clock may have been changed by that. No living holder renews less often.
-        let skew_ms = millis(max_clock_skew);
-        let oldest_ms = wait_ms.saturating_sub(skew_ms).max(seldom_ms / 8 * 9);
+        let (ages, mut wait) = limits(context, judged);
         // A clock that is known to be behind proves no heartbeat young.
-        let is_behind = matches!(judged.verdict, ClockVerdict::StoreBehind(_));
-        let is_stale = |renewed_ms: &i64| {
-            let age_ms = judged.survey.now_ms.saturating_sub(*renewed_ms);
-            is_behind || !(-skew_ms..=oldest_ms).contains(&age_ms)
+        let is_behind = judged.is_store_behind();
+        let newest = newest_row(context).await?;
+        let newest = newest.filter(|row| is_behind || ages.is_stale(row.heartbeat_ms));
+        // A holder with a clock that was ahead may have left several rows of the future.
+        let goes_on = |stale: &StaleStore| {
+            let was_ms = stale.newest.heartbeat_ms;
+            newest.as_ref().is_some_and(|row| {
+                was_ms == row.heartbeat_ms
+                    || ages.is_future(was_ms) && ages.is_future(row.heartbeat_ms)
+            })
         };
-        let max_worker = context.settings.layout.largest_worker();
-        let is_read = read.is_some() && context.scope.workers() > max_worker;
-        let mut newest_ms = read.and_then(|survey| survey.newest_heartbeat_ms);
-        if !is_read && newest_ms.as_ref().is_none_or(is_stale) {
-            let all = Scope { min_worker: 0, max_worker, ..context.scope.clone() };
-            let survey = context.store.survey(&all);
-            newest_ms = context.call(StoreOperation::Read, survey).await?.newest_heartbeat_ms;
+        if !is_behind && !self.found.as_ref().is_some_and(goes_on) {
+            self.end();
         }
-        let newest_ms = newest_ms.filter(is_stale);
-        // Whoever wrote at last the row that was written in the future leaves another such row.
-        let is_future = |ms: i64| ms > judged.survey.now_ms.saturating_add(skew_ms);
-        self.0.take_if(|stale| {
-            let both_future = is_future(stale.renewed_ms) && newest_ms.is_some_and(is_future);
-            !is_behind && !both_future && Some(stale.renewed_ms) != newest_ms
-        });
-        let Some(renewed_ms) = newest_ms else { return Ok(None) };
-        let steady = context.shared.clock.steady();
-        let due_ms = context.shared.clock.now_ms().saturating_add(millis(wait));
-        let met = StaleStore { renewed_ms, until: steady.saturating_add(wait), due_ms };
-        let stale = *self.0.get_or_insert(met);
-        Ok((!stale.left(steady).is_zero()).then_some(stale))
+        let Some(newest) = newest else { return Ok(None) };
+        let clock = &context.shared.clock;
+        if self.found.is_none() {
+            if self.releases == Releases::Due && !self.left_rows(context, &ages).await?.is_empty() {
+                wait = wait.saturating_add(LONGEST_PAUSE);
+            }
+            let until = clock.steady().saturating_add(wait);
+            let due_ms = clock.now_ms().saturating_add(millis(wait));
+            self.found = Some(StaleStore { newest, until, due_ms });
+        }
+        Ok(self.found.clone().filter(|stale| !stale.left(clock.steady()).is_zero()))
     }
+
+    fn end(&mut self) {
+        self.found = None;
+        if self.releases == Releases::Done {
+            self.releases = Releases::Due;
+        }
+    }
+
+    /// Whether rows are to be released, now that the wait is over.
+    pub(crate) fn is_release_due(&self, judged: &JudgedSurvey) -> bool {
+        // Otherwise their age is unknown.
+        self.has_begun() && self.releases == Releases::Due && !judged.is_store_behind()
+    }
+
+    /// Releases the rows that made this start wait and that it cannot lease now: as
+    /// `raindrop workers release` does it, unless they have expired; then another process may take them
+    /// as they are. Another survey must follow.
+    pub(crate) async fn release_rows(
+        &mut self,
+        context: &mut LeaseContext,
+        judged: &JudgedSurvey,
+    ) -> Result<(), StoreError> {
+        let (ages, _) = limits(context, judged);
+        let mut rows = Vec::new();
+        for left in self.left_rows(context, &ages).await?.into_iter().take(RELEASED_AT_ONCE) {
+            let scope = Scope { reserved_key: left.reserved_key, ..context.scope.clone() };
+            let row = context.store.read_row(&scope, left.worker);
+            let row = context.call(StoreOperation::Read, row).await?;
+            let is_left = |row: &Row| {
+                let is_free = row.free || ages.is_future(row.heartbeat_ms);
+                is_free && row.heartbeat_ms == left.heartbeat_ms
+            };
+            rows.extend(row.filter(is_left).map(|row| (scope, row)));
+        }
+        // Read after the rows: if no move to another layout began, their marks are in its units.
+        let judged = context.survey(None).await?;
+        if context.is_recorded(&judged) {
+            for (scope, row) in &rows {
+                release_row(context, scope, row, judged.survey.now_ms).await?;
+            }
+        }
+        self.releases = Releases::Done;
+        // The others were waited for, too.
+        if let (Some(found), Some(newest)) = (&mut self.found, newest_row(context).await?) {
+            found.newest = newest;
+        }
+        Ok(())
+    }
+
+    async fn left_rows(
+        &self,
+        context: &LeaseContext,
+        ages: &Ages,
+    ) -> Result<Vec<UnreleasedRow>, StoreError> {
+        let mut rows = unreleased_rows(context, u32::MAX).await?;
+        rows.retain(|row| ages.is_left(row, &context.scope));
+        Ok(rows)
+    }
+}
+
+/// Returns which heartbeats are stale, and how long to wait if the newest one is.
+fn limits(context: &LeaseContext, judged: &JudgedSurvey) -> (Ages, Duration) {
+    let LeaseTimes { stale_wait, max_clock_skew, .. } = context.settings.lease;
+    let seldom_ms = context.history.present().map_or(0, |history| history.longest.renew_ms);
+    let wait_ms = millis(stale_wait).max(seldom_ms / 2 * 3);
+    // The store's clock may have been changed by that. No living holder renews less often.
+    let skew_ms = millis(max_clock_skew);
+    let oldest_ms = wait_ms.saturating_sub(skew_ms).max(seldom_ms / 8 * 9);
+    let ages = Ages { now_ms: judged.survey.now_ms, oldest_ms, skew_ms };
+    (ages, Duration::from_millis(wait_ms.unsigned_abs()))
+}
+
+async fn newest_row(context: &LeaseContext) -> Result<Option<UnreleasedRow>, StoreError> {
+    Ok(unreleased_rows(context, 1).await?.into_iter().next())
+}
+
+/// Reads rows of the namespace that were not released, the last written first.
+async fn unreleased_rows(
+    context: &LeaseContext,
+    limit: u32,
+) -> Result<Vec<UnreleasedRow>, StoreError> {
+    let scope = &context.scope;
+    if !planted(Bug::OtherRowsIgnored) {
+        let rows = context.store.unreleased_rows(&scope.namespace, limit);
+        return context.call(StoreOperation::Read, rows).await;
+    }
+    let mut rows = context.store.unreleased_rows(&scope.namespace, u32::MAX).await?;
+    let workers = scope.min_worker..=scope.max_worker;
+    rows.retain(|row| row.reserved_key == scope.reserved_key && workers.contains(&row.worker));
+    Ok(rows)
+}
+
+/// Releases a row as it was read, unless another process wrote it since. Its holder stays, so that a
+/// process which prefers its former row finds it. If the outcome is unknown, it may still be released.
+async fn release_row(
+    context: &mut LeaseContext,
+    scope: &Scope,
+    row: &Row,
+    store_ms: i64,
+) -> Result<(), StoreError> {
+    let (layout, history) = (&context.settings.layout, &context.history);
+    let is_of_layout = layout.reserved_keys().contains(&scope.reserved_key)
+        && row.worker <= layout.largest_worker()
+        && row.marks.lanes() == layout.lanes();
+    let marks = match history.present() {
+        Some(history) if is_of_layout => row.marks_when_released(layout, history, store_ms),
+        // It is leased only after a move to a layout that has it, which fences it.
+        _ if row.free => row.marks.clone(),
+        _ => return Ok(()),
+    };
+    let write = RowWrite {
+        token: context.random.fresh_token(),
+        epoch: context.history.epoch(),
+        holder: row.holder.clone(),
+        lane: row.lane,
+        marks,
+        expiry: RowExpiry::Released,
+    };
+    let swap = context.store.swap_row(scope, row.worker, row.token, &write);
+    if context.call(StoreOperation::Swap, swap).await? {
+        let (namespace, worker) = (&scope.namespace, row.worker);
+        let (reserved_key, holder) = (&scope.reserved_key, &row.holder);
+        tracing::warn!(
+            namespace,
+            worker,
+            reserved_key,
+            holder,
+            "row released: its process is gone"
+        );
+    }
+    Ok(())
 }

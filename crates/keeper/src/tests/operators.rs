@@ -73,7 +73,7 @@ async fn a_lost_row_tells_who_wrote_it() {
     let released = world.row(3).await;
     let own = world.settings().holder;
     for (row, own, reason) in [
-        (&released, own.as_str(), "an operator, or a process with the same holder, released"),
+        (&released, own.as_str(), "an operator or another process released"),
         (&held, &own, "a process with the same holder took the row"),
         (&held, "another", "another process took the row"),
         (&unused, &own, "the store lost the row"),

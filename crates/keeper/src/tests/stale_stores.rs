@@ -41,13 +41,18 @@ async fn seconds_to_first_id(world: &World, node: &Node) -> u64 {
 #[tokio::test(start_paused = true)]
 async fn first_lease_after_a_crash_of_every_node_waits_and_says_so() {
     let world = world();
-    drop(world.node().await);
+    let node = world.node().await;
+    let crashed = node.worker();
+    drop(node);
     world.pass(LONG).await;
     let node = world.start(world.settings());
     world.pass(second(1)).await;
-    let Some(UnavailableReason::StaleStore { renewed_ms, due_ms }) = node.status().reason else {
-        panic!("{:?}", node.status().reason)
+    let reason = node.status().reason;
+    let Some(UnavailableReason::StaleStore { worker, reserved_key, renewed_ms, due_ms }) = reason
+    else {
+        panic!("{reason:?}")
     };
+    assert_eq!((worker, &*reserved_key), (crashed, "0/0"));
     let now_ms = world.now_ms();
     assert!((75_000..80_000).contains(&(now_ms - renewed_ms)), "{}", now_ms - renewed_ms);
     assert!((43_900..44_100).contains(&(due_ms - now_ms)), "{}", due_ms - now_ms);
@@ -128,6 +133,81 @@ async fn nobody_waits_after_clean_stops_or_where_it_is_turned_off() {
     let mut settings = world.settings();
     settings.lease.stale_wait = Duration::ZERO;
     assert_eq!(seconds_to_first_id(&world, &world.start(settings)).await, 0);
+}
+
+/// A start that may lease other rows waits, and releases the row: no later one waits for it.
+#[tokio::test(start_paused = true)]
+async fn crashed_row_that_no_process_may_lease_makes_one_start_wait() {
+    let world = world();
+    let old = world.start(world.only(400));
+    old.issuer.leased().await;
+    world.pass(second(5)).await;
+    drop(old);
+    world.pass(second(100)).await;
+    let crashed = world.row(400).await;
+    let few = || world.start(KeeperSettings { max_worker: 255, ..world.settings() });
+    let node = few();
+    world.pass(second(1)).await;
+    let reason = node.status().reason;
+    assert!(
+        matches!(reason, Some(UnavailableReason::StaleStore { worker: 400, .. })),
+        "{reason:?}"
+    );
+    let waited = seconds_to_first_id(&world, &node).await;
+    assert!((48..=55).contains(&waited), "{waited}");
+    node.stop().await;
+    let released = world.row(400).await;
+    assert_eq!((released.free, released.expires_ms), (true, 0));
+    // It had expired, so that its marks were anybody's already.
+    assert_eq!((released.marks, released.holder), (crashed.marks, crashed.holder));
+    assert_ne!(released.token, crashed.token);
+    world.pass(LONG).await;
+    assert_eq!(seconds_to_first_id(&world, &few()).await, 0);
+}
+
+/// Until that instant no process could lease it, and each start would wait.
+#[tokio::test(start_paused = true)]
+async fn row_that_was_written_in_the_future_is_released_beyond_its_lease() {
+    let world = world();
+    let crashed = world.start(world.only(5));
+    world.pass(second(1)).await;
+    drop(crashed);
+    world.store_clock.step(-100_000);
+    let node = world.start(world.only(5));
+    let before = world.row(5).await;
+    assert!(!before.free);
+    assert!((48..=60).contains(&seconds_to_first_id(&world, &node).await));
+    assert_eq!((node.worker(), node.events.epochs()), (5, 0));
+    assert_ne!(node.lane(), before.lane as u64, "that lane's mark is ahead");
+    let layout = &world.settings().layout;
+    let mark = world.row(5).await.marks[before.lane];
+    let due_in_ms = layout.start_of_tick_ms(layout.tick_of(mark)) - world.now_ms();
+    assert!((305_000..=325_000).contains(&due_in_ms), "{due_in_ms}");
+}
+
+/// IDs of another reserved value are no reason to look at its rows alone.
+#[tokio::test(start_paused = true)]
+async fn node_waits_for_the_holders_of_other_reserved_values() {
+    let spec = LayoutSpec { reserved_bits: 1, ..LayoutSpec::for_unit(TimeUnit::Millisecond) };
+    let world = World::new(spec.clone());
+    let layout = LayoutSpec { reserved_value: 1, ..spec }.build().expect("valid");
+    let one = || {
+        let settings = KeeperSettings::new(layout.clone(), "of value 1");
+        world.start(KeeperSettings { min_worker: 5, max_worker: 5, ..settings })
+    };
+    let zero = world.start(world.only(9));
+    let first = one();
+    world.pass(second(20)).await;
+    assert_eq!((zero.worker(), first.worker()), (9, 5));
+    first.stop().await;
+    let backup = world.store.snapshot();
+    let living = one();
+    world.pass(second(60)).await;
+    world.issue(&living, "order", 100).await;
+    world.fail_over("memory", backup);
+    let late = one();
+    issue_on(&world, &[&zero, &living, &late], second(100)).await;
+    assert_eq!((late.status().lease, living.worker()), (None, 5), "its only row is held");
 }
 
 /// Without the wait, the node that starts leases what one of them holds.
@@ -247,6 +327,27 @@ fn link(world: &World) -> Arc<Link> {
 
 fn world_of_one_lane() -> World {
     World::new(LayoutSpec { rollback_bits: 0, ..LayoutSpec::for_unit(TimeUnit::Millisecond) })
+}
+
+/// After an outage holders wait as well, and may begin to only when they try again.
+#[tokio::test(start_paused = true)]
+async fn start_does_not_release_the_rows_of_holders_that_wait_as_well() {
+    let world = world();
+    let links = [link(&world), link(&world)];
+    let start =
+        |(link, worker): (&Arc<Link>, u64)| world.start_by(world.only(worker), link.clone());
+    let holders: Vec<Node> = links.iter().zip([5, 6]).map(start).collect();
+    world.pass(second(60)).await;
+    links.iter().for_each(|link| link.is_cut.store(true, SeqCst));
+    world.pass(second(100)).await;
+    let late = world.start(world.only(7));
+    links.iter().for_each(|link| link.is_cut.store(false, SeqCst));
+    issue_on(&world, &[&holders[0], &holders[1], &late], second(80)).await;
+    for (holder, worker) in holders.iter().zip([5, 6]) {
+        let acquired = holder.events.count(LeaseOperation::Acquire, LeaseOutcome::Done);
+        assert_eq!((holder.worker(), acquired), (worker, 1));
+    }
+    assert_eq!(late.worker(), 7);
 }
 
 /// For some time, as far as they can; no ID is one that was issued before.

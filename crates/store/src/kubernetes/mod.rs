@@ -40,8 +40,8 @@ use self::{
 };
 use super::{
     Failover, LayoutRecord, ListedRow, NewRows, Result, Scope, Store, StoreError, StoreSettings,
-    Survey, lock,
-    record::{keep_free, newest_heartbeat_ms},
+    Survey, UnreleasedRow, lock,
+    record::{keep_free, keep_newest, unreleased},
     value::{readable, shortened},
 };
 
@@ -169,7 +169,6 @@ impl KubernetesStore {
             free: born.iter().filter(|row| row.free).count() as u64
                 + births.count_unborn(scope.min_worker..=scope.max_worker),
             next_expiry_ms: held.map(|row| row.expires_ms).min(),
-            newest_heartbeat_ms: newest_heartbeat_ms(&born),
         };
         if survey.record.is_none() {
             // Those of a record that was lost; what was never written is nobody's.
@@ -278,6 +277,23 @@ impl Store for KubernetesStore {
         Ok(Survey { now_ms, identity, record: Some(record.layout), ..recent })
     }
 
+    async fn unreleased_rows(&self, namespace: &str, limit: u32) -> Result<Vec<UnreleasedRow>> {
+        let leases = self.leases_of(&self.tables.worker, Some(namespace), "").await?;
+        let name = self.tables.record(namespace);
+        let Some(record) = leases.iter().find(|lease| name_of(lease) == name) else {
+            return Ok(Vec::new());
+        };
+        let mut rows = Vec::new();
+        for (reserved_key, births) in Record::read(namespace, record)?.rows {
+            let scope = every_worker(namespace, &reserved_key);
+            let born = self.read_born(&scope, &births, &leases)?;
+            let born = readable(&scope, born.into_iter());
+            rows.extend(born.iter().filter_map(|row| unreleased(&reserved_key, row)));
+        }
+        keep_newest(&mut rows, limit);
+        Ok(rows)
+    }
+
     async fn free_rows(&self, scope: &Scope, holder: Option<&str>, limit: u32) -> Result<Vec<Row>> {
         let (snapshot, mut rows, _) = self.look(scope).await?;
         let has_room = snapshot.record.as_ref().is_some_and(|record| !record.is_full());
@@ -359,8 +375,7 @@ impl Store for KubernetesStore {
                 continue;
             }
             for (key, births) in Record::read(namespace, lease)?.rows {
-                let (namespace, reserved_key) = (namespace.to_owned(), key);
-                let scope = Scope { namespace, reserved_key, min_worker: 0, max_worker: u64::MAX };
+                let scope = every_worker(namespace, &key);
                 let born = self.read_born(&scope, &births, &leases)?;
                 let unborn = births.all_unborn(0..=u64::MAX).map(Ok);
                 for row in born.into_iter().chain(unborn) {
@@ -378,5 +393,15 @@ impl Store for KubernetesStore {
 
     async fn close(&self) {
         self.api.close().await;
+    }
+}
+
+/// Returns the scope of every worker id of a reserved key.
+fn every_worker(namespace: &str, reserved_key: &str) -> Scope {
+    Scope {
+        namespace: namespace.to_owned(),
+        reserved_key: reserved_key.to_owned(),
+        min_worker: 0,
+        max_worker: u64::MAX,
     }
 }

@@ -47,7 +47,11 @@ impl RedisStore {
     }
 
     fn of_scope(&self, scope: &Scope, what: &str) -> String {
-        let Scope { namespace, reserved_key, .. } = scope;
+        self.of_key(&scope.namespace, what, &scope.reserved_key)
+    }
+
+    /// What a namespace has of this kind for a reserved key.
+    pub(super) fn of_key(&self, namespace: &str, what: &str, reserved_key: &str) -> String {
         format!("{}:{{{namespace}}}:{what}:{reserved_key}", self.settings.worker_table)
     }
 

@@ -22,6 +22,7 @@ use redis::{FromRedisValue, ParsingError, RedisWrite, ToRedisArgs};
 use self::keys::worker_id;
 use super::{
     Failover, LayoutRecord, ListedRow, NewRows, Result, Scope, Store, StoreSettings, Survey,
+    UnreleasedRow,
     pool::Pool,
     record::ttl_ms,
     renewed::Renewed,
@@ -113,19 +114,11 @@ impl Store for RedisStore {
 
     async fn survey(&self, scope: &Scope) -> Result<Survey> {
         let layout = self.layout_key(&scope.namespace);
-        let keys =
-            [layout, self.workers_key(scope), self.expiry_key(scope), self.unused_key(scope)];
+        let keys = [layout, self.workers_key(scope), self.expiry_key(scope)];
         let (min_worker, max_worker) = (worker_id(scope.min_worker), worker_id(scope.max_worker));
         let args = values![min_worker, max_worker, self.is_compared()];
-        let (now_ms, server, held, free, next_expiry, newest, record): (
-            _,
-            String,
-            _,
-            i64,
-            String,
-            String,
-            Vec<_>,
-        ) = self.run(&scripts::SURVEY, &keys, &args).await?;
+        let (now_ms, server, held, free, next_expiry, record): (_, String, _, i64, String, Vec<_>) =
+            self.run(&scripts::SURVEY, &keys, &args).await?;
         Ok(Survey {
             now_ms,
             identity: (self.settings.failover == Failover::Auto).then_some(server),
@@ -134,8 +127,16 @@ impl Store for RedisStore {
             // Below 0 only when somebody deleted a key.
             free: u64::try_from(free).unwrap_or(0),
             next_expiry_ms: next_expiry.parse().ok(),
-            newest_heartbeat_ms: newest.parse().ok(),
         })
+    }
+
+    async fn unreleased_rows(&self, namespace: &str, limit: u32) -> Result<Vec<UnreleasedRow>> {
+        let [expiries, unused] = ["expiry", "unused"].map(|what| self.of_key(namespace, what, ""));
+        let args = values![namespace, expiries, unused, i64::from(limit)];
+        let rows: Vec<Vec<Value>> =
+            self.run(&scripts::UNRELEASED_ROWS, &[self.scopes_key()], &args).await?;
+        let table = &self.settings.worker_table;
+        rows.into_iter().map(|row| Reader::new(table, namespace, row).unreleased_row()).collect()
     }
 
     async fn free_rows(&self, scope: &Scope, holder: Option<&str>, limit: u32) -> Result<Vec<Row>> {

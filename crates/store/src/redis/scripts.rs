@@ -24,6 +24,7 @@ scripts! {
     SWAP_RECORD "swap_record.lua"
     CREATE_ROWS "create_rows.lua"
     SURVEY "survey.lua"
+    UNRELEASED_ROWS "unreleased_rows.lua"
     FREE_ROWS "free_rows.lua"
     READ_ROW "read_row.lua"
     LIST_ROWS "list_rows.lua"

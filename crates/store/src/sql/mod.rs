@@ -29,7 +29,7 @@ use self::{
 };
 use super::{
     Failover, LOSES_WRITES, LayoutRecord, ListedRow, NewRows, Result, Scope, Store, StoreError,
-    StoreSettings, Survey,
+    StoreSettings, Survey, UnreleasedRow,
     pool::Pool,
     record::ttl_ms,
     renewed::Renewed,
@@ -37,7 +37,7 @@ use super::{
 };
 
 /// How many columns of a survey come before those of the record.
-const SURVEY_COLUMNS: usize = 6;
+const SURVEY_COLUMNS: usize = 5;
 /// How many rows one statement inserts, so that it stays short.
 const ROWS_AT_ONCE: usize = 1_000;
 
@@ -190,11 +190,26 @@ impl<E: Engine> Store for SqlStore<E> {
         let now_ms = reader.get("now")?;
         server.check_session(&reader.get::<String>("session")?)?;
         let (held, free) = (reader.get("held")?, reader.get("free")?);
-        let (next_expiry_ms, newest_heartbeat_ms) =
-            (reader.get("expires_at")?, reader.get("heartbeat_at")?);
+        let next_expiry_ms = reader.get("expires_at")?;
         let record = self.record_if_any(&scope.namespace, record)?;
         let identity = (self.settings.failover == Failover::Auto).then_some(server.identity);
-        Ok(Survey { now_ms, identity, record, held, free, next_expiry_ms, newest_heartbeat_ms })
+        Ok(Survey { now_ms, identity, record, held, free, next_expiry_ms })
+    }
+
+    async fn unreleased_rows(&self, namespace: &str, limit: u32) -> Result<Vec<UnreleasedRow>> {
+        let args = values![namespace, i64::from(limit)].to_vec();
+        let (answer, server) = self.read_on(&self.sql["unreleased_rows"], |_| args).await?;
+        let mut unreleased = Vec::new();
+        for row in answer.rows {
+            // Without any, one row tells the session alone.
+            let is_there = row.last().is_some_and(|heartbeat| *heartbeat != Value::Null);
+            let mut reader = self.reader(row);
+            server.check_session(&reader.get::<String>("session")?)?;
+            if is_there {
+                unreleased.push(reader.unreleased_row()?);
+            }
+        }
+        Ok(unreleased)
     }
 
     async fn free_rows(&self, scope: &Scope, holder: Option<&str>, limit: u32) -> Result<Vec<Row>> {

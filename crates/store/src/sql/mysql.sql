@@ -134,20 +134,31 @@ SELECT TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)) DIV 1000 AS no
        CONCAT_WS(' ', COALESCE(@raindrop_session, 'not set up'), CONNECTION_ID(), @@hostname, @@port,
                  @@server_id, @@GLOBAL.read_only, @@GLOBAL.innodb_flush_log_at_trx_commit,
                  @@GLOBAL.sync_binlog) AS session,
-       held_rows, free_rows, next_expiry_ms, newest_heartbeat_ms,
+       held_rows, free_rows, next_expiry_ms,
        token, words, complete, since_tick, first_tick, identity, epoch, history
 FROM (SELECT COUNT(CASE WHEN expires_at > UTC_TIMESTAMP(6) THEN 1 END) AS held_rows,
              COUNT(CASE WHEN expires_at <= UTC_TIMESTAMP(6) THEN 1 END) AS free_rows,
              TIMESTAMPDIFF(MICROSECOND, '1970-01-01',
                            MIN(CASE WHEN expires_at > UTC_TIMESTAMP(6) THEN expires_at END)) DIV 1000
-               AS next_expiry_ms,
-             TIMESTAMPDIFF(MICROSECOND, '1970-01-01',
-                           MAX(CASE WHEN expires_at > TIMESTAMP'1970-01-01 00:00:00'
-                                    THEN heartbeat_at END)) DIV 1000
-               AS newest_heartbeat_ms
+               AS next_expiry_ms
       FROM `{worker}`
       WHERE namespace = ? AND reserved_key = ? AND worker_id BETWEEN ? AND ?) AS counted
 LEFT JOIN `{worker}_layout` ON namespace = ?;
+
+-- Without any row, one of nulls tells the session.
+-- namespace, at most
+-- name: unreleased_rows
+SELECT CONCAT_WS(' ', COALESCE(@raindrop_session, 'not set up'), CONNECTION_ID(), @@hostname, @@port,
+                 @@server_id, @@GLOBAL.read_only, @@GLOBAL.innodb_flush_log_at_trx_commit,
+                 @@GLOBAL.sync_binlog) AS session,
+       reserved_key, worker_id, TIMESTAMPDIFF(MICROSECOND, '1970-01-01', heartbeat_at) DIV 1000
+FROM (SELECT 1 AS one) AS one
+LEFT JOIN (SELECT reserved_key, worker_id, heartbeat_at
+           FROM `{worker}`
+           WHERE namespace = ? AND expires_at > TIMESTAMP'1970-01-01 00:00:00'
+           ORDER BY heartbeat_at DESC, worker_id, reserved_key
+           LIMIT ?) AS unreleased ON TRUE
+ORDER BY heartbeat_at DESC, worker_id, reserved_key;
 
 -- namespace, reserved key, smallest worker, largest worker, at most
 -- name: free_rows

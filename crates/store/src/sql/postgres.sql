@@ -119,19 +119,32 @@ SELECT CAST(ROUND(EXTRACT(EPOCH FROM date_trunc('milliseconds', statement_timest
        concat_ws(' ', COALESCE(NULLIF(current_setting('raindrop.session', TRUE), ''), 'not set up'),
                  pg_backend_pid(), EXTRACT(EPOCH FROM pg_postmaster_start_time()),
                  pg_is_in_recovery(), current_setting('synchronous_commit'), current_setting('fsync')) AS session,
-       held_rows, free_rows, next_expiry_ms, newest_heartbeat_ms,
+       held_rows, free_rows, next_expiry_ms,
        token, words, complete, since_tick, first_tick, identity, epoch, history
 FROM (SELECT COUNT(CASE WHEN expires_at > statement_timestamp() THEN 1 END) AS held_rows,
              COUNT(CASE WHEN expires_at <= statement_timestamp() THEN 1 END) AS free_rows,
              CAST(ROUND(EXTRACT(EPOCH FROM date_trunc('milliseconds',
                MIN(CASE WHEN expires_at > statement_timestamp() THEN expires_at END))) * 1000)
-               AS BIGINT) AS next_expiry_ms,
-             CAST(ROUND(EXTRACT(EPOCH FROM date_trunc('milliseconds',
-               MAX(CASE WHEN expires_at > 'epoch' THEN heartbeat_at END))) * 1000)
-               AS BIGINT) AS newest_heartbeat_ms
+               AS BIGINT) AS next_expiry_ms
       FROM "{worker}"
       WHERE namespace = $1 AND reserved_key = $2 AND worker_id BETWEEN $3 AND $4) AS counted
 LEFT JOIN "{worker}_layout" ON namespace = $5;
+
+-- Without any row, one of nulls tells the session.
+-- namespace, at most
+-- name: unreleased_rows
+SELECT concat_ws(' ', COALESCE(NULLIF(current_setting('raindrop.session', TRUE), ''), 'not set up'),
+                 pg_backend_pid(), EXTRACT(EPOCH FROM pg_postmaster_start_time()),
+                 pg_is_in_recovery(), current_setting('synchronous_commit'), current_setting('fsync')) AS session,
+       reserved_key, worker_id,
+       CAST(ROUND(EXTRACT(EPOCH FROM date_trunc('milliseconds', heartbeat_at)) * 1000) AS BIGINT)
+FROM (SELECT 1 AS one) AS one
+LEFT JOIN (SELECT reserved_key, worker_id, heartbeat_at
+           FROM "{worker}"
+           WHERE namespace = $1 AND expires_at > 'epoch'
+           ORDER BY heartbeat_at DESC, worker_id, reserved_key
+           LIMIT $2) AS unreleased ON TRUE
+ORDER BY heartbeat_at DESC, worker_id, reserved_key;
 
 -- namespace, reserved key, smallest worker, largest worker, at most
 -- name: free_rows

@@ -68,18 +68,29 @@ ON CONFLICT DO NOTHING;
 -- name: survey
 SELECT CAST(ROUND(unixepoch('subsec') * 1000) AS INTEGER) AS now_ms,
        'this file' AS session,
-       held_rows, free_rows, next_expiry_ms, newest_heartbeat_ms,
+       held_rows, free_rows, next_expiry_ms,
        token, words, complete, since_tick, first_tick, identity, epoch, history
 FROM (SELECT COUNT(CASE WHEN expires_at > CAST(ROUND(unixepoch('subsec') * 1000) AS INTEGER)
                         THEN 1 END) AS held_rows,
              COUNT(CASE WHEN expires_at <= CAST(ROUND(unixepoch('subsec') * 1000) AS INTEGER)
                         THEN 1 END) AS free_rows,
              MIN(CASE WHEN expires_at > CAST(ROUND(unixepoch('subsec') * 1000) AS INTEGER)
-                      THEN expires_at END) AS next_expiry_ms,
-             MAX(CASE WHEN expires_at > 0 THEN heartbeat_at END) AS newest_heartbeat_ms
+                      THEN expires_at END) AS next_expiry_ms
       FROM "{worker}"
       WHERE namespace = ?1 AND reserved_key = ?2 AND worker_id BETWEEN ?3 AND ?4) AS counted
 LEFT JOIN "{worker}_layout" ON namespace = ?5;
+
+-- Without any row, one of nulls tells the session.
+-- namespace, at most
+-- name: unreleased_rows
+SELECT 'this file' AS session, reserved_key, worker_id, heartbeat_at
+FROM (SELECT 1 AS one) AS one
+LEFT JOIN (SELECT reserved_key, worker_id, heartbeat_at
+           FROM "{worker}"
+           WHERE namespace = ?1 AND expires_at > 0
+           ORDER BY heartbeat_at DESC, worker_id, reserved_key
+           LIMIT ?2) AS unreleased ON TRUE
+ORDER BY heartbeat_at DESC, worker_id, reserved_key;
 
 -- namespace, reserved key, smallest worker, largest worker, at most
 -- name: free_rows

@@ -7,7 +7,8 @@ use raindrop_core::lease::{Row, RowWrite, Token};
 
 use super::{
     CodeState, LayoutRecord, ListedRow, ListedSegment, ManagedCode, MemoryStore, NewRows,
-    NewSegment, Reservation, Reserved, Result, Scope, SegmentStore, Store, Survey, UnusedNumbers,
+    NewSegment, Reservation, Reserved, Result, Scope, SegmentStore, Store, Survey, UnreleasedRow,
+    UnusedNumbers,
 };
 
 /// A call of a [`Store`], as a value: it can be run now, later, twice or never.
@@ -20,6 +21,7 @@ pub enum Call {
     SwapRecord(String, Token, LayoutRecord),
     CreateRows(Scope, NewRows),
     Survey(Scope),
+    UnreleasedRows(String, u32),
     FreeRows(Scope, Option<String>, u32),
     ReadRow(Scope, u64),
     SwapRow(Scope, u64, Token, RowWrite),
@@ -61,6 +63,9 @@ impl Call {
             }
             Self::CreateRows(scope, new) => Box::new(store.create_rows(scope, new).await?),
             Self::Survey(scope) => Box::new(store.survey(scope).await?),
+            Self::UnreleasedRows(namespace, limit) => {
+                Box::new(store.unreleased_rows(namespace, *limit).await?)
+            }
             Self::FreeRows(scope, holder, limit) => {
                 Box::new(store.free_rows(scope, holder.as_deref(), *limit).await?)
             }
@@ -145,6 +150,10 @@ impl<I: Intercept> Store for I {
 
     async fn survey(&self, scope: &Scope) -> Result<Survey> {
         self.answer(Call::Survey(scope.clone())).await.map(typed)
+    }
+
+    async fn unreleased_rows(&self, namespace: &str, limit: u32) -> Result<Vec<UnreleasedRow>> {
+        self.answer(Call::UnreleasedRows(namespace.to_owned(), limit)).await.map(typed)
     }
 
     async fn free_rows(&self, scope: &Scope, holder: Option<&str>, limit: u32) -> Result<Vec<Row>> {
