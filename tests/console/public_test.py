@@ -96,7 +96,9 @@ class Public(Browser):
             rows = page.locator(".encodings tr")
             expect(rows).to_have_count(8)
             for row in rows.all():
-                name, text = row.locator("th").inner_text(), row.locator("td").first.inner_text()
+                label, text = row.locator("th").inner_text(), row.locator("td").first.inner_text()
+                name = label.split()[0]
+                self.assertEqual(label.endswith("(case matters)"), name.startswith("base6"), label)
                 path = f"/parse/{text}?encoding={name}&namespace={namespace}"
                 self.assertEqual(json.load(get(self.service.url + path))["id"], id, name)
                 # As the service writes it, too.

@@ -14,11 +14,8 @@ const BASE64URL = UPPER + LOWER + DIGITS + '-_';
 
 export const ENCODINGS = ['decimal', 'hex', 'base32', 'base36', 'base62', 'base62-sorted', 'base64url', 'friendly'];
 
-// Two IDs may have texts in these that differ only in case.
-const CASE_SENSITIVE = ['base62', 'base62-sorted', 'base64url'];
-
-// The encodings to choose from when IDs are written.
-export const choices = () => ENCODINGS.map((name) => [name, CASE_SENSITIVE.includes(name) ? t('{name} (case matters)', { name }) : name]);
+// The name of an encoding, with a warning where the texts of two IDs may differ only in case.
+export const label = (name) => (/^base6/.test(name) ? t('{name} (case matters)', { name }) : name);
 
 function radix(id, alphabet) {
   const base = BigInt(alphabet.length);

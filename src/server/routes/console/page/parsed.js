@@ -1,7 +1,7 @@
 // One ID in full, as /parse answers it.
 import { bar, legend, NAMES } from './bits.js';
 import { copyButton, facts, h } from './dom.js';
-import { everyEncoding } from './encodings.js';
+import { everyEncoding, label } from './encodings.js';
 import { localTime, relative, t, told } from './i18n.js';
 import { fieldsOf, presets } from './settings.js';
 
@@ -19,7 +19,7 @@ export function details(parsed) {
     ? t('yes: below 2^53, exact as a JavaScript number')
     : t('no: above 2^53, keep it as a string in JavaScript');
   const encoding = ([name, text]) => h('tr',
-    h('th', { scope: 'row' }, name), h('td.mono.wrap', text), h('td', copyButton(text, name)));
+    h('th', { scope: 'row' }, label(name)), h('td.mono.wrap', text), h('td', copyButton(text, name)));
   return [
     h('p.id.mono', parsed.id),
     bits(parsed),
@@ -33,6 +33,5 @@ export function details(parsed) {
     ]),
     h('table.encodings', h('caption', t('In every encoding')),
       h('tbody', everyEncoding(parsed, hasLayout).map(encoding))),
-    h('p.muted', t('Texts in base62, base62-sorted and base64url may differ only in case: a column or file name that ignores case loses IDs. Use base32, base36 or hex there.')),
   ];
 }

@@ -2,7 +2,7 @@
 import { address, getJson, request } from './api.js';
 import { columns } from './chart.js';
 import { announce, card, copyButton, field, h, muted, pre, problem, put, select, typed } from './dom.js';
-import { choices } from './encodings.js';
+import { ENCODINGS, label } from './encodings.js';
 import { number, relative, t, told } from './i18n.js';
 import { live } from './live.js';
 import { bits } from './parsed.js';
@@ -56,7 +56,7 @@ export function mount(panel, { params, save }) {
   const code = typed({ value: params.code ?? FREE, required: true });
   const count = h('input', { type: 'number', min: 1, max: MOST, value: params.n ?? '1', required: true });
   const namespace = chooser(namespaces, params.namespace ?? '', t('by code'));
-  const encoding = select(choices(), params.encoding ?? 'decimal');
+  const encoding = select(ENCODINGS.map((name) => [name, label(name)]), params.encoding ?? 'decimal');
   const format = select(FORMATS, params.format ?? 'string');
   const modulus = h('input', { type: 'number', min: 2, max: 64, value: params.k ?? '8' });
   const newest = h('.newest');

@@ -186,7 +186,6 @@ export const zh = Object.fromEntries(`
   the latest instant with these bits is shown|显示的是与这些位相符的最近时刻
   In every encoding|各种编码
   {name} (case matters)|{name}（区分大小写）
-  Texts in base62, base62-sorted and base64url may differ only in case: a column or file name that ignores case loses IDs. Use base32, base36 or hex there.|base62、base62-sorted 和 base64url 的文本可能只有大小写不同：忽略大小写的列或文件名会丢失 ID，那里请用 base32、base36 或 hex。
   your own|自定义
   {n} in each {unit}|每{unit} {n} 个
   The bits|位的划分
