@@ -208,8 +208,9 @@ fmt: ## formats the code
 
 lint: format clippy model-lint ## formatting and clippy, warnings denied
 
-model-lint: ## clippy of the models, and of the library with each engine alone
+model-lint: ## clippy of the models, of the command with jemalloc, and of the library with each engine alone
 	$(CARGO) clippy --locked -p raindrop-keeper -p raindrop-models --all-targets -- -D warnings
+	$(CARGO) clippy --locked --features jemalloc -- -D warnings
 	$(CARGO) clippy --locked -p raindrop-keeper -- -D warnings
 	for engine in kubernetes mysql postgres redis sqlite; do \
 	  $(CARGO) clippy --locked -p raindrop-store --features $$engine -- -D warnings || exit 1; \
