@@ -2,7 +2,7 @@
 # Runs targets of make as steps, several at a time: as many as the processors can take by what each step
 # needs. Prints what a step printed when it ends, its seconds and its tests. After a step that fails no
 # other one begins. A table of the steps closes the run; with --table before them it stands there as in
-# CONTRIBUTING.md, too. Exits with 1 if a step failed.
+# CONTRIBUTING.md, too. Exits with 1 if a step failed or could not begin.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -176,7 +176,8 @@ begin_some() {
 }
 
 # Tenths of a processor. A little more than there are: no step is busy all the time.
-bound=$(($(getconf _NPROCESSORS_ONLN) * 10 + 5))
+# Those that this process may use, which only nproc knows.
+bound=$(($(nproc 2>/dev/null || getconf _NPROCESSORS_ONLN) * 10 + 5))
 passed=0 failed=0 skipped=0 cores=0 status=0 faulty=()
 table=$(printf '%-18s %7s %9s %6s' step seconds processor tests)
 results=$folder/results
@@ -194,6 +195,9 @@ while [ ${#running[@]} -gt 0 ]; do
   begin_some
 done
 
+unmet=
+if [ "$status" = 0 ] && [ ${#waiting[@]} -gt 0 ]; then unmet=yes status=1; fi
+
 printf '\n%s\n' "$table"
 printf 'total\t%d\t%d\t%d\n' "$SECONDS" "$cores" "$status" >>"$results"
 if [ "$as_page" ]; then
@@ -205,6 +209,7 @@ fi
 [ ${#waiting[@]} = 0 ] || echo "not begun: ${waiting[*]}"
 [ ${#faulty[@]} = 0 ] || echo "FAILED: ${faulty[*]}"
 echo "$((passed + failed)) tests ran in $((SECONDS / 60)) min $((SECONDS % 60)) s, $cores s of processors"
-[ "$status" = 0 ] || [ "$failed" != 0 ] || echo "a command failed, not a test" >&2
+[ -z "$unmet" ] || echo "the steps that were not begun come after each other: see needs in tests/steps.bash" >&2
+[ ${#faulty[@]} = 0 ] || [ "$failed" != 0 ] || echo "a command failed, not a test" >&2
 echo "tests: $passed passed, $failed failed, $skipped skipped"
 exit "$status"
