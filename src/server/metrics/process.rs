@@ -14,7 +14,8 @@ use rustix::{
 };
 
 /// The CPU time of this process, and what Linux tells about it in `/proc`. A number that cannot be
-/// read keeps its last value, at first 0.
+/// read keeps its last value, at first 0. The start of the process stays as it was first
+/// read: Linux counts it from the boot, whose time moves when the clock is set.
 pub(super) struct ProcessMetrics {
     cpu_seconds: Counter,
     gauges: Gauges,
@@ -86,16 +87,16 @@ impl Gauges {
     fn read(&self) {
         set(&self.open_fds, open_fds());
         set(&self.max_fds, getrlimit(Resource::Nofile).current);
-        if let Some(stat) =
-            fs::read_to_string("/proc/self/stat").ok().as_deref().and_then(Stat::parse)
-        {
+        if let Some(stat) = fs::read("/proc/self/stat").ok().as_deref().and_then(Stat::parse) {
             let page_size = u64::try_from(page_size()).unwrap_or(0);
             set(&self.virtual_memory, Some(stat.virtual_bytes));
             set(&self.resident_memory, stat.resident_pages.checked_mul(page_size));
             set(&self.threads, Some(stat.threads));
-            let since_boot = stat.started_at_tick.checked_div(clock_ticks_per_second());
-            let started = since_boot.zip(boot_time()).map(|(ticks, boot)| boot + ticks);
-            set(&self.start_time, started);
+            if self.start_time.get() == 0 {
+                let since_boot = stat.started_at_tick.checked_div(clock_ticks_per_second());
+                let started = since_boot.zip(boot_time()).map(|(seconds, boot)| boot + seconds);
+                set(&self.start_time, started);
+            }
         }
     }
 }
@@ -116,8 +117,10 @@ struct Stat {
 }
 
 impl Stat {
-    fn parse(text: &str) -> Option<Self> {
-        // The second field, the program's name, may contain spaces and parentheses itself.
+    fn parse(text: &[u8]) -> Option<Self> {
+        // The second field, the program's name, may contain spaces and parentheses itself. Linux cuts
+        // it after 15 bytes, be it within a letter.
+        let text = String::from_utf8_lossy(text);
         let (_, from_third) = text.rsplit_once(')')?;
         let fields: Vec<&str> = from_third.split_ascii_whitespace().collect();
         let field = |number: usize| fields.get(number - 3)?.parse().ok();
@@ -183,16 +186,18 @@ mod tests {
 
     #[test]
     fn name_with_parentheses_and_spaces_hides_no_field() {
-        let text = "7 (a) b (c) S 1 7 7 0 -1 4 9 0 0 0 14 15 0 0 20 0 5 0 9876 1024000 321 184";
+        let rest = b") S 1 7 7 0 -1 4 9 0 0 0 14 15 0 0 20 0 5 0 9876 1024000 321 184";
         let stat = Stat {
             threads: 5,
             started_at_tick: 9876,
             virtual_bytes: 1_024_000,
             resident_pages: 321,
         };
-        assert_eq!(Stat::parse(text), Some(stat));
-        assert_eq!(Stat::parse("7 (cut) S 1 7 7"), None);
-        assert_eq!(Stat::parse(""), None);
+        for name in [&b"7 (a) b (c"[..], b"7 (raindrop-\xe5\x8f\xb7\xe5"] {
+            assert_eq!(Stat::parse(&[name, rest].concat()).as_ref(), Some(&stat), "{name:?}");
+        }
+        assert_eq!(Stat::parse(b"7 (cut) S 1 7 7"), None);
+        assert_eq!(Stat::parse(b""), None);
     }
 
     #[cfg(target_os = "linux")]
@@ -226,5 +231,14 @@ mod tests {
         let now = file.modified().expect("a time").duration_since(UNIX_EPOCH).expect("after 1970");
         let started = u64::try_from(gauges.start_time.get()).expect("after 1970");
         assert!(started.abs_diff(now.as_secs()) < 3600, "{started} {now:?}");
+    }
+
+    #[test]
+    fn start_time_stays_when_the_clock_is_set() {
+        let gauges = Gauges::new();
+        // As if the clock had been set since.
+        gauges.start_time.set(1_000);
+        gauges.read();
+        assert_eq!(gauges.start_time.get(), 1_000);
     }
 }
