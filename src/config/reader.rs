@@ -299,13 +299,7 @@ impl Reader {
 
     /// Notes that everybody on this machine may read the file of a secret.
     pub(super) fn note_readable(&mut self, key: &'static str, path: &Path) {
-        if let Some(mode) = readable_by_all(path) {
-            let path = path.display();
-            self.notes.push(format!(
-                "{key} = {path}: its mode, {mode:03o}, lets everybody read this secret; 640 or 600 \
-                 keeps it"
-            ));
-        }
+        self.notes.extend(readable_by_all(key, path));
     }
 
     /// Replaces a whole number by a given one, and notes which is in effect.

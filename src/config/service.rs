@@ -10,7 +10,9 @@ use std::{
 use axum::http::HeaderValue;
 use ipnet::IpNet;
 
-use super::{keys::TOKENS_FILE, reader::Reader};
+use super::{keys::TOKENS_FILE, reader::Reader, small_file};
+
+const KEY_FILE: &str = "http.tls.key_file";
 
 /// Where and how requests are served.
 #[derive(Clone, Debug)]
@@ -72,6 +74,14 @@ pub struct HttpTls {
     pub client_ca_file: Option<PathBuf>,
     /// Which certificates of clients these authorities revoked, PEM: a list of each authority.
     pub client_crl_file: Option<PathBuf>,
+}
+
+impl HttpTls {
+    /// Says that everybody on this machine may read the key, if so. Waits as long as a mount that does
+    /// not answer, so reading the configuration does not ask it.
+    pub(crate) fn readable_key(&self) -> Option<String> {
+        small_file::readable_by_all(KEY_FILE, &self.key_file)
+    }
 }
 
 /// What is logged, and in which format.
@@ -163,12 +173,8 @@ fn listen_address(text: &str) -> Option<SocketAddr> {
 }
 
 fn read_tls(reader: &mut Reader) -> Option<HttpTls> {
-    let keys = [
-        "http.tls.cert_file",
-        "http.tls.key_file",
-        "http.tls.client_ca_file",
-        "http.tls.client_crl_file",
-    ];
+    let keys =
+        ["http.tls.cert_file", KEY_FILE, "http.tls.client_ca_file", "http.tls.client_crl_file"];
     let [cert, key, client_ca, client_crl] =
         keys.map(|key| reader.given(key, "the path of a PEM file", file_path));
     if client_crl.is_some() && client_ca.is_none() {
@@ -180,7 +186,6 @@ fn read_tls(reader: &mut Reader) -> Option<HttpTls> {
     }
     match (cert, key) {
         (Some(cert_file), Some(key_file)) => {
-            reader.note_readable("http.tls.key_file", &key_file);
             let (client_ca_file, client_crl_file) = (client_ca, client_crl);
             Some(HttpTls { cert_file, key_file, client_ca_file, client_crl_file })
         }

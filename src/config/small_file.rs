@@ -120,17 +120,22 @@ fn invalid(reason: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> io::E
     io::Error::new(ErrorKind::InvalidData, reason)
 }
 
-/// The mode of a file that everybody on this machine may read, if it is one.
+/// Says that everybody on this machine may read the secret in a file that a key names, if so.
 #[cfg(unix)]
-pub(super) fn readable_by_all(path: &Path) -> Option<u32> {
+pub(crate) fn readable_by_all(key: &str, path: &Path) -> Option<String> {
     use std::os::unix::fs::MetadataExt as _;
 
     let mode = path.metadata().ok()?.mode() & 0o777;
-    (mode & 0o004 != 0).then_some(mode)
+    let path = path.display();
+    (mode & 0o004 != 0).then(|| {
+        format!(
+            "{key} = {path}: its mode, {mode:03o}, lets everybody read this secret; 640 or 600 keeps it"
+        )
+    })
 }
 
 #[cfg(not(unix))]
-pub(super) const fn readable_by_all(_: &Path) -> Option<u32> {
+pub(crate) const fn readable_by_all(_: &str, _: &Path) -> Option<String> {
     None
 }
 

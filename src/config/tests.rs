@@ -452,6 +452,13 @@ fn secrets_are_read_from_files_and_never_shown() {
             let said = format!("its mode, {mode:o}, lets everybody read this secret");
             assert_eq!(notes.contains(&said), is_noted, "{notes}");
         }
+        // Not while the configuration is read: its file is not opened yet.
+        let pairs = [("http.tls.cert_file", "none"), ("http.tls.key_file", &password)];
+        let config = Config::load(&environment(&pairs)).expect("valid");
+        assert_eq!(config.notes, [""; 0]);
+        let note = config.http.tls.and_then(|tls| tls.readable_key());
+        assert_eq!(note.is_some(), is_noted, "{note:?}");
+        assert!(note.is_none_or(|note| note.starts_with("http.tls.key_file = ")));
     }
 
     for pairs in [

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use super::{arguments::Overrides, failure::Failure, output};
 use crate::{
     auth::Auth,
-    config::{Config, EffectiveSetting, mask_tokens, small_file},
+    config::{Config, EffectiveSetting, HttpTls, mask_tokens, small_file},
     core::clock::{Clock, SystemClock},
 };
 
@@ -29,7 +29,8 @@ pub(super) fn run(overrides: Overrides, arguments: &ConfigArguments) -> Result<(
             let config = overrides.load()?;
             Auth::of(&config)?;
             show(&config)?;
-            for note in &config.notes {
+            let of_key = config.http.tls.as_ref().and_then(HttpTls::readable_key);
+            for note in config.notes.iter().chain(&of_key) {
                 output::error(&format!("note: {note}"));
             }
             Ok(())

@@ -66,6 +66,9 @@ impl Tls {
         metrics: TlsMetrics,
     ) -> Result<Self, TlsError> {
         let certificates = Certificates::parse(Files::read(&settings)?.into())?;
+        if let Some(note) = settings.readable_key() {
+            tracing::info!("{note}");
+        }
         certificates.tell(&metrics);
         let last_read = Mutex::new(Some(Arc::clone(&certificates.files)));
         let present = ArcSwap::from_pointee(Present { certificates, authorities: 0 });
