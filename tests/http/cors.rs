@@ -58,7 +58,7 @@ const FOREIGN: (&str, &str) = ("origin", "https://other.example");
 const CROSS_SITE: (&str, &str) = ("sec-fetch-site", "cross-site");
 
 /// What browsers send for pages of other sites.
-const BY_OTHER_SITES: [&[(&str, &str)]; 16] = [
+const BY_OTHER_SITES: [&[(&str, &str)]; 17] = [
     &[FOREIGN],
     &[FOREIGN, CROSS_SITE],
     &[CROSS_SITE],
@@ -73,6 +73,7 @@ const BY_OTHER_SITES: [&[(&str, &str)]; 16] = [
     &[("referer", "http://ids.example.evil.example/"), HOST],
     &[("referer", "http://ids.example@evil.example/"), HOST],
     &[("referer", "http://ids.example:81/"), HOST],
+    &[("referer", "https://ids.example/"), ("host", "ids.example:80")],
     // An image in Chromium, Firefox and Safari, a style sheet, and a sound in Firefox.
     &[("accept", "image/avif,image/webp,image/apng,image/svg+xml,image/*,*/*;q=0.8")],
     &[("accept", "image/avif,image/webp,image/png,image/svg+xml,image/*;q=0.8,*/*;q=0.5")],
@@ -111,7 +112,7 @@ async fn pages_of_other_origins_burn_no_ids() {
         let answer = world.call("GET", "/id/order", &page).await;
         assert_eq!(answer.status.as_u16(), if is_listed { 200 } else { 403 }, "{origins}");
         // Pages of this service's own origin, typed addresses and other programs.
-        let own: [&[(&str, &str)]; 11] = [
+        let own: [&[(&str, &str)]; 15] = [
             &[],
             &[("sec-fetch-site", "none")],
             &[("sec-fetch-site", "same-origin")],
@@ -119,6 +120,11 @@ async fn pages_of_other_origins_burn_no_ids() {
             &[FOREIGN, ("host", "other.example")],
             &[("referer", "http://ids.example/console/x"), HOST],
             &[("referer", "https://IDS.example"), HOST],
+            // As behind nginx with `$host:$server_port`.
+            &[("referer", "http://ids.example/"), ("host", "ids.example:80")],
+            &[("referer", "https://ids.example/"), ("host", "ids.example:443")],
+            &[("origin", "http://ids.example"), ("host", "IDS.example:80")],
+            &[("referer", "http://ids.example:80/"), HOST],
             &[("referer", "http://evil.example/"), ("sec-fetch-site", "same-origin")],
             &[("accept", "text/html,application/xhtml+xml,image/avif,*/*;q=0.8")],
             &[("accept", "application/json, text/javascript, */*; q=0.01")],

@@ -15,6 +15,7 @@ use futures_util::future::Either;
 use tower::{Layer, Service, layer::layer_fn};
 use tower_http::cors::{AllowOrigin, Cors, CorsLayer};
 
+use super::host::is_same_host;
 use crate::{
     config::CorsOrigins,
     server::response::{Problem, ProblemCode},
@@ -87,8 +88,9 @@ where
 /// 2. Otherwise `Sec-Fetch-Site` decides, which browsers send to trustworthy addresses alone: over HTTPS,
 ///    and to `localhost`.
 /// 3. Otherwise `Referer` decides, which a page can suppress.
-/// 4. Otherwise what a browser loads for an image, a style sheet, a video or a sound is refused. A script,
-///    a `fetch` or a frame without `Referer` cannot be told from another program or a typed address.
+/// 4. Otherwise what a browser loads for an image or a style sheet is refused, in Firefox also for a video
+///    or a sound. A script, a `fetch`, a frame, and a video or a sound elsewhere cannot be told without
+///    `Referer` from another program or a typed address.
 pub(super) fn check_origin(origins: &CorsOrigins, headers: &HeaderMap) -> Result<(), Problem> {
     let CorsOrigins::List(allowed) = origins else { return Ok(()) };
     let site = headers.get(SEC_FETCH_SITE).map(HeaderValue::as_bytes);
@@ -144,9 +146,13 @@ fn is_own(origin: &HeaderValue, site: Option<&[u8]>, headers: &HeaderMap) -> boo
 
 /// Whether an origin has the host and port of the request.
 fn names_host(origin: &[u8], headers: &HeaderMap) -> bool {
-    let host = origin.strip_prefix(b"https://").or_else(|| origin.strip_prefix(b"http://"));
-    let own = headers.get(header::HOST).map(HeaderValue::as_bytes);
-    host.is_some_and(|host| own.is_some_and(|own| own.eq_ignore_ascii_case(host)))
+    let origin = std::str::from_utf8(origin).ok().and_then(|origin| origin.split_once("://"));
+    match (origin, headers.get(header::HOST)) {
+        (Some((scheme @ ("http" | "https"), host)), Some(own)) => {
+            is_same_host(Some(scheme), own.as_bytes(), host.as_bytes())
+        }
+        _ => false,
+    }
 }
 
 /// Returns the origin of an address: its scheme, host and port.

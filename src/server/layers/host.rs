@@ -29,8 +29,10 @@ pub(super) fn check_host(
         (Some(host), None) if split(host.as_bytes()).is_none() => {
             format!("the header Host = {host:?}: must be a host, perhaps a port")
         }
-        (Some(host), None) => match target.authority().map(Authority::as_str) {
-            Some(other) if !host.as_bytes().eq_ignore_ascii_case(other.as_bytes()) => {
+        (Some(host), None) => match target.authority().map(host_and_port) {
+            Some(other)
+                if !is_same_host(target.scheme_str(), host.as_bytes(), other.as_bytes()) =>
+            {
                 format!("the header Host = {host:?}: must be {other:?}, as the request target says")
             }
             _ => return Ok(()),
@@ -39,7 +41,29 @@ pub(super) fn check_host(
     Err(Problem::new(ProblemCode::InvalidParameter, detail))
 }
 
-/// Refuses a body in a transfer coding that is not decoded here: only `chunked` is.
+/// Returns what an authority has behind its userinfo, which `Host` leaves out.
+fn host_and_port(authority: &Authority) -> &str {
+    let authority = authority.as_str();
+    authority.rsplit_once('@').map_or(authority, |(_, host)| host)
+}
+
+/// Whether two values name one host and port. The default port of the scheme may be left out.
+pub(super) fn is_same_host(scheme: Option<&str>, one: &[u8], other: &[u8]) -> bool {
+    let [one, other] = [one, other].map(|host| without_default_port(scheme, host));
+    one.eq_ignore_ascii_case(other)
+}
+
+fn without_default_port<'a>(scheme: Option<&str>, host: &'a [u8]) -> &'a [u8] {
+    let port: &[u8] = match scheme {
+        Some("http") => b":80",
+        Some("https") => b":443",
+        _ => return host,
+    };
+    host.strip_suffix(port).or_else(|| host.strip_suffix(b":")).unwrap_or(host)
+}
+
+/// Refuses a body in transfer codings that are not decoded here: only `chunked` is. Hyper itself answers
+/// with 400 where `chunked` is not the last of them.
 pub(super) fn check_coding(headers: &HeaderMap) -> Result<(), Problem> {
     let mut codings = headers.get_all(header::TRANSFER_ENCODING).into_iter();
     let is_chunked = |coding: &HeaderValue| coding.as_bytes().eq_ignore_ascii_case(b"chunked");
@@ -146,8 +170,22 @@ mod tests {
             ("/id/x", &["u@a.example"], false),
             ("http://a.example/id/x", &["A.example"], true),
             ("http://a.example:80/id/x", &["a.example:80"], true),
+            ("http://a.example/id/x", &["a.example:80"], true),
+            ("http://a.example:80/id/x", &["A.example"], true),
+            ("http://a.example:80/id/x", &["a.example:"], true),
+            ("https://a.example/id/x", &["a.example:443"], true),
+            ("http://[::80]/id/x", &["[::80]:80"], true),
+            ("http://u@a.example/id/x", &["a.example"], true),
+            ("http://u:p@a.example:80/id/x", &["a.example"], true),
+            ("a.example:80", &["a.example:80"], true),
+            ("a.example:80", &["a.example"], false),
             ("http://a.example/id/x", &["b.example"], false),
-            ("http://a.example/id/x", &["a.example:80"], false),
+            ("http://b.example@a.example/id/x", &["b.example"], false),
+            ("http://u@a.example/id/x", &["u@a.example"], false),
+            ("http://a.example/id/x", &["a.example:8080"], false),
+            ("http://a.example/id/x", &["a.example:443"], false),
+            ("https://a.example/id/x", &["a.example:80"], false),
+            ("http://[::80]/id/x", &["[:"], false),
         ] {
             for version in [Version::HTTP_10, Version::HTTP_11, Version::HTTP_2] {
                 let found = check(version, target, hosts);
