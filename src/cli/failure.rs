@@ -105,9 +105,10 @@ impl From<BackfillError> for Failure {
     fn from(error: BackfillError) -> Self {
         match error {
             BackfillError::Store(error) => error.into(),
-            error @ (BackfillError::NoLease(_) | BackfillError::Unconfirmed { .. }) => {
-                Self::failed(error)
-            }
+            error @ (BackfillError::NoLease(_)
+            | BackfillError::NotRenewed { .. }
+            | BackfillError::EpochEnded { .. }
+            | BackfillError::Unconfirmed { .. }) => Self::failed(error),
             error => Self::usage(error),
         }
     }

@@ -65,8 +65,29 @@ pub enum BackfillError {
     /// The process holds no lease, by whose row it could see that the store was put back.
     #[error("IDs for a past time need a lease: {0}")]
     NoLease(IssueError),
-    /// After the reservation the store did not show the last write of this process's row, or the record
-    /// had another epoch. What was reserved is lost.
+    /// The last write of this process's row is too old to show later that the store was not put back.
+    /// Nothing was reserved.
+    #[error(
+        "namespace {namespace}: this process last wrote the row of worker {worker} more than {longest:?} ago, so that row could not show whether the store was restored meanwhile: no ID was reserved, and the keeper renews its lease; try again"
+    )]
+    NotRenewed {
+        /// The namespace.
+        namespace: String,
+        /// The worker id that is held.
+        worker: u64,
+        /// How old the last write may be.
+        longest: Duration,
+    },
+    /// The store began a new epoch after the reservation. What was reserved is lost.
+    #[error(
+        "namespace {namespace}: the store began a new epoch meanwhile, in which the same IDs may be reserved again: none was issued; try again"
+    )]
+    EpochEnded {
+        /// The namespace.
+        namespace: String,
+    },
+    /// After the reservation the store did not show the last write of this process's row. What was
+    /// reserved is lost.
     #[error(
         "namespace {namespace}: the row of worker {worker} does not show a write of this process of the last {longest:?}, so the store may have been restored, and may have reserved the same IDs before: none was issued, and the keeper looks at the store; try again"
     )]
@@ -228,7 +249,9 @@ impl Backfill {
             return Err(out_of_range(open));
         }
         match reserved {
-            Numbers::From(_, epoch) if epoch != open.epoch => Err(self.unconfirmed(before.worker)),
+            Numbers::From(_, epoch) if epoch != open.epoch => {
+                Err(BackfillError::EpochEnded { namespace: namespace.clone() })
+            }
             Numbers::From(first, _) => {
                 self.issuer.state.observer.ids_issued(count);
                 let numbers = first..first + count;
@@ -242,12 +265,22 @@ impl Backfill {
         }
     }
 
-    /// Returns the keeper's last write, unless that is too old to confirm anything.
+    /// Returns the keeper's last write, unless that is too old to confirm anything. Then the keeper says
+    /// why it does not renew, or does so at once.
     fn own_write(&self) -> Result<OwnWrite, BackfillError> {
-        let last = self.issuer.state.own_write();
-        let (last, age) = last.ok_or_else(|| BackfillError::NoLease(self.issuer.no_lease()))?;
-        let is_recent = OwnWrite::is_recent(age, self.settings.lease.longest_unwritten());
-        if is_recent { Ok(last) } else { Err(self.unconfirmed(last.worker)) }
+        let keeper = &self.issuer.state;
+        let no_lease = || BackfillError::NoLease(self.issuer.no_lease());
+        let (last, age) = keeper.own_write().ok_or_else(no_lease)?;
+        let longest = self.settings.lease.longest_unwritten();
+        if OwnWrite::is_recent(age, longest) {
+            return Ok(last);
+        }
+        if self.issuer.status().reason.is_some() {
+            return Err(no_lease());
+        }
+        keeper.doubt();
+        let (namespace, worker) = (self.settings.namespace.clone(), last.worker);
+        Err(BackfillError::NotRenewed { namespace, worker, longest })
     }
 
     /// Reads the row that the keeper holds until it shows that the store lost nothing since `before`, and
@@ -267,12 +300,8 @@ impl Backfill {
             sleep(BETWEEN_LOOKS).await;
         }
         keeper.doubt();
-        Err(self.unconfirmed(worker))
-    }
-
-    fn unconfirmed(&self, worker: u64) -> BackfillError {
-        let (namespace, lease) = (self.settings.namespace.clone(), &self.settings.lease);
-        BackfillError::Unconfirmed { namespace, worker, longest: lease.longest_unwritten() }
+        let (namespace, longest) = (namespace.clone(), lease.longest_unwritten());
+        Err(BackfillError::Unconfirmed { namespace, worker, longest })
     }
 
     /// Checks code and count; returns the name under which the code's IDs are counted.

@@ -104,6 +104,13 @@ mod tests {
                 retry_after: Duration::ZERO,
             })
             .into(),
+            BackfillError::NotRenewed {
+                namespace: namespace(),
+                worker: 1,
+                longest: Duration::from_secs(45),
+            }
+            .into(),
+            BackfillError::EpochEnded { namespace: namespace() }.into(),
             BackfillError::Unconfirmed {
                 namespace: namespace(),
                 worker: 1,

@@ -248,8 +248,10 @@ impl From<BackfillError> for Problem {
             | BackfillError::UsedUp { .. }
             | BackfillError::CountedOtherwise { .. } => (P::OutOfRange, None),
             BackfillError::RecordChanged { .. } => (P::StoreLost, Some(RETRY_UNKNOWN)),
-            // The keeper looks at the store at once.
-            BackfillError::Unconfirmed { .. } => (P::LeaseUnavailable, Some(RETRY_SOON)),
+            // The keeper looks at the store at once, or another one has.
+            BackfillError::NotRenewed { .. }
+            | BackfillError::EpochEnded { .. }
+            | BackfillError::Unconfirmed { .. } => (P::LeaseUnavailable, Some(RETRY_SOON)),
         };
         Self { retry_after, ..Self::new(code, error.to_string()) }
     }

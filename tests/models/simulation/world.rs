@@ -546,7 +546,12 @@ impl<'a> World<'a> {
                     }
                 }
                 Err(error) => {
-                    let is_unconfirmed = matches!(error, BackfillError::Unconfirmed { .. });
+                    let is_unconfirmed = matches!(
+                        error,
+                        BackfillError::NotRenewed { .. }
+                            | BackfillError::EpochEnded { .. }
+                            | BackfillError::Unconfirmed { .. }
+                    );
                     state.activity.past_refused += 1;
                     state.activity.past_unconfirmed += u64::from(is_unconfirmed);
                 }

@@ -17,7 +17,7 @@ pub enum UnavailableReason {
     /// Every row is held, or its marks are ahead.
     #[error(
         "no worker id is free; the first may come free at {}, or once raindrop workers release frees \
-         that of a process which is gone",
+         the worker id of a process that is gone",
         format_unix_ms_or_year(*.due_ms)
     )]
     NoFreeWorker {

@@ -2,17 +2,18 @@
 //! tell. All rows of the namespace count, whichever a process may lease.
 //!
 //! A row that a crashed process left, and that no process leases, would make every start wait. So a start
-//! that has waited releases such rows. Until then nothing is written, so that a restore meanwhile undoes
-//! nothing that others rely on. [`StaleWait::look`] must be called again before each write.
+//! that has waited releases such rows. While it waits, a start writes no row: a row with its heartbeat
+//! would let other starts take a restored store for one whose holders live. [`StaleWait::look`] must be
+//! called again before each write.
 
-use std::time::Duration;
+use std::{ops::ControlFlow, time::Duration};
 
 use raindrop_core::{
-    instant::millis,
+    instant::{format_unix_ms, millis},
     lease::{Row, RowExpiry, RowWrite},
     planted::{Bug, planted},
 };
-use raindrop_store::{Scope, StoreError, UnreleasedRow};
+use raindrop_store::{Scope, StoreError, UnreleasedRow, with_sources};
 
 use super::{
     context::{JudgedSurvey, LeaseContext},
@@ -62,7 +63,7 @@ impl Ages {
     }
 
     /// Whether a row was left by a process that crashed, and this one cannot lease it now. One that was
-    /// written in the future expires then.
+    /// written in the future expires only a ttl after the instant of that heartbeat.
     fn is_left(&self, row: &UnreleasedRow, scope: &Scope) -> bool {
         let is_own_key = row.reserved_key == scope.reserved_key;
         let is_own = is_own_key && (scope.min_worker..=scope.max_worker).contains(&row.worker);
@@ -113,7 +114,7 @@ impl StaleWait {
         let Some(newest) = newest else { return Ok(None) };
         let clock = &context.shared.clock;
         if self.found.is_none() {
-            if self.releases == Releases::Due && !self.left_rows(context, &ages).await?.is_empty() {
+            if self.releases == Releases::Due && will_release(context, &ages, wait).await? {
                 wait = wait.saturating_add(LONGEST_PAUSE);
             }
             let until = clock.steady().saturating_add(wait);
@@ -139,6 +140,9 @@ impl StaleWait {
     /// Releases the rows that made this start wait and that it cannot lease now: as
     /// `raindrop workers release` does it, unless they have expired; then another process may take them
     /// as they are. Another survey must follow.
+    ///
+    /// Releasing is a courtesy to later starts: a row that cannot be read or written keeps this one from
+    /// no lease. It is logged.
     pub(crate) async fn release_rows(
         &mut self,
         context: &mut LeaseContext,
@@ -146,21 +150,22 @@ impl StaleWait {
     ) -> Result<(), StoreError> {
         let (ages, _) = limits(context, judged);
         let mut rows = Vec::new();
-        for left in self.left_rows(context, &ages).await?.into_iter().take(RELEASED_AT_ONCE) {
-            let scope = Scope { reserved_key: left.reserved_key, ..context.scope.clone() };
-            let row = context.store.read_row(&scope, left.worker);
-            let row = context.call(StoreOperation::Read, row).await?;
-            let is_left = |row: &Row| {
-                let is_free = row.free || ages.is_future(row.heartbeat_ms);
-                is_free && row.heartbeat_ms == left.heartbeat_ms
-            };
-            rows.extend(row.filter(is_left).map(|row| (scope, row)));
+        for left in left_rows(context, &ages).await? {
+            match read_left(context, &left).await {
+                Ok(row) => rows.extend(row.filter(|left| left.is_releasable(&ages))),
+                Err(error) if log_left(context, &left, &error).is_break() => break,
+                Err(_) => {}
+            }
         }
         // Read after the rows: if no move to another layout began, their marks are in its units.
         let judged = context.survey(None).await?;
-        if context.is_recorded(&judged) {
-            for (scope, row) in &rows {
-                release_row(context, scope, row, judged.survey.now_ms).await?;
+        if context.is_recorded(&judged) && !judged.is_store_behind() {
+            for LeftRow { left, scope, row } in &rows {
+                if let Err(error) = release_row(context, scope, row, judged.survey.now_ms).await
+                    && log_left(context, left, &error).is_break()
+                {
+                    break;
+                }
             }
         }
         self.releases = Releases::Done;
@@ -170,16 +175,82 @@ impl StaleWait {
         }
         Ok(())
     }
+}
 
-    async fn left_rows(
-        &self,
-        context: &LeaseContext,
-        ages: &Ages,
-    ) -> Result<Vec<UnreleasedRow>, StoreError> {
-        let mut rows = unreleased_rows(context, u32::MAX).await?;
-        rows.retain(|row| ages.is_left(row, &context.scope));
-        Ok(rows)
+/// A row that a crashed process left.
+struct LeftRow {
+    left: UnreleasedRow,
+    scope: Scope,
+    row: Row,
+}
+
+impl LeftRow {
+    /// Whether no process holds it.
+    const fn is_releasable(&self, ages: &Ages) -> bool {
+        self.row.free || ages.is_future(self.row.heartbeat_ms)
     }
+}
+
+/// Returns the rows that one start releases if they have expired, the last written first.
+async fn left_rows(context: &LeaseContext, ages: &Ages) -> Result<Vec<UnreleasedRow>, StoreError> {
+    let mut rows = unreleased_rows(context, u32::MAX).await?;
+    rows.retain(|row| ages.is_left(row, &context.scope));
+    rows.truncate(RELEASED_AT_ONCE);
+    Ok(rows)
+}
+
+/// Whether a row will be released after this wait: one that was written in the future, or has expired by
+/// then.
+async fn will_release(
+    context: &LeaseContext,
+    ages: &Ages,
+    wait: Duration,
+) -> Result<bool, StoreError> {
+    let latest_ms = ages.now_ms.saturating_add(millis(wait.saturating_add(LONGEST_PAUSE)));
+    // The one that was written first expires first, by the ttl of its holder.
+    for left in left_rows(context, ages).await?.iter().rev() {
+        let is_released = match read_left(context, left).await {
+            Ok(Some(left)) => left.is_releasable(ages) || left.row.expires_ms <= latest_ms,
+            Ok(None) => false,
+            Err(error) if is_away(&error) => return Err(error),
+            // It is logged when the others are released.
+            Err(_) => false,
+        };
+        if is_released {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
+/// Reads a row that was left, unless another process has written it since.
+async fn read_left(
+    context: &LeaseContext,
+    left: &UnreleasedRow,
+) -> Result<Option<LeftRow>, StoreError> {
+    let scope = Scope { reserved_key: left.reserved_key.clone(), ..context.scope.clone() };
+    let row = context.store.read_row(&scope, left.worker);
+    let row = context.call(StoreOperation::Read, row).await?;
+    let row = row.filter(|row| row.heartbeat_ms == left.heartbeat_ms);
+    Ok(row.map(|row| LeftRow { left: left.clone(), scope, row }))
+}
+
+/// Whether the store does not answer, so that other rows would fail as well.
+const fn is_away(error: &StoreError) -> bool {
+    matches!(error, StoreError::Unavailable(_) | StoreError::TimedOut { .. })
+}
+
+/// Logs that a row could not be released. Breaks if the others would fail as well.
+fn log_left(context: &LeaseContext, left: &UnreleasedRow, error: &StoreError) -> ControlFlow<()> {
+    let UnreleasedRow { reserved_key, worker, .. } = left;
+    tracing::warn!(
+        namespace = context.scope.namespace,
+        worker,
+        reserved_key,
+        error = with_sources(error),
+        "row not released: later starts wait for it as well"
+    );
+    if is_away(error) { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
 }
 
 /// Returns which heartbeats are stale, and how long to wait if the newest one is.
@@ -249,7 +320,8 @@ async fn release_row(
             worker,
             reserved_key,
             holder,
-            "row released: its process is gone"
+            "row released: no process renewed it since {}",
+            format_unix_ms(row.heartbeat_ms)
         );
     }
     Ok(())

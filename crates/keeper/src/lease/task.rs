@@ -59,6 +59,7 @@ pub(crate) struct Task {
     failures: Attempts,
     /// How often in a row an earlier write of ours took effect instead of the present one.
     overtaken: u32,
+    _ended: EndReport,
 }
 
 /// When the next step is due, and from when on a claim may ask for it earlier.
@@ -82,7 +83,7 @@ async fn keep_local_mark(keeping: Option<Arc<Keeping>>) -> Infallible {
     }
 }
 
-/// Reports that the task has ended, also when its runtime drops it.
+/// Reports that the task has ended, also when its runtime drops it, before the first poll for example.
 struct EndReport(Arc<KeeperState>);
 
 impl Drop for EndReport {
@@ -93,12 +94,14 @@ impl Drop for EndReport {
 
 impl Task {
     pub(crate) fn new(context: LeaseContext) -> Self {
+        let ended = EndReport(Arc::clone(&context.shared));
         Self {
             context,
             state: State::Starting,
             releasing: Vec::new(),
             failures: Attempts::default(),
             overtaken: 0,
+            _ended: ended,
         }
     }
 
@@ -148,7 +151,6 @@ impl Task {
         mut stop: oneshot::Receiver<Instant>,
         failed: oneshot::Sender<KeeperError>,
     ) -> Released {
-        let _ended = EndReport(Arc::clone(&self.context.shared));
         let deadline = self.run_until(&mut stop, failed).await;
         self.stop(deadline).await
     }
@@ -421,8 +423,11 @@ impl Task {
     async fn renew(&mut self) -> Result<Pause, LeaseError> {
         let is_refusing = matches!(self.state, State::Refusing(..));
         let held = &mut self.state.held_mut().expect("a lease is held").lease;
-        let is_doubted = self.context.shared.take_doubt();
-        let woken = !is_doubted && Instant::now() < held.next_renewal;
+        if self.context.shared.take_doubt() {
+            // It stays due until a look succeeds.
+            held.next_renewal = Instant::now();
+        }
+        let woken = Instant::now() < held.next_renewal;
         if woken && !is_refusing && held.waits_for_file() {
             return Ok(self.until_renewal(BETWEEN_WOKEN));
         }

@@ -127,7 +127,7 @@ impl CodeTable {
     }
 
     /// Gives up the numbers in hand that are of another epoch than this one.
-    pub(super) fn leave_epochs_before(&self, present: Token) {
+    pub(super) fn leave_other_epochs(&self, present: Token) {
         self.unsorted().iter().for_each(|code| code.leave_epoch(present));
     }
 

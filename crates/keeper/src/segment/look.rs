@@ -58,7 +58,7 @@ pub(super) async fn look(codes: &CodeTable, present: Token) -> Result<(), StoreE
                     let (name, code) = (namespace.name(), &look.code.name);
                     tracing::error!(namespace = name, code, "the store went back");
                     let present = namespace.went_back(present).await?.epoch();
-                    codes.leave_epochs_before(present);
+                    codes.leave_other_epochs(present);
                     return Ok(());
                 }
                 Ok(_) => {}

@@ -152,6 +152,8 @@ impl Task {
 
     /// Seals every code; within the deadline, if there is one, gives unused numbers back.
     async fn stop(mut self, deadline: Option<Instant>) -> GivenBack {
+        // A poll would take numbers that are given back for numbers that the store lost.
+        self.polls.shutdown().await;
         let mut given_back = GivenBack::default();
         let Some(deadline) = deadline else { return given_back };
         self.queue.close();
@@ -270,7 +272,7 @@ async fn poll(codes: Arc<CodeTable>) {
     let namespace = &codes.namespace;
     let follow_refresh_and_look = async {
         let present = namespace.follow(namespace.epoch().await).await?.epoch();
-        codes.leave_epochs_before(present);
+        codes.leave_other_epochs(present);
         let refreshed = codes.refresh().await;
         let looked = look(&codes, present).await;
         refreshed.and(looked)

@@ -1,6 +1,10 @@
 //! IDs for a past time, over a memory store.
 
-use std::{collections::HashSet, sync::Arc, time::Duration};
+use std::{
+    collections::HashSet,
+    sync::{Arc, atomic::Ordering},
+    time::Duration,
+};
 
 use raindrop_core::{
     clock::ManualClock,
@@ -17,8 +21,8 @@ use super::{
     world::{NOW, World, second},
 };
 use crate::{
-    Backfill, BackfillError, IssueError, Issuer, Keeper, KeeperSettings, NoObserver, Operator,
-    RelayoutOutcome, UnavailableReason,
+    Backfill, BackfillError, IssueError, Issuer, Keeper, KeeperSettings, LeaseOperation,
+    LeaseOutcome, NoObserver, Operator, RelayoutOutcome, UnavailableReason,
 };
 
 fn yitter() -> World {
@@ -387,7 +391,9 @@ async fn reservation_of_an_epoch_that_ended_issues_nothing() {
     let error = asked.expect_err("the first five were issued before");
     let is_refused = matches!(
         error,
-        BackfillError::Unconfirmed { .. } | BackfillError::OutOfRange { can_be_opened: false, .. }
+        BackfillError::Unconfirmed { .. }
+            | BackfillError::EpochEnded { .. }
+            | BackfillError::OutOfRange { can_be_opened: false, .. }
     );
     assert!(is_refused, "{error}");
 }
@@ -425,10 +431,30 @@ async fn last_write_of_more_than_one_and_a_half_renewals_reserves_nothing() {
     late.ids("order", 1, NOW - 1).await.expect("the last write is younger");
     world.pass(second(35)).await;
     let error = late.ids("order", 1, NOW - 2).await.expect_err("it is older");
-    assert!(matches!(error, BackfillError::Unconfirmed { .. }), "{error}");
-    assert!(error.to_string().contains("of the last 45s"), "{error}");
+    let BackfillError::NoLease(IssueError::NoLease { reason, .. }) = error else {
+        panic!("{error}")
+    };
+    assert!(matches!(reason, UnavailableReason::ClockAhead(_)), "{reason}");
     let all = backfill(&world, &other.issuer, opened(&world)).ids("order", 5, NOW - 2).await;
     all.expect("no number was reserved in vain");
+}
+
+/// The store fails when the keeper looks because of a doubt.
+#[tokio::test(start_paused = true)]
+async fn doubt_outlasts_a_look_that_fails() {
+    let world = yitter();
+    let node = world.node().await;
+    world.pass(second(5)).await;
+    let renewed = || node.events.count(LeaseOperation::Renew, LeaseOutcome::Done);
+    let before = renewed();
+    world.store.set_down(true);
+    node.issuer.state.doubt();
+    world.pass(Duration::from_millis(100)).await;
+    assert!(world.store.unanswered.load(Ordering::SeqCst) > 0);
+    world.store.set_down(false);
+    // Its next renewal would be due after half a minute.
+    world.pass(second(6)).await;
+    assert_eq!(renewed(), before + 1);
 }
 
 #[tokio::test(start_paused = true)]

@@ -134,6 +134,16 @@ fn claims_say_that_the_runtime_of_the_keeper_is_gone() {
 }
 
 #[test]
+fn keeper_whose_runtime_never_polled_it_has_ended() {
+    let runtime = tokio::runtime::Builder::new_current_thread().build().expect("a runtime");
+    let (_keeper, issuer) = runtime.block_on(async { keeper(Arc::new(ManualClock::new(NOW))) });
+    drop(runtime);
+    assert_eq!(issuer.status().reason, Some(UnavailableReason::KeeperEnded));
+    let next = Runtime::new().expect("another runtime");
+    assert!(!next.block_on(issuer.leased()).is_issuing());
+}
+
+#[test]
 fn claims_of_numbers_say_that_the_runtime_of_the_keeper_is_gone() {
     let (runtime, store) = (Runtime::new().expect("a runtime"), memory());
     let (_keeper, issuer) = runtime.block_on(async {

@@ -163,3 +163,22 @@ async fn row_that_cannot_be_read_is_reported() {
     let reason = issuer.status().reason;
     assert!(matches!(reason, Some(UnavailableReason::StoreUnavailable(_))), "{reason:?}");
 }
+
+/// Its unused numbers are given back while the poll is under way, and its look read its codes as they
+/// were before.
+#[tokio::test(start_paused = true)]
+async fn clean_stop_during_a_poll_begins_no_epoch() {
+    // Before each answer of a poll: epoch, settings, and three lists of rows.
+    for answers in 0..6 {
+        let store = SlowStore::new();
+        let (keeper, _issuer) = busy_node(&store).await;
+        let before = store.epoch().await;
+        while !store.take_calls().iter().any(|call| call == "survey") {
+            sleep(Duration::from_millis(1)).await;
+        }
+        sleep(LATENCY * answers).await;
+        keeper.release(POLL).await;
+        sleep(POLL).await;
+        assert_eq!(store.epoch().await, before, "after {answers} answers");
+    }
+}

@@ -4,7 +4,7 @@
 use std::{
     future::pending,
     sync::{
-        Arc,
+        Arc, Mutex,
         atomic::{AtomicBool, Ordering::SeqCst},
     },
     time::Duration,
@@ -165,6 +165,75 @@ async fn crashed_row_that_no_process_may_lease_makes_one_start_wait() {
     assert_eq!(seconds_to_first_id(&world, &few()).await, 0);
 }
 
+/// Starts a process for few worker ids long after one of another worker id crashed, and returns both the
+/// wait that it tells and itself.
+async fn start_after_a_crash(world: &World, link: &Arc<Link>, ttl: Duration) -> (Duration, Node) {
+    let mut old = world.only(400);
+    old.lease.ttl = ttl;
+    let old = world.start(old);
+    old.issuer.leased().await;
+    world.pass(second(5)).await;
+    drop(old);
+    world.pass(second(100)).await;
+    let few = KeeperSettings { max_worker: 255, ..world.settings() };
+    let node = world.start_by(few, link.clone());
+    world.pass(second(1)).await;
+    let reason = node.status().reason;
+    let Some(UnavailableReason::StaleStore { due_ms, .. }) = reason else { panic!("{reason:?}") };
+    let left_ms = due_ms - world.now_ms();
+    (Duration::from_millis(left_ms.unsigned_abs()) + second(1), node)
+}
+
+/// Nothing of a row that the store refuses to read or write keeps a start from its lease.
+#[tokio::test(start_paused = true)]
+async fn row_that_cannot_be_released_makes_a_start_wait_once() {
+    for refused in [Refused::Read, Refused::Write] {
+        let world = world();
+        let link = link(&world);
+        *link.refused.lock().expect("unpoisoned") = Some((400, refused));
+        let (_, node) = start_after_a_crash(&world, &link, second(90)).await;
+        let waited = seconds_to_first_id(&world, &node).await;
+        assert!((43..=55).contains(&waited), "{refused:?}: {waited}");
+        assert_ne!(world.row(400).await.expires_ms, 0, "{refused:?}");
+    }
+}
+
+/// The others are released, and the wait does not begin again.
+#[tokio::test(start_paused = true)]
+async fn row_that_cannot_be_released_keeps_no_other_from_it() {
+    for refused in [Refused::Read, Refused::Write] {
+        for worker in [400, 401] {
+            let world = world();
+            let other = world.start(world.only(401));
+            other.issuer.leased().await;
+            world.pass(second(5)).await;
+            drop(other);
+            let link = link(&world);
+            *link.refused.lock().expect("unpoisoned") = Some((worker, refused));
+            let (_, node) = start_after_a_crash(&world, &link, second(90)).await;
+            let waited = seconds_to_first_id(&world, &node).await;
+            assert!((43..=55).contains(&waited), "{refused:?} {worker}: {waited}");
+            let released = [400, 401].map(|other| other != worker);
+            let found = [world.row(400).await, world.row(401).await];
+            assert_eq!(found.map(|row| row.expires_ms == 0), released, "{refused:?} {worker}");
+        }
+    }
+}
+
+/// Nor does the start that waits take longer for it.
+#[tokio::test(start_paused = true)]
+async fn row_that_has_not_expired_is_not_released() {
+    for (ttl, wait) in [(second(90), second(50)), (second(400), second(45))] {
+        let world = world();
+        let link = link(&world);
+        let (told, node) = start_after_a_crash(&world, &link, ttl).await;
+        let off = told.abs_diff(wait);
+        assert!(off < Duration::from_millis(100), "{ttl:?}: {told:?}");
+        assert!(seconds_to_first_id(&world, &node).await <= 55);
+        assert_eq!(world.row(400).await.expires_ms == 0, ttl == second(90), "{ttl:?}");
+    }
+}
+
 /// Until that instant no process could lease it, and each start would wait.
 #[tokio::test(start_paused = true)]
 async fn row_that_was_written_in_the_future_is_released_beyond_its_lease() {
@@ -301,6 +370,14 @@ struct Link {
     store: Arc<FaultyStore>,
     is_cut: AtomicBool,
     hangs: AtomicBool,
+    /// The worker id whose row the store refuses to read or write.
+    refused: Mutex<Option<(u64, Refused)>>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Refused {
+    Read,
+    Write,
 }
 
 #[async_trait]
@@ -316,13 +393,21 @@ impl Intercept for Link {
         if self.is_cut.load(SeqCst) {
             return Err(StoreError::Unavailable("cut off".into()));
         }
+        let asked = match &call {
+            Call::ReadRow(_, worker) => Some((*worker, Refused::Read)),
+            Call::SwapRow(_, worker, ..) => Some((*worker, Refused::Write)),
+            _ => None,
+        };
+        if asked.is_some() && asked == *self.refused.lock().expect("unpoisoned") {
+            return Err(StoreError::Refused("planned by the test".into()));
+        }
         self.store.answer(call).await
     }
 }
 
 fn link(world: &World) -> Arc<Link> {
-    let (is_cut, hangs) = Default::default();
-    Arc::new(Link { store: Arc::clone(&world.store), is_cut, hangs })
+    let (is_cut, hangs, refused) = Default::default();
+    Arc::new(Link { store: Arc::clone(&world.store), is_cut, hangs, refused })
 }
 
 fn world_of_one_lane() -> World {
