@@ -192,7 +192,7 @@ pub const KEYS: &[Key] = &[
     key("http.request_timeout", "10s", "How long a request may take before it gets 408."),
     unset(
         "http.max_connections",
-        "Open connections, one of HTTP/2 as seven; by default 10000, or what half the memory holds.",
+        "Open connections; one of HTTP/2 counts as seven. By default 10000, or what half the memory holds.",
     ),
     key("http.idle_timeout", "75s", "How long a connection may wait for the next request's head."),
     key("http.max_in_flight", "4096", "Maximum number of ID requests in flight; others get 503."),

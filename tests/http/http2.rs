@@ -1,6 +1,6 @@
 //! HTTP/2, and what a connection is told when the service stops.
 
-use std::time::Duration;
+use std::{io::Write as _, time::Duration};
 
 use reqwest::{Client, StatusCode, Version};
 use tokio::{
@@ -261,6 +261,8 @@ async fn a_connection_of_http2_takes_seven_places() {
         let served = Served::start(&[("http.max_connections", places)]).await;
         let connect = async || {
             let mut stream = TcpStream::connect(served.address).await.expect("connected");
+            // So that the service has to wait for the preface: who waits for places is not idle.
+            tokio::time::sleep(Duration::from_millis(50)).await;
             let asked = [PREFACE, SETTINGS, &get(1, "/id/a")].concat();
             stream.write_all(&asked).await.expect("sent");
             frame(&mut stream, HEADERS).await;
@@ -280,6 +282,61 @@ async fn a_connection_of_http2_takes_seven_places() {
         drop((first, second));
         served.stop().await;
     }
+}
+
+/// Each has one place, and needs six more.
+#[tokio::test]
+async fn connections_of_http2_do_not_keep_each_other_waiting() {
+    const PLACES: usize = 28;
+    let places = PLACES.to_string();
+    let served = Served::start(&[("http.max_connections", &places)]).await;
+    // All have arrived before the service has its turn.
+    let prefaces = (0..PLACES).map(|_| {
+        let mut stream = std::net::TcpStream::connect(served.address).expect("connected");
+        stream.write_all(PREFACE).expect("sent");
+        stream.set_nonblocking(true).expect("a socket");
+        stream
+    });
+    let mut clients: Vec<_> = prefaces.collect();
+    assert_eq!(served.get("/id/order").await.status(), 200);
+    let mut served_ones = 0;
+    for client in clients.drain(..) {
+        let mut stream = TcpStream::from_std(client).expect("a socket");
+        // The service's settings, unless it is closed.
+        served_ones += usize::from(stream.read_exact(&mut [0; 9]).await.is_ok());
+    }
+    assert!((1..=4).contains(&served_ones), "{served_ones}");
+    served.stop().await;
+}
+
+/// All of them need the same place.
+#[tokio::test]
+async fn a_second_request_on_a_spare_place_ends_no_connection() {
+    const PLACES: usize = 36;
+    let places = PLACES.to_string();
+    let served = Served::start(&[("http.max_connections", &places)]).await;
+    let mut others = Vec::new();
+    for _ in 0..PLACES {
+        others.push(TcpStream::connect(served.address).await.expect("connected"));
+    }
+    for other in &mut others {
+        other.write_all(b"GET /id/a HTTP/1.1\r\nhost: x\r\n\r\n").await.expect("sent");
+    }
+    for other in &mut others {
+        assert!(other.read(&mut [0; 4096]).await.expect("an answer") > 0);
+    }
+    let mut stream = TcpStream::connect(served.address).await.expect("connected");
+    let asked = [PREFACE, SETTINGS, &get(1, "/id/a"), &get(3, "/id/a")].concat();
+    stream.write_all(&asked).await.expect("sent");
+    // `:status 200` of the static table.
+    assert_ne!(frame(&mut stream, HEADERS).await[0], 0x88);
+    drop(others);
+    for stream_of_next in [5, 7] {
+        assert_eq!(frame(&mut stream, HEADERS).await[0], 0x88);
+        stream.write_all(&get(stream_of_next, "/id/a")).await.expect("sent");
+    }
+    assert_eq!(frame(&mut stream, HEADERS).await[0], 0x88);
+    served.stop().await;
 }
 
 /// Small on the wire, large once they are decoded: more of them than there is room for.

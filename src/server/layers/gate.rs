@@ -26,7 +26,7 @@ use crate::{
     server::{
         audience::{Audience, Listener, TokensFor},
         extract::{Client, check_body},
-        listener::Connection,
+        listener::{Connection, NoPlace},
         response::{Problem, ProblemCode},
         state::AppState,
     },
@@ -119,10 +119,14 @@ impl Rules {
     }
 
     /// The problem of a client whose connection has none of the clients' places.
-    fn no_place(&self) -> Problem {
+    fn no_place(&self, reason: NoPlace) -> Problem {
         let detail = format!("http.max_connections ({}) is used up", self.state.max_connections);
         let problem = Problem::passing(ProblemCode::Overloaded, detail, Duration::from_secs(1));
-        problem.with_header(header::CONNECTION, "close")
+        match reason {
+            NoPlace::UsedUp => problem.with_header(header::CONNECTION, "close"),
+            // The connection may still get one.
+            NoPlace::AskedFor => problem,
+        }
     }
 
     fn authenticate(&self, auth: &Auth, request: &Request) -> Result<Caller, Problem> {
@@ -163,8 +167,8 @@ where
             let (connection, mut gate) = (Arc::clone(connection), self.clone());
             return Either::Right(Box::pin(async move {
                 match connection.place.change().await {
-                    true => gate.call(request).await,
-                    false => Ok(gate.rules.no_place().into_response()),
+                    Ok(()) => gate.call(request).await,
+                    Err(reason) => Ok(gate.rules.no_place(reason).into_response()),
                 }
             }));
         }

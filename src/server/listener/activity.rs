@@ -70,7 +70,8 @@ pub(in crate::server) struct Activity {
     reading: AtomicU32,
     /// When a request of a client was let in last; 0 is never.
     served: AtomicU32,
-    accepted: u32,
+    /// From when on a new one is safe for a while.
+    begun: AtomicU32,
     had_empty_read: AtomicBool,
     /// Bytes that were received since a request was answered last.
     unanswered: AtomicU32,
@@ -94,7 +95,7 @@ impl Activity {
             progress: now.into(),
             reading: 0.into(),
             served: 0.into(),
-            accepted: now,
+            begun: now.into(),
             had_empty_read: false.into(),
             unanswered: 0.into(),
             answering: 0.into(),
@@ -103,6 +104,11 @@ impl Activity {
             unblocked: Notify::new(),
             unsent: Mutex::default(),
         }
+    }
+
+    /// From now on it is read, as a new one: before, it had to wait for its places.
+    pub(super) fn begins(&self) {
+        self.begun.store(self.clock.now(), Relaxed);
     }
 
     /// A request of a client was let in.
@@ -146,7 +152,8 @@ impl Activity {
     pub(super) fn can_go(&self) -> bool {
         let is_due = match self.served.load(Relaxed) {
             0 => {
-                self.had_empty_read.load(Relaxed) && self.clock.since(self.accepted) >= GRACE_OF_NEW
+                let begun = self.begun.load(Relaxed);
+                self.had_empty_read.load(Relaxed) && self.clock.since(begun) >= GRACE_OF_NEW
             }
             served => self.clock.since(served.max(self.reading.load(Relaxed))) >= GRACE,
         };

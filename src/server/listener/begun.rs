@@ -3,19 +3,25 @@
 use std::{
     io::{self, IoSlice},
     pin::Pin,
-    sync::Arc,
+    sync::{
+        Arc,
+        atomic::{AtomicU32, Ordering::Relaxed},
+    },
     task::{Context, Poll, ready},
 };
 
-use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, ReadBuf};
+use tokio::{
+    io::{AsyncRead, AsyncReadExt as _, AsyncWrite, ReadBuf},
+    sync::Notify,
+};
 
-use super::connection::Connection;
+use super::heads::{HeadBudget, WaitForRoom};
 
 /// What a client of HTTP/2 sends first (RFC 9113, section 3.4); no request of HTTP/1 begins with it.
 const PREFACE: &[u8; 24] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 
-/// The bytes that a connection of HTTP/2 reads before others have their turn: all heads in them are
-/// decoded at once.
+/// The bytes that a connection of HTTP/2 reads before others have their turn: thousands of frames fit
+/// into what the kernel holds, and all heads in them are decoded at once.
 const READ_AT_A_TIME: usize = 4 * 1024;
 
 /// A stream of which the first bytes were read.
@@ -31,10 +37,23 @@ pub(super) struct Begun<S> {
 
 /// What is watched of a connection of HTTP/2.
 struct Heads {
-    connection: Arc<Connection>,
+    watch: HeadWatch,
     frames: Frames,
-    /// The bytes that were read since others had their turn.
+    /// The turn in which it read last, and the bytes that it read in it.
+    turn: u32,
     read: usize,
+    wait: WaitForRoom,
+}
+
+/// What decides how much of a connection of HTTP/2 is read.
+#[derive(Clone, Debug)]
+pub(super) struct HeadWatch {
+    pub(super) budget: HeadBudget,
+    /// Counts the turns of the connection. A read cannot tell by itself when one ends: what serves the
+    /// connection goes on reading after a read that was refused.
+    pub(super) turns: Arc<AtomicU32>,
+    /// Ends the connection gracefully.
+    pub(super) retired: Arc<Notify>,
 }
 
 impl<S: AsyncRead + Unpin> Begun<S> {
@@ -56,37 +75,39 @@ impl<S: AsyncRead + Unpin> Begun<S> {
     }
 
     /// From now on, watches the heads that the client of HTTP/2 sends.
-    pub(super) fn watch_heads(&mut self, connection: Arc<Connection>) {
-        self.heads = Some(Heads { connection, frames: Frames::default(), read: 0 });
+    pub(super) fn watch_heads(&mut self, watch: HeadWatch) {
+        let turn = watch.turns.load(Relaxed);
+        let (frames, wait) = (Frames::default(), WaitForRoom::default());
+        self.heads = Some(Heads { watch, frames, turn, read: 0, wait });
     }
 }
 
 impl Heads {
-    /// Reads a little, while there is room for the heads in it.
+    /// Reads a little in each turn, while there is room for the heads in it.
     fn poll_read(
         &mut self,
         stream: Pin<&mut impl AsyncRead>,
         context: &mut Context<'_>,
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
+        let turn = self.watch.turns.load(Relaxed);
+        if turn != self.turn {
+            (self.turn, self.read) = (turn, 0);
+        }
         let size = (READ_AT_A_TIME - self.read).min(buffer.remaining());
-        if size == 0 || self.connection.server.heads.is_used_up() {
-            self.read = 0;
+        if size == 0 {
             // Tasks that are about to drop heads run before this one.
             context.waker().wake_by_ref();
             return Poll::Pending;
         }
+        ready!(self.watch.budget.poll_room(&mut self.wait, context));
         let mut part = ReadBuf::new(buffer.initialize_unfilled_to(size));
-        let read = stream.poll_read(context, &mut part);
-        if read.is_pending() {
-            self.read = 0;
-        }
-        ready!(read)?;
+        ready!(stream.poll_read(context, &mut part))?;
         let count = part.filled().len();
         match self.frames.follow(part.filled()) {
             0 => {}
             // What is under way is still answered.
-            1 => self.connection.retired.notify_one(),
+            1 => self.watch.retired.notify_one(),
             _ => return Poll::Ready(Err(io::Error::other("trailers are not read"))),
         }
         self.read += count;
@@ -200,9 +221,39 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Begun<S> {
 
 #[cfg(test)]
 mod tests {
+    use std::task::Waker;
+
     use futures_util::FutureExt as _;
+    use tokio::io::repeat;
 
     use super::*;
+
+    /// hyper asks for more after each request that it was given, within the same turn.
+    #[test]
+    fn a_turn_reads_a_little_however_often_it_asks() {
+        let stream = PREFACE.as_slice().chain(repeat(0));
+        let mut begun = Begun::read(stream).now_or_never().expect("ready").expect("read");
+        let watch = HeadWatch {
+            budget: HeadBudget::new(1),
+            turns: Arc::default(),
+            retired: Arc::default(),
+        };
+        begun.watch_heads(watch.clone());
+        begun.read_exact(&mut [0; PREFACE.len()]).now_or_never().expect("ready").expect("read");
+        let mut context = Context::from_waker(Waker::noop());
+        for _ in 0..3 {
+            watch.turns.fetch_add(1, Relaxed);
+            let mut read = 0;
+            for _ in 0..100 {
+                let mut bytes = [0; 1000];
+                let mut buffer = ReadBuf::new(&mut bytes);
+                if Pin::new(&mut begun).poll_read(&mut context, &mut buffer).is_ready() {
+                    read += buffer.filled().len();
+                }
+            }
+            assert_eq!(read, READ_AT_A_TIME);
+        }
+    }
 
     #[test]
     fn the_first_bytes_tell_the_version_and_are_read_again() {

@@ -1,6 +1,16 @@
 //! Serves one connection to its end.
 
-use std::{convert::Infallible, net::SocketAddr, pin::pin, sync::Arc, time::Duration};
+use std::{
+    convert::Infallible,
+    future::poll_fn,
+    net::SocketAddr,
+    pin::pin,
+    sync::{
+        Arc,
+        atomic::{AtomicU32, Ordering::Relaxed},
+    },
+    time::Duration,
+};
 
 use axum::{
     body::{Body, Bytes, HttpBody as _},
@@ -25,7 +35,7 @@ use tower::Service as _;
 use super::{
     Server,
     activity::{Activity, RequestBody},
-    begun::Begun,
+    begun::{Begun, HeadWatch},
     http2::{WatchedBody, name_host},
     places::Place,
     stream::WatchedStream,
@@ -63,13 +73,13 @@ const SEND_BUFFER: usize = 16 * 1024;
 
 /// A connection, as its requests need it.
 pub(in crate::server) struct Connection {
-    pub(super) server: Arc<Server>,
+    server: Arc<Server>,
     pub(in crate::server) activity: Arc<Activity>,
     pub(in crate::server) place: Place,
     peer: SocketAddr,
     client: Option<TlsClient>,
     /// Ends the connection of HTTP/2 gracefully.
-    pub(super) retired: Notify,
+    retired: Arc<Notify>,
 }
 
 impl Connection {
@@ -79,7 +89,7 @@ impl Connection {
         place: Place,
         peer: SocketAddr,
     ) -> Self {
-        Self { server, activity, place, peer, client: None, retired: Notify::new() }
+        Self { server, activity, place, peer, client: None, retired: Arc::default() }
     }
 
     /// Serves the connection to its end.
@@ -113,15 +123,24 @@ impl Connection {
             () = stop.as_mut() => return,
         };
         let is_http2 = stream.is_http2();
+        let turns = Arc::new(AtomicU32::new(0));
         // Before HTTP/2 has any buffers.
-        if is_http2 && !self.place.widen().await {
-            return self.server.metrics.dropped(Dropped::Room);
+        if is_http2 {
+            let is_wide = tokio::select! {
+                is_wide = self.widen() => is_wide,
+                () = stop.as_mut() => return,
+            };
+            if !is_wide {
+                return self.server.metrics.dropped(Dropped::Room);
+            }
+            stream.watch_heads(HeadWatch {
+                budget: self.server.heads.clone(),
+                turns: Arc::clone(&turns),
+                retired: Arc::clone(&self.retired),
+            });
         }
         let (mut is_draining, mut is_stopping) = (false, false);
         let connection = Arc::new(self);
-        if is_http2 {
-            stream.watch_heads(Arc::clone(&connection));
-        }
         let shared = Arc::clone(&connection);
         let service = service_fn(move |mut request: Request<Incoming>| {
             let connection = Arc::clone(&shared);
@@ -138,7 +157,10 @@ impl Connection {
         loop {
             tokio::select! {
                 biased;
-                ended = served.as_mut() => {
+                ended = poll_fn(|context| {
+                    turns.fetch_add(1, Relaxed);
+                    served.as_mut().poll(context)
+                }) => {
                     if let Err(error) = ended {
                         tracing::debug!(error = with_sources(&*error), "connection failed");
                     }
@@ -159,10 +181,18 @@ impl Connection {
         }
     }
 
+    /// Takes the places of HTTP/2. Nothing is read meanwhile, so the client is not to blame.
+    async fn widen(&self) -> bool {
+        let _answering = self.activity.answer(Version::HTTP_2);
+        let is_wide = self.place.widen().await;
+        self.activity.begins();
+        is_wide
+    }
+
     async fn answer(self: &Arc<Self>, request: Request<Incoming>) -> Response {
         let is_http2 = request.version() == Version::HTTP_2;
         if !is_http2 {
-            // Its streams are few, and what they are sent has windows.
+            // Over HTTP/2 at most `STREAMS` wait, and what they are sent has windows.
             self.activity.unblocked().await;
         }
         let answering = self.activity.answer(request.version());

@@ -26,7 +26,10 @@ use tokio::{
 pub use self::tls::TlsError;
 use self::{activity::Activity, connection::turned, open::OpenConnections, socket::Buffers};
 pub(super) use self::{
-    connection::Connection, heads::HeadBudget, per_address::PerAddress, places::SPARE_PLACES,
+    connection::Connection,
+    heads::HeadBudget,
+    per_address::PerAddress,
+    places::{NoPlace, SPARE_PLACES},
     tls::Tls,
 };
 use super::{

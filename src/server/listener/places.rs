@@ -27,7 +27,12 @@ pub(in crate::server) const SPARE_PLACES: usize = 64;
 /// The part of the spare places, as its divisor, in which no client may wait.
 const FOR_PROBES: usize = 4;
 
-/// How long a client may wait on a spare place: longer than another is safe.
+/// The part of the clients' places, as its divisor, and the most connections of HTTP/2 that may hold
+/// one while they wait for more: if all did, none would get any.
+const FOR_WAITING: usize = 28;
+const MOST_WAITING: usize = 64;
+
+/// How long a client may wait on a spare place, or for more places: longer than another is safe.
 const PATIENCE: Duration = Duration::from_secs(3);
 
 /// The places that a connection of HTTP/2 takes of so many.
@@ -42,8 +47,10 @@ pub(super) struct Places {
     clients: Arc<Semaphore>,
     most_spare: usize,
     spare: Arc<Semaphore>,
-    /// Each client that waits on a spare place holds a clone.
+    /// Each client that waits for places holds a clone.
     waiting: Arc<()>,
+    /// The connections of HTTP/2 that may wait for more places.
+    widening: Semaphore,
     /// Counts the places that are taken.
     open: IntGauge,
 }
@@ -58,12 +65,22 @@ pub(in crate::server) struct Place {
     places: Arc<Places>,
 }
 
+/// Why a spare place was not changed for a client's.
+#[derive(Debug, Eq, PartialEq)]
+pub(in crate::server) enum NoPlace {
+    /// No client's place became free, or too few spare places are left to wait on.
+    UsedUp,
+    /// Another request of the connection waits for one.
+    AskedFor,
+}
+
 impl Places {
     pub(super) fn new(most: usize, open: IntGauge) -> Self {
         let most_spare = (most / 4).clamp(8, SPARE_PLACES);
         let semaphore = |permits| Arc::new(Semaphore::new(permits));
         let (clients, spare) = (semaphore(most), semaphore(most_spare));
-        Self { most, clients, most_spare, spare, waiting: Arc::default(), open }
+        let widening = Semaphore::new((most / FOR_WAITING).clamp(1, MOST_WAITING));
+        Self { most, clients, most_spare, spare, waiting: Arc::default(), widening, open }
     }
 
     /// The number of clients' places that are taken.
@@ -99,6 +116,15 @@ impl Places {
             }
         }
     }
+
+    /// Waits for so many more of the clients' places; `None` if that takes too long, or if too many
+    /// connections wait already.
+    async fn wait_for_more(&self, more: u32) -> Option<OwnedSemaphorePermit> {
+        let _of_few = self.widening.try_acquire().ok()?;
+        let _waiting = Arc::clone(&self.waiting);
+        let more = Arc::clone(&self.clients).acquire_many_owned(more);
+        timeout(PATIENCE, more).await.ok()?.ok()
+    }
 }
 
 impl Place {
@@ -109,12 +135,10 @@ impl Place {
         let most = if self.is_spare() { places.most_spare } else { places.most };
         let more = http2_places(most) - 1;
         let mut permit = self.permit.lock().await;
-        let semaphore = Arc::clone(permit.semaphore());
-        let more = if self.is_spare() {
-            semaphore.try_acquire_many_owned(more).ok()
-        } else {
-            let _waiting = Arc::clone(&places.waiting);
-            timeout(PATIENCE, semaphore.acquire_many_owned(more)).await.ok().and_then(Result::ok)
+        let free = Arc::clone(permit.semaphore()).try_acquire_many_owned(more).ok();
+        let more = match free {
+            None if !self.is_spare() => places.wait_for_more(more).await,
+            free => free,
         };
         let Some(more) = more else { return false };
         permit.merge(more);
@@ -126,21 +150,72 @@ impl Place {
         self.is_spare.load(Relaxed)
     }
 
-    /// Changes a spare place for a client's. Returns whether that was possible: one request of a
-    /// connection waits, since those that wait keep their heads in memory.
-    pub(in crate::server) async fn change(&self) -> bool {
+    /// Changes a spare place for a client's, unless that was done already. One request of a connection
+    /// waits, since those that wait keep their heads in memory.
+    pub(in crate::server) async fn change(&self) -> Result<(), NoPlace> {
         let places = &self.places;
-        let Ok(mut permit) = self.permit.try_lock() else { return false };
+        let permit = self.permit.try_lock();
+        // Another request may just have changed it.
+        if !self.is_spare() {
+            return Ok(());
+        }
+        let Ok(mut permit) = permit else { return Err(NoPlace::AskedFor) };
         if places.spare.available_permits() < places.most_spare / FOR_PROBES {
-            return false;
+            return Err(NoPlace::UsedUp);
         }
         let _waiting = Arc::clone(&places.waiting);
         let is_wide = permit.num_permits() > 1;
         let count = if is_wide { http2_places(places.most) } else { 1 };
         let clients = Arc::clone(&places.clients).acquire_many_owned(count);
-        let Ok(Ok(clients)) = timeout(PATIENCE, clients).await else { return false };
+        let Ok(Ok(clients)) = timeout(PATIENCE, clients).await else {
+            return Err(NoPlace::UsedUp);
+        };
         *permit = clients;
         self.is_spare.store(false, Relaxed);
-        true
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use futures_util::{FutureExt as _, future::join_all};
+    use tokio::time::Instant;
+
+    use super::*;
+
+    fn places(most: usize) -> Arc<Places> {
+        Arc::new(Places::new(most, IntGauge::new("open", "open").expect("a gauge")))
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn connections_of_http2_do_not_wait_for_each_other() {
+        let places = places(28);
+        let began = Instant::now();
+        let taken = join_all((0..28).map(|_| places.take(|| {}))).await;
+        let widened = join_all(taken.into_iter().map(async |place| {
+            // One that gets no more gives its place back, so that others get theirs.
+            place.widen().await.then_some(place)
+        }));
+        let wide: Vec<_> = widened.await.into_iter().flatten().collect();
+        assert_eq!(began.elapsed(), Duration::ZERO);
+        assert_eq!((wide.len(), places.taken()), (4, 28));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn one_request_of_a_connection_changes_its_spare_place() {
+        let places = places(1);
+        let client = places.take(|| {}).await;
+        let spare = places.take(|| {}).await;
+        assert!(spare.is_spare());
+        let mut first = Box::pin(spare.change());
+        assert_eq!((&mut first).now_or_never(), None);
+        assert_eq!(spare.change().now_or_never(), Some(Err(NoPlace::AskedFor)));
+        drop(client);
+        assert_eq!(first.await, Ok(()));
+        // It saw a spare place before.
+        assert_eq!(spare.change().now_or_never(), Some(Ok(())));
+        assert_eq!(places.taken(), 1);
+        let other = places.take(|| {}).await;
+        assert_eq!(other.change().await, Err(NoPlace::UsedUp));
     }
 }

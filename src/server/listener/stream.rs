@@ -14,23 +14,17 @@ use tokio::{
 
 use super::{activity::Activity, socket};
 
-/// After so many bytes a connection lets others have their turn: thousands of frames of HTTP/2 fit
-/// into what the kernel holds.
-const READ_AT_A_TIME: usize = 4 * 1024;
-
 #[derive(Debug)]
 pub(super) struct WatchedStream {
     stream: TcpStream,
     activity: Arc<Activity>,
     /// Whether the kernel takes no more.
     is_blocked: bool,
-    /// The bytes that were read since others had their turn.
-    read: usize,
 }
 
 impl WatchedStream {
     pub(super) fn new(stream: TcpStream, activity: Arc<Activity>) -> Self {
-        Self { stream, activity, is_blocked: false, read: 0 }
+        Self { stream, activity, is_blocked: false }
     }
 
     fn note(&mut self, written: Poll<io::Result<usize>>) -> Poll<io::Result<usize>> {
@@ -58,19 +52,12 @@ impl AsyncRead for WatchedStream {
         context: &mut Context<'_>,
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
-        if self.read >= READ_AT_A_TIME {
-            self.read = 0;
-            context.waker().wake_by_ref();
-            return Poll::Pending;
-        }
         let before = buffer.filled().len();
         let read = Pin::new(&mut self.stream).poll_read(context, buffer);
         if read.is_pending() {
-            self.read = 0;
             self.activity.read_nothing();
         }
         let count = buffer.filled().len() - before;
-        self.read += count;
         if self.activity.received(count) {
             return read;
         }
