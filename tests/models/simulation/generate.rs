@@ -610,7 +610,7 @@ impl Generator<'_> {
                 if self.random.random_bool(0.5) {
                     ops.push(Op::OtherLayout);
                 }
-                let next = if self.often() { again } else { Order::TakeBack };
+                let next = if self.random.random_bool(0.4) { again } else { Order::TakeBack };
                 ops.extend([self.order(next), Op::Advance { ms: self.while_ms() }]);
             }
             // Two at once, one of which may be slow.

@@ -18,6 +18,7 @@ crate::activity::activity! {
     stops: "clean stops",
     sealed: "claims refused by a node that gives back",
     waited: "claims that waited for a block",
+    crashed: "claims refused by a node whose keeper crashed",
     unavailable: "claims refused because the store was away",
     used_up: "claims refused because the code is used up",
 }

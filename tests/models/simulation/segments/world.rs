@@ -197,6 +197,10 @@ impl<'a> World<'a> {
         self.collect(false).await;
     }
 
+    fn is_running(&self, process: u64) -> bool {
+        self.nodes.iter().any(|node| node.process == process && node.keeper.is_some())
+    }
+
     fn is_waiting(&self, node: usize, code: usize) -> bool {
         let process = self.nodes[node].process;
         self.begun.iter().any(|claim| (claim.process, claim.code) == (process, code))
@@ -237,6 +241,11 @@ impl<'a> World<'a> {
             }
             Err(IssueError::NoLease { reason: UnavailableReason::StoreUnavailable(_), .. }) => {
                 self.activity.unavailable += 1;
+            }
+            Err(IssueError::NoLease { reason: UnavailableReason::KeeperEnded, .. })
+                if !self.is_running(process) =>
+            {
+                self.activity.crashed += 1;
             }
             Err(IssueError::Refused(ClaimError::SequenceExhausted { .. })) => {
                 self.activity.used_up += 1;
