@@ -13,9 +13,9 @@ const IN_KERNEL: u64 = 32 + 16;
 const OF_CONNECTION: u64 = IN_KERNEL + 56 + 8;
 
 /// The memory of a connection of HTTP/2 in KiB: its buffers, header tables and a head of which a
-/// part has come, and a hundred requests that wait, of 6.4 KiB each. tests/faults/overload/heads.rs
+/// part has come, and a hundred requests that wait, of 7 KiB each. tests/faults/overload/heads.rs
 /// measures it.
-const OF_HTTP2: u64 = IN_KERNEL + 96 + 640;
+const OF_HTTP2: u64 = IN_KERNEL + 96 + 700;
 
 /// The places of clients that a connection of HTTP/2 takes, of which one of HTTP/1 takes one.
 pub(super) const HTTP2_PLACES: u64 = OF_HTTP2.div_ceil(OF_CONNECTION);

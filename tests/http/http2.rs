@@ -256,8 +256,8 @@ async fn trailers_end_the_connection() {
 }
 
 #[tokio::test]
-async fn a_connection_of_http2_takes_seven_places() {
-    for (places, is_kept) in [("13", false), ("14", true)] {
+async fn a_connection_of_http2_takes_eight_places() {
+    for (places, is_kept) in [("15", false), ("16", true)] {
         let served = Served::start(&[("http.max_connections", places)]).await;
         let connect = async || {
             let mut stream = TcpStream::connect(served.address).await.expect("connected");
@@ -284,10 +284,10 @@ async fn a_connection_of_http2_takes_seven_places() {
     }
 }
 
-/// Each has one place, and needs six more.
+/// Each has one place, and needs seven more.
 #[tokio::test]
 async fn connections_of_http2_do_not_keep_each_other_waiting() {
-    const PLACES: usize = 28;
+    const PLACES: usize = 32;
     let places = PLACES.to_string();
     let served = Served::start(&[("http.max_connections", &places)]).await;
     // All have arrived before the service has its turn.
@@ -312,7 +312,7 @@ async fn connections_of_http2_do_not_keep_each_other_waiting() {
 /// All of them need the same place.
 #[tokio::test]
 async fn a_second_request_on_a_spare_place_ends_no_connection() {
-    const PLACES: usize = 36;
+    const PLACES: usize = 40;
     let places = PLACES.to_string();
     let served = Served::start(&[("http.max_connections", &places)]).await;
     let mut others = Vec::new();

@@ -29,7 +29,7 @@ const FOR_PROBES: usize = 4;
 
 /// The part of the clients' places, as its divisor, and the most connections of HTTP/2 that may hold
 /// one while they wait for more: if all did, none would get any.
-const FOR_WAITING: usize = 28;
+const FOR_WAITING: usize = 32;
 const MOST_WAITING: usize = 64;
 
 /// How long a client may wait on a spare place, or for more places: longer than another is safe.
@@ -189,16 +189,16 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn connections_of_http2_do_not_wait_for_each_other() {
-        let places = places(28);
+        let places = places(32);
         let began = Instant::now();
-        let taken = join_all((0..28).map(|_| places.take(|| {}))).await;
+        let taken = join_all((0..32).map(|_| places.take(|| {}))).await;
         let widened = join_all(taken.into_iter().map(async |place| {
             // One that gets no more gives its place back, so that others get theirs.
             place.widen().await.then_some(place)
         }));
         let wide: Vec<_> = widened.await.into_iter().flatten().collect();
         assert_eq!(began.elapsed(), Duration::ZERO);
-        assert_eq!((wide.len(), places.taken()), (4, 28));
+        assert_eq!((wide.len(), places.taken()), (4, 32));
     }
 
     #[tokio::test(start_paused = true)]

@@ -18,7 +18,7 @@ const CLIENTS: usize = 100;
 const STREAMS: u8 = 100;
 const KIB: u64 = 1024;
 /// What docs/http.md counts for a connection of HTTP/2, and for the heads of all.
-const OF_CONNECTION: u64 = 784 * KIB;
+const OF_CONNECTION: u64 = 844 * KIB;
 const OF_HEADS: u64 = 32 << 20;
 /// What threads decode at a time beyond that, and what the allocator has not given back yet.
 const AT_A_TIME: u64 = 8 << 20;
