@@ -38,10 +38,86 @@ def expressions():
             yield filled(target["expr"])
 
 
+# An outage of the store, in seconds since the first scrape.
+BEGINS, ENDS = 600, 2400
+
+
+def of_leases(at):
+    """What a node shows whose store is away: its lease is renewed every 30 s, and reaches 5 min."""
+    is_away = BEGINS <= at < ENDS
+    renewed = (BEGINS if is_away else at) // 30 * 30
+    return {"raindrop_lease_valid_until_timestamp_seconds": renewed + 300}
+
+
+def of_segments(at, rest, falls_by):
+    """What a node shows whose busy code lasts for three minutes, beside the rest of its numbers, which no
+    request gets: those of an idle code, or fewer than a batch asks for."""
+    is_away = BEGINS <= at < ENDS
+    busy = max(0, 180 - (at - BEGINS)) if is_away else 180
+    served = at if at < BEGINS + 180 else BEGINS + 180 if is_away else at - (ENDS - BEGINS - 180)
+    return {
+        "raindrop_segment_remaining": rest + busy * falls_by,
+        "raindrop_segment_store_failing": int(is_away),
+        "raindrop_issuing": int(busy > 0),
+        "raindrop_ids_issued_total": served * falls_by,
+    }
+
+
+def is_one(shown, every, expression, at):
+    """Whether an expression is 1 at a time, where Prometheus scrapes two such nodes: promtool's result."""
+    inputs = []
+    times = range(0, ENDS + 1200, every)
+    for node in "ab":
+        of = f'job="raindrop", instance="{node}", id_namespace="default"'
+        of_process = {"raindrop_build_info": 1, "process_start_time_seconds": -3600}
+        shows = [{**shown(time), **of_process} for time in times]
+        for metric in shows[0]:
+            series = " ".join(str(show[metric]) for show in shows)
+            inputs.append({"series": metric + "{" + of + "}", "values": series})
+    expected = {"expr": expression, "eval_time": f"{at}s", "exp_samples": [{"labels": "{}", "value": 1}]}
+    case = {"interval": f"{every}s", "input_series": inputs, "promql_expr_test": [expected]}
+    with tempfile.NamedTemporaryFile("w", suffix=".yaml") as file:
+        yaml.safe_dump({"rule_files": [str(ALERTS)], "evaluation_interval": "15s", "tests": [case]}, file)
+        file.flush()
+        return run("promtool", "test", "rules", file.name)
+
+
 class Rules(unittest.TestCase):
     def test_alerts_fire_where_they_should(self):
         result = run("promtool", "test", "rules", str(TESTS))
         self.assertEqual(result.returncode, 0, result.stdout + result.stderr)
+
+    def test_an_outage_keeps_a_critical_alert_from_its_last_minutes_to_its_end(self):
+        kinds = {
+            "leases": of_leases,
+            "an idle code has numbers": lambda at: of_segments(at, 1000, 10),
+            "batches are larger than the rest": lambda at: of_segments(at, 90, 100),
+            "nothing is left": lambda at: of_segments(at, 0, 100),
+        }
+        # 1 if at least one alert fires at each of the instants.
+        firing_for = "min_over_time((clamp_max(count(ALERTS{%s}), 1) or vector(0))[%ds:15s])"
+        critical = 'alertstate="firing", severity="critical"'
+        for kind, shown in kinds.items():
+            # The lease reaches 5 min, and a busy code 3 min; a scrape may come a whole interval late.
+            lasts = 300 if shown is of_leases else 180
+            for every in (15, 30, 60):
+                with self.subTest(kind=kind, every=every):
+                    from_last_seconds = ENDS - BEGINS - lasts - every - 45
+                    result = is_one(shown, every, firing_for % (critical, from_last_seconds), ENDS - 15)
+                    self.assertEqual(result.returncode, 0, result.stdout + result.stderr)
+                    # Before it, and from soon after it, none fires.
+                    none = '(count(ALERTS{alertstate="firing"}) or vector(0)) + 1'
+                    for quiet in (BEGINS - 15, ENDS + every + 90):
+                        result = is_one(shown, every, none, quiet)
+                        self.assertEqual(result.returncode, 0, result.stdout + result.stderr)
+
+    def test_one_failed_request_of_the_store_is_no_outage(self):
+        for every in (15, 30, 60):
+            with self.subTest(every=every):
+                shown = lambda at: {**of_segments(0, 1000, 10), "raindrop_segment_store_failing": int(at == 600)}
+                ever = '(max_over_time(count(ALERTS{alertstate="firing"})[30m:15s]) or vector(0)) + 1'
+                result = is_one(shown, every, ever, 1800)
+                self.assertEqual(result.returncode, 0, result.stdout + result.stderr)
 
     def test_every_alert_is_seen_firing_and_silent(self):
         checks = [

@@ -182,6 +182,8 @@ fn status_gauges<'a>(issuers: impl Iterator<Item = &'a NamespaceIssuer>) -> Regi
             }
             NamespaceIssuer::Segment(issuer) => {
                 let status = issuer.status();
+                let help = "1 while the store fails, so that no numbers are reserved; else 0.";
+                set("raindrop_segment_store_failing", help, status.store_fails.into());
                 let help = "Reserved and unused numbers, over all codes.";
                 set("raindrop_segment_remaining", help, status.remaining as f64);
                 set(

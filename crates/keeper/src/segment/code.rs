@@ -80,6 +80,11 @@ pub(super) struct Demand {
     pub(super) epoch: Option<Token>,
     /// How many numbers a waiting claim lacks.
     pub(super) claim_lacks: u64,
+    /// How many numbers were handed out when a block was last asked for.
+    pub(super) handed_out_before: u64,
+    /// Whether claims lacked numbers since then, and none was served: batches that are larger than
+    /// what is in hand.
+    pub(super) serves_no_claim: bool,
     /// How many numbers were handed out when the store was last looked at.
     pub(super) looked: u64,
     /// When the store was last seen without the code.

@@ -37,10 +37,12 @@ pub(super) struct CodeTable {
 /// A snapshot of a segment namespace.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SegmentStatus {
-    /// Whether every code has numbers, or gets them on demand. Codes that are used up do not
-    /// count, since no other node has numbers for them either; nor do codes that are created on
-    /// demand and were not used yet.
+    /// Whether every code serves its claims: it has as many numbers as they ask for, or gets them
+    /// on demand. Codes that are used up do not count, since no other node has numbers for them
+    /// either; nor do codes that are created on demand and were not used yet.
     pub issuing: bool,
+    /// Whether the store failed when it was last asked.
+    pub store_fails: bool,
     /// Why the namespace is, or soon will be, unable to issue.
     pub reason: Option<UnavailableReason>,
     /// How many codes there are.
@@ -166,6 +168,7 @@ impl CodeTable {
         let mut reasons = Vec::new();
         let mut status = SegmentStatus {
             issuing: report.prepared,
+            store_fails: matches!(of_store, Some(UnavailableReason::StoreUnavailable(_))),
             reason: None,
             codes: 0,
             remaining: 0,
@@ -180,7 +183,7 @@ impl CodeTable {
             status.codes += 1;
             status.remaining += left;
             status.unreserved = status.unreserved.min(code.unreserved());
-            if left == 0 {
+            if left == 0 || code.demand().serves_no_claim {
                 let reason = code.reason.borrow().clone();
                 let reason = reason.or_else(|| code.failing_for(Duration::ZERO));
                 // Without a reason, the code is merely between two blocks.

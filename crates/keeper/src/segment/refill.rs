@@ -24,7 +24,10 @@ const TRIES: u32 = 8;
 pub(super) async fn refill(code: &Code) -> Result<bool, StoreError> {
     let claim_lacks = {
         let mut demand = code.demand();
-        demand.claim_lacks = demand.claim_lacks.max(code.cursor.take_missing());
+        let (lacks, handed_out) = (code.cursor.take_missing(), code.cursor.handed_out());
+        demand.serves_no_claim = lacks > 0 && handed_out == demand.handed_out_before;
+        demand.handed_out_before = handed_out;
+        demand.claim_lacks = demand.claim_lacks.max(lacks);
         demand.claim_lacks
     };
     // Otherwise each claim would call the store in vain. What the store lost may come back.
@@ -66,6 +69,7 @@ pub(super) async fn refill(code: &Code) -> Result<bool, StoreError> {
                 last_block_end: block.end,
                 epoch: Some(epoch),
                 claim_lacks: 0,
+                serves_no_claim: false,
                 vanished: None,
                 ..*demand
             };

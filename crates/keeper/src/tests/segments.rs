@@ -271,6 +271,40 @@ async fn outage_serves_blocks_in_hand_and_then_store_unavailable() {
     assert!(node.issuer.status().issuing);
 }
 
+/// A load balancer should prefer another node only while no claim is served at all.
+#[tokio::test(start_paused = true)]
+async fn outage_in_which_every_batch_is_larger_than_the_rest_is_seen() {
+    let world = World::new();
+    let node = world.node(orders()).await;
+    world.issue(&node, "order", 1).await;
+    sleep(LONG).await;
+    world.store.set_down(true);
+    let remaining = u32::try_from(node.issuer.status().remaining).expect("a few");
+    let fail_batches = async || {
+        for _ in 0..20 {
+            node.issuer.next_ids("order", remaining + 1).await.expect_err("too many");
+            sleep(Duration::from_secs(1)).await;
+        }
+    };
+    fail_batches().await;
+    let status = node.issuer.status();
+    assert_eq!((status.issuing, status.remaining), (false, u64::from(remaining)));
+    assert!(status.store_fails);
+    // Claims of single numbers are served, so nothing is kept from them for long.
+    for _ in 0..20 {
+        sleep(Duration::from_secs(1)).await;
+        if node.issuer.status().issuing {
+            break;
+        }
+    }
+    assert!(node.issuer.status().issuing);
+    fail_batches().await;
+    world.store.set_down(false);
+    sleep(LONG).await;
+    let status = node.issuer.status();
+    assert_eq!((status.issuing, status.store_fails), (true, false));
+}
+
 #[tokio::test(start_paused = true)]
 async fn node_started_during_an_outage_serves_after_it() {
     let world = World::new();
