@@ -4,6 +4,9 @@
 //! and [`worker_id::EnvironmentVariable`]. Time, tokens and randomness are parameters, so that
 //! tests, models and simulations control them.
 //!
+//! `docs/glossary.md` in the repository defines the terms: tick, position, lane, mark, grant, cursor,
+//! claim, seal and eight more.
+//!
 //! | where | what |
 //! |---|---|
 //! | [`layout`] | how 63 bits are divided; compose and decompose |

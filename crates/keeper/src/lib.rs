@@ -3,6 +3,7 @@
 //! A background task, the [`Keeper`], acquires, renews, moves and releases the lease of a namespace; an
 //! [`Issuer`] issues its IDs. [`SegmentKeeper`] and [`SegmentIssuer`] do the same for plain numbers.
 //! The [`Operator`] does what the command line and the administrators' routes ask for.
+//! `docs/glossary.md` in the repository defines the terms.
 //!
 //! [`core`] and [`store`] are re-exported: an embedder names this package alone, with the features of
 //! its engines (`kubernetes`, `mysql`, `postgres`, `redis`, `sqlite`).

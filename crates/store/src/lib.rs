@@ -1,5 +1,7 @@
 //! Stores of worker rows and segment codes: small traits with the same semantics on every engine.
 //!
+//! `docs/glossary.md` in the repository defines the terms.
+//!
 //! # Adding an engine
 //!
 //! 1. Implement [`Store`] in a folder of its own. For a SQL database, write two files in `sql`: the
