@@ -13,7 +13,6 @@
 //!
 //! Padded texts sort as their IDs do.
 
-mod base64url;
 mod decimal;
 mod error;
 mod friendly;
@@ -107,7 +106,7 @@ impl Encoding {
             Self::Base36 => BASE36.decode(text),
             Self::Base62 => BASE62.decode(text),
             Self::Base62Sorted => BASE62_SORTED.decode(text),
-            Self::Base64Url => base64url::decode(text),
+            Self::Base64Url => radix::decode_base64url(text),
             Self::Friendly => {
                 let layout = layout.ok_or(InvalidId::NoLayout)?;
                 friendly::decode(text, layout)
@@ -210,7 +209,7 @@ impl<'a> Encoder<'a> {
             Encoding::Base36 => BASE36.write(out, number, width),
             Encoding::Base62 => BASE62.write(out, number, 0),
             Encoding::Base62Sorted => BASE62_SORTED.write(out, number, width),
-            Encoding::Base64Url => base64url::write(out, id),
+            Encoding::Base64Url => radix::write_base64url(out, id),
             Encoding::Friendly => {
                 friendly::write(out, id, self.layout.expect("`new` requires a layout"))
             }

@@ -41,7 +41,7 @@ pub(super) static BASE62_SORTED: Alphabet<62> = Alphabet {
     digits: b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz",
     read: exact,
 };
-pub(super) static BASE64URL: Alphabet<64> = Alphabet {
+static BASE64URL: Alphabet<64> = Alphabet {
     name: "base64url",
     digits: b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_",
     read: exact,
@@ -99,5 +99,34 @@ impl<const RADIX: usize> Alphabet<RADIX> {
                 .ok_or(InvalidId::TooLarge)?;
         }
         Id::new(number).ok_or(InvalidId::TooLarge)
+    }
+}
+
+/// The number of digits of a base64url text.
+const BASE64URL_LENGTH: usize = 11;
+
+/// Writes RFC 4648's base64url of the 8 big-endian bytes of an ID: 10 digits of 6 bits, and one that
+/// holds the last 4 bits above two zero bits.
+pub(super) fn write_base64url(out: &mut impl fmt::Write, id: Id) -> fmt::Result {
+    BASE64URL.write(out, id.get() >> 4, BASE64URL_LENGTH - 1)?;
+    BASE64URL.write(out, (id.get() & 15) << 2, 1)
+}
+
+/// Reads what [`write_base64url`] writes, with or without a `=` at the end.
+pub(super) fn decode_base64url(text: &str) -> Result<Id, InvalidId> {
+    let text = text.strip_suffix('=').unwrap_or(text);
+    let last = BASE64URL_LENGTH - 1;
+    let mut number: u64 = 0;
+    for (position, found) in text.chars().enumerate() {
+        let value = BASE64URL.value_of(found).filter(|value| position != last || value % 4 == 0);
+        let value = value.ok_or_else(|| BASE64URL.bad_digit(position, found))?;
+        // A text that is too long loses its first digits here and is refused below.
+        number = if position < last { number << 6 | value } else { number << 4 | value >> 2 };
+    }
+    match text.len() {
+        BASE64URL_LENGTH => Id::new(number).ok_or(InvalidId::TooLarge),
+        found => {
+            Err(InvalidId::Length { found, allowed: BASE64URL_LENGTH, encoding: BASE64URL.name })
+        }
     }
 }

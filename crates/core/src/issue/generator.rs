@@ -3,16 +3,17 @@
 use std::{hash::BuildHasher, sync::Arc, task::Waker, time::Duration};
 
 use super::{
-    ClaimError, CodeHandle, Count, IssueSettings, RollbackPolicy, Run, Share,
+    Claim, ClaimError, CodeHandle, Count, IssueSettings, RollbackPolicy,
     grant::{Denied, Grant, Granted},
+    recent_codes::Unique,
     rules::{ClaimTimeError, Rules},
-    unique::Unique,
+    table::Share,
 };
 use crate::{
     clock::{Clock, Recent},
     code::is_valid_code,
     instant::format_unix_ms,
-    layout::{Composer, FieldOutOfRange, Layout},
+    layout::{FieldOutOfRange, Layout},
     sync::{HashState, Slot},
 };
 
@@ -52,19 +53,6 @@ pub struct Generator {
     pub(super) slot_seed: u64,
 }
 
-/// Claimed IDs. Nobody else gets them, whatever happens to the process or the lease.
-#[derive(Debug)]
-pub struct Claim {
-    /// The IDs, ascending.
-    pub ids: Run,
-    /// How long to wait, on a clock that does not step, before using them.
-    pub wait: Duration,
-    /// Whether they reach beyond the present tick and can be used at once.
-    pub borrowed: bool,
-    /// Whether this claim was the first to see the clock behind, within `hold`.
-    pub hold_began: bool,
-}
-
 impl Generator {
     /// Makes a generator for a worker id that no other process uses, without a store.
     ///
@@ -93,25 +81,6 @@ impl Generator {
         let generator = Self::without_lease(layout, settings, clock);
         generator.replace_grant(Some(Arc::new(grant)));
         Ok(generator)
-    }
-}
-
-impl Claim {
-    pub(super) fn new(grant: &Grant, granted: Granted) -> Self {
-        let Granted { plan, hold_began, .. } = granted;
-        Self {
-            ids: Run::new(grant.composer(), plan.first, plan.end),
-            wait: plan.wait,
-            borrowed: plan.borrowed,
-            hold_began,
-        }
-    }
-
-    /// A claim within the present tick.
-    #[inline]
-    pub(super) fn plain(composer: Composer, first: u64, count: u32) -> Self {
-        let ids = Run::new(composer, first, first + u64::from(count));
-        Self { ids, wait: Duration::ZERO, borrowed: false, hold_began: false }
     }
 }
 

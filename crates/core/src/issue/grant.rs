@@ -3,11 +3,11 @@
 use std::{ops::Range, task::Waker, time::Duration};
 
 use super::{
-    Count, Share,
+    Count,
     cursor::{Closed, Cursor},
+    recent_codes::Unique,
     rules::{ClaimTime, ClaimTimeError, Plan, Refusal, Rules},
-    table::{Table, TableError},
-    unique::Unique,
+    table::{Share, Table, TableError},
 };
 use crate::{
     layout::{Composer, FieldOutOfRange, Layout},

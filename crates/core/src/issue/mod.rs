@@ -10,9 +10,8 @@
 //! - an eviction raises the floor before it closes the cursor.
 
 mod blocks;
-mod count;
+mod claim;
 mod cursor;
-mod error;
 mod generator;
 pub(crate) mod grant;
 mod handle;
@@ -22,16 +21,12 @@ mod recent_codes;
 mod rules;
 mod run;
 mod settings;
-mod share;
 mod table;
-mod unique;
 
-pub(crate) use self::share::{NewCodes, Share};
 pub use self::{
     blocks::Blocks,
-    count::Count,
-    error::ClaimError,
-    generator::{Claim, Generator},
+    claim::{Claim, ClaimError, Count},
+    generator::Generator,
     handle::CodeHandle,
     run::{IdRange, RepeatedRange, Run},
     settings::{IssueSettings, RollbackPolicy},

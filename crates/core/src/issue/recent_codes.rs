@@ -10,13 +10,12 @@
 use std::{
     cell::RefCell,
     hash::{BuildHasher, Hasher},
+    sync::atomic::{AtomicU64, Ordering},
 };
 
 use foldhash::fast::FixedState;
 
-use super::{
-    Claim, cursor::Cursor, generator::Generator, grant::Grant, rules::ClaimTime, unique::Unique,
-};
+use super::{Claim, cursor::Cursor, generator::Generator, grant::Grant, rules::ClaimTime};
 use crate::{
     layout::Composer,
     planted::{Bug, planted},
@@ -28,6 +27,17 @@ const SLOTS: usize = 512;
 
 thread_local! {
     static RECENT: RefCell<Vec<Option<RecentCode>>> = RefCell::default();
+}
+
+/// A number that no other generator or grant of this process has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) struct Unique(u64);
+
+impl Unique {
+    pub(super) fn new() -> Self {
+        static NEXT: AtomicU64 = AtomicU64::new(0);
+        Self(NEXT.fetch_add(1, Ordering::Relaxed))
+    }
 }
 
 #[derive(Debug)]

@@ -1,10 +1,14 @@
 //! The cursors of a grant by code: a bounded, sharded table.
 
-use std::hash::{BuildHasher, BuildHasherDefault, DefaultHasher};
+use std::{
+    collections::HashMap,
+    fmt,
+    hash::{BuildHasher, BuildHasherDefault, DefaultHasher},
+};
 
 use hashbrown::HashTable;
 
-use super::{NewCodes, Share, cursor::Cursor};
+use super::cursor::Cursor;
 use crate::{
     planted::{Bug, planted},
     sync::{
@@ -213,6 +217,41 @@ impl Table {
     fn shard_of(&self, hash: u64) -> usize {
         let shard = (hash >> 20) % self.shards.len() as u64;
         usize::try_from(shard).expect("an index into a slice")
+    }
+}
+
+/// A client, and how many new codes it may have in a tick.
+#[derive(Clone, Copy)]
+pub(crate) struct Share<'a> {
+    /// Identifies the client; called only for a new code.
+    pub(crate) client: &'a (dyn Fn() -> u64 + Sync),
+    pub(crate) max: usize,
+}
+
+/// How many new codes each client has had in the present tick.
+#[derive(Debug, Default)]
+pub(crate) struct NewCodes {
+    /// The first position of the tick.
+    tick: u64,
+    by_client: HashMap<u64, usize>,
+}
+
+impl NewCodes {
+    /// Counts a new code of a client; returns `false` if the client has had `max` already.
+    pub(crate) fn count(&mut self, client: u64, max: usize, tick: u64) -> bool {
+        if tick > self.tick {
+            *self = Self { tick, by_client: HashMap::new() };
+        }
+        let count = self.by_client.entry(client).or_default();
+        let has_left = *count < max;
+        *count += usize::from(has_left);
+        has_left
+    }
+}
+
+impl fmt::Debug for Share<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Share").field("max", &self.max).finish_non_exhaustive()
     }
 }
 

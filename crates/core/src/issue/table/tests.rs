@@ -95,3 +95,12 @@ fn sealing_counts_what_was_evicted() {
     table.cursor("idle", None, 200).expect("evicts");
     assert_eq!(table.seal(), 170);
 }
+
+#[test]
+fn each_client_has_its_share_in_each_tick() {
+    let mut codes = NewCodes::default();
+    let counted = [(1, 5), (1, 5), (1, 5), (2, 5), (1, 4), (1, 6), (1, 5), (1, 6), (2, 6)]
+        .map(|(client, tick)| codes.count(client, 2, tick));
+    // A thread that read the clock in an earlier tick counts in the present one.
+    assert_eq!(counted, [true, true, false, true, false, true, true, false, true]);
+}

@@ -1,8 +1,69 @@
-//! Why a claim was refused.
+//! A claim: how many IDs it takes, what it returns, and why it was refused.
 
 use std::time::Duration;
 
-use crate::code::CODE_PATTERN;
+use super::{
+    Run,
+    grant::{Grant, Granted},
+};
+use crate::{code::CODE_PATTERN, layout::Composer};
+
+/// How many IDs a claim takes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Count {
+    /// So many, or none.
+    Exactly(u32),
+    /// At least one and at most so many, so that the next claim waits for 10 ms at most. Of a tick that
+    /// lasts longer, of what is leased, and of numbers in hand it leaves others some.
+    UpTo(u32),
+}
+
+impl Count {
+    /// The largest number of IDs that the claim can take.
+    pub const fn most(self) -> u32 {
+        match self {
+            Self::Exactly(count) | Self::UpTo(count) => count,
+        }
+    }
+}
+
+impl From<u32> for Count {
+    fn from(count: u32) -> Self {
+        Self::Exactly(count)
+    }
+}
+
+/// Claimed IDs. Nobody else gets them, whatever happens to the process or the lease.
+#[derive(Debug)]
+pub struct Claim {
+    /// The IDs, ascending.
+    pub ids: Run,
+    /// How long to wait, on a clock that does not step, before using them.
+    pub wait: Duration,
+    /// Whether they reach beyond the present tick and can be used at once.
+    pub borrowed: bool,
+    /// Whether this claim was the first to see the clock behind, within `hold`.
+    pub hold_began: bool,
+}
+
+impl Claim {
+    pub(super) fn new(grant: &Grant, granted: Granted) -> Self {
+        let Granted { plan, hold_began, .. } = granted;
+        Self {
+            ids: Run::new(grant.composer(), plan.first, plan.end),
+            wait: plan.wait,
+            borrowed: plan.borrowed,
+            hold_began,
+        }
+    }
+
+    /// A claim within the present tick.
+    #[inline]
+    pub(super) fn plain(composer: Composer, first: u64, count: u32) -> Self {
+        let ids = Run::new(composer, first, first + u64::from(count));
+        Self { ids, wait: Duration::ZERO, borrowed: false, hold_began: false }
+    }
+}
 
 /// Why a [`Generator`](super::Generator) refused a claim. It claimed nothing then.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
