@@ -59,7 +59,7 @@ impl Claim {
 
     /// A claim within the present tick.
     #[inline]
-    pub(super) fn plain(composer: Composer, first: u64, count: u32) -> Self {
+    pub(super) fn within_tick(composer: Composer, first: u64, count: u32) -> Self {
         let ids = Run::new(composer, first, first + u64::from(count));
         Self { ids, wait: Duration::ZERO, borrowed: false, hold_began: false }
     }

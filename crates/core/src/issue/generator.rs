@@ -5,7 +5,7 @@ use std::{hash::BuildHasher, sync::Arc, task::Waker, time::Duration};
 use super::{
     Claim, ClaimError, CodeHandle, Count, IssueSettings, RollbackPolicy,
     grant::{Denied, Grant, Granted},
-    recent_codes::Unique,
+    recent_codes::InstanceId,
     rules::{ClaimTimeError, Rules},
     table::Share,
 };
@@ -48,7 +48,7 @@ pub struct Generator {
     pub(super) clock: Arc<dyn Clock>,
     recent: Option<Recent>,
     grant: Slot<Grant>,
-    pub(super) unique: Unique,
+    pub(super) instance: InstanceId,
     /// Of the hashes that choose a slot of the recent codes.
     pub(super) slot_seed: u64,
 }
@@ -88,19 +88,19 @@ impl Generator {
     #[doc(hidden)]
     pub fn without_lease(layout: Layout, settings: IssueSettings, clock: Arc<dyn Clock>) -> Self {
         let rules = Rules::new(layout, &settings);
-        let unique = Unique::new();
+        let instance = InstanceId::new();
         Self {
             rules,
             settings,
             recent: clock.recent(),
             clock,
             grant: Slot::empty(),
-            unique,
+            instance,
             // Simulations and models must take the same steps again.
             slot_seed: if cfg!(any(feature = "planted", feature = "loom")) {
                 0
             } else {
-                HashState::default().hash_one(unique)
+                HashState::default().hash_one(instance)
             },
         }
     }

@@ -5,7 +5,7 @@ use std::{ops::Range, task::Waker, time::Duration};
 use super::{
     Count,
     cursor::{Closed, Cursor},
-    recent_codes::Unique,
+    recent_codes::InstanceId,
     rules::{ClaimTime, ClaimTimeError, Plan, Refusal, Rules},
     table::{Share, Table, TableError},
 };
@@ -19,7 +19,7 @@ use crate::{
 /// lease raises the limit of its grant; a new lease always makes a new grant.
 #[derive(Debug)]
 pub struct Grant {
-    pub(super) unique: Unique,
+    pub(super) instance: InstanceId,
     worker: u64,
     lane: u64,
     start: u64,
@@ -87,7 +87,7 @@ impl Grant {
         waker: Waker,
     ) -> Result<Self, FieldOutOfRange> {
         Ok(Self {
-            unique: Unique::new(),
+            instance: InstanceId::new(),
             worker,
             lane,
             start,
@@ -274,7 +274,7 @@ impl Grant {
         match claimed {
             Err(Closed) => Err(Denied::Closed),
             Ok(Ok(plan)) => {
-                self.note(&time, plan.end);
+                self.record_claim(&time, plan.end);
                 Ok(Granted { plan, time, hold_began: self.note_hold(&time) })
             }
             Ok(Err(Refusal::Limit { needed })) => {
@@ -305,14 +305,14 @@ impl Grant {
         let present = time.present();
         let may = present.start <= claimed.start && claimed.end <= present.end;
         if may {
-            self.note(time, claimed.end);
+            self.record_claim(time, claimed.end);
         }
         may
     }
 
     /// Only readings that positions were claimed under count: a clock that jumped ahead of the
     /// limit and back again has done no harm.
-    fn note(&self, time: &ClaimTime, end: u64) {
+    fn record_claim(&self, time: &ClaimTime, end: u64) {
         if time.now_ms > self.highest_ms.load(Ordering::Relaxed) {
             self.highest_ms.fetch_max(time.now_ms, Ordering::AcqRel);
         }

@@ -60,7 +60,7 @@ struct CachedCursor {
 const LONGEST_RUN: u64 = if cfg!(feature = "loom") { 2 } else { 64 };
 const PART_OF_TICK: u64 = if cfg!(feature = "loom") { 2 } else { 64 };
 /// At every so many positions a handle looks whether others use the code, too; a power of two.
-const SAMPLED: u64 = if cfg!(feature = "loom") { 1 } else { 32 };
+const SAMPLE_INTERVAL: u64 = if cfg!(feature = "loom") { 1 } else { 32 };
 /// The reading of a window that cannot be used.
 const NEVER: i64 = i64::MIN;
 /// What stands for the recent reading of a clock that keeps none: no window has it, and every block is
@@ -84,7 +84,7 @@ struct Window {
     /// How many positions the next run has: one, and twice as many whenever others moved the cursor
     /// meanwhile, so that threads pass its cache line back and forth once in a run; a quarter less
     /// when they did not.
-    run: u64,
+    run_length: u64,
     longest_run: u64,
     /// The ID at `first`.
     first_id: u64,
@@ -112,7 +112,7 @@ impl<G: Deref<Target = Generator>> CodeHandle<G> {
     /// claim ahead and return how long to wait.
     #[inline]
     pub fn try_next_id(&mut self) -> Result<Id, ClaimError> {
-        match self.take_plainly() {
+        match self.take_in_window() {
             Ok(id) => Ok(id),
             Err(claimed) => self.next_id_slowly(claimed),
         }
@@ -122,7 +122,7 @@ impl<G: Deref<Target = Generator>> CodeHandle<G> {
     #[inline]
     #[doc(hidden)]
     pub fn take_quickly(&mut self) -> Option<Id> {
-        match self.take_plainly() {
+        match self.take_in_window() {
             Ok(id) => Some(id),
             Err(claimed) => self.take_slowly(claimed),
         }
@@ -131,7 +131,7 @@ impl<G: Deref<Target = Generator>> CodeHandle<G> {
     /// Takes one ID if that needs no look at anything else. Otherwise returns the position that was
     /// claimed already, if there is one. Calls nothing, so that no registers are saved.
     #[inline]
-    fn take_plainly(&mut self) -> Result<Id, Option<u64>> {
+    fn take_in_window(&mut self) -> Result<Id, Option<u64>> {
         let window = &mut self.window;
         let Some(cached) = &self.cached else { return Err(None) };
         if self.recent.ms() != window.read_ms {
@@ -140,11 +140,11 @@ impl<G: Deref<Target = Generator>> CodeHandle<G> {
         if window.next != window.run_end {
             return Ok(window.take());
         }
-        if window.run != 1 {
+        if window.run_length != 1 {
             return Err(None);
         }
         let position = cached.cursor.advance(1);
-        if position < window.end && position & (SAMPLED - 1) != 0 {
+        if position < window.end && position & (SAMPLE_INTERVAL - 1) != 0 {
             return Ok(window.id(position));
         }
         Err(Some(position))
@@ -168,22 +168,22 @@ impl<G: Deref<Target = Generator>> CodeHandle<G> {
         let is_present = claimed.is_some() || self.read_ms() == self.window.read_ms;
         let cached = self.cached.as_ref().filter(|_| is_present);
         let id = cached.and_then(|cached| self.window.take_slowly(&cached.cursor, claimed));
-        id.or_else(|| self.take_left_over())
+        id.or_else(|| self.issue_overrun())
     }
 
     /// Returns one ID of the run, if the present tick has all of it.
     #[cold]
-    fn take_left_over(&mut self) -> Option<Id> {
+    fn issue_overrun(&mut self) -> Option<Id> {
         let generator = &*self.generator;
-        let Window { next, run_end, run, limit, .. } = self.window;
-        let left_over = Some(next..run_end).filter(|it| !it.is_empty() && it.end <= limit)?;
+        let Window { next, run_end, run_length, limit, .. } = self.window;
+        let overrun = Some(next..run_end).filter(|it| !it.is_empty() && it.end <= limit)?;
         let cached = self.cached.as_ref()?;
         let grant = Some(&cached.grant).filter(|grant| generator.is_current(grant))?;
         let time = grant.claim_time(&generator.rules, || generator.read_clock()).ok()?;
-        if !grant.may_issue(&time, &left_over) {
+        if !grant.may_issue(&time, &overrun) {
             return None;
         }
-        self.window = Window::new(grant, &time, run);
+        self.window = Window::new(grant, &time, run_length);
         (self.window.seen, self.window.next, self.window.run_end) = (run_end, next, run_end);
         Some(self.window.take())
     }
@@ -240,7 +240,7 @@ impl<G: Deref<Target = Generator>> CodeHandle<G> {
     fn claim_or_wait(&mut self, count: u32, waits: bool) -> Result<Claim, ClaimError> {
         self.generator.check_count(count)?;
         match self.positions_quickly(count) {
-            Some((cached, first)) => Ok(Claim::plain(cached.grant.composer(), first, count)),
+            Some((cached, first)) => Ok(Claim::within_tick(cached.grant.composer(), first, count)),
             None => self.claim_slowly(count, waits),
         }
     }
@@ -257,11 +257,11 @@ impl<G: Deref<Target = Generator>> CodeHandle<G> {
             let known = cursor.clone();
             if let Some(next) = cursor.as_ref().and_then(|cursor| cursor.next()) {
                 // Of two handles that take turns, one may see none of the sampled positions.
-                self.window.look_for_others(next);
+                self.window.detect_contention(next);
             }
             match self.claim_from(&grant, cursor, count, waits) {
                 Ok((cursor, granted)) => {
-                    self.window = Window::new(&grant, &granted.time, self.window.run);
+                    self.window = Window::new(&grant, &granted.time, self.window.run_length);
                     self.window.seen = granted.plan.end;
                     let claim = Claim::new(&grant, granted);
                     self.cached = Some(CachedCursor { grant, cursor });
@@ -305,14 +305,14 @@ impl Window {
         seen: 0,
         next: 0,
         run_end: 0,
-        run: 1,
+        run_length: 1,
         longest_run: 1,
         first_id: 0,
         step: 0,
     };
 
     /// The positions of the tick of `time`, under which something was claimed.
-    fn new(grant: &Grant, time: &ClaimTime, run: u64) -> Self {
+    fn new(grant: &Grant, time: &ClaimTime, run_length: u64) -> Self {
         let (positions, limit) = grant.unchecked_positions(time);
         let composer = grant.composer();
         Self {
@@ -320,7 +320,7 @@ impl Window {
             first: positions.start,
             end: positions.end,
             limit,
-            run,
+            run_length,
             longest_run: (time.positions_per_tick() / PART_OF_TICK).clamp(1, LONGEST_RUN),
             first_id: composer.compose(positions.start).get(),
             step: composer.step(),
@@ -333,10 +333,10 @@ impl Window {
             None if self.next != self.run_end => Some(self.take()),
             None => self.claim_run(cursor),
             Some(position) if position >= self.end && !planted(Bug::OverrunIssued) => {
-                self.leave_over(position, position + 1)
+                self.keep_overrun(position, position + 1)
             }
             Some(position) => {
-                self.look_for_others(position);
+                self.detect_contention(position);
                 self.seen = position;
                 Some(self.id(position))
             }
@@ -344,32 +344,32 @@ impl Window {
     }
 
     /// Takes longer runs if others moved the cursor here: alone, a handle sees every sampled position.
-    const fn look_for_others(&mut self, position: u64) {
-        if self.run < self.longest_run && position > self.seen + SAMPLED {
-            self.run += 1;
+    const fn detect_contention(&mut self, position: u64) {
+        if self.run_length < self.longest_run && position > self.seen + SAMPLE_INTERVAL {
+            self.run_length += 1;
         }
     }
 
     /// Claims a run, and takes its first position.
     fn claim_run(&mut self, cursor: &Cursor) -> Option<Id> {
-        let first = cursor.advance(self.run);
+        let first = cursor.advance(self.run_length);
         let is_contended = first != self.seen;
-        self.seen = first + self.run;
+        self.seen = first + self.run_length;
         if first >= self.end {
-            return self.leave_over(first, self.seen);
+            return self.keep_overrun(first, self.seen);
         }
         (self.next, self.run_end) = (first, self.seen.min(self.end));
-        self.run = if is_contended {
-            (2 * self.run).min(self.longest_run)
+        self.run_length = if is_contended {
+            (2 * self.run_length).min(self.longest_run)
         } else {
-            (3 * self.run / 4).max(1)
+            (3 * self.run_length / 4).max(1)
         };
         Some(self.take())
     }
 
     /// Keeps positions beyond the window until it is clear whether they can be issued. Nothing more is
     /// claimed from the window.
-    const fn leave_over(&mut self, first: u64, end: u64) -> Option<Id> {
+    const fn keep_overrun(&mut self, first: u64, end: u64) -> Option<Id> {
         (self.read_ms, self.next, self.run_end) = (NEVER, first, end);
         None
     }

@@ -31,9 +31,9 @@ thread_local! {
 
 /// A number that no other generator or grant of this process has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(super) struct Unique(u64);
+pub(super) struct InstanceId(u64);
 
-impl Unique {
+impl InstanceId {
     pub(super) fn new() -> Self {
         static NEXT: AtomicU64 = AtomicU64::new(0);
         Self(NEXT.fetch_add(1, Ordering::Relaxed))
@@ -42,8 +42,8 @@ impl Unique {
 
 #[derive(Debug)]
 struct RecentCode {
-    generator: Unique,
-    grant: Unique,
+    generator: InstanceId,
+    grant: InstanceId,
     code: Box<str>,
     cursor: Arc<Cursor>,
     composer: Composer,
@@ -84,14 +84,14 @@ impl Generator {
                 return None;
             }
             let position = recent.take(count.into())?;
-            Some(Claim::plain(recent.composer, position, count))
+            Some(Claim::within_tick(recent.composer, position, count))
         })
     }
 
     /// Returns the cursor of a recent code under this grant, unless it is closed.
     pub(super) fn recent_cursor(&self, code: &str, grant: &Grant) -> Option<Arc<Cursor>> {
         self.with_recent(code, |recent| {
-            let is_open = recent.grant == grant.unique && recent.cursor.next().is_some();
+            let is_open = recent.grant == grant.instance && recent.cursor.next().is_some();
             is_open.then(|| Arc::clone(&recent.cursor))
         })
     }
@@ -116,8 +116,8 @@ impl Generator {
             // Most claims of a new tick find the code, whose text need not be copied again.
             let known = slot.take().map(|recent| recent.code).filter(|known| **known == *code);
             *slot = Some(RecentCode {
-                generator: self.unique,
-                grant: grant.unique,
+                generator: self.instance,
+                grant: grant.instance,
                 code: known.unwrap_or_else(|| code.into()),
                 cursor,
                 composer: grant.composer(),
@@ -138,7 +138,7 @@ impl Generator {
         let found = RECENT.try_with(|slots| {
             let mut slots = slots.borrow_mut();
             let recent = slots.get_mut(self.slot_of(code))?.as_mut()?;
-            (recent.generator == self.unique && *recent.code == *code).then(|| read(recent))?
+            (recent.generator == self.instance && *recent.code == *code).then(|| read(recent))?
         });
         found.ok().flatten()
     }

@@ -368,7 +368,7 @@ fn handles_that_share_a_code_take_runs_until_one_is_alone() {
     for _ in 0..500 {
         ids[0].push(one.try_next_id().expect("room"));
     }
-    assert_eq!(one.window.run, 1);
+    assert_eq!(one.window.run_length, 1);
     assert_distinct_and_ascending(&ids);
 }
 
