@@ -1,4 +1,4 @@
-//! Single IDs from claimed blocks.
+//! An iterator-like handle that claims IDs in blocks.
 
 use std::{fmt, ops::Deref, time::Duration};
 
@@ -8,15 +8,15 @@ use crate::id::Id;
 /// The largest age of a block by default.
 const MAX_AGE_MS: i64 = 10;
 
-/// Claims IDs of one code in blocks and hands them out one by one, at the cost of an addition for
-/// each.
+/// Claims IDs of one code in blocks and returns them one by one; each costs one addition.
 ///
-/// There are two drawbacks. An ID has the time of its block, which can be up to
-/// [`max_age`](Self::with_max_age) ago (10 ms by default); then the rest of the block is discarded.
-/// And IDs ascend within one `Blocks` only, because each thread has blocks of its own.
+/// The speed has two drawbacks. The timestamp of an ID is that of its block, which may be up to
+/// [`max_age`](Self::with_max_age) old, 10 ms by default; the rest of an older block is discarded.
+/// And IDs ascend within one `Blocks` only: two threads with a `Blocks` each draw from different
+/// blocks.
 ///
-/// It is fast with a clock that keeps a [recent](crate::clock::Clock::recent) reading; with
-/// another clock, each ID costs a reading of the clock.
+/// Use a clock that keeps a [recent](crate::clock::Clock::recent) reading. With another clock, each
+/// ID costs one reading of the clock.
 ///
 /// # Examples
 ///
@@ -35,11 +35,13 @@ pub struct Blocks<G> {
     handle: CodeHandle<G>,
     size: u32,
     max_age_ms: i64,
-    /// The next ID of the present tick, and one step past the last.
+    /// The next ID of the present tick.
     next: u64,
+    /// The last ID of the present tick plus `step`.
     end: u64,
+    /// The difference between neighbouring IDs.
     step: u64,
-    /// The last reading of the clock at which the block may be used.
+    /// The latest reading of the clock at which the block may still be used.
     last_ms: i64,
     /// The IDs of the block in later ticks.
     later: Option<Run>,
@@ -112,7 +114,7 @@ impl<G: Deref<Target = Generator>> Blocks<G> {
     #[inline]
     fn take(&mut self) -> Id {
         let id = Id::from_composed(self.next);
-        // Past the last ID this is not an ID, and is not used.
+        // After the last ID this may overflow; `next == end` then, and it is not used.
         self.next = self.next.wrapping_add(self.step);
         id
     }

@@ -1,4 +1,4 @@
-//! A claim: how many IDs it takes, what it returns, and why it was refused.
+//! Claims: their size, their result, and the reasons to refuse them.
 
 use std::time::Duration;
 
@@ -11,15 +11,15 @@ use crate::{code::CODE_PATTERN, layout::Composer};
 /// How many IDs a claim takes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Count {
-    /// So many, or none.
+    /// Exactly this many IDs, or none.
     Exactly(u32),
-    /// At least one and at most so many, so that the next claim waits for 10 ms at most. Of a tick that
-    /// lasts longer, of what is leased, and of numbers in hand it leaves others some.
+    /// At least one ID and at most this many. The claim leaves some of the tick, of the lease and
+    /// of the reserved numbers to other callers, so that the next one waits for at most 10 ms.
     UpTo(u32),
 }
 
 impl Count {
-    /// The largest number of IDs that the claim can take.
+    /// Returns the largest number of IDs that the claim can take.
     pub const fn most(self) -> u32 {
         match self {
             Self::Exactly(count) | Self::UpTo(count) => count,
@@ -33,16 +33,18 @@ impl From<u32> for Count {
     }
 }
 
-/// Claimed IDs. Nobody else gets them, whatever happens to the process or the lease.
+/// Claimed IDs. They belong to the caller: no other claim returns them, even if the process dies or
+/// the lease is lost before they are used.
 #[derive(Debug)]
 pub struct Claim {
     /// The IDs, ascending.
     pub ids: Run,
-    /// How long to wait, on a clock that does not step, before using them.
+    /// How long the caller must wait before it uses them, on a clock that does not step.
     pub wait: Duration,
-    /// Whether they reach beyond the present tick and can be used at once.
+    /// Whether they reach beyond the present tick and can be used at once, as `borrow_ahead`
+    /// allows.
     pub borrowed: bool,
-    /// Whether this claim was the first to see the clock behind, within `hold`.
+    /// Whether this claim was the first to find the clock behind by at most `hold`.
     pub hold_began: bool,
 }
 
@@ -57,7 +59,7 @@ impl Claim {
         }
     }
 
-    /// A claim within the present tick.
+    /// Makes a claim of positions in the present tick, which needs no wait.
     #[inline]
     pub(super) fn within_tick(composer: Composer, first: u64, count: u32) -> Self {
         let ids = Run::new(composer, first, first + u64::from(count));
@@ -65,32 +67,38 @@ impl Claim {
     }
 }
 
-/// Why a [`Generator`](super::Generator) refused a claim. It claimed nothing then.
+/// Why a [`Generator`](super::Generator) refused a claim. A refused claim takes no ID.
+///
+/// The client is at fault in `InvalidCode`, `UnknownCode`, `RetiredCode` and `InvalidCount`: a
+/// retry fails again. `ClockOutOfRange` lasts until an operator mends the clock or the layout. A
+/// retry can succeed after any other one: after `retry_after` where there is one, otherwise once
+/// the keeper has renewed or acquired a lease.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ClaimError {
     /// The code does not match [`CODE_PATTERN`].
     #[error("code {0:?}: must match {CODE_PATTERN}")]
     InvalidCode(String),
-    /// The code is not among those that are allowed.
+    /// The code is not among those that [`IssueSettings::codes_allow`](super::IssueSettings) lists.
     #[error("code {0:?} is not among the configured codes")]
     UnknownCode(String),
     /// The code was retired: no number of it is issued again.
     #[error("code {0:?} is retired")]
     RetiredCode(String),
-    /// The claim asks for no ID, or for more IDs than fit even on an idle code.
+    /// The claim asks for no ID, or for more IDs than an idle code has within the longest wait.
     #[error("{count} IDs at once: must be 1 to {largest} with this layout")]
     InvalidCount {
-        /// The number of IDs that was asked for.
+        /// The number of IDs that the claim asked for.
         count: u32,
-        /// The largest number that fits on an idle code.
+        /// The largest number that an idle code can issue.
         largest: u32,
     },
-    /// Every cursor is in use: in the present tick, or permanently in segment mode.
+    /// The table of cursors is full, and every code in it was used in the present tick; in segment
+    /// mode, codes are never evicted.
     #[error("all {max} codes that are allowed at a time are in use")]
     TooManyCodes {
         /// The largest number of codes at a time.
         max: usize,
-        /// When to try again.
+        /// How long until the present tick ends.
         retry_after: Duration,
     },
     /// The client has had its share of new codes.
@@ -98,37 +106,38 @@ pub enum ClaimError {
     ClientShareUsed {
         /// How many new codes a client may have.
         max: usize,
-        /// When to try again.
+        /// How long until the present tick ends.
         retry_after: Duration,
     },
-    /// The sequence is used up as far ahead as a caller may wait.
+    /// The sequence numbers of every tick that a caller may wait for are used up.
     #[error("this code has too few sequence numbers left")]
     SequenceExhausted {
-        /// When the claim can fit.
+        /// How long until the claim fits.
         retry_after: Duration,
     },
     /// The clock went back by more than [`IssueSettings::hold`](super::IssueSettings::hold).
     #[error("the clock went back by {behind_ms} ms")]
     ClockRollback {
-        /// How far it is behind the highest reading that IDs were issued at.
+        /// How far the clock is behind the highest reading at which IDs were issued, in
+        /// milliseconds.
         behind_ms: i64,
-        /// When it will have caught up enough.
+        /// How long the clock takes to catch up, if it runs on normally.
         retry_after: Duration,
     },
     /// The clock is before the layout's epoch or past its end.
     #[error("the clock reads {now}, and the layout's IDs reach from {from} to {until}")]
     ClockOutOfRange {
-        /// The clock, RFC 3339.
+        /// The reading of the clock, in RFC 3339.
         now: String,
-        /// The epoch, RFC 3339.
+        /// The layout's epoch, in RFC 3339.
         from: String,
-        /// The end of the timestamp, RFC 3339.
+        /// The instant from which the timestamp is too small, in RFC 3339.
         until: String,
     },
     /// The claim reaches beyond the lease; it can succeed when the lease is renewed.
     #[error("the lease is used up; its renewal is under way")]
     LimitReached,
-    /// No lease is held.
+    /// The generator has no grant: the keeper has not leased a worker id yet, or lost it.
     #[error("no lease is held")]
     NoLease,
 }

@@ -1,12 +1,19 @@
-//! The next position of one code.
+//! The cursor of one code under one grant.
+//!
+//! A cursor is one atomic integer: the next position, or [`CLOSED`]. A thread that moves it from
+//! `a` to `b` owns the positions `a..b`, so two claims never share a position, whatever their
+//! threads do in between. What the cursor does not check is the caller's part: that the positions
+//! lie below the limit of the lease and in a tick that has begun
+//! ([`Rules::plan`](super::rules::Rules::plan)), or, after [`Cursor::advance`], that positions
+//! beyond them are never issued. `models` explores claims, eviction and sealing on it.
 
 use crate::sync::{AtomicU64, Ordering};
 
-/// A cursor at or above this is closed. Positions are below, and so many additions to a closed cursor
-/// that it overflows do not fit into a lifetime.
+/// A cursor at or above this value is closed. Every position is below it. A closed cursor overflows
+/// only after 2^63 further additions, which take centuries.
 const CLOSED: u64 = 1 << 63;
 
-/// The next position to issue for one code under one grant. It only rises, also when it is closed.
+/// The next position to issue for one code under one grant. It only rises, even when it is closed.
 #[derive(Debug)]
 pub(crate) struct Cursor(AtomicU64);
 
@@ -19,21 +26,28 @@ impl Cursor {
         Self(AtomicU64::new(next))
     }
 
-    /// The next position, or `None` if the cursor is closed.
+    /// Returns the next position, or `None` if the cursor is closed.
     pub(crate) fn next(&self) -> Option<u64> {
         Some(self.0.load(Ordering::Acquire)).filter(|next| *next < CLOSED)
     }
 
-    /// Moves the cursor up by `count`, wherever it stands, and returns where it stood. The positions
-    /// from there on are the caller's, if it knows that they are leased and in the present tick;
-    /// otherwise nobody issues them. Cheaper than a claim, but it passes the end of what may be
-    /// issued: so a caller that was there must claim before it comes again.
+    /// Moves the cursor up by `count` without a check, and returns where it stood.
+    ///
+    /// The positions from there on belong to the caller, which may issue those that are leased and
+    /// in the present tick. Others are never issued. An addition is cheaper than a claim, but moves
+    /// the cursor past the end of the tick or lease: a caller that received such a position must
+    /// claim before it advances again.
     #[inline]
     pub(crate) fn advance(&self, count: u64) -> u64 {
         self.0.fetch_add(count, Ordering::AcqRel)
     }
 
-    /// Moves the cursor in one atomic step to the end that `plan` returns for its position.
+    /// Moves the cursor in one atomic step from its position to the end that `plan` returns for
+    /// that position. `plan` is called again if another thread moved the cursor meanwhile.
+    ///
+    /// # Errors
+    ///
+    /// [`Closed`], or within `Ok` the refusal of `plan`.
     pub(crate) fn claim<P, E>(
         &self,
         plan: impl FnMut(u64) -> Result<(P, u64), E>,
@@ -41,8 +55,8 @@ impl Cursor {
         self.claim_from(self.0.load(Ordering::Acquire), plan)
     }
 
-    /// The same from `next`, where the cursor was seen before. The cursor is read only if it has
-    /// moved since, so a refusal of `plan` may be for where it was.
+    /// Claims as [`Self::claim`] does, but tries `next` first, where the caller saw the cursor
+    /// before. If `plan` refuses that position, the cursor may have moved since.
     #[inline]
     fn claim_from<P, E>(
         &self,
@@ -66,7 +80,8 @@ impl Cursor {
     }
 
     /// Claims the next `count` positions if they lie in `first..end`, and returns the first. `seen`
-    /// is where the cursor was last seen; if it has moved since, `None` may be wrong.
+    /// is where the caller last saw the cursor. If the cursor has moved since, it may return `None`
+    /// although a claim would succeed.
     #[inline]
     pub(crate) fn take_within(
         &self,
@@ -83,13 +98,14 @@ impl Cursor {
         Some(position)
     }
 
-    /// Closes the cursor for good and returns where it stood; `None` if it was closed before.
+    /// Closes the cursor for good, and returns where it stood, or `None` if it was closed before.
     pub(crate) fn close(&self) -> Option<u64> {
         Some(self.0.swap(CLOSED, Ordering::AcqRel)).filter(|next| *next < CLOSED)
     }
 
-    /// Closes the cursor if it stands below `below`, after calling `before_closing` with where it
-    /// stands. Returns whether this call closed it.
+    /// Closes the cursor if it stands below `below`. Calls `before_closing` with its position
+    /// first, and again if another thread moves the cursor in between. Returns whether this call
+    /// closed it.
     pub(crate) fn close_below(&self, below: u64, before_closing: impl Fn(u64)) -> bool {
         let mut next = self.0.load(Ordering::Acquire);
         // A closed cursor is above every position, which ends the loop.

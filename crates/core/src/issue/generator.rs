@@ -1,4 +1,4 @@
-//! The generator: it hands out IDs from the present grant.
+//! The generator: it issues IDs from the grant that the keeper installed.
 
 use std::{hash::BuildHasher, sync::Arc, task::Waker, time::Duration};
 
@@ -17,14 +17,14 @@ use crate::{
     sync::{HashState, Slot},
 };
 
-/// The name of the cursor that all codes share, if they do; not a valid code. Not empty either: comparing
-/// no bytes at a dangling address takes some processors 100 ns.
+/// The name of the cursor that all codes share with `codes.shared`. It is not a valid code, and not
+/// empty: comparing an empty string costs 100 ns on some processors.
 const SHARED: &str = "*";
 
-/// Hands out IDs without a store and without sleeping; lock-free except for a sharded look-up of the
-/// code.
+/// Issues IDs. It never calls a store and never sleeps. Claims take no lock except that of one
+/// shard of the table of codes.
 ///
-/// A claim can return IDs of a tick that is not due yet. Then the caller must wait for
+/// A claim can return IDs of a tick that has not begun. The caller must then wait for
 /// [`Claim::wait`] before it uses them.
 ///
 /// # Examples
@@ -49,16 +49,16 @@ pub struct Generator {
     recent: Option<Recent>,
     grant: Slot<Grant>,
     pub(super) instance: InstanceId,
-    /// Of the hashes that choose a slot of the recent codes.
+    /// The seed of the hashes by which a thread finds its recent codes.
     pub(super) slot_seed: u64,
 }
 
 impl Generator {
-    /// Makes a generator for a worker id that no other process uses, without a store.
+    /// Makes a generator for a worker id that the caller assigned and no other process uses.
     ///
-    /// Its promise is weaker than that of a leased worker id: two processes with one worker id issue
-    /// equal IDs, and so does a restart with the clock set back, or, with units above a millisecond,
-    /// any restart within a tick.
+    /// The promise is weaker than with a leased worker id. Equal IDs are issued by two processes
+    /// with one worker id, by a restart after the clock was set back, and, with a unit above a
+    /// millisecond, by any restart within one tick.
     ///
     /// # Errors
     ///
@@ -76,7 +76,7 @@ impl Generator {
         let grant = Grant::new(&layout, worker, lane, start, codes_max, Waker::noop().clone())?;
         grant.note_reading(now_ms);
         grant.raise_limit(layout.end_position(), layout.end_position());
-        // It has no other lane or worker to change to.
+        // Without a keeper there is no other lane or worker to change to.
         let settings = IssueSettings { rollback: RollbackPolicy::Wait, ..settings.clone() };
         let generator = Self::without_lease(layout, settings, clock);
         generator.replace_grant(Some(Arc::new(grant)));
@@ -96,7 +96,7 @@ impl Generator {
             clock,
             grant: Slot::empty(),
             instance,
-            // Simulations and models must take the same steps again.
+            // Random, except where simulations and models must be repeatable.
             slot_seed: if cfg!(any(feature = "planted", feature = "loom")) {
                 0
             } else {
@@ -105,12 +105,12 @@ impl Generator {
         }
     }
 
-    /// The layout of the IDs.
+    /// Returns the layout of the IDs.
     pub const fn layout(&self) -> &Layout {
         &self.rules.layout
     }
 
-    /// The largest claim that fits on an idle code.
+    /// Returns the largest claim that an idle code can serve.
     pub const fn largest_claim(&self) -> u32 {
         self.rules.largest_claim()
     }
@@ -125,8 +125,9 @@ impl Generator {
         self.grant.load_full()
     }
 
-    /// Replaces the grant that claims use. The caller seals the old one *afterwards*, so that no
-    /// claim is refused in between; claims that still use the old one stay inside its range.
+    /// Replaces the grant that claims use, and returns the old one. The caller seals the old grant
+    /// *afterwards*, so that no claim is refused in between. Claims that still use the old grant
+    /// stay inside its range.
     #[doc(hidden)]
     pub fn replace_grant(&self, grant: Option<Arc<Grant>>) -> Option<Arc<Grant>> {
         self.grant.swap(grant)
@@ -141,8 +142,8 @@ impl Generator {
         self.claim_for(None, code, count.into())
     }
 
-    /// Claims for a client, who is identified only if the code is new, and may then be refused its
-    /// cursor.
+    /// Claims IDs of a code on behalf of a client. `client` identifies the client and is called
+    /// only for a new code, which is refused if the client has had its share of new codes.
     #[doc(hidden)]
     pub fn claim_for(
         &self,
@@ -151,7 +152,7 @@ impl Generator {
         count: Count,
     ) -> Result<Claim, ClaimError> {
         let is_shared = self.settings.codes_shared;
-        // A recent cursor of the code alone says that the code is valid.
+        // A code with a recent cursor was checked when it got the cursor.
         let name = if is_shared { self.check_code(code)? } else { code };
         if let (Count::Exactly(count), Some(read_ms)) = (count, self.recent_ms())
             && let Some(claim) = self.claim_recent(name, count, read_ms)
@@ -174,14 +175,15 @@ impl Generator {
         }
     }
 
-    /// The clock's recent reading, if it keeps one.
+    /// Returns the clock's recent reading, if it keeps one.
     #[inline]
     pub(super) fn recent_ms(&self) -> Option<i64> {
         self.recent.as_ref().map(Recent::ms)
     }
 
-    /// Reads the clock, and updates its recent reading: nobody may go on with positions of an earlier
-    /// tick once others have claimed later ones.
+    /// Reads the clock, and updates its recent reading, so that no thread continues in an earlier
+    /// tick after this one has claimed in a later tick. (This keeps the order of IDs, not their
+    /// uniqueness.)
     pub(super) fn read_clock(&self) -> i64 {
         match &self.recent {
             Some(recent) => recent.renew(|| self.clock.now_ms()),
@@ -189,7 +191,7 @@ impl Generator {
         }
     }
 
-    /// Claims from a grant on the cursor of this name, and remembers the cursor.
+    /// Claims from the cursor of this name under a grant, and remembers the cursor for this thread.
     pub(super) fn claim_from(
         &self,
         grant: &Grant,
@@ -209,7 +211,7 @@ impl Generator {
         Ok(granted)
     }
 
-    /// Makes a handle for one code, which claims without looking up its name.
+    /// Makes a handle for one code, which claims without looking up the code.
     ///
     /// # Errors
     ///
@@ -218,11 +220,11 @@ impl Generator {
         CodeHandle::new(self, code)
     }
 
-    /// Decides what follows a denied claim on this grant: `Ok` starts over.
+    /// Decides what follows a denied claim on this grant. After `Ok` the caller tries again.
     ///
     /// # Errors
     ///
-    /// When starting over is useless.
+    /// When another try would be denied, too.
     #[cold]
     pub(super) fn retry_or_fail(
         &self,
@@ -234,13 +236,13 @@ impl Generator {
                 Err(ClaimError::NoLease)
             }
             Denied::Closed => Ok(()),
-            // This thread may have slept after reading the clock, while others went on.
+            // This thread may have slept after it read the clock; a new tick has begun since.
             Denied::Exhausted { read_ms, .. } if self.clock.now_ms() > *read_ms => Ok(()),
             denied => Err(self.claim_error(denied)),
         }
     }
 
-    /// Checks a code and returns the name of its cursor.
+    /// Checks a code, and returns the name of its cursor: the code itself, or [`SHARED`].
     pub(super) fn check_code<'a>(&self, code: &'a str) -> Result<&'a str, ClaimError> {
         if !is_valid_code(code) {
             return Err(ClaimError::InvalidCode(code.to_owned()));

@@ -1,4 +1,12 @@
-//! A lease in memory.
+//! A grant: a lease in the memory of its process.
+//!
+//! The keeper makes a grant after the store acknowledged the lease, raises its limit after each
+//! renewal, and seals it when the lease ends. Claims on the grant never pass the limit, so a
+//! process whose lease was lost unnoticed issues nothing beyond what the store granted. What the
+//! grant does not know is the store: a caller that raises the limit before the acknowledgement
+//! breaks step 1 of `docs/safety.md`. The grant also watches the clock: it notes the highest
+//! reading at which positions were claimed, and wakes the keeper when the clock is behind it, when
+//! the limit refused a claim, and when half of the last extension is used up.
 
 use std::{ops::Range, task::Waker, time::Duration};
 
@@ -15,8 +23,8 @@ use crate::{
     sync::{Arc, AtomicBool, AtomicI64, AtomicU64, Mutex, Ordering, PoisonError},
 };
 
-/// A lease in memory: worker, lane and start never change, and the limit only rises. Renewing a
-/// lease raises the limit of its grant; a new lease always makes a new grant.
+/// A lease in memory. Worker, lane and start never change, and the limit only rises. A renewal
+/// raises the limit of the same grant; a new lease always makes a new grant.
 #[derive(Debug)]
 pub struct Grant {
     pub(super) instance: InstanceId,
@@ -24,21 +32,21 @@ pub struct Grant {
     lane: u64,
     start: u64,
     limit: AtomicU64,
-    /// The mark that the store acknowledged; the limit is lower while a state file bounds it.
+    /// The high-water mark that the store acknowledged. With a state file, the limit may be lower.
     acknowledged: AtomicU64,
     composer: Composer,
     table: Table,
-    /// The highest reading of the clock that positions were claimed under, or noted.
+    /// The highest reading of the clock at which positions were claimed, or that the keeper noted.
     highest_ms: AtomicI64,
     holding: AtomicBool,
     rolled_back: AtomicBool,
     refuse_rollback: AtomicBool,
-    /// The result of sealing, because closed cursors no longer know where they stood.
+    /// What [`Self::seal`] returned first: closed cursors no longer show where they stood.
     sealed_at: Mutex<Option<u64>>,
-    /// The keeper is woken when claims pass this position.
+    /// A claim that ends above this position wakes the keeper, once.
     wake_at: AtomicU64,
-    /// How many positions the largest claim needed that the limit refused since
-    /// [`Self::take_refused`] was called last.
+    /// How many positions the largest claim needed, of those that the limit refused since the last
+    /// call of [`Self::take_refused`].
     refused: AtomicU64,
     waker: Waker,
 }
@@ -57,7 +65,8 @@ pub(crate) struct Granted {
 pub(crate) enum Denied {
     Time(ClaimTimeError),
     Limit,
-    /// The sequence is used up as far as a caller may wait, at this reading of the clock.
+    /// At this reading of the clock, the sequence numbers of every tick that a caller may wait for
+    /// are used up.
     Exhausted {
         retry_after: Duration,
         read_ms: i64,
@@ -73,7 +82,8 @@ pub(crate) enum Denied {
 }
 
 impl Grant {
-    /// Makes a grant from `start` on, whose limit is `start` too; `waker` wakes the keeper.
+    /// Makes a grant that starts at `start` and has that as its limit, so it issues nothing until
+    /// [`Self::raise_limit`]. `waker` wakes the keeper.
     ///
     /// # Errors
     ///
@@ -106,17 +116,17 @@ impl Grant {
         })
     }
 
-    /// The worker id of the lease.
+    /// Returns the worker id of the lease.
     pub const fn worker(&self) -> u64 {
         self.worker
     }
 
-    /// The lane of the lease.
+    /// Returns the lane of the lease.
     pub const fn lane(&self) -> u64 {
         self.lane
     }
 
-    /// The first position that may be issued.
+    /// Returns the first position that may be issued.
     pub const fn start(&self) -> u64 {
         self.start
     }
@@ -125,42 +135,43 @@ impl Grant {
         self.composer
     }
 
-    /// The position that issuing stays below.
+    /// Returns the position below which the grant issues.
     pub fn limit(&self) -> u64 {
         self.limit.load(Ordering::Acquire)
     }
 
-    /// The mark that the store acknowledged: how far the limit may rise without the store.
+    /// Returns the mark that the store acknowledged: the limit may rise to it without the store.
     pub fn acknowledged(&self) -> u64 {
         self.acknowledged.load(Ordering::Acquire)
     }
 
-    /// The number of codes that have a cursor.
+    /// Returns the number of codes that have a cursor.
     pub fn codes(&self) -> usize {
         self.table.len()
     }
 
-    /// One past the last claimed position of any code, or the start.
+    /// Returns one past the last claimed position of any code; the start if there is none.
     pub fn highest_next(&self) -> u64 {
         // Cursors may have passed the limit, without issuing anything beyond it.
         self.table.highest_next().min(self.limit())
     }
 
-    /// Raises the limit, after the store acknowledged the swap that raised the row's mark to it.
-    /// `present` is the first position of the present tick. Once claims pass half of the extension
-    /// beyond it, the keeper is woken.
+    /// Raises the limit. Call it only after the store acknowledged the swap that raised the row's
+    /// mark to `limit`. `present` is the first position of the present tick: claims wake the keeper
+    /// once they pass half of what the extension adds beyond it.
     pub fn raise_limit(&self, limit: u64, present: u64) {
         self.acknowledge(limit);
         self.raise_local_limit(limit, present);
     }
 
-    /// Records the mark that the store acknowledged; the limit stays where the state file has it.
+    /// Records the mark that the store acknowledged, and leaves the limit unchanged: that waits for
+    /// the state file.
     pub fn acknowledge(&self, mark: u64) {
         self.acknowledged.fetch_max(mark, Ordering::AcqRel);
     }
 
-    /// Raises the limit, after the state file has this local mark: never beyond what the store
-    /// acknowledged.
+    /// Raises the limit to the mark in the state file, but not above the mark that the store
+    /// acknowledged. Call it only after the file was written durably.
     pub fn raise_local_limit(&self, local_mark: u64, present: u64) {
         let limit = local_mark.min(self.acknowledged());
         let old = self.limit.fetch_max(limit, Ordering::AcqRel);
@@ -171,36 +182,38 @@ impl Grant {
         }
     }
 
-    /// Returns how many positions the largest claim needed that the limit refused since the last
-    /// call; 0 if it refused none.
+    /// Returns how many positions the largest claim needed, of those that the limit refused since
+    /// the last call; 0 if it refused none.
     pub fn take_refused(&self) -> u64 {
         self.refused.swap(0, Ordering::AcqRel)
     }
 
-    /// Whether the last claim saw the clock behind by more than `hold`.
+    /// Returns whether the last claim found the clock behind by more than `hold`.
     pub fn is_rolled_back(&self) -> bool {
         self.rolled_back.load(Ordering::Acquire)
     }
 
-    /// The highest reading of the clock that positions were claimed under, or noted.
+    /// Returns the highest reading of the clock at which positions were claimed or that was noted,
+    /// in Unix milliseconds.
     pub fn highest_ms(&self) -> i64 {
         self.highest_ms.load(Ordering::Acquire)
     }
 
-    /// Takes note of a reading of the clock, so that a clock that goes back from there is seen although
-    /// nothing was claimed.
+    /// Notes a reading of the clock, so that a clock that goes back from there is noticed even
+    /// though nothing was claimed at that reading.
     pub fn note_reading(&self, now_ms: i64) {
         self.highest_ms.fetch_max(now_ms, Ordering::AcqRel);
     }
 
-    /// Refuses claims from now on while the clock is behind by more than `hold`.
+    /// Makes the grant refuse claims while the clock is behind by more than `hold`. The keeper
+    /// calls this when no other lane or worker is available.
     pub fn refuse_rollback(&self) {
         self.refuse_rollback.store(true, Ordering::Release);
     }
 
-    /// Closes the grant for good. Returns where the next lease of this lane may begin: one past
-    /// the last claimed position of any code that ever had a cursor, and at least the start. Every
-    /// call returns the same.
+    /// Seals the grant: no later claim succeeds. Returns where the next lease of this lane may
+    /// start, which is one past the last claimed position of any code that ever had a cursor, and
+    /// at least the start. Every call returns the same position.
     pub fn seal(&self) -> u64 {
         let mut sealed_at = self.sealed_at.lock().unwrap_or_else(PoisonError::into_inner);
         // Cursors may have passed the limit, without issuing anything beyond it.
@@ -208,13 +221,13 @@ impl Grant {
         if planted(Bug::LoweredToLastClaimed) { sealed.saturating_sub(1) } else { sealed }
     }
 
-    /// Whether no claim can ever succeed again.
+    /// Returns whether the grant is sealed.
     pub fn is_sealed(&self) -> bool {
         self.sealed_at.lock().unwrap_or_else(PoisonError::into_inner).is_some()
     }
 
-    /// Returns the cursor of a code. To make room for a new one, those below the tick of `time` may
-    /// be evicted.
+    /// Returns the cursor of a code. To make room for a new cursor, it may evict cursors that stand
+    /// before the tick of `time`.
     pub(crate) fn cursor(
         &self,
         code: &str,
@@ -228,14 +241,15 @@ impl Grant {
         })
     }
 
-    /// Reads the clock, and turns the reading into positions.
+    /// Reads the clock, and returns which positions may be claimed at that reading. Wakes the
+    /// keeper when the clock has gone back by more than `hold`.
     pub(crate) fn claim_time(
         &self,
         rules: &Rules,
         read_clock: impl FnOnce() -> i64,
     ) -> Result<ClaimTime, Denied> {
-        // Before the clock: a thread that sleeps between the two must not take another thread's
-        // later reading for a clock that went back.
+        // Load this before the clock. In the other order, a thread that sleeps in between takes a
+        // later reading of another thread for a clock that went back.
         let highest_ms = self.highest_ms();
         let refuse = self.refuse_rollback.load(Ordering::Acquire);
         let time = rules.claim_time(read_clock(), highest_ms, refuse).map_err(Denied::Time);
@@ -254,7 +268,8 @@ impl Grant {
         time
     }
 
-    /// Claims positions from a cursor of this grant.
+    /// Claims positions from a cursor of this grant, and wakes the keeper if the limit refuses
+    /// them.
     pub(crate) fn claim_from(
         &self,
         cursor: &Cursor,
@@ -289,9 +304,12 @@ impl Grant {
         }
     }
 
-    /// Returns the positions of the tick of `time` that need no further check and leave nothing to
-    /// record: they lie below the limit, which only rises, and below the position at which the
-    /// keeper is woken. Something was claimed at `time` before. The second value is the limit.
+    /// Returns which positions of the tick of `time` can be claimed without another check, and the
+    /// limit.
+    ///
+    /// They lie below the limit, which only rises, and below the position at which a claim wakes
+    /// the keeper, so a claim of them has nothing to record. The caller has claimed at `time`
+    /// before.
     pub(crate) fn unchecked_positions(&self, time: &ClaimTime) -> (Range<u64>, u64) {
         let present = time.present();
         let limit = if planted(Bug::LimitIgnored) { u64::MAX } else { self.limit() };
@@ -299,8 +317,8 @@ impl Grant {
         (present.start..present.end.min(limit).min(wake_at), limit)
     }
 
-    /// Whether positions that were claimed below the limit may be issued at `time`: if its tick has
-    /// all of them. Takes note of that.
+    /// Returns whether positions that were claimed below the limit may be issued at `time`, which
+    /// is so if its tick has all of them. If so, records them as [`Self::record_claim`] does.
     pub(crate) fn may_issue(&self, time: &ClaimTime, claimed: &Range<u64>) -> bool {
         let present = time.present();
         let may = present.start <= claimed.start && claimed.end <= present.end;
@@ -310,8 +328,9 @@ impl Grant {
         may
     }
 
-    /// Only readings that positions were claimed under count: a clock that jumped ahead of the
-    /// limit and back again has done no harm.
+    /// Records the reading at which positions were claimed, and wakes the keeper if they pass
+    /// `wake_at`. A reading without a claim does not count: a clock that jumps ahead and back does
+    /// no harm unless IDs were issued in between.
     fn record_claim(&self, time: &ClaimTime, end: u64) {
         if time.now_ms > self.highest_ms.load(Ordering::Relaxed) {
             self.highest_ms.fetch_max(time.now_ms, Ordering::AcqRel);
@@ -323,6 +342,8 @@ impl Grant {
         }
     }
 
+    /// Records whether the clock is behind, and returns `true` for the first claim that finds it
+    /// so.
     fn note_hold(&self, time: &ClaimTime) -> bool {
         if time.held == self.holding.load(Ordering::Relaxed) {
             return false;

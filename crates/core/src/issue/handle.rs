@@ -1,4 +1,13 @@
-//! Claims on one code without looking up its name.
+//! Claims on one code without looking up the code.
+//!
+//! A handle remembers the cursor and a *window*: the positions of one tick that its last claim
+//! found free of further checks. As long as the clock reads the same, an ID costs one addition to
+//! the cursor ([`CodeHandle::take_in_window`]). An addition may return a position beyond the
+//! window, an *overrun*. The handle keeps it, and issues it only after [`Grant::may_issue`] allows
+//! it; a position that is never issued is only a gap. When other threads move the cursor too, the
+//! handle claims a *run* of up to 64 positions at a time, so that the threads pass the cursor's
+//! cache line on less often. A clone never gets the run. Step 4 of `docs/safety.md` has the
+//! argument, `models/handles.rs` the models.
 
 use std::{fmt, ops::Deref};
 
@@ -15,15 +24,15 @@ use crate::{
     sync::Arc,
 };
 
-/// Hands out IDs of one code. It caches the code's cursor and the positions that the clock and the
+/// Issues IDs of one code. It caches the code's cursor and the positions that the clock and the
 /// lease allow, so that most IDs cost one reading of the clock and one atomic step.
 ///
-/// One thread or task uses a handle at a time. Clones draw from the same cursor. While others use the
-/// code, too, a handle takes up to 64 IDs at a time: the IDs of one handle ascend, and those of
-/// several ascend by the layout's tick, unless ticks were borrowed or the clock went back.
+/// One thread or task uses a handle at a time; clones draw from the same cursor. When several
+/// handles use a code, each claims up to 64 IDs at a time. The IDs of one handle ascend. The IDs of
+/// several ascend by tick, unless ticks were borrowed or the clock went back.
 ///
-/// The reading of the clock is nearly free with a clock that keeps a
-/// [recent](crate::clock::Clock::recent) one, such as
+/// Reading the clock costs almost nothing with a clock that keeps a
+/// [recent](crate::clock::Clock::recent) reading, such as
 /// [`CachedClock`](crate::clock::CachedClock).
 ///
 /// # Examples
@@ -55,35 +64,37 @@ struct CachedCursor {
     cursor: Arc<Cursor>,
 }
 
-/// The most positions that a handle takes at a time while others use the code, too; and the part of
-/// a tick that is, so that little is left over when the tick ends.
+/// The largest number of positions in a run.
 const LONGEST_RUN: u64 = if cfg!(feature = "loom") { 2 } else { 64 };
+/// The smallest number of runs that share a tick, so that the end of a tick wastes little.
 const PART_OF_TICK: u64 = if cfg!(feature = "loom") { 2 } else { 64 };
-/// At every so many positions a handle looks whether others use the code, too; a power of two.
+/// A handle checks for contention at every position that this power of two divides.
 const SAMPLE_INTERVAL: u64 = if cfg!(feature = "loom") { 1 } else { 32 };
-/// The reading of a window that cannot be used.
+/// The `read_ms` of a window that cannot be used.
 const NEVER: i64 = i64::MIN;
-/// What stands for the recent reading of a clock that keeps none: no window has it, and every block is
-/// too old for it, so the clock is read.
+/// Stands for the recent reading of a clock that keeps none. No window has this reading and no
+/// block is young enough for it, so the handle reads the clock.
 const NO_READING: i64 = i64::MAX;
 
-/// Positions of one tick that can be claimed without another look at the limit and the rules, as
-/// long as the clock reads the same. Claiming them still moves the cursor.
+/// Positions of one tick that can be claimed without checking limit and rules again, as long as the
+/// clock reads the same. Claiming them still moves the cursor.
 #[derive(Clone, Copy, Debug)]
 struct Window {
+    /// The reading of the clock at which the window may be used.
     read_ms: i64,
+    /// The positions of the window are `first..end`.
     first: u64,
     end: u64,
-    /// The limit that the lease had.
+    /// The limit of the grant when the window was made.
     limit: u64,
-    /// Where the cursor was last seen; while runs have one position, at the last sample.
+    /// Where the cursor was last seen; while runs have one position, at the last check for
+    /// contention.
     seen: u64,
-    /// The run: positions that this handle claimed and has not issued yet.
+    /// The run is `next..run_end`: positions that this handle claimed and has not issued yet.
     next: u64,
     run_end: u64,
-    /// How many positions the next run has: one, and twice as many whenever others moved the cursor
-    /// meanwhile, so that threads pass its cache line back and forth once in a run; a quarter less
-    /// when they did not.
+    /// How many positions the next run has. It doubles when other threads moved the cursor since
+    /// the last run, and shrinks by a quarter, down to one position, when none did.
     run_length: u64,
     longest_run: u64,
     /// The ID at `first`.
@@ -104,12 +115,12 @@ impl<G: Deref<Target = Generator>> CodeHandle<G> {
         Ok(Self { generator, code, recent, cached: None, window: Window::UNUSABLE })
     }
 
-    /// Returns one ID of the present tick, never of a later one.
+    /// Returns one ID of the present tick, which needs no wait.
     ///
     /// # Errors
     ///
-    /// See [`ClaimError`]. When the sequence numbers of the tick are used up, [`Self::claim`] can
-    /// claim ahead and return how long to wait.
+    /// See [`ClaimError`]. When the sequence numbers of the tick are used up, use [`Self::claim`]:
+    /// it may claim in a later tick and returns how long to wait.
     #[inline]
     pub fn try_next_id(&mut self) -> Result<Id, ClaimError> {
         match self.take_in_window() {
@@ -118,7 +129,7 @@ impl<G: Deref<Target = Generator>> CodeHandle<G> {
         }
     }
 
-    /// Returns one ID if the window or the run has one.
+    /// Returns one ID of the window or the run, if either has one.
     #[inline]
     #[doc(hidden)]
     pub fn take_quickly(&mut self) -> Option<Id> {
@@ -128,8 +139,9 @@ impl<G: Deref<Target = Generator>> CodeHandle<G> {
         }
     }
 
-    /// Takes one ID if that needs no look at anything else. Otherwise returns the position that was
-    /// claimed already, if there is one. Calls nothing, so that no registers are saved.
+    /// Takes one ID of the window or the run without any further check. If that needs a check,
+    /// returns the position that the addition claimed, or `None` if there was no addition. It calls
+    /// no other function, so that the compiler saves no registers.
     #[inline]
     fn take_in_window(&mut self) -> Result<Id, Option<u64>> {
         let window = &mut self.window;
@@ -160,8 +172,8 @@ impl<G: Deref<Target = Generator>> CodeHandle<G> {
         Ok(claim.ids.next().expect("a claim of one has one ID"))
     }
 
-    /// Takes one ID of the window or the run, with any clock; `claimed` is a position that was claimed
-    /// and lies beyond the window, or at which others are looked for.
+    /// Takes one ID of the window or the run, with any clock. `claimed` is a position that
+    /// [`Self::take_in_window`] claimed: an overrun, or one at which contention is checked.
     #[cold]
     #[inline(never)]
     fn take_slowly(&mut self, claimed: Option<u64>) -> Option<Id> {
@@ -171,7 +183,7 @@ impl<G: Deref<Target = Generator>> CodeHandle<G> {
         id.or_else(|| self.issue_overrun())
     }
 
-    /// Returns one ID of the run, if the present tick has all of it.
+    /// Returns one ID of an overrun, if the present tick contains all of it.
     #[cold]
     fn issue_overrun(&mut self) -> Option<Id> {
         let generator = &*self.generator;
@@ -188,7 +200,7 @@ impl<G: Deref<Target = Generator>> CodeHandle<G> {
         Some(self.window.take())
     }
 
-    /// Claims `count` IDs in one atomic step.
+    /// Claims `count` IDs in one atomic step, if necessary in a later tick.
     ///
     /// # Errors
     ///
@@ -212,17 +224,17 @@ impl<G: Deref<Target = Generator>> CodeHandle<G> {
         let cached = self.cached.as_ref()?;
         let Window { first, end, seen, next, run_end, .. } = &mut self.window;
         let position = cached.cursor.take_within(seen, u64::from(count), *first, *end)?;
-        // The IDs of a handle ascend.
+        // Discard the run, which is below these positions: the IDs of a handle ascend.
         *next = *run_end;
         Some((cached, position))
     }
 
-    /// Claims IDs in blocks of `size` and hands them out one by one; see [`Blocks`].
+    /// Turns the handle into one that claims blocks of `size` IDs; see [`Blocks`].
     pub const fn into_blocks(self, size: u32) -> Blocks<G> {
         Blocks::new(self, size)
     }
 
-    /// Reads the wall clock: its recent reading, if it keeps one.
+    /// Returns the wall clock's recent reading, or reads the clock if it keeps none.
     #[inline]
     pub(super) fn read_ms(&self) -> i64 {
         match self.recent_ms() {
@@ -256,7 +268,8 @@ impl<G: Deref<Target = Generator>> CodeHandle<G> {
             };
             let known = cursor.clone();
             if let Some(next) = cursor.as_ref().and_then(|cursor| cursor.next()) {
-                // Of two handles that take turns, one may see none of the sampled positions.
+                // Check here, too: of two handles that take turns, one may never get a position at
+                // which contention is checked.
                 self.window.detect_contention(next);
             }
             match self.claim_from(&grant, cursor, count, waits) {
@@ -269,7 +282,7 @@ impl<G: Deref<Target = Generator>> CodeHandle<G> {
                 }
                 Err(denied) => {
                     if let Err(error) = generator.retry_or_fail(&grant, &denied) {
-                        // What is left over may be issued in the next tick.
+                        // Keep the cursor: the overrun may be issued in the next tick.
                         self.cached = known.map(|cursor| CachedCursor { grant, cursor });
                         return Err(error);
                     }
@@ -278,7 +291,7 @@ impl<G: Deref<Target = Generator>> CodeHandle<G> {
         }
     }
 
-    /// Claims from a cursor of this grant, which is looked up unless it is given.
+    /// Claims from a cursor of this grant; looks up the cursor if the caller does not have it.
     fn claim_from(
         &self,
         grant: &Grant,
@@ -311,7 +324,7 @@ impl Window {
         step: 0,
     };
 
-    /// The positions of the tick of `time`, under which something was claimed.
+    /// Makes a window of the tick of `time`, at which the caller has just claimed positions.
     fn new(grant: &Grant, time: &ClaimTime, run_length: u64) -> Self {
         let (positions, limit) = grant.unchecked_positions(time);
         let composer = grant.composer();
@@ -343,14 +356,16 @@ impl Window {
         }
     }
 
-    /// Takes longer runs if others moved the cursor here: alone, a handle sees every sampled position.
+    /// Makes runs longer if other threads moved the cursor. A handle without competitors gets every
+    /// position that [`SAMPLE_INTERVAL`] divides, so a missing one means that another thread has
+    /// it.
     const fn detect_contention(&mut self, position: u64) {
         if self.run_length < self.longest_run && position > self.seen + SAMPLE_INTERVAL {
             self.run_length += 1;
         }
     }
 
-    /// Claims a run, and takes its first position.
+    /// Claims a run, and returns the ID of its first position.
     fn claim_run(&mut self, cursor: &Cursor) -> Option<Id> {
         let first = cursor.advance(self.run_length);
         let is_contended = first != self.seen;
@@ -367,14 +382,14 @@ impl Window {
         Some(self.take())
     }
 
-    /// Keeps positions beyond the window until it is clear whether they can be issued. Nothing more is
-    /// claimed from the window.
+    /// Keeps positions beyond the window until [`CodeHandle::issue_overrun`] can decide about them,
+    /// and makes the window unusable.
     const fn keep_overrun(&mut self, first: u64, end: u64) -> Option<Id> {
         (self.read_ms, self.next, self.run_end) = (NEVER, first, end);
         None
     }
 
-    /// Takes the next position of the run, which has one.
+    /// Takes the next position of the run, which is not empty, and returns its ID.
     #[inline]
     fn take(&mut self) -> Id {
         let position = self.next;
@@ -395,7 +410,7 @@ impl<G: Clone> Clone for CodeHandle<G> {
             code: self.code.clone(),
             recent: self.recent.clone(),
             cached: self.cached.clone(),
-            // Its run is not the clone's.
+            // The run stays with the original: each position is issued once.
             window: Window { next: 0, run_end: 0, ..self.window },
         }
     }

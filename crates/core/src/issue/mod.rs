@@ -1,13 +1,18 @@
 //! How an ID is handed out: cursors, grants and claims.
 //!
-//! A [`Generator`] has at most one grant at a time. A grant has a table with one cursor for each
-//! code. A claim reads the clock, looks up the cursor and moves it in one atomic step.
+//! A [`Generator`] has at most one grant at a time, and a grant has a table of cursors. A claim
+//! reads the clock, looks up the cursor of its code and moves it in one atomic step. Nothing here
+//! calls the store or sleeps: the keeper installs the grant and raises its limit, and the caller
+//! waits for [`Claim::wait`]. These rules keep two claims of one grant apart (`docs/safety.md`,
+//! steps 4 to 6):
 //!
-//! Invariants:
-//! - a cursor only rises until it is closed, and a closed one stays closed;
-//! - a new cursor starts at the grant's start or floor, never at a reading of the clock;
-//! - a claim ends at or below the limit, which only rises, after the store acknowledged it;
-//! - an eviction raises the floor before it closes the cursor.
+//! - A cursor only rises until it is closed. A closed cursor stays closed.
+//! - A new cursor starts at the grant's start or floor, never at a reading of the clock.
+//! - A claim ends at or below the limit. The limit only rises, once the store acknowledged the
+//!   mark.
+//! - An eviction raises the floor before it closes the cursor.
+//!
+//! The models in `models` explore every interleaving of these steps with loom.
 
 mod blocks;
 mod claim;

@@ -1,11 +1,14 @@
-//! The codes that this thread claimed on last.
+//! The cursors that this thread used last, by code.
 //!
-//! A claim by name on one of them needs no look-up, no lock and no check of its name: like a
-//! [handle](super::CodeHandle), it moves the known cursor within the positions that the last claim
-//! found free of further checks, as long as the clock reads the same. A closed cursor refuses it.
+//! A claim by name on a recent code needs no look-up in the table, no lock and no check of the
+//! name. Like a [handle](super::CodeHandle), it moves the cursor within a window: the positions
+//! that the last claim found free of further checks, as long as the clock reads the same. A closed
+//! cursor refuses it. Unlike a handle, it has no runs and never issues a position beyond the
+//! window, so IDs that are claimed by name ascend across threads.
 //!
-//! The memory is bounded and per thread. A code that is missing costs the look-up, nothing else, so
-//! chosen names gain nothing from equal slots.
+//! Each thread remembers up to 512 cursors; an older one with the same hash is forgotten. A
+//! forgotten code only costs a look-up, so an attacker who chooses names that collide gains
+//! nothing.
 
 use std::{
     cell::RefCell,
@@ -29,7 +32,7 @@ thread_local! {
     static RECENT: RefCell<Vec<Option<RecentCode>>> = RefCell::default();
 }
 
-/// A number that no other generator or grant of this process has.
+/// Tells generators and grants apart: no two of a process have the same number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) struct InstanceId(u64);
 
@@ -56,7 +59,7 @@ struct RecentCode {
 }
 
 impl RecentCode {
-    /// Claims positions, and returns the first.
+    /// Claims `count` positions of the window, and returns the first.
     #[inline]
     fn take(&mut self, count: u64) -> Option<u64> {
         if count != 1 {
@@ -68,15 +71,16 @@ impl RecentCode {
         }
         let position = self.cursor.advance(1);
         self.seen = position + 1;
-        // What others left beyond the end is nobody's: IDs by name ascend, and others may have
-        // claimed above it.
+        // A position beyond the end is never issued: another thread may have claimed above it, and
+        // IDs that are claimed by name ascend.
         (position < self.end || planted(Bug::OverrunIssued)).then_some(position)
     }
 }
 
 impl Generator {
-    /// Claims on a recent code, if the clock reads the same as at its last claim and its tick has
-    /// as many positions left.
+    /// Claims from the cursor of a recent code. Returns `None` if this thread does not know the
+    /// code, if the clock has moved since its last claim, or if the window has too few positions
+    /// left.
     #[inline]
     pub(super) fn claim_recent(&self, code: &str, count: u32, read_ms: i64) -> Option<Claim> {
         self.with_recent(code, |recent| {
@@ -96,7 +100,8 @@ impl Generator {
         })
     }
 
-    /// Remembers the cursor of a code, from which positions up to `end` were claimed at `time`.
+    /// Remembers the cursor of a code. The caller has claimed positions up to `end` from it at
+    /// `time`.
     pub(super) fn remember(
         &self,
         code: &str,
@@ -106,14 +111,14 @@ impl Generator {
         end: u64,
     ) {
         let (positions, _) = grant.unchecked_positions(time);
-        // While a thread ends, its memory may be gone.
+        // This fails while the thread ends, once its memory is gone.
         let _ = RECENT.try_with(|slots| {
             let mut slots = slots.borrow_mut();
             if slots.is_empty() {
                 slots.resize_with(SLOTS, || None);
             }
             let slot = &mut slots[self.slot_of(code)];
-            // Most claims of a new tick find the code, whose text need not be copied again.
+            // Reuse the text of the code: most claims replace an entry of the same code.
             let known = slot.take().map(|recent| recent.code).filter(|known| **known == *code);
             *slot = Some(RecentCode {
                 generator: self.instance,

@@ -1,4 +1,11 @@
-//! Which positions a claim may take: pure arithmetic on positions and instants.
+//! Which positions a claim may take: arithmetic on positions and instants, without state.
+//!
+//! [`Rules::claim_time`] turns a reading of the clock into positions, and decides what happens
+//! while the clock is behind a reading at which IDs were issued: up to `hold`, claims continue in
+//! the tick of the highest reading; beyond that, the rollback policy applies. [`Rules::plan`] then
+//! places one claim on one cursor: in the effective tick, in a later one that `borrow_ahead` or
+//! `max_wait` allows, or nowhere. A claim never ends above the limit. The rules read no clock and
+//! move no cursor: the caller repeats `plan` whenever the cursor has moved.
 
 use std::{ops::Range, time::Duration};
 
@@ -9,7 +16,7 @@ use crate::{
     planted::{Bug, planted},
 };
 
-/// How far ahead a claim reaches that takes what it can get, in ms.
+/// How far ahead of the clock a claim of "up to `n`" IDs may reach, in milliseconds.
 const SOON_MS: i64 = 10;
 
 /// The settings of claims, with durations in milliseconds.
@@ -22,36 +29,36 @@ pub(crate) struct Rules {
     waits_for_rollback: bool,
     spread_mask: u64,
     largest_claim: u32,
-    /// Whether each client has a share of new codes. In shorter ticks none can use them all up, and
-    /// where all codes share a cursor there is nothing to use up.
+    /// Whether each client has a share of new codes. In ticks below a minute, no client can
+    /// use up all cursors. Where all codes share one cursor, there is nothing to use up.
     pub(crate) has_shares: bool,
 }
 
-/// The time of a claim, as positions.
+/// A reading of the clock, as positions that a claim may take.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct ClaimTime {
     /// The clock's reading.
     pub(crate) now_ms: i64,
-    /// The effective time: the clock, or the highest reading while the clock is behind it.
+    /// The later of the reading and the highest reading at which IDs were issued.
     effective_ms: i64,
     /// The first position of the effective tick. Cursors below it may be evicted.
     pub(crate) first: u64,
-    /// One past the effective tick.
+    /// One past the last position of the effective tick.
     tick_end: u64,
-    /// A claim that ends here or below is answered at once.
+    /// A claim that ends here or below needs no wait.
     at_once_end: u64,
-    /// A claim that ends here or below is answered after a wait.
+    /// A claim that ends here or below can be granted, if necessary with a wait.
     wait_end: u64,
-    /// The longest wait.
+    /// The longest wait, in milliseconds.
     max_wait_ms: i64,
-    /// Whether the clock is behind a reading that IDs were issued at.
+    /// Whether the clock is behind a reading at which IDs were issued.
     pub(crate) held: bool,
-    /// How far it is behind, if that is more than `hold`.
+    /// How far the clock is behind, in milliseconds, if that is more than `hold`.
     pub(crate) rolled_back_ms: Option<i64>,
 }
 
 impl ClaimTime {
-    /// The same for a caller that does not wait.
+    /// Returns the same reading for a caller that does not wait.
     pub(crate) const fn at_once(self) -> Self {
         Self { wait_end: self.at_once_end, max_wait_ms: 0, ..self }
     }
@@ -60,8 +67,8 @@ impl ClaimTime {
         self.tick_end - self.first
     }
 
-    /// The positions of the tick. None while the clock is behind, so that every claim looks at it
-    /// then.
+    /// Returns the positions of the effective tick; none while the clock is behind, so that every
+    /// claim checks the clock until it has caught up.
     pub(crate) const fn present(&self) -> Range<u64> {
         self.first..if self.held { self.first } else { self.tick_end }
     }
@@ -72,19 +79,19 @@ impl ClaimTime {
 pub(crate) struct Plan {
     pub(crate) first: u64,
     pub(crate) end: u64,
-    /// How long the caller must wait, on a clock that does not step.
+    /// How long the caller must wait before it uses the IDs, on a clock that does not step.
     pub(crate) wait: Duration,
-    /// Whether it reaches beyond the effective tick and is answered at once.
+    /// Whether the claim reaches beyond the effective tick and needs no wait.
     pub(crate) borrowed: bool,
 }
 
 /// Why a claim is refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Refusal {
-    /// Its last tick is further ahead than a caller may wait.
+    /// The claim ends in a tick that is further ahead than a caller may wait.
     Exhausted { retry_after: Duration },
-    /// It ends above the limit; it needs this many positions from the code's cursor or the present
-    /// tick on, whichever is higher.
+    /// The claim ends above the limit. It needs `needed` positions, counted from the cursor or from
+    /// the effective tick, whichever is higher.
     Limit { needed: u64 },
 }
 
@@ -94,7 +101,7 @@ impl Rules {
             FieldOrder::WorkerSequence => {
                 settings.sequence_spread_bits.min(layout.widths().sequence.saturating_sub(3))
             }
-            // The lowest bits are the worker's.
+            // The lowest bits are those of the worker, which do not change.
             FieldOrder::SequenceWorker => 0,
         };
         let borrow_ahead_ms = millis(settings.borrow_ahead);
@@ -115,13 +122,19 @@ impl Rules {
         }
     }
 
-    /// The largest claim that fits on an idle code.
+    /// Returns the largest claim that an idle code can serve.
     pub(crate) const fn largest_claim(&self) -> u32 {
         self.largest_claim
     }
 
-    /// Returns what claims may take at a reading of the clock. `highest_ms` is the highest reading
-    /// that IDs were issued at; `refuse_rollback` says that no other lane or worker is available.
+    /// Returns which positions claims may take when the clock reads `now_ms`. `highest_ms` is the
+    /// highest reading at which IDs were issued; `refuse_rollback` says that no other lane or
+    /// worker is available.
+    ///
+    /// # Errors
+    ///
+    /// When the layout has no tick for the reading, or when the clock is behind by more than `hold`
+    /// and claims wait: by policy, or because no other lane or worker is available.
     pub(crate) fn claim_time(
         &self,
         now_ms: i64,
@@ -161,14 +174,17 @@ impl Rules {
         })
     }
 
-    /// Returns how long a clock that is this far behind takes to be within `hold`.
+    /// Returns how long a clock that is `behind_ms` behind takes until it is behind by `hold` only.
     pub(crate) fn caught_up(&self, behind_ms: i64) -> Duration {
         Duration::from_millis(behind_ms.saturating_sub(self.hold_ms).unsigned_abs())
     }
 
-    /// Returns how many positions a claim may take, from a cursor that stands at `next`, so that the one
-    /// after them is due within [`SOON_MS`]. Of a tick that lasts longer it is half of what is left, and
-    /// never more than half of what is below `limit`: others find some without a wait.
+    /// Returns how many positions a claim of "up to `n`" IDs may take from a cursor that stands at
+    /// `next`.
+    ///
+    /// The position after them is due within [`SOON_MS`]. Of a tick that lasts longer, the claim
+    /// takes at most half of the rest, and always at most half of the positions below `limit`, so
+    /// that other callers get some without a wait.
     pub(crate) fn spare(&self, time: &ClaimTime, next: u64, limit: u64) -> u64 {
         let from = next.max(time.first);
         let soon = self.layout.tick_clamped(time.effective_ms.saturating_add(SOON_MS));
@@ -177,7 +193,11 @@ impl Rules {
         due.max(half_of_tick).min(limit.saturating_sub(from).div_ceil(2))
     }
 
-    /// Plans a claim of `count` on a cursor that stands at `next`, below `limit`.
+    /// Plans a claim of `count` positions, all below `limit`, on a cursor that stands at `next`.
+    ///
+    /// # Errors
+    ///
+    /// When they end later than a caller may wait for, or above the limit.
     pub(crate) fn plan(
         &self,
         time: &ClaimTime,
@@ -202,9 +222,11 @@ impl Rules {
         Ok(Plan { first, end, wait: self.due_in(time, end, 0), borrowed: false })
     }
 
-    /// Returns where a new tick starts: its low sequence bits continue from the last ID's, so that
-    /// `id % shards` is evenly spread at low rates, unless that pushes the claim into the next tick or
-    /// beyond `limit`.
+    /// Returns the first position of a claim that begins a new tick.
+    ///
+    /// Its low sequence bits continue from those of the last ID, so that `id % shards` is evenly
+    /// spread even at low rates. If that would push the claim into the next tick or beyond `limit`,
+    /// the claim starts at the beginning of the tick.
     fn spread(&self, first: u64, next: u64, count: u64, limit: u64) -> u64 {
         let min_sequence = self.layout.min_sequence();
         let wanted = match next.checked_sub(1) {
@@ -220,7 +242,8 @@ impl Rules {
         }
     }
 
-    /// Returns how long until the last tick of a claim that ends at `end` is at most `ahead_ms` away.
+    /// Returns how long it takes until the last tick of a claim that ends at `end` begins in at
+    /// most `ahead_ms`.
     fn due_in(&self, time: &ClaimTime, end: u64, ahead_ms: i64) -> Duration {
         let due_ms = self.layout.start_of_tick_ms(self.layout.tick_of(end - 1));
         let wait_ms = due_ms.saturating_sub(time.effective_ms).saturating_sub(ahead_ms);
@@ -228,7 +251,7 @@ impl Rules {
     }
 }
 
-/// Why nothing can be claimed at a reading of the clock.
+/// Why no position can be claimed at a reading of the clock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ClaimTimeError {
     /// The clock is before the epoch or past the timestamp's end.

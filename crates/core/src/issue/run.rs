@@ -1,4 +1,4 @@
-//! The IDs of a claim: consecutive positions, composed one by one.
+//! The IDs of a claim: consecutive positions, composed when the caller asks for them.
 
 use crate::{id::Id, layout::Composer};
 
@@ -8,9 +8,10 @@ pub struct Run {
     composer: Composer,
     next: u64,
     end: u64,
-    /// The ID at `next`, if that has the tick of the ID before.
+    /// The ID at `next`, while `left_in_tick` is not 0.
     id: u64,
-    /// The number of IDs left in that tick; 0 before the first ID.
+    /// The number of positions that the tick of `next` has left; 0 where a tick begins and before
+    /// the first ID.
     left_in_tick: u64,
 }
 
@@ -34,12 +35,12 @@ pub struct RepeatedRange {
     pub range: IdRange,
     /// The number of ticks.
     pub repeat: u64,
-    /// The difference between an ID and that at the same place of the next tick.
+    /// The difference between an ID and the ID at the same place of the next tick.
     pub stride: u64,
 }
 
 impl RepeatedRange {
-    /// The last ID of the last tick.
+    /// Returns the last ID of the last tick.
     pub const fn last(&self) -> Id {
         Id::from_composed(self.range.last.get() + (self.repeat - 1) * self.stride)
     }
@@ -62,7 +63,7 @@ impl Run {
         std::iter::from_fn(move || self.next_range(u64::MAX))
     }
 
-    /// Takes the remaining IDs of the next ID's tick, up to this many.
+    /// Takes the remaining IDs of the next ID's tick, at most `at_most` of them.
     #[doc(hidden)]
     pub fn next_range(&mut self, at_most: u64) -> Option<IdRange> {
         if self.next == self.end {
@@ -77,8 +78,8 @@ impl Run {
         Some(IdRange { first, last, step: self.composer.step(), count })
     }
 
-    /// Takes the remaining IDs of the next ID's tick and, if those are all of it, of the whole ticks that
-    /// follow.
+    /// Takes the remaining IDs of the next ID's tick. If they are the whole tick, takes the whole
+    /// ticks that follow, too, as far as the same difference separates them.
     #[doc(hidden)]
     pub fn next_repeated(&mut self) -> Option<RepeatedRange> {
         let whole = self.composer.left_in_tick(0);

@@ -18,7 +18,7 @@ impl RollbackPolicy {
     /// Every policy.
     pub const ALL: [Self; 3] = [Self::Rotate, Self::Swap, Self::Wait];
 
-    /// Its name in configuration.
+    /// Returns the name in configuration.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Rotate => "rotate",
@@ -27,7 +27,7 @@ impl RollbackPolicy {
         }
     }
 
-    /// The policy of this name.
+    /// Returns the policy of this name.
     pub fn by_name(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|policy| policy.name() == name)
     }
@@ -36,27 +36,27 @@ impl RollbackPolicy {
 /// The settings of issuing; the defaults are those of the service.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct IssueSettings {
-    /// How far ahead of the clock IDs may be issued without a wait; 0 by default.
+    /// How far ahead of the clock IDs may be issued without a wait. Default: 0.
     pub borrow_ahead: Duration,
-    /// The longest that a caller waits for its tick; 1 s by default.
+    /// The longest time that a caller waits for its tick. Default: 1 s.
     pub max_wait: Duration,
-    /// How far the clock may go back before the rollback policy applies; 1 s by default.
+    /// How far the clock may go back before the rollback policy applies. Default: 1 s.
     pub hold: Duration,
-    /// What happens beyond `hold`.
+    /// What happens when the clock goes back further than `hold`.
     pub rollback: RollbackPolicy,
-    /// How many low bits of the sequence continue from tick to tick at low rates, so that
-    /// `id % shards` is evenly spread; 3 by default, at most the sequence's width less 3, and none
-    /// where the sequence is not at the bottom.
+    /// How many low bits of the sequence continue from tick to tick at low rates, so that `id %
+    /// shards` is evenly spread. Default: 3. At most the width of the sequence less 3; 0 in layouts
+    /// whose lowest field is the worker.
     pub sequence_spread_bits: u32,
-    /// Whether all codes draw from one cursor, so that IDs are unique across codes; true by default.
-    /// Otherwise each code has a sequence of its own, and codes may get equal IDs.
+    /// Whether all codes draw from one cursor, so that IDs are unique across codes. Default: true.
+    /// If not, each code has a cursor for itself, and two codes may get equal IDs.
     pub codes_shared: bool,
-    /// The largest number of codes that have a cursor at a time; 100 000 by default. Of no effect
-    /// where all share one.
+    /// The largest number of codes that have a cursor at the same time. Default: 100 000. Ignored
+    /// if all codes share one cursor.
     pub codes_max: usize,
-    /// How many new codes a client may have in a tick of a minute or longer; 10 000 by default.
-    /// Applies only where claims name their client, as those of the HTTP service do, and each code
-    /// has a cursor of its own.
+    /// How many new codes a client may have in a tick of a minute or longer. Default: 10 000.
+    /// Applies only to claims that identify their client, as the HTTP service does, and not if all
+    /// codes share one cursor.
     pub codes_max_per_client: usize,
     /// The codes that are allowed; `None` allows all.
     pub codes_allow: Option<BTreeSet<String>>,

@@ -1,4 +1,12 @@
-//! The cursors of a grant by code: a bounded, sharded table.
+//! The cursors of a grant by code: a bounded, sharded hash table.
+//!
+//! A look-up takes the read lock of one shard. A full table evicts: it closes the cursors that
+//! stand lowest, below the present tick, a sixteenth of the table at a time. An evicted code may
+//! come back, so each eviction first raises the *floor* to the evicted position, and a new cursor
+//! starts at the floor or above. The order matters: [`Table::cursor`] reads the floor under the
+//! lock of the shard, and [`Table::seal`] reads it last. A new cursor must not start at a reading
+//! of the clock, because the thread may have slept since it read it. `models/eviction.rs` finds a
+//! change of any of these.
 
 use std::{
     collections::HashMap,
@@ -19,8 +27,8 @@ use crate::{
 
 const SHARDS: usize = if cfg!(feature = "loom") { 2 } else { 64 };
 
-/// The part of the table that one eviction frees, so that many insertions share the cost of its
-/// walk over the table.
+/// An eviction walks over the whole table and frees one part in this many, so that many insertions
+/// share its cost.
 const EVICTED_PART: usize = 16;
 
 #[derive(Debug)]
@@ -31,11 +39,11 @@ pub(crate) struct Table {
     max: usize,
     evicting: Mutex<()>,
     new_codes: Mutex<NewCodes>,
-    /// No evicted cursor had passed this position; new cursors start here or above.
+    /// The highest position of an evicted cursor. New cursors start here or above.
     floor: AtomicU64,
     start: u64,
-    /// No cursor stood below this position at the last eviction. Cursors only rise, so another
-    /// eviction below it would find none either.
+    /// An eviction found no cursor below this position. Cursors only rise, so another eviction
+    /// below it would find none either. Insertions reset it to 0.
     none_below: AtomicU64,
 }
 
@@ -73,7 +81,7 @@ pub(crate) enum TableError {
 }
 
 impl Table {
-    /// An empty table whose cursors start at `start` or above.
+    /// Makes an empty table for at most `max` codes, whose cursors start at `start` or above.
     pub(crate) fn new(start: u64, max: usize) -> Self {
         Self {
             shards: (0..SHARDS).map(|_| RwLock::default()).collect(),
@@ -88,14 +96,14 @@ impl Table {
         }
     }
 
-    /// The number of codes that have a cursor.
+    /// Returns the number of codes that have a cursor.
     pub(crate) fn len(&self) -> usize {
         self.len.load(Ordering::Relaxed)
     }
 
-    /// Returns the cursor of a code, and makes one if it has none and the share allows it. If the
-    /// table is full, cursors below `evict_below`, which is the first position of the present
-    /// tick, can be evicted.
+    /// Returns the cursor of a code, or a new cursor if it has none and the client's share allows
+    /// one. To make room, evicts cursors below `evict_below`, the first position of the present
+    /// tick.
     pub(crate) fn cursor(
         &self,
         code: &str,
@@ -128,8 +136,8 @@ impl Table {
             self.len.fetch_sub(1, Ordering::Relaxed);
             return Err(TableError::ShareUsed);
         }
-        // An earlier cursor of this code was removed under this same lock, after the floor was
-        // raised to it. A reading of the clock must not be used: this thread may have slept since.
+        // If this code had a cursor before, an eviction raised the floor to it and removed it under
+        // this lock. A reading of the clock would be wrong: this thread may have slept since.
         let first = if planted(Bug::CursorAtClock) {
             evict_below
         } else {
@@ -147,7 +155,7 @@ impl Table {
         self.new_codes.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// One past the last claimed position of any code, or the start.
+    /// Returns one past the last claimed position of any code, or the start.
     pub(crate) fn highest_next(&self) -> u64 {
         let highest_of =
             |shard: &RwLock<Shard>| read(shard).cursors().filter_map(|cursor| cursor.next()).max();
@@ -169,11 +177,11 @@ impl Table {
             let closed = shard.cursors().filter_map(|cursor| cursor.close()).max();
             highest = highest.max(closed.unwrap_or(0));
         }
-        // Read last: an eviction that was under way raised it before closing its cursors.
+        // Read the floor last: an eviction under way raised it before it closed cursors.
         highest.max(self.floor.load(Ordering::Acquire))
     }
 
-    /// Evicts the oldest cursors that stand below `below`, a sixteenth of the table.
+    /// Evicts the lowest of the cursors that stand below `below`, at most a sixteenth of the table.
     fn evict(&self, below: u64) {
         let _one_at_a_time = self.evicting.lock().unwrap_or_else(PoisonError::into_inner);
         if self.len() < self.max {
@@ -212,23 +220,23 @@ impl Table {
         self.len.fetch_sub(wanted - left, Ordering::Relaxed);
     }
 
-    /// Chooses the shard by bits of the hash that the shard's own table does not use: that uses the
-    /// lowest and the topmost seven.
+    /// Returns the index of the shard of a hash. It uses bits in the middle, because the hash table
+    /// of the shard uses the lowest bits and the topmost seven.
     fn shard_of(&self, hash: u64) -> usize {
         let shard = (hash >> 20) % self.shards.len() as u64;
         usize::try_from(shard).expect("an index into a slice")
     }
 }
 
-/// A client, and how many new codes it may have in a tick.
+/// Identifies a client and limits how many new codes it may have in a tick.
 #[derive(Clone, Copy)]
 pub(crate) struct Share<'a> {
-    /// Identifies the client; called only for a new code.
+    /// Returns a number for the client; called only for a new code.
     pub(crate) client: &'a (dyn Fn() -> u64 + Sync),
     pub(crate) max: usize,
 }
 
-/// How many new codes each client has had in the present tick.
+/// Counts the new codes of each client in the present tick.
 #[derive(Debug, Default)]
 pub(crate) struct NewCodes {
     /// The first position of the tick.
@@ -237,7 +245,7 @@ pub(crate) struct NewCodes {
 }
 
 impl NewCodes {
-    /// Counts a new code of a client; returns `false` if the client has had `max` already.
+    /// Counts a new code of a client, or returns `false` if the client has had `max` already.
     pub(crate) fn count(&mut self, client: u64, max: usize, tick: u64) -> bool {
         if tick > self.tick {
             *self = Self { tick, by_client: HashMap::new() };
@@ -255,7 +263,8 @@ impl fmt::Debug for Share<'_> {
     }
 }
 
-/// Orders cursors at one position, the same in every process, so that simulations can be replayed.
+/// Orders cursors that stand at the same position. The order is the same in every process, so that
+/// a simulation can be replayed.
 fn rank(code: &str) -> u64 {
     BuildHasherDefault::<DefaultHasher>::default().hash_one(code)
 }

@@ -361,7 +361,7 @@ fn claim_of_what_it_can_get_reaches_no_further_ahead_than_soon() {
     let up_to = |most| bench.generator.claim_for(None, "order", Count::UpTo(most));
     let first = up_to(1_000_000).expect("claimed");
     assert_eq!((first.ids.len(), first.wait), (10 * 4096, Duration::from_millis(9)));
-    // However often it is asked, at least one, and never later than those who ask for one.
+    // A claim of "up to" always gets at least one ID, and never waits longer than a claim of one.
     let next = up_to(1_000_000).expect("claimed");
     assert_eq!((next.ids.len(), next.wait), (1, Duration::from_millis(10)));
     assert_eq!(bench.generator.claim("order", 1).expect("one").wait, Duration::from_millis(10));

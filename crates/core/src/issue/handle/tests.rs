@@ -17,7 +17,7 @@ use crate::{
 const NOW: i64 = 1_763_650_000_000;
 const PER_TICK: u64 = 4096;
 
-/// A clock whose recent reading moves only when it is told to.
+/// A clock whose recent reading moves only when the test sets it.
 #[derive(Debug)]
 struct LaggingClock {
     now: ManualClock,
@@ -393,7 +393,7 @@ fn run_ends_once_others_have_claimed_in_the_next_tick() {
     for by_name in [false, true] {
         let bench = Bench::new(IssueSettings::default());
         let ([mut one, _], _) = rivals(&bench);
-        // The clock keeps its recent reading until somebody reads it.
+        // The clock keeps its recent reading until a claim reads it.
         bench.clock.now.step(1);
         let other = if by_name {
             bench.generator.claim("order", 1).expect("room").ids.next().expect("one")

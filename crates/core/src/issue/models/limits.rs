@@ -6,8 +6,9 @@ use super::world::{World, assert_distinct, explore, must_fail};
 use crate::issue::ClaimError;
 use crate::planted::Bug;
 
-/// Two positions are leased and four are asked for. The keeper raises the limit by one position
-/// when it is woken, and looks at the wake-up once more at the end, as it does when it goes to sleep.
+/// The lease has two positions, and the threads claim four. The keeper raises the limit by one
+/// position when it is woken, and looks at the wake-up once more at the end, as it does when it
+/// goes to sleep.
 fn claims_and_renewal() {
     let world = World::looking_up(8, 2);
     let start = world.present();

@@ -14,7 +14,7 @@ fn claim_twice(world: &World) -> Vec<Id> {
     [claim(), claim()].concat()
 }
 
-/// Three positions are leased and four are asked for.
+/// The lease has three positions, and the threads claim four.
 fn claims_at_the_limit_and_seal() {
     let world = World::without_lease(8);
     let start = world.present();

@@ -50,7 +50,7 @@ impl Clock for MovingClock {
     }
 }
 
-/// What the keeper sleeps on.
+/// The flag that wakes the keeper.
 #[derive(Debug)]
 struct WakeFlag(AtomicBool);
 
@@ -60,8 +60,8 @@ impl Wake for WakeFlag {
     }
 
     fn wake_by_ref(self: &Arc<Self>) {
-        // A swap, as the keeper's `Notify` has it: with a plain store, who is woken by one claim
-        // would not see what another one left just before.
+        // A swap, as in the keeper's `Notify`. After a plain store, a keeper that one claim woke
+        // might not see what another claim wrote just before.
         self.0.swap(true, Ordering::AcqRel);
     }
 }
@@ -147,7 +147,7 @@ impl World {
         self.layout().first_position(self.layout().tick_clamped(NOW_MS))
     }
 
-    /// Moves the clock to so many ticks after the model's beginning.
+    /// Moves the clock to `ticks` ticks after the beginning of the model.
     pub(super) fn set_clock(&self, ticks: i64) {
         let now_ms = NOW_MS + ticks * TICK_MS;
         self.clock.now_ms.store(now_ms, Ordering::Relaxed);
