@@ -1,13 +1,18 @@
 //! The reserved blocks of one code, in ascending order.
+//!
+//! A chain is a value that never changes: each reservation makes a new one, which the cursor swaps
+//! in. It counts in *indexes* of the code's [`Progression`], so that neighbours differ by 1
+//! whatever the increment is. The last block stays in the chain even when it is used up, because a
+//! later block below its end shows that the store was rolled back.
 
 use std::ops::Range;
 
 use super::spec::{Block, Progression};
 use crate::lease::Token;
 
-/// Blocks by index (see [`Progression`]), ascending. Adjacent reservations are merged. Those that
-/// are adjacent by index only are not, because numbers of processes with another progression may
-/// lie between them.
+/// Blocks in ascending order, by index (see [`Progression`]). Adjacent reservations are merged,
+/// unless they are adjacent by index only: numbers between them may belong to a process with
+/// another progression.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Chain(Vec<Link>);
 
@@ -15,40 +20,40 @@ pub struct Chain(Vec<Link>);
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 struct Link {
     indexes: Range<u64>,
-    /// One past its last number of any progression.
+    /// One past the last reserved number, which may lie outside the progression.
     end: u64,
-    /// The token of its last reservation.
+    /// The token that the last reservation wrote.
     token: Token,
 }
 
-/// A reservation below numbers that this process held before: the store lost acknowledged
-/// reservations.
+/// A reservation below numbers that this process reserved before: the store lost acknowledged
+/// reservations, because it failed over or was rolled back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the store went back in time: it reserved from {first}, below {held} of an earlier block")]
 pub struct WentBack {
     /// The first number of the reservation.
     pub first: u64,
-    /// One past the highest number that was held.
+    /// One past the highest number that this process reserved before.
     pub held: u64,
 }
 
 /// The indexes that a claim takes from a chain.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ClaimedIndexes {
-    /// The first part.
+    /// The indexes from the first block.
     pub first: Range<u64>,
-    /// The parts from further blocks.
+    /// The indexes from further blocks, in order.
     pub rest: Vec<Range<u64>>,
 }
 
 impl ClaimedIndexes {
-    /// One past the last index.
+    /// Returns one past the last index.
     pub fn end(&self) -> u64 {
         self.rest.last().map_or(self.first.end, |part| part.end)
     }
 }
 
-/// What a chain has from an index on.
+/// The indexes that a chain has left from some index on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Remaining {
     /// The number of indexes in all blocks.
@@ -57,7 +62,7 @@ pub struct Remaining {
     pub block_end: u64,
 }
 
-/// The unused end of the last block.
+/// The unused end of the last block, which can be returned to the store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct UnusedEnd {
     /// The first index.
@@ -69,11 +74,11 @@ pub struct UnusedEnd {
 }
 
 impl Chain {
-    /// Returns the chain with another block and without the blocks that end at or below `next`.
+    /// Returns a chain with this block added and without the blocks that end at or below `next`.
     ///
     /// # Errors
     ///
-    /// When the block begins below a number that was held before.
+    /// When the block begins below a number that this process reserved before.
     pub fn with(
         &self,
         block: &Block,
@@ -85,7 +90,7 @@ impl Chain {
         if block.first < held {
             return Err(WentBack { first: block.first, held });
         }
-        // The last one stays even if it is used up: it records how far this process has come.
+        // Keep the last block even if it is used up: its end is the highest number so far.
         let used_up = self.0.iter().take_while(|link| link.indexes.end <= next).count();
         let kept = used_up.min(self.0.len().saturating_sub(1));
         let mut links = self.0[kept..].to_vec();
@@ -99,16 +104,16 @@ impl Chain {
         Ok(Self(links))
     }
 
-    /// One past its last index; 0 without a block.
+    /// Returns one past the last index; 0 without a block.
     pub fn end(&self) -> u64 {
         self.0.last().map_or(0, |link| link.indexes.end)
     }
 
-    /// Returns the next `count` indexes from `next` on.
+    /// Returns the next `count` indexes from `next` on. The chain stays unchanged.
     ///
     /// # Errors
     ///
-    /// The number of indexes that are missing.
+    /// The number of indexes that the chain lacks.
     pub fn take(&self, next: u64, count: u64) -> Result<ClaimedIndexes, u64> {
         let mut missing = count;
         let mut parts = self.ahead(next).map_while(|range| {
@@ -124,7 +129,7 @@ impl Chain {
         }
     }
 
-    /// Returns how much the chain has from `next` on.
+    /// Returns how many indexes the chain has from `next` on.
     pub fn remaining(&self, next: u64) -> Remaining {
         let reached = self.0.iter().rfind(|link| link.indexes.start <= next);
         Remaining {
@@ -133,8 +138,8 @@ impl Chain {
         }
     }
 
-    /// Returns what the last block has from `next` on. It can be given back if no reservation
-    /// followed.
+    /// Returns the indexes of the last block from `next` on, or `None` if it has none. The store
+    /// accepts their return only if no other process has reserved since.
     pub fn unused_end(&self, next: u64) -> Option<UnusedEnd> {
         let last = self.0.last()?;
         let from = last.indexes.start.max(next);
@@ -142,7 +147,7 @@ impl Chain {
         Some(unused).filter(|unused| unused.from < unused.end)
     }
 
-    /// The indexes from `next` on, block by block.
+    /// Returns the indexes from `next` on, block by block.
     fn ahead(&self, next: u64) -> impl Iterator<Item = Range<u64>> {
         self.0
             .iter()
@@ -223,7 +228,7 @@ mod tests {
         assert_eq!(chain.take(1, 4).expect("10, 20, 30, 40").end(), 5);
         let unused = chain.unused_end(2).expect("30 and 40");
         assert_eq!((tens.number(unused.from), unused.token), (30, Token::from_bits(49)));
-        // A block without a number of ours has nothing to give back.
+        // A block without a number of this progression has nothing to return.
         let chain = chain.with(&block(51, 55), tens, 2).expect("ahead");
         assert_eq!(chain.unused_end(2), None);
     }

@@ -1,4 +1,4 @@
-//! The settings of a managed code, as the store keeps them.
+//! The settings of a managed code and their text in the store.
 
 use std::fmt;
 
@@ -8,9 +8,9 @@ use crate::violation::Violations;
 /// The settings of a code that operators manage while the service runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CodeSettings {
-    /// Its settings.
+    /// How the code counts and reserves.
     pub spec: SegmentSpec,
-    /// Whether no number of it is issued any more. This is permanent.
+    /// Whether an operator retired the code. A retired code never issues again.
     pub is_retired: bool,
 }
 
@@ -18,7 +18,7 @@ pub struct CodeSettings {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum UnreadableSettings {
-    /// A word is not one of this version.
+    /// This version does not know a word; a newer version may have written it.
     #[error("{0:?} is not a setting of this version")]
     UnknownWord(String),
     /// A setting is missing.
@@ -29,11 +29,11 @@ pub enum UnreadableSettings {
     Invalid(Violations),
 }
 
-/// The word of a code that is retired.
+/// The word that marks a retired code.
 const RETIRED: &str = "retired";
 
 impl CodeSettings {
-    /// The length in bytes that no text exceeds.
+    /// The largest length of a text, in bytes.
     pub const LONGEST: usize = 255;
 
     /// Reads the text that [`Display`](fmt::Display) writes.

@@ -1,4 +1,12 @@
-//! The cursor of one code, which moves through its blocks.
+//! The cursor of one code, which moves through its reserved blocks.
+//!
+//! A claim takes one of two paths. The fast path moves the cursor by one compare-and-exchange, and
+//! only below `quick`, a limit inside the block that the cursor has reached. Other claims go
+//! through the [`Chain`], which knows the gaps between blocks. `quick` rises only *after* the
+//! cursor has reached a block. Otherwise a claim of the fast path could start in one block and end
+//! in the next, and take numbers of another process in between (`Bug::QuickLimitAhead`). The task
+//! that reserves blocks calls [`SegmentCursor::add`]; claims wake it when few numbers are left or
+//! some are missing.
 
 use std::task::Waker;
 
@@ -14,13 +22,13 @@ use crate::{
     sync::{Arc, AtomicU64, Mutex, Ordering, PoisonError, Slot},
 };
 
-/// A sealed cursor: no index is ever this large, since numbers are below 2^63.
+/// The value of a sealed cursor. Indexes are smaller, because numbers are below 2^63.
 const CLOSED: u64 = u64::MAX;
 
 /// Why a claim was denied.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Denied {
-    /// The reserved blocks have too few numbers.
+    /// The reserved blocks have too few numbers left; another block is on its way.
     Short {
         /// How many more numbers the claim needs.
         missing: u64,
@@ -29,34 +37,36 @@ pub enum Denied {
     Sealed,
 }
 
-/// The unused end of the last reservation of a sealed code.
+/// Unused numbers at the end of the last reservation, to be returned after the cursor was sealed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct GiveBack {
     /// The first unused number.
     pub from: u64,
-    /// The number of numbers.
+    /// How many numbers are returned.
     pub count: u64,
-    /// The token that the reservation wrote; another token in the store means a later reservation.
+    /// The token that the reservation wrote. If the store has another one, a process has reserved
+    /// since.
     pub token: Token,
 }
 
-/// The blocks of one code and the cursor that moves through them.
+/// The reserved blocks of one code and the cursor that moves through them.
 #[derive(Debug)]
 pub struct SegmentCursor {
     progression: Progression,
-    /// The index to hand out next; it only rises, until it is closed.
+    /// The next index to issue, or [`CLOSED`]. It only rises.
     next: AtomicU64,
-    /// Claims that end here or below take the quick path. It never passes the end of the block that
-    /// the cursor has reached. So a claim that reads it after the cursor, and then moves the cursor
-    /// from where it stood, takes only numbers of this process.
+    /// Claims that end here or below take the fast path. The limit never passes the end of the
+    /// block that the cursor has reached. So a claim that reads the limit *after* the cursor, and
+    /// then moves the cursor from that position, takes only numbers of this process.
     quick: AtomicU64,
     chain: Slot<Chain>,
-    /// How many numbers were ever reserved, without those that a seal took away. The lock makes
-    /// blocks come one at a time.
+    /// How many numbers were reserved, less those that were returned or given up. Its lock also
+    /// makes additions of blocks exclusive.
     given: Mutex<u64>,
-    /// With this many numbers or fewer left, the waker is called.
+    /// A claim that leaves this many numbers or fewer wakes the task that reserves blocks.
     low: AtomicU64,
-    /// How many numbers the largest claim lacked since the last call of [`Self::take_missing`].
+    /// How many numbers the largest claim lacked, of the claims since the last call of
+    /// [`Self::take_missing`].
     missing: AtomicU64,
     waker: Waker,
 }
@@ -84,20 +94,20 @@ impl SegmentCursor {
         }
     }
 
-    /// Claims at least one number and at most so many: what is in hand above the mark at which the next
-    /// block is reserved, or half of it, so that other claims need not wait.
+    /// Claims at least one number and at most `most`. It leaves half of the reserved numbers to
+    /// other claims, or as many as cause the next reservation, whichever is less.
     pub fn claim_up_to(&self, most: u64) -> Result<Numbers, Denied> {
         let left = self.left();
         let spare = left.saturating_sub(self.low.load(Ordering::Acquire)).max(left / 2);
-        // Others may have taken some meanwhile.
+        // Other claims may have taken some of them meanwhile.
         match self.claim(spare.clamp(1, most)) {
             Err(Denied::Short { .. }) if spare > 1 => self.claim(1),
             claimed => claimed,
         }
     }
 
-    /// Claims one number if a block has one. `seen` is where this caller last saw the cursor; the
-    /// cursor is read only if it has moved since.
+    /// Claims one number, if a block has one. `seen` is where this caller last saw the cursor,
+    /// which saves a read while no other thread moves it.
     #[inline]
     pub fn claim_one(&self, seen: &mut u64) -> Option<Id> {
         let Some(index) = self.take_quickly(*seen, 1) else {
@@ -107,13 +117,13 @@ impl SegmentCursor {
         Some(Id::from_composed(self.progression.number(index)))
     }
 
-    /// Claims `count` indexes if they end at or below the quick limit, and returns the first. `next`
-    /// is where the cursor was seen.
+    /// Claims `count` indexes if they end at or below `quick`, and returns the first. `next` is
+    /// where the caller last saw the cursor.
     #[inline]
     fn take_quickly(&self, mut next: u64, count: u64) -> Option<u64> {
         loop {
             let quick = self.quick.load(Ordering::Acquire);
-            // CLOSED is above every limit.
+            // A closed cursor is above every limit.
             if next >= quick || quick - next < count {
                 return None;
             }
@@ -136,7 +146,7 @@ impl SegmentCursor {
             if next == CLOSED {
                 return Err(Denied::Sealed);
             }
-            // Loaded after the cursor: a later chain still has everything from there on.
+            // Load the chain after the cursor: a later chain still has every block from `next` on.
             let chain = self.chain.load_full().unwrap_or_default();
             let taken = match chain.take(next, count) {
                 Ok(taken) => taken,
@@ -162,19 +172,23 @@ impl SegmentCursor {
                     left.block_end
                 }
             };
-            // Not before the cursor has reached that block.
+            // Only now: the cursor must have reached that block.
             self.quick.fetch_max(quick, Ordering::AcqRel);
             return Ok(Numbers::new(self.progression, taken.first, taken.rest));
         }
     }
 
-    /// Adds a block that the store reserved for this process. The waker is called when `low` numbers
-    /// or fewer are left.
+    /// Adds a block that the store reserved for this process. From now on, a claim that leaves
+    /// `low` numbers or fewer wakes the task.
+    ///
+    /// # Errors
+    ///
+    /// When the block begins below a number that this process reserved before.
     pub fn add(&self, block: &Block, low: u64) -> Result<(), WentBack> {
         let mut given = self.given.lock().unwrap_or_else(PoisonError::into_inner);
         let next = self.next.load(Ordering::Acquire);
         if next == CLOSED {
-            // A sealed cursor hands out nothing, so the block is lost.
+            // A sealed cursor issues nothing, so the numbers of the block stay unused.
             return Ok(());
         }
         let chain = self.chain.load_full().unwrap_or_default();
@@ -185,8 +199,8 @@ impl SegmentCursor {
         Ok(())
     }
 
-    /// Gives up the numbers that are left: in another epoch of the store, other processes may have
-    /// reserved them again.
+    /// Gives up all numbers that are left. In a new epoch, other processes may have reserved them
+    /// again.
     pub fn give_up(&self) {
         let mut given = self.given.lock().unwrap_or_else(PoisonError::into_inner);
         let chain = self.chain.load_full().unwrap_or_default();
@@ -197,13 +211,13 @@ impl SegmentCursor {
         }
     }
 
-    /// The number of numbers that were ever handed out.
+    /// Returns how many numbers were issued in all.
     pub fn handed_out(&self) -> u64 {
         let given = self.given.lock().unwrap_or_else(PoisonError::into_inner);
         given.saturating_sub(self.left())
     }
 
-    /// The number of numbers that are left.
+    /// Returns how many reserved numbers are left.
     pub fn left(&self) -> u64 {
         let next = self.next.load(Ordering::Acquire);
         if next == CLOSED {
@@ -212,8 +226,8 @@ impl SegmentCursor {
         self.chain.load().as_ref().map_or(0, |chain| chain.remaining(next).count)
     }
 
-    /// Returns the last of the next `count` numbers, if so many are left. Other claims may take them
-    /// first.
+    /// Returns the last of the next `count` numbers, or `None` if fewer are left. It claims
+    /// nothing: another claim may take them first.
     pub fn last_of_next(&self, count: u64) -> Option<u64> {
         // A closed cursor is above every block.
         let next = self.next.load(Ordering::Acquire);
@@ -221,23 +235,25 @@ impl SegmentCursor {
         Some(self.progression.number(taken.end() - 1))
     }
 
-    /// Returns how many numbers the largest claim lacked since the last call; 0 if none did.
+    /// Returns how many numbers the largest claim since the last call lacked; 0 if all were
+    /// granted.
     pub fn take_missing(&self) -> u64 {
         self.missing.swap(0, Ordering::AcqRel)
     }
 
-    /// Whether another block is due.
+    /// Returns whether another block must be reserved.
     pub fn needs_more(&self) -> bool {
         self.missing.load(Ordering::Acquire) > 0 || self.left() < self.low.load(Ordering::Acquire)
     }
 
-    /// Calls the waker.
+    /// Wakes the task that reserves blocks.
     pub fn wake(&self) {
         self.waker.wake_by_ref();
     }
 
-    /// Closes the cursor for good. Returns what the last reservation has left, and how many numbers
-    /// of earlier ones are lost because other processes reserved in between.
+    /// Closes the cursor for good. Returns the unused numbers of the last reservation, and how many
+    /// unused numbers of earlier reservations are lost, because other processes have reserved in
+    /// between.
     pub fn seal(&self) -> (Option<GiveBack>, u64) {
         let next = if planted(Bug::GivenBackUnsealed) {
             self.next.load(Ordering::Acquire)

@@ -1,8 +1,10 @@
 //! How many numbers a code skips after a fail-over.
 //!
-//! A store that failed over may have lost the last reservations of a code, so its next number may be
-//! below numbers that were issued. The first reservation in a new [epoch](crate::lease::History)
-//! skips more numbers than the lost ones can have reserved.
+//! A store that failed over may have lost the last reservations of a code, so the next number in
+//! its row may be below numbers that were issued. The first reservation in a new
+//! [epoch](crate::lease::History) therefore skips a gap, which must be larger than everything that
+//! the lost reservations covered. The operator can set the gap (`segment.failover_gap`). By default
+//! it is a hundred of the largest reservations that the settings allow.
 
 use super::SegmentSpec;
 use crate::{
@@ -10,39 +12,40 @@ use crate::{
     planted::{Bug, planted},
 };
 
-/// How many of the largest reservations the default gap covers.
+/// How many of the largest possible reservations the default gap covers.
 const RESERVATIONS: u64 = 100;
 
-/// A code as the store has it.
+/// The row of a code in the store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CodeRow {
-    /// The number that the next reservation begins with.
+    /// The first number of the next reservation.
     pub next: u64,
-    /// How many numbers the last reservation took.
+    /// How many numbers the last reservation covered; 0 before the first.
     pub step: u64,
     /// The epoch of the last reservation; [`Token::UNUSED`] before the first.
     pub epoch: Token,
 }
 
 impl CodeRow {
-    /// Returns the row of a code that is missing. Its creation may be among the lost writes.
+    /// Returns the row to assume for a code that has none. Its creation may be among the lost
+    /// writes.
     pub const fn missing(first: u64) -> Self {
         Self { next: first, step: 0, epoch: Token::UNUSED }
     }
 }
 
-/// How many numbers of one code one fail-over can have lost, as its operator says or by default.
+/// How many numbers of one code a single fail-over can have lost: configured, or by default.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct GapRule {
-    /// The gap in numbers of the code, if it is configured.
+    /// The configured gap, counted in numbers of the code.
     pub configured: Option<u64>,
-    /// The most numbers that one claim takes.
+    /// The largest claim, in numbers.
     pub largest_claim: u64,
 }
 
 impl GapRule {
-    /// Returns how many numbers a reservation skips in the present epoch: a gap for each epoch that
-    /// began since the row was written.
+    /// Returns how many numbers the next reservation skips: one gap for each epoch that began since
+    /// the row was written.
     pub fn skipped(&self, spec: &SegmentSpec, row: &CodeRow, history: &History) -> u64 {
         if planted(Bug::GapNotSkipped) {
             return 0;
@@ -50,7 +53,7 @@ impl GapRule {
         self.gap(spec, row).saturating_mul(history.missed(row.epoch))
     }
 
-    /// Returns the gap of one fail-over, with the numbers between those of the code.
+    /// Returns the gap of one fail-over, counted in all numbers, with those between the code's own.
     fn gap(&self, spec: &SegmentSpec, row: &CodeRow) -> u64 {
         let largest = spec.max_step.max(spec.min_step).max(self.largest_claim);
         let default = || largest.saturating_mul(spec.increment).max(row.step);

@@ -1,16 +1,17 @@
-//! Segment mode: plain increasing numbers from blocks that are reserved ahead.
+//! Segment mode: plain ascending numbers from blocks that a process reserves ahead of demand.
 //!
-//! A block belongs to one process from its reservation on, which hands out its numbers without
-//! asking the store. The blocks form a chain; each code has one cursor, which moves through the
-//! chain and only rises. The scheme is the 'segment' of Meituan's Leaf, with a step that follows
-//! the demand.
+//! A reservation gives a block of numbers to one process, which issues them without the store. The
+//! blocks of a code form a chain, and each code has one cursor, which moves through the chain and
+//! only rises. Nothing here reserves: a task of the keeper does, woken by claims that find few
+//! numbers left. The scheme is that of Meituan's Leaf, with a step that follows the demand. These
+//! rules keep numbers apart (`docs/safety.md`, "Segments"; `models` checks the first two with
+//! loom):
 //!
-//! Invariants:
-//! - the cursor moves in one atomic step from where it stands to the end of the claim; everything in
-//!   between is in blocks of this process or is skipped;
-//! - the limit of the quick path never passes the end of the block that the cursor has reached;
-//! - a block below one that was held before is refused, because the store went back in time;
-//! - the cursor is sealed before numbers are given back, so that no claim can still take them.
+//! - The cursor moves in one atomic step from its position to the end of the claim. All numbers in
+//!   between are in blocks of this process, or are skipped.
+//! - The limit of the fast path never passes the end of the block that the cursor has reached.
+//! - A block below an earlier one is refused: it shows that the store was rolled back.
+//! - The cursor is sealed before unused numbers are returned, so that no claim can still take them.
 
 mod chain;
 mod code_settings;

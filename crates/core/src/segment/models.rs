@@ -15,7 +15,7 @@ use crate::{
     planted::Bug,
 };
 
-/// Blocks that others' reservations lie between.
+/// Blocks between which other processes reserved.
 const BLOCKS: [(u64, u64); 2] = [(1, 4), (10, 13)];
 
 fn cursor(blocks: &[(u64, u64)]) -> Arc<SegmentCursor> {
@@ -79,7 +79,7 @@ fn claims_and_a_block_that_is_added() {
     check(vec![here, other.join().expect("no panic")]);
 }
 
-/// Whoever sees that the cursor has reached a block sees the block.
+/// A thread that sees that the cursor has reached a block also sees the block.
 fn a_claim_behind_others_in_a_block_that_is_added() {
     let cursor = cursor(&BLOCKS[..1]);
     let other = {
@@ -94,7 +94,7 @@ fn a_claim_behind_others_in_a_block_that_is_added() {
     check(vec![here, others]);
 }
 
-/// Threads claim so many numbers each, while the cursor is sealed.
+/// Each thread makes its claims, of these sizes, while the cursor is sealed.
 fn claims_and_the_seal(threads: &[&'static [u64]]) {
     let cursor = cursor(&BLOCKS[..1]);
     let spawn = |counts: &&'static [u64]| {

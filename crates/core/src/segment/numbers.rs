@@ -26,7 +26,7 @@ impl Numbers {
         std::iter::from_fn(move || self.next_range(u64::MAX))
     }
 
-    /// Takes the remaining numbers of the next number's block, up to this many.
+    /// Takes the remaining numbers of the next number's block, at most `at_most` of them.
     #[doc(hidden)]
     pub fn next_range(&mut self, at_most: u64) -> Option<IdRange> {
         while self.part.is_empty() {

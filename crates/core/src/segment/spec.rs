@@ -10,7 +10,7 @@ use crate::{
 
 /// The numbers `remainder`, `remainder + increment`, `remainder + 2 · increment`, …
 ///
-/// Two independent stores that share a code take increment 2 and the remainders 0 and 1, as in
+/// Two independent stores can share a code with increment 2 and the remainders 0 and 1, as in
 /// tinyid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Progression {
@@ -19,7 +19,7 @@ pub struct Progression {
 }
 
 impl Progression {
-    /// Every number.
+    /// The progression of all numbers.
     pub const ALL: Self = Self { increment: 1, remainder: 0 };
 
     /// Returns the number at an index.
@@ -32,12 +32,12 @@ impl Progression {
         number.saturating_sub(self.remainder).div_ceil(self.increment)
     }
 
-    /// The difference between neighbours.
+    /// Returns the difference between neighbours.
     pub const fn increment(self) -> u64 {
         self.increment
     }
 
-    /// The remainder of every number when it is divided by the increment.
+    /// Returns the remainder of every number when it is divided by the increment.
     pub const fn remainder(self) -> u64 {
         self.remainder
     }
@@ -84,7 +84,7 @@ impl SegmentSpec {
     ///
     /// # Errors
     ///
-    /// All violations at once; their keys have no section.
+    /// All violations at once, with keys such as `min_step`, without a section.
     pub fn check(&self) -> Result<(), Violations> {
         let mut violations = Vec::new();
         let mut check = |fits: bool, key: &str, value: u64, allowed: String| {
@@ -122,7 +122,7 @@ impl SegmentSpec {
         if violations.is_empty() { Ok(()) } else { Err(Violations(violations)) }
     }
 
-    /// Every setting under its name in the configuration.
+    /// Returns every setting with its name in the configuration.
     pub(super) const fn fields(&self) -> [(&'static str, u64); 6] {
         [
             ("start", self.start),
@@ -134,7 +134,7 @@ impl SegmentSpec {
         ]
     }
 
-    /// The setting of this name.
+    /// Returns the setting of this name.
     pub(super) fn field_mut(&mut self, name: &str) -> Option<&mut u64> {
         Some(match name {
             "start" => &mut self.start,
@@ -147,12 +147,12 @@ impl SegmentSpec {
         })
     }
 
-    /// The numbers of the code.
+    /// Returns the progression of the code's numbers.
     pub const fn progression(&self) -> Progression {
         Progression { increment: self.increment, remainder: self.remainder }
     }
 
-    /// The first number of a fresh code.
+    /// Returns the first number of a new code.
     pub const fn first(&self) -> u64 {
         let progression = self.progression();
         progression.number(progression.index_at(self.start))
@@ -170,8 +170,8 @@ impl fmt::Display for SegmentSpec {
     }
 }
 
-/// The numbers of one reservation, `first <= number < end`. Those of the code's progression belong
-/// to the process that reserved them.
+/// The numbers of one reservation, `first <= number < end`. Of these, the numbers of the code's
+/// progression belong to the process that reserved them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Block {
     /// The first number.

@@ -1,4 +1,4 @@
-//! A change of a code's settings, whichever way an operator writes it.
+//! A change of a code's settings, by HTTP or by command.
 
 use super::SegmentSpec;
 use crate::{
@@ -6,10 +6,10 @@ use crate::{
     violation::{Violation, Violations},
 };
 
-/// Settings of a code as they were given; what is left out stays.
+/// New values for settings of a code. A setting that is `None` stays as it is.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SpecChange {
-    /// The lower bound of the numbers from now on.
+    /// The lower bound of numbers that are reserved from now on.
     pub start: Option<u64>,
     /// The smallest step.
     pub min_step: Option<u64>,
@@ -21,17 +21,18 @@ pub struct SpecChange {
     pub remainder: Option<u64>,
     /// The largest number.
     pub max: Option<u64>,
-    /// True lowers a largest number above 2^53 − 1 to that; false raises one of exactly 2^53 − 1 to
-    /// [`SegmentSpec::LARGEST_NUMBER`], unless [`Self::max`] is given.
+    /// `true` lowers a largest number above 2^53 − 1 to 2^53 − 1. `false` raises a largest number
+    /// of exactly 2^53 − 1 to [`SegmentSpec::LARGEST_NUMBER`], unless [`Self::max`] sets another
+    /// one.
     pub js_safe: Option<bool>,
 }
 
 impl SpecChange {
-    /// Changes the settings, and checks what they are then.
+    /// Changes the settings, and checks the result.
     ///
     /// # Errors
     ///
-    /// All violations at once; their keys have no section.
+    /// All violations at once, with keys such as `min_step`, without a section.
     pub fn apply(&self, spec: &mut SegmentSpec) -> Result<(), Violations> {
         for (given, setting) in [
             (self.start, &mut spec.start),

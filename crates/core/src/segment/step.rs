@@ -1,26 +1,27 @@
-//! How many numbers to reserve next.
+//! The step: how many numbers the next reservation takes.
 
 use std::time::Duration;
 
-/// Bounds of the step, and how long a block should last.
+/// Bounds of the step, and the time for which a block should last.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StepRule {
     /// The smallest step, in numbers.
     pub min: u64,
     /// The largest step, in numbers.
     pub max: u64,
-    /// How long a block should last.
+    /// The time for which a block should last.
     pub target: Duration,
 }
 
-/// The shortest time that rates are computed over.
+/// The shortest interval over which a rate is computed.
 const SHORTEST: Duration = Duration::from_secs(1);
 
 impl StepRule {
-    /// Returns the step that lasts for the target at the present rate: `used` numbers were handed out
-    /// in `elapsed` since the last reservation, whose step was `last`.
+    /// Returns the step that lasts for the target at the present rate. Since the last reservation,
+    /// whose step was `last`, `used` numbers were issued in the time `elapsed`.
     ///
-    /// The step grows by a factor of at most 8 at a time, and shrinks by at most half.
+    /// From one reservation to the next, the step grows at most eightfold and shrinks at most by
+    /// half.
     pub fn next(self, last: u64, used: u64, elapsed: Duration) -> u64 {
         let elapsed_ms = elapsed.max(SHORTEST).as_millis();
         let wanted = u128::from(used) * self.target.as_millis() / elapsed_ms;
@@ -35,7 +36,8 @@ mod tests {
 
     const RULE: StepRule = StepRule { min: 1_000, max: 1_000_000, target: Duration::from_secs(60) };
 
-    /// Refills per second once the step has settled, at so many numbers per second.
+    /// Returns the step and the refills per second in the steady state of a rate in numbers per
+    /// second.
     fn settled(rate: u64) -> (u64, f64) {
         let mut step = RULE.min;
         let mut elapsed = Duration::from_secs(1);

@@ -97,7 +97,7 @@ fn claims_below_the_quick_limit_take_the_quick_path() {
     let mut claim = || cursor.claim_one(&mut seen).map(Id::get);
     assert_eq!((claim(), claim()), (Some(1), Some(2)));
     assert_eq!(seen, 3);
-    // With two numbers left another block is asked for.
+    // With two numbers left, the claim wakes the task that reserves blocks.
     assert_eq!(cursor.take_quickly(seen, 6), None);
     assert_eq!(cursor.take_quickly(seen, 5), Some(3));
 }
