@@ -1,4 +1,4 @@
-//! Codes: the caller's names for sequences.
+//! Codes: the client's names for what IDs are for.
 
 /// The pattern of codes, for error messages.
 pub const CODE_PATTERN: &str = "[A-Za-z0-9][A-Za-z0-9._:-]{0,63}";
@@ -12,7 +12,8 @@ pub fn is_valid_code(text: &str) -> bool {
         && rest.iter().all(|byte| byte.is_ascii_alphanumeric() || b"._:-".contains(byte))
 }
 
-/// Returns the least name that a code behind this name can have: the least character of codes follows it.
+/// Returns the smallest text above `name` that can be a code: `name` and the smallest character of
+/// codes.
 pub fn successor(name: &str) -> String {
     format!("{name}-")
 }

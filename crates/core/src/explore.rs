@@ -1,6 +1,6 @@
-//! Runs models under loom: small programs whose every interleaving is explored.
+//! Runs models under loom, which explores every interleaving of the threads of a small program.
 //!
-//! `preemptions` bounds how many threads are interrupted at a point where they could have gone on;
+//! `preemptions` bounds how often an execution may interrupt a thread that could have continued.
 //! `None` explores every execution.
 
 use std::{
@@ -16,7 +16,7 @@ use loom::model::Builder;
 
 use super::planted::{Bug, plant};
 
-/// Runs every execution of a model.
+/// Runs every execution of a model, and panics if one fails.
 #[expect(clippy::print_stdout, reason = "what was explored is shown on demand")]
 pub(crate) fn explore(preemptions: Option<usize>, name: &str, model: fn()) {
     let (executions, result) = run(preemptions, model);
@@ -27,7 +27,7 @@ pub(crate) fn explore(preemptions: Option<usize>, name: &str, model: fn()) {
     println!("{name}: {executions} executions, all there are{}", bound.unwrap_or_default());
 }
 
-/// Runs a model with a planted bug until an execution breaks this promise.
+/// Runs a model with a planted bug until an execution panics with a text that contains `promise`.
 #[expect(clippy::print_stdout, reason = "what was explored is shown on demand")]
 pub(crate) fn must_fail(preemptions: Option<usize>, bug: Bug, promise: &str, model: fn()) {
     // Loom runs every thread of a model on this one.
@@ -41,7 +41,7 @@ pub(crate) fn must_fail(preemptions: Option<usize>, bug: Bug, promise: &str, mod
     assert!(text.contains(promise), "not what was planted");
 }
 
-/// Runs a model until an execution panics, and counts the executions.
+/// Runs a model until an execution panics, and returns the number of executions.
 fn run(preemptions: Option<usize>, model: fn()) -> (usize, thread::Result<()>) {
     let mut builder = Builder::new();
     builder.preemption_bound = preemptions.or(builder.preemption_bound);

@@ -1,4 +1,4 @@
-//! The ID itself.
+//! The type of IDs.
 
 use std::fmt;
 
@@ -19,7 +19,7 @@ impl Id {
         if number <= Self::MAX.0 { Some(Self(number)) } else { None }
     }
 
-    /// For numbers that a layout composed, which fit by its widths.
+    /// Makes an ID of a number that a layout composed, which fits into 63 bits.
     pub(crate) const fn from_composed(number: u64) -> Self {
         debug_assert!(number <= Self::MAX.0);
         Self(number)

@@ -6,7 +6,7 @@ use jiff::{SignedDuration, Timestamp, civil::DateTime};
 
 const DATE_0: DateTime = DateTime::constant(1970, 1, 1, 0, 0, 0, 0);
 
-/// The mean year of the Gregorian calendar in milliseconds.
+/// The length of the mean Gregorian year in milliseconds.
 pub const YEAR_MS: i64 = 31_556_952_000;
 
 /// Returns a duration in whole milliseconds.
@@ -24,7 +24,7 @@ pub fn format_unix_ms(unix_ms: i64) -> String {
     }
 }
 
-/// Like [`format_unix_ms`], without the zeros at the end of the fraction.
+/// Formats an instant as [`format_unix_ms`] does, without zeros at the end of the fraction.
 pub fn format_unix_ms_short(unix_ms: i64) -> String {
     match Timestamp::from_millisecond(unix_ms) {
         Ok(instant) => instant.to_string(),
@@ -32,8 +32,9 @@ pub fn format_unix_ms_short(unix_ms: i64) -> String {
     }
 }
 
-/// Like [`format_unix_ms_short`], as a text that [`parse_unix_ms`] reads, also for an instant at either
-/// end of the calendar that it has read and that was floored to a unit of time.
+/// Formats an instant as [`format_unix_ms_short`] does, so that [`parse_unix_ms`] can read the text
+/// again. That holds even at both ends of the calendar, for an instant that was floored to a unit
+/// of time.
 pub fn format_unix_ms_for_reading(unix_ms: i64) -> String {
     let text = format_unix_ms_short(unix_ms.max(Timestamp::MIN.as_millisecond()));
     let last_day = || DATE_0.checked_add(SignedDuration::from_millis(unix_ms)).ok();
@@ -41,7 +42,7 @@ pub fn format_unix_ms_for_reading(unix_ms: i64) -> String {
     last_day().filter(|_| is_beyond).map_or(text, |date_time| format!("{date_time}Z"))
 }
 
-/// Like [`format_unix_ms_short`], but `the year 37703` after the year 9999; for people.
+/// Formats an instant for people: as [`format_unix_ms_short`] does, or `the year 37703` after 9999.
 pub fn format_unix_ms_or_year(unix_ms: i64) -> String {
     far_year(unix_ms).unwrap_or_else(|| format_unix_ms_short(unix_ms))
 }
@@ -61,8 +62,8 @@ pub fn parse_unix_ms(text: &str) -> Option<i64> {
     Some(millisecond - i64::from(before_it))
 }
 
-/// The last day of the year 9999, which often stands for "for ever", is partly outside the range of
-/// jiff's timestamps.
+/// Reads an instant of 9999-12-31. Part of that day, which often means "for ever", is outside the
+/// range of jiff's timestamps.
 fn parse_last_day(text: &str) -> Option<i64> {
     let date_time: DateTime =
         text.strip_prefix("9999-12-31T").and(text.strip_suffix('Z'))?.parse().ok()?;

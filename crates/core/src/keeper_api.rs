@@ -1,7 +1,7 @@
-//! What keepers need of the core, and nobody else: with these parts IDs can be issued twice.
+//! The parts of this crate that only a keeper may use: misused, they issue IDs twice.
 //!
-//! The methods of public types that only keepers and the service call are public too, and hidden from
-//! this documentation.
+//! A program that embeds Raindrop needs none of them. Other methods that only the keeper and the
+//! service call are public, too, but hidden from this documentation.
 
 pub use crate::{
     issue::grant::Grant,

@@ -1,14 +1,14 @@
 //! Bugs that the checkers must find.
 //!
-//! A checker that never finds anything proves nothing. So the code that keeps a safety rule asks
-//! whether it is to be broken: [`planted`] is `false` at compile time, unless the feature `planted`
-//! is on, as it is for `make model-test`. Then tests plant one [`Bug`] at a time on their thread, and
-//! require that it is found.
+//! A checker that never finds a bug proves nothing. So the code that enforces a safety rule asks
+//! [`planted`] whether to break the rule. The answer is `false` at compile time, unless the feature
+//! `planted` is on, as in `make model-test`. In such a build, tests plant one [`Bug`] at a time on
+//! their thread and fail if no model finds it. The service refuses to compile with the feature.
 
 #[cfg(feature = "planted")]
 use std::cell::Cell;
 
-/// A safety rule that is broken.
+/// A way to break a safety rule.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Bug {
     /// Claims pass the limit of the lease.
@@ -19,17 +19,17 @@ pub enum Bug {
     MarkAfterIssuing,
     /// A process raises its limit, or installs a grant, when it reads its own token.
     VisibleIsDurable,
-    /// A rotation that is settled while its row is being left replaces the generator's grant.
+    /// A rotation whose outcome is resolved while the keeper leaves its row replaces the grant.
     LeavingTouchesGenerator,
-    /// The token of a write is the one before plus 1.
+    /// The token of a write is the token before it plus 1.
     TokenDerived,
-    /// A process takes a row with its holder for its own.
+    /// A process takes a row that names its holder for its own.
     OwnByHolder,
     /// A renewal keeps the token.
     RenewalKeepsToken,
-    /// Every row is born with the same token.
+    /// Every row is created with the same token.
     TokenOfBirth,
-    /// Missing rows are created by a decision that may be out of date.
+    /// Missing rows are created after a decision that may be outdated.
     StaleBirth,
     /// A row is leased before the record tells that it was created.
     UnrecordedRowTaken,
@@ -47,7 +47,7 @@ pub enum Bug {
     TablePerRenewal,
     /// An eviction does not raise the floor.
     EvictionWithoutFloor,
-    /// A write with an unknown outcome is taken for one that failed.
+    /// A write with an unknown outcome counts as one that failed.
     LostReplyIsFailure,
     /// The limit is computed from the mark and without its cap: not unsafe, but a crash loop pushes
     /// the marks into the future.
@@ -58,29 +58,29 @@ pub enum Bug {
     RelayoutWithoutFencing,
     /// The rows carry no epoch: a row of any epoch counts as one of the present epoch.
     EpochNotInRows,
-    /// Nobody compares the identity of the server.
+    /// The identity of the server is not compared.
     IdentityIgnored,
     /// The store compares its identity and epoch when a process asks, and not in the swap.
     IdentityCheckedBefore,
-    /// The epoch is made of the identity, so that a fail-back brings it back.
+    /// The epoch is derived from the identity, so that a fail-back brings it back.
     EpochIsIdentity,
     /// An epoch that the record forgot counts as one that the store lost.
     ForgottenEpochIsLost,
     /// The barrier is computed from the node's clock alone.
     BarrierByNodeClock,
-    /// A process that starts takes a row at once, though no holder renewed for long.
+    /// A process that starts leases a row at once, although no holder has renewed for a long time.
     StaleStoreTaken,
-    /// IDs for a past time are issued, whatever the holder's row shows after the reservation.
+    /// IDs for a past time are issued without checking the holder's row after the reservation.
     PastUnconfirmed,
-    /// A write of any age confirms that the store lost nothing since.
+    /// A write of any age counts as proof that the store has lost nothing since.
     OldWriteConfirms,
-    /// A process that starts looks for living holders among the rows alone that it may lease.
+    /// A process that starts looks for live holders only among the rows that it may lease.
     OtherRowsIgnored,
-    /// A lease is renewed in place whatever the epoch of its row is.
+    /// A lease is renewed in place even if its row is of another epoch.
     RenewedAcrossEpochs,
     /// A write under a new epoch raises the lane in use to the barrier, and not the others.
     OtherLanesNotRaised,
-    /// An operator frees a row that is held and does not raise its mark.
+    /// An operator releases a row that is held without raising its mark.
     ReleaseKeepsMark,
     /// State file: the limit rises before the local mark is in the file.
     LocalMarkAfterIssuing,
@@ -88,25 +88,25 @@ pub enum Bug {
     KeptWhileLowered,
     /// State file: a resumed lease starts at the present tick.
     ResumedAtClock,
-    /// State file: a resumed process takes over whatever token its row has.
+    /// State file: a resumed process takes over its row without comparing the token.
     ResumedTokenUnchecked,
     /// State file: several processes use one file.
     StateFileUnlocked,
-    /// Segment mode: the quick limit is raised before the cursor has reached the block.
+    /// Segment mode: the limit of the fast path rises before the cursor has reached the block.
     QuickLimitAhead,
-    /// Segment mode: numbers are given back without sealing the cursor.
+    /// Segment mode: numbers are returned without sealing the cursor.
     GivenBackUnsealed,
-    /// Segment mode: a whole block is given back, although some of it was handed out.
+    /// Segment mode: a whole block is returned, although some of its numbers were issued.
     GivenBackWhole,
     /// Segment mode: the first reservation after a fail-over skips nothing.
     GapNotSkipped,
 }
 
-/// Whether this is a build for checkers: bugs can be planted, or the primitives are loom's. The
-/// service refuses to be compiled with it.
+/// Whether this is a build for checkers: bugs can be planted, or loom replaces the synchronisation
+/// primitives. The service refuses to compile if so.
 pub const FOR_CHECKERS: bool = cfg!(any(feature = "planted", feature = "loom"));
 
-/// Returns whether this bug is planted: never, outside the checkers' builds.
+/// Returns whether this bug is planted; always `false` outside builds for checkers.
 #[cfg(not(feature = "planted"))]
 #[inline(always)]
 pub const fn planted(_: Bug) -> bool {
@@ -122,13 +122,13 @@ pub fn planted(bug: Bug) -> bool {
     PLANTED.get() == Some(bug)
 }
 
-/// Plants this bug on this thread instead of the one before.
+/// Plants this bug on this thread, and removes the one planted before.
 #[cfg(feature = "planted")]
 pub fn plant(bug: Option<Bug>) {
     PLANTED.set(bug);
 }
 
-/// Returns how many cursors were made on this thread.
+/// Returns how many cursors this thread has made.
 #[cfg(feature = "planted")]
 pub fn cursors_made() -> u64 {
     CURSORS.get()

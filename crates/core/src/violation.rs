@@ -1,4 +1,4 @@
-//! Settings that are out of range, in words that a person can act on.
+//! Settings that are out of range, with the range that is allowed.
 
 /// A setting that cannot be used: its key, its value and what is allowed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -6,7 +6,7 @@
 pub struct Violation {
     /// The configuration key, `layout.worker_bits` for example.
     pub key: String,
-    /// The value as it was given.
+    /// The value in the configuration.
     pub value: String,
     /// What is allowed, as a phrase that follows "must be".
     pub allowed: String,
@@ -19,7 +19,7 @@ impl Violation {
     }
 }
 
-/// All violations that were found; never empty.
+/// All violations at once; never empty.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{}", .0.iter().map(ToString::to_string).collect::<Vec<_>>().join("; "))]
 pub struct Violations(pub Vec<Violation>);

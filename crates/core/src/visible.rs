@@ -1,12 +1,13 @@
-//! Text that others wrote, for logs and terminals.
+//! Makes untrusted text safe for logs and terminals.
 
 use std::borrow::Cow;
 
-/// Escapes whatever a terminal would obey or a reader would take for the end of a line, as JSON writes
-/// it: control characters, line ends and marks that change the direction of the text. The result is one
-/// line; escaped again, it stays as it is.
+/// Escapes, as JSON does, the characters that a terminal would obey or a reader would take for the
+/// end of a line: control characters, line ends, and marks that change the direction of text. The
+/// result is one line. Escaping it again changes nothing.
 ///
-/// Errors of a store, names that it keeps and the errors of peers may be an attacker's.
+/// Use it for every text that an attacker may have chosen: errors of a store or of a peer, and
+/// names that are stored.
 pub fn visible(text: &str) -> Cow<'_, str> {
     if !text.contains(is_obeyed) {
         return text.into();
@@ -33,12 +34,13 @@ pub fn visible_lines(text: &str) -> Cow<'_, str> {
     lines.join("\n").into()
 }
 
-/// Whether a terminal, or a program that reads lines, does something else than show this.
+/// Returns whether a terminal or a program that reads lines acts on this character instead of
+/// showing it.
 fn is_obeyed(letter: char) -> bool {
     match letter {
-        // Line and paragraph separators, which some readers of JSON lines take for line ends.
+        // Line and paragraph separators, which some readers of JSON lines treat as line ends.
         '\u{2028}' | '\u{2029}' => true,
-        // Marks of direction, embeddings, overrides and isolates: they change the order of what is shown.
+        // Direction marks, embeddings, overrides and isolates: they reorder the text on the screen.
         '\u{61c}' | '\u{200e}' | '\u{200f}' => true,
         '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' => true,
         // C0, DEL and C1.

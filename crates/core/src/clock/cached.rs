@@ -15,13 +15,12 @@ use super::{Clock, Recent, SystemClock};
 /// How often the reading is updated.
 const PERIOD: Duration = Duration::from_millis(1);
 
-/// The machine's clocks, with a reading of the wall clock that a thread updates every millisecond,
-/// so that taking it costs a load from memory instead of a system call.
+/// The machine's clocks, and a reading of the wall clock that a thread updates every millisecond.
+/// The reading costs a load from memory instead of a system call.
 ///
-/// The reading lags further while the machine is too busy to run the thread, and after a pause of
-/// the process. IDs are unique all the same; their timestamps may be early by the lag. What a
-/// recent reading does not allow is decided by a fresh one, so no claim is refused or delayed
-/// because of it.
+/// The reading lags while the machine is too busy to run the thread, and after a pause of the
+/// process. IDs are unique all the same; their timestamps may be early by the lag. A generator
+/// never refuses or delays a claim because of the lag: it reads the clock itself before it does.
 ///
 /// The thread ends when the clock is dropped.
 #[derive(Debug)]
@@ -95,7 +94,7 @@ mod tests {
         }
         assert!(recent.ms() <= clock.now_ms());
         drop(clock);
-        // Nobody else has it any more.
+        // The thread has dropped its clone.
         recent.set(began);
         assert_eq!(recent.ms(), began);
         assert_eq!(recent.holders(), 1);

@@ -1,7 +1,10 @@
-//! The only place that reads clocks.
+//! The only module that reads clocks.
 //!
-//! There are two. The wall clock gives IDs their time and may be wrong. The steady clock never steps
-//! and counts time spent suspended; it shows whether the wall clock jumped.
+//! There are two clocks. The wall clock gives IDs their time and may be wrong: it may step back,
+//! jump ahead or stand still. The steady clock never steps, and counts the time for which the
+//! machine was suspended; comparing both shows whether the wall clock jumped. No clock decides
+//! whether an ID is unique. `.clippy.toml` forbids readings elsewhere, and [`ManualClock`] lets
+//! tests and simulations set both.
 
 mod cached;
 mod recent;
@@ -16,20 +19,20 @@ pub use self::{cached::CachedClock, recent::Recent};
 
 /// A source of wall time and steady time.
 pub trait Clock: Debug + Send + Sync {
-    /// The wall clock, in Unix milliseconds. May step in either direction.
+    /// Returns the wall clock's time in Unix milliseconds. It may step in either direction.
     fn now_ms(&self) -> i64;
 
-    /// Time since a fixed but unknown instant: never steps, and counts suspension where the
-    /// operating system can.
+    /// Returns the time since a fixed but unknown instant. It never steps, and includes the time
+    /// for which the machine was suspended, where the operating system counts that.
     fn steady(&self) -> Duration;
 
-    /// Returns a reading of the wall clock that costs next to nothing, if this clock keeps one.
-    /// Generators update it whenever they read the clock themselves.
+    /// Returns a reading of the wall clock that costs only a load from memory, if this clock keeps
+    /// one. Generators update the reading whenever they read the clock themselves.
     fn recent(&self) -> Option<Recent> {
         None
     }
 
-    /// Updates that reading, if nothing else does.
+    /// Updates the recent reading, if no thread of the clock does.
     fn refresh(&self) {}
 }
 
@@ -44,7 +47,7 @@ impl Clock for SystemClock {
         let now = std::time::SystemTime::now();
         match now.duration_since(std::time::UNIX_EPOCH) {
             Ok(since) => i64::try_from(since.as_millis()).unwrap_or(i64::MAX),
-            // Floored, so that the last millisecond before 1970 is -1.
+            // Round down: the last millisecond before 1970 is -1.
             Err(before) => {
                 let millis = before.duration().as_nanos().div_ceil(1_000_000);
                 i64::try_from(millis).map_or(i64::MIN, |millis| -millis)

@@ -2,31 +2,32 @@
 
 use crate::sync::{Arc, AtomicI64, Ordering};
 
-/// The latest reading of a wall clock in Unix milliseconds, which clones share. It lags by the
-/// delay of the thread that updates it.
+/// The latest reading of a wall clock, shared by all clones. It lags behind the clock by the delay
+/// of the thread that updates it.
 #[derive(Clone, Debug)]
 pub struct Recent(Arc<AtomicI64>);
 
 impl Recent {
-    /// Makes a first reading.
+    /// Makes a shared reading of `now_ms`, in Unix milliseconds.
     pub fn new(now_ms: i64) -> Self {
         Self(Arc::new(AtomicI64::new(now_ms)))
     }
 
-    /// Returns the reading.
+    /// Returns the reading in Unix milliseconds.
     #[inline]
     pub fn ms(&self) -> i64 {
-        // Nothing else is ordered by it.
+        // No other memory access depends on the order of this load.
         self.0.load(Ordering::Relaxed)
     }
 
-    /// Reads the clock and updates the reading. If others updated it meanwhile, the clock is read
-    /// again, so that no reading is replaced by an earlier one.
+    /// Reads the clock, updates the reading and returns it. If another thread updated it meanwhile,
+    /// reads the clock again, so that an earlier reading never replaces a later one.
     pub fn renew(&self, mut read_clock: impl FnMut() -> i64) -> i64 {
         loop {
             let known = self.ms();
             let now_ms = read_clock();
-            // Every thread loads it, so it is written only when it changes.
+            // Write only a change: a write would evict the cache line of every thread that loads
+            // it.
             if now_ms == known {
                 return now_ms;
             }
@@ -38,7 +39,7 @@ impl Recent {
         }
     }
 
-    /// Replaces the reading, even by an earlier one; threads use [`Self::renew`].
+    /// Replaces the reading, even by an earlier one. For tests; threads use [`Self::renew`].
     pub fn set(&self, now_ms: i64) {
         self.0.store(now_ms, Ordering::Relaxed);
     }

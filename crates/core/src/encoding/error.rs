@@ -1,8 +1,9 @@
-//! Why a text is no ID.
+//! The errors of reading an ID.
 
 use crate::layout::FieldOutOfRange;
 
-/// What helps where no encoding was named.
+/// Returns a hint for a text in decimal, which is the default: the client may have forgotten to
+/// name the encoding.
 fn way_out(encoding: &str) -> &'static str {
     match encoding {
         "decimal" => "; for an ID in another encoding, name that, such as hex",
@@ -10,14 +11,15 @@ fn way_out(encoding: &str) -> &'static str {
     }
 }
 
-/// Why a text is not an ID.
+/// Why a text is not an ID. The client sent a wrong text or named the wrong encoding; a retry fails
+/// again.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum InvalidId {
     /// A character is not a digit of the encoding.
     #[error("position {position}: {found:?} is not a {encoding} digit{}", way_out(encoding))]
     BadDigit {
-        /// Its position in characters, from 0.
+        /// The position of the character, from 0.
         position: usize,
         /// The character.
         found: char,
@@ -40,14 +42,14 @@ pub enum InvalidId {
         /// The encoding's name.
         encoding: &'static str,
     },
-    /// A friendly text does not have the form of one.
+    /// A friendly text has the wrong form.
     #[error(
         "position {position}: a friendly ID has {expected} here, as in 20261120T151102.123Z-0-5-0-17-0"
     )]
     Friendly {
-        /// Its position in characters, from 0.
+        /// The position of the first character that differs, from 0.
         position: usize,
-        /// What is expected there.
+        /// The part that belongs there.
         expected: &'static str,
     },
     /// A field of a friendly text does not fit the layout.
@@ -64,13 +66,14 @@ pub enum InvalidId {
     /// The instant of a friendly text is not the start of a tick.
     #[error("a tick of this layout starts at {starts}, not at the instant of this friendly ID")]
     InsideTick {
-        /// The start of its tick, in the form of friendly texts.
+        /// The start of the tick that contains the instant, in the form of friendly texts.
         starts: String,
     },
-    /// A friendly text reads as an ID, but that ID is written differently.
+    /// A friendly text has an ID, but not in the only form that Raindrop writes, such as with a
+    /// leading 0.
     #[error("this friendly ID must be written {written}")]
     OtherwiseWritten {
-        /// Its only valid form.
+        /// The valid form.
         written: String,
     },
     /// The layout of a friendly text has a time that wraps.

@@ -1,4 +1,4 @@
-//! The fields of an ID as a text that people read.
+//! The encoding `friendly`: the fields of an ID as a text for people.
 
 use std::{
     fmt::{self, Debug},
@@ -26,7 +26,7 @@ pub(super) fn write(out: &mut impl fmt::Write, id: Id, layout: &Layout) -> fmt::
     write!(out, "-{data_center}-{worker}-{lane}-{sequence}-{reserved}")
 }
 
-/// Appends IDs of one tick, each between the same two texts; the instant is written once and copied.
+/// Appends IDs of one tick, each between the same two texts. Writes the instant once and copies it.
 pub(super) fn write_range(
     out: &mut Vec<u8>,
     range: &IdRange,
@@ -71,13 +71,13 @@ pub(super) fn decode(text: &str, layout: &Layout) -> Result<Id, InvalidId> {
         return Err(InvalidId::InsideTick { starts: instant_text(start) });
     }
     let id = layout.join(&Fields { tick, data_center, worker, lane, sequence, reserved })?;
-    // One ID has one text: no leading zeros, and no 30th of February.
+    // An ID has a single text, so leading zeros and a 30th of February are refused.
     let mut written = String::with_capacity(text.len());
     write(&mut written, id, layout).expect("a string takes any text");
     if written == text { Ok(id) } else { Err(InvalidId::OtherwiseWritten { written }) }
 }
 
-/// In Unix milliseconds; wide, because a layout's last ticks may lie beyond an `i64`.
+/// Returns the start of a tick in Unix milliseconds, which may not fit into an `i64`.
 fn start_of_tick(layout: &Layout, tick: i128) -> i128 {
     i128::from(layout.epoch_ms()) + tick * i128::from(layout.unit().millis())
 }
@@ -88,7 +88,7 @@ fn instant_text(unix_ms: i128) -> String {
     text
 }
 
-/// ISO 8601's basic format; years beyond 0 to 9999 have a sign, as there.
+/// Writes an instant in the basic format of ISO 8601, in which years outside 0 to 9999 have a sign.
 fn write_instant(out: &mut impl fmt::Write, unix_ms: i128) -> fmt::Result {
     let in_cycle = i64::try_from(unix_ms.rem_euclid(CYCLE_MS)).expect("below 400 years");
     let date_time = UNIX_EPOCH + SignedDuration::from_millis(in_cycle);
@@ -118,7 +118,8 @@ impl Reader<'_> {
         Ok(())
     }
 
-    /// A number of so many digits, as many as there are; at most 19 fit in 64 bits.
+    /// Reads a number of `least` to `most` digits; takes as many digits as there are. At most 19
+    /// fit into 64 bits.
     fn number<T: FromStr<Err: Debug>>(
         &mut self,
         least: usize,
@@ -137,7 +138,7 @@ impl Reader<'_> {
     fn instant(&mut self) -> Result<i128, InvalidId> {
         let sign = if self.rest.starts_with('-') { -1 } else { 1 };
         let unsigned = self.rest.strip_prefix(['-', '+']);
-        // With a sign, a year of any length; then month and day.
+        // After a sign, the year has any length; the last four digits are month and day.
         let most = if unsigned.is_some() { 19 } else { 8 };
         self.rest = unsigned.unwrap_or(self.rest);
         let date: i128 = self.number(8, most, "a date such as 20261120")?;
@@ -152,7 +153,7 @@ impl Reader<'_> {
         let millisecond: i128 = self.number(3, 3, "the millisecond's digits")?;
         self.literal('Z', "a Z")?;
         let start_of_year = DateTime::constant(2_000 + in_cycle, 1, 1, 0, 0, 0, 0);
-        // Added, so that a 30th of February is the 1st or 2nd of March.
+        // Add the days: a 30th of February becomes the 1st or 2nd of March, and is refused later.
         let date = start_of_year + (month - 1).months() + (day - 1).days();
         let of_day = ((hour * 60 + minute) * 60 + second) * 1_000 + millisecond;
         let cycles_since_2000 = year.div_euclid(CYCLE_YEARS) - 2_000 / CYCLE_YEARS;

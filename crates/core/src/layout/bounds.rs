@@ -1,4 +1,4 @@
-//! The IDs of a span of time.
+//! The range of IDs that belongs to a span of time, for queries by time.
 
 use super::Layout;
 use crate::{
@@ -18,7 +18,7 @@ pub struct Bounds {
 /// Why a span of time has no bounds.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum BoundsError {
-    /// It ends before it starts.
+    /// The span ends before it starts.
     #[error("from {} is after to {}", format_unix_ms(*.from_ms), format_unix_ms(*.to_ms))]
     Reversed {
         /// Where it starts, in Unix milliseconds.
@@ -26,7 +26,7 @@ pub enum BoundsError {
         /// Where it ends, in Unix milliseconds.
         to_ms: i64,
     },
-    /// The timestamp cannot hold one of its ends.
+    /// The timestamp cannot hold the start or the end of the span.
     #[error(
         "{end} {} must be {} to {}, the instants of this layout",
         format_unix_ms(*.instant_ms), format_unix_ms_short(*.first_ms), format_unix_ms(*.last_ms)
@@ -57,8 +57,8 @@ impl Layout {
     ///
     /// # Errors
     ///
-    /// When the span is reversed, when the timestamp cannot hold one of its ends, or when the
-    /// layout's time wraps.
+    /// When the span ends before it starts, when the timestamp cannot hold its start or end, or
+    /// when the layout's time wraps.
     pub fn bounds(&self, from_ms: i64, to_ms: i64) -> Result<Bounds, BoundsError> {
         if self.wraps {
             return Err(BoundsError::Wraps);

@@ -38,13 +38,13 @@ impl Layout {
         )
     }
 
-    /// Reads a canonical text; what it leaves out is 0.
+    /// Reads a canonical text. The fields that it leaves out become 0.
     ///
     /// # Errors
     ///
     /// When it is not exactly what [`Self::canonical`] returns for some layout.
     pub fn from_canonical(text: &str) -> Result<Self, InvalidCanonical> {
-        // Whatever reading lost shows when the layout is written again.
+        // A text that was read incompletely differs from what the layout writes.
         let layout = read(text).filter(|layout| layout.canonical() == text);
         layout.ok_or_else(|| {
             let example = LayoutSpec::for_unit(TimeUnit::Millisecond).build();

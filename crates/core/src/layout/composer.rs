@@ -1,8 +1,8 @@
-//! Composing IDs: from positions, on the path of every ID, and for a past time.
+//! Composes IDs: of positions, for every ID that is issued, and of past ticks, for backfill.
 //!
-//! No lease issues sequence numbers below the layout's smallest one. Those of one worker and lane
-//! are set aside as IDs of each tick that can be handed out later: yitter's 'insert an ID for a
-//! historic instant'.
+//! No lease issues sequence numbers below the layout's `min_sequence`. Those numbers, with one
+//! worker and one lane, are free for IDs of past ticks. yitter calls this "inserting an ID for a
+//! historic instant".
 
 use super::{FieldOutOfRange, Fields, Layout, check};
 use crate::id::Id;
@@ -11,7 +11,7 @@ use crate::id::Id;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Composer {
     constant: u64,
-    /// Every bit, except where the timestamp wraps.
+    /// The bits of a timestamp that wraps; all bits if it does not wrap.
     timestamp_mask: u64,
     positions_per_tick: u64,
     tick_shift: u32,
@@ -30,30 +30,31 @@ impl Composer {
         )
     }
 
-    /// Returns how many positions its tick has from this one on, itself included.
+    /// Returns how many positions the tick of `position` has from there on, including it.
     pub const fn left_in_tick(&self, position: u64) -> u64 {
         self.positions_per_tick - position % self.positions_per_tick
     }
 
-    /// Returns how many ticks follow that of a position before the timestamp wraps, if it does.
+    /// Returns how many ticks follow the tick of `position` before the timestamp wraps. If it never
+    /// wraps, the result is larger than any claim.
     pub const fn ticks_before_wrap(&self, position: u64) -> u64 {
         let tick = position / self.positions_per_tick;
         self.timestamp_mask - (tick & self.timestamp_mask)
     }
 
-    /// The difference between IDs at the same place of neighbouring ticks.
+    /// Returns the difference between IDs at the same place of neighbouring ticks.
     pub const fn stride(&self) -> u64 {
         1 << self.tick_shift
     }
 
-    /// The difference between neighbouring IDs of one tick.
+    /// Returns the difference between neighbouring IDs of one tick.
     pub const fn step(&self) -> u64 {
         1 << self.sequence_shift
     }
 }
 
-/// The worker of IDs for a past time; their lane is 0, too. No lease is needed: the sequence numbers
-/// alone keep them apart from all others.
+/// The worker and the lane of every ID for a past time. They need no lease, because the sequence
+/// number alone keeps these IDs apart from all others.
 const BACKFILL_WORKER: u64 = 0;
 
 impl Layout {
@@ -81,8 +82,8 @@ impl Layout {
         })
     }
 
-    /// The number of IDs for a past time in each tick: [`Self::min_sequence`], or 0 where the time
-    /// wraps.
+    /// Returns the number of IDs for a past time in each tick: [`Self::min_sequence`], or 0 where
+    /// the time wraps.
     pub const fn backfill_per_tick(&self) -> u64 {
         if self.wraps { 0 } else { self.min_sequence }
     }

@@ -45,7 +45,7 @@ pub enum FieldKind {
     Lane,
     /// The number inside a tick.
     Sequence,
-    /// Bits without a meaning of their own.
+    /// Constant bits, or bits whose meaning is unknown.
     Reserved,
 }
 

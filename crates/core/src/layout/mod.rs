@@ -1,7 +1,7 @@
 //! How the 63 bits of an ID are divided, and the arithmetic of ticks and positions.
 //!
-//! From the most significant bit: timestamp · data centre · worker · rollback · sequence · reserved, or
-//! with the sequence behind the timestamp ([`FieldOrder`]).
+//! From the most significant bit: timestamp · data centre · worker · rollback · sequence ·
+//! reserved, or with the sequence behind the timestamp ([`FieldOrder`]).
 //!
 //! A *tick* is `floor(now / unit) − floor(epoch / unit)`, as in treeyh/raindrop. Decoding adds
 //! `floor(epoch / unit)` back, so an epoch inside a unit never shifts the time of an ID.
@@ -29,7 +29,7 @@ pub use self::{
 };
 use crate::id::Id;
 
-/// Width of the ticks that cursors count where the time wraps: 2^47 ms are 4459 years.
+/// The width of ticks in positions where the timestamp wraps, in bits: 2^47 ms are 4459 years.
 const WRAPPING_TICK_BITS: u32 = 47;
 
 /// The width of each field in bits.
@@ -67,7 +67,7 @@ impl Widths {
 pub struct FieldOutOfRange {
     /// The field's name.
     pub field: &'static str,
-    /// The value that was given.
+    /// The value that does not fit.
     pub value: u64,
     /// The smallest value.
     pub low: u64,

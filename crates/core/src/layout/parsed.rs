@@ -1,4 +1,4 @@
-//! IDs taken apart for people.
+//! IDs taken apart into fields and an instant.
 
 use super::{Fields, Layout};
 use crate::{id::Id, instant::format_unix_ms_or_year};

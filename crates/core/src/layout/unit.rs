@@ -30,7 +30,7 @@ impl TimeUnit {
         Self::Day,
     ];
 
-    /// Those that treeyh/raindrop numbers from 1.
+    /// The units that treeyh/raindrop numbers from 1.
     const NUMBERED: [Self; 5] =
         [Self::Millisecond, Self::Second, Self::Minute, Self::Hour, Self::Day];
 

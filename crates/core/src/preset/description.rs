@@ -1,4 +1,4 @@
-//! Layouts described in a line: `time:39@10ms,sequence:8,worker:16`.
+//! Descriptions of layouts in one line: `time:39@10ms,sequence:8,worker:16`.
 
 use std::{str::FromStr, time::Duration};
 
@@ -18,8 +18,8 @@ const LONGEST_UNIT: Duration = Duration::from_hours(24);
 pub struct Description {
     /// The length of a tick in milliseconds.
     pub unit_ms: i64,
-    /// Each field and its width in bits, from the most significant. A field that is missing is
-    /// read as 0.
+    /// Each field and its width in bits, from the most significant. A field that is missing reads
+    /// as 0.
     pub fields: Vec<(FieldKind, u32)>,
 }
 

@@ -6,14 +6,14 @@ use crate::{
     layout::{Fields, Parsed, TooLong},
 };
 
-/// How another system divides its IDs.
+/// The layout of another system.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ForeignLayout {
-    /// Its name, or the description that it was made of.
+    /// The name, or the text of the description.
     pub name: String,
     /// The fields and the length of a tick.
     pub description: Description,
-    /// Where ticks begin, in Unix milliseconds.
+    /// The start of tick 0 in Unix milliseconds.
     pub epoch_ms: i64,
     /// When the system issued its first ID, in Unix milliseconds; the epoch if that is unknown.
     pub first_ms: Option<i64>,
@@ -99,7 +99,7 @@ impl ForeignLayout {
     }
 
     /// Returns the fields and the instant of an ID. As in Raindrop's own layouts, a tick begins at
-    /// a multiple of its length, wherever inside a tick the epoch is.
+    /// a multiple of its length in Unix time, even if the epoch lies inside a tick.
     ///
     /// # Errors
     ///

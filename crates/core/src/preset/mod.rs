@@ -1,8 +1,9 @@
 //! Layouts by name.
 //!
-//! A [`Preset`] sets widths and epoch, and no policies. It never changes: a correction gets a new
-//! name. Layouts of other systems, which are only read, are in [`foreign`], and are made of a
-//! [`description`]; [`NamedLayout`] finds any.
+//! A [`Preset`] is a layout that Raindrop can issue. It sets widths and epoch, but no policy. A
+//! preset never changes, because IDs that were issued with it must stay readable: a correction gets
+//! a new name. Layouts of other systems, whose IDs Raindrop only reads, are in [`foreign`]; each is
+//! made of a [`description`]. [`NamedLayout`] finds either kind by its name.
 
 pub mod description;
 pub mod foreign;
@@ -49,8 +50,8 @@ pub enum Preset {
     SonyflakeV2,
     /// Second · 29 · data centre 5 · worker 16 · sequence 13, from 2016-09-20 at +08:00.
     BaiduUid,
-    /// Second · 28 · data centre 6 · worker 16 · sequence 13, from 2016-05-20 at +08:00: it ended on
-    /// 2024-11-20.
+    /// Second · 28 · data centre 6 · worker 16 · sequence 13, from 2016-05-20 at +08:00: it ended
+    /// on 2024-11-20.
     BaiduUidDefault,
 }
 
@@ -116,7 +117,7 @@ impl Preset {
         Self::BaiduUidDefault,
     ];
 
-    /// The name, the settings, and what the preset is for.
+    /// Returns the name, the settings and the purpose of the preset.
     #[rustfmt::skip]
     const fn definition(self) -> (&'static str, LayoutSpec, &'static str) {
         match self {
@@ -213,12 +214,12 @@ impl Preset {
         }
     }
 
-    /// The name in configuration.
+    /// Returns the name in configuration.
     pub const fn name(self) -> &'static str {
         self.definition().0
     }
 
-    /// What the preset is for and what it promises, in a sentence or two.
+    /// Returns the purpose and the promise of the preset, in a sentence or two.
     pub const fn describe(self) -> &'static str {
         self.definition().2
     }
@@ -247,13 +248,13 @@ impl Preset {
         Err(Violation::new("layout.preset", self.name(), allowed))
     }
 
-    /// The layout from its own epoch.
+    /// Returns the layout with the preset's epoch.
     pub fn layout(self) -> Layout {
         self.spec().build().expect("every preset is valid, as a test holds")
     }
 
-    /// The settings. Only the epoch, the data centre, the initial lane and the reserved value may be
-    /// changed.
+    /// Returns the settings. A configuration may change only the epoch, the data centre, the
+    /// initial lane and the reserved value.
     pub fn spec(self) -> LayoutSpec {
         self.definition().1
     }

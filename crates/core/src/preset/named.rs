@@ -1,4 +1,4 @@
-//! Layouts to read IDs by: presets, other systems' and described ones.
+//! Finds the layout that reads an ID: a preset, a layout of another system, or a described one.
 
 use super::{
     Preset,
@@ -20,7 +20,7 @@ pub enum NamedLayout {
     Foreign(Box<ForeignLayout>),
 }
 
-/// Why no layout is meant by a text.
+/// Why a text names no layout.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum UnknownLayout {
     /// There is no layout of this name.
@@ -71,7 +71,7 @@ impl NamedLayout {
         Preset::ALL.into_iter().map(Preset::name).chain(ForeignLayout::names())
     }
 
-    /// The name or the description.
+    /// Returns the name, or the description if the layout has no name.
     pub fn name(&self) -> &str {
         match self {
             Self::Preset(preset, _) => preset.name(),

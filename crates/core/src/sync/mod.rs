@@ -1,7 +1,7 @@
-//! The primitives of issuing: std's, or loom's with the feature `loom`, which checks the models.
+//! Synchronisation primitives for issuing: those of std or, with the feature `loom`, those of loom.
 //!
-//! [`Arc`] is always std's: no invariant depends on when something is dropped, and loom would
-//! explore every order of every reference count.
+//! [`Arc`] is always that of std. No invariant depends on when a value is dropped, and loom would
+//! explore every order of every change of a reference count.
 
 mod slot;
 
@@ -30,7 +30,7 @@ pub(crate) use self::slot::Slot;
 #[cfg(not(feature = "loom"))]
 pub(crate) type HashState = std::collections::hash_map::RandomState;
 
-/// The hash function of tables, without randomness: each execution of a model must take the same
+/// The hash function of tables, without randomness: every execution of a model must take the same
 /// steps.
 #[cfg(feature = "loom")]
 pub(crate) type HashState =

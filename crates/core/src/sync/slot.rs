@@ -36,10 +36,10 @@ mod lock_free {
     }
 }
 
-/// The same for loom: an index selects the value, and loom explores which index a reader sees.
+/// A slot for loom: an index selects the value, and loom explores which index a reader sees.
 ///
-/// All values are kept in a list that loom does not see, so that a look-up orders nothing that the
-/// lock-free slot does not order.
+/// The list of values has a lock of std, which loom does not see. So a look-up adds no ordering
+/// that the lock-free slot lacks.
 #[cfg(feature = "loom")]
 mod explored {
     use std::{

@@ -12,7 +12,7 @@ use crate::{id::Id, issue::IdRange};
 /// The numbers below 10 000 as four digits each.
 static FOUR_DIGITS: [[u8; 4]; 10_000] = four_digits();
 
-/// The number of numbers of four digits.
+/// How many numbers have at most four digits.
 const GROUP: u64 = FOUR_DIGITS.len() as u64;
 
 #[expect(clippy::cast_possible_truncation, reason = "a digit is below 10")]
@@ -58,7 +58,7 @@ pub fn write_decimal(buffer: &mut Vec<u8>, id: Id) {
     let low = number % SIXTEEN_DIGITS;
     let (high, low) = (low / EIGHT_DIGITS, low % EIGHT_DIGITS);
     let (leading, length) = leading_digits(number / SIXTEEN_DIGITS);
-    // Each digit is stored where it stays, since loading again what was just stored takes long.
+    // Store each digit in its final place: reading back what was just stored would stall.
     let start = buffer.len();
     buffer.extend_from_slice(&[0; 20]);
     if let Some(text) = buffer.last_chunk_mut::<20>() {
@@ -108,8 +108,8 @@ fn leading_digits(number: u64) -> ([u8; 4], usize) {
 /// assert_eq!(body, br#""order-9998","order-9999","order-10000","order-10001","#);
 /// ```
 pub fn write_decimal_range(buffer: &mut Vec<u8>, range: &IdRange, before: &str, after: &str) {
-    // So a hundred IDs or more share their leading digits, up to a step of a million. With a step
-    // above 100 million each ID is converted.
+    // With a step of up to a million, a hundred IDs or more then share their leading digits. With a
+    // step above 100 million, every ID is converted by itself.
     if range.step <= 100 {
         write_parts::<1>(buffer, range, before, after);
     } else {
@@ -135,7 +135,7 @@ fn write_parts<const GROUPS: u32>(
         buffer.extend_from_slice(after.as_bytes());
         written += 1;
         if number < span {
-            // The next one may have more digits.
+            // The next ID may have one digit more.
             continue;
         }
         let length = buffer.len() - start;
@@ -158,7 +158,7 @@ fn write_consecutive(texts: &mut [u8], length: usize, low: u64) {
     let low = usize::try_from(low).expect("below 10 000");
     let (fours, rest) = texts.split_at_mut(texts.len() - texts.len() % (4 * length));
     let (numbers, last_numbers) = FOUR_DIGITS[low..].split_at(fours.len() / length);
-    // Four at a time, so that each costs little more than a load and a store.
+    // Four numbers at a time, so that each costs little more than a load and a store.
     for (texts, numbers) in fours.chunks_exact_mut(4 * length).zip(numbers.as_chunks::<4>().0) {
         for (index, digits) in numbers.iter().enumerate() {
             texts[index * length..][..4].copy_from_slice(digits);
