@@ -5,34 +5,37 @@ use std::ops::RangeInclusive;
 use super::{host::Host, reader::Reader};
 use crate::core::{
     layout::Layout,
-    worker_id::{FixedWorkerId, Ipv4LowBits, TrailingOrdinal, WorkerIdError, WorkerIdSource},
+    worker_id::{WorkerIdError, WorkerIdSource},
 };
 
-/// The alternatives, by their keys: each excludes the others.
+/// The ways to choose worker ids, by their keys. They exclude each other.
 const ALTERNATIVES: [&[&str]; 3] = [&[ID], &[SOURCE], &[MIN_ID, MAX_ID]];
 const ID: &str = "worker.id";
 const SOURCE: &str = "worker.source";
 const MIN_ID: &str = "worker.min_id";
 const MAX_ID: &str = "worker.max_id";
 
-/// Reads the worker ids, and what a given one rests on without a store; `None` when any of them is
-/// leased.
+/// Reads which worker ids the node may lease. For an assigned one, also returns the premise under
+/// which it is unique without a store; `None` if the node leases any free one.
 pub(super) fn read(
     reader: &mut Reader,
     layout: &Layout,
     host: &Host,
 ) -> (RangeInclusive<u64>, Option<String>) {
     let alternative = read_alternative(reader);
-    let of = |source: &dyn WorkerIdSource| Ok((source.worker_id(layout)?, source.premise()));
-    let given = match alternative {
-        ID => reader.given_number(ID).map(|id| of(&FixedWorkerId(id))),
+    let source = match alternative {
+        ID => reader.given_number(ID).map(|id| Ok(WorkerIdSource::Fixed(id))),
         SOURCE => reader.given(SOURCE, "ip or hostname", |text| match text {
-            "ip" => Some(Ipv4LowBits::of(host.ip).and_then(|ip| of(&ip))),
-            "hostname" => Some(TrailingOrdinal::of(host.name.clone()).and_then(|name| of(&name))),
+            "ip" => Some(WorkerIdSource::ipv4_low_bits_of(host.ip)),
+            "hostname" => Some(WorkerIdSource::trailing_ordinal_of(host.name.clone())),
             _ => None,
         }),
         _ => None,
     };
+    let given = source.map(|source| {
+        let source = source?;
+        Ok((source.worker_id(layout)?, source.premise()))
+    });
     let (ids, premise) = match given {
         Some(Ok((id, premise))) => (id..=id, Some(premise)),
         None if alternative == MIN_ID => {
@@ -52,8 +55,9 @@ pub(super) fn read(
     (ids, premise)
 }
 
-/// Returns the first key of the alternative that is used. A namespace's own takes the place of an
-/// inherited one; two that are given side by side contradict each other.
+/// Returns the first key of the alternative that the configuration uses. A key of the namespace
+/// overrides inherited keys of other alternatives. Keys of two alternatives in one place are a
+/// problem.
 fn read_alternative(reader: &mut Reader) -> &'static str {
     let any =
         |is: &dyn Fn(&str) -> bool| ALTERNATIVES.iter().find(|keys| keys.iter().any(|key| is(key)));
@@ -70,7 +74,8 @@ fn read_alternative(reader: &mut Reader) -> &'static str {
 
 fn reject(reader: &mut Reader, key: &str, error: &WorkerIdError) {
     let allowed = match error {
-        // The default that takes the place of a bad layout must not be held against the id.
+        // The range is that of a default layout if the configured one is bad: report only the
+        // layout.
         WorkerIdError::OutOfRange { .. } if reader.is_bad("layout") => return,
         WorkerIdError::OutOfRange { smallest, largest, .. } if key == ID => {
             format!("{smallest} to {largest}")

@@ -15,7 +15,7 @@ use raindrop_core::{
     clock::SystemClock,
     issue::{Generator, IssueSettings},
     preset::Preset,
-    worker_id::{FixedWorkerId, WorkerIdSource},
+    worker_id::WorkerIdSource,
 };
 
 fn main() -> Result<(), Box<dyn Error>> {
@@ -23,7 +23,7 @@ fn main() -> Result<(), Box<dyn Error>> {
 
     // The worker id must fit the layout: 0 to 511 in this one.
     let layout = Preset::Raindrop.spec().build()?;
-    let worker = FixedWorkerId(number).worker_id(&layout)?;
+    let worker = WorkerIdSource::Fixed(number).worker_id(&layout)?;
     let clock = Arc::new(SystemClock::default());
     let generator = Generator::with_worker(layout, worker, &IssueSettings::default(), clock)?;
 

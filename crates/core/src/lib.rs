@@ -1,11 +1,11 @@
 //! The pure part: layouts, cursors, grants and the decisions of the lease protocol.
 //!
-//! Nothing here sleeps, or reads a socket, a file, a database or a clock, except [`clock`], [`host`]
-//! and [`worker_id::EnvironmentVariable`]. Time, tokens and randomness are parameters, so that
-//! tests, models and simulations control them.
+//! Nothing here sleeps, or reads a socket, a file, a database or a clock, except [`clock`],
+//! [`host`] and [`worker_id::WorkerIdSource`], which may read an environment variable. Time, tokens
+//! and randomness are parameters, so that tests, models and simulations control them.
 //!
-//! `docs/glossary.md` in the repository defines the terms: tick, position, lane, mark, grant, cursor,
-//! claim, seal and eight more.
+//! `docs/glossary.md` in the repository defines the terms: tick, position, lane, mark, grant,
+//! cursor, claim, seal and eight more.
 //!
 //! | where | what |
 //! |---|---|

@@ -10,11 +10,9 @@ use raindrop_core::{
     clock::{Clock, ManualClock, SystemClock},
     id::Id,
     issue::{ClaimError, Generator, IssueSettings},
-    layout::{Layout, LayoutSpec, TimeUnit},
+    layout::{LayoutSpec, TimeUnit},
     preset::Preset,
-    worker_id::{
-        EnvironmentVariable, FixedWorkerId, TrailingOrdinal, WorkerIdError, WorkerIdSource,
-    },
+    worker_id::{WorkerIdError, WorkerIdSource},
 };
 
 #[test]
@@ -67,27 +65,15 @@ fn errors_say_what_is_allowed() {
     assert!(matches!(generator.claim("no good", 1), Err(ClaimError::InvalidCode(_))));
 }
 
-/// A source of the application's own: the number of a rack, say.
-#[derive(Debug)]
-struct Rack(u64);
-
-impl WorkerIdSource for Rack {
-    fn worker_id(&self, layout: &Layout) -> Result<u64, WorkerIdError> {
-        FixedWorkerId(self.0 * 4).worker_id(layout)
-    }
-
-    fn premise(&self) -> String {
-        format!("no other process runs in rack {}", self.0)
-    }
-}
-
 #[test]
-fn worker_ids_come_from_sources_of_ones_own_and_built_in_ones() {
+fn worker_ids_of_every_source_fit_the_layout() {
     let layout = Preset::Raindrop.spec().build().expect("a preset is valid");
-    let sources: [(Box<dyn WorkerIdSource>, u64); 3] = [
-        (Box::new(Rack(7)), 28),
-        (Box::new(FixedWorkerId(5)), 5),
-        (Box::new(TrailingOrdinal("raindrop-0".into())), 0),
+    // The third one is the program's own: four worker ids for each rack, say.
+    let rack = 7;
+    let sources = [
+        (WorkerIdSource::Fixed(5), 5),
+        (WorkerIdSource::TrailingOrdinal("raindrop-0".into()), 0),
+        (WorkerIdSource::Fixed(rack * 4), 28),
     ];
     for (source, expected) in sources {
         let worker = source.worker_id(&layout).expect("it fits");
@@ -100,7 +86,7 @@ fn worker_ids_come_from_sources_of_ones_own_and_built_in_ones() {
         let id = generator.claim("order", 1).expect("idle").ids.next().expect("one");
         assert_eq!(layout.decompose(id).worker, expected);
     }
-    assert!(Rack(200).worker_id(&layout).is_err());
-    let unset = EnvironmentVariable("RAINDROP_TEST_NOWHERE".into()).worker_id(&layout);
-    assert!(matches!(unset, Err(WorkerIdError::Missing(_))));
+    assert!(WorkerIdSource::Fixed(800).worker_id(&layout).is_err());
+    let unset = WorkerIdSource::EnvironmentVariable("RAINDROP_TEST_NOWHERE".into());
+    assert!(matches!(unset.worker_id(&layout), Err(WorkerIdError::Missing(_))));
 }
