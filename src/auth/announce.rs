@@ -51,11 +51,11 @@ impl Auth {
         let (mut expired, mut soon) = (Vec::new(), Vec::new());
         for (name, named) in self.tokens.load().by_name() {
             let Some(expires_ms) = named.expires_ms else { continue };
-            let told = || format!("{name} ({})", format_unix_ms_short(expires_ms));
+            let described = || format!("{name} ({})", format_unix_ms_short(expires_ms));
             if expires_ms <= now_ms {
-                expired.push(told());
+                expired.push(described());
             } else if expires_ms.saturating_sub(now_ms) <= SOON_MS {
-                soon.push(told());
+                soon.push(described());
             }
         }
         (expired, soon)

@@ -7,31 +7,33 @@ pub(super) const LONGEST: usize = 512;
 
 /// What a request carries.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Carried<'a> {
+pub(super) enum BearerHeader<'a> {
     /// No such header.
-    Nothing,
+    Absent,
     /// Something of another scheme.
     OtherScheme,
     /// More than one header, or something that can be no token.
-    Unusable,
+    Malformed,
     /// Perhaps one that is known.
     Token(&'a [u8]),
 }
 
-pub(super) fn read(headers: &HeaderMap) -> Carried<'_> {
+pub(super) fn read(headers: &HeaderMap) -> BearerHeader<'_> {
     let mut values = headers.get_all(header::AUTHORIZATION).into_iter();
-    let Some(value) = values.next() else { return Carried::Nothing };
+    let Some(value) = values.next() else { return BearerHeader::Absent };
     if values.next().is_some() {
-        return Carried::Unusable;
+        return BearerHeader::Malformed;
     }
     let value = value.as_bytes();
     let end = value.iter().position(|byte| *byte == b' ').unwrap_or(value.len());
     let (scheme, token) = value.split_at(end);
     let token = token.trim_ascii();
-    match scheme.eq_ignore_ascii_case(b"bearer") {
-        false => Carried::OtherScheme,
-        true if token.is_empty() || token.len() > LONGEST => Carried::Unusable,
-        true => Carried::Token(token),
+    if !scheme.eq_ignore_ascii_case(b"bearer") {
+        BearerHeader::OtherScheme
+    } else if token.is_empty() || token.len() > LONGEST {
+        BearerHeader::Malformed
+    } else {
+        BearerHeader::Token(token)
     }
 }
 
@@ -45,30 +47,30 @@ mod tests {
     fn one_header_of_the_right_scheme_carries_a_token() {
         let longest = "x".repeat(LONGEST);
         let bearer = |token: &str| format!("Bearer {token}").into_bytes();
-        let cases: [(&[u8], Carried<'_>); 12] = [
-            (b"Bearer abc", Carried::Token(b"abc")),
-            (b"bearer abc", Carried::Token(b"abc")),
-            (b"BEARER   abc  ", Carried::Token(b"abc")),
-            (b"Bearer a b", Carried::Token(b"a b")),
-            (b"Bearer \xff\xfe", Carried::Token(b"\xff\xfe")),
-            (&bearer(&longest), Carried::Token(longest.as_bytes())),
-            (&bearer(&format!("{longest}x")), Carried::Unusable),
-            (b"Bearer", Carried::Unusable),
-            (b"Bearer   ", Carried::Unusable),
-            (b"Basic YTpi", Carried::OtherScheme),
-            (b"Bearerabc", Carried::OtherScheme),
-            (b"", Carried::OtherScheme),
+        let cases: [(&[u8], BearerHeader<'_>); 12] = [
+            (b"Bearer abc", BearerHeader::Token(b"abc")),
+            (b"bearer abc", BearerHeader::Token(b"abc")),
+            (b"BEARER   abc  ", BearerHeader::Token(b"abc")),
+            (b"Bearer a b", BearerHeader::Token(b"a b")),
+            (b"Bearer \xff\xfe", BearerHeader::Token(b"\xff\xfe")),
+            (&bearer(&longest), BearerHeader::Token(longest.as_bytes())),
+            (&bearer(&format!("{longest}x")), BearerHeader::Malformed),
+            (b"Bearer", BearerHeader::Malformed),
+            (b"Bearer   ", BearerHeader::Malformed),
+            (b"Basic YTpi", BearerHeader::OtherScheme),
+            (b"Bearerabc", BearerHeader::OtherScheme),
+            (b"", BearerHeader::OtherScheme),
         ];
         for (value, carried) in cases {
             let value = HeaderValue::from_bytes(value).expect("a header");
             let headers = HeaderMap::from_iter([(header::AUTHORIZATION, value.clone())]);
             assert_eq!(read(&headers), carried, "{value:?}");
         }
-        assert_eq!(read(&HeaderMap::new()), Carried::Nothing);
+        assert_eq!(read(&HeaderMap::new()), BearerHeader::Absent);
         let mut two = HeaderMap::new();
         for _ in 0..2 {
             two.append(header::AUTHORIZATION, HeaderValue::from_static("Bearer abc"));
         }
-        assert_eq!(read(&two), Carried::Unusable);
+        assert_eq!(read(&two), BearerHeader::Malformed);
     }
 }

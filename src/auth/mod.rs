@@ -29,7 +29,7 @@ pub(crate) use self::{
     refusal::{Forbidden, Refusal},
     rights::{Permission, is_code_or_beginning},
 };
-use self::{bearer::Carried, tokens::Tokens, watch::Stamp};
+use self::{bearer::BearerHeader, tokens::Tokens, watch::Stamp};
 use crate::config::{Config, ConfigError};
 
 /// The tokens and client certificates that requests need, as a file lists them.
@@ -88,13 +88,13 @@ impl Auth {
         self.tokens.load().count()
     }
 
-    /// Calls `tell` with each name, when it was used last, and when its last entry expires, both
+    /// Calls `export` with each name, when it was used last, and when its last entry expires, both
     /// in Unix seconds; 0 means that no entry was used since the name came, and `None` never.
     #[expect(clippy::cast_precision_loss, reason = "Prometheus knows floats only")]
-    pub(crate) fn each_name(&self, mut tell: impl FnMut(&str, f64, Option<f64>)) {
+    pub(crate) fn each_name(&self, mut export: impl FnMut(&str, f64, Option<f64>)) {
         for (name, named) in self.tokens.load().by_name() {
             let expires_s = named.expires_ms.map(|expires_ms| expires_ms as f64 / 1_000.0);
-            tell(name, named.last_used_s() as f64, expires_s);
+            export(name, named.last_used_s() as f64, expires_s);
         }
     }
 
@@ -109,16 +109,16 @@ impl Auth {
     ) -> Result<Caller, Refusal> {
         let tokens = self.tokens.load();
         let entry = match (bearer::read(headers), certificate) {
-            (Carried::Token(token), _) => tokens.of_token(token).ok_or(Refusal::UnknownToken),
-            (Carried::Nothing, Some(certificate)) if certificate.has_expired(now_ms) => {
+            (BearerHeader::Token(token), _) => tokens.of_token(token).ok_or(Refusal::UnknownToken),
+            (BearerHeader::Absent, Some(certificate)) if certificate.has_expired(now_ms) => {
                 Err(Refusal::Expired)
             }
-            (Carried::Nothing, Some(certificate)) => {
+            (BearerHeader::Absent, Some(certificate)) => {
                 let entry = tokens.of_certificate(certificate, now_ms);
                 entry.ok_or(Refusal::UnknownCertificate)
             }
-            (Carried::Nothing | Carried::OtherScheme, _) => Err(Refusal::Missing),
-            (Carried::Unusable, _) => Err(Refusal::Unusable),
+            (BearerHeader::Absent | BearerHeader::OtherScheme, _) => Err(Refusal::Missing),
+            (BearerHeader::Malformed, _) => Err(Refusal::Unusable),
         };
         Ok(Caller(Some(entry?.use_at(now_ms)?)))
     }

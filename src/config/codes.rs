@@ -25,11 +25,11 @@ pub struct Codes {
 
 /// A code was requested in another namespace than its own.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("code {code:?} belongs to namespace {own:?}, not to {asked:?}")]
+#[error("code {code:?} belongs to namespace {own:?}, not to {requested:?}")]
 pub struct WrongNamespace {
     code: String,
     own: String,
-    asked: String,
+    requested: String,
 }
 
 impl WrongNamespace {
@@ -58,11 +58,11 @@ impl Codes {
     pub fn locate<'a: 'b, 'b>(
         &'a self,
         code: &str,
-        asked: Option<&'b str>,
+        requested: Option<&'b str>,
     ) -> Result<(&'b str, Option<&'a Arc<str>>), WrongNamespace> {
         match self.by_name.get(code) {
-            Some(code) => Ok((code.namespace_for(asked)?, code.prefix.as_ref())),
-            None => Ok((asked.unwrap_or(DEFAULT_NAMESPACE), None)),
+            Some(code) => Ok((code.namespace_for(requested)?, code.prefix.as_ref())),
+            None => Ok((requested.unwrap_or(DEFAULT_NAMESPACE), None)),
         }
     }
 
@@ -76,16 +76,16 @@ impl Codes {
     pub fn locate_text<'a>(
         &'a self,
         text: &'a str,
-        asked: Option<&'a str>,
+        requested: Option<&'a str>,
         may_use: impl Fn(&str) -> bool,
     ) -> Result<LocatedText<'a>, WrongNamespace> {
         for code in self.by_prefix.iter().filter(|code| may_use(&code.namespace)) {
             let prefix = code.prefix.as_deref().unwrap_or_default();
             if let Some(text) = text.strip_prefix(prefix) {
-                return Ok(LocatedText { namespace: code.namespace_for(asked)?, prefix, text });
+                return Ok(LocatedText { namespace: code.namespace_for(requested)?, prefix, text });
             }
         }
-        Ok(LocatedText { namespace: asked.unwrap_or(DEFAULT_NAMESPACE), prefix: "", text })
+        Ok(LocatedText { namespace: requested.unwrap_or(DEFAULT_NAMESPACE), prefix: "", text })
     }
 }
 
@@ -102,12 +102,12 @@ pub struct LocatedText<'a> {
 
 impl CodeConfig {
     /// Returns its namespace, or an error when another one is requested.
-    fn namespace_for(&self, asked: Option<&str>) -> Result<&str, WrongNamespace> {
-        match asked {
-            Some(asked) if asked != self.namespace => Err(WrongNamespace {
+    fn namespace_for(&self, requested: Option<&str>) -> Result<&str, WrongNamespace> {
+        match requested {
+            Some(requested) if requested != self.namespace => Err(WrongNamespace {
                 code: self.name.clone(),
                 own: self.namespace.clone(),
-                asked: asked.to_owned(),
+                requested: requested.to_owned(),
             }),
             _ => Ok(&self.namespace),
         }
@@ -158,13 +158,17 @@ mod tests {
     fn prefixes_of_forbidden_namespaces_count_as_unknown() {
         let inner = CodeConfig { namespace: "m".into(), ..code("b", "A-B-") };
         let codes = Codes::new([code("a", "A-"), inner]);
-        let locate = |text, asked| codes.locate_text(text, asked, |name| name != "m");
+        let locate = |text, requested| codes.locate_text(text, requested, |name| name != "m");
         let unknown = |text| Ok(LocatedText { namespace: DEFAULT_NAMESPACE, prefix: "", text });
         let shorter = LocatedText { namespace: "n", prefix: "A-", text: "B-1" };
         assert_eq!(locate("A-B-1", None), Ok(shorter));
         let codes = Codes::new([code("b", "A-B-")]);
         assert_eq!(codes.locate_text("A-B-1", None, |name| name != "n"), unknown("A-B-1"));
-        let asked = codes.locate_text("A-B-1", Some("m"), |name| name != "n");
-        assert_eq!(asked.map(|located| located.text), Ok("A-B-1"), "no error names the namespace");
+        let requested = codes.locate_text("A-B-1", Some("m"), |name| name != "n");
+        assert_eq!(
+            requested.map(|located| located.text),
+            Ok("A-B-1"),
+            "no error names the namespace"
+        );
     }
 }

@@ -154,9 +154,10 @@ fn read_issue(reader: &mut Reader) -> IssueSettings {
 /// Reads how many new codes a client may have: a tenth, unless there are few in all.
 fn read_share(reader: &mut Reader, codes_max: usize) -> usize {
     let key = "codes.max_per_client";
-    let share = match reader.is_given(key) {
-        true => reader.number(key, 1..=10_000_000),
-        false => (codes_max / 10).max(100).min(codes_max),
+    let share = if reader.is_given(key) {
+        reader.number(key, 1..=10_000_000)
+    } else {
+        (codes_max / 10).max(100).min(codes_max)
     };
     reader.resolve(key, share);
     share
@@ -177,9 +178,10 @@ fn read_lease(reader: &mut Reader) -> LeaseTimes {
 /// Reads how long a stale store is waited for: one and a half renewals, unless it is given.
 fn read_stale_wait(reader: &mut Reader, renew: Duration) -> Duration {
     let key = "lease.stale_wait";
-    let wait = match reader.is_given(key) {
-        true => reader.duration(key, Duration::ZERO..=DAY),
-        false => renew.saturating_mul(3) / 2,
+    let wait = if reader.is_given(key) {
+        reader.duration(key, Duration::ZERO..=DAY)
+    } else {
+        renew.saturating_mul(3) / 2
     };
     reader.resolve(key, duration::format(wait));
     wait

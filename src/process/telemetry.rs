@@ -98,7 +98,7 @@ pub(crate) fn log_safely(log: impl FnOnce()) {
 
 /// Errors of requests to the Kubernetes API, which the keeper reports with what they mean; and what
 /// clients do to HTTP/2, who could fill the log.
-const UNSAID: &str = "kube_client::client::builder=off,h2=error";
+const NOISY_TARGETS: &str = "kube_client::client::builder=off,h2=error";
 
 fn subscriber(
     config: &LogConfig,
@@ -106,7 +106,7 @@ fn subscriber(
     is_terminal: bool,
 ) -> Box<dyn Subscriber + Send + Sync> {
     let lines = tracing_subscriber::fmt()
-        .with_env_filter(EnvFilter::new(format!("{},{UNSAID}", config.level)))
+        .with_env_filter(EnvFilter::new(format!("{},{NOISY_TARGETS}", config.level)))
         .with_target(false)
         // It would print them with `eprintln!`, which panics.
         .log_internal_errors(false);
