@@ -1,14 +1,14 @@
-//! What the log says of tokens.
+//! Log lines about tokens at the start, and before they expire.
 
 use std::net::SocketAddr;
 
 use super::Auth;
 use crate::core::instant::format_unix_ms_short;
 
-/// Tokens that expire this soon are named in a warning.
+/// A warning names tokens that expire within this time.
 const SOON_MS: i64 = 7 * 24 * 60 * 60 * 1_000;
 
-/// The most names in a warning.
+/// The largest number of names in a warning.
 const NAMED: usize = 10;
 
 /// Logs whether requests to this address need a token.
@@ -28,7 +28,7 @@ pub(crate) fn announce(auth: Option<&Auth>, address: SocketAddr, now_ms: i64) {
     }
 }
 
-/// Whether other machines may reach this address.
+/// Returns whether other machines can reach this address.
 fn is_open(address: SocketAddr) -> bool {
     !address.ip().to_canonical().is_loopback()
 }
@@ -45,8 +45,9 @@ impl Auth {
         }
     }
 
-    /// The names that have expired, and those that expire soon. A name expires with its last entry:
-    /// until then, a newer token takes the place of an older one.
+    /// Returns the names that have expired and the names that expire soon. A name with several
+    /// entries expires with the last one, so an old token that a newer one replaces causes no
+    /// warning.
     fn expiring(&self, now_ms: i64) -> (Vec<String>, Vec<String>) {
         let (mut expired, mut soon) = (Vec::new(), Vec::new());
         for (name, named) in self.tokens.load().by_name() {
@@ -62,7 +63,7 @@ impl Auth {
     }
 }
 
-/// Joins the first names, and says how many more there are.
+/// Joins the first [`NAMED`] names and the number of further ones.
 fn first(mut names: Vec<String>) -> String {
     let more = names.len().saturating_sub(NAMED);
     names.truncate(NAMED);

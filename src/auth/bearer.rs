@@ -1,20 +1,21 @@
-//! The header that carries a token.
+//! Reads the `Authorization` header.
 
 use axum::http::{HeaderMap, header};
 
-/// Longer ones are not hashed, so that nobody makes the service work for nothing.
+/// The length of the longest token in bytes. A longer one is refused unhashed, so that an attacker
+/// cannot make the service hash long headers.
 pub(super) const LONGEST: usize = 512;
 
-/// What a request carries.
+/// The `Authorization` headers of a request.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum BearerHeader<'a> {
-    /// No such header.
+    /// The request has no `Authorization` header.
     Absent,
-    /// Something of another scheme.
+    /// The header has another scheme than `Bearer`.
     OtherScheme,
-    /// More than one header, or something that can be no token.
+    /// There is more than one header, or the token is empty or too long.
     Malformed,
-    /// Perhaps one that is known.
+    /// A token, which may be unknown.
     Token(&'a [u8]),
 }
 

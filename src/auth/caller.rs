@@ -1,4 +1,4 @@
-//! Who sends a request, and what that client may use.
+//! The client that sends a request, and what it may use.
 
 use std::sync::Arc;
 
@@ -7,7 +7,8 @@ use super::{
     rights::{Permission, Rights},
 };
 
-/// Who sends a request; by default somebody who needs no token.
+/// The client that sends a request. The default is a client that needs no token and may use
+/// everything.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Caller(pub(super) Option<Arc<Rights>>);
 
@@ -28,7 +29,7 @@ impl Caller {
         Ok(())
     }
 
-    /// The name of the token, if one was needed.
+    /// Returns the name of the client's entry, if it needed one.
     pub(crate) fn name(&self) -> Option<&str> {
         self.0.as_ref().map(|rights| rights.name.as_str())
     }
@@ -43,18 +44,20 @@ impl Caller {
         Ok(())
     }
 
-    /// Whether the caller may use a code.
+    /// Returns whether the caller may use a code.
     pub(crate) fn has_code(&self, code: &str) -> bool {
         self.0.as_ref().is_none_or(|rights| rights.has_code(code))
     }
 
-    /// Returns the first name from `first` on that may be that of a code which the caller may use.
+    /// Returns the smallest text at or above `first` that a code which the caller may use can have.
+    /// Listings skip to it.
     pub(crate) fn code_from<'a>(&'a self, first: &'a str) -> Option<&'a str> {
         self.0.as_ref().map_or(Some(first), |rights| rights.code_from(first))
     }
 
-    /// Refuses what belongs to a namespace that the caller may not use. The namespace is named only
-    /// if the caller named it, and a requested one is refused whether or not it exists.
+    /// Refuses a request for the namespace `own` if the caller may not use it. `requested` is the
+    /// namespace that the request names, if it names one. The error names a namespace only if the
+    /// request did, and is the same whether or not that namespace exists.
     pub(crate) fn check_namespace(
         &self,
         own: &str,
@@ -70,7 +73,7 @@ impl Caller {
         Err(forbidden(rights, &what, rights.namespaces.as_ref()))
     }
 
-    /// Whether the caller may use a namespace.
+    /// Returns whether the caller may use a namespace.
     pub(crate) fn may_use(&self, namespace: &str) -> bool {
         self.0.as_ref().is_none_or(|rights| rights.has_namespace(namespace))
     }

@@ -1,4 +1,4 @@
-//! Client certificates, which the TLS handshake has verified.
+//! Client certificates. The TLS handshake has verified them.
 
 use x509_cert::{
     Certificate,
@@ -14,11 +14,12 @@ use super::hash::TokenHash;
 pub(super) struct CertificateName(String);
 
 impl CertificateName {
-    /// What may stand in the file, for errors.
+    /// The form of a name in the file, for error messages.
     pub(super) const FORM: &str = "dns:, uri: or sha256: and a name of the certificate, such as \
         dns:client.example, uri:spiffe://example.org/shop or the 64 hexadecimal digits of its hash";
 
-    /// Reads a name; `None` if no certificate can have it. A `*` would stand for itself only.
+    /// Reads a name; `None` if no certificate can have it. Names with `*` are refused, because
+    /// entries have no wildcards.
     pub(super) fn read(text: &str) -> Option<Self> {
         if text.starts_with("sha256:") {
             return TokenHash::read(text).map(|hash| Self(hash.to_string()));
@@ -44,14 +45,14 @@ impl CertificateName {
 
 /// A client certificate that was verified in a TLS handshake.
 ///
-/// A request whose extensions hold an `Arc<ClientCertificate>` and that has no `Authorization`
-/// header may use what the entry of the token file permits that names the certificate. Whoever
-/// terminates TLS in front of [`router`](crate::server::router()) in the same process can put one
-/// there; no request header can.
+/// A request without an `Authorization` header, but with an `Arc<ClientCertificate>` in its
+/// extensions, may use what the entry of that certificate permits. A program that terminates TLS in
+/// front of [`router`](crate::server::router()) in its own process inserts that extension after it
+/// has verified the certificate. A client cannot insert it by a header.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ClientCertificate {
     names: Vec<CertificateName>,
-    /// When it expires, in Unix ms: its connection may last longer.
+    /// When the certificate expires, in Unix milliseconds. The connection may last longer.
     expires_ms: Option<i64>,
 }
 
@@ -59,7 +60,7 @@ impl ClientCertificate {
     /// Reads the names of a verified certificate in DER: its hash, and its subject alternative
     /// names that are DNS names or URIs. The subject's common name does not count.
     ///
-    /// A certificate whose subject alternative names cannot be read has its hash alone.
+    /// If the subject alternative names cannot be read, only the hash counts.
     pub fn read(der: &[u8]) -> Self {
         let mut names = vec![CertificateName(TokenHash::of(der).to_string())];
         let certificate = Certificate::from_der(der);
@@ -74,7 +75,7 @@ impl ClientCertificate {
         Self { names, expires_ms }
     }
 
-    /// Whether it has expired since the handshake.
+    /// Returns whether the certificate has expired since the handshake.
     pub(super) fn has_expired(&self, now_ms: i64) -> bool {
         self.expires_ms.is_some_and(|expires_ms| expires_ms < now_ms)
     }

@@ -1,4 +1,4 @@
-//! The file of tokens.
+//! Reads the file of tokens, and reports all of its problems at once.
 
 use std::{collections::HashSet, path::Path};
 
@@ -18,34 +18,34 @@ use crate::{
     },
 };
 
-/// The list of tokens.
+/// The key of the list of entries.
 const TOKEN: &str = "token";
 
 /// The fields of an entry.
 const FIELDS: [&str; 7] =
     ["name", "hash", "certificate", "permissions", "namespaces", "codes", "expires"];
 
-/// The most problems that are reported; a file of another kind may have one in each line.
+/// The largest number of problems in an error: a file of another format may have one in each line.
 const REPORTED: usize = 100;
 
-/// What `expires` may be, for errors.
+/// The form of `expires`, for error messages.
 pub(crate) const EXPIRY_FORM: &str =
     "an instant such as 2027-01-31T00:00:00Z, or a date such as 2027-01-31, which begins in UTC";
 
-/// Reads when a token expires, as Unix milliseconds.
+/// Reads the time at which a token expires, as Unix milliseconds.
 pub(crate) fn read_expiry(text: &str) -> Option<i64> {
     let is_date = text.len() == "2027-01-31".len();
     if is_date { parse_unix_ms(&format!("{text}T00:00:00Z")) } else { parse_unix_ms(text) }
 }
 
-/// Reads the file, for a service of these namespaces. Names that `previous` has keep their last
-/// use.
+/// Reads the file, for a service with these namespaces. A name that is in `previous`, too, keeps
+/// the time of its last use.
 pub(super) fn read(
     path: &Path,
     namespaces: &[String],
     previous: Option<&Tokens>,
 ) -> Result<Tokens, ConfigError> {
-    // Whoever can write it can grant access.
+    // A process that can write the file can grant itself access, so its owner and mode are checked.
     let table = read_toml(path, small_file::read_trusted_text);
     let mut table = table.map_err(|problem| ConfigError(vec![problem]))?;
     let source = path.display().to_string();
@@ -84,7 +84,7 @@ pub(super) fn read(
     Ok(entries_read.tokens)
 }
 
-/// The entries that were read so far.
+/// The entries read so far.
 #[derive(Default)]
 struct Entries<'a> {
     namespaces: &'a [String],
@@ -92,18 +92,19 @@ struct Entries<'a> {
     previous: Option<&'a Tokens>,
     tokens: Tokens,
     names: HashSet<String>,
-    /// Names of entries that never expire.
+    /// The names of entries that never expire. Only one entry of a name may do so: if a second one
+    /// could, an operator who rotates a token might forget to remove the old one.
     lasting: HashSet<String>,
 }
 
 impl Entries<'_> {
-    /// Adds an entry, or returns everything that is wrong with it. Each has a reader of its own:
-    /// the time to read a file grows with its length only, however much is wrong with it.
+    /// Adds an entry, or returns all of its problems. Each entry has a reader for itself, so that
+    /// the time to read a file stays proportional to its length, even if every entry is wrong.
     fn add(&mut self, index: usize, entry: Value) -> Vec<ConfigProblem> {
         let mut reader = Reader::default();
         let source = &self.source;
         let ValueKind::Table(table) = entry.kind else {
-            // It may be a misplaced secret.
+            // Do not quote the value: it may be a misplaced secret.
             let (key, allowed) = (format!("{TOKEN}[{index}]"), "a table of keys".into());
             reader.push(key, "…".into(), source.clone(), allowed);
             return reader.problems;
@@ -145,7 +146,7 @@ impl Entries<'_> {
     }
 }
 
-/// Reads what the client proves itself with: a token or a certificate.
+/// Reads the hash of a token, or the name of a certificate.
 fn proof(reader: &mut Reader) -> Option<Proof> {
     let hash_form = "sha256: and the 64 hexadecimal digits of the token's hash";
     let is_by_certificate = reader.is_given("certificate");
@@ -163,7 +164,7 @@ fn proof(reader: &mut Reader) -> Option<Proof> {
     reader.given("hash", hash_form, TokenHash::read).map(Proof::Token)
 }
 
-/// Reads the permissions that are given, or else returns the default ones.
+/// Reads the permissions of an entry; an entry without `permissions` has the default ones.
 fn permissions(reader: &mut Reader) -> Vec<Permission> {
     let allowed = Permission::ALL.map(Permission::name).join(" or ");
     let given = list(reader, "permissions", &allowed, |name| Permission::by_name(name).is_some());
@@ -173,7 +174,7 @@ fn permissions(reader: &mut Reader) -> Vec<Permission> {
     }
 }
 
-/// Reads a list that limits a token, if it is given.
+/// Reads a list that limits a token; `None` if the entry does not have it.
 fn list(
     reader: &mut Reader,
     key: &str,

@@ -5,11 +5,12 @@ use std::{fmt, hash};
 use sha2::{Digest, Sha256};
 use subtle::ConstantTimeEq;
 
-/// What stands before a hash in the file, so that another kind may come one day.
+/// The prefix of a hash in the file. It leaves room for other hash functions.
 const KIND: &str = "sha256:";
 
-/// The hash of a token. Tokens are random, with at least 128 bits: nobody finds one by trying,
-/// however fast a hash is, and a slow one would only be a load that anyone may cause.
+/// The SHA-256 hash of a token. Tokens are random, with at least 128 bits, so an attacker cannot
+/// guess one even though the hash is fast. A slow password hash would only let every client cause
+/// load.
 #[derive(Clone, Copy, Eq)]
 pub(crate) struct TokenHash([u8; 32]);
 
@@ -32,7 +33,7 @@ impl TokenHash {
     }
 }
 
-/// Compares in constant time.
+/// Compares hashes in constant time.
 impl PartialEq for TokenHash {
     fn eq(&self, other: &Self) -> bool {
         self.0.ct_eq(&other.0).into()

@@ -1,5 +1,11 @@
-//! Authentication by bearer tokens (RFC 6750), of which only hashes are stored, or by the client
-//! certificates of TLS.
+//! Authentication by bearer token (RFC 6750) or by the client certificate of a TLS connection.
+//!
+//! `auth.tokens_file` lists entries: a name, the hash of a token or a name of a certificate, and
+//! what its bearer may use. [`Auth::authenticate`] finds the entry of a request; the [`Caller`]
+//! that it returns answers what that client may use. The file is followed while the service runs
+//! (`reload`); a file that cannot be used leaves the previous tokens in force. Tokens are stored
+//! only as hashes, compared in constant time, and never logged. What this module does not do: it
+//! verifies no certificate (the TLS handshake has done that) and limits no rate (`server/clients`).
 
 mod announce;
 mod bearer;
@@ -32,22 +38,22 @@ pub(crate) use self::{
 use self::{bearer::BearerHeader, tokens::Tokens, watch::Stamp};
 use crate::config::{Config, ConfigError};
 
-/// The tokens and client certificates that requests need, as a file lists them.
+/// The tokens and client certificates that a file lists. A request must have one of them.
 #[derive(Debug)]
 pub struct Auth {
     file: PathBuf,
     namespaces: Vec<String>,
     tokens: ArcSwap<Tokens>,
-    /// Of the file before it was read first.
+    /// The stamp of the file from before the first read, so that a change during it is noticed.
     stamp: Option<Stamp>,
 }
 
 impl Auth {
-    /// The tokens of a file, for a service of these namespaces.
+    /// Reads a file of tokens, for a service with these namespaces.
     ///
     /// # Errors
     ///
-    /// Everything that is wrong with the file, at once; neither tokens nor hashes are told.
+    /// All problems of the file at once. They never quote a token or a hash.
     pub fn open(
         file: impl Into<PathBuf>,
         namespaces: impl IntoIterator<Item = impl Into<String>>,
@@ -59,7 +65,7 @@ impl Auth {
         Ok(Self { file, namespaces, tokens: ArcSwap::from_pointee(tokens), stamp })
     }
 
-    /// The tokens that are configured, if any are.
+    /// Reads the file of tokens that the configuration names; `None` if it names none.
     ///
     /// # Errors
     ///
@@ -69,11 +75,11 @@ impl Auth {
         config.tokens_file.as_ref().map(|file| Self::open(file, names())).transpose()
     }
 
-    /// Reads the file again. Requests that were let in go on.
+    /// Reads the file again. Requests that were authenticated before continue.
     ///
     /// # Errors
     ///
-    /// As [`open`](Self::open); the tokens stay as they are.
+    /// As [`open`](Self::open); the previous tokens stay in force.
     pub fn reload(&self) -> Result<(), ConfigError> {
         self.tokens.store(self.read()?.into());
         Ok(())
@@ -83,13 +89,14 @@ impl Auth {
         file::read(&self.file, &self.namespaces, Some(&self.tokens.load()))
     }
 
-    /// How many entries there are.
+    /// Returns the number of entries.
     pub(crate) fn count(&self) -> usize {
         self.tokens.load().count()
     }
 
-    /// Calls `export` with each name, when it was used last, and when its last entry expires, both
-    /// in Unix seconds; 0 means that no entry was used since the name came, and `None` never.
+    /// Calls `export` with each name, the time of its last use and the time at which its last entry
+    /// expires, both in Unix seconds. 0 means that the name was not used since it was added, `None`
+    /// that it never expires.
     #[expect(clippy::cast_precision_loss, reason = "Prometheus knows floats only")]
     pub(crate) fn each_name(&self, mut export: impl FnMut(&str, f64, Option<f64>)) {
         for (name, named) in self.tokens.load().by_name() {
@@ -98,9 +105,14 @@ impl Auth {
         }
     }
 
-    /// Who sends a request with these headers, over a connection with this client certificate.
+    /// Returns who sends a request with these headers, over a connection with this client
+    /// certificate.
     ///
-    /// An `Authorization` header decides alone: whoever sends one means to use it.
+    /// With an `Authorization` header the certificate does not count: the client chose the token.
+    ///
+    /// # Errors
+    ///
+    /// When neither names an entry that is in force.
     pub(crate) fn authenticate(
         &self,
         headers: &HeaderMap,

@@ -1,25 +1,25 @@
-//! Why a request is refused.
+//! The errors of authentication and authorization.
 
-/// Why a request is not authenticated.
+/// Why a request is unauthenticated. The client must send a valid token or certificate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Refusal {
-    /// It has no token, and no client certificate.
+    /// The request has no token and no client certificate.
     Missing,
-    /// It has something that can be no token.
+    /// The request has a malformed token.
     Unusable,
-    /// No entry has its token.
+    /// No entry has the token of the request.
     UnknownToken,
-    /// It has no token, and no entry names its client certificate.
+    /// The request has no token, and no entry names its client certificate.
     UnknownCertificate,
-    /// The entry of its token or client certificate has expired.
+    /// The entry of the token or client certificate has expired.
     Expired,
 }
 
 impl Refusal {
-    /// The labels of its metric.
+    /// Every value of the metric's label.
     pub(crate) const REASONS: [&str; 3] = ["missing", "invalid", "expired"];
 
-    /// The label of its metric.
+    /// Returns the value of the metric's label.
     pub(crate) const fn reason(self) -> &'static str {
         let [missing, invalid, expired] = Self::REASONS;
         match self {
@@ -30,6 +30,6 @@ impl Refusal {
     }
 }
 
-/// What a caller may not use: a text for the client.
+/// Why an authenticated client may not use something: a text for the client.
 #[derive(Debug)]
 pub(crate) struct Forbidden(pub(crate) String);

@@ -1,4 +1,4 @@
-//! Reloads the tokens at SIGHUP, and when their file changes.
+//! Reloads the tokens on SIGHUP, and when their file changes.
 
 use std::sync::Arc;
 
@@ -6,7 +6,7 @@ use super::{Auth, watch::Watch};
 use crate::{core::clock::Clock, process::hangup::Hangups};
 
 impl Auth {
-    /// Reloads the tokens at each signal and each change of their file.
+    /// Reloads the tokens on each signal and each change of their file. Never returns.
     pub(crate) async fn follow(self: &Arc<Self>, hangups: &Hangups, clock: &dyn Clock) {
         let mut watch = Watch::new(self.file.clone(), self.stamp.clone());
         loop {
@@ -26,7 +26,7 @@ impl Auth {
         }
     }
 
-    /// Reads the file again; the tokens stay as they are if that fails.
+    /// Reads the file again. If that fails, the previous tokens stay in force.
     async fn read_again(self: &Arc<Self>, watch: &mut Watch) -> Result<(), String> {
         let reading = Arc::clone(self);
         let read = watch.read(move || reading.read()).await;

@@ -1,10 +1,10 @@
-//! What a client may use.
+//! The rights that an entry grants.
 
 use crate::{core::code::is_valid_code, keeper::labels};
 
 labels! {
-    /// What a token can permit. A new permission is not granted by an entry without `permissions`,
-    /// unless [`Permission::is_granted_by_default`] says so.
+    /// A group of routes that an entry permits. Entries without `permissions` do not grant a new
+    /// permission, unless [`Permission::is_granted_by_default`] says so.
     pub(crate) Permission {
         /// `/id`, `/ids`, `/parse`, `/bounds` and `/plan`.
         Ids = "ids",
@@ -21,7 +21,7 @@ impl Permission {
         Self::ALL.into_iter().find(|permission| permission.name() == name)
     }
 
-    /// Whether an entry without `permissions` grants it.
+    /// Returns whether entries without `permissions` grant it.
     pub(crate) const fn is_granted_by_default(self) -> bool {
         match self {
             Self::Ids | Self::Metrics => true,
@@ -30,15 +30,15 @@ impl Permission {
     }
 }
 
-/// What the bearer of a token, or of a certificate, may use.
+/// The rights of the bearer of a token or certificate.
 #[derive(Debug)]
 pub(super) struct Rights {
     /// The entry's name.
     pub(super) name: String,
     pub(super) permissions: Vec<Permission>,
-    /// None means every one.
+    /// `None` permits every namespace.
     pub(super) namespaces: Option<Vec<String>>,
-    /// Codes, and beginnings of codes with a `*` behind; none means every one.
+    /// Codes, and prefixes of codes followed by `*`. `None` permits every code.
     pub(super) codes: Option<Vec<String>>,
 }
 
@@ -55,7 +55,7 @@ impl Rights {
         self.codes.as_ref().is_none_or(|codes| codes.iter().any(fits))
     }
 
-    /// Returns the first name from `first` on that may be that of an allowed code.
+    /// Returns the smallest text at or above `first` that an allowed code can have.
     pub(super) fn code_from<'a>(&'a self, first: &'a str) -> Option<&'a str> {
         let Some(codes) = &self.codes else { return Some(first) };
         let from = |allowed: &'a String| match allowed.strip_suffix('*') {
@@ -67,7 +67,7 @@ impl Rights {
     }
 }
 
-/// Whether the text is a code, or a beginning of codes with a `*` behind.
+/// Returns whether a text is a code, or a prefix of codes followed by `*`.
 pub(crate) fn is_code_or_beginning(text: &str) -> bool {
     is_valid_code(text.strip_suffix('*').unwrap_or(text))
 }

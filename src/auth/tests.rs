@@ -14,7 +14,7 @@ pub(crate) const NOW_MS: i64 = 1_795_392_000_000;
 /// Of "abc", the first test vector of FIPS 180-2.
 const ABC: &str = "sha256:ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad";
 
-/// The tokens of a file with this text, for the namespaces `default` and `web`.
+/// Opens a file with this text, for the namespaces `default` and `web`.
 pub(crate) fn open(text: &str) -> Result<Auth, Vec<String>> {
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("tokens.toml");
@@ -25,7 +25,7 @@ pub(crate) fn open(text: &str) -> Result<Auth, Vec<String>> {
     })
 }
 
-/// An entry with this token, to which more can be added.
+/// Returns the text of an entry with this token, to which keys can be appended.
 pub(crate) fn entry(name: &str, token: &str) -> String {
     format!("[[token]]\nname = '{name}'\nhash = '{}'\n", TokenHash::of(token.as_bytes()))
 }
@@ -35,7 +35,7 @@ fn bearer(token: &str) -> HeaderMap {
     HeaderMap::from_iter([(header::AUTHORIZATION, value)])
 }
 
-/// What the bearer of a token may use at this time.
+/// Returns the rights of the bearer of a token at this time.
 fn at(auth: &Auth, token: &str, now_ms: i64) -> Result<Arc<Rights>, Refusal> {
     let caller = auth.authenticate(&bearer(token), None, now_ms)?;
     Ok(caller.0.expect("tokens are required"))
@@ -159,7 +159,7 @@ fn a_file_without_tokens_cannot_be_used() {
     assert!(missing.to_string().starts_with("/nowhere/tokens.toml: No such file"), "{missing}");
 }
 
-/// Whoever can write it can grant access.
+/// A process that can write the file can grant itself access.
 #[cfg(unix)]
 #[test]
 fn a_file_that_everybody_may_write_is_refused() {

@@ -1,4 +1,4 @@
-//! Known tokens and certificates, and when they were used.
+//! The table of entries, and when they were used last.
 
 use std::{
     collections::{BTreeMap, HashMap, hash_map::Entry},
@@ -15,7 +15,7 @@ use super::{
     rights::Rights,
 };
 
-/// What a client proves itself with.
+/// What identifies a client: the hash of its token, or a name of its certificate.
 #[derive(Debug)]
 pub(super) enum Proof {
     Token(TokenHash),
@@ -27,9 +27,9 @@ pub(super) enum Proof {
 pub(super) struct Credential {
     rights: Arc<Rights>,
     expires_ms: Option<i64>,
-    /// Its place in the file.
+    /// The index of the entry in the file.
     place: usize,
-    /// Shared by all entries of its name, those of the previous file included.
+    /// In Unix seconds. All entries of a name share it, also across reloads of the file.
     last_used_s: Arc<AtomicI64>,
 }
 
@@ -38,14 +38,18 @@ impl Credential {
         self.expires_ms.is_some_and(|expires_ms| expires_ms <= now_ms)
     }
 
-    /// Returns what its bearer may use, and notes the use.
+    /// Returns the rights of the entry and records its use.
+    ///
+    /// # Errors
+    ///
+    /// When the entry has expired.
     pub(super) fn use_at(&self, now_ms: i64) -> Result<Arc<Rights>, Refusal> {
         if self.is_expired(now_ms) {
             tracing::debug!(token = self.rights.name, "the token has expired");
             return Err(Refusal::Expired);
         }
         let now_s = now_ms.div_euclid(1_000);
-        // A store at each request would move the cache line from core to core.
+        // Store only a change: a store for every request would move the cache line between cores.
         if self.last_used_s.load(Ordering::Relaxed) != now_s {
             self.last_used_s.store(now_s, Ordering::Relaxed);
         }
@@ -57,22 +61,22 @@ impl Credential {
 #[derive(Debug)]
 pub(super) struct Named {
     last_used_s: Arc<AtomicI64>,
-    /// When the last of them expires; `None` means never.
+    /// When the last entry expires, in Unix milliseconds; `None` means never.
     pub(super) expires_ms: Option<i64>,
 }
 
 impl Named {
-    /// Returns when one of them was used last, in Unix seconds; 0 means never.
+    /// Returns when one of the entries was used last, in Unix seconds; 0 means never.
     pub(super) fn last_used_s(&self) -> i64 {
         self.last_used_s.load(Ordering::Relaxed)
     }
 }
 
-/// Every token and certificate that is known.
+/// The entries by token, by certificate and by name.
 ///
-/// A look-up takes the same time however many there are. The table is keyed by the SHA-256 hash of
-/// a token under a random key of this process, and hashes are compared in constant time, so how
-/// long a look-up takes tells nothing of the tokens.
+/// The time of a look-up reveals nothing about the tokens. The key of the table is the SHA-256 hash
+/// of a token, the hash function of the table has a random key, and hashes are compared in constant
+/// time.
 #[derive(Debug, Default)]
 pub(super) struct Tokens {
     by_hash: HashMap<TokenHash, Credential>,
@@ -81,8 +85,11 @@ pub(super) struct Tokens {
 }
 
 impl Tokens {
-    /// Adds an entry; fails with the name of the entry that has the same token or certificate.
-    /// Goes on with the last use that `previous` has for the name.
+    /// Adds an entry. Its name keeps the time of the last use that `previous` has for the name.
+    ///
+    /// # Errors
+    ///
+    /// The name of an entry that has the same token or certificate.
     pub(super) fn add(
         &mut self,
         proof: Proof,
@@ -127,8 +134,8 @@ impl Tokens {
         self.by_hash.get(&TokenHash::of(token))
     }
 
-    /// Returns the first entry of the file that names this certificate and has not expired, or else
-    /// the first that names it.
+    /// Returns the first entry of the file that names this certificate and has not expired. If all
+    /// have expired, returns the first.
     pub(super) fn of_certificate(
         &self,
         certificate: &ClientCertificate,

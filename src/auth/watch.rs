@@ -1,4 +1,10 @@
-//! Notices when a file was replaced or written.
+//! Watches a file for changes, by polling.
+//!
+//! A file counts as changed when its stamp (time, length, inode) differs from that of the last read
+//! and was the same at two polls in a row, because a process may still be writing it. Reads go
+//! through [`Reads`], since a file on a network may hang. The caller must read the file by
+//! [`Watch::read`], which records the stamp from *before* the read: a change during the read is
+//! then noticed by the next poll.
 
 use std::{
     fs,
@@ -8,16 +14,16 @@ use std::{
 
 use crate::process::reading::Reads;
 
-/// How often the file is looked at.
+/// The interval between two polls.
 const LOOK_EVERY: Duration = Duration::from_secs(5);
 
-/// What tells one state of a file from another without reading it.
+/// Tells one state of a file from another without reading it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Stamp {
     modified: Option<SystemTime>,
     length: u64,
-    /// Device and number of the file itself, behind every symbolic link: Kubernetes changes a
-    /// mounted Secret by a link.
+    /// Device and inode of the file that the symbolic links lead to: Kubernetes replaces a mounted
+    /// Secret by changing a link.
     #[cfg(unix)]
     identity: (u64, u64),
 }
@@ -42,21 +48,26 @@ impl Stamp {
 #[derive(Debug)]
 pub(super) struct Watch {
     file: PathBuf,
-    /// Of what was read last, or tried to be.
+    /// The stamp at the last read, successful or not.
     read: Option<Stamp>,
-    /// As it was at the last look.
+    /// The stamp at the last poll or read.
     seen: Option<Stamp>,
     pub(super) reads: Reads,
 }
 
 impl Watch {
-    /// Watches a file that had this stamp when it was read.
+    /// Watches a file that had the stamp `read` when the caller read it.
     pub(super) fn new(file: PathBuf, read: Option<Stamp>) -> Self {
         Self { file, seen: read.clone(), read, reads: Reads::default() }
     }
 
-    /// Reads the file, and takes it as it was just before for read. If there was no answer, it is as
-    /// if nobody had tried, so that a change is not missed.
+    /// Reads the file and records the stamp from before the read, so that a change during the read
+    /// is noticed.
+    ///
+    /// # Errors
+    ///
+    /// When the file system does not answer in time. The stamp is unchanged then, so that the next
+    /// poll tries again.
     pub(super) async fn read<T: Send + 'static>(
         &mut self,
         read: impl FnOnce() -> T + Send + 'static,
@@ -68,8 +79,8 @@ impl Watch {
         Ok(content)
     }
 
-    /// Resolves when the file is another than the one that was read, and has rested since the
-    /// look before: it may be written at this moment. A file that is missing is waited for.
+    /// Resolves when the file has changed since the last read and was the same at two polls in a
+    /// row. While the file is missing, it waits.
     pub(super) async fn changed(&mut self) {
         loop {
             tokio::time::sleep(LOOK_EVERY).await;

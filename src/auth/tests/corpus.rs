@@ -1,7 +1,7 @@
 //! Odd token files, each with its outcome, and changes of them.
 //!
 //! A file of the corpus begins with lines that say what becomes of it: `# entries: 2`, or for each
-//! problem `# problem:` and a part of it. A file that a fuzzer finds is kept there as well.
+//! problem `# problem:` and a part of it. Files that a fuzzer finds are added to it.
 
 use std::{path::PathBuf, str::from_utf8};
 
@@ -11,7 +11,7 @@ use super::*;
 
 const CORPUS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/src/auth/tests/corpus");
 
-/// Stands where a hash or a certificate belongs, as somebody may paste it.
+/// A secret in the place of a hash or certificate, where an operator may paste it by mistake.
 const PASTED: &str = "raindrop_5ec3e7";
 
 fn corpus() -> Vec<(PathBuf, Vec<u8>)> {
@@ -22,7 +22,7 @@ fn corpus() -> Vec<(PathBuf, Vec<u8>)> {
     paths.into_iter().map(read).collect()
 }
 
-/// Opens a file of these bytes; the number of entries, or every problem.
+/// Opens a file of these bytes, and returns the number of entries or all problems.
 fn outcome(path: &PathBuf, bytes: &[u8]) -> Result<usize, Vec<String>> {
     fs::write(path, bytes).expect("written");
     let opened = Auth::open(path, ["default", "web"]);

@@ -10,7 +10,7 @@ use super::*;
 /// 2027-01-31T00:00:00Z.
 const LAST_MS: i64 = 1_801_353_600_000;
 
-/// What is told of each name: the last use and the expiry.
+/// Returns the last use and the expiry of each name.
 fn names(auth: &Auth) -> Vec<(String, f64, Option<f64>)> {
     let mut names = Vec::new();
     auth.each_name(|name, used_s, expires_s| names.push((name.to_owned(), used_s, expires_s)));
@@ -32,7 +32,8 @@ fn a_token_is_refused_from_its_expiry_on() {
         for now_ms in [LAST_MS, LAST_MS + 1, i64::MAX] {
             assert_eq!(at(&auth, "abc", now_ms).expect_err("expired"), Refusal::Expired);
         }
-        // It is known, which only its bearer is told.
+        // The error differs from that of an unknown token, but only the bearer of the token sees
+        // it.
         assert_eq!(at(&auth, "abd", LAST_MS).expect_err("unknown"), Refusal::UnknownToken);
     }
 }
@@ -50,7 +51,7 @@ fn the_last_use_is_noted_by_name_and_survives_a_reload() {
 
     at(&auth, "old", 5_999).expect("valid");
     assert_eq!(names(&auth), [idle.clone(), ("shop".to_owned(), 5.0, expiry)]);
-    // A refused request is no use.
+    // A refused request does not count as a use.
     at(&auth, "old", LAST_MS).expect_err("expired");
     at(&auth, "other", 9_000).expect_err("unknown");
     assert_eq!(names(&auth)[1].1, 5.0);
@@ -62,7 +63,7 @@ fn the_last_use_is_noted_by_name_and_survives_a_reload() {
     assert_eq!(names(&auth), [("shop".to_owned(), 5.0, later)], "idle has left");
     at(&auth, "new", 7_000).expect("valid");
     assert_eq!(names(&auth), [("shop".to_owned(), 7.0, later)]);
-    // One that lasts makes the name last.
+    // A name does not expire while one of its entries never expires.
     fs::write(&path, format!("{old}{}", entry("shop", "new"))).expect("written");
     auth.reload().expect("valid");
     assert_eq!(names(&auth), [("shop".to_owned(), 7.0, None)]);
