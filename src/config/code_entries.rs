@@ -1,4 +1,4 @@
-//! The `[[code]]` entries.
+//! Reads the `[[code]]` entries.
 
 use std::{
     collections::{HashMap, HashSet},
@@ -16,7 +16,7 @@ use crate::core::segment::{SegmentSpec, SpecChange};
 const PREFIX_FORM: &str =
     "1 to 32 of A-Z a-z 0-9 . _ : -, a letter first and one of . _ : - last, such as ORD-";
 
-/// Reads every entry, and completes the segment namespaces with their codes.
+/// Reads every entry, and adds the codes of segment namespaces to them.
 pub(super) fn read(reader: &mut Reader, namespaces: &mut [NamespaceRead]) -> Codes {
     let known: Vec<String> = namespaces.iter().map(|read| read.config.name.clone()).collect();
     let mut owners: HashMap<Arc<str>, CodeConfig> = HashMap::new();
@@ -120,8 +120,8 @@ fn complete_segments(
     reader.enter(Place::Top);
 }
 
-/// A letter first, so that it is no decimal number; a separator last, so that no digit of an ID
-/// can be taken for its end.
+/// Returns whether a text may be a prefix. It begins with a letter, so that it is no decimal
+/// number, and ends with a separator, so that it cannot run into the digits of an ID.
 fn is_valid_prefix(text: &str) -> bool {
     let is_separator = |byte: u8| b"._:-".contains(&byte);
     text.len() <= 32

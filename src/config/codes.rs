@@ -9,9 +9,9 @@ use crate::core::namespace::DEFAULT_NAMESPACE;
 pub struct CodeConfig {
     /// The code.
     pub name: String,
-    /// The only namespace that issues for it.
+    /// The only namespace that issues for the code.
     pub namespace: String,
-    /// The text before its IDs.
+    /// The text before the IDs of the code.
     pub prefix: Option<Arc<str>>,
 }
 
@@ -66,9 +66,9 @@ impl Codes {
         }
     }
 
-    /// Splits an ID's text into the longest configured prefix that it begins with and the rest,
-    /// and returns the namespace of the prefix. Prefixes of namespaces that the caller may not use
-    /// count as unknown, so that nobody can probe for them.
+    /// Splits an ID's text into the longest configured prefix that it begins with and the rest, and
+    /// returns the namespace of the prefix. Prefixes of namespaces that the caller may not use
+    /// count as unknown, so that a client cannot probe for them.
     ///
     /// # Errors
     ///
@@ -89,7 +89,7 @@ impl Codes {
     }
 }
 
-/// The text of an ID without the prefix of its code.
+/// The text of an ID, split into the prefix of its code and the rest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LocatedText<'a> {
     /// The namespace of the ID.
@@ -101,7 +101,11 @@ pub struct LocatedText<'a> {
 }
 
 impl CodeConfig {
-    /// Returns its namespace, or an error when another one is requested.
+    /// Returns the namespace of the ID.
+    ///
+    /// # Errors
+    ///
+    /// When the request names another namespace.
     fn namespace_for(&self, requested: Option<&str>) -> Result<&str, WrongNamespace> {
         match requested {
             Some(requested) if requested != self.namespace => Err(WrongNamespace {

@@ -1,4 +1,11 @@
-//! Reads a `.env` file, which may have lines for other applications too.
+//! Reads a `.env` file, which may have lines for other applications, too.
+//!
+//! A file decides about the service, so it must belong to this user, and a line for Raindrop that
+//! cannot be read is an error. Lines of other applications may be in any form: those that dotenvy
+//! cannot read are blanked, one after the other, until the rest can be read ([`read`]). dotenvy
+//! reports no line numbers, so [`Lines`] counts the lines that it has read. A value of Raindrop
+//! never has several lines. If one seems to, the quote of an earlier line was not closed, and that
+//! line is the bad one ([`parse`]).
 
 use std::{
     cell::Cell,
@@ -13,9 +20,17 @@ use super::{
     spelling::{PREFIX, without_prefix},
 };
 
-/// Reads what a `.env` file sets of Raindrop. A line of another application that cannot be read is skipped. Errors name the
-/// line and never quote it. Whoever can write the working folder decides what it says, so it must be
-/// this user's, and puts in no variable of anybody else.
+/// Reads the variables of Raindrop that a `.env` file sets, and skips lines of other applications
+/// that cannot be read.
+///
+/// The file must belong to this user, and its values may contain no variables of other applications
+/// (`$HOME`): another user who can write to the working folder could otherwise change the service,
+/// or make it reveal a secret.
+///
+/// # Errors
+///
+/// When the file or a line for Raindrop cannot be used. The error names the line and never quotes
+/// it.
 pub(super) fn read(path: &Path) -> Result<HashMap<String, String>, ConfigProblem> {
     let problem = |reason| ConfigProblem::File { path: path.to_owned(), reason };
     let failed = |error: io::Error| problem(error.to_string());
@@ -49,14 +64,15 @@ pub(super) fn read(path: &Path) -> Result<HashMap<String, String>, ConfigProblem
     }
 }
 
-/// Whether a line is meant to set a variable of Raindrop.
+/// Returns whether a line is meant to set a variable of Raindrop.
 fn is_ours(line: &str) -> bool {
     let line = line.trim_start();
     let exported = line.strip_prefix("export").filter(|rest| rest.starts_with([' ', '\t']));
     without_prefix(exported.unwrap_or(line).trim_start(), PREFIX).is_some()
 }
 
-/// Why a line cannot mean what it seems to.
+/// Returns why a line is refused: it seems to set a variable of Raindrop and does not, or its value
+/// contains a variable of another application.
 fn refused(line: &str) -> Option<&'static str> {
     if is_ours(line) {
         return puts_in_foreign_variable(line).then_some(
@@ -70,7 +86,7 @@ fn refused(line: &str) -> Option<&'static str> {
     seems_ours.then_some("it names RAINDROP_… and sets nothing: must be RAINDROP_…=value")
 }
 
-/// Whether a line puts in the value of a variable of somebody else.
+/// Returns whether the value of a line contains a variable of another application.
 fn puts_in_foreign_variable(line: &str) -> bool {
     let (mut quote, mut before) = (None, ' ');
     let mut letters = line.char_indices();
@@ -112,9 +128,9 @@ fn parse(lines: &[&str]) -> Result<HashMap<String, String>, usize> {
                 let ours: Vec<usize> = entry_lines().filter(|at| is_ours(lines[*at])).collect();
                 let is_filled = |at: &usize| !lines[*at].trim().is_empty();
                 match ours.first() {
-                    // No value of ours has several lines: a quote of it is not closed.
+                    // A value with several lines: the quote of its first line is not closed.
                     Some(first) if is_ours(&name) && value.contains('\n') => return Err(*first),
-                    // A quote of another line swallowed ours.
+                    // An open quote of another application's line swallowed a line of Raindrop.
                     Some(_) if !is_ours(&name) => {
                         return Err(entry_lines().find(is_filled).unwrap_or(begin));
                     }
@@ -132,11 +148,11 @@ fn parse(lines: &[&str]) -> Result<HashMap<String, String>, usize> {
     }
 }
 
-/// Hands out one line at a time, and counts them: so the place of each entry is known.
+/// Gives dotenvy one line at a time and counts them, so that the lines of each entry are known.
 struct Lines<'a> {
     lines: &'a [&'a str],
     read: &'a Cell<usize>,
-    /// What is left of the last line, backwards.
+    /// The unread rest of the last line, in reverse order.
     rest: Vec<u8>,
 }
 
@@ -162,7 +178,7 @@ mod tests {
 
     use super::*;
 
-    /// What is read from a file of this content.
+    /// Reads a file of this content; errors begin with the number of the line.
     fn read_text(content: impl AsRef<[u8]>) -> Result<HashMap<String, String>, String> {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join(".env");

@@ -1,4 +1,4 @@
-//! The machine: for the holder's label, and for worker ids taken from it.
+//! Facts about this machine, for the holder's label and for worker ids.
 
 use std::{
     fs,
@@ -7,19 +7,19 @@ use std::{
 
 use crate::core::host;
 
-/// The machine as far as it is known.
+/// Facts about this machine, as far as the operating system reports them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Host {
-    /// The address of its outward traffic.
+    /// The source address of traffic on the default route.
     pub ip: Option<IpAddr>,
     /// The hardware address of an interface.
     pub mac: Option<String>,
-    /// Its name.
+    /// The host name.
     pub name: Option<String>,
 }
 
 impl Host {
-    /// Asks the operating system; what it does not report stays unknown.
+    /// Asks the operating system. A fact that it does not report stays `None`.
     pub fn detect() -> Self {
         Self { ip: host::outward_ip(), mac: first_mac(), name: host::name() }
     }

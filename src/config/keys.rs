@@ -1,6 +1,7 @@
-//! Every key with its default: the one list behind loading, `raindrop config` and `.env.example`.
+//! The table of keys with their defaults, on which loading, `raindrop config` and `.env.example`
+//! are based.
 
-/// What the names of keys' environment variables begin with.
+/// The prefix of environment variables that set keys.
 pub(super) const KEY_PREFIX: &str = "RAINDROP__";
 /// The table of namespaces: `namespaces.orders.lease.ttl` is `lease.ttl` of `orders`.
 pub(super) const NAMESPACES: &str = "namespaces";
@@ -21,38 +22,39 @@ pub(super) const TOKENS_FILE: &str = "auth.tokens_file";
 /// One configuration key.
 #[derive(Clone, Copy, Debug)]
 pub struct Key {
-    /// Its dotted name, `http.listen` for example.
+    /// The dotted name, such as `http.listen`.
     pub name: &'static str,
-    /// Its default; `None` when it is unset by default.
+    /// The default; `None` if the key is unset by default.
     pub default: Option<&'static str>,
-    /// What it means, in one line.
+    /// The meaning, in one line.
     pub help: &'static str,
 }
 
 impl Key {
-    /// The key of this name.
+    /// Returns the key of this name.
     pub fn by_name(name: &str) -> Option<&'static Self> {
         KEYS.iter().find(|key| key.name == name)
     }
 }
 
-/// The first part of a dotted name.
+/// Returns the first part of a dotted name.
 pub(super) fn section_of(name: &str) -> &str {
     name.split_once('.').map_or(name, |(section, _)| section)
 }
 
-/// Whether a key applies to the whole service, and not to a namespace.
+/// Returns whether a key applies to the whole service, and not to a namespace.
 pub(super) fn is_of_service(key: &str) -> bool {
     matches!(section_of(key), "store" | "http" | "auth" | "log")
 }
 
-/// Whether the top-level value of a key is the default of every namespace. That of any other key of
-/// namespaces is the one of the namespace `default` alone.
+/// Returns whether the top-level value of a key is the default of every namespace. The top-level
+/// value of any other key of namespaces applies to the namespace `default` only.
 pub(super) fn is_inherited(key: &str) -> bool {
     matches!(section_of(key), "worker" | "issue" | "lease" | "rollback" | "segment" | "codes")
 }
 
-/// Whether an empty value of this environment variable counts; any other key is then unset.
+/// Returns whether an empty value of this environment variable is a value. An empty value of any
+/// other variable leaves its key unset.
 pub(super) fn may_be_empty(name: &str) -> bool {
     name == variable("http.cors_origins")
 }
@@ -74,7 +76,7 @@ pub(super) fn split_layout(name: &str) -> Option<(&str, &str)> {
     Some(inner.split_once('.').unwrap_or((inner, "")))
 }
 
-/// Whether a table of this name holds keys, rather than being a value itself.
+/// Returns whether a table of this name contains keys, and is not itself a value.
 pub(super) fn is_section(name: &str) -> bool {
     let (namespace, rest) = split_namespace(name);
     let is_namespace = namespace.is_some() && rest.is_empty();
@@ -84,7 +86,7 @@ pub(super) fn is_section(name: &str) -> bool {
     name == NAMESPACES || is_namespace || is_layout || KEYS.iter().any(has_keys)
 }
 
-/// The environment variable of a dotted name.
+/// Returns the environment variable of a dotted name.
 pub(super) fn variable(name: &str) -> String {
     format!("{KEY_PREFIX}{}", name.replace('.', "__").to_uppercase())
 }

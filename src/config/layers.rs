@@ -1,4 +1,4 @@
-//! Collects what each layer gives: file < `.env` < environment < flags.
+//! Collects the values of each layer: file < `.env` < environment < flags.
 
 use std::{
     collections::{HashMap, HashSet},
@@ -24,7 +24,7 @@ use super::{
 };
 use crate::core::code::{CODE_PATTERN, is_valid_code};
 
-/// Everything that a configuration is made of: loading reads no other state.
+/// The inputs of a configuration. Loading reads nothing else, so tests control all of it.
 #[derive(Clone, Debug, Default)]
 pub struct Inputs {
     /// The configuration file of `--config`.
@@ -68,7 +68,7 @@ impl Inputs {
 }
 
 impl Reader {
-    /// Collects what the layers give; a later layer overrides an earlier one key by key.
+    /// Collects the values of all layers. A later layer overrides an earlier one key by key.
     pub(super) fn of(inputs: &Inputs) -> Self {
         let mut reader = Self::default();
         let names_file = inputs.environment.get(FILE_VARIABLE).is_some_and(|path| !path.is_empty());
@@ -180,7 +180,7 @@ impl Reader {
             };
             self.push(name.to_owned(), display(&value), source, allowed.into());
         } else {
-            // The keys of its section; or else every section.
+            // Suggest the keys of the section or, if there is no such section, every section.
             let keys = || KEYS.iter().filter(belongs).map(|key| key.name);
             let is_beside = |name: &&str| name.contains('.') && section_of(name) == section_of(key);
             let mut known: Vec<&str> = keys().filter(is_beside).collect();
@@ -193,7 +193,7 @@ impl Reader {
         }
     }
 
-    /// Notes the namespace or the layout that a name begins with, if it is none of the top level.
+    /// Records the namespace or the layout that a name begins with, if it begins with one.
     fn note_name(&mut self, name: &str, source: &str) {
         if let (Some(namespace), _) = split_namespace(name) {
             self.namespaces.entry(namespace.to_owned()).or_insert_with(|| source.to_owned());
@@ -216,7 +216,7 @@ impl Reader {
         for (index, Value { kind, .. }) in entries.into_iter().enumerate() {
             let ValueKind::Table(table) = kind else {
                 let key = format!("{list}[{index}]");
-                // It may be a misplaced secret.
+                // Do not quote the value: it may be a misplaced secret.
                 self.push(key, "…".into(), source.to_owned(), "a table of keys".into());
                 continue;
             };
@@ -239,7 +239,7 @@ impl Reader {
         places
     }
 
-    /// Collects an entry of a list, which has these fields; `entry` is what its keys begin with.
+    /// Collects an entry of a list that may have these fields. `entry` is the prefix of its keys.
     pub(crate) fn entry(
         &mut self,
         entry: String,
@@ -260,7 +260,8 @@ impl Reader {
     }
 }
 
-/// Reads a TOML file, as `read` reads a text. Errors name the line and never quote the file's content.
+/// Reads a TOML file, as `read` reads a text. Errors name the line and never quote the file's
+/// content.
 pub(crate) fn read_toml(
     path: &Path,
     read: fn(&Path) -> io::Result<String>,

@@ -1,4 +1,4 @@
-//! The `layout` section: a preset, or custom widths.
+//! Reads the `layout` section: a preset, or custom widths.
 
 use super::reader::Reader;
 use crate::core::{

@@ -1,4 +1,4 @@
-//! The `[layouts.NAME]` tables: layouts of other systems, to read IDs by.
+//! Reads the `[layouts.NAME]` tables: layouts of other systems, whose IDs can be read.
 
 use super::{
     keys::LAYOUTS,
@@ -10,7 +10,7 @@ use crate::core::{
     preset::{NamedLayout, description::FORM, foreign::ForeignLayout},
 };
 
-/// What a layout may be named, for error messages.
+/// The pattern of a layout's name, for error messages.
 const NAME_PATTERN: &str = "[a-z][a-z0-9_-]{0,31}";
 
 /// Reads every layout.

@@ -1,8 +1,11 @@
 //! The configuration: defaults < file < `.env` < environment < flags.
 //!
-//! [`Config::load`] reads each key separately and continues after a bad one, so that all problems
-//! are reported together. A new key is one line in the key table and one where its section is read.
-//! Every namespace is read by the same sections, from its own keys and those that it inherits.
+//! [`Config::load`] reads each key separately and continues after a bad one, so that it reports all
+//! problems together, each with key, value, source and allowed range. A new key is a line in the
+//! key table (`keys`) and a line where its section is read. Every namespace is read by the same
+//! functions, from its own keys and the top-level keys that it inherits. No error and no output
+//! quotes a secret. The file of tokens and the TLS files are read later, by the modules that use
+//! them.
 
 mod code_entries;
 mod codes;
@@ -58,11 +61,11 @@ pub struct Config {
     pub namespaces: Vec<NamespaceConfig>,
     /// The codes that are bound to a namespace or have a prefix.
     pub codes: Codes,
-    /// Layouts of other systems that are configured, to read IDs by.
+    /// Configured layouts of other systems, whose IDs can be read.
     pub layouts: Vec<ForeignLayout>,
     /// The store of worker ids and segments.
     pub store: StoreSettings,
-    /// The file that keeps leases for the next process, if there is to be one.
+    /// The state file, which keeps leases for the next process; `None` if there is none.
     pub state_file: Option<PathBuf>,
     /// The HTTP service.
     pub http: HttpConfig,
@@ -72,7 +75,7 @@ pub struct Config {
     pub log: LogConfig,
     /// Every key with its value and source, without secrets.
     pub effective: Vec<EffectiveSetting>,
-    /// What the settings mean that users may not expect, a sentence each.
+    /// Consequences of the settings that users may not expect, a sentence each.
     pub notes: Vec<String>,
     /// The `.env` file, if it set anything.
     pub dot_env: Option<PathBuf>,
@@ -117,8 +120,7 @@ impl Config {
         })
     }
 
-    /// Reads the lease settings of `default` from flags and defaults alone, as [`Self::load`] does:
-    /// to plan with, without a store.
+    /// Reads the lease settings of `default` from flags and defaults only, for `raindrop plan`.
     pub(crate) fn plan(flags: Vec<FlagValue>) -> Result<KeeperSettings, ConfigError> {
         let inputs = Inputs { flags, ..Inputs::default() };
         let mut reader = Reader::of(&inputs);
@@ -147,8 +149,8 @@ impl Config {
     }
 }
 
-/// Says how a code is treated that nobody configured, where there are segment namespaces but its IDs
-/// would be `default`'s, with a time instead of counted.
+/// Returns a note about codes that are not configured. If there are segment namespaces, but
+/// `default` issues by time, a user may expect such a code to be counted.
 fn unlisted_codes(namespaces: &[NamespaceConfig]) -> Option<String> {
     let is_segment = |namespace: &&NamespaceConfig| matches!(namespace.mode, Mode::Segment { .. });
     let counting: Vec<&str> =

@@ -1,4 +1,4 @@
-//! A namespace: its mode and settings.
+//! Reads a namespace: its mode and the settings of that mode.
 
 use std::{collections::BTreeSet, time::Duration};
 
@@ -36,15 +36,15 @@ pub struct NamespaceConfig {
 /// How IDs are made, and the settings for it.
 #[derive(Clone, Debug)]
 pub enum Mode {
-    /// By time and worker id.
+    /// IDs are composed of time, worker id and sequence.
     Snowflake {
         /// The lease, and how IDs are issued.
         keeper: KeeperSettings,
-        /// The condition under which a given worker id is unique without a store, continuing
-        /// "unique only while"; `None` when any free one is leased.
+        /// The premise under which an assigned worker id is unique without a store, as a phrase
+        /// that follows "unique only while"; `None` if the node leases any free worker id.
         premise: Option<String>,
     },
-    /// By counting.
+    /// Numbers are counted from 1.
     Segment {
         /// The codes, and how their numbers are reserved.
         keeper: SegmentSettings,
@@ -52,7 +52,7 @@ pub enum Mode {
 }
 
 impl Mode {
-    /// Returns its name in the configuration.
+    /// Returns the name of the mode in the configuration.
     pub const fn name(&self) -> &'static str {
         match self {
             Self::Snowflake { .. } => SNOWFLAKE,
@@ -72,10 +72,10 @@ const DAY: Duration = Duration::from_hours(24);
 const USED_BY_SEGMENT: [&str; 6] =
     ["mode", "issue.max_wait", "codes.max", "codes.max_per_client", SHARED, "codes.allow"];
 
-/// In segment mode it may only be false, and its default does not apply.
+/// In segment mode this key may only be `false`; its default does not apply.
 const SHARED: &str = "codes.shared";
 
-/// Whether a mode uses a key of namespaces.
+/// Returns whether a mode uses a key of namespaces.
 fn uses(mode: &str, key: &str) -> bool {
     let is_of_segment = section_of(key) == "segment";
     if mode == SEGMENT { is_of_segment || USED_BY_SEGMENT.contains(&key) } else { !is_of_segment }
@@ -85,10 +85,10 @@ fn uses(mode: &str, key: &str) -> bool {
 #[derive(Debug)]
 pub(super) struct NamespaceRead {
     pub(super) config: NamespaceConfig,
-    /// The only codes that it serves, if they are listed.
+    /// The only codes that the namespace serves, if the configuration lists them.
     pub(super) allow: Option<BTreeSet<String>>,
-    /// What a code is in segment mode unless its entry says otherwise, and the sources of its
-    /// smallest and largest step.
+    /// The settings in segment mode of a code without an entry, and the sources of its smallest and
+    /// largest step.
     pub(super) spec: SegmentSpec,
     pub(super) step_sources: [String; 2],
 }
@@ -105,7 +105,7 @@ pub(super) fn read(
     if !reader.is_bad("mode") {
         reject_unused(reader, mode);
     }
-    // Each section in each mode: other namespaces inherit what stands at the top level.
+    // Read every section in either mode, because other namespaces inherit top-level values.
     let issue = read_issue(reader);
     let lease = read_lease(reader);
     let (spec, segment) = read_segment(reader, name, &issue, http);
@@ -120,7 +120,7 @@ pub(super) fn read(
     } else {
         read_snowflake(reader, name, issue, lease, host, http)
     };
-    // A claim may wait for the lease, and then for its tick; or for a block.
+    // A claim may wait twice for `issue.max_wait`: for the lease, and then for its tick.
     let answered = max_wait * 2 < http.request_timeout;
     reader.relate("issue.max_wait", "http.request_timeout", answered, "less than half of");
     let step_sources = ["segment.min_step", "segment.max_step"].map(|key| reader.shown(key).1);
@@ -151,7 +151,8 @@ fn read_issue(reader: &mut Reader) -> IssueSettings {
     }
 }
 
-/// Reads how many new codes a client may have: a tenth, unless there are few in all.
+/// Reads how many new codes a client may have. The default is a tenth of `codes.max`, but at least
+/// 100 of them, or all if there are fewer.
 fn read_share(reader: &mut Reader, codes_max: usize) -> usize {
     let key = "codes.max_per_client";
     let share = if reader.is_given(key) {
@@ -175,7 +176,8 @@ fn read_lease(reader: &mut Reader) -> LeaseTimes {
     }
 }
 
-/// Reads how long a stale store is waited for: one and a half renewals, unless it is given.
+/// Reads how long a start waits before it trusts a store that no holder wrote to lately. The
+/// default is one and a half times `lease.renew`.
 fn read_stale_wait(reader: &mut Reader, renew: Duration) -> Duration {
     let key = "lease.stale_wait";
     let wait = if reader.is_given(key) {
@@ -187,7 +189,8 @@ fn read_stale_wait(reader: &mut Reader, renew: Duration) -> Duration {
     wait
 }
 
-/// Reads the `segment` section: what a code is unless its entry says otherwise, and the settings.
+/// Reads the `segment` section: the settings of a code without an entry, and those of the
+/// namespace.
 fn read_segment(
     reader: &mut Reader,
     name: &str,
@@ -219,8 +222,8 @@ fn read_segment(
     (spec, settings)
 }
 
-/// Notes the keys that the namespace itself gives and its mode does not use. What stands at the
-/// top level for every namespace may be meant for others.
+/// Rejects keys of the namespace itself that its mode does not use. Top-level values for every
+/// namespace may be meant for others.
 fn reject_unused(reader: &mut Reader, mode: &str) {
     for key in KEYS.iter().map(|key| key.name).filter(|key| !uses(mode, key)) {
         let is_its_own = reader.is_in_namespace() || !is_inherited(key);
@@ -253,7 +256,7 @@ fn read_snowflake(
         ..KeeperSettings::new(layout, read_holder(reader, host, http))
     };
     if let Err(mut violations) = keeper.check() {
-        // The default that takes the place of a bad value must not be held against other keys.
+        // Skip violations that only the default in the place of a bad value causes.
         violations.0.retain(|Violation { key, .. }| {
             !reader.is_bad(match section_of(key) {
                 "layout" | "worker" => "layout",
@@ -266,7 +269,7 @@ fn read_snowflake(
     Mode::Snowflake { keeper, premise }
 }
 
-/// Notes what follows from one sequence for all codes, or from one for each.
+/// Notes the consequences of one sequence for all codes, or of one for each.
 fn note_codes(reader: &mut Reader, name: &str, issue: &IssueSettings) {
     if !issue.codes_shared {
         reader.notes.push(format!(
@@ -287,7 +290,7 @@ fn note_codes(reader: &mut Reader, name: &str, issue: &IssueSettings) {
 }
 
 fn read_holder(reader: &mut Reader, host: &Host, http: &HttpConfig) -> String {
-    // The narrowest column that a store keeps it in.
+    // The narrowest column for it in any store.
     let fits = |text: &str| {
         let has_control = text.chars().any(char::is_control);
         ((1..=128).contains(&text.chars().count()) && !has_control).then(|| text.to_owned())
@@ -299,8 +302,8 @@ fn read_holder(reader: &mut Reader, host: &Host, http: &HttpConfig) -> String {
     holder
 }
 
-/// Shows the keys of a namespace: those that its mode uses; at the top level also those of the
-/// service and those that others inherit.
+/// Shows the keys of a namespace that its mode uses. At the top level, also shows the keys of the
+/// service and the keys that other namespaces inherit.
 fn show(reader: &mut Reader, name: &str, mode: &str, preset: Option<Preset>) {
     let is_top = name == DEFAULT_NAMESPACE;
     for key in KEYS {

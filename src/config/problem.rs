@@ -5,8 +5,8 @@ use std::path::PathBuf;
 use super::secret::mask_tokens;
 use crate::core::visible::visible;
 
-/// One problem. `r#source` is where a value is from; without the prefix, `thiserror` would take it
-/// for an error.
+/// One problem of a configuration. (`r#source` is the source of a value. Without `r#`, thiserror
+/// would take the field for a nested error.)
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ConfigProblem {
     /// A value that cannot be used.
@@ -14,25 +14,25 @@ pub enum ConfigProblem {
     Value {
         /// The key.
         key: String,
-        /// The value as it was given, without secrets.
+        /// The configured value, without secrets.
         value: String,
-        /// Its source.
+        /// Its source: a file, a variable or a flag.
         r#source: String,
-        /// What is allowed, as a phrase after "must be".
+        /// The allowed values, as a phrase after "must be".
         allowed: String,
     },
-    /// An unknown key. Its value is not kept: it may be a misplaced secret.
+    /// An unknown key. The error does not contain the value, which may be a misplaced secret.
     #[error("{key} ({source}): unknown key; known are {}", .known.join(", "))]
     UnknownKey {
         /// The key.
         key: String,
         /// Its source.
         r#source: String,
-        /// The known keys of its section.
+        /// The known keys of the section.
         known: Vec<&'static str>,
     },
-    /// An environment variable that differs from a known one in underscores or case only. Its
-    /// value is not kept: it may be a secret.
+    /// An environment variable that differs from a known one in underscores or case only. The error
+    /// does not contain the value, which may be a secret.
     #[error("{source}: misspelled, must be {right}")]
     Misspelled {
         /// The variable.
@@ -40,7 +40,8 @@ pub enum ConfigProblem {
         /// Its right spelling.
         right: String,
     },
-    /// Both spellings of a variable, with different values; these are not kept: they may be secrets.
+    /// Both spellings of a variable are set, to different values. The error does not contain them,
+    /// because they may be secrets.
     #[error("{source}: {other} has another value, so which one counts is unknown")]
     GivenTwice {
         /// The variable in its short spelling.
@@ -48,7 +49,8 @@ pub enum ConfigProblem {
         /// The variable in its long spelling.
         other: String,
     },
-    /// A variable whose value is not UTF-8. It is not kept: it may be a secret.
+    /// A variable whose value is not UTF-8. The error does not contain it, because it may be a
+    /// secret.
     #[error("{source}: its value must be UTF-8")]
     NotUtf8 {
         /// The variable.

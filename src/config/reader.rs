@@ -1,4 +1,4 @@
-//! Reads typed values from what was given, and notes every problem.
+//! Reads typed values from the collected texts, and records every problem.
 
 use std::{
     collections::BTreeMap,
@@ -27,10 +27,10 @@ use crate::{
     store::StoreUrl,
 };
 
-/// The source of a setting that was not given.
+/// The source of a value that no layer gives.
 pub(crate) const DEFAULT: &str = "default";
 
-/// A key of a checked configuration as it may be shown.
+/// A key of a checked configuration, to be shown to people.
 #[derive(Clone, Debug)]
 pub struct EffectiveSetting {
     /// The key, `namespaces.orders.lease.ttl` for example.
@@ -42,9 +42,9 @@ pub struct EffectiveSetting {
     pub source: String,
 }
 
-/// Reads typed values. A bad value is noted and replaced by the default, so that reading continues.
+/// Reads typed values. It records a bad value as a problem and continues with the default.
 ///
-/// Keys are named as in the key table, relative to the place that is read.
+/// Keys have the names of the key table, relative to the place that is being read.
 #[derive(Debug, Default)]
 pub(crate) struct Reader {
     /// By the whole name, `namespaces.orders.lease.ttl` or `[[code]] order: prefix` for example.
@@ -56,33 +56,33 @@ pub(crate) struct Reader {
     /// The entries of `[[code]]`.
     pub(super) codes: Vec<Place>,
     pub(crate) problems: Vec<ConfigProblem>,
-    /// What is no problem, but should be known.
+    /// Remarks for the user that are no problems.
     pub(super) notes: Vec<String>,
     /// The `.env` file, if it set anything.
     pub(super) dot_env: Option<PathBuf>,
     place: Place,
     /// Values by their whole names where a default depends on other keys.
     resolved: BTreeMap<String, String>,
-    /// What `raindrop config` prints.
+    /// The keys that `raindrop config` prints.
     pub(super) effective: Vec<EffectiveSetting>,
 }
 
-/// A value as it was given.
+/// A value that a layer gives.
 #[derive(Clone, Debug)]
 pub(super) struct Given {
     pub(super) value: ValueKind,
     pub(super) source: String,
 }
 
-/// Where keys are looked up.
+/// The part of the configuration in which keys are looked up.
 #[derive(Clone, Debug, Default)]
 pub(crate) enum Place {
     /// The top level: the service, and the namespace `default`.
     #[default]
     Top,
-    /// A namespace: its own keys, and those that it inherits from the top level.
+    /// A namespace: its own keys, and the keys that it inherits from the top level.
     Namespace(String),
-    /// An entry of a list, such as `[[code]]`: the beginning of its keys, and its source.
+    /// An entry of a list, such as `[[code]]`: the prefix of its keys, and its source.
     Entry(String, String),
 }
 
@@ -94,7 +94,7 @@ impl Place {
 }
 
 impl Reader {
-    /// Returns the names of the namespaces, `default` first, and notes those that are not valid.
+    /// Returns the names of the namespaces, `default` first, and records invalid ones as problems.
     pub(super) fn namespace_names(&mut self) -> Vec<String> {
         let mut names = vec![DEFAULT_NAMESPACE.to_owned()];
         for (name, source) in std::mem::take(&mut self.namespaces) {
@@ -111,17 +111,17 @@ impl Reader {
         names
     }
 
-    /// Looks keys up in this place from now on.
+    /// Looks up keys in this place from now on.
     pub(crate) fn enter(&mut self, place: Place) {
         self.place = place;
     }
 
-    /// Whether another namespace than `default` is read.
+    /// Returns whether the place is a namespace other than `default`.
     pub(super) fn is_in_namespace(&self) -> bool {
         matches!(self.place, Place::Namespace(_))
     }
 
-    /// Returns the whole name of a key, with the place that is read.
+    /// Returns the full name of a key, with the place that is being read.
     fn full_name(&self, key: &str) -> String {
         match &self.place {
             Place::Namespace(name) if !is_of_service(key) => {
@@ -145,7 +145,7 @@ impl Reader {
         self.find(key).is_some()
     }
 
-    /// Whether the place that is read gives this key by itself.
+    /// Returns whether a layer gives this key in the place itself, so that it is not inherited.
     pub(super) fn is_own(&self, key: &str) -> bool {
         self.given.contains_key(&self.full_name(key))
     }
@@ -156,7 +156,7 @@ impl Reader {
             Some(Given { value, source }) if key == "store.url" => {
                 (StoreUrl::new(text_of(value)).to_string(), source.clone())
             }
-            // Of a token; somebody may have put the token itself there.
+            // The hash of a token: an operator may have put the token itself there.
             Some(Given { source, .. }) if matches!(key, "hash" | "certificate") => {
                 ("***".to_owned(), source.clone())
             }
@@ -165,7 +165,7 @@ impl Reader {
         }
     }
 
-    /// Notes the value in effect of a key whose default depends on other keys.
+    /// Records the value in effect of a key whose default depends on other keys.
     pub(super) fn resolve(&mut self, key: &str, value: impl ToString) {
         self.resolved.insert(self.full_name(key), value.to_string());
     }
@@ -179,8 +179,8 @@ impl Reader {
         self.effective.push(EffectiveSetting { key, value, source });
     }
 
-    /// Whether a problem was noted for this key, or for a key of this section, in the place that
-    /// is read or where it inherits from.
+    /// Returns whether this key, or a key of this section, has a problem in the place that is being
+    /// read or at the top level, from which it inherits.
     pub(super) fn is_bad(&self, key: &str) -> bool {
         let own = self.full_name(key);
         let is_meant = |bad: &str, name: &str| {
@@ -193,13 +193,13 @@ impl Reader {
         })
     }
 
-    /// Notes that the value of this key cannot be used.
+    /// Records that the value of this key cannot be used.
     pub(crate) fn reject(&mut self, key: &str, allowed: impl Into<String>) {
         let (value, source) = self.shown(key);
         self.note(key, value, source, allowed.into());
     }
 
-    /// Notes each of these keys that is given.
+    /// Records a problem for each of these keys that has a value.
     pub(super) fn reject_given(&mut self, keys: &[&str], allowed: &str) {
         for key in keys {
             if self.is_given(key) {
@@ -208,7 +208,8 @@ impl Reader {
         }
     }
 
-    /// Checks a relation between two keys, unless one of them is bad by itself.
+    /// Records a problem if a relation between two keys does not hold, unless one of them is bad
+    /// anyway.
     pub(super) fn relate(&mut self, key: &str, other: &str, holds: bool, allowed: &str) {
         if !holds && !self.is_bad(key) && !self.is_bad(other) {
             let (value, source) = self.shown(other);
@@ -216,7 +217,7 @@ impl Reader {
         }
     }
 
-    /// Notes violations that the core found, except of keys that are bad already.
+    /// Records violations that the core found, except for keys that are bad already.
     pub(super) fn violations(&mut self, violations: Violations) {
         for Violation { key, value, allowed } in violations.0 {
             if !self.is_bad(&key) {
@@ -230,7 +231,7 @@ impl Reader {
     }
 
     fn note(&mut self, key: &str, value: String, source: String, allowed: String) {
-        // A problem of an inherited value was noted at the top level.
+        // The problem of an inherited value is recorded at the top level.
         if self.may_inherit(key) && !self.is_own(key) && self.is_bad(key) {
             return;
         }
@@ -238,13 +239,13 @@ impl Reader {
         self.push(self.full_name(key), value, source, allowed);
     }
 
-    /// Notes a problem of the key of this whole name.
+    /// Records a problem of the key with this full name.
     pub(crate) fn push(&mut self, key: String, value: String, source: String, allowed: String) {
         let value = if value.is_empty() { "nothing".into() } else { value };
         self.problems.push(ConfigProblem::Value { key, value, source, allowed });
     }
 
-    /// Returns a key's value if it was given and can be used.
+    /// Returns the value of a key, if a layer gives one and it can be used.
     pub(crate) fn given<T>(
         &mut self,
         key: &str,
@@ -264,7 +265,7 @@ impl Reader {
         value
     }
 
-    /// Returns a key's value, or its default.
+    /// Returns the value of a key, or its default.
     pub(super) fn value<T>(
         &mut self,
         key: &str,
@@ -292,17 +293,17 @@ impl Reader {
         self.value(key, allowed, |text| whole_number(text).filter(|number| range.contains(number)))
     }
 
-    /// Returns a whole number whose range is checked elsewhere.
+    /// Returns a whole number, if a layer gives one. The caller checks its range.
     pub(super) fn given_number<T: FromStr>(&mut self, key: &str) -> Option<T> {
         self.given(key, "a whole number", whole_number)
     }
 
-    /// Notes that everybody on this machine may read the file of a secret.
+    /// Notes that every user of this machine may read the file of a secret.
     pub(super) fn note_readable(&mut self, key: &'static str, path: &Path) {
         self.notes.extend(readable_by_all(key, path));
     }
 
-    /// Replaces a whole number by a given one, and notes which is in effect.
+    /// Replaces a whole number if a layer gives one, and records which one is in effect.
     pub(super) fn update_number<T: Copy + FromStr + ToString>(&mut self, key: &str, value: &mut T) {
         *value = self.given_number(key).unwrap_or(*value);
         self.resolve(key, *value);
@@ -314,7 +315,7 @@ impl Reader {
         self.value(key, allowed, |text| duration::parse(text).filter(|value| range.contains(value)))
     }
 
-    /// Returns a size in bytes, if it is given.
+    /// Returns a size in bytes, if a layer gives one.
     pub(super) fn given_size(&mut self, key: &str, range: RangeInclusive<u64>) -> Option<u64> {
         let (low, high) = (size::format(*range.start()), size::format(*range.end()));
         let allowed = format!("{}, {low} to {high}", size::FORM);
@@ -340,6 +341,6 @@ fn default_of(key: &str) -> Option<&'static str> {
 }
 
 fn whole_number<T: FromStr>(text: &str) -> Option<T> {
-    // `parse` alone would take "+5".
+    // `parse` alone would accept "+5".
     text.bytes().all(|byte| byte.is_ascii_digit()).then(|| text.parse().ok()).flatten()
 }

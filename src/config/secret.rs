@@ -1,4 +1,4 @@
-//! Passwords that are put into store addresses, and tokens that are put in wrong places.
+//! Puts passwords into store addresses, and masks tokens that stand in the wrong place.
 
 use std::borrow::Cow;
 
@@ -6,7 +6,7 @@ use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 
 const ESCAPED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
 
-/// Puts a password into an address; `None` when it has one already, or no user.
+/// Puts a password into an address. Returns `None` if the address already has one, or has no user.
 pub(super) fn with_password(url: &str, password: &str) -> Option<String> {
     let (scheme, rest) = url.split_once("://")?;
     let (user, address) = rest.split_once('@')?;
@@ -21,14 +21,14 @@ pub(crate) fn percent_encode(text: &str) -> String {
     utf8_percent_encode(text, ESCAPED).to_string()
 }
 
-/// What every token of `raindrop token` begins with, so that scanners find leaked ones.
+/// The prefix of every token of `raindrop token`, by which scanners find leaked tokens.
 pub(crate) const TOKEN_PREFIX: &str = "raindrop_";
 
-/// Fewer hexadecimal digits after the prefix are no token.
+/// The smallest number of hexadecimal digits after the prefix of a token.
 const TOKEN_DIGITS: usize = 16;
 
-/// Replaces tokens of `raindrop token` in a text by `raindrop_***`: somebody may have put one in the
-/// place of a name, a code or a key.
+/// Replaces tokens of `raindrop token` in a text by `raindrop_***`. An operator may have put one in
+/// the place of a name, a code or a key by mistake.
 pub(crate) fn mask_tokens(text: &str) -> Cow<'_, str> {
     let is_no_digit = |c: char| !c.is_ascii_hexdigit();
     let is_prefix = |bytes: &[u8]| bytes.eq_ignore_ascii_case(TOKEN_PREFIX.as_bytes());

@@ -1,4 +1,4 @@
-//! The `http`, `auth` and `log` sections: settings of the whole service.
+//! Reads the `http`, `auth` and `log` sections: settings of the whole service.
 
 use std::{
     net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr},
@@ -14,17 +14,18 @@ use super::{keys::TOKENS_FILE, reader::Reader, small_file};
 
 const KEY_FILE: &str = "http.tls.key_file";
 
-/// Where and how requests are served.
+/// The settings of the HTTP service.
 #[derive(Clone, Debug)]
 pub struct HttpConfig {
     /// The address to listen on.
     pub listen: SocketAddr,
     /// A separate address for operators.
     pub admin_listen: Option<SocketAddr>,
-    /// The domain names under which the operators' listener answers, beside those that no other
-    /// site can have.
+    /// The host names under which the operators' listener answers, in addition to IP addresses and
+    /// other names that no other site can own.
     pub admin_hosts: Vec<String>,
-    /// Whether whoever reaches the operators' listener may change anything there, for want of tokens.
+    /// Whether every client that reaches the operators' listener may change things there, although
+    /// no tokens are configured.
     pub admin_changes: bool,
     /// The largest n for `/ids`.
     pub max_batch: u32,
@@ -34,31 +35,33 @@ pub struct HttpConfig {
     pub cors_origins: CorsOrigins,
     /// How long a request may take before it gets 408.
     pub request_timeout: Duration,
-    /// The most open connections; by default what half of the control group's memory limit holds,
-    /// at most 10 000.
+    /// The largest number of open connections. By default, as many as half of the control group's
+    /// memory limit holds, at most 10 000.
     pub max_connections: Option<usize>,
-    /// How long a connection may wait for its client, and that for a whole head of a request.
+    /// How long a connection may be idle, and how long a client may take to send the head of a
+    /// request.
     pub idle_timeout: Duration,
-    /// The most ID requests in flight.
+    /// The largest number of ID requests in flight.
     pub max_in_flight: usize,
-    /// The most bytes of memory for responses that clients have not read yet; by default an eighth
-    /// of the control group's memory limit, or 128 MiB without one.
+    /// The largest memory for responses that clients have not read yet, in bytes. By default an
+    /// eighth of the control group's memory limit, or 128 MiB without one.
     pub max_unsent: Option<u64>,
-    /// Whether `/` and `/docs` are pages for people.
+    /// Whether `/` and `/docs` serve the console.
     pub console: bool,
     /// TLS on both listeners.
     pub tls: Option<HttpTls>,
-    /// The most open connections of a client address; `None` is no limit.
+    /// The largest number of open connections of a client address; `None` is no limit.
     pub max_connections_per_ip: Option<NonZeroU32>,
-    /// The most requests of a client address in a second; `None` is no limit.
+    /// The largest number of requests per second of a client address; `None` is no limit.
     pub max_requests_per_ip: Option<NonZeroU32>,
-    /// The most requests with a token in a second; `None` is no limit.
+    /// The largest number of requests per second with a token; `None` is no limit.
     pub max_requests_per_token: Option<NonZeroU32>,
-    /// The proxies that are believed which client they forward a request of.
+    /// The proxies that are trusted to name the client of a request in `X-Forwarded-For` or
+    /// `Forwarded`.
     pub trusted_proxies: Vec<IpNet>,
-    /// How long a stopping node keeps serving after it turns unready.
+    /// How long a stopping node keeps serving after it became unready.
     pub drain_delay: Duration,
-    /// How long open requests and the release of the lease may then take.
+    /// How long open requests and the release of the lease may take after that.
     pub shutdown_timeout: Duration,
 }
 
@@ -69,22 +72,22 @@ pub struct HttpTls {
     pub cert_file: PathBuf,
     /// Its private key, PEM.
     pub key_file: PathBuf,
-    /// The certificate authorities of clients, PEM; without it no client is asked for a
+    /// The certificate authorities of clients, PEM. Without it, the handshake requests no client
     /// certificate.
     pub client_ca_file: Option<PathBuf>,
-    /// Which certificates of clients these authorities revoked, PEM: a list of each authority.
+    /// The revocation lists of these authorities, PEM, one for each.
     pub client_crl_file: Option<PathBuf>,
 }
 
 impl HttpTls {
-    /// Says that everybody on this machine may read the key, if so. Waits as long as a mount that does
-    /// not answer, so reading the configuration does not ask it.
+    /// Returns a warning if every user of this machine may read the key. It can hang with a file
+    /// system that does not answer, so reading the configuration does not call it.
     pub(crate) fn readable_key(&self) -> Option<String> {
         small_file::readable_by_all(KEY_FILE, &self.key_file)
     }
 }
 
-/// What is logged, and in which format.
+/// The settings of the log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LogConfig {
     /// `off`, `error`, `warn`, `info`, `debug` or `trace`.
@@ -120,7 +123,7 @@ pub(super) fn read_http(reader: &mut Reader) -> HttpConfig {
                    or localhost:8080, but no other name";
     let listen: SocketAddr = reader.value("http.listen", address, listen_address);
     let admin_listen = reader.given("http.admin_listen", address, listen_address);
-    // Each port 0 is another free port.
+    // Port 0 means any free port, so two listeners may both have it.
     let is_another = admin_listen != Some(listen) || listen.port() == 0;
     reader.relate("http.admin_listen", "http.listen", is_another, "another address or port than");
     HttpConfig {
@@ -152,13 +155,13 @@ pub(super) fn read_http(reader: &mut Reader) -> HttpConfig {
 fn read_admin_changes(reader: &mut Reader) -> bool {
     let key = "http.admin_changes";
     let is_open = reader.boolean(key);
-    // With tokens, changes need the permission admin.
+    // With tokens, changes need the permission `admin` instead.
     let holds = !(is_open && reader.is_given(TOKENS_FILE));
     reader.relate(key, TOKENS_FILE, holds, "false beside");
     is_open
 }
 
-/// Reads an address and port. Names are not looked up, since the answer could be another machine.
+/// Reads an address and port. It does not look up names: the answer could be another machine.
 fn listen_address(text: &str) -> Option<SocketAddr> {
     text.parse().ok().or_else(|| {
         let (host, port) = text.rsplit_once(':')?;
@@ -167,7 +170,7 @@ fn listen_address(text: &str) -> Option<SocketAddr> {
             _ if host.eq_ignore_ascii_case("localhost") => Ipv4Addr::LOCALHOST.into(),
             _ => return None,
         };
-        // Reads the port as it is read beside an address.
+        // Parse the port as the port of an address.
         format!("127.0.0.1:{port}").parse().ok().map(|with: SocketAddr| (ip, with.port()).into())
     })
 }
@@ -203,7 +206,7 @@ fn file_path(text: &str) -> Option<PathBuf> {
     (!text.is_empty()).then(|| PathBuf::from(text))
 }
 
-/// Reads a limit, of which 0 is none.
+/// Reads a limit; 0 means no limit.
 fn read_limit(reader: &mut Reader, key: &str) -> Option<NonZeroU32> {
     NonZeroU32::new(reader.number(key, 0..=1_000_000))
 }
@@ -213,7 +216,7 @@ fn read_networks(reader: &mut Reader) -> Vec<IpNet> {
     let items = reader.list(key).unwrap_or_default();
     let network =
         |item: &String| item.parse().ok().or_else(|| item.parse::<IpAddr>().ok().map(IpNet::from));
-    // Clients are known by their IPv4 addresses.
+    // Addresses of clients are canonical, so an IPv4-mapped network would match none.
     let is_canonical = |network: &IpNet| network.addr().to_canonical() == network.addr();
     let networks: Option<Vec<IpNet>> =
         items.iter().map(|item| network(item).filter(is_canonical)).collect();
@@ -264,8 +267,8 @@ fn origin(text: &str) -> Option<HeaderValue> {
     HeaderValue::from_str(text).ok().filter(|_| is_valid)
 }
 
-/// Reads where the tokens are. The file itself is read by commands that need it: a probe of a
-/// service must not fail because of it.
+/// Reads the path of the token file. Only commands that need the file open it: `raindrop health`
+/// must not fail because of it.
 pub(super) fn read_tokens_file(reader: &mut Reader) -> Option<PathBuf> {
     reader.given(TOKENS_FILE, "the path of a file, or unset", file_path)
 }

@@ -1,7 +1,8 @@
 //! Reads small files that people write: settings, passwords, tokens and certificates.
 //!
-//! A file is opened once, and whatever is asked of it is asked of the open file: its path may lead to
-//! another one a moment later.
+//! A file is opened once, and its type, owner, mode and content are all read from the open file.
+//! Its path may lead to another file a moment later, so checking the path and then opening it would
+//! be a race.
 
 use std::{
     fs::{File, Metadata},
@@ -12,12 +13,12 @@ use std::{
 
 /// The largest text in bytes: a token file with tens of thousands of tokens.
 pub(crate) const LARGEST_TEXT: u64 = 16 << 20;
-/// How long a pipe or FIFO may keep a reader waiting for its next bytes. Less than what a read of the
-/// running service may take, so that its thread does not stay behind.
+/// How long a reader waits for the next bytes of a pipe or FIFO. Shorter than the time-out for
+/// reads in the running service, so that its thread ends in time.
 const PATIENCE: Duration = Duration::from_secs(4);
-/// The byte-order mark of UTF-8, which editors put in front.
+/// The byte-order mark of UTF-8, which some editors write.
 const MARK: &[u8] = b"\xef\xbb\xbf";
-/// Those of UTF-16 and UTF-32.
+/// The byte-order marks of UTF-16 and UTF-32.
 const OTHER_MARKS: [&[u8]; 3] = [b"\xff\xfe", b"\xfe\xff", b"\0\0\xfe\xff"];
 
 /// Reads a file of at most `largest` bytes, without its byte-order mark.
@@ -25,12 +26,12 @@ pub(crate) fn read(path: &Path, largest: u64) -> io::Result<Vec<u8>> {
     SmallFile::open(path)?.read(largest)
 }
 
-/// Reads a text.
+/// Reads a file of at most [`LARGEST_TEXT`] bytes as UTF-8.
 pub(crate) fn read_text(path: &Path) -> io::Result<String> {
     text(read(path, LARGEST_TEXT)?)
 }
 
-/// Reads a file that decides who may do what: no other user may own it or write it.
+/// Reads a file that grants access. It must not belong to another user, or be writable by one.
 pub(crate) fn read_trusted(path: &Path, largest: u64) -> io::Result<Vec<u8>> {
     let file = SmallFile::open(path)?;
     match owned_by_others(&file.metadata) {
@@ -39,12 +40,12 @@ pub(crate) fn read_trusted(path: &Path, largest: u64) -> io::Result<Vec<u8>> {
     }
 }
 
-/// Reads a text that decides who may do what.
+/// Reads a text as [`read_trusted`] does.
 pub(crate) fn read_trusted_text(path: &Path) -> io::Result<String> {
     text(read_trusted(path, LARGEST_TEXT)?)
 }
 
-/// A file that was opened to be read.
+/// A file that is open for reading.
 #[derive(Debug)]
 pub(super) struct SmallFile {
     file: File,
@@ -67,7 +68,7 @@ impl SmallFile {
         Ok(Self { file, metadata })
     }
 
-    /// Reads what it has, at most `largest` bytes, without a byte-order mark.
+    /// Reads the whole file, at most `largest` bytes, without its byte-order mark.
     pub(super) fn read(self, largest: u64) -> io::Result<Vec<u8>> {
         let mut content = Vec::new();
         self.take(largest + 1).read_to_end(&mut content)?;
@@ -84,7 +85,7 @@ impl SmallFile {
     }
 }
 
-/// Waits for the writer of a pipe, but not for ever: nobody may ever write to a FIFO.
+/// Waits for the writer of a pipe for at most [`PATIENCE`]: a FIFO may never get a writer.
 impl Read for SmallFile {
     #[cfg(unix)]
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
@@ -120,7 +121,8 @@ fn invalid(reason: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> io::E
     io::Error::new(ErrorKind::InvalidData, reason)
 }
 
-/// Says that everybody on this machine may read the secret in a file that a key names, if so.
+/// Returns a warning if every user of this machine may read the secret in the file that a key
+/// names.
 #[cfg(unix)]
 pub(crate) fn readable_by_all(key: &str, path: &Path) -> Option<String> {
     use std::os::unix::fs::MetadataExt as _;
@@ -139,8 +141,8 @@ pub(crate) const fn readable_by_all(_: &str, _: &Path) -> Option<String> {
     None
 }
 
-/// Why another user could have written a file, if one could. A file of the own group counts as the
-/// user's, whose name many systems give to a group of his own.
+/// Returns why another user could have written a file; `None` if only this user and root can. The
+/// user's primary group may write the file, because on many systems no other user is in it.
 #[cfg(unix)]
 pub(super) fn owned_by_others(metadata: &Metadata) -> Option<String> {
     use std::os::unix::fs::MetadataExt as _;
@@ -156,7 +158,7 @@ pub(super) const fn owned_by_others(_: &Metadata) -> Option<String> {
     None
 }
 
-/// Says who else than this user and root could have written a file of this owner and mode.
+/// Returns who else than this user and root could have written a file with this owner and mode.
 #[cfg(unix)]
 fn foreign_writer(owner: u32, user: u32, is_own_group: bool, mode: u32) -> Option<String> {
     if owner != 0 && owner != user {

@@ -1,17 +1,17 @@
-//! How environment variables may be spelled: with one underscore for each dot, too, where that means
-//! one key. Other spellings are errors.
+//! The spelling of environment variables.
 //!
-//! `RAINDROP_STORE_URL` must not be ignored: a node without `store.url` leases from a file of its
-//! own and repeats the IDs of another node. Nor must `RAINDROP_AUTH_TOKEN_FILE`: the service would be
-//! open to everybody. The variables that Kubernetes and Docker set for a
-//! service named raindrop, such as `RAINDROP_PORT`, resemble no key.
+//! A dot in a key becomes two underscores, or one where that is unambiguous. Every other variable
+//! that resembles a key is an error, because ignoring it is dangerous. If a node ignored a misspelt
+//! `RAINDROP_STORE_URL`, it would lease from a local file and repeat the IDs of other nodes. If it
+//! ignored `RAINDROP_AUTH_TOKEN_FILE`, every client could use it. Variables that Kubernetes and
+//! Docker set for a service named raindrop, such as `RAINDROP_PORT`, resemble no key.
 
 use super::keys::{KEYS, Key, LAYOUT_FIELDS, LAYOUTS, NAMESPACES, variable};
 
 /// The variable that names the configuration file.
 pub(super) const FILE_VARIABLE: &str = "RAINDROP_CONFIG";
 
-/// What the names of Raindrop's variables begin with, in any case.
+/// The prefix of Raindrop's variables, in upper or lower case.
 pub(super) const PREFIX: &str = "RAINDROP_";
 
 /// Returns the rest of a name that begins with this prefix, in any case.
@@ -46,8 +46,8 @@ pub(super) fn corrected(name: &str) -> Option<String> {
     (known != name).then_some(known)
 }
 
-/// Whether Kubernetes or Docker set a variable with these words: for a port with a name, or from the
-/// environment of a container that is linked.
+/// Returns whether Kubernetes or Docker sets a variable with these words: for a named port, or from
+/// the environment of a linked container.
 fn is_link(words: &[String]) -> bool {
     words.contains(&"env".to_owned()) || words.windows(2).any(|two| two == ["service", "port"])
 }
@@ -59,8 +59,8 @@ pub(super) fn is_short(name: &str, right: &str) -> bool {
     !names_namespace && name == right.replace("__", "_")
 }
 
-/// Whether a variable is the one of the token file, or may be meant to be it. `RAINDROP_TOKEN` is
-/// not: it may hold the token of a client.
+/// Returns whether a variable is the one of the token file, or may be meant as such.
+/// `RAINDROP_TOKEN` may be the token of a client, so it is not.
 pub(super) fn resembles_tokens_file(name: &str) -> bool {
     let Some(rest) = without_prefix(name, PREFIX) else { return false };
     let letters: String = rest.to_lowercase().split('_').collect();

@@ -1,4 +1,4 @@
-//! The `store` section: where worker ids are leased and numbers reserved.
+//! Reads the `store` section: where nodes lease worker ids and reserve numbers.
 
 use std::{path::PathBuf, time::Duration};
 
@@ -37,7 +37,8 @@ pub(super) fn read(reader: &mut Reader, namespaces: &[NamespaceConfig]) -> Store
     if url == "memory:" {
         reject_memory(reader, key, namespaces);
     }
-    // In use all the time, it learns within the skew that its server has changed.
+    // Sessions end at this age, so that even a busy pool notices within the skew that its server
+    // changed.
     let skews = namespaces.iter().filter_map(|namespace| match &namespace.mode {
         Mode::Snowflake { keeper, .. } => Some(keeper.lease.max_clock_skew),
         Mode::Segment { .. } => None,
@@ -62,7 +63,8 @@ pub(super) fn read(reader: &mut Reader, namespaces: &[NamespaceConfig]) -> Store
     settings
 }
 
-/// Reads the path of the state file, which needs leases of a store that can be away.
+/// Reads the path of the state file. It is of use only with leases in a store that can be
+/// unavailable.
 pub(super) fn read_state_file(
     reader: &mut Reader,
     store: &StoreSettings,
@@ -77,7 +79,8 @@ pub(super) fn read_state_file(
     Some(path)
 }
 
-/// Refuses `memory:` where the store must remember something: it is for given worker ids.
+/// Refuses the store `memory:`, except with an assigned worker id: it forgets leases with the
+/// process.
 fn reject_memory(reader: &mut Reader, key: &str, namespaces: &[NamespaceConfig]) {
     let names = |needs_store: fn(&Mode) -> bool| {
         let those = namespaces.iter().filter(|namespace| needs_store(&namespace.mode));
@@ -101,7 +104,8 @@ fn reject_memory(reader: &mut Reader, key: &str, namespaces: &[NamespaceConfig])
     reader.reject(key, allowed);
 }
 
-/// Returns the address, the key that it is from, and what reads it again if it is in a file.
+/// Returns the key of the address, the address, and a function that reads it again if it is in a
+/// file.
 fn read_url(reader: &mut Reader) -> (&'static str, String, Option<UrlSource>) {
     let mut key = URL;
     let mut url = reader.value(URL, "an address", |text| Some(text.to_owned()));
@@ -141,7 +145,7 @@ fn read_url(reader: &mut Reader) -> (&'static str, String, Option<UrlSource>) {
     (key, url, source)
 }
 
-/// Reads an address as its files have it now.
+/// Reads an address again from its files.
 fn read_again(url: &str, [url_file, password_file]: &[Option<String>; 2]) -> Option<StoreUrl> {
     let url = url_file.as_ref().map_or_else(|| Some(url.to_owned()), |it| read_secret(it).ok())?;
     let url = match password_file {

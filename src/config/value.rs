@@ -1,11 +1,11 @@
-//! The texts of values.
+//! The texts of values, for errors and `raindrop config`.
 
 use config::ValueKind;
 
 /// Returns the text of a value; `[…]` and `{…}` for lists and tables.
 pub(super) fn text_of(kind: &ValueKind) -> String {
     match kind {
-        // Keeps the point of 3.0, which is no whole number.
+        // Keep the point of 3.0, so that it does not look like a whole number.
         ValueKind::Float(number) => format!("{number:?}"),
         ValueKind::Table(_) => "{…}".into(),
         ValueKind::Array(_) => "[…]".into(),
