@@ -1,4 +1,4 @@
-//! What follows from a layout: pure arithmetic.
+//! The consequences of a layout, by arithmetic only.
 
 use serde::Serialize;
 
@@ -17,22 +17,22 @@ use crate::{
 const ALL_BITS: u32 = 64;
 const JS_SAFE_BITS: u32 = 53;
 
-/// A layout's facts. What is serialized is documented in docs/layouts.md and stays.
+/// The facts of a layout. The serialized fields are a contract, which docs/layouts.md describes.
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct Plan {
-    /// What the headline calls it.
+    /// The name in the headline.
     #[serde(skip)]
     pub(crate) title: &'static str,
     #[serde(skip)]
     pub(crate) promise: Option<&'static str>,
     #[serde(skip)]
     pub(crate) keeper: KeeperSettings,
-    /// The preset that it comes from.
+    /// The preset that the layout comes from.
     pub(crate) preset: Option<&'static str>,
     time_unit: &'static str,
     pub(crate) epoch: String,
     pub(crate) bits: u32,
-    /// The period after which the time starts again; null where it does not.
+    /// The period after which the timestamp starts again; null if it does not wrap.
     pub(crate) wraps_after_ms: Option<i64>,
     /// Every field with bits, from the most significant.
     pub(crate) fields: Vec<Field>,
@@ -40,9 +40,9 @@ pub(crate) struct Plan {
     max_sequence: u64,
     /// The last instant of an ID; null where the time wraps.
     pub(crate) ends: Option<Instant>,
-    /// The last instant of which every ID is below 2^53; null when all are.
+    /// The last instant at which every ID is below 2^53; null if all IDs are.
     pub(crate) js_safe_until: Option<Instant>,
-    /// How many nodes can issue at a time in one data centre.
+    /// How many nodes of one data centre can issue at the same time.
     pub(crate) nodes: u64,
     pub(crate) data_centers: u64,
     pub(crate) lanes: usize,
@@ -84,21 +84,22 @@ pub(crate) struct Instant {
     pub(crate) unix_ms: i64,
 }
 
-/// IDs a second, rounded down: of all codes together where they share a sequence, else of one.
+/// IDs per second, rounded down: of all codes together if they share a sequence, otherwise of one
+/// code.
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct Rates {
     pub(crate) node: u64,
-    /// From all nodes of all data centres.
+    /// IDs per second of all nodes in all data centres.
     pub(crate) cluster: u64,
 }
 
-/// What a crash of one node costs.
+/// The cost of a crash of one node.
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct Crash {
-    /// How long the lane that was used rests at most.
+    /// How long the lane that was in use cannot be leased, at most.
     pub(crate) lane_rests_ms: i64,
-    /// How many numbers each sequence loses at most, where ticks are longer than a lease reaches; 0
-    /// with shorter ticks, which lose only the time that passes.
+    /// How many sequence numbers a tick loses at most, if ticks are longer than a lease; 0 with
+    /// shorter ticks.
     pub(crate) numbers_lost: u64,
 }
 
@@ -146,14 +147,14 @@ impl Plan {
         }
     }
 
-    /// Returns the bits above the fields, which are 0.
+    /// Returns the unused bits above the fields, which are 0.
     pub(crate) const fn unused(&self) -> Field {
         let (bits, low_bit) = (ALL_BITS - self.bits, self.bits);
         Field { part: Part::Unused, bits, high_bit: ALL_BITS - 1, low_bit, max: 0 }
     }
 }
 
-/// Says how many IDs a node has, if all codes together get fewer than one in a millisecond.
+/// Returns a warning if a node issues less than one ID per millisecond for all codes together.
 pub(crate) fn scarce_ids(keeper: &KeeperSettings) -> Option<String> {
     let (per_tick, unit) = (keeper.layout.positions_per_tick(), keeper.layout.unit());
     if !keeper.issue.codes_shared || per_tick >= unit.millis().unsigned_abs() {
@@ -189,14 +190,14 @@ fn js_safe_until_ms(layout: &Layout) -> Option<i64> {
     if widths.total() <= JS_SAFE_BITS {
         return None;
     }
-    // Where even the first tick has IDs above 2^53, none is safe for all its IDs.
+    // If even the first tick has IDs above 2^53, there is no such instant.
     let below_timestamp = widths.total() - widths.timestamp;
     let unsafe_tick = JS_SAFE_BITS.checked_sub(below_timestamp).map_or(0, |bits| 1 << bits);
     Some(layout.start_of_tick_ms(unsafe_tick) - 1)
 }
 
-/// From the rule of the limit, at the beginning of a tick in which nothing was issued yet, where
-/// a slice of what is left is largest.
+/// Returns how many sequence numbers a crash loses at most. The limit of a lease is the furthest
+/// ahead at the beginning of a tick in which nothing was issued yet.
 fn numbers_lost(layout: &Layout, window_ms: i64) -> u64 {
     if layout.unit().millis() <= window_ms {
         return 0;

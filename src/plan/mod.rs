@@ -1,4 +1,4 @@
-//! Judges a layout: for `/plan`, and for `raindrop plan`.
+//! Computes what a layout offers, for `/plan` and `raindrop plan`.
 
 mod facts;
 #[cfg(test)]
@@ -14,14 +14,14 @@ use crate::{
 const PRESET: &str = "layout.preset";
 const EPOCH: &str = "layout.epoch";
 
-/// A setting of the layout that can be planned with.
+/// A setting of the layout that a plan can change.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct PlanKey {
     /// The query parameter.
     pub(crate) parameter: &'static str,
     /// The flag of the command line.
     pub(crate) flag: &'static str,
-    /// The key of the configuration that they set.
+    /// The configuration key that both set.
     pub(crate) key: &'static str,
 }
 
@@ -29,7 +29,7 @@ const fn key(parameter: &'static str, flag: &'static str, key: &'static str) -> 
     PlanKey { parameter, flag, key }
 }
 
-/// Every setting that can be planned with.
+/// Every setting that a plan can change.
 pub(crate) const PLAN_KEYS: [PlanKey; 14] = [
     key("preset", "--preset", PRESET),
     key("epoch", "--epoch", EPOCH),
@@ -48,7 +48,7 @@ pub(crate) const PLAN_KEYS: [PlanKey; 14] = [
 ];
 
 impl Plan {
-    /// Plans the layout of these settings; the others have their defaults.
+    /// Plans a layout with these settings. All others have their defaults.
     ///
     /// # Errors
     ///
@@ -58,7 +58,7 @@ impl Plan {
         let chosen = given(PRESET).and_then(|flag| Some((flag, Preset::by_name(&flag.value)?)));
         let preset = chosen.map(|(_, preset)| preset);
         if let (Some((flag, preset)), None) = (chosen, given(EPOCH)) {
-            // Named, so that a layout can be drawn whose time has run out.
+            // Name the epoch: a preset whose timestamp has run out is an error without one.
             let value = format_unix_ms_short(preset.spec().epoch_ms);
             let flag = flag.flag;
             flags.push(FlagValue { flag, key: EPOCH, value });
@@ -66,7 +66,7 @@ impl Plan {
         Ok(Self::of("of these flags", preset, Config::plan(flags)?))
     }
 
-    /// Plans the layout of the namespace `default`; `None` for plain numbers.
+    /// Plans the layout of the namespace `default`; `None` if that is in segment mode.
     pub(crate) fn configured(config: &Config) -> Option<Self> {
         let preset = config.effective.iter().find(|setting| setting.key == PRESET);
         let preset = preset.and_then(|setting| Preset::by_name(&setting.value));

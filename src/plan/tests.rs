@@ -15,7 +15,7 @@ fn planned(settings: &[(&'static str, String)]) -> Result<Plan, ConfigError> {
     Plan::of_flags(settings.iter().map(flag).collect())
 }
 
-/// The layout that a configuration file of this text gives.
+/// Returns the layout of a configuration file with this text.
 fn layout_of(toml: &str) -> Layout {
     let folder = tempfile::tempdir().expect("a folder");
     let file = folder.path().join("raindrop.toml");

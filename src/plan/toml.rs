@@ -1,4 +1,4 @@
-//! A layout as it stands in a configuration file.
+//! Writes a layout as a table of a configuration file.
 
 use crate::core::{
     instant::format_unix_ms_for_reading,
@@ -13,7 +13,7 @@ pub(super) fn layout_table(layout: &Layout, preset: Option<Preset>) -> String {
     if let Some(preset) = preset {
         lines.push(format!("preset = \"{}\"", preset.name()));
         let has_its_epoch = preset.spec().epoch_ms == layout.epoch_ms();
-        // One whose time has run out can be used with a given epoch only.
+        // A preset whose timestamp has run out needs an explicit epoch.
         if !has_its_epoch || preset.check_own_epoch().is_err() {
             lines.push(epoch);
         }

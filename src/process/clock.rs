@@ -6,8 +6,7 @@ use crate::core::clock::{Clock, Recent, SystemClock};
 
 /// The machine's clocks, with the last reading of the wall clock.
 ///
-/// The handler of a claim calls [`Clock::refresh`] before it, so the claim needs no reading of its
-/// own.
+/// The HTTP handler of a claim calls [`Clock::refresh`] first. The claim then uses that reading.
 #[derive(Debug)]
 pub(crate) struct RememberingClock {
     system: SystemClock,

@@ -1,4 +1,4 @@
-//! The signal SIGHUP, at which files are read again.
+//! The signal SIGHUP, on which the service reads files again.
 
 use std::io;
 
@@ -10,8 +10,8 @@ use tokio::{
 
 use super::telemetry::log_safely;
 
-/// Logs each SIGHUP, at a service without anything to read again: the signal would end it, with its
-/// lease held.
+/// Logs each SIGHUP, in a service that has no file to read again. Otherwise the signal would kill
+/// the process while it holds a lease.
 ///
 /// # Errors
 ///
@@ -32,12 +32,17 @@ pub(crate) fn nothing_to_reload() -> io::Result<()> {
     Ok(())
 }
 
-/// The stream of SIGHUPs; none is lost while no task waits. Other systems have no such signal.
+/// The stream of SIGHUPs. A signal that arrives while no task waits is not lost. Systems other than
+/// Unix have no SIGHUP.
 #[derive(Debug)]
 pub(crate) struct Hangups(#[cfg(unix)] Mutex<Signal>);
 
 impl Hangups {
-    /// Begins to listen; fails when the signal cannot be listened to.
+    /// Installs the handler of the signal.
+    ///
+    /// # Errors
+    ///
+    /// When the operating system refuses the handler.
     pub(crate) fn listen() -> io::Result<Self> {
         Ok(Self(
             #[cfg(unix)]
@@ -45,7 +50,7 @@ impl Hangups {
         ))
     }
 
-    /// Resolves at the next signal; pending where there is none.
+    /// Resolves on the next signal; never on systems without SIGHUP.
     pub(crate) async fn next(&self) {
         #[cfg(unix)]
         if self.0.lock().await.recv().await.is_some() {

@@ -1,7 +1,12 @@
-//! A thread that writes log lines, so that logging never waits, fails or panics.
+//! A thread that writes log lines, so that a task that logs never waits, fails or panics.
 //!
-//! `tracing-appender` does the same, but counts no failed writes and prints to standard output,
-//! which may panic, when its queue is full at the end.
+//! Lines wait in a queue of fixed length. A line that finds the queue full, or that the output
+//! refuses, is dropped and counted. The thread is never joined, because a write may hang for ever:
+//! the end of the process waits for the queue for a limited time only
+//! ([`LogWriter::flush_within`]).
+//!
+//! `tracing-appender` has such a thread, too, but does not count failed writes, and when its queue
+//! is full at the end, it prints to standard output, which may panic.
 
 use std::{
     collections::VecDeque,
@@ -15,17 +20,17 @@ use prometheus::IntCounter;
 
 use crate::config::mask_tokens;
 
-/// Queued lines; further ones are dropped. A debug log of a busy service fits for a moment.
+/// The largest number of queued lines: enough for a moment of a busy service's debug log.
 const CAPACITY: usize = 1024;
 
-/// Queues lines for the thread; cheap to clone.
+/// Queues lines for the thread. Clones share the queue.
 #[derive(Clone, Debug)]
 pub(super) struct LogWriter(Arc<Shared>);
 
 #[derive(Debug)]
 struct Shared {
     queue: Mutex<Queue>,
-    /// Notified when a line was queued or written.
+    /// Notified after a line was queued, written or dropped.
     changed: Condvar,
     dropped: IntCounter,
 }
@@ -37,9 +42,12 @@ struct Queue {
 }
 
 impl LogWriter {
-    /// Starts the thread, which lives as long as the process. `dropped` counts the lines that are
-    /// not written: those that find the queue full, and those that `out` refuses. Fails when the
-    /// operating system has no thread to give.
+    /// Starts the thread, which lives as long as the process. `dropped` counts the lines that found
+    /// the queue full or that `out` refused.
+    ///
+    /// # Errors
+    ///
+    /// When the operating system cannot start a thread.
     pub(super) fn start(out: impl Write + Send + 'static, dropped: IntCounter) -> io::Result<Self> {
         let shared = Shared { queue: Mutex::default(), changed: Condvar::new(), dropped };
         let writer = Self(Arc::new(shared));
@@ -48,8 +56,8 @@ impl LogWriter {
         Ok(writer)
     }
 
-    /// Waits until every line is written or dropped, at most this long. `false` when some are
-    /// left.
+    /// Waits until every line is written or dropped, but no longer than `limit`. Returns `false` if
+    /// lines are left.
     pub(super) fn flush_within(&self, limit: Duration) -> bool {
         let is_busy = |queue: &mut Queue| queue.is_writing || !queue.lines.is_empty();
         let waited = self.0.changed.wait_timeout_while(self.0.lock(), limit, is_busy);
@@ -57,7 +65,7 @@ impl LogWriter {
     }
 }
 
-/// Each call is one line, and succeeds.
+/// Takes each call as one line, and always succeeds.
 impl Write for LogWriter {
     fn write(&mut self, line: &[u8]) -> io::Result<usize> {
         let mut queue = self.0.lock();
@@ -90,7 +98,7 @@ impl Shared {
             };
             let line = String::from_utf8_lossy(&line);
             let line = mask_tokens(&line);
-            // The next line may find a reader or a free block again.
+            // Continue: the next write may succeed, once there is a reader or a free block again.
             if out.write_all(line.as_bytes()).and_then(|()| out.flush()).is_err() {
                 self.dropped.inc();
             }
@@ -113,7 +121,7 @@ mod tests {
         (LogWriter::start(out, dropped.clone()).expect("a thread"), dropped)
     }
 
-    /// Says what it was given, and returns when the test allows it.
+    /// An output that passes each line to the test and returns when the test allows it.
     struct Gate(SyncSender<Vec<u8>>, Receiver<()>);
 
     impl Write for Gate {
@@ -175,7 +183,7 @@ mod tests {
         assert_eq!(dropped.get(), 3);
     }
 
-    /// Fails while the test says so.
+    /// An output that fails as long as the test tells it to.
     struct Failing(Receiver<bool>, SyncSender<Vec<u8>>);
 
     impl Write for Failing {

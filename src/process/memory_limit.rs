@@ -1,12 +1,12 @@
-//! The memory that this process may use, as its control group says.
+//! The memory limit of this process's control group.
 
 use std::{fs, path::Path};
 
-/// Where control groups are mounted, for both versions.
+/// The mount points of control groups and the files of their limits, for both versions.
 const MOUNTS: [(&str, &str); 2] =
     [("/sys/fs/cgroup", "memory.max"), ("/sys/fs/cgroup/memory", "memory.limit_in_bytes")];
 
-/// The memory limit of this process in bytes, if its control group has one.
+/// Returns the memory limit of this process in bytes, if its control group has one.
 pub(crate) fn memory_limit() -> Option<u64> {
     let groups = fs::read_to_string("/proc/self/cgroup").ok()?;
     let limits = MOUNTS.into_iter().filter_map(|(mount, file)| {
@@ -16,7 +16,7 @@ pub(crate) fn memory_limit() -> Option<u64> {
     limits.min()
 }
 
-/// The path of the process's group, from lines such as `0::/a` and `4:memory:/a`.
+/// Returns the path of the process's group, from lines such as `0::/a` and `4:memory:/a`.
 fn group_of(groups: &str, is_v2: bool) -> Option<&str> {
     groups.lines().find_map(|line| {
         let (controllers, path) = line.split_once(':')?.1.split_once(':')?;
@@ -25,8 +25,8 @@ fn group_of(groups: &str, is_v2: bool) -> Option<&str> {
     })
 }
 
-/// The smallest limit of a group and of those around it. In a container the mount shows the
-/// container's own group as its root, whatever the path says.
+/// Returns the smallest limit of a group and its ancestors. In a container, the root of the mount
+/// is the container's group, whatever the path is, so the root counts, too.
 fn smallest_limit(mount: &Path, group: &str, file: &str) -> Option<u64> {
     let group = mount.join(group.trim_start_matches('/'));
     let groups = group.ancestors().take_while(|group| group.starts_with(mount));

@@ -1,17 +1,21 @@
-//! Reads of files that may never answer: they may be on a network, or no files at all.
+//! Reads of files that may hang, because they are on a network or are pipes.
+//!
+//! Each read runs on a blocking thread and has a time-out. A read that hangs keeps its thread, so
+//! only [`AT_A_TIME`] reads run at the same time: threads remain for looking up names and writing
+//! files. The result of a read that ends after its time-out is dropped.
 
 use std::{sync::Arc, time::Duration};
 
 use tokio::{sync::Semaphore, task::spawn_blocking, time::timeout};
 
-/// How long a read may take.
+/// The time-out of a read.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// How many reads are under way at most: one that never ends must not be the last.
+/// The largest number of reads under way. More than one, so that a read that hangs does not stop
+/// all others.
 const AT_A_TIME: usize = 4;
 
-/// Reads in other threads, but not in more and more of them while reads hang: looking up names and
-/// writing files need some.
+/// Runs reads on blocking threads, at most [`AT_A_TIME`] of them.
 #[derive(Debug)]
 pub(crate) struct Reads(Arc<Semaphore>);
 
@@ -22,8 +26,12 @@ impl Default for Reads {
 }
 
 impl Reads {
-    /// Returns what `read` returns, or why there is nothing within [`PATIENCE`]: then it may not
-    /// have begun, because others have not ended, or it goes on, and its result is dropped.
+    /// Runs a read and returns its result.
+    ///
+    /// # Errors
+    ///
+    /// When there is no result within [`PATIENCE`]: the read hangs, or did not begin because others
+    /// hang.
     pub(crate) async fn one<T: Send + 'static>(
         &self,
         read: impl FnOnce() -> T + Send + 'static,
@@ -45,12 +53,13 @@ pub(crate) mod tests {
 
     use super::*;
 
-    /// Lets the time for a read pass, which it does not by itself while a thread works.
+    /// Advances the paused clock by the time-out of a read: tokio does not while a blocking thread
+    /// works.
     pub(crate) async fn late<T>(reading: impl Future<Output = T>) -> T {
         tokio::join!(reading, tokio::time::advance(PATIENCE)).0
     }
 
-    /// As many reads as there may be: each hangs until its sender is dropped.
+    /// Starts as many reads as are allowed. Each hangs until its sender is dropped.
     pub(crate) async fn hang(reads: &Reads) -> Vec<mpsc::Sender<()>> {
         let mut ends = Vec::new();
         for _ in 0..AT_A_TIME {

@@ -1,4 +1,9 @@
-//! Signals to the service: those that stop it, and those that must not end it.
+//! Signals that stop the service, and signals that must not kill it.
+//!
+//! The first SIGTERM, SIGINT or SIGQUIT starts an orderly stop, and a second one ends the process
+//! at once. Tools that signal a process and then its group send two signals for one order, so
+//! signals within 300 ms of the first count as the same. Signals such as SIGUSR1, whose default
+//! would kill the process while it holds a lease, do nothing.
 
 use std::{future::Future, time::Duration};
 
@@ -13,25 +18,26 @@ use tokio::{
 #[cfg(unix)]
 use super::telemetry::{flush, log_safely};
 
-/// Signals that follow the first within this time belong to it.
+/// Signals that follow the first one within this time count as the same order.
 const ECHO: Duration = Duration::from_millis(300);
 
-/// Signals that would end the process by default, with its lease held: programs that rotate logs,
-/// measure a process or limit its files send them. Exceeding a file's size then is an error of the write.
+/// Signals that would kill the process by default while it holds a lease. Programs that rotate
+/// logs, measure a process or limit the size of files send them. With SIGXFSZ ignored, a write
+/// beyond that size fails.
 #[cfg(unix)]
 const IGNORED: [Kind; 6] =
     [Kind::USR1, Kind::USR2, Kind::ALARM, Kind::VTALARM, Kind::PROF, Kind::XFSZ];
 
-/// Resolves at the first SIGTERM, SIGINT or SIGQUIT. A second one ends the process at once, with 1; one
-/// within 300 ms of the first belongs to it. From this call on, signals such as SIGUSR1 do nothing.
+/// Resolves on the first SIGTERM, SIGINT or SIGQUIT. A second one, more than 300 ms later, ends the
+/// process at once with exit code 1. From this call on, signals such as SIGUSR1 do nothing.
 ///
 /// # Errors
 ///
-/// When the signals cannot be listened to.
+/// When the operating system refuses a handler.
 #[cfg(unix)]
 pub fn signals() -> std::io::Result<impl Future<Output = ()> + Send> {
     for ignored in IGNORED {
-        // The handler stays when its stream is dropped.
+        // The handler stays installed when its stream is dropped.
         drop(signal(SignalKind::from_raw(ignored.as_raw()))?);
     }
     let stops = Stops {
@@ -45,7 +51,8 @@ pub fn signals() -> std::io::Result<impl Future<Output = ()> + Send> {
         if stopping.await.is_ok() {
             return;
         }
-        // Nobody else would learn that signals are not seen any more.
+        // Pass a panic on: no other task waits for this one, and signals would no longer stop the
+        // service.
         if let Err(error) = task.await
             && let Ok(panic) = error.try_into_panic()
         {
@@ -56,7 +63,7 @@ pub fn signals() -> std::io::Result<impl Future<Output = ()> + Send> {
     })
 }
 
-/// The signals that stop the service.
+/// The streams of the signals that stop the service.
 #[cfg(unix)]
 struct Stops {
     terminate: Signal,
@@ -76,13 +83,13 @@ impl Stops {
     }
 }
 
-/// Lets SIGTERM, SIGINT, SIGQUIT and SIGHUP end this process if it is process 1, as the command of a container
-/// is: the kernel does that for all others only. The exit code is that of a shell, 128 and the signal's
-/// number.
+/// Makes SIGTERM, SIGINT, SIGQUIT and SIGHUP end this process if it is process 1, as in a
+/// container: the kernel applies the default action to all other processes only. The exit code is
+/// 128 plus the number of the signal, as in a shell.
 ///
 /// # Errors
 ///
-/// When the signals cannot be listened to.
+/// When the operating system refuses a handler or a thread.
 #[cfg(unix)]
 pub fn end_by_signals_as_process_1() -> std::io::Result<()> {
     if std::process::id() != 1 {
@@ -101,7 +108,7 @@ pub fn end_by_signals_as_process_1() -> std::io::Result<()> {
         listened.push((128 + kind.as_raw_value(), signal(kind)?));
     }
     drop(entered);
-    // Its own thread: a command may wait for an answer of a person or of a file system.
+    // In a thread: the command may be waiting for a person or a file system.
     std::thread::Builder::new().name("signals".to_owned()).spawn(move || {
         runtime.block_on(std::future::poll_fn(|context| {
             for (code, signal) in &mut listened {
@@ -115,20 +122,20 @@ pub fn end_by_signals_as_process_1() -> std::io::Result<()> {
     Ok(())
 }
 
-/// Elsewhere each process is ended by them.
+/// Does nothing: on other systems the signals end every process.
 #[cfg(not(unix))]
 pub fn end_by_signals_as_process_1() -> std::io::Result<()> {
     Ok(())
 }
 
-/// Passes the first signal on, and calls `exit` at the second.
+/// Reports the first signal to `first`, and calls `exit` on the second.
 #[cfg(unix)]
 async fn watch(mut stops: Stops, first: oneshot::Sender<()>, exit: impl FnOnce()) {
     let signal = stops.next().await;
-    // A service that is ending by itself does not wait for it.
+    // This fails if the service is already ending for another reason.
     let _ = first.send(());
     log_safely(|| tracing::info!(signal, "stopping"));
-    // Some tools signal a process and then its group: that is one order to stop.
+    // Ignore echoes: some tools signal a process and then its group.
     let echo = tokio::time::Instant::now() + ECHO;
     while tokio::time::timeout_at(echo, stops.next()).await.is_ok() {}
     let signal = stops.next().await;
@@ -139,7 +146,8 @@ async fn watch(mut stops: Stops, first: oneshot::Sender<()>, exit: impl FnOnce()
     exit();
 }
 
-/// Resolves at the first Ctrl-C. A second one ends the process at once, with 1. Never fails here.
+/// Resolves on the first Ctrl-C. A second one ends the process at once with exit code 1. Never
+/// fails.
 #[cfg(not(unix))]
 pub fn signals() -> std::io::Result<impl Future<Output = ()> + Send> {
     Ok(async {
@@ -161,7 +169,7 @@ mod tests {
 
     use super::*;
 
-    /// As one whose standard error cannot be written.
+    /// Panics, as a process does whose standard error cannot be written.
     struct Panicking;
 
     impl Subscriber for Panicking {

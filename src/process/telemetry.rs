@@ -1,4 +1,9 @@
-//! Log lines, on standard error: standard output belongs to the commands' answers.
+//! Logging to standard error. Standard output is for the results of commands.
+//!
+//! A task that logs must never wait, fail or panic, whatever happens to standard error: lines go
+//! through the queue of [`LogWriter`], panics are logged by a hook that uses it, too, and lines
+//! that cannot be written are counted ([`DROPPED`]). Texts from outside (stores, peers, clients)
+//! are escaped in every field, so that they can neither forge a line nor control a terminal.
 
 use std::{
     backtrace::{Backtrace, BacktraceStatus},
@@ -27,19 +32,19 @@ use crate::{
     core::visible::visible,
 };
 
-/// How long the end of the process waits for lines that are not written yet.
+/// How long the end of the process waits for queued lines.
 const FLUSHED_WITHIN: Duration = Duration::from_secs(1);
 
-/// Of this process, as the lines themselves.
+/// The writer of this process.
 static WRITER: OnceLock<LogWriter> = OnceLock::new();
 
-/// Lines that were not written.
+/// Counts the lines that were not written.
 pub(crate) static DROPPED: LazyLock<IntCounter> = LazyLock::new(|| {
     let help = "Log lines that were not written: standard error cannot be written, or not as fast.";
     IntCounter::new("raindrop_log_lines_dropped_total", help).expect("a valid name")
 });
 
-/// Writes the queued lines when it is dropped, or gives up after a second.
+/// Waits for the queued lines when it is dropped, for at most a second.
 #[derive(Debug)]
 #[must_use = "the last lines may be lost unless it lives as long as the process"]
 pub struct Logging(());
@@ -50,18 +55,18 @@ impl Drop for Logging {
     }
 }
 
-/// Starts logging; panics are logged as errors. Does nothing when logging was started already.
+/// Starts logging, and logs panics as errors. Does nothing if a subscriber is installed already.
 ///
-/// A line that cannot be written at once is queued, and dropped when the queue is full or when
-/// writing fails: whoever logs never waits and never fails.
+/// Lines are queued, and dropped when the queue is full or a write fails, so a task that logs never
+/// waits and never fails.
 ///
 /// # Errors
 ///
-/// When the operating system has no thread to give.
+/// When the operating system cannot start a thread.
 pub fn start(config: &LogConfig) -> io::Result<Logging> {
     let writer = LogWriter::start(io::stderr(), DROPPED.clone())?;
     let is_terminal = io::IsTerminal::is_terminal(&io::stderr());
-    // The only failure is that somebody embeds us and logs already.
+    // This fails only in a program that embeds the service and has a subscriber.
     if subscriber(config, writer.clone(), is_terminal).try_init().is_ok() {
         std::panic::set_hook(Box::new(log_panic));
         let _ = WRITER.set(writer);
@@ -69,35 +74,35 @@ pub fn start(config: &LogConfig) -> io::Result<Logging> {
     Ok(Logging(()))
 }
 
-/// Waits until the queued lines are written, at most a second.
+/// Waits until the queued lines are written, for at most a second.
 pub(crate) fn flush() {
     if let Some(writer) = WRITER.get() {
         writer.flush_within(FLUSHED_WITHIN);
     }
 }
 
-/// Writes a text to standard error unless that takes longer than a second: the end of the process
-/// does not wait for a reader that hangs.
+/// Writes a text to standard error at the end of the process. Gives up after a second, because a
+/// reader of standard error may hang.
 pub(crate) fn write_at_end(text: &str) {
-    // There is nowhere left to report a failure to.
+    // A failure cannot be reported anywhere.
     match LogWriter::start(io::stderr(), DROPPED.clone()) {
         Ok(mut writer) => {
             let _ = writer.write_all(text.as_bytes());
             writer.flush_within(FLUSHED_WITHIN);
         }
-        // There is no thread that could wait for the reader.
+        // Without a thread, write directly, even if that may hang.
         Err(_) => drop(io::stderr().write_all(text.as_bytes())),
     }
 }
 
-/// Logs although a panic of the subscriber, which may be another than ours, must not end the
-/// caller.
+/// Logs, and survives a panic of the subscriber, which may be one of a program that embeds the
+/// service.
 pub(crate) fn log_safely(log: impl FnOnce()) {
     let _ = catch_unwind(AssertUnwindSafe(log));
 }
 
-/// Errors of requests to the Kubernetes API, which the keeper reports with what they mean; and what
-/// clients do to HTTP/2, who could fill the log.
+/// Directives for targets that would only be noise: errors of requests to the Kubernetes API, which
+/// the keeper logs with their meaning, and errors of HTTP/2, with which clients could fill the log.
 const NOISY_TARGETS: &str = "kube_client::client::builder=off,h2=error";
 
 fn subscriber(
@@ -108,7 +113,7 @@ fn subscriber(
     let lines = tracing_subscriber::fmt()
         .with_env_filter(EnvFilter::new(format!("{},{NOISY_TARGETS}", config.level)))
         .with_target(false)
-        // It would print them with `eprintln!`, which panics.
+        // The library would print them with `eprintln!`, which panics if standard error is closed.
         .log_internal_errors(false);
     match config.format {
         LogFormat::Text => {
@@ -123,8 +128,8 @@ fn subscriber(
     }
 }
 
-/// Writes a field of a text line with what others wrote escaped. The library's own format escapes the
-/// message alone.
+/// Writes a field of a text line, escaped: its value may come from a peer or a store. The library
+/// escapes only the message.
 fn write_field(writer: &mut Writer<'_>, field: &Field, value: &dyn Debug) -> fmt::Result {
     let value = format!("{value:?}");
     let value = visible(&value);
@@ -137,7 +142,8 @@ fn write_field(writer: &mut Writer<'_>, field: &Field, value: &dyn Debug) -> fmt
     }
 }
 
-/// Queues lines of JSON, in which the library escapes C0 characters alone. Each call is one line.
+/// Queues lines of JSON, and escapes what the library leaves: it escapes only C0 characters. Each
+/// call is one line.
 struct JsonLines(LogWriter);
 
 impl Write for JsonLines {
@@ -153,7 +159,8 @@ impl Write for JsonLines {
     }
 }
 
-/// In place of the standard hook, which writes to standard error itself and so may wait for ever.
+/// Logs a panic. It replaces the standard hook, which writes to standard error directly and so may
+/// hang.
 fn log_panic(info: &PanicHookInfo<'_>) {
     let backtrace = Backtrace::capture();
     let is_captured = backtrace.status() == BacktraceStatus::Captured;
@@ -197,7 +204,7 @@ mod tests {
     fn a_panic_is_one_error_line_with_its_place_and_text() {
         let (reader, pipe) = io::pipe().expect("a pipe");
         let (writer, dropped) = writer(pipe);
-        // Other tests of this process keep their hook.
+        // Restore the hook afterwards: other tests run in this process.
         let before = panic::take_hook();
         panic::set_hook(Box::new(move |info| {
             log_panic(info);
