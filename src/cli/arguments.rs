@@ -1,4 +1,4 @@
-//! What the arguments of several commands have in common: flags, values, and what they name.
+//! Flags and values that several commands share.
 
 use std::{path::PathBuf, time::Duration};
 
@@ -18,7 +18,7 @@ use crate::{
     store::StoreUrl,
 };
 
-/// Apart from a command's own options in its help.
+/// The heading of these flags in the help of a command.
 const GLOBAL: &str = "Global options";
 
 /// Flags of every command that reads the configuration.
@@ -58,12 +58,12 @@ impl Overrides {
     }
 }
 
-/// Whether an address has a part that is not shown.
+/// Returns whether an address contains a secret, which is never shown.
 fn has_secret(url: &str) -> bool {
     StoreUrl::new(url).to_string() != url
 }
 
-/// Returns the namespace of this name.
+/// Returns the namespace with this name.
 pub(super) fn namespace_of<'a>(
     config: &'a Config,
     name: &str,
@@ -108,7 +108,7 @@ pub(super) fn duration(text: &str) -> Result<Duration, String> {
     duration.ok_or_else(|| format!("must be {DURATION_FORM}"))
 }
 
-/// Reads an instant in Unix ms.
+/// Reads an instant as Unix milliseconds.
 pub(super) fn instant(text: &str) -> Result<i64, String> {
     let form = || "must be an RFC 3339 instant such as 2020-02-29T12:00:00Z".to_owned();
     parse_unix_ms(text).ok_or_else(form)

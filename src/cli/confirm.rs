@@ -1,4 +1,4 @@
-//! Asks before a command changes what cannot be changed back.
+//! Asks for confirmation before a command makes a change that cannot be undone.
 
 use std::io::{self, BufRead, IsTerminal};
 
@@ -15,7 +15,7 @@ pub(super) struct Confirmation {
 }
 
 impl Confirmation {
-    /// Refuses to go on where nobody can be asked.
+    /// Refuses to continue without `--yes` or `--dry-run` if standard input is no terminal.
     pub(super) fn check(&self, command: &str) -> Result<(), Failure> {
         if self.yes || self.dry_run || io::stdin().is_terminal() {
             return Ok(());
@@ -26,7 +26,11 @@ impl Confirmation {
         )))
     }
 
-    /// Whether to go on. `false` with --dry-run; a person who does not agree is a failure.
+    /// Returns whether to make the change: `false` with `--dry-run`.
+    ///
+    /// # Errors
+    ///
+    /// When the operator does not confirm.
     pub(super) fn is_given(&self) -> Result<bool, Failure> {
         if self.yes || self.dry_run {
             return Ok(self.yes);

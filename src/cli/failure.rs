@@ -19,7 +19,7 @@ pub(super) enum Failure {
     Failed(String),
     /// Exit code 2: the usage, configuration or tables must change first.
     Usage(String),
-    /// Exit code 2, with a line for each problem; what others wrote is escaped.
+    /// Exit code 2, with a line for each problem. Untrusted texts in it are escaped already.
     Problems(String),
 }
 
@@ -28,14 +28,14 @@ impl Failure {
         Self::Failed(error.to_string())
     }
 
-    /// Returns what is reported.
+    /// Returns the text of the report.
     pub(super) fn text(&self) -> &str {
         match self {
             Self::Failed(text) | Self::Usage(text) | Self::Problems(text) => text,
         }
     }
 
-    /// Says where it failed.
+    /// Adds the place of the failure to the text.
     pub(super) fn at(self, place: &str) -> Self {
         match self {
             Self::Failed(text) => Self::Failed(format!("{place}: {text}")),
@@ -44,7 +44,7 @@ impl Failure {
         }
     }
 
-    /// Makes a failure of usage from a heading and its problems, a line each.
+    /// Makes a failure of usage with a heading and a line for each problem.
     pub(super) fn problems<T: AsRef<str>>(
         heading: &str,
         problems: impl IntoIterator<Item = T>,
@@ -114,7 +114,8 @@ impl From<BackfillError> for Failure {
     }
 }
 
-/// Converts errors that may be the store's; those in brackets are of usage, the others failures.
+/// Implements conversions of errors that may come from the store. The variants in brackets become
+/// failures of usage (2), all others failures (1).
 macro_rules! failures {
     ($($error:ident [$($usage:pat),*])+) => {$(
         impl From<$error> for Failure {

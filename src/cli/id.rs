@@ -1,4 +1,5 @@
-//! `raindrop id`: issues IDs with a lease or a block of the command's own.
+//! `raindrop id`: issues IDs. The command acquires a lease for itself or, in segment mode, a block
+//! of numbers.
 
 use std::{fmt::Write as _, sync::Arc, time::Duration};
 
@@ -29,7 +30,7 @@ use crate::{
 
 /// How long to wait for a lease or a block.
 const PATIENCE: Duration = Duration::from_secs(15);
-/// How many IDs to claim at a time; a layout with fewer is asked for fewer.
+/// The size of a claim; less if the layout allows only less.
 const CLAIM: u32 = 1_000;
 
 #[derive(Debug, clap::Args)]
@@ -66,7 +67,7 @@ enum Format {
 }
 
 pub(super) fn run(config: &Config, arguments: &IdArguments) -> Result<(), Failure> {
-    // An encoding that does not fit is refused before anything is leased or reserved.
+    // Refuse an encoding that does not fit before the command leases or reserves.
     let IdArguments { code, namespace, at, encoding, padded, .. } = arguments;
     let located = config.codes.locate(code, namespace.as_deref());
     let (namespace, prefix) = located.map_err(Failure::usage)?;
@@ -86,7 +87,7 @@ pub(super) fn run(config: &Config, arguments: &IdArguments) -> Result<(), Failur
             "--at: memory: forgets which IDs of a past time were issued; use a persistent store",
         )),
         (Mode::Snowflake { keeper, .. }, Some(_)) if keeper.layout.backfill_per_tick() == 0 => {
-            // Refused before anything is leased.
+            // Refuse it before the command leases.
             Err(BackfillError::NotReserved { namespace: namespace.to_owned() }.into())
         }
         (Mode::Snowflake { keeper, .. }, _) => issue.leased(keeper, store, clock).await,
@@ -97,15 +98,16 @@ pub(super) fn run(config: &Config, arguments: &IdArguments) -> Result<(), Failur
     })
 }
 
-/// Returns the label of the command's lease in the store. `worker.holder` names the node, which is
-/// another process.
+/// Returns the label of the command's lease in the store. `worker.holder` is the label of the node,
+/// which is another process.
 fn holder() -> String {
     let host = host::name().unwrap_or_else(|| "unknown".to_owned());
     format!("cli {}@{host}", std::process::id())
 }
 
-/// Waits for a lease; longer than for anything else while the store may be a restored one, because that
-/// wait ends by itself and begins anew with each process.
+/// Waits for a lease. While the keeper waits because the store may have been restored, the command
+/// waits longer than [`PATIENCE`]: that wait ends in time, and would start from the beginning if
+/// the command ran again.
 async fn until_leased(issuer: &Issuer) -> Result<(), Failure> {
     while tokio::time::timeout(PATIENCE, issuer.leased()).await.is_err() {
         let reason = issuer.status().reason;
@@ -118,7 +120,7 @@ async fn until_leased(issuer: &Issuer) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Which IDs to issue, and how to print them.
+/// The IDs to issue and their format.
 struct Issue<'a> {
     arguments: &'a IdArguments,
     prefix: &'a str,
@@ -127,7 +129,7 @@ struct Issue<'a> {
 }
 
 impl Issue<'_> {
-    /// Issues IDs with a lease of the command's own, also for a past time: the leased row shows whether
+    /// Acquires a lease and issues IDs, also for a past time: the row of the lease shows whether
     /// the store was restored meanwhile.
     async fn leased(
         &self,
@@ -146,7 +148,7 @@ impl Issue<'_> {
                 return self.print(CLAIM, async |count| self.claim(&issuer, count).await).await;
             };
             let backfill = Backfill::new(settings, store, &issuer);
-            // All at once: a request gets all that it asks for, or none.
+            // Claim all at once: backfill grants all or none.
             let claim = async |count| Ok(backfill.ids(code, count, at_ms).await?.into_iter());
             self.print(u32::MAX, claim).await
         };
@@ -160,7 +162,7 @@ impl Issue<'_> {
         printed
     }
 
-    /// Claims, and tries again while there is no more than a pause to wait for.
+    /// Claims, and retries as long as the error says that a pause helps.
     async fn claim(&self, issuer: &Issuer, mut count: u32) -> Result<Run, Failure> {
         loop {
             match issuer.next_ids(&self.arguments.code, count).await {
@@ -177,20 +179,19 @@ impl Issue<'_> {
         }
     }
 
-    /// Issues numbers of a segment code, from a block of the command's own; gives the unused ones
-    /// back.
+    /// Reserves a block, issues numbers of a segment code from it, and returns the unused ones.
     async fn reserved(
         &self,
         settings: &SegmentSettings,
         store: Arc<dyn Store>,
     ) -> Result<(), Failure> {
         let code = &self.arguments.code;
-        // This code alone, so that nothing is reserved for others.
+        // Serve only this code, so that the keeper reserves nothing for others.
         let mut settings = SegmentSettings { max_wait: PATIENCE, ..settings.clone() };
         settings.codes.retain(|name, _| name == code);
         let is_unknown = settings.codes.is_empty() && settings.auto_create.is_none();
         if is_unknown && !has_code(&*store, &settings.namespace, code).await? {
-            // A mistaken name must leave no tables and no record behind.
+            // Refuse an unknown code before the store creates tables or a record.
             return Err(Failure::Usage(unknown_segment_code(code, &settings.namespace)));
         }
         let (mut keeper, issuers) =
@@ -215,7 +216,7 @@ impl Issue<'_> {
         printed
     }
 
-    /// Prints IDs, claim by claim; claims at most `at_a_time` of them at once.
+    /// Prints IDs claim by claim, with at most `at_a_time` IDs in a claim.
     async fn print<Ids: ExactSizeIterator<Item = Id>>(
         &self,
         at_a_time: u32,

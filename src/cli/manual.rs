@@ -1,4 +1,4 @@
-//! `raindrop completions` and `raindrop man`: made from the command line's own description.
+//! `raindrop completions` and `raindrop man`, generated from the definition of the command line.
 
 use std::{
     fs,
@@ -11,7 +11,7 @@ use clap_mangen::Man;
 
 use super::{Cli, failure::Failure, output};
 
-/// What follows the help of the whole program.
+/// The text after the help of the program.
 pub(super) const EXIT_CODES: &str = "\
 Exit codes:
   0  it worked
@@ -29,7 +29,8 @@ pub(super) struct CompletionsArguments {
 
 #[derive(Debug, clap::Args)]
 pub(super) struct ManArguments {
-    /// An existing folder for the pages of all commands; without it, the page raindrop(1) is printed.
+    /// An existing folder for the pages of all commands; without it, the page raindrop(1) is
+    /// printed.
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
 }
@@ -52,7 +53,7 @@ pub(super) fn man(arguments: &ManArguments) -> Result<(), Failure> {
     }
 }
 
-/// Writes the pages of a command and of those below it.
+/// Writes the pages of a command and its subcommands.
 fn write_pages(command: &Command, folder: &Path) -> Result<(), Failure> {
     let (name, text) = page(command)?;
     let path = folder.join(name);

@@ -74,7 +74,8 @@ enum Command {
     Man(manual::ManArguments),
 }
 
-/// Parses the command line; what other services call `--port` is refused with the way out.
+/// Parses the command line. The error for `--port`, which other services have, names the flag to
+/// use.
 fn parse(arguments: impl IntoIterator<Item = OsString>) -> Result<Cli, clap::Error> {
     Cli::try_parse_from(arguments).map_err(|mut error| {
         if error.get(ContextKind::InvalidArg) == Some(&ContextValue::String("--port".into())) {
@@ -90,13 +91,13 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
     let cli = match parse(arguments) {
         Ok(cli) => cli,
         Err(error) => {
-            // Help and version are asked for and go to standard output.
+            // Help and version are no errors, and go to standard output.
             let _ = error.print();
             return ExitCode::from(if error.use_stderr() { 2 } else { 0 });
         }
     };
     forbid_core_dumps();
-    // The service stops in order by itself.
+    // The service has handlers of its signals for an orderly stop.
     if !matches!(cli.command, None | Some(Command::Serve))
         && let Err(error) = end_by_signals_as_process_1()
     {
@@ -110,8 +111,8 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
     ExitCode::from(if matches!(failure, Failure::Failed(_)) { 1 } else { 2 })
 }
 
-/// Keeps passwords, tokens and private keys, which are in memory, off the disk. The hard limit stays, so
-/// that an operator can allow core dumps again with `prlimit`.
+/// Disables core dumps, which would write passwords, tokens and private keys to the disk. The hard
+/// limit stays, so that an operator can allow core dumps again with `prlimit`.
 #[cfg(unix)]
 fn forbid_core_dumps() {
     use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};

@@ -1,4 +1,4 @@
-//! Writes to the standard streams. A closed standard output (`| head`) is no failure.
+//! Writes to the standard streams. A closed standard output (`| head`) is no error.
 
 use std::io::{self, ErrorKind, Write};
 
@@ -16,15 +16,15 @@ pub(super) fn print(text: &str) -> Result<(), Failure> {
     print_unless_closed(text).map(drop)
 }
 
-/// Writes to standard output, and returns whether anybody still reads it.
+/// Writes to standard output. Returns `false` if its reader has closed it.
 ///
-/// Each line is escaped. What others wrote, such as a layout of the store, could still end a line: callers
-/// escape it with [`visible`] when they put it into a text of several lines.
+/// Each line is escaped. An untrusted text, such as a layout from the store, could still end a
+/// line: callers that put it into a text of several lines escape it with [`visible`] first.
 pub(super) fn print_unless_closed(text: &str) -> Result<bool, Failure> {
     write(&visible_lines(text))
 }
 
-/// Writes a text of ours with its colours to standard output.
+/// Writes a trusted text with its colours to standard output.
 pub(super) fn print_styled(text: &str) -> Result<(), Failure> {
     write(text).map(drop)
 }
@@ -37,7 +37,7 @@ fn write(text: &str) -> Result<bool, Failure> {
     }
 }
 
-/// Writes one line to standard output, whatever others wrote into it.
+/// Writes one line to standard output, and escapes it.
 pub(super) fn say(line: &str) -> Result<(), Failure> {
     print(&format!("{}\n", visible(line)))
 }
@@ -48,22 +48,22 @@ pub(super) fn print_json(value: &impl Serialize) -> Result<(), Failure> {
     print(&format!("{json}\n"))
 }
 
-/// Writes a question to standard error, and leaves the cursor behind it.
+/// Writes a question to standard error, without a line end.
 pub(super) fn ask(question: &str) {
     write_at_end(&visible_lines(question));
 }
 
-/// Writes an error to standard error as one line, whatever others wrote into it.
+/// Writes an error to standard error as one escaped line.
 pub(super) fn error(line: &str) {
     error_lines(&visible(line));
 }
 
-/// Writes an error of several lines to standard error. Callers escape what others wrote.
+/// Writes an error of several lines to standard error. Callers escape untrusted texts.
 pub(super) fn error_lines(text: &str) {
     write_at_end(&format!("raindrop: {}\n", visible_lines(&mask_tokens(text))));
 }
 
-/// Returns lines under headings, in columns as wide as they must be. Cells are escaped.
+/// Returns lines under headings, in columns as wide as their widest cell. Cells are escaped.
 pub(super) fn table<const N: usize>(headings: [&str; N], lines: &[[String; N]]) -> String {
     let shown = |line: &[String; N]| line.each_ref().map(|cell| visible(cell).into_owned());
     let lines: Vec<[String; N]> = lines.iter().map(shown).collect();

@@ -17,16 +17,16 @@ use crate::{
     server::ParsedId,
 };
 
-/// The most text that is kept back before it is printed, in bytes.
+/// The largest amount of output that is buffered, in bytes.
 const AT_ONCE: usize = 64 << 10;
 
 #[derive(Debug, clap::Args)]
 pub(super) struct ParseArguments {
     /// The IDs; - or none reads them from standard input, one per line.
     ///
-    /// The fields of one are printed as JSON for people; those of several, or from standard input, as
-    /// one JSON object per line. Of several, those that cannot be read are named on standard error,
-    /// and the exit code is 2.
+    /// The fields of one are printed as JSON for people; those of several, or from standard input,
+    /// as one JSON object per line. Of several, those that cannot be read are named on standard
+    /// error, and the exit code is 2.
     #[arg(value_name = "ID")]
     ids: Vec<String>,
     /// A preset, the layout of another system, a name of [layouts.NAME] in the configuration, or
@@ -62,7 +62,7 @@ pub(super) fn run(overrides: Overrides, arguments: &ParseArguments) -> Result<()
     }
 }
 
-/// Finds a layout. Only a name that is not built in needs the configuration.
+/// Finds a layout. It reads the configuration only for a name that is not built in.
 fn find(overrides: Overrides, text: &str, epoch_ms: Option<i64>) -> Result<NamedLayout, Failure> {
     let found = match NamedLayout::find(text, epoch_ms, &[]) {
         Err(UnknownLayout::Name(_)) => {
@@ -73,7 +73,7 @@ fn find(overrides: Overrides, text: &str, epoch_ms: Option<i64>) -> Result<Named
     found.map_err(|error| Failure::Usage(format!("--layout {text:?}: {error}")))
 }
 
-/// What IDs are read by.
+/// The layouts by which IDs are read.
 enum ReadBy {
     Layout(NamedLayout),
     Namespace(Box<Config>),
@@ -110,7 +110,7 @@ impl Parser<'_> {
         Ok(parsed)
     }
 
-    /// Prints the fields of each of these.
+    /// Prints the fields of each of these IDs.
     fn print_all(&self, ids: &[&str]) -> Result<(), Failure> {
         let (mut text, mut bad) = (String::new(), 0_u64);
         for id in ids {
@@ -126,8 +126,8 @@ impl Parser<'_> {
         unless_bad(bad, ids.len() as u64)
     }
 
-    /// Prints the fields of the ID in each line. Whatever was read is answered before more is waited
-    /// for.
+    /// Prints the fields of the ID in each line. It prints the results of all complete lines before
+    /// it waits for more input.
     fn print_lines(&self, input: impl Read) -> Result<(), Failure> {
         let mut input = BufReader::new(input);
         let (mut text, mut line) = (String::new(), Vec::new());

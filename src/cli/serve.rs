@@ -18,22 +18,23 @@ use crate::{
     store::{self, with_sources},
 };
 
-/// Open files that are not client connections: those of operators on either listener, the store's,
-/// the listeners', the runtime's.
+/// The number of open files that are not connections of clients: those of operators' connections,
+/// the store, the listeners and the runtime.
 #[cfg(unix)]
 const OTHER_FILES: u64 = 192;
 
-/// Threads beside the runtime's own: those of SQLite, of files that are read, and of the log's end.
+/// The number of threads beside those of the runtime: for SQLite, reads of files, and the end of
+/// the log.
 const OTHER_THREADS: usize = 8;
 
 pub(super) fn run(config: Config) -> Result<(), Failure> {
     check_threads()?;
-    // Dropped last, when the last lines are queued.
+    // Dropped last, after the last lines were queued.
     let _logging = telemetry::start(&config.log)?;
     let mut runtime = Builder::new_multi_thread();
-    // With more connections ready than a worker's queue holds, 256, the rest wait in a queue that
-    // all workers share. By default that is looked at so seldom that some clients wait 30 times as
-    // long as others.
+    // If more than 256 connections are ready, those beyond a worker's queue wait in the global
+    // queue. By default, workers poll that so rarely that some clients wait 30 times as long as
+    // others.
     runtime.global_queue_interval(2).event_interval(128);
     block_on(runtime, serve(config))
 }
@@ -53,7 +54,7 @@ async fn serve(mut config: Config) -> Result<(), Failure> {
     let store = store::connect(&config.store, clock.clone())?;
     let service = Service { config, listener, admin_listener, store, clock };
     service.run(shutdown).await.map_err(|error| match error {
-        // A line for each keeper, which is escaped.
+        // The text has a line for each keeper, already escaped.
         error @ ServeError::Keepers(_) => Failure::Problems(error.to_string()),
         error @ (ServeError::Tls(_) | ServeError::NotRead { .. }) => Failure::usage(error),
         ServeError::Tokens(error) => error.into(),
@@ -77,7 +78,7 @@ async fn bind(key: &str, address: SocketAddr) -> Result<TcpListener, Failure> {
     }
 }
 
-/// Whether the kernel has no IPv6 (`ipv6.disable=1`).
+/// Returns whether the kernel has no IPv6 (`ipv6.disable=1`).
 #[cfg(unix)]
 pub(super) fn is_without_ipv6(error: &io::Error) -> bool {
     error.raw_os_error() == Some(rustix::io::Errno::AFNOSUPPORT.raw_os_error())
@@ -88,10 +89,10 @@ pub(super) const fn is_without_ipv6(_: &io::Error) -> bool {
     false
 }
 
-/// Refuses to start with fewer threads than the service needs: the runtime would panic, or the store
-/// fail at some later moment.
+/// Refuses to start if the process may have fewer threads than the service needs. Otherwise the
+/// runtime would panic, or the store fail later.
 fn check_threads() -> Result<(), Failure> {
-    // As the runtime counts them.
+    // The same number that the runtime computes.
     let chosen = std::env::var("TOKIO_WORKER_THREADS").ok().and_then(|count| count.parse().ok());
     let workers = chosen.unwrap_or_else(|| available_parallelism().map_or(1, NonZero::get));
     let needed = workers + OTHER_THREADS;
@@ -110,7 +111,7 @@ fn check_threads() -> Result<(), Failure> {
     }
     drop(closed);
     let count = started.len();
-    // Until then they count.
+    // Only now: the threads must exist at the same time to count.
     started.into_iter().for_each(|thread| drop(thread.join()));
     match failure {
         None => Ok(()),
@@ -121,8 +122,8 @@ fn check_threads() -> Result<(), Failure> {
     }
 }
 
-/// Raises the limit of open files, which is 1024 on many systems, and returns how many connections
-/// fit: fewer than configured where no files would be left for the store and for operators.
+/// Raises the limit of open files, which is 1024 on many systems. Returns how many connections fit,
+/// which are fewer than configured if the store and operators would have no files left.
 #[cfg(unix)]
 fn raise_open_files(max_connections: usize) -> usize {
     use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};

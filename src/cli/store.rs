@@ -1,4 +1,4 @@
-//! Runs a command's work with the store.
+//! Runs the work of a command with the store.
 
 use std::sync::Arc;
 
@@ -11,8 +11,8 @@ use crate::{
     store::{self, Store},
 };
 
-/// Runs a command's work, and then drops what is left in the background: a frozen store must not
-/// delay the end of the process.
+/// Runs the work of a command on a runtime, and drops the runtime without waiting for background
+/// tasks: a store that hangs must not delay the end of the process.
 pub(super) fn block_on(
     mut runtime: Builder,
     work: impl Future<Output = Result<(), Failure>>,
@@ -23,8 +23,8 @@ pub(super) fn block_on(
     result
 }
 
-/// Runs a command's work with the configured store, and closes the store. Says which file that made,
-/// since the same command makes another one in another folder.
+/// Runs the work of a command with the configured store, and closes the store. If that created a
+/// file, prints its path: in another folder, the same command would create another file.
 pub(super) fn with_store(
     config: &Config,
     work: impl AsyncFnOnce(Arc<dyn Store>, Arc<SystemClock>) -> Result<(), Failure>,

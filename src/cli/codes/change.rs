@@ -57,7 +57,7 @@ pub(super) async fn create(
     change: &SpecChange,
 ) -> Result<(), Failure> {
     let manager = CodeManager::new(store, namespace.clone());
-    // Refuses bad settings before any table is made.
+    // Refuse bad settings before the store creates a table.
     manager.new_spec(code, change)?;
     manager.prepare().await?;
     manager.put(code, change, true).await?;
@@ -95,8 +95,8 @@ pub(super) async fn retire(
     Ok(())
 }
 
-/// Returns the manager of a namespace for a change of a code that is there and not configured: a mistake
-/// must neither be confirmed nor leave tables or a record behind.
+/// Returns the manager of a namespace, for a change of a code that exists and is not configured.
+/// Any other code is refused before the command asks a question or creates tables or a record.
 async fn existing(
     store: Arc<dyn Store>,
     namespace: &SegmentSettings,
@@ -115,7 +115,7 @@ fn no_codes() -> Failure {
     Failure::Usage("the store has no codes".into())
 }
 
-/// Returns the manager of a namespace, whose tables are there.
+/// Returns the manager of a namespace, and creates its tables if they are missing.
 pub(super) async fn prepared(
     store: Arc<dyn Store>,
     namespace: &SegmentSettings,
@@ -125,7 +125,7 @@ pub(super) async fn prepared(
     Ok(manager)
 }
 
-/// Says what a code is now.
+/// Prints the present state of a code.
 async fn show(manager: &CodeManager, code: &str) -> Result<(), Failure> {
     let Some(view) = manager.get(code).await? else { return Ok(()) };
     let settings = view.spec.map(|spec| format!(", {spec}")).unwrap_or_default();
@@ -157,7 +157,7 @@ pub(super) async fn raise(
     };
     let of_namespace = listed.iter().filter(|listed| listed.namespace == namespace);
     let known: Vec<String> = of_namespace.map(|listed| listed.code.clone()).collect();
-    // Refuses a bad one before any is changed.
+    // Refuse an unknown code before any is changed.
     if let Some(unknown) = codes.iter().find(|code| !known.contains(code)) {
         let known = known.join(", ");
         return Err(Failure::Usage(format!(
@@ -176,7 +176,7 @@ pub(super) async fn raise(
             {
                 say(&format!("{namespace} {code}: has no numbers left"))?;
             }
-            // The others must be safe all the same.
+            // Continue: the other codes must be safe all the same.
             Err(refused @ ManageError::Raise(RaiseError::TooLarge { .. })) => {
                 error(&refused.to_string());
                 left.push(code.as_str());

@@ -1,4 +1,4 @@
-//! `raindrop codes`: the list.
+//! `raindrop codes`: lists codes.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -23,7 +23,7 @@ use crate::{
 const HEADINGS: [&str; 8] =
     ["NAMESPACE", "CODE", "KIND", "NEXT", "LEFT", "STEP", "WRITTEN", "RATE"];
 
-/// Prints the codes of a namespace, or of all.
+/// Prints the codes of one namespace, or of all.
 pub(super) async fn list(
     config: &Config,
     store: Arc<dyn Store>,
@@ -56,7 +56,7 @@ pub(super) async fn list(
     print(&table(HEADINGS, &lines))
 }
 
-/// Returns every code of the store, with what is known of those of configured namespaces.
+/// Returns every code of the store. Codes of configured namespaces have their settings and kind.
 async fn views(
     config: &Config,
     store: &Arc<dyn Store>,
@@ -75,19 +75,19 @@ async fn views(
     Ok(listed.into_iter().map(with_view).collect())
 }
 
-/// Returns the codes of the store; none for a store without segments, whose tables a list must not
-/// create.
+/// Returns the codes of the store. Returns none if the store has no segment table, and does not
+/// create it.
 pub(super) async fn read(store: &dyn Store) -> Result<Vec<ListedSegment>, Failure> {
     let mut codes = match store.list_segments().await {
         Err(StoreError::Vanished(_)) => Vec::new(),
         codes => codes?,
     };
-    // What was issued for past ticks is kept in the same table, as `code@tick`.
+    // Skip rows of backfill, which are in the same table as `code@tick`.
     codes.retain(|listed| is_valid_code(&listed.code));
     Ok(codes)
 }
 
-/// Whether the store has a code.
+/// Returns whether the store has a code.
 pub(in crate::cli) async fn has_code(
     store: &dyn Store,
     namespace: &str,
@@ -121,8 +121,8 @@ fn key(listed: &ListedSegment) -> (String, String) {
     (listed.namespace.clone(), listed.code.clone())
 }
 
-/// Returns the numbers reserved a second; `None` for a code whose next number went back, since
-/// some of its numbers were given back.
+/// Returns how many numbers were reserved per second; `None` for a code whose next number is lower
+/// than before, because a node returned numbers.
 #[expect(clippy::cast_precision_loss, reason = "a rate needs no digits")]
 fn rate_of(
     listed: &ListedSegment,

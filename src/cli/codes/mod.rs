@@ -102,7 +102,7 @@ pub(super) fn run(config: &Config, arguments: &CodesArguments) -> Result<(), Fai
         }),
         Command::Create { code, settings } => {
             let namespace = settings_of(config, namespace)?;
-            // One that is bound elsewhere could never be asked for.
+            // Refuse a code that is bound to another namespace: no request could reach it here.
             config.codes.locate(code, Some(&namespace.namespace)).map_err(Failure::usage)?;
             with_store(config, async |store, _| {
                 change::create(store, namespace, code, &(*settings).into()).await

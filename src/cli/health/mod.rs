@@ -80,7 +80,8 @@ fn authority_of(url: &Uri) -> Result<(&'static str, String), Failure> {
     Ok((scheme, format!("{}:{port}", authority.host())))
 }
 
-/// Returns the loopback address for a service that listens everywhere.
+/// Returns an address that reaches the listener: the loopback address if it listens on every
+/// address.
 fn reachable(listen: SocketAddr) -> SocketAddr {
     match listen.ip() {
         ip if !ip.is_unspecified() => listen,
@@ -95,7 +96,7 @@ async fn probe(
     path: &str,
 ) -> Result<(StatusCode, String), Box<dyn Error>> {
     let stream = match TcpStream::connect(authority).await {
-        // The service falls back to IPv4, too.
+        // Fall back to IPv4, as the service does.
         Err(error) if is_without_ipv6(&error) => {
             TcpStream::connect(authority.replace("[::1]", "127.0.0.1")).await?
         }

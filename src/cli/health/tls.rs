@@ -1,4 +1,4 @@
-//! TLS of the probe.
+//! TLS for the probe, without verification.
 
 use std::{io, sync::Arc};
 
@@ -14,8 +14,8 @@ use tokio_rustls::{
     },
 };
 
-/// Connects to a service whoever signed its certificate: the probe sends no secret, and the
-/// certificate names no loopback address.
+/// Connects to a service without verifying its certificate, which usually does not name the
+/// loopback address. The probe sends no secret.
 pub(super) async fn connect(stream: TcpStream) -> io::Result<TlsStream<TcpStream>> {
     let address = stream.peer_addr()?.ip();
     let provider = Arc::new(ring::default_provider());

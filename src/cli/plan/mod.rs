@@ -1,4 +1,4 @@
-//! `raindrop plan`: what a layout offers, and for how long.
+//! `raindrop plan`: prints the capacity and the lifetime of a layout.
 
 #[cfg(test)]
 mod tests;
@@ -22,12 +22,12 @@ const JSON: &str = "json";
 
 #[derive(Debug)]
 pub(super) struct PlanArguments {
-    /// The given flags of the layout. Those that are left out have the configuration's defaults.
+    /// The flags of the layout. A flag that is left out has the default of its key.
     flags: Vec<FlagValue>,
     json: bool,
 }
 
-/// By hand, so that the flags of the layout have the help of their keys.
+/// Written by hand, so that each flag has the help text of its key.
 impl Args for PlanArguments {
     fn augment_args(command: Command) -> Command {
         let layout = PLAN_KEYS.map(|PlanKey { flag, key, .. }| {
@@ -71,7 +71,7 @@ pub(super) fn run(overrides: Overrides, arguments: PlanArguments) -> Result<(), 
     }
 }
 
-/// Plans the layout of these flags, or else the configured one.
+/// Plans the layout of these flags or, without flags, the configured layout.
 fn plan(overrides: Overrides, flags: Vec<FlagValue>) -> Result<Plan, Failure> {
     if !flags.is_empty() {
         return Ok(Plan::of_flags(flags)?);

@@ -1,4 +1,4 @@
-//! The plan for people.
+//! Renders a plan as text for people.
 
 use jiff::SignedDuration;
 
@@ -17,7 +17,7 @@ const BOLD: &str = "1";
 const FAINT: &str = "2";
 const ALARM: &str = "1;31";
 
-/// The widest that text and picture get: 80 columns less a margin.
+/// The largest width of text and picture: 80 columns less a margin.
 const COLUMNS: usize = 78;
 
 /// Renders a plan, with colours.
@@ -140,7 +140,7 @@ fn facts(plan: &Plan, now_ms: i64) -> Vec<String> {
     facts.into_iter().map(line).collect()
 }
 
-/// Whose the rates are.
+/// Returns whose rates the plan shows: all codes together, or one code.
 const fn of_whom(plan: &Plan) -> &'static str {
     if plan.keeper.issue.codes_shared { "" } else { " of a code" }
 }
@@ -154,7 +154,7 @@ fn a_unit(plan: &Plan) -> String {
     }
 }
 
-/// Returns an instant and how far away it is.
+/// Returns an instant with its distance from now.
 fn instant(unix_ms: i64, now_ms: i64) -> String {
     if let Some(year) = far_year(unix_ms) {
         return year;
@@ -172,7 +172,7 @@ fn duration(millis: i64) -> String {
     format!("{:#}", SignedDuration::from_millis(millis))
 }
 
-/// Returns a number with its thousands apart.
+/// Returns a number with its thousands separated.
 fn grouped(number: u64) -> String {
     let digits = number.to_string();
     let groups = digits.as_bytes().rchunks(3).rev();
@@ -197,13 +197,13 @@ fn paint(code: &str, text: &str) -> String {
     format!("\u{1b}[{code}m{text}\u{1b}[0m")
 }
 
-/// Returns a text that steps back behind others.
+/// Returns a text in a faint colour.
 fn faint(text: &str) -> String {
     paint(FAINT, text)
 }
 
-/// Draws the bits as a row of boxes, under the numbers of their highest bits: as wide as they have
-/// bits where that fits, and never narrower than their names.
+/// Draws the fields as a row of boxes, with the number of the highest bit above each. A box is as
+/// wide as the field has bits, if that fits, and never narrower than its name.
 fn picture(fields: &[Field]) -> Vec<String> {
     let widths = widths(fields);
     let row = |left: &str, between: &str, right: &str, cell: &dyn Fn(&Field, usize) -> String| {
@@ -234,11 +234,11 @@ fn picture(fields: &[Field]) -> Vec<String> {
     ]
 }
 
-/// Returns one column per bit, but never less than a name has; then the widest cells give up
-/// columns until the picture fits.
+/// Returns the widths of the boxes: one column per bit, but at least the length of the name. If the
+/// picture is too wide, the widest boxes become narrower until it fits.
 fn widths(fields: &[Field]) -> Vec<usize> {
     let least = |field: &Field| match field.part {
-        // Its cell shows 0, under a number of two digits.
+        // The box contains 0, below a number of two digits.
         Part::Unused => 2,
         part => look(part).0.len(),
     };

@@ -1,4 +1,4 @@
-//! `raindrop workers`: the list.
+//! `raindrop workers`: lists worker ids.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -23,7 +23,7 @@ use crate::{
 
 const HEADINGS: [&str; 7] = ["NAMESPACE", "WORKER", "LANE", "STATE", "EXPIRES", "MARKS", "HOLDER"];
 
-/// Prints the worker ids of a namespace, or of all.
+/// Prints the worker ids of one namespace, or of all.
 pub(super) async fn list(
     config: &Config,
     store: &dyn Store,
@@ -47,12 +47,12 @@ pub(super) async fn list(
     }
     let mut layouts: BTreeMap<&str, &Layout> = BTreeMap::new();
     for KeeperSettings { namespace, layout, .. } in config.keepers() {
-        // The marks can be shown as instants where the configured layout is the recorded one.
+        // Marks can be shown as instants only if the configured layout is the recorded one.
         let record = store.read_record(namespace).await?;
         let is_ours = |record: &LayoutRecord| record.canonical == layout.canonical();
         if let Some(LayoutRecord { history, .. }) = record.filter(is_ours) {
             layouts.insert(namespace, layout);
-            // As they count in the present epoch.
+            // Show the marks that count in the present epoch.
             for ListedRow { row, .. } in rows.iter_mut().filter(|row| row.namespace == *namespace) {
                 row.marks = history.marks(layout, row.epoch, &row.marks);
             }
@@ -99,7 +99,7 @@ fn check_namespace(config: &Config, rows: &[ListedRow], namespace: &str) -> Resu
     }
 }
 
-/// Returns whether a row is held or can be leased, or from when on it can.
+/// Returns the state of a row: held, available, or the time from which it can be leased.
 fn state(row: &Row, layout: Option<&Layout>, now_ms: i64) -> String {
     let due_ms = layout.and_then(|layout| first_due(layout, std::slice::from_ref(row)));
     match due_ms {
@@ -163,7 +163,7 @@ mod tests {
              default    7       1     held   2025-11-20T14:48:10.000Z  unused,2025-11-20T14:46:40.000Z  10.0.0.7:8080#mac\n"
         );
         assert!(line(&listed, None, 0)[5].starts_with("0,"));
-        // Free, and one of its lanes can be used; then none before the first mark is due.
+        // A released row, first with a lane that can be leased at once, then with none.
         listed.row.free = true;
         let state = |row: &ListedRow| line(row, Some(&layout), 1_763_650_000_000)[3].clone();
         assert_eq!(state(&listed), "free");

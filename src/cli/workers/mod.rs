@@ -37,7 +37,8 @@ enum Command {
     /// Free worker ids early, for example those of a machine that burned down.
     ///
     /// Always safe: a holder that still runs notices, at the latest after lease.renew, and leases
-    /// another worker id; the next holder never issues its IDs. Asks first if a lease has not expired.
+    /// another worker id; the next holder never issues its IDs. Asks first if a lease has not
+    /// expired.
     Release {
         /// The worker ids.
         #[arg(value_name = "WORKER", required = true)]
@@ -49,9 +50,9 @@ enum Command {
     /// backup.
     ///
     /// A backup has old marks: nodes that started from them would repeat IDs that were issued
-    /// since. In the new epoch every lease begins at a barrier, which is ahead of the store's clock by
-    /// --window and twice lease.max_clock_skew; nodes issue IDs again when that time has passed. It
-    /// is one write, however many worker ids there are.
+    /// since. In the new epoch every lease begins at a barrier, which is ahead of the store's clock
+    /// by --window and twice lease.max_clock_skew; nodes issue IDs again when that time has passed.
+    /// It is one write, however many worker ids there are.
     ///
     /// Safe if no node has written to the restored store before, the store's clock is right, and
     /// --window is the largest lease.window of any node. Nodes that still run on their old leases
@@ -77,7 +78,7 @@ enum Command {
     },
 }
 
-/// What a command changes.
+/// The store and the namespace that a command changes.
 struct Target<'a> {
     /// The store's address, without secrets.
     address: String,
@@ -87,12 +88,12 @@ struct Target<'a> {
 }
 
 impl Target<'_> {
-    /// Names the store and the namespace, for people.
+    /// Returns the names of the store and the namespace, for people.
     fn place(&self) -> String {
         format!("store {}, namespace {}", self.address, self.settings.namespace)
     }
 
-    /// Whether the store has no tables yet: reading more than the list would create them.
+    /// Returns whether the store has no tables yet. Any other call than the list would create them.
     async fn is_unused(&self) -> Result<bool, Failure> {
         match self.store.read_record(&self.settings.namespace).await {
             Err(StoreError::Vanished(_)) => Ok(true),
@@ -117,7 +118,7 @@ pub(super) fn run(config: &Config, arguments: &WorkersArguments) -> Result<(), F
             "namespace {namespace:?} is in segment mode and has no worker ids: see raindrop codes"
         )));
     };
-    // Refused before the store is asked for anything.
+    // Refuse bad arguments before any call of the store.
     match command {
         Command::Release { .. } => {}
         Command::Raise { window, confirmation } => {

@@ -16,7 +16,7 @@ use crate::{
 /// The longest window of a lease.
 const LONGEST_WINDOW: Duration = Duration::from_hours(24);
 
-/// Checks a window that is given.
+/// Checks the window of the argument.
 pub(super) fn check_window(lease: &LeaseTimes, window: Option<Duration>) -> Result<(), Failure> {
     let least = lease.window;
     match window {

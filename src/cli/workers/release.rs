@@ -14,7 +14,7 @@ pub(super) async fn release(
     workers: &[u64],
     confirmation: &Confirmation,
 ) -> Result<(), Failure> {
-    // Refuses a bad one before any is changed.
+    // Refuse an unknown worker id before any is released.
     workers.iter().try_for_each(|worker| target.operator.check_worker(*worker))?;
     if target.is_unused().await? {
         return Err(OperatorError::NoRow { worker: workers[0] }.into());
@@ -49,7 +49,7 @@ pub(super) async fn release(
         } else {
             let now = target.operator.preview_release(worker).await?;
             if !now.free && now.holder != row.holder {
-                // Nobody was asked about this one.
+                // The operator has not confirmed the release from this holder.
                 return Err(OperatorError::RowChanged { now: now.into() }.into());
             }
             target.operator.release(worker).await?

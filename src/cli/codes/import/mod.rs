@@ -74,7 +74,7 @@ pub(super) struct ImportArguments {
 }
 
 impl ImportArguments {
-    /// The address of the other database, if one is given.
+    /// Returns the address of the other database, if an argument names one.
     fn url(&self) -> Result<Option<String>, Failure> {
         let Some(file) = &self.from_file else { return Ok(self.from.clone()) };
         let text = small_file::read_text(file);
@@ -103,10 +103,10 @@ pub(super) async fn run(
     };
     let place = StoreUrl::new(&url).to_string();
     let at_place = |error: StoreError| Failure::from(error).at(&place);
-    // What is configured for the protection of connections to the store need not hold there.
+    // The TLS settings of the store do not apply to the other database.
     let settings = StoreSettings {
         timeout: config.store.timeout,
-        // Fail-over concerns who writes, and this only reads.
+        // The command only reads there, so a fail-over does not matter.
         failover: Failover::Lossless,
         ..StoreSettings::new(url)
     };
@@ -118,8 +118,8 @@ pub(super) async fn run(
     result
 }
 
-/// Imports what `read_foreign` answers. Reads again just before and after the codes are written, since
-/// a service that still runs reserves more.
+/// Imports the numbers that `read_foreign` returns. Reads them again just before and just after it
+/// writes the codes, because a service that still runs reserves more.
 async fn import(
     store: &Arc<dyn Store>,
     namespace: &SegmentSettings,
@@ -144,7 +144,7 @@ async fn import(
              each of them"
         ))?;
     }
-    // With auto_create a request can create any code meanwhile.
+    // With auto_create, a request can create any code meanwhile.
     let is_in_use =
         |import: &&Import| import.start != Start::New || namespace.auto_create.is_some();
     if let Some(Import { code, first, .. }) = imports.iter().find(is_in_use) {
@@ -192,7 +192,7 @@ async fn import(
     Ok(())
 }
 
-/// Returns the codes of a namespace; none for a store without segments.
+/// Returns the codes of a namespace; none if the store has no segment table.
 async fn views(store: &Arc<dyn Store>, manager: &CodeManager) -> Result<Vec<CodeView>, Failure> {
     Ok(read(&**store).await?.into_iter().filter_map(|listed| manager.view(listed)).collect())
 }
@@ -215,7 +215,7 @@ fn listed(imports: &[Import]) -> String {
     table(["NAME", "MAX_ID", "STEP", "CODE", "FIRST", "EFFECT"], &lines)
 }
 
-/// Refuses what was reserved since the table was read first.
+/// Fails if the other service has reserved numbers since the first read.
 fn check_unmoved(
     place: &str,
     imports: &[Import],

@@ -1,4 +1,4 @@
-//! Decides where each imported code starts.
+//! Decides at which number each imported code starts.
 
 use std::collections::BTreeMap;
 
@@ -9,40 +9,40 @@ use crate::{
     store::ForeignSegment,
 };
 
-/// What to import, and how.
+/// The names to import and their options.
 #[derive(Debug)]
 pub(super) struct Selection<'a> {
-    /// The names to import; all if it is empty.
+    /// The names to import; empty for all.
     pub(super) names: &'a [String],
-    /// Names and their codes, where those differ.
+    /// Pairs of a name and its code, where those differ.
     pub(super) rename: &'a [(String, String)],
-    /// How many numbers are skipped beyond a step.
+    /// How many numbers to skip in addition to a step.
     pub(super) margin: u64,
 }
 
-/// What happens to one code.
+/// The decision about one code.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Import {
     pub(super) from: ForeignSegment,
     pub(super) code: String,
-    /// No number below this one is issued from then on.
+    /// No number below this one is issued after the import.
     pub(super) first: u64,
     pub(super) start: Start,
 }
 
-/// How a code comes to its first number.
+/// How a code gets its first number.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Start {
-    /// It is created.
+    /// The import creates the code.
     New,
-    /// Its next number is raised from this one.
+    /// The import raises the next number from this one.
     Raised { next: u64 },
-    /// Its next number is this one, which is high enough.
+    /// The next number is this one, which is high enough already.
     Kept { next: u64 },
 }
 
 impl Import {
-    /// The cells of its line.
+    /// Returns the cells of the code's line.
     pub(super) fn cells(&self) -> [String; 6] {
         let Self { from, code, first, start } = self;
         let effect = match start {
@@ -55,8 +55,11 @@ impl Import {
     }
 }
 
-/// Decides what happens to the codes of a namespace, which has these. Refuses everything if one name
-/// cannot be imported.
+/// Decides about each code, given the codes that the namespace has.
+///
+/// # Errors
+///
+/// When one name cannot be imported. Nothing is imported then.
 pub(super) fn plan(
     foreign: Vec<ForeignSegment>,
     selection: &Selection<'_>,
@@ -141,7 +144,7 @@ fn one(
             ));
         }
         Some((CodeKind::Retired, _)) => return Err(format!("code {code:?} is retired for good")),
-        // An import that was cut short has left the second, without a reservation.
+        // `Unserved`: an interrupted import left the code, and no node has reserved from it.
         None | Some((CodeKind::Unserved, _)) if !is_in_use => Start::New,
         None | Some((CodeKind::Unserved, _)) => {
             return Err(format!(
@@ -218,7 +221,7 @@ mod tests {
         let listed = ListedSegment { step: 1, ..view("a", 7_001, CodeKind::Unserved).listed };
         let views = [CodeView { listed, ..view("a", 7_001, CodeKind::Unserved) }];
         assert!(planned(&rows, &["a"], &[], 0, &views).is_err());
-        // Left by an import that was cut short: its settings are still to be written.
+        // An interrupted import left the code without its settings.
         let views = [view("a", 7_001, CodeKind::Unserved)];
         for views in [&views[..], &[]] {
             let imports = planned(&rows, &["a"], &[], 0, views).expect("valid");

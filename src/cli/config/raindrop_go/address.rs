@@ -12,20 +12,20 @@ const MYSQL_FORM: &str = "user:password@tcp(host:port)/database?parameter=value,
 /// The form of what raindrop-Go puts after `postgres://`.
 const POSTGRES_FORM: &str = "user:password@host:port/database?parameter=value, as in an address: a \
                              / in the password is %2F";
-/// The parameters of PostgreSQL's addresses that have the same name here.
+/// The parameters of PostgreSQL addresses that Raindrop has under the same name.
 const POSTGRES_PARAMETERS: [&str; 6] =
     ["sslmode", "sslrootcert", "sslcert", "sslkey", "application_name", "options"];
 
-/// A store address made of another.
+/// A converted store address.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Address {
     pub(super) url: String,
     pub(super) has_password: bool,
-    /// What was left out or changed, a sentence each.
+    /// The parts that were left out or changed, a sentence each.
     pub(super) warnings: Vec<String>,
 }
 
-/// Whether this can only be meant for MySQL.
+/// Returns whether a text can only be an address of MySQL.
 pub(super) fn looks_like_mysql(text: &str) -> bool {
     ["@tcp(", "@(", "@unix("].iter().any(|part| text.contains(part))
 }
@@ -37,7 +37,8 @@ pub(super) fn looks_like_mysql(text: &str) -> bool {
 ///
 /// The form, as a phrase that follows "must be"; never a part of the text, which holds a password.
 pub(super) fn mysql(text: &str) -> Result<Address, &'static str> {
-    // As the driver does: the password may hold any character, the database's name no slash.
+    // Split as the driver does: a password may contain any character, the name of a database no
+    // slash.
     let (before, after) = text.rsplit_once('/').ok_or(MYSQL_FORM)?;
     let (database, parameters) = after.split_once('?').unwrap_or((after, ""));
     let (login, network) = before.rsplit_once('@').ok_or(MYSQL_FORM)?;
@@ -62,7 +63,7 @@ pub(super) fn mysql(text: &str) -> Result<Address, &'static str> {
     let mut warnings = Vec::new();
     for (name, value) in parse(parameters.as_bytes()) {
         match &*name {
-            // How the Go driver reads rows; Raindrop stores UTC and plain ASCII.
+            // These affect only how the Go driver reads rows. Raindrop stores UTC and ASCII.
             "charset" | "collation" | "parseTime" | "loc" => {}
             "tls" => {
                 let mode = match &*value {
@@ -94,7 +95,7 @@ pub(super) fn mysql(text: &str) -> Result<Address, &'static str> {
     Ok(Address { url, has_password: !secret.is_empty(), warnings })
 }
 
-/// Reads what raindrop-Go puts after `postgres://`; the scheme may stand there, too.
+/// Reads the text that raindrop-Go puts after `postgres://`. It may contain the scheme, too.
 ///
 /// # Errors
 ///
@@ -129,7 +130,7 @@ fn left_out(name: &str) -> String {
     format!("the parameter {name} has no counterpart and was left out")
 }
 
-/// One host with or without a port; an IPv6 address in brackets.
+/// Returns whether a text is one host, with or without a port. An IPv6 address is in brackets.
 fn is_host(text: &str) -> bool {
     let (host, port) = match text.rsplit_once(':') {
         Some((host, port)) if !text.ends_with(']') => (host, port),

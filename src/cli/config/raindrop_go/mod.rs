@@ -1,6 +1,7 @@
 //! Converts a configuration of raindrop-Go (github.com/treeyh/raindrop).
 //!
-//! Ranges are checked by loading the result, and reported under the original's names.
+//! The result is loaded as a configuration to check it, and problems are reported under the names
+//! of the original.
 
 mod address;
 #[cfg(test)]
@@ -28,7 +29,7 @@ const FIELDS: &str = "IdMode, DbConfig.DbType, DbConfig.DbUrl, DbConfig.TableNam
 
 const SHARED: &str = "codes.shared";
 
-/// The table that raindrop-Go uses by default; it is our own default too, with other columns.
+/// The default table of raindrop-Go. Raindrop has the same default, with other columns.
 const ITS_TABLE: &str = "soc_raindrop_worker";
 /// The table that a converted configuration uses.
 const OUR_TABLE: &str = "raindrop_worker";
@@ -38,7 +39,7 @@ const OUR_TABLE: &str = "raindrop_worker";
 pub(super) struct Converted {
     /// The configuration file.
     pub(super) toml: String,
-    /// What behaves differently, or has no counterpart; a sentence or two each.
+    /// Differences in behaviour and settings without a counterpart, a sentence or two each.
     pub(super) warnings: Vec<String>,
 }
 
@@ -46,7 +47,7 @@ pub(super) struct Converted {
 ///
 /// # Errors
 ///
-/// Every problem, each under the original's name.
+/// All problems, under the names of the original.
 pub(super) fn convert(text: &str, now_ms: i64) -> Result<Converted, Vec<String>> {
     let table = read(text).map_err(|problem| vec![problem])?;
     let mut conversion = Conversion::default();
@@ -54,7 +55,7 @@ pub(super) fn convert(text: &str, now_ms: i64) -> Result<Converted, Vec<String>>
     conversion.mode();
     conversion.layout(now_ms);
     conversion.workers();
-    // Each code has a sequence of its own in raindrop-Go.
+    // In raindrop-Go, codes do not share a sequence.
     conversion.set(SHARED, false, "");
     conversion.store();
     conversion.service();
@@ -68,27 +69,27 @@ fn read(text: &str) -> Result<Map<String, Value>, String> {
     }
     let source = config::File::from_str(text, FileFormat::Toml);
     let read = config::Config::builder().add_source(source).build();
-    // The library's text quotes the line, which may hold the password.
+    // The text of the library quotes the line, which may contain the password.
     let problem = |_| "neither JSON, which begins with {, nor TOML".to_owned();
     read.and_then(config::Config::try_deserialize).map_err(problem)
 }
 
 #[derive(Default)]
 struct Conversion {
-    /// The values other than null, by their names in [`FIELDS`].
+    /// The values that are not null, by their names in [`FIELDS`].
     given: BTreeMap<&'static str, Value>,
-    /// Our keys with their values and raindrop-Go's names.
+    /// Raindrop's keys with their values and the names of raindrop-Go.
     keys: Vec<(&'static str, Value, &'static str)>,
     warnings: Vec<String>,
     problems: Vec<String>,
 }
 
 impl Conversion {
-    /// Takes the values of a table; names are in any case, as Go reads them.
+    /// Takes the values of a table. Names may be in upper or lower case, as in Go.
     fn take(&mut self, prefix: &str, table: Map<String, Value>) {
         for (name, value) in table {
             let name = format!("{prefix}{name}");
-            // The one JSON tag that is another word than its field.
+            // The only JSON tag that differs from the name of its field.
             let is_tag = name.eq_ignore_ascii_case("EndBitValue");
             let name = if is_tag { "EndBitsValue" } else { &name };
             let field = FIELDS.split(", ").find(|field| field.eq_ignore_ascii_case(name));
@@ -109,7 +110,7 @@ impl Conversion {
         }
     }
 
-    /// Copies a field's value, or 0 as in Go when it is not given.
+    /// Copies the value of a field; 0 if the field is missing, as in Go.
     fn copy(&mut self, key: &'static str, field: &'static str) {
         self.set(key, self.value(field), field);
     }
@@ -126,18 +127,18 @@ impl Conversion {
         self.warnings.push(warning.into());
     }
 
-    /// Returns a value; when it is not given, 0, as in Go.
+    /// Returns the value of a field; 0 if the field is missing, as in Go.
     fn value(&self, field: &str) -> Value {
         self.given.get(field).cloned().unwrap_or_else(|| 0.into())
     }
 
-    /// Returns a string; when it is not given, an empty one, as in Go.
+    /// Returns the text of a field; empty if the field is missing, as in Go.
     fn text(&mut self, field: &'static str) -> String {
         let value = self.given.get(field).cloned().unwrap_or_else(|| "".into());
         if let Value::String(text) = value {
             return text;
         }
-        // Any value of the address may be a password.
+        // An address of any type may contain a password.
         let shown = if field == "DbConfig.DbUrl" { "…".to_owned() } else { value.to_string() };
         self.reject(format!("{field} = {shown}: must be a string"));
         String::new()
@@ -251,7 +252,7 @@ impl Conversion {
                 }
                 self.set("store.url", address.url, "DbConfig.DbUrl");
             }
-            // The value is not shown: it holds a password.
+            // Do not show the value, which contains a password.
             Err(form) => self.reject(format!("DbConfig.DbUrl = …: must be {form}")),
         }
         let name = self.text("DbConfig.TableName");
@@ -284,7 +285,7 @@ impl Conversion {
         }
     }
 
-    /// Loads what will be printed, to find every problem.
+    /// Loads the result as a configuration, to find every problem.
     fn finish(mut self) -> Result<Converted, Vec<String>> {
         let flag = |(key, value, flag): &(&'static str, Value, &'static str)| {
             let value = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
@@ -320,7 +321,7 @@ impl Conversion {
                 toml += "# As in raindrop-Go, each code has a sequence of its own, and IDs of two codes may \
                          be equal.\n# With true, IDs are unique in the namespace.\n";
             }
-            // JSON's strings, numbers and booleans are TOML's.
+            // Strings, numbers and booleans of JSON are valid TOML.
             toml += &format!("{name} = {value}\n");
         }
         Ok(Converted { toml, warnings: self.warnings })
