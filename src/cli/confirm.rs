@@ -26,6 +26,11 @@ impl Confirmation {
         )))
     }
 
+    /// Returns whether the command only says what it would do.
+    pub(super) const fn is_dry_run(&self) -> bool {
+        self.dry_run
+    }
+
     /// Returns whether to make the change: `false` with `--dry-run`.
     ///
     /// # Errors

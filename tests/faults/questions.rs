@@ -112,7 +112,7 @@ fn a_question_creates_no_tables() {
         (&["workers", "release", "1", "--dry-run"][..], &[][..]),
         (&["codes", "retire", "order", "--dry-run"], &counting),
         (&["codes", "set", "order", "--max", "9"], &counting),
-        (&["codes", "raise", "--by", "1"], &counting),
+        (&["codes", "raise", "--by", "1", "--dry-run"], &counting),
         (&["id", "order"], &counting),
     ] {
         let (code, _, err) = run(arguments, settings, folder.path());

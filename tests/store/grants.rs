@@ -83,7 +83,7 @@ fn use_everything(url: &str, round: u32) {
     raindrop("workers release 1 --yes");
     raindrop(&format!("codes create receipt-{round} --start 10"));
     raindrop(&format!("codes set receipt-{round} --max-step 5000"));
-    raindrop(&format!("codes raise --by 10 receipt-{round}"));
+    raindrop(&format!("codes raise --by 10 receipt-{round} --yes"));
     raindrop(&format!("codes retire receipt-{round} --yes"));
     raindrop("codes");
     raindrop("workers raise --dry-run");

@@ -14,8 +14,12 @@ use crate::{
     config::Config,
     core::segment::{SegmentSpec, SpecChange},
     keeper::{CodeManager, ManageError, RaiseError, SegmentSettings},
-    store::Store,
+    store::{ListedSegment, Store},
 };
+
+/// What the operator should know before a next number is raised.
+const FOR_GOOD: &str =
+    "for good: nothing lowers a next number, and skipped numbers are never issued";
 
 /// Settings of a code; those that are left out have their defaults, or stay.
 #[derive(Clone, Copy, Debug, clap::Args)]
@@ -69,12 +73,30 @@ pub(super) async fn set(
     namespace: &SegmentSettings,
     code: &str,
     change: &SpecChange,
+    confirmation: &Confirmation,
 ) -> Result<(), Failure> {
     if *change == SpecChange::default() {
         let text = "codes set: must have at least one setting, such as --max-step";
         return Err(Failure::Usage(text.into()));
     }
     let manager = existing(store, namespace, code).await?;
+    let next = manager.get(code).await?.map_or(0, |view| view.listed.next);
+    let name = &namespace.namespace;
+    let spec = manager.preview_patch(code, change).await?;
+    let is_raised = spec.first() > next;
+    if is_raised {
+        confirmation.check("codes set --start")?;
+        say(&format!(
+            "{name} {code}: the next number is {next}, and {} then {FOR_GOOD}",
+            spec.first()
+        ))?;
+    }
+    if confirmation.is_dry_run() {
+        return say(&format!("{name} {code}: would be set to {spec}"));
+    }
+    if is_raised && !confirmation.is_given()? {
+        return Ok(());
+    }
     manager.patch(code, change).await?;
     show(&manager, code).await
 }
@@ -139,6 +161,7 @@ pub(super) async fn raise(
     namespace: Option<&str>,
     by: u64,
     codes: &[String],
+    confirmation: &Confirmation,
 ) -> Result<(), Failure> {
     let listed = read(&*store).await?;
     let namespaces: BTreeSet<&str> = listed.iter().map(|it| it.namespace.as_str()).collect();
@@ -164,11 +187,22 @@ pub(super) async fn raise(
             "code {unknown:?} is not in namespace {namespace:?}; there are: {known}"
         )));
     }
+    let chosen = if codes.is_empty() { &known } else { codes };
+    for ListedSegment { code, next, .. } in listed
+        .iter()
+        .filter(|listed| listed.namespace == namespace && chosen.contains(&listed.code))
+    {
+        say(&format!("{namespace} {code}: the next number is {next}"))?;
+    }
+    say(&format!("{namespace}: raises {} next numbers by {by}, {FOR_GOOD}", chosen.len()))?;
+    if !confirmation.is_given()? {
+        return Ok(());
+    }
     let configured = config.segments().find(|settings| settings.namespace == namespace);
     let settings = configured.cloned().unwrap_or_else(|| SegmentSettings::new(namespace));
     let manager = prepared(Arc::clone(&store), &settings).await?;
     let mut left = Vec::new();
-    for code in if codes.is_empty() { &known } else { codes } {
+    for code in chosen {
         match manager.raise_by(code, by).await {
             Ok(next) => say(&format!("{namespace} {code}: the next number is {next}"))?,
             Err(ManageError::Raise(RaiseError::TooLarge { next, .. }))

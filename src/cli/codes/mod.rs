@@ -49,6 +49,8 @@ enum Command {
         code: String,
         #[command(flatten)]
         settings: Settings,
+        #[command(flatten)]
+        confirmation: Confirmation,
     },
     /// Start codes above the numbers of Leaf, tinyid or CosId.
     ///
@@ -72,6 +74,8 @@ enum Command {
         /// The codes; by default all of the namespace.
         #[arg(value_name = "CODE")]
         codes: Vec<String>,
+        #[command(flatten)]
+        confirmation: Confirmation,
     },
     /// Retire a code for good: no number of it is ever issued again.
     ///
@@ -97,9 +101,12 @@ pub(super) fn run(config: &Config, arguments: &CodesArguments) -> Result<(), Fai
         return Err(Failure::Usage("--rate-over: must be left out with a subcommand".into()));
     }
     match command {
-        Command::Raise { by, codes } => with_store(config, async |store, _| {
-            change::raise(config, store, namespace, *by, codes).await
-        }),
+        Command::Raise { by, codes, confirmation } => {
+            confirmation.check("codes raise")?;
+            with_store(config, async |store, _| {
+                change::raise(config, store, namespace, *by, codes, confirmation).await
+            })
+        }
         Command::Create { code, settings } => {
             let namespace = settings_of(config, namespace)?;
             // Refuse a code that is bound to another namespace: no request could reach it here.
@@ -108,10 +115,10 @@ pub(super) fn run(config: &Config, arguments: &CodesArguments) -> Result<(), Fai
                 change::create(store, namespace, code, &(*settings).into()).await
             })
         }
-        Command::Set { code, settings } => {
+        Command::Set { code, settings, confirmation } => {
             let namespace = settings_of(config, namespace)?;
             with_store(config, async |store, _| {
-                change::set(store, namespace, code, &(*settings).into()).await
+                change::set(store, namespace, code, &(*settings).into(), confirmation).await
             })
         }
         Command::Import(arguments) => {

@@ -177,25 +177,49 @@ impl CodeManager {
     ///
     /// See [`ManageError`].
     pub async fn patch(&self, code: &str, change: &SpecChange) -> Result<(), ManageError> {
-        self.check(code)?;
         for _ in 0..TRIES {
-            let (expected, settings) = match (self.managed(code).await?, self.settings.auto_create)
-            {
-                (Some((token, settings)), _) => (Some(token), settings),
-                // It was created on demand.
-                (None, Some(spec)) if self.next(code).await?.is_some() => {
-                    (None, CodeSettings { spec, is_retired: false })
-                }
-                (None, _) => return Err(ManageError::NotManaged(code.to_owned())),
-            };
-            let mut spec = settings.spec;
-            change.apply(&mut spec).map_err(ManageError::Invalid)?;
-            check_change(code, &settings, &spec)?;
+            let (expected, spec) = self.patched(code, change).await?;
             if self.write(code, expected, spec).await? {
                 return Ok(());
             }
         }
         Err(ManageError::Contended(code.to_owned()))
+    }
+
+    /// Returns the settings that [`Self::patch`] would write.
+    ///
+    /// # Errors
+    ///
+    /// See [`ManageError`].
+    pub async fn preview_patch(
+        &self,
+        code: &str,
+        change: &SpecChange,
+    ) -> Result<SegmentSpec, ManageError> {
+        let (_, spec) = self.patched(code, change).await?;
+        self.check_largest(code, &spec).await?;
+        Ok(spec)
+    }
+
+    /// Returns the changed settings of a code, and the token that they are to replace.
+    async fn patched(
+        &self,
+        code: &str,
+        change: &SpecChange,
+    ) -> Result<(Option<Token>, SegmentSpec), ManageError> {
+        self.check(code)?;
+        let (expected, settings) = match (self.managed(code).await?, self.settings.auto_create) {
+            (Some((token, settings)), _) => (Some(token), settings),
+            // It was created on demand.
+            (None, Some(spec)) if self.next(code).await?.is_some() => {
+                (None, CodeSettings { spec, is_retired: false })
+            }
+            (None, _) => return Err(ManageError::NotManaged(code.to_owned())),
+        };
+        let mut spec = settings.spec;
+        change.apply(&mut spec).map_err(ManageError::Invalid)?;
+        check_change(code, &settings, &spec)?;
+        Ok((expected, spec))
     }
 
     /// Retires a code for good: no number of it is reserved again. A node that has
@@ -279,19 +303,22 @@ impl CodeManager {
         expected: Option<Token>,
         spec: SegmentSpec,
     ) -> Result<bool, ManageError> {
-        let next = self.next(code).await?;
-        let next = next.ok_or_else(|| ManageError::Vanished(code.to_owned()))?;
-        if next > spec.max + 1 {
-            let least = next - 1;
-            let violation = Violation::new(
-                "max",
-                spec.max,
-                format!("at least {least}, since the next number is {next}"),
-            );
-            return Err(ManageError::Invalid(Violations(vec![violation])));
-        }
+        self.check_largest(code, &spec).await?;
         self.raise_to(code, spec.first()).await?;
         self.swap(code, expected, CodeSettings { spec, is_retired: false }).await
+    }
+
+    /// Refuses a largest number below one that was reserved.
+    async fn check_largest(&self, code: &str, spec: &SegmentSpec) -> Result<(), ManageError> {
+        let next = self.next(code).await?;
+        let next = next.ok_or_else(|| ManageError::Vanished(code.to_owned()))?;
+        if next <= spec.max + 1 {
+            return Ok(());
+        }
+        let least = next - 1;
+        let allowed = format!("at least {least}, since the next number is {next}");
+        let violation = Violation::new("max", spec.max, allowed);
+        Err(ManageError::Invalid(Violations(vec![violation])))
     }
 
     async fn swap(
