@@ -8,6 +8,7 @@ import asyncio
 import dataclasses
 import datetime
 import json
+import re
 import socket
 import time
 import urllib.parse
@@ -42,6 +43,7 @@ class Exchange:
     code: str
     query: dict
     authorization: str
+    user_agent: str
     began: float
     ended: float = 0.0
     # The fault's name, or "" if the answer was forwarded as it was.
@@ -74,6 +76,8 @@ class Exchange:
             return "has other parameters than the contract"
         if not 1 <= self.up_to <= max_range:
             return f"asks for less than 1 or more than {max_range}"
+        if not re.match(r"raindrop-[a-z]+/[0-9]", self.user_agent):
+            return f"has the User-Agent {self.user_agent!r}, not the client's name and version"
         return None if self.authorization == f"Bearer {token}" else "has not the token"
 
 
@@ -181,7 +185,9 @@ class Proxy:
                 line, headers = await read_head(reader)
                 method, target, _ = line.split(" ", 2)
                 request = Request(method, target, headers, await read_body(reader, headers))
-                if not await self.exchange(request, reader, writer) or headers.get("connection", "").lower() == "close":
+                can_go_on = await self.exchange(request, reader, writer)
+                writer.was_used = True
+                if not can_go_on or headers.get("connection", "").lower() == "close":
                     break
         except (OSError, EOFError, asyncio.LimitOverrunError, ValueError, Gone):
             pass
@@ -201,6 +207,7 @@ class Proxy:
             urllib.parse.unquote(path.removeprefix("/ids/")),
             urllib.parse.parse_qs(query, keep_blank_values=True),
             request.headers.get("authorization", ""),
+            request.headers.get("user-agent", ""),
             time.monotonic(),
         )
         self.exchanges.append(exchange)
@@ -311,6 +318,13 @@ class Proxy:
             await asyncio.sleep(0.02)
         if fault.get("how") == "reset":
             writer.transport.abort()
+        return False
+
+    async def fault_stale(self, fault, request, exchange, writer):
+        """Resets a connection that had a request before; on a new one, forwards."""
+        if not getattr(writer, "was_used", False):
+            return await self.fault_pass(fault, request, exchange, writer)
+        writer.transport.abort()
         return False
 
     async def fault_answer(self, fault, _request, _exchange, writer):

@@ -18,6 +18,11 @@ import urllib.parse
 
 LARGEST = 2**63 - 1
 MAX_BODY = 1 << 20
+LONGEST_BACK_OFF = 10.0
+# The longest Retry-After that counts, unless max_age is longer.
+LONGEST_RETRY_AFTER = 60.0
+# Problems with these statuses are of one node or of one moment; other 4xx would be every node's.
+OF_ONE_NODE = (401, 408, 425, 429)
 BROKEN = {
     "repeats_ids": "hands out every hundredth ID twice",
     "keeps_old": "never drops what is older than max_age",
@@ -37,7 +42,16 @@ BROKEN = {
     "ignores_retry_after": "tries again at once",
     "waits_for_the_longest": "waits for the longest Retry-After of all URLs",
     "asks_every_url": "asks every URL when the pause is over, also one whose Retry-After is not",
-    "asks_elsewhere": "takes the Retry-After of 429 for that of one URL",
+    "asks_elsewhere": "asks every URL, also after a problem that all of them would answer with",
+    "keeps_wrong_node": "asks another URL only if no answer came",
+    "fails_waiters": "fails those who wait as soon as one request has failed",
+    "trusts_retry_after": "waits for as long as Retry-After says, however long",
+    "waits_for_token": "waits for the token without a time-out",
+    "waits_for_one_url": "lets a request take as long as a call, also where there are more URLs",
+    "forgets_demand": "measures demand by what was used, not by those who wait",
+    "asks_nothing_in_try": "starts no refill when an ID is taken without waiting",
+    "compares_types": "compares the media type as text",
+    "has_no_name": "sends no User-Agent",
     "asks_one_by_one": "asks for one ID at a time",
     "asks_for_much": "always asks for as much as it may",
     "asks_twice": "has two requests of a code in flight",
@@ -85,6 +99,16 @@ class Piece:
         return self.first + block * self.stride + index * self.step
 
 
+def is_certain(failure):
+    """Whether every node would answer so, now and later."""
+    status = failure.more.get("status", 0)
+    return failure.kind == "usage" or failure.kind == "problem" and 400 <= status < 500 and status not in OF_ONE_NODE
+
+
+def media_type(headers):
+    return headers.get("content-type", "").split(";")[0].strip().lower()
+
+
 def seconds(text):
     return datetime.datetime.fromisoformat(text).timestamp()
 
@@ -104,6 +128,7 @@ class Buffer:
         # Counts failed refills, so that a caller notices one that failed while it waited.
         self.failed = 0
         self.retry_at = 0.0
+        self.failed_at = 0.0
         # When each URL may be asked again.
         self.ask_at = collections.defaultdict(float)
         self.window_began = time.monotonic()
@@ -124,18 +149,23 @@ class Buffer:
 
 
 class Client:
-    def __init__(self, urls, token, options, broken):
+    def __init__(self, urls, token, options, broken, token_faults=()):
         self.urls = urls[:1] if "no_failover" in broken else urls
         # The one that answered last.
         self.best = None
         self.token = token
+        # What the next calls of the token function do instead of returning the token.
+        self.token_faults = list(token_faults)
         self.broken = broken
         self.target = options.get("target_ms", 2000) / 1000
         self.max_age = options.get("max_age_ms", 10_000) / 1000
         self.min_range = options.get("min_range", 1)
         self.max_range = options.get("max_range", 100_000)
         self.deadline = options.get("deadline_ms", 2000) / 1000
-        self.request_timeout = options.get("request_timeout_ms", 5000) / 1000
+        # Where there are more URLs, a caller must have time for another one.
+        shortened = len(urls) > 1 and "waits_for_one_url" not in broken
+        by_default = min(max(self.deadline / 2, 1.0), 5.0) if shortened else 5.0
+        self.request_timeout = options.get("request_timeout_ms", by_default * 1000) / 1000
         self.buffers = collections.defaultdict(Buffer)
         self.changed = threading.Condition()
         self.closed = False
@@ -182,14 +212,15 @@ class Client:
                         return ids
                     self.stats["ids_dropped"] += n
                     continue
-                if buffer.failed != failed and "swallows_errors" not in self.broken:
+                if buffer.failed != failed and (is_certain(buffer.error) or "fails_waiters" in self.broken):
                     raise buffer.error
                 now = time.monotonic()
+                retry_at = self.retry_at(buffer)
                 if buffer.in_flight < (2 if "asks_twice" in self.broken else 1):
-                    if buffer.retry_at <= now:
+                    if retry_at <= now:
                         buffer.needed = max(buffer.needed, n - buffer.left())
                         self.refill(code, buffer)
-                    elif buffer.retry_at >= ends and "swallows_errors" not in self.broken:
+                    elif retry_at >= ends and "swallows_errors" not in self.broken:
                         raise buffer.error
                 else:
                     buffer.needed = max(buffer.needed, n - buffer.left())
@@ -197,9 +228,41 @@ class Client:
                     self.changed.wait(0.05)
                     continue
                 if now >= ends:
+                    if buffer.failed != failed and "swallows_errors" not in self.broken:
+                        raise buffer.error
                     raise Failure("deadline", "the caller's time is over")
-                wake = ends if buffer.in_flight else min(ends, max(buffer.retry_at, now + 0.001))
+                wake = ends if buffer.in_flight else min(ends, max(retry_at, now + 0.001))
                 self.changed.wait(wake - now)
+
+    def retry_at(self, buffer):
+        """Returns when a caller that waits may start a refill: no later than after the longest back-off."""
+        if "trusts_retry_after" in self.broken:
+            return buffer.retry_at
+        return min(buffer.retry_at, buffer.failed_at + LONGEST_BACK_OFF)
+
+    def try_next(self, code):
+        """Returns an ID that is there, in a list; otherwise starts a refill and fails."""
+        with self.changed:
+            buffer = self.buffer(code)
+            self.drop_old(buffer)
+            if buffer.left():
+                return self.take(code, buffer, 1)
+            if not buffer.in_flight and buffer.retry_at <= time.monotonic() and "asks_nothing_in_try" not in self.broken:
+                self.refill(code, buffer)
+        raise Failure("empty", "the buffer is empty")
+
+    def warm_up(self, code):
+        """Waits until the buffer has an ID."""
+        ends = time.monotonic() + self.deadline
+        while time.monotonic() < ends:
+            with self.changed:
+                buffer = self.buffer(code)
+                if buffer.left():
+                    return
+                if not buffer.in_flight and self.retry_at(buffer) <= time.monotonic():
+                    self.refill(code, buffer)
+                self.changed.wait(0.05)
+        raise Failure("deadline", "the caller's time is over")
 
     def take(self, code, buffer, n):
         ids = []
@@ -221,7 +284,8 @@ class Client:
         if "dies_once" in self.broken and buffer.failed:
             return
         wanted = max(buffer.needed, self.min_range, min(int(buffer.rate * self.target), 2 * max(buffer.size, 50)))
-        if not buffer.left() and time.monotonic() - buffer.fetched_at < self.target / 2:
+        is_short = not buffer.left() and time.monotonic() - buffer.fetched_at < self.target
+        if is_short and "forgets_demand" not in self.broken:
             # The last answer did not last long.
             wanted = max(wanted, 2 * buffer.size)
         size = min(wanted, self.max_range)
@@ -241,25 +305,19 @@ class Client:
             answer = self.fetch(code, buffer, size)
             if "counts_age_late" in self.broken:
                 born = self.age_clock()
-            # Numbers have no time, so they have no age.
-            lasts = self.max_age if "layout" in answer else 10**9
-            if "until" in answer and "ignores_until" not in self.broken:
-                # As a span, so that the clocks of client and service need not agree.
-                lasts = min(lasts, seconds(answer["until"]) - seconds(answer["issued_at"]))
-            pieces = [Piece(fields, born + lasts) for fields in answer["ranges"]]
+            pieces = [Piece(fields, born + self.lasts(answer)) for fields in answer["ranges"]]
         except Failure as error:
             failure = error
         except expected as error:  # whatever it is, the callers must hear of it
             failure = Failure("invalid_answer", f"{type(error).__name__}: {error}")
         with self.changed:
             buffer.in_flight -= 1
-            if failure is None and pieces[0].first in buffer.seen and "uses_replays" not in self.broken:
-                failure = Failure("invalid_answer", "the answer was used before")
             if failure:
                 self.stats["failed_requests"] += 1
                 buffer.failed += 1
                 buffer.failures += 1
                 buffer.error = failure
+                buffer.failed_at = time.monotonic()
                 pause = random.uniform(0.5, 1) * min(10.0, 0.1 * 2**buffer.failures)
                 known = max if "waits_for_the_longest" in self.broken else min
                 buffer.retry_at = max(time.monotonic() + pause, known(buffer.ask_at[url] for url in self.urls))
@@ -285,38 +343,66 @@ class Client:
         if not {"asks_every_url", "ignores_retry_after"} & self.broken:
             now = time.monotonic()
             urls = [url for url in urls if buffer.ask_at[url] <= now]
+        # A caller waits and the pause is over, so the URL that may be asked first is asked now.
+        urls = urls or [min(self.urls, key=lambda url: buffer.ask_at[url])]
         failure = None
         for url in urls:
-            try:
-                answer = self.fetch_from(url, code, size)
+            failure = self.attempt(url, code, buffer, size)
+            if isinstance(failure, dict):
                 self.best = url
-                return answer
-            except Failure as error:
-                failure = error
-                # What another URL would not answer otherwise concerns all of them.
-                ends = error.kind != "transport" and error.more.get("status") not in (502, 503, 504)
-                ask_at = time.monotonic() + error.more.get("retry_after_ms", 0) / 1000
-                for one in self.urls if ends and "asks_elsewhere" not in self.broken else [url]:
-                    buffer.ask_at[one] = max(buffer.ask_at[one], ask_at)
-                if ends:
-                    break
+                return failure
+            certain = is_certain(failure)
+            ask_at = time.monotonic() + failure.more.get("retry_after_ms", 0) / 1000
+            for one in self.urls if certain else [url]:
+                buffer.ask_at[one] = max(buffer.ask_at[one], ask_at)
+            if certain and "asks_elsewhere" not in self.broken:
+                break
+            if failure.kind != "transport" and "keeps_wrong_node" in self.broken:
+                break
         raise failure
+
+    def lasts(self, answer):
+        """Returns for how long the IDs of an answer may be used, in seconds."""
+        # Numbers have no time, so they have no age.
+        lasts = self.max_age if "layout" in answer else 10**9
+        if "until" in answer and "ignores_until" not in self.broken:
+            # As a span, so that the clocks of client and service need not agree.
+            lasts = min(lasts, seconds(answer["until"]) - seconds(answer["issued_at"]))
+        return lasts
+
+    def attempt(self, url, code, buffer, size):
+        """Returns the answer of one URL, or its failure: whatever it is, another URL may do better."""
+        expected = (ValueError, KeyError) if "dies_of_surprise" in self.broken else Exception
+        born = self.age_clock()
+        try:
+            answer = self.fetch_from(url, code, size)
+            if self.age_clock() - born >= self.lasts(answer) and "keeps_old" not in self.broken:
+                return Failure("transport", "the answer came when its IDs were too old")
+            if int(answer["ranges"][0]["first"]) in buffer.seen and "uses_replays" not in self.broken:
+                return Failure("invalid_answer", "the answer was used before")
+            return answer
+        except Failure as failure:
+            return failure
+        except expected as error:
+            return Failure("invalid_answer", f"{type(error).__name__}: {error}")
 
     def fetch_from(self, url, code, size):
         self.stats["requests"] += 1
         status, headers, body = self.exchange(url, f"/ids/{urllib.parse.quote(code)}?format=range&up_to={size}")
-        content_type = headers.get("content-type", "").split(";")[0]
+        content_type = headers.get("content-type", "") if "compares_types" in self.broken else media_type(headers)
         if status in (301, 302, 307, 308) and "follows_redirects" in self.broken:
             there = urllib.parse.urlsplit(headers["location"])
             status, headers, body = self.exchange(f"http://{there.netloc}", f"{there.path}?{there.query}")
         if status != 200:
+            more = {"status": status}
+            if re.fullmatch(r"[0-9]+", headers.get("retry-after", "")):
+                longest = max(LONGEST_RETRY_AFTER, self.max_age)
+                longest = 10**9 if "trusts_retry_after" in self.broken else longest
+                more["retry_after_ms"] = int(min(int(headers["retry-after"]), longest) * 1000)
             if content_type != "application/problem+json":
-                raise Failure("transport", f"status {status}", status=status)
+                raise Failure("transport", f"status {status}", **more)
             problem = json.loads(body)
-            more = {"code": problem.get("code"), "status": status}
-            if re.fullmatch(r"\d{1,6}", headers.get("retry-after", "")):
-                more["retry_after_ms"] = int(headers["retry-after"]) * 1000
-            raise Failure("problem", problem.get("detail", ""), **more)
+            raise Failure("problem", problem.get("detail", ""), code=problem.get("code"), **more)
         if content_type != "application/json" and "takes_any_type" not in self.broken:
             raise Failure("invalid_answer", f"content type {content_type}")
         answer = json.loads(body)
@@ -367,17 +453,28 @@ class Client:
             require(all(whole(time_field.get(name)) for name in ("epoch_ms", "unit_ms", "shift", "bits")), "no time")
         require(type(answer.get("prefix", "")) is str, "no prefix")
 
+    def current_token(self):
+        """Calls the token function, which may hang or throw."""
+        fault = self.token_faults.pop(0) if self.token_faults else None
+        if fault == "hang":
+            threading.Event().wait(None if "waits_for_token" in self.broken else self.request_timeout)
+            raise Failure("transport", "the token did not come in time")
+        if fault == "throw":
+            raise Failure("transport", "the token function failed")
+        return self.token
+
     def exchange(self, url, target):
         """One request on a connection of its own, so that no answer of another request can come."""
         ends = time.monotonic() + self.request_timeout
         where = urllib.parse.urlsplit(url)
-        token = self.token
+        token = self.current_token()
         if re.search(r"[^\x21-\x7e]", token):
-            raise Failure("usage", "the token is not of printable ASCII")
+            raise Failure("transport", "the token is not of printable ASCII")
         method = "GET" if "uses_get" in self.broken else "POST"
+        name = "" if "has_no_name" in self.broken else "User-Agent: raindrop-reference/0.1.0\r\n"
         head = (
             f"{method} {target} HTTP/1.1\r\nHost: {where.netloc}\r\nAuthorization: Bearer {token}\r\n"
-            "Content-Length: 0\r\nConnection: close\r\n\r\n"
+            f"{name}Content-Length: 0\r\nConnection: close\r\n\r\n"
         )
         pieces, text, size = [], b"", 0
         try:
@@ -487,7 +584,7 @@ class Driver:
             return {"error": error.as_json()}
 
     def do_open(self, request):
-        self.client = Client(request["urls"], request.get("token", ""), request.get("options", {}), self.broken)
+        self.client = Client(request["urls"], request.get("token", ""), request.get("options", {}), self.broken, request.get("token_faults", []))
         return {"ok": True}
 
     def draw(self, request):
@@ -510,6 +607,13 @@ class Driver:
         if "ids" in answer:
             answer["ids"] = self.client.text(request["code"], answer["ids"])
         return answer
+
+    def do_try(self, request):
+        return {"ids": [str(one) for one in self.client.try_next(request["code"])]}
+
+    def do_warm_up(self, request):
+        self.client.warm_up(request["code"])
+        return {"ok": True}
 
     def do_burst(self, request):
         drawn, waits, ages = [], [], []

@@ -21,9 +21,9 @@ OVERLAP_S = 1.0
 DEADLINE_MS = 10_000
 # `ids_per_request` leaves out so many requests.
 LEARNING_REQUESTS = 20
-DRAWS = ("next", "text")
+DRAWS = ("next", "text", "try")
 KEYS = {
-    "scenario": {"name", "why", "options", "nodes", "token", "alone", "steps"},
+    "scenario": {"name", "why", "options", "nodes", "token", "token_faults", "alone", "steps"},
     "ask": {"ask", "expect", "times", "until_ok_within", "as", "within", "scaled"},
     "await": {"await", "expect", "within"},
     "proxy": {"proxy"},
@@ -146,6 +146,8 @@ class Scenario:
     def open(self):
         urls = [self.lane.proxies[node].url for node in self.data.get("nodes", ["a"])]
         request = {"do": "open", "urls": urls, "token": self.data.get("token", TOKEN), "options": self.options}
+        if "token_faults" in self.data:
+            request["token_faults"] = self.data["token_faults"]
         answer = self.driver.ask(request, 20)
         if answer != {"ok": True} and "token" not in self.data:
             raise Hang(f"open was answered with {answer}")

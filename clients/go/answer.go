@@ -4,9 +4,11 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"fmt"
 	"io"
 	"math"
 	"math/rand/v2"
+	"mime"
 	"net/http"
 	"net/url"
 	"slices"
@@ -19,12 +21,18 @@ import (
 // never is the expiry of IDs that carry no time.
 const never = math.MaxInt64
 
+// userAgent names the client and its version to the service.
+const userAgent = "raindrop-go/0.1.0"
+
+// longestRetryAfter is the longest Retry-After that counts, unless MaxAge is longer.
+const longestRetryAfter = time.Minute
+
 // maxBody is the size of the largest answer that is read, in bytes.
 const maxBody = 1 << 20
 
 // fetch asks for up to upTo IDs of a code: first at the base URL that succeeded last, then at
-// the others, but not at those whose Retry-After is not yet over. If all fail, it returns the
-// last failure.
+// the others, but not at those whose Retry-After is not yet over, nor after an answer that every
+// node would give. If all fail, it returns the last failure.
 func (c *Client) fetch(code *Code, upTo int64) (*answer, *Error) {
 	var failure *Error
 	start, soonest := int(c.preferred.Load()), slices.Min(code.askAt)
@@ -41,6 +49,9 @@ func (c *Client) fetch(code *Code, upTo int64) (*answer, *Error) {
 		if err == nil && slices.Contains(code.seen, a.segments[0].first) {
 			a, err = &answer{}, fail(KindInvalidAnswer, nil, "an answer that came before")
 		}
+		if err == nil && a.segments[0].expires <= c.now() {
+			a, err = &answer{}, fail(KindTransport, nil, "the answer came when its IDs were too old")
+		}
 		event := Event{Kind: EventRequest, Code: code.name, URL: c.urls[k], Duration: time.Since(started), IDs: a.total}
 		if err != nil {
 			event.Err = err
@@ -52,7 +63,7 @@ func (c *Client) fetch(code *Code, upTo int64) (*answer, *Error) {
 			return a, nil
 		}
 		failure, code.askAt[k] = err, c.now()+int64(err.RetryAfter+rand.N(err.RetryAfter/10+1))
-		if err.Kind != KindTransport && (err.Status < 502 || err.Status > 504) {
+		if err.isCertain() {
 			// Another URL would not answer otherwise, nor sooner.
 			for other, at := range code.askAt {
 				code.askAt[other] = max(at, code.askAt[k])
@@ -63,8 +74,32 @@ func (c *Client) fetch(code *Code, upTo int64) (*answer, *Error) {
 	return nil, failure
 }
 
-// request sends one request. Its answer is empty if it failed. A panic of the token source is a
-// failure like others.
+// token returns the bearer token. A source that panics, or ignores that its context is over, fails
+// like one that returns an error.
+func (c *Client) token(ctx context.Context) (string, error) {
+	type result struct {
+		token string
+		err   error
+	}
+	results := make(chan result, 1)
+	go func() {
+		defer func() {
+			if reason := recover(); reason != nil {
+				results <- result{err: fmt.Errorf("the token source panicked: %v", reason)}
+			}
+		}()
+		token, err := c.options.Token(ctx)
+		results <- result{token, err}
+	}()
+	select {
+	case r := <-results:
+		return r.token, r.err
+	case <-ctx.Done():
+		return "", ctx.Err()
+	}
+}
+
+// request sends one request. Its answer is empty if it failed.
 func (c *Client) request(base, code string, upTo int64) (a *answer, failure *Error) {
 	defer func() {
 		if reason := recover(); reason != nil {
@@ -78,11 +113,15 @@ func (c *Client) request(base, code string, upTo int64) (a *answer, failure *Err
 		target += "&namespace=" + url.QueryEscape(c.options.Namespace)
 	}
 	request, err := http.NewRequestWithContext(ctx, http.MethodPost, target, nil)
-	token, tokenErr := c.options.Token(ctx)
+	token, tokenErr := c.token(ctx)
 	if err := cmp.Or(err, tokenErr); err != nil {
 		return &answer{}, fail(KindTransport, err, "no request without a token")
 	}
 	request.Header.Set("Accept", "application/json")
+	request.Header.Set("User-Agent", userAgent)
+	// Is not sent, and lets net/http repeat the request on a new connection if a kept one turns out
+	// to be dropped. IDs of a request that was sent twice are a gap.
+	request.Header["Idempotency-Key"] = nil
 	if token != "" {
 		request.Header.Set("Authorization", "Bearer "+token)
 	}
@@ -93,28 +132,34 @@ func (c *Client) request(base, code string, upTo int64) (a *answer, failure *Err
 	}
 	defer response.Body.Close()
 	body, err := io.ReadAll(io.LimitReader(response.Body, maxBody+1))
-	mediaType, _, _ := strings.Cut(response.Header.Get("Content-Type"), ";")
+	mediaType, _, _ := mime.ParseMediaType(response.Header.Get("Content-Type"))
 	switch {
 	case err != nil:
 		return &answer{}, fail(KindTransport, err, "half an answer")
 	case response.StatusCode != http.StatusOK:
-		return &answer{}, readProblem(response, mediaType, body)
+		return &answer{}, readProblem(response, mediaType, body, max(longestRetryAfter, c.options.MaxAge))
 	case mediaType != "application/json" || len(body) > maxBody:
 		return &answer{}, fail(KindInvalidAnswer, nil, "content type %q, %d bytes: must be application/json of at most %d bytes", mediaType, len(body), maxBody)
 	}
 	return readAnswer(body, upTo, sentAt, c.options.MaxAge)
 }
 
-// readProblem returns the error of an answer whose status is not 200.
-func readProblem(response *http.Response, mediaType string, body []byte) *Error {
+// readProblem returns the error of an answer whose status is not 200. Of its Retry-After, at most
+// longest counts.
+func readProblem(response *http.Response, mediaType string, body []byte, longest time.Duration) *Error {
 	var problem struct{ Code, Detail string }
 	failure := fail(KindTransport, nil, "status %d without a problem document", response.StatusCode)
 	if mediaType == "application/problem+json" && json.Unmarshal(body, &problem) == nil && problem.Code != "" {
 		failure = &Error{Kind: KindProblem, Code: problem.Code, Detail: problem.Detail}
 	}
 	failure.Status = response.StatusCode
-	if seconds, err := strconv.ParseUint(response.Header.Get("Retry-After"), 10, 31); err == nil {
-		failure.RetryAfter = time.Duration(seconds) * time.Second
+	text := response.Header.Get("Retry-After")
+	if text == "" || strings.Trim(text, "0123456789") != "" {
+		return failure
+	}
+	failure.RetryAfter = longest
+	if seconds, err := strconv.ParseInt(text, 10, 32); err == nil {
+		failure.RetryAfter = min(time.Duration(seconds)*time.Second, longest)
 	}
 	return failure
 }

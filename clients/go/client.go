@@ -16,6 +16,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"log/slog"
 	"maps"
 	"net/http"
 	"net/url"
@@ -28,10 +29,13 @@ import (
 // Options are the settings of a [Client]. Values of zero or less stand for the defaults.
 type Options struct {
 	// Token returns the bearer token before each request, so that it can rotate; see
-	// [StaticToken]. Its error fails the request. By default requests have no token.
+	// [StaticToken]. Its error or panic fails the request with an error of [KindTransport]. It
+	// counts towards RequestTimeout, and should return when its context is over. By default
+	// requests have no token.
 	Token func(context.Context) (string, error)
 	// HTTPClient sends the requests, for example with TLS settings of your own. The client uses a
-	// copy that follows no redirects, so that the token goes nowhere else.
+	// copy that follows no redirects, so that the token goes nowhere else. By default it has the
+	// settings of [http.DefaultTransport] and connections of its own, which Close closes.
 	HTTPClient *http.Client
 	// Namespace is added to each request. By default the service chooses it by the code.
 	Namespace string
@@ -45,11 +49,14 @@ type Options struct {
 	MaxAge time.Duration
 	// Deadline is how long a call waits whose context has no deadline, 2 s by default.
 	Deadline time.Duration
-	// RequestTimeout limits each HTTP request, 5 s by default.
+	// RequestTimeout limits each HTTP request. By default it is 5 s; with several base URLs it is
+	// half of Deadline, but 1 s to 5 s, so that a call has time for the next one.
 	RequestTimeout time.Duration
 	// Observer is called with each event, for metrics. It may run on several goroutines at once,
 	// also on those that draw IDs, and must return soon.
 	Observer func(Event)
+	// Logger is told of a failed refill, at most once a minute; [slog.Default] by default.
+	Logger *slog.Logger
 	// Clock replaces the steady clock, for tests. It returns the time since a fixed instant.
 	Clock func() time.Duration
 }
@@ -88,7 +95,7 @@ const (
 	KindCancelled Kind = "cancelled"
 	// KindClosed: the client is closed.
 	KindClosed Kind = "closed"
-	// KindUsage: an argument is outside its range.
+	// KindUsage: an argument is outside its range, or the observer panicked.
 	KindUsage Kind = "usage"
 )
 
@@ -99,7 +106,8 @@ type Error struct {
 	// only if a proxy answered.
 	Code, Detail string
 	Status       int
-	// RetryAfter is how long the service asked to wait; 0 if it did not ask.
+	// RetryAfter is how long the service asked to wait, as far as the client follows it: at most
+	// the larger of 60 s and MaxAge. It is 0 if the service did not ask.
 	RetryAfter time.Duration
 	// Cause is the error underneath, such as [context.DeadlineExceeded], or nil.
 	Cause error
@@ -112,6 +120,15 @@ func (e *Error) Error() string {
 
 // Unwrap returns the cause.
 func (e *Error) Unwrap() error { return e.Cause }
+
+// isCertain reports whether every node would answer so, now and later.
+func (e *Error) isCertain() bool {
+	switch e.Status {
+	case http.StatusUnauthorized, http.StatusRequestTimeout, http.StatusTooEarly, http.StatusTooManyRequests:
+		return false // of one node, or of one moment
+	}
+	return e.Kind == KindUsage || e.Kind == KindProblem && e.Status >= 400 && e.Status < 500
+}
 
 func fail(kind Kind, cause error, format string, arguments ...any) *Error {
 	detail := fmt.Sprintf(format, arguments...)
@@ -129,7 +146,9 @@ type Client struct {
 	options   Options
 	http      http.Client
 	urls      []string
+	ownsHTTP  bool
 	preferred atomic.Int64 // index of the URL that succeeded last
+	loggedAt  atomic.Int64 // when a failure was logged last, in Unix nanoseconds
 	context   context.Context
 	cancel    context.CancelFunc
 	// codes is read without the lock, and replaced as a whole.
@@ -146,12 +165,20 @@ func New(urls []string, options Options) (*Client, error) {
 	setDefault(&o.Target, o.Target <= 0, 2*time.Second)
 	setDefault(&o.MaxAge, o.MaxAge <= 0, 10*time.Second)
 	setDefault(&o.Deadline, o.Deadline <= 0, 2*time.Second)
-	setDefault(&o.RequestTimeout, o.RequestTimeout <= 0, 5*time.Second)
+	timeout := 5 * time.Second
+	if len(urls) > 1 {
+		timeout = min(max(o.Deadline/2, time.Second), timeout)
+	}
+	setDefault(&o.RequestTimeout, o.RequestTimeout <= 0, timeout)
 	setDefault(&o.MinRange, o.MinRange <= 0, 1)
 	setDefault(&o.MaxRange, o.MaxRange <= 0, 100_000)
 	setDefault(&o.Observer, o.Observer == nil, func(Event) {})
 	setDefault(&o.Clock, o.Clock == nil, func() time.Duration { return time.Since(started) })
+	setDefault(&o.Logger, o.Logger == nil, slog.Default())
 	c := &Client{options: o, http: *cmp.Or(o.HTTPClient, http.DefaultClient)}
+	if transport, ok := http.DefaultTransport.(*http.Transport); ok && o.HTTPClient == nil {
+		c.http.Transport, c.ownsHTTP = transport.Clone(), true
+	}
 	usable := len(urls) > 0
 	for _, text := range urls {
 		u, err := url.Parse(text)
@@ -210,6 +237,9 @@ func (c *Client) NextTextMany(ctx context.Context, code string, n int) ([]string
 	return c.Code(code).NextTextMany(ctx, n)
 }
 
+// WarmUp waits until the buffer of a code has an ID. See [Code.WarmUp].
+func (c *Client) WarmUp(ctx context.Context, code string) error { return c.Code(code).WarmUp(ctx) }
+
 // TimeOf returns when the service claimed an ID of a code. See [Code.TimeOf].
 func (c *Client) TimeOf(code string, id int64) (time.Time, bool) { return c.Code(code).TimeOf(id) }
 
@@ -219,6 +249,17 @@ func (c *Client) Close() {
 	c.cancel()
 	for _, code := range *c.codes.Load() {
 		code.empty()
+	}
+	if c.ownsHTTP {
+		c.http.CloseIdleConnections()
+	}
+}
+
+// logFailure logs the error of a refill, unless one was logged less than a minute ago.
+func (c *Client) logFailure(code string, err *Error) {
+	now, last := time.Now().UnixNano(), c.loggedAt.Load()
+	if now-last >= int64(time.Minute) && c.loggedAt.CompareAndSwap(last, now) {
+		c.options.Logger.Warn("raindrop: refill failed", "code", code, "error", err)
 	}
 }
 

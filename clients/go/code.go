@@ -11,6 +11,10 @@ import (
 	"time"
 )
 
+// longestBackOff is the longest pause after failures. A caller that waits is reason to ask again
+// after it, whatever Retry-After said.
+const longestBackOff = 10 * time.Second
+
 // Code is the handle of one code of a [Client], with its buffer: a chain of ranges. Taking from
 // the current range needs no lock.
 type Code struct {
@@ -31,10 +35,13 @@ type Code struct {
 	// seen are the first IDs of the latest answers, changed by the refill alone, too. So is askAt:
 	// the readings of the clock before which each URL asked not to be asked again.
 	seen, askAt []int64
-	// failure is what callers get until the clock reads retryAt; a success unsets all three.
-	failure  *Error
-	retryAt  int64
-	failures int
+	// failure is of the last refill, at failedAt. The next one may begin when the clock reads
+	// retryAt. A success unsets all but failedAt.
+	failure           *Error
+	failedAt, retryAt int64
+	failures          int
+	// fetched is how many IDs the last answer had, which came at fetchedAt.
+	fetched, fetchedAt int64
 	// usage is how many IDs are used in half of the target time, at the present rate. It was
 	// measured at an instant at which measuredUse IDs of the supply had been used.
 	usage                   float64
@@ -45,7 +52,7 @@ type Code struct {
 type refill struct {
 	timer *time.Timer
 	done  chan struct{}
-	err   error
+	err   *Error
 }
 
 func newCode(client *Client, name string) *Code {
@@ -58,8 +65,9 @@ func newCode(client *Client, name string) *Code {
 // Next returns one ID. With a warm buffer it returns at once, whatever ctx says; otherwise it
 // waits until ctx is over, or for [Options].Deadline if ctx has no deadline.
 //
-// Errors are of type [*Error]. After a failed request, calls fail with its error at once until
-// the next attempt is due, unless that is before their deadline.
+// Errors are of type [*Error]. After a failed request, calls wait for the next attempt if it is
+// due before their deadline; otherwise they fail with its error at once. What every node would
+// answer, such as a wrong code, fails those who wait at once, too.
 func (c *Code) Next(ctx context.Context) (int64, error) {
 	if s, i, n := c.take(1); n == 1 {
 		return s.id(i), nil
@@ -68,14 +76,41 @@ func (c *Code) Next(ctx context.Context) (int64, error) {
 	return append(ids, 0)[0], err
 }
 
-// TryNext returns one ID of the warm buffer, and false if the buffer is empty: then call
-// [Code.Next], which fills it. A buffer that gets low is refilled in the background.
+// TryNext returns one ID of the warm buffer, and false if the buffer is empty. It never waits. A
+// refill begins in the background if the buffer is low or empty, unless one is under way or the
+// last one failed just now.
 func (c *Code) TryNext() (int64, bool) {
 	s, i, n := c.take(1)
-	if n == 0 {
-		return 0, false
+	if n == 1 {
+		return s.id(i), true
 	}
-	return s.id(i), true
+	c.lock.Lock()
+	defer c.lock.Unlock()
+	if now := c.client.now(); c.refill == nil && now >= c.retryAt && c.rest() == 0 && c.client.context.Err() == nil {
+		c.begin(now, 0)
+	}
+	return 0, false
+}
+
+// WarmUp waits until the buffer has an ID, and takes none: for example before a process says that
+// it is ready. It waits and fails like [Code.Next]. With [Options].MinRange, the buffer then has
+// as many IDs.
+func (c *Code) WarmUp(ctx context.Context) error {
+	w, cancel := c.newWait(ctx)
+	defer cancel()
+	defer c.lack(-1)
+	for more := int64(1); ; more = 0 {
+		c.lock.Lock()
+		c.supply -= c.advance(c.client.now())
+		isWarm := c.rest() > 0
+		c.lock.Unlock()
+		if isWarm && more == 0 {
+			return nil
+		}
+		if err := c.await(w, more); err != nil {
+			return err
+		}
+	}
 }
 
 // NextMany returns n ascending IDs: 1 to [Options].MaxRange. It returns all of them or an error;
@@ -193,27 +228,14 @@ func (c *Code) draw(ctx context.Context, n int) ([]int64, error) {
 	if len(ids) == n {
 		return ids, nil
 	}
-	if _, ok := ctx.Deadline(); !ok {
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(ctx, c.client.options.Deadline)
-		defer cancel()
-	}
+	w, cancel := c.newWait(ctx)
+	defer cancel()
 	var err error
 	since, announced, dropped := time.Now(), 0, 0
 	for err == nil && len(ids) < n {
 		more := n - len(ids) - announced
 		announced += more
-		var r *refill
-		if r, err = c.join(ctx, int64(more)); r != nil {
-			select {
-			case <-r.done:
-				err = r.err
-			case <-ctx.Done():
-				err = c.interrupted(ctx)
-			case <-c.client.context.Done():
-				err = closed
-			}
-		}
+		err = c.await(w, int64(more))
 		if err == nil {
 			ids, oldest = c.takeAll(ids, oldest)
 		}
@@ -223,13 +245,61 @@ func (c *Code) draw(ctx context.Context, n int) ([]int64, error) {
 			ids, oldest = ids[:0], never
 		}
 	}
-	c.lock.Lock()
-	c.lacking -= int64(announced)
-	c.setMark()
-	c.lock.Unlock()
+	c.lack(-int64(announced))
 	c.observeDropped(int64(dropped))
 	c.client.options.Observer(Event{Kind: EventWait, Code: c.name, Duration: time.Since(since), Err: err})
 	return ids, err
+}
+
+// wait is a call that waits for IDs, and why the last refill failed meanwhile, if it did.
+type wait struct {
+	ctx     context.Context
+	failure *Error
+}
+
+// newWait returns the wait of a call, which ends with ctx or after [Options].Deadline.
+func (c *Code) newWait(ctx context.Context) (*wait, context.CancelFunc) {
+	if _, ok := ctx.Deadline(); ok {
+		return &wait{ctx: ctx}, func() {}
+	}
+	ctx, cancel := context.WithTimeout(ctx, c.client.options.Deadline)
+	return &wait{ctx: ctx}, cancel
+}
+
+// await waits for the end of a refill, which it begins if there is none, and returns an error if
+// the call must not go on waiting. more is how many IDs the caller lacks beyond what it said before.
+func (c *Code) await(w *wait, more int64) error {
+	r, err := c.join(w.ctx, more)
+	if err == nil && r != nil {
+		select {
+		case <-r.done:
+			if r.err != nil {
+				w.failure = r.err
+			}
+			if r.err != nil && r.err.isCertain() {
+				err = r.err
+			}
+		case <-w.ctx.Done():
+			err = c.interrupted(w.ctx)
+		case <-c.client.context.Done():
+			err = closed
+		}
+	}
+	if err != nil && err.Kind == KindDeadline && w.failure != nil {
+		err = w.failure // It says more than that the time is over.
+	}
+	if err == nil {
+		return nil // not a nil pointer in an error
+	}
+	return err
+}
+
+// lack adds to how many IDs the waiting callers need.
+func (c *Code) lack(more int64) {
+	c.lock.Lock()
+	defer c.lock.Unlock()
+	c.lacking += more
+	c.setMark()
 }
 
 // takeAll appends IDs until ids is full or the buffer is empty. It returns the earliest expiry.
@@ -255,12 +325,12 @@ func (c *Code) observeDropped(ids int64) {
 
 // join returns the refill to wait for, which it begins if there is none, or nil if there is an
 // error, or the buffer has IDs. more is how many IDs the caller lacks beyond what it said before.
-func (c *Code) join(ctx context.Context, more int64) (*refill, error) {
+func (c *Code) join(ctx context.Context, more int64) (*refill, *Error) {
 	c.lock.Lock()
 	defer c.lock.Unlock()
 	c.lacking += more
 	now := c.client.now()
-	pause := time.Duration(c.retryAt - now)
+	pause := time.Duration(min(c.retryAt, c.failedAt+int64(longestBackOff)) - now)
 	deadline, _ := ctx.Deadline()
 	switch {
 	case c.client.context.Err() != nil:
@@ -278,7 +348,7 @@ func (c *Code) join(ctx context.Context, more int64) (*refill, error) {
 }
 
 // interrupted returns the error of a caller whose context is over.
-func (c *Code) interrupted(ctx context.Context) error {
+func (c *Code) interrupted(ctx context.Context) *Error {
 	kind := KindDeadline
 	if ctx.Err() == context.Canceled {
 		kind = KindCancelled
@@ -287,10 +357,14 @@ func (c *Code) interrupted(ctx context.Context) error {
 }
 
 // begin begins a refill. Its request is sent after a pause, for what is used within the target
-// and what callers lack.
+// and what callers lack. While callers wait, they can use little, so a buffer that ran dry within
+// the target is followed by twice as many IDs.
 func (c *Code) begin(now int64, pause time.Duration) {
 	c.measure(now)
 	size := max(int64(min(2*c.usage, float64(c.ceiling)))+c.lacking, int64(c.client.options.MinRange))
+	if c.rest() == 0 && now-c.fetchedAt < int64(c.client.options.Target) {
+		size = max(size, 2*c.fetched)
+	}
 	r := &refill{done: make(chan struct{})}
 	c.refill = r
 	r.timer = time.AfterFunc(pause, func() { c.run(r, min(size, c.ceiling)) })
@@ -310,12 +384,15 @@ func (c *Code) measure(now int64) {
 // run fetches IDs. However it ends, also if the observer panics, it wakes those who wait.
 func (c *Code) run(r *refill, size int64) {
 	var a *answer
-	err := fail(KindTransport, nil, "the refill ended early")
+	err := fail(KindUsage, nil, "the observer ended the refill")
 	defer func() {
 		if reason := recover(); reason != nil {
-			err = fail(KindTransport, nil, "the observer panicked: %v", reason)
+			err = fail(KindUsage, nil, "the observer panicked: %v", reason)
 		}
 		c.finish(r, a, err)
+		if err != nil && c.client.context.Err() == nil {
+			c.client.logFailure(c.name, err)
+		}
 	}()
 	for ; ; size = c.ceiling {
 		a, err = c.client.fetch(c, size)
@@ -338,9 +415,11 @@ func (c *Code) finish(r *refill, a *answer, err *Error) {
 	if err != nil {
 		r.err = err
 		c.failures++
-		c.retryAt = max(c.client.now()+int64(backOff(c.failures)), slices.Min(c.askAt))
+		c.failedAt = c.client.now()
+		c.retryAt = max(c.failedAt+int64(backOff(c.failures)), slices.Min(c.askAt))
 	} else {
 		c.failures, c.retryAt = 0, 0
+		c.fetched, c.fetchedAt = a.total, c.client.now()
 		c.latest.Store(a)
 		c.supply += a.total
 		c.queued += a.total
@@ -352,7 +431,7 @@ func (c *Code) finish(r *refill, a *answer, err *Error) {
 
 // backOff returns how long to wait after so many failures in a row, with jitter.
 func backOff(failures int) time.Duration {
-	longest := min(100*time.Millisecond<<min(failures, 10), 10*time.Second)
+	longest := min(100*time.Millisecond<<min(failures, 10), longestBackOff)
 	return longest/2 + rand.N(longest/2+1)
 }
 

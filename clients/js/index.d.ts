@@ -11,7 +11,7 @@ export class RaindropError extends Error {
   readonly status?: number;
   /** The problem's text for people, if `kind` is `problem`. */
   readonly detail?: string;
-  /** How long the service asks to wait, in milliseconds. */
+  /** How long the service asks to wait, in milliseconds: at most the larger of 60 000 and `maxAge`. */
   readonly retryAfter?: number;
 }
 
@@ -57,8 +57,11 @@ export interface Clock {
 /** All times are in milliseconds. */
 export interface RaindropOptions {
   /** Base URLs; the one that answered last is tried first. */
-  urls: string[];
-  /** The bearer token, or a function that is called for each request, so that the token can change. */
+  urls: readonly string[];
+  /**
+   * The bearer token, or a function that is called for each request, so that the token can change.
+   * What it throws is an error of kind `transport`.
+   */
   token?: string | (() => string | Promise<string>);
   namespace?: string;
   /** How long a buffer should last at the present rate, at most half of `maxAge`. Default: 2000. */
@@ -71,12 +74,17 @@ export interface RaindropOptions {
   maxAge?: number;
   /** How long a call waits unless it says otherwise. Default: 2000. */
   deadline?: number;
-  /** How long a request may take. Default: 5000. */
+  /**
+   * How long a request may take, with the token function. Default: 5000; with several base URLs half of
+   * `deadline`, but 1000 to 5000.
+   */
   requestTimeout?: number;
   /** Sends the requests in place of the global `fetch`, for TLS settings or a proxy. */
   fetch?: typeof fetch;
   /** Told of requests, dropped IDs and waits. If it throws, or its promise rejects, the next refill fails. */
   onEvent?: (event: RaindropEvent) => void;
+  /** Told of a failed refill, at most once a minute. Default: `console.warn`. */
+  log?: (message: string) => void;
   clock?: Clock;
 }
 
@@ -104,6 +112,8 @@ export class Code {
    * one is under way or the last one failed just now.
    */
   tryNext(): bigint | undefined;
+  /** Waits until the buffer has an ID, and takes none. */
+  warmUp(options?: CallOptions): Promise<void>;
   /** Returns when an ID was claimed. Fails before the code's first answer, and in segment mode. */
   timeOf(id: bigint): Date;
 }
@@ -118,6 +128,7 @@ export class Raindrop {
   nextText(code: string, options?: CallOptions): Promise<string>;
   nextTextMany(code: string, n: number, options?: CallOptions): Promise<string[]>;
   tryNext(code: string): bigint | undefined;
+  warmUp(code: string, options?: CallOptions): Promise<void>;
   timeOf(code: string | Code, id: bigint): Date;
   /** Ends requests and waiting calls, and drops the buffers. Later calls fail with `closed`. */
   close(): void;

@@ -12,26 +12,29 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	raindrop "git.example.org/raindrop/clients/go"
 )
 
 type request struct {
-	Do         string
-	URLs       []string
-	Token      string
-	Code       string
-	N          *int
-	Threads    int
-	Count      int
-	File       string
-	PerSecond  float64 `json:"per_second"`
-	DeadlineMs float64 `json:"deadline_ms"`
-	ID         string
-	Background bool
-	Started    int
-	Options    struct {
+	Do    string
+	URLs  []string
+	Token string
+	// TokenFaults are what the first calls of the token function do: "hang" or "throw".
+	TokenFaults []string `json:"token_faults"`
+	Code        string
+	N           *int
+	Threads     int
+	Count       int
+	File        string
+	PerSecond   float64 `json:"per_second"`
+	DeadlineMs  float64 `json:"deadline_ms"`
+	ID          string
+	Background  bool
+	Started     int
+	Options     struct {
 		TargetMs         float64 `json:"target_ms"`
 		MaxAgeMs         float64 `json:"max_age_ms"`
 		MinRange         int     `json:"min_range"`
@@ -82,6 +85,16 @@ func (d *driver) do(r *request) answer {
 		return d.open(r)
 	case "next", "text":
 		return d.draw(r)
+	case "try":
+		if id, ok := d.client.Code(r.Code).TryNext(); ok {
+			return answer{"ids": []string{strconv.FormatInt(id, 10)}}
+		}
+		return answer{"error": answer{"kind": "empty"}}
+	case "warm_up":
+		if err := d.client.WarmUp(context.Background(), r.Code); err != nil {
+			return failure(err)
+		}
+		return answer{"ok": true}
 	case "burst":
 		return d.burst(r)
 	case "time_of":
@@ -116,7 +129,7 @@ func (d *driver) open(r *request) answer {
 		Observer:       d.observe,
 	}
 	if r.Token != "" {
-		o.Token = raindrop.StaticToken(r.Token)
+		o.Token = tokenSource(r.Token, r.TokenFaults)
 	}
 	client, err := raindrop.New(r.URLs, o)
 	if err != nil {
@@ -124,6 +137,20 @@ func (d *driver) open(r *request) answer {
 	}
 	d.client = client
 	return answer{"ok": true}
+}
+
+// tokenSource returns a token function whose first calls fail as faults say.
+func tokenSource(token string, faults []string) func(context.Context) (string, error) {
+	var calls atomic.Int64
+	return func(context.Context) (string, error) {
+		if k := int(calls.Add(1)) - 1; k < len(faults) {
+			if faults[k] == "hang" {
+				select {}
+			}
+			return "", errors.New("no token today")
+		}
+		return token, nil
+	}
 }
 
 func (d *driver) observe(e raindrop.Event) {

@@ -16,13 +16,13 @@ let lastStarted = 0;
 const started = new Map();
 
 const actions = {
-  open({ urls, token, options = {} }) {
+  open({ urls, token, token_faults: faults = [], options = {} }) {
     client?.close();
     counts = { requests: 0, failed_requests: 0, ids_fetched: 0, ids_dropped: 0 };
     const own = counts;
     client = new Raindrop({
       urls,
-      token,
+      token: faults.length === 0 ? token : tokenFunction(token, [...faults]),
       target: options.target_ms,
       maxAge: options.max_age_ms,
       minRange: options.min_range,
@@ -39,6 +39,16 @@ const actions = {
   }),
 
   text: ({ code, deadline_ms: deadline }) => timed(async () => [await client.nextText(code, { deadline })]),
+
+  try({ code }) {
+    const id = client.tryNext(code);
+    return id === undefined ? { error: { kind: 'empty' } } : { ids: [`${id}`] };
+  },
+
+  async warm_up({ code }) {
+    await client.warmUp(code);
+    return { ok: true };
+  },
 
   burst,
 
@@ -58,6 +68,16 @@ const actions = {
     return answer;
   },
 };
+
+/** A token function whose first calls do what `faults` says. */
+function tokenFunction(token, faults) {
+  return () => {
+    const fault = faults.shift();
+    if (fault === 'hang') return new Promise(() => {});
+    if (fault === 'throw') throw new Error('no token today');
+    return token;
+  };
+}
 
 function count(own, event) {
   if (event.type === 'request') {

@@ -1,6 +1,6 @@
-import { closed, invalid, usage, wrap } from './errors.js';
+import { closed, invalid, RaindropError, usage, wrap } from './errors.js';
 import { Rate } from './rate.js';
-import { failsOver } from './service.js';
+import { isCertain } from './service.js';
 import { cancelled, Waiters } from './waiters.js';
 
 const FIRST_PAUSE = 100;
@@ -34,12 +34,14 @@ export class Buffer {
   #waiters = new Waiters();
   #isClosed = false;
   #isRefilling = false;
-  #last = { total: 0, asked: -Infinity };
+  #last = { total: 0, came: -Infinity };
   // The first IDs of the last answers, oldest first.
   #known = new Set();
 
   // The pause after failed refills, by the age clock.
   #resumeAt = -Infinity;
+  // The same for a refill that callers wait for: an answer may not silence them for long.
+  #waitersResumeAt = -Infinity;
   #resumeTimer;
   #failures = 0;
   #lastError;
@@ -127,11 +129,26 @@ export class Buffer {
     const taken = take();
     if (taken !== undefined) return taken;
     const since = this.#now();
-    if (this.#resumeAt > since && this.#resumeAt >= since + deadline) throw this.#lastError;
+    const endsAt = since + deadline;
+    if (this.#waitersResumeAt > since && this.#waitersResumeAt >= endsAt) throw this.#lastError;
     const onLeave = (error) => this.#context.emit({ type: 'wait', code: this.#code, ms: this.#now() - since, error });
-    const waiting = this.#waiters.add({ n, take, deadline, signal, onLeave });
+    const waiting = this.#waiters.add({ n, take, deadline, endsAt, signal, onLeave });
     this.#refillIfLow(0);
     return waiting;
+  }
+
+  /**
+   * Waits until there is an ID, and takes none.
+   *
+   * @param {{signal?: AbortSignal, deadline?: number}} [options]
+   * @returns {Promise<void>}
+   */
+  async warmUp(options) {
+    const isWarm = () => {
+      this.#check(this.#wall());
+      return this.#stock() > 0 || undefined;
+    };
+    await this.wait(1, isWarm, options);
   }
 
   close() {
@@ -208,7 +225,8 @@ export class Buffer {
     if (this.#isRefilling || this.#isClosed) return;
     const wanted = Math.max(missed, this.#waiters.wanted);
     if (Math.max(wanted, Math.floor(this.#useInTarget() / 2)) <= this.#stock()) return;
-    const pause = this.#resumeAt - this.#now();
+    const resumeAt = this.#waiters.wanted > 0 ? this.#waitersResumeAt : this.#resumeAt;
+    const pause = resumeAt - this.#now();
     if (pause <= 0) {
       this.#refill(missed);
     } else if (this.#waiters.wanted > 0) {
@@ -224,9 +242,7 @@ export class Buffer {
       // Callers of the same turn are counted before the size is chosen.
       await undefined;
       if (this.#isClosed) return;
-      const answer = await this.#lease(this.#size(missed));
-      if (this.#context.hookError !== undefined) throw this.#context.hookError;
-      this.#accept(answer);
+      await this.#lease(this.#size(missed));
     } catch (error) {
       this.#fail(wrap('the refill failed', error));
       // Those who waited know by now; that the hook failed for their waits as well is no news. An async
@@ -243,7 +259,10 @@ export class Buffer {
   async #lease(size) {
     for (;; size = this.#most) {
       try {
-        return await this.#context.service.lease(this.#code, size, this.#notBefore);
+        const accept = (answer) => this.#accept(answer);
+        await this.#context.service.lease(this.#code, size, this.#notBefore, accept);
+        if (this.#context.hookError !== undefined) throw this.#context.hookError;
+        return;
       } catch (error) {
         if (error.code !== 'invalid_count' || size === 1) throw error;
         this.#most = Math.floor(size / 2);
@@ -251,11 +270,14 @@ export class Buffer {
     }
   }
 
-  /** Returns how many IDs to ask for: if callers are short of them, twice as many as the last time. */
+  /**
+   * Returns how many IDs to ask for: if the last ones were used up within `target`, twice as many.
+   * While callers wait, they can use little, so what was used does not tell how many they need.
+   */
   #size(missed) {
     const { minRange, target } = this.#context.options;
     const wanted = Math.max(missed, this.#waiters.wanted) - this.#stock();
-    const isShort = wanted > 0 && this.#now() - this.#last.asked <= target;
+    const isShort = wanted > 0 && this.#now() - this.#last.came <= target;
     const doubled = isShort ? 2 * this.#last.total : 0;
     return Math.min(this.#most, Math.max(minRange, Math.ceil(this.#useInTarget()), wanted, doubled));
   }
@@ -265,13 +287,13 @@ export class Buffer {
     const { maxAge, slack } = this.#context.options;
     const now = this.#now();
     const limit = asked + Math.min(ages ? maxAge - slack : Infinity, life);
-    if (limit <= now) throw invalid('all IDs of the answer had expired when it came');
+    if (limit <= now) throw new RaindropError('transport', 'all IDs of the answer had expired when it came');
     const [{ first }] = ranges;
     if (this.#known.has(first)) throw invalid(`ranges[0].first: an earlier answer began with ${first} too; its IDs are in use`);
     this.#known.add(first);
     if (this.#known.size > REMEMBERED) this.#known.delete(this.#known.values().next().value);
     for (const { repeat, ...range } of ranges) this.#ranges.push({ ...range, next: range.first, rows: repeat, prefix, limit });
-    this.#last = { total, asked };
+    this.#last = { total, came: now };
     this.#accepted += total;
     this.#reserve += total;
     this.time = time ?? this.time;
@@ -284,10 +306,13 @@ export class Buffer {
     this.#failures++;
     this.#lastError = error;
     const now = this.#now();
-    // What ended the refill before all base URLs were asked concerns all of them.
-    const askable = failsOver(error) ? Math.min(...this.#notBefore.values()) : now + (error.retryAfter ?? 0);
+    // What every base URL would answer concerns all of them.
+    const isFinal = isCertain(error);
+    const askable = isFinal ? now + (error.retryAfter ?? 0) : Math.min(...this.#notBefore.values());
     this.#resumeAt = Math.max(now + pause, askable);
-    this.#waiters.fail(error);
+    this.#waitersResumeAt = Math.min(this.#resumeAt, now + LONGEST_PAUSE);
+    if (!this.#isClosed) this.#context.log(`raindrop: refill of code ${this.#code} failed: ${error.message}`);
+    this.#waiters.fail(error, isFinal ? undefined : this.#waitersResumeAt);
   }
 }
 

@@ -38,7 +38,8 @@ export class Raindrop {
       }
     };
     const ages = new AgeClock(clock, slack / 2);
-    const context = { options: checked, wall: clock.wall.bind(clock), ages, emit, hookError: undefined };
+    const log = atMostOnceAMinute(checked.log, ages);
+    const context = { options: checked, wall: clock.wall.bind(clock), ages, emit, log, hookError: undefined };
     this.#context = Object.assign(context, { service: new Service(context) });
   }
 
@@ -81,6 +82,10 @@ export class Raindrop {
     return this.code(code).tryNext();
   }
 
+  async warmUp(code, options) {
+    return this.code(code).warmUp(options);
+  }
+
   timeOf(code, id) {
     return (code instanceof Code ? code : this.code(code)).timeOf(id);
   }
@@ -109,6 +114,11 @@ export class Code {
   /** Returns the next ID, or undefined if the buffer is empty; a refill then starts. */
   tryNext() {
     return this.#buffer.draw();
+  }
+
+  /** Waits until the buffer has an ID, and takes none. */
+  warmUp(options) {
+    return this.#buffer.warmUp(options);
   }
 
   next(options) {
@@ -143,6 +153,27 @@ export class Code {
   }
 }
 
+/**
+ * Returns a function that passes a message on unless it did so less than a minute ago. What `log`
+ * throws changes nothing for the callers.
+ *
+ * @param {(message: string) => void} log
+ * @param {AgeClock} ages
+ */
+function atMostOnceAMinute(log, ages) {
+  let next = -Infinity;
+  return (message) => {
+    const now = ages.now();
+    if (now < next) return;
+    next = now + 60_000;
+    try {
+      log(message);
+    } catch {
+      // There is nowhere else to say so.
+    }
+  };
+}
+
 /** @param {import('../index.d.ts').RaindropOptions} options */
 function checkOptions(options) {
   const number = (name, byDefault, min, max = DAY) => {
@@ -157,12 +188,17 @@ function checkOptions(options) {
   };
   const maxAge = number('maxAge', 10_000, 10);
   const minRange = number('minRange', 1, 1, 1_000_000);
+  const urls = checkUrls(options.urls);
+  const deadline = number('deadline', 2000, 0);
+  // With several base URLs, a call must have time for the next one.
+  const requestTimeout = urls.length > 1 ? Math.min(Math.max(deadline / 2, 1000), 5000) : 5000;
   return {
-    urls: checkUrls(options.urls),
+    urls,
     token: optional('token', 'string', 'function'),
     namespace: optional('namespace', 'string'),
     fetch: optional('fetch', 'function') ?? globalThis.fetch,
     onEvent: optional('onEvent', 'function'),
+    log: optional('log', 'function') ?? ((message) => console.warn(message)),
     clock: optional('clock', 'object') ?? platformClock,
     // A buffer holds up to one and a half times this, which is to be used before it expires.
     target: Math.min(number('target', 2000, 1), maxAge / 2),
@@ -170,8 +206,8 @@ function checkOptions(options) {
     maxRange: number('maxRange', Math.max(minRange, 100_000), minRange, 1_000_000),
     maxAge,
     slack: Math.min(LARGEST_SLACK, maxAge / 10),
-    deadline: number('deadline', 2000, 0),
-    requestTimeout: number('requestTimeout', 5000, 1),
+    deadline,
+    requestTimeout: number('requestTimeout', Math.floor(requestTimeout), 1),
   };
 }
 

@@ -3,6 +3,12 @@ import { invalid, RaindropError } from './errors.js';
 
 const LARGEST_BODY = 1024 * 1024;
 
+/** The longest `Retry-After` that counts, unless `maxAge` is longer, in milliseconds. */
+const LONGEST_RETRY_AFTER = 60_000;
+
+/** A browser has a name of its own, and would ask the service first whether another one is allowed. */
+const NAME = globalThis.document === undefined && { 'User-Agent': 'raindrop-js/0.1.0' };
+
 /**
  * Sends one request and returns the text of its answer, which has status 200 and is JSON.
  *
@@ -10,14 +16,15 @@ const LARGEST_BODY = 1024 * 1024;
  * @param {string} url
  * @param {string | undefined} token
  * @param {AbortSignal} signal
+ * @param {number} maxAge in milliseconds
  * @throws {RaindropError} of kind `problem`, `invalid_answer` or `transport`, and what `fetch` throws
  */
-export async function post(fetch, url, token, signal) {
-  const headers = { Accept: 'application/json', ...(token !== undefined && { Authorization: `Bearer ${token}` }) };
+export async function post(fetch, url, token, signal, maxAge) {
+  const headers = { Accept: 'application/json', ...NAME, ...(token !== undefined && { Authorization: `Bearer ${token}` }) };
   // The token goes to nobody else, and no cache or cookie has a part in this.
   const response = await fetch(url, { method: 'POST', redirect: 'error', credentials: 'omit', cache: 'no-store', headers, signal });
   const text = await readText(response);
-  if (response.status !== 200) throw problem(response, text);
+  if (response.status !== 200) throw problem(response, text, maxAge);
   if (!isOfType(response, 'application/json')) {
     throw invalid(`the answer is ${response.headers.get('content-type')}, not application/json`);
   }
@@ -43,10 +50,11 @@ async function readText({ body }) {
 }
 
 /** @param {Response} response */
-function problem(response, text) {
+function problem(response, text, maxAge) {
   const { status } = response;
   const seconds = response.headers.get('retry-after') ?? '';
-  const retryAfter = /^[0-9]{1,9}$/.test(seconds) ? Number(seconds) * 1000 : undefined;
+  const longest = Math.max(LONGEST_RETRY_AFTER, maxAge);
+  const retryAfter = /^[0-9]+$/.test(seconds) ? Math.min(Number(seconds) * 1000, longest) : undefined;
   const { code, detail = '' } = (isOfType(response, 'application/problem+json') && parseJson(text)) || {};
   if (typeof code !== 'string' || typeof detail !== 'string') {
     return new RaindropError('transport', `status ${status} without a problem document`, { status, retryAfter });

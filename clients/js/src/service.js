@@ -2,13 +2,21 @@ import { readAnswer } from './answer.js';
 import { RaindropError, wrap } from './errors.js';
 import { post } from './request.js';
 
+/** Problems with these statuses are of one node, or of one moment. */
+const OF_ONE_NODE = [401, 408, 425, 429];
+
+/** How the socket of a kept connection fails that the far end has dropped. */
+const DROPPED = ['ECONNRESET', 'EPIPE', 'UND_ERR_SOCKET'];
+
 /**
- * Returns whether the next base URL may do better after an error. Everything else would be wrong with
- * the request itself, at every base URL.
+ * Returns whether every base URL would answer so, now and later.
  *
  * @param {RaindropError} error
  */
-export const failsOver = ({ kind, status }) => kind === 'transport' || [502, 503, 504].includes(status);
+export function isCertain({ kind, status }) {
+  const isOfRequest = kind === 'problem' && status >= 400 && status < 500 && !OF_ONE_NODE.includes(status);
+  return isOfRequest || kind === 'usage' || kind === 'closed';
+}
 
 /** Leases ranges from the first base URL that answers; the one that answered last comes first. */
 export class Service {
@@ -28,27 +36,30 @@ export class Service {
   }
 
   /**
+   * @typedef {import('./answer.js').Answer & {asked: number}} Lease `asked` is the time of the age
+   *   clock before the request was sent
+   *
    * Leases at most `upTo` IDs. Tries every base URL once that may be asked; if all fail, throws the
    * last error.
    *
    * @param {string} code
    * @param {number} upTo
-   * @param {Map<string, number>} notBefore when each base URL may be asked, by the age clock; at least
-   *   one may be now. A failure sets it by its `Retry-After`
-   * @returns {Promise<import('./answer.js').Answer & {asked: number}>} `asked` is the time of the
-   *   age clock before the request was sent
+   * @param {Map<string, number>} notBefore when each base URL may be asked, by the age clock. The one
+   *   that may be asked first is asked in any case. A failure sets it by its `Retry-After`
+   * @param {(answer: Lease) => void} accept takes an answer, or throws if it cannot be used
    */
-  async lease(code, upTo, notBefore) {
+  async lease(code, upTo, notBefore, accept) {
     const { ages } = this.#context;
+    const soonest = Math.min(...notBefore.values());
     let failure;
     for (const url of [...this.#urls]) {
-      if (notBefore.get(url) > ages.now()) continue;
+      if (notBefore.get(url) > Math.max(soonest, ages.now())) continue;
       try {
-        const answer = await this.#attempt(url, code, upTo);
+        await this.#attempt(url, code, upTo, accept);
         this.#urls = [url, ...this.#urls.filter((other) => other !== url)];
-        return answer;
+        return;
       } catch (error) {
-        if (!failsOver(error)) throw error;
+        if (isCertain(error)) throw error;
         notBefore.set(url, ages.now() + (error.retryAfter ?? 0));
         failure = error;
       }
@@ -61,7 +72,7 @@ export class Service {
     for (const controller of this.#underWay) controller.abort(error);
   }
 
-  async #attempt(url, code, upTo) {
+  async #attempt(url, code, upTo, accept) {
     const { ages, emit, options } = this.#context;
     const asked = ages.now();
     const controller = new AbortController();
@@ -78,21 +89,28 @@ export class Service {
     let error;
     try {
       answer = readAnswer(await Promise.race([this.#send(url, code, upTo, controller.signal), aborted]), upTo);
+      accept({ ...answer, asked });
     } catch (thrown) {
       error = wrap('the request failed', thrown);
     } finally {
       clearTimeout(timer);
       this.#underWay.delete(controller);
     }
-    emit({ type: 'request', code, url, ms: ages.now() - asked, upTo, ids: answer?.total ?? 0, error });
-    if (answer === undefined) throw error;
-    return { ...answer, asked };
+    emit({ type: 'request', code, url, ms: ages.now() - asked, upTo, ids: error === undefined ? answer.total : 0, error });
+    if (error !== undefined) throw error;
   }
 
   async #send(url, code, upTo, signal) {
-    const { namespace, fetch, token } = this.#context.options;
+    const { namespace, fetch, token, maxAge } = this.#context.options;
     const query = namespace === undefined ? '' : `&namespace=${encodeURIComponent(namespace)}`;
     const current = typeof token === 'function' ? await token() : token;
-    return post(fetch, `${url}/ids/${code}?format=range&up_to=${upTo}${query}`, current, signal);
+    const target = `${url}/ids/${code}?format=range&up_to=${upTo}${query}`;
+    try {
+      return await post(fetch, target, current, signal, maxAge);
+    } catch (error) {
+      // A kept connection had ended; a new one may be well. IDs that were issued are a gap.
+      if (error instanceof RaindropError || !DROPPED.includes(error?.cause?.code)) throw error;
+      return post(fetch, target, current, signal, maxAge);
+    }
   }
 }

@@ -6,6 +6,13 @@ import { RaindropError } from './errors.js';
  */
 export class Waiters {
   #waiting = new Set();
+  /**
+   * Who is to be told of each signal: one listener for all callers that share it, because Node warns
+   * of many.
+   *
+   * @type {Map<AbortSignal, {leaves: Set<(error: RaindropError) => void>, onAbort: () => void}>}
+   */
+  #signals = new Map();
 
   /** How many IDs all of them want. */
   wanted = 0;
@@ -14,26 +21,28 @@ export class Waiters {
    * Adds a caller.
    *
    * @template T
-   * @param {{n: number, take: () => T | undefined, deadline: number, signal?: AbortSignal,
-   *   onLeave: (error?: RaindropError) => void}} caller `deadline` in milliseconds from now
+   * @param {{n: number, take: () => T | undefined, deadline: number, endsAt: number,
+   *   signal?: AbortSignal, onLeave: (error?: RaindropError) => void}} caller `deadline` in
+   *   milliseconds from now; `endsAt` is the same by the age clock
    * @returns {Promise<T>}
    */
-  add({ n, take, deadline, signal, onLeave }) {
+  add({ n, take, deadline, endsAt, signal, onLeave }) {
     return new Promise((resolve, reject) => {
       const leave = (error, taken) => {
         if (!this.#waiting.delete(waiter)) return;
         this.wanted -= n;
         clearTimeout(timer);
-        signal?.removeEventListener('abort', onAbort);
+        if (signal !== undefined) this.#unlisten(signal, leave);
         if (error === undefined) resolve(taken);
         else reject(error);
         onLeave(error);
       };
-      const waiter = { n, take, leave };
-      const onAbort = () => leave(cancelled(signal));
+      /** @type {{failure?: RaindropError}} why the last refill failed that it waited for */
+      const waiter = { n, take, leave, endsAt, failure: undefined };
+      const onTimeout = () => leave(waiter.failure ?? new RaindropError('deadline', `no ID within ${deadline} ms`));
       // Not unref'd: somebody awaits this promise, so Node must not exit before it settles.
-      const timer = setTimeout(() => leave(new RaindropError('deadline', `no ID within ${deadline} ms`)), deadline);
-      signal?.addEventListener('abort', onAbort);
+      const timer = setTimeout(onTimeout, deadline);
+      if (signal !== undefined) this.#listen(signal, leave);
       this.#waiting.add(waiter);
       this.wanted += n;
     });
@@ -51,9 +60,40 @@ export class Waiters {
     }
   }
 
-  /** Fails all callers, but not those who come because a hook was told of it. */
-  fail(error) {
-    for (const waiter of [...this.#waiting]) waiter.leave(error);
+  /**
+   * Fails callers, but not those who come because a hook was told of it: all whose time is over before
+   * the next attempt. The others wait for it, and get the error if nothing comes of it.
+   *
+   * @param {RaindropError} error
+   * @param {number} [nextAt] of the next attempt, by the age clock; by default there is none
+   */
+  fail(error, nextAt = Infinity) {
+    for (const waiter of [...this.#waiting]) {
+      waiter.failure = error;
+      if (waiter.endsAt <= nextAt) waiter.leave(error);
+    }
+  }
+
+  #listen(signal, leave) {
+    let shared = this.#signals.get(signal);
+    if (shared === undefined) {
+      const leaves = new Set();
+      const onAbort = () => {
+        for (const one of [...leaves]) one(cancelled(signal));
+      };
+      shared = { leaves, onAbort };
+      this.#signals.set(signal, shared);
+      signal.addEventListener('abort', onAbort);
+    }
+    shared.leaves.add(leave);
+  }
+
+  #unlisten(signal, leave) {
+    const { leaves, onAbort } = this.#signals.get(signal);
+    leaves.delete(leave);
+    if (leaves.size > 0) return;
+    this.#signals.delete(signal);
+    signal.removeEventListener('abort', onAbort);
   }
 }
 

@@ -39,6 +39,9 @@ public final class Code {
   /** Why the last refill failed; null if it did not. */
   private RaindropException lastError;
   private int failuresInRow;
+  /** How many IDs the last answer had, and when it came by the client's clock. */
+  private long fetched;
+  private long fetchedAt;
   /** The first IDs of the last answers. */
   private final ArrayDeque<Long> firstIds = new ArrayDeque<>();
   /** IDs used per nanosecond, measured since {@code windowStart}, or before if that is too short. */
@@ -77,10 +80,31 @@ public final class Code {
     return prefixes.entrySet().stream().map(id -> id.getValue() + id.getKey()).toArray(String[]::new);
   }
 
-  /** Returns the next ID without waiting. Empty if the buffer is; a refill then begins in the background. */
+  /**
+   * Returns the next ID. Never waits: empty if the buffer is, or if another thread changes it just
+   * now. A refill begins in the background if the buffer is low or empty, unless one is under way or
+   * the last one failed just now.
+   */
   public OptionalLong tryNext() {
     long id = next(-1);
     return id < 0 ? OptionalLong.empty() : OptionalLong.of(id);
+  }
+
+  /** Waits until the buffer has an ID, at most as long as the client's deadline, and takes none. */
+  public void warmUp() {
+    warmUp(Duration.ofNanos(client.settings.deadline));
+  }
+
+  /**
+   * Waits until the buffer has an ID, at most {@code timeout}, and takes none: for example before a
+   * process says that it is ready. With {@code minRange}, the buffer then has as many IDs.
+   */
+  public void warmUp(Duration timeout) {
+    Wait wait = new Wait(System.nanoTime() + RaindropClient.nanos(timeout));
+    locked(
+        () -> {
+          while (freshSegment() == null) await(1, wait);
+        });
   }
 
   /**
@@ -101,10 +125,23 @@ public final class Code {
     boolean fresh = segment.range.isFresh(client); // After the draw, so that no pause comes between them.
     if (fresh && index < segment.refillAt) return segment.id(index);
     if (fresh && index < segment.count) {
-      if (refill == null) locked(() -> refillIfLow(null));
+      // Whoever holds the lock, a later call looks again.
+      if (refill == null && lock.tryLock()) {
+        try {
+          refillIfLow(null);
+        } finally {
+          lock.unlock();
+        }
+      }
       return segment.id(index);
     }
-    if (index < segment.count) locked(() -> drop(1));
+    if (index < segment.count) {
+      if (timeout < 0) {
+        client.schedule(() -> locked(() -> drop(1)), 0);
+      } else {
+        locked(() -> drop(1));
+      }
+    }
     long[] ids = draw(1, null, timeout);
     return ids == null ? -1 : ids[0];
   }
@@ -120,15 +157,21 @@ public final class Code {
     long[] ids = new long[n];
     int drawn = 0;
     Answer.Range oldest = Segment.EMPTY.range;
-    Refill awaited = null;
-    lock.lock();
+    Wait wait = new Wait(began + timeout);
+    if (!lock.tryLock()) {
+      if (timeout < 0) return null;
+      lock.lock();
+    }
     try {
       while (drawn < n) {
         Segment segment = freshSegment();
         if (segment == null) {
-          if (awaited != null && awaited.error != null) throw awaited.error.again();
-          awaited = await(n - drawn, timeout < 0, began + timeout);
-          if (awaited == null) return null;
+          if (timeout < 0) {
+            if (client.closed) throw RaindropClient.closedError();
+            refillFor(n - drawn);
+            return null;
+          }
+          await(n - drawn, wait);
           continue;
         }
         long index = segment.getAndAdd(n - drawn);
@@ -137,8 +180,13 @@ public final class Code {
           if (prefixes != null) prefixes.put(segment.id(index), segment.range.prefix());
         }
         if (oldest.ageless() || segment.range.expires() < oldest.expires()) oldest = segment.range;
+        if (drawn == n && !oldest.isFresh(client)) { // They became too old while the call waited for more.
+          drop(drawn);
+          drawn = 0;
+          oldest = Segment.EMPTY.range;
+          if (prefixes != null) prefixes.clear();
+        }
       }
-      if (!oldest.isFresh(client)) throw new RaindropException(Kind.DEADLINE, "IDs became too old in the call");
       drawn = 0; // Nothing is left over.
       refillIfLow(null);
     } finally {
@@ -147,30 +195,59 @@ public final class Code {
       } finally {
         lock.unlock();
       }
-      if (awaited != null) client.report(hook -> hook.waited(name, Duration.ofNanos(System.nanoTime() - began)));
+      if (wait.awaited != null) client.report(hook -> hook.waited(name, Duration.ofNanos(System.nanoTime() - began)));
     }
     Arrays.sort(ids); // They ascend already, unless they come from answers of several nodes.
     return ids;
   }
 
-  /** Waits for a change, and returns the refill that was to come; null if the call must not wait. */
-  private Refill await(int lacking, boolean never, long deadline) {
+  /** A call that waits for IDs until a deadline, which is a reading of {@link System#nanoTime}. */
+  private static final class Wait {
+    private final long deadline;
+    /** The refill that the call waited for last. */
+    private Refill awaited;
+
+    Wait(long deadline) {
+      this.deadline = deadline;
+    }
+  }
+
+  /**
+   * Waits for a change. Throws the error of the refill that the call has waited for if every node
+   * would answer so, or if the next attempt is not due before the deadline.
+   */
+  private void await(int lacking, Wait wait) {
     if (client.closed) throw RaindropClient.closedError();
+    RaindropException failure = wait.awaited == null ? null : wait.awaited.error;
+    if (failure != null && failure.isCertain()) throw failure.again();
     missing += lacking;
     try {
-      refillIfLow(null);
-      Refill awaited = refill;
+      Refill next = refillFor(0);
       long now = System.nanoTime();
-      long left = deadline - now;
-      if (never) return null;
-      // A refill that starts now starts after the deadline, too, if that is over, but follows no error.
-      if (awaited.startsAt - now > 0 && awaited.startsAt - deadline > 0) throw lastError.again();
-      if (left <= 0) throw new RaindropException(Kind.DEADLINE, "no ID of " + name + " came in time");
+      if (!next.isStarted() && next.waitersFrom - wait.deadline > 0) throw lastError.again();
+      long left = wait.deadline - now;
+      if (left <= 0) {
+        if (failure != null) throw failure.again();
+        throw new RaindropException(Kind.DEADLINE, "no ID of " + name + " came in time");
+      }
+      wait.awaited = next;
       changed.awaitNanos(left);
-      return awaited;
     } catch (InterruptedException e) {
       Thread.currentThread().interrupt();
       throw new RaindropException(Kind.CANCELLED, "interrupted while waiting for an ID of " + name, e);
+    } finally {
+      missing -= lacking;
+    }
+  }
+
+  /** Starts a refill for calls that lack IDs unless one is under way or backs off, and returns it. */
+  private Refill refillFor(int lacking) {
+    missing += lacking;
+    try {
+      refillIfLow(null);
+      boolean waits = refill != null && !refill.isStarted() && missing > lacking;
+      if (waits && System.nanoTime() - refill.waitersFrom >= 0) refillIfLow(refill);
+      return refill;
     } finally {
       missing -= lacking;
     }
@@ -180,7 +257,8 @@ public final class Code {
    * Starts a refill if waiting calls lack IDs, or if the rest lasts for less than half of the target at the present
    * rate, and returns whether it did: {@code due}, whose back-off is over, or else a new one if there is none.
    * A window of measuring that is shorter than a sixteenth of the target can only raise the rate, and at most so far
-   * that the next request is 16 times as large as what was used. A single ID is no rate.
+   * that the next request is 16 times as large as what was used. A single ID is no rate. While calls wait, they can
+   * use little, so a buffer that ran dry within the target is followed by twice as many IDs.
    */
   private boolean refillIfLow(Refill due) {
     long elapsed = client.clock() - windowStart;
@@ -197,6 +275,8 @@ public final class Code {
     if (refill != due || rest() >= Math.max(lowWater(), missing)) return false;
     long wanted = Math.max(client.settings.minRange, missing - rest());
     wanted = Math.max(wanted, (long) Math.ceil(rate * client.target));
+    boolean isShort = rest() == 0 && client.clock() - fetchedAt < client.target;
+    if (isShort) wanted = Math.max(wanted, 2 * fetched);
     refill = due != null ? due : new Refill(client, this, System.nanoTime());
     refill.start(Math.min(wanted, Math.min(client.settings.maxRange, serviceLimit)));
     return true;
@@ -266,6 +346,8 @@ public final class Code {
       lastError = null;
       failuresInRow = 0;
       time = answer.time();
+      fetched = answer.ids();
+      fetchedAt = client.clock();
       queuedIds += answer.ids();
       unusedRest += answer.ids();
       ranges.addAll(answer.ranges());
@@ -275,12 +357,14 @@ public final class Code {
     });
   }
 
-  /** Gives a refill's error to all who wait for it, and backs off until {@code earliest} at least. */
+  /** Gives a refill's error to those who wait for it, and backs off until {@code earliest} at least. */
   void failed(Refill failed, RaindropException error, long earliest) {
     long most = Math.min(MAX_BACKOFF, 2 * MIN_BACKOFF << Math.min(failuresInRow, 10));
     long now = System.nanoTime();
     long wait = Math.max(ThreadLocalRandom.current().nextLong(most / 2, most + 1), earliest - now);
     Refill next = new Refill(client, this, now + wait);
+    // A call that waits is reason to look again sooner than an answer said.
+    next.waitersFrom = now + Math.min(wait, MAX_BACKOFF);
     locked(() -> {
       failuresInRow++;
       failed.error = error;
@@ -288,8 +372,10 @@ public final class Code {
       refill = next;
       changed.signalAll();
     });
+    client.logFailure(name, error);
+    if (wait > MAX_BACKOFF) client.schedule(() -> locked(() -> refillFor(0)), MAX_BACKOFF);
     client.schedule(() -> locked(() -> {
-      if (!refillIfLow(next)) refill = null;
+      if (!next.isStarted() && !refillIfLow(next) && refill == next) refill = null;
     }), wait);
   }
 

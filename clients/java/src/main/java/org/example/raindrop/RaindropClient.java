@@ -7,6 +7,7 @@ import java.net.http.*;
 import java.time.*;
 import java.util.*;
 import java.util.concurrent.*;
+import java.util.concurrent.atomic.AtomicLong;
 import java.util.function.*;
 import java.util.stream.Stream;
 import org.example.raindrop.RaindropException.Kind;
@@ -16,10 +17,16 @@ import org.example.raindrop.RaindropException.Kind;
  * process, share it between threads, and close it at the end. All errors are {@link RaindropException}s.
  */
 public final class RaindropClient implements AutoCloseable {
+  static final long SECOND = 1_000_000_000;
+  private static final long LOG_INTERVAL = 60 * SECOND;
+  private static final String NO_TOKEN =
+      "the token is missing or empty, or has characters that no token can have";
   private static final String CODE = "[A-Za-z0-9][A-Za-z0-9._:-]{0,63}";
 
   final Builder settings;
   final HttpClient http;
+  /** How long a request may take, in nanoseconds. */
+  final long requestTimeout;
   /** How long a buffer should last, in nanoseconds. */
   final long target;
   /** The index of the base URL that answered last. */
@@ -31,6 +38,23 @@ public final class RaindropClient implements AutoCloseable {
       task -> { Thread thread = new Thread(task, "raindrop-client"); thread.setDaemon(true); return thread; },
       new ThreadPoolExecutor.DiscardPolicy()); // After close, nobody waits for a task.
 
+  /** Runs the token supplier, which may block. */
+  private final ExecutorService tokenThreads =
+      new ThreadPoolExecutor(
+          0,
+          Integer.MAX_VALUE,
+          10,
+          TimeUnit.SECONDS,
+          new SynchronousQueue<>(),
+          task -> {
+            Thread thread = new Thread(task, "raindrop-token");
+            thread.setDaemon(true);
+            return thread;
+          },
+          new ThreadPoolExecutor.DiscardPolicy());
+  /** When a failed refill was logged last, as {@link System#nanoTime} has it. */
+  private final AtomicLong loggedAt = new AtomicLong(System.nanoTime() - LOG_INTERVAL);
+
   private RaindropClient(Builder settings) {
     this.settings = settings;
     require(!settings.urls.isEmpty(), "url is missing");
@@ -40,6 +64,10 @@ public final class RaindropClient implements AutoCloseable {
     require(http.followRedirects() == HttpClient.Redirect.NEVER,
         "httpClient follows redirects, and would send the token with them: build it with Redirect.NEVER");
     target = Math.min(settings.target, settings.maxAge / 2);
+    // With several base URLs, a call must have time for the next one.
+    long most = settings.urls.size() > 1 ? Math.max(settings.deadline / 2, SECOND) : 5 * SECOND;
+    requestTimeout =
+        settings.requestTimeout > 0 ? settings.requestTimeout : Math.min(most, 5 * SECOND);
     scheduler.setRemoveOnCancelPolicy(true);
     long sweep = Math.max(settings.maxAge / 10, 10_000_000);
     scheduler.scheduleWithFixedDelay(() -> codes.values().forEach(Code::sweep), sweep, sweep, TimeUnit.NANOSECONDS);
@@ -65,6 +93,11 @@ public final class RaindropClient implements AutoCloseable {
   /** Returns the text of the code's next ID; see {@link Code#nextText()}. */
   public String nextText(String code) { return code(code).nextText(); }
 
+  /** Waits until the code's buffer has an ID; see {@link Code#warmUp()}. */
+  public void warmUp(String code) {
+    code(code).warmUp();
+  }
+
   /** Returns the time of an ID of the code; see {@link Code#timeOf}. */
   public Instant timeOf(String code, long id) { return code(code).timeOf(id); }
 
@@ -74,6 +107,17 @@ public final class RaindropClient implements AutoCloseable {
     closed = true;
     codes.values().forEach(Code::close);
     scheduler.shutdownNow();
+    tokenThreads.shutdownNow();
+    if (settings.http == null) shutDown(http);
+  }
+
+  /** Ends the threads and connections of an HTTP client where it can: from Java 21 on. */
+  private static void shutDown(HttpClient http) {
+    try {
+      HttpClient.class.getMethod("shutdownNow").invoke(http);
+    } catch (ReflectiveOperationException e) {
+      // Java 17 ends them when nothing refers to the client any more.
+    }
   }
 
   static RaindropException closedError() { return new RaindropException(Kind.CLOSED, "the client is closed"); }
@@ -81,17 +125,43 @@ public final class RaindropClient implements AutoCloseable {
   /** Returns nanoseconds of a clock that does not step. */
   long clock() { return settings.clock == null ? System.nanoTime() : settings.clock.getAsLong(); }
 
-  /** Returns the token of the next request, null for none. Errors never quote it. */
-  String bearerToken() {
-    if (settings.token == null) return null;
-    String token = settings.token.get();
-    checkToken(token);
-    return token;
+  /**
+   * Returns the token of the next request, null for none. What the supplier throws, and what no
+   * request can send, is an error of kind {@code TRANSPORT}. Errors never quote the token.
+   */
+  CompletableFuture<String> bearerToken() {
+    if (settings.token == null) return CompletableFuture.completedFuture(null);
+    CompletableFuture<String> result = new CompletableFuture<>();
+    try {
+      settings
+          .token
+          .apply(tokenThreads)
+          .whenComplete(
+              (token, failure) -> {
+                if (failure != null || !isToken(token)) {
+                  result.completeExceptionally(noToken(failure));
+                } else {
+                  result.complete(token);
+                }
+              });
+    } catch (Throwable e) {
+      result.completeExceptionally(noToken(e));
+    }
+    return result;
+  }
+
+  static RaindropException noToken(Throwable failure) {
+    Throwable cause = failure instanceof CompletionException ? failure.getCause() : failure;
+    String reason = cause == null ? NO_TOKEN : "the token supplier failed: " + cause;
+    return new RaindropException(Kind.TRANSPORT, reason, cause);
+  }
+
+  private static boolean isToken(String token) {
+    return token != null && token.matches("[!-~]+");
   }
 
   private static void checkToken(String token) {
-    require(token != null && token.matches("[!-~]+"),
-        "the token is missing or empty, or has characters that no token can have");
+    require(isToken(token), NO_TOKEN);
   }
 
   /** Calls the metrics hook. What it throws is logged, because it must not change what a call returns. */
@@ -100,6 +170,16 @@ public final class RaindropClient implements AutoCloseable {
       event.accept(settings.metrics);
     } catch (Throwable e) {
       System.getLogger("org.example.raindrop").log(System.Logger.Level.WARNING, "metrics hook failed", e);
+    }
+  }
+
+  /** Logs the error of a refill, unless one was logged less than a minute ago. */
+  void logFailure(String code, RaindropException error) {
+    long now = System.nanoTime();
+    long last = loggedAt.get();
+    if (now - last >= LOG_INTERVAL && loggedAt.compareAndSet(last, now)) {
+      System.getLogger("org.example.raindrop")
+          .log(System.Logger.Level.WARNING, "refill of code {0} failed: {1}", code, error);
     }
   }
 
@@ -118,7 +198,7 @@ public final class RaindropClient implements AutoCloseable {
   /** Collects the settings of a client. */
   public static final class Builder implements Cloneable {
     List<String> urls = List.of();
-    private Supplier<String> token;
+    private Function<Executor, CompletionStage<String>> token;
     private HttpClient http;
     /** Empty, or a parameter of the request. */
     String namespace = "";
@@ -131,7 +211,8 @@ public final class RaindropClient implements AutoCloseable {
     private long target = 2_000_000_000L;
     long maxAge = 10_000_000_000L;
     long deadline = 2_000_000_000L;
-    long requestTimeout = 5_000_000_000L;
+    /** 0 for the default, which the base URLs and the deadline decide. */
+    private long requestTimeout;
 
     private Builder() {}
 
@@ -152,11 +233,24 @@ public final class RaindropClient implements AutoCloseable {
     /** Sets the token that every request sends. */
     public Builder token(String token) {
       checkToken(token);
-      return token(() -> token);
+      this.token = threads -> CompletableFuture.completedFuture(token);
+      return this;
     }
 
-    /** Sets where each request gets its token, so that tokens can rotate. It must return quickly. */
-    public Builder token(Supplier<String> token) { this.token = token; return this; }
+    /**
+     * Sets where each request gets its token, so that tokens can rotate. The supplier runs on a
+     * thread of its own, and counts towards {@code requestTimeout}.
+     */
+    public Builder token(Supplier<String> token) {
+      this.token = threads -> CompletableFuture.supplyAsync(token, threads);
+      return this;
+    }
+
+    /** Sets where each request gets its token, as {@link #token(Supplier)}, without a thread. */
+    public Builder tokenAsync(Supplier<? extends CompletionStage<String>> token) {
+      this.token = threads -> token.get();
+      return this;
+    }
 
     /** Sets the HTTP client, for TLS or a proxy of your own. It must not follow redirects. */
     public Builder httpClient(HttpClient http) { this.http = http; return this; }
@@ -179,7 +273,10 @@ public final class RaindropClient implements AutoCloseable {
     /** Sets how long calls wait that name no time themselves: 2 s by default. */
     public Builder deadline(Duration deadline) { this.deadline = nanos(deadline); return this; }
 
-    /** Sets how long a request may take until its answer is read: 5 s by default. */
+    /**
+     * Sets how long a request may take until its answer is read, with the token: 5 s by default.
+     * With several base URLs, the default is half of {@code deadline}, but 1 s to 5 s.
+     */
     public Builder requestTimeout(Duration time) { requestTimeout = positive("requestTimeout", time); return this; }
 
     /** Sets the hook that counts what the client does. */

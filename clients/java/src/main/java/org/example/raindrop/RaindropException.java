@@ -2,6 +2,7 @@ package org.example.raindrop;
 
 import java.time.Duration;
 import java.util.Optional;
+import java.util.Set;
 
 /** Says why a call got no ID. The class is {@link Problem} if the kind is {@link Kind#PROBLEM}. */
 public class RaindropException extends RuntimeException {
@@ -10,11 +11,12 @@ public class RaindropException extends RuntimeException {
    * <dl>
    * <dt>PROBLEM<dd>the service answered with a problem document
    * <dt>INVALID_ANSWER<dd>the answer failed the check, so none of its IDs are used
-   * <dt>TRANSPORT<dd>no whole answer came: the connection failed, the request timed out, or a proxy answered
+   * <dt>TRANSPORT<dd>no whole answer came in time: the connection failed, the request timed out, a proxy answered,
+   * or the token supplier failed
    * <dt>DEADLINE<dd>the caller's time is over
    * <dt>CANCELLED<dd>the calling thread was interrupted while it waited; its interrupt flag is set again
    * <dt>CLOSED<dd>the client is closed
-   * <dt>USAGE<dd>an argument or a setting is wrong, or the token supplier or the metrics hook threw an exception
+   * <dt>USAGE<dd>an argument or a setting is wrong, or the metrics hook threw an exception
    * </dl>
    */
   public enum Kind { PROBLEM, INVALID_ANSWER, TRANSPORT, DEADLINE, CANCELLED, CLOSED, USAGE }
@@ -40,8 +42,21 @@ public class RaindropException extends RuntimeException {
   /** Returns the HTTP status of the answer if that was not 200; 0 if there is no such answer. */
   public int status() { return status; }
 
-  /** Returns how long the answer asked to wait; empty if it named no time. */
+  /**
+   * Returns how long the answer asked to wait, as far as the client follows it: at most the larger of
+   * 60 s and {@code maxAge}. Empty if it named no time.
+   */
   public Optional<Duration> retryAfter() { return Optional.ofNullable(retryAfter); }
+
+  /** Returns whether every node would answer so, now and later. */
+  boolean isCertain() {
+    return switch (kind) {
+      case CLOSED, USAGE -> true;
+      // The others are of one node, or of one moment.
+      case PROBLEM -> status / 100 == 4 && !Set.of(401, 408, 425, 429).contains(status);
+      default -> false;
+    };
+  }
 
   /** Returns the same error for another caller: with that caller's stack trace, and this one as its cause. */
   RaindropException again() { return new RaindropException(kind, getMessage(), status, retryAfter, this); }

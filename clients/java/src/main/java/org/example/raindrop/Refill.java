@@ -1,11 +1,14 @@
 package org.example.raindrop;
 
 import java.io.ByteArrayOutputStream;
+import java.io.IOException;
+import java.net.ConnectException;
 import java.net.URI;
 import java.net.http.*;
 import java.time.Duration;
 import java.util.Map;
 import java.util.concurrent.*;
+import java.util.concurrent.atomic.AtomicBoolean;
 import org.example.raindrop.RaindropException.Kind;
 
 /**
@@ -14,9 +17,14 @@ import org.example.raindrop.RaindropException.Kind;
  */
 final class Refill {
   private static final int MAX_BODY = 1 << 20;
+  private static final String USER_AGENT = "raindrop-java/0.1.0";
+  /** The longest Retry-After that counts, unless maxAge is longer. */
+  private static final long LONGEST_RETRY_AFTER = 60 * RaindropClient.SECOND;
 
   /** When the back-off before this refill ends, as {@link System#nanoTime} has it. */
   final long startsAt;
+  /** When it may begin because calls wait; at most {@link #startsAt}. The code's lock protects it. */
+  long waitersFrom;
   /** Why it failed; the code's lock protects it. */
   RaindropException error;
 
@@ -24,6 +32,8 @@ final class Refill {
   private final Code code;
   private final int firstUrl;
   private long ask;
+  /** The value of {@link #passedUrls} for which a request was repeated on a new connection. */
+  private int repeatedAt = -1;
   /** How many base URLs failed or were skipped. */
   private int passedUrls;
   /** If this refill fails: the time before which none may follow. */
@@ -34,14 +44,29 @@ final class Refill {
     this.client = client;
     this.code = code;
     this.startsAt = startsAt;
+    waitersFrom = startsAt;
     earliestNext = startsAt;
     firstUrl = client.preferredUrl;
   }
 
   void start(long ids) {
     ask = ids;
-    findUrl();
+    if (!findUrl()) passUntilSoonest(); // Calls wait, or a clock was rounded.
     client.schedule(this::send, 0);
+  }
+
+  /** Returns whether it is more than a plan for the time after a back-off. */
+  boolean isStarted() {
+    return ask > 0;
+  }
+
+  /** Goes to the base URL that may be asked first. */
+  private void passUntilSoonest() {
+    int soonest = 0;
+    for (int i = 1; i < code.notBefore.length; i++) {
+      if (code.notBefore[i] - code.notBefore[soonest] < 0) soonest = i;
+    }
+    for (passedUrls = 0; url() != soonest; ) passedUrls++;
   }
 
   void cancel() { response.cancel(true); }
@@ -55,35 +80,92 @@ final class Refill {
     return passedUrls < code.notBefore.length;
   }
 
-  /** Sends a request. Whatever happens, the code gets either an answer or an error in the end. */
+  /**
+   * Gets the token and sends a request. Whatever happens, the code gets either an answer or an error
+   * in the end.
+   */
   private void send() {
     long began = System.nanoTime();
+    CompletableFuture<String> token = client.bearerToken();
+    response = token;
+    Future<?> timeout =
+        client.schedule(
+            () -> token.completeExceptionally(RaindropClient.noToken(new TimeoutException("timed out"))),
+            client.requestTimeout);
+    if (client.closed) cancel();
+    token.whenComplete(
+        (text, failure) -> {
+          timeout.cancel(false);
+          if (failure == null) {
+            send(text, began);
+          } else {
+            finish(null, new ByteArrayOutputStream(), failure, began, began);
+          }
+        });
+  }
+
+  private void send(String token, long began) {
     long sent = client.clock(); // Before the request leaves: an ID is never older than its age says.
     ByteArrayOutputStream body = new ByteArrayOutputStream();
+    AtomicBoolean isAnswered = new AtomicBoolean();
     try {
-      HttpRequest.Builder request = HttpRequest.newBuilder(URI.create(client.settings.urls.get(url()) + "/ids/"
-          + code.name + "?format=range&up_to=" + ask + client.settings.namespace))
-          .POST(HttpRequest.BodyPublishers.noBody()).header("Accept", "application/json");
-      String token = client.bearerToken();
-      if (token != null) request.header("Authorization", "Bearer " + token);
-      CompletableFuture<HttpResponse<Void>> future = client.http.sendAsync(request.build(),
-          HttpResponse.BodyHandlers.ofByteArrayConsumer(part -> part.ifPresent(bytes -> {
-            if (body.size() <= MAX_BODY) body.writeBytes(bytes);
-            if (body.size() > MAX_BODY) cancel();
-          })));
+      CompletableFuture<HttpResponse<Void>> future =
+          client.http.sendAsync(
+              request(token),
+              head -> {
+                isAnswered.set(true);
+                return HttpResponse.BodySubscribers.ofByteArrayConsumer(
+                    part -> part.ifPresent(bytes -> append(bytes, body)));
+              });
       response = future;
       // HttpRequest.timeout ends with the head of the answer, so it would not bound a body that stalls.
-      Future<?> timeout = client.schedule(() -> future.cancel(true), client.settings.requestTimeout);
+      long left = began + client.requestTimeout - System.nanoTime();
+      Future<?> timeout = client.schedule(() -> future.cancel(true), left);
       if (client.closed) cancel();
-      future.whenComplete((head, failure) -> {
-        timeout.cancel(false);
-        // Whatever it is: the JDK also throws exceptions of its parsers at what is not HTTP.
-        finish(head, body, failure == null ? null : new RaindropException(Kind.TRANSPORT, "no whole answer of "
-            + client.settings.urls.get(url()) + " came: " + failure, failure), began, sent);
-      });
+      future.whenComplete(
+          (head, failure) -> {
+            timeout.cancel(false);
+            if (!isAnswered.get() && isDropped(failure) && repeatedAt != passedUrls && !client.closed) {
+              // A kept connection had ended; a new one may be well. IDs that were issued are a gap.
+              repeatedAt = passedUrls;
+              client.schedule(this::send, 0);
+              return;
+            }
+            // Whatever it is: the JDK also throws exceptions of its parsers at what is not HTTP.
+            finish(head, body, failure == null ? null : noAnswer(failure), began, sent);
+          });
     } catch (Throwable e) {
       finish(null, body, e, began, sent);
     }
+  }
+
+  private HttpRequest request(String token) {
+    String target = "/ids/" + code.name + "?format=range&up_to=" + ask + client.settings.namespace;
+    HttpRequest.Builder request =
+        HttpRequest.newBuilder(URI.create(client.settings.urls.get(url()) + target))
+            .POST(HttpRequest.BodyPublishers.noBody())
+            .header("Accept", "application/json")
+            .header("User-Agent", USER_AGENT);
+    if (token != null) request.header("Authorization", "Bearer " + token);
+    return request.build();
+  }
+
+  private void append(byte[] bytes, ByteArrayOutputStream body) {
+    if (body.size() <= MAX_BODY) body.writeBytes(bytes);
+    if (body.size() > MAX_BODY) cancel();
+  }
+
+  private RaindropException noAnswer(Throwable failure) {
+    String text = "no whole answer of " + client.settings.urls.get(url()) + " came: " + failure;
+    return new RaindropException(Kind.TRANSPORT, text, failure);
+  }
+
+  /** Returns whether a connection ended that was established. */
+  private static boolean isDropped(Throwable failure) {
+    Throwable cause = failure instanceof CompletionException ? failure.getCause() : failure;
+    return cause instanceof IOException
+        && !(cause instanceof ConnectException)
+        && !(cause instanceof HttpTimeoutException);
   }
 
   private void finish(HttpResponse<Void> head, ByteArrayOutputStream body, Throwable error, long began, long sent) {
@@ -120,26 +202,37 @@ final class Refill {
     long wait = failure.retryAfter().map(RaindropClient::nanos).orElse(0L);
     earliestNext = System.nanoTime() + wait + ThreadLocalRandom.current().nextLong(wait / 10 + 1);
     code.notBefore[url()] = earliestNext;
-    boolean failsOver = failure.kind() == Kind.TRANSPORT || failure.status() >= 502 && failure.status() <= 504;
-    if (!failsOver) return false; // Another URL would not answer otherwise, nor sooner.
+    if (failure.isCertain()) return false; // Another URL would not answer otherwise, nor sooner.
     passedUrls++;
     if (findUrl()) return true;
     for (long time : code.notBefore) if (time - earliestNext < 0) earliestNext = time;
     return false;
   }
 
+  private static String mediaType(HttpHeaders headers) {
+    return headers.firstValue("Content-Type").orElse("").split(";")[0].strip();
+  }
+
+  /** Returns how long an answer asks to wait, but at most the larger of a minute and maxAge. */
+  private Duration retryAfter(HttpHeaders headers) {
+    String text = headers.firstValue("Retry-After").orElse("");
+    if (!text.matches("[0-9]+")) return null;
+    long longest = Math.max(LONGEST_RETRY_AFTER, client.settings.maxAge);
+    long seconds = text.length() > 9 ? Integer.MAX_VALUE : Long.parseLong(text);
+    return Duration.ofNanos(Math.min(seconds * RaindropClient.SECOND, longest));
+  }
+
   private Answer answer(HttpResponse<Void> head, byte[] body, long sent) {
-    String type = head.headers().firstValue("Content-Type").orElse("").split(";")[0].strip();
+    String type = mediaType(head.headers());
     if (head.statusCode() != 200) throw problem(head, type, body);
     if (type.equalsIgnoreCase("application/json")) return Answer.parse(body, ask, sent, client.settings.maxAge);
     throw new RaindropException(Kind.INVALID_ANSWER, "the answer has the type \"" + type + "\"");
   }
 
   /** Returns the error of an answer whose status is not 200. */
-  private static RaindropException problem(HttpResponse<Void> head, String type, byte[] body) {
+  private RaindropException problem(HttpResponse<Void> head, String type, byte[] body) {
     int status = head.statusCode();
-    Duration wait = head.headers().firstValue("Retry-After").filter(text -> text.matches("[0-9]{1,9}"))
-        .map(Long::valueOf).map(Duration::ofSeconds).orElse(null);
+    Duration wait = retryAfter(head.headers());
     try {
       Answer.require(type.equalsIgnoreCase("application/problem+json"), "the type is \"" + type + "\"");
       Map<?, ?> fields = (Map<?, ?>) Json.parse(body);

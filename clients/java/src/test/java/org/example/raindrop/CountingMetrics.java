@@ -1,6 +1,8 @@
 package org.example.raindrop;
 
 import java.time.Duration;
+import java.util.List;
+import java.util.concurrent.CopyOnWriteArrayList;
 import java.util.concurrent.atomic.AtomicLong;
 
 /** Counts what a client reports. */
@@ -10,6 +12,8 @@ public final class CountingMetrics implements RaindropMetrics {
   public final AtomicLong idsFetched = new AtomicLong();
   public final AtomicLong idsDropped = new AtomicLong();
   public final AtomicLong waits = new AtomicLong();
+  /** The errors of the failed requests. */
+  public final List<RaindropException> errors = new CopyOnWriteArrayList<>();
 
   @Override
   public void requestFinished(String code, Duration duration, long ids) {
@@ -21,6 +25,7 @@ public final class CountingMetrics implements RaindropMetrics {
   public void requestFailed(String code, Duration duration, RaindropException error) {
     requests.incrementAndGet();
     failedRequests.incrementAndGet();
+    errors.add(error);
   }
 
   @Override

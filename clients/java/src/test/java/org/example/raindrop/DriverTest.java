@@ -26,7 +26,7 @@ class DriverTest {
       server.handler = request -> request.head().contains("/slow?") ? null : server.ids(request.upTo());
       Path drawn = folder.resolve("drawn");
       List<String> answers = dialogue(String.join("\n",
-          "{\"do\":\"open\",\"urls\":[\"" + server.url() + "\"],\"options\":{\"deadline_ms\":30000,\"min_range\":5}}",
+          "{\"do\":\"open\",\"urls\":[\"" + server.url() + "\"],\"options\":{\"deadline_ms\":30000,\"request_timeout_ms\":60000,\"min_range\":5}}",
           "{\"do\":\"next\",\"code\":\"order\"}",
           "{\"do\":\"next\",\"code\":\"order\",\"n\":3,\"deadline_ms\":20000}",
           "{\"do\":\"text\",\"code\":\"order\"}",

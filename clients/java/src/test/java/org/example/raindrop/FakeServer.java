@@ -30,7 +30,10 @@ final class FakeServer implements AutoCloseable {
   private final AtomicLong nextId = new AtomicLong(1);
   final AtomicInteger mostInFlight = new AtomicInteger();
   final List<Request> requests = new CopyOnWriteArrayList<>();
-  /** Returns the whole response of a request, without a status line for an answer; null never answers. */
+  /**
+   * Returns the whole response of a request, without a status line for an answer; null never
+   * answers, and "DROP" ends the connection.
+   */
   volatile Function<Request, String> handler = request -> ids(request.upTo);
 
   FakeServer() throws IOException {
@@ -115,6 +118,10 @@ final class FakeServer implements AutoCloseable {
       inFlight.decrementAndGet();
       if (answer == null) {
         closed.await();
+        return;
+      }
+      if (answer.equals("DROP")) {
+        connection.close();
         return;
       }
       if (!answer.startsWith("HTTP/")) {

@@ -13,11 +13,14 @@ import java.nio.file.StandardOpenOption;
 import java.time.Duration;
 import java.util.Arrays;
 import java.util.HashMap;
+import java.util.List;
 import java.util.Locale;
 import java.util.Map;
+import java.util.OptionalLong;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.TimeUnit;
+import java.util.concurrent.atomic.AtomicInteger;
 import java.util.concurrent.locks.LockSupport;
 import java.util.stream.Collectors;
 import org.example.raindrop.Code;
@@ -70,6 +73,14 @@ public final class Driver {
         case "open" -> open(request);
         case "next" -> ids(next(request), began);
         case "text" -> ids(new String[] {client.nextText((String) request.get("code"))}, began);
+        case "try" -> {
+          OptionalLong id = client.code((String) request.get("code")).tryNext();
+          yield id.isPresent() ? ids(new String[] {Long.toString(id.getAsLong())}, began) : "{\"error\":{\"kind\":\"empty\"}}";
+        }
+        case "warm_up" -> {
+          client.warmUp((String) request.get("code"));
+          yield "{\"ok\":true}";
+        }
         case "burst" -> burst(request);
         case "time_of" -> "{\"unix_ms\":" + client.timeOf(
             (String) request.get("code"), Long.parseLong((String) request.get("id"))).toEpochMilli() + "}";
@@ -94,7 +105,10 @@ public final class Driver {
       builder.url((String) url);
     }
     if (request.get("token") instanceof String token) {
-      builder.token(() -> token); // Each request checks it, so that one which cannot be sent opens, too.
+      List<?> faults = request.get("token_faults") instanceof List<?> list ? list : List.of();
+      AtomicInteger calls = new AtomicInteger();
+      // Each request checks it, so that one which cannot be sent opens, too.
+      builder.token(() -> token(token, calls.getAndIncrement(), faults));
     }
     Map<?, ?> options = request.get("options") instanceof Map<?, ?> map ? map : Map.of();
     for (Map.Entry<?, ?> option : options.entrySet()) {
@@ -111,6 +125,17 @@ public final class Driver {
     }
     client = builder.build();
     return "{\"ok\":true}";
+  }
+
+  /** Returns the token, unless the faults have something else for this call. */
+  private static String token(String token, int call, List<?> faults) {
+    if (call >= faults.size()) {
+      return token;
+    }
+    while (faults.get(call).equals("hang")) {
+      LockSupport.park();
+    }
+    throw new IllegalStateException("no token today");
   }
 
   private String[] next(Map<?, ?> request) {
