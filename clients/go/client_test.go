@@ -525,6 +525,24 @@ func TestAHangingServiceEndsEachCallAtItsDeadline(t *testing.T) {
 	}
 }
 
+func TestACallThatEndsWhileTheNextAttemptHangsGetsTheErrorOfTheOneBefore(t *testing.T) {
+	s := newService(t)
+	release := make(chan struct{})
+	t.Cleanup(func() { close(release) })
+	s.reply = func(w http.ResponseWriter, r *http.Request) {
+		if len(s.asked()) > 1 {
+			<-release
+		}
+		problem(503, "store_unavailable", "")(w, r)
+	}
+	c := s.client(t, Options{Deadline: time.Second})
+	_, err := c.Next(background, "order")
+	wantKind(t, err, KindProblem)
+	if n := len(s.asked()); n != 2 {
+		t.Errorf("%d requests", n)
+	}
+}
+
 func TestARequestThatTakesTooLongFails(t *testing.T) {
 	s, seen := newService(t), &events{}
 	release := make(chan struct{})
@@ -628,12 +646,12 @@ func TestABufferThatRunsDryIsFollowedByTwiceAsMany(t *testing.T) {
 }
 
 func TestATokenSourceThatHangsFailsTheRequest(t *testing.T) {
-	s, hangs := newService(t), true
+	s := newService(t)
+	var calls atomic.Int64
 	release := make(chan struct{})
 	t.Cleanup(func() { close(release) })
 	c := s.client(t, Options{RequestTimeout: 20 * time.Millisecond, Deadline: time.Minute, Token: func(context.Context) (string, error) {
-		if hangs {
-			hangs = false
+		if calls.Add(1) == 1 {
 			<-release
 		}
 		return "t", nil
@@ -693,7 +711,8 @@ func TestRequestsLeaveTimeForTheNextURL(t *testing.T) {
 func TestCloseClosesTheIdleConnectionsOfTheClient(t *testing.T) {
 	s := newService(t)
 	var connections atomic.Int64
-	s.Config.ConnState = func(_ net.Conn, state http.ConnState) {
+	counted := httptest.NewUnstartedServer(s)
+	counted.Config.ConnState = func(_ net.Conn, state http.ConnState) {
 		switch state {
 		case http.StateNew:
 			connections.Add(1)
@@ -701,7 +720,9 @@ func TestCloseClosesTheIdleConnectionsOfTheClient(t *testing.T) {
 			connections.Add(-1)
 		}
 	}
-	c := s.client(t, Options{})
+	counted.Start()
+	t.Cleanup(counted.Close)
+	c := newClient(t, []string{counted.URL}, Options{})
 	must[int64](t)(c.Next(background, "order"))
 	c.Close()
 	eventually(t, "the connection is closed", func() bool { return connections.Load() == 0 })
