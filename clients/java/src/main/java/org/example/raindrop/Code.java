@@ -206,6 +206,8 @@ public final class Code {
     private final long deadline;
     /** The refill that the call waited for last. */
     private Refill awaited;
+    /** Why the last refill failed that the call waited for and that has failed; null if none has. */
+    private RaindropException failure;
 
     Wait(long deadline) {
       this.deadline = deadline;
@@ -214,12 +216,13 @@ public final class Code {
 
   /**
    * Waits for a change. Throws the error of the refill that the call has waited for if every node
-   * would answer so, or if the next attempt is not due before the deadline.
+   * would answer so, or if the next attempt is not due before the deadline. A refill may be under
+   * way at the deadline: the error of one before it says more than that the time is over.
    */
   private void await(int lacking, Wait wait) {
     if (client.closed) throw RaindropClient.closedError();
-    RaindropException failure = wait.awaited == null ? null : wait.awaited.error;
-    if (failure != null && failure.isCertain()) throw failure.again();
+    if (wait.awaited != null && wait.awaited.error != null) wait.failure = wait.awaited.error;
+    if (wait.failure != null && wait.failure.isCertain()) throw wait.failure.again();
     missing += lacking;
     try {
       Refill next = refillFor(0);
@@ -227,7 +230,7 @@ public final class Code {
       if (!next.isStarted() && next.waitersFrom - wait.deadline > 0) throw lastError.again();
       long left = wait.deadline - now;
       if (left <= 0) {
-        if (failure != null) throw failure.again();
+        if (wait.failure != null) throw wait.failure.again();
         throw new RaindropException(Kind.DEADLINE, "no ID of " + name + " came in time");
       }
       wait.awaited = next;

@@ -508,6 +508,16 @@ class RaindropClientTest {
   }
 
   @Test
+  void a_call_that_ends_while_the_next_attempt_hangs_gets_the_error_of_the_one_before() {
+    server.handler = request ->
+        server.requests.size() > 1 ? null : FakeServer.problem(503, "store_unavailable", null);
+    try (RaindropClient client = server.client().deadline(Duration.ofSeconds(1)).build()) {
+      fails(Kind.PROBLEM, () -> client.next("order"));
+    }
+    assertEquals(2, server.requests.size());
+  }
+
+  @Test
   void a_request_that_gets_no_whole_answer_in_time_fails() throws Exception {
     for (String stalled : new String[] {null, "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 9\r\n\r\n{"}) {
       server.handler = request -> stalled;
