@@ -6,6 +6,9 @@ const LARGEST_BODY = 1024 * 1024;
 /** The longest `Retry-After` that counts, unless `maxAge` is longer, in milliseconds. */
 const LONGEST_RETRY_AFTER = 60_000;
 
+/** How the socket of a kept connection fails that the far end has dropped. */
+const DROPPED = ['ECONNRESET', 'EPIPE', 'UND_ERR_SOCKET'];
+
 /** A browser has a name of its own, and would ask the service first whether another one is allowed. */
 const NAME = globalThis.document === undefined && { 'User-Agent': 'raindrop-js/0.1.0' };
 
@@ -22,13 +25,24 @@ const NAME = globalThis.document === undefined && { 'User-Agent': 'raindrop-js/0
 export async function post(fetch, url, token, signal, maxAge) {
   const headers = { Accept: 'application/json', ...NAME, ...(token !== undefined && { Authorization: `Bearer ${token}` }) };
   // The token goes to nobody else, and no cache or cookie has a part in this.
-  const response = await fetch(url, { method: 'POST', redirect: 'error', credentials: 'omit', cache: 'no-store', headers, signal });
+  const response = await fetchAgain(fetch, url, { method: 'POST', redirect: 'error', credentials: 'omit', cache: 'no-store', headers, signal });
   const text = await readText(response);
   if (response.status !== 200) throw problem(response, text, maxAge);
   if (!isOfType(response, 'application/json')) {
     throw invalid(`the answer is ${response.headers.get('content-type')}, not application/json`);
   }
   return text;
+}
+
+/** Calls `fetch`, a second time if no head of an answer came because a kept connection had ended. */
+async function fetchAgain(fetch, url, init) {
+  try {
+    return await fetch(url, init);
+  } catch (error) {
+    if (!DROPPED.includes(error?.cause?.code)) throw error;
+    // A new connection may be well. IDs that were issued are a gap.
+    return fetch(url, init);
+  }
 }
 
 /** @param {Response} response */

@@ -5,9 +5,6 @@ import { post } from './request.js';
 /** Problems with these statuses are of one node, or of one moment. */
 const OF_ONE_NODE = [401, 408, 425, 429];
 
-/** How the socket of a kept connection fails that the far end has dropped. */
-const DROPPED = ['ECONNRESET', 'EPIPE', 'UND_ERR_SOCKET'];
-
 /**
  * Returns whether every base URL would answer so, now and later.
  *
@@ -105,12 +102,6 @@ export class Service {
     const query = namespace === undefined ? '' : `&namespace=${encodeURIComponent(namespace)}`;
     const current = typeof token === 'function' ? await token() : token;
     const target = `${url}/ids/${code}?format=range&up_to=${upTo}${query}`;
-    try {
-      return await post(fetch, target, current, signal, maxAge);
-    } catch (error) {
-      // A kept connection had ended; a new one may be well. IDs that were issued are a gap.
-      if (error instanceof RaindropError || !DROPPED.includes(error?.cause?.code)) throw error;
-      return post(fetch, target, current, signal, maxAge);
-    }
+    return post(fetch, target, current, signal, maxAge);
   }
 }

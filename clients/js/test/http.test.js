@@ -95,6 +95,19 @@ test('half an answer is not used', async (t) => {
   assert.equal(client.tryNext('order'), undefined);
 });
 
+test('a request is not repeated unseen once its answer has begun', async (t) => {
+  let requests = 0;
+  const url = await serve(t, (request, response) => {
+    if (requests++ > 0) return answer(request, response);
+    response.writeHead(200, { 'content-type': 'application/json', 'content-length': 1000 });
+    response.write('{', () => response.destroy());
+  });
+  const failed = [];
+  const client = open(t, url, { onEvent: ({ error }) => error !== undefined && failed.push(error.kind) });
+  assert.equal(typeof (await client.next('order', { deadline: 20_000 })), 'bigint');
+  assert.deepEqual(failed, ['transport']);
+});
+
 test('a connection that nobody accepts fails over to the next base URL', async (t) => {
   const gone = createServer().listen(0, '127.0.0.1');
   await once(gone, 'listening');
