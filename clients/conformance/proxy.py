@@ -315,7 +315,8 @@ class Proxy:
             text = self.head(answer, {"content-length": len(answer.body)})
             writer.write(text + answer.body[: int(len(answer.body) * fault["at"])])
             await writer.drain()
-            await asyncio.sleep(0.02)
+            # A reset takes from the client what it has not read yet.
+            await asyncio.sleep(0.2)
         if fault.get("how") == "reset":
             writer.transport.abort()
         return False

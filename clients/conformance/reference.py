@@ -31,6 +31,7 @@ BROKEN = {
     "ignores_until": "drops by age only",
     "waits_for_ever": "has no deadline",
     "swallows_errors": "forgets the error of a refill, so its callers wait until their deadline",
+    "forgets_errors": "gives a caller whose time is over no error of an attempt before the one under way",
     "dies_once": "starts no refill any more after one has failed",
     "checks_nothing": "uses every answer that it can read",
     "checks_little": "does not compare count with what was asked for, nor the ranges with each other",
@@ -228,7 +229,7 @@ class Client:
                     self.changed.wait(0.05)
                     continue
                 if now >= ends:
-                    if buffer.failed != failed and "swallows_errors" not in self.broken:
+                    if buffer.failed != failed and not {"swallows_errors", "forgets_errors"} & self.broken:
                         raise buffer.error
                     raise Failure("deadline", "the caller's time is over")
                 wake = ends if buffer.in_flight else min(ends, max(retry_at, now + 0.001))
