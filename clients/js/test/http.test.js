@@ -145,7 +145,7 @@ const OPEN = `
 test('a process ends without close()', async (t) => {
   const url = await serve(t, answer);
   const { stdout } = await child(`${OPEN}
-    const client = new Raindrop({ urls: [url], requestTimeout: 86_400_000 });
+    const client = new Raindrop({ urls: [url], deadline: 50_000, requestTimeout: 86_400_000 });
     console.log(await client.next('order'), await client.nextMany('order', 3));
   `, url);
   assert.match(stdout, /^\d+n \[ \d+n, \d+n, \d+n \]\n$/);
