@@ -375,7 +375,7 @@ public final class Code {
       refill = next;
       changed.signalAll();
     });
-    client.logFailure(name, error);
+    if (!client.closed) client.logFailure(name, error);
     if (wait > MAX_BACKOFF) client.schedule(() -> locked(() -> refillFor(0)), MAX_BACKOFF);
     client.schedule(() -> locked(() -> {
       if (!next.isStarted() && !refillIfLow(next) && refill == next) refill = null;

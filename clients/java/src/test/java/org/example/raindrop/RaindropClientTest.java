@@ -17,6 +17,7 @@ import java.util.Arrays;
 import java.util.List;
 import java.util.concurrent.Callable;
 import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.CopyOnWriteArrayList;
 import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.ExecutorService;
 import java.util.concurrent.Executors;
@@ -26,6 +27,9 @@ import java.util.concurrent.atomic.AtomicBoolean;
 import java.util.concurrent.atomic.AtomicInteger;
 import java.util.concurrent.atomic.AtomicLong;
 import java.util.function.BooleanSupplier;
+import java.util.logging.Handler;
+import java.util.logging.LogRecord;
+import java.util.logging.Logger;
 import java.util.stream.LongStream;
 import org.example.raindrop.RaindropException.Kind;
 import org.junit.jupiter.api.AfterEach;
@@ -850,5 +854,43 @@ class RaindropClientTest {
     HttpClient follows = HttpClient.newBuilder().followRedirects(HttpClient.Redirect.NORMAL).build();
     fails(Kind.USAGE, () -> server.client().httpClient(follows).build());
     assertEquals(0, server.requests.size());
+  }
+
+  @Test
+  void a_failed_refill_is_logged_once_a_minute_and_one_of_a_closed_client_is_not() throws Exception {
+    List<String> lines = new CopyOnWriteArrayList<>();
+    Handler handler =
+        new Handler() {
+          @Override
+          public void publish(LogRecord line) {
+            lines.add(line.getMessage());
+          }
+
+          @Override
+          public void flush() {}
+
+          @Override
+          public void close() {}
+        };
+    Logger logger = Logger.getLogger("org.example.raindrop");
+    logger.addHandler(handler);
+    try {
+      server.handler = request -> null;
+      RaindropClient closed = open();
+      assertTrue(closed.code("order").tryNext().isEmpty());
+      eventually(() -> server.requests.size() == 1);
+      closed.close();
+      // The hook is called before the code gets the error, which the next client's outlasts.
+      eventually(() -> metrics.errors.size() == 1);
+
+      server.handler = request -> FakeServer.problem(503, "lease_unavailable", null);
+      try (RaindropClient client = server.client().metrics(metrics).deadline(BRIEF).build()) {
+        fails(Kind.PROBLEM, () -> client.next("order"));
+        fails(Kind.PROBLEM, () -> client.next("other"));
+      }
+      assertEquals(List.of("refill of code {0} failed: {1}"), lines);
+    } finally {
+      logger.removeHandler(handler);
+    }
   }
 }
