@@ -19,6 +19,8 @@ WAIT_TOLERANCE_MS = 5000
 OVERLAP_S = 1.0
 # The deadline of calls for which a scenario names none: long, because a busy machine is no fault.
 DEADLINE_MS = 10_000
+# How long a request may take from the client to the proxy, where too few have come.
+ON_THE_WAY_S = 5.0
 # `ids_per_request` leaves out so many requests.
 LEARNING_REQUESTS = 20
 DRAWS = ("next", "text", "try")
@@ -139,7 +141,7 @@ class Scenario:
         elif "mark" in step:
             self.marked = len(self.lane.exchanges)
         elif "requests" in step:
-            self.count_requests(step["requests"])
+            self.await_requests(step["requests"])
         elif "time_of" in step:
             self.compare_time(step["time_of"])
 
@@ -259,11 +261,24 @@ class Scenario:
         tick = (one >> layout["shift"]) & (2 ** layout["bits"] - 1)
         return at * 1000 - (layout["epoch_ms"] + tick * layout["unit_ms"])
 
+    def await_requests(self, wanted):
+        """Compares the requests since the last mark. Where they are too few, the missing ones may be on the way."""
+        count = wanted.get("count", 0)
+        least = count.get("min", 0) if isinstance(count, dict) else count
+        ends = time.monotonic() + ON_THE_WAY_S
+        while len(self.requests_of(wanted)) < least and time.monotonic() < ends:
+            time.sleep(0.05)
+        self.count_requests(wanted)
+
+    def requests_of(self, wanted):
+        """Returns the requests since the last mark, of one node or code if `wanted` names it."""
+        node, code = wanted.get("node"), wanted.get("code")
+        return [one for one in self.lane.exchanges[self.marked :] if node in (None, one.node) and code in (None, one.code)]
+
     def count_requests(self, wanted):
         """Compares the requests since the last mark: their number, sizes and distance."""
-        wanted = dict(wanted)
-        node, code = wanted.pop("node", None), wanted.pop("code", None)
-        seen = [one for one in self.lane.exchanges[self.marked :] if node in (None, one.node) and code in (None, one.code)]
+        seen = self.requests_of(wanted)
+        wanted = {name: limit for name, limit in wanted.items() if name not in ("node", "code")}
         distances = [b.began - a.began for a, b in zip(seen, seen[1:])]
         # The first requests find out how much is needed.
         later = seen[LEARNING_REQUESTS:]
