@@ -8,9 +8,10 @@ import org.hibernate.annotations.IdGeneratorType;
 import org.hibernate.annotations.ValueGenerationType;
 
 /**
- * Gives an attribute of an entity the next ID of a code: its identifier, or another one that is not set when the entity
- * is inserted. A {@code long} or {@code Long} gets the number, and a {@code String} the text with the code's prefix. The
- * property {@link #CLIENT} of Hibernate holds the client.
+ * Gives an attribute of an entity the next ID of a code if it is null or 0 when the entity is
+ * inserted; a value that is set stays. The attribute may be the identifier or another one. A
+ * {@code long} or {@code Long} gets the number, and a {@code String} the text with the code's
+ * prefix. The property {@link #CLIENT} of Hibernate holds the client.
  */
 @IdGeneratorType(RaindropIdGenerator.class)
 @ValueGenerationType(generatedBy = RaindropIdGenerator.class)

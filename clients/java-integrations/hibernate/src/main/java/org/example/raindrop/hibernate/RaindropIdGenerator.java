@@ -38,11 +38,17 @@ public final class RaindropIdGenerator implements BeforeExecutionGenerator, Anno
 
   @Override
   public Object generate(SharedSessionContractImplementor session, Object owner, Object current, EventType event) {
-    // Hibernate asks for other attributes than identifiers also where they are set.
+    // The application may have assigned it.
     if (current != null && !current.equals(0L)) {
       return current;
     }
     return text ? code.nextText() : (Object) code.next();
+  }
+
+  /** Lets {@code persist}, {@code merge} and inserts keep an identifier that the application assigned. */
+  @Override
+  public boolean allowAssignedIdentifiers() {
+    return true;
   }
 
   @Override

@@ -136,12 +136,47 @@ class DatabaseTest {
   }
 
   @Test
-  void hibernate_refuses_to_persist_an_id_that_is_set() {
-    EntityManager entities = application.getBean(EntityManagerFactory.class).createEntityManager();
+  void hibernate_keeps_an_id_that_is_set() {
+    SessionFactory factory =
+        application.getBean(EntityManagerFactory.class).unwrap(SessionFactory.class);
+    factory.inTransaction(
+        session -> {
+          session.persist(invoice(7));
+          assertThat(session.merge(invoice(8)).id).isEqualTo(8);
+          Receipt receipt = new Receipt();
+          receipt.setId("mine");
+          session.persist(receipt);
+        });
+    factory.inStatelessTransaction(session -> session.insert(invoice(9)));
+    factory.inTransaction(
+        session -> {
+          for (long id = 7; id <= 9; id++) {
+            assertThat(session.find(Invoice.class, id).customer).isEqualTo("Ada " + id);
+          }
+          assertThat(session.find(Receipt.class, "mine")).isNotNull();
+        });
+    // A row that is there is changed by merge, and no other one is inserted.
+    Invoice changed = invoice(7);
+    changed.customer = "Grace";
+    factory.inTransaction(session -> session.merge(changed));
+    factory.inTransaction(
+        session -> assertThat(session.find(Invoice.class, 7L).customer).isEqualTo("Grace"));
+  }
+
+  @Test
+  void a_stateless_session_draws_an_id_that_is_not_set() {
+    SessionFactory factory =
+        application.getBean(EntityManagerFactory.class).unwrap(SessionFactory.class);
     Invoice invoice = new Invoice();
-    invoice.id = 7L;
-    assertThatThrownBy(() -> entities.persist(invoice)).hasMessageContaining("etached entity");
-    entities.close();
+    factory.inStatelessTransaction(session -> session.insert(invoice));
+    assertThat(invoice.id).isGreaterThan(1L << 32);
+  }
+
+  private static Invoice invoice(long id) {
+    Invoice invoice = new Invoice();
+    invoice.id = id;
+    invoice.customer = "Ada " + id;
+    return invoice;
   }
 
   private static Configuration hibernate(Class<?> entity) {
