@@ -10,14 +10,15 @@ command -v mariadbd >/dev/null || apt_install mariadb-server || fail "needs mari
 need go mariadb-install-db unshare
 need_service
 
-for module in go-gorm go-bench; do
+root=$PWD
+for module in go-gorm go-gorm/tests go-bench; do
   cd "clients/$module"
   unformatted=$(gofmt -l .)
   [ -z "$unformatted" ] || fail "not as gofmt writes it: $unformatted"
   go vet ./...
-  cd ../..
+  cd "$root"
 done
 
-cd clients/go-gorm
+cd clients/go-gorm/tests
 # -count=1: the service is no input that Go knows of.
 go test -count=1 -v ./...

@@ -108,7 +108,7 @@ func startDatabase(folder string) *exec.Cmd {
 func startService(folder string) *exec.Cmd {
 	binary := os.Getenv("RAINDROP")
 	if binary == "" {
-		binary = filepath.Join("..", "..", "target", "debug", "raindrop")
+		binary = filepath.Join("..", "..", "..", "target", "debug", "raindrop")
 	}
 	port := freePort()
 	service = fmt.Sprintf("http://127.0.0.1:%d", port)

@@ -76,7 +76,7 @@ func ExampleSerializer() {
 
 // The snippets of the README are the models and examples above, which run.
 func TestTheReadmeHasTheExamples(t *testing.T) {
-	source, readme := string(must(os.ReadFile("example_test.go"))), string(must(os.ReadFile("README.md")))
+	source, readme := string(must(os.ReadFile("example_test.go"))), string(must(os.ReadFile("../README.md")))
 	var snippets []string
 	for _, match := range regexp.MustCompile(`(?ms)^//readme:begin\n(.*?)\n//readme:end$`).FindAllStringSubmatch(source, -1) {
 		snippets = append(snippets, match[1])
