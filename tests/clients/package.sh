@@ -1,0 +1,77 @@
+#!/bin/sh
+# Builds the clients' packages as registries get them, into target/packages, and checks what is in them: those
+# for npm with attw and publint, those for Maven by their jars and effective poms, Go's modules with the oldest
+# Go that they support. What the clients do is for clients-test and integrations-test.
+set -eu
+
+cd "$(dirname "$0")/../.."
+. tests/functions.sh
+
+need_maven
+need go node npm unzip
+root=$PWD
+packages=$(keep packages)
+scratch=$(mktemp -d)
+trap 'rm -rf "$scratch"' EXIT
+rm -f "$packages"/*
+
+# Fails unless the listing of an archive on standard input names each of the files.
+has() {
+  archive=$1
+  listing=$(cat)
+  shift
+  for file; do
+    echo "$listing" | grep -q "^$file\$" || fail "$archive lacks $file"
+  done
+}
+
+echo "== JavaScript"
+(cd tests/clients/package && npm ci --ignore-scripts --silent)
+tools=$root/tests/clients/package/node_modules/.bin
+for package in js js-prisma js-drizzle; do
+  file=$(cd "clients/$package" && npm pack --silent --pack-destination "$packages")
+  tar -tzf "$packages/$file" | has "$file" package/LICENSE package/README.md package/package.json package/index.d.ts
+  "$tools/publint" --strict "$packages/$file"
+  # The packages are ES modules, which `require` has from Node 20.19 on.
+  "$tools/attw" --quiet --profile esm-only "$packages/$file" || fail "attw finds fault with $file"
+done
+(
+  cd "$scratch"
+  npm init --yes --silent >/dev/null
+  npm install --ignore-scripts --silent "$packages"/example-raindrop-[0-9]*.tgz
+  node --input-type=module --eval "import { Raindrop } from '@example/raindrop'; new Raindrop({ urls: ['http://127.0.0.1:1'] }).close();"
+)
+
+echo "== Java"
+maven() { mvn --batch-mode --no-transfer-progress --quiet -P publish -DskipTests "$@"; }
+help=org.apache.maven.plugins:maven-help-plugin:3.5.1
+maven -f clients/java install
+maven -f clients/java-integrations -pl .,spring-boot,mybatis-plus,hibernate verify
+for module in java java-integrations java-integrations/spring-boot java-integrations/mybatis-plus java-integrations/hibernate; do
+  pom=$scratch/$(echo "$module" | tr / -).xml
+  maven -f "clients/$module" -N $help:effective-pom "-Doutput=$pom" >/dev/null
+  for element in name description url licenses developers scm issueManagement; do
+    grep -q "^  <${element}[ >]" "$pom" || fail "the pom of clients/$module lacks $element"
+  done
+  grep -q "^  <url>https://git.example.org/raindrop</url>" "$pom" || fail "the pom of clients/$module has another url than the project"
+  [ "$module" != java-integrations ] || continue
+  set -- "clients/$module"/target/*-0.1.0.jar
+  for jar in "$1" "${1%.jar}-sources.jar" "${1%.jar}-javadoc.jar"; do
+    unzip -Z1 "$jar" | has "$jar" META-INF/LICENSE
+    cp "$jar" "$packages"
+  done
+done
+
+echo "== Go"
+for module in go go-gorm; do
+  cd "$root/clients/$module"
+  [ -f LICENSE ] || fail "clients/$module lacks LICENSE"
+  GOTOOLCHAIN=go$(sed -n 's/^go //p' go.mod).0 go vet ./...
+  go mod tidy -diff
+done
+# Whatever else it required would be in every application.
+unexpected=$(go list -m -f '{{if not .Indirect}}{{.Path}}{{end}}' all |
+  grep -v -x -e 'git.example.org/raindrop/clients/go' -e 'git.example.org/raindrop/clients/go-gorm' -e gorm.io/gorm) || true
+[ -z "$unexpected" ] || fail "clients/go-gorm requires more than the client and GORM: $unexpected"
+
+ls -l "$packages"
