@@ -200,7 +200,7 @@ func requests(url string) {
 	for _, rate := range []int{10_000, 1_000_000} {
 		var sent, waited atomic.Int64
 		var closing atomic.Bool // a request under way fails then
-		client, err := raindrop.New([]string{url}, raindrop.Options{Observer: func(e raindrop.Event) {
+		client, err := raindrop.New([]string{url}, raindrop.Options{OnEvent: func(e raindrop.Event) {
 			switch e.Kind {
 			case raindrop.EventRequest:
 				sent.Add(1)

@@ -52,11 +52,12 @@ func (c *Client) fetch(code *Code, upTo int64) (*answer, *Error) {
 		if err == nil && a.segments[0].expires <= c.now() {
 			a, err = &answer{}, fail(KindTransport, nil, "the answer came when its IDs were too old")
 		}
-		event := Event{Kind: EventRequest, Code: code.name, URL: c.urls[k], Duration: time.Since(started), IDs: a.total}
+		event := Event{Kind: EventRequest, Code: code.name, URL: c.urls[k], Duration: time.Since(started),
+			UpTo: upTo, IDs: a.total}
 		if err != nil {
 			event.Err = err
 		}
-		c.options.Observer(event)
+		c.options.OnEvent(event)
 		if err == nil {
 			c.preferred.Store(int64(k))
 			code.seen = append(code.seen[max(0, len(code.seen)-99):], a.segments[0].first)

@@ -52,9 +52,9 @@ type Options struct {
 	// RequestTimeout limits each HTTP request. By default it is 5 s; with several base URLs it is
 	// half of Deadline, but 1 s to 5 s, so that a call has time for the next one.
 	RequestTimeout time.Duration
-	// Observer is called with each event, for metrics. It may run on several goroutines at once,
+	// OnEvent is called with each event, for metrics. It may run on several goroutines at once,
 	// also on those that draw IDs, and must return soon.
-	Observer func(Event)
+	OnEvent func(Event)
 	// Logger is told of a failed refill, at most once a minute; [slog.Default] by default.
 	Logger *slog.Logger
 	// Clock replaces the steady clock, for tests. It returns the time since a fixed instant.
@@ -66,16 +66,16 @@ func StaticToken(token string) func(context.Context) (string, error) {
 	return func(context.Context) (string, error) { return token, nil }
 }
 
-// What an [Event] is about. A request to URL ended after Duration, with IDs or with Err. IDs were
-// dropped, because they were too old or their caller failed. A call found too few IDs and waited
-// for Duration; Err is what it returned.
+// What an [Event] is about. A request for UpTo IDs to URL ended after Duration, with IDs or with
+// Err. IDs were dropped, because they were too old or their caller failed. A call found too few IDs
+// and waited for Duration; Err is what it returned.
 const EventRequest, EventDropped, EventWait = "request", "dropped", "wait"
 
-// Event is what an observer is told. Kind is one of the constants above.
+// Event is what [Options].OnEvent is told. Kind is one of the constants above.
 type Event struct {
 	Kind, Code, URL string
 	Duration        time.Duration
-	IDs             int64
+	UpTo, IDs       int64
 	Err             error
 }
 
@@ -95,7 +95,7 @@ const (
 	KindCancelled Kind = "cancelled"
 	// KindClosed: the client is closed.
 	KindClosed Kind = "closed"
-	// KindUsage: an argument is outside its range, or the observer panicked.
+	// KindUsage: an argument is outside its range, or OnEvent panicked.
 	KindUsage Kind = "usage"
 )
 
@@ -172,7 +172,7 @@ func New(urls []string, options Options) (*Client, error) {
 	setDefault(&o.RequestTimeout, o.RequestTimeout <= 0, timeout)
 	setDefault(&o.MinRange, o.MinRange <= 0, 1)
 	setDefault(&o.MaxRange, o.MaxRange <= 0, 100_000)
-	setDefault(&o.Observer, o.Observer == nil, func(Event) {})
+	setDefault(&o.OnEvent, o.OnEvent == nil, func(Event) {})
 	setDefault(&o.Clock, o.Clock == nil, func() time.Duration { return time.Since(started) })
 	setDefault(&o.Logger, o.Logger == nil, slog.Default())
 	c := &Client{options: o, http: *cmp.Or(o.HTTPClient, http.DefaultClient)}

@@ -104,11 +104,12 @@ type fakeClock struct{ atomic.Int64 }
 func (c *fakeClock) now() time.Duration       { return time.Duration(c.Load()) }
 func (c *fakeClock) advance(by time.Duration) { c.Add(int64(by)) }
 
-// events counts what the observer was told.
+// events counts what OnEvent was told.
 type events struct {
 	lock                    sync.Mutex
 	requests, failed, waits int
 	fetched, dropped        int64
+	upTo                    []int64
 	errors                  []error
 }
 
@@ -119,6 +120,7 @@ func (e *events) observe(event Event) {
 	case EventRequest:
 		e.requests++
 		e.fetched += event.IDs
+		e.upTo = append(e.upTo, event.UpTo)
 		if event.Err != nil {
 			e.failed++
 			e.errors = append(e.errors, event.Err)
@@ -322,7 +324,7 @@ func sumOf(numbers []int) (total int) {
 
 func TestTheBufferIsRefilledBeforeItIsEmpty(t *testing.T) {
 	s, clock, seen := newService(t), &fakeClock{}, &events{}
-	code := s.client(t, Options{Clock: clock.now, Observer: seen.observe}).Code("order")
+	code := s.client(t, Options{Clock: clock.now, OnEvent: seen.observe}).Code("order")
 	drive(t, s, code, clock, 10, 5)
 	waits := seen.waits
 	drive(t, s, code, clock, 10, 20)
@@ -342,7 +344,7 @@ func TestMinAndMaxRangeBoundTheSize(t *testing.T) {
 
 func TestIDsAreDroppedAtMaxAgeAndNotBefore(t *testing.T) {
 	s, clock, seen := newService(t), &fakeClock{}, &events{}
-	c := s.client(t, Options{Clock: clock.now, MinRange: 100, Observer: seen.observe})
+	c := s.client(t, Options{Clock: clock.now, MinRange: 100, OnEvent: seen.observe})
 	first := must[int64](t)(c.Next(background, "order"))
 	clock.advance(10*time.Second - 1)
 	if id := must[int64](t)(c.Next(background, "order")); id != first+1 {
@@ -390,7 +392,7 @@ func TestIDsThatAgedWhileTheirCallerWaitedAreReplaced(t *testing.T) {
 		asked := s.asked()
 		s.issue(w, asked[len(asked)-1])
 	}
-	c := s.client(t, Options{Clock: clock.now, Observer: seen.observe})
+	c := s.client(t, Options{Clock: clock.now, OnEvent: seen.observe})
 	ids := must[[]int64](t)(c.NextMany(background, "order", 30))
 	if len(ids) != 30 || ids[0] < 252201579132751872+20 || !slices.IsSorted(ids) || seen.dropped < 20 {
 		t.Errorf("got %d IDs from %d on; %d dropped", len(ids), ids[0]-252201579132751872, seen.dropped)
@@ -548,7 +550,7 @@ func TestARequestThatTakesTooLongFails(t *testing.T) {
 	release := make(chan struct{})
 	s.reply = func(_ http.ResponseWriter, r *http.Request) { <-release }
 	t.Cleanup(func() { close(release) })
-	c := s.client(t, Options{RequestTimeout: 20 * time.Millisecond, Observer: seen.observe, Deadline: 500 * time.Millisecond})
+	c := s.client(t, Options{RequestTimeout: 20 * time.Millisecond, OnEvent: seen.observe, Deadline: 500 * time.Millisecond})
 	_, err := c.Next(background, "order")
 	wantKind(t, err, KindTransport)
 	if seen.failed == 0 {
@@ -747,7 +749,7 @@ func TestBackOffGrows(t *testing.T) {
 
 func TestAFailedRefillAheadOfDemandIsTriedAgain(t *testing.T) {
 	s, clock, seen := newService(t), &fakeClock{}, &events{}
-	c := s.client(t, Options{Clock: clock.now, MinRange: 1000, Target: 24 * time.Hour, MaxAge: time.Hour, Observer: seen.observe})
+	c := s.client(t, Options{Clock: clock.now, MinRange: 1000, Target: 24 * time.Hour, MaxAge: time.Hour, OnEvent: seen.observe})
 	code := c.Code("order")
 	must[[]int64](t)(code.NextMany(background, 100))
 	s.setReply(problem(503, "store_unavailable", ""))
@@ -798,7 +800,7 @@ func TestFailOver(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			bad, other, seen := newService(t), newService(t), &events{}
 			bad.reply = reply
-			c := newClient(t, []string{bad.URL, other.URL}, Options{Observer: seen.observe})
+			c := newClient(t, []string{bad.URL, other.URL}, Options{OnEvent: seen.observe})
 			before := len(good.asked())
 			must[int64](t)(c.Next(background, "a"))
 			must[int64](t)(c.Next(background, "b"))
@@ -902,7 +904,7 @@ func TestAnAnswerThatCameBeforeIsRefused(t *testing.T) {
 		first := []int64{100, 200, 0, 100, 300}[len(s.asked())-1]
 		writeJSON(w, `{`+layoutTime+`"ranges":[`+rangeOf(first, 2)+`]}`)
 	}
-	c := s.client(t, Options{Observer: seen.observe})
+	c := s.client(t, Options{OnEvent: seen.observe})
 	for _, want := range []int64{100, 200, 0} {
 		if ids := must[[]int64](t)(c.NextMany(background, "order", 2)); ids[0] != want {
 			t.Errorf("got %v, want %d", ids, want)
@@ -914,7 +916,7 @@ func TestAnAnswerThatCameBeforeIsRefused(t *testing.T) {
 }
 
 func TestASmallerLimitOfTheServiceIsFound(t *testing.T) {
-	s, clock := newService(t), &fakeClock{}
+	s, clock, seen := newService(t), &fakeClock{}, &events{}
 	s.reply = func(w http.ResponseWriter, r *http.Request) {
 		asked := s.asked()
 		if upTo := asked[len(asked)-1]; upTo <= 100 {
@@ -923,11 +925,14 @@ func TestASmallerLimitOfTheServiceIsFound(t *testing.T) {
 			problem(400, "invalid_count", "")(w, r)
 		}
 	}
-	c := s.client(t, Options{Clock: clock.now, Deadline: time.Minute})
+	c := s.client(t, Options{Clock: clock.now, Deadline: time.Minute, OnEvent: seen.observe})
 	for range 2 {
 		if ids := must[[]int64](t)(c.NextMany(background, "order", 350)); len(ids) != 350 {
 			t.Errorf("got %d IDs", len(ids))
 		}
+	}
+	if asked := s.asked(); !slices.Equal(seen.upTo, asked) {
+		t.Errorf("the events are of requests for %v, but %v came", seen.upTo, asked)
 	}
 	refused := 0
 	for _, upTo := range s.asked() {
@@ -958,12 +963,12 @@ func TestARefillThatDiesFailsItsCallersAndTheNextOneBegins(t *testing.T) {
 	var broken atomic.Bool
 	noToken := errors.New("no token today")
 	for name, options := range map[string]Options{
-		"the observer panics": {Observer: func(e Event) {
+		"OnEvent panics": {OnEvent: func(e Event) {
 			if e.Kind == EventRequest && broken.Load() {
-				panic("observer")
+				panic("hook")
 			}
 		}},
-		"the observer ends the goroutine": {Observer: func(e Event) {
+		"OnEvent ends the goroutine": {OnEvent: func(e Event) {
 			if e.Kind == EventRequest && broken.Load() {
 				runtime.Goexit()
 			}
@@ -989,7 +994,7 @@ func TestARefillThatDiesFailsItsCallersAndTheNextOneBegins(t *testing.T) {
 			defer cancel()
 			_, err := c.Next(ctx, "order")
 			kind := KindTransport
-			if options.Observer != nil {
+			if options.OnEvent != nil {
 				kind = KindUsage
 			}
 			wantKind(t, err, kind)
@@ -1004,7 +1009,7 @@ func TestARefillThatDiesFailsItsCallersAndTheNextOneBegins(t *testing.T) {
 
 func TestAPanicOfTheTokenSourceIsObserved(t *testing.T) {
 	seen := &events{}
-	c := newService(t).client(t, Options{Observer: seen.observe, Deadline: 300 * time.Millisecond,
+	c := newService(t).client(t, Options{OnEvent: seen.observe, Deadline: 300 * time.Millisecond,
 		Token: func(context.Context) (string, error) { panic("source") }})
 	_, err := c.Next(background, "order")
 	if n := len(seen.errors); n == 0 || seen.errors[n-1] != err {
@@ -1014,7 +1019,7 @@ func TestAPanicOfTheTokenSourceIsObserved(t *testing.T) {
 
 func TestClose(t *testing.T) {
 	s, seen := newService(t), &events{}
-	c := s.client(t, Options{MinRange: 10, Deadline: time.Minute, Observer: seen.observe})
+	c := s.client(t, Options{MinRange: 10, Deadline: time.Minute, OnEvent: seen.observe})
 	must[int64](t)(c.Next(background, "warm"))
 	warm := c.Code("warm")
 	s.setReply(problem(503, "overloaded", "20"))
@@ -1067,8 +1072,8 @@ func TestAClosedClientAsksNoURL(t *testing.T) {
 	s.reply = problem(503, "overloaded", "")
 	var c *Client
 	c = newClient(t, []string{s.URL, s.URL + "/other"}, Options{
-		Token:    func(context.Context) (string, error) { tokens++; return "", nil },
-		Observer: func(Event) { c.Close() },
+		Token:   func(context.Context) (string, error) { tokens++; return "", nil },
+		OnEvent: func(Event) { c.Close() },
 	})
 	// The first is closed after its first URL has failed, the second was closed before.
 	for range 2 {

@@ -247,7 +247,7 @@ func (c *Code) draw(ctx context.Context, n int) ([]int64, error) {
 	}
 	c.lack(-int64(announced))
 	c.observeDropped(int64(dropped))
-	c.client.options.Observer(Event{Kind: EventWait, Code: c.name, Duration: time.Since(since), Err: err})
+	c.client.options.OnEvent(Event{Kind: EventWait, Code: c.name, Duration: time.Since(since), Err: err})
 	return ids, err
 }
 
@@ -319,7 +319,7 @@ func (c *Code) takeAll(ids []int64, oldest int64) ([]int64, int64) {
 
 func (c *Code) observeDropped(ids int64) {
 	if ids > 0 {
-		c.client.options.Observer(Event{Kind: EventDropped, Code: c.name, IDs: ids})
+		c.client.options.OnEvent(Event{Kind: EventDropped, Code: c.name, IDs: ids})
 	}
 }
 
@@ -381,13 +381,13 @@ func (c *Code) measure(now int64) {
 	c.measuredAt, c.measuredUse = now, used
 }
 
-// run fetches IDs. However it ends, also if the observer panics, it wakes those who wait.
+// run fetches IDs. However it ends, also if OnEvent panics, it wakes those who wait.
 func (c *Code) run(r *refill, size int64) {
 	var a *answer
-	err := fail(KindUsage, nil, "the observer ended the refill")
+	err := fail(KindUsage, nil, "OnEvent ended the refill")
 	defer func() {
 		if reason := recover(); reason != nil {
-			err = fail(KindUsage, nil, "the observer panicked: %v", reason)
+			err = fail(KindUsage, nil, "OnEvent panicked: %v", reason)
 		}
 		c.finish(r, a, err)
 		if err != nil && c.client.context.Err() == nil {

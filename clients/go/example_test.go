@@ -89,7 +89,7 @@ func ExampleOptions() {
 		Token:    raindrop.StaticToken("secret"),
 		MaxAge:   time.Second,
 		Deadline: 500 * time.Millisecond,
-		Observer: func(event raindrop.Event) {
+		OnEvent: func(event raindrop.Event) {
 			if event.Err != nil {
 				log.Printf("%s of code %s failed: %v", event.Kind, event.Code, event.Err)
 			}

@@ -90,7 +90,7 @@ func TestCreateFillsEmptyFields(t *testing.T) {
 func TestABatchIsFilledByOneCall(t *testing.T) {
 	migrate(t, &Order{})
 	var waits atomic.Int64
-	client := must(raindrop.New([]string{service}, raindrop.Options{Deadline: 20 * time.Second, Observer: func(e raindrop.Event) {
+	client := must(raindrop.New([]string{service}, raindrop.Options{Deadline: 20 * time.Second, OnEvent: func(e raindrop.Event) {
 		if e.Kind == raindrop.EventWait {
 			waits.Add(1)
 		}

@@ -126,7 +126,7 @@ func (d *driver) open(r *request) answer {
 		MinRange: r.Options.MinRange, MaxRange: r.Options.MaxRange,
 		Deadline:       milliseconds(r.Options.DeadlineMs),
 		RequestTimeout: milliseconds(r.Options.RequestTimeoutMs),
-		Observer:       d.observe,
+		OnEvent:        d.observe,
 	}
 	if r.Token != "" {
 		o.Token = tokenSource(r.Token, r.TokenFaults)
