@@ -6,13 +6,13 @@ export class RaindropError extends Error {
   private constructor();
   readonly kind: ErrorKind;
   /** The problem's code, such as `lease_unavailable`, if `kind` is `problem`. */
-  readonly code?: string;
+  readonly code?: string | undefined;
   /** The HTTP status, if the service or a proxy answered with an error. */
-  readonly status?: number;
+  readonly status?: number | undefined;
   /** The problem's text for people, if `kind` is `problem`. */
-  readonly detail?: string;
+  readonly detail?: string | undefined;
   /** How long the service asks to wait, in milliseconds: at most the larger of 60 000 and `maxAge`. */
-  readonly retryAfter?: number;
+  readonly retryAfter?: number | undefined;
 }
 
 /** A request was answered or failed. */
@@ -26,7 +26,7 @@ export interface RequestEvent {
   upTo: number;
   /** How many came. */
   ids: number;
-  error?: RaindropError;
+  error?: RaindropError | undefined;
 }
 
 /** IDs were dropped unused: they expired, or the client was closed. */
@@ -41,7 +41,7 @@ export interface WaitEvent {
   type: 'wait';
   code: string;
   ms: number;
-  error?: RaindropError;
+  error?: RaindropError | undefined;
 }
 
 export type RaindropEvent = RequestEvent | DroppedEvent | WaitEvent;
@@ -62,37 +62,37 @@ export interface RaindropOptions {
    * The bearer token, or a function that is called for each request, so that the token can change.
    * What it throws is an error of kind `transport`.
    */
-  token?: string | (() => string | Promise<string>);
-  namespace?: string;
+  token?: string | (() => string | Promise<string>) | undefined;
+  namespace?: string | undefined;
   /** How long a buffer should last at the present rate, at most half of `maxAge`. Default: 2000. */
-  target?: number;
+  target?: number | undefined;
   /** The fewest IDs to ask for at a time. Default: 1. */
-  minRange?: number;
+  minRange?: number | undefined;
   /** The most IDs to ask for at a time, at most the service's `http.max_range`. Default: 100 000. */
-  maxRange?: number;
+  maxRange?: number | undefined;
   /** The age at which an ID is dropped. Default: 10 000. */
-  maxAge?: number;
+  maxAge?: number | undefined;
   /** How long a call waits unless it says otherwise. Default: 2000. */
-  deadline?: number;
+  deadline?: number | undefined;
   /**
    * How long a request may take, with the token function. Default: 5000; with several base URLs half of
    * `deadline`, but 1000 to 5000.
    */
-  requestTimeout?: number;
+  requestTimeout?: number | undefined;
   /** Sends the requests in place of the global `fetch`, for TLS settings or a proxy. */
-  fetch?: typeof fetch;
+  fetch?: typeof fetch | undefined;
   /** Told of requests, dropped IDs and waits. If it throws, or its promise rejects, the next refill fails. */
-  onEvent?: (event: RaindropEvent) => void;
+  onEvent?: ((event: RaindropEvent) => void) | undefined;
   /** Told of a failed refill, at most once a minute. Default: `console.warn`. */
-  log?: (message: string) => void;
-  clock?: Clock;
+  log?: ((message: string) => void) | undefined;
+  clock?: Clock | undefined;
 }
 
 export interface CallOptions {
   /** Cancels the call. */
-  signal?: AbortSignal;
+  signal?: AbortSignal | undefined;
   /** How long the call waits, in milliseconds. */
-  deadline?: number;
+  deadline?: number | undefined;
 }
 
 /** The handle of one code of a client. */
@@ -132,4 +132,16 @@ export class Raindrop {
   timeOf(code: string | Code, id: bigint): Date;
   /** Ends requests and waiting calls, and drops the buffers. Later calls fail with `closed`. */
   close(): void;
+  /** Closes the client at the end of a block that declares it by `using`. */
+  [Symbol.dispose](): void;
+  /** Does the same for `await using`, as frameworks dispose of what they made. */
+  [Symbol.asyncDispose](): Promise<void>;
+}
+
+declare global {
+  // As TypeScript's `esnext.disposable` declares them, for projects that do not name this library.
+  interface SymbolConstructor {
+    readonly dispose: unique symbol;
+    readonly asyncDispose: unique symbol;
+  }
 }

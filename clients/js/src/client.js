@@ -10,6 +10,10 @@ const DAY = 86_400_000;
 /** How many milliseconds of an ID's age may go unnoticed; `maxAge` is reduced by as much. */
 const LARGEST_SLACK = 50;
 
+// Older browsers have neither symbol.
+const DISPOSE = Symbol.dispose ?? Symbol.for('Symbol.dispose');
+const ASYNC_DISPOSE = Symbol.asyncDispose ?? Symbol.for('Symbol.asyncDispose');
+
 /** Hands out unique 64-bit IDs from ranges that it leases from Raindrop ahead of demand. */
 export class Raindrop {
   /** @type {Map<string, Code>} */
@@ -95,6 +99,14 @@ export class Raindrop {
     this.#isClosed = true;
     for (const buffer of this.#buffers) buffer.close();
     this.#context.service.abort(closed());
+  }
+
+  [DISPOSE]() {
+    this.close();
+  }
+
+  async [ASYNC_DISPOSE]() {
+    this.close();
   }
 }
 

@@ -4,6 +4,7 @@ import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
 import { createServer } from 'node:http';
+import { createRequire } from 'node:module';
 import { join } from 'node:path';
 import test from 'node:test';
 import { fileURLToPath, pathToFileURL } from 'node:url';
@@ -56,10 +57,10 @@ for (const [i, { language, text }] of examples.entries()) {
 }
 
 /** Returns what the TypeScript compiler says about files of this package. */
-function complaints(files) {
+function complaints(files, more = {}) {
   const config = typescript.readConfigFile(join(folder, 'tsconfig.json'), typescript.sys.readFile).config;
   const { options } = typescript.parseJsonConfigFileContent(config, typescript.sys, folder);
-  const program = typescript.createProgram(files, options);
+  const program = typescript.createProgram(files, { ...options, ...more });
   return typescript.getPreEmitDiagnostics(program).map(({ file, start, messageText }) => {
     const line = file === undefined ? 0 : file.getLineAndCharacterOfPosition(start).line + 1;
     return `${file?.fileName.slice(folder.length)}:${line}: ${typescript.flattenDiagnosticMessageText(messageText, ' ')}`;
@@ -86,6 +87,48 @@ test('a wrong type is an error', needsTypeScript, async (t) => {
   const [complaint, ...others] = complaints([file]);
   assert.match(complaint, /wrong\.mts:4: Type 'bigint' is not assignable to type 'number'/);
   assert.deepEqual(others, []);
+});
+
+test('settings that are undefined, frozen URLs and blocks that end a client have types', needsTypeScript, async (t) => {
+  const file = join(await temporaryFolder(t), 'strict.mts');
+  await writeFile(file, `
+    import { Raindrop } from '@example/raindrop';
+    const urls = ['http://127.0.0.1:8080'] as const;
+    const unset = { token: undefined, namespace: undefined, target: undefined, minRange: undefined, maxRange: undefined };
+    const more = { maxAge: undefined, deadline: undefined, requestTimeout: undefined, fetch: undefined };
+    const hooks = { onEvent: undefined, log: undefined, clock: undefined };
+    {
+      await using client = new Raindrop({ urls, ...unset, ...more, ...hooks });
+      await client.next('order', { signal: undefined, deadline: undefined });
+    }
+    using other = new Raindrop({ urls });
+    other.tryNext('order');
+  `);
+  const strict = { exactOptionalPropertyTypes: true };
+  assert.deepEqual(complaints([file], { ...strict, lib: ['lib.es2023.d.ts', 'lib.dom.d.ts', 'lib.esnext.disposable.d.ts'] }), []);
+  const text = await readFile(file, 'utf8');
+  await writeFile(file, text.replaceAll(/(await )?using/g, 'const'));
+  assert.deepEqual(complaints([file], strict), []);
+});
+
+test('the CommonJS form exports the same and draws', needsTypeScript, async (t) => {
+  const { writeCommonJs } = await import('../commonjs.js');
+  const target = await temporaryFolder(t);
+  await writeCommonJs(folder, target);
+  const required = createRequire(import.meta.url)(target);
+  assert.deepEqual(Object.keys(required).sort(), Object.keys(api).sort());
+  const client = new required.Raindrop({ urls: ['http://raindrop.example.org'], fetch: new FakeService().fetch });
+  assert.equal(typeof (await client.next('order')), 'bigint');
+  client.close();
+  await assert.rejects(client.next('order'), required.RaindropError);
+});
+
+test('a block ends the client that it declares', async () => {
+  for (const end of [Symbol.dispose, Symbol.asyncDispose]) {
+    const client = new api.Raindrop({ urls: ['http://raindrop.example.org'], fetch: new FakeService().fetch });
+    await client[end]();
+    await assert.rejects(client.next('order'), { kind: 'closed' });
+  }
 });
 
 test('the types declare what the package exports, and no more', async () => {
