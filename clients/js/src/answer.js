@@ -1,7 +1,9 @@
 import { invalid } from './errors.js';
 
+/** @param {unknown} given */
 const isDecimal = (given) => typeof given === 'string' && /^(0|[1-9][0-9]{0,18})$/.test(given);
-const isPositive = (given) => Number.isSafeInteger(given) && given >= 1;
+/** @param {unknown} given */
+const isPositive = (given) => Number.isSafeInteger(given) && Number(given) >= 1;
 
 /** The largest ID: a positive 64-bit number. */
 export const LARGEST_ID = 2n ** 63n - 1n;
@@ -39,9 +41,10 @@ export const LARGEST_ID = 2n ** 63n - 1n;
  */
 export function readAnswer(text, upTo) {
   const body = parseJson(text);
-  check(body !== undefined, 'the answer is not JSON');
+  if (body === undefined) throw invalid('the answer is not JSON');
   const { prefix = '', layout } = body;
   check(Array.isArray(body.ranges) && body.ranges.length > 0, 'ranges: none in the answer');
+  /** @type {Range[]} */
   const ranges = body.ranges.map(readRange);
   ranges.forEach(({ first }, i) => {
     check(i === 0 || first > ranges[i - 1].last, `ranges[${i}].first: ${first} is not above the range before`);
@@ -55,7 +58,12 @@ export function readAnswer(text, upTo) {
   return { ranges, total, prefix, time, life, ages: layout !== undefined || time !== undefined };
 }
 
-/** Throws `invalid_answer` unless a condition holds. */
+/**
+ * Throws `invalid_answer` unless a condition holds.
+ *
+ * @param {boolean} holds
+ * @param {string} message
+ */
 function check(holds, message) {
   if (!holds) throw invalid(message);
 }
@@ -75,14 +83,24 @@ export function parseJson(text) {
   }
 }
 
-/** @returns {Range} */
+/**
+ * @param {any} item
+ * @param {number} i
+ * @returns {Range}
+ */
 function readRange(item, i) {
   const value = item ?? {};
+  /**
+   * @param {string} name
+   * @param {(given: unknown) => boolean} isRight
+   */
   const field = (name, isRight) => {
     check(isRight(value[name]), `ranges[${i}].${name}: ${JSON.stringify(value[name])} is not allowed there`);
     return value[name];
   };
+  /** @param {string} name */
   const number = (name) => BigInt(field(name, isDecimal));
+  /** @param {string} name */
   const positive = (name) => field(name, isPositive);
   const isRepeated = value.repeat !== undefined || value.stride !== undefined;
   const [first, last, step, count] = [number('first'), number('last'), number('step'), positive('count')];
@@ -96,7 +114,10 @@ function readRange(item, i) {
   return { first, last, step, count, repeat, stride };
 }
 
-/** @returns {TimeField} */
+/**
+ * @param {any} value
+ * @returns {TimeField}
+ */
 function readTime(value) {
   const { epoch_ms: epoch, unit_ms: unit, shift, bits } = value ?? {};
   const isWhole = [epoch, unit, shift, bits].every(Number.isSafeInteger);

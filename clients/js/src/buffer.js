@@ -10,6 +10,19 @@ const LONGEST_DEADLINE = 2 ** 31 - 1;
 /** How many answers are remembered, to notice one that something on the way repeats. */
 const REMEMBERED = 1000;
 
+/**
+ * @typedef {object} BufferedRange
+ * @property {bigint} first
+ * @property {bigint} last
+ * @property {bigint} step
+ * @property {number} count how many IDs a row has
+ * @property {bigint} stride from a row to the next
+ * @property {bigint} next the first ID of the next row
+ * @property {number} rows how many rows have not been begun
+ * @property {string} prefix
+ * @property {number} limit the time of the age clock from which on no ID may be used
+ */
+
 /** The IDs of one code that this client holds, and the refill that replaces them. */
 export class Buffer {
   // The row of IDs that is drawn from: `#left` of them, from `#value` on.
@@ -22,7 +35,9 @@ export class Buffer {
   #wall;
 
   // Ranges in the order in which they came; the first one has the current row, if there is one.
+  /** @type {BufferedRange[]} */
   #ranges = [];
+  /** @type {BufferedRange | undefined} */
   #current;
   // How many IDs there are beyond the current row, and how many came and were not dropped.
   #reserve = 0;
@@ -42,8 +57,10 @@ export class Buffer {
   #resumeAt = -Infinity;
   // The same for a refill that callers wait for: an answer may not silence them for long.
   #waitersResumeAt = -Infinity;
+  /** @type {any} a number in browsers, and an object in Node */
   #resumeTimer;
   #failures = 0;
+  /** @type {RaindropError | undefined} */
   #lastError;
   // When each base URL may be asked again, by the age clock.
   #notBefore;
@@ -51,13 +68,16 @@ export class Buffer {
   // The most to ask for: less than `maxRange` once the service has refused that.
   #most;
 
-  /** How to read the time of an ID, by the last answer that said so. */
+  /**
+   * How to read the time of an ID, by the last answer that said so.
+   *
+   * @type {import('./answer.js').TimeField | undefined}
+   */
   time;
 
   /**
    * @param {string} code
-   * @param {{options: object, wall: () => number, ages: import('./clock.js').AgeClock,
-   *   service: import('./service.js').Service, emit: (event: object) => void, hookError?: Error}} context
+   * @param {import('./client.js').Context} context
    */
   constructor(code, context) {
     this.#code = code;
@@ -73,6 +93,8 @@ export class Buffer {
    *
    * This path decides what an ID costs: it reads the wall clock each time, because no timer runs
    * while a process is paused, and does the rest only once a millisecond.
+   *
+   * @returns {bigint | undefined}
    */
   draw() {
     const wall = this.#wall();
@@ -92,6 +114,7 @@ export class Buffer {
    *
    * @param {number} n
    * @param {boolean} asText with the prefix of the newest one
+   * @returns {any[] | undefined} texts, or else bigints
    */
   drawMany(n, asText) {
     for (;;) {
@@ -101,11 +124,11 @@ export class Buffer {
       let limit = Infinity;
       while (ids.length < n) {
         if (this.#left === 0) this.#nextRow();
-        limit = Math.min(limit, this.#current.limit);
+        limit = Math.min(limit, this.#current?.limit ?? Infinity);
         for (; this.#left > 0 && ids.length < n; this.#left--, this.#value += this.#step) ids.push(this.#value);
       }
       // The process may have been paused meanwhile.
-      if (this.#now() < limit) return asText ? ascending(ids).map((id) => this.#current.prefix + id) : ascending(ids);
+      if (this.#now() < limit) return asText ? ascending(ids).map((id) => `${this.#current?.prefix}${id}`) : ascending(ids);
       this.#countDropped(n);
     }
   }
@@ -131,7 +154,7 @@ export class Buffer {
     const since = this.#now();
     const endsAt = since + deadline;
     if (this.#waitersResumeAt > since && this.#waitersResumeAt >= endsAt) throw this.#lastError;
-    const onLeave = (error) => this.#context.emit({ type: 'wait', code: this.#code, ms: this.#now() - since, error });
+    const onLeave = (/** @type {RaindropError | undefined} */ error) => this.#context.emit({ type: 'wait', code: this.#code, ms: this.#now() - since, error });
     const waiting = this.#waiters.add({ n, take, deadline, endsAt, signal, onLeave });
     this.#refillIfLow(0);
     return waiting;
@@ -167,7 +190,11 @@ export class Buffer {
     return this.#left + this.#reserve;
   }
 
-  /** Drops what has expired, and starts a refill if little is left. */
+  /**
+   * Drops what has expired, and starts a refill if little is left.
+   *
+   * @param {number} wall
+   */
   #check(wall) {
     if (this.#isClosed) throw closed();
     const now = this.#context.ages.now(wall);
@@ -191,6 +218,9 @@ export class Buffer {
     return true;
   }
 
+  /**
+   * @param {(range: BufferedRange) => boolean} isOver
+   */
   #drop(isOver) {
     const over = this.#ranges.filter(isOver);
     if (over.length === 0) return;
@@ -204,6 +234,9 @@ export class Buffer {
     if (ids > 0) this.#countDropped(ids);
   }
 
+  /**
+   * @param {number} ids
+   */
   #countDropped(ids) {
     this.#accepted -= ids;
     this.#context.emit({ type: 'dropped', code: this.#code, ids });
@@ -236,6 +269,7 @@ export class Buffer {
     }
   }
 
+  /** @param {number} missed */
   async #refill(missed) {
     this.#isRefilling = true;
     try {
@@ -243,8 +277,9 @@ export class Buffer {
       await undefined;
       if (this.#isClosed) return;
       await this.#lease(this.#size(missed));
-    } catch (error) {
-      this.#fail(wrap('the refill failed', error));
+    } catch (thrown) {
+      const error = wrap('the refill failed', thrown);
+      this.#fail(error);
       // Those who waited know by now; that the hook failed for their waits as well is no news. An async
       // hook has failed a moment later.
       await undefined;
@@ -255,15 +290,20 @@ export class Buffer {
     this.#refillIfLow(0);
   }
 
-  /** Asks for fewer until the service and its layout allow so many. */
+  /**
+   * Asks for fewer until the service and its layout allow so many.
+   *
+   * @param {number} size
+   */
   async #lease(size) {
     for (;; size = this.#most) {
       try {
-        const accept = (answer) => this.#accept(answer);
+        const accept = (/** @type {import('./service.js').Lease} */ answer) => this.#accept(answer);
         await this.#context.service.lease(this.#code, size, this.#notBefore, accept);
         if (this.#context.hookError !== undefined) throw this.#context.hookError;
         return;
-      } catch (error) {
+      } catch (thrown) {
+        const error = /** @type {RaindropError} */ (thrown);
         if (error.code !== 'invalid_count' || size === 1) throw error;
         this.#most = Math.floor(size / 2);
       }
@@ -273,6 +313,8 @@ export class Buffer {
   /**
    * Returns how many IDs to ask for: if the last ones were used up within `target`, twice as many.
    * While callers wait, they can use little, so what was used does not tell how many they need.
+   *
+   * @param {number} missed
    */
   #size(missed) {
     const { minRange, target } = this.#context.options;
@@ -300,6 +342,7 @@ export class Buffer {
     this.#failures = 0;
   }
 
+  /** @param {RaindropError} error */
   #fail(error) {
     // Half of the pause is random, so that clients which failed together do not return together.
     const pause = Math.min(LONGEST_PAUSE, FIRST_PAUSE * 2 ** this.#failures) * (1 + Math.random()) / 2;
@@ -316,7 +359,11 @@ export class Buffer {
   }
 }
 
-/** Sorts if need be: after a fail-over, IDs of the next node may be below those of the last. */
+/**
+ * Sorts if need be: after a fail-over, IDs of the next node may be below those of the last.
+ *
+ * @param {bigint[]} ids
+ */
 function ascending(ids) {
   const isAscending = ids.every((id, i) => i === 0 || ids[i - 1] < id);
   return isAscending ? ids : ids.sort((a, b) => (a < b ? -1 : 1));

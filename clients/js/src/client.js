@@ -1,7 +1,7 @@
 import { LARGEST_ID } from './answer.js';
 import { Buffer } from './buffer.js';
 import { AgeClock, platformClock } from './clock.js';
-import { closed, usage } from './errors.js';
+import { closed, RaindropError, usage } from './errors.js';
 import { Service } from './service.js';
 
 const CODE = /^[A-Za-z0-9][A-Za-z0-9._:-]{0,63}$/;
@@ -11,8 +11,24 @@ const DAY = 86_400_000;
 const LARGEST_SLACK = 50;
 
 // Older browsers have neither symbol.
+/** @type {typeof Symbol.dispose} */
 const DISPOSE = Symbol.dispose ?? Symbol.for('Symbol.dispose');
+/** @type {typeof Symbol.asyncDispose} */
 const ASYNC_DISPOSE = Symbol.asyncDispose ?? Symbol.for('Symbol.asyncDispose');
+
+/**
+ * @typedef {import('../index.d.ts').CallOptions} CallOptions
+ * @typedef {ReturnType<typeof checkOptions>} Settings
+ *
+ * @typedef {object} Context what the parts of one client share
+ * @property {Settings} options
+ * @property {() => number} wall the wall clock, in milliseconds
+ * @property {AgeClock} ages
+ * @property {(event: import('../index.d.ts').RaindropEvent) => void} emit
+ * @property {(message: string) => void} log
+ * @property {RaindropError | undefined} hookError what the hook for events threw last
+ * @property {Service} service
+ */
 
 /** Hands out unique 64-bit IDs from ranges that it leases from Raindrop ahead of demand. */
 export class Raindrop {
@@ -20,6 +36,7 @@ export class Raindrop {
   #codes = new Map();
   /** @type {Buffer[]} */
   #buffers = [];
+  /** @type {Context} */
   #context;
   #isClosed = false;
 
@@ -30,21 +47,23 @@ export class Raindrop {
   constructor(options) {
     const checked = checkOptions(options ?? {});
     const { clock, onEvent, slack } = checked;
+    /** @param {any} error */
     const onHookError = (error) => {
-      context.hookError = Object.assign(usage(`onEvent threw: ${error?.message}`), { cause: error });
+      this.#context.hookError = new RaindropError('usage', `onEvent threw: ${error?.message}`, { cause: error });
     };
+    /** @param {import('../index.d.ts').RaindropEvent} event */
     const emit = (event) => {
       try {
         // An async hook throws by what it returns; unhandled, that would end a Node process.
-        onEvent?.(event)?.then?.(undefined, onHookError);
+        /** @type {any} */ (onEvent?.(event))?.then?.(undefined, onHookError);
       } catch (error) {
         onHookError(error);
       }
     };
     const ages = new AgeClock(clock, slack / 2);
     const log = atMostOnceAMinute(checked.log, ages);
-    const context = { options: checked, wall: clock.wall.bind(clock), ages, emit, log, hookError: undefined };
-    this.#context = Object.assign(context, { service: new Service(context) });
+    const service = new Service({ options: checked, ages, emit });
+    this.#context = { options: checked, wall: clock.wall.bind(clock), ages, emit, log, hookError: undefined, service };
   }
 
   /**
@@ -66,30 +85,57 @@ export class Raindrop {
     return code;
   }
 
+  /**
+   * @param {string} code
+   * @param {CallOptions} [options]
+   */
   async next(code, options) {
     return this.code(code).next(options);
   }
 
+  /**
+   * @param {string} code
+   * @param {number} n
+   * @param {CallOptions} [options]
+   */
   async nextMany(code, n, options) {
     return this.code(code).nextMany(n, options);
   }
 
+  /**
+   * @param {string} code
+   * @param {CallOptions} [options]
+   */
   async nextText(code, options) {
     return this.code(code).nextText(options);
   }
 
+  /**
+   * @param {string} code
+   * @param {number} n
+   * @param {CallOptions} [options]
+   */
   async nextTextMany(code, n, options) {
     return this.code(code).nextTextMany(n, options);
   }
 
+  /** @param {string} code */
   tryNext(code) {
     return this.code(code).tryNext();
   }
 
+  /**
+   * @param {string} code
+   * @param {CallOptions} [options]
+   */
   async warmUp(code, options) {
     return this.code(code).warmUp(options);
   }
 
+  /**
+   * @param {string | Code} code
+   * @param {bigint} id
+   */
   timeOf(code, id) {
     return (code instanceof Code ? code : this.code(code)).timeOf(id);
   }
@@ -128,23 +174,37 @@ export class Code {
     return this.#buffer.draw();
   }
 
-  /** Waits until the buffer has an ID, and takes none. */
+  /**
+   * Waits until the buffer has an ID, and takes none.
+   *
+   * @param {CallOptions} [options]
+   */
   warmUp(options) {
     return this.#buffer.warmUp(options);
   }
 
+  /** @param {CallOptions} [options] */
   next(options) {
     return this.#buffer.wait(1, () => this.#buffer.draw(), options);
   }
 
+  /**
+   * @param {number} n
+   * @param {CallOptions} [options]
+   */
   nextMany(n, options) {
     return this.#buffer.wait(n, () => this.#buffer.drawMany(n, false), options);
   }
 
+  /** @param {CallOptions} [options] */
   nextText(options) {
     return this.#buffer.wait(1, () => this.#buffer.drawMany(1, true)?.[0], options);
   }
 
+  /**
+   * @param {number} n
+   * @param {CallOptions} [options]
+   */
   nextTextMany(n, options) {
     return this.#buffer.wait(n, () => this.#buffer.drawMany(n, true), options);
   }
@@ -174,7 +234,7 @@ export class Code {
  */
 function atMostOnceAMinute(log, ages) {
   let next = -Infinity;
-  return (message) => {
+  return (/** @type {string} */ message) => {
     const now = ages.now();
     if (now < next) return;
     next = now + 60_000;
@@ -188,11 +248,24 @@ function atMostOnceAMinute(log, ages) {
 
 /** @param {import('../index.d.ts').RaindropOptions} options */
 function checkOptions(options) {
+  const given = /** @type {Record<string, any>} */ (options);
+  /**
+   * @param {string} name
+   * @param {number} byDefault
+   * @param {number} min
+   * @returns {number}
+   */
   const number = (name, byDefault, min, max = DAY) => {
-    const value = options[name] ?? byDefault;
+    const value = given[name] ?? byDefault;
     if (Number.isSafeInteger(value) && value >= min && value <= max) return value;
     throw usage(`${name}: ${value}, but a whole number from ${min} to ${max} is allowed`);
   };
+  /**
+   * @template {keyof import('../index.d.ts').RaindropOptions} K
+   * @param {K} name
+   * @param {...string} types
+   * @returns {import('../index.d.ts').RaindropOptions[K]}
+   */
   const optional = (name, ...types) => {
     const value = options[name];
     if (value === undefined || types.includes(typeof value)) return value;
@@ -210,7 +283,7 @@ function checkOptions(options) {
     namespace: optional('namespace', 'string'),
     fetch: optional('fetch', 'function') ?? globalThis.fetch,
     onEvent: optional('onEvent', 'function'),
-    log: optional('log', 'function') ?? ((message) => console.warn(message)),
+    log: optional('log', 'function') ?? ((/** @type {string} */ message) => console.warn(message)),
     clock: optional('clock', 'object') ?? platformClock,
     // A buffer holds up to one and a half times this, which is to be used before it expires.
     target: Math.min(number('target', 2000, 1), maxAge / 2),
@@ -223,14 +296,14 @@ function checkOptions(options) {
   };
 }
 
-/** @param {string[]} urls */
+/** @param {readonly string[]} urls */
 function checkUrls(urls) {
   if (!Array.isArray(urls) || urls.length === 0) throw usage('urls: at least one base URL is needed');
   return urls.map((text) => {
     // In a browser, a base URL may be relative to the page.
     const base = globalThis.document?.baseURI;
     const url = URL.canParse(text, base) ? new URL(text, base) : undefined;
-    if (!/^https?:$/.test(url?.protocol) || url.search || url.hash || url.username || url.password) {
+    if (!url || !/^https?:$/.test(url.protocol) || url.search || url.hash || url.username || url.password) {
       throw usage(`urls: number ${urls.indexOf(text) + 1} is no http or https URL of a host and a path alone`);
     }
     return url.href.replace(/\/+$/, '');

@@ -14,7 +14,12 @@ export class RaindropError extends Error {
    */
   constructor(kind, message, { cause, code, status, detail, retryAfter } = {}) {
     super(message, cause === undefined ? undefined : { cause });
-    Object.assign(this, { name: 'RaindropError', kind, code, status, detail, retryAfter });
+    this.name = 'RaindropError';
+    this.kind = kind;
+    this.code = code;
+    this.status = status;
+    this.detail = detail;
+    this.retryAfter = retryAfter;
   }
 }
 

@@ -34,11 +34,18 @@ export async function post(fetch, url, token, signal, maxAge) {
   return text;
 }
 
-/** Calls `fetch`, a second time if no head of an answer came because a kept connection had ended. */
+/**
+ * Calls `fetch`, a second time if no head of an answer came because a kept connection had ended.
+ *
+ * @param {typeof fetch} fetch
+ * @param {string} url
+ * @param {RequestInit} init
+ */
 async function fetchAgain(fetch, url, init) {
   try {
     return await fetch(url, init);
-  } catch (error) {
+  } catch (thrown) {
+    const error = /** @type {any} */ (thrown);
     if (!DROPPED.includes(error?.cause?.code)) throw error;
     // A new connection may be well. IDs that were issued are a gap.
     return fetch(url, init);
@@ -63,7 +70,11 @@ async function readText({ body }) {
   return text + decoder.decode();
 }
 
-/** @param {Response} response */
+/**
+ * @param {Response} response
+ * @param {string} text its body
+ * @param {number} maxAge in milliseconds
+ */
 function problem(response, text, maxAge) {
   const { status } = response;
   const seconds = response.headers.get('retry-after') ?? '';
@@ -76,7 +87,10 @@ function problem(response, text, maxAge) {
   return new RaindropError('problem', `${code} (${status}): ${detail}`, { code, status, detail, retryAfter });
 }
 
-/** @param {Response} response */
+/**
+ * @param {Response} response
+ * @param {string} type a media type in lower case
+ */
 function isOfType(response, type) {
   return response.headers.get('content-type')?.split(';')[0].trim().toLowerCase() === type;
 }

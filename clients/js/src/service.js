@@ -10,10 +10,15 @@ const OF_ONE_NODE = [401, 408, 425, 429];
  *
  * @param {RaindropError} error
  */
-export function isCertain({ kind, status }) {
+export function isCertain({ kind, status = 0 }) {
   const isOfRequest = kind === 'problem' && status >= 400 && status < 500 && !OF_ONE_NODE.includes(status);
   return isOfRequest || kind === 'usage' || kind === 'closed';
 }
+
+/**
+ * @typedef {import('./answer.js').Answer & {asked: number}} Lease `asked` is the time of the age clock
+ *   before the request was sent
+ */
 
 /** Leases ranges from the first base URL that answers; the one that answered last comes first. */
 export class Service {
@@ -23,9 +28,7 @@ export class Service {
   #underWay = new Set();
 
   /**
-   * @param {{ages: import('./clock.js').AgeClock, emit: (event: object) => void, options: {
-   *   urls: string[], namespace?: string, requestTimeout: number, fetch: typeof fetch,
-   *   token?: string | (() => string | Promise<string>)}}} context
+   * @param {Pick<import('./client.js').Context, 'ages' | 'emit' | 'options'>} context
    */
   constructor(context) {
     this.#urls = context.options.urls;
@@ -33,9 +36,6 @@ export class Service {
   }
 
   /**
-   * @typedef {import('./answer.js').Answer & {asked: number}} Lease `asked` is the time of the age
-   *   clock before the request was sent
-   *
    * Leases at most `upTo` IDs. Tries every base URL once that may be asked; if all fail, throws the
    * last error.
    *
@@ -50,12 +50,13 @@ export class Service {
     const soonest = Math.min(...notBefore.values());
     let failure;
     for (const url of [...this.#urls]) {
-      if (notBefore.get(url) > Math.max(soonest, ages.now())) continue;
+      if ((notBefore.get(url) ?? 0) > Math.max(soonest, ages.now())) continue;
       try {
         await this.#attempt(url, code, upTo, accept);
         this.#urls = [url, ...this.#urls.filter((other) => other !== url)];
         return;
-      } catch (error) {
+      } catch (thrown) {
+        const error = /** @type {RaindropError} */ (thrown);
         if (isCertain(error)) throw error;
         notBefore.set(url, ages.now() + (error.retryAfter ?? 0));
         failure = error;
@@ -64,39 +65,58 @@ export class Service {
     throw failure;
   }
 
-  /** Ends the requests that are under way with the error. */
+  /**
+   * Ends the requests that are under way with the error.
+   *
+   * @param {RaindropError} error
+   */
   abort(error) {
     for (const controller of this.#underWay) controller.abort(error);
   }
 
+  /**
+   * @param {string} url
+   * @param {string} code
+   * @param {number} upTo
+   * @param {(answer: Lease) => void} accept
+   */
   async #attempt(url, code, upTo, accept) {
     const { ages, emit, options } = this.#context;
     const asked = ages.now();
     const controller = new AbortController();
     // A race, because a token function or a fetch function of the caller may ignore the signal.
+    /** @type {Promise<never>} */
     const aborted = new Promise((_, reject) => {
       controller.signal.addEventListener('abort', () => reject(controller.signal.reason));
     });
+    /** @type {any} a number in browsers, and an object in Node */
     const timer = setTimeout(() => {
       controller.abort(new RaindropError('transport', `no whole answer within ${options.requestTimeout} ms`));
     }, options.requestTimeout);
     timer.unref?.();
     this.#underWay.add(controller);
-    let answer;
+    let ids = 0;
     let error;
     try {
-      answer = readAnswer(await Promise.race([this.#send(url, code, upTo, controller.signal), aborted]), upTo);
+      const answer = readAnswer(await Promise.race([this.#send(url, code, upTo, controller.signal), aborted]), upTo);
       accept({ ...answer, asked });
+      ids = answer.total;
     } catch (thrown) {
       error = wrap('the request failed', thrown);
     } finally {
       clearTimeout(timer);
       this.#underWay.delete(controller);
     }
-    emit({ type: 'request', code, url, ms: ages.now() - asked, upTo, ids: error === undefined ? answer.total : 0, error });
+    emit({ type: 'request', code, url, ms: ages.now() - asked, upTo, ids, error });
     if (error !== undefined) throw error;
   }
 
+  /**
+   * @param {string} url
+   * @param {string} code
+   * @param {number} upTo
+   * @param {AbortSignal} signal
+   */
   async #send(url, code, upTo, signal) {
     const { namespace, fetch, token, maxAge } = this.#context.options;
     const query = namespace === undefined ? '' : `&namespace=${encodeURIComponent(namespace)}`;

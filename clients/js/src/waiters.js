@@ -1,16 +1,28 @@
 import { RaindropError } from './errors.js';
 
 /**
+ * @typedef {(error?: RaindropError, taken?: any) => void} Leave ends a caller's wait
+ *
+ * @typedef {object} Waiter
+ * @property {number} n how many IDs it wants
+ * @property {() => any} take draws them, or returns undefined
+ * @property {Leave} leave
+ * @property {number} endsAt its deadline by the age clock
+ * @property {RaindropError | undefined} failure why the last refill failed that it waited for
+ */
+
+/**
  * Callers that wait for a buffer, first come, first served, as far as it has enough for each. A caller
  * leaves by being served, by its deadline, by its signal, or by an error for all.
  */
 export class Waiters {
+  /** @type {Set<Waiter>} */
   #waiting = new Set();
   /**
    * Who is to be told of each signal: one listener for all callers that share it, because Node warns
    * of many.
    *
-   * @type {Map<AbortSignal, {leaves: Set<(error: RaindropError) => void>, onAbort: () => void}>}
+   * @type {Map<AbortSignal, {leaves: Set<Leave>, onAbort: () => void}>}
    */
   #signals = new Map();
 
@@ -28,16 +40,17 @@ export class Waiters {
    */
   add({ n, take, deadline, endsAt, signal, onLeave }) {
     return new Promise((resolve, reject) => {
+      /** @type {Leave} */
       const leave = (error, taken) => {
         if (!this.#waiting.delete(waiter)) return;
         this.wanted -= n;
         clearTimeout(timer);
         if (signal !== undefined) this.#unlisten(signal, leave);
-        if (error === undefined) resolve(taken);
+        if (error === undefined) resolve(/** @type {T} */ (taken));
         else reject(error);
         onLeave(error);
       };
-      /** @type {{failure?: RaindropError}} why the last refill failed that it waited for */
+      /** @type {Waiter} */
       const waiter = { n, take, leave, endsAt, failure: undefined };
       const onTimeout = () => leave(waiter.failure ?? new RaindropError('deadline', `no ID within ${deadline} ms`));
       // Not unref'd: somebody awaits this promise, so Node must not exit before it settles.
@@ -74,9 +87,14 @@ export class Waiters {
     }
   }
 
+  /**
+   * @param {AbortSignal} signal
+   * @param {Leave} leave
+   */
   #listen(signal, leave) {
     let shared = this.#signals.get(signal);
     if (shared === undefined) {
+      /** @type {Set<Leave>} */
       const leaves = new Set();
       const onAbort = () => {
         for (const one of [...leaves]) one(cancelled(signal));
@@ -88,12 +106,16 @@ export class Waiters {
     shared.leaves.add(leave);
   }
 
+  /**
+   * @param {AbortSignal} signal
+   * @param {Leave} leave
+   */
   #unlisten(signal, leave) {
-    const { leaves, onAbort } = this.#signals.get(signal);
-    leaves.delete(leave);
-    if (leaves.size > 0) return;
+    const shared = this.#signals.get(signal);
+    shared?.leaves.delete(leave);
+    if (shared === undefined || shared.leaves.size > 0) return;
     this.#signals.delete(signal);
-    signal.removeEventListener('abort', onAbort);
+    signal.removeEventListener('abort', shared.onAbort);
   }
 }
 

@@ -111,6 +111,19 @@ test('settings that are undefined, frozen URLs and blocks that end a client have
   assert.deepEqual(complaints([file], strict), []);
 });
 
+test('the sources have the types that are declared', needsTypeScript, async (t) => {
+  const file = join(await temporaryFolder(t), 'sources.mts');
+  await writeFile(file, `
+    import type { Code, Raindrop, RaindropError } from '../../index.d.ts';
+    import * as sources from '../../src/index.js';
+    const client: Raindrop = new sources.Raindrop({ urls: ['http://127.0.0.1:8080'] });
+    export const code: Code = client.code('order');
+    export const error: Omit<RaindropError, 'cause'> = new sources.RaindropError('usage', 'wrong');
+  `);
+  const strict = { strict: true, allowJs: true, checkJs: true, allowImportingTsExtensions: true };
+  assert.deepEqual(complaints([file], { ...strict, lib: ['lib.es2023.d.ts', 'lib.dom.d.ts', 'lib.dom.iterable.d.ts'] }), []);
+});
+
 test('the CommonJS form exports the same and draws', needsTypeScript, async (t) => {
   const { writeCommonJs } = await import('../commonjs.js');
   const target = await temporaryFolder(t);
