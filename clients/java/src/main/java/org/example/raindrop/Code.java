@@ -8,8 +8,8 @@ import java.util.concurrent.locks.*;
 import org.example.raindrop.RaindropException.Kind;
 
 /**
- * The IDs of one code, with their buffer. A handle spares the look-up by name; get it from
- * {@link RaindropClient#code}, keep it as long as you like, and use it from any number of threads.
+ * The IDs of one code, with their buffer. A handle spares the look-up by name; get it from {@link
+ * RaindropClient#code}, keep it as long as you like, and use it from any number of threads.
  */
 public final class Code {
   private static final long MIN_BACKOFF = 100_000_000;
@@ -18,15 +18,22 @@ public final class Code {
 
   private final RaindropClient client;
   final String name;
+
   /** Where calls draw from. Replaced under the lock when it is used up. */
   private volatile Segment current = Segment.EMPTY;
+
   /** The refill that is under way, or starts when the back-off ends. Changes under the lock. */
   private volatile Refill refill;
+
   private volatile Answer.Time time;
+
   /** What the service accepts in one request, as far as it has refused more. */
   volatile long serviceLimit = Long.MAX_VALUE;
 
-  /** The times before which the base URLs must not be asked, because they said so; only the refill uses them. */
+  /**
+   * The times before which the base URLs must not be asked, because they said so; only the refill
+   * uses them.
+   */
   final long[] notBefore;
 
   // The lock protects the rest.
@@ -34,19 +41,30 @@ public final class Code {
   private final Condition changed = lock.newCondition();
   private final ArrayDeque<Answer.Range> ranges = new ArrayDeque<>();
   private long queuedIds;
+
   /** IDs that waiting calls lack. */
   private long missing;
+
   /** Why the last refill failed; null if it did not. */
   private RaindropException lastError;
+
   private int failuresInRow;
+
   /** How many IDs the last answer had, and when it came by the client's clock. */
   private long fetched;
+
   private long fetchedAt;
+
   /** The first IDs of the last answers. */
   private final ArrayDeque<Long> firstIds = new ArrayDeque<>();
-  /** IDs used per nanosecond, measured since {@code windowStart}, or before if that is too short. */
+
+  /**
+   * IDs used per nanosecond, measured since {@code windowStart}, or before if that is too short.
+   */
   private double rate;
+
   private long windowStart;
+
   /** What the buffer would have if no ID had been used since {@code windowStart}. */
   private long unusedRest;
 
@@ -58,32 +76,51 @@ public final class Code {
     Arrays.fill(notBefore, System.nanoTime());
   }
 
-  /** Returns the next ID. Waits while the buffer is empty, at most as long as the client's deadline. */
-  public long next() { return next(client.settings.deadline); }
+  /**
+   * Returns the next ID. Waits while the buffer is empty, at most as long as the client's deadline.
+   */
+  public long next() {
+    return next(client.settings.deadline);
+  }
 
-  /** Returns the next ID, and waits at most {@code timeout}; zero draws from the buffer or fails. */
-  public long next(Duration timeout) { return next(RaindropClient.nanos(timeout)); }
+  /**
+   * Returns the next ID, and waits at most {@code timeout}; zero draws from the buffer or fails.
+   */
+  public long next(Duration timeout) {
+    return next(RaindropClient.nanos(timeout));
+  }
 
   /** Returns {@code n} ascending IDs, 1 to the client's {@code maxRange}. */
-  public long[] nextMany(int n) { return draw(n, null, client.settings.deadline); }
+  public long[] nextMany(int n) {
+    return draw(n, null, client.settings.deadline);
+  }
 
   /** Returns {@code n} ascending IDs, and waits at most {@code timeout} for all of them. */
-  public long[] nextMany(int n, Duration timeout) { return draw(n, null, RaindropClient.nanos(timeout)); }
+  public long[] nextMany(int n, Duration timeout) {
+    return draw(n, null, RaindropClient.nanos(timeout));
+  }
 
   /** Returns the text of the next ID: the code's prefix and the decimal number. */
-  public String nextText() { return nextTextMany(1, Duration.ofNanos(client.settings.deadline))[0]; }
+  public String nextText() {
+    return nextTextMany(1, Duration.ofNanos(client.settings.deadline))[0];
+  }
 
-  /** Returns the texts of {@code n} ascending IDs, and waits at most {@code timeout} for all of them. */
+  /**
+   * Returns the texts of {@code n} ascending IDs, and waits at most {@code timeout} for all of
+   * them.
+   */
   public String[] nextTextMany(int n, Duration timeout) {
     SortedMap<Long, String> prefixes = new TreeMap<>();
     draw(n, prefixes, RaindropClient.nanos(timeout));
-    return prefixes.entrySet().stream().map(id -> id.getValue() + id.getKey()).toArray(String[]::new);
+    return prefixes.entrySet().stream()
+        .map(id -> id.getValue() + id.getKey())
+        .toArray(String[]::new);
   }
 
   /**
    * Returns the next ID. Never waits: empty if the buffer is, or if another thread changes it just
-   * now. A refill begins in the background if the buffer is low or empty, unless one is under way or
-   * the last one failed just now.
+   * now. A refill begins in the background if the buffer is low or empty, unless one is under way
+   * or the last one failed just now.
    */
   public OptionalLong tryNext() {
     long id = next(-1);
@@ -108,21 +145,27 @@ public final class Code {
   }
 
   /**
-   * Returns the time that an ID of this code tells, in units of the layout, as the last answer says to read it.
-   * Before the first answer, and where IDs have no time, the call fails with an error of kind {@code USAGE}.
+   * Returns the time that an ID of this code tells, in units of the layout, as the last answer says
+   * to read it. Before the first answer, and where IDs have no time, the call fails with an error
+   * of kind {@code USAGE}.
    */
   public Instant timeOf(long id) {
     Answer.Time layout = time;
     RaindropClient.require(id >= 0, "id = " + id + ": IDs are 0 or larger");
-    RaindropClient.require(layout != null, "no answer for " + name + " has said how to read the time of its IDs");
+    RaindropClient.require(
+        layout != null, "no answer for " + name + " has said how to read the time of its IDs");
     return layout.of(id);
   }
 
-  /** Returns the next ID. With a negative timeout it never waits, and returns -1 if the buffer is empty. */
+  /**
+   * Returns the next ID. With a negative timeout it never waits, and returns -1 if the buffer is
+   * empty.
+   */
   private long next(long timeout) {
     Segment segment = current;
     long index = segment.getAndIncrement();
-    boolean fresh = segment.range.isFresh(client); // After the draw, so that no pause comes between them.
+    boolean fresh =
+        segment.range.isFresh(client); // After the draw, so that no pause comes between them.
     if (fresh && index < segment.refillAt) return segment.id(index);
     if (fresh && index < segment.count) {
       // Whoever holds the lock, a later call looks again.
@@ -147,12 +190,13 @@ public final class Code {
   }
 
   /**
-   * Returns {@code n} IDs, and stores their prefixes unless {@code prefixes} is null. Returns null if the buffer
-   * has too few and the timeout, in nanoseconds, is negative.
+   * Returns {@code n} IDs, and stores their prefixes unless {@code prefixes} is null. Returns null
+   * if the buffer has too few and the timeout, in nanoseconds, is negative.
    */
   private long[] draw(int n, Map<Long, String> prefixes, long timeout) {
     int most = client.settings.maxRange;
-    if (n < 1 || n > most) throw new RaindropException(Kind.USAGE, "n = " + n + ": must be 1 to " + most);
+    if (n < 1 || n > most)
+      throw new RaindropException(Kind.USAGE, "n = " + n + ": must be 1 to " + most);
     long began = System.nanoTime();
     long[] ids = new long[n];
     int drawn = 0;
@@ -180,7 +224,8 @@ public final class Code {
           if (prefixes != null) prefixes.put(segment.id(index), segment.range.prefix());
         }
         if (oldest.ageless() || segment.range.expires() < oldest.expires()) oldest = segment.range;
-        if (drawn == n && !oldest.isFresh(client)) { // They became too old while the call waited for more.
+        if (drawn == n
+            && !oldest.isFresh(client)) { // They became too old while the call waited for more.
           drop(drawn);
           drawn = 0;
           oldest = Segment.EMPTY.range;
@@ -195,7 +240,8 @@ public final class Code {
       } finally {
         lock.unlock();
       }
-      if (wait.awaited != null) client.report(hook -> hook.waited(name, Duration.ofNanos(System.nanoTime() - began)));
+      if (wait.awaited != null)
+        client.report(hook -> hook.waited(name, Duration.ofNanos(System.nanoTime() - began)));
     }
     Arrays.sort(ids); // They ascend already, unless they come from answers of several nodes.
     return ids;
@@ -204,9 +250,13 @@ public final class Code {
   /** A call that waits for IDs until a deadline, which is a reading of {@link System#nanoTime}. */
   private static final class Wait {
     private final long deadline;
+
     /** The refill that the call waited for last. */
     private Refill awaited;
-    /** Why the last refill failed that the call waited for and that has failed; null if none has. */
+
+    /**
+     * Why the last refill failed that the call waited for and that has failed; null if none has.
+     */
     private RaindropException failure;
 
     Wait(long deadline) {
@@ -237,13 +287,16 @@ public final class Code {
       changed.awaitNanos(left);
     } catch (InterruptedException e) {
       Thread.currentThread().interrupt();
-      throw new RaindropException(Kind.CANCELLED, "interrupted while waiting for an ID of " + name, e);
+      throw new RaindropException(
+          Kind.CANCELLED, "interrupted while waiting for an ID of " + name, e);
     } finally {
       missing -= lacking;
     }
   }
 
-  /** Starts a refill for calls that lack IDs unless one is under way or backs off, and returns it. */
+  /**
+   * Starts a refill for calls that lack IDs unless one is under way or backs off, and returns it.
+   */
   private Refill refillFor(int lacking) {
     missing += lacking;
     try {
@@ -257,11 +310,12 @@ public final class Code {
   }
 
   /**
-   * Starts a refill if waiting calls lack IDs, or if the rest lasts for less than half of the target at the present
-   * rate, and returns whether it did: {@code due}, whose back-off is over, or else a new one if there is none.
-   * A window of measuring that is shorter than a sixteenth of the target can only raise the rate, and at most so far
-   * that the next request is 16 times as large as what was used. A single ID is no rate. While calls wait, they can
-   * use little, so a buffer that ran dry within the target is followed by twice as many IDs.
+   * Starts a refill if waiting calls lack IDs, or if the rest lasts for less than half of the
+   * target at the present rate, and returns whether it did: {@code due}, whose back-off is over, or
+   * else a new one if there is none. A window of measuring that is shorter than a sixteenth of the
+   * target can only raise the rate, and at most so far that the next request is 16 times as large
+   * as what was used. A single ID is no rate. While calls wait, they can use little, so a buffer
+   * that ran dry within the target is followed by twice as many IDs.
    */
   private boolean refillIfLow(Refill due) {
     long elapsed = client.clock() - windowStart;
@@ -285,15 +339,22 @@ public final class Code {
     return true;
   }
 
-  private long lowWater() { return (long) (rate * client.target / 2); }
-
-  private void setRefillAt() {
-    current.refillAt = Math.min(current.count + current.later() + queuedIds - lowWater(), current.count);
+  private long lowWater() {
+    return (long) (rate * client.target / 2);
   }
 
-  private long rest() { return current.rest() + current.later() + queuedIds; }
+  private void setRefillAt() {
+    current.refillAt =
+        Math.min(current.count + current.later() + queuedIds - lowWater(), current.count);
+  }
 
-  /** Returns the segment to draw from, after dropping what is too old; null if the buffer is empty. */
+  private long rest() {
+    return current.rest() + current.later() + queuedIds;
+  }
+
+  /**
+   * Returns the segment to draw from, after dropping what is too old; null if the buffer is empty.
+   */
   private Segment freshSegment() {
     dropExpired();
     for (Segment used = current; used.rest() == 0; used = current) {
@@ -317,7 +378,8 @@ public final class Code {
       current = Segment.EMPTY;
       drop(segment.later() + segment.drain());
     }
-    while (!ranges.isEmpty() && (client.closed || !ranges.element().isFresh(client))) drop(dequeue().ids());
+    while (!ranges.isEmpty() && (client.closed || !ranges.element().isFresh(client)))
+      drop(dequeue().ids());
   }
 
   private void drop(long ids) {
@@ -334,7 +396,10 @@ public final class Code {
     }
   }
 
-  /** Returns whether an answer came before, because a cache or a proxy repeated it. Refills ask one by one. */
+  /**
+   * Returns whether an answer came before, because a cache or a proxy repeated it. Refills ask one
+   * by one.
+   */
   boolean isRepeated(Answer answer) {
     boolean repeated = firstIds.contains(answer.ranges().get(0).first());
     firstIds.add(answer.ranges().get(0).first());
@@ -344,23 +409,26 @@ public final class Code {
 
   /** Takes what a refill brought. */
   void refilled(Answer answer) {
-    locked(() -> {
-      refill = null;
-      lastError = null;
-      failuresInRow = 0;
-      time = answer.time();
-      fetched = answer.ids();
-      fetchedAt = client.clock();
-      queuedIds += answer.ids();
-      unusedRest += answer.ids();
-      ranges.addAll(answer.ranges());
-      changed.signalAll();
-      dropExpired();
-      refillIfLow(null);
-    });
+    locked(
+        () -> {
+          refill = null;
+          lastError = null;
+          failuresInRow = 0;
+          time = answer.time();
+          fetched = answer.ids();
+          fetchedAt = client.clock();
+          queuedIds += answer.ids();
+          unusedRest += answer.ids();
+          ranges.addAll(answer.ranges());
+          changed.signalAll();
+          dropExpired();
+          refillIfLow(null);
+        });
   }
 
-  /** Gives a refill's error to those who wait for it, and backs off until {@code earliest} at least. */
+  /**
+   * Gives a refill's error to those who wait for it, and backs off until {@code earliest} at least.
+   */
   void failed(Refill failed, RaindropException error, long earliest) {
     long most = Math.min(MAX_BACKOFF, 2 * MIN_BACKOFF << Math.min(failuresInRow, 10));
     long now = System.nanoTime();
@@ -368,29 +436,37 @@ public final class Code {
     Refill next = new Refill(client, this, now + wait);
     // A call that waits is reason to look again sooner than an answer said.
     next.waitersFrom = now + Math.min(wait, MAX_BACKOFF);
-    locked(() -> {
-      failuresInRow++;
-      failed.error = error;
-      lastError = error;
-      refill = next;
-      changed.signalAll();
-    });
+    locked(
+        () -> {
+          failuresInRow++;
+          failed.error = error;
+          lastError = error;
+          refill = next;
+          changed.signalAll();
+        });
     if (!client.closed) client.logFailure(name, error);
     if (wait > MAX_BACKOFF) client.schedule(() -> locked(() -> refillFor(0)), MAX_BACKOFF);
-    client.schedule(() -> locked(() -> {
-      if (!next.isStarted() && !refillIfLow(next) && refill == next) refill = null;
-    }), wait);
+    client.schedule(
+        () ->
+            locked(
+                () -> {
+                  if (!next.isStarted() && !refillIfLow(next) && refill == next) refill = null;
+                }),
+        wait);
   }
 
   /** Drops what nobody came for. Calls check the age themselves, so this may be late. */
-  void sweep() { locked(this::dropExpired); }
+  void sweep() {
+    locked(this::dropExpired);
+  }
 
   /** Ends the refill and all waits, and drops the buffer. The client is marked as closed before. */
   void close() {
-    locked(() -> {
-      dropExpired();
-      if (refill != null) refill.cancel();
-      changed.signalAll();
-    });
+    locked(
+        () -> {
+          dropExpired();
+          if (refill != null) refill.cancel();
+          changed.signalAll();
+        });
   }
 }

@@ -6,15 +6,20 @@ import java.util.*;
 import java.util.regex.*;
 
 /**
- * Reads JSON strictly (RFC 8259): objects as maps, arrays as lists, numbers as {@link BigDecimal} so that no
- * digit is lost. Refuses duplicate names, nesting deeper than {@link #MAX_DEPTH}, and malformed UTF-8.
+ * Reads JSON strictly (RFC 8259): objects as maps, arrays as lists, numbers as {@link BigDecimal}
+ * so that no digit is lost. Refuses duplicate names, nesting deeper than {@link #MAX_DEPTH}, and
+ * malformed UTF-8.
  */
 final class Json {
   private static final int MAX_DEPTH = 32;
+
   /** White space and a token. The last one, at the end of the text, is empty. */
-  private static final Pattern TOKEN = Pattern.compile("[ \t\r\n]*+(\\z|[{}\\[\\]:,]|true|false|null"
-      + "|\"(?:[^\"\\\\\\x00-\\x1f]++|\\\\(?:[\"\\\\/bfnrt]|u[0-9a-fA-F]{4}))*+\""
-      + "|-?(?:0|[1-9][0-9]{0,30})(?:\\.[0-9]{1,30})?(?:[eE][+-]?[0-9]{1,4})?)");
+  private static final Pattern TOKEN =
+      Pattern.compile(
+          "[ \t\r\n]*+(\\z|[{}\\[\\]:,]|true|false|null"
+              + "|\"(?:[^\"\\\\\\x00-\\x1f]++|\\\\(?:[\"\\\\/bfnrt]|u[0-9a-fA-F]{4}))*+\""
+              + "|-?(?:0|[1-9][0-9]{0,30})(?:\\.[0-9]{1,30})?(?:[eE][+-]?[0-9]{1,4})?)");
+
   private static final Pattern ESCAPE = Pattern.compile("\\\\(u....|.)");
 
   private final Matcher tokens;
@@ -25,7 +30,9 @@ final class Json {
     advance();
   }
 
-  /** Returns the value. Throws {@link IllegalArgumentException} if the bytes are not one JSON value. */
+  /**
+   * Returns the value. Throws {@link IllegalArgumentException} if the bytes are not one JSON value.
+   */
   static Object parse(byte[] bytes) {
     String text = new String(bytes, StandardCharsets.UTF_8);
     Json json = new Json(text);
@@ -41,36 +48,49 @@ final class Json {
     switch (read.charAt(0)) {
       case '{':
         Map<String, Object> fields = new HashMap<>();
-        items("}", () -> {
-          require(token.startsWith("\""));
-          String name = unquote(advance());
-          require(skip(":") && !fields.containsKey(name));
-          fields.put(name, value(depth + 1));
-        });
+        items(
+            "}",
+            () -> {
+              require(token.startsWith("\""));
+              String name = unquote(advance());
+              require(skip(":") && !fields.containsKey(name));
+              fields.put(name, value(depth + 1));
+            });
         return fields;
       case '[':
         List<Object> items = new ArrayList<>();
         items("]", () -> items.add(value(depth + 1)));
         return items;
-      case '"': return unquote(read);
-      case 't', 'f': return Boolean.valueOf(read);
-      case 'n': return null;
-      default: return new BigDecimal(read); // Of all else that is a token, it takes numbers only.
+      case '"':
+        return unquote(read);
+      case 't', 'f':
+        return Boolean.valueOf(read);
+      case 'n':
+        return null;
+      default:
+        return new BigDecimal(read); // Of all else that is a token, it takes numbers only.
     }
   }
 
   private void items(String close, Runnable item) {
     if (skip(close)) return;
-    do item.run(); while (skip(","));
+    do item.run();
+    while (skip(","));
     require(skip(close));
   }
 
   private static String unquote(String quoted) {
-    return ESCAPE.matcher(quoted.substring(1, quoted.length() - 1)).replaceAll(escape -> {
-      String name = escape.group(1);
-      return Matcher.quoteReplacement(String.valueOf(name.length() > 1 ? (char) Integer.parseInt(name.substring(1), 16)
-          : "\"\\/\b\f\n\r\t".charAt("\"\\/bfnrt".indexOf(name))));
-    });
+    return ESCAPE
+        .matcher(quoted.substring(1, quoted.length() - 1))
+        .replaceAll(
+            escape -> {
+              String name = escape.group(1);
+              return Matcher.quoteReplacement(
+                  String.valueOf(
+                      name.length() > 1
+                          ? (char) Integer.parseInt(name.substring(1), 16)
+                          : "\"\\/\b\f\n\r\t".charAt("\"\\/bfnrt".indexOf(name))));
+            });
   }
 
   private boolean skip(String expected) {
@@ -89,6 +109,8 @@ final class Json {
   }
 
   private void require(boolean holds) {
-    if (!holds) throw new IllegalArgumentException("malformed JSON before character " + (tokens.regionStart() + 1));
+    if (!holds)
+      throw new IllegalArgumentException(
+          "malformed JSON before character " + (tokens.regionStart() + 1));
   }
 }

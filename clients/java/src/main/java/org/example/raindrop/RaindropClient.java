@@ -13,8 +13,9 @@ import java.util.stream.Stream;
 import org.example.raindrop.RaindropException.Kind;
 
 /**
- * Hands out unique IDs from memory, and leases ranges of them from Raindrop ahead of demand. Make one per
- * process, share it between threads, and close it at the end. All errors are {@link RaindropException}s.
+ * Hands out unique IDs from memory, and leases ranges of them from Raindrop ahead of demand. Make
+ * one per process, share it between threads, and close it at the end. All errors are {@link
+ * RaindropException}s.
  */
 public final class RaindropClient implements AutoCloseable {
   static final long SECOND = 1_000_000_000;
@@ -25,18 +26,28 @@ public final class RaindropClient implements AutoCloseable {
 
   final Builder settings;
   final HttpClient http;
+
   /** How long a request may take, in nanoseconds. */
   final long requestTimeout;
+
   /** How long a buffer should last, in nanoseconds. */
   final long target;
+
   /** The index of the base URL that answered last. */
   volatile int preferredUrl;
+
   volatile boolean closed;
 
   private final ConcurrentHashMap<String, Code> codes = new ConcurrentHashMap<>();
-  private final ScheduledThreadPoolExecutor scheduler = new ScheduledThreadPoolExecutor(1,
-      task -> { Thread thread = new Thread(task, "raindrop-client"); thread.setDaemon(true); return thread; },
-      new ThreadPoolExecutor.DiscardPolicy()); // After close, nobody waits for a task.
+  private final ScheduledThreadPoolExecutor scheduler =
+      new ScheduledThreadPoolExecutor(
+          1,
+          task -> {
+            Thread thread = new Thread(task, "raindrop-client");
+            thread.setDaemon(true);
+            return thread;
+          },
+          new ThreadPoolExecutor.DiscardPolicy()); // After close, nobody waits for a task.
 
   /** Runs the token supplier, which may block. */
   private final ExecutorService tokenThreads =
@@ -52,17 +63,27 @@ public final class RaindropClient implements AutoCloseable {
             return thread;
           },
           new ThreadPoolExecutor.DiscardPolicy());
+
   /** When a failed refill was logged last, as {@link System#nanoTime} has it. */
   private final AtomicLong loggedAt = new AtomicLong(System.nanoTime() - LOG_INTERVAL);
 
   private RaindropClient(Builder settings) {
     this.settings = settings;
     require(!settings.urls.isEmpty(), "url is missing");
-    require(settings.minRange >= 1 && settings.minRange <= settings.maxRange,
-        "minRange = " + settings.minRange + ": must be 1 to maxRange, which is " + settings.maxRange);
-    http = settings.http != null ? settings.http : HttpClient.newBuilder().version(HttpClient.Version.HTTP_1_1).build();
-    require(http.followRedirects() == HttpClient.Redirect.NEVER,
-        "httpClient follows redirects, and would send the token with them: build it with Redirect.NEVER");
+    require(
+        settings.minRange >= 1 && settings.minRange <= settings.maxRange,
+        "minRange = "
+            + settings.minRange
+            + ": must be 1 to maxRange, which is "
+            + settings.maxRange);
+    http =
+        settings.http != null
+            ? settings.http
+            : HttpClient.newBuilder().version(HttpClient.Version.HTTP_1_1).build();
+    require(
+        http.followRedirects() == HttpClient.Redirect.NEVER,
+        "httpClient follows redirects, and would send the token with them: build it with"
+            + " Redirect.NEVER");
     target = Math.min(settings.target, settings.maxAge / 2);
     // With several base URLs, a call must have time for the next one.
     long most = settings.urls.size() > 1 ? Math.max(settings.deadline / 2, SECOND) : 5 * SECOND;
@@ -70,11 +91,14 @@ public final class RaindropClient implements AutoCloseable {
         settings.requestTimeout > 0 ? settings.requestTimeout : Math.min(most, 5 * SECOND);
     scheduler.setRemoveOnCancelPolicy(true);
     long sweep = Math.max(settings.maxAge / 10, 10_000_000);
-    scheduler.scheduleWithFixedDelay(() -> codes.values().forEach(Code::sweep), sweep, sweep, TimeUnit.NANOSECONDS);
+    scheduler.scheduleWithFixedDelay(
+        () -> codes.values().forEach(Code::sweep), sweep, sweep, TimeUnit.NANOSECONDS);
   }
 
   /** Returns a builder; only the URL is required. */
-  public static Builder builder() { return new Builder(); }
+  public static Builder builder() {
+    return new Builder();
+  }
 
   /** Returns the handle of a code, which matches {@code [A-Za-z0-9][A-Za-z0-9._:-]{0,63}}. */
   public Code code(String name) {
@@ -85,13 +109,19 @@ public final class RaindropClient implements AutoCloseable {
   }
 
   /** Returns the next ID of the code; see {@link Code#next()}. */
-  public long next(String code) { return code(code).next(); }
+  public long next(String code) {
+    return code(code).next();
+  }
 
   /** Returns {@code n} ascending IDs of the code; see {@link Code#nextMany(int)}. */
-  public long[] nextMany(String code, int n) { return code(code).nextMany(n); }
+  public long[] nextMany(String code, int n) {
+    return code(code).nextMany(n);
+  }
 
   /** Returns the text of the code's next ID; see {@link Code#nextText()}. */
-  public String nextText(String code) { return code(code).nextText(); }
+  public String nextText(String code) {
+    return code(code).nextText();
+  }
 
   /** Waits until the code's buffer has an ID; see {@link Code#warmUp()}. */
   public void warmUp(String code) {
@@ -99,9 +129,14 @@ public final class RaindropClient implements AutoCloseable {
   }
 
   /** Returns the time of an ID of the code; see {@link Code#timeOf}. */
-  public Instant timeOf(String code, long id) { return code(code).timeOf(id); }
+  public Instant timeOf(String code, long id) {
+    return code(code).timeOf(id);
+  }
 
-  /** Ends the background work, drops the buffers, and fails waiting and later calls with kind {@code CLOSED}. */
+  /**
+   * Ends the background work, drops the buffers, and fails waiting and later calls with kind {@code
+   * CLOSED}.
+   */
   @Override
   public void close() {
     closed = true;
@@ -120,10 +155,14 @@ public final class RaindropClient implements AutoCloseable {
     }
   }
 
-  static RaindropException closedError() { return new RaindropException(Kind.CLOSED, "the client is closed"); }
+  static RaindropException closedError() {
+    return new RaindropException(Kind.CLOSED, "the client is closed");
+  }
 
   /** Returns nanoseconds of a clock that does not step. */
-  long clock() { return settings.clock == null ? System.nanoTime() : settings.clock.getAsLong(); }
+  long clock() {
+    return settings.clock == null ? System.nanoTime() : settings.clock.getAsLong();
+  }
 
   /**
    * Returns the token of the next request, null for none. What the supplier throws, and what no
@@ -164,12 +203,16 @@ public final class RaindropClient implements AutoCloseable {
     require(isToken(token), NO_TOKEN);
   }
 
-  /** Calls the metrics hook. What it throws is logged, because it must not change what a call returns. */
+  /**
+   * Calls the metrics hook. What it throws is logged, because it must not change what a call
+   * returns.
+   */
   void report(Consumer<RaindropMetrics> event) {
     try {
       event.accept(settings.metrics);
     } catch (Throwable e) {
-      System.getLogger("org.example.raindrop").log(System.Logger.Level.WARNING, "metrics hook failed", e);
+      System.getLogger("org.example.raindrop")
+          .log(System.Logger.Level.WARNING, "metrics hook failed", e);
     }
   }
 
@@ -183,9 +226,14 @@ public final class RaindropClient implements AutoCloseable {
     }
   }
 
-  Future<?> schedule(Runnable task, long delay) { return scheduler.schedule(task, delay, TimeUnit.NANOSECONDS); }
+  Future<?> schedule(Runnable task, long delay) {
+    return scheduler.schedule(task, delay, TimeUnit.NANOSECONDS);
+  }
 
-  /** Returns the nanoseconds of a duration; more than 100 years count as 100 years, less than 0 as 0. */
+  /**
+   * Returns the nanoseconds of a duration; more than 100 years count as 100 years, less than 0 as
+   * 0.
+   */
   static long nanos(Duration duration) {
     Duration most = Duration.ofDays(36_500);
     return duration.isNegative() ? 0 : (duration.compareTo(most) > 0 ? most : duration).toNanos();
@@ -200,31 +248,45 @@ public final class RaindropClient implements AutoCloseable {
     List<String> urls = List.of();
     private Function<Executor, CompletionStage<String>> token;
     private HttpClient http;
+
     /** Empty, or a parameter of the request. */
     String namespace = "";
+
     int minRange = 1;
     int maxRange = 100_000;
     RaindropMetrics metrics = new RaindropMetrics() {};
+
     /** Null for {@link System#nanoTime}, which is then called directly. */
     private LongSupplier clock;
+
     // These are nanoseconds.
     private long target = 2_000_000_000L;
     long maxAge = 10_000_000_000L;
     long deadline = 2_000_000_000L;
+
     /** 0 for the default, which the base URLs and the deadline decide. */
     private long requestTimeout;
 
     private Builder() {}
 
-    /** Adds a base URL, {@code https://ids.example.org} for example. With several, the client fails over. */
+    /**
+     * Adds a base URL, {@code https://ids.example.org} for example. With several, the client fails
+     * over.
+     */
     public Builder url(String url) {
-      require(url.matches("https?://[^/?#@\\s]+(/[^?#\\s]*)?"),
+      require(
+          url.matches("https?://[^/?#@\\s]+(/[^?#\\s]*)?"),
           "url: must be http:// or https:// with a host, and without user, query and fragment");
       try {
         HttpRequest.newBuilder(URI.create(url)); // Refuses now what it would refuse in each refill.
       } catch (IllegalArgumentException e) {
-        throw new RaindropException(Kind.USAGE, "url = \"" + url
-            + "\": must have a host of letters, digits, '-' and '.', and no characters that a URI cannot have", e);
+        throw new RaindropException(
+            Kind.USAGE,
+            "url = \""
+                + url
+                + "\": must have a host of letters, digits, '-' and '.', and no characters that a"
+                + " URI cannot have",
+            e);
       }
       urls = Stream.concat(urls.stream(), Stream.of(url.replaceAll("/+$", ""))).toList();
       return this;
@@ -253,37 +315,70 @@ public final class RaindropClient implements AutoCloseable {
     }
 
     /** Sets the HTTP client, for TLS or a proxy of your own. It must not follow redirects. */
-    public Builder httpClient(HttpClient http) { this.http = http; return this; }
+    public Builder httpClient(HttpClient http) {
+      this.http = http;
+      return this;
+    }
 
     /** Sets the namespace of all codes; by default the service chooses. */
-    public Builder namespace(String name) { namespace = "&namespace=" + URLEncoder.encode(name, UTF_8); return this; }
+    public Builder namespace(String name) {
+      namespace = "&namespace=" + URLEncoder.encode(name, UTF_8);
+      return this;
+    }
 
     /** Sets how long a buffer should last: 2 s by default, at most half of {@code maxAge}. */
-    public Builder target(Duration target) { this.target = positive("target", target); return this; }
+    public Builder target(Duration target) {
+      this.target = positive("target", target);
+      return this;
+    }
 
     /** Sets the fewest IDs that a request asks for: 1 by default. */
-    public Builder minRange(int minRange) { this.minRange = minRange; return this; }
+    public Builder minRange(int minRange) {
+      this.minRange = minRange;
+      return this;
+    }
 
     /** Sets the most IDs that a request asks for: 100 000 by default. */
-    public Builder maxRange(int maxRange) { this.maxRange = maxRange; return this; }
+    public Builder maxRange(int maxRange) {
+      this.maxRange = maxRange;
+      return this;
+    }
 
     /** Sets the age from which buffered IDs of a layout are dropped: 10 s by default. */
-    public Builder maxAge(Duration maxAge) { this.maxAge = positive("maxAge", maxAge); return this; }
+    public Builder maxAge(Duration maxAge) {
+      this.maxAge = positive("maxAge", maxAge);
+      return this;
+    }
 
     /** Sets how long calls wait that name no time themselves: 2 s by default. */
-    public Builder deadline(Duration deadline) { this.deadline = nanos(deadline); return this; }
+    public Builder deadline(Duration deadline) {
+      this.deadline = nanos(deadline);
+      return this;
+    }
 
     /**
      * Sets how long a request may take until its answer is read, with the token: 5 s by default.
      * With several base URLs, the default is half of {@code deadline}, but 1 s to 5 s.
      */
-    public Builder requestTimeout(Duration time) { requestTimeout = positive("requestTimeout", time); return this; }
+    public Builder requestTimeout(Duration time) {
+      requestTimeout = positive("requestTimeout", time);
+      return this;
+    }
 
     /** Sets the hook that counts what the client does. */
-    public Builder metrics(RaindropMetrics metrics) { this.metrics = metrics; return this; }
+    public Builder metrics(RaindropMetrics metrics) {
+      this.metrics = metrics;
+      return this;
+    }
 
-    /** Sets the clock for the age of IDs and the rate of use, in nanoseconds, for tests. It must not step. */
-    public Builder clock(LongSupplier clock) { this.clock = clock; return this; }
+    /**
+     * Sets the clock for the age of IDs and the rate of use, in nanoseconds, for tests. It must not
+     * step.
+     */
+    public Builder clock(LongSupplier clock) {
+      this.clock = clock;
+      return this;
+    }
 
     /** Returns a client. It sends nothing before the first call. */
     public RaindropClient build() {

@@ -8,26 +8,46 @@ import java.util.Set;
 public class RaindropException extends RuntimeException {
   /**
    * What went wrong.
+   *
    * <dl>
-   * <dt>PROBLEM<dd>the service answered with a problem document
-   * <dt>INVALID_ANSWER<dd>the answer failed the check, so none of its IDs are used
-   * <dt>TRANSPORT<dd>no whole answer came in time: the connection failed, the request timed out, a proxy answered,
-   * or the token supplier failed
-   * <dt>DEADLINE<dd>the caller's time is over
-   * <dt>CANCELLED<dd>the calling thread was interrupted while it waited; its interrupt flag is set again
-   * <dt>CLOSED<dd>the client is closed
-   * <dt>USAGE<dd>an argument or a setting is wrong, or the metrics hook threw an exception
+   *   <dt>PROBLEM
+   *   <dd>the service answered with a problem document
+   *   <dt>INVALID_ANSWER
+   *   <dd>the answer failed the check, so none of its IDs are used
+   *   <dt>TRANSPORT
+   *   <dd>no whole answer came in time: the connection failed, the request timed out, a proxy
+   *       answered, or the token supplier failed
+   *   <dt>DEADLINE
+   *   <dd>the caller's time is over
+   *   <dt>CANCELLED
+   *   <dd>the calling thread was interrupted while it waited; its interrupt flag is set again
+   *   <dt>CLOSED
+   *   <dd>the client is closed
+   *   <dt>USAGE
+   *   <dd>an argument or a setting is wrong, or the metrics hook threw an exception
    * </dl>
    */
-  public enum Kind { PROBLEM, INVALID_ANSWER, TRANSPORT, DEADLINE, CANCELLED, CLOSED, USAGE }
+  public enum Kind {
+    PROBLEM,
+    INVALID_ANSWER,
+    TRANSPORT,
+    DEADLINE,
+    CANCELLED,
+    CLOSED,
+    USAGE
+  }
 
   private final Kind kind;
   private final int status;
   private final Duration retryAfter;
 
-  RaindropException(Kind kind, String message) { this(kind, message, null); }
+  RaindropException(Kind kind, String message) {
+    this(kind, message, null);
+  }
 
-  RaindropException(Kind kind, String message, Throwable cause) { this(kind, message, 0, null, cause); }
+  RaindropException(Kind kind, String message, Throwable cause) {
+    this(kind, message, 0, null, cause);
+  }
 
   RaindropException(Kind kind, String message, int status, Duration retryAfter, Throwable cause) {
     super(message, cause);
@@ -37,16 +57,22 @@ public class RaindropException extends RuntimeException {
   }
 
   /** Returns what went wrong. */
-  public Kind kind() { return kind; }
+  public Kind kind() {
+    return kind;
+  }
 
   /** Returns the HTTP status of the answer if that was not 200; 0 if there is no such answer. */
-  public int status() { return status; }
+  public int status() {
+    return status;
+  }
 
   /**
-   * Returns how long the answer asked to wait, as far as the client follows it: at most the larger of
-   * 60 s and {@code maxAge}. Empty if it named no time.
+   * Returns how long the answer asked to wait, as far as the client follows it: at most the larger
+   * of 60 s and {@code maxAge}. Empty if it named no time.
    */
-  public Optional<Duration> retryAfter() { return Optional.ofNullable(retryAfter); }
+  public Optional<Duration> retryAfter() {
+    return Optional.ofNullable(retryAfter);
+  }
 
   /** Returns whether every node would answer so, now and later. */
   boolean isCertain() {
@@ -58,8 +84,13 @@ public class RaindropException extends RuntimeException {
     };
   }
 
-  /** Returns the same error for another caller: with that caller's stack trace, and this one as its cause. */
-  RaindropException again() { return new RaindropException(kind, getMessage(), status, retryAfter, this); }
+  /**
+   * Returns the same error for another caller: with that caller's stack trace, and this one as its
+   * cause.
+   */
+  RaindropException again() {
+    return new RaindropException(kind, getMessage(), status, retryAfter, this);
+  }
 
   /** The service answered with a problem document. */
   public static final class Problem extends RaindropException {
@@ -73,12 +104,18 @@ public class RaindropException extends RuntimeException {
     }
 
     /** Returns the problem's code, for programs: {@code lease_unavailable} for example. */
-    public String code() { return code; }
+    public String code() {
+      return code;
+    }
 
     /** Returns what happened, for people. */
-    public String detail() { return detail; }
+    public String detail() {
+      return detail;
+    }
 
     @Override
-    RaindropException again() { return new Problem(status(), code, detail, retryAfter().orElse(null), this); }
+    RaindropException again() {
+      return new Problem(status(), code, detail, retryAfter().orElse(null), this);
+    }
   }
 }

@@ -12,19 +12,24 @@ import java.util.concurrent.atomic.AtomicBoolean;
 import org.example.raindrop.RaindropException.Kind;
 
 /**
- * Fetches IDs of one code once: from the base URL that answered last, or else from the others in turn. Skips those
- * that asked not to be asked yet.
+ * Fetches IDs of one code once: from the base URL that answered last, or else from the others in
+ * turn. Skips those that asked not to be asked yet.
  */
 final class Refill {
   private static final int MAX_BODY = 1 << 20;
   private static final String USER_AGENT = "raindrop-java/0.1.0";
+
   /** The longest Retry-After that counts, unless maxAge is longer. */
   private static final long LONGEST_RETRY_AFTER = 60 * RaindropClient.SECOND;
 
   /** When the back-off before this refill ends, as {@link System#nanoTime} has it. */
   final long startsAt;
-  /** When it may begin because calls wait; at most {@link #startsAt}. The code's lock protects it. */
+
+  /**
+   * When it may begin because calls wait; at most {@link #startsAt}. The code's lock protects it.
+   */
   long waitersFrom;
+
   /** Why it failed; the code's lock protects it. */
   RaindropException error;
 
@@ -32,12 +37,16 @@ final class Refill {
   private final Code code;
   private final int firstUrl;
   private long ask;
+
   /** The value of {@link #passedUrls} for which a request was repeated on a new connection. */
   private int repeatedAt = -1;
+
   /** How many base URLs failed or were skipped. */
   private int passedUrls;
+
   /** If this refill fails: the time before which none may follow. */
   private long earliestNext;
+
   private volatile Future<?> response = CompletableFuture.completedFuture(null);
 
   Refill(RaindropClient client, Code code, long startsAt) {
@@ -69,9 +78,13 @@ final class Refill {
     for (passedUrls = 0; url() != soonest; ) passedUrls++;
   }
 
-  void cancel() { response.cancel(true); }
+  void cancel() {
+    response.cancel(true);
+  }
 
-  private int url() { return (firstUrl + passedUrls) % client.settings.urls.size(); }
+  private int url() {
+    return (firstUrl + passedUrls) % client.settings.urls.size();
+  }
 
   /** Skips base URLs that must not be asked yet, and returns whether one is left. */
   private boolean findUrl() {
@@ -81,8 +94,8 @@ final class Refill {
   }
 
   /**
-   * Gets the token and sends a request. Whatever happens, the code gets either an answer or an error
-   * in the end.
+   * Gets the token and sends a request. Whatever happens, the code gets either an answer or an
+   * error in the end.
    */
   private void send() {
     long began = System.nanoTime();
@@ -90,7 +103,9 @@ final class Refill {
     response = token;
     Future<?> timeout =
         client.schedule(
-            () -> token.completeExceptionally(RaindropClient.noToken(new TimeoutException("timed out"))),
+            () ->
+                token.completeExceptionally(
+                    RaindropClient.noToken(new TimeoutException("timed out"))),
             client.requestTimeout);
     if (client.closed) cancel();
     token.whenComplete(
@@ -105,7 +120,8 @@ final class Refill {
   }
 
   private void send(String token, long began) {
-    long sent = client.clock(); // Before the request leaves: an ID is never older than its age says.
+    long sent =
+        client.clock(); // Before the request leaves: an ID is never older than its age says.
     ByteArrayOutputStream body = new ByteArrayOutputStream();
     AtomicBoolean isAnswered = new AtomicBoolean();
     try {
@@ -118,14 +134,18 @@ final class Refill {
                     part -> part.ifPresent(bytes -> append(bytes, body)));
               });
       response = future;
-      // HttpRequest.timeout ends with the head of the answer, so it would not bound a body that stalls.
+      // HttpRequest.timeout ends with the head of the answer, so it would not bound a body that
+      // stalls.
       long left = began + client.requestTimeout - System.nanoTime();
       Future<?> timeout = client.schedule(() -> future.cancel(true), left);
       if (client.closed) cancel();
       future.whenComplete(
           (head, failure) -> {
             timeout.cancel(false);
-            if (!isAnswered.get() && isDropped(failure) && repeatedAt != passedUrls && !client.closed) {
+            if (!isAnswered.get()
+                && isDropped(failure)
+                && repeatedAt != passedUrls
+                && !client.closed) {
               // A kept connection had ended; a new one may be well. IDs that were issued are a gap.
               repeatedAt = passedUrls;
               client.schedule(this::send, 0);
@@ -168,22 +188,29 @@ final class Refill {
         && !(cause instanceof HttpTimeoutException);
   }
 
-  private void finish(HttpResponse<Void> head, ByteArrayOutputStream body, Throwable error, long began, long sent) {
+  private void finish(
+      HttpResponse<Void> head, ByteArrayOutputStream body, Throwable error, long began, long sent) {
     Duration duration = Duration.ofNanos(System.nanoTime() - began);
     try {
-      if (body.size() > MAX_BODY) throw new RaindropException(Kind.INVALID_ANSWER, "the answer is larger than 1 MiB");
+      if (body.size() > MAX_BODY)
+        throw new RaindropException(Kind.INVALID_ANSWER, "the answer is larger than 1 MiB");
       if (error != null) throw error;
       Answer answer = answer(head, body.toByteArray(), sent);
-      if (code.isRepeated(answer)) throw new RaindropException(Kind.INVALID_ANSWER, "an earlier answer was repeated");
+      if (code.isRepeated(answer))
+        throw new RaindropException(Kind.INVALID_ANSWER, "an earlier answer was repeated");
       boolean fresh = answer.ranges().get(0).isFresh(client);
-      if (!fresh) throw new RaindropException(Kind.TRANSPORT, "the answer came when its IDs were too old");
+      if (!fresh)
+        throw new RaindropException(Kind.TRANSPORT, "the answer came when its IDs were too old");
       client.settings.metrics.requestFinished(code.name, duration, answer.ids());
       client.preferredUrl = url();
       code.refilled(answer);
     } catch (Throwable e) {
-      RaindropException failure = client.closed ? RaindropClient.closedError()
-          : e instanceof RaindropException known ? known
-          : new RaindropException(Kind.USAGE, "the refill died: " + e, e);
+      RaindropException failure =
+          client.closed
+              ? RaindropClient.closedError()
+              : e instanceof RaindropException known
+                  ? known
+                  : new RaindropException(Kind.USAGE, "the refill died: " + e, e);
       client.report(hook -> hook.requestFailed(code.name, duration, failure));
       if (!client.closed && triesAgain(failure)) {
         client.schedule(this::send, 0);
@@ -195,7 +222,9 @@ final class Refill {
 
   /** Returns whether to send another request at once: for fewer IDs, or to the next base URL. */
   private boolean triesAgain(RaindropException failure) {
-    if (failure instanceof RaindropException.Problem problem && problem.code().equals("invalid_count") && ask > 1) {
+    if (failure instanceof RaindropException.Problem problem
+        && problem.code().equals("invalid_count")
+        && ask > 1) {
       code.serviceLimit = ask /= 2; // A layout may allow less than maxRange.
       return true;
     }
@@ -225,7 +254,8 @@ final class Refill {
   private Answer answer(HttpResponse<Void> head, byte[] body, long sent) {
     String type = mediaType(head.headers());
     if (head.statusCode() != 200) throw problem(head, type, body);
-    if (type.equalsIgnoreCase("application/json")) return Answer.parse(body, ask, sent, client.settings.maxAge);
+    if (type.equalsIgnoreCase("application/json"))
+      return Answer.parse(body, ask, sent, client.settings.maxAge);
     throw new RaindropException(Kind.INVALID_ANSWER, "the answer has the type \"" + type + "\"");
   }
 
@@ -234,13 +264,20 @@ final class Refill {
     int status = head.statusCode();
     Duration wait = retryAfter(head.headers());
     try {
-      Answer.require(type.equalsIgnoreCase("application/problem+json"), "the type is \"" + type + "\"");
+      Answer.require(
+          type.equalsIgnoreCase("application/problem+json"), "the type is \"" + type + "\"");
       Map<?, ?> fields = (Map<?, ?>) Json.parse(body);
-      String detail = fields.containsKey("detail") ? Answer.field(fields, "detail", String.class) : "";
-      return new RaindropException.Problem(status, Answer.field(fields, "code", String.class), detail, wait, null);
+      String detail =
+          fields.containsKey("detail") ? Answer.field(fields, "detail", String.class) : "";
+      return new RaindropException.Problem(
+          status, Answer.field(fields, "code", String.class), detail, wait, null);
     } catch (RuntimeException e) {
-      return new RaindropException(Kind.TRANSPORT,
-          "status " + status + " without a problem document: " + e.getMessage(), status, wait, e);
+      return new RaindropException(
+          Kind.TRANSPORT,
+          "status " + status + " without a problem document: " + e.getMessage(),
+          status,
+          wait,
+          e);
     }
   }
 }

@@ -12,6 +12,7 @@ public final class CountingMetrics implements RaindropMetrics {
   public final AtomicLong idsFetched = new AtomicLong();
   public final AtomicLong idsDropped = new AtomicLong();
   public final AtomicLong waits = new AtomicLong();
+
   /** The errors of the failed requests. */
   public final List<RaindropException> errors = new CopyOnWriteArrayList<>();
 

@@ -18,7 +18,8 @@ import java.util.function.Function;
 
 /** Answers requests for ranges over plain HTTP/1.1, as a test tells it to. */
 final class FakeServer implements AutoCloseable {
-  static final String TIME = "\"layout\":\"test\",\"time\":{\"epoch_ms\":1000,\"unit_ms\":10,\"shift\":22,\"bits\":41}";
+  static final String TIME =
+      "\"layout\":\"test\",\"time\":{\"epoch_ms\":1000,\"unit_ms\":10,\"shift\":22,\"bits\":41}";
 
   /** A request: its head, and how many IDs it asks for. */
   record Request(String head, long upTo) {}
@@ -30,6 +31,7 @@ final class FakeServer implements AutoCloseable {
   private final AtomicLong nextId = new AtomicLong(1);
   final AtomicInteger mostInFlight = new AtomicInteger();
   final List<Request> requests = new CopyOnWriteArrayList<>();
+
   /**
    * Returns the whole response of a request, without a status line for an answer; null never
    * answers, and "DROP" ends the connection.
@@ -37,17 +39,18 @@ final class FakeServer implements AutoCloseable {
   volatile Function<Request, String> handler = request -> ids(request.upTo);
 
   FakeServer() throws IOException {
-    start(() -> {
-      while (true) {
-        Socket connection = listener.accept();
-        connections.add(connection);
-        // A thread in accept keeps the listener alive for a moment after it was closed.
-        if (closed.getCount() == 0) {
-          connection.close();
-        }
-        start(() -> serve(connection));
-      }
-    });
+    start(
+        () -> {
+          while (true) {
+            Socket connection = listener.accept();
+            connections.add(connection);
+            // A thread in accept keeps the listener alive for a moment after it was closed.
+            if (closed.getCount() == 0) {
+              connection.close();
+            }
+            start(() -> serve(connection));
+          }
+        });
   }
 
   interface Task {
@@ -55,13 +58,16 @@ final class FakeServer implements AutoCloseable {
   }
 
   private static void start(Task task) {
-    Thread thread = new Thread(() -> {
-      try {
-        task.run();
-      } catch (Exception e) {
-        // The connection or the server was closed.
-      }
-    }, "fake server");
+    Thread thread =
+        new Thread(
+            () -> {
+              try {
+                task.run();
+              } catch (Exception e) {
+                // The connection or the server was closed.
+              }
+            },
+            "fake server");
     thread.setDaemon(true);
     thread.start();
   }
@@ -80,8 +86,15 @@ final class FakeServer implements AutoCloseable {
   }
 
   static String range(long first, long step, long count) {
-    return "{\"first\":\"" + first + "\",\"last\":\"" + (first + (count - 1) * step) + "\",\"step\":\"" + step
-        + "\",\"count\":" + count + "}";
+    return "{\"first\":\""
+        + first
+        + "\",\"last\":\""
+        + (first + (count - 1) * step)
+        + "\",\"step\":\""
+        + step
+        + "\",\"count\":"
+        + count
+        + "}";
   }
 
   static String answer(String ranges) {
@@ -89,15 +102,30 @@ final class FakeServer implements AutoCloseable {
   }
 
   static String response(String status, String type, String more, String body) {
-    return "HTTP/1.1 " + status + "\r\nContent-Type: " + type + "\r\n" + more + "Content-Length: "
-        + body.getBytes(StandardCharsets.UTF_8).length + "\r\n\r\n" + body;
+    return "HTTP/1.1 "
+        + status
+        + "\r\nContent-Type: "
+        + type
+        + "\r\n"
+        + more
+        + "Content-Length: "
+        + body.getBytes(StandardCharsets.UTF_8).length
+        + "\r\n\r\n"
+        + body;
   }
 
   static String problem(int status, String code, String retryAfter) {
-    return response(status + " Problem", "application/problem+json",
+    return response(
+        status + " Problem",
+        "application/problem+json",
         retryAfter == null ? "" : "Retry-After: " + retryAfter + "\r\n",
-        "{\"type\":\"urn:raindrop:problem:" + code + "\",\"title\":\"t\",\"status\":" + status
-            + ",\"detail\":\"what happened\",\"code\":\"" + code + "\"}");
+        "{\"type\":\"urn:raindrop:problem:"
+            + code
+            + "\",\"title\":\"t\",\"status\":"
+            + status
+            + ",\"detail\":\"what happened\",\"code\":\""
+            + code
+            + "\"}");
   }
 
   private void serve(Socket connection) throws Exception {
@@ -111,7 +139,10 @@ final class FakeServer implements AutoCloseable {
         }
         head.append((char) b);
       }
-      Request request = new Request(head.toString(), Long.parseLong(head.toString().replaceAll("(?s).*up_to=(\\d+).*", "$1")));
+      Request request =
+          new Request(
+              head.toString(),
+              Long.parseLong(head.toString().replaceAll("(?s).*up_to=(\\d+).*", "$1")));
       mostInFlight.accumulateAndGet(inFlight.incrementAndGet(), Math::max);
       requests.add(request);
       String answer = handler.apply(request);
@@ -128,7 +159,9 @@ final class FakeServer implements AutoCloseable {
         answer = response("200 OK", "application/json", "", answer);
       }
       boolean cut = answer.endsWith("CUT");
-      connection.getOutputStream().write(answer.replaceAll("CUT$", "").getBytes(StandardCharsets.UTF_8));
+      connection
+          .getOutputStream()
+          .write(answer.replaceAll("CUT$", "").getBytes(StandardCharsets.UTF_8));
       connection.getOutputStream().flush();
       if (cut) {
         connection.close();

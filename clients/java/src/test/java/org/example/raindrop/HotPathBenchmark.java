@@ -5,8 +5,8 @@ import java.util.concurrent.atomic.AtomicLong;
 import java.util.function.LongSupplier;
 
 /**
- * Compares draws from a warm buffer with {@link AtomicLong#incrementAndGet}, in one thread. Run it with
- * {@code java -cp target/classes:target/test-classes org.example.raindrop.HotPathBenchmark}.
+ * Compares draws from a warm buffer with {@link AtomicLong#incrementAndGet}, in one thread. Run it
+ * with {@code java -cp target/classes:target/test-classes org.example.raindrop.HotPathBenchmark}.
  */
 final class HotPathBenchmark {
   private static final int DRAWS = 10_000_000;
@@ -15,9 +15,13 @@ final class HotPathBenchmark {
 
   public static void main(String[] arguments) throws Exception {
     try (FakeServer server = new FakeServer();
-        RaindropClient client = server.client().minRange(1_000_000_000).maxRange(1_000_000_000).build()) {
-      server.handler = request -> request.head().contains("/segment?")
-          ? "{\"increment\":1,\"ranges\":[" + FakeServer.range(1, 1, request.upTo()) + "]}" : server.ids(request.upTo());
+        RaindropClient client =
+            server.client().minRange(1_000_000_000).maxRange(1_000_000_000).build()) {
+      server.handler =
+          request ->
+              request.head().contains("/segment?")
+                  ? "{\"increment\":1,\"ranges\":[" + FakeServer.range(1, 1, request.upTo()) + "]}"
+                  : server.ids(request.upTo());
       Code order = client.code("order");
       Code segment = client.code("segment");
       AtomicLong counter = new AtomicLong();
@@ -30,7 +34,8 @@ final class HotPathBenchmark {
       measure("handle, layout", baseline, order::next);
       measure("by name, layout", baseline, () -> client.next("order"));
       measure("handle, layout, tryNext", baseline, () -> order.tryNext().orElse(0));
-      measure("handle, layout, an ID of nextMany(100)", baseline * 100, () -> order.nextMany(100)[0]);
+      measure(
+          "handle, layout, an ID of nextMany(100)", baseline * 100, () -> order.nextMany(100)[0]);
       System.out.println(server.requests.size() + " requests");
     }
   }
@@ -48,7 +53,12 @@ final class HotPathBenchmark {
       best = Math.min(best, (System.nanoTime() - start) * 1000 / draws);
       sink = sum;
     }
-    System.out.printf(Locale.ROOT, "%-42s %7.1f ns %6.2f times%n", name, best / 1e3, baseline == 0 ? 1 : (double) best / baseline);
+    System.out.printf(
+        Locale.ROOT,
+        "%-42s %7.1f ns %6.2f times%n",
+        name,
+        best / 1e3,
+        baseline == 0 ? 1 : (double) best / baseline);
     return best;
   }
 }

@@ -101,7 +101,8 @@ class RaindropClientTest {
   @Test
   void threads_share_a_buffer_and_each_gets_its_own_ascending_ids() throws Exception {
     try (RaindropClient client = server.client().metrics(metrics).deadline(LONG).build()) {
-      Callable<long[]> task = () -> LongStream.range(0, 100_000).map(i -> client.next("order")).toArray();
+      Callable<long[]> task =
+          () -> LongStream.range(0, 100_000).map(i -> client.next("order")).toArray();
       List<Future<long[]>> results = threads.invokeAll(List.of(task, task, task, task));
       LongStream all = LongStream.empty();
       for (Future<long[]> result : results) {
@@ -125,11 +126,17 @@ class RaindropClientTest {
       assertEquals(2, client.next("order"));
     }
     assertEquals(List.of(1L, 1L), server.requests.stream().map(FakeServer.Request::upTo).toList());
-    assertTrue(server.requests.get(0).head().startsWith("POST /ids/order?format=range&up_to=1 HTTP/1.1\r\n"));
+    assertTrue(
+        server
+            .requests
+            .get(0)
+            .head()
+            .startsWith("POST /ids/order?format=range&up_to=1 HTTP/1.1\r\n"));
   }
 
   /** Draws at a rate, in ticks of 10 ms, and lets each refill arrive at once. */
-  private void draw(RaindropClient client, double perSecond, int milliseconds) throws InterruptedException {
+  private void draw(RaindropClient client, double perSecond, int milliseconds)
+      throws InterruptedException {
     double due = 0;
     for (int time = 0; time < milliseconds; time += 10) {
       pass(10);
@@ -156,14 +163,17 @@ class RaindropClientTest {
       assertTrue(last < 40, "asked for " + last);
       int slow = server.requests.size();
       draw(client, 1_000, 5_000);
-      assertTrue(server.requests.size() - slow < 15, server.requests.size() - slow + " requests for a burst");
+      assertTrue(
+          server.requests.size() - slow < 15,
+          server.requests.size() - slow + " requests for a burst");
     }
   }
 
   @Test
   void a_small_answer_is_asked_for_again() throws Exception {
     // The eleventh fetches ahead, perhaps before this test has counted.
-    server.handler = request -> server.requests.size() > 10 ? null : server.ids(Math.min(10, request.upTo()));
+    server.handler =
+        request -> server.requests.size() > 10 ? null : server.ids(Math.min(10, request.upTo()));
     try (RaindropClient client = open()) {
       assertEquals(100, client.nextMany("order", 100).length);
       assertEquals(10, metrics.requests.get());
@@ -173,7 +183,8 @@ class RaindropClientTest {
   @Test
   void an_id_older_than_max_age_is_never_returned() {
     server.handler = request -> server.ids(request.upTo());
-    try (RaindropClient client = server.client().metrics(metrics).clock(clock::get).minRange(100).build()) {
+    try (RaindropClient client =
+        server.client().metrics(metrics).clock(clock::get).minRange(100).build()) {
       Code code = client.code("order");
       assertEquals(1, code.next());
       pass(9_999);
@@ -191,7 +202,8 @@ class RaindropClientTest {
 
   @Test
   void an_unused_buffer_is_dropped_in_the_background() throws Exception {
-    try (RaindropClient client = server.client().metrics(metrics).minRange(100).maxAge(Duration.ofMillis(300)).build()) {
+    try (RaindropClient client =
+        server.client().metrics(metrics).minRange(100).maxAge(Duration.ofMillis(300)).build()) {
       client.next("order");
       eventually(() -> metrics.idsDropped.get() == 99);
     }
@@ -201,14 +213,16 @@ class RaindropClientTest {
   @Test
   void what_a_call_collected_is_dropped_if_it_became_too_old_meanwhile() {
     AtomicInteger answers = new AtomicInteger();
-    server.handler = request -> {
-      if (answers.incrementAndGet() == 2) {
-        pass(10_000);
-      }
-      return server.ids(answers.get() == 1 ? 2 : request.upTo());
-    };
+    server.handler =
+        request -> {
+          if (answers.incrementAndGet() == 2) {
+            pass(10_000);
+          }
+          return server.ids(answers.get() == 1 ? 2 : request.upTo());
+        };
     try (RaindropClient client = open()) {
-      // The second answer is itself too old by the clock of its request, and the third fits the first.
+      // The second answer is itself too old by the clock of its request, and the third fits the
+      // first.
       assertArrayEquals(new long[] {5, 6, 7}, client.nextMany("order", 3));
     }
     assertEquals(3, metrics.idsDropped.get());
@@ -217,7 +231,8 @@ class RaindropClientTest {
 
   @Test
   void numbers_of_segment_mode_do_not_age() {
-    server.handler = request -> "{\"increment\":2,\"ranges\":[" + FakeServer.range(7, 2, request.upTo()) + "]}";
+    server.handler =
+        request -> "{\"increment\":2,\"ranges\":[" + FakeServer.range(7, 2, request.upTo()) + "]}";
     try (RaindropClient client = server.client().clock(clock::get).minRange(3).build()) {
       assertEquals(7, client.next("order"));
       pass(1_000_000);
@@ -229,8 +244,12 @@ class RaindropClientTest {
 
   @Test
   void no_id_is_returned_after_until() {
-    server.handler = request -> "{\"issued_at\":\"2026-11-28T09:30:00Z\",\"until\":\"2026-11-28T10:30:01+01:00\","
-        + "\"increment\":1,\"ranges\":[" + FakeServer.range(1 + 3L * server.requests.size(), 1, request.upTo()) + "]}";
+    server.handler =
+        request ->
+            "{\"issued_at\":\"2026-11-28T09:30:00Z\",\"until\":\"2026-11-28T10:30:01+01:00\","
+                + "\"increment\":1,\"ranges\":["
+                + FakeServer.range(1 + 3L * server.requests.size(), 1, request.upTo())
+                + "]}";
     try (RaindropClient client = server.client().clock(clock::get).minRange(3).build()) {
       assertEquals(4, client.next("order"));
       pass(999);
@@ -242,8 +261,11 @@ class RaindropClientTest {
 
   @Test
   void ranges_with_repeats_are_drawn_in_order() {
-    server.handler = request -> FakeServer.answer(FakeServer.range(5, 10, 2)
-        + ",{\"first\":\"100\",\"last\":\"1103\",\"step\":\"1\",\"count\":4,\"repeat\":2,\"stride\":\"1000\"}");
+    server.handler =
+        request ->
+            FakeServer.answer(
+                FakeServer.range(5, 10, 2)
+                    + ",{\"first\":\"100\",\"last\":\"1103\",\"step\":\"1\",\"count\":4,\"repeat\":2,\"stride\":\"1000\"}");
     try (RaindropClient client = server.client().minRange(10).build()) {
       assertArrayEquals(new long[] {5, 15, 100, 101, 102}, client.nextMany("order", 5));
       assertEquals(103, client.next("order"));
@@ -253,7 +275,8 @@ class RaindropClientTest {
 
   @Test
   void many_ids_ascend_even_if_answers_do_not() {
-    server.handler = request -> FakeServer.answer(FakeServer.range(1_000 - 100L * server.requests.size(), 1, 2));
+    server.handler =
+        request -> FakeServer.answer(FakeServer.range(1_000 - 100L * server.requests.size(), 1, 2));
     try (RaindropClient client = open()) {
       assertArrayEquals(new long[] {800, 801, 900, 901}, client.nextMany("order", 4));
     }
@@ -261,11 +284,17 @@ class RaindropClientTest {
 
   @Test
   void a_text_has_the_prefix_of_its_answer() {
-    server.handler = request -> server.ids(request.upTo()).replaceFirst(
-        "\\{", "{\"prefix\":\"O\\\\u00e9\\\\\"-" + server.requests.size() + "-\",");
+    server.handler =
+        request ->
+            server
+                .ids(request.upTo())
+                .replaceFirst(
+                    "\\{", "{\"prefix\":\"O\\\\u00e9\\\\\"-" + server.requests.size() + "-\",");
     try (RaindropClient client = open()) {
       assertEquals("O\u00e9\"-1-1", client.nextText("order"));
-      assertArrayEquals(new String[] {"O\u00e9\"-2-2", "O\u00e9\"-2-3"}, client.code("order").nextTextMany(2, LONG));
+      assertArrayEquals(
+          new String[] {"O\u00e9\"-2-2", "O\u00e9\"-2-3"},
+          client.code("order").nextTextMany(2, LONG));
     }
   }
 
@@ -276,7 +305,9 @@ class RaindropClientTest {
       fails(Kind.USAGE, () -> code.timeOf(1));
       code.next();
       assertEquals(Instant.ofEpochMilli(1000 + 70), code.timeOf((7L << 22) + 5));
-      assertEquals(Instant.ofEpochMilli(1000 + 10 * ((1L << 41) - 1)), client.timeOf("order", Long.MAX_VALUE));
+      assertEquals(
+          Instant.ofEpochMilli(1000 + 10 * ((1L << 41) - 1)),
+          client.timeOf("order", Long.MAX_VALUE));
       fails(Kind.USAGE, () -> code.timeOf(-1));
     }
   }
@@ -285,15 +316,16 @@ class RaindropClientTest {
   void try_next_never_waits_and_starts_a_refill() throws Exception {
     CountDownLatch asked = new CountDownLatch(1);
     CountDownLatch answer = new CountDownLatch(1);
-    server.handler = request -> {
-      asked.countDown();
-      try {
-        answer.await();
-      } catch (InterruptedException e) {
-        return null;
-      }
-      return server.ids(request.upTo());
-    };
+    server.handler =
+        request -> {
+          asked.countDown();
+          try {
+            answer.await();
+          } catch (InterruptedException e) {
+            return null;
+          }
+          return server.ids(request.upTo());
+        };
     try (RaindropClient client = open()) {
       Code code = client.code("order");
       assertTrue(code.tryNext().isEmpty());
@@ -310,26 +342,55 @@ class RaindropClientTest {
   void every_invalid_answer_is_refused_as_a_whole() throws Exception {
     String good = FakeServer.range(1, 1, 2);
     List<String> answers = new ArrayList<>();
-    for (String ranges : List.of("", "1", "null", good + "," + good, FakeServer.range(9, 1, 2) + "," + good,
-        FakeServer.range(1, 1, 11), FakeServer.range(1, 1, 9) + "," + FakeServer.range(20, 1, 2),
-        FakeServer.range(1, 1, 0), FakeServer.range(1, 0, 2), FakeServer.range(5, -1, 2),
-        good.replace("\"last\":\"2\"", "\"last\":\"3\""), good.replace("\"1\"", "1"), good.replace("\"1\"", "\"01\""),
-        good.replace("\"1\"", "\"+1\""), good.replace("\"1\"", "\"\""), good.replace("\"first\":\"1\",", ""),
-        good.replace("2}", "2.5}"), good.replace("2}", "\"2\"}"), good.replace("2}", "1e999}"),
-        FakeServer.range(Long.MAX_VALUE, 1, 2), good.replace("\"1\",", "\"9223372036854775808\","),
-        good.replace("2}", "2,\"repeat\":0,\"stride\":\"5\"}"), good.replace("2}", "2,\"repeat\":1}"),
-        good.replace("2}", "2,\"stride\":\"5\"}"),
-        "{\"first\":\"1\",\"last\":\"3\",\"step\":\"1\",\"count\":2,\"repeat\":2,\"stride\":\"1\"}",
-        "{\"first\":\"1\",\"last\":\"2\",\"step\":\"1\",\"count\":2,\"repeat\":4611686018427387905,\"stride\":\"4\"}")) {
+    for (String ranges :
+        List.of(
+            "",
+            "1",
+            "null",
+            good + "," + good,
+            FakeServer.range(9, 1, 2) + "," + good,
+            FakeServer.range(1, 1, 11),
+            FakeServer.range(1, 1, 9) + "," + FakeServer.range(20, 1, 2),
+            FakeServer.range(1, 1, 0),
+            FakeServer.range(1, 0, 2),
+            FakeServer.range(5, -1, 2),
+            good.replace("\"last\":\"2\"", "\"last\":\"3\""),
+            good.replace("\"1\"", "1"),
+            good.replace("\"1\"", "\"01\""),
+            good.replace("\"1\"", "\"+1\""),
+            good.replace("\"1\"", "\"\""),
+            good.replace("\"first\":\"1\",", ""),
+            good.replace("2}", "2.5}"),
+            good.replace("2}", "\"2\"}"),
+            good.replace("2}", "1e999}"),
+            FakeServer.range(Long.MAX_VALUE, 1, 2),
+            good.replace("\"1\",", "\"9223372036854775808\","),
+            good.replace("2}", "2,\"repeat\":0,\"stride\":\"5\"}"),
+            good.replace("2}", "2,\"repeat\":1}"),
+            good.replace("2}", "2,\"stride\":\"5\"}"),
+            "{\"first\":\"1\",\"last\":\"3\",\"step\":\"1\",\"count\":2,\"repeat\":2,\"stride\":\"1\"}",
+            "{\"first\":\"1\",\"last\":\"2\",\"step\":\"1\",\"count\":2,\"repeat\":4611686018427387905,\"stride\":\"4\"}")) {
       answers.add(FakeServer.answer(ranges));
     }
     String whole = FakeServer.answer(good);
-    answers.addAll(List.of("{}", "[]", "1", "", "{\"ranges\":{}}", whole + "x", whole.substring(1), whole.replace('}', ']'),
-        whole.replace("\"shift\":22", "\"shift\":60"), whole.replace("\"bits\":41", "\"bits\":0"),
-        whole.replace("\"unit_ms\":10", "\"unit_ms\":0"), whole.replace("\"epoch_ms\":1000,", ""),
-        whole.replaceFirst("\\{", "{\"prefix\":7,"), whole.replaceFirst("\\{", "{\"until\":\"soon\","),
-        FakeServer.response("200 OK", "text/html", "", whole),
-        FakeServer.response("200 OK", "application/json", "", whole + " ".repeat(1 << 20))));
+    answers.addAll(
+        List.of(
+            "{}",
+            "[]",
+            "1",
+            "",
+            "{\"ranges\":{}}",
+            whole + "x",
+            whole.substring(1),
+            whole.replace('}', ']'),
+            whole.replace("\"shift\":22", "\"shift\":60"),
+            whole.replace("\"bits\":41", "\"bits\":0"),
+            whole.replace("\"unit_ms\":10", "\"unit_ms\":0"),
+            whole.replace("\"epoch_ms\":1000,", ""),
+            whole.replaceFirst("\\{", "{\"prefix\":7,"),
+            whole.replaceFirst("\\{", "{\"until\":\"soon\","),
+            FakeServer.response("200 OK", "text/html", "", whole),
+            FakeServer.response("200 OK", "application/json", "", whole + " ".repeat(1 << 20))));
     for (String answer : answers) {
       server.handler = request -> answer;
       try (RaindropClient client = server.client().minRange(10).metrics(metrics).build()) {
@@ -347,7 +408,8 @@ class RaindropClientTest {
   @Test
   void an_answer_that_is_repeated_is_refused() throws Exception {
     List<String> answers = List.of(server.ids(1), server.ids(1));
-    server.handler = request -> answers.get(server.requests.size() < 3 ? server.requests.size() - 1 : 0);
+    server.handler =
+        request -> answers.get(server.requests.size() < 3 ? server.requests.size() - 1 : 0);
     try (RaindropClient client = open()) {
       assertEquals(1, client.next("order"));
       assertEquals(2, client.next("order"));
@@ -357,8 +419,10 @@ class RaindropClientTest {
 
   @Test
   void unknown_fields_are_ignored() {
-    server.handler = request -> FakeServer.answer(FakeServer.range(1, 1, 1).replace("1}", "1,\"x\":[{}]}"))
-        .replaceFirst("\\{", "{\"more\":{\"a\":[1.5e3,true,false,null,\"\\\\n\"]},");
+    server.handler =
+        request ->
+            FakeServer.answer(FakeServer.range(1, 1, 1).replace("1}", "1,\"x\":[{}]}"))
+                .replaceFirst("\\{", "{\"more\":{\"a\":[1.5e3,true,false,null,\"\\\\n\"]},");
     try (RaindropClient client = open()) {
       assertEquals(1, client.next("order"));
     }
@@ -367,8 +431,12 @@ class RaindropClientTest {
   @Test
   void half_an_answer_is_a_transport_error() throws Exception {
     String whole = FakeServer.response("200 OK", "application/json", "", server.ids(1));
-    for (String answer : List.of(whole.substring(0, whole.length() - 1), "HTTP/1.1 ", "HTTP/1.1 200 OK\r\n",
-        whole.replaceFirst("Length: ", "Length: 99999999999999999999"))) {
+    for (String answer :
+        List.of(
+            whole.substring(0, whole.length() - 1),
+            "HTTP/1.1 ",
+            "HTTP/1.1 200 OK\r\n",
+            whole.replaceFirst("Length: ", "Length: 99999999999999999999"))) {
       server.handler = request -> answer + "CUT";
       try (RaindropClient client = open()) {
         assertEquals(Kind.TRANSPORT, refused(client).kind());
@@ -378,14 +446,25 @@ class RaindropClientTest {
   }
 
   @Test
-  void what_has_another_status_and_is_no_problem_document_is_a_transport_error_and_fails_over() throws Exception {
+  void what_has_another_status_and_is_no_problem_document_is_a_transport_error_and_fails_over()
+      throws Exception {
     String wait = "Retry-After: 3600\r\n";
     List<String> answers = new ArrayList<>();
-    for (String status : List.of("201 Created", "307 Temporary Redirect", "404 Not Found", "500 Error", "520 Unknown")) {
-      answers.add(FakeServer.response(status, "text/html", "Location: /elsewhere\r\n" + wait, "<html>"));
+    for (String status :
+        List.of(
+            "201 Created", "307 Temporary Redirect", "404 Not Found", "500 Error", "520 Unknown")) {
+      answers.add(
+          FakeServer.response(status, "text/html", "Location: /elsewhere\r\n" + wait, "<html>"));
     }
-    for (String body : List.of("", "null", "[]", "{\"detail\":\"no code\"}", "{\"code\":7}",
-        "{\"code\":\"a\",\"detail\":7}", "{\"code\":\"a\"")) {
+    for (String body :
+        List.of(
+            "",
+            "null",
+            "[]",
+            "{\"detail\":\"no code\"}",
+            "{\"code\":7}",
+            "{\"code\":\"a\",\"detail\":7}",
+            "{\"code\":\"a\"")) {
       answers.add(FakeServer.response("500 Problem", "application/problem+json", wait, body));
     }
     try (FakeServer second = new FakeServer()) {
@@ -410,11 +489,14 @@ class RaindropClientTest {
 
   @Test
   void a_problem_may_have_no_detail() {
-    server.handler = request ->
-        FakeServer.response("400 Bad Request", "application/problem+json", "", "{\"code\":\"a\"}");
+    server.handler =
+        request ->
+            FakeServer.response(
+                "400 Bad Request", "application/problem+json", "", "{\"code\":\"a\"}");
     try (RaindropClient client = open()) {
       RaindropException.Problem problem =
-          assertInstanceOf(RaindropException.Problem.class, fails(Kind.PROBLEM, () -> client.next("order")));
+          assertInstanceOf(
+              RaindropException.Problem.class, fails(Kind.PROBLEM, () -> client.next("order")));
       assertEquals(List.of("a", ""), List.of(problem.code(), problem.detail()));
     }
   }
@@ -424,7 +506,8 @@ class RaindropClientTest {
     server.handler = request -> FakeServer.problem(429, "too_many_requests", "7");
     try (RaindropClient client = openBriefly()) {
       RaindropException.Problem problem =
-          assertInstanceOf(RaindropException.Problem.class, fails(Kind.PROBLEM, () -> client.next("order")));
+          assertInstanceOf(
+              RaindropException.Problem.class, fails(Kind.PROBLEM, () -> client.next("order")));
       assertEquals("too_many_requests", problem.code());
       assertEquals(429, problem.status());
       assertEquals("what happened", problem.detail());
@@ -449,8 +532,11 @@ class RaindropClientTest {
 
   @Test
   void a_call_waits_for_the_end_of_a_back_off_that_it_can_outlast() {
-    server.handler = request -> server.requests.size() < 3
-        ? FakeServer.problem(503, "lease_unavailable", null) : server.ids(request.upTo());
+    server.handler =
+        request ->
+            server.requests.size() < 3
+                ? FakeServer.problem(503, "lease_unavailable", null)
+                : server.ids(request.upTo());
     try (RaindropClient client = open()) {
       assertEquals(1, client.next("order"));
       assertEquals(3, server.requests.size());
@@ -461,8 +547,11 @@ class RaindropClientTest {
 
   @Test
   void a_call_without_time_that_follows_no_error_has_reached_its_deadline() throws Exception {
-    server.handler = request ->
-        request.head().contains("/fresh?") ? null : FakeServer.problem(404, "unknown_code", null);
+    server.handler =
+        request ->
+            request.head().contains("/fresh?")
+                ? null
+                : FakeServer.problem(404, "unknown_code", null);
     try (RaindropClient client = open()) {
       fails(Kind.DEADLINE, () -> client.code("fresh").next(Duration.ZERO));
       fails(Kind.PROBLEM, () -> client.next("order"));
@@ -474,22 +563,25 @@ class RaindropClientTest {
   @Test
   void all_who_wait_for_a_failed_request_get_its_error() throws Exception {
     CountDownLatch answer = new CountDownLatch(1);
-    server.handler = request -> {
-      try {
-        answer.await();
-      } catch (InterruptedException e) {
-        return null;
-      }
-      return FakeServer.problem(503, "store_unavailable", "3600");
-    };
+    server.handler =
+        request -> {
+          try {
+            answer.await();
+          } catch (InterruptedException e) {
+            return null;
+          }
+          return FakeServer.problem(503, "store_unavailable", "3600");
+        };
     try (RaindropClient client = openBriefly()) {
       List<Future<Kind>> calls = new ArrayList<>();
       CountDownLatch begun = new CountDownLatch(8);
       for (int i = 0; i < 8; i++) {
-        calls.add(threads.submit(() -> {
-          begun.countDown();
-          return assertThrows(RaindropException.class, () -> client.next("order")).kind();
-        }));
+        calls.add(
+            threads.submit(
+                () -> {
+                  begun.countDown();
+                  return assertThrows(RaindropException.class, () -> client.next("order")).kind();
+                }));
       }
       begun.await();
       answer.countDown();
@@ -513,8 +605,9 @@ class RaindropClientTest {
 
   @Test
   void a_call_that_ends_while_the_next_attempt_hangs_gets_the_error_of_the_one_before() {
-    server.handler = request ->
-        server.requests.size() > 1 ? null : FakeServer.problem(503, "store_unavailable", null);
+    server.handler =
+        request ->
+            server.requests.size() > 1 ? null : FakeServer.problem(503, "store_unavailable", null);
     try (RaindropClient client = server.client().deadline(Duration.ofSeconds(1)).build()) {
       fails(Kind.PROBLEM, () -> client.next("order"));
     }
@@ -523,10 +616,18 @@ class RaindropClientTest {
 
   @Test
   void a_request_that_gets_no_whole_answer_in_time_fails() throws Exception {
-    for (String stalled : new String[] {null, "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 9\r\n\r\n{"}) {
+    for (String stalled :
+        new String[] {
+          null, "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 9\r\n\r\n{"
+        }) {
       server.handler = request -> stalled;
-      try (RaindropClient client = server.client().metrics(metrics).deadline(LONG)
-          .requestTimeout(Duration.ofMillis(100)).build()) {
+      try (RaindropClient client =
+          server
+              .client()
+              .metrics(metrics)
+              .deadline(LONG)
+              .requestTimeout(Duration.ofMillis(100))
+              .build()) {
         assertEquals(Kind.TRANSPORT, refused(client).kind());
       }
     }
@@ -538,10 +639,12 @@ class RaindropClientTest {
     server.handler = request -> null;
     try (RaindropClient client = open()) {
       AtomicBoolean flag = new AtomicBoolean();
-      Thread caller = new Thread(() -> {
-        fails(Kind.CANCELLED, () -> client.next("order"));
-        flag.set(Thread.currentThread().isInterrupted());
-      });
+      Thread caller =
+          new Thread(
+              () -> {
+                fails(Kind.CANCELLED, () -> client.next("order"));
+                flag.set(Thread.currentThread().isInterrupted());
+              });
       caller.start();
       eventually(() -> !server.requests.isEmpty());
       caller.interrupt();
@@ -582,11 +685,13 @@ class RaindropClientTest {
   void the_client_fails_over_at_once_and_stays_with_the_url_that_answered() throws Exception {
     try (FakeServer second = new FakeServer()) {
       server.handler = request -> FakeServer.problem(503, "lease_unavailable", "3600");
-      try (RaindropClient client = server.client().url(second.url() + "/").metrics(metrics).build()) {
+      try (RaindropClient client =
+          server.client().url(second.url() + "/").metrics(metrics).build()) {
         assertEquals(1, client.next("order"));
         assertEquals(2, client.next("other"));
         assertEquals(1, server.requests.size());
-        second.handler = request -> FakeServer.response("502 Bad Gateway", "text/html", "", "sorry");
+        second.handler =
+            request -> FakeServer.response("502 Bad Gateway", "text/html", "", "sorry");
         server.handler = request -> server.ids(1);
         assertEquals(1, client.next("third"));
         server.close();
@@ -602,7 +707,8 @@ class RaindropClientTest {
       server.handler = request -> server.requests.size() < 3 ? "HTTP/1.1 CUT" : server.ids(1);
       second.handler = request -> FakeServer.problem(503, "lease_unavailable", "3600");
       try (RaindropClient client = server.client().url(second.url()).deadline(LONG).build()) {
-        // The first request is repeated on a new connection, and the second URL asked; after the back-off:
+        // The first request is repeated on a new connection, and the second URL asked; after the
+        // back-off:
         assertEquals(1, client.next("order"));
       }
       assertEquals(List.of(3, 1), List.of(server.requests.size(), second.requests.size()));
@@ -613,9 +719,12 @@ class RaindropClientTest {
   void a_back_off_ends_when_the_first_url_may_be_asked_again() throws Exception {
     try (FakeServer second = new FakeServer()) {
       server.handler = request -> FakeServer.problem(503, "lease_unavailable", "3600");
-      second.handler = request -> request.head().contains("/order?") || second.requests.size() < 3
-          ? FakeServer.problem(503, "lease_unavailable", request.head().contains("/order?") ? "3600" : "1")
-          : second.ids(1);
+      second.handler =
+          request ->
+              request.head().contains("/order?") || second.requests.size() < 3
+                  ? FakeServer.problem(
+                      503, "lease_unavailable", request.head().contains("/order?") ? "3600" : "1")
+                  : second.ids(1);
       try (RaindropClient client = server.client().url(second.url()).deadline(BRIEF).build()) {
         fails(Kind.PROBLEM, () -> client.next("order"));
         fails(Kind.PROBLEM, () -> client.next("order"));
@@ -627,7 +736,8 @@ class RaindropClientTest {
   }
 
   @Test
-  void an_error_of_the_request_does_not_fail_over_and_its_retry_after_is_for_all_urls() throws Exception {
+  void an_error_of_the_request_does_not_fail_over_and_its_retry_after_is_for_all_urls()
+      throws Exception {
     try (FakeServer second = new FakeServer()) {
       server.handler = request -> FakeServer.problem(403, "forbidden", "3600");
       try (RaindropClient client = server.client().url(second.url()).deadline(BRIEF).build()) {
@@ -640,12 +750,17 @@ class RaindropClientTest {
 
   @Test
   void a_count_that_the_layout_does_not_allow_is_halved() {
-    server.handler = request -> request.upTo() > 300
-        ? FakeServer.problem(400, "invalid_count", null) : server.ids(request.upTo());
-    try (RaindropClient client = server.client().minRange(1_000).metrics(metrics).deadline(LONG).build()) {
+    server.handler =
+        request ->
+            request.upTo() > 300
+                ? FakeServer.problem(400, "invalid_count", null)
+                : server.ids(request.upTo());
+    try (RaindropClient client =
+        server.client().minRange(1_000).metrics(metrics).deadline(LONG).build()) {
       assertEquals(600, client.nextMany("order", 600).length);
     }
-    assertEquals(List.of(1_000L, 500L, 250L, 250L, 250L),
+    assertEquals(
+        List.of(1_000L, 500L, 250L, 250L, 250L),
         server.requests.stream().map(FakeServer.Request::upTo).limit(5).toList());
   }
 
@@ -653,22 +768,24 @@ class RaindropClientTest {
   void a_hook_that_throws_fails_the_request_and_the_next_call_recovers() {
     AtomicBoolean broken = new AtomicBoolean(true);
     AtomicInteger failures = new AtomicInteger();
-    RaindropMetrics hook = new RaindropMetrics() {
-      @Override
-      public void requestFinished(String code, Duration duration, long ids) {
-        if (broken.get()) {
-          throw new IllegalStateException("broken hook");
-        }
-      }
+    RaindropMetrics hook =
+        new RaindropMetrics() {
+          @Override
+          public void requestFinished(String code, Duration duration, long ids) {
+            if (broken.get()) {
+              throw new IllegalStateException("broken hook");
+            }
+          }
 
-      @Override
-      public void requestFailed(String code, Duration duration, RaindropException error) {
-        failures.incrementAndGet();
-        throw new NoClassDefFoundError("broken hook");
-      }
-    };
+          @Override
+          public void requestFailed(String code, Duration duration, RaindropException error) {
+            failures.incrementAndGet();
+            throw new NoClassDefFoundError("broken hook");
+          }
+        };
     try (RaindropClient client = server.client().metrics(hook).deadline(LONG).build()) {
-      assertTrue(fails(Kind.USAGE, () -> client.next("order")).getMessage().contains("broken hook"));
+      assertTrue(
+          fails(Kind.USAGE, () -> client.next("order")).getMessage().contains("broken hook"));
       assertEquals(1, failures.get());
       broken.set(false);
       assertEquals(2, client.next("order"));
@@ -677,14 +794,18 @@ class RaindropClientTest {
 
   @Test
   void a_hook_that_throws_an_error_keeps_no_lock() throws Exception {
-    server.handler = request -> server.requests.size() == 1
-        ? server.ids(2) : FakeServer.problem(404, "unknown_code", "3600");
-    RaindropMetrics hook = new RaindropMetrics() {
-      @Override
-      public void idsDropped(String code, long ids) {
-        throw new NoClassDefFoundError("broken hook");
-      }
-    };
+    server.handler =
+        request ->
+            server.requests.size() == 1
+                ? server.ids(2)
+                : FakeServer.problem(404, "unknown_code", "3600");
+    RaindropMetrics hook =
+        new RaindropMetrics() {
+          @Override
+          public void idsDropped(String code, long ids) {
+            throw new NoClassDefFoundError("broken hook");
+          }
+        };
     try (RaindropClient client = server.client().metrics(hook).deadline(BRIEF).build()) {
       fails(Kind.PROBLEM, () -> client.nextMany("order", 3));
       threads.submit(() -> fails(Kind.PROBLEM, () -> client.next("order"))).get();
@@ -694,15 +815,25 @@ class RaindropClientTest {
   @Test
   void a_token_supplier_that_throws_fails_the_request_and_the_next_one_calls_it_again() {
     AtomicInteger calls = new AtomicInteger();
-    try (RaindropClient client = server.client().metrics(metrics).deadline(LONG).token(() -> switch (calls.getAndIncrement()) {
-      case 0 -> throw new IllegalStateException("no token");
-      case 1 -> "secret\n";
-      default -> "t" + calls.get();
-    }).build()) {
+    try (RaindropClient client =
+        server
+            .client()
+            .metrics(metrics)
+            .deadline(LONG)
+            .token(
+                () ->
+                    switch (calls.getAndIncrement()) {
+                      case 0 -> throw new IllegalStateException("no token");
+                      case 1 -> "secret\n";
+                      default -> "t" + calls.get();
+                    })
+            .build()) {
       client.next("order");
       client.next("other");
     }
-    assertEquals(List.of(Kind.TRANSPORT, Kind.TRANSPORT), metrics.errors.stream().map(RaindropException::kind).toList());
+    assertEquals(
+        List.of(Kind.TRANSPORT, Kind.TRANSPORT),
+        metrics.errors.stream().map(RaindropException::kind).toList());
     assertTrue(metrics.errors.get(0).getMessage().contains("no token"));
     assertFalse(metrics.errors.get(1).getMessage().contains("secret"));
     assertTrue(server.requests.get(0).head().contains("Authorization: Bearer t3\r\n"));
@@ -822,7 +953,12 @@ class RaindropClientTest {
     try (RaindropClient client = server.client().namespace("a&b").build()) {
       client.next("order");
     }
-    assertTrue(server.requests.get(0).head().startsWith("POST /ids/order?format=range&up_to=1&namespace=a%26b HTTP"));
+    assertTrue(
+        server
+            .requests
+            .get(0)
+            .head()
+            .startsWith("POST /ids/order?format=range&up_to=1&namespace=a%26b HTTP"));
   }
 
   @Test
@@ -836,11 +972,20 @@ class RaindropClientTest {
         fails(Kind.USAGE, () -> client.next(code));
       }
     }
-    for (String url : List.of("", "ids.example.org", "ftp://ids.example.org", "http://", "http://u@h", "http://h?q")) {
+    for (String url :
+        List.of(
+            "",
+            "ids.example.org",
+            "ftp://ids.example.org",
+            "http://",
+            "http://u@h",
+            "http://h?q")) {
       fails(Kind.USAGE, () -> RaindropClient.builder().url(url));
     }
-    for (String url : List.of("http://raindrop_1:8080", "http://h{x}", "http://h:port", "http://h/{x}")) {
-      assertTrue(fails(Kind.USAGE, () -> RaindropClient.builder().url(url)).getMessage().contains(url));
+    for (String url :
+        List.of("http://raindrop_1:8080", "http://h{x}", "http://h:port", "http://h/{x}")) {
+      assertTrue(
+          fails(Kind.USAGE, () -> RaindropClient.builder().url(url)).getMessage().contains(url));
     }
     for (String token : List.of("", "two words", "secret\n", "\u00e9")) {
       RaindropException error = fails(Kind.USAGE, () -> RaindropClient.builder().token(token));
@@ -851,13 +996,15 @@ class RaindropClientTest {
     fails(Kind.USAGE, () -> server.client().minRange(2).maxRange(1).build());
     fails(Kind.USAGE, () -> server.client().target(Duration.ZERO));
     fails(Kind.USAGE, () -> server.client().maxAge(Duration.ofSeconds(-1)));
-    HttpClient follows = HttpClient.newBuilder().followRedirects(HttpClient.Redirect.NORMAL).build();
+    HttpClient follows =
+        HttpClient.newBuilder().followRedirects(HttpClient.Redirect.NORMAL).build();
     fails(Kind.USAGE, () -> server.client().httpClient(follows).build());
     assertEquals(0, server.requests.size());
   }
 
   @Test
-  void a_failed_refill_is_logged_once_a_minute_and_one_of_a_closed_client_is_not() throws Exception {
+  void a_failed_refill_is_logged_once_a_minute_and_one_of_a_closed_client_is_not()
+      throws Exception {
     List<String> lines = new CopyOnWriteArrayList<>();
     Handler handler =
         new Handler() {

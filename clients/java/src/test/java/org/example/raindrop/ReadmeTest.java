@@ -14,7 +14,9 @@ import java.util.concurrent.atomic.LongAdder;
 import java.util.regex.Pattern;
 import org.junit.jupiter.api.Test;
 
-/** Runs the examples of README.md. They stand here word for word, apart from the service's address. */
+/**
+ * Runs the examples of README.md. They stand here word for word, apart from the service's address.
+ */
 class ReadmeTest {
   private static final String ADDRESS = "http://127.0.0.1:8080";
 
@@ -34,10 +36,16 @@ class ReadmeTest {
 
   @Test
   void the_examples_stand_here() throws Exception {
-    String source = Files.readString(Path.of("src/test/java/org/example/raindrop/ReadmeTest.java"))
-        .replace("server.url()", '"' + ADDRESS + '"').replaceAll("\\s+", " ");
-    List<String> examples = Pattern.compile("```java\n(.*?)```", Pattern.DOTALL)
-        .matcher(Files.readString(Path.of("README.md"))).results().map(match -> match.group(1)).toList();
+    String source =
+        Files.readString(Path.of("src/test/java/org/example/raindrop/ReadmeTest.java"))
+            .replace("server.url()", '"' + ADDRESS + '"')
+            .replaceAll("\\s+", " ");
+    List<String> examples =
+        Pattern.compile("```java\n(.*?)```", Pattern.DOTALL)
+            .matcher(Files.readString(Path.of("README.md")))
+            .results()
+            .map(match -> match.group(1))
+            .toList();
     assertEquals(4, examples.size());
     for (String example : examples) {
       assertTrue(source.contains(example.strip().replaceAll("\\s+", " ")), example);
@@ -59,7 +67,8 @@ class ReadmeTest {
 
   @Test
   void calls_of_a_handle() throws Exception {
-    try (FakeServer server = new FakeServer(); RaindropClient client = server.client().minRange(6).build()) {
+    try (FakeServer server = new FakeServer();
+        RaindropClient client = server.client().minRange(6).build()) {
       Code order = client.code("order");
       long id = order.next();
       order.warmUp();
@@ -74,18 +83,21 @@ class ReadmeTest {
   @Test
   void a_builder_with_options() {
     Tokens tokens = new Tokens("not a token");
-    RaindropClient client = RaindropClient.builder()
-        .url("https://ids-1.example.org")
-        .url("https://ids-2.example.org")
-        .token(() -> tokens.current())
-        .deadline(Duration.ofMillis(500))
-        .metrics(new RaindropMetrics() {
-          @Override
-          public void requestFailed(String code, Duration duration, RaindropException error) {
-            failures.increment();
-          }
-        })
-        .build();
+    RaindropClient client =
+        RaindropClient.builder()
+            .url("https://ids-1.example.org")
+            .url("https://ids-2.example.org")
+            .token(() -> tokens.current())
+            .deadline(Duration.ofMillis(500))
+            .metrics(
+                new RaindropMetrics() {
+                  @Override
+                  public void requestFailed(
+                      String code, Duration duration, RaindropException error) {
+                    failures.increment();
+                  }
+                })
+            .build();
     // The token has a space, so the example sends nothing.
     assertThrows(RaindropException.class, () -> client.next("order"));
     client.close();
@@ -96,8 +108,13 @@ class ReadmeTest {
   void errors_are_told_apart_by_code_and_kind() throws Exception {
     try (FakeServer server = new FakeServer();
         RaindropClient client = server.client().deadline(Duration.ofMillis(500)).build()) {
-      server.handler = request -> request.head().contains("/order?") ? FakeServer.problem(404, "unknown_code", "60")
-          : request.head().contains("/slow?") ? null : FakeServer.problem(403, "forbidden", "60");
+      server.handler =
+          request ->
+              request.head().contains("/order?")
+                  ? FakeServer.problem(404, "unknown_code", "60")
+                  : request.head().contains("/slow?")
+                      ? null
+                      : FakeServer.problem(403, "forbidden", "60");
       recover(client.code("order"));
       recover(client.code("slow"));
       assertEquals(List.of(1, 1), List.of(created, later));

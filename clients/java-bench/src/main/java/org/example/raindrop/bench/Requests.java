@@ -27,20 +27,33 @@ final class Requests {
   public static void main(String[] arguments) throws Exception {
     int port = freePort();
     Path folder = Files.createTempDirectory("raindrop-bench-");
-    Files.writeString(folder.resolve("raindrop.toml"), String.format(Locale.ROOT, """
-        [http]
-        listen = "127.0.0.1:%d"
-        [store]
-        url = "sqlite://%s/raindrop.db"
-        [worker]
-        holder = "java-bench"
-        """, port, folder));
-    Process service = new ProcessBuilder(arguments[0], "serve", "--config", folder.resolve("raindrop.toml").toString())
-        .directory(folder.toFile()).redirectErrorStream(true).redirectOutput(folder.resolve("log").toFile()).start();
+    Files.writeString(
+        folder.resolve("raindrop.toml"),
+        String.format(
+            Locale.ROOT,
+            """
+            [http]
+            listen = "127.0.0.1:%d"
+            [store]
+            url = "sqlite://%s/raindrop.db"
+            [worker]
+            holder = "java-bench"
+            """,
+            port,
+            folder));
+    Process service =
+        new ProcessBuilder(
+                arguments[0], "serve", "--config", folder.resolve("raindrop.toml").toString())
+            .directory(folder.toFile())
+            .redirectErrorStream(true)
+            .redirectOutput(folder.resolve("log").toFile())
+            .start();
     try {
       String url = "http://127.0.0.1:" + port;
       awaitReady(url, service, folder);
-      System.out.println("| wanted IDs/s | `maxRange` | drawn IDs/s | requests/s | IDs a request | waits/s | failed |");
+      System.out.println(
+          "| wanted IDs/s | `maxRange` | drawn IDs/s | requests/s | IDs a request | waits/s |"
+              + " failed |");
       System.out.println("|--:|--:|--:|--:|--:|--:|--:|");
       use(url, 10_000, 100_000);
       use(url, 1_000_000, 100_000);
@@ -57,14 +70,17 @@ final class Requests {
   /** Draws {@code rate} IDs a second, and prints what was counted after the warm-up. */
   private static void use(String url, int rate, int maxRange) {
     Counts counts = new Counts();
-    RaindropClient.Builder settings = RaindropClient.builder().url(url).maxRange(maxRange).metrics(counts);
+    RaindropClient.Builder settings =
+        RaindropClient.builder().url(url).maxRange(maxRange).metrics(counts);
     try (RaindropClient client = settings.deadline(Duration.ofSeconds(20)).build()) {
       Code order = client.code("order");
       long start = System.nanoTime();
       long drawn = 0;
       long drawnBefore = 0;
       long begun = 0;
-      for (double elapsed = 0; elapsed < WARM_UP + SECONDS; elapsed = (System.nanoTime() - start) / 1e9) {
+      for (double elapsed = 0;
+          elapsed < WARM_UP + SECONDS;
+          elapsed = (System.nanoTime() - start) / 1e9) {
         if (begun == 0 && elapsed >= WARM_UP) {
           begun = System.nanoTime();
           drawnBefore = drawn;
@@ -77,9 +93,16 @@ final class Requests {
       }
       double seconds = (System.nanoTime() - begun) / 1e9;
       long requests = counts.requests.sum();
-      System.out.printf(Locale.ROOT, "| %d | %d | %.0f | %.2f | %.0f | %.2f | %d |%n", rate, maxRange,
-          (drawn - drawnBefore) / seconds, requests / seconds, (double) counts.fetched.sum() / requests,
-          counts.waits.sum() / seconds, counts.failed.sum());
+      System.out.printf(
+          Locale.ROOT,
+          "| %d | %d | %.0f | %.2f | %.0f | %.2f | %d |%n",
+          rate,
+          maxRange,
+          (drawn - drawnBefore) / seconds,
+          requests / seconds,
+          (double) counts.fetched.sum() / requests,
+          counts.waits.sum() / seconds,
+          counts.failed.sum());
     }
   }
 
@@ -102,7 +125,9 @@ final class Requests {
     }
 
     @Override
-    public void waited(String code, Duration duration) { waits.increment(); }
+    public void waited(String code, Duration duration) {
+      waits.increment();
+    }
 
     void reset() {
       requests.reset();
@@ -131,7 +156,8 @@ final class Requests {
         // It does not listen yet.
       }
       if (!service.isAlive() || System.nanoTime() > ends) {
-        throw new IllegalStateException("the service is not ready: " + Files.readString(folder.resolve("log")));
+        throw new IllegalStateException(
+            "the service is not ready: " + Files.readString(folder.resolve("log")));
       }
       Thread.sleep(50);
     }

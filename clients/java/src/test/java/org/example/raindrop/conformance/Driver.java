@@ -29,14 +29,18 @@ import org.example.raindrop.RaindropClient;
 import org.example.raindrop.RaindropException;
 import org.example.raindrop.TestJson;
 
-/** The driver of the conformance suite: reads a request from each line of the input, and answers with a line. */
+/**
+ * The driver of the conformance suite: reads a request from each line of the input, and answers
+ * with a line.
+ */
 public final class Driver {
   private final Map<Integer, CompletableFuture<String>> started = new HashMap<>();
   private final CountingMetrics metrics = new CountingMetrics();
   private RaindropClient client;
 
   public static void main(String[] arguments) throws IOException {
-    BufferedReader input = new BufferedReader(new InputStreamReader(System.in, StandardCharsets.UTF_8));
+    BufferedReader input =
+        new BufferedReader(new InputStreamReader(System.in, StandardCharsets.UTF_8));
     new Driver().run(input, new PrintStream(System.out, true, StandardCharsets.UTF_8));
     System.exit(0); // A call that still waits in the background must not keep the process.
   }
@@ -75,15 +79,22 @@ public final class Driver {
         case "text" -> ids(new String[] {client.nextText((String) request.get("code"))}, began);
         case "try" -> {
           OptionalLong id = client.code((String) request.get("code")).tryNext();
-          yield id.isPresent() ? ids(new String[] {Long.toString(id.getAsLong())}, began) : "{\"error\":{\"kind\":\"empty\"}}";
+          yield id.isPresent()
+              ? ids(new String[] {Long.toString(id.getAsLong())}, began)
+              : "{\"error\":{\"kind\":\"empty\"}}";
         }
         case "warm_up" -> {
           client.warmUp((String) request.get("code"));
           yield "{\"ok\":true}";
         }
         case "burst" -> burst(request);
-        case "time_of" -> "{\"unix_ms\":" + client.timeOf(
-            (String) request.get("code"), Long.parseLong((String) request.get("id"))).toEpochMilli() + "}";
+        case "time_of" ->
+            "{\"unix_ms\":"
+                + client
+                    .timeOf(
+                        (String) request.get("code"), Long.parseLong((String) request.get("id")))
+                    .toEpochMilli()
+                + "}";
         case "stats" -> stats();
         case "close" -> {
           client.close();
@@ -92,7 +103,11 @@ public final class Driver {
         default -> throw new IllegalArgumentException("unknown request " + request);
       };
     } catch (RaindropException e) {
-      return "{\"error\":" + error(e) + ",\"waited_ms\":" + milliseconds(System.nanoTime() - began) + "}";
+      return "{\"error\":"
+          + error(e)
+          + ",\"waited_ms\":"
+          + milliseconds(System.nanoTime() - began)
+          + "}";
     } catch (Exception e) {
       e.printStackTrace();
       return "{\"error\":{\"kind\":\"usage\",\"message\":" + quote(e.toString()) + "}}";
@@ -142,7 +157,9 @@ public final class Driver {
     Code code = client.code((String) request.get("code"));
     long timeout = number(request, "deadline_ms", -1);
     if (!request.containsKey("n")) {
-      return new String[] {Long.toString(timeout < 0 ? code.next() : code.next(Duration.ofMillis(timeout)))};
+      return new String[] {
+        Long.toString(timeout < 0 ? code.next() : code.next(Duration.ofMillis(timeout)))
+      };
     }
     int n = (int) number(request, "n", 1);
     long[] ids = timeout < 0 ? code.nextMany(n) : code.nextMany(n, Duration.ofMillis(timeout));
@@ -168,20 +185,29 @@ public final class Driver {
     for (int i = 0; i < drawn.length; i++) {
       Drawn mine = drawn[i] = new Drawn();
       mine.ids = new long[count];
-      Thread thread = new Thread(() -> {
-        try {
-          draw(code, count, perSecond, timeout < 0 ? null : Duration.ofMillis(timeout), mine);
-        } finally {
-          done.countDown();
-        }
-      }, "burst " + i);
+      Thread thread =
+          new Thread(
+              () -> {
+                try {
+                  draw(
+                      code,
+                      count,
+                      perSecond,
+                      timeout < 0 ? null : Duration.ofMillis(timeout),
+                      mine);
+                } finally {
+                  done.countDown();
+                }
+              },
+              "burst " + i);
       thread.setDaemon(true);
       thread.start();
     }
     done.await();
     if (request.get("file") instanceof String file) {
-      try (BufferedWriter writer = Files.newBufferedWriter(
-          Path.of(file), StandardOpenOption.CREATE, StandardOpenOption.APPEND)) {
+      try (BufferedWriter writer =
+          Files.newBufferedWriter(
+              Path.of(file), StandardOpenOption.CREATE, StandardOpenOption.APPEND)) {
         for (Drawn one : drawn) {
           for (int i = 0; i < one.count; i++) {
             writer.write(Long.toString(one.ids[i]));
@@ -192,10 +218,15 @@ public final class Driver {
     }
     long longest = Arrays.stream(drawn).mapToLong(one -> one.longestWait).max().orElse(0);
     long oldest = Arrays.stream(drawn).mapToLong(one -> one.oldest).max().orElse(Long.MIN_VALUE);
-    return "{\"drawn\":" + Arrays.stream(drawn).mapToLong(one -> one.count).sum()
-        + ",\"failed\":" + Arrays.stream(drawn).mapToLong(one -> one.failed).sum()
-        + ",\"longest_wait_ms\":" + milliseconds(longest)
-        + ",\"oldest_ms\":" + (oldest == Long.MIN_VALUE ? "null" : oldest) + "}";
+    return "{\"drawn\":"
+        + Arrays.stream(drawn).mapToLong(one -> one.count).sum()
+        + ",\"failed\":"
+        + Arrays.stream(drawn).mapToLong(one -> one.failed).sum()
+        + ",\"longest_wait_ms\":"
+        + milliseconds(longest)
+        + ",\"oldest_ms\":"
+        + (oldest == Long.MIN_VALUE ? "null" : oldest)
+        + "}";
   }
 
   private static void draw(Code code, int count, long perSecond, Duration timeout, Drawn drawn) {
@@ -214,7 +245,8 @@ public final class Driver {
         drawn.longestWait = Math.max(drawn.longestWait, System.nanoTime() - began);
         drawn.ids[drawn.count++] = id;
         if (timed) {
-          drawn.oldest = Math.max(drawn.oldest, System.currentTimeMillis() - code.timeOf(id).toEpochMilli());
+          drawn.oldest =
+              Math.max(drawn.oldest, System.currentTimeMillis() - code.timeOf(id).toEpochMilli());
         }
       } catch (RaindropException e) {
         if (e.kind() == RaindropException.Kind.USAGE) {
@@ -229,19 +261,34 @@ public final class Driver {
 
   private String stats() throws IOException {
     Path statm = Path.of("/proc/self/statm");
-    long memory = Files.exists(statm) ? Long.parseLong(Files.readString(statm).split(" ")[1]) * 4096
-        : Runtime.getRuntime().totalMemory();
-    return "{\"requests\":" + metrics.requests + ",\"failed_requests\":" + metrics.failedRequests + ",\"ids_fetched\":"
-        + metrics.idsFetched + ",\"ids_dropped\":" + metrics.idsDropped + ",\"memory_bytes\":" + memory + "}";
+    long memory =
+        Files.exists(statm)
+            ? Long.parseLong(Files.readString(statm).split(" ")[1]) * 4096
+            : Runtime.getRuntime().totalMemory();
+    return "{\"requests\":"
+        + metrics.requests
+        + ",\"failed_requests\":"
+        + metrics.failedRequests
+        + ",\"ids_fetched\":"
+        + metrics.idsFetched
+        + ",\"ids_dropped\":"
+        + metrics.idsDropped
+        + ",\"memory_bytes\":"
+        + memory
+        + "}";
   }
 
   private static String ids(String[] ids, long began) {
-    return "{\"ids\":" + Arrays.stream(ids).map(Driver::quote).collect(Collectors.joining(",", "[", "]"))
-        + ",\"waited_ms\":" + milliseconds(System.nanoTime() - began) + "}";
+    return "{\"ids\":"
+        + Arrays.stream(ids).map(Driver::quote).collect(Collectors.joining(",", "[", "]"))
+        + ",\"waited_ms\":"
+        + milliseconds(System.nanoTime() - began)
+        + "}";
   }
 
   private static String error(RaindropException e) {
-    StringBuilder json = new StringBuilder("{\"kind\":\"" + e.kind().name().toLowerCase(Locale.ROOT) + "\"");
+    StringBuilder json =
+        new StringBuilder("{\"kind\":\"" + e.kind().name().toLowerCase(Locale.ROOT) + "\"");
     if (e instanceof RaindropException.Problem problem) {
       json.append(",\"code\":").append(quote(problem.code()));
     }
@@ -259,7 +306,8 @@ public final class Driver {
   private static String quote(String text) {
     StringBuilder quoted = new StringBuilder("\"");
     for (char c : text.toCharArray()) {
-      quoted.append(c == '"' || c == '\\' || c < ' ' ? String.format("\\u%04x", (int) c) : String.valueOf(c));
+      quoted.append(
+          c == '"' || c == '\\' || c < ' ' ? String.format("\\u%04x", (int) c) : String.valueOf(c));
     }
     return quoted.append('"').toString();
   }

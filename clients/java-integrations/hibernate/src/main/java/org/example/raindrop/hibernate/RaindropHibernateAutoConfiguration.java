@@ -11,21 +11,23 @@ import org.springframework.context.annotation.Configuration;
 @AutoConfiguration(after = RaindropAutoConfiguration.class)
 public class RaindropHibernateAutoConfiguration {
   @Configuration(proxyBeanMethods = false)
-  @ConditionalOnClass(org.springframework.boot.autoconfigure.orm.jpa.HibernatePropertiesCustomizer.class)
+  @ConditionalOnClass(
+      org.springframework.boot.autoconfigure.orm.jpa.HibernatePropertiesCustomizer.class)
   static class Boot3 {
     @Bean
-    org.springframework.boot.autoconfigure.orm.jpa.HibernatePropertiesCustomizer raindropOfHibernate(
-        RaindropClient client) {
+    org.springframework.boot.autoconfigure.orm.jpa.HibernatePropertiesCustomizer
+        raindropOfHibernate(RaindropClient client) {
       return properties -> properties.put(RaindropId.CLIENT, client);
     }
   }
 
   @Configuration(proxyBeanMethods = false)
-  @ConditionalOnClass(org.springframework.boot.hibernate.autoconfigure.HibernatePropertiesCustomizer.class)
+  @ConditionalOnClass(
+      org.springframework.boot.hibernate.autoconfigure.HibernatePropertiesCustomizer.class)
   static class Boot4 {
     @Bean
-    org.springframework.boot.hibernate.autoconfigure.HibernatePropertiesCustomizer raindropOfHibernate(
-        RaindropClient client) {
+    org.springframework.boot.hibernate.autoconfigure.HibernatePropertiesCustomizer
+        raindropOfHibernate(RaindropClient client) {
       return properties -> properties.put(RaindropId.CLIENT, client);
     }
   }

@@ -14,30 +14,43 @@ import org.hibernate.generator.EventTypeSets;
 import org.hibernate.generator.GeneratorCreationContext;
 
 /** Draws the IDs of {@link RaindropId}. Hibernate makes one for each annotated attribute. */
-public final class RaindropIdGenerator implements BeforeExecutionGenerator, AnnotationBasedGenerator<RaindropId> {
+public final class RaindropIdGenerator
+    implements BeforeExecutionGenerator, AnnotationBasedGenerator<RaindropId> {
   private transient Code code;
   private boolean text;
 
   @Override
   public void initialize(RaindropId annotation, Member member, GeneratorCreationContext context) {
     String attribute = member.getDeclaringClass().getName() + "." + context.getProperty().getName();
-    Object client = context.getServiceRegistry().requireService(ConfigurationService.class).getSettings()
-        .get(RaindropId.CLIENT);
+    Object client =
+        context
+            .getServiceRegistry()
+            .requireService(ConfigurationService.class)
+            .getSettings()
+            .get(RaindropId.CLIENT);
     if (!(client instanceof RaindropClient)) {
-      throw new MappingException("@RaindropId of " + attribute + ": set the property " + RaindropId.CLIENT
-          + " of Hibernate to a RaindropClient");
+      throw new MappingException(
+          "@RaindropId of "
+              + attribute
+              + ": set the property "
+              + RaindropId.CLIENT
+              + " of Hibernate to a RaindropClient");
     }
     Class<?> type = context.getProperty().getType().getReturnedClass();
     text = type == String.class;
     if (!text && type != Long.class && type != long.class) {
-      throw new MappingException("@RaindropId of " + attribute + ": an ID is a long, Long or String, not a "
-          + type.getName());
+      throw new MappingException(
+          "@RaindropId of "
+              + attribute
+              + ": an ID is a long, Long or String, not a "
+              + type.getName());
     }
     code = ((RaindropClient) client).code(annotation.value());
   }
 
   @Override
-  public Object generate(SharedSessionContractImplementor session, Object owner, Object current, EventType event) {
+  public Object generate(
+      SharedSessionContractImplementor session, Object owner, Object current, EventType event) {
     // The application may have assigned it.
     if (current != null && !current.equals(0L)) {
       return current;
@@ -45,7 +58,10 @@ public final class RaindropIdGenerator implements BeforeExecutionGenerator, Anno
     return text ? code.nextText() : (Object) code.next();
   }
 
-  /** Lets {@code persist}, {@code merge} and inserts keep an identifier that the application assigned. */
+  /**
+   * Lets {@code persist}, {@code merge} and inserts keep an identifier that the application
+   * assigned.
+   */
   @Override
   public boolean allowAssignedIdentifiers() {
     return true;

@@ -9,7 +9,10 @@ import org.springframework.boot.context.properties.ConfigurationProperties;
 import org.springframework.boot.context.properties.EnableConfigurationProperties;
 import org.springframework.context.annotation.Bean;
 
-/** Replaces the ID generator of MyBatis-Plus by {@link RaindropIdentifierGenerator}, unless the application has one. */
+/**
+ * Replaces the ID generator of MyBatis-Plus by {@link RaindropIdentifierGenerator}, unless the
+ * application has one.
+ */
 @AutoConfiguration(
     after = RaindropAutoConfiguration.class,
     beforeName = "com.baomidou.mybatisplus.autoconfigure.IdentifierGeneratorAutoConfiguration")
@@ -17,7 +20,8 @@ import org.springframework.context.annotation.Bean;
 public class RaindropMybatisPlusAutoConfiguration {
   @Bean
   @ConditionalOnMissingBean(IdentifierGenerator.class)
-  RaindropIdentifierGenerator raindropIdentifierGenerator(RaindropClient client, Properties properties) {
+  RaindropIdentifierGenerator raindropIdentifierGenerator(
+      RaindropClient client, Properties properties) {
     return new RaindropIdentifierGenerator(client, properties.code());
   }
 

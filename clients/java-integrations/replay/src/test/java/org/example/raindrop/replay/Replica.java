@@ -20,8 +20,8 @@ import org.springframework.jdbc.core.JdbcTemplate;
 import org.springframework.stereotype.Service;
 
 /**
- * One replica of the application. It saves batches of rows at the same time as the others, first with the built-in
- * generator of MyBatis-Plus and then with Raindrop, and prints the IDs.
+ * One replica of the application. It saves batches of rows at the same time as the others, first
+ * with the built-in generator of MyBatis-Plus and then with Raindrop, and prints the IDs.
  */
 @SpringBootApplication
 class Replica {
@@ -33,6 +33,7 @@ class Replica {
   static class Order {
     @TableId(type = IdType.ASSIGN_ID)
     public Long id;
+
     public String customer = "Ada";
   }
 
@@ -44,15 +45,22 @@ class Replica {
 
   public static void main(String[] arguments) throws Exception {
     System.out.println("pid " + ProcessHandle.current().pid());
-    saveBatches("built_in", arguments,
+    saveBatches(
+        "built_in",
+        arguments,
         "--spring.autoconfigure.exclude=" + RaindropMybatisPlusAutoConfiguration.class.getName());
     saveBatches("raindrop", arguments);
   }
 
-  private static void saveBatches(String database, String[] arguments, String... more) throws Exception {
-    String[] all = Stream.of(Stream.of(arguments), Stream.of(more),
-        Stream.of("--spring.datasource.url=jdbc:mariadb://10.77.0.1/" + database))
-        .flatMap(Function.identity()).toArray(String[]::new);
+  private static void saveBatches(String database, String[] arguments, String... more)
+      throws Exception {
+    String[] all =
+        Stream.of(
+                Stream.of(arguments),
+                Stream.of(more),
+                Stream.of("--spring.datasource.url=jdbc:mariadb://10.77.0.1/" + database))
+            .flatMap(Function.identity())
+            .toArray(String[]::new);
     try (var application = SpringApplication.run(Replica.class, all)) {
       Orders service = application.getBean(Orders.class);
       JdbcTemplate jdbc = application.getBean(JdbcTemplate.class);

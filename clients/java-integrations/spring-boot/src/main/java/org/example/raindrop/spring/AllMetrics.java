@@ -6,7 +6,10 @@ import java.util.function.Consumer;
 import org.example.raindrop.RaindropException;
 import org.example.raindrop.RaindropMetrics;
 
-/** Passes on what a client does to several hooks, because a client has one. What a hook throws is logged. */
+/**
+ * Passes on what a client does to several hooks, because a client has one. What a hook throws is
+ * logged.
+ */
 record AllMetrics(List<RaindropMetrics> hooks) implements RaindropMetrics {
   @Override
   public void requestFinished(String code, Duration duration, long ids) {
@@ -34,7 +37,8 @@ record AllMetrics(List<RaindropMetrics> hooks) implements RaindropMetrics {
       try {
         event.accept(hook);
       } catch (Throwable e) {
-        System.getLogger("org.example.raindrop").log(System.Logger.Level.WARNING, "metrics hook failed", e);
+        System.getLogger("org.example.raindrop")
+            .log(System.Logger.Level.WARNING, "metrics hook failed", e);
       }
     }
   }

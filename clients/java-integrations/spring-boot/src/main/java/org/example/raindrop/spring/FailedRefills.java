@@ -23,19 +23,21 @@ final class FailedRefills implements RaindropMetrics {
   }
 
   /**
-   * Returns why the last refill failed, by code, and lets the client try again: while nobody draws, it would not, and
-   * an application that gets no requests because it is not healthy would never recover.
+   * Returns why the last refill failed, by code, and lets the client try again: while nobody draws,
+   * it would not, and an application that gets no requests because it is not healthy would never
+   * recover.
    */
   Map<String, String> check(RaindropClient client) {
     Map<String, String> reasons = new TreeMap<>();
-    errors.forEach((code, error) -> {
-      reasons.put(code, error.kind() + ": " + error.getMessage());
-      try {
-        client.code(code).tryNext();
-      } catch (RaindropException e) {
-        reasons.put(code, e.kind() + ": " + e.getMessage());
-      }
-    });
+    errors.forEach(
+        (code, error) -> {
+          reasons.put(code, error.kind() + ": " + error.getMessage());
+          try {
+            client.code(code).tryNext();
+          } catch (RaindropException e) {
+            reasons.put(code, e.kind() + ": " + e.getMessage());
+          }
+        });
     return reasons;
   }
 }

@@ -22,8 +22,10 @@ final class Meters implements RaindropMetrics {
 
   @Override
   public void requestFailed(String code, Duration duration, RaindropException error) {
-    String outcome = error instanceof RaindropException.Problem problem
-        ? problem.code() : error.kind().name().toLowerCase(Locale.ROOT);
+    String outcome =
+        error instanceof RaindropException.Problem problem
+            ? problem.code()
+            : error.kind().name().toLowerCase(Locale.ROOT);
     registry.timer("raindrop.requests", "code", code, "outcome", outcome).record(duration);
   }
 

@@ -14,19 +14,25 @@ import org.springframework.context.annotation.Bean;
 import org.springframework.context.annotation.Configuration;
 
 /**
- * Makes the application's {@link RaindropClient}, unless it has one, and gives it every {@link RaindropMetrics} and
- * {@link RaindropCustomizer} among the beans. The client is closed with the context.
+ * Makes the application's {@link RaindropClient}, unless it has one, and gives it every {@link
+ * RaindropMetrics} and {@link RaindropCustomizer} among the beans. The client is closed with the
+ * context.
  */
-@AutoConfiguration(afterName = {
-    "org.springframework.boot.actuate.autoconfigure.metrics.CompositeMeterRegistryAutoConfiguration",
-    "org.springframework.boot.micrometer.metrics.autoconfigure.CompositeMeterRegistryAutoConfiguration"})
+@AutoConfiguration(
+    afterName = {
+      "org.springframework.boot.actuate.autoconfigure.metrics.CompositeMeterRegistryAutoConfiguration",
+      "org.springframework.boot.micrometer.metrics.autoconfigure.CompositeMeterRegistryAutoConfiguration"
+    })
 @EnableConfigurationProperties(RaindropProperties.class)
 public class RaindropAutoConfiguration {
   @Bean
   @ConditionalOnMissingBean
-  RaindropClient raindropClient(RaindropProperties properties, ObjectProvider<RaindropMetrics> hooks,
+  RaindropClient raindropClient(
+      RaindropProperties properties,
+      ObjectProvider<RaindropMetrics> hooks,
       ObjectProvider<RaindropCustomizer> customizers) {
-    RaindropClient.Builder builder = properties.builder().metrics(new AllMetrics(hooks.orderedStream().toList()));
+    RaindropClient.Builder builder =
+        properties.builder().metrics(new AllMetrics(hooks.orderedStream().toList()));
     customizers.orderedStream().forEach(customizer -> customizer.customize(builder));
     return builder.build();
   }
@@ -48,7 +54,8 @@ public class RaindropAutoConfiguration {
 
   @Configuration(proxyBeanMethods = false)
   @ConditionalOnClass(org.springframework.boot.actuate.health.HealthIndicator.class)
-  @org.springframework.boot.actuate.autoconfigure.health.ConditionalOnEnabledHealthIndicator("raindrop")
+  @org.springframework.boot.actuate.autoconfigure.health.ConditionalOnEnabledHealthIndicator(
+      "raindrop")
   static class Boot3Health {
     @Bean
     org.springframework.boot.actuate.health.HealthIndicator raindropHealthIndicator(
@@ -63,7 +70,8 @@ public class RaindropAutoConfiguration {
 
   @Configuration(proxyBeanMethods = false)
   @ConditionalOnClass(org.springframework.boot.health.contributor.HealthIndicator.class)
-  @org.springframework.boot.health.autoconfigure.contributor.ConditionalOnEnabledHealthIndicator("raindrop")
+  @org.springframework.boot.health.autoconfigure.contributor.ConditionalOnEnabledHealthIndicator(
+      "raindrop")
   static class Boot4Health {
     @Bean
     org.springframework.boot.health.contributor.HealthIndicator raindropHealthIndicator(

@@ -11,7 +11,8 @@ import org.springframework.boot.context.properties.bind.DefaultValue;
 /**
  * The options of the client, as properties.
  *
- * @param urls Base URLs of the service, for example https://ids.example.org. With several, the client fails over.
+ * @param urls Base URLs of the service, for example https://ids.example.org. With several, the
+ *     client fails over.
  * @param token Token that every request sends. For one that rotates, use a RaindropCustomizer.
  * @param namespace Namespace of all codes. By default the service chooses.
  * @param target How long a buffer should last, at most half of max-age.
@@ -19,8 +20,8 @@ import org.springframework.boot.context.properties.bind.DefaultValue;
  * @param maxRange Most IDs that a request asks for.
  * @param maxAge Age from which buffered IDs are dropped.
  * @param deadline How long a call waits while the buffer is empty.
- * @param requestTimeout How long a request may take until its answer is read: 5s by default, with several URLs half of
- *     the deadline, but 1s to 5s.
+ * @param requestTimeout How long a request may take until its answer is read: 5s by default, with
+ *     several URLs half of the deadline, but 1s to 5s.
  */
 @ConfigurationProperties("raindrop")
 public record RaindropProperties(
@@ -34,12 +35,20 @@ public record RaindropProperties(
     @DefaultValue("2s") Duration deadline,
     Duration requestTimeout) {
 
-  /** Returns a builder with these options. Errors name the property, and quote no token and no URL with a user. */
+  /**
+   * Returns a builder with these options. Errors name the property, and quote no token and no URL
+   * with a user.
+   */
   public RaindropClient.Builder builder() {
     require(!urls.isEmpty(), "raindrop.urls is missing: name the base URL of the service");
-    require(minRange >= 1 && minRange <= maxRange,
-        "raindrop.min-range = " + minRange + ": must be 1 to raindrop.max-range, which is " + maxRange);
-    RaindropClient.Builder builder = RaindropClient.builder().minRange(minRange).maxRange(maxRange).deadline(deadline);
+    require(
+        minRange >= 1 && minRange <= maxRange,
+        "raindrop.min-range = "
+            + minRange
+            + ": must be 1 to raindrop.max-range, which is "
+            + maxRange);
+    RaindropClient.Builder builder =
+        RaindropClient.builder().minRange(minRange).maxRange(maxRange).deadline(deadline);
     for (int i = 0; i < urls.size(); i++) {
       set("urls[" + i + "]", builder::url, urls.get(i));
     }

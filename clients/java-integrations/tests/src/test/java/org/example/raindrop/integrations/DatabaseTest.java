@@ -34,10 +34,18 @@ class DatabaseTest {
   @BeforeAll
   static void start() throws Exception {
     service = new Service();
-    application = new SpringApplicationBuilder(Application.class).web(WebApplicationType.NONE).run(
-        "--raindrop.urls=" + service.url(), "--raindrop.deadline=20s", "--raindrop.mybatis-plus.code=parcel",
-        "--spring.datasource.url=jdbc:h2:mem:shop", "--spring.jpa.hibernate.ddl-auto=create",
-        "--spring.main.banner-mode=off", "--mybatis-plus.global-config.banner=false", "--logging.level.root=warn");
+    application =
+        new SpringApplicationBuilder(Application.class)
+            .web(WebApplicationType.NONE)
+            .run(
+                "--raindrop.urls=" + service.url(),
+                "--raindrop.deadline=20s",
+                "--raindrop.mybatis-plus.code=parcel",
+                "--spring.datasource.url=jdbc:h2:mem:shop",
+                "--spring.jpa.hibernate.ddl-auto=create",
+                "--spring.main.banner-mode=off",
+                "--mybatis-plus.global-config.banner=false",
+                "--logging.level.root=warn");
     JdbcTemplate jdbc = application.getBean(JdbcTemplate.class);
     jdbc.execute("CREATE TABLE orders (id BIGINT PRIMARY KEY, customer VARCHAR(100))");
     jdbc.execute("CREATE TABLE primitives (id BIGINT PRIMARY KEY)");
@@ -65,7 +73,10 @@ class DatabaseTest {
     assertThat(Db.saveBatch(orders)).isTrue();
     List<Long> ids = orders.stream().map(order -> order.id).toList();
     assertThat(ids).isSorted().doesNotHaveDuplicates();
-    assertThat(application.getBean(JdbcTemplate.class).queryForList("SELECT id FROM orders ORDER BY id", Long.class))
+    assertThat(
+            application
+                .getBean(JdbcTemplate.class)
+                .queryForList("SELECT id FROM orders ORDER BY id", Long.class))
         .containsAll(ids);
   }
 
@@ -86,9 +97,12 @@ class DatabaseTest {
     rows[0].id = 7;
     assertThat(Db.save(rows[0])).isTrue();
     assertThat(rows[0].id).isEqualTo(7);
-    assertThatThrownBy(() -> Db.save(new Application.Small())).hasRootCauseMessage("the key of "
-        + Application.Small.class.getName() + " is of the type java.lang.Integer, which cannot hold an ID: use long, "
-        + "Long or String");
+    assertThatThrownBy(() -> Db.save(new Application.Small()))
+        .hasRootCauseMessage(
+            "the key of "
+                + Application.Small.class.getName()
+                + " is of the type java.lang.Integer, which cannot hold an ID: use long, "
+                + "Long or String");
   }
 
   @Test
@@ -96,7 +110,8 @@ class DatabaseTest {
     Parcel parcel = new Parcel();
     application.getBean(Application.ParcelMapper.class).insert(parcel);
     assertThat(parcel.id).matches("PCL-[0-9]{10,}");
-    assertThat(application.getBean(Application.ParcelMapper.class).selectById(parcel.id)).isNotNull();
+    assertThat(application.getBean(Application.ParcelMapper.class).selectById(parcel.id))
+        .isNotNull();
   }
 
   @Test
@@ -110,7 +125,8 @@ class DatabaseTest {
     RaindropIdentifierGenerator generator =
         new RaindropIdentifierGenerator(application.getBean(RaindropClient.class), (String) null);
     assertThat(generator.nextId(order())).isPositive();
-    assertThatThrownBy(() -> generator.nextId(new Parcel())).hasMessageContaining(Parcel.class.getName())
+    assertThatThrownBy(() -> generator.nextId(new Parcel()))
+        .hasMessageContaining(Parcel.class.getName())
         .hasMessageContaining("raindrop.mybatis-plus.code");
   }
 
@@ -129,7 +145,8 @@ class DatabaseTest {
     entities.getTransaction().commit();
     entities.clear();
     assertThat(ids).hasSize(100);
-    assertThat(entities.createQuery("SELECT i.id FROM Invoice i", Long.class).getResultList()).containsAll(ids);
+    assertThat(entities.createQuery("SELECT i.id FROM Invoice i", Long.class).getResultList())
+        .containsAll(ids);
     assertThat(receipt.getId()).matches("PCL-[0-9]{10,}");
     assertThat(entities.find(Receipt.class, receipt.getId())).isNotNull();
     entities.close();
@@ -201,7 +218,8 @@ class DatabaseTest {
   @Test
   void hibernate_names_what_is_missing_or_has_the_wrong_type() {
     assertThatThrownBy(() -> hibernate(Invoice.class).buildSessionFactory())
-        .hasMessageContaining("Invoice.id").hasMessageContaining("raindrop.client");
+        .hasMessageContaining("Invoice.id")
+        .hasMessageContaining("raindrop.client");
     Configuration small = hibernate(Small.class);
     small.getProperties().put(RaindropId.CLIENT, application.getBean(RaindropClient.class));
     assertThatThrownBy(small::buildSessionFactory).hasMessageContaining("not a java.lang.Integer");
@@ -217,20 +235,24 @@ class DatabaseTest {
       set.number = 7;
       set.text = "mine";
       set.part.serial = 8L;
-      factory.inTransaction(session -> {
-        session.persist(unset);
-        session.persist(set);
-      });
+      factory.inTransaction(
+          session -> {
+            session.persist(unset);
+            session.persist(set);
+          });
       for (Ticket ticket : List.of(unset, set)) {
         factory.inTransaction(session -> session.find(Ticket.class, ticket.id).note = "updated");
       }
       Ticket found = factory.fromSession(session -> session.find(Ticket.class, unset.id));
-      assertThat(Set.of(found.id, found.number, found.part.serial)).hasSize(3).allMatch(id -> id > 1L << 32);
+      assertThat(Set.of(found.id, found.number, found.part.serial))
+          .hasSize(3)
+          .allMatch(id -> id > 1L << 32);
       assertThat(found.text).matches("PCL-[0-9]{10,}");
       assertThat(found).usingRecursiveComparison().ignoringFields("note").isEqualTo(unset);
       found = factory.fromSession(session -> session.find(Ticket.class, set.id));
       assertThat(found).usingRecursiveComparison().ignoringFields("note").isEqualTo(set);
-      assertThat(List.of(found.number, found.text, found.part.serial)).isEqualTo(List.of(7L, "mine", 8L));
+      assertThat(List.of(found.number, found.text, found.part.serial))
+          .isEqualTo(List.of(7L, "mine", 8L));
     }
   }
 
@@ -247,7 +269,8 @@ class DatabaseTest {
     order.id = Long.MAX_VALUE;
     Object json = type.getMethod("writeValueAsString", Object.class).invoke(mapper, order);
     assertThat(json).asString().contains("\"id\":\"9223372036854775807\"");
-    Object read = type.getMethod("readValue", String.class, Class.class).invoke(mapper, json, Order.class);
+    Object read =
+        type.getMethod("readValue", String.class, Class.class).invoke(mapper, json, Order.class);
     assertThat(((Order) read).id).isEqualTo(order.id);
   }
 }

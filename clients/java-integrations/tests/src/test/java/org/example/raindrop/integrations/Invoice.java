@@ -11,5 +11,6 @@ public class Invoice {
   @RaindropId("invoice")
   @JsonFormat(shape = JsonFormat.Shape.STRING)
   public Long id;
+
   public String customer;
 }

@@ -12,5 +12,6 @@ public class Order {
   @TableId(type = IdType.ASSIGN_ID)
   @JsonFormat(shape = JsonFormat.Shape.STRING)
   public Long id;
+
   public String customer;
 }

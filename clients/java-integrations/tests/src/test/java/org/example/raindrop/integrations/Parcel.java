@@ -9,5 +9,6 @@ import com.baomidou.mybatisplus.annotation.TableName;
 public class Parcel {
   @TableId(type = IdType.ASSIGN_UUID)
   public String id;
+
   public String customer;
 }

@@ -32,7 +32,10 @@ import org.springframework.context.annotation.Bean;
 class ReadmeTest {
   private static List<String> examples(String language) throws Exception {
     return Pattern.compile("```" + language + "\n(.*?)```", Pattern.DOTALL)
-        .matcher(Files.readString(Path.of("../../README.md"))).results().map(match -> match.group(1)).toList();
+        .matcher(Files.readString(Path.of("../../README.md")))
+        .results()
+        .map(match -> match.group(1))
+        .toList();
   }
 
   private static ApplicationContextRunner application(String url) throws Exception {
@@ -40,10 +43,14 @@ class ReadmeTest {
     properties.load(new StringReader(examples("properties").get(0)));
     properties.setProperty("raindrop.urls", url);
     properties.setProperty("raindrop.deadline", "20s"); // A busy machine takes longer.
-    return new ApplicationContextRunner().withConfiguration(AutoConfigurations.of(
-        RaindropAutoConfiguration.class, RaindropMybatisPlusAutoConfiguration.class)).withPropertyValues(
-        properties.entrySet().stream().map(property -> property.getKey() + "=" + property.getValue())
-            .toArray(String[]::new));
+    return new ApplicationContextRunner()
+        .withConfiguration(
+            AutoConfigurations.of(
+                RaindropAutoConfiguration.class, RaindropMybatisPlusAutoConfiguration.class))
+        .withPropertyValues(
+            properties.entrySet().stream()
+                .map(property -> property.getKey() + "=" + property.getValue())
+                .toArray(String[]::new));
   }
 
   @Test
@@ -67,12 +74,14 @@ class ReadmeTest {
   static class Settings {
     @Bean
     RaindropCustomizer raindropSettings(Tokens tokens, SslBundles bundles) {
-      return builder -> builder
-          .token(tokens::current)
-          .httpClient(HttpClient.newBuilder()
-              .version(HttpClient.Version.HTTP_1_1)
-              .sslContext(bundles.getBundle("raindrop").createSslContext())
-              .build());
+      return builder ->
+          builder
+              .token(tokens::current)
+              .httpClient(
+                  HttpClient.newBuilder()
+                      .version(HttpClient.Version.HTTP_1_1)
+                      .sslContext(bundles.getBundle("raindrop").createSslContext())
+                      .build());
     }
   }
 
@@ -80,28 +89,39 @@ class ReadmeTest {
   void the_properties_and_a_customizer() throws Exception {
     AtomicInteger tokens = new AtomicInteger();
     try (Service service = new Service()) {
-      application(service.url()).withUserConfiguration(Settings.class)
+      application(service.url())
+          .withUserConfiguration(Settings.class)
           .withBean(Tokens.class, () -> () -> "token-" + tokens.incrementAndGet())
-          .withBean(SslBundles.class, () -> new DefaultSslBundleRegistry("raindrop", SslBundle.of(SslStoreBundle.NONE)))
-          .run(context -> {
-            assertThat(context.getBean(IdentifierGenerator.class).nextId(new Parcel()).longValue()).isPositive();
-            assertThat(tokens.get()).isPositive();
-          });
+          .withBean(
+              SslBundles.class,
+              () -> new DefaultSslBundleRegistry("raindrop", SslBundle.of(SslStoreBundle.NONE)))
+          .run(
+              context -> {
+                assertThat(
+                        context.getBean(IdentifierGenerator.class).nextId(new Parcel()).longValue())
+                    .isPositive();
+                assertThat(tokens.get()).isPositive();
+              });
     }
   }
 
   static class Names {
     @Bean
     RaindropIdentifierGenerator raindropIdentifierGenerator(RaindropClient client) {
-      return new RaindropIdentifierGenerator(client, entity -> entity.getSimpleName().toLowerCase(Locale.ROOT));
+      return new RaindropIdentifierGenerator(
+          client, entity -> entity.getSimpleName().toLowerCase(Locale.ROOT));
     }
   }
 
   @Test
   void a_rule_for_the_names_of_codes() throws Exception {
     try (Service service = new Service()) {
-      application(service.url()).withUserConfiguration(Names.class).run(context ->
-          assertThat(context.getBean(IdentifierGenerator.class).nextUUID(new Parcel())).startsWith("PCL-"));
+      application(service.url())
+          .withUserConfiguration(Names.class)
+          .run(
+              context ->
+                  assertThat(context.getBean(IdentifierGenerator.class).nextUUID(new Parcel()))
+                      .startsWith("PCL-"));
     }
   }
 

@@ -12,8 +12,9 @@ import java.nio.file.Path;
 
 /** The real service, with a store of its own. RAINDROP names its binary. */
 final class Service implements AutoCloseable {
-  static final Path BINARY = Path.of(System.getenv().getOrDefault("RAINDROP", "../../../../target/debug/raindrop"))
-      .toAbsolutePath();
+  static final Path BINARY =
+      Path.of(System.getenv().getOrDefault("RAINDROP", "../../../../target/debug/raindrop"))
+          .toAbsolutePath();
 
   private final Path folder = Files.createTempDirectory("raindrop-java-");
   final int port;
@@ -23,7 +24,9 @@ final class Service implements AutoCloseable {
     try (ServerSocket free = new ServerSocket(0, 1, InetAddress.getLoopbackAddress())) {
       port = free.getLocalPort();
     }
-    Files.writeString(folder.resolve("raindrop.toml"), """
+    Files.writeString(
+        folder.resolve("raindrop.toml"),
+        """
         [http]
         listen = "127.0.0.1:%d"
 
@@ -36,7 +39,8 @@ final class Service implements AutoCloseable {
         [[code]]
         name = "parcel"
         prefix = "PCL-"
-        """.formatted(port, folder));
+        """
+            .formatted(port, folder));
     start();
   }
 
@@ -45,15 +49,22 @@ final class Service implements AutoCloseable {
   }
 
   void start() throws Exception {
-    ProcessBuilder builder = new ProcessBuilder(BINARY.toString(), "serve", "--config", folder + "/raindrop.toml")
-        .directory(folder.toFile()).redirectErrorStream(true).redirectOutput(folder.resolve("log").toFile());
+    ProcessBuilder builder =
+        new ProcessBuilder(BINARY.toString(), "serve", "--config", folder + "/raindrop.toml")
+            .directory(folder.toFile())
+            .redirectErrorStream(true)
+            .redirectOutput(folder.resolve("log").toFile());
     builder.environment().keySet().removeIf(name -> name.startsWith("RAINDROP_"));
     process = builder.start();
-    Runtime.getRuntime().addShutdownHook(new Thread(process::destroyForcibly)); // Where a test ends early.
+    Runtime.getRuntime()
+        .addShutdownHook(new Thread(process::destroyForcibly)); // Where a test ends early.
     HttpRequest ready = HttpRequest.newBuilder(URI.create(url() + "/readyz")).build();
     for (int i = 0; i < 1200; i++) {
       try {
-        if (HttpClient.newHttpClient().send(ready, HttpResponse.BodyHandlers.discarding()).statusCode() == 200) {
+        if (HttpClient.newHttpClient()
+                .send(ready, HttpResponse.BodyHandlers.discarding())
+                .statusCode()
+            == 200) {
           return;
         }
       } catch (IOException e) {
@@ -64,7 +75,8 @@ final class Service implements AutoCloseable {
       }
       Thread.sleep(50);
     }
-    throw new IllegalStateException("the service is not ready: " + Files.readString(folder.resolve("log")));
+    throw new IllegalStateException(
+        "the service is not ready: " + Files.readString(folder.resolve("log")));
   }
 
   /** Ends the process as a power failure would. */

@@ -12,13 +12,15 @@ public class Ticket {
   @Id
   @RaindropId("ticket")
   public Long id;
+
   @RaindropId("number")
   public long number;
+
   @RaindropId("parcel")
   public String text;
+
   public String note;
-  @Embedded
-  public Part part = new Part();
+  @Embedded public Part part = new Part();
 
   @Embeddable
   public static class Part {
