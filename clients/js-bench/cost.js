@@ -17,13 +17,20 @@ async function answer(url) {
   answer.next = (answer.next ?? 252201579132751872n) + BigInt(repeat) * stride;
   const first = answer.next;
   const last = first + BigInt(repeat - 1) * stride + BigInt(count - 1);
-  const ranges = [{ first: `${first}`, last: `${last}`, step: '1', count, repeat, stride: `${stride}` }];
+  const ranges = [
+    { first: `${first}`, last: `${last}`, step: '1', count, repeat, stride: `${stride}` },
+  ];
   const body = { issued_at: new Date().toISOString(), layout: 'benchmark', ranges };
   return new Response(JSON.stringify(body), { headers: { 'content-type': 'application/json' } });
 }
 
 const [minRange, maxRange] = [1_000_000, 1_000_000];
-const client = new Raindrop({ urls: ['http://raindrop.example.org'], minRange, maxRange, fetch: answer });
+const client = new Raindrop({
+  urls: ['http://raindrop.example.org'],
+  minRange,
+  maxRange,
+  fetch: answer,
+});
 const order = client.code('order');
 const flake = new FlakeId({ id: 1 });
 let counter = 252201579132751872n;
@@ -55,7 +62,7 @@ function loop(call, calls = CALLS) {
 function bursts(call) {
   let total = 0;
   for (let i = 0; i < CALLS; i += BURST) {
-    for (const last = Date.now(); Date.now() === last; );
+    for (const last = Date.now(); Date.now() === last;);
     total += loop(call, BURST);
   }
   return total;
@@ -90,7 +97,11 @@ const median = (values) => [...values].sort((a, b) => a - b)[values.length >> 1]
 const base = median(times['closure that increments a bigint']);
 console.log('| one ID | ns, median | fastest to slowest round | × closure |\n|---|--:|--:|--:|');
 for (const [name, values] of Object.entries(times)) {
-  const [ns, least, most] = [median(values), Math.min(...values), Math.max(...values)].map((value) => value.toFixed(1));
+  const [ns, least, most] = [median(values), Math.min(...values), Math.max(...values)].map(
+    (value) => value.toFixed(1),
+  );
   console.log(`| ${name} | ${ns} | ${least} to ${most} | ${(median(values) / base).toFixed(1)} |`);
 }
-console.log(`\nCPU time of the process. In bursts of ${BURST}: flake-idgen has 4096 IDs in a millisecond, then it throws.`);
+console.log(
+  `\nCPU time of the process. In bursts of ${BURST}: flake-idgen has 4096 IDs in a millisecond, then it throws.`,
+);

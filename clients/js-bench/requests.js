@@ -44,12 +44,32 @@ async function use(url, rate, maxRange) {
 
 const service = await startService();
 try {
-  console.log('| wanted IDs/s | `maxRange` | drawn IDs/s | requests/s | IDs a request | waits/s | failed |');
+  console.log(
+    '| wanted IDs/s | `maxRange` | drawn IDs/s | requests/s | IDs a request | waits/s | failed |',
+  );
   console.log('|--:|--:|--:|--:|--:|--:|--:|');
-  for (const [rate, maxRange] of [[10_000, 100_000], [1_000_000, 100_000], [1_000_000, 1_000_000]]) {
-    const { seconds, drawn, requests, fetched, waits, failed } = await use(service.url, rate, maxRange);
-    const cells = [rate, maxRange, drawn / seconds, requests / seconds, fetched / requests, waits / seconds, failed];
-    console.log(`| ${cells.map((value) => (value < 1000 ? `${+value.toFixed(2)}` : value.toFixed(0))).join(' | ')} |`);
+  for (const [rate, maxRange] of [
+    [10_000, 100_000],
+    [1_000_000, 100_000],
+    [1_000_000, 1_000_000],
+  ]) {
+    const { seconds, drawn, requests, fetched, waits, failed } = await use(
+      service.url,
+      rate,
+      maxRange,
+    );
+    const cells = [
+      rate,
+      maxRange,
+      drawn / seconds,
+      requests / seconds,
+      fetched / requests,
+      waits / seconds,
+      failed,
+    ];
+    console.log(
+      `| ${cells.map((value) => (value < 1000 ? `${+value.toFixed(2)}` : value.toFixed(0))).join(' | ')} |`,
+    );
   }
 } finally {
   await service.stop();

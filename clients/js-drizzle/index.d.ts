@@ -23,5 +23,9 @@ export class RaindropIds {
    * A row that has an ID keeps it. Takes at most the client's `maxRange` rows. Throws if a column does
    * not fit its default, and if no column has a default of this `RaindropIds`.
    */
-  fill<T extends Table>(table: T, rows: InferInsertModel<T>[], options?: CallOptions): Promise<InferInsertModel<T>[]>;
+  fill<T extends Table>(
+    table: T,
+    rows: InferInsertModel<T>[],
+    options?: CallOptions,
+  ): Promise<InferInsertModel<T>[]>;
 }

@@ -23,7 +23,8 @@ export class RaindropIds {
       // Drizzle calls it as a method of the column.
       if (this !== undefined) refuseUnfit(this, mark);
       const id = handle.tryNext();
-      if (id === undefined) throw new Error(`no ID of ${code} is in memory: fill() the rows before the insert`);
+      if (id === undefined)
+        throw new Error(`no ID of ${code} is in memory: fill() the rows before the insert`);
       return id;
     });
   }
@@ -31,7 +32,9 @@ export class RaindropIds {
   /** Returns a function for `$defaultFn` of a text column, which only marks it for `fill`. */
   text(code) {
     return this.#mark({ code, dataType: 'string' }, () => {
-      throw new Error(`no text of an ID of ${code} without waiting: fill() the rows before the insert`);
+      throw new Error(
+        `no text of an ID of ${code} without waiting: fill() the rows before the insert`,
+      );
     });
   }
 
@@ -44,14 +47,18 @@ export class RaindropIds {
    */
   async fill(table, rows, options) {
     const copies = rows.map((row) => ({ ...row }));
-    const columns = Object.entries(getTableColumns(table)).filter(([, column]) => this.#marks.has(column.defaultFn));
-    if (columns.length === 0) throw new Error(`${getTableName(table)}: no column has a default of this RaindropIds`);
+    const columns = Object.entries(getTableColumns(table)).filter(([, column]) =>
+      this.#marks.has(column.defaultFn),
+    );
+    if (columns.length === 0)
+      throw new Error(`${getTableName(table)}: no column has a default of this RaindropIds`);
     for (const [name, column] of columns) {
       const mark = this.#marks.get(column.defaultFn);
       refuseUnfit(column, mark);
       const draw = mark.dataType === 'bigint' ? 'nextMany' : 'nextTextMany';
       const missing = copies.filter((copy) => copy[name] === undefined);
-      const ids = missing.length === 0 ? [] : await this.#raindrop[draw](mark.code, missing.length, options);
+      const ids =
+        missing.length === 0 ? [] : await this.#raindrop[draw](mark.code, missing.length, options);
       missing.forEach((copy, i) => (copy[name] = ids[i]));
     }
     return copies;
@@ -67,6 +74,11 @@ export class RaindropIds {
 function refuseUnfit({ name, table, dataType }, mark) {
   if (dataType === mark.dataType) return;
   const place = `${getTableName(table)}.${name}`;
-  if (dataType === 'number') throw new Error(`${place}: a column of number would round an ID; use bigint with mode 'bigint', or text`);
-  throw new Error(`${place}: a column of ${dataType}; bigint() needs one with mode 'bigint', text() one of text`);
+  if (dataType === 'number')
+    throw new Error(
+      `${place}: a column of number would round an ID; use bigint with mode 'bigint', or text`,
+    );
+  throw new Error(
+    `${place}: a column of ${dataType}; bigint() needs one with mode 'bigint', text() one of text`,
+  );
 }

@@ -17,7 +17,10 @@ export function raindropIds(raindrop, models) {
   return (prisma) => {
     // Prisma tells extensions nothing else about relations, without which nested writes cannot be found.
     const fieldsOf = readFields(prisma._runtimeDataModel);
-    const ids = Object.entries(models).map(([model, given]) => [model, readId(model, given, fieldsOf[model])]);
+    const ids = Object.entries(models).map(([model, given]) => [
+      model,
+      readId(model, given, fieldsOf[model]),
+    ]);
     const idOf = Object.fromEntries(ids);
 
     async function $allOperations({ model, operation, args, query }) {
@@ -25,7 +28,8 @@ export function raindropIds(raindrop, models) {
       const copy = new Copy(idOf, fieldsOf);
       const filled = { ...args };
       for (const [name, kind] of Object.entries(WRITES[operation])) {
-        if (args?.[name] !== undefined) filled[name] = copy.each(args[name], (record) => copy[kind](model, record));
+        if (args?.[name] !== undefined)
+          filled[name] = copy.each(args[name], (record) => copy[kind](model, record));
       }
       await Promise.all([...copy.missing].map(([code, records]) => fill(raindrop, code, records)));
       return query(filled);
@@ -36,11 +40,14 @@ export function raindropIds(raindrop, models) {
 }
 
 function readFields(dataModel) {
-  if (dataModel?.models === undefined) throw new Error('this version of Prisma does not tell extensions about the models');
-  return Object.fromEntries(Object.entries(dataModel.models).map(([model, { fields }]) => [
-    model,
-    new Map(fields.map((field) => [field.name, field])),
-  ]));
+  if (dataModel?.models === undefined)
+    throw new Error('this version of Prisma does not tell extensions about the models');
+  return Object.fromEntries(
+    Object.entries(dataModel.models).map(([model, { fields }]) => [
+      model,
+      new Map(fields.map((field) => [field.name, field])),
+    ]),
+  );
 }
 
 function readId(model, given, fields) {
@@ -48,7 +55,9 @@ function readId(model, given, fields) {
   const { code, field = 'id' } = typeof given === 'string' ? { code: given } : given;
   const { type } = fields.get(field) ?? {};
   if (type !== 'BigInt' && type !== 'String') {
-    throw new Error(`models: ${model}.${field} is ${type ?? 'missing'}, but BigInt or String is needed`);
+    throw new Error(
+      `models: ${model}.${field} is ${type ?? 'missing'}, but BigInt or String is needed`,
+    );
   }
   return { code, field, isText: type === 'String' };
 }
@@ -91,7 +100,9 @@ class Copy {
     const written = Object.entries(data ?? {}).filter(([name, value]) => {
       return typeof value === 'object' && value !== null && fields.get(name)?.kind === 'object';
     });
-    return Object.fromEntries(written.map(([name, value]) => [name, this.#nested(fields.get(name).type, value)]));
+    return Object.fromEntries(
+      written.map(([name, value]) => [name, this.#nested(fields.get(name).type, value)]),
+    );
   }
 
   #nested(model, writes) {
@@ -103,7 +114,8 @@ class Copy {
       connectOrCreate: (given) => ({ ...given, create: create(given.create) }),
       upsert: (given) => ({ ...given, create: create(given.create), update: update(given.update) }),
       // A relation to one may be given without `where` and `data`.
-      update: (given) => (isWrapped(given) ? { ...given, data: update(given.data) } : update(given)),
+      update: (given) =>
+        isWrapped(given) ? { ...given, data: update(given.data) } : update(given),
     };
     const copy = { ...writes };
     for (const [name, change] of Object.entries(changes)) {
@@ -114,7 +126,10 @@ class Copy {
 }
 
 function isWrapped(given) {
-  return typeof given.data === 'object' && Object.keys(given).every((key) => key === 'where' || key === 'data');
+  return (
+    typeof given.data === 'object' &&
+    Object.keys(given).every((key) => key === 'where' || key === 'data')
+  );
 }
 
 /** Gives records IDs of a code, ascending in their order. */

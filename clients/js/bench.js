@@ -19,12 +19,18 @@ export async function measure(rounds = ROUNDS, calls = CALLS) {
       underWay -= 1;
     }
   };
-  const client = new Raindrop({ urls: ['http://raindrop.example.org'], minRange: calls, maxRange: calls, fetch });
+  const client = new Raindrop({
+    urls: ['http://raindrop.example.org'],
+    minRange: calls,
+    maxRange: calls,
+    fetch,
+  });
   const order = client.code('order');
   // A loop without a pause lets no refill in, so the buffer is filled before each round.
   const warm = async () => {
     await order.next();
-    do await new Promise((resolve) => setTimeout(resolve, 5)); while (underWay);
+    do await new Promise((resolve) => setTimeout(resolve, 5));
+    while (underWay);
   };
   let counter = 252201579132751872n;
   const subjects = {
@@ -47,7 +53,12 @@ export async function measure(rounds = ROUNDS, calls = CALLS) {
     asynchronous.push(((performance.now() - start) * 1e6) / (calls / 4));
   }
   client.close();
-  return { closure: median(times.closure), handle: median(times.handle), name: median(times.name), next: median(asynchronous) };
+  return {
+    closure: median(times.closure),
+    handle: median(times.handle),
+    name: median(times.name),
+    next: median(asynchronous),
+  };
 }
 
 let sink;
@@ -71,6 +82,8 @@ if (import.meta.url === pathToFileURL(process.argv[1]).href) {
     ['client.tryNext(code)', ns.name],
     ['await handle.next()', ns.next],
   ]) {
-    console.log(`${label.padEnd(34)}${value.toFixed(1).padStart(8)} ns ${(value / ns.closure).toFixed(1).padStart(6)} x`);
+    console.log(
+      `${label.padEnd(34)}${value.toFixed(1).padStart(8)} ns ${(value / ns.closure).toFixed(1).padStart(6)} x`,
+    );
   }
 }

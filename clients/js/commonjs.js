@@ -19,11 +19,15 @@ export async function writeCommonJs(folder, target) {
   await rm(target, { recursive: true, force: true });
   await mkdir(target, { recursive: true });
   const sources = join(folder, dirname(main));
-  const isSource = main === './index.js' ? (name) => name === 'index.js' : (name) => name.endsWith('.js');
+  const isSource =
+    main === './index.js' ? (name) => name === 'index.js' : (name) => name.endsWith('.js');
   for (const name of (await readdir(sources)).filter(isSource)) {
     const text = await readFile(join(sources, name), 'utf8');
     const options = { module: ModuleKind.CommonJS, target: ScriptTarget.ES2022 };
-    const { outputText } = typescript.transpileModule(text, { fileName: name, compilerOptions: options });
+    const { outputText } = typescript.transpileModule(text, {
+      fileName: name,
+      compilerOptions: options,
+    });
     await writeFile(join(target, name), outputText);
   }
   await copyFile(join(folder, types), join(target, basename(types)));

@@ -1,5 +1,6 @@
 /** What went wrong: see the README's table of errors. */
-export type ErrorKind = 'problem' | 'invalid_answer' | 'transport' | 'deadline' | 'cancelled' | 'closed' | 'usage';
+export type ErrorKind =
+  'problem' | 'invalid_answer' | 'transport' | 'deadline' | 'cancelled' | 'closed' | 'usage';
 
 /** What every call of this package fails with. */
 export class RaindropError extends Error {

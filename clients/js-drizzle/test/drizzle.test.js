@@ -44,10 +44,18 @@ function tableOf(given) {
 test('filled rows have ascending IDs, each once', async () => {
   const rows = Array.from({ length: 1000 }, (_, i) => ({ note: `row ${i}` }));
   const filled = await ids.fill(orders, rows);
-  assert.ok(rows.every(({ id }) => id === undefined), 'the rows were changed');
+  assert.ok(
+    rows.every(({ id }) => id === undefined),
+    'the rows were changed',
+  );
   const inserted = await db.insert(orders).values(filled).returning();
-  assert.deepEqual(inserted.map(({ note }) => note), rows.map(({ note }) => note));
-  assert.ok(inserted.every(({ id }, i) => typeof id === 'bigint' && (i === 0 || inserted[i - 1].id < id)));
+  assert.deepEqual(
+    inserted.map(({ note }) => note),
+    rows.map(({ note }) => note),
+  );
+  assert.ok(
+    inserted.every(({ id }, i) => typeof id === 'bigint' && (i === 0 || inserted[i - 1].id < id)),
+  );
   assert.ok(Math.abs(Date.now() - raindrop.timeOf('order', inserted[0].id)) < 60_000);
 });
 
@@ -59,14 +67,22 @@ test('a row that has an ID keeps it', async () => {
 });
 
 test('a text column gets the text with the prefix', async () => {
-  const [{ id }] = await db.insert(invoices).values(await ids.fill(invoices, [{}])).returning();
+  const [{ id }] = await db
+    .insert(invoices)
+    .values(await ids.fill(invoices, [{}]))
+    .returning();
   assert.match(id, /^ORD-\d+$/);
   assert.throws(() => db.insert(invoices).values({}).toSQL(), /without waiting: fill\(\)/);
 });
 
 test('an ID survives a round trip through JSON as text', async () => {
-  const [order] = await db.insert(orders).values(await ids.fill(orders, [{ note: 'json' }])).returning();
-  const json = JSON.stringify(order, (key, value) => (typeof value === 'bigint' ? `${value}` : value));
+  const [order] = await db
+    .insert(orders)
+    .values(await ids.fill(orders, [{ note: 'json' }]))
+    .returning();
+  const json = JSON.stringify(order, (key, value) =>
+    typeof value === 'bigint' ? `${value}` : value,
+  );
   assert.equal(JSON.parse(json).id, `${order.id}`);
 });
 
@@ -74,7 +90,10 @@ test('without fill, an insert draws from a warm buffer or throws', async (t) => 
   const client = new Raindrop({ urls: [service.url], deadline: 20_000, minRange: 100 });
   t.after(() => client.close());
   const table = tableOf(new RaindropIds(client));
-  assert.throws(() => db.insert(table).values({ note: 'cold' }).toSQL(), /no ID of order is in memory: fill\(\)/);
+  assert.throws(
+    () => db.insert(table).values({ note: 'cold' }).toSQL(),
+    /no ID of order is in memory: fill\(\)/,
+  );
   const before = await client.next('order');
   const [{ id }] = await db.insert(table).values({ note: 'warm' }).returning();
   assert.ok(id > before);
@@ -87,8 +106,14 @@ test('a prepared insert repeats its default, and a placeholder does not', async 
   await client.next('order');
   const wrong = db.insert(table).values({ note: 'prepared' }).prepare('wrong');
   await wrong.execute();
-  await assert.rejects(wrong.execute(), (error) => error instanceof DrizzleQueryError && error.cause.code === '23505');
-  const right = db.insert(table).values({ id: sql.placeholder('id'), note: 'prepared' }).prepare('right');
+  await assert.rejects(
+    wrong.execute(),
+    (error) => error instanceof DrizzleQueryError && error.cause.code === '23505',
+  );
+  const right = db
+    .insert(table)
+    .values({ id: sql.placeholder('id'), note: 'prepared' })
+    .prepare('right');
   for (let i = 0; i < 2; i++) await right.execute({ id: await client.next('order') });
 });
 
@@ -102,10 +127,21 @@ test('a column that would round or lose the prefix is refused, with fill and wit
     [bigint('id', { mode: 'number' }), 'bigint', rounds],
     [doublePrecision('id'), 'bigint', rounds],
     [bigint('id', { mode: 'number' }), 'text', rounds],
-    [text('id'), 'bigint', /orders\.id: a column of string; bigint\(\) needs one with mode 'bigint'/],
-    [bigint('id', { mode: 'bigint' }), 'text', /orders\.id: a column of bigint; .* text\(\) one of text$/],
+    [
+      text('id'),
+      'bigint',
+      /orders\.id: a column of string; bigint\(\) needs one with mode 'bigint'/,
+    ],
+    [
+      bigint('id', { mode: 'bigint' }),
+      'text',
+      /orders\.id: a column of bigint; .* text\(\) one of text$/,
+    ],
   ]) {
-    const unfit = pgTable('orders', { id: column.$defaultFn(warm[kind]('order')), note: text('note') });
+    const unfit = pgTable('orders', {
+      id: column.$defaultFn(warm[kind]('order')),
+      note: text('note'),
+    });
     await assert.rejects(warm.fill(unfit, [{ note: 'unfit' }]), wanted);
     const withoutFill = kind === 'bigint' ? wanted : /without waiting/;
     assert.throws(() => db.insert(unfit).values({ note: 'unfit' }).toSQL(), withoutFill);
@@ -114,7 +150,10 @@ test('a column that would round or lose the prefix is refused, with fill and wit
 
 test('fill refuses a table without a column of this RaindropIds', async () => {
   const wanted = /^Error: orders: no column has a default of this RaindropIds$/;
-  for (const table of [tableOf(new RaindropIds(raindrop)), pgTable('orders', { id: bigint('id', { mode: 'bigint' }) })]) {
+  for (const table of [
+    tableOf(new RaindropIds(raindrop)),
+    pgTable('orders', { id: bigint('id', { mode: 'bigint' }) }),
+  ]) {
     await assert.rejects(ids.fill(table, [{ note: 'unmarked' }]), wanted);
     await assert.rejects(ids.fill(table, []), wanted);
   }
@@ -125,18 +164,27 @@ test('if Raindrop fails, so does fill', async () => {
   const failing = new RaindropIds(client);
   const table = tableOf(failing);
   client.close();
-  await assert.rejects(failing.fill(table, [{ note: 'failing' }]), { name: 'RaindropError', kind: 'closed' });
+  await assert.rejects(failing.fill(table, [{ note: 'failing' }]), {
+    name: 'RaindropError',
+    kind: 'closed',
+  });
 });
 
 const example = await Example.of(import.meta.url);
 
 test('the example and the types agree', async () => {
   const more = 'export const note: string = order.note; export const wrong: number = order.id;';
-  assert.deepEqual(await example.complaints(typescript, more), ["Type 'bigint' is not assignable to type 'number'."]);
+  assert.deepEqual(await example.complaints(typescript, more), [
+    "Type 'bigint' is not assignable to type 'number'.",
+  ]);
 });
 
 test('the example of the README runs', async () => {
-  const { invoice, json, order } = await example.run(service, database, ['invoice', 'json', 'order']);
+  const { invoice, json, order } = await example.run(service, database, [
+    'invoice',
+    'json',
+    'order',
+  ]);
   assert.match(invoice.id, /^ORD-\d+$/);
   assert.deepEqual(JSON.parse(json), { id: `${order.id}`, note: 'tea' });
 });

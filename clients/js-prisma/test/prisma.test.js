@@ -52,7 +52,9 @@ after(async () => {
 const seen = new Set();
 function assertFresh(...ids) {
   for (const id of ids) {
-    const at = raindrop.timeOf('order', typeof id === 'string' ? BigInt(id.replace('ORD-', '')) : id).getTime();
+    const at = raindrop
+      .timeOf('order', typeof id === 'string' ? BigInt(id.replace('ORD-', '')) : id)
+      .getTime();
     assert.ok(Math.abs(at - Date.now()) < 60_000, `${id}`);
     assert.ok(!seen.has(id), `${id} twice`);
     seen.add(id);
@@ -70,11 +72,22 @@ test('create, with an ID and without', async () => {
 test('createMany and createManyAndReturn give ascending IDs in the order of the records', async () => {
   const data = Array.from({ length: 2000 }, (_, i) => ({ note: `many ${i}` }));
   assert.deepEqual(await prisma.order.createMany({ data }), { count: 2000 });
-  assert.ok(data.every((record) => record.id === undefined), 'the arguments were changed');
-  const stored = await plain.order.findMany({ where: { note: { startsWith: 'many ' } }, orderBy: { id: 'asc' } });
-  assert.deepEqual(stored.map(({ note }) => note), data.map(({ note }) => note));
+  assert.ok(
+    data.every((record) => record.id === undefined),
+    'the arguments were changed',
+  );
+  const stored = await plain.order.findMany({
+    where: { note: { startsWith: 'many ' } },
+    orderBy: { id: 'asc' },
+  });
+  assert.deepEqual(
+    stored.map(({ note }) => note),
+    data.map(({ note }) => note),
+  );
   assertFresh(...stored.map(({ id }) => id));
-  const returned = await prisma.order.createManyAndReturn({ data: [{ note: unique('r') }, { note: unique('r') }] });
+  const returned = await prisma.order.createManyAndReturn({
+    data: [{ note: unique('r') }, { note: unique('r') }],
+  });
   assertFresh(...returned.map(({ id }) => id));
   assert.ok(returned[0].id < returned[1].id);
 });
@@ -86,7 +99,12 @@ test('a text field gets the text with the prefix', async () => {
 });
 
 test('upsert creates once', async () => {
-  const upsert = (note) => prisma.order.upsert({ where: { note: 'upsert' }, create: { note: 'upsert' }, update: { note } });
+  const upsert = (note) =>
+    prisma.order.upsert({
+      where: { note: 'upsert' },
+      create: { note: 'upsert' },
+      update: { note },
+    });
   const { id } = await upsert('upsert');
   assertFresh(id);
   assert.equal((await upsert('upsert')).id, id);
@@ -99,21 +117,34 @@ test('nested records of every depth get IDs', async () => {
       orders: {
         create: [
           { note: unique('o'), lines: { create: { item: 'one' } } },
-          { note: unique('o'), lines: { createMany: { data: [{ item: 'two' }, { item: 'three' }] } } },
+          {
+            note: unique('o'),
+            lines: { createMany: { data: [{ item: 'two' }, { item: 'three' }] } },
+          },
         ],
-        connectOrCreate: { where: { note: 'absent' }, create: { note: unique('o'), lines: { create: [{ item: 'four' }] } } },
+        connectOrCreate: {
+          where: { note: 'absent' },
+          create: { note: unique('o'), lines: { create: [{ item: 'four' }] } },
+        },
       },
     },
     include: { orders: { include: { lines: true } } },
   });
   const { orders } = customer;
   assert.equal(orders.length, 3);
-  assertFresh(customer.id, ...orders.map(({ id }) => id), ...orders.flatMap(({ lines }) => lines.map(({ id }) => id)));
+  assertFresh(
+    customer.id,
+    ...orders.map(({ id }) => id),
+    ...orders.flatMap(({ lines }) => lines.map(({ id }) => id)),
+  );
 });
 
 test('nested records of an update get IDs', async () => {
   const { id } = await prisma.order.create({ data: { note: unique('update') } });
-  const { customer, lines: [first] } = await prisma.order.update({
+  const {
+    customer,
+    lines: [first],
+  } = await prisma.order.update({
     where: { id },
     data: { customer: { create: { name: unique('c') } }, lines: { create: { item: 'a' } } },
     include: { customer: true, lines: true },
@@ -125,13 +156,20 @@ test('nested records of an update get IDs', async () => {
         create: { note: unique('sibling') },
         update: {
           where: { id },
-          data: { lines: { upsert: { where: { id: 1n }, create: { item: 'b' }, update: { item: 'never' } } } },
+          data: {
+            lines: {
+              upsert: { where: { id: 1n }, create: { item: 'b' }, update: { item: 'never' } },
+            },
+          },
         },
       },
     },
     include: { orders: { include: { lines: { orderBy: { id: 'asc' } } }, orderBy: { id: 'asc' } } },
   });
-  assert.deepEqual(orders.map(({ lines }) => lines.map(({ item }) => item)), [['a', 'b'], []]);
+  assert.deepEqual(
+    orders.map(({ lines }) => lines.map(({ item }) => item)),
+    [['a', 'b'], []],
+  );
   assertFresh(id, customer.id, first.id, orders[0].lines[1].id, orders[1].id);
   // A relation to one takes its changes with `data` and without.
   for (const update of [{ note: 'direct' }, { data: { note: 'wrapped' } }]) {
@@ -142,21 +180,30 @@ test('nested records of an update get IDs', async () => {
 
 test('transactions of both kinds', async () => {
   const data = () => ({ data: { note: unique('transaction') } });
-  const listed = await prisma.$transaction([prisma.order.create(data()), prisma.order.create(data())]);
+  const listed = await prisma.$transaction([
+    prisma.order.create(data()),
+    prisma.order.create(data()),
+  ]);
   assertFresh(...listed.map(({ id }) => id));
   const { id } = await prisma.$transaction((inner) => inner.order.create(data()));
   assertFresh(id);
   const kept = await plain.order.count();
-  await assert.rejects(prisma.$transaction(async (inner) => {
-    await inner.order.create(data());
-    throw new Error('rolled back');
-  }), /rolled back/);
+  await assert.rejects(
+    prisma.$transaction(async (inner) => {
+      await inner.order.create(data());
+      throw new Error('rolled back');
+    }),
+    /rolled back/,
+  );
   assert.equal(await plain.order.count(), kept);
 });
 
 test('reads are left alone', async () => {
   assert.equal(await prisma.order.findFirst({ where: { note: 'nobody' } }), null);
-  assert.equal((await prisma.order.updateMany({ where: { note: 'nobody' }, data: { note: 'x' } })).count, 0);
+  assert.equal(
+    (await prisma.order.updateMany({ where: { note: 'nobody' }, data: { note: 'x' } })).count,
+    0,
+  );
 });
 
 test('without the extension a write fails', async () => {
@@ -176,21 +223,37 @@ test('if Raindrop fails, nothing is written', async () => {
 test('wrong models are refused at once', () => {
   const extend = (models) => plain.$extends(raindropIds(raindrop, models));
   assert.throws(() => extend({ Nothing: 'order' }), /no model Nothing/);
-  assert.throws(() => extend({ Order: { code: 'order', field: 'customer' } }), /Order\.customer is Customer, but BigInt/);
+  assert.throws(
+    () => extend({ Order: { code: 'order', field: 'customer' } }),
+    /Order\.customer is Customer, but BigInt/,
+  );
   assert.throws(() => raindropIds(raindrop, {})({}), /does not tell extensions/);
 });
 
 const example = await Example.of(import.meta.url);
 
 test('the example and the types agree', async () => {
-  const more = 'export const note: string = order.lines[0].item; export const wrong: number = order.id;';
-  assert.deepEqual(await example.complaints(typescript, more), ["Type 'bigint' is not assignable to type 'number'."]);
+  const more =
+    'export const note: string = order.lines[0].item; export const wrong: number = order.id;';
+  assert.deepEqual(await example.complaints(typescript, more), [
+    "Type 'bigint' is not assignable to type 'number'.",
+  ]);
 });
 
 test('the example of the README runs', async () => {
-  const { invoice, json, order } = await example.run(service, database, ['invoice', 'json', 'order']);
+  const { invoice, json, order } = await example.run(service, database, [
+    'invoice',
+    'json',
+    'order',
+  ]);
   assert.match(invoice.id, /^ORD-\d+$/);
   const parsed = JSON.parse(json);
   assert.equal(parsed.id, `${order.id}`);
-  assert.deepEqual(parsed.lines.map(({ item, id }) => [item, typeof id]), [['green', 'string'], ['black', 'string']]);
+  assert.deepEqual(
+    parsed.lines.map(({ item, id }) => [item, typeof id]),
+    [
+      ['green', 'string'],
+      ['black', 'string'],
+    ],
+  );
 });

@@ -34,11 +34,15 @@ const actions = {
     return { ok: true };
   },
 
-  next: ({ code, n = 1, deadline_ms: deadline }) => timed(async () => {
-    return n === 1 ? [await client.next(code, { deadline })] : client.nextMany(code, n, { deadline });
-  }),
+  next: ({ code, n = 1, deadline_ms: deadline }) =>
+    timed(async () => {
+      return n === 1
+        ? [await client.next(code, { deadline })]
+        : client.nextMany(code, n, { deadline });
+    }),
 
-  text: ({ code, deadline_ms: deadline }) => timed(async () => [await client.nextText(code, { deadline })]),
+  text: ({ code, deadline_ms: deadline }) =>
+    timed(async () => [await client.nextText(code, { deadline })]),
 
   try({ code }) {
     const id = client.tryNext(code);
@@ -99,7 +103,14 @@ async function timed(draw) {
   }
 }
 
-async function burst({ code, threads = 1, count: each, deadline_ms: deadline, file, per_second: perSecond = 0 }) {
+async function burst({
+  code,
+  threads = 1,
+  count: each,
+  deadline_ms: deadline,
+  file,
+  per_second: perSecond = 0,
+}) {
   const order = client.code(code);
   const total = { drawn: 0, failed: 0, longest_wait_ms: 0, oldest_ms: null };
   const output = openSync(file, 'a');
@@ -118,8 +129,9 @@ async function burst({ code, threads = 1, count: each, deadline_ms: deadline, fi
 
   const task = async () => {
     const start = performance.now();
-    for (let attempts = 0; attempts < each; ) {
-      const due = perSecond === 0 ? each : Math.floor(((performance.now() - start) * perSecond) / 1000);
+    for (let attempts = 0; attempts < each;) {
+      const due =
+        perSecond === 0 ? each : Math.floor(((performance.now() - start) * perSecond) / 1000);
       const end = Math.min(each, due, attempts + BATCH);
       const ids = [];
       for (; attempts < end; attempts++) {
@@ -153,7 +165,10 @@ async function burst({ code, threads = 1, count: each, deadline_ms: deadline, fi
 
 function noteAge(order, id, total) {
   try {
-    total.oldest_ms = Math.max(total.oldest_ms ?? -Infinity, Date.now() - order.timeOf(id).getTime());
+    total.oldest_ms = Math.max(
+      total.oldest_ms ?? -Infinity,
+      Date.now() - order.timeOf(id).getTime(),
+    );
   } catch {
     // Numbers of segment mode have no time.
   }

@@ -47,13 +47,20 @@ export function readAnswer(text, upTo) {
   /** @type {Range[]} */
   const ranges = body.ranges.map(readRange);
   ranges.forEach(({ first }, i) => {
-    check(i === 0 || first > ranges[i - 1].last, `ranges[${i}].first: ${first} is not above the range before`);
+    check(
+      i === 0 || first > ranges[i - 1].last,
+      `ranges[${i}].first: ${first} is not above the range before`,
+    );
   });
   const total = ranges.reduce((sum, { count, repeat }) => sum + count * repeat, 0);
   check(total <= upTo, `ranges: ${total} IDs, but at most ${upTo} were asked for`);
   check(typeof prefix === 'string', 'prefix: not a string');
-  const life = body.until === undefined ? Infinity : Date.parse(body.until) - Date.parse(body.issued_at);
-  check(!Number.isNaN(life), `until: ${JSON.stringify(body.until)} is no time, or issued_at is none`);
+  const life =
+    body.until === undefined ? Infinity : Date.parse(body.until) - Date.parse(body.issued_at);
+  check(
+    !Number.isNaN(life),
+    `until: ${JSON.stringify(body.until)} is no time, or issued_at is none`,
+  );
   const time = body.time === undefined ? undefined : readTime(body.time);
   return { ranges, total, prefix, time, life, ages: layout !== undefined || time !== undefined };
 }
@@ -95,7 +102,10 @@ function readRange(item, i) {
    * @param {(given: unknown) => boolean} isRight
    */
   const field = (name, isRight) => {
-    check(isRight(value[name]), `ranges[${i}].${name}: ${JSON.stringify(value[name])} is not allowed there`);
+    check(
+      isRight(value[name]),
+      `ranges[${i}].${name}: ${JSON.stringify(value[name])} is not allowed there`,
+    );
     return value[name];
   };
   /** @param {string} name */
@@ -103,12 +113,20 @@ function readRange(item, i) {
   /** @param {string} name */
   const positive = (name) => field(name, isPositive);
   const isRepeated = value.repeat !== undefined || value.stride !== undefined;
-  const [first, last, step, count] = [number('first'), number('last'), number('step'), positive('count')];
+  const [first, last, step, count] = [
+    number('first'),
+    number('last'),
+    number('step'),
+    positive('count'),
+  ];
   const [repeat, stride] = isRepeated ? [positive('repeat'), number('stride')] : [1, 0n];
   const width = BigInt(count - 1) * step;
   const end = first + BigInt(repeat - 1) * stride + width;
   check(step >= 1n, `ranges[${i}].step: 0, but at least 1 is allowed`);
-  check(!isRepeated || stride > width, `ranges[${i}].stride: ${stride} is not above ${width}, so the rows overlap`);
+  check(
+    !isRepeated || stride > width,
+    `ranges[${i}].stride: ${stride} is not above ${width}, so the rows overlap`,
+  );
   check(end === last, `ranges[${i}].last: ${last}, but the IDs end at ${end}`);
   check(last <= LARGEST_ID, `ranges[${i}].last: ${last} is above 2^63 - 1`);
   return { first, last, step, count, repeat, stride };

@@ -125,10 +125,14 @@ export class Buffer {
       while (ids.length < n) {
         if (this.#left === 0) this.#nextRow();
         limit = Math.min(limit, this.#current?.limit ?? Infinity);
-        for (; this.#left > 0 && ids.length < n; this.#left--, this.#value += this.#step) ids.push(this.#value);
+        for (; this.#left > 0 && ids.length < n; this.#left--, this.#value += this.#step)
+          ids.push(this.#value);
       }
       // The process may have been paused meanwhile.
-      if (this.#now() < limit) return asText ? ascending(ids).map((id) => `${this.#current?.prefix}${id}`) : ascending(ids);
+      if (this.#now() < limit)
+        return asText
+          ? ascending(ids).map((id) => `${this.#current?.prefix}${id}`)
+          : ascending(ids);
       this.#countDropped(n);
     }
   }
@@ -147,14 +151,16 @@ export class Buffer {
     const isCount = Number.isSafeInteger(n) && n >= 1 && n <= maxRange;
     if (!isCount) throw usage(`n: ${n}, but 1 to ${maxRange} (maxRange) is allowed`);
     const isDeadline = Number.isFinite(deadline) && deadline >= 0 && deadline <= LONGEST_DEADLINE;
-    if (!isDeadline) throw usage(`deadline: ${deadline}, but 0 to ${LONGEST_DEADLINE} milliseconds are allowed`);
+    if (!isDeadline)
+      throw usage(`deadline: ${deadline}, but 0 to ${LONGEST_DEADLINE} milliseconds are allowed`);
     if (signal?.aborted) throw cancelled(signal);
     const taken = take();
     if (taken !== undefined) return taken;
     const since = this.#now();
     const endsAt = since + deadline;
     if (this.#waitersResumeAt > since && this.#waitersResumeAt >= endsAt) throw this.#lastError;
-    const onLeave = (/** @type {RaindropError | undefined} */ error) => this.#context.emit({ type: 'wait', code: this.#code, ms: this.#now() - since, error });
+    const onLeave = (/** @type {RaindropError | undefined} */ error) =>
+      this.#context.emit({ type: 'wait', code: this.#code, ms: this.#now() - since, error });
     const waiting = this.#waiters.add({ n, take, deadline, endsAt, signal, onLeave });
     this.#refillIfLow(0);
     return waiting;
@@ -244,7 +250,9 @@ export class Buffer {
 
   /** Returns how many IDs `target` milliseconds use at the present rate. */
   #useInTarget() {
-    return this.#rate.measure(this.#now(), this.#accepted - this.#stock()) * this.#context.options.target;
+    return (
+      this.#rate.measure(this.#now(), this.#accepted - this.#stock()) * this.#context.options.target
+    );
   }
 
   /**
@@ -296,7 +304,7 @@ export class Buffer {
    * @param {number} size
    */
   async #lease(size) {
-    for (;; size = this.#most) {
+    for (; ; size = this.#most) {
       try {
         const accept = (/** @type {import('./service.js').Lease} */ answer) => this.#accept(answer);
         await this.#context.service.lease(this.#code, size, this.#notBefore, accept);
@@ -321,7 +329,10 @@ export class Buffer {
     const wanted = Math.max(missed, this.#waiters.wanted) - this.#stock();
     const isShort = wanted > 0 && this.#now() - this.#last.came <= target;
     const doubled = isShort ? 2 * this.#last.total : 0;
-    return Math.min(this.#most, Math.max(minRange, Math.ceil(this.#useInTarget()), wanted, doubled));
+    return Math.min(
+      this.#most,
+      Math.max(minRange, Math.ceil(this.#useInTarget()), wanted, doubled),
+    );
   }
 
   /** @param {import('./answer.js').Answer & {asked: number}} answer */
@@ -329,12 +340,17 @@ export class Buffer {
     const { maxAge, slack } = this.#context.options;
     const now = this.#now();
     const limit = asked + Math.min(ages ? maxAge - slack : Infinity, life);
-    if (limit <= now) throw new RaindropError('transport', 'all IDs of the answer had expired when it came');
+    if (limit <= now)
+      throw new RaindropError('transport', 'all IDs of the answer had expired when it came');
     const [{ first }] = ranges;
-    if (this.#known.has(first)) throw invalid(`ranges[0].first: an earlier answer began with ${first} too; its IDs are in use`);
+    if (this.#known.has(first))
+      throw invalid(
+        `ranges[0].first: an earlier answer began with ${first} too; its IDs are in use`,
+      );
     this.#known.add(first);
     if (this.#known.size > REMEMBERED) this.#known.delete(this.#known.values().next().value);
-    for (const { repeat, ...range } of ranges) this.#ranges.push({ ...range, next: range.first, rows: repeat, prefix, limit });
+    for (const { repeat, ...range } of ranges)
+      this.#ranges.push({ ...range, next: range.first, rows: repeat, prefix, limit });
     this.#last = { total, came: now };
     this.#accepted += total;
     this.#reserve += total;
@@ -345,7 +361,8 @@ export class Buffer {
   /** @param {RaindropError} error */
   #fail(error) {
     // Half of the pause is random, so that clients which failed together do not return together.
-    const pause = Math.min(LONGEST_PAUSE, FIRST_PAUSE * 2 ** this.#failures) * (1 + Math.random()) / 2;
+    const pause =
+      (Math.min(LONGEST_PAUSE, FIRST_PAUSE * 2 ** this.#failures) * (1 + Math.random())) / 2;
     this.#failures++;
     this.#lastError = error;
     const now = this.#now();
@@ -354,7 +371,8 @@ export class Buffer {
     const askable = isFinal ? now + (error.retryAfter ?? 0) : Math.min(...this.#notBefore.values());
     this.#resumeAt = Math.max(now + pause, askable);
     this.#waitersResumeAt = Math.min(this.#resumeAt, now + LONGEST_PAUSE);
-    if (!this.#isClosed) this.#context.log(`raindrop: refill of code ${this.#code} failed: ${error.message}`);
+    if (!this.#isClosed)
+      this.#context.log(`raindrop: refill of code ${this.#code} failed: ${error.message}`);
     this.#waiters.fail(error, isFinal ? undefined : this.#waitersResumeAt);
   }
 }

@@ -49,7 +49,9 @@ export class Raindrop {
     const { clock, onEvent, slack } = checked;
     /** @param {any} error */
     const onHookError = (error) => {
-      this.#context.hookError = new RaindropError('usage', `onEvent threw: ${error?.message}`, { cause: error });
+      this.#context.hookError = new RaindropError('usage', `onEvent threw: ${error?.message}`, {
+        cause: error,
+      });
     };
     /** @param {import('../index.d.ts').RaindropEvent} event */
     const emit = (event) => {
@@ -63,7 +65,15 @@ export class Raindrop {
     const ages = new AgeClock(clock, slack / 2);
     const log = atMostOnceAMinute(checked.log, ages);
     const service = new Service({ options: checked, ages, emit });
-    this.#context = { options: checked, wall: clock.wall.bind(clock), ages, emit, log, hookError: undefined, service };
+    this.#context = {
+      options: checked,
+      wall: clock.wall.bind(clock),
+      ages,
+      emit,
+      log,
+      hookError: undefined,
+      service,
+    };
   }
 
   /**
@@ -75,7 +85,9 @@ export class Raindrop {
     const known = this.#codes.get(name);
     if (known !== undefined) return known;
     if (typeof name !== 'string' || !CODE.test(name)) {
-      throw usage(`code: ${String(name)}, but 1 to 64 letters, digits and . _ : - are allowed, a letter or digit first`);
+      throw usage(
+        `code: ${String(name)}, but 1 to 64 letters, digits and . _ : - are allowed, a letter or digit first`,
+      );
     }
     if (this.#isClosed) throw closed();
     const buffer = new Buffer(name, this.#context);
@@ -220,7 +232,8 @@ export class Code {
       throw usage(`id: ${String(id)}, but a bigint from 0 to 2^63 - 1 is allowed`);
     }
     const { time } = this.#buffer;
-    if (time === undefined) throw usage(`${this.name}: no answer has told yet how to read the time of an ID`);
+    if (time === undefined)
+      throw usage(`${this.name}: no answer has told yet how to read the time of an ID`);
     return new Date(time.epoch + Number((id >> time.shift) & time.mask) * time.unit);
   }
 }
@@ -298,13 +311,23 @@ function checkOptions(options) {
 
 /** @param {readonly string[]} urls */
 function checkUrls(urls) {
-  if (!Array.isArray(urls) || urls.length === 0) throw usage('urls: at least one base URL is needed');
+  if (!Array.isArray(urls) || urls.length === 0)
+    throw usage('urls: at least one base URL is needed');
   return urls.map((text) => {
     // In a browser, a base URL may be relative to the page.
     const base = globalThis.document?.baseURI;
     const url = URL.canParse(text, base) ? new URL(text, base) : undefined;
-    if (!url || !/^https?:$/.test(url.protocol) || url.search || url.hash || url.username || url.password) {
-      throw usage(`urls: number ${urls.indexOf(text) + 1} is no http or https URL of a host and a path alone`);
+    if (
+      !url ||
+      !/^https?:$/.test(url.protocol) ||
+      url.search ||
+      url.hash ||
+      url.username ||
+      url.password
+    ) {
+      throw usage(
+        `urls: number ${urls.indexOf(text) + 1} is no http or https URL of a host and a path alone`,
+      );
     }
     return url.href.replace(/\/+$/, '');
   });

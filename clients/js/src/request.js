@@ -23,9 +23,20 @@ const NAME = globalThis.document === undefined && { 'User-Agent': 'raindrop-js/0
  * @throws {RaindropError} of kind `problem`, `invalid_answer` or `transport`, and what `fetch` throws
  */
 export async function post(fetch, url, token, signal, maxAge) {
-  const headers = { Accept: 'application/json', ...NAME, ...(token !== undefined && { Authorization: `Bearer ${token}` }) };
+  const headers = {
+    Accept: 'application/json',
+    ...NAME,
+    ...(token !== undefined && { Authorization: `Bearer ${token}` }),
+  };
   // The token goes to nobody else, and no cache or cookie has a part in this.
-  const response = await fetchAgain(fetch, url, { method: 'POST', redirect: 'error', credentials: 'omit', cache: 'no-store', headers, signal });
+  const response = await fetchAgain(fetch, url, {
+    method: 'POST',
+    redirect: 'error',
+    credentials: 'omit',
+    cache: 'no-store',
+    headers,
+    signal,
+  });
   const text = await readText(response);
   if (response.status !== 200) throw problem(response, text, maxAge);
   if (!isOfType(response, 'application/json')) {
@@ -57,7 +68,7 @@ async function readText({ body }) {
   const reader = body?.getReader();
   const decoder = new TextDecoder();
   let text = '';
-  for (let size = 0; reader !== undefined; ) {
+  for (let size = 0; reader !== undefined;) {
     const { done, value } = await reader.read();
     if (done) break;
     size += value.byteLength;
@@ -79,12 +90,23 @@ function problem(response, text, maxAge) {
   const { status } = response;
   const seconds = response.headers.get('retry-after') ?? '';
   const longest = Math.max(LONGEST_RETRY_AFTER, maxAge);
-  const retryAfter = /^[0-9]+$/.test(seconds) ? Math.min(Number(seconds) * 1000, longest) : undefined;
-  const { code, detail = '' } = (isOfType(response, 'application/problem+json') && parseJson(text)) || {};
+  const retryAfter = /^[0-9]+$/.test(seconds)
+    ? Math.min(Number(seconds) * 1000, longest)
+    : undefined;
+  const { code, detail = '' } =
+    (isOfType(response, 'application/problem+json') && parseJson(text)) || {};
   if (typeof code !== 'string' || typeof detail !== 'string') {
-    return new RaindropError('transport', `status ${status} without a problem document`, { status, retryAfter });
+    return new RaindropError('transport', `status ${status} without a problem document`, {
+      status,
+      retryAfter,
+    });
   }
-  return new RaindropError('problem', `${code} (${status}): ${detail}`, { code, status, detail, retryAfter });
+  return new RaindropError('problem', `${code} (${status}): ${detail}`, {
+    code,
+    status,
+    detail,
+    retryAfter,
+  });
 }
 
 /**

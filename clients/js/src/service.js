@@ -11,7 +11,8 @@ const OF_ONE_NODE = [401, 408, 425, 429];
  * @param {RaindropError} error
  */
 export function isCertain({ kind, status = 0 }) {
-  const isOfRequest = kind === 'problem' && status >= 400 && status < 500 && !OF_ONE_NODE.includes(status);
+  const isOfRequest =
+    kind === 'problem' && status >= 400 && status < 500 && !OF_ONE_NODE.includes(status);
   return isOfRequest || kind === 'usage' || kind === 'closed';
 }
 
@@ -91,14 +92,19 @@ export class Service {
     });
     /** @type {any} a number in browsers, and an object in Node */
     const timer = setTimeout(() => {
-      controller.abort(new RaindropError('transport', `no whole answer within ${options.requestTimeout} ms`));
+      controller.abort(
+        new RaindropError('transport', `no whole answer within ${options.requestTimeout} ms`),
+      );
     }, options.requestTimeout);
     timer.unref?.();
     this.#underWay.add(controller);
     let ids = 0;
     let error;
     try {
-      const answer = readAnswer(await Promise.race([this.#send(url, code, upTo, controller.signal), aborted]), upTo);
+      const answer = readAnswer(
+        await Promise.race([this.#send(url, code, upTo, controller.signal), aborted]),
+        upTo,
+      );
       accept({ ...answer, asked });
       ids = answer.total;
     } catch (thrown) {

@@ -52,7 +52,8 @@ export class Waiters {
       };
       /** @type {Waiter} */
       const waiter = { n, take, leave, endsAt, failure: undefined };
-      const onTimeout = () => leave(waiter.failure ?? new RaindropError('deadline', `no ID within ${deadline} ms`));
+      const onTimeout = () =>
+        leave(waiter.failure ?? new RaindropError('deadline', `no ID within ${deadline} ms`));
       // Not unref'd: somebody awaits this promise, so Node must not exit before it settles.
       const timer = setTimeout(onTimeout, deadline);
       if (signal !== undefined) this.#listen(signal, leave);

@@ -32,7 +32,10 @@ test('unknown fields are ignored', () => {
 });
 
 test('the smallest and the largest ID are valid', () => {
-  const ends = [rangeOf({ first: '0', last: '2' }), rangeOf({ first: '9223372036854775805', last: '9223372036854775807' })];
+  const ends = [
+    rangeOf({ first: '0', last: '2' }),
+    rangeOf({ first: '9223372036854775805', last: '9223372036854775807' }),
+  ];
   assert.equal(read({ ranges: ends }).total, 6);
 });
 
@@ -60,18 +63,47 @@ for (const [name, body, message, upTo] of [
   ['a space', { ranges: [rangeOf({ first: ' 10' })] }, /ranges\[0\]\.first/],
   ['no last', { ranges: [rangeOf({ last: undefined })] }, /ranges\[0\]\.last/],
   ['another last', { ranges: [rangeOf({ last: '13' })] }, /the IDs end at 12/],
-  ['an ID of 2^63', { ranges: [rangeOf({ first: '9223372036854775806', last: '9223372036854775808' })] }, /above 2\^63/],
+  [
+    'an ID of 2^63',
+    { ranges: [rangeOf({ first: '9223372036854775806', last: '9223372036854775808' })] },
+    /above 2\^63/,
+  ],
   ['repeat without stride', { ranges: [rangeOf({ repeat: 1 })] }, /ranges\[0\]\.stride/],
   ['stride without repeat', { ranges: [rangeOf({ stride: '4' })] }, /ranges\[0\]\.repeat/],
   ['a repeat of 0', { ranges: [rangeOf({ repeat: 0, stride: '4' })] }, /ranges\[0\]\.repeat/],
-  ['rows that touch', { ranges: [rangeOf({ repeat: 2, stride: '2', last: '14' })] }, /rows overlap/],
-  ['a range below the one before', { ranges: [rangeOf(), rangeOf({ first: '1', last: '3' })] }, /ranges\[1\]\.first/],
-  ['a range that begins at the last end', { ranges: [rangeOf(), rangeOf({ first: '12', last: '14' })] }, /ranges\[1\]\.first/],
+  [
+    'rows that touch',
+    { ranges: [rangeOf({ repeat: 2, stride: '2', last: '14' })] },
+    /rows overlap/,
+  ],
+  [
+    'a range below the one before',
+    { ranges: [rangeOf(), rangeOf({ first: '1', last: '3' })] },
+    /ranges\[1\]\.first/,
+  ],
+  [
+    'a range that begins at the last end',
+    { ranges: [rangeOf(), rangeOf({ first: '12', last: '14' })] },
+    /ranges\[1\]\.first/,
+  ],
   ['more than was asked for', { ranges: [rangeOf()] }, /3 IDs, but at most 2/, 2],
-  ['rows with more than was asked for', { ranges: [rangeOf({ repeat: 2, stride: '4', last: '16' })] }, /6 IDs/, 5],
+  [
+    'rows with more than was asked for',
+    { ranges: [rangeOf({ repeat: 2, stride: '4', last: '16' })] },
+    /6 IDs/,
+    5,
+  ],
   ['a prefix that is no text', { ranges: [rangeOf()], prefix: 7 }, /prefix/],
-  ['a time beyond 63 bits', { ranges: [rangeOf()], time: { epoch_ms: 0, unit_ms: 1, shift: 60, bits: 4 } }, /time/],
-  ['a time without a unit', { ranges: [rangeOf()], time: { epoch_ms: 0, shift: 22, bits: 41 } }, /time/],
+  [
+    'a time beyond 63 bits',
+    { ranges: [rangeOf()], time: { epoch_ms: 0, unit_ms: 1, shift: 60, bits: 4 } },
+    /time/,
+  ],
+  [
+    'a time without a unit',
+    { ranges: [rangeOf()], time: { epoch_ms: 0, shift: 22, bits: 41 } },
+    /time/,
+  ],
   ['a time in text', { ranges: [rangeOf()], time: 'now' }, /time/],
   ['an until that is no time', { ranges: [rangeOf()], until: 'soon' }, /until/],
 ]) {

@@ -12,9 +12,18 @@ function open(t, options = {}) {
   const service = new FakeService();
   const clock = new FakeClock();
   const events = [];
-  const client = new Raindrop({ urls: URLS, fetch: service.fetch, clock, deadline: 1000, log: () => {}, onEvent: (event) => events.push(event), ...options });
+  const client = new Raindrop({
+    urls: URLS,
+    fetch: service.fetch,
+    clock,
+    deadline: 1000,
+    log: () => {},
+    onEvent: (event) => events.push(event),
+    ...options,
+  });
   t.after(() => client.close());
-  const sum = (type, field) => events.filter((event) => event.type === type).reduce((total, event) => total + event[field], 0);
+  const sum = (type, field) =>
+    events.filter((event) => event.type === type).reduce((total, event) => total + event[field], 0);
   return { service, clock, events, client, sum };
 }
 
@@ -35,10 +44,17 @@ test('IDs ascend and none comes twice', async (t) => {
 });
 
 test('a request is a POST of the contract, with the token and nothing else', async (t) => {
-  const { client, service } = open(t, { urls: ['http://a.example.org/ids-service/'], token: 'raindrop_1', namespace: 'a&b' });
+  const { client, service } = open(t, {
+    urls: ['http://a.example.org/ids-service/'],
+    token: 'raindrop_1',
+    namespace: 'a&b',
+  });
   await client.next('shop:order');
   const [{ url, request }] = service.requests;
-  assert.equal(url.href, 'http://a.example.org/ids-service/ids/shop:order?format=range&up_to=1&namespace=a%26b');
+  assert.equal(
+    url.href,
+    'http://a.example.org/ids-service/ids/shop:order?format=range&up_to=1&namespace=a%26b',
+  );
   assert.equal(request.method, 'POST');
   assert.equal(request.redirect, 'error');
   assert.equal(request.credentials, 'omit');
@@ -55,7 +71,10 @@ test('a token function is called for each request', async (t) => {
   const { client, service } = open(t, { token: async () => `token-${++calls}` });
   await client.next('a');
   await client.next('b');
-  assert.deepEqual(service.requests.map(({ request }) => request.headers.Authorization), ['Bearer token-1', 'Bearer token-2']);
+  assert.deepEqual(
+    service.requests.map(({ request }) => request.headers.Authorization),
+    ['Bearer token-1', 'Bearer token-2'],
+  );
 });
 
 test('callers of one turn share one request', async (t) => {
@@ -68,29 +87,36 @@ test('callers of one turn share one request', async (t) => {
 test('codes have buffers of their own', async (t) => {
   const { client, service } = open(t);
   await Promise.all([client.next('a'), client.next('b')]);
-  assert.deepEqual(service.requests.map(({ url }) => url.pathname), ['/ids/a', '/ids/b']);
+  assert.deepEqual(
+    service.requests.map(({ url }) => url.pathname),
+    ['/ids/a', '/ids/b'],
+  );
 });
 
 test('rows with repeat and stride come in order', async (t) => {
   const { client, service } = open(t);
-  service.answer = () => answerOf(1, 1n, {
-    ranges: [
-      { first: '1', last: '1', step: '1', count: 1 },
-      { first: '10', last: '224', step: '2', count: 3, repeat: 3, stride: '105' },
-      { first: '1000', last: '1000', step: '1', count: 1 },
-    ],
-  });
+  service.answer = () =>
+    answerOf(1, 1n, {
+      ranges: [
+        { first: '1', last: '1', step: '1', count: 1 },
+        { first: '10', last: '224', step: '2', count: 3, repeat: 3, stride: '105' },
+        { first: '1000', last: '1000', step: '1', count: 1 },
+      ],
+    });
   const ids = await client.nextMany('order', 11);
   assert.deepEqual(ids, [1n, 10n, 12n, 14n, 115n, 117n, 119n, 220n, 222n, 224n, 1000n]);
 });
 
 test('the same rows come one by one', async (t) => {
   const { client, service } = open(t, { minRange: 7 });
-  service.answer = () => answerOf(1, 1n, { ranges: [{ first: '5', last: '26', step: '1', count: 2, repeat: 3, stride: '10' }] });
+  service.answer = () =>
+    answerOf(1, 1n, {
+      ranges: [{ first: '5', last: '26', step: '1', count: 2, repeat: 3, stride: '10' }],
+    });
   const order = client.code('order');
   const ids = [await order.next()];
   service.answer = () => problem(503, 'lease_unavailable');
-  for (let id; (id = order.tryNext()) !== undefined; ) ids.push(id);
+  for (let id; (id = order.tryNext()) !== undefined;) ids.push(id);
   assert.deepEqual(ids, [5n, 6n, 15n, 16n, 25n, 26n]);
 });
 
@@ -112,7 +138,8 @@ test('nextMany ascends when the next node has lower IDs', async (t) => {
 
 test('a nextMany that fails takes nothing', async (t) => {
   const { client, service } = open(t);
-  service.answer = () => (service.requests.length === 1 ? answerOf(2, 500n) : problem(503, 'lease_unavailable'));
+  service.answer = () =>
+    service.requests.length === 1 ? answerOf(2, 500n) : problem(503, 'lease_unavailable');
   await assert.rejects(client.nextMany('order', 4), kind('problem'));
   assert.equal(client.tryNext('order'), 500n);
 });
@@ -133,7 +160,8 @@ test('a nextMany that waits keeps nobody waiting who wants fewer', async (t) => 
 
 test('an answer that is too small for a nextMany serves those behind it who want fewer', async (t) => {
   const { client, service } = open(t);
-  service.answer = () => (service.requests.length === 1 ? answerOf(40) : problem(503, 'lease_unavailable'));
+  service.answer = () =>
+    service.requests.length === 1 ? answerOf(40) : problem(503, 'lease_unavailable');
   const calls = [100, 1, 50, 30, 1].map((n) => client.nextMany('order', n));
   const [hundred, one, fifty, thirty, last] = await Promise.allSettled(calls);
   for (const { reason } of [hundred, fifty]) assert.ok(kind('problem')(reason));
@@ -146,7 +174,10 @@ test('text has the prefix of its answer', async (t) => {
   const { client, service } = open(t);
   service.answer = (upTo) => service.issue(upTo, { prefix: 'ORD-' });
   assert.equal(await client.nextText('order'), 'ORD-252201579132751872');
-  assert.deepEqual(await client.nextTextMany('order', 2), ['ORD-252201579132751873', 'ORD-252201579132751874']);
+  assert.deepEqual(await client.nextTextMany('order', 2), [
+    'ORD-252201579132751873',
+    'ORD-252201579132751874',
+  ]);
 });
 
 test('timeOf reads an ID as the last answer says', async (t) => {
@@ -222,7 +253,10 @@ test('below one ID a second nothing is fetched ahead', async (t) => {
     await settle();
     clock.pass(8000);
   }
-  assert.deepEqual(service.requests.map(({ upTo }) => upTo), [1, 1, 1, 1, 1]);
+  assert.deepEqual(
+    service.requests.map(({ upTo }) => upTo),
+    [1, 1, 1, 1, 1],
+  );
 });
 
 test('a buffer that ran dry is followed by twice as many IDs', async (t) => {
@@ -232,7 +266,10 @@ test('a buffer that ran dry is followed by twice as many IDs', async (t) => {
     await settle();
     clock.pass(20);
   }
-  assert.deepEqual(service.requests.map(({ upTo }) => upTo), [1, 2, 4, 8]);
+  assert.deepEqual(
+    service.requests.map(({ upTo }) => upTo),
+    [1, 2, 4, 8],
+  );
 });
 
 test('sizes stay between minRange and maxRange', async (t) => {
@@ -261,7 +298,10 @@ test('one request of a code is under way at any time', async (t) => {
 for (const [name, change] of [
   ['passed', (clock) => clock.pass(10_000)],
   ['passed asleep, which the steady clock does not count', (clock) => (clock.unix += 10_000)],
-  ['passed while the wall clock was set back', (clock) => ((clock.at += 10_000), (clock.unix -= 3_600_000))],
+  [
+    'passed while the wall clock was set back',
+    (clock) => ((clock.at += 10_000), (clock.unix -= 3_600_000)),
+  ],
 ]) {
   test(`no ID is handed out after maxAge ${name}`, async (t) => {
     const { client, clock, service, sum } = open(t, { minRange: 10 });
@@ -299,12 +339,13 @@ test('IDs expire by a clock whose methods need their receiver', async (t) => {
 
 test('rows and ranges that were not begun expire, too', async (t) => {
   const { client, clock, service, sum } = open(t, { minRange: 7 });
-  service.answer = () => answerOf(1, 1n, {
-    ranges: [
-      { first: '5', last: '26', step: '1', count: 2, repeat: 3, stride: '10' },
-      { first: '100', last: '100', step: '1', count: 1 },
-    ],
-  });
+  service.answer = () =>
+    answerOf(1, 1n, {
+      ranges: [
+        { first: '5', last: '26', step: '1', count: 2, repeat: 3, stride: '10' },
+        { first: '100', last: '100', step: '1', count: 1 },
+      ],
+    });
   assert.equal(await client.next('order'), 5n);
   clock.pass(10_000);
   service.answer = undefined;
@@ -359,7 +400,11 @@ test('a pause while nextMany draws hands out nothing old', async (t) => {
     };
     const ids = await order.nextMany(4);
     const expected = readings < pauseAt ? 1n : 10n;
-    assert.deepEqual(ids, [0n, 1n, 2n, 3n].map((i) => first + expected + i), `paused at reading ${pauseAt}`);
+    assert.deepEqual(
+      ids,
+      [0n, 1n, 2n, 3n].map((i) => first + expected + i),
+      `paused at reading ${pauseAt}`,
+    );
     if (readings >= pauseAt && pauseAt > 1) late++;
   }
   assert.ok(late > 0, 'no pause came after the first check');
@@ -367,7 +412,12 @@ test('a pause while nextMany draws hands out nothing old', async (t) => {
 
 test('numbers of segment mode do not expire', async (t) => {
   const { client, clock, service } = open(t, { minRange: 10 });
-  service.answer = (upTo) => ({ ...service.issue(upTo), layout: undefined, time: undefined, increment: '1' });
+  service.answer = (upTo) => ({
+    ...service.issue(upTo),
+    layout: undefined,
+    time: undefined,
+    increment: '1',
+  });
   const first = await client.next('invoice');
   clock.pass(86_400_000);
   assert.equal(client.tryNext('invoice'), first + 1n);
@@ -406,15 +456,20 @@ test('everybody who waits for a failed request gets its error', async (t) => {
   for (const { reason } of results) {
     assert.ok(kind('problem')(reason));
     const { code, status, detail, retryAfter } = reason;
-    assert.deepEqual({ code, status, detail, retryAfter }, {
-      code: 'lease_unavailable',
-      status: 503,
-      detail: 'about lease_unavailable',
-      retryAfter: 7000,
-    });
+    assert.deepEqual(
+      { code, status, detail, retryAfter },
+      {
+        code: 'lease_unavailable',
+        status: 503,
+        detail: 'about lease_unavailable',
+        retryAfter: 7000,
+      },
+    );
   }
   assert.equal(service.requests.length, 1);
-  const waits = events.filter(({ type, error }) => type === 'wait' && error?.code === 'lease_unavailable');
+  const waits = events.filter(
+    ({ type, error }) => type === 'wait' && error?.code === 'lease_unavailable',
+  );
   assert.equal(waits.length, 20);
 });
 
@@ -448,7 +503,8 @@ test('a caller that waits is reason to look again after 10 s, whatever Retry-Aft
 
 test('a caller waits if the pause ends before its deadline', async (t) => {
   const { client, service } = open(t, { clock: undefined });
-  service.answer = (upTo) => (service.requests.length < 3 ? problem(503, 'lease_unavailable') : service.issue(upTo));
+  service.answer = (upTo) =>
+    service.requests.length < 3 ? problem(503, 'lease_unavailable') : service.issue(upTo);
   assert.equal(typeof (await client.next('order', { deadline: 60_000 })), 'bigint');
   assert.equal(service.requests.length, 3);
 });
@@ -463,7 +519,8 @@ test('a caller whose time is over before the next attempt gets the last error', 
 test('a request is repeated on a new connection if a kept one was dropped', async (t) => {
   const { client, service } = open(t);
   service.answer = (upTo) => {
-    if (service.requests.length % 2 === 1) throw new TypeError('fetch failed', { cause: { code: 'ECONNRESET' } });
+    if (service.requests.length % 2 === 1)
+      throw new TypeError('fetch failed', { cause: { code: 'ECONNRESET' } });
     return service.issue(upTo);
   };
   for (let i = 0; i < 3; i++) await client.next(`code-${i}`, { deadline: 60_000 });
@@ -477,7 +534,12 @@ test('a failed refill is logged once a minute', async (t) => {
   for (const code of ['a', 'b']) await assert.rejects(client.next(code), kind('problem'));
   clock.pass(60_000);
   await assert.rejects(client.next('c'), kind('problem'));
-  assert.deepEqual(messages, ['a', 'c'].map((code) => `raindrop: refill of code ${code} failed: unknown_code (404): about unknown_code`));
+  assert.deepEqual(
+    messages,
+    ['a', 'c'].map(
+      (code) => `raindrop: refill of code ${code} failed: unknown_code (404): about unknown_code`,
+    ),
+  );
 });
 
 test('warmUp fetches IDs and takes none', async (t) => {
@@ -494,7 +556,9 @@ test('many callers may share a signal', async (t) => {
   const { client, service } = open(t);
   const release = service.hold();
   const controller = new AbortController();
-  const calls = Array.from({ length: 50 }, () => client.next('order', { signal: controller.signal }));
+  const calls = Array.from({ length: 50 }, () =>
+    client.next('order', { signal: controller.signal }),
+  );
   await settle();
   assert.equal(getEventListeners(controller.signal, 'abort').length, 1);
   const other = client.next('order');
@@ -507,7 +571,8 @@ test('many callers may share a signal', async (t) => {
 
 test('a request leaves time for the next base URL', async (t) => {
   const service = new FakeService();
-  const fetch = (url, request) => (url.startsWith('http://a.') ? new Promise(() => {}) : service.fetch(url, request));
+  const fetch = (url, request) =>
+    url.startsWith('http://a.') ? new Promise(() => {}) : service.fetch(url, request);
   const urls = ['http://a.example.org', 'http://b.example.org'];
   const { client } = open(t, { clock: undefined, fetch, urls, deadline: 2000 });
   assert.equal(typeof (await client.next('order', { deadline: 4500 })), 'bigint');
@@ -552,13 +617,26 @@ test('IDs in the buffer are handed out while refills fail', async (t) => {
 test('a hanging service leaves each caller its own deadline', async (t) => {
   const { client, service, events } = open(t, { clock: undefined });
   service.hold();
-  await assert.rejects(Promise.race([client.next('order', { deadline: 20 }), client.next('order', { deadline: 60_000 })]), kind('deadline'));
+  await assert.rejects(
+    Promise.race([
+      client.next('order', { deadline: 20 }),
+      client.next('order', { deadline: 60_000 }),
+    ]),
+    kind('deadline'),
+  );
   await assert.rejects(client.nextMany('order', 3, { deadline: 0 }), kind('deadline'));
-  assert.equal(events.filter(({ type, error }) => type === 'wait' && error.kind === 'deadline').length, 2);
+  assert.equal(
+    events.filter(({ type, error }) => type === 'wait' && error.kind === 'deadline').length,
+    2,
+  );
 });
 
 test('a request that takes too long fails those who wait, even if fetch ignores its signal', async (t) => {
-  const { client } = open(t, { clock: undefined, requestTimeout: 20, fetch: () => new Promise(() => {}) });
+  const { client } = open(t, {
+    clock: undefined,
+    requestTimeout: 20,
+    fetch: () => new Promise(() => {}),
+  });
   await assert.rejects(client.next('order', { deadline: 500 }), kind('transport'));
 });
 
@@ -576,15 +654,60 @@ test('a late answer of a request that was given up is not used', async (t) => {
 });
 
 for (const [name, break_, expected] of [
-  ['the token function throws', (options) => (options.token = () => { throw new Error('no token today'); }), 'transport'],
-  ['the token function hangs', (options) => (options.token = () => new Promise(() => {})), 'transport'],
-  ['the token function throws no error', (options) => (options.token = () => { throw Symbol('odd'); }), 'transport'],
-  ['onEvent throws', (options) => (options.onEvent = () => { throw new Error('no metrics today'); }), 'usage'],
-  ['onEvent throws the error of the event', (options) => {
-    options.onEvent = ({ error }) => { throw error ?? new RaindropError('transport', 'of the hook'); };
-  }, 'usage'],
-  ['onEvent rejects', (options) => (options.onEvent = async () => { throw new Error('no metrics today'); }), 'usage'],
-  ['fetch throws at once', (options) => (options.fetch = () => { throw new Error('no network today'); }), 'transport'],
+  [
+    'the token function throws',
+    (options) =>
+      (options.token = () => {
+        throw new Error('no token today');
+      }),
+    'transport',
+  ],
+  [
+    'the token function hangs',
+    (options) => (options.token = () => new Promise(() => {})),
+    'transport',
+  ],
+  [
+    'the token function throws no error',
+    (options) =>
+      (options.token = () => {
+        throw Symbol('odd');
+      }),
+    'transport',
+  ],
+  [
+    'onEvent throws',
+    (options) =>
+      (options.onEvent = () => {
+        throw new Error('no metrics today');
+      }),
+    'usage',
+  ],
+  [
+    'onEvent throws the error of the event',
+    (options) => {
+      options.onEvent = ({ error }) => {
+        throw error ?? new RaindropError('transport', 'of the hook');
+      };
+    },
+    'usage',
+  ],
+  [
+    'onEvent rejects',
+    (options) =>
+      (options.onEvent = async () => {
+        throw new Error('no metrics today');
+      }),
+    'usage',
+  ],
+  [
+    'fetch throws at once',
+    (options) =>
+      (options.fetch = () => {
+        throw new Error('no network today');
+      }),
+    'transport',
+  ],
   ['fetch returns nothing', (options) => (options.fetch = async () => undefined), 'transport'],
 ]) {
   test(`a refill dies because ${name}: its callers learn it, and the next call starts another`, async (t) => {
@@ -608,19 +731,26 @@ for (const [name, break_, expected] of [
 
 test('a hook that rejects late fails the next refill', async (t) => {
   let reject;
-  const onEvent = () => (reject === undefined ? new Promise((_, fail) => (reject = fail)) : undefined);
+  const onEvent = () =>
+    reject === undefined ? new Promise((_, fail) => (reject = fail)) : undefined;
   const { client } = open(t, { clock: undefined, onEvent });
   await client.next('order');
   await settle();
   const cause = new Error('no metrics today');
   reject(cause);
-  await assert.rejects(client.next('other'), (error) => kind('usage')(error) && error.cause === cause);
+  await assert.rejects(
+    client.next('other'),
+    (error) => kind('usage')(error) && error.cause === cause,
+  );
   assert.equal(typeof (await client.next('other', { deadline: 60_000 })), 'bigint');
 });
 
 test('a hook that draws an ID for each failed wait waits for the next refill', async (t) => {
   const drawn = [];
-  const onEvent = ({ type }) => type === 'wait' && drawn.length < 9 && drawn.push(client.next('order').catch(({ kind }) => kind));
+  const onEvent = ({ type }) =>
+    type === 'wait' &&
+    drawn.length < 9 &&
+    drawn.push(client.next('order').catch(({ kind }) => kind));
   const { client, service } = open(t, { onEvent });
   service.answer = () => problem(503, 'lease_unavailable');
   await assert.rejects(client.next('order'), kind('problem'));
@@ -632,7 +762,11 @@ test('a hook that draws an ID for each failed wait waits for the next refill', a
 
 test('a hook that closes the client while callers are served fails the others', async (t) => {
   const { client } = open(t, { onEvent: ({ type }) => type === 'wait' && client.close() });
-  const [first, ...others] = await Promise.allSettled([client.next('order'), client.next('order'), client.nextMany('order', 2)]);
+  const [first, ...others] = await Promise.allSettled([
+    client.next('order'),
+    client.next('order'),
+    client.nextMany('order', 2),
+  ]);
   assert.equal(first.value, 252201579132751872n);
   for (const { reason } of others) assert.ok(kind('closed')(reason));
 });
@@ -687,7 +821,10 @@ test('a closed client fails those who wait and every later call', async (t) => {
   await assert.rejects(order.nextMany(2), kind('closed'));
   await assert.rejects(client.nextText('order'), kind('closed'));
   await settle();
-  assert.equal(events.filter(({ type, error }) => type === 'request' && error?.kind === 'closed').length, 1);
+  assert.equal(
+    events.filter(({ type, error }) => type === 'request' && error?.kind === 'closed').length,
+    1,
+  );
   assert.equal(sum('dropped', 'ids'), 9);
   const { length } = service.requests;
   await settle();
@@ -704,7 +841,9 @@ test('a client that is closed at once sends nothing', async (t) => {
 });
 
 test('the next base URL is tried at once, and the one that answered stays first', async (t) => {
-  const { client, service } = open(t, { urls: ['http://a.example.org', 'http://b.example.org', 'http://c.example.org'] });
+  const { client, service } = open(t, {
+    urls: ['http://a.example.org', 'http://b.example.org', 'http://c.example.org'],
+  });
   const down = new Set(['a.example.org']);
   service.answer = (upTo, url) => {
     if (down.has(url.host)) throw new TypeError('fetch failed');
@@ -737,33 +876,69 @@ for (const [status, code, hosts] of [
 const refuse = () => {
   throw new TypeError('fetch failed');
 };
-const unavailable = (seconds) => () => problem(503, 'store_unavailable', { 'retry-after': `${seconds}` });
+const unavailable = (seconds) => () =>
+  problem(503, 'store_unavailable', { 'retry-after': `${seconds}` });
 const forbidden = () => problem(403, 'forbidden', { 'retry-after': '60' });
 
 for (const [name, answers, steps] of [
-  ['leaves its URL out, and the others are asked after the back-off', { a: refuse, b: unavailable(50) }, [
-    [0, 'ab'], [200, 'a'], [49_000, 'a'], [800, 'ab'],
-  ]],
-  ['of every URL makes the client pause for the shortest', { a: unavailable(5), b: unavailable(20) }, [
-    [0, 'ab'], [4999, ''], [1, 'a'], [5000, 'a'], [5000, 'a'], [5000, 'ab'],
-  ]],
-  ['of an answer that ends the refill concerns every URL', { a: refuse, b: forbidden }, [[0, 'ab'], [59_999, ''], [1, 'ab']]],
+  [
+    'leaves its URL out, and the others are asked after the back-off',
+    { a: refuse, b: unavailable(50) },
+    [
+      [0, 'ab'],
+      [200, 'a'],
+      [49_000, 'a'],
+      [800, 'ab'],
+    ],
+  ],
+  [
+    'of every URL makes the client pause for the shortest',
+    { a: unavailable(5), b: unavailable(20) },
+    [
+      [0, 'ab'],
+      [4999, ''],
+      [1, 'a'],
+      [5000, 'a'],
+      [5000, 'a'],
+      [5000, 'ab'],
+    ],
+  ],
+  [
+    'of an answer that ends the refill concerns every URL',
+    { a: refuse, b: forbidden },
+    [
+      [0, 'ab'],
+      [59_999, ''],
+      [1, 'ab'],
+    ],
+  ],
 ]) {
   test(`a Retry-After ${name}`, async (t) => {
-    const { client, clock, service } = open(t, { urls: ['http://a.example.org', 'http://b.example.org'] });
+    const { client, clock, service } = open(t, {
+      urls: ['http://a.example.org', 'http://b.example.org'],
+    });
     service.answer = (_, url) => answers[url.host[0]]();
     for (const [i, [ms, hosts]] of steps.entries()) {
       clock.pass(ms);
       const before = service.requests.length;
       client.tryNext('order');
       await settle();
-      assert.equal(service.requests.slice(before).map(({ url }) => url.host[0]).join(''), hosts, `step ${i + 1}`);
+      assert.equal(
+        service.requests
+          .slice(before)
+          .map(({ url }) => url.host[0])
+          .join(''),
+        hosts,
+        `step ${i + 1}`,
+      );
     }
   });
 }
 
 test('a Retry-After leaves its URL out after a success of another one, too', async (t) => {
-  const { client, clock, service } = open(t, { urls: ['http://a.example.org', 'http://b.example.org'] });
+  const { client, clock, service } = open(t, {
+    urls: ['http://a.example.org', 'http://b.example.org'],
+  });
   const answers = { a: unavailable(30), b: () => service.issue(1) };
   service.answer = (_, url) => answers[url.host[0]]();
   await client.next('order');
@@ -775,9 +950,21 @@ test('a Retry-After leaves its URL out after a success of another one, too', asy
 });
 
 for (const [name, response, expected] of [
-  ['an error page of a proxy', () => json('<html>', { status: 502, type: 'text/html' }), { kind: 'transport', status: 502 }],
-  ['a problem without a code', () => json('{}', { status: 500, type: 'application/problem+json' }), { kind: 'transport', status: 500 }],
-  ['half a problem', () => json('{"code":', { status: 500, type: 'application/problem+json' }), { kind: 'transport', status: 500 }],
+  [
+    'an error page of a proxy',
+    () => json('<html>', { status: 502, type: 'text/html' }),
+    { kind: 'transport', status: 502 },
+  ],
+  [
+    'a problem without a code',
+    () => json('{}', { status: 500, type: 'application/problem+json' }),
+    { kind: 'transport', status: 500 },
+  ],
+  [
+    'half a problem',
+    () => json('{"code":', { status: 500, type: 'application/problem+json' }),
+    { kind: 'transport', status: 500 },
+  ],
   ['a login page', () => json('<html>', { type: 'text/html' }), { kind: 'invalid_answer' }],
   ['another status', () => json(answerOf(1), { status: 206 }), { kind: 'transport', status: 206 }],
   ['no content', () => new Response(null, { status: 204 }), { kind: 'transport', status: 204 }],
@@ -798,7 +985,10 @@ test('an answer that came before is refused, whatever came between', async (t) =
   service.answer = () => answerOf(5);
   while (client.tryNext('order') !== undefined);
   await settle();
-  await assert.rejects(client.next('order', { deadline: 0 }), { kind: 'invalid_answer', message: /an earlier answer/ });
+  await assert.rejects(client.next('order', { deadline: 0 }), {
+    kind: 'invalid_answer',
+    message: /an earlier answer/,
+  });
   service.answer = undefined;
   assert.equal(await client.next('other'), service.next - 1n);
 });
@@ -806,18 +996,45 @@ test('an answer that came before is refused, whatever came between', async (t) =
 test('wrong arguments are errors of kind usage', async (t) => {
   const { client, service } = open(t, { maxRange: 100 });
   for (const options of [
-    undefined, null, {}, { urls: [] }, { urls: ['nonsense'] }, { urls: ['ftp://a.example.org'] }, { urls: ['http://a.example.org?x=1'] },
-    { urls: ['http://u:p@a.example.org'] }, { urls: URLS, target: 0 }, { urls: URLS, maxAge: 5 }, { urls: URLS, minRange: 0 },
-    { urls: URLS, minRange: 10, maxRange: 9 }, { urls: URLS, deadline: -1 }, { urls: URLS, requestTimeout: Infinity }, { urls: URLS, token: 7 },
-    { urls: URLS, fetch: 'no' }, { urls: URLS, onEvent: {} },
+    undefined,
+    null,
+    {},
+    { urls: [] },
+    { urls: ['nonsense'] },
+    { urls: ['ftp://a.example.org'] },
+    { urls: ['http://a.example.org?x=1'] },
+    { urls: ['http://u:p@a.example.org'] },
+    { urls: URLS, target: 0 },
+    { urls: URLS, maxAge: 5 },
+    { urls: URLS, minRange: 0 },
+    { urls: URLS, minRange: 10, maxRange: 9 },
+    { urls: URLS, deadline: -1 },
+    { urls: URLS, requestTimeout: Infinity },
+    { urls: URLS, token: 7 },
+    { urls: URLS, fetch: 'no' },
+    { urls: URLS, onEvent: {} },
   ]) {
     assert.throws(() => new Raindrop(options), kind('usage'), JSON.stringify(options));
   }
-  for (const code of ['', '.', '..', 'a/b', '-a', 'a b', 'ä', 'x'.repeat(65), undefined, 7, Symbol('x')]) {
+  for (const code of [
+    '',
+    '.',
+    '..',
+    'a/b',
+    '-a',
+    'a b',
+    'ä',
+    'x'.repeat(65),
+    undefined,
+    7,
+    Symbol('x'),
+  ]) {
     await assert.rejects(client.next(code), kind('usage'), String(code));
     assert.throws(() => client.tryNext(code), kind('usage'), String(code));
   }
-  for (const n of [0, -1, 1.5, 101, NaN, 3n, '3']) await assert.rejects(client.nextMany('order', n), kind('usage'), String(n));
-  for (const deadline of [-1, NaN, Infinity, 'soon', 5n]) await assert.rejects(client.next('order', { deadline }), kind('usage'));
+  for (const n of [0, -1, 1.5, 101, NaN, 3n, '3'])
+    await assert.rejects(client.nextMany('order', n), kind('usage'), String(n));
+  for (const deadline of [-1, NaN, Infinity, 'soon', 5n])
+    await assert.rejects(client.next('order', { deadline }), kind('usage'));
   assert.equal(service.requests.length, 0);
 });

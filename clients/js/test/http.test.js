@@ -27,7 +27,8 @@ function open(t, url, options) {
   return client;
 }
 
-const upTo = (request) => Number(new URL(request.url, 'http://localhost').searchParams.get('up_to'));
+const upTo = (request) =>
+  Number(new URL(request.url, 'http://localhost').searchParams.get('up_to'));
 
 const service = new FakeService();
 
@@ -56,8 +57,12 @@ test('a redirect is not followed', async (t) => {
     followed++;
     answer(request, response);
   });
-  const url = await serve(t, (request, response) => response.writeHead(307, { location: other + request.url }).end());
-  await assert.rejects(open(t, url, { token: 'secret' }).next('order', { deadline: 20_000 }), { kind: 'transport' });
+  const url = await serve(t, (request, response) =>
+    response.writeHead(307, { location: other + request.url }).end(),
+  );
+  await assert.rejects(open(t, url, { token: 'secret' }).next('order', { deadline: 20_000 }), {
+    kind: 'transport',
+  });
   assert.equal(followed, 0);
 });
 
@@ -67,7 +72,10 @@ test('an answer above 1 MiB is refused', async (t) => {
     response.on('error', () => {});
     response.end(`{"ranges":[],"filling":"${'x'.repeat(1024 * 1024)}"}`);
   });
-  await assert.rejects(open(t, url).next('order', { deadline: 20_000 }), { kind: 'invalid_answer', message: /1 MiB/ });
+  await assert.rejects(open(t, url).next('order', { deadline: 20_000 }), {
+    kind: 'invalid_answer',
+    message: /1 MiB/,
+  });
 });
 
 test('an endless answer is refused', async (t) => {
@@ -81,13 +89,19 @@ test('an endless answer is refused', async (t) => {
     response.on('drain', more);
     more();
   });
-  await assert.rejects(open(t, url).next('order', { deadline: 20_000 }), { kind: 'invalid_answer', message: /1 MiB/ });
+  await assert.rejects(open(t, url).next('order', { deadline: 20_000 }), {
+    kind: 'invalid_answer',
+    message: /1 MiB/,
+  });
 });
 
 test('half an answer is not used', async (t) => {
   const url = await serve(t, (request, response) => {
     const text = JSON.stringify(service.issue(upTo(request)));
-    response.writeHead(200, { 'content-type': 'application/json', 'content-length': text.length + 1 });
+    response.writeHead(200, {
+      'content-type': 'application/json',
+      'content-length': text.length + 1,
+    });
     response.write(text, () => response.destroy());
   });
   const client = open(t, url);
@@ -103,7 +117,9 @@ test('a request is not repeated unseen once its answer has begun', async (t) => 
     response.write('{', () => response.destroy());
   });
   const failed = [];
-  const client = open(t, url, { onEvent: ({ error }) => error !== undefined && failed.push(error.kind) });
+  const client = open(t, url, {
+    onEvent: ({ error }) => error !== undefined && failed.push(error.kind),
+  });
   assert.equal(typeof (await client.next('order', { deadline: 20_000 })), 'bigint');
   assert.deepEqual(failed, ['transport']);
 });
@@ -131,11 +147,19 @@ test('a service that comes back is found', async (t) => {
   assert.equal(typeof (await client.next('order', { deadline: 20_000 })), 'bigint');
 });
 
-const child = (script, url) => promisify(execFile)(
-  process.execPath,
-  ['--input-type=module', '--eval', script, '--', new URL('../src/index.js', import.meta.url).href, url],
-  { timeout: 60_000 },
-);
+const child = (script, url) =>
+  promisify(execFile)(
+    process.execPath,
+    [
+      '--input-type=module',
+      '--eval',
+      script,
+      '--',
+      new URL('../src/index.js', import.meta.url).href,
+      url,
+    ],
+    { timeout: 60_000 },
+  );
 
 const OPEN = `
   const [module, url] = process.argv.slice(-2);
@@ -144,10 +168,13 @@ const OPEN = `
 
 test('a process ends without close()', async (t) => {
   const url = await serve(t, answer);
-  const { stdout } = await child(`${OPEN}
+  const { stdout } = await child(
+    `${OPEN}
     const client = new Raindrop({ urls: [url], deadline: 50_000, requestTimeout: 86_400_000 });
     console.log(await client.next('order'), await client.nextMany('order', 3));
-  `, url);
+  `,
+    url,
+  );
   assert.match(stdout, /^\d+n \[ \d+n, \d+n, \d+n \]\n$/);
 });
 
@@ -157,10 +184,13 @@ test('a process does not end while a caller waits for the next attempt', async (
     if (++requests === 1) response.writeHead(500, { connection: 'close' }).end();
     else answer(request, response);
   });
-  const { stdout } = await child(`${OPEN}
+  const { stdout } = await child(
+    `${OPEN}
     const client = new Raindrop({ urls: [url] });
     console.log(await client.next('order', { deadline: 50_000 }));
-  `, url);
+  `,
+    url,
+  );
   assert.match(stdout, /^\d+n\n$/);
   assert.equal(requests, 2);
 });

@@ -15,8 +15,14 @@ import { FakeService } from './support.js';
 
 const folder = fileURLToPath(new URL('..', import.meta.url));
 const readme = await readFile(join(folder, 'README.md'), 'utf8');
-const examples = [...readme.matchAll(/^```(js|ts)\n(.*?)^```$/gms)].map(([, language, text]) => ({ language, text }));
-const typescript = await import('typescript').then((module) => module.default, () => undefined);
+const examples = [...readme.matchAll(/^```(js|ts)\n(.*?)^```$/gms)].map(([, language, text]) => ({
+  language,
+  text,
+}));
+const typescript = await import('typescript').then(
+  (module) => module.default,
+  () => undefined,
+);
 const needsTypeScript = { skip: typescript === undefined && 'npm ci installs TypeScript' };
 
 /** A folder inside the package, so that an example can import the package by its name. */
@@ -47,18 +53,31 @@ test('the README has examples of both languages', () => {
 });
 
 for (const [i, { language, text }] of examples.entries()) {
-  test(`example ${i + 1} of the README runs`, language === 'ts' ? needsTypeScript : {}, async (t) => {
-    const { ModuleKind: { ESNext }, ScriptTarget: { ES2022 } } = language === 'ts' ? typescript : { ModuleKind: {}, ScriptTarget: {} };
-    const compiled = language === 'ts'
-      ? typescript.transpileModule(text, { compilerOptions: { module: ESNext, target: ES2022 } }).outputText
-      : text;
-    await run(t, compiled, `example-${i + 1}.mjs`);
-  });
+  test(
+    `example ${i + 1} of the README runs`,
+    language === 'ts' ? needsTypeScript : {},
+    async (t) => {
+      const {
+        ModuleKind: { ESNext },
+        ScriptTarget: { ES2022 },
+      } = language === 'ts' ? typescript : { ModuleKind: {}, ScriptTarget: {} };
+      const compiled =
+        language === 'ts'
+          ? typescript.transpileModule(text, {
+              compilerOptions: { module: ESNext, target: ES2022 },
+            }).outputText
+          : text;
+      await run(t, compiled, `example-${i + 1}.mjs`);
+    },
+  );
 }
 
 /** Returns what the TypeScript compiler says about files of this package. */
 function complaints(files, more = {}) {
-  const config = typescript.readConfigFile(join(folder, 'tsconfig.json'), typescript.sys.readFile).config;
+  const config = typescript.readConfigFile(
+    join(folder, 'tsconfig.json'),
+    typescript.sys.readFile,
+  ).config;
   const { options } = typescript.parseJsonConfigFileContent(config, typescript.sys, folder);
   const program = typescript.createProgram(files, { ...options, ...more });
   return typescript.getPreEmitDiagnostics(program).map(({ file, start, messageText }) => {
@@ -69,29 +88,39 @@ function complaints(files, more = {}) {
 
 test('the examples and the types agree', needsTypeScript, async (t) => {
   const path = await temporaryFolder(t);
-  const files = await Promise.all(examples.map(async ({ text }, i) => {
-    const file = join(path, `example-${i + 1}.mts`);
-    await writeFile(file, text);
-    return file;
-  }));
+  const files = await Promise.all(
+    examples.map(async ({ text }, i) => {
+      const file = join(path, `example-${i + 1}.mts`);
+      await writeFile(file, text);
+      return file;
+    }),
+  );
   assert.deepEqual(complaints(files), []);
 });
 
 test('a wrong type is an error', needsTypeScript, async (t) => {
   const file = join(await temporaryFolder(t), 'wrong.mts');
-  await writeFile(file, `
+  await writeFile(
+    file,
+    `
     import { Raindrop } from '@example/raindrop';
     const client = new Raindrop({ urls: ['http://127.0.0.1:8080'] });
     export const id: number = await client.next('order');
-  `);
+  `,
+  );
   const [complaint, ...others] = complaints([file]);
   assert.match(complaint, /wrong\.mts:4: Type 'bigint' is not assignable to type 'number'/);
   assert.deepEqual(others, []);
 });
 
-test('settings that are undefined, frozen URLs and blocks that end a client have types', needsTypeScript, async (t) => {
-  const file = join(await temporaryFolder(t), 'strict.mts');
-  await writeFile(file, `
+test(
+  'settings that are undefined, frozen URLs and blocks that end a client have types',
+  needsTypeScript,
+  async (t) => {
+    const file = join(await temporaryFolder(t), 'strict.mts');
+    await writeFile(
+      file,
+      `
     import { Raindrop } from '@example/raindrop';
     const urls = ['http://127.0.0.1:8080'] as const;
     const unset = { token: undefined, namespace: undefined, target: undefined, minRange: undefined, maxRange: undefined };
@@ -103,25 +132,42 @@ test('settings that are undefined, frozen URLs and blocks that end a client have
     }
     using other = new Raindrop({ urls });
     other.tryNext('order');
-  `);
-  const strict = { exactOptionalPropertyTypes: true };
-  assert.deepEqual(complaints([file], { ...strict, lib: ['lib.es2023.d.ts', 'lib.dom.d.ts', 'lib.esnext.disposable.d.ts'] }), []);
-  const text = await readFile(file, 'utf8');
-  await writeFile(file, text.replaceAll(/(await )?using/g, 'const'));
-  assert.deepEqual(complaints([file], strict), []);
-});
+  `,
+    );
+    const strict = { exactOptionalPropertyTypes: true };
+    assert.deepEqual(
+      complaints([file], {
+        ...strict,
+        lib: ['lib.es2023.d.ts', 'lib.dom.d.ts', 'lib.esnext.disposable.d.ts'],
+      }),
+      [],
+    );
+    const text = await readFile(file, 'utf8');
+    await writeFile(file, text.replaceAll(/(await )?using/g, 'const'));
+    assert.deepEqual(complaints([file], strict), []);
+  },
+);
 
 test('the sources have the types that are declared', needsTypeScript, async (t) => {
   const file = join(await temporaryFolder(t), 'sources.mts');
-  await writeFile(file, `
+  await writeFile(
+    file,
+    `
     import type { Code, Raindrop, RaindropError } from '../../index.d.ts';
     import * as sources from '../../src/index.js';
     const client: Raindrop = new sources.Raindrop({ urls: ['http://127.0.0.1:8080'] });
     export const code: Code = client.code('order');
     export const error: Omit<RaindropError, 'cause'> = new sources.RaindropError('usage', 'wrong');
-  `);
+  `,
+  );
   const strict = { strict: true, allowJs: true, checkJs: true, allowImportingTsExtensions: true };
-  assert.deepEqual(complaints([file], { ...strict, lib: ['lib.es2023.d.ts', 'lib.dom.d.ts', 'lib.dom.iterable.d.ts'] }), []);
+  assert.deepEqual(
+    complaints([file], {
+      ...strict,
+      lib: ['lib.es2023.d.ts', 'lib.dom.d.ts', 'lib.dom.iterable.d.ts'],
+    }),
+    [],
+  );
 });
 
 test('the CommonJS form exports the same and draws', needsTypeScript, async (t) => {
@@ -130,7 +176,10 @@ test('the CommonJS form exports the same and draws', needsTypeScript, async (t) 
   await writeCommonJs(folder, target);
   const required = createRequire(import.meta.url)(target);
   assert.deepEqual(Object.keys(required).sort(), Object.keys(api).sort());
-  const client = new required.Raindrop({ urls: ['http://raindrop.example.org'], fetch: new FakeService().fetch });
+  const client = new required.Raindrop({
+    urls: ['http://raindrop.example.org'],
+    fetch: new FakeService().fetch,
+  });
   assert.equal(typeof (await client.next('order')), 'bigint');
   client.close();
   await assert.rejects(client.next('order'), required.RaindropError);
@@ -138,7 +187,10 @@ test('the CommonJS form exports the same and draws', needsTypeScript, async (t) 
 
 test('a block ends the client that it declares', async () => {
   for (const end of [Symbol.dispose, Symbol.asyncDispose]) {
-    const client = new api.Raindrop({ urls: ['http://raindrop.example.org'], fetch: new FakeService().fetch });
+    const client = new api.Raindrop({
+      urls: ['http://raindrop.example.org'],
+      fetch: new FakeService().fetch,
+    });
     await client[end]();
     await assert.rejects(client.next('order'), { kind: 'closed' });
   }
@@ -150,8 +202,14 @@ test('the types declare what the package exports, and no more', async () => {
   assert.deepEqual(classes.map(([, name]) => name).sort(), Object.keys(api).sort());
   for (const [, name, body] of classes) {
     const declared = [...body.matchAll(/^ {2}(\w+)\(/gm)].map(([, method]) => method);
-    const actual = Object.getOwnPropertyNames(api[name].prototype).filter((method) => method !== 'constructor');
-    assert.deepEqual(declared.filter((method) => method !== 'constructor').sort(), actual.sort(), name);
+    const actual = Object.getOwnPropertyNames(api[name].prototype).filter(
+      (method) => method !== 'constructor',
+    );
+    assert.deepEqual(
+      declared.filter((method) => method !== 'constructor').sort(),
+      actual.sort(),
+      name,
+    );
   }
 });
 
@@ -160,7 +218,10 @@ test('the README lists every option with its default', async () => {
   const [, body] = types.match(/^export interface RaindropOptions \{\n(.*?)^\}/ms);
   const [, table] = readme.match(/^## Options\n(.*?)^## /ms);
   const options = [...body.matchAll(/^ {2}(\w+)\??:/gm)].map(([, name]) => name);
-  assert.deepEqual([...table.matchAll(/^\| `(\w+)` \|/gm)].map(([, name]) => name).sort(), options.sort());
+  assert.deepEqual(
+    [...table.matchAll(/^\| `(\w+)` \|/gm)].map(([, name]) => name).sort(),
+    options.sort(),
+  );
   for (const [, comment, name] of body.matchAll(/Default: ([\d ]+)\. \*\/\n {2}(\w+)\?/g)) {
     assert.match(table, new RegExp(`^\\| \`${name}\` \\| ${comment} \\|`, 'm'));
   }

@@ -17,7 +17,13 @@ export function json(body, { status = 200, headers = {}, type = 'application/jso
 }
 
 export function problem(status, code, headers = {}) {
-  const body = { type: `urn:raindrop:problem:${code}`, title: code, status, detail: `about ${code}`, code };
+  const body = {
+    type: `urn:raindrop:problem:${code}`,
+    title: code,
+    status,
+    detail: `about ${code}`,
+    code,
+  };
   return json(body, { status, headers, type: 'application/problem+json' });
 }
 
