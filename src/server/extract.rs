@@ -14,6 +14,7 @@ use utoipa::IntoParams;
 
 use super::{
     audience::{Audience, Listener},
+    listener::Connection,
     openapi,
     response::{
         Problem, ProblemCode, Reservation, UnsentBudget,
@@ -27,6 +28,33 @@ use crate::{
 
 /// The largest body in bytes; no request needs one.
 const LARGEST_BODY: usize = 64 * 1024;
+
+/// Who sends a request: the connection on which it came, if a listener of ours accepted it, and the
+/// client, once the gate has let it in. One extension, since each of them is allocated.
+#[derive(Clone)]
+pub(super) struct Sender {
+    connection: Option<Arc<Connection>>,
+    client: Option<Client>,
+}
+
+impl Sender {
+    pub(super) fn on(connection: Arc<Connection>) -> Self {
+        Self { connection: Some(connection), client: None }
+    }
+
+    pub(super) fn connection(request: &Request) -> Option<&Arc<Connection>> {
+        request.extensions().get::<Self>()?.connection.as_ref()
+    }
+
+    /// Notes the client of a request that was let in.
+    pub(super) fn let_in(request: &mut Request, client: Client) {
+        let extensions = request.extensions_mut();
+        match extensions.get_mut::<Self>() {
+            Some(sender) => sender.client = Some(client),
+            None => drop(extensions.insert(Self { connection: None, client: Some(client) })),
+        }
+    }
+}
 
 /// Who sends a request, as the gate found out.
 #[derive(Clone, Debug)]
@@ -76,7 +104,7 @@ impl<S: Sync> FromRequestParts<S> for Client {
     type Rejection = Infallible;
 
     async fn from_request_parts(head: &mut Parts, _: &S) -> Result<Self, Infallible> {
-        let client = head.extensions.remove::<Self>();
+        let client = head.extensions.get_mut::<Sender>().and_then(|sender| sender.client.take());
         Ok(client.expect("every route has a gate, and no handler asks twice"))
     }
 }

@@ -1,18 +1,12 @@
 //! Which browsers may read the answers, and for which pages they may ask.
 
-use std::{
-    sync::Arc,
-    task::{Context, Poll},
-    time::Duration,
-};
+use std::time::Duration;
 
 use axum::{
     extract::Request,
     http::{HeaderMap, HeaderName, HeaderValue, Method, header},
-    response::Response,
 };
-use futures_util::future::Either;
-use tower::{Layer, Service, layer::layer_fn};
+use tower::Layer as _;
 use tower_http::cors::{AllowOrigin, Cors, CorsLayer};
 
 use super::host::is_same_host;
@@ -24,60 +18,45 @@ use crate::{
 /// Where the page is from that a browser sends a request for; pages cannot set it.
 const SEC_FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
 
-/// Adds CORS headers, and answers preflights; none when no origin is allowed. `is_cached` says
-/// whether caches keep the answers, and may use them for a browser.
-pub(in crate::server) fn browsers<S>(
-    origins: &CorsOrigins,
-    is_cached: bool,
-) -> Option<impl Layer<S, Service = Browsers<S>> + Clone + use<S>> {
-    let origin = match origins {
-        CorsOrigins::Any => AllowOrigin::any(),
-        CorsOrigins::List(origins) if origins.is_empty() => return None,
-        CorsOrigins::List(origins) => AllowOrigin::list(origins.clone()),
-    };
-    let cors = CorsLayer::new()
-        .allow_origin(origin)
-        .allow_methods([Method::GET, Method::HEAD, Method::POST])
-        // Every header, and the one that * leaves out.
-        .allow_headers([HeaderName::from_static("*"), header::AUTHORIZATION])
-        .expose_headers([header::RETRY_AFTER])
-        .max_age(Duration::from_hours(1));
-    let cors = Arc::new(cors);
-    Some(layer_fn(move |inner| Browsers { inner, cors: Arc::clone(&cors), is_cached }))
-}
-
-#[derive(Clone, Debug)]
-pub(in crate::server) struct Browsers<S> {
-    inner: S,
-    cors: Arc<CorsLayer>,
+/// Adds CORS headers, and answers preflights.
+#[derive(Debug)]
+pub(super) struct Browsers {
+    cors: CorsLayer,
     is_cached: bool,
 }
 
-impl<S, B> Service<Request> for Browsers<S>
-where
-    S: Service<Request, Response = Response<B>> + Clone,
-    B: Default,
-{
-    type Response = Response<B>;
-    type Error = S::Error;
-    type Future = Either<<Cors<S> as Service<Request>>::Future, S::Future>;
-
-    fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), S::Error>> {
-        self.inner.poll_ready(context)
+impl Browsers {
+    /// Returns `None` when no origin is allowed. `is_cached` says whether caches keep the answers, and may
+    /// use them for a browser.
+    pub(super) fn new(origins: &CorsOrigins, is_cached: bool) -> Option<Self> {
+        let origin = match origins {
+            CorsOrigins::Any => AllowOrigin::any(),
+            CorsOrigins::List(origins) if origins.is_empty() => return None,
+            CorsOrigins::List(origins) => AllowOrigin::list(origins.clone()),
+        };
+        let cors = CorsLayer::new()
+            .allow_origin(origin)
+            .allow_methods([Method::GET, Method::HEAD, Method::POST])
+            // Every header, and the one that * leaves out.
+            .allow_headers([HeaderName::from_static("*"), header::AUTHORIZATION])
+            .expose_headers([header::RETRY_AFTER])
+            .max_age(Duration::from_hours(1));
+        Some(Self { cors, is_cached })
     }
 
-    fn call(&mut self, request: Request) -> Self::Future {
+    /// Whether a request is a preflight, or its answer needs CORS headers.
+    pub(super) fn need_headers(&self, request: &Request) -> bool {
         let headers = request.headers();
-        // To CorsLayer every OPTIONS is a preflight; without this header it is just another method.
-        let applies = match *request.method() {
+        match *request.method() {
+            // To CorsLayer every OPTIONS is a preflight; without this header it is just another method.
             Method::OPTIONS => headers.contains_key(header::ACCESS_CONTROL_REQUEST_METHOD),
             _ => self.is_cached || headers.contains_key(header::ORIGIN),
-        };
-        if applies {
-            Either::Left(self.cors.layer(self.inner.clone()).call(request))
-        } else {
-            Either::Right(self.inner.call(request))
         }
+    }
+
+    /// Puts them around a service.
+    pub(super) fn around<S>(&self, inner: S) -> Cors<S> {
+        self.cors.layer(inner)
     }
 }
 
@@ -166,9 +145,9 @@ fn origin_of(address: &[u8]) -> &[u8] {
 /// that wants an ID names none of these, or JSON before it.
 fn loads_part_of_page(headers: &HeaderMap) -> bool {
     let first = headers.get(header::ACCEPT).and_then(|accept| accept.to_str().ok());
-    let first = first.and_then(|accept| accept.split([',', ';']).next()).unwrap_or_default();
-    let first = first.trim().to_ascii_lowercase();
-    let is_part = |kind: &str| first.starts_with(kind);
-    ["image/", "video/", "audio/", "font/", "text/css"].into_iter().any(is_part)
-        || first.ends_with("/javascript")
+    let first = first.and_then(|accept| accept.split([',', ';']).next()).unwrap_or_default().trim();
+    let is = |part: Option<&str>, kind: &str| part.is_some_and(|it| it.eq_ignore_ascii_case(kind));
+    let begins_with = |kind: &str| is(first.get(..kind.len()), kind);
+    ["image/", "video/", "audio/", "font/", "text/css"].into_iter().any(begins_with)
+        || is(first.rsplit_once('/').map(|(_, subtype)| subtype), "javascript")
 }

@@ -1,21 +1,12 @@
 //! Who may pass to a route. The checks stand in one function, in the order in which they are made.
 
-use std::{
-    future::ready,
-    net::SocketAddr,
-    sync::Arc,
-    task::{Context, Poll},
-    time::Duration,
-};
+use std::{net::SocketAddr, sync::Arc, time::Duration};
 
 use axum::{
     body::HttpBody as _,
     extract::{ConnectInfo, Query, Request},
     http::{Method, Uri, header},
-    response::{IntoResponse as _, Response},
 };
-use futures_util::future::{BoxFuture, Either};
-use tower::{Layer, Service, layer::layer_fn};
 
 use super::{
     browsers::{check_origin, check_own_page},
@@ -25,8 +16,8 @@ use crate::{
     auth::{Auth, Caller, ClientCertificate},
     server::{
         audience::{Audience, Listener, TokensFor},
-        extract::{Client, check_body},
-        listener::{Connection, NoPlace},
+        extract::{Client, Sender, check_body},
+        listener::NoPlace,
         response::{Problem, ProblemCode},
         state::AppState,
     },
@@ -35,19 +26,9 @@ use crate::{
 /// The longest address in bytes; the longest useful one has a few hundred.
 const LONGEST_URI: usize = 4096;
 
-/// Lets in whom a group of routes is for.
-pub(in crate::server) fn gate<S>(
-    state: &Arc<AppState>,
-    listener: Listener,
-    audience: Audience,
-) -> impl Layer<S, Service = Gate<S>> + Clone + use<S> {
-    let tokens_for = TokensFor::of(listener, state.auth.is_some());
-    let rules = Arc::new(Rules { state: Arc::clone(state), audience, listener, tokens_for });
-    layer_fn(move |inner| Gate { inner, rules: Arc::clone(&rules) })
-}
-
+/// Decides who may pass to the routes of an audience.
 #[derive(Debug)]
-struct Rules {
+pub(super) struct Rules {
     state: Arc<AppState>,
     audience: Audience,
     listener: Listener,
@@ -55,12 +36,37 @@ struct Rules {
 }
 
 impl Rules {
+    pub(super) fn new(state: &Arc<AppState>, listener: Listener, audience: Audience) -> Self {
+        let tokens_for = TokensFor::of(listener, state.auth.is_some());
+        Self { state: Arc::clone(state), audience, listener, tokens_for }
+    }
+
+    /// Refuses a request that may not pass; otherwise notes who sends it.
+    pub(super) async fn pass(&self, request: &mut Request) -> Result<(), Problem> {
+        if self.audience == Audience::Clients
+            && let Some(connection) = Sender::connection(request)
+            && connection.place.is_spare()
+        {
+            let connection = Arc::clone(connection);
+            // Boxed, so that other requests take less memory.
+            let changed = Box::pin(connection.place.change()).await;
+            changed.map_err(|reason| self.no_place(reason))?;
+        }
+        let client = self.admit(request)?;
+        Sender::let_in(request, client);
+        Ok(())
+    }
+
     /// Who sends this request, if it may pass.
     fn admit(&self, request: &Request) -> Result<Client, Problem> {
         let headers = request.headers();
         check_length(request.uri())?;
-        let peer = request.extensions().get::<ConnectInfo<SocketAddr>>();
-        let address = peer.map(|peer| self.state.clients.address(peer.0.ip(), headers));
+        let connection = Sender::connection(request);
+        let peer = connection.map(|connection| connection.peer).or_else(|| {
+            let accepted_elsewhere = request.extensions().get::<ConnectInfo<SocketAddr>>();
+            accepted_elsewhere.map(|info| info.0)
+        });
+        let address = peer.map(|peer| self.state.clients.address(peer.ip(), headers));
         // Other requests were checked by whoever accepted them, or never were on a connection.
         if peer.is_some() {
             check_host(request.version(), request.uri(), headers)?;
@@ -102,7 +108,7 @@ impl Rules {
         caller.check_permission(self.audience.permission(), request.uri().path())?;
         check_body(request.body())?;
         // No request of a client needs a body: one that has may keep the service waiting.
-        if let Some(connection) = request.extensions().get::<Arc<Connection>>()
+        if let Some(connection) = connection
             && self.audience == Audience::Clients
             && request.body().is_end_stream()
         {
@@ -137,48 +143,6 @@ impl Rules {
             self.state.metrics.auth_refused.with_label_values(&[refusal.reason()]).inc();
             refusal.into()
         })
-    }
-}
-
-#[derive(Clone, Debug)]
-pub(in crate::server) struct Gate<S> {
-    inner: S,
-    rules: Arc<Rules>,
-}
-
-impl<S> Service<Request> for Gate<S>
-where
-    S: Service<Request, Response = Response, Future: Send> + Clone + Send + 'static,
-    S::Error: Send + 'static,
-{
-    type Response = Response;
-    type Error = S::Error;
-    type Future = Either<S::Future, BoxFuture<'static, Result<Response, S::Error>>>;
-
-    fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), S::Error>> {
-        self.inner.poll_ready(context)
-    }
-
-    fn call(&mut self, mut request: Request) -> Self::Future {
-        if self.rules.audience == Audience::Clients
-            && let Some(connection) = request.extensions().get::<Arc<Connection>>()
-            && connection.place.is_spare()
-        {
-            let (connection, mut gate) = (Arc::clone(connection), self.clone());
-            return Either::Right(Box::pin(async move {
-                match connection.place.change().await {
-                    Ok(()) => gate.call(request).await,
-                    Err(reason) => Ok(gate.rules.no_place(reason).into_response()),
-                }
-            }));
-        }
-        match self.rules.admit(&request) {
-            Ok(client) => {
-                request.extensions_mut().insert(client);
-                Either::Left(self.inner.call(request))
-            }
-            Err(problem) => Either::Right(Box::pin(ready(Ok(problem.into_response())))),
-        }
     }
 }
 

@@ -14,7 +14,7 @@ use std::{
 
 use axum::{
     body::{Body, Bytes, HttpBody as _},
-    extract::{ConnectInfo, Request},
+    extract::Request,
     http::{HeaderMap, HeaderValue, Version, header},
     response::Response,
 };
@@ -41,7 +41,10 @@ use super::{
     stream::WatchedStream,
     tls::TlsClient,
 };
-use crate::{server::metrics::Dropped, store::with_sources};
+use crate::{
+    server::{extract::Sender, metrics::Dropped},
+    store::with_sources,
+};
 
 /// The longest head of a request; a longer one is answered 431. A connection of HTTP/1 reads no more
 /// at a time, so that many connections take little memory.
@@ -76,7 +79,7 @@ pub(in crate::server) struct Connection {
     server: Arc<Server>,
     pub(in crate::server) activity: Arc<Activity>,
     pub(in crate::server) place: Place,
-    peer: SocketAddr,
+    pub(in crate::server) peer: SocketAddr,
     client: Option<TlsClient>,
     /// Ends the connection of HTTP/2 gracefully.
     retired: Arc<Notify>,
@@ -189,34 +192,37 @@ impl Connection {
         is_wide
     }
 
-    async fn answer(self: &Arc<Self>, request: Request<Incoming>) -> Response {
+    async fn answer(self: &Arc<Self>, mut request: Request<Incoming>) -> Response {
         let is_http2 = request.version() == Version::HTTP_2;
         if !is_http2 {
             // Over HTTP/2 at most `STREAMS` wait, and what they are sent has windows.
             self.activity.unblocked().await;
         }
         let answering = self.activity.answer(request.version());
-        let (mut head, body) = request.into_parts();
         let mut must_close = *self.server.draining.borrow();
         if is_http2 {
-            name_host(&mut head);
+            name_host(&mut request);
         }
         if let (Some(client), Some(tls)) = (&self.client, &self.server.tls) {
             match tls.certificate(client) {
-                Some(certificate) => drop(head.extensions.insert(certificate)),
+                Some(certificate) => drop(request.extensions_mut().insert(certificate)),
                 // Another handshake decides by the present authorities.
                 None => must_close = true,
             }
         }
-        head.extensions.insert(ConnectInfo(self.peer));
-        head.extensions.insert(Arc::clone(self));
-        let is_old = head.version == Version::HTTP_10;
-        let waits_to_send = expects_continue(&head.headers);
-        let is_empty = body.is_end_stream();
-        let body = (!is_empty).then(|| RequestBody::new(body, Arc::clone(&self.activity)));
-        // Over HTTP/2 it is dropped with the request, whose stream may last longer.
-        let unread = body.clone().filter(|_| !is_http2);
-        let request = Request::from_parts(head, body.map_or_else(Body::empty, Body::new));
+        request.extensions_mut().insert(Sender::on(Arc::clone(self)));
+        let is_old = request.version() == Version::HTTP_10;
+        let waits_to_send = expects_continue(request.headers());
+        let mut unread = None;
+        let request = request.map(|body| {
+            if body.is_end_stream() {
+                return Body::empty();
+            }
+            let body = RequestBody::new(body, Arc::clone(&self.activity));
+            // Over HTTP/2 it is dropped with the request, whose stream may last longer.
+            unread = (!is_http2).then(|| body.clone());
+            Body::new(body)
+        });
         let Ok(mut response) = self.server.router.clone().call(request).await;
         let unread = unread.and_then(RequestBody::into_unread);
         drop(answering);

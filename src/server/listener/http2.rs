@@ -10,7 +10,7 @@ use std::{
 use axum::{
     Error,
     body::{Body, Bytes, HttpBody},
-    http::{HeaderValue, header, request::Parts},
+    http::{HeaderValue, Request, header},
 };
 use hyper::body::{Frame, SizeHint};
 
@@ -103,10 +103,10 @@ impl Drop for Piece {
 }
 
 /// HTTP/2 names the host in the address; everything after this looks for the header.
-pub(super) fn name_host(head: &mut Parts) {
-    let host = head.uri.authority().and_then(|host| HeaderValue::try_from(host.as_str()).ok());
-    if let (Some(host), false) = (host, head.headers.contains_key(header::HOST)) {
-        head.headers.insert(header::HOST, host);
+pub(super) fn name_host<B>(request: &mut Request<B>) {
+    let host = request.uri().authority().and_then(|it| HeaderValue::try_from(it.as_str()).ok());
+    if let (Some(host), false) = (host, request.headers().contains_key(header::HOST)) {
+        request.headers_mut().insert(header::HOST, host);
     }
 }
 

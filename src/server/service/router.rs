@@ -5,18 +5,19 @@ use std::sync::Arc;
 use axum::{
     Extension, Router,
     body::Bytes,
-    error_handling::HandleErrorLayer,
     extract::State,
     http::{Method, Uri},
-    routing::get,
+    routing::{any, get},
 };
-use tower::{BoxError, ServiceBuilder};
-use tower_http::catch_panic::CatchPanicLayer;
-use utoipa_axum::{router::OpenApiRouter, routes};
+use utoipa::openapi::Paths;
+use utoipa_axum::{
+    router::{OpenApiRouter, UtoipaMethodRouter},
+    routes,
+};
 
 use crate::server::{
     audience::{Audience, Listener},
-    layers::{browsers, gate, panicked, too_late, track},
+    layers::Layers,
     openapi,
     response::{Problem, ProblemCode},
     routes::{
@@ -29,10 +30,13 @@ use crate::server::{
 /// The pages for people and what they load, which the API document leaves out.
 const PAGES: [&str; 3] = ["/", "/docs", "/console/{file}"];
 
+/// A path, with its methods and their part of the API document.
+type Endpoint = (String, UtoipaMethodRouter<Arc<AppState>>);
+
 /// Routes that the same audience may use.
 struct Group {
     audience: Audience,
-    routes: OpenApiRouter<Arc<AppState>>,
+    endpoints: Vec<Endpoint>,
     /// Whether caches keep the answers, where pages of `http.cors_origins` may read them.
     cors: Option<bool>,
 }
@@ -42,30 +46,29 @@ fn groups(state: &AppState, listener: Listener) -> Vec<Group> {
     let is_public = listener == Listener::Public;
     let has_own_listener = state.http.admin_listen.is_some();
     let (cached, uncached) = (is_public.then_some(true), is_public.then_some(false));
-    let group = |audience, cors, routes| Group { audience, routes, cors };
-    let new = OpenApiRouter::new;
+    let group = |audience, cors, endpoints| Group { audience, endpoints, cors };
 
-    let ids = new().routes(routes!(ids::one)).routes(routes!(ids::many));
-    let bounds = new().routes(routes!(bounds::bounds));
-    let texts = new().routes(routes!(parse::parse)).routes(routes!(plan::plan));
-    let metrics = new().routes(routes!(metrics::metrics));
-    let operators = new()
-        .routes(routes!(cluster::cluster))
-        .routes(routes!(cluster::release))
-        .routes(routes!(codes::list))
-        .routes(routes!(codes::get, codes::put, codes::patch))
-        .routes(routes!(codes::raise))
-        .routes(routes!(codes::retire));
-    let probes = new().routes(routes!(health::live)).routes(routes!(health::ready));
-    let health = new().routes(routes!(health::health));
-    let document = new().routes(routes!(about::document));
+    let ids = described([routes!(ids::one), routes!(ids::many)]);
+    let bounds = described([routes!(bounds::bounds)]);
+    let texts = described([routes!(parse::parse), routes!(plan::plan)]);
+    let metrics = described([routes!(metrics::metrics)]);
+    let operators = described([
+        routes!(cluster::cluster),
+        routes!(cluster::release),
+        routes!(codes::list),
+        routes!(codes::get, codes::put, codes::patch),
+        routes!(codes::raise),
+        routes!(codes::retire),
+    ]);
+    let probes = described([routes!(health::live), routes!(health::ready)]);
+    let health = described([routes!(health::health)]);
+    let document = described([routes!(about::document)]);
 
     let mut groups = vec![
         group(Audience::Clients, cached, texts),
         group(Audience::TokenHolders, cached, document),
         group(Audience::TokenHolders, None, health),
         group(Audience::Anybody, None, probes),
-        group(Audience::TokenHolders, None, new().fallback(no_route)),
     ];
     if is_public {
         groups.push(group(Audience::Clients, uncached, ids));
@@ -80,11 +83,17 @@ fn groups(state: &AppState, listener: Listener) -> Vec<Group> {
         groups.push(group(Audience::Operators, None, operators));
     }
     if state.http.console {
-        let page = |pages: OpenApiRouter<_>, path| pages.route(path, get(console::page));
-        let pages = PAGES.into_iter().fold(new(), page);
+        let page = || (Vec::new(), Paths::new(), get(console::page));
+        let pages = PAGES.map(|path| (path.to_owned(), page())).into();
         groups.push(group(Audience::Anybody, None, pages));
     }
     groups
+}
+
+/// Endpoints whose paths stand in their descriptions.
+fn described<const N: usize>(all: [UtoipaMethodRouter<Arc<AppState>>; N]) -> Vec<Endpoint> {
+    let path = |paths: &Paths| paths.paths.keys().next().expect("a path is described").clone();
+    all.map(|endpoint| (path(&endpoint.1), endpoint)).into()
 }
 
 /// The whole service as a router: the one that [`serve`](crate::server::service::serve()) serves, to be served by
@@ -96,41 +105,40 @@ pub fn router(state: Arc<AppState>) -> Router {
 
 /// The routes of a listener with every layer.
 pub(super) fn of_listener(state: &Arc<AppState>, listener: Listener) -> Router {
-    let paths = paths(state, listener);
-    let track = track(state, &paths);
-    let about = Arc::new(About::new(state, listener, paths, describe));
-    let time_limit = state.http.request_timeout;
-    let in_time = ServiceBuilder::new()
-        .layer(HandleErrorLayer::new(move |_: BoxError| async move { too_late(time_limit) }))
-        .timeout(time_limit)
-        .into_inner();
+    let metrics = &state.metrics.http;
+    let about = Arc::new(About::new(state, listener, paths(state, listener), describe));
     let mut router = Router::new();
-    for Group { audience, routes, cors } in groups(state, listener) {
-        let (routes, _) = routes.split_for_parts();
-        let layers = ServiceBuilder::new()
-            .layer(track.clone())
-            .option_layer(cors.and_then(|is_cached| browsers(&state.http.cors_origins, is_cached)))
-            .layer(CatchPanicLayer::custom(panicked))
-            .layer(gate(state, listener, audience))
-            .layer(in_time.clone())
-            .option_layer((audience != Audience::Clients).then(|| Extension(Arc::clone(&about))));
-        router = router.merge(routes.method_not_allowed_fallback(no_method).layer(layers));
+    for Group { audience, endpoints, cors } in groups(state, listener) {
+        let layers = Layers::new(state, listener, audience, cors);
+        for (path, (_, _, methods)) in endpoints {
+            let mut methods = methods.fallback(no_method);
+            if audience != Audience::Clients {
+                methods = methods.layer(Extension(Arc::clone(&about)));
+            }
+            let methods = layers.around(methods, &metrics.route(&path, "200"));
+            router = router.route(&path, methods);
+        }
     }
-    router.with_state(Arc::clone(state))
+    let unmatched = metrics.route("<unmatched>", "404");
+    let layers = Layers::new(state, listener, Audience::TokenHolders, None);
+    let no_route = layers.around(any(no_route), &unmatched);
+    let router = router.with_state(Arc::clone(state));
+    router.fallback_service(no_route.with_state(Arc::clone(state)))
 }
 
 /// The paths of the routes that this listener serves.
 fn paths(state: &AppState, listener: Listener) -> Vec<String> {
-    let groups = groups(state, listener).into_iter();
-    let paths = groups.flat_map(|group| group.routes.into_openapi().paths.paths.into_keys());
-    let pages = PAGES.into_iter().filter(|_| state.http.console).map(str::to_owned);
-    paths.chain(pages).collect()
+    let endpoints = groups(state, listener).into_iter().flat_map(|group| group.endpoints);
+    endpoints.map(|(path, _)| path).collect()
 }
 
 /// The API document of a listener.
 fn describe(state: &AppState, about: &About) -> Bytes {
-    let groups = groups(state, about.listener).into_iter();
-    let routes = groups.map(|group| (group.audience, group.routes.into_openapi()));
+    let routes = groups(state, about.listener).into_iter().map(|group| {
+        let endpoints = group.endpoints.into_iter();
+        let described = |all: OpenApiRouter<_>, (_, endpoint)| all.routes(endpoint);
+        (group.audience, endpoints.fold(OpenApiRouter::new(), described).into_openapi())
+    });
     openapi::document(routes, about.tokens_for, &state.http)
 }
 

@@ -7,7 +7,7 @@ mod error;
 use std::sync::Arc;
 
 use axum::{
-    extract::{FromRequestParts, MatchedPath, State},
+    extract::{FromRequestParts, State},
     http::{HeaderMap, Method, StatusCode, header, request::Parts},
     response::Response,
 };
@@ -258,7 +258,7 @@ pub(in crate::server) struct Target {
     issuer: SegmentIssuer,
     code: String,
     method: Method,
-    route: MatchedPath,
+    path: String,
 }
 
 impl FromRequestParts<Arc<AppState>> for Target {
@@ -281,10 +281,9 @@ impl FromRequestParts<Arc<AppState>> for Target {
                 false => invalid(format!("namespace: must be given, one of {}", names.join(", "))),
             });
         };
-        let route = MatchedPath::from_request_parts(head, state).await;
         Ok(Self {
             issuer: (*issuer).clone(),
-            route: route.expect("the router has matched it"),
+            path: head.uri.path().to_owned(),
             method: head.method.clone(),
             state: Arc::clone(state),
             client,
@@ -312,7 +311,7 @@ impl Target {
     ) -> Result<Response, Problem> {
         let (namespace, code) = (self.issuer.namespace(), &self.code);
         let by = self.client.caller.name().unwrap_or("an operator");
-        let (method, path) = (self.method.as_str(), self.route.as_str());
+        let (method, path) = (self.method.as_str(), self.path.as_str());
         tracing::info!(namespace, code, by, method, path, "code managed");
         // The next poll makes up for a failure.
         let _ = self.issuer.refresh().await;
