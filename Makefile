@@ -31,7 +31,7 @@ CASES ?= 20000
 SEED ?= $(shell date +%s)
 
 .PHONY: help build static check deps install-deps test format clippy model-lint check-build examples test-build soak-build unit-test doc-test http-test embedded-test store-test fault-test model-test explorer protocol-test loom simulation kubernetes-build mutants mutants-loom deny fuzz soak soak-simulation soak-faults soak-overload soak-models fleets \
-	engine-test mysql-test kubernetes-test api-test chart-test console-test clients-test clients-package integrations-test image-test bench bench-http bench-clients bench-lint lint workflow-lint fmt doc ci steps-table
+	engine-test mysql-test kubernetes-test api-test chart-test console-test clients-test clients-package integrations-test image-test bench bench-http bench-instructions bench-clients bench-lint lint workflow-lint fmt doc ci steps-table
 
 help:
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 18
@@ -193,6 +193,10 @@ bench-http: build ## the service beside bare servers, nginx and Redis, on two co
 	$(BENCH) build $(BENCH_AT) --locked --release --bin bare_axum --bin bare_hyper
 	$(BENCH) run $(BENCH_AT) --locked --release --bin http -- $(if $(PLOTS),--plots $(PLOTS)) \
 		--raindrop $(or $(CARGO_TARGET_DIR),target)/dist/raindrop
+
+bench-instructions: build ## instructions and allocations of a request, by callgrind; JSON=1 for scripts
+	@tests/deps.sh install valgrind >&2
+	@bench/instructions.py $(if $(JSON),--json) $(or $(CARGO_TARGET_DIR),target)/dist/raindrop
 
 bench-clients: export RAINDROP ?= $(abspath $(or $(CARGO_TARGET_DIR),target))/dist/raindrop
 bench-clients: build ## what an ID costs in the clients and in other generators, and requests for a rate

@@ -36,6 +36,8 @@ look() {
   need faketime /usr/lib/*/faketime/libfaketimeMT.so.1 /usr/lib/faketime/libfaketimeMT.so.1 \
     /usr/local/lib/faketime/libfaketimeMT.so.1
   need openssl openssl
+  # Only where it is asked for.
+  case " $wanted " in *" valgrind "*) need valgrind valgrind ;; esac
 }
 
 look
