@@ -28,7 +28,7 @@ impl Served {
 }
 
 #[tokio::test]
-async fn what_operators_ask_is_on_their_listener_alone() {
+async fn each_listener_serves_only_its_routes() {
     let served = apart(&[]).await;
     for (path, public, admin) in [
         ("/id/order", 200, 404),
@@ -64,7 +64,7 @@ async fn what_operators_ask_is_on_their_listener_alone() {
 }
 
 #[tokio::test]
-async fn without_a_listener_of_their_own_all_but_the_cluster_is_on_the_one() {
+async fn without_an_admin_listener_the_public_one_serves_all_but_the_cluster() {
     let served = Served::start(&[]).await;
     let health: Value = served.get("/health").await.json().await.expect("JSON");
     assert!(health["namespaces"]["default"]["issuing"] == true, "{health}");
@@ -77,7 +77,7 @@ async fn without_a_listener_of_their_own_all_but_the_cluster_is_on_the_one() {
 }
 
 #[tokio::test]
-async fn the_cluster_is_every_worker_id_that_is_held() {
+async fn cluster_lists_every_held_worker_id() {
     let served = apart(&[]).await;
     let (status, cluster) = served.admin("/cluster").await;
     assert_eq!(status, 200);
@@ -95,7 +95,7 @@ async fn the_cluster_is_every_worker_id_that_is_held() {
 }
 
 #[tokio::test]
-async fn operators_are_answered_while_every_other_connection_is_taken() {
+async fn admin_listener_answers_while_all_public_connections_are_taken() {
     let served = apart(&[("http.max_connections", "1")]).await;
     // At work: its place is not given away, and nobody else gets one.
     let mut busy = TcpStream::connect(served.address).await.expect("connected");
@@ -117,7 +117,7 @@ async fn operators_are_answered_while_every_other_connection_is_taken() {
 }
 
 #[tokio::test]
-async fn operators_are_answered_to_the_end_of_the_drain() {
+async fn admin_listener_answers_until_the_end_of_the_drain() {
     let served = apart(&[("http.drain_delay", "60s")]).await;
     let admin = served.admin.expect("a listener");
     let (_, _, running) = served.begin_stop();
@@ -137,7 +137,7 @@ async fn operators_are_answered_to_the_end_of_the_drain() {
 }
 
 #[tokio::test]
-async fn operators_read_without_a_token() {
+async fn admin_listener_reads_without_a_token() {
     let folder = tempfile::tempdir().expect("a folder");
     let tokens = folder.path().join("tokens.toml");
     let token = format!("[[token]]\nname = \"shop\"\nhash = \"sha256:{}\"\n", "0".repeat(64));
@@ -154,7 +154,7 @@ async fn operators_read_without_a_token() {
 }
 
 #[test]
-fn the_two_listeners_must_differ() {
+fn equal_listener_addresses_are_refused() {
     let given = [
         ("RAINDROP__HTTP__LISTEN".to_owned(), "127.0.0.1:8080".to_owned()),
         ("RAINDROP__HTTP__ADMIN_LISTEN".to_owned(), "127.0.0.1:8080".to_owned()),

@@ -97,7 +97,7 @@ async fn the_document_is_kept_as_the_default_configuration_with_tokens_serves_it
 }
 
 #[tokio::test]
-async fn the_document_says_what_is_configured() {
+async fn the_document_describes_the_configured_routes() {
     let world = World::start(&[("http.max_batch", "77")]).await;
     let document = world.get("/openapi.json").await.json();
     let parameters = document["paths"]["/ids/{code}"]["get"]["parameters"].as_array();

@@ -131,7 +131,7 @@ fn unauthorized(answer: &Answer, method: &str, challenge: &str) {
 }
 
 #[tokio::test]
-async fn without_a_known_token_nothing_is_told_and_nothing_claimed() {
+async fn requests_without_a_known_token_are_401_and_claim_nothing() {
     let guarded = Guarded::start().await;
     let longest = format!("Bearer {}", "x".repeat(513));
     let cases: [(Headers<'_>, &str); 12] = [
@@ -166,7 +166,7 @@ async fn without_a_known_token_nothing_is_told_and_nothing_claimed() {
 }
 
 #[tokio::test]
-async fn bytes_that_are_no_text_are_no_token() {
+async fn non_text_bytes_in_a_token_are_401() {
     let guarded = Guarded::start().await;
     for uri in ["/id/order", "/id/%6Frder", "/metrics"] {
         let answer = guarded
@@ -182,7 +182,7 @@ async fn bytes_that_are_no_text_are_no_token() {
 }
 
 #[tokio::test]
-async fn a_known_token_opens_every_route_whatever_the_case_of_the_scheme() {
+async fn known_token_opens_every_route_in_any_case_of_the_scheme() {
     let guarded = Guarded::start().await;
     for scheme in ["Bearer", "bearer", "BEARER ", "bEaReR"] {
         let value = format!("{scheme} for-everything");
@@ -199,7 +199,7 @@ async fn a_known_token_opens_every_route_whatever_the_case_of_the_scheme() {
 }
 
 #[tokio::test]
-async fn probes_need_no_token_and_mind_none() {
+async fn probes_ignore_tokens() {
     let guarded = Guarded::start().await;
     for headers in [&[][..], &[("authorization", "Bearer wrong")], &[ALL, ALL]] {
         for uri in ["/livez", "/readyz"] {
@@ -212,7 +212,7 @@ async fn probes_need_no_token_and_mind_none() {
 }
 
 #[tokio::test]
-async fn strangers_cannot_probe_for_namespaces() {
+async fn requests_without_a_token_cannot_probe_for_namespaces() {
     let guarded = Guarded::start().await;
     for uri in [
         "/readyz?namespace=web",
@@ -240,7 +240,7 @@ async fn strangers_cannot_probe_for_namespaces() {
 }
 
 #[tokio::test]
-async fn a_limited_token_is_refused_elsewhere_and_told_why() {
+async fn limited_token_is_403_outside_its_limits_with_the_reason() {
     let guarded = Guarded::start().await;
     let issued = guarded.ids_issued().await;
     let mut forbidden = 0.0;
@@ -310,7 +310,7 @@ async fn a_limited_token_is_refused_elsewhere_and_told_why() {
 }
 
 #[tokio::test]
-async fn a_limited_token_cannot_probe_for_other_namespaces() {
+async fn limited_token_cannot_probe_for_other_namespaces() {
     let guarded = Guarded::start().await;
     for (token, uri, status) in [
         // Prefixes: THI- is of a namespace that neither token may use, TXI- is of none.
@@ -351,7 +351,7 @@ async fn a_limited_token_cannot_probe_for_other_namespaces() {
 }
 
 #[tokio::test]
-async fn a_limited_token_is_told_of_its_namespaces_alone() {
+async fn limited_token_sees_only_its_namespaces() {
     let guarded = Guarded::start().await;
     for (token, names) in [
         (ALL, &["default", "hidden", "web"][..]),
@@ -379,7 +379,7 @@ async fn the_api_document_says_what_needs_a_token() {
 }
 
 #[tokio::test]
-async fn browsers_may_ask_first_and_read_why_they_were_refused() {
+async fn preflights_need_no_token_and_refusals_are_readable() {
     let guarded = Guarded::start().await;
     let preflight = [
         ORIGIN,

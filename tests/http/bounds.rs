@@ -29,7 +29,7 @@ async fn bounds_enclose_the_ids_of_a_span() {
 }
 
 #[tokio::test]
-async fn bad_spans_are_refused() {
+async fn bad_spans_are_400_or_422() {
     let world = World::start(&[("namespaces.qr.layout.preset", "westid-qr")]).await;
     for (uri, status, code, said) in [
         ("/bounds", 400, "invalid_parameter", "from must be given"),

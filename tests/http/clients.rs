@@ -55,7 +55,7 @@ async fn until_refused(reached: &Reached, uri: &str, headers: Headers<'_>) -> An
 }
 
 #[tokio::test]
-async fn an_address_has_its_requests_in_a_second() {
+async fn requests_above_the_rate_of_an_address_are_429() {
     let reached = reached(&format!("{PROXY}http.max_requests_per_ip = 1\n")).await;
     let detail = until_refused(&reached, "/id/order", ONE).await.problem(429, "too_many_requests");
     assert!(
@@ -73,7 +73,7 @@ async fn an_address_has_its_requests_in_a_second() {
 }
 
 #[tokio::test]
-async fn who_is_no_proxy_cannot_name_another_address() {
+async fn untrusted_peer_cannot_forge_a_client_address() {
     let reached = reached("http.max_requests_per_ip = 1\n").await;
     let detail = until_refused(&reached, "/id/order", ONE).await.problem(429, "too_many_requests");
     assert!(detail.contains("from 127.0.0.1:"), "{detail}");
@@ -81,7 +81,7 @@ async fn who_is_no_proxy_cannot_name_another_address() {
 }
 
 #[tokio::test]
-async fn unknown_tokens_count_for_their_address() {
+async fn unknown_tokens_count_against_their_address() {
     let (reached, _folder) = guarded("http.max_requests_per_ip = 1\n").await;
     let guess: Headers<'_> = &[("authorization", "Bearer guessed")];
     until_refused(&reached, "/id/order", guess).await.problem(429, "too_many_requests");
@@ -89,7 +89,7 @@ async fn unknown_tokens_count_for_their_address() {
 }
 
 #[tokio::test]
-async fn a_token_has_its_requests_in_a_second() {
+async fn requests_above_the_rate_of_a_token_are_429() {
     let (reached, _folder) = guarded("auth.max_requests_per_token = 1\n").await;
     let detail = until_refused(&reached, "/id/order", A).await.problem(429, "too_many_requests");
     assert!(detail.contains("\"a\"") && detail.contains("max_requests_per_token"), "{detail}");
@@ -112,7 +112,7 @@ async fn create(reached: &Reached, namespace: &str, name: &str, headers: Headers
 }
 
 #[tokio::test]
-async fn an_address_has_a_share_of_the_new_codes_of_a_long_tick() {
+async fn new_codes_above_the_share_of_an_address_are_refused() {
     let shares =
         "[codes]\nshared = false\nmax = 20\nmax_per_client = 5\n[issue]\nmax_wait = '100ms'\n";
     let text = format!(
@@ -138,7 +138,7 @@ async fn an_address_has_a_share_of_the_new_codes_of_a_long_tick() {
 }
 
 #[tokio::test]
-async fn a_token_has_a_share_of_its_own() {
+async fn new_codes_of_a_token_count_against_the_token() {
     let text = format!("{DAYS}[codes]\nshared = false\nmax = 20\nmax_per_client = 5\n");
     let (reached, _folder) = guarded(&text).await;
     assert_eq!(create(&reached, "default", "a", A).await, 5);

@@ -51,7 +51,7 @@ const fn with_max(max: u64) -> SegmentSpec {
 
 // The commands run while the service does.
 #[tokio::test(flavor = "multi_thread")]
-async fn every_front_end_understands_a_change_alike() {
+async fn http_command_and_library_apply_a_change_alike() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let text = format!(
         "mode = 'segment'\nsegment = {{ min_step = 10, max_step = 40 }}\n\

@@ -60,7 +60,7 @@ impl Served {
 }
 
 #[tokio::test]
-async fn a_code_says_how_many_numbers_this_node_has_in_hand() {
+async fn code_shows_how_many_numbers_this_node_has_left() {
     let store = memory();
     let nodes = [operated(store.clone(), &[]).await, operated(store.clone(), &[]).await];
     let [one, other] = &nodes;
@@ -148,7 +148,7 @@ async fn a_code_is_created_changed_raised_and_retired_while_nodes_run() {
 }
 
 #[tokio::test]
-async fn what_is_wrong_is_refused_with_its_place_and_nothing_is_written() {
+async fn wrong_change_is_refused_with_its_place_and_writes_nothing() {
     let store = memory();
     let served = operated(store.clone(), &[("codes.allow", "fixed")]).await;
     let put = async |path: &str, body: &str| {
@@ -213,7 +213,7 @@ async fn what_is_wrong_is_refused_with_its_place_and_nothing_is_written() {
 
 /// A page ends behind a name, whichever namespaces have it, and costs what it lists.
 #[tokio::test]
-async fn pages_of_the_list_lose_no_code() {
+async fn pages_of_the_list_contain_every_code() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let path = folder.path().join("tokens.toml");
     let some = token_entry("some", "for-some")
@@ -257,7 +257,7 @@ async fn pages_of_the_list_lose_no_code() {
 }
 
 #[tokio::test]
-async fn pages_of_other_sites_change_nothing() {
+async fn pages_of_other_sites_cannot_change_codes() {
     let served = operated(memory(), &[]).await;
     let url = format!("http://{}/codes/order", served.admin.expect("operators"));
     let body = json!({});
@@ -277,7 +277,7 @@ async fn pages_of_other_sites_change_nothing() {
 }
 
 #[tokio::test]
-async fn on_the_public_listener_codes_are_for_tokens_with_the_permission() {
+async fn codes_on_the_public_listener_need_the_admin_permission() {
     let open = Served::ready_over(&[("mode", "segment")], memory()).await;
     assert_eq!(open.get("/codes").await.status(), 404);
     assert_eq!(open.get("/cluster").await.status(), 404);
@@ -325,7 +325,7 @@ async fn on_the_public_listener_codes_are_for_tokens_with_the_permission() {
 
 /// Whatever reaches the port can be made to send it a request; retiring a code cannot be undone.
 #[tokio::test]
-async fn nobody_changes_anything_on_the_listener_for_operators_unless_that_was_opened() {
+async fn changes_on_the_admin_listener_are_403_unless_enabled() {
     let closed = Served::ready_over(&NUMBERS, memory()).await;
     for (method, path, body) in [
         ("PUT", "/codes/order", Some(json!({}))),
@@ -358,7 +358,7 @@ async fn nobody_changes_anything_on_the_listener_for_operators_unless_that_was_o
 }
 
 #[tokio::test]
-async fn a_worker_id_is_released_once() {
+async fn second_release_of_a_worker_id_releases_nothing() {
     let pairs = [("http.admin_listen", "127.0.0.1:0"), CHANGES, ("worker.id", "9")];
     let served = Served::start(&pairs).await;
     let release = async |body: Value| served.operate("POST", "/cluster/release", Some(body)).await;

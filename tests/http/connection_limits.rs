@@ -52,7 +52,7 @@ async fn newcomer_asking(served: &Served, request: &str) -> TcpStream {
 }
 
 #[tokio::test]
-async fn a_head_answer_claims_no_length_and_keeps_the_connection() {
+async fn head_response_has_no_length_and_keeps_the_connection() {
     let served = Served::start(&[]).await;
     let mut stream = TcpStream::connect(served.address).await.expect("connected");
     let head = exchange(&mut stream, "HEAD /id/order HTTP/1.1\r\nhost: x\r\n\r\n").await;
@@ -64,7 +64,7 @@ async fn a_head_answer_claims_no_length_and_keeps_the_connection() {
 }
 
 #[tokio::test]
-async fn a_new_client_takes_the_place_of_one_that_asks_for_nothing() {
+async fn new_client_evicts_one_that_sends_no_request() {
     let settings = [("http.max_connections", "4"), ("http.request_timeout", "10m")];
     let served = Served::start(&settings).await;
     let mut silent = TcpStream::connect(served.address).await.expect("connected");
@@ -101,7 +101,7 @@ async fn with_a_token(max_connections: &str) -> (Served, tempfile::TempDir) {
 }
 
 #[tokio::test]
-async fn a_client_without_a_token_keeps_no_place_whatever_it_asks() {
+async fn unauthenticated_client_is_evicted_whatever_it_requests() {
     let too_long = format!("GET /id/order?{}", "x".repeat(5_000));
     let asked = [
         ("GET /id/order", "401"),
@@ -134,7 +134,7 @@ async fn a_client_without_a_token_keeps_no_place_whatever_it_asks() {
 }
 
 #[tokio::test]
-async fn a_client_with_a_token_keeps_its_place_on_either_way() {
+async fn authenticated_client_is_not_evicted() {
     for asks in ["GET /id/order", "GET /bounds"] {
         let (served, _folder) = with_a_token("2").await;
         let known = format!("{asks} HTTP/1.1\r\nhost: x\r\nauthorization: Bearer known\r\n\r\n");
@@ -151,7 +151,7 @@ async fn a_client_with_a_token_keeps_its_place_on_either_way() {
 }
 
 #[tokio::test]
-async fn when_all_have_asked_a_new_client_takes_the_place_of_one_that_is_idle() {
+async fn new_client_evicts_an_idle_one_if_all_are_authenticated() {
     let served = Served::start(&[("http.max_connections", "1")]).await;
     let mut idle = TcpStream::connect(served.address).await.expect("connected");
     assert!(exchange(&mut idle, ID).await.starts_with("HTTP/1.1 200"));
@@ -163,7 +163,7 @@ async fn when_all_have_asked_a_new_client_takes_the_place_of_one_that_is_idle() 
 
 /// Ten times as many would change nothing: probes have places of their own.
 #[tokio::test]
-async fn probes_are_answered_when_clients_have_every_place_and_take_none_of_theirs() {
+async fn probes_are_answered_when_connections_are_full_and_evict_no_client() {
     let served = Served::start(&[("http.max_connections", "2")]).await;
     let mut clients = Vec::new();
     for _ in 0..2 {
@@ -206,7 +206,7 @@ async fn probes_are_answered_when_clients_have_every_place_and_take_none_of_thei
 }
 
 #[tokio::test]
-async fn a_client_address_has_at_most_its_connections() {
+async fn connections_above_the_limit_of_an_address_are_closed() {
     let proxy = ("http.trusted_proxies", "10.0.0.0/8,127.0.0.1");
     for (proxies, is_limited) in [(("http.trusted_proxies", "10.0.0.0/8"), true), (proxy, false)] {
         let served = Served::start(&[("http.max_connections_per_ip", "2"), proxies]).await;
@@ -230,7 +230,7 @@ async fn a_client_address_has_at_most_its_connections() {
 
 /// Probes that are asked all the time keep no place from a client.
 #[tokio::test]
-async fn a_client_takes_the_place_of_one_that_only_probes() {
+async fn new_client_evicts_one_that_only_probes() {
     let served = Served::start(&[("http.max_connections", "4")]).await;
     let mut probes = Vec::new();
     for _ in 0..4 {
@@ -257,7 +257,7 @@ async fn a_client_takes_the_place_of_one_that_only_probes() {
 }
 
 #[tokio::test]
-async fn who_does_not_take_an_answer_is_cut_off() {
+async fn client_that_reads_no_response_is_cut_off() {
     let served = Served::start(&[]).await;
     let mut greedy = TcpStream::connect(served.address).await.expect("connected");
     let request = "GET /ids/order?n=10000 HTTP/1.1\r\nhost: x\r\n\r\n";
@@ -272,7 +272,7 @@ async fn who_does_not_take_an_answer_is_cut_off() {
 }
 
 #[tokio::test]
-async fn a_body_is_refused_and_a_large_one_ends_the_connection() {
+async fn body_is_415_or_413_and_a_large_one_ends_the_connection() {
     let served = Served::start(&[]).await;
     for (length, status) in
         [(0, 200), (2, 415), (16 * 1024, 415), (64 * 1024, 415), (64 * 1024 + 1, 413)]
@@ -300,7 +300,7 @@ async fn a_body_is_refused_and_a_large_one_ends_the_connection() {
 
 /// A body that never comes takes the place of nobody's claim.
 #[tokio::test]
-async fn slow_bodies_keep_nobody_from_ids() {
+async fn slow_bodies_do_not_delay_other_requests() {
     let served = Served::start(&[("http.max_in_flight", "1")]).await;
     let mut slow = Vec::new();
     for _ in 0..3 {
@@ -315,7 +315,7 @@ async fn slow_bodies_keep_nobody_from_ids() {
 }
 
 #[tokio::test]
-async fn what_is_sent_in_vain_is_discarded_and_the_connection_used_again() {
+async fn unread_body_is_discarded_and_the_connection_reused() {
     let (served, _folder) = with_a_token("10").await;
     let mut client = TcpStream::connect(served.address).await.expect("connected");
     for (method, path, status) in [
@@ -340,7 +340,7 @@ async fn what_is_sent_in_vain_is_discarded_and_the_connection_used_again() {
 }
 
 #[tokio::test]
-async fn a_body_in_chunks_is_measured_as_it_comes() {
+async fn chunked_body_is_measured_while_it_arrives() {
     let pairs = [("http.admin_listen", "127.0.0.1:0"), ("http.admin_changes", "true")];
     let served = Served::start(&pairs).await;
     let chunked = "HTTP/1.1\r\nhost: x\r\ntransfer-encoding: chunked\r\n\r\n";
@@ -371,7 +371,7 @@ async fn a_body_in_chunks_is_measured_as_it_comes() {
 }
 
 #[tokio::test]
-async fn a_length_that_no_body_has_is_refused_and_ends_the_connection() {
+async fn invalid_content_length_is_refused_and_ends_the_connection() {
     let served = Served::start(&[]).await;
     for (length, status) in [
         ("65537", 413),
@@ -393,7 +393,7 @@ async fn a_length_that_no_body_has_is_refused_and_ends_the_connection() {
 }
 
 #[tokio::test]
-async fn a_head_that_is_too_large_is_refused() {
+async fn too_large_head_is_431() {
     let served = Served::start(&[]).await;
     let long = format!("GET /id/order HTTP/1.1\r\nhost: x\r\na: {}\r\n\r\n", "x".repeat(17_000));
     let many = format!("GET /id/order HTTP/1.1\r\nhost: x\r\n{}\r\n", "a: b\r\n".repeat(100));
@@ -407,7 +407,7 @@ async fn a_head_that_is_too_large_is_refused() {
 }
 
 #[tokio::test]
-async fn who_sends_no_whole_head_in_time_is_cut_off() {
+async fn client_that_sends_no_complete_head_in_time_is_cut_off() {
     let served = Served::start(&[("http.idle_timeout", "20s")]).await;
     let whole = "GET /id/order HTTP/1.1\r\nhost: x\r\n\r\n";
     for sent in ["", "G", "GET /id/order HTT", whole] {

@@ -81,7 +81,7 @@ fn comparable(answer: &Answer) -> (u16, BTreeMap<String, String>) {
 }
 
 #[tokio::test]
-async fn a_router_and_a_connection_give_the_same_response() {
+async fn router_and_connection_give_the_same_response() {
     let reached = Reached::start(World::start(&[]).await).await;
     let origin: &[_] = &[("origin", "https://app.example")];
     let preflight: &[_] =
@@ -180,7 +180,7 @@ const SLOW: [(&str, &str); 6] = [
 ];
 
 #[tokio::test]
-async fn a_client_that_disconnects_is_no_longer_in_flight() {
+async fn disconnected_client_is_no_longer_in_flight() {
     let reached = Reached::start(World::start(&SLOW).await).await;
     let mut waiting = reached.connect().await;
     let request = "GET /ids/order?n=720 HTTP/1.1\r\nhost: x\r\n\r\n";
@@ -200,7 +200,7 @@ async fn a_client_that_disconnects_is_no_longer_in_flight() {
 }
 
 #[tokio::test]
-async fn an_answer_does_not_wait_for_the_next_request() {
+async fn response_does_not_wait_for_the_next_pipelined_request() {
     let reached = Reached::start(World::start(&SLOW).await).await;
     let mut client = reached.connect().await;
     let request = |uri| format!("GET {uri} HTTP/1.1\r\nhost: x\r\n\r\n");
@@ -221,7 +221,7 @@ async fn an_answer_does_not_wait_for_the_next_request() {
 }
 
 #[tokio::test]
-async fn a_request_that_waits_too_long_is_408() {
+async fn request_that_waits_too_long_is_408() {
     let mut config = crate::support::config(&SLOW);
     config.http.request_timeout = Duration::from_millis(50);
     let clock = Arc::new(SystemClock::default());

@@ -115,7 +115,7 @@ async fn every_file_has_its_type_and_a_strict_policy() {
 }
 
 #[tokio::test]
-async fn it_can_be_turned_off() {
+async fn disabled_console_is_404() {
     let served =
         Served::start(&[("http.console", "false"), ("http.admin_listen", "127.0.0.1:0")]).await;
     let admin = served.admin.expect("a listener");
@@ -131,7 +131,7 @@ async fn it_can_be_turned_off() {
 }
 
 #[tokio::test]
-async fn each_listener_offers_what_it_serves() {
+async fn pages_offer_only_what_their_listener_serves() {
     let served = Served::start(&[
         ("http.admin_listen", "127.0.0.1:0"),
         ("http.max_batch", "77"),
@@ -169,7 +169,7 @@ async fn each_listener_offers_what_it_serves() {
 }
 
 #[tokio::test]
-async fn the_page_itself_needs_no_token_and_tells_that_requests_do() {
+async fn page_needs_no_token_and_says_that_requests_do() {
     let folder = tempfile::tempdir().expect("a folder");
     let file = folder.path().join("tokens.toml");
     let hash = "0".repeat(64);
@@ -188,7 +188,7 @@ async fn the_page_itself_needs_no_token_and_tells_that_requests_do() {
 }
 
 #[tokio::test]
-async fn the_api_document_is_kept_by_clients_and_read_by_other_pages() {
+async fn api_document_can_be_cached_and_read_across_origins() {
     let served = Served::start(&[("http.cors_origins", "https://app.example")]).await;
     let origin = ("origin", "https://app.example");
     let answer = send(&served, Method::GET, "/openapi.json", &[origin]).await;
@@ -210,7 +210,7 @@ async fn the_api_document_is_kept_by_clients_and_read_by_other_pages() {
 }
 
 #[tokio::test]
-async fn the_cluster_has_this_nodes_last_ten_minutes() {
+async fn cluster_contains_the_last_ten_minutes_of_this_node() {
     let served = Served::start(&[("http.admin_listen", "127.0.0.1:0")]).await;
     assert_eq!(served.get("/ids/order?n=7").await.status(), 200);
     let url = format!("http://{}/cluster", served.admin.expect("a listener"));
@@ -235,7 +235,7 @@ async fn the_cluster_has_this_nodes_last_ten_minutes() {
 }
 
 #[tokio::test]
-async fn the_parts_of_operators_are_on_their_listener_if_they_have_one() {
+async fn operators_pages_are_only_on_the_admin_listener() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let path = folder.path().join("tokens.toml");
     let entry = token_entry("admin", "secret") + "permissions = ['admin']\n";

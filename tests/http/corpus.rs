@@ -102,7 +102,7 @@ async fn each_request_has_the_outcome_that_its_file_states() {
 }
 
 #[test]
-fn any_change_of_a_request_is_answered_as_documented() {
+fn mutated_requests_are_answered_as_documented() {
     let runtime = Runtime::new().expect("a runtime");
     let served = runtime.block_on(Served::start(&[]));
     let corpus: Vec<Vec<u8>> = corpus().into_iter().map(|(_, bytes)| bytes).collect();

@@ -5,7 +5,7 @@ use crate::support::World;
 const ORIGIN: (&str, &str) = ("origin", "https://app.example");
 
 #[tokio::test]
-async fn by_default_every_origin_may_ask_for_ids() {
+async fn preflight_of_every_origin_is_allowed_by_default() {
     let world = World::start(&[]).await;
     for route in [
         "/id/order",
@@ -26,7 +26,7 @@ async fn by_default_every_origin_may_ask_for_ids() {
 }
 
 #[tokio::test]
-async fn a_preflight_is_answered_and_claims_nothing() {
+async fn preflight_claims_nothing() {
     let world = World::start(&[]).await;
     let asked = [
         ORIGIN,
@@ -43,7 +43,7 @@ async fn a_preflight_is_answered_and_claims_nothing() {
 }
 
 #[tokio::test]
-async fn options_that_is_no_preflight_is_just_another_method() {
+async fn options_without_preflight_headers_is_405() {
     let world = World::start(&[]).await;
     for (route, allowed) in
         [("/id/order", "GET,HEAD,POST"), ("/parse/1", "GET,HEAD"), ("/bounds", "GET,HEAD")]
@@ -84,7 +84,7 @@ const BY_OTHER_SITES: [&[(&str, &str)]; 17] = [
 const HOST: (&str, &str) = ("host", "ids.example");
 
 #[tokio::test]
-async fn pages_of_other_origins_burn_no_ids() {
+async fn requests_of_refused_origins_claim_nothing() {
     for (origins, is_listed) in
         [("https://app.example,http://localhost:3000", true), ("none", false), ("", false)]
     {
@@ -142,7 +142,7 @@ async fn pages_of_other_origins_burn_no_ids() {
 }
 
 #[tokio::test]
-async fn by_default_pages_of_every_origin_get_ids() {
+async fn requests_of_every_origin_get_ids_by_default() {
     let world = World::start(&[]).await;
     for headers in BY_OTHER_SITES {
         assert_eq!(world.call("POST", "/id/order", headers).await.status, 200, "{headers:?}");
@@ -150,7 +150,7 @@ async fn by_default_pages_of_every_origin_get_ids() {
 }
 
 #[tokio::test]
-async fn browsers_are_told_not_to_guess_types() {
+async fn responses_forbid_content_sniffing() {
     let world = World::start(&[]).await;
     for (route, is_told) in [
         ("/id/.a", true),

@@ -10,7 +10,7 @@ use serde_json::Value;
 use crate::support::World;
 
 #[tokio::test]
-async fn an_id_is_written_in_every_encoding_and_read_back() {
+async fn ids_survive_every_encoding() {
     let world = World::start(&[]).await;
     let layout = Preset::Raindrop.layout();
     for encoding in Encoding::ALL {
@@ -61,7 +61,7 @@ async fn published_texts_are_read() {
 }
 
 #[tokio::test]
-async fn bad_encodings_are_refused_before_a_claim() {
+async fn bad_encodings_are_400_and_claim_nothing() {
     let world = World::start(&[]).await;
     for (uri, said) in [
         ("/id/order?encoding=roman", "decimal, hex, base32"),
@@ -81,7 +81,7 @@ async fn bad_encodings_are_refused_before_a_claim() {
 }
 
 #[tokio::test]
-async fn bad_texts_are_refused_with_their_place() {
+async fn bad_texts_are_refused_with_the_position() {
     let world = World::start(&[]).await;
     for (uri, said) in [
         ("/parse/12g4?encoding=hex", "position 2"),

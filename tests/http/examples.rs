@@ -8,7 +8,7 @@ fn own_service_answers_ids_and_releases_its_lease() {
 }
 
 #[test]
-fn own_service_goes_on_above_its_earlier_ids() {
+fn own_service_continues_above_its_earlier_ids() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let path = folder.path().to_str().expect("UTF-8");
     let mut ids = run("own_service", &["127.0.0.1:0", path]);

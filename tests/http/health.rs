@@ -5,7 +5,7 @@ use raindrop::core::instant::parse_unix_ms;
 use crate::support::{PATIENCE, World};
 
 #[tokio::test]
-async fn a_leased_service_is_healthy() {
+async fn service_with_a_lease_is_healthy() {
     let world = World::start(&[("worker.id", "9")]).await;
     let answer = world.get("/health").await;
     assert_eq!(answer.status, 200);
@@ -26,7 +26,7 @@ async fn a_leased_service_is_healthy() {
 }
 
 #[tokio::test]
-async fn a_draining_service_is_not_ready_but_serves() {
+async fn draining_service_is_unready_and_serves() {
     let world = World::start(&[]).await;
     world.state.drain();
     for route in ["/health", "/readyz"] {
@@ -40,7 +40,7 @@ async fn a_draining_service_is_not_ready_but_serves() {
 }
 
 #[tokio::test]
-async fn a_service_whose_background_task_failed_is_not_alive() {
+async fn service_with_a_failed_background_task_is_not_alive() {
     let world = World::start(&[]).await;
     assert_eq!(world.get("/livez").await.status, 200);
     world.state.fail();
@@ -51,7 +51,7 @@ async fn a_service_whose_background_task_failed_is_not_alive() {
 }
 
 #[tokio::test]
-async fn a_released_service_answers_shutting_down() {
+async fn released_service_answers_shutting_down() {
     let world = World::start(&[]).await;
     let World { router, state, issuer, keeper, .. } = world;
     keeper.release(PATIENCE).await;
@@ -62,7 +62,7 @@ async fn a_released_service_answers_shutting_down() {
 }
 
 #[tokio::test]
-async fn one_namespace_can_be_asked_about() {
+async fn readiness_of_one_namespace_is_answered() {
     let world = World::start(&[("namespaces.other.layout.preset", "js-safe")]).await;
     world.until_issuing().await;
     for (uri, status) in [

@@ -9,7 +9,7 @@ async fn status(reached: &Reached, request: &str) -> String {
 }
 
 #[tokio::test]
-async fn a_request_has_one_valid_host() {
+async fn request_without_exactly_one_valid_host_is_400() {
     let reached = Reached::start(World::start(&[]).await).await;
     for (head, expected) in [
         ("GET /id/order HTTP/1.1\r\nhost: ids.example:8080\r\n", "200"),
@@ -44,7 +44,7 @@ async fn a_request_has_one_valid_host() {
 }
 
 #[tokio::test]
-async fn http2_request_names_one_host() {
+async fn http2_request_with_a_wrong_or_second_host_is_400() {
     let served = Served::start(&[]).await;
     let client = reqwest::Client::builder().http2_prior_knowledge().no_proxy().build();
     let client = client.expect("a client");
@@ -67,7 +67,7 @@ async fn http2_request_names_one_host() {
 }
 
 #[tokio::test]
-async fn transfer_codings_other_than_chunked_are_not_implemented() {
+async fn transfer_codings_other_than_chunked_are_refused() {
     let reached = Reached::start(World::start(&[]).await).await;
     for (coding, expected) in [
         ("chunked", "200"),
@@ -93,7 +93,7 @@ async fn transfer_codings_other_than_chunked_are_not_implemented() {
 }
 
 #[tokio::test]
-async fn the_admin_listener_answers_under_no_name_of_another_site() {
+async fn admin_listener_refuses_host_names_of_other_sites() {
     let served = Served::start(&[
         ("http.admin_listen", "127.0.0.1:0"),
         ("http.admin_hosts", "ids.example.com"),

@@ -18,7 +18,7 @@ fn client() -> Client {
 }
 
 #[tokio::test]
-async fn the_same_is_answered_over_http2() {
+async fn responses_over_http2_equal_those_over_http1() {
     let served = Served::start(&[]).await;
     let (new, old) = (client(), Client::builder().no_proxy().build().expect("a client"));
     for (method, path) in [
@@ -84,7 +84,7 @@ const SETTINGS_TYPE: u8 = 4;
 const GOAWAY: u8 = 7;
 
 #[tokio::test]
-async fn while_draining_clients_are_told_to_go_elsewhere() {
+async fn draining_service_sends_goaway_or_connection_close() {
     let served = Served::start(&[("http.drain_delay", "60s")]).await;
     let mut new = TcpStream::connect(served.address).await.expect("connected");
     new.write_all(&[PREFACE, SETTINGS, &get(1, "/")].concat()).await.expect("sent");
@@ -123,7 +123,7 @@ async fn ping(stream: TcpStream) -> Duration {
 }
 
 #[tokio::test]
-async fn an_idle_connection_of_http2_ends_whatever_it_pings() {
+async fn idle_http2_connection_ends_despite_pings() {
     let served = Served::start(&[("http.idle_timeout", "20s")]).await;
     for asked in [get(1, "/"), Vec::new()] {
         let mut stream = TcpStream::connect(served.address).await.expect("connected");
@@ -138,7 +138,7 @@ async fn an_idle_connection_of_http2_ends_whatever_it_pings() {
 }
 
 #[tokio::test]
-async fn a_client_of_http2_that_takes_no_response_is_cut_off() {
+async fn http2_client_that_reads_no_response_is_cut_off() {
     let served = Served::start(&[]).await;
     let mut stream = TcpStream::connect(served.address).await.expect("connected");
     // So small that over HTTP/1 nothing would be reserved for it.
@@ -155,7 +155,7 @@ async fn a_client_of_http2_that_takes_no_response_is_cut_off() {
 }
 
 #[tokio::test]
-async fn who_sends_frames_without_end_is_cut_off() {
+async fn http2_client_that_floods_frames_is_cut_off() {
     let served = Served::start(&[]).await;
     let mut stream = TcpStream::connect(served.address).await.expect("connected");
     stream.write_all(&[PREFACE, SETTINGS, &get(1, "/")].concat()).await.expect("sent");
@@ -177,7 +177,7 @@ async fn who_sends_frames_without_end_is_cut_off() {
 
 /// Neither has a request that would have to be answered, and neither ends by itself.
 #[tokio::test]
-async fn half_a_head_and_a_silent_client_of_http2_do_not_delay_a_stop() {
+async fn incomplete_and_silent_http2_clients_do_not_delay_a_stop() {
     let served = Served::start(&[("http.shutdown_timeout", "60s")]).await;
     let mut half = TcpStream::connect(served.address).await.expect("connected");
     half.write_all(b"GET /livez HTTP/1.1\r\nHos").await.expect("sent");
@@ -195,7 +195,7 @@ async fn half_a_head_and_a_silent_client_of_http2_do_not_delay_a_stop() {
 
 /// Bodies count from the head on, however long the connection was idle before.
 #[tokio::test]
-async fn a_body_has_the_time_of_its_request() {
+async fn body_may_take_the_time_of_its_request() {
     let served = Served::start(&[("http.idle_timeout", "2s")]).await;
     let mut client = TcpStream::connect(served.address).await.expect("connected");
     tokio::time::sleep(Duration::from_millis(1_500)).await;
@@ -213,7 +213,7 @@ async fn a_body_has_the_time_of_its_request() {
 const MOST_STREAMS: [u8; 6] = [0, 3, 0, 0, 0, 100];
 
 #[tokio::test]
-async fn a_hundred_requests_may_be_under_way() {
+async fn http2_connection_takes_a_hundred_requests_at_a_time() {
     let served = Served::start(&[]).await;
     let mut stream = TcpStream::connect(served.address).await.expect("connected");
     let first = get(1, "/livez");
@@ -235,7 +235,7 @@ async fn a_hundred_requests_may_be_under_way() {
 
 /// h2 keeps trailers for as long as a stream lasts, and a client decides how long that is.
 #[tokio::test]
-async fn trailers_end_the_connection() {
+async fn http2_trailers_end_the_connection() {
     let served = Served::start(&[]).await;
     let asked = |stream| headers(stream, 0, b"\x83\x86\x04\x05/id/a\x01\x01x");
     let trailers = |stream| headers(stream, END_STREAM, b"\x00\x01a\x01b");
@@ -256,7 +256,7 @@ async fn trailers_end_the_connection() {
 }
 
 #[tokio::test]
-async fn a_connection_of_http2_takes_eight_places() {
+async fn http2_connection_takes_eight_places() {
     for (places, is_kept) in [("15", false), ("16", true)] {
         let served = Served::start(&[("http.max_connections", places)]).await;
         let connect = async || {
@@ -286,7 +286,7 @@ async fn a_connection_of_http2_takes_eight_places() {
 
 /// Each has one place, and needs seven more.
 #[tokio::test]
-async fn connections_of_http2_do_not_keep_each_other_waiting() {
+async fn http2_connections_do_not_block_each_other() {
     const PLACES: usize = 32;
     let places = PLACES.to_string();
     let served = Served::start(&[("http.max_connections", &places)]).await;
@@ -311,7 +311,7 @@ async fn connections_of_http2_do_not_keep_each_other_waiting() {
 
 /// All of them need the same place.
 #[tokio::test]
-async fn a_second_request_on_a_spare_place_ends_no_connection() {
+async fn second_request_on_a_spare_place_evicts_no_connection() {
     const PLACES: usize = 40;
     let places = PLACES.to_string();
     let served = Served::start(&[("http.max_connections", &places)]).await;
@@ -341,7 +341,7 @@ async fn a_second_request_on_a_spare_place_ends_no_connection() {
 
 /// Small on the wire, large once they are decoded: more of them than there is room for.
 #[tokio::test]
-async fn large_heads_are_answered_however_many_come_at_once() {
+async fn many_large_heads_at_once_are_answered() {
     let served = Served::start(&[]).await;
     let burst: Vec<u8> =
         (0..100_u8).flat_map(|number| large(2 * number + 1, number == 0)).collect();

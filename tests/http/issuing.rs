@@ -9,7 +9,7 @@ use raindrop::core::{
 use crate::support::World;
 
 #[tokio::test]
-async fn one_id_is_answered_as_a_string() {
+async fn single_id_is_a_json_string() {
     let world = World::start(&[]).await;
     for method in ["GET", "POST"] {
         let answer = world.call(method, "/id/order", &[]).await;
@@ -38,7 +38,7 @@ async fn ids_are_ascending_and_unique_across_single_and_batch() {
 }
 
 #[tokio::test]
-async fn ten_thousand_ids_are_never_from_the_future() {
+async fn no_id_of_a_large_batch_is_from_the_future() {
     let world = World::start(&[]).await;
     let layout = Preset::Raindrop.spec().build().expect("valid");
     for _ in 0..3 {
@@ -51,7 +51,7 @@ async fn ten_thousand_ids_are_never_from_the_future() {
 }
 
 #[tokio::test]
-async fn a_count_that_can_never_fit_names_the_largest() {
+async fn too_large_count_is_400_and_names_the_largest() {
     let world =
         World::start(&[("layout.time_unit", "second"), ("layout.timestamp_bits", "41")]).await;
     let detail = world.get("/ids/order?n=10000").await.problem(400, "invalid_count");
@@ -59,7 +59,7 @@ async fn a_count_that_can_never_fit_names_the_largest() {
 }
 
 #[tokio::test]
-async fn numbers_are_refused_before_they_lose_digits() {
+async fn ids_above_2_53_are_refused_as_json_numbers() {
     let world = World::start(&[]).await;
     for uri in ["/id/order?format=number", "/ids/order?n=3&format=number"] {
         let detail = world.get(uri).await.problem(422, "unsafe_number");
@@ -77,7 +77,7 @@ async fn numbers_are_refused_before_they_lose_digits() {
 }
 
 #[tokio::test]
-async fn ranges_say_what_the_list_would() {
+async fn ranges_contain_the_ids_of_the_list() {
     for (preset, expected_step) in [("raindrop", 1), ("sonyflake", 1 << 16)] {
         let world = World::start(&[("layout.preset", preset)]).await;
         let answer = world.get("/ids/order?n=5000&format=range").await.json();
@@ -93,7 +93,7 @@ async fn ranges_say_what_the_list_would() {
 
 /// All that a client needs of a range stands in its answer.
 #[tokio::test]
-async fn ranges_of_what_is_due_can_be_read_by_themselves() {
+async fn up_to_ranges_contain_all_that_a_client_needs() {
     for (preset, most) in [("raindrop", 1_000_000), ("js-safe", 1_000), ("twitter", 100_000)] {
         let world = World::start(&[("layout.preset", preset)]).await;
         let uri = format!("/ids/order?format=range&up_to={most}");
@@ -127,7 +127,7 @@ async fn ranges_of_what_is_due_can_be_read_by_themselves() {
 }
 
 #[tokio::test]
-async fn how_many_ids_a_range_may_have_is_bounded_by_setting_and_layout() {
+async fn range_length_is_bounded_by_setting_and_layout() {
     let world = World::start(&[]).await;
     for (query, allowed) in [
         ("format=range&up_to=0", "must be 1 to 1000000"),
@@ -225,7 +225,7 @@ async fn plain_text_has_one_id_per_line() {
 }
 
 #[tokio::test]
-async fn head_claims_nothing() {
+async fn head_request_claims_nothing() {
     let world = World::start(&[]).await;
     for uri in ["/id/order", "/ids/order?n=100"] {
         let get = world.get(uri).await;
@@ -242,7 +242,7 @@ async fn head_claims_nothing() {
 }
 
 #[tokio::test]
-async fn the_default_namespace_may_be_named() {
+async fn default_namespace_can_be_named() {
     let world = World::start(&[]).await;
     assert_eq!(world.get("/id/order?namespace=default").await.status, 200);
     assert_eq!(world.get("/ids/order?namespace=default&n=2").await.ids().len(), 2);
@@ -252,7 +252,7 @@ async fn the_default_namespace_may_be_named() {
 }
 
 #[tokio::test]
-async fn only_allowed_codes_are_served() {
+async fn codes_that_are_not_allowed_are_404() {
     let world = World::start(&[("codes.allow", "order, user")]).await;
     assert_eq!(world.get("/id/user").await.status, 200);
     world.get("/id/other").await.problem(404, "unknown_code");

@@ -109,7 +109,7 @@ impl Listening {
 }
 
 #[tokio::test]
-async fn every_caller_route_method_and_listener() {
+async fn every_caller_route_method_and_listener_has_its_documented_answer() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let file = folder.path().join("tokens.toml");
     let entry = |(name, permissions): (&str, &str)| {

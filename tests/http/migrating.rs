@@ -282,7 +282,7 @@ fn every_file_is_tested() {
 }
 
 #[test]
-fn old_ids_are_of_the_layout_that_the_file_says() {
+fn old_ids_parse_in_the_layout_of_the_file() {
     for replaced in &REPLACED {
         let settings = settings_of(replaced);
         for &(id, instant, data_center, worker) in replaced.recorded {
@@ -373,7 +373,7 @@ fn above(replaced: &Replaced, settings: &KeeperSettings, change: i64, lead_ms: i
 }
 
 #[test]
-fn lingdus_last_ids_leave_no_number_above_them() {
+fn last_ids_of_lingdu_leave_no_larger_ids() {
     let preset = Preset::Lingdu.layout();
     let last = preset.parse(Id::MAX, 0).expect("63 bits");
     assert_eq!(last.unix_ms, preset.valid_until_ms() - 1);
@@ -384,7 +384,7 @@ fn lingdus_last_ids_leave_no_number_above_them() {
 }
 
 #[test]
-fn files_tell_how_long_their_layouts_last() {
+fn files_state_how_long_their_layouts_last() {
     let mut told = 0;
     for replaced in &REPLACED {
         let path = folder().join(format!("{}.toml", replaced.file));

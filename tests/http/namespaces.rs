@@ -58,7 +58,7 @@ async fn one_process_serves_63_bits_js_safe_numbers_and_31_bits() {
 }
 
 #[tokio::test]
-async fn every_namespace_has_its_metrics_from_the_start() {
+async fn every_namespace_exports_its_metrics_from_the_start() {
     let world = three().await;
     world.get("/ids/a?namespace=js&n=3").await;
     for (namespace, issued) in [("default", 0.0), ("js", 3.0), ("qr", 0.0)] {
@@ -76,7 +76,7 @@ async fn every_namespace_has_its_metrics_from_the_start() {
 }
 
 #[tokio::test]
-async fn unknown_namespaces_are_refused_with_those_that_exist() {
+async fn unknown_namespace_is_404_and_names_the_known_ones() {
     let world = three().await;
     for uri in ["/id/a?namespace=no", "/ids/a?namespace=no", "/parse/1?namespace=no"] {
         let detail = world.get(uri).await.problem(404, "unknown_namespace");
@@ -90,7 +90,7 @@ async fn unknown_namespaces_are_refused_with_those_that_exist() {
 }
 
 #[tokio::test]
-async fn a_bound_code_needs_no_namespace_and_refuses_another() {
+async fn bound_code_needs_no_namespace_and_is_400_in_another() {
     let world = three().await;
     assert_eq!(world.get("/id/scene?namespace=qr").await.status, 200);
     assert_eq!(world.get("/id/invoice").await.status, 200);
@@ -102,7 +102,7 @@ async fn a_bound_code_needs_no_namespace_and_refuses_another() {
 }
 
 #[tokio::test]
-async fn a_prefix_stands_before_every_text_and_is_read_back() {
+async fn prefixed_ids_are_written_and_read_back() {
     let world = three().await;
     let order = text(&world.get("/id/order").await.json());
     assert!(order.strip_prefix("ORD-").expect("the prefix").parse::<u64>().is_ok(), "{order}");
@@ -129,7 +129,7 @@ async fn a_prefix_stands_before_every_text_and_is_read_back() {
 }
 
 #[tokio::test]
-async fn a_prefix_is_no_number() {
+async fn prefixed_ids_are_refused_as_numbers() {
     let world = three().await;
     for uri in ["/id/invoice?format=number", "/ids/invoice?format=number"] {
         for accept in ["application/json", "*/*"] {
@@ -148,7 +148,7 @@ async fn a_prefix_is_no_number() {
 }
 
 #[tokio::test]
-async fn allowed_codes_are_each_namespaces_own() {
+async fn each_namespace_has_its_allowed_codes() {
     let pairs = [
         ("codes.allow", "order"),
         ("namespaces.a.codes.allow", "user,cart"),
@@ -168,7 +168,7 @@ async fn allowed_codes_are_each_namespaces_own() {
 }
 
 #[tokio::test]
-async fn a_namespace_without_a_worker_does_not_stop_the_others() {
+async fn namespace_without_a_worker_does_not_stop_the_others() {
     let pairs = [("namespaces.a.worker.id", "7"), ("issue.max_wait", "50ms")];
     let clock = Arc::new(SystemClock::default());
     let store = Arc::new(MemoryStore::new(clock.clone()));

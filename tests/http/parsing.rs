@@ -8,7 +8,7 @@ use raindrop::core::{
 use crate::support::World;
 
 #[tokio::test]
-async fn an_id_tells_its_moment_worker_and_lane() {
+async fn parsed_id_has_time_worker_and_lane() {
     let world = World::start(&[("worker.id", "5")]).await;
     let before = SystemClock::default().now_ms();
     let id = world.get("/id/order").await.json()["id"].as_str().expect("a string").to_owned();
@@ -33,7 +33,7 @@ async fn an_id_tells_its_moment_worker_and_lane() {
 }
 
 #[tokio::test]
-async fn every_field_is_there_and_nothing_else() {
+async fn parsed_id_has_exactly_the_documented_fields() {
     let world = World::start(&[]).await;
     assert_eq!(
         world.get("/parse/7236541234567").await.body,
@@ -47,7 +47,7 @@ async fn every_field_is_there_and_nothing_else() {
 }
 
 #[tokio::test]
-async fn bad_ids_are_refused_with_their_place() {
+async fn bad_ids_are_400_with_the_position() {
     let world = World::start(&[]).await;
     for (id, said) in [
         ("12x4", "position 2"),
@@ -66,7 +66,7 @@ async fn bad_ids_are_refused_with_their_place() {
 }
 
 #[tokio::test]
-async fn ids_of_other_systems_are_told_by_the_name_of_their_layout() {
+async fn ids_of_other_systems_are_parsed_by_layout_name() {
     let world = World::start(&[]).await;
     for (id, layout, timestamp, tick, worker, sequence) in [
         ("1415384785396004", "westid", "2017-03-28T06:48:57.735Z", 337_454_029, 426, 292),
@@ -84,7 +84,7 @@ async fn ids_of_other_systems_are_told_by_the_name_of_their_layout() {
 }
 
 #[tokio::test]
-async fn a_wrapping_id_says_so_and_is_of_the_present_round() {
+async fn wrapping_id_is_marked_and_has_its_latest_instant() {
     let world = World::start(&[]).await;
     let parsed = world.get("/parse/1465195519?layout=westid-qr").await.json();
     assert_eq!(parsed["wraps"], true);
@@ -124,7 +124,7 @@ async fn ids_are_read_by_a_description_and_from_another_epoch() {
 }
 
 #[tokio::test]
-async fn improbable_times_have_a_warning() {
+async fn improbable_times_cause_a_warning() {
     let world = World::start(&[]).await;
     let future = world.get("/parse/9223372036854775807").await.json();
     assert_eq!(future["warning"], "the timestamp 2094-09-07T15:47:35.551Z is in the future");

@@ -38,7 +38,7 @@ fn ago(time: Duration) -> String {
 
 /// Before Raindrop's first start in the namespace, another system may have issued equal IDs.
 #[tokio::test]
-async fn an_instant_before_the_first_start_is_422_and_names_the_key() {
+async fn instant_before_the_first_start_is_422_and_names_the_key() {
     let world = yitter(None).await;
     for at in [&AT[3..], &ago(Duration::from_secs(1)), &ago(Duration::ZERO)] {
         let refused = world.call("POST", &format!("/ids/order?n=2&at={at}"), &[]).await;
@@ -62,7 +62,7 @@ async fn instants_after_the_first_start_need_no_opening() {
 }
 
 #[tokio::test]
-async fn past_instants_are_open_from_the_configured_one_on() {
+async fn instants_from_backfill_from_on_are_open() {
     let world = yitter(Some("2024-02-29T12:00:00.123Z")).await;
     let five = world.call("POST", &format!("/ids/order?n=5&{AT}"), &[]).await.ids();
     assert_eq!(five.len(), 5);
@@ -81,7 +81,7 @@ async fn past_instants_are_open_from_the_configured_one_on() {
 }
 
 #[tokio::test]
-async fn each_namespace_opens_its_own_past() {
+async fn backfill_from_applies_to_one_namespace() {
     let clock = Arc::new(SystemClock::default());
     let config = config_of(
         "layout = { preset = 'yitter', backfill_from = '2024-01-01T00:00:00Z' }\n\
@@ -103,7 +103,7 @@ async fn each_namespace_opens_its_own_past() {
 }
 
 #[tokio::test]
-async fn a_past_millisecond_has_five_ids_in_all() {
+async fn past_millisecond_has_five_ids() {
     let world = opened().await;
     let issued = world.ids_issued().await;
     let one = world.call("POST", &format!("/id/order?{AT}"), &[]).await;
@@ -136,7 +136,7 @@ async fn a_past_millisecond_has_five_ids_in_all() {
 }
 
 #[tokio::test]
-async fn what_is_not_past_or_not_reserved_is_refused() {
+async fn future_instants_and_too_many_backfilled_ids_are_refused() {
     let world = opened().await;
     for (at, said) in [
         ("2999-01-01T00:00:00Z", "in a past tick"),
@@ -164,7 +164,7 @@ async fn what_is_not_past_or_not_reserved_is_refused() {
 }
 
 #[tokio::test]
-async fn a_namespace_that_counts_has_none() {
+async fn segment_namespace_has_no_backfill() {
     let clock = Arc::new(SystemClock::default());
     let config = config_of("[namespaces.numbers]\nmode = 'segment'\nsegment.auto_create = true");
     let world = World::with_config(config, Arc::new(MemoryStore::new(clock.clone())), clock);
@@ -175,7 +175,7 @@ async fn a_namespace_that_counts_has_none() {
 
 /// A process without a lease reserves nothing, and is no dead end.
 #[tokio::test]
-async fn a_past_instant_needs_a_lease() {
+async fn backfill_needs_a_lease() {
     let clock = Arc::new(SystemClock::default());
     let store = Arc::new(MemoryStore::new(clock.clone()));
     let keys = [

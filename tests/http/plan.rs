@@ -39,7 +39,7 @@ async fn parameters_set_what_their_keys_set() {
 }
 
 #[tokio::test]
-async fn bad_settings_are_refused_all_at_once() {
+async fn bad_settings_are_reported_all_at_once() {
     let world = World::start(&[]).await;
     let long = format!("/plan?epoch={}", "2".repeat(65));
     for (uri, said) in [
@@ -63,7 +63,7 @@ async fn bad_settings_are_refused_all_at_once() {
 }
 
 #[tokio::test]
-async fn plain_numbers_have_no_layout_of_their_own() {
+async fn plan_of_a_segment_namespace_is_404_without_parameters() {
     // The test's service needs one namespace that leases; `default` is the first.
     let text = "mode = 'segment'\nstore.url = 'sqlite:x'\n[[code]]\nname = 'order'\n\
                 [namespaces.web.layout]\npreset = 'js-safe'\n";

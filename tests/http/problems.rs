@@ -20,7 +20,7 @@ const ROUTES: [(&str, &[&str]); 10] = [
 ];
 
 #[tokio::test]
-async fn every_route_knows_its_methods_and_no_others() {
+async fn other_methods_of_every_route_are_405() {
     let world = World::start(&[]).await;
     for (route, allowed) in ROUTES {
         for method in ["GET", "HEAD", "POST", "PUT", "DELETE", "PATCH", "TRACE", "CONNECT", "PURGE"]
@@ -40,7 +40,7 @@ async fn every_route_knows_its_methods_and_no_others() {
 }
 
 #[tokio::test]
-async fn unknown_routes_are_not_found() {
+async fn unknown_routes_are_404() {
     let world = World::start(&[]).await;
     let code_follows = ": a code follows, as in /id/order";
     let no_slash = ": no route ends with a slash";
@@ -71,7 +71,7 @@ async fn unknown_routes_are_not_found() {
 }
 
 #[tokio::test]
-async fn bad_requests_say_what_is_wrong() {
+async fn bad_requests_name_the_fault() {
     let world = World::start(&[]).await;
     let too_long = format!("/id/{}", "a".repeat(65));
     for (uri, code, said) in [
@@ -104,14 +104,14 @@ async fn bad_requests_say_what_is_wrong() {
 }
 
 #[tokio::test]
-async fn long_addresses_are_refused() {
+async fn too_long_targets_are_414() {
     let world = World::start(&[]).await;
     let uri = format!("/id/order?format={}", "a".repeat(5_000));
     world.get(&uri).await.problem(414, "uri_too_long");
 }
 
 #[tokio::test]
-async fn a_panic_is_answered_and_the_service_goes_on() {
+async fn panic_in_a_handler_is_500_and_the_service_continues() {
     let world = World::start_with(&[], Arc::new(BrokenClock)).await;
     let answer =
         world.call("GET", "/id/order?format=number", &[("origin", "https://a.example")]).await;
@@ -125,7 +125,7 @@ async fn a_panic_is_answered_and_the_service_goes_on() {
 }
 
 #[tokio::test]
-async fn used_up_sequences_and_codes_are_refused_for_a_while() {
+async fn used_up_sequences_are_503_and_used_up_codes_429() {
     let coarse = [
         ("layout.time_unit", "day"),
         ("layout.timestamp_bits", "40"),
@@ -153,7 +153,7 @@ async fn used_up_sequences_and_codes_are_refused_for_a_while() {
 }
 
 #[tokio::test]
-async fn without_a_free_worker_the_lease_is_unavailable() {
+async fn no_free_worker_is_503_lease_unavailable() {
     let clock = Arc::new(SystemClock::default());
     let store = Arc::new(MemoryStore::new(clock.clone()));
     let only = [("worker.id", "7"), ("issue.max_wait", "100ms")];
@@ -175,7 +175,7 @@ async fn without_a_free_worker_the_lease_is_unavailable() {
 }
 
 #[tokio::test]
-async fn a_clock_outside_the_layout_is_told() {
+async fn clock_outside_the_layout_is_reported() {
     let world = World::start_with(
         &[("layout.epoch", "2090-01-01T00:00:00Z"), ("issue.max_wait", "100ms")],
         Arc::new(SystemClock::default()),
@@ -187,7 +187,7 @@ async fn a_clock_outside_the_layout_is_told() {
 }
 
 #[tokio::test]
-async fn an_answer_that_takes_too_long_is_a_time_out() {
+async fn late_response_is_a_time_out() {
     // 3 sequence bits in a second: a second batch of 8 waits for the next second, and the third
     // nearly all of it. A valid configuration keeps max_wait shorter than the time-out.
     let mut config = config(&[("layout.time_unit", "second"), ("layout.timestamp_bits", "50")]);

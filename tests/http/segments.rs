@@ -58,7 +58,7 @@ async fn over(text: &str, store: Arc<MemoryStore>) -> World {
 }
 
 #[tokio::test]
-async fn numbers_count_up_beside_a_namespace_with_a_layout() {
+async fn numbers_count_up_beside_a_snowflake_namespace() {
     let world = numbers().await;
     for (uri, body) in [
         ("/id/order", r#"{"id":"1"}"#),
@@ -96,7 +96,7 @@ async fn numbers_count_up_beside_a_namespace_with_a_layout() {
 }
 
 #[tokio::test]
-async fn a_batch_runs_on_in_the_blocks_of_later_reservations() {
+async fn batch_continues_in_the_next_block() {
     let store = store();
     let (one, two) = (over(NUMBERS, store.clone()).await, over(NUMBERS, store).await);
     let number = |text: &serde_json::Value| text.as_str()?.parse::<u64>().ok();
@@ -115,7 +115,7 @@ async fn a_batch_runs_on_in_the_blocks_of_later_reservations() {
 }
 
 #[tokio::test]
-async fn there_are_no_fields_no_spans_and_no_friendly_texts() {
+async fn segment_namespace_has_no_fields_spans_or_friendly_texts() {
     let world = numbers().await;
     for uri in [
         "/parse/1?namespace=numbers",
@@ -137,7 +137,7 @@ async fn there_are_no_fields_no_spans_and_no_friendly_texts() {
 }
 
 #[tokio::test]
-async fn a_number_that_javascript_loses_is_no_json_number() {
+async fn numbers_above_2_53_are_refused_as_json_numbers() {
     let world = numbers().await;
     world.get("/id/large?format=number").await.problem(422, "unsafe_number");
     let first = r#"{"id":"9007199254740992"}"#;
@@ -145,7 +145,7 @@ async fn a_number_that_javascript_loses_is_no_json_number() {
 }
 
 #[tokio::test]
-async fn unknown_codes_are_refused_or_made_up_to_their_bound() {
+async fn unknown_codes_are_404_or_created_up_to_the_limit() {
     let world = numbers().await;
     let detail = world.get("/id/other?namespace=numbers").await.problem(404, "unknown_code");
     for said in ["\"other\"", "namespace \"numbers\"", "[[code]]", "auto_create", "codes create"] {
@@ -167,7 +167,7 @@ async fn unknown_codes_are_refused_or_made_up_to_their_bound() {
 }
 
 #[tokio::test]
-async fn a_code_that_is_used_up_says_so_and_was_announced() {
+async fn used_up_code_is_reported_and_was_announced() {
     let world = numbers().await;
     let ratio = "raindrop_segment_unreserved_ratio{id_namespace=\"numbers\"}";
     for number in 9_007_199_254_740_988_u64..9_007_199_254_740_992 {
@@ -192,7 +192,7 @@ async fn a_code_that_is_used_up_says_so_and_was_announced() {
 }
 
 #[tokio::test]
-async fn health_tells_mode_codes_and_what_is_in_hand() {
+async fn health_shows_mode_codes_and_remaining_numbers() {
     let world = numbers().await;
     let numbers = async || world.get("/health").await.json()["namespaces"]["numbers"].clone();
     world.get("/id/order").await;
@@ -208,7 +208,7 @@ async fn health_tells_mode_codes_and_what_is_in_hand() {
 }
 
 #[tokio::test]
-async fn each_mode_has_its_own_metrics_from_the_start() {
+async fn each_mode_exports_its_metrics_from_the_start() {
     let world = numbers().await;
     world.get("/ids/order?n=5").await;
     let text = world.get("/metrics").await.body;
@@ -274,7 +274,7 @@ async fn serve(text: &str, store: Arc<MemoryStore>) -> Result<(), ServeError> {
 }
 
 #[tokio::test]
-async fn every_namespace_that_has_another_mode_in_the_store_is_named() {
+async fn namespaces_with_another_mode_in_the_store_are_all_named() {
     let store = store();
     let text = |first: &str, second: &str| {
         format!(
@@ -295,7 +295,7 @@ async fn every_namespace_that_has_another_mode_in_the_store_is_named() {
 }
 
 #[tokio::test]
-async fn the_only_namespace_may_count() {
+async fn only_namespace_can_be_in_segment_mode() {
     let store = store();
     serve("mode = 'segment'\ncodes.allow = ['a']\n", store.clone()).await.expect("a clean stop");
     let listed = store.list_segments().await.expect("listed");

@@ -126,7 +126,7 @@ async fn ids_are_served_over_tcp() {
 }
 
 #[tokio::test]
-async fn a_stop_with_clients_connected_frees_the_row_within_the_deadline() {
+async fn stop_with_connected_clients_releases_the_row_in_time() {
     let served = Served::start(&[("http.shutdown_timeout", "2s")]).await;
     let mut idle = TcpStream::connect(served.address).await.expect("connected");
     idle.write_all(b"GET /id/order HTTP/1.1\r\nhost: x\r\n\r\n").await.expect("sent");
@@ -151,7 +151,7 @@ async fn a_stop_with_clients_connected_frees_the_row_within_the_deadline() {
 }
 
 #[tokio::test]
-async fn while_draining_it_is_not_ready_but_serves() {
+async fn draining_listener_is_unready_and_serves() {
     let served = Served::start(&[("http.drain_delay", "60s")]).await;
     let (address, _, running) = served.begin_stop();
     let get = async |path: &str| {
@@ -169,7 +169,7 @@ async fn while_draining_it_is_not_ready_but_serves() {
 }
 
 #[tokio::test]
-async fn requests_that_wait_are_answered_before_the_stop() {
+async fn waiting_requests_are_answered_before_the_stop() {
     // 3 sequence bits in a second: after a full second the next ID waits.
     let served = Served::start(&[
         ("layout.time_unit", "second"),
@@ -209,7 +209,7 @@ async fn requests_that_wait_are_answered_before_the_stop() {
 }
 
 #[tokio::test]
-async fn another_layout_ends_the_service_with_both_named() {
+async fn other_recorded_layout_ends_the_service_and_names_both() {
     let first = Served::start(&[]).await;
     let second =
         Served::start_with(config(&[("layout.preset", "js-safe")]), Arc::clone(&first.store)).await;

@@ -254,7 +254,7 @@ async fn assert_fatal(task: &str, parts: impl Fn() -> Parts) {
 }
 
 #[tokio::test]
-async fn a_public_listener_that_panics_ends_the_service() {
+async fn panicking_public_listener_ends_the_service() {
     let (_, _planted) = PlantedLog::plant("accept failed");
     let parts = || Parts { listener_is_broken: true, ..Parts::new(&[]) };
     let running = parts().start(&[]).await;
@@ -270,7 +270,7 @@ async fn a_public_listener_that_panics_ends_the_service() {
 }
 
 #[tokio::test]
-async fn an_admin_listener_that_panics_ends_the_service() {
+async fn panicking_admin_listener_ends_the_service() {
     let (_, _planted) = PlantedLog::plant("accept failed");
     let parts = || Parts { admin_is_broken: true, ..Parts::new(&[]) };
     let ended = parts().start(&[]).await.ended().await;
@@ -282,7 +282,7 @@ async fn an_admin_listener_that_panics_ends_the_service() {
 }
 
 #[tokio::test]
-async fn a_step_of_the_lease_keeper_that_panics_is_followed_by_another() {
+async fn panicking_keeper_step_is_followed_by_another() {
     let parts = Parts::new(&[]);
     parts.store_clock.armed.store(true, Ordering::SeqCst);
     let running = parts.start(&[]).await;
@@ -292,7 +292,7 @@ async fn a_step_of_the_lease_keeper_that_panics_is_followed_by_another() {
 }
 
 #[tokio::test]
-async fn a_segment_keeper_that_panics_ends_the_service() {
+async fn panicking_segment_keeper_ends_the_service() {
     assert_fatal("segment_keeper", || {
         let parts = Parts::new(&COUNTING);
         parts.store_clock.armed.store(true, Ordering::SeqCst);
@@ -312,7 +312,7 @@ async fn stop_by_panic(pairs: &[(&'static str, &'static str)]) -> Running {
 }
 
 #[tokio::test]
-async fn a_stop_signal_that_panics_stops_the_service_in_order() {
+async fn panicking_stop_signal_stops_the_service_in_order() {
     let running = stop_by_panic(&[DRAINING]).await;
     until_not_alive(running.address).await;
     until_failures(running.admin, "stop_signal", 1).await;
@@ -326,7 +326,7 @@ async fn a_stop_signal_that_panics_stops_the_service_in_order() {
 }
 
 #[tokio::test]
-async fn a_refill_that_panics_is_tried_again() {
+async fn panicking_refill_is_retried() {
     let parts = Parts::new(&COUNTING);
     let clock = Arc::clone(&parts.store_clock);
     let running = parts.start(&[]).await;
@@ -343,7 +343,7 @@ async fn a_refill_that_panics_is_tried_again() {
 }
 
 #[tokio::test]
-async fn an_announcement_that_panics_is_made_again() {
+async fn panicking_announcement_is_restarted() {
     let (seen, _planted) = PlantedLog::plant("namespace=\"default\" serving IDs on");
     let running = Parts::new(&[]).start(&[]).await;
     until("announced", async || (seen.load(Ordering::SeqCst) == 2).then_some(())).await;
@@ -353,7 +353,7 @@ async fn an_announcement_that_panics_is_made_again() {
 }
 
 #[tokio::test]
-async fn a_reload_of_tokens_that_panics_does_not_end_later_ones() {
+async fn panicking_token_reload_is_restarted() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let path = folder.path().join("tokens.toml");
     std::fs::write(&path, token_entry("shop", "secret")).expect("written");

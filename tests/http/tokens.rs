@@ -33,7 +33,7 @@ pub(crate) async fn with_tokens(text: &str) -> (World, tempfile::TempDir) {
 }
 
 #[tokio::test]
-async fn permissions_open_their_routes_only() {
+async fn permissions_open_only_their_routes() {
     let text = [("ids", "'ids'"), ("metrics", "'metrics'"), ("none", "")]
         .map(|(token, list)| token_entry(token, token) + &format!("permissions = [{list}]\n"));
     let (world, _folder) = with_tokens(&(text.concat() + &token_entry("both", "both"))).await;
@@ -67,7 +67,7 @@ async fn permissions_open_their_routes_only() {
 }
 
 #[tokio::test]
-async fn an_expired_token_is_refused_and_counted_apart() {
+async fn expired_token_is_401_and_counted_as_expired() {
     let text = token_entry("old", "old")
         + "expires = '2026-01-01'\n"
         + &token_entry("new", "new")
@@ -99,7 +99,7 @@ async fn an_expired_token_is_refused_and_counted_apart() {
 }
 
 #[tokio::test]
-async fn a_client_certificate_of_the_connection_opens_what_its_entry_permits() {
+async fn client_certificate_opens_the_routes_of_its_entry() {
     let der = b"the certificate, as a handshake verified it";
     let text = token_entry("peer", "the certificate, as a handshake verified it")
         .replace("hash", "certificate")
@@ -146,7 +146,7 @@ async fn announce(reached: &Reached, method: &str, uri: &str, token: &str) -> St
 }
 
 #[tokio::test]
-async fn a_body_is_asked_for_only_after_the_head_is_checked() {
+async fn continue_is_sent_only_after_the_head_is_checked() {
     let scraper = token_entry("scraper", "scraper") + "permissions = ['metrics']\n";
     let (world, _folder) = with_tokens(&(token_entry("shop", "secret") + &scraper)).await;
     let reached = Reached::start(world).await;
@@ -169,7 +169,7 @@ async fn a_body_is_asked_for_only_after_the_head_is_checked() {
 }
 
 #[tokio::test]
-async fn an_announced_body_of_a_known_client_is_read() {
+async fn announced_body_of_an_authenticated_client_is_read() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let path = folder.path().join("tokens.toml");
     std::fs::write(&path, token_entry("shop", "secret")).expect("written");
@@ -194,7 +194,7 @@ async fn an_announced_body_of_a_known_client_is_read() {
 }
 
 #[tokio::test]
-async fn a_refused_body_that_is_sent_at_once_leaves_the_connection_open() {
+async fn refused_body_leaves_the_connection_open() {
     let (world, _folder) = with_tokens(&token_entry("shop", "secret")).await;
     let reached = Reached::start(world).await;
     let answers = reached

@@ -23,7 +23,7 @@ fn request(code: &str) -> String {
 }
 
 #[tokio::test]
-async fn a_large_batch_arrives_whole_in_every_format() {
+async fn large_batch_arrives_complete_in_every_format() {
     let settings =
         [("layout.preset", "js-safe"), ("issue.max_wait", "4s"), ("http.max_batch", "50000")];
     let served = Served::start(&settings).await;
@@ -63,7 +63,7 @@ async fn a_large_batch_arrives_whole_in_every_format() {
 
 /// HTTP/1.0 has no chunks.
 #[tokio::test]
-async fn to_an_old_client_a_large_batch_ends_with_its_connection() {
+async fn http10_response_without_length_closes_the_connection() {
     let settings = [("http.max_batch", "50000"), ("layout.worker_bits", "5")];
     let served = Served::start(&settings).await;
     for (query, closes) in [("n=10", false), ("n=50000", false), ("n=50000&encoding=hex", true)] {
@@ -81,7 +81,7 @@ async fn to_an_old_client_a_large_batch_ends_with_its_connection() {
 }
 
 #[tokio::test]
-async fn clients_that_never_read_take_bounded_memory_and_keep_nobody_out() {
+async fn clients_that_never_read_take_bounded_memory_and_block_no_others() {
     let settings = [("http.max_unsent", "1MiB")];
     let served = Served::start(&settings).await;
     let mut greedy = Vec::new();
@@ -135,7 +135,7 @@ async fn clients_that_never_read_take_bounded_memory_and_keep_nobody_out() {
 
 /// The heads of responses alone would fill memory: nothing else bounds what hyper collects.
 #[tokio::test]
-async fn a_client_that_reads_nothing_is_answered_no_further() {
+async fn pipelined_requests_of_a_client_that_never_reads_are_not_served() {
     let served = Served::start(&[]).await;
     let mut greedy = TcpStream::connect(served.address).await.expect("connected");
     let heads = "HEAD /id/order HTTP/1.1\r\nhost: x\r\n\r\n".repeat(1_000);
@@ -165,7 +165,7 @@ async fn a_client_that_reads_nothing_is_answered_no_further() {
 }
 
 #[tokio::test]
-async fn a_slow_reader_is_cut_off_though_it_reads() {
+async fn slow_reader_is_cut_off() {
     let served = Served::start(&[]).await;
     let mut slow = TcpStream::connect(served.address).await.expect("connected");
     slow.write_all(request("order").as_bytes()).await.expect("sent");
@@ -192,7 +192,7 @@ async fn a_slow_reader_is_cut_off_though_it_reads() {
 }
 
 #[tokio::test]
-async fn documents_that_nobody_reads_count_too() {
+async fn unread_documents_count_against_the_memory_limit() {
     tokio::time::timeout(PATIENCE, unread_documents()).await.expect("counted, and then not");
 }
 
@@ -219,7 +219,7 @@ async fn unread_documents() {
 
 /// What operators are sent counts as well, on their listener too.
 #[tokio::test]
-async fn operators_that_read_nothing_take_bounded_memory() {
+async fn operators_that_never_read_take_bounded_memory() {
     let settings = [("http.admin_listen", "127.0.0.1:0"), ("http.max_unsent", "1MiB")];
     let served = Served::start(&settings).await;
     let admin = served.admin.expect("a listener for operators");
