@@ -1,4 +1,4 @@
-//! The listener of operators: what it serves, what the other one then does not, and how long.
+//! The admin listener: its routes, the routes that the public one then lacks, and its end.
 
 use std::time::Duration;
 
@@ -97,7 +97,7 @@ async fn cluster_lists_every_held_worker_id() {
 #[tokio::test]
 async fn admin_listener_answers_while_all_public_connections_are_taken() {
     let served = apart(&[("http.max_connections", "1")]).await;
-    // At work: its place is not given away, and nobody else gets one.
+    // A request under way: its connection is not evicted, and no other client gets a place.
     let mut busy = TcpStream::connect(served.address).await.expect("connected");
     busy.write_all(b"POST /id/order HTTP/1.1\r\nhost: x\r\ncontent-length: 2\r\n\r\n")
         .await

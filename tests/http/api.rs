@@ -1,4 +1,4 @@
-//! The API document: what is served, what is kept in the repository, and what docs/http.md says.
+//! The API document: the served one, the copy in the repository, and docs/http.md agree.
 
 use std::{collections::BTreeSet, fs, sync::LazyLock};
 

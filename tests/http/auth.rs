@@ -1,4 +1,4 @@
-//! Bearer tokens: who is let in where, whichever way a request goes.
+//! Bearer tokens: which client may use which route, by the router and by real connections.
 
 use std::{fmt::Write, sync::Arc};
 
@@ -48,7 +48,7 @@ const PROTECTED: [(&str, &str, u16); 20] = [
     ("GET", "/console", 404),
 ];
 
-/// What is told of a namespace that the request does not name.
+/// The part of a refusal in place of a namespace that the request does not name.
 const UNTOLD: &str = "may not use what is requested";
 
 struct Guarded {

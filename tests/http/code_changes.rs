@@ -1,5 +1,5 @@
-//! One table of changes of a code through every front end: HTTP, the command line, and, where it has
-//! the keys, the configuration file.
+//! One table of changes of a code through every front end: HTTP, the command line, and, where it
+//! has the keys, the configuration file.
 
 use std::{path::Path, process::Command, sync::Arc, time::Duration};
 
@@ -18,7 +18,7 @@ type Given = &'static [(&'static str, &'static str)];
 const SAFE: u64 = Id::MAX_JS_SAFE.get();
 const LARGEST: u64 = SegmentSpec::LARGEST_NUMBER;
 
-/// What a code is created with, what is changed then, and what it is in the end or why not.
+/// The settings that a code is created with, the change, and the resulting settings or the error.
 #[rustfmt::skip]
 const CHANGES: &[(Given, Option<Given>, Result<SegmentSpec, &str>)] = &[
     (&[], None, Ok(with_max(LARGEST))),
@@ -96,7 +96,7 @@ async fn http_command_and_library_apply_a_change_alike() {
             assert_alike("file", index, in_file(&text, created), expected);
         }
     }
-    // Nobody could ask for it.
+    // No request could reach this code.
     for refused in [
         over_http(&format!("{admin_url}/codes/bound?namespace=default"), &[], None).await,
         by_command(&file, "bound", &[], None),
@@ -148,7 +148,7 @@ async fn over_http(url: &str, created: Given, changed: Option<Given>) -> Result<
     Ok(keys.map(setting).join(" "))
 }
 
-/// What the command prints of the code in the end, or its error.
+/// Returns the settings that the command prints in the end, or its error.
 fn by_command(
     file: &Path,
     code: &str,

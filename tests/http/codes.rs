@@ -16,7 +16,7 @@ use crate::{
 
 const NUMBERS: [(&str, &str); 3] =
     [("mode", "segment"), ("http.admin_listen", "127.0.0.1:0"), ("issue.max_wait", "500ms")];
-/// Whoever reaches the listener for operators may change codes.
+/// Every client that reaches the admin listener may change codes.
 const CHANGES: (&str, &str) = ("http.admin_changes", "true");
 
 /// A service of segments with a listener for operators.
@@ -227,7 +227,7 @@ async fn pages_of_the_list_contain_every_code() {
     pairs.extend(keys.iter().map(|key| (key.as_str(), "segment")));
     let served = Served::ready_over(&pairs, store.clone()).await;
     let new = |number: u64| NewSegment { code: format!("code-{number}"), first: 1 };
-    // The thousandth of the first page is the first of three of its name.
+    // The last code of the first page is the first of three namespaces' codes with its name.
     let one: Vec<_> = (1001..2000).map(new).collect();
     store.create_segments("b", &one).await.expect("made");
     for name in names {

@@ -33,7 +33,7 @@ async fn exchange(stream: &mut TcpStream, request: &str) -> String {
     String::from_utf8_lossy(&answer[..length]).into_owned()
 }
 
-/// A new client that is answered within a minute, so it was given a place.
+/// Connects a new client, and waits for its response: it got a place.
 async fn newcomer(served: &Served) -> TcpStream {
     newcomer_asking(served, ID).await
 }
@@ -228,7 +228,7 @@ async fn connections_above_the_limit_of_an_address_are_closed() {
     }
 }
 
-/// Probes that are asked all the time keep no place from a client.
+/// Clients evict connections that only probe, even if those probe all the time.
 #[tokio::test]
 async fn new_client_evicts_one_that_only_probes() {
     let served = Served::start(&[("http.max_connections", "4")]).await;
@@ -298,7 +298,7 @@ async fn body_is_415_or_413_and_a_large_one_ends_the_connection() {
     served.stop().await;
 }
 
-/// A body that never comes takes the place of nobody's claim.
+/// A request that waits for its body does not count as a claim in flight.
 #[tokio::test]
 async fn slow_bodies_do_not_delay_other_requests() {
     let served = Served::start(&[("http.max_in_flight", "1")]).await;
@@ -376,7 +376,7 @@ async fn invalid_content_length_is_refused_and_ends_the_connection() {
     for (length, status) in [
         ("65537", 413),
         ("18446744073709551613", 413),
-        // hyper answers these by itself.
+        // hyper refuses these before the service sees them.
         ("18446744073709551614", 431),
         ("18446744073709551615", 431),
         ("18446744073709551616", 400),

@@ -33,7 +33,7 @@ impl Reached {
         TcpStream::connect(self.address).await.expect("connected")
     }
 
-    /// Calls over a connection of its own.
+    /// Sends a request over a new connection.
     pub(crate) async fn call(&self, method: &str, uri: &str, headers: &[(&str, &str)]) -> Answer {
         let method = method.parse().expect("a method");
         let client = reqwest::Client::builder().no_proxy().build().expect("a client");

@@ -1,5 +1,5 @@
-//! The console: its files, what it is told, and where it is served. `make console-test` opens it in a
-//! browser.
+//! The console: its files, its settings, and the listeners that serve it. `make console-test` opens
+//! it in a browser.
 
 use std::{io::Read as _, time::Duration};
 
@@ -160,7 +160,7 @@ async fn pages_offer_only_what_their_listener_serves() {
     assert!(has("presets", serde_json::json!(["node", "t41d3w5l2s12"])));
     assert!(has("presets", serde_json::json!(["sonyflake", "t39s8w16"])));
     assert!(has("foreign", serde_json::json!(["seata", "w10t41s12"])));
-    // What the operators' page offers, it is answered.
+    // Every request that the operators' page offers is answered.
     for path in ["/parse/249679838552547328", "/openapi.json", "/metrics", "/cluster"] {
         let answer = reqwest::get(format!("http://{admin}{path}")).await.expect("an answer");
         assert_eq!(answer.status(), 200, "{path}");

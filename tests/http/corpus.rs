@@ -1,7 +1,9 @@
-//! Odd requests, byte for byte as they come over a socket, each with its outcome, and changes of them.
+//! Odd requests, byte for byte as they come over a socket, each with its outcome, and changes of
+//! them.
 //!
-//! The name of a file begins with the statuses of the responses (`200-200`, or `none`), and `closed`
-//! if the service closes the connection after them. What a fuzzer finds is kept there as well.
+//! The name of a file begins with the statuses of the responses (`200-200`, or `none`), and
+//! `closed` if the service closes the connection after them. Requests that a fuzzer finds are added
+//! to it.
 
 use std::{fs, net::SocketAddr, str::from_utf8};
 
@@ -21,7 +23,7 @@ const CORPUS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/http/corpus");
 const LAST: &[u8] = b"GET /health HTTP/1.1\r\nHost: x\r\n\r\n";
 const OF_LAST: &[u8] = b"\"namespaces\"";
 
-/// What a request may be answered with; 500 would be a bug.
+/// The statuses of documented responses; 500 would be a bug.
 const DOCUMENTED: [u16; 15] =
     [100, 200, 400, 403, 404, 405, 408, 413, 414, 415, 422, 429, 431, 501, 503];
 

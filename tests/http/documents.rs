@@ -58,7 +58,7 @@ fn every_configuration_in_the_documentation_loads() {
             if block.starts_with("raindrop-keeper = {") {
                 continue;
             }
-            // A block may go on from those above it.
+            // A block may continue the block before it.
             let result = load(&block)
                 .or_else(|alone| load(&format!("{before}\n{block}")).map_err(|_| alone));
             if let Err(error) = result {
@@ -71,8 +71,8 @@ fn every_configuration_in_the_documentation_loads() {
     assert!(loaded >= 4, "README and docs/configuration.md have some: {loaded}");
 }
 
-/// What a document is made of: headings with their level, rows of tables with their cells in
-/// code, items of lists, blocks of code without what is said beside `#`.
+/// Returns the structure of a document: headings with their level, rows of tables with their number
+/// of cells, items of lists, and blocks of code without comments.
 fn structure(document: &str) -> Vec<String> {
     let mut parts = Vec::new();
     let mut in_code = false;

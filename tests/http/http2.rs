@@ -1,4 +1,4 @@
-//! HTTP/2, and what a connection is told when the service stops.
+//! HTTP/2: responses, limits and eviction of its connections, and the end of connections at a stop.
 
 use std::{io::Write as _, time::Duration};
 
@@ -55,7 +55,7 @@ async fn responses_over_http2_equal_those_over_http1() {
 async fn many_requests_share_a_connection() {
     let served = Served::start(&[]).await;
     let (client, url) = (client(), format!("http://{}/ids/order?n=10000", served.address));
-    // Each is read by itself: together they are more than a client takes unread.
+    // Read each response before the next request: together they exceed the client's window.
     let ask = |request: reqwest::RequestBuilder| async {
         let answer = request.send().await.expect("an answer");
         (answer.status(), answer.bytes().await.expect("a body"))
@@ -175,7 +175,7 @@ async fn http2_client_that_floods_frames_is_cut_off() {
     served.stop().await;
 }
 
-/// Neither has a request that would have to be answered, and neither ends by itself.
+/// Neither connection has a request to answer, and neither client closes it.
 #[tokio::test]
 async fn incomplete_and_silent_http2_clients_do_not_delay_a_stop() {
     let served = Served::start(&[("http.shutdown_timeout", "60s")]).await;
@@ -242,7 +242,7 @@ async fn http2_trailers_end_the_connection() {
     let mut stream = TcpStream::connect(served.address).await.expect("connected");
     let open = [&asked(1), &asked(3), &trailers(1), &get(5, "/id/a")[..]].concat();
     stream.write_all(&[PREFACE, SETTINGS, &open].concat()).await.expect("sent");
-    // What is under way is answered, and the client asks the rest elsewhere.
+    // Requests under way are answered; the client sends further ones to another node.
     frame(&mut stream, GOAWAY).await;
     frame(&mut stream, HEADERS).await;
     let mut stream = TcpStream::connect(served.address).await.expect("connected");

@@ -1,5 +1,5 @@
-//! Who may do what: every caller, route, method and listener. Routes and methods are those of the
-//! API document that a listener serves, so a new route is checked before anybody thinks of it.
+//! Access: every caller with every route and method on every listener. Routes and methods come from
+//! the API document that the listener serves, so a new route is checked without a change here.
 
 use std::net::SocketAddr;
 
@@ -8,7 +8,8 @@ use serde_json::Value;
 
 use crate::{serving::Served, support::token_entry};
 
-/// What a path's permission is, by its first part. A new one has to be added here.
+/// Returns the permission that a path needs, by its first part. A new permission must be added
+/// here.
 fn permission(path: &str) -> Option<&'static str> {
     match path.split('/').nth(1).expect("a path") {
         "id" | "ids" | "parse" | "bounds" | "plan" => Some("ids"),
@@ -23,14 +24,14 @@ fn permission(path: &str) -> Option<&'static str> {
 const METHODS: [&str; 7] = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"];
 const CALLERS: [&str; 6] = ["", "unknown", "none", "ids", "metrics", "admin"];
 
-/// What a listener wants of a caller.
+/// What callers of a listener need.
 #[derive(Clone, Copy)]
 enum Wants {
-    /// A token, whatever is asked for.
+    /// Every request needs a token.
     Tokens,
-    /// A token of whoever changes anything.
+    /// Requests that change things need a token.
     TokensForChanges,
-    /// That nobody changes anything.
+    /// Requests that change things are refused.
     NoChanges,
     Nothing,
 }

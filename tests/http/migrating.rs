@@ -29,7 +29,7 @@ enum Apart {
     Reserved,
     /// New IDs are above the old ones.
     Time,
-    /// New IDs are above those that the old system issues so many days later.
+    /// New IDs are above the IDs that the old system issues this many days later.
     Ahead(i64),
 }
 
@@ -223,8 +223,8 @@ const REPLACED: [Replaced; 22] = [
     },
 ];
 
-/// Files with a namespace of numbers that `raindrop codes import` takes over. The test of that command
-/// uses them.
+/// Files with a namespace of numbers that `raindrop codes import` takes over. The test of that
+/// command uses them.
 const IMPORTED: [(&str, &str); 3] =
     [("cosid", "segments"), ("leaf-segments", "default"), ("tinyid", "default")];
 
@@ -248,7 +248,8 @@ fn settings_of(replaced: &Replaced) -> KeeperSettings {
     keepers.find(|keeper| keeper.namespace == replaced.namespace).expect("the namespace").clone()
 }
 
-/// What the file's generator issues at an instant, with its smallest and its largest worker id.
+/// Returns the IDs of the file's settings at an instant, with the smallest and the largest worker
+/// id.
 fn issued(settings: &KeeperSettings, now_ms: i64) -> Vec<Id> {
     let clock = Arc::new(ManualClock::new(now_ms));
     let of = |worker| {
@@ -355,8 +356,8 @@ fn ids_for_a_past_time_wait_for_the_end_of_a_system_that_runs_beside() {
     assert_eq!(found, ["yitter", "adnc", "adnc"]);
 }
 
-/// At each instant from `change` on, every new ID is above every one that the old system issued until
-/// then, or issues until `lead_ms` later.
+/// At each instant from `change` on, every new ID is above every one that the old system issued
+/// until then, or issues until `lead_ms` later.
 fn above(replaced: &Replaced, settings: &KeeperSettings, change: i64, lead_ms: i64, name: &str) {
     let (unit_ms, epoch_ms, below_time) = replaced.old;
     let end_of_use = ms("2028-01-01T00:00:00Z");

@@ -191,7 +191,7 @@ async fn namespace_without_a_worker_does_not_stop_the_others() {
     assert!(metrics.contains("raindrop_lease_info{id_namespace=\"default\""), "{metrics}");
     assert!(!metrics.contains("raindrop_lease_info{id_namespace=\"a\""), "{metrics}");
 
-    // As soon as the row is given back, the namespace issues.
+    // Once the other node has released the row, the namespace issues.
     for keeper in first.others {
         assert_eq!(keeper.release(PATIENCE).await, Released::Done);
     }

@@ -12,7 +12,7 @@ async fn the_configured_layout_is_planned_without_parameters() {
     let plan = world.get("/plan").await.json();
     assert_eq!((&plan["preset"], &plan["nodes"]), (&"js-safe".into(), &28.into()));
     assert_eq!(plan["toml"], "[layout]\npreset = \"js-safe\"\n");
-    // With parameters, what is configured does not matter.
+    // With parameters, the configured layout does not count.
     let plan = world.get("/plan?rollback_bits=1").await.json();
     assert_eq!((&plan["preset"], &plan["nodes"]), (&serde_json::Value::Null, &511.into()));
 }

@@ -62,7 +62,7 @@ async fn unknown_routes_are_404() {
             let answer = world.call(method, uri, &[]).await;
             assert_eq!(answer.status, 404, "{method} {uri}");
             if method != "HEAD" {
-                // It is served nowhere else.
+                // No other listener serves this route.
                 let detail = answer.problem(404, "not_found");
                 assert_eq!(detail, format!("there is no route {uri:?}{way_out}"));
             }

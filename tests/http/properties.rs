@@ -1,4 +1,4 @@
-//! Whatever is asked, the answer is one of the documented ones, and a refusal claims nothing.
+//! Any request gets a documented response, and a refused one claims nothing.
 
 use std::{collections::BTreeSet, sync::Arc};
 
@@ -160,7 +160,7 @@ fn held(answer: &Answer) -> f64 {
 
 #[test]
 fn every_answer_is_documented_and_a_refusal_claims_nothing() {
-    // A thread of its own renews the leases between requests.
+    // The keepers renew leases on another thread, also between requests.
     let runtime =
         tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build();
     let runtime = runtime.expect("a runtime");

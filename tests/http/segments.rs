@@ -258,7 +258,7 @@ async fn after_the_release_it_is_shutting_down_and_a_single_node_lost_nothing() 
     assert_eq!((next("order"), next("odd"), next("invoice")), (Some(18), Some(101), Some(1)));
 }
 
-/// Runs the whole service until it ends by itself, or until it is told to once it is ready.
+/// Runs the service until it is ready and then stops it, or until it fails.
 async fn serve(text: &str, store: Arc<MemoryStore>) -> Result<(), ServeError> {
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
     let url = format!("http://{}/readyz", listener.local_addr().expect("an address"));

@@ -135,7 +135,8 @@ async fn stop_with_connected_clients_releases_the_row_in_time() {
     let silent = TcpStream::connect(served.address).await.expect("connected");
     let mut half = TcpStream::connect(served.address).await.expect("connected");
     half.write_all(b"GET /id/order HTT").await.expect("sent");
-    // They are accepted in order: whoever comes after them is answered after that.
+    // Connections are accepted in order, so once this one is answered, the earlier ones are
+    // accepted.
     assert_eq!(served.get("/livez").await.status(), 200);
 
     // From here on time passes only while nothing else is to be done.

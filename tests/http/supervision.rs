@@ -1,5 +1,5 @@
-//! A panic planted in each background task, through the parts that a service is given: it is
-//! reported, and the task is restarted or the service ends.
+//! Panics of background tasks, which the clock, listeners and signals of these tests cause. Each
+//! panic is reported, and the task is restarted or the service ends.
 
 use std::{
     fmt,
@@ -39,7 +39,7 @@ const DRAINING: (&str, &str) = ("http.drain_delay", "60s");
 /// Numbers of codes that are made on demand.
 const COUNTING: [(&str, &str); 2] = [("mode", "segment"), ("segment.auto_create", "true")];
 
-/// Panics once when it is told to, at the next reading.
+/// A clock that panics at the next reading after the test asked for it, once.
 #[derive(Debug, Default)]
 struct PlantedClock {
     system: SystemClock,
@@ -67,8 +67,8 @@ struct PlantedLog {
 impl PlantedLog {
     /// For the tasks of this test, as long as the guard lives.
     fn plant(message: &'static str) -> (Arc<AtomicU32>, DefaultGuard) {
-        // tracing asks only the first thread that reaches a line whether anybody hears it. That may be
-        // another test's, so all of them have a log that hears everything.
+        // tracing caches whether a subscriber wants a line when the first thread reaches it, which
+        // may belong to another test. So every test has a subscriber that wants all lines.
         static LISTENING: Once = Once::new();
         LISTENING.call_once(|| {
             let log = Self { message: "logged by nobody", ..Self::default() };
@@ -163,7 +163,7 @@ impl Parts {
     }
 }
 
-/// A listener; a broken one cannot accept, and says so when it is asked.
+/// Binds a listener. A broken one is a connected socket, on which accepting fails.
 async fn bind(is_broken: bool) -> (TcpListener, SocketAddr) {
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
     let address = listener.local_addr().expect("an address");
@@ -187,7 +187,7 @@ struct Running {
 }
 
 impl Running {
-    /// Ends by itself.
+    /// Waits until the service ends without a stop signal.
     async fn ended(self) -> Result<(), ServeError> {
         timeout(PATIENCE, self.running).await.expect("it ends").expect("no panic")
     }

@@ -160,7 +160,7 @@ pub(crate) fn token_entry(name: &str, token: &str) -> String {
     format!("[[token]]\nname = '{name}'\nhash = 'sha256:{hash}'\n")
 }
 
-/// Panics when it is asked for the time.
+/// A clock that panics at each reading.
 #[derive(Debug)]
 pub(crate) struct BrokenClock;
 

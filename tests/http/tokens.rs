@@ -158,7 +158,8 @@ async fn continue_is_sent_only_after_the_head_is_checked() {
         ("PUT", "/id/order", "secret", 405),
         ("POST", "/livez", "wrong", 405),
     ] {
-        // It ends by itself: nothing waits for the body, and none is taken for a request.
+        // The service closes the connection: it neither waits for the body nor takes it for a
+        // request.
         let answer = announce(&reached, method, uri, token).await;
         let told = format!("{method} {uri} {token}: {answer}");
         assert!(answer.starts_with(&format!("HTTP/1.1 {status} ")), "{told}");
@@ -187,7 +188,7 @@ async fn announced_body_of_an_authenticated_client_is_read() {
         while !answer.ends_with(b"}") {
             answer.push(stream.read_u8().await.expect("an answer"));
         }
-        // Read first, and then refused: the connection goes on.
+        // The body is read and then refused, so the connection stays open.
         assert!(answer.starts_with(b"HTTP/1.1 415"), "{}", String::from_utf8_lossy(&answer));
     }
     served.stop().await;

@@ -122,7 +122,7 @@ async fn clients_that_never_read_take_bounded_memory_and_block_no_others() {
     assert_eq!(batch["ids"].as_array().expect("ids").len(), 10_000);
     let evicted = r#"raindrop_http_connections_dropped_total{reason="unsent"}"#;
     assert!(served.metric(evicted).await >= 1.0);
-    // What the others reserved is given back with their connections.
+    // The memory that the others reserved is free once their connections end.
     drop(greedy);
     let gone = async {
         while served.metric(UNSENT).await > 0.0 {
@@ -140,7 +140,7 @@ async fn pipelined_requests_of_a_client_that_never_reads_are_not_served() {
     let mut greedy = TcpStream::connect(served.address).await.expect("connected");
     let heads = "HEAD /id/order HTTP/1.1\r\nhost: x\r\n\r\n".repeat(1_000);
     let mut sent = 0;
-    // Until nobody takes more for a while.
+    // Send until the service reads no more for a while.
     let patience = Duration::from_secs(2);
     while sent < 1_000_000 {
         match tokio::time::timeout(patience, greedy.write_all(heads.as_bytes())).await {
