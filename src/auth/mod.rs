@@ -1,11 +1,11 @@
 //! Authentication by bearer token (RFC 6750) or by the client certificate of a TLS connection.
 //!
 //! `auth.tokens_file` lists entries: a name, the hash of a token or a name of a certificate, and
-//! what its bearer may use. [`Auth::authenticate`] finds the entry of a request; the [`Caller`]
-//! that it returns answers what that client may use. The file is followed while the service runs
+//! what its bearer may use. `Auth::authenticate` finds the entry of a request and returns a
+//! `Caller`, which says what that client may use. The service follows changes of the file
 //! (`reload`); a file that cannot be used leaves the previous tokens in force. Tokens are stored
-//! only as hashes, compared in constant time, and never logged. What this module does not do: it
-//! verifies no certificate (the TLS handshake has done that) and limits no rate (`server/clients`).
+//! only as hashes, compared in constant time, and never logged. This module verifies no certificate
+//! (the TLS handshake has done that) and limits no rate (`server/clients` does).
 
 mod announce;
 mod bearer;

@@ -1,11 +1,11 @@
 //! Reads a `.env` file, which may have lines for other applications, too.
 //!
-//! A file decides about the service, so it must belong to this user, and a line for Raindrop that
-//! cannot be read is an error. Lines of other applications may be in any form: those that dotenvy
-//! cannot read are blanked, one after the other, until the rest can be read ([`read`]). dotenvy
-//! reports no line numbers, so [`Lines`] counts the lines that it has read. A value of Raindrop
-//! never has several lines. If one seems to, the quote of an earlier line was not closed, and that
-//! line is the bad one ([`parse`]).
+//! The file must belong to this user, because it decides about the service. A line for Raindrop
+//! that cannot be read is an error. Lines of other applications may have any form: [`read`] blanks
+//! those that dotenvy cannot read, one after the other, until it can read the rest. dotenvy reports
+//! no line numbers, so [`Lines`] counts the lines that it has read. A value of Raindrop never has
+//! several lines. If one seems to, the quote of an earlier line was not closed, and that line is
+//! the bad one ([`parse`]).
 
 use std::{
     cell::Cell,

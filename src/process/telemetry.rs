@@ -1,9 +1,9 @@
 //! Logging to standard error. Standard output is for the results of commands.
 //!
-//! A task that logs must never wait, fail or panic, whatever happens to standard error: lines go
-//! through the queue of [`LogWriter`], panics are logged by a hook that uses it, too, and lines
-//! that cannot be written are counted ([`DROPPED`]). Texts from outside (stores, peers, clients)
-//! are escaped in every field, so that they can neither forge a line nor control a terminal.
+//! A task that logs must never wait, fail or panic, whatever happens to standard error. So lines go
+//! through the queue of `LogWriter`, and so do panics, which a hook logs. Lines that cannot be
+//! written are counted (`DROPPED`). Texts from stores, peers and clients are escaped in every
+//! field, so that they can neither forge a line nor control a terminal.
 
 use std::{
     backtrace::{Backtrace, BacktraceStatus},

@@ -1,4 +1,4 @@
-//! The pure part: layouts, cursors, grants and the decisions of the lease protocol.
+//! The part of Raindrop without I/O: layouts, issuing, and the decisions of the lease protocol.
 //!
 //! Nothing here sleeps, or reads a socket, a file, a database or a clock, except [`clock`],
 //! [`host`] and [`worker_id::WorkerIdSource`], which may read an environment variable. Time, tokens
@@ -10,15 +10,15 @@
 //! | where | what |
 //! |---|---|
 //! | [`layout`] | how 63 bits are divided; compose and decompose |
-//! | [`preset`] | layouts by name, ours and those of other systems |
+//! | [`preset`] | layouts by name: Raindrop's and those of other systems |
 //! | [`encoding`] | IDs as text, and back |
 //! | [`clock`] | the only place that reads clocks |
 //! | [`host`] | the name and the address of this machine |
 //! | [`worker_id`] | worker ids that are assigned, not leased |
-//! | [`issue`] | how an ID is handed out: cursors, grants and claims |
-//! | [`segment`] | plain numbers from blocks that are reserved ahead |
-//! | [`keeper_api`] | what only keepers need of the others |
-//! | [`lease`] | which row, lane, start and limit to take, and what an unknown outcome means |
+//! | [`issue`] | how an ID is issued: grants, cursors and claims |
+//! | [`segment`] | plain numbers, from blocks that a process reserves ahead of demand |
+//! | [`keeper_api`] | the parts that only a keeper may use |
+//! | [`lease`] | which row, lane, start and limit to lease, and how to resolve an unknown outcome |
 //! | `planted` | bugs that the checkers must find |
 
 pub mod clock;

@@ -1,9 +1,9 @@
-//! Bugs that the checkers must find.
+//! Bugs that models and simulations must find.
 //!
 //! A checker that never finds a bug proves nothing. So the code that enforces a safety rule asks
 //! [`planted`] whether to break the rule. The answer is `false` at compile time, unless the feature
 //! `planted` is on, as in `make model-test`. In such a build, tests plant one [`Bug`] at a time on
-//! their thread and fail if no model finds it. The service refuses to compile with the feature.
+//! their thread and fail if no checker finds it. The service refuses to compile with the feature.
 
 #[cfg(feature = "planted")]
 use std::cell::Cell;

@@ -8,7 +8,7 @@ pub struct Violation {
     pub key: String,
     /// The value in the configuration.
     pub value: String,
-    /// What is allowed, as a phrase that follows "must be".
+    /// The allowed values, as a phrase that follows "must be".
     pub allowed: String,
 }
 

@@ -2,10 +2,10 @@
 //!
 //! A cursor is one atomic integer: the next position, or [`CLOSED`]. A thread that moves it from
 //! `a` to `b` owns the positions `a..b`, so two claims never share a position, whatever their
-//! threads do in between. What the cursor does not check is the caller's part: that the positions
-//! lie below the limit of the lease and in a tick that has begun
-//! ([`Rules::plan`](super::rules::Rules::plan)), or, after [`Cursor::advance`], that positions
-//! beyond them are never issued. `models` explores claims, eviction and sealing on it.
+//! threads do in between. The cursor knows neither the limit of the lease nor the clock. Its
+//! callers must check both: before a claim by [`Rules::plan`](super::rules::Rules::plan), and after
+//! [`Cursor::advance`] for every position that it returned. `models` explores claims, eviction and
+//! sealing.
 
 use crate::sync::{AtomicU64, Ordering};
 

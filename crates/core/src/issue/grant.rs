@@ -2,11 +2,12 @@
 //!
 //! The keeper makes a grant after the store acknowledged the lease, raises its limit after each
 //! renewal, and seals it when the lease ends. Claims on the grant never pass the limit, so a
-//! process whose lease was lost unnoticed issues nothing beyond what the store granted. What the
-//! grant does not know is the store: a caller that raises the limit before the acknowledgement
-//! breaks step 1 of `docs/safety.md`. The grant also watches the clock: it notes the highest
-//! reading at which positions were claimed, and wakes the keeper when the clock is behind it, when
-//! the limit refused a claim, and when half of the last extension is used up.
+//! process whose lease was lost unnoticed issues nothing beyond what the store granted. The grant
+//! does not know the store: a keeper that raises the limit before the acknowledgement breaks step 1
+//! of `docs/safety.md`.
+//!
+//! The grant wakes the keeper when the limit refused a claim, when half of the last extension is
+//! used up, and when the clock is behind the highest reading at which positions were claimed.
 
 use std::{ops::Range, task::Waker, time::Duration};
 

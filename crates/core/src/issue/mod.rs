@@ -1,4 +1,4 @@
-//! How an ID is handed out: cursors, grants and claims.
+//! How an ID is issued: grants, cursors and claims.
 //!
 //! A [`Generator`] has at most one grant at a time, and a grant has a table of cursors. A claim
 //! reads the clock, looks up the cursor of its code and moves it in one atomic step. Nothing here

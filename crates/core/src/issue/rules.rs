@@ -1,8 +1,8 @@
 //! Which positions a claim may take: arithmetic on positions and instants, without state.
 //!
-//! [`Rules::claim_time`] turns a reading of the clock into positions, and decides what happens
-//! while the clock is behind a reading at which IDs were issued: up to `hold`, claims continue in
-//! the tick of the highest reading; beyond that, the rollback policy applies. [`Rules::plan`] then
+//! [`Rules::claim_time`] turns a reading of the clock into positions. While the clock is behind a
+//! reading at which IDs were issued by at most `hold`, claims continue in the tick of the highest
+//! reading; beyond that, the rollback policy applies. [`Rules::plan`] then
 //! places one claim on one cursor: in the effective tick, in a later one that `borrow_ahead` or
 //! `max_wait` allows, or nowhere. A claim never ends above the limit. The rules read no clock and
 //! move no cursor: the caller repeats `plan` whenever the cursor has moved.

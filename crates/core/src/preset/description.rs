@@ -29,7 +29,7 @@ pub struct Description {
 pub struct InvalidDescription {
     /// The part that is wrong.
     pub part: String,
-    /// What is allowed, as a phrase that follows "must be".
+    /// The allowed values, as a phrase that follows "must be".
     pub allowed: String,
 }
 
