@@ -13,7 +13,6 @@ mod caller;
 mod certificate;
 mod file;
 mod hash;
-mod refusal;
 mod reload;
 mod rights;
 #[cfg(test)]
@@ -29,10 +28,9 @@ use axum::http::HeaderMap;
 pub use self::certificate::ClientCertificate;
 pub(crate) use self::{
     announce::announce,
-    caller::Caller,
+    caller::{Caller, Forbidden, Refusal},
     file::{EXPIRY_FORM, read_expiry},
     hash::TokenHash,
-    refusal::{Forbidden, Refusal},
     rights::{Permission, is_code_or_beginning},
 };
 use self::{bearer::BearerHeader, tokens::Tokens, watch::Stamp};

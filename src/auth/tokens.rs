@@ -9,9 +9,9 @@ use std::{
 };
 
 use super::{
+    caller::Refusal,
     certificate::{CertificateName, ClientCertificate},
     hash::TokenHash,
-    refusal::Refusal,
     rights::Rights,
 };
 

@@ -1,10 +1,14 @@
-//! Reads the `layout` section: a preset, or custom widths.
+//! Reads layouts: the `layout` section, with a preset or custom widths, and the `[layouts.NAME]`
+//! tables, layouts of other systems whose IDs can be read.
 
-use super::reader::Reader;
+use super::{
+    keys::LAYOUTS,
+    reader::{DEFAULT, Place, Reader},
+};
 use crate::core::{
     instant::{format_unix_ms_short, parse_unix_ms},
     layout::{FieldOrder, Layout, LayoutSpec, TimeUnit},
-    preset::Preset,
+    preset::{NamedLayout, Preset, description::FORM, foreign::ForeignLayout},
     violation::Violations,
 };
 
@@ -23,6 +27,9 @@ const CUSTOM: [&str; 9] = [
 
 /// The form of an instant, for error messages.
 pub(super) const INSTANT: &str = "an RFC 3339 instant such as 2025-01-01T00:00:00Z";
+
+/// The pattern of a name in `[layouts.NAME]`, for error messages.
+const NAME_PATTERN: &str = "[a-z][a-z0-9_-]{0,31}";
 
 /// Reads the layout, and the preset that it comes from.
 pub(super) fn read(reader: &mut Reader) -> (Layout, Option<Preset>) {
@@ -71,4 +78,43 @@ fn read_preset(reader: &mut Reader) -> Option<Preset> {
         return None;
     }
     preset.or(Some(Preset::Raindrop))
+}
+
+/// Reads every `[layouts.NAME]` table.
+pub(super) fn read_foreign(reader: &mut Reader) -> Vec<ForeignLayout> {
+    let mut layouts = Vec::new();
+    for (name, source) in std::mem::take(&mut reader.layouts) {
+        let allowed = if !is_valid_name(&name) {
+            format!("renamed to match {NAME_PATTERN}")
+        } else if NamedLayout::names().any(|known| known == name) {
+            format!("renamed: {name} is built in")
+        } else {
+            reader.enter(Place::Entry(format!("{LAYOUTS}.{name}."), source));
+            layouts.extend(read_foreign_one(reader, &name));
+            continue;
+        };
+        reader.push(format!("{LAYOUTS}.{name}"), "{…}".to_owned(), source, allowed);
+    }
+    reader.enter(Place::Top);
+    layouts
+}
+
+fn read_foreign_one(reader: &mut Reader, name: &str) -> Option<ForeignLayout> {
+    let epoch_ms = reader.given("epoch", INSTANT, parse_unix_ms).unwrap_or(0);
+    if !reader.is_given("layout") {
+        reader.reject("layout", FORM);
+    }
+    let described = ForeignLayout::described(name, &reader.text("layout")?, epoch_ms);
+    reader.show("layout", DEFAULT);
+    reader.resolve("epoch", format_unix_ms_short(epoch_ms));
+    reader.show("epoch", DEFAULT);
+    described.map_err(|error| reader.reject("layout", format!("{FORM}; {error}"))).ok()
+}
+
+fn is_valid_name(name: &str) -> bool {
+    let rest =
+        |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || b"_-".contains(&byte);
+    (1..=32).contains(&name.len())
+        && name.starts_with(|first: char| first.is_ascii_lowercase())
+        && name.bytes().all(rest)
 }

@@ -15,7 +15,6 @@ mod host;
 mod keys;
 mod layers;
 mod layout;
-mod layouts;
 mod namespace;
 mod problem;
 mod reader;
@@ -97,7 +96,7 @@ impl Config {
         let mut namespaces: Vec<_> = names.iter().map(read).collect();
         let codes = code_entries::read(&mut reader, &mut namespaces);
         let namespaces: Vec<_> = namespaces.into_iter().map(|read| read.config).collect();
-        let layouts = layouts::read(&mut reader);
+        let layouts = layout::read_foreign(&mut reader);
         let store = store::read(&mut reader, &namespaces);
         let state_file = store::read_state_file(&mut reader, &store, &namespaces);
         let Reader { effective, problems, mut notes, dot_env, .. } = reader;
