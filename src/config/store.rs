@@ -37,8 +37,8 @@ pub(super) fn read(reader: &mut Reader, namespaces: &[NamespaceConfig]) -> Store
     if url == "memory:" {
         reject_memory(reader, key, namespaces);
     }
-    // Sessions end at this age, so that even a busy pool notices within the skew that its server
-    // changed.
+    // At this age a session asks again which server it is on, so that even a busy pool notices
+    // within the skew that its server has changed.
     let skews = namespaces.iter().filter_map(|namespace| match &namespace.mode {
         Mode::Snowflake { keeper, .. } => Some(keeper.lease.max_clock_skew),
         Mode::Segment { .. } => None,
