@@ -204,6 +204,68 @@ async fn a_restored_mariadb_with_raised_marks_repeats_nothing() {
     both_issue(&load, &old, &place.setup().start().await, "store_unavailable").await;
 }
 
+/// A machine boots with its clock ahead, and its SQLite file was copied meanwhile, so that an epoch begins.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_operator_lowers_a_barrier_that_a_clock_put_ahead() {
+    let place = Place::sqlite().quick();
+    let collected = Collected::default();
+    let node = place.setup().start_leased().await;
+    collected.add(&node.ids("order", 1_000).await);
+    node.stop().await;
+    // Nothing is open, so the file is all there is.
+    let file = place.folder.path().join("ids.db");
+    let copy = place.folder.path().join("copy.db");
+    fs::copy(&file, &copy).expect("a copy");
+    fs::rename(&copy, &file).expect("moved");
+
+    let ahead = place.setup().with_shifted_clock(28_800.0).start().await;
+    poll::until(PATIENCE, "an epoch begins", async || {
+        let epochs = ahead.metric("raindrop_store_epoch_changes_total", "").await;
+        (epochs > 0.0).then_some(())
+    })
+    .await;
+    ahead.stop().await;
+    let node = place.setup().start().await;
+    poll::until(PATIENCE, "the node says what it waits for", async || {
+        let reason = node.health().await["reason"].to_string();
+        let said = ["an epoch began by a clock that was ahead", "workers raise --barrier now"];
+        said.iter().all(|said| reason.contains(said)).then_some(())
+    })
+    .await;
+
+    let (code, out, err) = place.workers(&["raise", "--dry-run"], &[]);
+    assert!(code == Some(0) && out.contains("--barrier now lowers it"), "{out}{err}");
+    let lower = ["raise", "--barrier", "now"];
+    let (code, _, err) = place.workers(&lower, &[]);
+    assert!(code == Some(2) && err.contains("nobody can be asked"), "{err}");
+    let (code, out, err) = place.workers(&[&lower[..], &["--dry-run"]].concat(), &[]);
+    assert_eq!(code, Some(0), "{err}");
+    for said in [
+        "begins a new epoch and lowers the barrier\nnew leases begin at 20",
+        " instead of 20",
+        "their marks are not lowered",
+        "the store must have lost no write that a process made while a clock was ahead",
+        "IDs that were issued by that clock are issued again when that time comes",
+    ] {
+        assert!(out.contains(said), "{said:?} is missing in\n{out}");
+    }
+    assert!(node.health().await["reason"].to_string().contains("by a clock that was ahead"));
+
+    let lower = [&lower[..], &["--yes"]].concat();
+    let (code, out, err) = place.workers(&lower, &[]);
+    assert!(
+        code == Some(0) && out.contains("the barrier is lowered; IDs are issued from"),
+        "{err}"
+    );
+    node.until_ready().await;
+    collected.add(&node.ids("order", 1_000).await);
+    assert_eq!(collected.duplicates(), 0);
+    let (code, out, err) = place.workers(&lower, &[]);
+    assert_eq!((code, out.as_str()), (Some(1), ""), "{err}");
+    assert!(err.contains("the barrier of namespace default stays: it is at 20"), "{err}");
+    node.stop().await;
+}
+
 /// Waits until the lease reaches a window ahead.
 async fn until_renewed(service: &Service) {
     let valid_until = service.health().await["valid_until"].clone();

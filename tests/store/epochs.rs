@@ -1,9 +1,14 @@
 //! Rows and records name the epoch and the server of their last write, on every engine.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use raindrop::{
-    core::lease::{EpochClocks, History, NodeTimes, RowWrite, Token},
+    core::{
+        clock::SystemClock,
+        lease::{BarrierStays, EpochClocks, History, NodeTimes, RowWrite, Token},
+        preset::Preset,
+    },
+    keeper::{KeeperSettings, Operator, OperatorError},
     store::{LayoutRecord, Store},
 };
 
@@ -23,6 +28,7 @@ on_every_engine! {
     a_record_of_another_server_is_not_written
     no_row_of_another_server_is_written
     lossless_fail_overs_compare_no_servers
+    a_barrier_far_ahead_is_lowered_once
 }
 
 /// The identity of the server, while the namespace has a record.
@@ -127,4 +133,36 @@ async fn lossless_fail_overs_compare_no_servers(backend: &Backend) {
     let other = with_history(1, History::first(OTHER, FIRST, NodeTimes::default()));
     assert!(!swap_record(&store, rows_record().token, &other).await);
     assert!(swap_record(&lossless, rows_record().token, &other).await);
+}
+
+async fn a_barrier_far_ahead_is_lowered_once(backend: &Backend) {
+    const AHEAD_MS: i64 = 8 * 3_600_000;
+    let window = Duration::from_mins(5);
+    let store = backend.store().await;
+    let settings = KeeperSettings::new(Preset::Raindrop.layout(), "operator");
+    let mut operator = Operator::new(settings, store.clone(), Arc::new(SystemClock::default()));
+    operator.raise(window).await.expect("an epoch");
+    let right = store.read_record("default").await.expect("an answer").expect("a record");
+    let error = operator.lower_barrier(window).await.expect_err("by right clocks");
+    let OperatorError::BarrierStays { why: BarrierStays::InReach { .. }, .. } = error else {
+        panic!("{error}")
+    };
+    let barrier_ms = right.history.barrier_ms + AHEAD_MS;
+    let history = History { barrier_ms, identity: server(&store).await, ..right.history.clone() };
+    let far = LayoutRecord { token: token(3), history, ..right.clone() };
+    assert!(swap_record(&store, right.token, &far).await);
+    let preview = operator.preview_lower_barrier(window).await.expect("far ahead");
+    assert!(preview.far_ms.is_some_and(|far_ms| far_ms > barrier_ms - 1_000), "{preview:?}");
+    let unchanged = store.read_record("default").await.expect("an answer");
+    assert_eq!(unchanged.as_ref(), Some(&far));
+    let due_ms = operator.lower_barrier(window).await.expect("far ahead");
+    let lowered = store.read_record("default").await.expect("an answer").expect("a record");
+    let LayoutRecord { history, .. } = &lowered;
+    assert!((right.history.barrier_ms..barrier_ms).contains(&history.barrier_ms), "{history:?}");
+    assert!((history.barrier_ms..history.barrier_ms + 1_001).contains(&due_ms), "{due_ms}");
+    assert_eq!(history.ordinal, far.history.ordinal + 2);
+    assert_eq!(history.missed(far.history.epoch()), 2);
+    assert_eq!((lowered.since_tick, &lowered.complete), (far.since_tick, &far.complete));
+    let error = operator.lower_barrier(window).await.expect_err("once is enough");
+    assert!(matches!(error, OperatorError::BarrierStays { .. }), "{error}");
 }

@@ -68,6 +68,8 @@ pub enum Bug {
     ForgottenEpochIsLost,
     /// The barrier is computed from the node's clock alone.
     BarrierByNodeClock,
+    /// An operator lowers a barrier to the present, below what leases reach.
+    BarrierLoweredToNow,
     /// A process that starts leases a row at once, although no holder has renewed for a long time.
     StaleStoreTaken,
     /// IDs for a past time are issued without checking the holder's row after the reservation.

@@ -62,6 +62,15 @@ enum Command {
         /// configured one.
         #[arg(long, value_name = "DURATION", value_parser = duration)]
         window: Option<Duration>,
+        /// Lower a barrier that a clock put far ahead which was ahead itself: with the clocks right
+        /// again, new leases begin when --window and twice lease.max_clock_skew have passed.
+        ///
+        /// Only if the store lost no write that a process made while a clock was ahead, neither by a
+        /// fail-over, nor by a restore, nor in a crash. No store can tell that: if it lost one, IDs are
+        /// issued twice. Refused unless the barrier is so far ahead that a wrong clock must have put it
+        /// there.
+        #[arg(long, value_name = "now")]
+        barrier: Option<raise::Barrier>,
         #[command(flatten)]
         confirmation: Confirmation,
     },
@@ -121,7 +130,7 @@ pub(super) fn run(config: &Config, arguments: &WorkersArguments) -> Result<(), F
     // Refuse bad arguments before any call of the store.
     match command {
         Command::Release { .. } => {}
-        Command::Raise { window, confirmation } => {
+        Command::Raise { window, confirmation, .. } => {
             raise::check_window(&settings.lease, *window)?;
             confirmation.check("workers raise")?;
         }
@@ -135,8 +144,8 @@ pub(super) fn run(config: &Config, arguments: &WorkersArguments) -> Result<(), F
             Command::Release { workers, confirmation } => {
                 release::release(&mut target, workers, confirmation).await
             }
-            Command::Raise { window, confirmation } => {
-                raise::raise(&mut target, *window, confirmation).await
+            Command::Raise { window, barrier, confirmation } => {
+                raise::raise(&mut target, *window, *barrier, confirmation).await
             }
             Command::Relayout { confirmation } => {
                 relayout::relayout(&mut target, confirmation).await

@@ -9,8 +9,8 @@ use crate::{
         failure::Failure,
         output::{print, say},
     },
-    core::instant::format_unix_ms,
-    keeper::{LeaseTimes, RaisePreview},
+    core::instant::format_unix_ms_or_year,
+    keeper::{KeeperSettings, LeaseTimes, OperatorError, RaisePreview},
 };
 
 /// The longest window of a lease.
@@ -27,9 +27,17 @@ pub(super) fn check_window(lease: &LeaseTimes, window: Option<Duration>) -> Resu
     }
 }
 
+/// Where `--barrier` puts the barrier.
+#[derive(Clone, Copy, Debug, clap::ValueEnum)]
+pub(super) enum Barrier {
+    /// As far ahead of the clocks as leases reach.
+    Now,
+}
+
 pub(super) async fn raise(
     target: &mut Target<'_>,
     window: Option<Duration>,
+    barrier: Option<Barrier>,
     confirmation: &Confirmation,
 ) -> Result<(), Failure> {
     let lease = target.settings.lease;
@@ -37,30 +45,111 @@ pub(super) async fn raise(
         Some(window) => (window, "--window"),
         None => (lease.window, "lease.window of this configuration"),
     };
-    let reach = window + 2 * lease.max_clock_skew;
-    let sum = format!(
-        "{reach:?} from now: {window:?} ({origin}; must be the largest of any node) + twice {:?} \
-         (lease.max_clock_skew)",
-        lease.max_clock_skew
-    );
     let place = target.place();
-    let effect = if target.is_unused().await? {
-        format!("{place}: the store has not been used yet\nno node gets a lease before {sum}")
+    let (effect, presumed) = if target.is_unused().await? {
+        if barrier.is_some() {
+            let namespace = target.settings.namespace.clone();
+            return Err(OperatorError::NoRecord { namespace }.into());
+        }
+        let sum = sum(&lease, window, origin);
+        let effect =
+            format!("{place}: the store has not been used yet\nno node gets a lease before {sum}");
+        (effect, NOT_WRITTEN)
+    } else if let Some(Barrier::Now) = barrier {
+        let preview = target.operator.preview_lower_barrier(window).await?;
+        (format!("{place}: {}", lowers(&preview)), NOTHING_LOST)
     } else {
-        let RaisePreview { held, due_ms } = target.operator.preview_raise(window).await?;
-        format!(
-            "{place}: begins a new epoch\nno node gets a new lease before {}, {sum}\n{held} worker \
-             ids are held: their holders issue IDs until their leases are used up, and then wait",
-            format_unix_ms(due_ms),
-        )
+        let preview = target.operator.preview_raise(window).await?;
+        let sum = sum(&lease, window, origin);
+        (format!("{place}: {}", raises(&preview, target.settings, window, &sum)), NOT_WRITTEN)
     };
-    print(&format!("{effect}\nno node may have written to the store since it was restored\n"))?;
+    print(&format!("{effect}\n{presumed}\n"))?;
     if !confirmation.is_given()? {
         return Ok(());
     }
-    let due_ms = target.operator.raise(window).await?;
-    say(&format!(
-        "every new lease starts above everything that was ever leased; IDs are issued from {} on",
-        format_unix_ms(due_ms)
-    ))
+    let (due_ms, done) = match barrier {
+        Some(Barrier::Now) => {
+            (target.operator.lower_barrier(window).await?, "the barrier is lowered")
+        }
+        None => (
+            target.operator.raise(window).await?,
+            "every new lease starts above everything that was ever leased",
+        ),
+    };
+    say(&format!("{done}; IDs are issued from {} on", format_unix_ms_or_year(due_ms)))
+}
+
+/// What a raise presumes.
+const NOT_WRITTEN: &str = "no node may have written to the store since it was restored";
+/// What lowering the barrier presumes, and what follows if that is untrue.
+const NOTHING_LOST: &str = "\
+the clocks must be right now, and the store must have lost no write that a process made while a clock was \
+ahead, be it by a fail-over, a restore or a crash: no store can tell
+if it lost one, IDs that were issued by that clock are issued again when that time comes";
+
+/// Says from what the barrier is computed.
+fn sum(lease: &LeaseTimes, window: Duration, origin: &str) -> String {
+    let skew = lease.max_clock_skew;
+    let reach = window + 2 * skew;
+    format!(
+        "{reach:?} from now: {window:?} ({origin}; must be the largest of any node) + twice {skew:?} \
+         (lease.max_clock_skew)"
+    )
+}
+
+/// Says what a raise would do.
+fn raises(
+    preview: &RaisePreview,
+    settings: &KeeperSettings,
+    window: Duration,
+    sum: &str,
+) -> String {
+    let KeeperSettings { lease, layout, .. } = settings;
+    // A barrier is the beginning of a tick.
+    let tick = Duration::from_millis(layout.unit().millis().unsigned_abs());
+    let longest = window + 2 * lease.max_clock_skew + tick;
+    let RaisePreview { now_ms, due_ms, far_ms, .. } = preview;
+    let wait = Duration::from_secs(due_ms.saturating_sub(*now_ms).max(0).unsigned_abs() / 1_000);
+    let because = if far_ms.is_some() {
+        format!(
+            "{wait:?} from now: that is where an epoch put the barrier which began by a clock that was \
+             ahead; --barrier now lowers it"
+        )
+    } else if wait > longest {
+        format!(
+            "{wait:?} from now: the record holds a longer lease.window, or a later barrier, than this \
+             command has"
+        )
+    } else {
+        sum.to_owned()
+    };
+    let due = format_unix_ms_or_year(*due_ms);
+    format!(
+        "begins a new epoch\nno node gets a new lease before {due}, {because}\n{}",
+        holders(preview)
+    )
+}
+
+/// Says what lowering the barrier would do.
+fn lowers(preview: &RaisePreview) -> String {
+    let RaisePreview { due_ms, far_ms, .. } = preview;
+    let before = far_ms.map_or_else(String::new, |far_ms| {
+        format!(
+            " instead of {}, where an epoch put it that began by a clock that was ahead",
+            format_unix_ms_or_year(far_ms)
+        )
+    });
+    format!(
+        "begins a new epoch and lowers the barrier\nnew leases begin at {}{before}\nworker ids that \
+         were leased under that clock stay as far ahead: their marks are not lowered\n{}",
+        format_unix_ms_or_year(*due_ms),
+        holders(preview)
+    )
+}
+
+/// Says what becomes of the leases in hand.
+fn holders(RaisePreview { held, .. }: &RaisePreview) -> String {
+    format!(
+        "{held} worker ids are held: their holders issue IDs until their leases are used up, and then wait"
+    )
 }

@@ -301,6 +301,7 @@ impl From<IssueError> for Problem {
             UnavailableReason::Starting
             | UnavailableReason::NoFreeWorker { .. }
             | UnavailableReason::FailedOver { .. }
+            | UnavailableReason::BarrierFarAhead { .. }
             | UnavailableReason::StaleStore { .. }
             | UnavailableReason::ClocksDiffer(_)
             | UnavailableReason::ClockAhead(_)

@@ -4,6 +4,7 @@
 //! What a process decides is decided by the functions that the service runs; the tests add what
 //! the world may do between two of its steps. `RAINDROP_MODEL=large` explores larger worlds.
 
+mod clock_ahead;
 mod cluster;
 mod configuration;
 mod failover;

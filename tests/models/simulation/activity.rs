@@ -75,6 +75,7 @@ activity! {
     conflicts: "layouts refused",
     operator_released: "rows released by an operator",
     operator_raised: "times that an operator raised all marks",
+    operator_lowered: "times that an operator lowered a barrier that a clock put ahead",
     relaid: "moves to another layout",
     relayout_refused: "moves refused because of the marks",
     taken_back: "moves that were taken back",

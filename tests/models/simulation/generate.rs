@@ -20,6 +20,7 @@ pub(crate) fn generate(seed: u64) -> Scenario {
     match seed % 24 {
         1 => return mishaps::restored_while_the_holder_is_cut_off(seed, setup, random),
         3 => return mishaps::row_lost_before_it_was_recorded(seed, setup, random),
+        5 => return mishaps::barrier_put_ahead_is_lowered(seed, setup, random),
         7 => return mishaps::while_a_node_acquires(seed, setup, random),
         10 => return mishaps::row_lost_while_its_first_write_is_late(seed, setup, random),
         13 => return mishaps::row_lost_while_a_node_starts(seed, setup, random),

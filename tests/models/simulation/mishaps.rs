@@ -147,6 +147,53 @@ pub(crate) fn node_starts_beside_another_worker_id(
     Scenario { seed, setup, ops }
 }
 
+/// The store fails over while the node that holds the row is cut off, and another node begins the epoch
+/// while its clock and the store's are ahead. Once they are right, an operator lowers the barrier: what
+/// the holder leased is below it. Perhaps the store is replaced once more, losing nothing, and perhaps
+/// a third node leased another row while the clocks were ahead.
+pub(crate) fn barrier_put_ahead_is_lowered(
+    seed: u64,
+    setup: Setup,
+    mut random: StdRng,
+) -> Scenario {
+    let leases_ahead = random.random_bool(0.3);
+    let setup = Setup {
+        unit: TimeUnit::Millisecond,
+        positions: 64,
+        workers: if leases_ahead { 2 } else { 1 },
+        rollback_bits: 0,
+        rollback_initial: 0,
+        offsets_ms: vec![0; 3],
+        ..calm(setup)
+    };
+    let by_ms = random.random_range(300_000..=1_000_000_000);
+    let mut ops = vec![Op::Crash { node: OTHER }, Op::Crash { node: THIRD }];
+    ops.extend([Op::Advance { ms: 8_000 }, Op::StopReplication]);
+    // What the holder renews is lost.
+    ops.push(Op::Advance { ms: random.random_range(12_000..=25_000) });
+    ops.extend([Op::Partition { node: HOLDER }, Op::FailOver { back: false }]);
+    ops.extend([Op::StepStoreClock { by_ms }, Op::StepClock { node: OTHER, by_ms }]);
+    ops.extend([start(OTHER), Op::Advance { ms: 1_000 }]);
+    if leases_ahead {
+        // The barrier comes due, by the clock that is ahead.
+        ops.push(Op::StepClock { node: THIRD, by_ms });
+        ops.extend([start(THIRD), Op::SleepAll { ms: 60_000 }, Op::Advance { ms: 15_000 }]);
+        ops.extend([Op::Issue { node: THIRD, code: 0, count: 9 }, Op::Crash { node: THIRD }]);
+        ops.push(Op::StepClock { node: THIRD, by_ms: -by_ms });
+    }
+    let by_ms = -by_ms;
+    ops.extend([Op::StepStoreClock { by_ms }, Op::StepClock { node: OTHER, by_ms }]);
+    ops.extend([Op::Crash { node: OTHER }, start(OTHER)]);
+    if random.random_bool(0.3) {
+        ops.extend([Op::FailOver { back: false }, Op::Advance { ms: 6_000 }]);
+    }
+    ops.push(Op::Operate { order: Order::LowerBarrier, fault: None, slow_ms: 0 });
+    for _ in 0..8 {
+        ops.extend([Op::Advance { ms: 10_000 }, Op::Everyone { code: 0, count: 9 }]);
+    }
+    Scenario { seed, setup, ops }
+}
+
 /// A node finds that nothing was leased yet, and creates rows long after one was leased and lost.
 pub(crate) fn row_lost_while_a_node_starts(
     seed: u64,

@@ -136,6 +136,8 @@ pub(crate) enum Order {
         worker: u64,
     },
     Raise,
+    /// Lowers a barrier that a clock put far ahead.
+    LowerBarrier,
     /// Moves to another layout: one whose epoch is so much earlier has larger IDs.
     Relayout {
         earlier_ms: i64,

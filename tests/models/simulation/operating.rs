@@ -67,6 +67,7 @@ struct Running {
 enum Done {
     Released(WorkerRelease),
     Raised,
+    Lowered,
     Moved(RelayoutOutcome),
 }
 
@@ -140,6 +141,7 @@ impl World<'_> {
                     operator.release(worker % workers + 1).await.map(Done::Released)
                 }
                 Order::Raise => operator.raise(window).await.map(|_| Done::Raised),
+                Order::LowerBarrier => operator.lower_barrier(window).await.map(|_| Done::Lowered),
                 Order::Relayout { .. } | Order::TakeBack => {
                     operator.relayout().await.map(Done::Moved)
                 }
@@ -175,6 +177,7 @@ impl World<'_> {
         match outcome {
             Ok(Done::Released(WorkerRelease::Released(_))) => activity.operator_released += 1,
             Ok(Done::Raised) => activity.operator_raised += 1,
+            Ok(Done::Lowered) => activity.operator_lowered += 1,
             Ok(Done::Moved(RelayoutOutcome::Moved(moved))) => {
                 activity.relaid += 1;
                 activity.resumed += u64::from(moved.resumed);

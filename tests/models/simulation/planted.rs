@@ -8,7 +8,7 @@ use crate::check::FailureKind;
 
 /// Every bug, in the order in which they are reported: those that loom, the keeper's explorer and the
 /// protocol's models do not find in the same lines of code.
-pub(crate) const BUGS: [Planting; 20] = [
+pub(crate) const BUGS: [Planting; 21] = [
     Planting::TokenNotCompared,
     Planting::Rule(Bug::TokenDerived),
     Planting::Rule(Bug::OwnByHolder),
@@ -29,6 +29,7 @@ pub(crate) const BUGS: [Planting; 20] = [
     Planting::Rule(Bug::StaleStoreTaken),
     Planting::Rule(Bug::PastUnconfirmed),
     Planting::Rule(Bug::OtherRowsIgnored),
+    Planting::Rule(Bug::BarrierLoweredToNow),
 ];
 
 /// What is wrong with the nodes or the store.

@@ -11,6 +11,7 @@ mod high_water_marks;
 mod history;
 mod kept;
 mod limit;
+mod lowered_barrier;
 mod own_write;
 mod relayout;
 mod releasing_row;
@@ -31,6 +32,7 @@ pub use self::{
     },
     kept::{KeptLease, ResumeRefusal, ResumeRequest, next_local_mark},
     limit::{LimitRequest, limit_for},
+    lowered_barrier::BarrierStays,
     own_write::OwnWrite,
     relayout::{
         InvalidRelayout, Recorded, Relayout, RelayoutStage, RelayoutVerdict, judge_relayout,

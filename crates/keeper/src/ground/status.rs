@@ -33,6 +33,16 @@ pub enum UnavailableReason {
         /// When the first new lease begins, in Unix ms.
         due_ms: i64,
     },
+    /// An epoch began by a clock that was ahead, so new leases begin as late.
+    #[error(
+        "an epoch began by a clock that was ahead: new leases begin at {}, unless an operator lowers the \
+         barrier (raindrop workers raise --barrier now)",
+        format_unix_ms_or_year(*.due_ms)
+    )]
+    BarrierFarAhead {
+        /// When the first new lease begins, in Unix ms.
+        due_ms: i64,
+    },
     /// No holder renewed for longer than live ones do: either none lives, or the store was restored and
     /// does not show those that live. They have until then to write their rows.
     #[error(

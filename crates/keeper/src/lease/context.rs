@@ -485,8 +485,13 @@ impl LeaseContext {
     pub(crate) fn barrier_ahead(&self) -> Option<UnavailableReason> {
         let layout = &self.settings.layout;
         let due_ms = layout.start_of_tick_ms(layout.tick_of(self.history.barrier(layout)));
-        let is_ahead = due_ms > self.shared.clock.now_ms();
-        is_ahead.then_some(UnavailableReason::FailedOver { due_ms })
+        let now_ms = self.shared.clock.now_ms();
+        let is_far = self.history.present().is_some_and(|present| present.is_far_ahead(now_ms));
+        (due_ms > now_ms).then_some(if is_far {
+            UnavailableReason::BarrierFarAhead { due_ms }
+        } else {
+            UnavailableReason::FailedOver { due_ms }
+        })
     }
 
     /// Follows the history that the namespace's record tells; see

@@ -23,6 +23,8 @@ use crate::ground::{
 const RETRY_AFTER: Duration = Duration::from_secs(1);
 /// A mark may come due in years, after a clock was wrong; no client should wait that long.
 const LONGEST_RETRY_AFTER: Duration = Duration::from_hours(1);
+/// When to retry while only an operator can shorten the wait.
+const RETRY_FAR: Duration = Duration::from_secs(30);
 
 /// Issues IDs of one namespace; cheap to clone.
 ///
@@ -163,6 +165,8 @@ impl Issuer {
                 let wait_ms = due_ms.saturating_sub(self.state.clock.now_ms()).max(0);
                 Duration::from_millis(wait_ms.unsigned_abs()).min(LONGEST_RETRY_AFTER)
             }
+            // An operator may mend it sooner.
+            UnavailableReason::BarrierFarAhead { .. } => RETRY_FAR,
             _ => RETRY_AFTER,
         };
         IssueError::NoLease { reason, retry_after }

@@ -6,7 +6,7 @@ use raindrop_core::{
     id::Id,
     instant::format_unix_ms,
     layout::InvalidCanonical,
-    lease::{InvalidRelayout, Row},
+    lease::{BarrierStays, InvalidRelayout, Row},
 };
 use raindrop_store::StoreError;
 
@@ -117,6 +117,14 @@ pub enum OperatorError {
         ahead_ms: i64,
         /// What is tolerated.
         most: Duration,
+    },
+    /// Right clocks may have put the barrier where it is, or another epoch is due.
+    #[error("the barrier of namespace {namespace} stays: {why}")]
+    BarrierStays {
+        /// The namespace.
+        namespace: String,
+        /// Why it is not lowered.
+        why: BarrierStays,
     },
     /// The recorded layout cannot be read.
     #[error(transparent)]

@@ -1,11 +1,9 @@
 //! Reads what an operation would do, without writing anything.
 
-use std::time::Duration;
-
 use raindrop_core::{
     id::Id,
     layout::Layout,
-    lease::{Recorded, Relayout, RelayoutStage, Row, Token},
+    lease::{Recorded, Relayout, RelayoutStage, Row},
 };
 use raindrop_store::ListedRow;
 
@@ -16,8 +14,12 @@ use super::{LayoutError, Operator, error::OperatorError};
 pub struct RaisePreview {
     /// How many rows are held, of those that the present reserved value has.
     pub held: u64,
+    /// The store's clock, in Unix ms.
+    pub now_ms: i64,
     /// Before when no new lease would begin, in Unix ms of the store's clock.
     pub due_ms: i64,
+    /// Before when no new lease begins now, in Unix ms, if a clock that was ahead put the barrier there.
+    pub far_ms: Option<i64>,
 }
 
 /// What [`Operator::relayout`] would do now.
@@ -62,20 +64,6 @@ impl Operator {
         self.check_worker(worker)?;
         let scope = self.scope(&self.settings.layout, &self.settings.layout.reserved_key());
         self.store.read_row(&scope, worker).await?.ok_or(OperatorError::NoRow { worker })
-    }
-
-    /// Reads what [`Self::raise`] would do.
-    ///
-    /// # Errors
-    ///
-    /// What [`Self::raise`] would fail with before it writes anything.
-    pub async fn preview_raise(&self, window: Duration) -> Result<RaisePreview, OperatorError> {
-        let layout = &self.settings.layout;
-        let record = self.record_to_raise().await?;
-        let survey = self.survey().await?;
-        let raised = self.raised(record.as_ref(), &survey, window, [Token::UNUSED; 2]);
-        let due_ms = layout.start_of_tick_ms(layout.tick_of(raised.barrier(layout)));
-        Ok(RaisePreview { held: survey.held, due_ms })
     }
 
     /// Reads what [`Self::relayout`] would do.

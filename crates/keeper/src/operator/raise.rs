@@ -2,11 +2,25 @@
 
 use std::time::Duration;
 
-use raindrop_core::lease::{EpochClocks, History, Token};
+use raindrop_core::{
+    layout::Layout,
+    lease::{EpochClocks, History, Token},
+};
 use raindrop_store::{LayoutRecord, Survey};
 
-use super::{KeeperSettings, LayoutError, Operator, ROUNDS, error::OperatorError};
+use super::{
+    KeeperSettings, LayoutError, Operator, ROUNDS, error::OperatorError, preview::RaisePreview,
+};
 use crate::ground::lease_times::LeaseTimes;
+
+/// Where the barrier of the epoch stands that an operator begins.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum RaisedBarrier {
+    /// As far ahead of the store's clock as leases reach, or where it was if that is later.
+    Risen,
+    /// As far ahead of the clocks as leases reach, instead of where a clock put it that was ahead.
+    Lowered,
+}
 
 impl Operator {
     /// Begins an epoch in which no lease goes on: each next one begins at its barrier, the store's
@@ -22,14 +36,37 @@ impl Operator {
     /// When the store names another layout, when clocks disagree, or when the store fails: the
     /// operation can be repeated.
     pub async fn raise(&mut self, window: Duration) -> Result<i64, OperatorError> {
+        self.begin_epoch(window, RaisedBarrier::Risen).await
+    }
+
+    /// Begins an epoch like [`Self::raise`], whose barrier is the store's present plus the reach of
+    /// leases, although that of the present epoch is later. Returns that instant, in Unix ms.
+    ///
+    /// Safe only if the store lost no write that a process made while a clock was ahead: neither by a
+    /// fail-over nor by a restore nor in a crash. No store can tell; the operator states it. Marks stay,
+    /// so a worker id that was leased under such a clock comes due with its mark. Ticks that are closed
+    /// to IDs for a past time stay closed.
+    ///
+    /// # Errors
+    ///
+    /// [`OperatorError::BarrierStays`] when right clocks may have put the barrier where it is, and what
+    /// [`Self::raise`] fails with.
+    pub async fn lower_barrier(&mut self, window: Duration) -> Result<i64, OperatorError> {
+        self.begin_epoch(window, RaisedBarrier::Lowered).await
+    }
+
+    async fn begin_epoch(
+        &mut self,
+        window: Duration,
+        barrier: RaisedBarrier,
+    ) -> Result<i64, OperatorError> {
         let layout = self.settings.layout.clone();
         for _ in 0..ROUNDS {
             let record = self.record_to_raise().await?;
             let survey = self.survey().await?;
             let fresh = [self.random.fresh_token(), self.random.fresh_token()];
-            let history = self.raised(record.as_ref(), &survey, window, fresh);
-            let tick = layout.tick_of(history.barrier(&layout));
-            let due_ms = layout.start_of_tick_ms(tick);
+            let history = self.raised(record.as_ref(), &survey, window, fresh, barrier)?;
+            let (tick, due_ms) = due(&layout, &history);
             let Some(record) = record else {
                 let token = self.random.fresh_token();
                 let mut ours = LayoutRecord::new(layout.canonical(), token, tick, history);
@@ -56,26 +93,79 @@ impl Operator {
         Err(OperatorError::Contended)
     }
 
-    /// Returns the history that [`Self::raise`] writes.
-    pub(super) fn raised(
+    /// Reads what [`Self::raise`] would do.
+    ///
+    /// # Errors
+    ///
+    /// What [`Self::raise`] would fail with before it writes anything.
+    pub async fn preview_raise(&self, window: Duration) -> Result<RaisePreview, OperatorError> {
+        self.preview_epoch(window, RaisedBarrier::Risen).await
+    }
+
+    /// Reads what [`Self::lower_barrier`] would do.
+    ///
+    /// # Errors
+    ///
+    /// What [`Self::lower_barrier`] would fail with before it writes anything.
+    pub async fn preview_lower_barrier(
+        &self,
+        window: Duration,
+    ) -> Result<RaisePreview, OperatorError> {
+        self.preview_epoch(window, RaisedBarrier::Lowered).await
+    }
+
+    async fn preview_epoch(
+        &self,
+        window: Duration,
+        barrier: RaisedBarrier,
+    ) -> Result<RaisePreview, OperatorError> {
+        let layout = &self.settings.layout;
+        let record = self.record_to_raise().await?;
+        let survey = self.survey().await?;
+        let raised = self.raised(record.as_ref(), &survey, window, [Token::UNUSED; 2], barrier)?;
+        let present = record.map(|record| record.history);
+        let far = present.filter(|present| present.is_far_ahead(self.right_ms(&survey)));
+        Ok(RaisePreview {
+            held: survey.held,
+            now_ms: survey.now_ms,
+            due_ms: due(layout, &raised).1,
+            far_ms: far.map(|far| due(layout, &far).1),
+        })
+    }
+
+    /// Returns the later of the store's clock and this machine's, which agree, in Unix ms.
+    fn right_ms(&self, survey: &Survey) -> i64 {
+        survey.now_ms.max(self.clock.now_ms())
+    }
+
+    /// Returns the history that the operation writes.
+    fn raised(
         &self,
         record: Option<&LayoutRecord>,
         survey: &Survey,
         window: Duration,
         fresh: [Token; 2],
-    ) -> History {
+        barrier: RaisedBarrier,
+    ) -> Result<History, OperatorError> {
+        let namespace = || self.settings.namespace.clone();
         let own = LeaseTimes { window, ..self.settings.lease }.of_node();
         let clocks = EpochClocks::of_store(survey.now_ms);
         let server = survey.identity.as_deref();
         match record {
+            Some(LayoutRecord { history, .. }) if barrier == RaisedBarrier::Lowered => history
+                .lowered(server, fresh, self.right_ms(survey), own)
+                .map_err(|why| OperatorError::BarrierStays { namespace: namespace(), why }),
+            None if barrier == RaisedBarrier::Lowered => {
+                Err(OperatorError::NoRecord { namespace: namespace() })
+            }
             Some(LayoutRecord { history, .. }) => {
                 let server = server.unwrap_or(&history.identity);
-                history.raised(server, fresh, clocks, own)
+                Ok(history.raised(server, fresh, clocks, own))
             }
             None => {
                 let server = server.unwrap_or_default();
                 let [first, next] = fresh;
-                History::first(server, first, own).next(server, next, clocks, own)
+                Ok(History::first(server, first, own).next(server, next, clocks, own))
             }
         }
     }
@@ -99,4 +189,10 @@ impl Operator {
         }
         Ok(record)
     }
+}
+
+/// Returns the tick of the barrier, and the instant when it comes due, in Unix ms.
+fn due(layout: &Layout, history: &History) -> (u64, i64) {
+    let tick = layout.tick_of(history.barrier(layout));
+    (tick, layout.start_of_tick_ms(tick))
 }

@@ -1,6 +1,7 @@
 //! Keepers over a faulty memory store, under paused time.
 
 mod backfill;
+mod barriers;
 mod clocks;
 mod crowd;
 mod durability;
