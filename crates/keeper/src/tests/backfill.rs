@@ -11,9 +11,10 @@ use raindrop_core::{
     id::Id,
     issue::ClaimError,
     layout::{LayoutSpec, TimeUnit},
+    lease::{EpochClocks, NodeTimes, Token},
     preset::Preset,
 };
-use raindrop_store::{MemoryStore, Store};
+use raindrop_store::{LayoutRecord, MemoryStore, Store};
 use rand::{SeedableRng, rngs::StdRng};
 
 use super::{
@@ -437,6 +438,58 @@ async fn last_write_of_more_than_one_and_a_half_renewals_reserves_nothing() {
     assert!(matches!(reason, UnavailableReason::ClockAhead(_)), "{reason}");
     let all = backfill(&world, &other.issuer, opened(&world)).ids("order", 5, NOW - 2).await;
     all.expect("no number was reserved in vain");
+}
+
+/// A machine that was suspended asks before its keeper has run again.
+#[tokio::test(start_paused = true)]
+async fn process_that_slept_reserves_nothing_before_its_keeper_renewed() {
+    let world = yitter();
+    let node = world.node().await;
+    let late = backfill(&world, &node.issuer, opened(&world));
+    late.ids("order", 1, NOW - 1).await.expect("one");
+    world.pass(second(5)).await;
+    world.store_clock.advance(second(60));
+    node.clock.advance(second(60));
+    let error = late.ids("order", 5, NOW - 2).await.expect_err("the last write is too old");
+    let BackfillError::NotRenewed { worker, longest, .. } = error else { panic!("{error}") };
+    assert_eq!((worker, longest), (node.worker(), second(45)));
+}
+
+/// An epoch begins once the row has confirmed the reservation, and closes no tick.
+#[tokio::test(start_paused = true)]
+async fn epoch_that_begins_after_the_confirmation_issues_nothing() {
+    let clock = Arc::new(ManualClock::new(NOW));
+    let memory = MemoryStore::with_own_clock(clock.clone());
+    // Every answer takes a second.
+    let store = Arc::new(FaultyStore::new(memory).with_latency(second(1)));
+    let layout = Preset::Yitter.spec().build().expect("valid");
+    let mut settings = KeeperSettings::new(layout, "the same for all");
+    settings.backfill_from_ms = Some(settings.layout.epoch_ms());
+    let random = Box::new(StdRng::seed_from_u64(1));
+    let events = Arc::new(NoObserver);
+    let (_keeper, issuer) =
+        Keeper::start_with(settings.clone(), store.clone(), clock.clone(), events, random);
+    issuer.leased().await;
+    let backfill = Backfill::new(settings, store.clone(), &issuer);
+    let at_ms = NOW - 86_400_000;
+    backfill.ids("order", 1, at_ms - 1).await.expect("it is prepared");
+    let record = store.read_record("default").await.expect("up").expect("the record");
+    let history = record.history.next(
+        &record.history.identity,
+        Token::from_bits(77),
+        EpochClocks::of_store(NOW),
+        NodeTimes::default(),
+    );
+    let next = LayoutRecord { token: Token::from_bits(78), history, ..record.clone() };
+    let begins = async {
+        // The clock, the record, the reservation and half of the row's answer.
+        tokio::time::sleep(Duration::from_millis(2_600)).await;
+        store.swap_record("default", record.token, &next).await.expect("up")
+    };
+    let (asked, began) = tokio::join!(backfill.ids("order", 5, at_ms), begins);
+    assert!(began);
+    let error = asked.expect_err("reserved in an epoch that ended");
+    assert!(matches!(error, BackfillError::EpochEnded { .. }), "{error}");
 }
 
 /// The store fails when the keeper looks because of a doubt.
