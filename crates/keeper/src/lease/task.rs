@@ -8,6 +8,7 @@ use std::{
 };
 
 use raindrop_core::{
+    instant::millis,
     issue::RollbackPolicy,
     lease::{
         ReleasingRow, Row,
@@ -452,6 +453,11 @@ impl Task {
             // The lease in use ends before the next one begins.
             match self.context.barrier_ahead() {
                 Some(barrier) => self.report(barrier),
+                // The row was taken in an epoch whose barrier an operator has lowered since.
+                None if millis(due_in) > 2 * self.context.settings.lease.of_node().reach_ms => {
+                    let due_ms = self.context.shared.clock.now_ms().saturating_add(millis(due_in));
+                    self.report(UnavailableReason::FailedOver { due_ms });
+                }
                 None => self.context.shared.set_reason(None),
             }
             let pause = self.until_renewal(BETWEEN_USELESS);
