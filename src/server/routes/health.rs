@@ -120,13 +120,18 @@ impl NamespaceHealth {
                 }
             }
             NamespaceIssuer::Segment(issuer) => {
-                let SegmentStatus { issuing, reason, codes, remaining, .. } = issuer.status();
+                let SegmentStatus { issuing, reason, code_of_reason, codes, remaining, .. } =
+                    issuer.status();
+                let reason = text(reason).map(|reason| match code_of_reason {
+                    Some(code) if is_operator && !draining => format!("code {code}: {reason}"),
+                    _ => reason,
+                });
                 Self {
                     mode: IssuingMode::Segment,
                     issuing,
                     snowflake: None,
                     segment: Some(SegmentHealth { codes, remaining }),
-                    reason: text(reason),
+                    reason,
                 }
             }
         }

@@ -23,6 +23,10 @@ use tokio::{
 use super::namespace::{Failing, Namespace};
 use crate::ground::status::{StoreFailure, UnavailableReason};
 
+/// How long a code counts as unserved after a claim that was not: a client that is refused may come
+/// again late.
+const UNSERVED_FOR: Duration = Duration::from_mins(1);
+
 /// Sends codes that need a block to the task.
 pub(super) type RefillQueue = mpsc::UnboundedSender<Arc<Code>>;
 
@@ -82,9 +86,9 @@ pub(super) struct Demand {
     pub(super) claim_lacks: u64,
     /// How many numbers were handed out when a block was last asked for.
     pub(super) handed_out_before: u64,
-    /// Whether claims lacked numbers since then, and none was served: batches that are larger than
-    /// what is in hand.
-    pub(super) serves_no_claim: bool,
+    /// When claims last lacked numbers while none was served, because each asked for more than was in
+    /// hand.
+    pub(super) unserved_at: Option<Instant>,
     /// How many numbers were handed out when the store was last looked at.
     pub(super) looked: u64,
     /// When the store was last seen without the code.
@@ -196,6 +200,18 @@ impl Code {
             *self.reason.borrow(),
             Some(UnavailableReason::NumbersUsedUp | UnavailableReason::NumbersSkipped)
         )
+    }
+
+    /// Returns whether its reservations fail.
+    pub(super) fn is_failing(&self) -> bool {
+        self.failing.lock().unwrap_or_else(PoisonError::into_inner).is_some()
+    }
+
+    /// Returns whether claims lacked numbers within the last minute, and none was served since.
+    pub(super) fn serves_no_claim(&self) -> bool {
+        let demand = self.demand();
+        demand.unserved_at.is_some_and(|at| at.elapsed() < UNSERVED_FOR)
+            && self.cursor.handed_out() == demand.handed_out_before
     }
 
     /// Returns whether the store failed over since the last block was reserved, so that its numbers

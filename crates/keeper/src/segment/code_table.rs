@@ -41,10 +41,12 @@ pub struct SegmentStatus {
     /// on demand. Codes that are used up do not count, since no other node has numbers for them
     /// either; nor do codes that are created on demand and were not used yet.
     pub issuing: bool,
-    /// Whether the store failed when it was last asked.
+    /// Whether the store failed when it was last asked for this namespace.
     pub store_fails: bool,
     /// Why the namespace is, or soon will be, unable to issue.
     pub reason: Option<UnavailableReason>,
+    /// The code whose reason that is; `None` where it is the reason of all.
+    pub code_of_reason: Option<String>,
     /// How many codes there are.
     pub codes: usize,
     /// How many numbers are in hand, in all codes.
@@ -151,7 +153,8 @@ impl CodeTable {
     }
 
     pub(super) fn status(&self) -> SegmentStatus {
-        let report = self.namespace.shared.report.borrow().clone();
+        let namespace = &self.namespace;
+        let report = namespace.shared.report.borrow().clone();
         let of_store = match (self.is_sealed(), report.prepared, report.failing) {
             (true, ..) => Some(UnavailableReason::ShuttingDown),
             _ if report.ended => Some(UnavailableReason::KeeperEnded),
@@ -168,8 +171,10 @@ impl CodeTable {
         let mut reasons = Vec::new();
         let mut status = SegmentStatus {
             issuing: report.prepared,
-            store_fails: matches!(of_store, Some(UnavailableReason::StoreUnavailable(_))),
+            store_fails: namespace.poll_failures.is_failing()
+                || namespace.refill_failures.is_failing() && !report.prepared,
             reason: None,
+            code_of_reason: None,
             codes: 0,
             remaining: 0,
             unreserved: 1.0,
@@ -183,7 +188,8 @@ impl CodeTable {
             status.codes += 1;
             status.remaining += left;
             status.unreserved = status.unreserved.min(code.unreserved());
-            if left == 0 || code.demand().serves_no_claim {
+            status.store_fails |= code.is_failing();
+            if left == 0 || (code.serves_no_claim() && !code.is_used_up()) {
                 let reason = code.reason.borrow().clone();
                 let reason = reason.or_else(|| code.failing_for(Duration::ZERO));
                 // Without a reason, the code is merely between two blocks.
@@ -192,8 +198,12 @@ impl CodeTable {
                 reasons.extend(reason.map(|reason| (&code.name, reason)));
             }
         }
-        let of_code = reasons.into_iter().min_by_key(|(name, _)| *name).map(|(_, reason)| reason);
-        status.reason = of_store.or(of_code);
+        let of_code = reasons.into_iter().min_by_key(|(name, _)| *name);
+        (status.reason, status.code_of_reason) = match (of_store, of_code) {
+            (Some(reason), _) => (Some(reason), None),
+            (None, Some((name, reason))) => (Some(reason), Some(name.clone())),
+            (None, None) => (None, None),
+        };
         status.issuing &= status.reason != Some(UnavailableReason::ShuttingDown);
         status
     }

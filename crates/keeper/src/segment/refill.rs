@@ -25,7 +25,11 @@ pub(super) async fn refill(code: &Code) -> Result<bool, StoreError> {
     let claim_lacks = {
         let mut demand = code.demand();
         let (lacks, handed_out) = (code.cursor.take_missing(), code.cursor.handed_out());
-        demand.serves_no_claim = lacks > 0 && handed_out == demand.handed_out_before;
+        if handed_out > demand.handed_out_before {
+            demand.unserved_at = None;
+        } else if lacks > 0 {
+            demand.unserved_at = Some(Instant::now());
+        }
         demand.handed_out_before = handed_out;
         demand.claim_lacks = demand.claim_lacks.max(lacks);
         demand.claim_lacks
@@ -69,7 +73,7 @@ pub(super) async fn refill(code: &Code) -> Result<bool, StoreError> {
                 last_block_end: block.end,
                 epoch: Some(epoch),
                 claim_lacks: 0,
-                serves_no_claim: false,
+                unserved_at: None,
                 vanished: None,
                 ..*demand
             };
@@ -165,7 +169,10 @@ async fn reserve(code: &Code, left: u64) -> Result<Option<ReservedBlock>, StoreE
             }
         };
         if !fits {
-            code.set_reason(Some(plan.used_up()));
+            let reason = plan.used_up();
+            let namespace = namespace.name();
+            tracing::error!(namespace, code = code.name, %reason, "code issues nothing more");
+            code.set_reason(Some(reason));
             return Ok(None);
         }
     }

@@ -38,7 +38,9 @@ fn code_between_two_blocks_is_served_beside_one_that_is_used_up() {
     assert!(!table.status().issuing, "for a reason of its own");
     set_reason(&table, "order", None);
     table.namespace.shared.report_failing(StoreFailure::of_kind("down"));
-    assert!(!table.status().issuing, "because of the store");
+    let status = table.status();
+    assert!(!status.issuing, "because of the store");
+    assert_eq!(status.code_of_reason, None);
 }
 
 #[test]
@@ -50,5 +52,6 @@ fn shown_reason_is_that_of_the_first_code_by_name() {
         Some(UnavailableReason::CodeRefused(unknown))
     };
     names.iter().for_each(|name| set_reason(&table, name, reason(name)));
-    assert_eq!(table.status().reason, reason("code00"));
+    let status = table.status();
+    assert_eq!((status.reason, status.code_of_reason), (reason("code00"), Some("code00".into())));
 }
