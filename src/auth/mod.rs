@@ -20,7 +20,10 @@ mod tests;
 mod tokens;
 mod watch;
 
-use std::path::PathBuf;
+use std::{
+    path::PathBuf,
+    sync::atomic::{AtomicBool, Ordering},
+};
 
 use arc_swap::ArcSwap;
 use axum::http::HeaderMap;
@@ -44,6 +47,8 @@ pub struct Auth {
     tokens: ArcSwap<Tokens>,
     /// The stamp of the file from before the first read, so that a change during it is noticed.
     stamp: Option<Stamp>,
+    /// Whether the last read failed, so that the tokens are those of an earlier one.
+    is_stale: AtomicBool,
 }
 
 impl Auth {
@@ -60,7 +65,13 @@ impl Auth {
         let namespaces: Vec<String> = namespaces.into_iter().map(Into::into).collect();
         let stamp = Stamp::of(&file);
         let tokens = file::read(&file, &namespaces, None)?;
-        Ok(Self { file, namespaces, tokens: ArcSwap::from_pointee(tokens), stamp })
+        Ok(Self {
+            file,
+            namespaces,
+            tokens: ArcSwap::from_pointee(tokens),
+            stamp,
+            is_stale: false.into(),
+        })
     }
 
     /// Reads the file of tokens that the configuration names; `None` if it names none.
@@ -85,6 +96,12 @@ impl Auth {
 
     fn read(&self) -> Result<Tokens, ConfigError> {
         file::read(&self.file, &self.namespaces, Some(&self.tokens.load()))
+    }
+
+    /// Returns whether the file could not be read when it was last read, so that the tokens of an
+    /// earlier read are in force.
+    pub(crate) fn is_stale(&self) -> bool {
+        self.is_stale.load(Ordering::Relaxed)
     }
 
     /// Returns the number of entries.

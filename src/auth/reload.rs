@@ -1,6 +1,6 @@
 //! Reloads the tokens on SIGHUP, and when their file changes.
 
-use std::sync::Arc;
+use std::sync::{Arc, atomic::Ordering};
 
 use super::{Auth, watch::Watch};
 use crate::{core::clock::Clock, process::hangup::Hangups};
@@ -14,7 +14,9 @@ impl Auth {
                 () = hangups.next() => {}
                 () = watch.changed() => {}
             }
-            match self.read_again(&mut watch).await {
+            let read = self.read_again(&mut watch).await;
+            self.is_stale.store(read.is_err(), Ordering::Relaxed);
+            match read {
                 Ok(()) => {
                     tracing::info!(tokens = self.count(), "tokens reloaded");
                     self.warn_of_expiry(clock.now_ms());

@@ -80,7 +80,7 @@ impl Watch {
     }
 
     /// Resolves when the file has changed since the last read and was the same at two polls in a
-    /// row. While the file is missing, it waits.
+    /// row; also when it was removed, once.
     pub(super) async fn changed(&mut self) {
         loop {
             tokio::time::sleep(LOOK_EVERY).await;
@@ -88,7 +88,7 @@ impl Watch {
             let Ok(present) = self.reads.one(move || Stamp::of(&file)).await else { continue };
             let has_rested = present == self.seen;
             self.seen = present;
-            if has_rested && self.seen.is_some() && self.seen != self.read {
+            if has_rested && self.seen != self.read {
                 return;
             }
         }
@@ -121,7 +121,9 @@ mod tests {
         assert!(timeout(LONG, watch.changed()).await.is_err(), "noticed already");
 
         fs::remove_file(&file).expect("removed");
-        assert!(timeout(LONG, watch.changed()).await.is_err(), "there is nothing to read");
+        watch.changed().await;
+        watch.read(|| ()).await.expect("an answer");
+        assert!(timeout(LONG, watch.changed()).await.is_err(), "noticed already");
         fs::write(&file, "three").expect("written");
         watch.changed().await;
     }

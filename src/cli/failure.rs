@@ -21,6 +21,8 @@ pub(super) enum Failure {
     Usage(String),
     /// Exit code 2, with a line for each problem. Untrusted texts in it are escaped already.
     Problems(String),
+    /// The log has the text already, since its lines are for programs.
+    Logged(Box<Self>),
 }
 
 impl Failure {
@@ -32,6 +34,16 @@ impl Failure {
     pub(super) fn text(&self) -> &str {
         match self {
             Self::Failed(text) | Self::Usage(text) | Self::Problems(text) => text,
+            Self::Logged(failure) => failure.text(),
+        }
+    }
+
+    /// Returns the exit code of the process.
+    pub(super) fn exit_code(&self) -> u8 {
+        match self {
+            Self::Failed(_) => 1,
+            Self::Usage(_) | Self::Problems(_) => 2,
+            Self::Logged(failure) => failure.exit_code(),
         }
     }
 
@@ -41,6 +53,7 @@ impl Failure {
             Self::Failed(text) => Self::Failed(format!("{place}: {text}")),
             Self::Usage(text) => Self::Usage(format!("{place}: {text}")),
             Self::Problems(text) => Self::Problems(format!("{place}: {text}")),
+            logged @ Self::Logged(_) => logged,
         }
     }
 

@@ -107,8 +107,9 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
     match &failure {
         Failure::Failed(line) | Failure::Usage(line) => output::error(line),
         Failure::Problems(text) => output::error_lines(text),
+        Failure::Logged(_) => {}
     }
-    ExitCode::from(if matches!(failure, Failure::Failed(_)) { 1 } else { 2 })
+    ExitCode::from(failure.exit_code())
 }
 
 /// Disables core dumps, which would write passwords, tokens and private keys to the disk. The hard

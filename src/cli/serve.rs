@@ -12,7 +12,7 @@ use tokio::{net::TcpListener, runtime::Builder};
 
 use super::{failure::Failure, store::block_on};
 use crate::{
-    config::Config,
+    config::{Config, LogFormat},
     process::{clock::RememberingClock, hangup, shutdown, telemetry},
     server::{ServeError, Service, most_connections},
     store::{self, with_sources},
@@ -36,7 +36,15 @@ pub(super) fn run(config: Config) -> Result<(), Failure> {
     // queue. By default, workers poll that so rarely that some clients wait 30 times as long as
     // others.
     runtime.global_queue_interval(2).event_interval(128);
-    block_on(runtime, serve(config))
+    let is_json = config.log.format == LogFormat::Json;
+    block_on(runtime, serve(config)).map_err(|failure| {
+        // What reads the log reads objects; without errors in it, the text is printed.
+        if !is_json || !tracing::enabled!(tracing::Level::ERROR) {
+            return failure;
+        }
+        tracing::error!(error = failure.text(), "the service ends");
+        Failure::Logged(Box::new(failure))
+    })
 }
 
 async fn serve(mut config: Config) -> Result<(), Failure> {

@@ -184,3 +184,26 @@ async fn error_of_a_false_store_forges_no_line_and_controls_no_terminal() {
         assert!(!text.lines().any(|line| line.starts_with("2026-11-29T00:00:00Z")), "{text:?}");
     }
 }
+
+/// The line that says why the service ends is for the same reader as those before it.
+#[test]
+fn last_line_of_a_json_log_is_json() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let (code, _, err) = run(&["id", "order"], &[], folder.path());
+    assert_eq!(code, Some(0), "{err}");
+    let serve = ["serve", "--listen", "127.0.0.1:0"];
+    for (level, is_json) in [("info", true), ("off", false)] {
+        let settings = [
+            ("RAINDROP__LOG__FORMAT", "json"),
+            ("RAINDROP__LOG__LEVEL", level),
+            ("RAINDROP__LAYOUT__PRESET", "js-safe"),
+        ];
+        let (code, out, err) = run(&serve, &settings, folder.path());
+        assert_eq!((code, out.as_str()), (Some(2), ""), "{err}");
+        let last = err.lines().last().expect("a line");
+        assert!(last.contains("js-safe") || last.contains("layout"), "{err}");
+        let objects =
+            err.lines().all(|line| serde_json::from_str::<serde_json::Value>(line).is_ok());
+        assert_eq!(objects, is_json, "{err}");
+    }
+}

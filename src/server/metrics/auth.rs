@@ -31,6 +31,11 @@ pub(super) fn gauges(auth: Option<&Auth>) -> Registry {
     );
     set_gauge(&registry, required, if auth.is_some() { 1.0 } else { 0.0 });
     let Some(auth) = auth else { return registry };
+    let stale = Opts::new(
+        "raindrop_auth_reload_failing",
+        "1 while auth.tokens_file cannot be read again, so that its former tokens stay valid; else 0.",
+    );
+    set_gauge(&registry, stale, auth.is_stale().into());
     let by_name = |name: &str, help: &str| {
         let gauges = GaugeVec::new(Opts::new(name, help), &["name"]).expect("a valid name");
         registered(&registry, gauges)

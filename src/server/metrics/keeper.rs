@@ -2,9 +2,9 @@
 
 use std::{sync::Arc, time::Duration};
 
-use prometheus::{HistogramVec, IntCounter, IntCounterVec, Registry};
+use prometheus::{HistogramVec, IntCounter, IntCounterVec, IntGaugeVec, Opts, Registry};
 
-use super::{NAMESPACE, Task, counters, histograms, history::Counts};
+use super::{NAMESPACE, Task, counters, histograms, history::Counts, registered};
 use crate::keeper::{
     Exhaustion, KeeperTask, LeaseOperation, LeaseOutcome, Observer, RefillOutcome, RollbackAction,
     StoreOperation,
@@ -23,6 +23,7 @@ pub(super) struct KeeperMetrics {
     store_operations: HistogramVec,
     refills: IntCounterVec,
     epoch_changes: IntCounterVec,
+    unsafe_settings: IntGaugeVec,
     task_failures: IntCounterVec,
 }
 
@@ -62,6 +63,18 @@ impl KeeperMetrics {
                 "raindrop_store_epoch_changes_total",
                 "Epochs that this node began because the store failed over or went back.",
                 &[NAMESPACE],
+            ),
+            unsafe_settings: registered(
+                registry,
+                IntGaugeVec::new(
+                    Opts::new(
+                        "raindrop_store_unsafe_settings",
+                        "Settings by which the store may lose acknowledged writes, as the log named \
+                         them at the start.",
+                    ),
+                    &[NAMESPACE],
+                )
+                .expect("a valid name"),
             ),
             task_failures,
         };
@@ -165,6 +178,11 @@ impl Observer for NamespaceObserver {
         self.metrics.epoch_changes.with_label_values(&[&self.namespace]).inc();
     }
 
+    fn store_prepared(&self, unsafe_settings: usize) {
+        let settings = i64::try_from(unsafe_settings).expect("a few");
+        self.metrics.unsafe_settings.with_label_values(&[&self.namespace]).set(settings);
+    }
+
     fn segment_refilled(&self, outcome: RefillOutcome) {
         self.metrics.refills.with_label_values(&[&self.namespace, outcome.name()]).inc();
     }
@@ -194,6 +212,7 @@ mod tests {
         observer.clock_rolled_back(RollbackAction::Swapped);
         observer.lease_operation(LeaseOperation::Rotate, LeaseOutcome::NoneFree);
         observer.epoch_changed();
+        observer.store_prepared(2);
         observer.store_operation(StoreOperation::Swap, Duration::from_millis(2));
         metrics.of_segments("numbers").segment_refilled(RefillOutcome::Failed);
         metrics.of_segments("numbers").step_panicked(KeeperTask::Refill);
@@ -207,6 +226,7 @@ mod tests {
             r#"raindrop_clock_rollbacks_total{action="swapped",id_namespace="default"} 1"#,
             r#"raindrop_lease_operations_total{id_namespace="default",operation="rotate",outcome="none_free"} 1"#,
             r#"raindrop_store_epoch_changes_total{id_namespace="default"} 1"#,
+            r#"raindrop_store_unsafe_settings{id_namespace="default"} 2"#,
             r#"raindrop_store_operation_duration_seconds_count{operation="swap"} 1"#,
             r#"raindrop_store_operation_duration_seconds_count{operation="prepare"} 0"#,
             r#"raindrop_segment_refills_total{id_namespace="numbers",outcome="failed"} 1"#,

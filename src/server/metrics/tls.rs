@@ -11,6 +11,8 @@ pub(in crate::server) struct TlsMetrics {
     pub(in crate::server) handshakes: IntCounterVec,
     /// By outcome.
     pub(in crate::server) reloads: IntCounterVec,
+    /// Whether the last read failed.
+    pub(in crate::server) reload_failing: IntGauge,
     /// In Unix seconds.
     pub(in crate::server) expires: IntGauge,
     /// The same of the revocation list that expires first, where there are lists.
@@ -34,6 +36,12 @@ impl TlsMetrics {
                  certificates stay).",
                 "outcome",
                 ["done", "failed"],
+            ),
+            reload_failing: gauge(
+                registry,
+                "raindrop_tls_reload_failing",
+                "1 while the certificate files cannot be read again, so that the former certificates \
+                 stay in use; else 0.",
             ),
             expires: gauge(
                 registry,

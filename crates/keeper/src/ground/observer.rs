@@ -141,6 +141,8 @@ pub trait Observer: Debug + Send + Sync {
     fn epoch_changed(&self) {}
     /// The reservation of a block ended.
     fn segment_refilled(&self, _outcome: RefillOutcome) {}
+    /// The store was prepared. It has this many settings by which it may lose acknowledged writes.
+    fn store_prepared(&self, _unsafe_settings: usize) {}
     /// A step of this task panicked; it is retried.
     fn step_panicked(&self, _task: KeeperTask) {}
     /// The store answered or failed after this time.

@@ -31,7 +31,9 @@ pub(crate) fn valid_until_ms(store: &dyn Store, now_ms: i64) -> i64 {
 /// Creates tables, layout record and rows where they are missing.
 pub(crate) async fn prepare(context: &mut LeaseContext) -> Result<(), KeeperError> {
     let (store, namespace) = (context.store.clone(), context.scope.namespace.clone());
-    for warning in context.call(StoreOperation::Prepare, store.prepare()).await? {
+    let warnings = context.call(StoreOperation::Prepare, store.prepare()).await?;
+    context.shared.observer.store_prepared(warnings.len());
+    for warning in warnings {
         tracing::warn!(namespace, warning, "store may lose acknowledged writes");
     }
     for _ in 0..TRIES {

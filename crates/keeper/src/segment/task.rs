@@ -291,7 +291,9 @@ async fn prepare_namespace(codes: &CodeTable) -> Result<(), KeeperError> {
     let namespace = &*codes.namespace;
     let Namespace { settings, shared, .. } = namespace;
     let store = &shared.store;
-    for warning in namespace.call(StoreOperation::Prepare, store.prepare()).await? {
+    let warnings = namespace.call(StoreOperation::Prepare, store.prepare()).await?;
+    namespace.observer.store_prepared(warnings.len());
+    for warning in warnings {
         tracing::warn!(
             namespace = settings.namespace,
             warning,

@@ -59,6 +59,7 @@ impl Tls {
             Ok(certificates) => {
                 let expires_at = self.install(certificates);
                 self.metrics.reloads.with_label_values(&["done"]).inc();
+                self.metrics.reload_failing.set(0);
                 tracing::info!(expires_at, "certificates reloaded");
             }
             Err(error) => self.failed(&error.to_string()),
@@ -79,6 +80,7 @@ impl Tls {
 
     fn failed(&self, reason: &str) {
         self.metrics.reloads.with_label_values(&["failed"]).inc();
+        self.metrics.reload_failing.set(1);
         tracing::error!("certificate reload failed, keeping the previous certificates: {reason}");
     }
 }
