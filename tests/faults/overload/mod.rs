@@ -30,7 +30,7 @@ fn most_connections(of_clients: u64) -> f64 {
 }
 
 fn spare_places(of_clients: u64) -> f64 {
-    (of_clients / 4).clamp(12, 64) as f64
+    (of_clients / 4).clamp(8, 64) as f64
 }
 
 fn length() -> Duration {
