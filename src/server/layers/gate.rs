@@ -1,4 +1,5 @@
-//! Who may pass to a route. The checks stand in one function, in the order in which they are made.
+//! Who may pass to a route. [`Rules::pass`] finds a client a place; all other checks stand in
+//! [`Rules::admit`], in the order in which they are made.
 
 use std::{net::SocketAddr, sync::Arc, time::Duration};
 

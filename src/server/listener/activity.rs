@@ -29,8 +29,8 @@ pub(super) const TICK: Duration = Duration::from_millis(100);
 /// How long a connection is safe after a request of a client.
 const GRACE: Duration = Duration::from_secs(1);
 
-/// How long a new one is safe, and longer while nobody had the time to look for its request. A flood
-/// of new ones takes every place that often.
+/// How long a new connection is not closed for another, and at least until the service has looked for
+/// its request. A flood of new connections can therefore take every place once in this time.
 const GRACE_OF_NEW: Duration = Duration::from_millis(300);
 
 /// The most bytes that a client may send without a request that is answered: several times a head

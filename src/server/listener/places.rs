@@ -27,12 +27,13 @@ pub(in crate::server) const SPARE_PLACES: usize = 64;
 /// The part of the spare places, as its divisor, in which no client may wait.
 const FOR_PROBES: usize = 4;
 
-/// The part of the clients' places, as its divisor, and the most connections of HTTP/2 that may hold
-/// one while they wait for more: if all did, none would get any.
+/// Connections of HTTP/2 that wait for more places may hold one place in this many, and
+/// [`MOST_WAITING`] at most: if all places were theirs, none of them would get more.
 const FOR_WAITING: usize = 32;
 const MOST_WAITING: usize = 64;
 
-/// How long a client may wait on a spare place, or for more places: longer than another is safe.
+/// How long a client may wait for a place of the clients, or for more of them. Longer than a served
+/// connection is safe, so that one can be closed for it meanwhile.
 const PATIENCE: Duration = Duration::from_secs(3);
 
 /// The places that a connection of HTTP/2 takes of so many.

@@ -256,7 +256,8 @@ impl Rules {
 pub(crate) enum ClaimTimeError {
     /// The clock is before the epoch or past the timestamp's end.
     OutOfRange,
-    /// The clock is behind by more than `hold`, and no other lane or worker is available.
+    /// The clock is behind by more than `hold`, and the rollback policy waits, or no other lane or
+    /// worker is available.
     RolledBack { behind_ms: i64, retry_after: Duration },
 }
 

@@ -70,7 +70,7 @@ pub struct History {
 pub enum BarrierState {
     /// It had one from its beginning on.
     Set,
-    /// It never has one, and no lease begins in it.
+    /// It never gets one, so no lease begins in it: a later epoch has the barrier (`SetLater`).
     Pending,
     /// It takes the place of one that had none: since no lease began in that, those of the epoch before
     /// may go on, too.

@@ -15,9 +15,9 @@ pub struct LeaseTimes {
     pub renew: Duration,
     /// How far the node's clock may be ahead of the store's; 10 s.
     pub max_clock_skew: Duration,
-    /// How long a new lease, and one whose row may have been taken, waits in a store in which no holder
-    /// renewed for that long, one and a half times `renew` or more; 0 if none waits. Embedded stores are
-    /// never waited for; 45 s.
+    /// If no holder has renewed for this long, a new lease, or one whose row may have been taken, waits
+    /// for as long before it begins: the store may be a restored backup. At least one and a half times
+    /// `renew`; 0 disables it, and embedded stores do without; 45 s.
     pub stale_wait: Duration,
 }
 

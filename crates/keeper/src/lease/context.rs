@@ -110,20 +110,21 @@ impl JudgedSurvey {
 
 /// Why a write of a held or chosen row was not made, or came to nothing.
 pub(crate) enum LeaseError {
-    /// An earlier write of ours took effect instead; worth a retry.
+    /// What the write was decided by no longer holds: an earlier write of this process took effect
+    /// instead, or an epoch began. Decide anew.
     Overtaken,
     /// The node's clock is ahead by this many ms.
     ClockAhead(i64),
     /// Another process may have taken the row since it was written, and the store may be a restored one.
     Stale(StaleStore),
-    /// The row has another token, and is as it was found: somebody else wrote it, or the store lost
-    /// writes that nothing proves.
+    /// The row, as it was read, has a token of another process, or the store lost writes without a
+    /// proof of it.
     Lost(Box<Row>),
     /// The row or the namespace's record is gone.
     Vanished,
     /// The namespace's record names another layout.
     RecordForeign,
-    /// The epoch has no barrier yet, so no lease begins.
+    /// The epoch has no barrier, so no lease begins.
     BarrierPending,
     /// The store failed: a write that was sent may have taken effect, or still may.
     Store(StoreError),

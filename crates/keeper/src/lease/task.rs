@@ -47,7 +47,7 @@ const FIRST_RENEWAL: Duration = Duration::from_secs(3);
 const BETWEEN_WOKEN: Duration = Duration::from_millis(20);
 /// From a renewal that had nothing to gain to the next one that claims may ask for.
 const BETWEEN_USELESS: Duration = Duration::from_millis(200);
-/// How often in a row a write of ours may be overtaken before the store counts as failing.
+/// How many consecutive writes of this process may be overtaken before the store counts as failing.
 const MOST_OVERTAKEN: u32 = 20;
 /// Between looks at a clock that cannot be used.
 const CLOCK_PAUSE: Duration = Duration::from_secs(1);
@@ -58,7 +58,7 @@ pub(crate) struct Task {
     /// Rows that are still to be released.
     pub(crate) releasing: Vec<ReleasingRow<WriteIntent>>,
     failures: Attempts,
-    /// How often in a row an earlier write of ours took effect instead of the present one.
+    /// How many consecutive writes were overtaken.
     overtaken: u32,
     _ended: EndReport,
 }
