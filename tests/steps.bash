@@ -26,13 +26,14 @@ needs() {
     http-test) load=6 after="check-build test-build" ;;
     embedded-test) load=5 after=check-build ;;
     store-test) load=5 after=test-build ;;
-    fault-test) load=6 after=test-build ;;
+    fault-test) load=12 after=test-build ;;
     simulation) load=17 after=soak-build ;;
     protocol-test) load=15 after=soak-build ;;
     loom | explorer) load=10 after=soak-build ;;
     kubernetes-test) load=7 after="kubernetes-build test-build" ;;
     chart-test) load=7 after="kubernetes-build test-build" ;;
-    clients-test | integrations-test) load=8 lock=clients after=test-build ;;
+    clients-test) load=9 lock=clients after=test-build ;;
+    integrations-test) load=8 lock=clients after=test-build ;;
     api-test | console-test) load=8 after=test-build ;;
     kubernetes-build) load=15 ;;
     deny | format) load=3 ;;
