@@ -1,8 +1,8 @@
 //! Metrics of authentication, by the names of the token file.
 
-use prometheus::{GaugeVec, IntCounterVec, Opts, Registry};
+use prometheus::{IntCounterVec, Opts, Registry};
 
-use super::{counters_by, registered, set_gauge};
+use super::{counters_by, set_gauge};
 use crate::auth::{Auth, Refusal};
 
 /// The reason of a 403.
@@ -36,10 +36,7 @@ pub(super) fn gauges(auth: Option<&Auth>) -> Registry {
         "1 while auth.tokens_file cannot be read again, so that its former tokens stay valid; else 0.",
     );
     set_gauge(&registry, stale, auth.is_stale().into());
-    let by_name = |name: &str, help: &str| {
-        let gauges = GaugeVec::new(Opts::new(name, help), &["name"]).expect("a valid name");
-        registered(&registry, gauges)
-    };
+    let by_name = |name: &str, help: &str| super::gauges(&registry, name, help, "name");
     let last_used = by_name(
         "raindrop_token_last_used_timestamp_seconds",
         "When an entry of this name was last used on this node; 0 if it was not since the start.",

@@ -2,9 +2,9 @@
 
 use std::{sync::Arc, time::Duration};
 
-use prometheus::{HistogramVec, IntCounter, IntCounterVec, IntGaugeVec, Opts, Registry};
+use prometheus::{GaugeVec, HistogramVec, IntCounter, IntCounterVec, Registry};
 
-use super::{NAMESPACE, Task, counters, histograms, history::Counts, registered};
+use super::{NAMESPACE, Task, counters, gauges, histograms, history::Counts};
 use crate::keeper::{
     Exhaustion, KeeperTask, LeaseOperation, LeaseOutcome, Observer, RefillOutcome, RollbackAction,
     StoreOperation,
@@ -23,7 +23,7 @@ pub(super) struct KeeperMetrics {
     store_operations: HistogramVec,
     refills: IntCounterVec,
     epoch_changes: IntCounterVec,
-    unsafe_settings: IntGaugeVec,
+    unsafe_settings: GaugeVec,
     task_failures: IntCounterVec,
 }
 
@@ -64,17 +64,12 @@ impl KeeperMetrics {
                 "Epochs that this node began because the store failed over or went back.",
                 &[NAMESPACE],
             ),
-            unsafe_settings: registered(
+            unsafe_settings: gauges(
                 registry,
-                IntGaugeVec::new(
-                    Opts::new(
-                        "raindrop_store_unsafe_settings",
-                        "Settings by which the store may lose acknowledged writes, as the log named \
-                         them at the start.",
-                    ),
-                    &[NAMESPACE],
-                )
-                .expect("a valid name"),
+                "raindrop_store_unsafe_settings",
+                "Settings by which the store may lose acknowledged writes, as the log named them at \
+                 the start.",
+                NAMESPACE,
             ),
             task_failures,
         };
@@ -179,7 +174,7 @@ impl Observer for NamespaceObserver {
     }
 
     fn store_prepared(&self, unsafe_settings: usize) {
-        let settings = i64::try_from(unsafe_settings).expect("a few");
+        let settings = u32::try_from(unsafe_settings).expect("a few").into();
         self.metrics.unsafe_settings.with_label_values(&[&self.namespace]).set(settings);
     }
 

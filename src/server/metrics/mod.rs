@@ -13,8 +13,8 @@ use std::sync::Arc;
 
 use axum::body::Bytes;
 use prometheus::{
-    Gauge, HistogramOpts, HistogramVec, IntCounterVec, IntGauge, Opts, Registry, TextEncoder,
-    core::Collector,
+    Gauge, GaugeVec, HistogramOpts, HistogramVec, IntCounterVec, IntGauge, Opts, Registry,
+    TextEncoder, core::Collector,
 };
 
 pub(super) use self::{
@@ -249,6 +249,11 @@ fn histograms(
 
 fn gauge(registry: &Registry, name: &str, help: &str) -> IntGauge {
     registered(registry, IntGauge::new(name, help).expect("a valid name"))
+}
+
+fn gauges(registry: &Registry, name: &str, help: &str, label: &str) -> GaugeVec {
+    let gauges = GaugeVec::new(Opts::new(name, help), &[label]).expect("a valid name");
+    registered(registry, gauges)
 }
 
 /// Registers a gauge of this value.
