@@ -4,8 +4,8 @@
 //! before it hands over the next; a few hundred bytes on the wire can decode to 40 KiB. So a
 //! connection reads little in a turn, which is one poll of its task, and only while there is room for
 //! what all have decoded. All heads of a turn are counted when it ends, so that decoded heads never
-//! exceed the budget by more than what each thread decodes in one turn. Heads are dropped when their handlers have read
-//! them, which no client can delay, and after a few seconds on a spare place.
+//! exceed the budget by more than what each thread decodes in one turn. Heads are dropped when their
+//! handlers have read them, which no client can delay, and after a few seconds on a spare place.
 
 use std::{
     pin::Pin,

@@ -125,6 +125,10 @@ impl Code {
         self.demand.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    fn failing(&self) -> MutexGuard<'_, Option<Failing>> {
+        self.failing.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// Returns its present settings.
     pub(super) fn current(&self) -> Current {
         *self.current.lock().unwrap_or_else(PoisonError::into_inner)
@@ -204,7 +208,7 @@ impl Code {
 
     /// Returns whether its reservations fail.
     pub(super) fn is_failing(&self) -> bool {
-        self.failing.lock().unwrap_or_else(PoisonError::into_inner).is_some()
+        self.failing().is_some()
     }
 
     /// Returns whether claims lacked numbers within the last minute, and none was served since.
@@ -239,13 +243,13 @@ impl Code {
 
     /// Notes how a reservation failed; `None` once the store answered.
     pub(super) fn note_failure(&self, failure: Option<StoreFailure>) {
-        let mut failing = self.failing.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut failing = self.failing();
         *failing = failure.map(|error| Failing::again(error, failing.as_ref()));
     }
 
     /// Returns how its reservations, or those of all codes, have failed for at least this long.
     pub(super) fn failing_for(&self, duration: Duration) -> Option<UnavailableReason> {
-        let failing = self.failing.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let failing = self.failing().clone();
         let own = failing.and_then(|failing| failing.reason_after(duration));
         own.or_else(|| self.namespace.shared.failing_for(duration))
     }
