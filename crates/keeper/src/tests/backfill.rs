@@ -249,35 +249,52 @@ async fn relayout_to_a_coarser_unit_opens_later_ticks() {
         .expect("after the move, and past");
 }
 
+/// A node with a lease, whose store takes a second for every answer.
+struct SlowNode {
+    clock: Arc<ManualClock>,
+    store: Arc<FaultyStore>,
+    settings: KeeperSettings,
+    issuer: Issuer,
+    _keeper: Keeper,
+}
+
+impl SlowNode {
+    async fn start() -> Self {
+        let clock = Arc::new(ManualClock::new(NOW));
+        let memory = MemoryStore::with_own_clock(clock.clone());
+        let store = Arc::new(FaultyStore::new(memory).with_latency(second(1)));
+        let layout = Preset::Yitter.spec().build().expect("valid");
+        let mut settings = KeeperSettings::new(layout, "the same for all");
+        settings.backfill_from_ms = Some(settings.layout.epoch_ms());
+        let random = Box::new(StdRng::seed_from_u64(1));
+        let events = Arc::new(NoObserver);
+        let (_keeper, issuer) =
+            Keeper::start_with(settings.clone(), store.clone(), clock.clone(), events, random);
+        issuer.leased().await;
+        Self { clock, store, settings, issuer, _keeper }
+    }
+
+    fn backfill(&self) -> Backfill {
+        Backfill::new(self.settings.clone(), self.store.clone(), &self.issuer)
+    }
+}
+
 /// A request for a past time that slept through a restore and its `raise`.
 #[tokio::test(start_paused = true)]
 async fn tick_closed_during_a_backfill_issues_nothing() {
-    let clock = Arc::new(ManualClock::new(NOW));
-    let memory = MemoryStore::with_own_clock(clock.clone());
-    // Every answer takes a second.
-    let store = Arc::new(FaultyStore::new(memory).with_latency(second(1)));
-    let layout = Preset::Yitter.spec().build().expect("valid");
-    let mut settings = KeeperSettings::new(layout, "the same for all");
-    settings.backfill_from_ms = Some(settings.layout.epoch_ms());
-    let random = |seed| Box::new(StdRng::seed_from_u64(seed));
-    let (_keeper, issuer) = Keeper::start_with(
-        settings.clone(),
-        store.clone(),
-        clock.clone(),
-        Arc::new(NoObserver),
-        random(1),
-    );
-    issuer.leased().await;
-    let backfill = || Backfill::new(settings.clone(), store.clone(), &issuer);
+    let node = SlowNode::start().await;
+    let SlowNode { store, .. } = &node;
     let at_ms = NOW - 86_400_000;
-    let sleeper = backfill();
+    let sleeper = node.backfill();
     sleeper.ids("order", 1, at_ms - 1).await.expect("it is prepared");
     let backup = store.backup();
-    let before = backfill().ids("order", 5, at_ms).await.expect("five before the restore");
+    let before = node.backfill().ids("order", 5, at_ms).await.expect("five before the restore");
     let live = store.backup();
     store.put_back(backup);
+    let SlowNode { settings, clock, .. } = &node;
+    let random = Box::new(StdRng::seed_from_u64(2));
     let mut operator =
-        Operator::with_random(settings.clone(), store.clone(), clock.clone(), random(2));
+        Operator::with_random(settings.clone(), store.clone(), clock.clone(), random);
     // As slow as the store is, a machine's clock is within the skew of the store's.
     operator.raise(second(300)).await.expect("raised");
     let raised = store.backup();
@@ -458,19 +475,8 @@ async fn process_that_slept_reserves_nothing_before_its_keeper_renewed() {
 /// An epoch begins once the row has confirmed the reservation, and closes no tick.
 #[tokio::test(start_paused = true)]
 async fn epoch_that_begins_after_the_confirmation_issues_nothing() {
-    let clock = Arc::new(ManualClock::new(NOW));
-    let memory = MemoryStore::with_own_clock(clock.clone());
-    // Every answer takes a second.
-    let store = Arc::new(FaultyStore::new(memory).with_latency(second(1)));
-    let layout = Preset::Yitter.spec().build().expect("valid");
-    let mut settings = KeeperSettings::new(layout, "the same for all");
-    settings.backfill_from_ms = Some(settings.layout.epoch_ms());
-    let random = Box::new(StdRng::seed_from_u64(1));
-    let events = Arc::new(NoObserver);
-    let (_keeper, issuer) =
-        Keeper::start_with(settings.clone(), store.clone(), clock.clone(), events, random);
-    issuer.leased().await;
-    let backfill = Backfill::new(settings, store.clone(), &issuer);
+    let node = SlowNode::start().await;
+    let (store, backfill) = (&node.store, node.backfill());
     let at_ms = NOW - 86_400_000;
     backfill.ids("order", 1, at_ms - 1).await.expect("it is prepared");
     let record = store.read_record("default").await.expect("up").expect("the record");
