@@ -112,9 +112,11 @@ class Rules(unittest.TestCase):
                         self.assertEqual(result.returncode, 0, result.stdout + result.stderr)
 
     def test_one_failed_request_of_the_store_is_no_outage(self):
+        def shown(at):
+            return {**of_segments(0, 1000, 10), "raindrop_segment_store_failing": int(at == 600)}
+
         for every in (15, 30, 60):
             with self.subTest(every=every):
-                shown = lambda at: {**of_segments(0, 1000, 10), "raindrop_segment_store_failing": int(at == 600)}
                 ever = '(max_over_time(count(ALERTS{alertstate="firing"})[30m:15s]) or vector(0)) + 1'
                 result = is_one(shown, every, ever, 1800)
                 self.assertEqual(result.returncode, 0, result.stdout + result.stderr)
