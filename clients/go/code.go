@@ -101,9 +101,11 @@ func (c *Code) WarmUp(ctx context.Context) error {
 	defer c.lack(-1)
 	for more := int64(1); ; more = 0 {
 		c.lock.Lock()
-		c.supply -= c.advance(c.client.now())
+		dropped := c.advance(c.client.now())
+		c.supply -= dropped
 		isWarm := c.rest() > 0
 		c.lock.Unlock()
+		c.observeDropped(dropped)
 		if isWarm && more == 0 {
 			return nil
 		}
