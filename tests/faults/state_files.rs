@@ -9,25 +9,43 @@ use tokio::time::{Instant, sleep};
 use crate::{
     collected::Collected,
     load::Load,
-    service::{PATIENCE, Service, Setup},
+    service::{PATIENCE, Service, Setup, unix_ms},
     support::{mariadb::Mariadb, poll, server::Server},
 };
 
 const KILLS: usize = 3;
+/// Where the slots of a state file begin.
+const SLOTS: [usize; 2] = [4_096, 4_096 + 65_536];
 
 async fn resumed(node: &Service) -> f64 {
     let done = "operation=\"resume\",outcome=\"done\"";
     node.metric("raindrop_lease_operations_total", done).await
 }
 
-/// Waits for the first renewal, which makes the lease reach as far as `lease.window`: before, it
-/// ends within seconds.
-async fn until_renewed(node: &Service) {
-    poll::until(PATIENCE, "a renewal", async || {
-        let done = "operation=\"renew\",outcome=\"done\"";
-        (node.metric("raindrop_lease_operations_total", done).await > 0.0).then_some(())
+/// What is left of a lease that reaches as far as `lease.window` is more than this.
+const LONG_MS: i64 = 60_000;
+
+/// Waits until both slots of the state file hold a lease that reaches as far as `lease.window`. The
+/// first lease ends within seconds, also after an early renewal, and the store acknowledges a
+/// renewal before the file has it.
+async fn until_kept(folder: &Path) {
+    poll::until(PATIENCE, "a long lease in the state file", async || {
+        let file = fs::read(folder.join("state")).expect("a state file");
+        let far_ms = unix_ms() + LONG_MS;
+        let is_long = |slot| end_of_lease_ms(&file, slot).is_some_and(|end_ms| end_ms > far_ms);
+        SLOTS.into_iter().all(is_long).then_some(())
     })
     .await;
+}
+
+/// When the lease in a slot ends, by the default layout.
+fn end_of_lease_ms(file: &[u8], slot: usize) -> Option<i64> {
+    let epoch_ms = 1_735_689_600_000; // 2025-01-01
+    let text = String::from_utf8_lossy(&file[slot..]);
+    let value = |key: &str| text.lines().find_map(|line| line.strip_prefix(key));
+    let lane: usize = value("lane ")?.parse().ok()?;
+    let mark: i64 = value("marks ")?.split(',').nth(lane)?.parse().ok()?;
+    Some(epoch_ms + (mark >> 12))
 }
 
 fn keeping(folder: &Path, url: &str) -> Setup {
@@ -44,7 +62,7 @@ async fn process_killed_while_the_database_is_down_issues_again_within_seconds()
     let load = Arc::new(Load::default());
     let home = load.join(&node);
     let (worker, lane) = (node.worker().await, node.lane().await);
-    until_renewed(&node).await;
+    until_kept(folder.path()).await;
     server.kill9();
     for _ in 0..KILLS {
         let enough = home.served().ids + 2_000;
@@ -96,7 +114,7 @@ async fn process_stopped_while_the_database_is_down_is_resumed_at_once() {
     let node = setup.clone().start_leased().await;
     let collected = Collected::default();
     collected.add(&node.ids("order", 10).await);
-    until_renewed(&node).await;
+    until_kept(folder.path()).await;
     server.kill9();
     node.stop().await;
     let started = Instant::now();
@@ -162,7 +180,7 @@ fn checksum(number: u64, text: &[u8]) -> u64 {
 /// Changes a fact in both slots, as if another machine or boot had written them.
 fn forge(path: &Path, fact: &str) {
     let mut file = fs::read(path).expect("a state file");
-    for at in [4_096, 4_096 + 65_536] {
+    for at in SLOTS {
         let line = String::from_utf8(file[at..at + 48].to_vec()).expect("text");
         let fields: Vec<&str> = line.trim_end().split(' ').collect();
         let parse = |field: &str| u64::from_str_radix(field, 16).expect("a number");
@@ -230,7 +248,7 @@ async fn disk_that_hangs_costs_the_lease_and_not_the_service() {
         poll::until(PATIENCE, "IDs under load", served).await;
     };
     served(2_000).await;
-    until_renewed(&node).await;
+    until_kept(folder.path()).await;
     node.hang_disk();
     node.logged("state file failed").await;
     poll::until(PATIENCE, "another lease", async || node.has_left(worker).await.then_some(()))
