@@ -1,9 +1,9 @@
-//! One clock of the store and of all processes that is ahead for a while, an epoch that begins meanwhile,
-//! and the operator who lowers its barrier: explored to the end. Barriers, marks and epochs are those of
-//! the service; leases are as short as possible, and a tick has one position.
+//! Explores to the end what follows if the clock of the store and of all processes is ahead for a
+//! while: an epoch begins meanwhile, and an operator lowers its barrier. Barriers, marks and epochs
+//! are those of the service. Leases are as short as possible, and a tick has one position.
 //!
-//! Premise, with or without an operator: what was written while the clock was ahead is not lost by an
-//! epoch that begins once the clock is right.
+//! Premise, with or without an operator: an epoch that begins once the clock is right loses no
+//! write that was made while the clock was ahead.
 
 use raindrop_core::{
     layout::{Layout, LayoutSpec, TimeUnit},
@@ -17,7 +17,7 @@ const LAST: u8 = 2;
 /// By how much the clock is ahead.
 const AHEAD: u8 = 3;
 const OWN: NodeTimes = NodeTimes { reach_ms: TICK_MS, renew_ms: 0 };
-/// How long a lease that is not renewed holds its row.
+/// How long a lease holds its row without a renewal.
 const TTL: u8 = 1;
 const PROCESSES: usize = 2;
 const FRESH: [Token; 3] = [Token::from_bits(200), Token::from_bits(201), Token::from_bits(202)];
@@ -26,13 +26,14 @@ const FRESH: [Token; 3] = [Token::from_bits(200), Token::from_bits(201), Token::
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Mutant {
     Sound,
-    /// The barrier is lowered though writes were lost since the clock was first ahead.
+    /// The operator lowers the barrier though the store lost writes since the clock was first
+    /// ahead.
     UntrueStatement,
-    /// The operator looks at the present epoch alone for lost writes.
+    /// The operator checks the present epoch alone for lost writes.
     StatementOfTheLastEpoch,
-    /// The marks are lowered with the barrier.
+    /// The operator lowers the marks with the barrier.
     MarksLowered,
-    /// Writes of the time ahead are lost once the clock is right.
+    /// The store loses writes of the time ahead once the clock is right.
     LostLater,
 }
 
@@ -88,7 +89,7 @@ struct State {
     lowered: bool,
     /// The fail-over lost writes of the time ahead, and no epoch began since.
     loses: bool,
-    /// Such writes were lost, at any time, or by the last epoch.
+    /// Whether such writes were lost, at any time or by the last epoch.
     lost: bool,
     lost_last: bool,
     holders: [Option<Holder>; PROCESSES],
@@ -131,7 +132,7 @@ impl ClockAhead {
         history.barrier(&self.layout)
     }
 
-    /// Looks at the record, and begins an epoch if another server has it; `None` where the premise
+    /// Reads the record, and begins an epoch if another server has it; `None` where the premise
     /// forbids that.
     fn begins_epoch(&self, state: &mut State, clock: u8) -> Option<bool> {
         let (server, history) = (state.server.to_string(), &state.store.history);

@@ -1,4 +1,4 @@
-//! The processes, the store and the network between them, as a model to be explored.
+//! Models the processes, the store and the network between them.
 
 use std::ops::Range;
 
@@ -19,20 +19,21 @@ use crate::{
 #[derive(Clone, Debug)]
 pub(crate) struct Cluster {
     pub(crate) world: World,
-    /// The property that is checked; every one if there is none.
+    /// The property to check; all of them if there is none.
     only: Option<&'static str>,
     bug: Option<Bug>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct State {
-    /// As they are read.
+    /// The rows as a process reads them.
     pub(crate) rows: Vec<Row>,
-    /// The rows before each write that is visible and perhaps not durable, in their order.
+    /// The rows before each write that is visible and may not be durable, in the order of the
+    /// writes.
     pub(crate) unacknowledged: Vec<(usize, Row)>,
     crashes: u8,
     panics: u8,
-    /// Writes that the store has not seen yet, and perhaps never will.
+    /// Writes that the store has not received yet, and may never receive.
     pub(crate) under_way: Vec<UnderWay>,
     pub(crate) processes: Vec<Process>,
     pub(crate) issued: Issued,
@@ -54,7 +55,7 @@ impl UnderWay {
     }
 }
 
-/// One step of a process or of the world. Being paused or cut off is taking no step.
+/// One step of a process or of the world. A process that is paused or cut off takes no step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Action {
     Choose {
@@ -66,13 +67,13 @@ pub(crate) enum Action {
         process: usize,
         operation: Operation,
     },
-    /// The store sees a write, long after its time-out perhaps; only one that is durable is
-    /// acknowledged, and with it everything that is visible.
+    /// The store receives a write, perhaps long after its time-out. It acknowledges only a durable
+    /// write, and with it everything that is visible.
     Apply {
         under_way: usize,
         durable: bool,
     },
-    /// The store crashes, and loses so many of the writes that were not acknowledged.
+    /// The store crashes, and loses this many of the writes that it did not acknowledge.
     CrashStore {
         lose: usize,
     },
@@ -90,24 +91,24 @@ pub(crate) enum Action {
         code: usize,
         tick: u64,
     },
-    /// Crashes, and starts anew under the same name.
+    /// The process crashes, and starts again under the same name.
     Crash {
         process: usize,
     },
-    /// A step of its task panics: it starts over, and the grant is used up.
+    /// A step of the process's task panics: the task starts over, and the grant is used up.
     Panic {
         process: usize,
     },
-    /// The state file gets a local mark that is one higher, or as high as it may be.
+    /// The process raises the local mark in the state file by one, or as far as it may.
     RaiseLocalMark {
         process: usize,
         whole: bool,
     },
-    /// Stops in order while the store is away, and starts anew.
+    /// The process stops in order while the store is away, and starts again.
     StopAway {
         process: usize,
     },
-    /// Resumes the lease in a state file: its own one, unless a bug is planted.
+    /// The process resumes the lease in a state file: in its own one, unless a bug is planted.
     Resume {
         process: usize,
         file: usize,
@@ -124,7 +125,7 @@ impl Cluster {
         Self { world: World::new(configuration), only, bug }
     }
 
-    /// Breaks the planted rule on this thread, which may be any of the checker's.
+    /// Breaks the planted rule on this thread, which may be any thread of the checker.
     fn plant(&self) {
         planted::plant(self.bug);
     }
@@ -165,7 +166,7 @@ impl Cluster {
                     let (row, before) = unacknowledged.pop()?;
                     rows[row] = before;
                 }
-                // What is left was recovered from the log.
+                // The store recovered the writes that are left from its log.
                 unacknowledged.clear();
                 Some(())
             }
@@ -203,9 +204,9 @@ impl Cluster {
         }
     }
 
-    /// Forgets writes that can change nothing any more, and their order.
+    /// Drops writes that can no longer change anything, and their order.
     fn tidy(&self, state: &mut State) {
-        // A token that was replaced can come back, so that an old write may still match.
+        // Under these bugs a replaced token can come back, so an old write may still match.
         let tokens_return = planted(Bug::TokenDerived) || planted(Bug::RenewalKeepsToken);
         if self.world.configuration.compares_tokens && !tokens_return {
             let State { rows, unacknowledged, under_way, .. } = state;
@@ -231,7 +232,7 @@ impl Cluster {
     }
 }
 
-/// The store's one statement: compare the token and set everything.
+/// Applies the store's one statement: it compares the token and sets everything.
 fn apply(row: &mut Row, arrived: &UnderWay, configuration: &Configuration) -> bool {
     let swapped = row.token == arrived.expected || !configuration.compares_tokens;
     if swapped {
@@ -241,7 +242,7 @@ fn apply(row: &mut Row, arrived: &UnderWay, configuration: &Configuration) -> bo
     swapped
 }
 
-/// Whether a row has this token, or may have it again after a crash.
+/// Returns whether a row has this token, or may have it again after a crash.
 fn may_match(rows: &[Row], before: &[(usize, Row)], row: usize, token: Token) -> bool {
     let mut lost = before.iter().filter(|(index, _)| *index == row);
     rows[row].token == token || lost.any(|(_, before)| before.token == token)
@@ -254,7 +255,7 @@ fn give_up(under_way: &mut [UnderWay], process: usize) {
 }
 
 impl State {
-    /// Whether a write whose time-out has passed may still change its row.
+    /// Returns whether a write whose time-out has passed may still change its row.
     fn has_late_write(&self) -> bool {
         self.under_way
             .iter()
@@ -388,7 +389,7 @@ impl Model for Cluster {
 
 /// No position of a code is issued twice.
 pub(crate) const UNIQUE: &str = "unique";
-/// Every mark covers what was issued and what may still be.
+/// Every mark covers the positions that were issued and those that a grant may still issue.
 pub(crate) const COVERED: &str = "covered by the marks";
 /// Once faults end, every process can issue.
 pub(crate) const RECOVERS: &str = "recovers";
@@ -397,7 +398,7 @@ pub(crate) const LATE: &str = "a late write may still be applied";
 /// The same.
 pub(crate) const DISPOSSESSED: &str = "a dispossessed process can still issue";
 
-/// Whatever a crash of the store may lose.
+/// Returns whether the marks cover everything, whatever a crash of the store may lose.
 fn is_covered(state: &State) -> bool {
     let mut rows = state.rows.clone();
     for (row, before) in state.unacknowledged.iter().rev() {

@@ -14,14 +14,14 @@ pub(crate) struct Configuration {
     /// 1 or 2.
     pub(crate) codes: usize,
     pub(crate) positions_per_tick: u64,
-    /// Each reading of a clock is any of so many ticks, whoever reads it and whatever was read
-    /// before: clocks run, stop, step and disagree.
+    /// A reading of a clock may be any of this many ticks, in every process and whatever the
+    /// reading before was: clocks run, stop, step and disagree.
     pub(crate) ticks: u64,
     /// How many ticks a lease reaches ahead.
     pub(crate) reach_ticks: i64,
-    /// How many writes each process sends, restarts included.
+    /// How many writes each process sends, including those after a restart.
     pub(crate) writes: &'static [u8],
-    /// How often the store crashes, and loses what was visible and not acknowledged.
+    /// How often the store crashes, and loses writes that are visible and not acknowledged.
     pub(crate) crashes: u8,
     /// How often a step of a process's task panics.
     pub(crate) panics: u8,
@@ -54,7 +54,8 @@ impl Configuration {
         LayoutSpec::DEFAULT_EPOCH_MS + i64::try_from(tick).expect("few ticks") * TICK_MS
     }
 
-    /// One past the highest position that a process issues; only a planted bug ever reaches it.
+    /// Returns one past the highest position that a process issues; only a planted bug ever reaches
+    /// it.
     pub(crate) fn end(&self) -> u64 {
         (self.ticks + self.reach_ticks.unsigned_abs()) * self.positions_per_tick
     }

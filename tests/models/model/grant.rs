@@ -1,5 +1,5 @@
-//! A lease in the memory of a process, without its concurrency: that is the business of the
-//! models of issuing, which run the real one.
+//! A lease in the memory of a process, without its concurrency: the models of issuing cover that,
+//! with the real grant.
 
 use raindrop_core::{
     lease::Lease,
@@ -34,7 +34,7 @@ impl Grant {
         self.next[0].max(self.next[1])
     }
 
-    /// Whether a claim would be refused by the limit.
+    /// Returns whether the limit would refuse a claim.
     pub(crate) fn is_used_up(&self) -> bool {
         self.highest_next() >= self.limit
     }
@@ -59,13 +59,13 @@ impl Grant {
         highest.saturating_sub(u64::from(planted(Bug::LoweredToLastClaimed)))
     }
 
-    /// What a renewal allows.
+    /// Raises the limit, as a renewal does.
     pub(crate) fn raise_limit(&mut self, limit: u64) {
         self.acknowledged = self.acknowledged.max(limit);
         self.limit = self.acknowledged;
     }
 
-    /// What a planted bug makes of a renewal: every code starts anew.
+    /// Forgets all claims: under a planted bug, a renewal starts every code again.
     pub(crate) const fn forget_claims(&mut self) {
         self.next = [self.start; 2];
     }

@@ -16,12 +16,12 @@ impl Issued {
         self.by_code[code] |= bit;
     }
 
-    /// Whether a position of a code was issued twice.
+    /// Returns whether a position of a code was issued twice.
     pub(crate) const fn any_twice(&self) -> bool {
         self.twice
     }
 
-    /// One past the highest position issued on a lane.
+    /// Returns one past the highest position issued on a lane.
     pub(crate) fn end(&self, row: usize, lane: usize) -> u64 {
         let of_lane = (self.by_code[0] | self.by_code[1]) >> place(row, lane);
         u64::from(u8::BITS - u8::try_from(of_lane & 0xff).expect("a byte").leading_zeros())

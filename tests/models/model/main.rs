@@ -1,8 +1,8 @@
-//! The lease protocol as a state machine, explored to the end: `make model-test`.
+//! Explores the lease protocol to the end, as a state machine: `make model-test`.
 //!
-//! A state is the rows of the store, the writes that are under way and what each process knows.
-//! What a process decides is decided by the functions that the service runs; the tests add what
-//! the world may do between two of its steps. `RAINDROP_MODEL=large` explores larger worlds.
+//! A state is the rows of the store, the writes that are under way, and the knowledge of each
+//! process. The functions of the service make every decision of a process. The tests add what the
+//! world may do between two steps of a process. `RAINDROP_MODEL=large` explores larger worlds.
 
 mod clock_ahead;
 mod cluster;

@@ -1,4 +1,4 @@
-//! One broken rule at a time: each must lead to a position that is issued twice.
+//! Breaks one rule at a time: each must lead to a position that is issued twice.
 
 use raindrop_core::planted::Bug;
 

@@ -1,4 +1,4 @@
-//! One process: what it knows, what it sends, and what it makes of answers.
+//! One process: what it knows, what it sends, and what it does with an answer.
 //!
 //! The order of steps is the keeper's; every decision is the production function.
 
@@ -28,18 +28,19 @@ pub(crate) struct Process {
     index: usize,
     /// How many writes it has sent.
     pub(crate) sent: u8,
-    /// As the keeper's task has it.
+    /// The state of the lease, as the keeper's task has it.
     state: State<HeldRow<Purpose>, Search>,
-    /// The row that it gives back; nothing else is done meanwhile.
+    /// The row that the process is releasing; it does nothing else meanwhile.
     releasing: Option<ReleasingRow<Purpose>>,
-    /// What claims are served from; outlives the row when that is lost.
+    /// The grant that serves claims. It outlives the row when that is lost.
     pub(crate) grant: Option<Grant>,
-    /// The lease in its state file, which outlives it.
+    /// The lease in the state file, which outlives the process.
     pub(crate) kept: Option<KeptLease>,
     keeps_leases: bool,
-    /// The write that it waits for, and the store's answer once there is one.
+    /// The write that the process waits for, and the store's answer once there is one.
     pub(crate) waiting: Option<Option<bool>>,
-    /// A write was refused or has no answer: the row is read before anything else is sent.
+    /// Whether the process must read the row before it sends anything, because the store refused a
+    /// write or did not answer it.
     must_read: bool,
 }
 
@@ -47,18 +48,18 @@ pub(crate) struct Process {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 struct Search(Option<Tenure<Purpose>>);
 
-/// A write to be sent; the number is the tick that the clock shows.
+/// A write to send; the number is the tick that the clock shows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Operation {
     Acquire(u64),
     Renew(u64),
     Rotate(u64),
     Release,
-    /// A write of ours that is visible, under another token.
+    /// Repeats a visible write of this process under another token.
     Confirm,
 }
 
-/// A write as it leaves the process.
+/// A write as the process sends it.
 #[derive(Debug)]
 pub(crate) struct Sent {
     pub(crate) row: usize,
@@ -83,14 +84,14 @@ impl Process {
         process
     }
 
-    /// Starts, with the lease that its state file keeps or none; tables, record and rows are there.
+    /// Starts, with the lease that the state file keeps or none; tables, record and rows exist.
     fn start(&mut self, event: Event<HeldRow<Purpose>>) {
         self.state = State::Starting;
         self.enter(event);
         self.enter(Event::Prepared);
     }
 
-    /// Enters the state that follows an event, and does what ends by that.
+    /// Enters the state that follows an event, and ends what the event ends.
     fn enter(&mut self, event: Event<HeldRow<Purpose>>) {
         let state = std::mem::replace(&mut self.state, State::Ended);
         let entered = next(state, event).expect("the event can happen in this state");
@@ -131,7 +132,7 @@ impl Process {
         self.state == State::Searching(Search(None))
     }
 
-    /// The writes that it may send now, at a clock of `ticks` readings.
+    /// Returns the writes that the process may send now, at any of these readings of the clock.
     pub(crate) fn operations(&self, ticks: std::ops::Range<u64>) -> Vec<Operation> {
         if self.waiting.is_some() || self.must_read {
             return Vec::new();
@@ -153,7 +154,7 @@ impl Process {
         }
     }
 
-    /// Reads the rows, all of which may have expired, and settles on one.
+    /// Reads the rows, all of which may have expired, and chooses one.
     pub(crate) fn choose(
         &mut self,
         world: &World,
@@ -167,9 +168,9 @@ impl Process {
         Some(())
     }
 
-    /// Makes and notes a write; `None` when the operation is not to be had.
+    /// Makes and notes a write; `None` if the operation is not possible.
     pub(crate) fn send(&mut self, world: &World, operation: Operation) -> Option<Sent> {
-        // One that nobody else ever sends: random ones never meet.
+        // No other process sends this token, as random ones never collide.
         let fresh = Token::from_bits((self.index * 64 + usize::from(self.sent) + 1) as u128);
         let (lane, marks, purpose) = self.plan(world, operation)?;
         let released = purpose == Purpose::Release;
@@ -190,7 +191,7 @@ impl Process {
             releasing.sent();
         }
         let row = usize::try_from(worker).expect("few");
-        // Whoever resumed what this write ends would issue beside the next holder.
+        // A process that resumed the lease that this write ends would issue beside the next holder.
         self.kept.take_if(|kept| kept.is_ended_by(worker, &write.marks));
         self.sent += 1;
         self.waiting = Some(None);
@@ -259,7 +260,7 @@ impl Process {
         }
     }
 
-    /// Takes note of the store's answer.
+    /// Handles the store's answer.
     pub(crate) fn receive(&mut self) -> Option<()> {
         let answer = self.waiting??;
         self.waiting = None;
@@ -275,7 +276,7 @@ impl Process {
         Some(())
     }
 
-    /// Gives up waiting: the outcome is unknown.
+    /// Stops waiting for the answer: the outcome is unknown.
     pub(crate) fn time_out(&mut self) -> Option<()> {
         self.waiting.take()?;
         self.must_read = true;
@@ -315,13 +316,13 @@ impl Process {
         Some(())
     }
 
-    /// The row is free, or somebody else's.
+    /// Searches again, because the row is free or another process has it.
     fn released(&mut self) {
         self.releasing = None;
         self.start(Event::NothingKept);
     }
 
-    /// What planted bugs make of a release without an answer: the lease is used again.
+    /// Uses the lease again after a release without an answer, as planted bugs do.
     fn revive(&mut self, forgets: bool) {
         let Some(ReleasingRow { mut tenure, lanes, .. }) = self.releasing.take() else { return };
         if forgets {
@@ -335,7 +336,7 @@ impl Process {
         self.state = State::Held(Held { lease, rows: Rows::Checked, clock_ahead_since });
     }
 
-    /// A step panics: nothing is known of its rows any more.
+    /// Lets a step panic: the process no longer knows anything of its rows.
     pub(crate) fn panic(&mut self) {
         (self.releasing, self.waiting, self.must_read) = (None, None, false);
         self.enter(Event::Panicked);
@@ -374,7 +375,7 @@ impl Process {
         self.keep();
     }
 
-    /// The state file gets the lease as it was acknowledged.
+    /// Writes the acknowledged lease to the state file.
     fn keep(&mut self) {
         let (Some(held), Some(grant)) = (self.held(), &self.grant) else { return };
         self.kept = self.keeps_leases.then(|| KeptLease {
@@ -387,7 +388,7 @@ impl Process {
         });
     }
 
-    /// Whether the file can raise the limit. It keeps the lease of the grant, or none.
+    /// Returns whether the file can raise the limit. It keeps the lease of the grant, or none.
     pub(crate) fn is_short_of_file(&self) -> bool {
         let is_short = |grant: &Grant| !grant.sealed && grant.limit < grant.acknowledged;
         self.kept.is_some() && self.grant.as_ref().is_some_and(is_short)
@@ -406,7 +407,7 @@ impl Process {
         Some(())
     }
 
-    /// The file gets where the sealed grant ended.
+    /// Stops while the store is away, and writes to the file where the sealed grant ended.
     pub(crate) fn stop_away(&mut self) -> Option<()> {
         let sealed_at = self.grant.as_mut()?.seal();
         self.kept.as_mut()?.local_mark = sealed_at;
@@ -460,20 +461,20 @@ impl Process {
         self.keep();
     }
 
-    /// Issues one ID; where it was issued.
+    /// Issues one ID, and returns its row and position.
     pub(crate) fn issue(&mut self, code: usize, present: u64) -> Option<(usize, usize, u64)> {
         let grant = self.grant.as_mut()?;
         grant.claim(code, present).map(|position| (grant.row, grant.lane, position))
     }
 
-    /// Loses its memory; what it sent is still under way.
+    /// Loses the process's memory; its writes are still under way.
     pub(crate) fn crash(&mut self) {
         let kept = self.kept.take();
         *self = Self { sent: self.sent, kept, ..Self::new(self.index, self.keeps_leases) };
     }
 }
 
-/// There is one epoch, and the writes of a row need not be told apart.
+/// There is one epoch, and the writes of a row need no order.
 fn held_row(tenure: Tenure<Purpose>, lane: usize) -> HeldRow<Purpose> {
     let mut held = HeldRow::new(tenure, lane);
     held.own_tokens_mut().clear();

@@ -1,16 +1,16 @@
-//! What happens once faults end: one process is served at once, in the first tick that no lease
-//! can have reached into.
+//! Checks recovery once faults end: one process issues at once, in the first tick that no lease can
+//! have reached.
 
 use crate::{
     cluster::{Action, Cluster, State},
     process::Operation,
 };
 
-/// More than any way back takes.
+/// More steps than any way back takes.
 const STEPS: usize = 30;
 
-/// Whether each process, left alone, can issue: with the late writes lost, and with all of them
-/// applied first.
+/// Returns whether each process, left alone, can issue: with the late writes lost, and with all of
+/// them applied first.
 pub(crate) fn is_possible(cluster: &Cluster, state: &State) -> bool {
     let alone = |state: &State| {
         (0..state.processes.len()).all(|process| issues(cluster, state.clone(), process))
@@ -49,7 +49,7 @@ fn next(state: &State, process: usize, tick: u64) -> Action {
         Some(Some(_)) => return Action::Receive { process },
         Some(None) => {
             let awaited = state.under_way.iter().position(|write| write.is_awaited_by(process));
-            // A write that is visible and was never acknowledged has no answer.
+            // A visible write that was never acknowledged has no answer.
             return match awaited {
                 Some(under_way) => Action::Apply { under_way, durable: true },
                 None => Action::TimeOut { process },

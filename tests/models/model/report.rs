@@ -1,4 +1,4 @@
-//! Exploring a world and saying what was found.
+//! Explores a world and reports the result.
 
 use std::collections::BTreeSet;
 

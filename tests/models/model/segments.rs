@@ -1,6 +1,6 @@
-//! Segment mode: reservations and give-backs that are late, lost or unanswered, over a store that
-//! fails over, explored to the end. What a process makes of its blocks, and how many numbers it skips
-//! after a fail-over, is decided by the code that the service runs.
+//! Explores segment mode to the end: reservations and returns that are late, lost or unanswered,
+//! over a store that fails over. The code of the service decides what a process does with its
+//! blocks, and how many numbers it skips after a fail-over.
 
 use raindrop_core::{
     lease::{EpochClocks, History, NodeTimes, Token},
@@ -17,11 +17,11 @@ const GAP: u64 = 8;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum Mutant {
     Sound,
-    /// The store lowers the next number whatever token stands there.
+    /// The store lowers the next number whatever token the row has.
     TokenNotCompared,
-    /// What is given back can still be claimed.
+    /// A process can still claim numbers that it returns.
     GivenBackUnsealed,
-    /// A whole block is given back, though some of it was handed out.
+    /// A process returns a whole block, though it issued some of it.
     GivenBackWhole,
     /// The first reservation after a fail-over skips nothing.
     GapNotSkipped,
@@ -33,7 +33,8 @@ enum Mutant {
     RowEpochNotCompared,
 }
 
-/// So many processes; each may write so often in all its lives. The store fails over so often.
+/// Processes, the number of writes that each may send in all its lives, and how often the store
+/// fails over.
 #[derive(Clone, Debug)]
 struct Segments {
     mutant: Mutant,
@@ -54,8 +55,8 @@ struct State {
     row: Stored,
     /// The row as the replica has it.
     replica: Stored,
-    /// The epoch of the record: how often the store failed over. Somebody looks at each server, and
-    /// the replica has the record that he wrote.
+    /// The epoch of the record: how often the store failed over. A process checks each server, and
+    /// the replica has the record that this process wrote.
     epoch: u8,
     tokens: u8,
     flying: Vec<Write>,
@@ -63,9 +64,9 @@ struct State {
     /// A bit for each number.
     issued: u64,
     issued_twice: bool,
-    /// A give-back was refused because somebody reserved since.
+    /// Whether the store refused a return because another process reserved since.
     refused: bool,
-    /// A reservation was refused because it named another epoch.
+    /// Whether the store refused a reservation because it named another epoch.
     late: bool,
 }
 
@@ -89,23 +90,23 @@ struct Process {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Action {
-    /// It takes the row for one of the present epoch, as it does first.
+    /// The process reserves as if the row were of the present epoch, as it does first.
     Reserve(usize),
-    /// It has read the row.
+    /// The process reserves after it has read the row.
     ReserveFrom(usize),
     Claim(usize),
     Stop(usize),
-    /// It is over, in order or not, and a new process begins.
+    /// The process ends, in order or not, and a new one begins.
     Restart(usize),
-    /// The answer is not waited for any longer.
+    /// The process stops waiting for the answer.
     GiveUp(usize),
-    /// The store applies a write, and whoever waits for it learns that.
+    /// The store applies a write, and the process that waits gets the answer.
     Apply(usize),
     /// The store applies a write, and the answer is lost.
     ApplyUnheard(usize),
     /// The write never arrives.
     Drop(usize),
-    /// The replica gets what the store has.
+    /// The replica gets the state of the store.
     Replicate,
     FailOver,
 }
@@ -114,12 +115,12 @@ fn token(bits: u8) -> Token {
     Token::from_bits(u128::from(bits))
 }
 
-/// The token of an epoch.
+/// Returns the token of an epoch.
 fn epoch_token(epoch: u8) -> Token {
     Token::from_bits(u128::from(epoch) + 1_000)
 }
 
-/// The history of a store that failed over so often.
+/// Returns the history of a store that failed over this often.
 fn history(fail_overs: u8) -> History {
     let first = History::first("server", epoch_token(0), NodeTimes::default());
     (1..=fail_overs).fold(first, |history, epoch| {
@@ -139,7 +140,7 @@ impl State {
         self.tokens
     }
 
-    /// How many numbers a process skips that has read the row.
+    /// Returns how many numbers a process skips that has read the row.
     fn skipped(&self, mutant: Mutant) -> u64 {
         let Stored { next, epoch, .. } = self.row;
         let row = CodeRow { next, step: BY, epoch: epoch_token(epoch) };
@@ -152,7 +153,7 @@ impl State {
         }
     }
 
-    /// Applies a write; the first number of what it reserved.
+    /// Applies a write, and returns the first number of a reservation.
     fn apply(&mut self, write: Write, mutant: Mutant) -> Option<u64> {
         let (Write::Reserve { epoch, .. } | Write::GiveBack { epoch, .. }) = write;
         if epoch != self.epoch && mutant != Mutant::EpochNotCompared {
@@ -291,7 +292,7 @@ impl Model for Segments {
                     if let (Some(first), Write::Reserve { token: bits, epoch, .. }) = (first, write)
                     {
                         let block = Block { first, end: first + BY, token: token(bits) };
-                        // A store that went back is refused: nothing is added.
+                        // The process adds nothing: it refuses a store that was rolled back.
                         let added = process.chain.with(&block, Progression::ALL, process.next);
                         if let Ok(chain) = added {
                             (process.chain, process.epoch) = (chain, epoch);

@@ -1,4 +1,4 @@
-//! The protocol as it is: every state of every configuration.
+//! Explores the protocol unbroken: every state of every configuration.
 
 use crate::{configuration::Configuration, report::explore};
 
@@ -26,11 +26,11 @@ pub(crate) const CRASHES: Configuration =
 pub(crate) const KEPT: Configuration =
     Configuration { name: "state files", keeps_leases: true, writes: &[2, 2], ..SMALL };
 
-/// With two lanes, so that what is kept is not always on the lane that the row was left on.
+/// With two lanes, so that the lane in the file is not always the one that the row was left on.
 pub(crate) const KEPT_LANES: Configuration =
     Configuration { name: "state files and two lanes", lanes: 2, positions_per_tick: 1, ..KEPT };
 
-/// Whether larger worlds are asked for.
+/// Returns whether `RAINDROP_MODEL` asks for larger worlds.
 pub(crate) fn is_large() -> bool {
     std::env::var("RAINDROP_MODEL").is_ok_and(|size| size == "large")
 }

@@ -1,4 +1,4 @@
-//! How large a world with fail-overs is, and what is wrong in it.
+//! The size of a world with fail-overs, and the rule that it breaks.
 
 use raindrop_core::{
     layout::{Layout, LayoutSpec, TimeUnit},
@@ -18,18 +18,19 @@ pub(super) struct Configuration {
     pub(super) name: &'static str,
     /// 1 or 2.
     pub(super) lanes: usize,
-    /// The lane that fresh rows use first.
+    /// The lane that new rows use first.
     pub(super) initial_lane: usize,
-    /// How many writes each process sends, restarts included.
+    /// How many writes each process sends, including those after a restart.
     pub(super) writes: &'static [u8],
-    /// The ticks that the world stops at; all others pass without a step.
+    /// The ticks at which the world stops; all others pass without a step.
     pub(super) instants: &'static [i64],
     /// How far the leases of each process reach ahead.
     pub(super) windows: &'static [i64],
-    /// How far a lease reaches that was not renewed yet.
+    /// How far a lease reaches before its first renewal.
     pub(super) first_reach: i64,
     pub(super) ttl: i64,
-    /// How far clocks may disagree: the servers' with each other, and a node's with its server's.
+    /// How far clocks may disagree: those of the servers with each other, and a node's with its
+    /// server's.
     pub(super) skew: i64,
     /// How far each server's clock is ahead.
     pub(super) clocks: [i64; 2],
@@ -37,42 +38,43 @@ pub(super) struct Configuration {
     /// How often an operator releases the row while it is held.
     pub(super) releases: u8,
     pub(super) breaks: Breaks,
-    /// What must be seen beside, as a proof that the exploration was not idle.
+    /// Properties that must occur as well, to prove that the exploration reached them.
     pub(super) shows: &'static [&'static str],
 }
 
-/// What the world does beyond the rules or the premises.
+/// How the world breaks the rules or the premises.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum Breaks {
     #[default]
     Nothing,
     /// The store compares its identity, but not the epoch, in the swap of a row.
     EpochNotInSwap,
-    /// A lease goes on unbroken for its whole ttl, whatever the clocks say.
+    /// A lease continues as unbroken for its whole ttl, whatever the clocks say.
     TtlWithoutSkews,
     /// The barrier is the store's clock.
     BarrierWithoutReach,
-    /// The barrier leaves out what the clocks may disagree.
+    /// The barrier ignores that clocks may disagree.
     BarrierWithoutSkews,
-    /// A lease of any earlier epoch goes on unbroken.
+    /// A lease of any earlier epoch continues as unbroken.
     OlderEpochUnbroken,
-    /// A holder whose row went back forgets the marks that it knows.
+    /// A holder whose row was rolled back forgets the marks that it knows.
     WentBackForgetsMarks,
-    /// A lane that was left before a new epoch is lowered in that epoch.
+    /// A holder lowers, in a new epoch, a lane that it left before that epoch.
     LeftLaneLowered,
     /// A search that ends in a new epoch releases the row with the mark that it read before.
     AbandonedMarkNotRaised,
-    /// A lease that goes on unbroken does not raise the lanes that it does not use.
+    /// A lease that continues as unbroken does not raise the lanes that it does not use.
     UnbrokenLanesNotRaised,
-    /// A lease goes on unbroken for its whole ttl, though that is longer than leases reach.
+    /// A lease continues as unbroken for its whole ttl, though that is longer than leases reach.
     TtlBeyondReach,
-    /// Premise: a fail-over happens before anybody looked at the server.
+    /// Premise: a fail-over happens before any process checked the server.
     NobodyLooked,
-    /// Premise: the second fail-over may lose the record that somebody wrote after the first.
+    /// Premise: the second fail-over may lose the record that a process wrote after the first.
     RecordLost,
-    /// The record is read apart from the identity of the server and its clock.
+    /// A process reads the record apart from the identity of the server and its clock.
     RecordReadApart,
-    /// A node's clock that ran evenly is believed against the store's, however far ahead it is.
+    /// A process trusts a node's clock that ran evenly more than the store's, however far ahead it
+    /// is.
     StoreClockBehind,
 }
 
@@ -99,19 +101,19 @@ impl World {
         self.configuration.breaks == breaks
     }
 
-    /// Whether the times of writes can prove anything; otherwise they are left out, so that equal
-    /// states are one.
+    /// Returns whether the times of writes can prove anything. Otherwise the state has none, so
+    /// that equal states are one.
     pub(super) const fn keeps_times(&self) -> bool {
         let Configuration { ttl, skew, breaks, .. } = self.configuration;
         ttl > 4 * skew || matches!(breaks, Breaks::TtlWithoutSkews)
     }
 
-    /// What a server's clock shows, in Unix ms.
+    /// Returns the time that a server's clock shows, Unix ms.
     pub(super) fn clock(&self, server: usize, tick: i64) -> i64 {
         instant(tick + self.configuration.clocks[server])
     }
 
-    /// The earliest reading of any server's clock.
+    /// Returns the earliest reading of any server's clock.
     pub(super) fn earliest(&self, tick: i64) -> i64 {
         self.clock(0, tick).min(self.clock(1, tick))
     }
@@ -120,7 +122,7 @@ impl World {
         ms(self.configuration.windows[process])
     }
 
-    /// As the keeper's settings compute it.
+    /// Returns the times of a node, as the keeper's settings compute them.
     pub(super) fn times(&self, process: usize) -> NodeTimes {
         let skews = if self.breaks(Breaks::BarrierWithoutSkews) { 0 } else { 2 };
         let reach_ms = self.window_ms(process) + skews * ms(self.configuration.skew);
@@ -132,7 +134,7 @@ pub(super) const fn ms(ticks: i64) -> i64 {
     ticks * TICK_MS
 }
 
-/// Some ticks past the epoch, so that clocks that are behind are not before it.
+/// Returns an instant some ticks after the epoch, so that clocks that are behind are not before it.
 const fn instant(tick: i64) -> i64 {
     LayoutSpec::DEFAULT_EPOCH_MS + ms(tick + 2)
 }

@@ -1,9 +1,9 @@
-//! What was issued, and what may still be.
+//! The positions that were issued, and those that leases may still issue.
 
 use raindrop_core::lease::Lease;
 
-/// The positions that leases which ended may have issued, by lane. A lease that goes on may issue
-/// everything that it has at any time, so no step says that it does.
+/// The positions that ended leases may have issued, by lane. A lease that continues may issue all
+/// of its positions at any time, so no step says that it does.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub(super) struct Issued {
     lanes: [u64; 2],
@@ -11,14 +11,15 @@ pub(super) struct Issued {
 }
 
 impl Issued {
-    /// Adds what a lease issued until it ended at `end`.
+    /// Adds the positions that a lease issued until it ended at `end`.
     pub(super) fn add(&mut self, lease: &Lease, end: u64) {
         let range = bits(lease.start, end);
         self.twice |= self.lanes[lease.lane] & range != 0;
         self.lanes[lease.lane] |= range;
     }
 
-    /// Whether a position was issued twice, or is once each of these leases issues what it has.
+    /// Returns whether a position was issued twice, or will be once each of these leases issues all
+    /// that it has.
     pub(super) fn any_twice<'a>(&self, leases: impl Iterator<Item = &'a Lease>) -> bool {
         let mut all = *self;
         for lease in leases {
@@ -28,7 +29,7 @@ impl Issued {
     }
 }
 
-/// A bit for each position of a range.
+/// Returns a bit for each position of a range.
 const fn bits(start: u64, end: u64) -> u64 {
     assert!(end < 64, "few positions");
     let below_end = (1 << end) - 1;

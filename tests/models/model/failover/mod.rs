@@ -1,5 +1,5 @@
-//! The rules of fail-overs: a store that goes back to any prefix of its history, twice, with writes
-//! under way to both servers.
+//! Explores the rules of fail-overs: a store that goes back to any prefix of its history, twice,
+//! with writes under way to both servers.
 
 mod configuration;
 mod issued;

@@ -1,4 +1,4 @@
-//! One broken rule or premise at a time: each must lead to a position that is issued twice.
+//! Breaks one rule or premise at a time: each must lead to a position that is issued twice.
 
 use raindrop_core::planted::Bug;
 
@@ -66,7 +66,7 @@ breaks!(
 );
 
 /// Premise: the clocks of two servers, and how long the old one accepts writes, differ by no more
-/// than the skew in all.
+/// than the skew in total.
 #[test]
 fn servers_that_differ_by_two_skews() {
     find(None, &Configuration { clocks: [2, 0], ..SKEWED });
@@ -86,8 +86,8 @@ const fn arrive(all: bool) -> Action {
     Action::Arrive { message: 0, all }
 }
 
-/// Too deep for a search: a lease of two epochs ago goes on, though another process leased the row
-/// in the epoch between.
+/// Too deep for a search: a lease of two epochs ago continues, though another process leased the
+/// row in the epoch between.
 #[test]
 fn an_unbroken_lease_of_an_older_epoch() {
     let trace = [
@@ -126,18 +126,18 @@ fn an_unbroken_lease_of_an_older_epoch() {
     assert!(is_duplicate_after(&broken, &trace));
 }
 
-/// Too deep for a search: the lane that was left before a fail-over is lowered after it.
+/// Too deep for a search: a holder lowers, after a fail-over, the lane that it left before.
 #[test]
 fn a_left_lane_that_is_lowered_in_a_new_epoch() {
     let rotate = |process| Action::Survey { process, ahead: false, operation: Operation::Rotate };
     let trace = [
         look(0),
         arrive(true),
-        // It leaves a lane on which it issued nothing.
+        // The holder leaves a lane on which it issued nothing.
         rotate(0),
         arrive(false),
         Action::Tick,
-        // Its row expired, and the store loses what the other process leases.
+        // The holder's row expired, and the store loses the lease of the other process.
         look(1),
         arrive(true),
         Action::FailOver { kept: 3 },
@@ -145,7 +145,7 @@ fn a_left_lane_that_is_lowered_in_a_new_epoch() {
         arrive(true),
         look(0),
         Action::Read { process: 0 },
-        // It begins anew, without an answer, and stops.
+        // The holder leases the row again, without an answer, and stops.
         look(0),
         Action::GiveUp { process: 0 },
         arrive(true),

@@ -1,4 +1,4 @@
-//! One process: what it knows, what it sends, and what it makes of answers.
+//! One process: what it knows, what it sends, and what it does with an answer.
 //!
 //! The order of steps is the keeper's; every decision is the production function.
 
@@ -21,28 +21,29 @@ use super::{
     store::{Message, Record, Swap},
 };
 
-/// Fresh tokens: no other token of a state is one of them, because they are renamed at its end.
+/// Fresh tokens: no other token of a state equals one of them, because each step ends by renaming
+/// them.
 pub(super) const FRESH: [Token; 2] = [Token::from_bits(200), Token::from_bits(201)];
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Process {
     /// How many writes it may still send.
     pub(super) left: u8,
-    /// The history as the record told it last, as far as that matters.
+    /// The history as the record had it last, as far as that matters.
     pub(super) known: Option<Arc<History>>,
     pub(super) went_back: bool,
     pub(super) phase: Phase,
-    /// As the keeper's task has it.
+    /// The state of the lease, as the keeper's task has it.
     pub(super) state: State<HeldRow<Intent>, Search>,
-    /// The row that it gives back; nothing else is done meanwhile.
+    /// The row that the process is releasing; it does nothing else meanwhile.
     pub(super) releasing: Option<ReleasingRow<Intent>>,
-    /// What claims are served from; outlives the row when that is lost.
+    /// The grant that serves claims. It outlives the row when that is lost.
     pub(super) grant: Option<Lease>,
     /// The server and the clock that were read apart from the record, if that is modelled.
     pub(super) surveyed: Option<(usize, i64)>,
 }
 
-/// What comes next.
+/// The next step.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub(super) enum Phase {
     /// A survey.
@@ -50,9 +51,10 @@ pub(super) enum Phase {
     Idle,
     /// A second survey, because the row was read in a new epoch.
     Entered,
-    /// Reading the row, because its epoch ended.
+    /// Reading the row, because the epoch of the row ended.
     Enter,
-    /// Reading the row, because the outcome of a write is unknown. A search goes on by the clocks.
+    /// Reading the row, because the outcome of a write is unknown. A search continues with these
+    /// clocks.
     Settle(Option<Judged>),
     /// The answer to a swap of the record.
     Following { has_entered: bool },
@@ -64,11 +66,11 @@ pub(super) enum Phase {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Judged {
     pub(super) store_ms: i64,
-    /// What limits are computed from.
+    /// The time from which limits are computed.
     pub(super) now_ms: i64,
 }
 
-/// What a survey reads in one statement.
+/// The values that a survey reads in one statement.
 #[derive(Clone, Debug)]
 pub(super) struct Survey<'a> {
     pub(super) identity: &'a str,
@@ -92,14 +94,14 @@ impl From<Intent> for Purpose {
     }
 }
 
-/// What a holder does when nothing else is to be done first.
+/// What a holder does if nothing else comes first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Operation {
     Renew,
     Rotate,
 }
 
-/// Its place in the world.
+/// The surroundings of a process.
 pub(super) struct Context<'a> {
     pub(super) world: &'a World,
     pub(super) index: usize,
@@ -107,13 +109,13 @@ pub(super) struct Context<'a> {
 }
 
 impl Context<'_> {
-    /// The store's clock as it is remembered with a write; 0 where a ttl is too short to prove
+    /// Returns the store's clock to remember with a write; 0 where a ttl is too short to prove
     /// anything, so that equal states are one.
     fn proves(&self, judged: Judged) -> i64 {
         if self.world.keeps_times() { judged.store_ms } else { 0 }
     }
 
-    /// For how long a write of this process surely holds the row.
+    /// Returns how long a write of this process surely holds the row.
     fn proven_ms(&self) -> i64 {
         let Configuration { ttl, breaks, .. } = self.world.configuration;
         // An operator may free the row; its marks then come due when all leases have ended.
@@ -123,7 +125,7 @@ impl Context<'_> {
         }
     }
 
-    /// How much clocks may differ when a lease goes on unbroken.
+    /// Returns how much clocks may differ when a lease continues as unbroken.
     fn skew_ms(&self) -> i64 {
         let Configuration { skew, breaks, .. } = self.world.configuration;
         if breaks == Breaks::TtlWithoutSkews { 0 } else { ms(skew) }
@@ -135,7 +137,7 @@ impl Context<'_> {
 }
 
 impl Process {
-    /// Starts with an empty memory; it may send so many writes.
+    /// Returns a process that remembers nothing and may send this many writes.
     pub(super) fn new(left: u8) -> Self {
         let mut process = Self {
             left,
@@ -151,7 +153,7 @@ impl Process {
         process
     }
 
-    /// Searches; tables, record and row are there.
+    /// Begins to search; tables, record and row exist.
     pub(super) fn start(&mut self) {
         self.state = State::Starting;
         for event in [Event::NothingKept, Event::Prepared] {
@@ -159,17 +161,17 @@ impl Process {
         }
     }
 
-    /// Enters the state that follows an event. Returns what ends by that.
+    /// Enters the state that follows an event, and returns its effects without `Issue`.
     fn enter(&mut self, event: Event<HeldRow<Intent>>) -> Vec<Effect<HeldRow<Intent>, Search>> {
         let state = std::mem::replace(&mut self.state, State::Ended);
         let mut entered = next(state, event).expect("the event can happen in this state");
         self.state = entered.state;
-        // Whoever enters exchanges the grant.
+        // The caller exchanges the grant.
         entered.effects.retain(|effect| !matches!(effect, Effect::Issue));
         entered.effects
     }
 
-    /// Whether it has nothing in mind.
+    /// Returns whether the process holds, tries and releases no row.
     pub(super) fn is_free(&self) -> bool {
         self.state == State::Searching(Search(None)) && self.releasing.is_none()
     }
@@ -182,7 +184,7 @@ impl Process {
         self.state.held_mut().map(|held| &mut held.lease)
     }
 
-    /// Reads identity, record and clock, and acts by them; `None` when there is nothing to do.
+    /// Reads identity, record and clock, and acts by them; `None` if there is nothing to do.
     pub(super) fn survey(
         &mut self,
         context: &mut Context<'_>,
@@ -209,7 +211,8 @@ impl Process {
         }
         match &mut self.state {
             State::Searching(Search(chosen @ None)) => {
-                // The row was perhaps read in an earlier epoch, when its marks counted as they are.
+                // The process may have read the row in an earlier epoch, when its marks counted
+                // unchanged.
                 let layout = &context.world.layout;
                 usable_lane(layout, &row.marks, judged.now_ms, None)
                     .filter(|_| row.free && is_first)?;
@@ -261,8 +264,8 @@ impl Process {
         Arc::clone(self.known.as_ref().expect("a survey came first"))
     }
 
-    /// The record that the present one is to be replaced by, if the store does not continue the
-    /// history of that.
+    /// Returns the record that must replace the present one, if the store does not continue its
+    /// history.
     fn follow(&mut self, context: &Context<'_>, survey: &Survey<'_>) -> Option<Record> {
         let Survey { identity, record, judged } = survey;
         let recorded = &record.history;
@@ -276,7 +279,7 @@ impl Process {
         let history = match verdict {
             HistoryVerdict::Continued => recorded.continued(Some(identity), own, None),
             HistoryVerdict::OtherServer | HistoryVerdict::WentBack => {
-                // A node's clock that is behind is not bounded.
+                // Nothing bounds how far a node's clock may be behind.
                 let by_node = planted(Bug::BarrierByNodeClock);
                 let now_ms = judged.store_ms - if by_node { ms(2) } else { 0 };
                 let present = recorded.or_known(self.known.as_deref());
@@ -297,7 +300,7 @@ impl Process {
         Some(Record { token: FRESH[1], history })
     }
 
-    /// Reads the row, when the store's clock shows this.
+    /// Reads the row while the store's clock shows this time.
     pub(super) fn read(
         &mut self,
         context: &mut Context<'_>,
@@ -317,7 +320,7 @@ impl Process {
         }
     }
 
-    /// What a row under another token is judged by.
+    /// Returns the values by which a row with another token is judged.
     fn check(&self, context: &Context<'_>) -> RowCheck {
         let waiting = self.held().and_then(HeldRow::at_barrier);
         RowCheck {
@@ -365,7 +368,7 @@ impl Process {
         }
     }
 
-    /// Somebody else has the row: the lease ends at once.
+    /// Ends the lease at once, because another process has the row.
     fn lose(&mut self, context: &mut Context<'_>) {
         let ended = self.enter(Event::Lost);
         assert!(matches!(ended[..], [Effect::Seal(_)]));
@@ -373,7 +376,7 @@ impl Process {
         context.issued.add(&grant, grant.limit);
     }
 
-    /// Learns the outcome of the writes that have none.
+    /// Resolves the writes whose outcome is unknown.
     fn settle(
         &mut self,
         context: &mut Context<'_>,
@@ -404,7 +407,7 @@ impl Process {
         confirmation.or_else(|| judged.map(|judged| self.take(context, judged)))
     }
 
-    /// Repeats a write that is visible, if it is of the present epoch.
+    /// Repeats a visible write, if it is of the present epoch.
     fn confirm(&mut self, context: &Context<'_>) -> Option<Message> {
         let present = self.known().epoch();
         let tenure = self.tenure()?;
@@ -515,7 +518,7 @@ impl Process {
         }
     }
 
-    /// Notes a write before it leaves.
+    /// Notes a write before it is sent.
     fn send(
         &mut self,
         context: &Context<'_>,
@@ -541,8 +544,8 @@ impl Process {
         }
     }
 
-    /// Takes note of the store's answer. If a lane is left, its lease issued `all` that it had, or
-    /// nothing.
+    /// Handles the store's answer. If a lane is left, its lease issued `all` of its positions, or
+    /// none.
     pub(super) fn answer(&mut self, context: &mut Context<'_>, swapped: bool, all: bool) {
         match std::mem::take(&mut self.phase) {
             Phase::Following { has_entered: true } => self.phase = Phase::Entered,
@@ -560,7 +563,7 @@ impl Process {
         }
     }
 
-    /// Gives up waiting: the outcome is unknown.
+    /// Stops waiting for the answer: the outcome is unknown.
     pub(super) fn give_up(&mut self) {
         let is_releasing = self.releasing.is_some();
         self.phase = if is_releasing { Phase::Settle(None) } else { Phase::Idle };
@@ -598,7 +601,7 @@ impl Process {
         }
     }
 
-    /// The row is free, or somebody else's.
+    /// Searches again, because the row is free or another process has it.
     fn released(&mut self) {
         (self.releasing, self.phase) = (None, Phase::Idle);
         self.start();
@@ -621,8 +624,8 @@ impl Process {
         Some(())
     }
 
-    /// Ends the lease, which issued `all` that it had, or nothing; or a search that may have taken
-    /// the row.
+    /// Ends the lease, which issued `all` of its positions, or none; or ends a search that may have
+    /// taken the row.
     pub(super) fn leave(
         &mut self,
         context: &mut Context<'_>,

@@ -16,7 +16,7 @@ struct Names(Vec<Token>);
 
 impl Names {
     fn of(&mut self, token: Token) -> Token {
-        // Those above are a planted bug's, which are made of an identity.
+        // Tokens above these come from a planted bug, which makes them of an identity.
         if token == Token::UNUSED || token.bits() >= 256 {
             return token;
         }

@@ -1,4 +1,4 @@
-//! Exploring a world and saying what was found.
+//! Explores a world and reports the result.
 
 use std::collections::BTreeSet;
 
@@ -40,8 +40,8 @@ pub(super) fn find(bug: Option<Bug>, configuration: &Configuration) {
     }
 }
 
-/// Takes these steps, until one has no effect, and returns whether a position may then be issued
-/// twice.
+/// Takes these steps, until one has no effect, and returns whether a position may be issued twice
+/// after them.
 pub(super) fn is_duplicate_after(configuration: &Configuration, trace: &[Action]) -> bool {
     let model = model(configuration, None, true);
     let mut state = model.init_states().remove(0);

@@ -1,4 +1,4 @@
-//! The rules as they are: every state of every configuration.
+//! Explores the unbroken rules: every state of every configuration.
 
 use super::{
     configuration::{Breaks, Configuration},
@@ -68,7 +68,7 @@ pub(super) const TWO_LANES: Configuration = Configuration {
     ..QUICK
 };
 
-/// An operator releases the row of a lease that was not renewed yet.
+/// An operator releases the row of a lease before its first renewal.
 pub(super) const RELEASED: Configuration = Configuration {
     name: "a row that an operator releases",
     instants: &[0, 1],

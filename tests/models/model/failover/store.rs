@@ -1,4 +1,4 @@
-//! A store that fails over to a prefix of its history, and what is under way to it.
+//! Models a store that fails over to a prefix of its history, and the messages on their way to it.
 
 use std::sync::Arc;
 
@@ -32,7 +32,7 @@ pub(super) struct Store {
     pub(super) failovers: u8,
 }
 
-/// A swap that the store has not seen yet, and perhaps never will.
+/// A swap that the store has not received yet, and may never receive.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Message {
     /// The process that waits for the answer.
@@ -60,13 +60,13 @@ impl Store {
         planted(Bug::IdentityIgnored) || history.identity == self.identity()
     }
 
-    /// The row as it is read.
+    /// Returns the row as a process reads it.
     pub(super) fn row(&self, world: &World, tick: i64) -> Row {
         let row = &*self.present().row;
         Row { free: row.expires_ms <= world.clock(self.server, tick), ..row.clone() }
     }
 
-    /// One statement, as the stores have it: compares and sets. Returns whether it did.
+    /// Runs one statement, as the stores have it: compares and sets. Returns whether it did.
     pub(super) fn apply(&mut self, world: &World, tick: i64, message: &Message) -> bool {
         let Tables { record, row } = self.present();
         match &message.swap {
@@ -107,7 +107,7 @@ impl Store {
                 let begins = changed.history.epoch() != record.history.epoch();
                 let row = Arc::clone(row);
                 if begins && !world.breaks(Breaks::RecordLost) {
-                    // Premise: the next fail-over keeps what was written now.
+                    // Premise: the next fail-over keeps this write.
                     self.log.clear();
                 }
                 self.log.push(Tables { record: Arc::clone(changed), row });
@@ -116,21 +116,22 @@ impl Store {
         true
     }
 
-    /// Whether somebody looked at this server, so that the next fail-over is told from this one.
+    /// Returns whether a process has checked this server, so that it can tell the next fail-over
+    /// from this one.
     pub(super) fn may_fail_over(&self, world: &World) -> bool {
         let looked = self.is_continued_by(&self.present().record.history);
         self.failovers < world.configuration.failovers
             && (looked || world.breaks(Breaks::NobodyLooked))
     }
 
-    /// The other server goes on with the first `kept` states of the log.
+    /// Lets the other server continue with the first `kept` states of the log.
     pub(super) fn fail_over(&mut self, kept: usize) {
         self.log.truncate(kept);
         self.server = 1 - self.server;
         self.failovers += 1;
     }
 
-    /// Whether a message may still change something, now or after a fail-over.
+    /// Returns whether a message may still change something, now or after a fail-over.
     pub(super) fn may_match(&self, message: &Message) -> bool {
         self.log.iter().any(|Tables { record, row }| match &message.swap {
             Swap::Row(_) => row.token == message.expected,

@@ -1,4 +1,4 @@
-//! The processes, the store and the network between them, as a model to be explored.
+//! Models the processes, the store and the network between them.
 
 use std::{
     cmp::Ordering,
@@ -40,15 +40,15 @@ pub(super) struct State {
     issued: Issued,
 }
 
-/// One step of a process or of the world. Being paused or cut off is taking no step.
+/// One step of a process or of the world. A process that is paused or cut off takes no step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Action {
     Tick,
-    /// The other server goes on with so many states of the log.
+    /// The other server continues with this many states of the log.
     FailOver {
         kept: usize,
     },
-    /// A process looks, and decides by what it sees; its clock is `ahead` as far as it may be.
+    /// A process reads the record and decides; its clock is as far ahead as it may be if `ahead`.
     Survey {
         process: usize,
         ahead: bool,
@@ -61,7 +61,8 @@ pub(super) enum Action {
     Read {
         process: usize,
     },
-    /// The store sees a swap, long after its time-out perhaps, and whoever waits for it learns that.
+    /// The store receives a swap, perhaps long after its time-out, and the process that waits for
+    /// it gets the answer.
     Arrive {
         message: usize,
         all: bool,
@@ -94,7 +95,7 @@ impl State {
 }
 
 impl FailOvers {
-    /// Breaks the planted rule on this thread, which may be any of the checker's.
+    /// Breaks the planted rule on this thread, which may be any thread of the checker.
     fn plant(&self) {
         planted::plant(self.world.bug);
     }
@@ -188,7 +189,7 @@ impl FailOvers {
         Some(())
     }
 
-    /// Forgets what can change nothing any more.
+    /// Drops everything that can no longer change anything.
     fn tidy(&self, state: &mut State) {
         let world = &self.world;
         let State { tick, store, under_way, processes, issued, .. } = state;
@@ -237,7 +238,7 @@ impl FailOvers {
     }
 }
 
-/// An order of messages that does not look at their tokens.
+/// Returns an order of messages that ignores their tokens.
 fn order(message: &Message) -> impl Ord + use<> {
     let content = match &message.swap {
         Swap::Row(write) => (write.lane, write.marks.iter().collect()),
@@ -247,7 +248,7 @@ fn order(message: &Message) -> impl Ord + use<> {
 }
 
 impl FailOvers {
-    /// Two processes with equal settings are told apart by nothing.
+    /// Sorts the processes: two with equal settings do not differ in anything else.
     fn reorder(&self, state: &mut State) {
         let windows = self.world.configuration.windows;
         if self.replays {
@@ -258,7 +259,7 @@ impl FailOvers {
         }
         let kind = |process: &Process| {
             let grant = process.grant.map(|Lease { lane, start, limit }| (lane, start, limit));
-            // An order that does not look at tokens.
+            // This order ignores tokens.
             let kind = match &process.state {
                 _ if process.releasing.is_some() => 3,
                 LeaseState::Searching(Search(None)) => 0,
@@ -291,13 +292,13 @@ fn hash(state: &State) -> u64 {
 }
 
 impl Message {
-    /// Whether it is a write of a row under this token.
+    /// Returns whether the message writes a row under this token.
     fn sets(&self, token: Token) -> bool {
         matches!(&self.swap, Swap::Row(write) if write.token == token)
     }
 }
 
-/// A process that sends nothing any more issues what it has; so does one that crashes.
+/// Ends a process that sends nothing any more, or crashes: it issues all that it has.
 fn retire(process: &mut Process, context: &mut Context<'_>) {
     process.use_next_lease(context);
     if let Some(grant) = process.grant {
@@ -306,7 +307,8 @@ fn retire(process: &mut Process, context: &mut Context<'_>) {
     *process = Process::new(process.left);
 }
 
-/// An operator frees the row, whoever holds it; or a process that has waited, one that has expired.
+/// Frees the row: an operator frees it whatever process holds it, a process that has waited only
+/// after it expired.
 fn release(world: &World, store: &Store, tick: i64) -> Option<Message> {
     let history = &store.present().record.history;
     let row = store.row(world, tick);
@@ -416,7 +418,7 @@ impl Model for FailOvers {
 }
 
 impl FailOvers {
-    /// Whether a holder extended its lease in a new epoch.
+    /// Returns whether a holder extended its lease in a new epoch.
     fn is_unbroken(&self, state: &State) -> bool {
         let Tables { record, row } = state.store.present();
         let barrier = record.history.barrier(&self.world.layout);
@@ -432,7 +434,7 @@ impl FailOvers {
         row.epoch == record.history.epoch() && state.processes.iter().any(extends)
     }
 
-    /// Whether a lease that begins at a barrier can be used.
+    /// Returns whether a lease that begins at a barrier can be used.
     fn began_anew(&self, state: &State) -> bool {
         let barrier = state.store.present().record.history.barrier(&self.world.layout);
         let begins = |lease: &Lease| lease.start >= barrier && lease.limit > lease.start;

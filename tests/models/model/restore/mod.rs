@@ -1,5 +1,5 @@
-//! The rules of a store that goes back in place: backups that are put back under the same identity,
-//! tables that are emptied, and clocks that are wrong when an epoch begins.
+//! Explores the rules of a store that is rolled back in place: backups that are restored under the
+//! same identity, tables that are emptied, and clocks that are wrong when an epoch begins.
 
 mod configuration;
 mod mutants;

@@ -1,5 +1,5 @@
-//! One broken rule or premise at a time: each must lead to an ID that is issued twice, or to an epoch
-//! though nothing was lost.
+//! Breaks one rule or premise at a time: each must lead to an ID that is issued twice, or to an
+//! epoch though nothing was lost.
 
 use super::{
     configuration::{Breaks, Configuration, Restored},
@@ -46,11 +46,12 @@ breaks!(
     a_restore_while_a_start_waits: RestoredInWait, UNIQUE in WAITING,
     a_restore_after_a_start_has_waited: RestoredAfterWait, UNIQUE in WAITING,
     a_backup_of_a_namespace_at_rest: AtRest, UNIQUE in WAITING,
-    // Once the clock is right, whoever had taken the row takes its write for an older one.
+    // Once the clock is right, a process that had taken the row takes the lapsed holder's write for
+    // an older one.
     a_lapsed_lease_that_goes_on_while_the_store_clock_is_behind: LapsedGoesOn, UNIQUE in LAPSED_BEHIND,
 );
 
-/// Premise: a backup that is younger than what a last write may be shows that write.
+/// Premise: a backup that is younger than a last write may be shows that write.
 #[test]
 fn a_young_backup() {
     find(PAST_UNIQUE, &Configuration { age: 1, ..BACKFILL_CUT_OFF });

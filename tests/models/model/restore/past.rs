@@ -1,5 +1,6 @@
-//! IDs for one past tick: a holder reserves one, looks whether the store lost nothing since, and issues
-//! it. The order of steps is `Backfill`'s; what the row proves is the production function.
+//! Issues IDs for one past tick: a holder reserves one, checks whether the store lost nothing
+//! since, and issues it. The order of steps is `Backfill`'s; the production function decides what
+//! the row proves.
 
 use raindrop_core::lease::{OwnWrite, Token};
 
@@ -9,25 +10,26 @@ use super::{
     store::Tables,
 };
 
-/// What a holder reserved of the past tick, by its lease.
+/// The ID of the past tick that a holder reserved under its lease.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) enum Past {
-    /// A mutant read its row before the reservation.
+    /// A mutant read the row before the reservation.
     ConfirmedBefore,
     Reserved(u8),
-    /// The row confirmed it.
+    /// The row confirmed the reservation.
     Confirmed(u8),
 }
 
 impl Tables {
-    /// Whether the past tick is open: each epoch but the first closes it.
+    /// Returns whether the past tick is open: each epoch but the first closes it.
     pub(super) fn is_past_open(&self) -> bool {
         self.record.as_ref().is_some_and(|record| !record.history.has_failed_over())
     }
 }
 
 impl Process {
-    /// One statement of a holder; `None` when there is nothing to do. Returns what is issued.
+    /// Runs one statement of a holder, and returns the ID that it issues, if any; `None` when there
+    /// is nothing to do.
     pub(super) fn backfill(&mut self, context: &mut Context<'_>) -> Option<Option<u8>> {
         let world = context.world;
         match self.past.take() {
@@ -76,8 +78,8 @@ impl Process {
         held.is_some_and(|held| OwnWrite::is_recent(duration(held.unwritten), longest))
     }
 
-    /// Whether the row that is held shows its last write. What was reserved under another lease is
-    /// forgotten with that.
+    /// Returns whether the held row shows its last write. A process forgets a reservation together
+    /// with the lease that it was made under.
     fn is_confirmed(&self, context: &Context<'_>) -> bool {
         let Some(held) = self.held() else { return false };
         let Some(last) = held.row.last_write else { return false };

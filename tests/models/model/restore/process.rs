@@ -21,25 +21,25 @@ use super::{
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Process {
-    /// The history as the record told it last.
+    /// The history as the record had it last.
     pub(super) known: Option<Arc<History>>,
     pub(super) went_back: bool,
-    /// What new leases wait for. It outlives a search.
+    /// The stale store that new leases wait for. It outlives a search.
     pub(super) stale: Option<Stale>,
     pub(super) phase: Phase,
-    /// As the keeper's task has it.
+    /// The state of the lease, as the keeper's task has it.
     state: State<Held, ()>,
     /// The lease that a crashed process left in its state file.
     kept: Option<Held>,
-    /// Whether it looked since the last restore, as far as that matters.
+    /// Whether the process has checked the store since the last restore, as far as that matters.
     pub(super) has_looked: bool,
-    /// Whether its lease issued the position of the present tick.
+    /// Whether the lease issued the position of the present tick.
     pub(super) has_issued: bool,
-    /// What it reserved of the past tick.
+    /// The reserved ID of the past tick.
     pub(super) past: Option<Past>,
 }
 
-/// What comes next.
+/// The next step.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub(super) enum Phase {
     /// A survey.
@@ -49,19 +49,19 @@ pub(super) enum Phase {
     Recreate { rows_are_ours: bool },
     /// Creating rows.
     Make,
-    /// A search: a survey, after which the row that was read is swapped, perhaps.
+    /// A search: a survey, after which the process may swap the row that it read.
     Chosen(Tenure<Purpose>),
     /// A search: the swap.
     Ready(Tenure<Purpose>, Judged),
     /// The swap that renews the lease.
     Renew(Judged),
-    /// Reading the row, because a swap was refused or has to wait.
+    /// Reading the row, because the store refused a swap or the swap has to wait.
     Refused(Judged),
-    /// Reading the row, because its epoch ended.
+    /// Reading the row, because the epoch of the row ended.
     Enter(Judged),
     /// A second survey, because the row was read in a new epoch.
     Entered,
-    /// The swap by which the lease begins anew.
+    /// The swap that leases the row again.
     Anew(Judged),
 }
 
@@ -69,9 +69,9 @@ pub(super) enum Phase {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Presence {
     Here,
-    /// It issues, and reaches nothing.
+    /// The process issues, and reaches nothing.
     CutOff,
-    /// Its process crashed, and left the lease in a state file.
+    /// The process crashed, and left the lease in a state file.
     Down,
 }
 
@@ -79,7 +79,7 @@ pub(super) enum Presence {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Judged {
     pub(super) store_ms: i64,
-    /// What limits are computed from.
+    /// The time from which limits are computed.
     pub(super) now_ms: i64,
     /// Whether the store's clock is known to be behind.
     pub(super) is_behind: bool,
@@ -89,11 +89,11 @@ pub(super) struct Judged {
 pub(super) struct Held {
     pub(super) row: HeldRow<Purpose>,
     pub(super) grant: Lease,
-    /// For how many ticks it has not looked.
+    /// For how many ticks the holder has not checked its row.
     pub(super) since: u8,
-    /// For how many ticks it has written nothing, as far as that matters.
+    /// For how many ticks the holder has written nothing, as far as that matters.
     pub(super) unwritten: i64,
-    /// Whether a mutant goes on with a lease whose row it gave up.
+    /// Whether a mutant continues a lease whose row it gave up.
     pub(super) is_given_up: bool,
     pub(super) presence: Presence,
 }
@@ -103,7 +103,8 @@ impl Held {
         usize::try_from(self.row.tenure.worker()).expect("few rows")
     }
 
-    /// Whether the last write may be in a backup, by either clock, and the row then proves nothing.
+    /// Returns whether the last write may be in a backup, by either clock, so that the row proves
+    /// nothing.
     pub(super) fn has_lapsed(&self, world: &World, judged: Judged) -> bool {
         let wait = world.configuration.stale_wait;
         self.row.last_write.is_none_or(|last| {
@@ -115,13 +116,13 @@ impl Held {
         self.row.at_barrier().map_or(self.grant.limit, |lease| lease.limit)
     }
 
-    /// One past what was issued: a process issues in every tick of its lease.
+    /// Returns one past the last issued position: a process issues in every tick of its lease.
     fn highest_next(&self) -> u64 {
         (PRESENT + 1).clamp(self.grant.start, self.grant.limit)
     }
 }
 
-/// Its place in the world.
+/// The surroundings of a process.
 pub(super) struct Context<'a> {
     pub(super) world: &'a World,
     pub(super) tables: &'a mut Tables,
@@ -131,7 +132,7 @@ pub(super) struct Context<'a> {
 }
 
 impl Context<'_> {
-    /// What a survey makes of the clocks. A node's own clock is always right.
+    /// Returns the clocks as a survey judges them. A node's own clock is always right.
     pub(super) fn judge(&self, holds: bool) -> (Judged, ClockVerdict, EpochClocks) {
         let (now_ms, store_ms) = (instant(0), self.store_ms);
         let reading = StoreReading { sent_ms: now_ms, store_ms, received_ms: now_ms };
@@ -173,14 +174,14 @@ impl Default for Process {
 }
 
 impl Process {
-    /// Starts with the lease of the state file, or with none; what is missing in the store is a matter
-    /// of the phase.
+    /// Starts with the lease of the state file, or with none; phases cover what is missing in the
+    /// store.
     fn start(&mut self, event: Event<Held>) {
         self.enter(event);
         self.enter(Event::Prepared);
     }
 
-    /// Enters the state that follows an event, and returns what is to be done.
+    /// Enters the state that follows an event, and returns the effects.
     pub(super) fn enter(&mut self, event: Event<Held>) -> Vec<Effect<Held, ()>> {
         let state = std::mem::replace(&mut self.state, State::Ended);
         let entered = next(state, event).expect("the event can happen in this state");
@@ -188,7 +189,7 @@ impl Process {
         entered.effects
     }
 
-    /// The lease that is held, be it that the process crashed and left it in its state file.
+    /// Returns the held lease, also that of a crashed process which left it in its state file.
     pub(super) fn held(&self) -> Option<&Held> {
         self.state.held().map(|held| &held.lease).or(self.kept.as_ref())
     }
@@ -201,7 +202,7 @@ impl Process {
         self.known.as_ref().expect("a record was read")
     }
 
-    /// One step of a holder; `None` when there is nothing to do.
+    /// Takes one step of a holder; `None` when there is nothing to do.
     pub(super) fn hold(&mut self, context: &mut Context<'_>) -> Option<()> {
         match std::mem::take(&mut self.phase) {
             Phase::Idle => self.look(context, false),
@@ -234,7 +235,7 @@ impl Process {
         let epoch = self.known().epoch();
         let is_behind = self.lease().row.tenure.epoch() != epoch;
         if !record.has_rows {
-            // The record told of the row before it was leased: that was lost.
+            // The record listed the row before it was leased: the store lost that.
             if is_behind {
                 if let Some(record) = &mut context.tables.record {
                     let record = Arc::make_mut(record);
@@ -263,7 +264,7 @@ impl Process {
         !goes_on && has_lapsed && self.stale_store(context, judged)
     }
 
-    /// Crashes. The lease stays in the state file, if there is one, up to what was issued.
+    /// Crashes. If there is a state file, it keeps the lease, up to the issued positions.
     pub(super) fn crash(&mut self, has_state_file: bool) {
         let kept = self
             .held()
@@ -276,7 +277,7 @@ impl Process {
             ..held
         });
         let start = Self::default();
-        // The file has the epoch, and nothing else of the history.
+        // Of the history, the file has the epoch alone.
         let known = kept.as_ref().map(|held| {
             let token = held.row.tenure.epoch();
             let ordinal = self.known().ordinal_of(token).unwrap_or(0);
@@ -286,7 +287,8 @@ impl Process {
         *self = Self { known, kept, state, ..start };
     }
 
-    /// Starts with the lease of the state file, if anything is left of it and nobody took its row.
+    /// Starts with the lease of the state file, if something is left of it and no process took its
+    /// row.
     pub(super) fn resume(&mut self, context: &Context<'_>) {
         let kept = self.kept.take().filter(|held| held.grant.start < held.grant.limit);
         let Some(mut held) = kept else {
@@ -315,8 +317,7 @@ impl Process {
         }
     }
 
-    /// Takes note of the history that the record tells, and begins an epoch if the store does not
-    /// continue it.
+    /// Takes over the history in the record, and begins an epoch if the store does not continue it.
     pub(super) fn follow(
         &mut self,
         context: &mut Context<'_>,
@@ -354,7 +355,7 @@ impl Process {
     fn judge_record(&self, world: &World, recorded: &History) -> HistoryVerdict {
         let known = self.known.as_ref();
         if let Some(known) = known.filter(|_| world.breaks(Breaks::EpochsByTime)) {
-            // All others that it remembers began later.
+            // All other remembered epochs began later.
             let is_forgotten = recorded.before.len() == world.configuration.remembers - 1
                 && known.since_ms < recorded.since_ms;
             let is_known = is_forgotten || recorded.epochs().any(|it| it == known.epoch());
@@ -363,7 +364,8 @@ impl Process {
         recorded.judge(Some(SERVER), known.map(|known| known.present()))
     }
 
-    /// The record is gone: only a holder whose row is as it wrote it knows whose rows there are.
+    /// Handles a missing record: only a holder whose row is as it wrote it knows which layout the
+    /// rows have.
     fn record_is_gone(&mut self, context: &Context<'_>) {
         let (judged, ..) = context.judge(true);
         let held = self.lease();
@@ -378,7 +380,7 @@ impl Process {
                 _ => false,
             },
         };
-        // It has no answer yet, and nobody leases meanwhile.
+        // The holder has no answer yet, and no process leases meanwhile.
         self.lease().since = 0;
         self.phase = Phase::Recreate { rows_are_ours };
     }
@@ -487,7 +489,7 @@ impl Process {
         self.acknowledged(context, judged, purpose);
     }
 
-    /// Leases the row anew, from the barrier on. The present lease is used up.
+    /// Leases the row again, from the barrier on. The present lease is used up.
     fn begin_anew(&mut self, context: &mut Context<'_>, judged: Judged) {
         let World { layout, .. } = context.world;
         let mut tenure = self.lease().row.tenure.clone();
@@ -522,7 +524,7 @@ impl Process {
         }
     }
 
-    /// What a row under another token is judged by.
+    /// Returns the values by which a row with another token is judged.
     fn check(&self, judged: Judged) -> RowCheck {
         RowCheck {
             epoch: self.known().epoch(),
@@ -543,12 +545,12 @@ impl Process {
         }
     }
 
-    /// Reads the row after a swap that was refused, or instead of one that has to wait.
+    /// Reads the row after the store refused a swap, or instead of one that has to wait.
     fn refused(&mut self, context: &mut Context<'_>, judged: Judged) {
         let held = self.lease();
         let row = context.tables.row(held.worker(), judged.store_ms);
         match (held.row.tenure.resolve(row.as_ref()), row) {
-            // It waits.
+            // The holder waits.
             (Resolution::Unchanged, _) if self.stale.is_some() => self.looked(),
             (Resolution::Unchanged | Resolution::Visible, _) => {}
             (Resolution::Lost, Some(row)) => self.found(context, judged, &row),
@@ -575,14 +577,15 @@ impl Process {
             }
             OtherToken::WentBack => {
                 self.went_back = true;
-                // Nothing was read after the epoch began, and nothing is written.
+                // A mutant decides here: it does not read the row in the new epoch, and writes
+                // nothing.
                 self.lease().is_given_up = context.world.breaks(Breaks::DecidedBefore);
             }
             OtherToken::Taken => self.lose(context, row),
         }
     }
 
-    /// Somebody else has the row, as far as it tells.
+    /// Ends the lease, because another process seems to have the row.
     fn lose(&mut self, context: &Context<'_>, row: &Row) {
         let limit = self.lease().acknowledged();
         if context.world.breaks(Breaks::NoEvidence) {
@@ -600,13 +603,13 @@ impl Process {
         }
     }
 
-    /// Takes note of a row that another process took from a lease that ends at `limit`.
+    /// Notes a row that another process took from a lease that ends at `limit`.
     fn note_taken(&mut self, row: &Row, limit: u64) {
         self.went_back |= row.marks[0] < limit;
         self.looked();
     }
 
-    /// Goes on from a row that was found under another token than that of the last write.
+    /// Continues from a row that was found under another token than that of the last write.
     fn adopt(&mut self, context: &Context<'_>, judged: Judged, row: Row) {
         let check = self.check(judged);
         self.lease().row.adopt(row, &check, Some(context.store_ms));
@@ -633,7 +636,7 @@ impl Process {
         self.phase = Phase::Entered;
     }
 
-    /// Ends in order: frees the row, and lowers its mark to what was issued.
+    /// Ends in order: frees the row, and lowers its mark to the issued positions.
     pub(super) fn stop(&mut self, context: &mut Context<'_>) {
         for effect in self.enter(Event::Stopped) {
             let Effect::Release(held) = effect else { continue };

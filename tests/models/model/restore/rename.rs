@@ -71,7 +71,8 @@ impl Names {
     }
 }
 
-/// Rows that only some processes may lease are told apart.
+/// Gives equal states the same tokens and order. Rows that only some processes may lease stay
+/// distinct.
 pub(super) fn rename(state: &mut State, configuration: &Configuration) {
     forget(state, configuration.remembers);
     number_epochs(state);
@@ -87,7 +88,7 @@ pub(super) fn rename(state: &mut State, configuration: &Configuration) {
     state.processes.iter_mut().for_each(|process| names.process(process));
 }
 
-/// Forgets tokens that are nowhere else, and can come back from nowhere.
+/// Forgets tokens that the rest of the state does not have and that cannot return.
 fn forget(state: &mut State, remembers: usize) {
     let State { tables, backup, processes, .. } = state;
     let stores = || [Some(&*tables), backup.as_ref().map(|it| &it.tables)].into_iter().flatten();
@@ -105,7 +106,7 @@ fn forget(state: &mut State, remembers: usize) {
         let is_needed = |epoch: &Epoch| epochs.contains(&epoch.token);
         let needed = history.before.iter().rposition(is_needed).map_or(0, |last| last + 1);
         let kept = needed.max(1);
-        // The oldest one tells which are forgotten.
+        // The oldest epoch tells which ones the record forgot.
         let oldest = history.before.last().filter(|_| history.before.len() > kept).copied();
         history.before.truncate(kept);
         history.before.extend(oldest.map(|oldest| Epoch { token: Token::UNUSED, ..oldest }));
@@ -117,7 +118,7 @@ fn forget(state: &mut State, remembers: usize) {
         if let Phase::Chosen(tenure) | Phase::Ready(tenure, _) = &mut process.phase
             && !tokens.contains(&tenure.token())
         {
-            // The swap is refused, whatever it would write.
+            // The store refuses the swap, whatever it would write.
             *tenure = Tenure::of(&Row { token: Token::UNUSED, ..unwritten(0, PRESENT) });
         }
         if let Some(held) = process.held_mut() {
@@ -160,7 +161,7 @@ fn each_history(state: &mut State, mut change: impl FnMut(&mut History)) {
     }
 }
 
-/// Two rows are told apart by nothing but what they hold.
+/// Sorts the rows: they differ only in their content.
 fn reorder_rows(state: &mut State) {
     let key = |state: &State, worker: usize| {
         let of = |tables: &Tables| {
@@ -201,7 +202,7 @@ fn swap_worker(tenure: &mut Tenure<Purpose>) {
     *tenure = Tenure::of(&Row { token, epoch, ..row });
 }
 
-/// An order of processes that does not look at their tokens.
+/// Returns an order of processes that ignores their tokens.
 fn order(process: &Process) -> impl Ord + use<> {
     let phase = match &process.phase {
         Phase::Idle => (0, None),

@@ -1,4 +1,4 @@
-//! Exploring a world and saying what was found.
+//! Explores a world and reports the result.
 
 use std::{collections::BTreeSet, fmt::Write};
 
@@ -43,7 +43,7 @@ pub(super) fn find(property: &'static str, configuration: &Configuration) {
     println!("{name}: found in {steps} steps ({states} states)\n{}", trace(path));
 }
 
-/// One step a line. Processes are numbered anew after each step, so the state follows; ticks count
+/// Prints one step a line. Each step renumbers the processes, so the state follows; ticks count
 /// from the present one.
 fn trace(path: Path<State, Action>) -> String {
     let mut text = String::new();

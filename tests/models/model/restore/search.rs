@@ -13,24 +13,24 @@ use super::{
     store::FRESH_ROW,
 };
 
-/// A store in which no holder renewed for longer than live ones do.
+/// A store in which no holder has renewed for longer than living ones let pass.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Stale {
-    /// When one of the rows that were not released was last written.
+    /// The heartbeat of the newest row that was not released.
     pub(super) renewed_ms: i64,
     /// For how many ticks new leases wait.
     pub(super) left: i64,
 }
 
 impl Process {
-    /// One step of a process without a row; `None` when there is nothing to do.
+    /// Takes one step of a process without a row; `None` when there is nothing to do.
     pub(super) fn search(&mut self, context: &mut Context<'_>, random: u64) -> Option<()> {
         match std::mem::take(&mut self.phase) {
             Phase::Idle => self.choose(context, random)?,
             Phase::Chosen(tenure) => self.look_again(context, tenure),
             Phase::Ready(tenure, judged) => self.take(context, tenure, judged),
             Phase::Make => self.make(context),
-            // What a holder that lost its row was about to do.
+            // The holder planned this step before it lost its row.
             _ => {}
         }
         Some(())
@@ -46,7 +46,7 @@ impl Process {
         (may_begin && !matches!(verdict, ClockVerdict::Ahead(_))).then_some(judged)
     }
 
-    /// Chooses a row, and creates what is missing if there is none.
+    /// Chooses a row, and creates the missing ones if there is none.
     fn choose(&mut self, context: &mut Context<'_>, random: u64) -> Option<()> {
         let Some(record) = context.record() else {
             let has_rows = context.tables.rows.iter().any(Option::is_some);
@@ -70,7 +70,7 @@ impl Process {
         let rows: Vec<Row> = rows.filter(|_| record.has_rows).collect();
         let chosen = choose_row(layout, &rows, judged.now_ms, 0, 0, random);
         let looks_once = context.world.breaks(Breaks::NotLookedAtAgain);
-        // What is waited for in vain counts as waited.
+        // The time in which a process finds no row counts for the wait, too.
         let waits = (chosen.is_none() || looks_once) && self.stale_store(context, judged);
         let Some(Choice { index, .. }) = chosen else {
             if !record.has_rows || context.tables.lacks_rows() {
@@ -102,7 +102,7 @@ impl Process {
         }
     }
 
-    /// Frees the row that no process may lease, after it was waited for. Returns whether it did.
+    /// Frees the row that no process may lease, after the wait. Returns whether it did.
     fn free_outside(&mut self, context: &mut Context<'_>, judged: Judged) -> bool {
         let World { layout, configuration, .. } = context.world;
         let wait_ms = ms(configuration.stale_wait);
@@ -129,7 +129,7 @@ impl Process {
         true
     }
 
-    /// Whether the store is stale, and was not for long enough.
+    /// Returns the stale store if new leases must still wait for it.
     pub(super) fn stale_store(&mut self, context: &Context<'_>, judged: Judged) -> bool {
         let wait = context.world.configuration.stale_wait;
         if wait == 0 || context.world.breaks(Breaks::NoWait) {

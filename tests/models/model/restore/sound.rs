@@ -1,4 +1,4 @@
-//! The rules as they are: every state of every configuration.
+//! Explores the unbroken rules: every state of every configuration.
 
 use super::{
     configuration::{Breaks, Configuration, Counts, Restored},
@@ -7,7 +7,7 @@ use super::{
 };
 use crate::sound::is_large;
 
-/// Starts wait, so that all holders look first: no ID is issued twice at all.
+/// Starts wait, so that all holders check first: no ID is issued twice at all.
 pub(super) const WAITING: Configuration = Configuration {
     name: "a backup, and starts that wait",
     processes: 2,
@@ -43,14 +43,15 @@ pub(super) const OUTSIDE: Configuration = Configuration {
     ..WAITING
 };
 
-/// Who crashed resumes its lease from a state file.
+/// A crashed process resumes its lease from a state file.
 pub(super) const KEPT: Configuration = Configuration {
     name: "a backup, starts that wait, and a state file",
     state_files: 1,
     ..WAITING
 };
 
-/// A holder loses the store for long, and begins anew in an epoch that is older than the backup.
+/// A holder loses the store for a long time, and leases the row again in an epoch that is older
+/// than the backup.
 pub(super) const CUT_OFF: Configuration = Configuration {
     name: "an epoch, a backup, and a holder that was cut off",
     window: 1,
@@ -76,7 +77,7 @@ pub(super) const BACKFILL: Configuration = Configuration {
     ..WAITING
 };
 
-/// A holder loses the store for as long as it likes.
+/// A holder loses the store for any length of time.
 pub(super) const BACKFILL_CUT_OFF: Configuration = Configuration {
     name: "a backup, IDs for a past time, and a holder that was cut off",
     cuts: 1,
@@ -84,7 +85,7 @@ pub(super) const BACKFILL_CUT_OFF: Configuration = Configuration {
     ..BACKFILL
 };
 
-/// Nobody waits, and holders look late: no ID is issued twice by those that have looked.
+/// No process waits, and holders check late: those that have checked issue no ID twice.
 pub(super) const LOOKED: Configuration = Configuration {
     name: "a backup, and processes that have looked",
     stale_wait: 0,
@@ -105,7 +106,7 @@ pub(super) const LAWFUL: Configuration = Configuration {
     ..LOOKED
 };
 
-/// Nothing is lost. More epochs begin than the record remembers, before the processes look.
+/// Nothing is lost. More epochs begin than the record remembers, before the processes check.
 pub(super) const FORGOTTEN: Configuration = Configuration {
     name: "epochs that are forgotten",
     epochs: 2,
@@ -149,7 +150,7 @@ pub(super) const ROWS_BEHIND: Configuration = Configuration {
     ..WAITING_ROWS
 };
 
-/// Rows that are deleted, where the store's clock is behind.
+/// Rows are deleted while the store's clock is behind.
 pub(super) const DELETED_BEHIND: Configuration = Configuration {
     name: "deleted rows and a store clock behind",
     restored: Restored::NoRows,
@@ -159,7 +160,7 @@ pub(super) const DELETED_BEHIND: Configuration = Configuration {
     ..CLOCK_BEHIND
 };
 
-/// Marks are raised after a restore, before anybody writes.
+/// An operator raises marks after a restore, before any process writes.
 pub(super) const RAISED: Configuration = Configuration {
     name: "raised marks",
     raises: 1,
@@ -210,7 +211,7 @@ explored!(
     a_record_that_is_deleted: Configuration {
         name: "a deleted record",
         restored: Restored::NoRecord,
-        // Where nobody holds a row any more, nobody knows whose rows these are.
+        // If no process holds a row any more, no process knows which layout the rows have.
         recovers: false,
         ..LOOKED
     },

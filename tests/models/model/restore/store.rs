@@ -1,4 +1,4 @@
-//! The store: a record, rows, and one statement after the other.
+//! Models the store: a record, rows, and one statement after the other.
 
 use std::sync::Arc;
 
@@ -7,7 +7,8 @@ use raindrop_core::lease::{HighWaterMarks, History, Row, RowExpiry, RowWrite, To
 /// The identity of the server, which a restore in place does not change.
 pub(super) const SERVER: &str = "server";
 
-/// Fresh tokens: no other token of a state is one of them, because they are renamed at its end.
+/// Fresh tokens: no other token of a state equals one of them, because each step ends by renaming
+/// them.
 pub(super) const FRESH_ROW: Token = Token::from_bits(200);
 pub(super) const FRESH_RECORD: Token = Token::from_bits(201);
 pub(super) const FRESH_EPOCH: Token = Token::from_bits(202);
@@ -18,7 +19,7 @@ const FRESH_BIRTH: Token = Token::from_bits(210);
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Record {
     pub(super) token: Token,
-    /// Whether it tells that the rows were created.
+    /// Whether the record says that the rows were created.
     pub(super) has_rows: bool,
     pub(super) history: History,
 }
@@ -47,7 +48,7 @@ pub(super) fn unwritten(worker: u64, mark: u64) -> Row {
 }
 
 impl Tables {
-    /// A row as it is read.
+    /// Returns a row as a process reads it.
     pub(super) fn row(&self, worker: usize, store_ms: i64) -> Option<Row> {
         let row = self.rows[worker].as_ref()?;
         Some(Row { free: row.expires_ms <= store_ms, ..(**row).clone() })
@@ -57,7 +58,7 @@ impl Tables {
         self.rows.iter().any(Option::is_none)
     }
 
-    /// When one of the first `rows` that were not released was last written.
+    /// Returns the newest heartbeat among the first `rows` rows that were not released.
     pub(super) fn newest_heartbeat_ms(&self, rows: usize) -> Option<i64> {
         let rows = self.rows[..rows].iter().flatten().filter(|row| row.expires_ms > 0);
         rows.map(|row| row.heartbeat_ms).max()
@@ -70,7 +71,7 @@ impl Tables {
         }
     }
 
-    /// One statement, as the stores have it: compares and sets. Returns whether it did.
+    /// Runs one statement, as the stores have it: compares and sets. Returns whether it did.
     pub(super) fn swap_row(
         &mut self,
         expected: Token,

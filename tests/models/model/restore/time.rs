@@ -1,5 +1,5 @@
-//! Time passes: everything else becomes older by a tick. What is too old to matter stays as it is,
-//! so that there are finitely many states.
+//! Lets time pass: everything else becomes older by a tick. Values that are too old to matter stay
+//! unchanged, so that there are finitely many states.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ use super::{
     store::{Tables, unwritten},
 };
 
-/// How old instants become.
+/// How instants become older.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Passing {
     longest: i64,
@@ -27,12 +27,13 @@ impl Passing {
         Self { longest, oldest: -(longest + 2 + clock_error.abs()) }
     }
 
-    /// An instant, Unix ms; 0 means none.
+    /// Returns an instant a tick later, Unix ms; 0 means none.
     fn instant(self, at_ms: i64) -> i64 {
         if at_ms == 0 { 0 } else { (at_ms - TICK_MS).max(instant(self.oldest)) }
     }
 
-    /// An instant that a process remembers: no row is written after it and older than it.
+    /// Makes an instant older that a process remembers: no row is written after it and older than
+    /// it.
     fn remembered(self, at_ms: &mut i64) {
         *at_ms = self.instant(*at_ms).max(instant(self.oldest + 1));
     }
@@ -95,7 +96,7 @@ impl Passing {
             (*start, *limit) = (position(*start), position(*limit));
         }
         match &mut held.row.last_write {
-            // Whoever took the row meanwhile may be as old.
+            // The write of a process that took the row meanwhile may be as old.
             Some(last) if held.unwritten == self.longest => {
                 last.store_ms = self.instant(last.store_ms);
             }
@@ -109,7 +110,7 @@ impl Passing {
     }
 }
 
-/// Whatever is past is past.
+/// Returns a position a tick later. Positions in the past stay equal.
 fn position(position: u64) -> u64 {
     position.saturating_sub(1).max(PRESENT)
 }

@@ -1,4 +1,4 @@
-//! The processes, the store, its clock and its backup, as a model to be explored.
+//! Models the processes, the store, its clock and its backup.
 
 use std::sync::Arc;
 
@@ -16,7 +16,7 @@ use super::{
     time::Passing,
 };
 
-/// More than any way back takes.
+/// More ticks than any way back takes.
 const CALM_TICKS: usize = 16;
 const STEPS_OF_A_TICK: usize = 10;
 
@@ -61,7 +61,7 @@ enum StoreClock {
     Wrong,
 }
 
-/// One step of a process or of the world. Being paused or cut off is taking no step.
+/// One step of a process or of the world. A process that is paused or cut off takes no step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Action {
     Tick,
@@ -73,19 +73,19 @@ pub(super) enum Action {
     Stop {
         process: usize,
     },
-    /// A holder reserves an ID of the past tick, looks whether the store lost nothing since, or issues
-    /// it.
+    /// A holder reserves an ID of the past tick, checks whether the store lost nothing since, or
+    /// issues the ID.
     Past {
         process: usize,
     },
     Crash {
         process: usize,
     },
-    /// The lease stays in a state file.
+    /// A process crashes and leaves its lease in a state file.
     CrashKept {
         process: usize,
     },
-    /// Until its next step.
+    /// A holder loses the store until its next step.
     CutOff {
         process: usize,
     },
@@ -211,7 +211,7 @@ impl Restores {
         Some(())
     }
 
-    /// Each process issues the position of the present tick as soon as its lease has it.
+    /// Lets each process issue the position of the present tick as soon as its lease has it.
     fn issue(&self, state: &mut State) {
         let may_be_late = self.world.tells_who_looked();
         for process in &mut state.processes {
@@ -242,7 +242,7 @@ impl Restores {
         if needs_backup && !state.backup.as_ref().is_some_and(is_old) {
             return false;
         }
-        // The swap that follows a look which may have been one at a stale store.
+        // The next step is the swap after a check, which may have seen a stale store.
         let is_ready = |process: &Process| match process.phase {
             Phase::Ready(..) => true,
             Phase::Renew(judged) | Phase::Anew(judged) => {
@@ -255,15 +255,15 @@ impl Restores {
         let is_in_time = |process: &Process| match configuration.breaks {
             Breaks::RestoredInWait => true,
             Breaks::RestoredAfterWait => !is_ready(process) && !waits(process, 1),
-            // A swap that goes by the clock as it was before would be written with a wrong one.
+            // A swap that uses an earlier reading of the clock would write a wrong one.
             _ if configuration.stale_wait == 0 && configuration.clock_error == 0 => true,
             _ => !is_ready(process) && !waits(process, 0),
         };
         state.processes.iter().all(is_in_time) && self.is_remembered(state, None)
     }
 
-    /// Whether the premise of backfill holds, also without this process: from a restore on, a process that
-    /// held a row before lives until it has looked and begun an epoch.
+    /// Returns whether the premise of backfill holds, also without this process: after a restore, a
+    /// process that held a row before lives until it has checked and begun an epoch.
     fn is_remembered(&self, state: &State, without: Option<usize>) -> bool {
         if self.world.configuration.past == 0 || self.world.breaks(Breaks::NobodyRemembers) {
             return true;
@@ -290,12 +290,12 @@ impl Restores {
             && (is_in_use || self.world.breaks(Breaks::AtRest))
     }
 
-    /// Whether all is restored and no marks are raised yet: then nobody leases.
+    /// Returns whether the store is restored and no marks are raised yet: then no process leases.
     fn is_to_be_raised(&self, state: &State) -> bool {
         state.restores > state.raises && self.world.configuration.raises > state.raises
     }
 
-    /// Whether a process has something to do.
+    /// Returns whether a process has something to do.
     fn may_step(&self, state: &State, process: &Process) -> bool {
         match process.held() {
             Some(_) if self.is_to_be_raised(state) => false,
@@ -473,7 +473,7 @@ pub(super) const UNIQUE: &str = "unique";
 pub(super) const PAST_UNIQUE: &str = "unique in the past";
 /// No epoch begins where nothing was lost.
 pub(super) const LAWFUL: &str = "lawful";
-/// Somebody can come to hold a row.
+/// Some process can come to hold a row.
 pub(super) const RECOVERS: &str = "recovers";
 /// Proof that the exploration was not idle.
 pub(super) const EPOCH: &str = "a lease goes on in place in the epoch after a restore";
@@ -489,7 +489,8 @@ pub(super) const FREED: &str = "a row that nobody may lease is freed";
 pub(super) const PENDING: &str = "a lease goes on in an epoch without a barrier";
 
 impl Restores {
-    /// Whether somebody comes to hold a row once nothing goes wrong any more and all processes go on.
+    /// Returns whether some process comes to hold a row once no more faults happen and all
+    /// processes run.
     fn is_recoverable(&self, state: &State) -> bool {
         let mut state = state.clone();
         if state.clock == StoreClock::Wrong {
@@ -514,7 +515,7 @@ impl Restores {
         false
     }
 
-    /// Whether a holder extended its lease in a new epoch.
+    /// Returns whether a holder extended its lease in a new epoch.
     fn is_held_in_epoch(&self, state: &State) -> bool {
         let Some(record) = &state.tables.record else { return false };
         let barrier = record.history.barrier(&self.world.layout);
@@ -534,7 +535,7 @@ impl Restores {
     }
 }
 
-/// Whether a process issues from a row that it holds by the store's word.
+/// Returns whether a process issues from a row that it holds according to the store.
 fn issues(tables: &Tables, process: &Process) -> bool {
     process.held().filter(|held| held.presence == Presence::Here).is_some_and(|held| {
         let row = tables.rows[held.worker()].as_ref();
