@@ -22,7 +22,7 @@ const TTL: u8 = 1;
 const PROCESSES: usize = 2;
 const FRESH: [Token; 3] = [Token::from_bits(200), Token::from_bits(201), Token::from_bits(202)];
 
-/// What is wrong.
+/// The rule or premise that is broken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Mutant {
     Sound,

@@ -13,7 +13,7 @@ const BY: u64 = 2;
 /// As many numbers as all processes can reserve in the worlds that fail over.
 const GAP: u64 = 8;
 
-/// What is wrong.
+/// The rule that is broken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum Mutant {
     Sound,

@@ -1,17 +1,17 @@
-//! Counts of what a run went through, to prove that it was not idle.
+//! Counts the events of a run, to prove that it was not idle.
 
 use std::ops::{Add, AddAssign};
 
 macro_rules! activity {
     ($($(#[$attribute:meta])* $field:ident: $words:literal,)*) => {
-        /// How often what happened.
+        /// How often each event happened.
         #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
         pub(crate) struct Activity {
             $($(#[$attribute])* pub(crate) $field: u64,)*
         }
 
         impl Activity {
-            /// Every count with its name.
+            /// Returns every count with its name.
             pub(crate) fn counts(&self) -> Vec<(&'static str, u64)> {
                 vec![$(($words, self.$field),)*]
             }

@@ -1,4 +1,4 @@
-//! What must hold for every ID, and how it is reported when it does not.
+//! The promises that must hold for every ID, and the report of a broken one.
 
 use std::{
     collections::{BTreeMap, HashMap, hash_map::DefaultHasher},
@@ -17,8 +17,8 @@ pub(crate) struct Failure {
 pub(crate) enum FailureKind {
     /// An ID was issued twice.
     Duplicate,
-    /// IDs of one code, node and lease do not ascend: those that are claimed by name each by each,
-    /// those of a handle, and all others by tick.
+    /// IDs of one code, node and lease do not ascend: single IDs that are claimed by name, those of
+    /// a handle, and all others by tick.
     NotAscending,
     /// A claim waited longer than it may.
     WaitedTooLong,
@@ -26,11 +26,11 @@ pub(crate) enum FailureKind {
     TooFarAhead,
     /// A mark is further ahead of the clock than a window.
     MarkRanAway,
-    /// A process made a row anew that it had held, with a mark below the limit of its lease.
+    /// A node created a row again that it had held, with a mark below the limit of its lease.
     MadeAnew,
     /// A step of a keeper panicked.
     KeeperPanicked,
-    /// All is well again, and a node that could have a row does not issue.
+    /// After all faults ended, a node that could have a row does not issue.
     Standstill,
     /// Something panicked.
     Panicked,
@@ -42,7 +42,7 @@ impl fmt::Display for Failure {
     }
 }
 
-/// What happened, as a hash and, for a person, in words.
+/// The events of a run, as a hash and, for a person, in words.
 #[derive(Debug)]
 pub(crate) struct Journal {
     hash: DefaultHasher,
@@ -66,20 +66,20 @@ impl Journal {
     }
 }
 
-/// The last position that was answered on each lane that a node issued a code on.
+/// The last position of an answer, on each lane that a node issued a code on.
 pub(crate) type LastOnLane = BTreeMap<(u64, u64), u64>;
 
-/// What a node was answered when a claim began: what the claim gets must be above.
+/// The answers of a node before a claim began: the claim must get higher positions.
 #[derive(Debug)]
 pub(crate) struct AnsweredBefore {
-    /// For the sequence, whoever asked.
+    /// For the sequence, in all answers.
     pub(crate) by_all: LastOnLane,
     /// For the code, by its handle. A handle may issue from a run that it claimed before others
     /// claimed.
     pub(crate) by_handle: LastOnLane,
 }
 
-/// Who was given an ID.
+/// The codes that got an ID.
 #[derive(Clone, Copy, Debug, Default)]
 struct Owners {
     /// Whether a process issued it whose codes share a cursor.
@@ -100,7 +100,7 @@ pub(crate) struct Issued {
 }
 
 impl Issued {
-    /// What a process was answered so far.
+    /// Returns the answers of a process so far.
     pub(crate) fn answered_before(
         &self,
         generation: u32,
@@ -114,8 +114,8 @@ impl Issued {
         }
     }
 
-    /// Adds an ID; whether nobody was given it before who must not have it, too. Only codes that
-    /// share no cursor may have equal IDs.
+    /// Adds an ID, and returns whether it is allowed. Only codes that share no cursor may have
+    /// equal IDs.
     pub(crate) fn add(&mut self, codes_shared: bool, code: usize, id: u64) -> bool {
         let owners = self.ids.entry(id).or_default();
         let is_new = if codes_shared {
@@ -128,15 +128,15 @@ impl Issued {
         is_new
     }
 
-    /// The highest reading that a process may have issued under, now that it issued under one
-    /// that is at most this.
+    /// Returns the highest reading that a process may have issued under, now that it issued under
+    /// one that is at most this.
     pub(crate) fn issued_under(&mut self, generation: u32, reading_ms: i64) -> i64 {
         let highest = self.highest_ms.entry(generation).or_insert(i64::MIN);
         *highest = reading_ms.max(*highest);
         *highest
     }
 
-    /// Notes the last position of an answer, and the code if its handle gave it.
+    /// Notes the last position of an answer, and the code if a handle gave the answer.
     pub(crate) fn answered(
         &mut self,
         generation: u32,

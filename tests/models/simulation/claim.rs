@@ -13,19 +13,19 @@ use tokio::time::Instant;
 
 use crate::{check::AnsweredBefore, model::CODES, store::Writer};
 
-/// A claim, and what was known when it began.
+/// A claim, and the state of its node when it began.
 pub(crate) struct Claim {
     pub(crate) writer: Writer,
     pub(crate) code: usize,
     pub(crate) began: Instant,
     pub(crate) answered_before: AnsweredBefore,
-    /// Up to where its node knew that it may issue.
+    /// The limits that the node knew.
     pub(crate) limits: BTreeMap<(u64, u64), u64>,
-    /// The clock's highest reading since it began, as far as it was looked at.
+    /// The highest reading of the clock since the claim began, as far as the simulation read it.
     pub(crate) highest_ms: i64,
-    /// How many cursors it made.
+    /// How many cursors the claim created.
     pub(crate) cursors: u64,
-    /// Whether it was answered by the quick way of a handle.
+    /// Whether a handle answered by its quick way.
     pub(crate) quick: bool,
     future: Pin<Box<dyn Future<Output = Answer> + Send>>,
 }
@@ -57,7 +57,7 @@ impl Claim {
             cursors: 0,
             quick: false,
             future: Box::pin(async move {
-                // It is in use while its clock is read and others are served meanwhile.
+                // The handle is in use while its clock is read and other claims are served.
                 let handle = handle.as_ref().and_then(|handle| handle.try_lock().ok());
                 if let Some(id) = handle.and_then(|mut handle| handle.try_next_id()) {
                     return Ok((vec![id], true));

@@ -1,4 +1,4 @@
-//! From a seed to a scenario: a random set-up, and random operations of the kinds that the seed
+//! Makes a scenario from a seed: a random set-up, and random operations of the kinds that the seed
 //! favours, single ones and sequences that belong together.
 
 use raindrop_core::{issue::RollbackPolicy, layout::TimeUnit};
@@ -11,12 +11,12 @@ use crate::{
 
 const NOW: i64 = 1_763_650_000_000;
 
-/// The scenario of a seed.
+/// Returns the scenario of a seed.
 pub(crate) fn generate(seed: u64) -> Scenario {
     let mut random = StdRng::seed_from_u64(seed);
     let setup = keeping::with_disks(seed, setup(&mut random));
     let setup = add_differences(seed, setup);
-    // What comes together too rarely by chance.
+    // These operations come together too rarely by chance.
     match seed % 24 {
         1 => return mishaps::restored_while_the_holder_is_cut_off(seed, setup, random),
         3 => return mishaps::row_lost_before_it_was_recorded(seed, setup, random),
@@ -46,8 +46,8 @@ pub(crate) fn generate(seed: u64) -> Scenario {
     Scenario { seed, setup, ops }
 }
 
-/// In some seeds the rows are created in parts, the clocks keep no recent reading, or processes
-/// differ in whether codes share a cursor. With numbers of their own, too.
+/// Makes some seeds differ: the rows are created in parts, the clocks keep no recent reading, or
+/// processes differ in whether codes share a cursor. It draws from separate random numbers.
 fn add_differences(seed: u64, setup: Setup) -> Setup {
     let mut random = StdRng::seed_from_u64(seed ^ 0x726f_7773_2061_7420);
     let rows_at_once = pick(&mut random, &[1, 2, 3, 8, 8, 8]);
@@ -56,8 +56,8 @@ fn add_differences(seed: u64, setup: Setup) -> Setup {
     Setup { rows_at_once, recent_readings, sharing, ..setup }
 }
 
-/// In some seeds people are at work, or the store loses data. With numbers of their own, so that
-/// the other operations are those of the same seed without them.
+/// Adds operators, or a store that loses data, to some seeds. It draws from separate random
+/// numbers, so that the other operations are those of the same seed without them.
 fn add_operators(seed: u64, setup: &Setup, ops: &mut Vec<Op>) {
     let random = StdRng::seed_from_u64(seed ^ 0x6f70_6572_6174_6f72);
     let mut generator = Generator { setup, favoured: Vec::new(), random };
@@ -65,7 +65,7 @@ fn add_operators(seed: u64, setup: &Setup, ops: &mut Vec<Op>) {
         return;
     }
     if generator.random.random_bool(0.1) {
-        // A first write is the first thing that happens.
+        // A first write is the first event of a run.
         let added = generator.row_added_again();
         ops.splice(0..0, added);
     }
@@ -76,7 +76,7 @@ fn add_operators(seed: u64, setup: &Setup, ops: &mut Vec<Op>) {
     }
 }
 
-/// In some seeds that have IDs for a past time nodes issue some, with numbers of their own, too.
+/// Adds IDs for a past time to some seeds that allow them. It draws from separate random numbers.
 fn add_past(seed: u64, setup: &Setup, ops: &mut Vec<Op>) {
     let mut random = StdRng::seed_from_u64(seed ^ 0x7061_7374_2074_696d);
     if setup.min_sequence == 0 || !random.random_bool(0.5) {
@@ -90,7 +90,7 @@ fn add_past(seed: u64, setup: &Setup, ops: &mut Vec<Op>) {
     }
 }
 
-/// In some seeds the store fails over, with numbers of their own, too.
+/// Adds fail-overs to some seeds. It draws from separate random numbers.
 fn add_fail_overs(seed: u64, setup: &Setup, ops: &mut Vec<Op>) {
     let random = StdRng::seed_from_u64(seed ^ 0x6661_696c_206f_7665);
     let mut generator = Generator { setup, favoured: Vec::new(), random };
@@ -161,7 +161,7 @@ fn setup(random: &mut StdRng) -> Setup {
     }
 }
 
-/// What a seed can favour.
+/// The kinds of operations that a seed can favour.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {
     Issue,
@@ -213,8 +213,8 @@ const FAULTY: [Kind; 21] = [
     Kind::StoreCrash,
 ];
 
-/// A few kinds of faults besides what always happens: seeds that do a little of everything
-/// rarely get anywhere.
+/// Returns a few kinds of faults beside those that always happen: seeds that do a little of
+/// everything rarely get anywhere.
 fn favoured(random: &mut StdRng) -> Vec<Kind> {
     let mut favoured = vec![Kind::Issue; 6];
     favoured.extend([Kind::Advance; 4]);
@@ -276,7 +276,7 @@ impl Generator<'_> {
         self.random.random_range(1..=500)
     }
 
-    /// A time that matters to leases.
+    /// Returns a time that matters to leases.
     fn while_ms(&mut self) -> u64 {
         let Setup { renew_ms, ttl_ms, window_ms, .. } = *self.setup;
         let length = pick(&mut self.random, &[500, 3_000, renew_ms, ttl_ms, window_ms]);
@@ -287,7 +287,7 @@ impl Generator<'_> {
         self.setup.ttl_ms + self.random.random_range(0..=6_000)
     }
 
-    /// By how much a clock is stepped.
+    /// Returns by how much a clock is stepped.
     fn step_ms(&mut self) -> i64 {
         let unit_ms = self.setup.unit.millis();
         let lengths = [100, 1_500, 5_000, 20_000, 90_000, unit_ms, 2 * unit_ms];
@@ -317,7 +317,7 @@ impl Generator<'_> {
         Op::Stop { node, deadline_ms: pick(&mut self.random, &[2_000, 10_000]) }
     }
 
-    /// One operation, or several that make sense together.
+    /// Adds one operation, or several that belong together.
     fn add(&mut self, ops: &mut Vec<Op>) {
         let kind = *self.favoured.choose(&mut self.random).expect("issuing is always favoured");
         let node = self.node();
@@ -430,8 +430,8 @@ impl Generator<'_> {
         Op::CrashStore { lose: self.random.random_range(0..6) }
     }
 
-    /// The store shows what it has not written down; a node reads its own write there and is
-    /// paused; the store crashes, and the row is another's.
+    /// Makes the log hang: the store shows a write before it is durable, and the node reads it and
+    /// is paused. Then the store crashes, and another node takes the row.
     fn log_hangs(&mut self, ops: &mut Vec<Op>, node: usize) {
         let code = self.code();
         ops.extend([Op::HangLog, Op::Advance { ms: self.while_ms() }, self.issue()]);
@@ -453,7 +453,7 @@ impl Generator<'_> {
         ops.extend([Op::Heal { node }, Op::Advance { ms: self.while_ms() }, self.issue()]);
     }
 
-    /// Something that a person or a failing store does, and what others do then.
+    /// Returns an act of an operator or of a failing store, and what nodes do afterwards.
     fn operated(&mut self) -> Vec<Op> {
         let worker = self.random.random_range(0..self.setup.workers);
         let rarely = self.random.random_range(0..10);
@@ -476,8 +476,8 @@ impl Generator<'_> {
         ops
     }
 
-    /// A node is cut off and loses its row after a copy of the store was made; the copy comes back
-    /// with its marks raised, and so does the node.
+    /// Restores a backup: a node is cut off and loses its row after the backup was made. The backup
+    /// comes back with its marks raised, and so does the node.
     fn restored_backup(&mut self) -> Vec<Op> {
         let (node, code) = (self.node(), self.code());
         let mut ops = vec![Op::Issue { node, code, count: 1 }, Op::Backup];
@@ -487,7 +487,7 @@ impl Generator<'_> {
         } else {
             ops.extend([self.fault(node), Op::Advance { ms: self.while_ms() }]);
         }
-        // Nobody else remembers what the copy lacks.
+        // No other node remembers what the backup lacks.
         ops.push(Op::Everyone { code, count: self.ids() });
         ops.extend(self.others_than(node).map(|node| Op::Crash { node }));
         ops.push(Op::RestoreBackup);
@@ -502,7 +502,7 @@ impl Generator<'_> {
         ops
     }
 
-    /// A copy of the store comes back under nodes that run, and others start.
+    /// Restores a backup under running nodes, while others start.
     fn restored_in_place(&mut self) -> Vec<Op> {
         let (node, code, renew_ms) = (self.node(), self.code(), self.setup.renew_ms);
         let mut ops: Vec<_> = (0..self.setup.nodes()).map(|node| Op::Heal { node }).collect();
@@ -523,7 +523,8 @@ impl Generator<'_> {
         ops
     }
 
-    /// Replication stops, a node may be cut off, others issue; the replica takes over, once or twice.
+    /// Fails over: replication stops, a node may be cut off, others issue, and the replica takes
+    /// over, once or twice.
     fn failed_over(&mut self) -> Vec<Op> {
         let (node, code) = (self.node(), self.code());
         let mut ops = vec![Op::Issue { node, code, count: 1 }];
@@ -562,7 +563,7 @@ impl Generator<'_> {
         ops
     }
 
-    /// A node's first write comes late: after its row was written, lost and added again.
+    /// Lets a node's first write come late: after its row was written, lost and added again.
     fn row_added_again(&mut self) -> Vec<Op> {
         let (node, code) = (self.node(), self.code());
         let mut ops = vec![
@@ -590,22 +591,22 @@ impl Generator<'_> {
         Op::Operate { order, fault, slow_ms }
     }
 
-    /// A move to another layout while nodes run; they are restarted before or after its end, and
-    /// the operator may be killed at it.
+    /// Moves to another layout while nodes run. They restart before or after its end, and an
+    /// operator may be killed during the move.
     fn relayout(&mut self) -> Vec<Op> {
         let positions = pick(&mut self.random, &[2, 4, 8, 16, 64, 300]);
         let rollback_bits = self.random.random_range(0..=2);
-        // Further than any mark is ahead, hardly further, or not at all.
+        // The new IDs are larger than any mark allows, hardly larger, or not larger.
         let lease_ms = self.setup.window_ms + self.setup.skew_ms + 1_000;
         let hardly_ms = self.random.random_range(1..=2 * lease_ms);
         let hardly_ms = i64::try_from(hardly_ms).expect("small");
         let earlier_ms = pick(&mut self.random, &[60 * 86_400_000, hardly_ms, hardly_ms, 0]);
         let mut ops = vec![self.order(Order::Relayout { earlier_ms, positions, rollback_bits })];
-        // The same layout once more: what another one began goes on.
+        // The same layout once more: the second operator continues the move of the first.
         let again = Order::Relayout { earlier_ms: 0, positions, rollback_bits };
         match self.random.random_range(0..10) {
             0..3 => {
-                // Somewhere in the middle of what it does.
+                // Somewhere in the middle of the move.
                 let ms = self.random.random_range(1..=6 * self.setup.latency_ms.max(10));
                 ops.extend([Op::Advance { ms }, Op::KillOperators, self.issue()]);
                 if self.random.random_bool(0.5) {
@@ -614,7 +615,7 @@ impl Generator<'_> {
                 let next = if self.random.random_bool(0.4) { again } else { Order::TakeBack };
                 ops.extend([self.order(next), Op::Advance { ms: self.while_ms() }]);
             }
-            // Two at once, one of which may be slow.
+            // Two operators at once, one of which may be slow.
             3..5 => ops.extend([Op::Advance { ms: self.moment() }, self.order(again)]),
             _ => {}
         }
@@ -628,8 +629,8 @@ impl Generator<'_> {
         ops
     }
 
-    /// A node's clock goes back while another node leaves it a row to move to, and the write that
-    /// gives the old row back gets no answer; the other node comes back and may take that row.
+    /// Steps a node's clock back while another node leaves it a row to move to. The write that
+    /// releases the old row gets no answer; the other node comes back and may take that row.
     fn move_away(&mut self, ops: &mut Vec<Op>, node: usize) {
         let other = (node + 1) % self.setup.nodes();
         let code = self.code();

@@ -1,4 +1,4 @@
-//! Seeds in which every node keeps its lease in a state file on a disk of its own.
+//! Adds state files: in some seeds, every node keeps its lease in a file on a separate disk.
 
 use rand::{RngExt, SeedableRng, rngs::StdRng};
 
@@ -10,18 +10,18 @@ use crate::{
 /// How many of ten seeds these are.
 const TENTHS: u64 = 4;
 
-/// Decides with numbers of its own, so that the other seeds stay what they are.
+/// Decides by separate random numbers, so that the other seeds stay unchanged.
 pub(crate) fn with_disks(seed: u64, setup: Setup) -> Setup {
     let mut random = numbers(seed);
     if random.random_range(0..10) >= TENTHS {
         return setup;
     }
     let disk_ms = pick(&mut random, &[0, 0, 1, 20, 150, 400]);
-    // Six parts are a write; a disk that is slower than leases reach is of no use.
+    // A write has six parts, and a disk that is slower than leases reach is of no use.
     Setup { disk_ms: Some(disk_ms.min(setup.window_ms / 30)), ..setup }
 }
 
-/// Adds what becomes of processes and disks.
+/// Adds operations on processes and disks.
 pub(crate) fn add(seed: u64, setup: &Setup, ops: &mut Vec<Op>) {
     if setup.disk_ms.is_none() {
         return;
@@ -58,7 +58,7 @@ fn happen(setup: &Setup, random: &mut StdRng) -> Vec<Op> {
         ops.push(if random.random_bool(0.5) { Op::Outage } else { Op::Partition { node } });
     }
     match random.random_range(0..8) {
-        // Restarted, perhaps again and again.
+        // The process restarts, perhaps several times.
         0..3 => {
             for _ in 0..random.random_range(1..=3) {
                 ops.extend(everyone(random));
@@ -71,14 +71,14 @@ fn happen(setup: &Setup, random: &mut StdRng) -> Vec<Op> {
                 ops.push(Op::Advance { ms: pick(random, &[1, 500, 3_000]) });
             }
         }
-        // Stopped in order, and started before or after the stop has ended.
+        // The process stops in order, and starts before or after the stop has ended.
         3 | 4 => {
             ops.extend(everyone(random));
             ops.push(Op::Stop { node, deadline_ms: pick(random, &[1_000, 10_000]) });
             ops.push(Op::Advance { ms: pick(random, &[1, 300, 11_000]) });
             ops.push(start);
         }
-        // Away for so long that its row may be another's.
+        // The process is away for so long that another node may have its row.
         5 | 6 => {
             ops.extend(everyone(random));
             let ms = random.random_range(1..=setup.ttl_ms + 3_000);

@@ -1,29 +1,29 @@
-//! Whole nodes over a faulty store under simulated time: keeper, issuer and every decision are
-//! the production code; the store, the network and all clocks are simulated. One seed makes one
-//! set-up and one list of operations, the same on every machine.
+//! Simulates whole nodes over a faulty store, under simulated time. Keeper, issuer and every
+//! decision are the production code; the store, the network and all clocks are simulated. One seed
+//! makes one set-up and one list of operations, the same on every machine.
 //!
 //! # What must hold
 //!
 //! After every operation: no ID was issued twice for a code; IDs of a code ascend on a node and
-//! lane; no claim waits longer than `max_wait` for its lease and `max_wait` for its tick; no ID
-//! is further ahead of its node's clock than borrowing, holding and waiting allow; no mark was
-//! written more than a window ahead of the writer's clock. At the end everything is healed, and
-//! every node that can have a row must issue again.
+//! lane; no claim waits longer than `max_wait` for its lease and `max_wait` for its tick; no ID is
+//! further ahead of its node's clock than borrowing, holding and waiting allow; no mark was written
+//! more than a window ahead of the writer's clock. At the end all faults are repaired, and every
+//! node that can have a row must issue again.
 //!
-//! Operators release rows, raise marks and move the namespace to another layout meanwhile, and
-//! are killed at it. Rows and the record vanish, but only as the premises allow it: no mark of a
-//! lost row is beyond what rows that are added later begin at, which holds while the store's
-//! clock is right and does not go back.
+//! Meanwhile operators release rows, raise marks and move the namespace to another layout, and some
+//! are killed. Rows and the record vanish, but only as the premises allow it: no mark of a lost row
+//! is beyond the mark at which an added row begins. That holds while the store's clock is right and
+//! does not go back.
 //!
 //! # What is no failure
 //!
-//! Refused claims while the store is away, while rows or positions are used up, or while a clock
-//! is wrong; numbers that are left out; IDs of different lanes out of order.
+//! A claim that is refused while the store is away, while rows or positions are used up, or while a
+//! clock is wrong; numbers that are left out; IDs of different lanes out of order.
 //!
 //! # How to use it
 //!
-//! - `make simulation`: seeds without a bug, and one planted
-//!   bug after the other, each of which the same seeds must find.
+//! - `make simulation`: seeds without a bug, and one planted bug after the other, each of which the
+//!   same seeds must find.
 //! - `make soak-simulation SEEDS=1000000`: more seeds, with progress; `FIRST=…` begins elsewhere.
 //! - `make simulation ONLY=replay SEED=17`: one seed step by step, and with `BUG=TokenDerived`
 //!   under that bug.
@@ -67,9 +67,9 @@ use self::{
     world::{Extent, run},
 };
 
-/// How many seeds are run where nothing else is asked for.
+/// The number of seeds that run by default.
 const SEEDS: u64 = 3_000;
-/// Within so many seeds each planted bug must be found.
+/// The number of seeds within which each planted bug must be found.
 const BUDGET: u64 = 3_000;
 /// The longest list of operations that a planted bug may be shrunk to.
 const SHORT: usize = 15;
@@ -81,7 +81,7 @@ fn number(name: &str) -> Option<u64> {
     Some(text.parse().unwrap_or_else(|_| panic!("{name}={text}: must be a number")))
 }
 
-/// Prints how often what happened in a run without a duplicate, and fails where it was idle.
+/// Prints how often each event happened in a run without a duplicate, and fails if one is too rare.
 fn report(counts: &[(&str, u64)], seeds: u64) {
     for (what, count) in counts {
         println!("{count:>10}  {what}");
@@ -125,7 +125,7 @@ fn check(seeds: Range<u64>) -> (Activity, usize) {
         activity += outcome.activity;
         steps += scenario.ops.len();
         if seed % 50 == 0 {
-            // Nothing differs from run to run.
+            // The run must repeat exactly.
             let again = run(&scenario, Planting::Nothing, Extent::Whole);
             assert_eq!(again.trace, outcome.trace, "seed {seed} does not repeat");
         }
@@ -133,7 +133,7 @@ fn check(seeds: Range<u64>) -> (Activity, usize) {
     (activity, steps)
 }
 
-/// The same on every core.
+/// Runs the same check on every core.
 fn check_all(seeds: Range<u64>, told: bool) -> (Activity, usize) {
     let next = AtomicU64::new(seeds.start);
     let done = Mutex::new((Activity::default(), 0));
@@ -173,7 +173,7 @@ fn soak_or_sample() {
 fn planted_bugs_are_found() {
     let mut missed = Vec::new();
     for planting in BUGS {
-        // What the operations alone show says more than what shows once all is put right.
+        // A failure among the operations alone says more than one that shows once all is put right.
         let found = find(planting, Extent::WithoutEnd).or_else(|| find(planting, Extent::Whole));
         match &found {
             Some(found) => println!("{:<22} {found}", planting.name()),
@@ -202,8 +202,8 @@ impl fmt::Display for Found {
     }
 }
 
-/// Looks for a planted bug with the ordinary seeds. Where the first one cannot be shrunk far
-/// enough, because it needs several mishaps to come together, a few more are tried.
+/// Looks for a planted bug with the ordinary seeds. If the first failing seed cannot be shrunk far
+/// enough, because the bug needs several mishaps together, it tries a few more.
 fn find(planting: Planting, extent: Extent) -> Option<Found> {
     let mut best: Option<Found> = None;
     let failing = (0..BUDGET).filter_map(|seed| {
@@ -225,7 +225,7 @@ fn find(planting: Planting, extent: Extent) -> Option<Found> {
     best.filter(|best| best.short.len() <= SHORT)
 }
 
-/// Runs the one seed that the environment names, and nothing without it.
+/// Runs the one seed that the environment names; does nothing without it.
 #[test]
 fn replay() {
     let Some(seed) = number("SEED") else { return };

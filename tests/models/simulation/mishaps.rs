@@ -1,5 +1,5 @@
-//! What must not come together, in a calm world: a node that acts on what it read before a move to
-//! another layout or before a row was lost, and a write that arrives in the middle of a move.
+//! Mishaps that must not come together, in a calm world: a node acts on what it read before a move
+//! to another layout or before a row was lost, or a write arrives in the middle of a move.
 
 use raindrop_core::layout::TimeUnit;
 use rand::{RngExt, rngs::StdRng};
@@ -9,7 +9,7 @@ use crate::{
     model::{Fault, Op, Order, Scenario, Setup},
 };
 
-/// The node that holds a row when the scenario begins, the other one, and a third.
+/// The node that holds a row when the scenario begins. The other node and a third one follow.
 const HOLDER: usize = 0;
 const OTHER: usize = 1;
 const THIRD: usize = 2;
@@ -30,13 +30,13 @@ fn calm(setup: Setup) -> Setup {
     }
 }
 
-/// A node looks at the record, and reads the rows after the layout was changed.
+/// Changes the layout after a node read the record and before it reads the rows.
 pub(crate) fn while_a_node_acquires(seed: u64, setup: Setup, mut random: StdRng) -> Scenario {
     let unit = TimeUnit::Millisecond;
     let setup = Setup { unit, positions: 64, ..calm(setup) };
     let slow_ms = pick(&mut random, &[1_000, 3_000]);
     let mut ops = vec![Op::Crash { node: OTHER }, Op::Advance { ms: 4_000 }];
-    // No row is left for it, so it looks for one again and again.
+    // No row is left for the node, so it searches again and again.
     ops.extend([start(OTHER), Op::Advance { ms: 1_000 }, Op::Slow { node: OTHER, ms: slow_ms }]);
     ops.push(Op::Advance { ms: random.random_range(5_000..=15_000) });
     let positions = pick(&mut random, &[2, 4, 8]);
@@ -49,8 +49,8 @@ pub(crate) fn while_a_node_acquires(seed: u64, setup: Setup, mut random: StdRng)
     Scenario { seed, setup, ops }
 }
 
-/// A renewal arrives after the marks were judged for a move to a layout that is larger than they
-/// allowed, and smaller than it allows.
+/// Lets a renewal arrive after an operator judged the marks for a move to a layout. Its IDs are
+/// larger than those marks allowed, and smaller than the renewal allows.
 pub(crate) fn while_a_renewal_is_late(seed: u64, setup: Setup, mut random: StdRng) -> Scenario {
     let setup = Setup { unit: TimeUnit::Second, positions: 4, ..calm(setup) };
     let slow_ms = pick(&mut random, &[500, 1_000, 2_000]);
@@ -67,8 +67,8 @@ pub(crate) fn while_a_renewal_is_late(seed: u64, setup: Setup, mut random: StdRn
     Scenario { seed, setup, ops }
 }
 
-/// A copy of the store is restored and its marks are raised, while the node that held the row then is
-/// cut off, and another one took it since.
+/// Restores a backup and raises its marks. The node that held the row at the backup is cut off, and
+/// another node took the row since.
 pub(crate) fn restored_while_the_holder_is_cut_off(
     seed: u64,
     setup: Setup,
@@ -81,7 +81,7 @@ pub(crate) fn restored_while_the_holder_is_cut_off(
     // The row expires, and its mark comes due.
     ops.push(Op::SleepAll { ms: random.random_range(3_000_000..=7_200_000) });
     ops.extend([Op::Advance { ms: 30_000 }, Op::Everyone { code: 0, count: 4 }]);
-    // Nobody else remembers what the copy lacks.
+    // No other node remembers what the backup lacks.
     ops.extend([Op::Crash { node: OTHER }, Op::RestoreBackup, Op::Heal { node: HOLDER }]);
     for _ in 0..3 {
         ops.extend([Op::Advance { ms: 5_000 }, Op::Everyone { code: 0, count: 2 }]);
@@ -89,7 +89,7 @@ pub(crate) fn restored_while_the_holder_is_cut_off(
     Scenario { seed, setup, ops }
 }
 
-/// A copy of the store comes back under nodes that run, and another one starts before they look.
+/// Restores a backup under running nodes, and another node starts before they check the store.
 pub(crate) fn node_starts_after_a_restore(seed: u64, setup: Setup, mut random: StdRng) -> Scenario {
     let (unit, positions) = (TimeUnit::Millisecond, 64);
     let setup = Setup { unit, positions, offsets_ms: vec![0; 3], workers: 3, ..calm(setup) };
@@ -103,8 +103,8 @@ pub(crate) fn node_starts_after_a_restore(seed: u64, setup: Setup, mut random: S
     Scenario { seed, setup, ops }
 }
 
-/// A copy of the store comes back under nodes that issue IDs for a past time, and count from what the
-/// copy has until one of them looks.
+/// Restores a backup under nodes that issue IDs for a past time. They count from the backup's
+/// number until one of them checks the store.
 pub(crate) fn backfill_after_a_restore(seed: u64, setup: Setup, mut random: StdRng) -> Scenario {
     let (unit, positions, min_sequence) = (TimeUnit::Millisecond, 64, 5);
     let setup = Setup { unit, positions, min_sequence, workers: 2, ..calm(setup) };
@@ -119,8 +119,8 @@ pub(crate) fn backfill_after_a_restore(seed: u64, setup: Setup, mut random: StdR
     Scenario { seed, setup, ops }
 }
 
-/// A copy of the store comes back under nodes that have one worker id each, and another one starts before
-/// they look. When the copy was made, only the holder of the other worker id was there. Perhaps it crashes
+/// Restores a backup under nodes that have one worker id each, and another node starts before they
+/// check the store. At the backup, only the holder of the other worker id ran. It may crash
 /// meanwhile, so that a start releases its row.
 pub(crate) fn node_starts_beside_another_worker_id(
     seed: u64,
@@ -147,10 +147,10 @@ pub(crate) fn node_starts_beside_another_worker_id(
     Scenario { seed, setup, ops }
 }
 
-/// The store fails over while the node that holds the row is cut off, and another node begins the epoch
-/// while its clock and the store's are ahead. Once they are right, an operator lowers the barrier: what
-/// the holder leased is below it. Perhaps the store is replaced once more, losing nothing, and perhaps
-/// a third node leased another row while the clocks were ahead.
+/// Fails over while the node that holds the row is cut off. Another node begins the epoch while its
+/// clock and the store's are ahead. Once they are right, an operator lowers the barrier: the
+/// holder's lease is below it. The store may be replaced once more, losing nothing, and a third
+/// node may have leased another row while the clocks were ahead.
 pub(crate) fn barrier_put_ahead_is_lowered(
     seed: u64,
     setup: Setup,
@@ -169,7 +169,7 @@ pub(crate) fn barrier_put_ahead_is_lowered(
     let by_ms = random.random_range(300_000..=1_000_000_000);
     let mut ops = vec![Op::Crash { node: OTHER }, Op::Crash { node: THIRD }];
     ops.extend([Op::Advance { ms: 8_000 }, Op::StopReplication]);
-    // What the holder renews is lost.
+    // The fail-over loses the holder's renewals.
     ops.push(Op::Advance { ms: random.random_range(12_000..=25_000) });
     ops.extend([Op::Partition { node: HOLDER }, Op::FailOver { back: false }]);
     ops.extend([Op::StepStoreClock { by_ms }, Op::StepClock { node: OTHER, by_ms }]);
@@ -194,7 +194,7 @@ pub(crate) fn barrier_put_ahead_is_lowered(
     Scenario { seed, setup, ops }
 }
 
-/// A node finds that nothing was leased yet, and creates rows long after one was leased and lost.
+/// Lets a node find that no row was leased yet, and create rows long after one was leased and lost.
 pub(crate) fn row_lost_while_a_node_starts(
     seed: u64,
     setup: Setup,
@@ -204,7 +204,7 @@ pub(crate) fn row_lost_while_a_node_starts(
     let setup = Setup { unit, positions, latency_ms, ..calm(setup) };
     let mut ops = vec![Op::Advance { ms: random.random_range(1..=100) }];
     ops.push(Op::Slow { node: OTHER, ms: 300 });
-    // Leased by the holder, and not created by the other one yet.
+    // The holder leased the row, and the other node has not created it yet.
     ops.extend([Op::Advance { ms: random.random_range(130..=1_000) }, Op::LoseRow { worker: 0 }]);
     for _ in 0..14 {
         ops.extend([Op::Advance { ms: 500 }, Op::Everyone { code: 0, count: 2 }]);
@@ -212,7 +212,8 @@ pub(crate) fn row_lost_while_a_node_starts(
     Scenario { seed, setup, ops }
 }
 
-/// The first write of a row arrives once another node leased the row, lost it and created it again.
+/// Lets the first write of a row arrive after another node leased the row, lost it and created it
+/// again.
 pub(crate) fn row_lost_while_its_first_write_is_late(
     seed: u64,
     setup: Setup,
@@ -232,8 +233,8 @@ pub(crate) fn row_lost_while_its_first_write_is_late(
     Scenario { seed, setup, ops }
 }
 
-/// A node creates a row and crashes, perhaps before it recorded the row; another node needs a row,
-/// crashes as well, and the row is lost.
+/// Lets a node create a row and crash, perhaps before it recorded the row. Another node needs a row
+/// and crashes as well, and the row is lost.
 pub(crate) fn row_lost_before_it_was_recorded(
     seed: u64,
     setup: Setup,

@@ -1,4 +1,4 @@
-//! What a simulation consists of: a set-up and a list of operations.
+//! The parts of a simulation: a set-up and a list of operations.
 
 use raindrop_core::{
     issue::{IssueSettings, RollbackPolicy},
@@ -9,7 +9,7 @@ use std::time::Duration;
 
 pub(crate) const CODES: [&str; 5] = ["order", "user", "item", "cart", "note"];
 
-/// What stays the same during a simulation.
+/// The values that stay the same during a simulation.
 #[derive(Clone, Debug)]
 pub(crate) struct Setup {
     pub(crate) unit: TimeUnit,
@@ -18,19 +18,19 @@ pub(crate) struct Setup {
     pub(crate) rollback_bits: u32,
     pub(crate) rollback_initial: u32,
     pub(crate) workers: u64,
-    /// Whether each node may use one of them alone.
+    /// Whether each node may use one worker id alone.
     pub(crate) has_fixed_workers: bool,
-    /// How many of the layout's eight rows are created at a time.
+    /// How many of the layout's eight rows a node creates at a time.
     pub(crate) rows_at_once: u64,
     /// Whether the nodes' clocks keep a recent reading.
     pub(crate) recent_readings: bool,
     pub(crate) codes: usize,
     pub(crate) codes_max: usize,
     pub(crate) sharing: Sharing,
-    /// Whether the store has a clock of its own; otherwise all nodes are on one machine.
+    /// Whether the store has its own clock; otherwise all nodes are on one machine.
     pub(crate) own_clock: bool,
     pub(crate) prefer_previous: bool,
-    /// Whether all nodes go by one name.
+    /// Whether all nodes have the same holder label.
     pub(crate) one_holder: bool,
     pub(crate) rollback: RollbackPolicy,
     pub(crate) hold_ms: u64,
@@ -62,7 +62,7 @@ impl Setup {
         })
     }
 
-    /// The layout that an operator moves to.
+    /// Returns the layout that an operator moves to.
     pub(crate) fn shaped(&self, shape: Shape) -> Layout {
         LayoutSpec {
             epoch_ms: shape.epoch_ms,
@@ -77,7 +77,7 @@ impl Setup {
         .expect("a valid layout")
     }
 
-    /// Whether the codes of the process of this number share a cursor.
+    /// Returns whether the codes of the process of this number share a cursor.
     pub(crate) const fn codes_shared(&self, generation: u32) -> bool {
         match self.sharing {
             Sharing::Never => false,
@@ -117,11 +117,12 @@ impl Setup {
 pub(crate) enum Sharing {
     Never,
     Always,
-    /// In every other one: the setting is changed back and forth, also beside nodes without it.
+    /// In every other one: operators change the setting back and forth, also beside nodes without
+    /// it.
     Changing,
 }
 
-/// In what the layouts of one simulation differ.
+/// The properties by which the layouts of one simulation differ.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Shape {
     pub(crate) epoch_ms: i64,
@@ -129,7 +130,7 @@ pub(crate) struct Shape {
     pub(crate) rollback_bits: u32,
 }
 
-/// What an operator is told to do, and what becomes of one of its writes after `skip` others.
+/// An operator's command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Order {
     Release {
@@ -138,7 +139,7 @@ pub(crate) enum Order {
     Raise,
     /// Lowers a barrier that a clock put far ahead.
     LowerBarrier,
-    /// Moves to another layout: one whose epoch is so much earlier has larger IDs.
+    /// Moves to another layout: one with an epoch so much earlier has larger IDs.
     Relayout {
         earlier_ms: i64,
         positions: u64,
@@ -148,19 +149,19 @@ pub(crate) enum Order {
     TakeBack,
 }
 
-/// What becomes of a swap.
+/// The fate of a swap.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Fault {
-    /// It is not applied, and the caller gets an error.
+    /// The store does not apply it, and the caller gets an error.
     NeverArrives,
-    /// It is applied, and the caller gets an error.
+    /// The store applies it, and the caller gets an error.
     LostReply,
-    /// It is kept back until it is delivered, and the caller gets an error.
+    /// The network holds it back until it is delivered, and the caller gets an error.
     Late,
 }
 
-/// One operation; nodes, codes and kept-back writes are counted modulo how many there are, so
-/// that every list of operations can be run.
+/// One operation. Nodes, codes and held-back writes are counted modulo their number, so that every
+/// list of operations can run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Op {
     /// Time passes.
@@ -171,7 +172,7 @@ pub(crate) enum Op {
     SleepAll {
         ms: i64,
     },
-    /// A claim, whose answer is awaited by later operations.
+    /// A claim; later operations await its answer.
     Issue {
         node: usize,
         code: usize,
@@ -182,15 +183,15 @@ pub(crate) enum Op {
         code: usize,
         count: u32,
     },
-    /// A claim that reads the clock and is then suspended with its machine, while another thread
-    /// of its process goes on to issue some other codes.
+    /// A claim that reads the clock and is then suspended with its machine, while another thread of
+    /// its process issues some other codes.
     Stale {
         node: usize,
         code: usize,
         asleep_ms: i64,
         others: usize,
     },
-    /// A claim of one ID for a past time, so many ticks before the beginning.
+    /// A claim of one ID for a past time, this many ticks before the beginning.
     Past {
         node: usize,
         ticks: u64,
@@ -209,7 +210,7 @@ pub(crate) enum Op {
     Crash {
         node: usize,
     },
-    /// A crash that also loses what its disk had not made durable.
+    /// A crash that also loses the writes that the disk had not made durable.
     LosePower {
         node: usize,
     },
@@ -221,12 +222,12 @@ pub(crate) enum Op {
     MendDisk {
         node: usize,
     },
-    /// Starts a node that does not run; one that stops gracefully is gone then.
+    /// Starts a node that does not run; one that stops in order is gone then.
     Start {
         node: usize,
         same_holder: bool,
     },
-    /// A clean stop, during which issuing goes on.
+    /// A clean stop, during which the node issues.
     Stop {
         node: usize,
         deadline_ms: u64,
@@ -235,11 +236,11 @@ pub(crate) enum Op {
     Partition {
         node: usize,
     },
-    /// Every answer to the node is kept back: its keeper is paused, its handlers are not.
+    /// Holds back every answer to the node: its keeper is paused, its handlers are not.
     HoldBack {
         node: usize,
     },
-    /// Every answer to the node takes so much longer.
+    /// Every answer to the node takes this much longer.
     Slow {
         node: usize,
         ms: u64,
@@ -250,15 +251,15 @@ pub(crate) enum Op {
     },
     Outage,
     Restore,
-    /// What becomes of a coming swap of the node, the next one after `skip` others; `cut` begins
-    /// a partition with it.
+    /// Sets the fate of a coming swap of the node, the next one after `skip` others; `cut` begins a
+    /// partition with it.
     Fail {
         node: usize,
         skip: usize,
         fault: Fault,
         cut: bool,
     },
-    /// A write that was kept back arrives.
+    /// A held-back write arrives.
     Deliver {
         which: usize,
     },
@@ -268,10 +269,10 @@ pub(crate) enum Op {
     Operate {
         order: Order,
         fault: Option<(usize, Fault)>,
-        /// Every answer of the store takes so much longer for it.
+        /// Every answer of the store to the operator takes this much longer.
         slow_ms: u64,
     },
-    /// Every operator is killed at work.
+    /// Every operator is killed during its work.
     KillOperators,
     /// The store loses a row, or the record, as far as the rule for rows that are added later
     /// covers it.
@@ -281,23 +282,24 @@ pub(crate) enum Op {
     LoseRecord,
     /// From now on writes become visible, and none is acknowledged.
     HangLog,
-    /// The log is written again: all that is visible is durable.
+    /// The log works again: all visible writes are durable.
     FreeLog,
-    /// The store crashes, and loses so many of the writes that were not acknowledged.
+    /// The store crashes, and loses this many of the writes that it did not acknowledge.
     CrashStore {
         lose: usize,
     },
-    /// What is written from now on does not reach the replica.
+    /// Later writes do not reach the replica.
     StopReplication,
     /// The replica takes the store's place, under a new identity or the one before.
     FailOver {
         back: bool,
     },
-    /// A copy of the store is made.
+    /// The store is backed up.
     Backup,
-    /// The copy takes the store's place, and marks are raised before a node reaches it.
+    /// The backup takes the store's place, and an operator raises the marks before a node reaches
+    /// it.
     RestoreBackup,
-    /// The copy takes the store's place under nodes that run, and nobody raises anything.
+    /// The backup takes the store's place under running nodes, and no operator raises anything.
     RestoreInPlace,
 }
 

@@ -1,4 +1,4 @@
-//! One process: a keeper, its issuer, and what it reports.
+//! One process: a keeper, its issuer, and the events that it reports.
 
 use std::{
     collections::BTreeSet,
@@ -15,10 +15,10 @@ use raindrop_keeper::{
 
 use crate::{activity::Activity, claim::SharedHandle, store::Writer, time::SkewedClock};
 
-/// A process that runs, or that stops while its handlers go on.
+/// A process that runs, or that stops while its handlers continue.
 pub(crate) struct Node {
     pub(crate) writer: Writer,
-    /// `None` once it was told to stop.
+    /// `None` once the process began to stop.
     pub(crate) keeper: Option<Keeper>,
     pub(crate) issuer: Issuer,
     pub(crate) backfill: Arc<Backfill>,
@@ -36,9 +36,9 @@ pub(crate) struct Node {
 pub(crate) struct Events {
     /// Nodes may share one.
     clock: OnceLock<Arc<SkewedClock>>,
-    /// How often it had been read at the last operation.
+    /// How often the clock had been read at the last operation.
     readings: AtomicU64,
-    /// The highest reading of the clock that a lease was judged by.
+    /// The highest reading of the clock by which a lease was judged.
     leased_under_ms: AtomicI64,
     held: AtomicU64,
     rotated: AtomicU64,
@@ -60,7 +60,8 @@ impl Events {
         Self { clock: Arc::clone(clock).into(), ..Self::default() }
     }
 
-    /// A process may issue as if the clock still read what its lease was judged by.
+    /// Returns the reading by which the lease was judged: a process may issue as if the clock still
+    /// showed it.
     pub(crate) fn leased_under_ms(&self) -> i64 {
         self.leased_under_ms.load(Ordering::Relaxed)
     }
@@ -118,7 +119,7 @@ impl Observer for Events {
         let judged_ms = self.clock.get().map_or(i64::MIN, |clock| {
             clock.highest_since_ms(self.readings.swap(clock.readings(), Ordering::Relaxed))
         });
-        // What has no answer may have taken effect, and is settled later.
+        // A write without an answer may have taken effect, and is resolved later.
         if matches!(outcome, LeaseOutcome::Done | LeaseOutcome::Unknown) {
             self.leased_under_ms.fetch_max(judged_ms, Ordering::Relaxed);
         }

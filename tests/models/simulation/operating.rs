@@ -1,4 +1,4 @@
-//! What people do to the store while nodes run, and what a store does that loses data.
+//! The acts of operators while nodes run, and those of a store that loses data.
 
 use std::{
     pin::Pin,
@@ -23,11 +23,11 @@ use crate::{
     world::World,
 };
 
-/// How often an operator is started anew at the end, and how long each one may take.
+/// How often an operator starts again at the end, and how long each run may take.
 const MOST_RUNS: u32 = 5;
 const LONGEST_RUN_MS: u64 = 600_000;
 
-/// Operators at work, and what was changed under the nodes.
+/// Operators at work, and their changes under the nodes.
 pub(crate) struct Operating {
     running: Vec<Running>,
     /// Every layout that was ever configured.
@@ -35,12 +35,12 @@ pub(crate) struct Operating {
     /// The layout of the last move that was finished.
     moved_to: Option<Arc<Layout>>,
     lost_record: Option<LayoutRecord>,
-    /// A copy of the store, with the layout that it says.
+    /// A backup of the store, with the layout in its record.
     backup: Option<Backup>,
     has_lost: bool,
-    /// Whether nodes must be restarted to go on.
+    /// Whether nodes must restart before they can issue.
     is_disturbed: bool,
-    /// What the replica has, while replication is stopped.
+    /// The content of the replica, while replication is stopped.
     replica: Option<Moment>,
     /// The identities of the servers so far.
     servers: Vec<String>,
@@ -51,14 +51,14 @@ struct Backup {
     moment: Moment,
     words: String,
     made_ms: i64,
-    /// The server that it was made of.
+    /// The server that was backed up.
     server: String,
 }
 
 struct Running {
     generation: u32,
     layout: Arc<Layout>,
-    /// What was configured before.
+    /// The layout of the configuration before.
     before: Arc<Layout>,
     work: Pin<Box<dyn Future<Output = Result<Done, OperatorError>>>>,
 }
@@ -90,15 +90,15 @@ impl Operating {
         self.has_lost
     }
 
-    /// Whether the namespace was moved away from this layout.
+    /// Returns whether the namespace moved away from this layout.
     pub(crate) fn has_moved_from(&self, layout: &Layout) -> bool {
         self.moved_to.as_ref().is_some_and(|moved_to| **moved_to != *layout)
     }
 }
 
 impl World<'_> {
-    /// Starts an operator. A move to another layout begins with its configuration, which nodes
-    /// that are started from now on have, too.
+    /// Starts an operator. A move to another layout begins with its configuration, which nodes that
+    /// start from now on have, too.
     pub(crate) fn operate(&mut self, order: Order, fault: Option<(usize, Fault)>, slow_ms: u64) {
         let before = Arc::clone(&self.layout);
         if let Order::Relayout { earlier_ms, positions, rollback_bits } = order {
@@ -194,7 +194,7 @@ impl World<'_> {
         }
     }
 
-    /// Loses a row where the rule for rows that are added later covers it: none of its marks is
+    /// Loses a row if the rule for rows that are added later covers it: none of its marks is
     /// further ahead than those of a row that would be added now.
     pub(crate) async fn lose_row(&mut self, worker: u64) {
         let now_ms = self.time.now_ms();
@@ -204,7 +204,7 @@ impl World<'_> {
         let (Some(record), Some(row)) = (record, row) else { return };
         let layout =
             self.operating.layouts.iter().find(|known| known.canonical() == record.canonical);
-        // While the namespace is being moved nobody knows what marks mean.
+        // During a move of the namespace, no process knows what marks mean.
         let Some(layout) = layout else { return };
         let added = record.history.beyond(layout, now_ms);
         let is_covered = row.marks.lanes() == layout.lanes()
@@ -226,7 +226,8 @@ impl World<'_> {
 
     pub(crate) async fn lose_record(&mut self) {
         let record = self.cluster.memory.read_record("default").await.expect("memory");
-        // A store with neither is one that nobody used yet, for whoever starts before a holder looks.
+        // A process that starts before a holder checks takes a store without rows and record for an
+        // unused one.
         let rows = self.cluster.memory.list_rows().await.expect("memory");
         let is_used = |record: &LayoutRecord| !record.complete.is_empty() && !rows.is_empty();
         let record = record.filter(|_| self.operating.lost_record.is_none()).filter(is_used);
@@ -246,9 +247,9 @@ impl World<'_> {
         }
     }
 
-    /// Restores the copy and raises its marks, while no node reaches the store. Only where that
-    /// covers everything that was leased since: the clocks are right, and no mark is beyond the
-    /// raised ones.
+    /// Restores the backup and raises its marks, while no node reaches the store. It does so only
+    /// if that covers every lease since: the clocks are right, and no mark is beyond the raised
+    /// ones.
     pub(crate) async fn restore_backup(&mut self) {
         let Some(Backup { moment, words, .. }) = self.operating.backup.clone() else { return };
         let is_same = self.recorded().await == Some(Recorded::Settled(words.clone()))
@@ -289,10 +290,11 @@ impl World<'_> {
         }
     }
 
-    /// Restores the copy under nodes that run, under the premises of that: it is older than holders take
-    /// to look, some of them lived then, some live now, no start waits, nobody moved the namespace since, the store's
-    /// clock is right, no lease reaches beyond the barrier, and all live and reach the store until they
-    /// have looked. Others start at once.
+    /// Restores the backup under running nodes; others start at once. It does so only under the
+    /// premises of that: the backup is older than holders take to check, some of them lived then
+    /// and some live now. No start waits, no operator moved the namespace since, the store's clock
+    /// is right, and no lease reaches beyond the barrier. All living holders reach the store until
+    /// they have checked.
     pub(crate) async fn restore_in_place(&mut self) {
         let Some(backup) = self.operating.backup.take() else { return };
         let Setup { renew_ms, latency_ms, disk_ms, window_ms, skew_ms, own_clock, .. } =
@@ -361,8 +363,8 @@ impl World<'_> {
     }
 
     /// Lets the replica take the store's place, under the premises of a fail-over: the clocks are
-    /// right, no lease reaches beyond the barrier, somebody looked since the last fail-over, and the
-    /// replica has the record that was written then.
+    /// right, no lease reaches beyond the barrier, a process checked since the last fail-over, and
+    /// the replica has the record that this process wrote.
     pub(crate) async fn fail_over(&mut self, back: bool) {
         let replica = self.operating.replica.take().unwrap_or_else(|| self.cluster.moment());
         let now_ms = self.time.now_ms();
@@ -399,12 +401,12 @@ impl World<'_> {
         state.activity.failed_back += u64::from(back);
     }
 
-    /// Puts a lost record back, finishes a move that was cut short, and restarts the nodes with
-    /// the recorded layout.
+    /// Restores a lost record, finishes an interrupted move, and restarts the nodes with the
+    /// recorded layout.
     pub(crate) async fn finish_operations(&mut self) {
         if !self.operating.is_disturbed {
             self.let_operators_finish().await;
-            // Filling an empty store is a move, too, and may have been cut short.
+            // Filling an empty store is a move, too, and may have been interrupted.
             if !matches!(self.recorded().await, Some(Recorded::Moving(_))) {
                 return;
             }
@@ -424,7 +426,7 @@ impl World<'_> {
                     self.configure(&words);
                     return self.crash_all();
                 }
-                // Nobody reached the store yet.
+                // No process reached the store yet.
                 None => return self.crash_all(),
             }
         }

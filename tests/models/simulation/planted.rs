@@ -1,13 +1,13 @@
-//! What is planted in a simulation: no bug, or one.
+//! The bug that a simulation plants, if any.
 //!
-//! Each simulation runs on one thread, and a rule is broken on its thread only.
+//! Each simulation runs on one thread, and the bug breaks the rule on that thread only.
 
 use raindrop_core::planted::{self, Bug};
 
 use crate::check::FailureKind;
 
-/// Every bug, in the order in which they are reported: those that loom, the keeper's explorer and the
-/// protocol's models do not find in the same lines of code.
+/// Every bug, in the order of the report: those that loom, the keeper's explorer and the protocol's
+/// models do not find in the same lines of code.
 pub(crate) const BUGS: [Planting; 21] = [
     Planting::TokenNotCompared,
     Planting::Rule(Bug::TokenDerived),
@@ -32,13 +32,13 @@ pub(crate) const BUGS: [Planting; 21] = [
     Planting::Rule(Bug::BarrierLoweredToNow),
 ];
 
-/// What is wrong with the nodes or the store.
+/// The fault of the nodes or the store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Planting {
     Nothing,
     /// The nodes break this rule.
     Rule(Bug),
-    /// The store swaps whatever token stands there.
+    /// The store swaps whatever token the row has.
     TokenNotCompared,
 }
 
@@ -55,7 +55,7 @@ impl Planting {
         BUGS.into_iter().find(|bug| bug.name() == name)
     }
 
-    /// The promise that it breaks.
+    /// Returns the promise that the bug breaks.
     pub(crate) const fn breaks(self) -> FailureKind {
         match self {
             Self::Rule(Bug::LimitWithoutCap) => FailureKind::MarkRanAway,

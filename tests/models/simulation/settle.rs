@@ -1,25 +1,25 @@
-//! The end of a simulation: all is put right, and every node that can have a row must issue.
+//! Ends a simulation: all faults are repaired, and every node that can have a row must issue.
 
 use raindrop_store::Store;
 
 use crate::{check::FailureKind, world::World};
 
-/// How often it is looked whether a node issues again.
+/// How often the simulation checks whether a node issues again.
 const LOOK_MS: u64 = 1_000;
-/// How long a node may take beyond what its lease's times say: questions that nobody answers
-/// are given up after 10 s, and the next look at the store comes 5 s later at most.
+/// How long a node may take beyond the times of its lease. It gives up a request without an answer
+/// after 10 s, and checks the store again 5 s later at most.
 const SLACK_MS: u64 = 20_000;
 
 impl World<'_> {
-    /// Heals everything, lets as much time pass as the rules may need, and demands IDs.
+    /// Repairs all faults, lets as much time pass as the rules may need, and demands IDs.
     pub(crate) async fn settle(&mut self) {
         self.put_right().await;
         // Nodes that start may add rows, whose marks are ahead.
         self.advance(LOOK_MS + 10 * self.setup.latency_ms).await;
-        // Somebody looks, and begins an epoch or creates what is gone.
+        // A node checks the store, and begins an epoch or creates what is gone.
         self.advance(self.setup.renew_ms + SLACK_MS).await;
-        // An epoch that was refused because servers took turns begins only minutes later, with a barrier
-        // of its own.
+        // If servers took turns, a node refused an epoch. It begins that only minutes later, with
+        // another barrier.
         if !self.all_issue().await && !self.has_failed() && !self.all_issue().await {
             let troubles: Vec<_> =
                 self.nodes.iter().flatten().map(|node| node.issuer.status()).collect();
@@ -27,25 +27,25 @@ impl World<'_> {
         }
     }
 
-    /// Lets as much time pass as the rules may need, and returns whether every node issues then that can
-    /// have a row.
+    /// Lets as much time pass as the rules may need, and returns whether every node then issues
+    /// that can have a row.
     async fn all_issue(&mut self) -> bool {
         self.wait_for_marks().await;
         let unit_ms = self.layout.unit().millis();
         if unit_ms > 1_000 {
-            // What is left of the present tick may be used up.
+            // The rest of the present tick may be used up.
             self.time.sleep_all(unit_ms - self.time.now_ms().rem_euclid(unit_ms));
         }
-        // A clock that was behind and is put right looks like one that jumped ahead: its lease is
-        // given up after a window. The row of a dead node comes free after the ttl. After a fail-over
-        // the first lease begins a window and twice the skew later.
+        // A clock that was behind and is corrected looks like one that jumped ahead: the node gives
+        // up its lease after a window. The row of a dead node comes free after the ttl. After a
+        // fail-over the first lease begins a window and twice the skew later.
         let longest_ms =
             self.setup.window_ms + 2 * self.setup.skew_ms + self.setup.ttl_ms + SLACK_MS;
         let expected = self.setup.nodes().min(usize::try_from(self.setup.workers).expect("few"));
         self.issuing.fill(false);
         for _ in 0..longest_ms.div_ceil(LOOK_MS) {
             for node in 0..self.setup.nodes() {
-                // Whatever watches over processes starts those that ended.
+                // Starts processes that ended, as an orchestrator does.
                 self.start(node, true);
                 if !self.issuing[node] {
                     self.issue(node, 0, 1);
@@ -86,7 +86,7 @@ impl World<'_> {
         }
     }
 
-    /// Waits for what wrong clocks left behind: marks, expiries and readings of the future.
+    /// Waits until marks, expiries and readings that wrong clocks left in the future are past.
     async fn wait_for_marks(&mut self) {
         let rows = self.cluster.memory.list_rows().await.expect("memory does not fail");
         let marks = rows.iter().flat_map(|listed| listed.row.marks.iter());

@@ -1,4 +1,4 @@
-//! From a failing list of operations to a short one that fails in the same way.
+//! Shrinks a failing list of operations to a short one that fails in the same way.
 
 use crate::{
     check::FailureKind,
@@ -7,15 +7,15 @@ use crate::{
     world::{Extent, run},
 };
 
-/// Leaves out operations, ever smaller groups of them, and joins neighbouring pauses, as long as
-/// the failure stays.
+/// Leaves out ever smaller groups of operations, and joins neighbouring pauses, as long as the
+/// failure stays.
 pub(crate) fn shrink(
     scenario: &Scenario,
     planting: Planting,
     kind: FailureKind,
     failed_early: bool,
 ) -> Scenario {
-    // What is issued when all was put right must not take the part of the operations.
+    // IDs that nodes issue after the repair must not stand in for the operations.
     let extent = if failed_early { Extent::WithoutEnd } else { Extent::Whole };
     let fails = |ops: &[Op]| {
         let shorter = Scenario { ops: ops.to_vec(), ..scenario.clone() };
@@ -26,8 +26,8 @@ pub(crate) fn shrink(
     Scenario { ops, ..scenario.clone() }
 }
 
-/// The shortest list that can be had by leaving out ever smaller groups and by joining neighbours,
-/// as long as it fails.
+/// Returns the shortest list that still fails, found by leaving out ever smaller groups and by
+/// joining neighbours.
 pub(crate) fn shorten<T: Clone>(
     ops: &[T],
     join: impl Fn(&T, &T) -> Option<T>,
@@ -67,7 +67,7 @@ pub(crate) fn shorten<T: Clone>(
     }
 }
 
-/// Two pauses made one.
+/// Joins two pauses.
 fn joined(first: &Op, second: &Op) -> Option<Op> {
     match (first, second) {
         (Op::Advance { ms: first }, Op::Advance { ms: second }) => {

@@ -1,4 +1,4 @@
-//! The store as each node meets it: a memory store behind a network that fails on demand.
+//! The store as each node sees it: a memory store behind a network that fails on demand.
 
 use std::{
     collections::{BTreeMap, BTreeSet, VecDeque},
@@ -25,10 +25,10 @@ use crate::{
     time::{SkewedClock, Time},
 };
 
-/// How often a held-back answer looks whether it may go on.
+/// How often a held-back answer checks whether it may continue.
 const HELD_BACK: Duration = Duration::from_millis(500);
 
-/// The store, the network, and what an onlooker of both knows.
+/// The store, the network, and the simulation's knowledge of both.
 pub(crate) struct Cluster {
     pub(crate) memory: MemoryStore,
     time: Arc<Time>,
@@ -43,9 +43,9 @@ pub(crate) struct State {
     pub(crate) outage: bool,
     /// A backup is being restored: only operators reach the store.
     pub(crate) restoring: bool,
-    /// The store's log is not written: writes become visible, and none is acknowledged.
+    /// The store writes no log: writes become visible, and the store acknowledges none.
     pub(crate) log_hangs: bool,
-    /// What the store held before each write that is perhaps not durable.
+    /// The content of the store before each write that may not be durable.
     unacknowledged: Vec<Unacknowledged>,
     writes: u64,
     /// How often the store crashed, which ends every connection.
@@ -56,29 +56,29 @@ pub(crate) struct State {
     pub(crate) journal: Journal,
     pub(crate) failure: Option<Failure>,
     seen: Seen,
-    /// Writes whose outcome their writer does not know, with the token they started from.
+    /// Writes whose outcome their writer does not know, with the token that they started from.
     unknown: BTreeMap<(u32, u64), (Token, Vec<Token>)>,
-    /// Up to where each node knows that it may issue.
+    /// The limits up to which each node knows that it may issue.
     limits: BTreeMap<(u32, u64, u64), u64>,
     /// How many leases each node may have begun.
     leases: BTreeMap<u32, u64>,
     surveyed: BTreeMap<u32, Surveyed>,
-    /// The highest mark that ever stood in a row, by layout, worker and lane.
+    /// The highest mark that a row ever had, by layout, worker and lane.
     highest: BTreeMap<(String, u64, usize), u64>,
     /// The processes that crashed or were replaced.
     pub(crate) dead: BTreeSet<u32>,
 }
 
-/// What an onlooker knows of the rows as they are.
+/// The simulation's knowledge of the present rows.
 #[derive(Clone, Debug, Default)]
 struct Seen {
-    /// Whose write stands in each row that is held.
+    /// The process that wrote each held row last.
     owners: BTreeMap<u64, u32>,
     /// HighWaterMarks that the last write about them lowered.
     lowered: BTreeMap<(u64, usize), u64>,
     /// Leases in the store that their process does not know of yet.
     new_leases: BTreeSet<(u32, u64)>,
-    /// Who held the rows that vanished.
+    /// The processes that held the rows that vanished.
     lost: BTreeMap<u64, u32>,
 }
 
@@ -88,14 +88,14 @@ struct Unacknowledged {
     before: Moment,
 }
 
-/// What the store holds, and what an onlooker knows of it.
+/// The content of the store, and the simulation's knowledge of it.
 #[derive(Clone)]
 pub(crate) struct Moment {
     pub(crate) held: Snapshot,
     seen: Seen,
 }
 
-/// The way between one node and the store.
+/// The connection between one node and the store.
 #[derive(Debug, Default)]
 pub(crate) struct Link {
     pub(crate) cut: bool,
@@ -122,7 +122,7 @@ struct Swap {
     worker: u64,
     expected: Token,
     write: RowWrite,
-    /// What the writer knew of the time.
+    /// The clocks that the writer knew.
     surveyed: Surveyed,
 }
 
@@ -133,17 +133,17 @@ struct Surveyed {
     store_ms: i64,
 }
 
-/// One process, and the machine it runs on.
+/// One process, and its machine.
 #[derive(Clone, Debug)]
 pub(crate) struct Writer {
     pub(crate) node: usize,
     pub(crate) generation: u32,
     pub(crate) clock: Arc<SkewedClock>,
-    /// The layout that it was started with.
+    /// The layout with which the process started.
     pub(crate) layout: Arc<Layout>,
-    /// Every answer takes so much longer.
+    /// Every answer takes this much longer.
     pub(crate) slow_ms: u64,
-    /// Whether it is no node.
+    /// Whether it is an operator's command and not a node.
     pub(crate) is_operator: bool,
 }
 
@@ -161,7 +161,7 @@ impl Cluster {
         compares_tokens: bool,
         verbose: bool,
     ) -> Arc<Self> {
-        // One more than nodes: the operators'.
+        // One more than the nodes: for the operators.
         let links = (0..=setup.nodes()).map(|_| Link::default()).collect();
         Arc::new(Self {
             memory,
@@ -197,12 +197,12 @@ impl Cluster {
         self.state.lock().expect("unpoisoned")
     }
 
-    /// What the store holds now.
+    /// Returns the present content of the store.
     pub(crate) fn moment(&self) -> Moment {
         Moment { held: self.memory.snapshot(), seen: self.state().seen.clone() }
     }
 
-    /// Every write from now on may be lost in a crash, until one is acknowledged.
+    /// Notes a write, which a crash may lose until the store acknowledges it or a later one.
     fn before_write(&self) {
         let before = self.moment();
         let mut state = self.state();
@@ -211,7 +211,7 @@ impl Cluster {
         state.unacknowledged.push(Unacknowledged { write, before });
     }
 
-    /// Loses so many of the writes that were not acknowledged, the last ones first.
+    /// Loses this many of the writes that were not acknowledged, the last ones first.
     pub(crate) fn crash(&self, lose: usize) {
         let mut state = self.state();
         let count = state.unacknowledged.len();
@@ -225,11 +225,11 @@ impl Cluster {
             state.seen = before.seen;
             self.memory.restore(before.held);
         }
-        // What is left was recovered from the log.
+        // The store recovered the writes that are left from its log.
         state.unacknowledged.clear();
     }
 
-    /// Holds again what it held at that moment, and ends every connection.
+    /// Restores the content of that moment, and ends every connection.
     pub(crate) fn restore(&self, backup: Moment) {
         let mut state = self.state();
         state.crashes += 1;
@@ -238,7 +238,8 @@ impl Cluster {
         self.memory.restore(backup.held);
     }
 
-    /// Becomes a server of this identity with what it held at that moment, and ends every connection.
+    /// Becomes a server of this identity with the content of that moment, and ends every
+    /// connection.
     pub(crate) fn fail_over(&self, identity: &str, replica: Moment) {
         let mut state = self.state();
         state.crashes += 1;
@@ -248,17 +249,17 @@ impl Cluster {
         self.memory.fail_over(identity, replica.held);
     }
 
-    /// Whether a crash would lose nothing.
+    /// Returns whether a crash would lose nothing.
     pub(crate) fn is_durable(&self) -> bool {
         self.state().unacknowledged.is_empty()
     }
 
-    /// Everything that is visible is durable.
+    /// Makes everything that is visible durable.
     pub(crate) fn make_durable(&self) {
         self.state().unacknowledged.clear();
     }
 
-    /// Lets a write that was kept back arrive.
+    /// Lets a held-back write arrive.
     pub(crate) async fn deliver(&self, late: LateWrite) {
         let took_place = self.arrive(&late).await;
         let mut state = self.state();
@@ -281,7 +282,7 @@ impl Cluster {
         }
     }
 
-    /// One atomic swap of the record.
+    /// Runs one atomic swap of the record.
     async fn apply_record(
         &self,
         writer: &Writer,
@@ -306,7 +307,7 @@ impl Cluster {
         took_place
     }
 
-    /// One atomic swap, and what an onlooker learns from it.
+    /// Runs one atomic swap, and notes what the simulation learns from it.
     async fn apply(&self, writer: &Writer, scope: &Scope, swap: &Swap) -> bool {
         let Swap { worker, expected, ref write, .. } = *swap;
         let before = self.memory.read_row(scope, worker).await.expect("memory does not fail");
@@ -348,15 +349,15 @@ impl Cluster {
         let (worker, write) = (before.worker, &swap.write);
         if writer.is_operator {
             state.seen.owners.remove(&worker);
-            // Perhaps in units of another layout.
+            // The marks may be in units of another layout.
             state.seen.lowered.retain(|(lowered, _), _| *lowered != worker);
             return;
         }
         let owner = state.seen.owners.get(&worker).copied();
         let Surveyed { wall_ms, store_ms } = swap.surveyed;
         let is_taken = owner != Some(writer.generation);
-        // A row is taken by the store's clock; a row that is held may ride out a wrong one, also into a
-        // new epoch.
+        // A process takes a row by the store's clock. A holder may ride out a wrong one, also into
+        // a new epoch.
         let enters = before.epoch != write.epoch;
         let was_held = || state.limits(writer.generation).keys().any(|(of, _)| *of == worker);
         let bounded = is_taken && !(enters && was_held()) && !self.memory.clock_is_local();
@@ -369,11 +370,12 @@ impl Cluster {
         }
         let is_released = write.expiry == RowExpiry::Released;
         if is_released {
-            // As by an operator: a row that a wrong clock wrote is freed beyond all leases.
+            // Frees the row as an operator does: one that a wrong clock wrote is freed beyond all
+            // leases.
             latest = u64::MAX;
         }
         for (lane, (old, new)) in before.marks.iter().zip(write.marks.iter()).enumerate() {
-            // A store that crashed or was restored may get a mark back that it had.
+            // A store that crashed or was restored may get a former mark again.
             let highest = state.highest.entry((layout.canonical(), worker, lane)).or_default();
             let is_higher = new > *highest;
             *highest = new.max(*highest);
@@ -410,30 +412,30 @@ impl Cluster {
 }
 
 impl State {
-    /// Whether another process took the row that this one issues on.
+    /// Returns whether another process took the row that this one issues on.
     pub(crate) fn is_dispossessed(&self, generation: u32, worker: u64) -> bool {
         self.seen.owners.get(&worker).is_some_and(|owner| *owner != generation)
     }
 
-    /// A row is gone; who held it.
+    /// Notes that a row is gone, and returns its holder.
     pub(crate) fn lose(&mut self, worker: u64) -> Option<u32> {
         let owner = self.seen.owners.remove(&worker)?;
         self.seen.lost.insert(worker, owner);
         Some(owner)
     }
 
-    /// Up to where a process knows that it may issue, by worker and lane.
+    /// Returns the limits up to which a process knows that it may issue, by worker and lane.
     pub(crate) fn limits(&self, generation: u32) -> BTreeMap<(u64, u64), u64> {
         let own = self.limits.range((generation, 0, 0)..=(generation, u64::MAX, u64::MAX));
         own.map(|((_, worker, lane), limit)| ((*worker, *lane), *limit)).collect()
     }
 
-    /// A number that changes whenever a process may have begun another lease.
+    /// Returns a number that changes whenever a process may have begun another lease.
     pub(crate) fn lease(&self, generation: u32) -> u64 {
         self.leases.get(&generation).copied().unwrap_or_default()
     }
 
-    /// The process learned that its write took place.
+    /// Notes that the process got the acknowledgement of its write.
     fn confirmed(&mut self, generation: u32, worker: u64, lane: usize, limit: u64) {
         let key = (generation, worker, lane as u64);
         self.limits.insert(key, limit);
@@ -443,7 +445,7 @@ impl State {
     }
 }
 
-/// A connection that a question took.
+/// The connection that carried a request.
 struct Way {
     crashes: u64,
 }
@@ -467,7 +469,7 @@ impl Connection {
         if cut { Err(unavailable()) } else { Ok(()) }
     }
 
-    /// Brings a question to the store; what its answer comes back on.
+    /// Brings a request to the store, and returns the connection for its answer.
     async fn go(&self) -> Result<Way, StoreError> {
         self.alive().await;
         self.reachable()?;
@@ -482,12 +484,12 @@ impl Connection {
         Ok(way)
     }
 
-    /// A crash of the store ends every connection.
+    /// Fails if the store crashed, which ends every connection.
     fn unbroken(&self, way: &Way) -> Result<(), StoreError> {
         if self.cluster.state().crashes == way.crashes { Ok(()) } else { Err(unavailable()) }
     }
 
-    /// Never goes on in a process that is dead.
+    /// Waits for ever in a process that is dead.
     async fn alive(&self) {
         let dead = self.cluster.state().dead.contains(&self.writer.generation);
         if dead {
@@ -511,23 +513,25 @@ impl Connection {
         Ok(answer)
     }
 
-    /// The number of the write that was just applied.
+    /// Returns the number of the write that was just applied.
     fn applied(&self) -> u64 {
         self.cluster.state().writes
     }
 
-    /// Brings the answer to a write back: it and everything before it is durable then.
+    /// Brings the acknowledgement of a write back: the write and everything before it is durable
+    /// then.
     async fn acknowledge<T>(&self, way: &Way, write: u64, answer: T) -> Result<T, StoreError> {
         if self.cluster.state().log_hangs {
             self.come_back(way, ()).await?;
             return Err(unavailable());
         }
-        // Acknowledged as soon as the answer is sent, whether it arrives or not.
+        // The store acknowledges when it sends the answer, whether that arrives or not.
         self.cluster.state().unacknowledged.retain(|pending| pending.write > write);
         self.come_back(way, answer).await
     }
 
-    /// A refusal makes nothing durable: nothing was written.
+    /// Brings the answer to a swap back. A refusal makes nothing durable, because the store wrote
+    /// nothing.
     async fn answer_swap(&self, way: &Way, took_place: bool) -> Result<bool, StoreError> {
         if took_place {
             self.acknowledge(way, self.applied(), true).await
@@ -571,7 +575,8 @@ impl Connection {
         }
     }
 
-    /// Whoever read the mark of a new row stays above it, even if a crash of the store undoes it.
+    /// Notes the marks of new rows: a process that read one stays above it, even if a crash of the
+    /// store undoes it.
     fn note_marks(&self, before: &[ListedRow], after: &[ListedRow]) {
         let (mut state, layout) = (self.cluster.state(), self.writer.layout.canonical());
         let key = |it: &ListedRow| (it.reserved_key.clone(), it.row.worker);
@@ -584,7 +589,8 @@ impl Connection {
         }
     }
 
-    /// Rows were made where there were none; those that the process held, beyond its leases.
+    /// Checks rows that were created where there were none: those that the process held must begin
+    /// beyond its leases.
     fn made(&self, before: &[ListedRow], after: &[ListedRow]) {
         let mut state = self.cluster.state();
         let generation = self.writer.generation;
@@ -603,7 +609,7 @@ impl Connection {
         }
     }
 
-    /// What reading a row says about writes whose outcome was unknown.
+    /// Notes what a read row says about writes whose outcome was unknown.
     fn resolved(&self, row: &Row) {
         let mut state = self.cluster.state();
         let (generation, worker) = (self.writer.generation, row.worker);
@@ -645,7 +651,7 @@ impl Intercept for Connection {
     async fn answer(&self, call: Call) -> Result<Reply, StoreError> {
         let memory = &self.cluster.memory;
         match call {
-            // Segments are simulated by themselves, but for those of IDs for a past time.
+            // A separate simulation covers segments, except those of IDs for a past time.
             Call::PrepareSegments
             | Call::CreateSegments(..)
             | Call::GiveBack(..)
@@ -679,7 +685,7 @@ impl Intercept for Connection {
                 let record = memory.read_record("default").await?;
                 self.cluster.before_write();
                 let answer = call.run(memory).await?;
-                // After a fail-over nobody knows whether a row vanished or was never there.
+                // After a fail-over no process knows whether a row vanished or never existed.
                 let may_be_new = record.is_some_and(|record| record.history.has_failed_over());
                 if matches!(call, Call::CreateRows(..)) {
                     let rows = memory.list_rows().await?;
@@ -694,7 +700,7 @@ impl Intercept for Connection {
                 let way = self.go().await?;
                 let answer = call.run(memory).await?;
                 let answer = self.come_back(&way, answer).await?;
-                // Limits are computed from the clocks of a survey of the process's own worker ids.
+                // The process computes limits from the clocks of a survey of its own worker ids.
                 let is_own = !matches!(&call, Call::Survey(scope) if scope.min_worker == 0);
                 if let Some(survey) = answer.downcast_ref::<Survey>().filter(|_| is_own) {
                     let (wall_ms, store_ms) = (self.writer.clock.peek_ms(), survey.now_ms);

@@ -12,7 +12,7 @@ use std::{
 use raindrop_core::clock::{Clock, Recent};
 use tokio::time::Instant;
 
-/// True time: tokio's paused time, and what all machines slept together.
+/// True time: tokio's paused time, plus the time for which all machines slept together.
 #[derive(Debug)]
 pub(crate) struct Time {
     origin: Instant,
@@ -25,7 +25,7 @@ impl Time {
         Arc::new(Self { origin: Instant::now(), began_ms, slept_ms: AtomicI64::new(0) })
     }
 
-    /// Since the simulation began.
+    /// Returns the time since the simulation began.
     pub(crate) fn elapsed_ms(&self) -> i64 {
         let elapsed = self.origin.elapsed().as_millis();
         i64::try_from(elapsed).expect("a short simulation") + self.slept_ms.load(Ordering::Relaxed)
@@ -48,7 +48,7 @@ pub(crate) struct SkewedClock {
     time: Arc<Time>,
     error: Mutex<ClockError>,
     highest_ms: AtomicI64,
-    /// Readings, by their numbers: each is higher than all that came after it.
+    /// Readings with their numbers: each is higher than all later ones.
     falling: Mutex<Vec<(u64, i64)>>,
     readings: AtomicU64,
     last_ms: AtomicI64,
@@ -91,19 +91,19 @@ impl SkewedClock {
         })
     }
 
-    /// Renews the reading that is kept at hand.
+    /// Renews the recent reading.
     pub(crate) fn renew(&self) {
         if let Some(recent) = &self.recent {
             recent.set(self.peek_ms());
         }
     }
 
-    /// What it was last read as.
+    /// Returns the last reading.
     pub(crate) fn last_ms(&self) -> i64 {
         self.last_ms.load(Ordering::Relaxed)
     }
 
-    /// How often it was read.
+    /// Returns how often the clock was read.
     pub(crate) fn readings(&self) -> u64 {
         self.readings.load(Ordering::Relaxed)
     }
@@ -127,30 +127,30 @@ impl SkewedClock {
         self.change(|error| (error.offset_ms, error.drift_ppm) = (0, 0));
     }
 
-    /// What the clock says, to an onlooker whom nobody notices.
+    /// Returns the present time of the clock without counting as a reading.
     pub(crate) fn peek_ms(&self) -> i64 {
         let elapsed_ms = self.time.elapsed_ms();
         self.time.now_ms() + self.error.lock().expect("unpoisoned").at(elapsed_ms)
     }
 
-    /// The highest reading that anybody was given.
+    /// Returns the highest reading.
     pub(crate) fn highest_ms(&self) -> i64 {
         self.highest_ms.load(Ordering::Relaxed)
     }
 
-    /// Whether a reading was ever below an earlier one.
+    /// Returns whether a reading was ever below an earlier one.
     pub(crate) fn went_back(&self) -> bool {
         self.went_back.load(Ordering::Relaxed)
     }
 
-    /// The highest reading that anybody was given since there were so many.
+    /// Returns the highest reading since the clock had this many.
     pub(crate) fn highest_since_ms(&self, readings: u64) -> i64 {
         let falling = self.falling.lock().expect("unpoisoned");
         let since = falling.iter().find(|(number, _)| *number >= readings);
         since.map_or(i64::MIN, |(_, reading)| *reading)
     }
 
-    /// What happens between the next reading of this clock and its use.
+    /// Sets what happens between the next reading of this clock and its use.
     pub(crate) fn interrupt(&self, interruption: Option<Interruption>) {
         *self.interruption.lock().expect("unpoisoned") = interruption;
     }

@@ -1,4 +1,4 @@
-//! Whole nodes over the faulty store, driven by a list of operations.
+//! Drives whole nodes over the faulty store, by a list of operations.
 
 use std::{
     collections::HashSet,
@@ -35,21 +35,21 @@ use crate::{
     time::{SkewedClock, Time},
 };
 
-/// How much of a scenario is run.
+/// Which part of a scenario runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Extent {
     Whole,
-    /// The whole, in words.
+    /// The whole, with a text of each step.
     Told,
-    /// Only the operations: nothing is put right at the end.
+    /// Only the operations, without the repair at the end.
     WithoutEnd,
 }
 
-/// What came of a simulation.
+/// The result of a simulation.
 #[derive(Debug)]
 pub(crate) struct Outcome {
     pub(crate) failure: Option<Failure>,
-    /// Whether it failed before all was put right.
+    /// Whether it failed before the repair at the end.
     pub(crate) failed_early: bool,
     pub(crate) activity: Activity,
     /// A hash of everything that happened.
@@ -82,7 +82,7 @@ pub(crate) fn run(scenario: &Scenario, planting: Planting, extent: Extent) -> Ou
     })
 }
 
-/// How often the clocks' readings at hand are renewed while operation follows operation.
+/// How often the clocks' recent readings are renewed while operation follows operation.
 const RECENT_EVERY_MS: i64 = 4;
 
 type Releasing = Pin<Box<dyn Future<Output = Released>>>;
@@ -96,7 +96,7 @@ struct Backfilling {
 
 pub(crate) struct World<'a> {
     pub(crate) setup: &'a Setup,
-    /// What nodes are started with.
+    /// The layout with which nodes start.
     pub(crate) layout: Arc<Layout>,
     pub(crate) operating: Operating,
     seed: u64,
@@ -105,7 +105,7 @@ pub(crate) struct World<'a> {
     pub(crate) store_clock: Arc<SkewedClock>,
     pub(crate) cluster: Arc<Cluster>,
     pub(crate) nodes: Vec<Option<Node>>,
-    /// Those of the nodes' state files.
+    /// The disks of the nodes' state files.
     disks: Vec<MemoryDisk>,
     processes: u32,
     claims: Vec<Claim>,
@@ -166,7 +166,7 @@ impl<'a> World<'a> {
             let elapsed_ms = self.time.elapsed_ms();
             self.cluster.state().journal.note(elapsed_ms, || format!("{elapsed_ms:>9} ms  {op:?}"));
             self.perform(*op).await;
-            // Every operation takes a moment, so that those it started get on with it.
+            // Every operation takes a moment, so that those before it make progress.
             self.advance(1).await;
             if self.has_failed() {
                 return;
@@ -257,9 +257,9 @@ impl<'a> World<'a> {
         }
     }
 
-    /// Lets time pass for everybody, and claims and releases get on.
+    /// Lets time pass for all, and lets claims and releases make progress.
     pub(crate) async fn advance(&mut self, ms: u64) {
-        // The reading at hand is late by whole operations.
+        // The recent reading is late by whole operations.
         if ms > 1 || self.time.elapsed_ms() % RECENT_EVERY_MS == 0 {
             self.clocks.iter().for_each(|clock| clock.renew());
         }
@@ -280,7 +280,7 @@ impl<'a> World<'a> {
         }
     }
 
-    /// Ends the processes whose keeper gave up: they exit with the code of a wrong configuration.
+    /// Ends the processes whose keeper failed: they exit with the code of a wrong configuration.
     fn end_failed(&mut self) {
         let mut context = Context::from_waker(Waker::noop());
         for node in 0..self.nodes.len() {
@@ -294,8 +294,8 @@ impl<'a> World<'a> {
         }
     }
 
-    /// Polls whatever is under way in one order, however it was woken: tokio's channels wake
-    /// their waiters in a random order.
+    /// Polls everything under way in one order, whatever woke it: tokio's channels wake their
+    /// waiters in a random order.
     fn poll(&mut self, context: &mut Context<'_>) {
         for mut claim in std::mem::take(&mut self.claims) {
             match claim.poll(context) {
@@ -398,7 +398,7 @@ impl<'a> World<'a> {
         }
     }
 
-    /// A process on the first node's machine, with a way of its own to the store.
+    /// Returns a process on the first node's machine, with a separate connection to the store.
     pub(crate) fn next_operator(&mut self, slow_ms: u64) -> Writer {
         let node = self.setup.nodes();
         Writer { node, slow_ms, is_operator: true, ..self.next_writer(0) }
@@ -419,7 +419,7 @@ impl<'a> World<'a> {
         }
     }
 
-    /// Ends a process without a trace; whether there was one.
+    /// Ends a process without a trace, and returns whether there was one.
     fn bury(&mut self, node: usize) -> bool {
         let Some(dead) = self.nodes[node].take() else { return false };
         self.disks[node].kill();
@@ -466,7 +466,7 @@ impl<'a> World<'a> {
     async fn other_layout(&mut self) {
         let scope = Scope::new("default", &self.layout, 1, self.setup.workers);
         let survey = self.cluster.memory.survey(&scope).await.expect("memory does not fail");
-        // A stranger that comes first is none.
+        // A node that comes first is no stranger.
         if survey.record.is_none() || !self.cluster.is_durable() {
             return;
         }
@@ -499,7 +499,7 @@ impl<'a> World<'a> {
         Some(Claim::new(&node.writer, &node.issuer, handle, code, count, before, limits))
     }
 
-    /// The number of the cursor from which a process issues a code.
+    /// Returns the number of the cursor from which a process issues a code.
     fn sequence_of(&self, generation: u32, code: usize) -> usize {
         if self.setup.codes_shared(generation) { 0 } else { code }
     }
@@ -574,7 +574,7 @@ impl<'a> World<'a> {
             }
         })));
         let answer = claim.poll(&mut Context::from_waker(Waker::noop()));
-        // Without a lease the clock was not read.
+        // Without a lease, the claim did not read the clock.
         self.clocks[node].interrupt(None);
         let done = std::mem::take(&mut *done.lock().expect("unpoisoned"));
         for (other, answer) in done {
@@ -584,7 +584,7 @@ impl<'a> World<'a> {
         self.begun(claim, answer, true);
     }
 
-    /// A claim was polled for the first time.
+    /// Handles a claim that was polled for the first time.
     fn begun(&mut self, claim: Claim, answer: Poll<Answer>, stale: bool) {
         let mut state = self.cluster.state();
         if let Some(node) = &mut self.nodes[claim.writer.node] {
@@ -607,7 +607,7 @@ impl<'a> World<'a> {
         }
     }
 
-    /// A claim waits for its lease, or has its positions and waits for their tick.
+    /// Keeps a claim that waits for its lease, or that has its positions and waits for their tick.
     fn waits(&mut self, claim: Claim) {
         self.issued.issued_under(claim.writer.generation, claim.highest_ms);
         self.claims.push(claim);
@@ -673,8 +673,8 @@ impl<'a> World<'a> {
         let ahead_ms = setup.borrow_ms + setup.hold_ms + setup.max_wait_ms;
         let AnsweredBefore { by_all, by_handle: by_this } = &claim.answered_before;
         let ascends = if by_handle {
-            // IDs of others may have gone ahead of the handle's tick, from its end: borrowed ones,
-            // and all that were issued while the clock was back.
+            // IDs of others may be ahead of the handle's tick, from its end: borrowed ones, and all
+            // that were issued while the clock was behind.
             let went_back = claim.writer.clock.went_back();
             let ahead_ms = match if went_back { ahead_ms } else { setup.borrow_ms } {
                 0 => 0,

@@ -1,4 +1,4 @@
-//! Counts of what the nodes of segment mode went through.
+//! Counts the events of the nodes of segment mode.
 
 use std::ops::{Add, AddAssign};
 

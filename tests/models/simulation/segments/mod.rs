@@ -1,9 +1,9 @@
-//! Segment mode: nodes that reserve, crash, stop and give back over a store that loses answers,
-//! applies writes late, and fails over to a server without the last writes.
+//! Simulates segment mode: nodes that reserve, crash, stop and return numbers, over a store that
+//! loses answers, applies writes late, and fails over to a server without the last writes.
 //!
 //! After every operation: no number was issued twice for a code, the numbers of a code rise on a
-//! process, each is one of the code's, and no claim waits longer than `max_wait`. At the end
-//! everything is healed, and every process must issue.
+//! process, each is one of the code's, and no claim waits longer than `max_wait`. At the end all
+//! faults are repaired, and every process must issue.
 //!
 //! `make simulation ONLY=segments::replay SEED=17` runs one seed, with `BUG=TokenNotCompared` under
 //! that bug.
@@ -32,7 +32,7 @@ const BUGS: [Planting; 3] = [
     Planting::Rule(Bug::GapNotSkipped),
 ];
 
-/// The shortest list of operations that still fails.
+/// Returns the shortest list of operations that still fails.
 fn shrunk(scenario: &Scenario, planting: Planting) -> Vec<Op> {
     let join = |first: &Op, second: &Op| match (first, second) {
         (Op::Wait { ms: first }, Op::Wait { ms: second }) => Some(Op::Wait { ms: first + second }),
@@ -95,7 +95,7 @@ fn planted_bugs_of_segments_are_found() {
     }
 }
 
-/// Runs the one seed that the environment names, and nothing without it.
+/// Runs the one seed that the environment names; does nothing without it.
 #[test]
 fn replay() {
     let Some(seed) = number("SEED") else { return };

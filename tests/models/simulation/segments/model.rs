@@ -1,4 +1,4 @@
-//! What a simulation of segment mode is made of, and how a seed chooses it.
+//! The parts of a simulation of segment mode, and how a seed chooses them.
 
 use raindrop_core::segment::SegmentSpec;
 use rand::{RngExt, SeedableRng, rngs::StdRng};
@@ -8,13 +8,13 @@ pub(super) const CODES: [&str; 2] = ["order", "user"];
 /// One step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Op {
-    /// A node is asked for numbers; a node that stopped may be asked too.
+    /// A client requests numbers of a node; the node may have stopped.
     Claim {
         node: usize,
         code: usize,
         count: u32,
     },
-    /// The same, and the answer is waited for while other things happen.
+    /// The same, while other operations follow before the answer.
     Begin {
         node: usize,
         code: usize,
@@ -35,24 +35,24 @@ pub(super) enum Op {
     Start {
         node: usize,
     },
-    /// What becomes of the next write.
+    /// Sets the fate of the next write.
     Expect(Fate),
-    /// Writes that are late arrive.
+    /// Late writes arrive.
     Deliver,
     Down,
     Up,
     Latency {
         ms: u64,
     },
-    /// The replica has everything that the store has now.
+    /// The replica gets the state of the store.
     Replicate,
     /// The replica takes the place of the store.
     FailOver,
-    /// The server of before takes the place of the replica, with what that has.
+    /// The former server takes the place of the replica, with its former state.
     FailBack,
 }
 
-/// What becomes of a write.
+/// The fate of a write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Fate {
     Answered,
@@ -65,13 +65,13 @@ pub(super) enum Fate {
 #[derive(Clone, Debug)]
 pub(super) struct Scenario {
     pub(super) seed: u64,
-    /// What each node takes the codes for. Nodes that count in other steps than others must not
-    /// repeat a number either.
+    /// How each node counts the codes. Nodes that count in other steps than others must not repeat
+    /// a number either.
     pub(super) specs: Vec<SegmentSpec>,
     pub(super) ops: Vec<Op>,
 }
 
-/// The scenario of a seed.
+/// Returns the scenario of a seed.
 pub(super) fn generate(seed: u64) -> Scenario {
     let mut random = StdRng::seed_from_u64(seed);
     let nodes = random.random_range(1..=3);
@@ -112,7 +112,7 @@ pub(super) fn generate(seed: u64) -> Scenario {
             _ => Op::Latency { ms: random.random_range(0..50) },
         });
     }
-    // Drawn last, so that the seeds mean what they meant before.
+    // Drawn last, so that the other values of a seed stay unchanged.
     if random.random_bool(0.5) {
         for _ in 0..random.random_range(1..=3) {
             let from = random.random_range(0..=ops.len());

@@ -1,4 +1,4 @@
-//! A store whose reservations and give-backs are slow, lost, late, or never answered.
+//! A store whose reservations and returns are slow, lost, late, or never answered.
 
 use std::{
     collections::{HashMap, VecDeque},
@@ -35,7 +35,7 @@ struct State {
     latency_ms: u64,
     /// The token of each code, for a store that does not compare it.
     tokens: HashMap<String, Token>,
-    /// What the replica has.
+    /// The content of the replica.
     replica: Option<Snapshot>,
     /// The present server, and how many there were beside the first one.
     server: u32,
@@ -58,7 +58,7 @@ impl Flaky {
         Arc::new(Self { memory, planting, state: Mutex::default() })
     }
 
-    /// What becomes of the next writes, in this order.
+    /// Sets the fate of the next write without one.
     pub(super) fn expect(&self, fate: Fate) {
         self.state().fates.push_back(fate);
     }
@@ -71,8 +71,8 @@ impl Flaky {
         self.state().latency_ms = ms;
     }
 
-    /// The replica has everything that the store has now. Before the codes are there, and before a node
-    /// looked at the server, a fail-over is none of those that the premises allow.
+    /// Gives the replica the state of the store. It does nothing before the codes exist and a node
+    /// has checked the server, because the premises allow no fail-over then.
     pub(super) async fn replicate(&self) {
         let record = self.memory.read_record("numbers").await.expect("memory does not fail");
         let codes = self.memory.list_segments().await.expect("memory does not fail");
@@ -83,10 +83,10 @@ impl Flaky {
         }
     }
 
-    /// The replica takes the place of the store, as another server or as the first one.
+    /// Lets the replica take the place of the store, as another server or as the first one.
     pub(super) fn fail_over(&self, is_back: bool) {
         let mut state = self.state();
-        // A server that is itself again, and has lost writes, looks like none.
+        // A server that is its own successor and has lost writes looks like no fail-over.
         if is_back && state.server == 0 {
             return;
         }
@@ -107,7 +107,7 @@ impl Flaky {
         self.state().activity
     }
 
-    /// Applies the writes that were kept back.
+    /// Applies the held-back writes.
     pub(super) async fn deliver(&self) {
         let late = std::mem::take(&mut self.state().late);
         for write in late {
@@ -150,7 +150,7 @@ impl Flaky {
         reply
     }
 
-    /// A write on its way, and its answer on its way back.
+    /// Sends a write, and brings its answer back.
     async fn send(&self, write: Call) -> Result<Reply, StoreError> {
         self.travel().await?;
         let fate = self.state().fates.pop_front().unwrap_or(Fate::Answered);

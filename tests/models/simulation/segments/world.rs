@@ -1,4 +1,4 @@
-//! Nodes of segment mode over the flaky store, driven by a list of operations.
+//! Drives nodes of segment mode over the flaky store, by a list of operations.
 
 use std::{
     collections::{HashMap, HashSet},
@@ -33,12 +33,12 @@ const MAX_WAIT: Duration = Duration::from_secs(1);
 /// A stop is over within this.
 const STOP: Duration = Duration::from_secs(5);
 
-/// What came of a simulation.
+/// The result of a simulation.
 #[derive(Debug)]
 pub(super) struct Outcome {
     pub(super) failure: Option<String>,
     pub(super) activity: Activity,
-    /// A hash of everything that was answered.
+    /// A hash of all answers.
     pub(super) trace: u64,
 }
 
@@ -137,7 +137,7 @@ impl<'a> World<'a> {
 
     async fn step(&mut self, op: Op) {
         match op {
-            // Who of several that wait is woken first, tokio leaves to chance.
+            // tokio leaves to chance which of several waiting claims it wakes first.
             Op::Claim { node, code, .. } | Op::Begin { node, code, .. }
                 if self.is_waiting(node, code) => {}
             Op::Claim { node, code, count } => {
@@ -158,7 +158,7 @@ impl<'a> World<'a> {
             Op::Wait { ms } => sleep(Duration::from_millis(ms)).await,
             Op::Crash { node } => {
                 let node = &mut self.nodes[node];
-                // Whatever the process did is over at once, with all that it was about to send.
+                // A crash ends the process at once, with everything that it was about to send.
                 if let Some(stopping) = node.stopping.take() {
                     stopping.abort();
                 }
@@ -171,7 +171,7 @@ impl<'a> World<'a> {
                 if let Some(keeper) = node.keeper.take() {
                     self.activity.stops += 1;
                     node.stopping = Some(tokio::spawn(keeper.release(STOP)));
-                    // The task learns of it.
+                    // The task gets the signal.
                     tokio::task::yield_now().await;
                 }
             }
@@ -179,7 +179,7 @@ impl<'a> World<'a> {
                 if self.nodes[node].keeper.is_none() {
                     let old = self.nodes[node].stopping.take();
                     if let Some(old) = old {
-                        // Another machine: the old process may still be at it.
+                        // Another machine: the old process may still be stopping.
                         drop(old);
                     }
                     self.nodes[node] = self.start(node);
@@ -206,7 +206,7 @@ impl<'a> World<'a> {
         self.begun.iter().any(|claim| (claim.process, claim.code) == (process, code))
     }
 
-    /// Judges the claims that were begun and have an answer.
+    /// Judges the claims that have an answer.
     async fn collect(&mut self, all: bool) {
         let begun = std::mem::take(&mut self.begun);
         for claim in begun {
@@ -266,7 +266,7 @@ impl<'a> World<'a> {
         }
     }
 
-    /// Of claims that were answered one after the other.
+    /// Checks claims that were answered one after the other.
     fn rises(&mut self, process: u64, code: usize, answer: &Answer) {
         let Ok(numbers) = answer else { return };
         for number in numbers.clone().map(|id| id.get()) {
@@ -281,7 +281,7 @@ impl<'a> World<'a> {
         self.failure.get_or_insert(failure);
     }
 
-    /// Puts everything right: then every process that runs must issue.
+    /// Repairs all faults: then every process that runs must issue.
     async fn settle(&mut self) {
         self.store.heal();
         self.store.deliver().await;
@@ -300,7 +300,7 @@ impl<'a> World<'a> {
                 let answer = answer.expect("an answer in time");
                 let lives = match &answer {
                     Ok(_) => true,
-                    // It may have reached its largest number.
+                    // The code may have reached its largest number.
                     Err(_) => self.specs[&process].max < 1_000,
                 };
                 if !lives {
