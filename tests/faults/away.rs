@@ -1,4 +1,4 @@
-//! A database that is away, with the default settings.
+//! Tests a database that is away, with the default settings.
 
 use std::{sync::Arc, time::Duration};
 
@@ -21,14 +21,14 @@ async fn renewals(node: &Service) -> f64 {
     node.metric("raindrop_lease_operations_total", done).await
 }
 
-/// The first renewal, or the one after so many.
+/// Waits for the first renewal, or for the next one after this count.
 async fn until_renewed(node: &Service, before: f64) {
     poll::until(PATIENCE, "a renewal", async || (renewals(node).await > before).then_some(()))
         .await;
 }
 
-/// The length of the outage is what is tested: `OUTAGE` seconds, a minute unless it is given. It
-/// begins at the worst moment, just before a renewal is due.
+/// Tests an outage of `OUTAGE` seconds, a minute by default. It begins at the worst moment, just
+/// before a renewal is due.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn with_the_default_settings_an_outage_of_minutes_fails_no_request() {
     let outage = Duration::from_secs(from_environment("OUTAGE").unwrap_or(60));
@@ -62,7 +62,7 @@ async fn with_the_default_settings_an_outage_of_minutes_fails_no_request() {
     node.stop().await;
 }
 
-/// Whoever reads the log sees when the database went away and when it came back, not every try between.
+/// The log names when the database went away and when it came back, and not every attempt between.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_log_names_a_database_that_is_away_once() {
     let server = Server::start(&Mariadb).await;
@@ -86,7 +86,7 @@ async fn the_log_names_a_database_that_is_away_once() {
         let is_back = async || (lines(namespace, "store answers again") > 0).then_some(());
         poll::until(PATIENCE, "it is back", is_back).await;
         let failed = lines(namespace, "store failed");
-        // A connection that breaks and one that is refused are two reasons; a server that starts is more.
+        // A broken connection and a refused one are two reasons; a server that starts adds more.
         assert!((1..=4).contains(&failed), "{}", node.log());
         assert_eq!(lines(namespace, "store answers again"), 1, "{}", node.log());
     }
@@ -112,7 +112,8 @@ async fn a_service_starts_without_its_database_and_serves_when_it_is_there() {
     node.ids("order", 10).await;
 }
 
-/// What a node knows by itself is told while the database does not answer: to ten that ask at once too.
+/// While the database does not answer, the node reports what it knows itself, also to ten clients
+/// at once.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_cluster_is_answered_while_the_database_is_frozen() {
     let server = Server::start(&Mariadb).await;
@@ -170,7 +171,7 @@ async fn a_frozen_database_holds_nothing_up() {
     assert_eq!((figures.refused, figures.broken, load.unexpected()), (0, 0, Vec::new()));
     assert_eq!(load.collected.duplicates(), 0);
     server.freeze();
-    // A stop with a frozen database is over within its deadline, and says so.
+    // With a frozen database, a stop ends within its deadline, and says so.
     node.stop().await;
     server.thaw();
 }

@@ -1,4 +1,4 @@
-//! Clocks of real processes that step, each action seen in the metrics.
+//! Tests clocks of real processes that step; the metrics show each action.
 
 use reqwest::StatusCode;
 use serde_json::Value;
@@ -12,7 +12,7 @@ use crate::{
 /// From the present to about 2099.
 const DECADES: f64 = 2_300_000_000.0;
 
-/// Short leases over SQLite, on a clock of its own.
+/// Short leases over SQLite, with a clock that tests shift.
 fn quick() -> Setup {
     Setup::new()
         .set("lease.ttl", "3s")
@@ -21,7 +21,7 @@ fn quick() -> Setup {
         .with_clock()
 }
 
-/// A node that has renewed once and issued just now.
+/// Returns a node that has renewed once and has just issued.
 async fn settled(setup: Setup, collected: &Collected) -> Service {
     let node = setup.start_leased().await;
     poll::until(PATIENCE, "the first renewal", async || {
@@ -57,7 +57,7 @@ async fn refused(node: &Service) -> (StatusCode, Value) {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_small_step_back_is_held() {
     let collected = Collected::default();
-    // Long enough that the clock has not caught up before the next request.
+    // The hold is so long that the clock has not caught up before the next request.
     let node = settled(quick().set("rollback.hold", "5s"), &collected).await;
     let lane = node.lane().await;
     node.shift_clock(-4.0);
@@ -125,7 +125,7 @@ async fn a_jump_ahead_burns_nothing() {
     node.until_ready().await;
     collected.add(&node.ids("order", 1_000).await);
     assert_eq!(collected.duplicates(), 0);
-    // Had the marks followed the clock, this lane were unusable for two hours.
+    // If the marks had followed the clock, this lane would be unusable for two hours.
     assert_eq!((node.lane().await, rollbacks(&node, "rotated").await), (lane, 0.0));
 }
 

@@ -1,4 +1,4 @@
-//! Processes on one database under load, to which faults are done one after the other.
+//! Runs processes on one database under load, and injects faults one after the other.
 
 use std::{sync::Arc, time::Duration};
 
@@ -19,12 +19,12 @@ use crate::{
 
 /// How far leases reach ahead.
 pub(crate) const WINDOW: Duration = Duration::from_secs(15);
-/// After which time a row may be taken.
+/// The time after which another process may take a row.
 pub(crate) const TTL: Duration = Duration::from_secs(3);
 
-/// Which members reach the database through the proxy.
+/// The members that reach the database through the proxy.
 pub(crate) const PROXIED: [usize; 2] = [2, 3];
-/// Which members have a clock of their own.
+/// The members whose clocks tests shift.
 pub(crate) const WITH_CLOCK: [usize; 2] = [4, 5];
 const MEMBERS: usize = 6;
 
@@ -40,7 +40,7 @@ pub(crate) struct Cluster {
     url: String,
 }
 
-/// A process that is started again when it was ended.
+/// A process that starts again after it ended.
 #[derive(Debug)]
 pub(crate) struct Member {
     pub(crate) service: Service,
@@ -49,7 +49,7 @@ pub(crate) struct Member {
     setup: Setup,
 }
 
-/// What a fault was done to, and how often.
+/// The victims of a fault, and how often it struck.
 #[derive(Debug)]
 pub(crate) struct Struck {
     pub(crate) times: usize,
@@ -79,12 +79,12 @@ impl Cluster {
         cluster
     }
 
-    /// How a process of this cluster is started.
+    /// Returns the settings of a process of this cluster.
     pub(crate) fn setup(&self) -> Setup {
         quick(&self.url)
     }
 
-    /// Does a fault, waits until every member serves again, and writes down what happened.
+    /// Injects a fault, waits until every member serves again, and records the result.
     pub(crate) async fn suffer(
         &mut self,
         fault: &'static str,
@@ -127,12 +127,12 @@ impl Cluster {
         self.members.iter().map(|member| member.home.clone()).collect()
     }
 
-    /// The index of one of these members, or of all.
+    /// Returns the index of one of these members.
     pub(crate) fn any(&mut self, among: impl IntoIterator<Item = usize>) -> usize {
         among.into_iter().choose(&mut self.random).expect("at least one")
     }
 
-    /// A random time, for a fault or its end to come unexpectedly.
+    /// Returns a random time, so that a fault or its end comes unexpectedly.
     pub(crate) fn moment(&mut self, longest: Duration) -> Duration {
         self.random.random_range(Duration::ZERO..=longest)
     }
@@ -172,7 +172,7 @@ impl Member {
         self.home.is_well();
     }
 
-    /// How many renewals ended like this.
+    /// Returns how many renewals had this outcome.
     pub(crate) async fn renewals(&self, outcome: &str) -> f64 {
         let labels = format!("operation=\"renew\",outcome=\"{outcome}\"");
         self.service.metric("raindrop_lease_operations_total", &labels).await
@@ -186,7 +186,7 @@ impl Member {
     }
 }
 
-/// Short leases, so that take-overs happen within seconds.
+/// Short leases, so that other processes take rows within seconds.
 fn quick(url: &str) -> Setup {
     Setup::new()
         .set("store.url", url)

@@ -1,4 +1,4 @@
-//! Every ID that anybody was given.
+//! Collects every ID that any client got.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -10,7 +10,7 @@ pub(crate) struct Collected(Mutex<Ids>);
 struct Ids {
     count: usize,
     duplicates: usize,
-    /// Those that were compared with each other; ascending, each once.
+    /// The IDs that were compared with each other; ascending, each once.
     compared: Vec<u64>,
     recent: Vec<u64>,
 }
@@ -28,19 +28,19 @@ impl Collected {
         self.lock().count
     }
 
-    /// How often an ID was given that somebody else had been given before.
+    /// Returns how many IDs came more than once.
     pub(crate) fn duplicates(&self) -> usize {
         let Ids { duplicates, compared, recent, .. } = &mut *self.lock();
         let given = compared.len() + recent.len();
         compared.append(recent);
-        // Finds what is in order already, so that only the recent ones cost.
+        // The sort finds what is in order already, so that only the recent IDs cost.
         compared.sort();
         compared.dedup();
         *duplicates += given - compared.len();
         *duplicates
     }
 
-    /// How many IDs since the last comparison are like this.
+    /// Returns how many IDs since the last comparison match.
     pub(crate) fn count_recent(&self, is_like: impl Fn(u64) -> bool) -> usize {
         self.lock().recent.iter().filter(|id| is_like(**id)).count()
     }

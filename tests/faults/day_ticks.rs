@@ -1,4 +1,5 @@
-//! Processes whose tick is a day: their limits depend on how many IDs were issued and not on when.
+//! Tests processes whose tick is a day: their limits depend on how many IDs they issued and not on
+//! when.
 
 use std::time::Duration;
 
@@ -22,7 +23,7 @@ const SETTINGS: [(&str, &str); 7] = [
     ("lease.renew", "1s"),
     ("lease.ttl", "1h"),
 ];
-/// More than half of a first lease: the keeper then raises the limit.
+/// More than half of a first lease, so that the keeper raises the limit.
 pub(crate) const USED: usize = 7_500;
 /// IDs per request.
 const BATCH: usize = 100;
@@ -46,7 +47,8 @@ pub(crate) async fn until_refused(node: &Service, collected: &Collected) -> usiz
     }
 }
 
-/// Requests IDs until there are so many, or for a while none; returns how many it issued.
+/// Requests IDs until it has this many, or until none comes for a while; returns how many the node
+/// issued.
 pub(crate) async fn issue_what_it_may(
     node: &Service,
     collected: &Collected,
@@ -69,7 +71,7 @@ pub(crate) async fn issue_what_it_may(
     count
 }
 
-/// Requests so many IDs, with retries while the node's limit is being raised.
+/// Requests this many IDs, and tries again while the node raises its limit.
 pub(crate) async fn issue(node: &Service, collected: &Collected, count: usize) {
     let mut issued = 0;
     while issued < count {
@@ -84,7 +86,7 @@ pub(crate) async fn issue(node: &Service, collected: &Collected, count: usize) {
     }
 }
 
-/// A new day would raise the limits.
+/// Waits if midnight is near, because a new day would raise the limits.
 pub(crate) async fn until_it_stays_the_same_day() {
     let day_ms = 24 * 60 * 60 * 1_000;
     let left = Duration::from_millis((day_ms - unix_ms().rem_euclid(day_ms)).unsigned_abs());

@@ -10,7 +10,7 @@ async fn parsed_unix_ms(node: &Service, id: u64) -> i64 {
     fields["unix_ms"].as_i64().expect("a number")
 }
 
-/// Each unit end to end over SQLite, with crashes and clean stops in between.
+/// Tests each unit end to end over SQLite, with crashes and clean stops in between.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn every_unit_serves_across_restarts_without_a_duplicate() {
     for (unit, unit_ms) in

@@ -19,12 +19,12 @@ use crate::{
     support::poll,
 };
 
-/// The runtime would panic, or the store fail at some later moment.
+/// Without this check, the runtime would panic, or the store fail at some later moment.
 #[test]
 fn too_few_threads_end_the_start_with_the_way_out() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     fs::set_permissions(folder.path(), Permissions::from_mode(0o755)).expect("own");
-    // Another user may not see the folder where it was built.
+    // Another user may not see the folder where the program was built.
     let program = folder.path().join("raindrop");
     fs::copy(env!("CARGO_BIN_EXE_raindrop"), &program).expect("copied");
     // The limit does not hold for root.
@@ -42,7 +42,7 @@ fn too_few_threads_end_the_start_with_the_way_out() {
     assert!(said.lines().count() <= 3 && !said.contains("panic"), "{said}");
 }
 
-/// SQLite opens a file that may only be read, so that no try would ever succeed.
+/// SQLite opens a read-only file, so that no attempt would ever succeed.
 #[test]
 fn store_file_of_another_user_ends_the_start_with_the_way_out() {
     let folder = tempfile::tempdir().expect("a temporary folder");
@@ -90,7 +90,7 @@ fn command_that_is_process_1_ends_at_a_signal() {
         }
         command.args(["--pid", "--fork", "--kill-child"]).arg(env!("CARGO_BIN_EXE_raindrop"));
         command.arg("workers").env("RAINDROP__STORE__URL", &url).current_dir(folder.path());
-        // Long before it would end by itself.
+        // The signal must end the command long before this time-out does.
         command.env("RAINDROP__STORE__TIMEOUT", "10s");
         let mut unshare = command.spawn().expect("unshare runs");
         let (_asked, _) = silent.accept().expect("the command asks its store");
@@ -168,11 +168,11 @@ async fn signals_that_mean_nothing_end_nothing_and_sigquit_stops_in_order() {
     assert!(log.contains("stopped, worker id released"), "{log}");
 }
 
-/// A FIFO in the place of a file, which nobody writes to.
+/// Puts a FIFO that no process writes to in the place of a file.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn fifo_in_the_place_of_a_file_ends_the_start() {
     let folder = tempfile::tempdir().expect("a temporary folder");
-    // Each has its own: a state file is opened to be written as well.
+    // Each case has another FIFO, because the service opens a state file for writing as well.
     let fifo_of = |name: &str| {
         let fifo = folder.path().join(name);
         assert!(Command::new("mkfifo").arg(&fifo).status().expect("coreutils").success());
@@ -209,7 +209,7 @@ async fn fifo_in_the_place_of_a_file_ends_the_start() {
     assert!(code == Some(2) && err.contains("it is no regular file"), "{err}");
 }
 
-/// The rows that `raindrop workers` shows as held or with a holder.
+/// Returns the rows that `raindrop workers` shows as held or with a holder.
 fn used_rows(folder: &std::path::Path) -> String {
     let (code, out, err) = run(&["workers"], &[], folder);
     assert_eq!(code, Some(0), "{err}");
@@ -222,10 +222,10 @@ async fn a_clean_stop_under_load_frees_the_row_and_the_next_start_goes_on_above(
     let setup = Setup::new().folder(folder.path()).set("worker.max_id", 1);
     let load = Arc::new(Load::default());
     for _ in 0..3 {
-        // With the only row: had it not been freed, the next start would wait for its ttl.
+        // There is only one row: without a release, the next start would wait for its ttl.
         let node = setup.clone().start_leased().await;
         let home = load.join(&node);
-        // An idle connection, and one that sent half a request, must not hold up the end.
+        // An idle connection, and one that sent half a request, must not delay the stop.
         let address = node.address();
         let idle = TcpStream::connect(address).expect("connects");
         let mut half = TcpStream::connect(address).expect("connects");
@@ -266,7 +266,7 @@ async fn a_second_signal_ends_it_at_once() {
         (node.get("/readyz").await.ok()?.status() == 503).then_some(())
     })
     .await;
-    // A signal that follows the first at once belongs to it, so one may not be enough.
+    // A signal that follows the first at once counts as the same, so one may not be enough.
     let status = poll::until(PATIENCE, "it ends", async || {
         node.signal(Signal::TERM);
         sleep(Duration::from_millis(100)).await;

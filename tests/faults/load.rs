@@ -1,4 +1,4 @@
-//! Clients that ask for IDs again and again, wherever there are any.
+//! Runs clients that request IDs in a loop, from whichever process answers.
 
 use std::{
     error::Error,
@@ -21,20 +21,21 @@ use crate::{
     service::{Service, client, parse_ids},
 };
 
-/// What each process's own clients ask for at a time, and how long they rest after an answer.
+/// How many IDs the clients of each process request at a time, and how long they rest after an
+/// answer.
 const CLIENTS: [(u32, Duration); 3] = [
     (1, Duration::from_millis(20)),
     (50, Duration::from_millis(50)),
     (500, Duration::from_millis(100)),
 ];
 
-/// How many requests [`Load::rush`] makes, and for how many IDs each: processes that are asked at the
-/// same time issue in the same milliseconds, and fill them.
+/// How many requests [`Load::rush`] makes, and for how many IDs each. Processes that get them at
+/// the same time issue in the same milliseconds, and fill them.
 const RUSH: (usize, u32) = (4, 10_000);
 /// How long the client of [`Load::watch`] rests after an answer.
 const WATCHING: Duration = Duration::from_millis(20);
 
-/// The clients of all processes, and what they were answered.
+/// The clients of all processes, and the answers that they got.
 #[derive(Debug, Default)]
 pub(crate) struct Load {
     pub(crate) collected: Collected,
@@ -45,30 +46,30 @@ pub(crate) struct Load {
     clients: Mutex<Vec<JoinHandle<()>>>,
 }
 
-/// What became of requests since [`Load::begin`].
+/// The outcomes of requests since [`Load::begin`].
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Figures {
     pub(crate) requests: usize,
     /// 503 as a problem document with `Retry-After`.
     pub(crate) refused: usize,
-    /// The connection broke, and the process was killed or stopped on purpose meanwhile.
+    /// The connection broke, and the test had killed or stopped the process meanwhile.
     pub(crate) broken: usize,
-    /// The longest time in which nobody was given an ID.
+    /// The longest time in which no client got an ID.
     pub(crate) gap: Gap,
 }
 
-/// A process as its clients know it: they stay with it, and go elsewhere for a request that it
-/// does not answer.
+/// A process as its clients see it: they stay with it, and turn to another one for a request that
+/// it does not answer.
 #[derive(Debug)]
 pub(crate) struct Home {
     address: Mutex<String>,
-    /// Counts up when the process is harmed and when it is well again.
+    /// Rises when the process is harmed and when it is well again.
     harm: AtomicU32,
     left: AtomicBool,
     served: Mutex<Served>,
 }
 
-/// What a process answered since [`Load::begin`].
+/// The answers of a process since [`Load::begin`].
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Served {
     pub(crate) ids: usize,
@@ -94,7 +95,7 @@ impl Gap {
         self.last = Instant::now();
     }
 
-    /// Up to now.
+    /// Returns the longest gap, up to now.
     pub(crate) fn longest(&self) -> Duration {
         self.longest.max(self.last.elapsed())
     }
@@ -125,8 +126,8 @@ impl Load {
         home
     }
 
-    /// Starts a client that asks this process alone, so that what it answers is measured without
-    /// what others do.
+    /// Starts a client that requests IDs of this process alone, to measure its answers apart from
+    /// those of others.
     pub(crate) fn watch(self: &Arc<Self>, home: &Arc<Home>) {
         let (load, home) = (self.clone(), home.clone());
         let watching = tokio::spawn(async move {
@@ -139,7 +140,7 @@ impl Load {
         lock(&self.clients).push(watching);
     }
 
-    /// Asks a process for as much as it can issue in some milliseconds.
+    /// Requests as many IDs of a process as it can issue in some milliseconds.
     pub(crate) fn rush(self: &Arc<Self>, home: &Arc<Home>, requests: &mut JoinSet<bool>) {
         for _ in 0..RUSH.0 {
             let (load, home) = (self.clone(), home.clone());
@@ -147,19 +148,19 @@ impl Load {
         }
     }
 
-    /// Its clients go for good.
+    /// Ends the clients of a process for good.
     pub(crate) fn leave(&self, home: &Arc<Home>) {
         home.left.store(true, Ordering::Relaxed);
         lock(&self.homes).retain(|other| !Arc::ptr_eq(other, home));
     }
 
-    /// Begins to measure anew.
+    /// Begins a new measurement.
     pub(crate) fn begin(&self) {
         *lock(&self.figures) = Figures::default();
         lock(&self.homes).iter().for_each(|home| *lock(&home.served) = Served::default());
     }
 
-    /// Whatever else was no answer, since the start.
+    /// Returns every other failure since the start.
     pub(crate) fn unexpected(&self) -> Vec<String> {
         lock(&self.unexpected).clone()
     }
@@ -192,7 +193,7 @@ impl Load {
         }
     }
 
-    /// Asks one process; whether it answered with IDs.
+    /// Requests IDs of one process, and returns whether it answered with some.
     pub(crate) async fn request(&self, client: &Client, home: &Home, count: u32) -> bool {
         let harm = home.harm.load(Ordering::SeqCst);
         // All codes share a sequence, so a misspelt one costs no duplicate.
@@ -223,17 +224,17 @@ impl Load {
 }
 
 impl Home {
-    /// From now on its connections may break.
+    /// Lets connections of the process break from now on.
     pub(crate) fn harm(&self) {
         assert_eq!(self.harm.fetch_add(1, Ordering::SeqCst) % 2, 0, "it was well");
     }
 
-    /// From now on they may not.
+    /// Expects the connections of the process to hold again.
     pub(crate) fn is_well(&self) {
         assert_eq!(self.harm.fetch_add(1, Ordering::SeqCst) % 2, 1, "it was harmed");
     }
 
-    /// Its process was started anew.
+    /// Notes that the process started again, perhaps at another address.
     pub(crate) fn moved(&self, service: &Service) {
         *lock(&self.address) = service.url("");
     }

@@ -1,4 +1,4 @@
-//! Services whose log lines cannot be written, or hang: nothing else suffers from it.
+//! Tests services whose log lines cannot be written, or hang: nothing else suffers from it.
 
 use std::{
     fs::File,
@@ -19,7 +19,7 @@ use crate::{
 
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// A pipe that takes nothing more, and its reader, who does not read.
+/// Returns a full pipe, and its reader, which does not read.
 fn full_pipe() -> (PipeReader, std::io::PipeWriter) {
     let (reader, mut writer) = pipe().expect("a pipe");
     ioctl_fionbio(&writer, true).expect("a pipe");
@@ -31,7 +31,7 @@ fn full_pipe() -> (PipeReader, std::io::PipeWriter) {
         };
         assert_eq!(error.kind(), ErrorKind::WouldBlock);
     }
-    // As the pipe of a container's log: whoever writes waits.
+    // Like the pipe of a container's log: a writer blocks.
     ioctl_fionbio(&writer, false).expect("a pipe");
     (reader, writer)
 }
@@ -50,7 +50,7 @@ fn make_it_log(node: &Service) {
     }
 }
 
-/// It leases, issues, loses its database and finds it again, and stops in order.
+/// The service leases, issues, loses its database and finds it again, and stops in order.
 async fn assert_nothing_else_suffers(setup: Setup) {
     let server = Server::start(&Mariadb).await;
     let url = server.database().await;
@@ -113,7 +113,7 @@ async fn standard_error_may_be_a_pipe_that_nobody_reads() {
 async fn a_second_signal_ends_it_though_nobody_reads_its_log() {
     let (_reader, writer) = full_pipe();
     let mut node = Setup::new().stderr(writer).set("http.drain_delay", "600s").start_leased().await;
-    // One that follows the first at once belongs to it, so two may not be enough.
+    // A signal that follows the first at once counts as the same, so two may not be enough.
     let status = poll::until(PATIENCE, "it ends", async || {
         node.signal(Signal::TERM);
         sleep(Duration::from_millis(100)).await;
@@ -141,18 +141,18 @@ async fn the_last_lines_are_written_before_it_ends() {
     }
 }
 
-/// Starts a server that refuses each connection with this text, as MySQL does before TLS: whoever
-/// controls the network can do the same. Returns its port.
+/// Starts a server that refuses each connection with this text, as MySQL does before TLS. An
+/// attacker who controls the network can do the same. Returns its port.
 fn refusing_server(text: &'static [u8]) -> u16 {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
     let port = listener.local_addr().expect("an address").port();
     let error = [&[0xff][..], &1129_u16.to_le_bytes(), text].concat();
     let length = u32::try_from(error.len()).expect("short").to_le_bytes();
     let packet = [&length[..3], &[0], &error].concat();
-    // It ends with the process of the tests.
+    // The thread ends with the process of the tests.
     thread::spawn(move || {
         for mut connection in listener.incoming().flatten() {
-            // A client may have gone.
+            // A client may have disconnected.
             let _ = connection.write_all(&packet);
             let _ = connection.shutdown(Shutdown::Write);
         }
@@ -185,7 +185,7 @@ async fn error_of_a_false_store_forges_no_line_and_controls_no_terminal() {
     }
 }
 
-/// The line that says why the service ends is for the same reader as those before it.
+/// The line that says why the service ends must have the format of those before it.
 #[test]
 fn last_line_of_a_json_log_is_json() {
     let folder = tempfile::tempdir().expect("a temporary folder");

@@ -1,5 +1,5 @@
-//! Renewals that are visible before they are durable, and are lost when the server is killed: its
-//! log device hangs, or its standby is away. No acknowledged write is lost.
+//! Tests renewals that are visible before they are durable, and are lost when the server is killed:
+//! its log device hangs, or its standby is away. No acknowledged write is lost.
 
 use rustix::process::Signal;
 
@@ -25,7 +25,7 @@ async fn mariadb_renewal_lost_with_hung_log_repeats_no_id() {
     server.hang_log();
     holder.use_more_than_half().await;
     holder.until_visible(&url).await;
-    // The node reads the row before each renewal; the second read found the visible one.
+    // The node reads the row before each renewal; the second read finds the visible one.
     holder.until_unanswered(2).await;
     holder.node.signal(Signal::STOP);
     server.restart_with_working_log().await;
@@ -72,7 +72,7 @@ async fn renewal_missing_on_standby(reveal: impl AsyncFnOnce(&Server, &str)) {
     let url = primary.database().await;
     let standby = primary.start_standby().await;
     let standbys_url = Postgres.through(&url, standby.port());
-    // The standby has copied the settings already, so it will wait for nobody.
+    // The standby has copied the settings already, so it will wait for no other server.
     primary.run("ALTER SYSTEM SET synchronous_standby_names = '*'").await;
     primary.run("SELECT pg_reload_conf()").await;
     until_texts(&primary, &url, "SELECT sync_state FROM pg_stat_replication", &["sync"]).await;
@@ -101,12 +101,12 @@ async fn until_texts(server: &Server, url: &str, sql: &str, expected: &[&str]) {
     .await;
 }
 
-/// Processes whose store loses nothing that it acknowledged: a standby has it, too.
+/// Settings of processes whose store loses no acknowledged write: a standby has each, too.
 fn lossless(url: &str) -> Setup {
     setup(url).set("store.failover", "lossless").set("lease.ttl", "10s")
 }
 
-/// A node that reaches its database through a proxy, and the row it has leased.
+/// A node that reaches its database through a proxy, and the row that it has leased.
 struct Holder {
     engine: &'static dyn Engine,
     node: Service,
@@ -128,12 +128,12 @@ impl Holder {
         Self { engine, node, proxy, worker, mark, collected: Collected::default() }
     }
 
-    /// The row's present mark.
+    /// Returns the row's present mark.
     async fn marked(&self, url: &str) -> u64 {
         mark(self.engine, url, self.worker).await
     }
 
-    /// Waits until others see a raised mark.
+    /// Waits until other sessions see a raised mark.
     async fn until_visible(&self, url: &str) {
         poll::until(PATIENCE, "the renewal is visible", async || {
             (self.marked(url).await > self.mark).then_some(())
@@ -141,12 +141,13 @@ impl Holder {
         .await;
     }
 
-    /// From here on renewals raise the mark; until now they left it as it was.
+    /// Uses more than half of the lease, from where renewals raise the mark; until then they leave
+    /// it unchanged.
     async fn use_more_than_half(&self) {
         issue(&self.node, &self.collected, USED).await;
     }
 
-    /// Waits for so many more renewals without an answer.
+    /// Waits for this many more renewals without an answer.
     async fn until_unanswered(&self, more: u32) {
         let labels = "operation=\"renew\",outcome=\"unknown\"";
         let unanswered = async || self.node.metric("raindrop_lease_operations_total", labels).await;
@@ -157,12 +158,13 @@ impl Holder {
         .await;
     }
 
-    /// Another node takes the row of the paused one. That one then goes on without its store
-    /// until it refuses, and with it afterwards.
+    /// Lets another node take the row of the paused one. The paused one then resumes without its
+    /// store until it refuses, and with it afterwards.
     async fn lose_row_to_another_node(self, url: &str) {
         let Self { engine, node, proxy, worker, collected, .. } = self;
         proxy.disconnect();
-        // Once the row has expired: a row that an operator releases comes due tomorrow.
+        // The other node waits until the row has expired: a row that an operator releases comes due
+        // tomorrow.
         let other = lossless(url).set("worker.id", worker).start_leased().await;
         node.signal(Signal::CONT);
         let own = until_refused(&node, &collected).await;

@@ -1,11 +1,11 @@
-//! Faults on real processes: every ID is collected, and none may come twice.
+//! Injects faults on real processes: the tests collect every ID, and none may come twice.
 
 #![expect(clippy::print_stdout, reason = "the figures of a run are part of its result")]
 
 #[path = "../support/mod.rs"]
 mod support;
 
-// The first by its name, so that its long waiting is shared with the others' work.
+// First by its name, so that it waits while the other tests work.
 mod away;
 mod clocks;
 mod cluster;

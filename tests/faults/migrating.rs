@@ -1,4 +1,4 @@
-//! The change from another system at an instant, as docs/migrating.md says.
+//! Tests the change from another system at an instant, as docs/migrating.md describes it.
 
 use std::path::Path;
 
@@ -29,7 +29,7 @@ fn instant_of(id: u64) -> i64 {
     layout.start_of_tick_ms(layout.decompose(Id::new(id).expect("63 bits")).tick)
 }
 
-/// IDs until the service refuses; why it does.
+/// Collects IDs until the service refuses, and returns the reason.
 async fn refused(node: &Service, ids: &mut Vec<u64>) -> String {
     poll::until(PATIENCE, "a refusal", async || {
         let (status, body) = node.json("/id/order").await;
@@ -44,7 +44,7 @@ async fn refused(node: &Service, ids: &mut Vec<u64>) -> String {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn marks_raised_before_the_change_keep_every_id_above_the_instant() {
-    // What it prevents: a clock that is wrong issues among the IDs of an hour ago.
+    // Without the command, a node with a wrong clock issues among the IDs of an hour ago.
     let unprotected = tempfile::tempdir().expect("a temporary folder");
     let node = setup(unprotected.path()).with_shifted_clock(HOUR_BACK).start_leased().await;
     let ids = node.ids("order", 100).await;

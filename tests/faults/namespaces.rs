@@ -110,7 +110,7 @@ async fn a_namespace_without_a_free_row_does_not_stop_the_others() {
         let (status, body) = second.json(&format!("/id/a?namespace={namespace}")).await;
         assert_eq!(status, code, "{namespace}: {body}");
     }
-    // The row that the first gives back is what the second waits for.
+    // The second process waits for the row that the first one releases.
     first.stop().await;
     second.until_ready().await;
     assert_eq!(ids(&second, "qr", 1).await.len(), 1);

@@ -1,4 +1,4 @@
-//! `raindrop workers release`, `raise` and `relayout` beside running services.
+//! Tests `raindrop workers release`, `raise` and `relayout` beside running services.
 
 use std::{fs, path::Path, sync::Arc};
 
@@ -16,7 +16,7 @@ use crate::{
     },
 };
 
-/// Where a test's nodes lease: the settings of every process, and the folder they run in.
+/// The settings of every process of a test, and the folder that they run in.
 struct Place {
     folder: tempfile::TempDir,
     settings: Vec<(&'static str, String)>,
@@ -49,7 +49,7 @@ impl Place {
         self.settings.iter().fold(setup, |setup, (key, value)| setup.set(key, value))
     }
 
-    /// Runs `raindrop workers` with these arguments and settings beside the place's.
+    /// Runs `raindrop workers` with these arguments and further settings.
     fn workers(&self, arguments: &[&str], more: &[(&str, &str)]) -> (Option<i32>, String, String) {
         let own = self.settings.iter().map(|(key, value)| (*key, value.as_str()));
         let all: Vec<(String, &str)> = own
@@ -65,7 +65,7 @@ impl Place {
     }
 }
 
-/// Waits until a service refuses because it has nothing left that it may issue.
+/// Waits until a service refuses because it has used up its lease.
 async fn until_refused(service: &Service, collected: &Collected, end: &str) {
     poll::until(PATIENCE, "the range is used up", async || {
         let (status, body) = service.json("/id/order").await;
@@ -122,7 +122,7 @@ async fn a_released_row_is_taken_by_the_next_start(place: Place) {
     next.stop().await;
 }
 
-/// The lease times are those of the namespace, not the default ones: a longer reach would make the next
+/// The lease times are those of the namespace, not the defaults: a longer reach would make the next
 /// fail-over wait longer.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_release_by_http_leaves_the_reach_of_the_namespace() {
@@ -152,7 +152,7 @@ async fn a_restored_sqlite_file_with_raised_marks_repeats_nothing() {
     old.stop().await;
     let file = place.folder.path().join("ids.db");
     let backup = place.folder.path().join("backup.db");
-    // Nothing is open, so the file is all there is.
+    // No process has the file open, so the file has everything.
     fs::copy(&file, &backup).expect("a copy");
 
     let old = place.setup().start_leased().await;
@@ -204,7 +204,8 @@ async fn a_restored_mariadb_with_raised_marks_repeats_nothing() {
     both_issue(&load, &old, &place.setup().start().await, "store_unavailable").await;
 }
 
-/// A machine boots with its clock ahead, and its SQLite file was copied meanwhile, so that an epoch begins.
+/// A machine boots with its clock ahead, and its SQLite file was copied meanwhile, so that an epoch
+/// begins.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_operator_lowers_a_barrier_that_a_clock_put_ahead() {
     let place = Place::sqlite().quick();
@@ -212,7 +213,7 @@ async fn an_operator_lowers_a_barrier_that_a_clock_put_ahead() {
     let node = place.setup().start_leased().await;
     collected.add(&node.ids("order", 1_000).await);
     node.stop().await;
-    // Nothing is open, so the file is all there is.
+    // No process has the file open, so the file has everything.
     let file = place.folder.path().join("ids.db");
     let copy = place.folder.path().join("copy.db");
     fs::copy(&file, &copy).expect("a copy");
@@ -276,8 +277,8 @@ async fn until_renewed(service: &Service) {
     .await;
 }
 
-/// The old process still runs on what it had leased; the new one has the same row and begins
-/// above. Everybody wants IDs of one code all the time.
+/// Runs the old process on the rest of its lease and the new one on the same row, above. Clients
+/// request IDs of one code from both all the time.
 async fn both_issue(load: &Arc<Load>, old: &Service, new: &Service, end: &str) {
     load.join(old);
     load.join(new);
@@ -294,13 +295,13 @@ async fn both_issue(load: &Arc<Load>, old: &Service, new: &Service, end: &str) {
     assert_eq!(load.collected.duplicates(), 0);
 }
 
-/// Puts a backup in the place of a file, as one that was moved there.
+/// Replaces a file by a backup, as a move would.
 fn restore(file: &Path, backup: &Path) {
     let fresh = file.with_extension("fresh");
     fs::copy(backup, &fresh).expect("a copy");
     for left_over in ["-wal", "-shm"] {
         let name = format!("{}{left_over}", file.display());
-        // SQLite removes them when nobody has the file open.
+        // SQLite removes them when no process has the file open.
         if Path::new(&name).exists() {
             fs::remove_file(name).expect("removed");
         }
@@ -319,7 +320,7 @@ async fn a_live_namespace_is_moved_to_a_layout_with_larger_ids_on_mariadb() {
 }
 
 async fn a_live_namespace_is_moved_to_a_layout_with_larger_ids(place: Place) {
-    // The old process has to serve until the new one does.
+    // The old process must serve until the new one does.
     let place = place
         .quick()
         .with("lease.window", "15s")
@@ -343,7 +344,7 @@ async fn a_live_namespace_is_moved_to_a_layout_with_larger_ids(place: Place) {
     let (largest_old, smallest_new) = (numbers[0], numbers[1]);
     let (code, out, _) = place.workers(&["relayout", "--yes"], &larger);
     assert!(code == Some(0) && out.starts_with("nothing to do"), "{out}");
-    // Back is refused, both IDs named.
+    // The move back is refused, and both IDs are named.
     let (code, _, err) = place.workers(&["relayout", "--yes"], &[]);
     assert_eq!(code, Some(1), "{err}");
     assert!(err.contains("largest ID that the old marks allow is"), "{err}");
@@ -359,7 +360,7 @@ async fn a_live_namespace_is_moved_to_a_layout_with_larger_ids(place: Place) {
     until_refused(&old, &collected, "store_lost").await;
     collected.add(&new.ids("order", 1_000).await);
     assert_eq!(collected.duplicates(), 0);
-    // A node with the old layout does not join any more.
+    // A node with the old layout no longer joins.
     let mut late = place.setup().spawn();
     assert_eq!(late.ended().await.code(), Some(2), "{}", late.log());
     new.stop().await;

@@ -1,4 +1,4 @@
-//! `raindrop parse` with several IDs.
+//! Tests `raindrop parse` with several IDs.
 
 use std::{
     io::{BufRead, BufReader, Write},
@@ -7,7 +7,7 @@ use std::{
 
 use crate::service::run;
 
-/// The command, in a folder, with what it reads and writes in the hands of the test.
+/// Returns the command in a folder, with its input and output in the hands of the test.
 fn parse(folder: &std::path::Path, arguments: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_raindrop"));
     command.arg("parse").args(arguments).env_clear().current_dir(folder);
@@ -15,7 +15,8 @@ fn parse(folder: &std::path::Path, arguments: &[&str]) -> Command {
     command
 }
 
-/// Runs the command on an input; its exit code, the IDs that it printed, and its errors.
+/// Runs the command on an input, and returns its exit code, the IDs that it printed, and its
+/// errors.
 fn read(arguments: &[&str], input: &[u8]) -> (Option<i32>, Vec<String>, String) {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let mut child = parse(folder.path(), arguments).spawn().expect("it runs");
@@ -58,7 +59,7 @@ fn several_arguments_are_parsed() {
     for said in ["ID \"x\": ", "ID \"-\": ", "2 of 4 IDs could not be parsed"] {
         assert!(err.contains(said), "{said:?} is missing in\n{err}");
     }
-    // The configuration is wrong for all of them.
+    // The configuration is wrong for all IDs.
     let wrong = [("RAINDROP__LAYOUT__WORKER_BITS", "2")];
     assert_eq!(run(&["parse", "1", "2"], &wrong, folder.path()).0, Some(2));
 }
@@ -85,7 +86,7 @@ fn it_ends_when_nobody_reads_any_more() {
     let mut child = parse(folder.path(), &[]).spawn().expect("it runs");
     let mut input = child.stdin.take().expect("piped");
     drop(child.stdout.take());
-    // The pipe is closed at the other end, however much is still to be written.
+    // The reader closes the pipe, however much is still to write.
     while input.write_all(b"1\n").is_ok() {}
     assert!(child.wait().expect("it ends").success());
 }

@@ -1,4 +1,4 @@
-//! IDs for a past time, from several processes.
+//! Tests IDs for a past time, from several processes.
 
 use std::{collections::HashSet, time::Duration};
 
@@ -16,7 +16,7 @@ use crate::{
 
 const AT: &str = "2024-02-29T12:00:00.123Z";
 
-/// The status, and the IDs if there are any.
+/// Returns the status, and the IDs if there are any.
 async fn ask(service: &Service, count: u32) -> (u16, Vec<String>) {
     let url = service.url(&format!("/ids/order?n={count}&at={AT}"));
     let answer = client().post(url).send().await.expect("an answer");
@@ -53,7 +53,7 @@ async fn two_nodes_and_a_restarted_one_share_the_five_ids_of_a_past_millisecond(
     println!("one past millisecond, three processes: {ids:?}, then 422");
 }
 
-/// They wait for each other, and not for the connections that a renewal needs.
+/// The requests wait for each other, and not for the connections that a renewal needs.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn many_requests_for_a_past_time_delay_no_renewal() {
     let url = Server::shared(&Mariadb).await.database().await;

@@ -1,4 +1,4 @@
-//! Commands that ask before they go on.
+//! Tests commands that ask before they act.
 
 use std::{fs::File, io::Write, path::Path, process::Command};
 
@@ -6,14 +6,14 @@ use rustix::pty::{OpenptFlags, ioctl_tiocgptpeer, openpt, unlockpt};
 
 use crate::service::{Setup, run};
 
-/// Runs a command on a terminal on which somebody answers.
+/// Runs a command on a terminal, and answers its question.
 fn run_on_terminal(
     arguments: &[&str],
     settings: &[(&str, &str)],
     folder: &Path,
     answer: &str,
 ) -> (Option<i32>, String, String) {
-    // Not the controlling terminal of this process, which would end with it.
+    // It must not become the controlling terminal of this process, which would end with it.
     let flags = OpenptFlags::RDWR | OpenptFlags::NOCTTY;
     let controller = openpt(flags).expect("a terminal");
     unlockpt(&controller).expect("usable");
@@ -95,7 +95,7 @@ async fn release_of_a_lease_that_is_live_asks() {
     assert!(code == Some(0) && out.contains("worker 7 is free. It was held by "), "{out}{err}");
     node.logged("lease lost: an operator or another process released the row").await;
     node.stop().await;
-    // A lease that has ended needs no question.
+    // The command asks nothing about a lease that has ended.
     let (code, out, err) = run(&release, &[], folder);
     assert_eq!((code, out.as_str()), (Some(0), "worker 7 was free already\n"), "{err}");
 }
@@ -147,7 +147,7 @@ fn a_namespace_that_does_not_exist_is_a_usage_error() {
         assert!(code == Some(2) && err.contains(said), "{arguments:?}: {err}");
     }
     assert_eq!(run(&["id", "order", "--namespace", "web"], &web, folder.path()).0, Some(0));
-    // Also one that only the store still has.
+    // The second case has a namespace that only the store still has.
     for settings in [&web[..], &[]] {
         let (code, out, err) = run(&["workers", "--namespace", "web"], settings, folder.path());
         assert_eq!(code, Some(0), "{err}");

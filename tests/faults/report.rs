@@ -1,8 +1,8 @@
-//! What faults did to a cluster, as a table.
+//! Reports the effects of faults on a cluster, as a table.
 
 use std::{fmt, time::Duration};
 
-/// What one fault did, over all the times that it struck.
+/// The effects of one fault, over all the times that it struck.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Row {
     pub(crate) fault: &'static str,
@@ -45,7 +45,7 @@ impl Report {
         Self { engine, rows: Vec::new() }
     }
 
-    /// Adds to the row of the same fault.
+    /// Adds the figures to the row of the same fault.
     pub(crate) fn add(&mut self, new: Row) {
         let Some(row) = self.rows.iter_mut().find(|row| row.fault == new.fault) else {
             return self.rows.push(new);

@@ -1,5 +1,5 @@
-//! Stores that are restored in place, emptied, robbed of rows or tables, or set up otherwise while nodes
-//! run.
+//! Tests stores that are restored in place, emptied, robbed of rows or tables, or reconfigured
+//! while nodes run.
 
 use std::{path::Path, process::Command, sync::Arc, time::Duration};
 
@@ -22,7 +22,7 @@ use crate::{
 
 const TABLES: [&str; 2] = ["soc_raindrop_worker", "soc_raindrop_worker_layout"];
 
-/// Where nodes keep their rows, and what an operator does to it.
+/// The store of the nodes, and what an operator does to it.
 enum Place {
     Database(&'static dyn Engine, String),
     Redis(String),
@@ -30,7 +30,7 @@ enum Place {
     Kubernetes(String),
 }
 
-/// What an operator deletes.
+/// The part of the store that an operator deletes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Deleted {
     Rows,
@@ -75,7 +75,7 @@ impl Place {
 
     async fn back_up(&self) {
         if let Self::Kubernetes(_) = self {
-            // Its tests copy what etcd has.
+            // The tests of Kubernetes copy the files of etcd instead.
             return;
         }
         if let Self::Redis(_) = self {
@@ -89,7 +89,7 @@ impl Place {
         }
     }
 
-    /// Writes the backup into the running store, all at once.
+    /// Writes the backup into the running store, in one step.
     async fn put_back(&self) {
         if let Self::Redis(_) = self {
             let put_back = "local kept = redis.call('HGETALL', 'backup') for at = 1, #kept, 2 do \
@@ -121,8 +121,8 @@ impl Place {
         self.run(&delete).await;
     }
 
-    /// Makes tables that were dropped, with what the backup has in them. Each is filled before it gets its
-    /// name, and nodes use none while one is missing.
+    /// Creates dropped tables again, with the content of the backup. Each is filled before it gets
+    /// its name, and nodes use none while one is missing.
     async fn make_again(&self, tables: &[&str]) {
         let migrations = match self {
             Self::Sqlite(_) => [
@@ -144,7 +144,7 @@ impl Place {
                 self.run(&make.replace("{table}", "dump")).await;
                 self.run(&format!("INSERT INTO {made} SELECT * FROM {table}_copy")).await;
             } else {
-                // A dump has all of them.
+                // A dump has all tables.
                 let put_back = format!(
                     "BEGIN; DELETE FROM {table}; INSERT INTO {table} SELECT * FROM {table}_copy; COMMIT"
                 );
@@ -158,7 +158,7 @@ impl Place {
     }
 }
 
-/// How long leases reach and rows are held: longer than a test has patience, unless nodes are to use them
+/// How long leases reach and rows are held: longer than a test waits, unless nodes are to use them
 /// up.
 const LONG: [&str; 2] = ["120s", "60s"];
 const SHORT: [&str; 2] = ["6s", "3s"];
@@ -199,7 +199,8 @@ impl Fleet {
         epochs
     }
 
-    /// Something happens, and every node goes on renewing: no lease that is being used up gets longer.
+    /// Lets something happen, and checks that every node keeps renewing. A lease that is being used
+    /// up gets no longer.
     async fn goes_on(&self, what: &str, begins_epochs: bool, happens: impl Future<Output = ()>) {
         // The backup is older than the skew.
         until_renewed(&self.nodes, 4.0).await;
@@ -218,7 +219,7 @@ impl Fleet {
         assert_eq!(began > 0.0, begins_epochs, "{what}: {began} epochs");
     }
 
-    /// Waits until every node refuses with this code, and says this in `/health`.
+    /// Waits until every node refuses with this code, and `/health` has this reason.
     async fn until_used_up(&self, code: &str, reason: &str) {
         for node in &self.nodes {
             poll::until(PATIENCE, "the lease is used up", async || {
@@ -240,7 +241,7 @@ impl Fleet {
         }
     }
 
-    /// Ends the load; no ID came twice. How many requests were refused.
+    /// Ends the load and checks that no ID came twice. Returns how many requests were refused.
     async fn end(self) -> usize {
         self.load.stop().await;
         assert_eq!(self.load.unexpected(), [""; 0]);
@@ -249,7 +250,7 @@ impl Fleet {
     }
 }
 
-/// Whatever happens to the rows and the record, no request is refused.
+/// Checks that no request is refused, whatever happens to the rows and the record.
 async fn nodes_go_on(place: Place) {
     let fleet = Fleet::start(place, LONG).await;
     let place = &fleet.place;
@@ -292,7 +293,7 @@ async fn nodes_go_on_whatever_happens_to_a_sqlite_file() {
     nodes_go_on(Place::sqlite()).await;
 }
 
-/// Each change of a setting begins an epoch, or none.
+/// Checks which change of a setting begins an epoch.
 async fn nodes_go_on_with_settings(engine: &'static dyn Engine, changes: &[(&[&str], bool)]) {
     let server = Server::start(engine).await;
     let url = server.database().await;
@@ -314,7 +315,7 @@ async fn nodes_go_on_when_settings_of_mariadb_and_postgres_change() {
     let mariadb: [(&[&str], _); 3] = [
         (&["SET GLOBAL server_id = 7"], true),
         (&["SET GLOBAL innodb_flush_log_at_trx_commit = 2"], true),
-        // Nobody can tell later that it was another value.
+        // No node can tell later that the setting had another value.
         (&["SET GLOBAL innodb_flush_log_at_trx_commit = 1"], false),
     ];
     let reload = "SELECT pg_reload_conf()";
@@ -325,13 +326,13 @@ async fn nodes_go_on_when_settings_of_mariadb_and_postgres_change() {
     tokio::join!(case(&Mariadb, &mariadb), case(&Postgres, &postgres));
 }
 
-/// Copies a folder, in place of what the other has.
+/// Copies a folder over the content of another one.
 fn copy(from: &Path, to: &Path) {
     let all = r#"find "$1" -mindepth 1 -delete; cp -a "$0/." "$1""#;
     succeed(Command::new("sh").args(["-ec", all]).args([from, to]));
 }
 
-/// A copy of the server's files as they are now.
+/// Returns a copy of the server's present files.
 fn snapshot(server: &Server) -> TempDir {
     let snapshot = tempfile::tempdir().expect("a temporary folder");
     server.freeze();
@@ -340,7 +341,7 @@ fn snapshot(server: &Server) -> TempDir {
     snapshot
 }
 
-/// A copy of the server's files is put back, as a snapshot of a volume is.
+/// Restores a copy of the server's files, as a snapshot of a volume does.
 async fn nodes_go_on_with_a_snapshot(engine: &'static dyn Engine) {
     let server = Server::start(engine).await;
     let url = server.database().await;
@@ -355,7 +356,7 @@ async fn nodes_go_on_with_a_snapshot(engine: &'static dyn Engine) {
     assert_eq!(fleet.end().await, 0, "no request was refused");
 }
 
-/// To a node a restored etcd is the same in this cluster and in another one.
+/// A node cannot tell whether a restored etcd is in this cluster or in another one.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "make kubernetes-test"]
 async fn nodes_go_on_with_a_snapshot_of_kubernetes() {
@@ -377,7 +378,7 @@ async fn nodes_go_on_with_a_snapshot_of_mariadb_postgres_and_redis() {
     tokio::join!(case(&Mariadb), case(&Postgres), case(&Redis));
 }
 
-/// The first node that looks begins one that tells of theirs.
+/// The first node that checks begins an epoch, and the record then remembers the nodes' epoch.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn nodes_go_on_with_a_backup_that_lacks_their_epoch() {
     let fleet = Fleet::start(Place::of(&Mariadb).await, ["20s", "10s"]).await;
@@ -389,7 +390,7 @@ async fn nodes_go_on_with_a_backup_that_lacks_their_epoch() {
     fleet.end().await;
 }
 
-/// Nodes issue to their limits, and go on by themselves once the tables are there again.
+/// Nodes issue to their limits, and recover once the tables exist again.
 async fn nodes_go_on_once_tables_are_restored(place: Place) {
     let fleet = Fleet::start(place, SHORT).await;
     for dropped in [&TABLES[1..], &TABLES] {
@@ -411,7 +412,7 @@ async fn nodes_go_on_once_tables_are_restored(place: Place) {
     fleet.end().await;
 }
 
-// At the same time, like the next one: what such a case does most is wait.
+// At the same time, like the next one: such a case mostly waits.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn nodes_go_on_once_the_tables_of_mariadb_postgres_and_sqlite_are_restored() {
     let case = nodes_go_on_once_tables_are_restored;
@@ -419,7 +420,7 @@ async fn nodes_go_on_once_the_tables_of_mariadb_postgres_and_sqlite_are_restored
     tokio::join!(case(mariadb), case(postgres), case(Place::sqlite()));
 }
 
-/// Nodes issue to their limits while nothing can be written, and go on by themselves.
+/// Nodes issue to their limits while the store takes no writes, and recover afterwards.
 async fn nodes_go_on_once_writes_are_accepted(
     engine: &'static dyn Engine,
     [off, on]: [&[&str]; 2],
@@ -450,7 +451,7 @@ async fn nodes_go_on_once_mariadb_and_postgres_accept_writes() {
     tokio::join!(case(&Mariadb, mariadb), case(&Postgres, [&off, &on]));
 }
 
-/// A node that starts as soon as a backup was put back waits until the living ones have looked: the backup
+/// A node that starts just after a restore waits until the living ones have checked: the backup
 /// shows the rows of two of them as free.
 async fn start_waits_for_living_nodes(place: Place) {
     let setup = Setup::new()
@@ -467,7 +468,7 @@ async fn start_waits_for_living_nodes(place: Place) {
     for _ in 0..2 {
         nodes.push(setup.clone().start_leased().await);
     }
-    // Older than holders take to look.
+    // The backup is older than holders take to check.
     until_renewed(&nodes, 3.0).await;
     for node in &nodes {
         load.join(node);
@@ -507,7 +508,7 @@ async fn start_on_a_restored_redis_waits_for_living_nodes() {
     start_waits_for_living_nodes(Place::redis().await).await;
 }
 
-/// Waits until each node has renewed its lease so often.
+/// Waits until each node has renewed its lease this many times.
 async fn until_renewed(nodes: &[Service], times: f64) {
     let renewals = async |node: &Service| {
         node.metric("raindrop_lease_operations_total", r#"operation="renew",outcome="done""#).await

@@ -1,4 +1,5 @@
-//! Passwords and tokens in every place where somebody may put them, and outputs that show none.
+//! Puts passwords and tokens in every place where an operator may put them, and checks that no
+//! output shows one.
 
 use std::fs;
 
@@ -16,13 +17,13 @@ use crate::{
     },
 };
 
-/// A token as the command makes them; its digits are what nobody may see.
+/// A token as the command makes them; no output may show its digits.
 fn token() -> (String, String) {
     let digits = "7a3b9c5d1e2f4068".repeat(4);
     (format!("raindrop_{digits}"), digits)
 }
 
-/// What a service with an unreachable store answers to clients.
+/// Returns the answers of a service with an unreachable store to clients.
 async fn public_answers(node: &Service) -> String {
     let mut answers = String::new();
     for path in ["/id/order", "/ids/order?n=2", "/health", "/readyz", "/metrics", "/cluster", "/x"]
@@ -61,13 +62,13 @@ async fn an_unreachable_store_is_named_to_operators_and_its_password_to_nobody()
         for private in ["somebody", "refused (os error"] {
             assert!(!answers.contains(private), "{private} in\n{answers}");
         }
-        // A longer number, such as the bytes of memory, may have its digits by chance.
+        // A longer number, such as the bytes of memory, may have these digits by chance.
         let mut numbers = answers.split(|c: char| !c.is_ascii_digit());
         assert!(!numbers.any(|number| number == port.to_string()), "{port} in\n{answers}");
         node.logged("refused").await;
         drop(node);
 
-        // The operators' listener says it all, but for the password.
+        // The operators' listener has the whole error, but for the password.
         let _node = setup.set("http.admin_listen", format!("127.0.0.1:{admin}")).start().await;
         let get = async |path: &str| {
             let answer = client().get(format!("http://127.0.0.1:{admin}{path}")).send().await;
@@ -142,7 +143,8 @@ async fn an_unverified_store_is_named_in_the_log_in_a_metric_and_in_cluster() {
     }
 }
 
-/// A node whose password ended logs in with what the file has now, and needs no restart.
+/// A node whose password was changed logs in with the new content of the file, and needs no
+/// restart.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_rotated_password_is_read_at_the_next_login() {
     let (mariadb, redis) = (Server::start(&Mariadb).await, Server::start(&Redis).await);

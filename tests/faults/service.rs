@@ -1,4 +1,4 @@
-//! `raindrop` processes of the tests' own: on free ports, in temporary folders, gone with the test
+//! Runs `raindrop` processes for tests: on free ports, in temporary folders, gone with the test
 //! whichever way that ends.
 
 use std::{
@@ -21,7 +21,7 @@ use crate::support::{PLANTED, faketime, free_port, guardian, hung_log, poll};
 /// How long a process may take for anything that it should do at once, on a busy machine.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 
-/// What a process is started with.
+/// The settings of a process.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Setup {
     settings: Vec<(String, String)>,
@@ -39,7 +39,7 @@ impl Setup {
 
     /// Sets a configuration key, `lease.ttl` for example.
     ///
-    /// Plants a password where the server, which trusts everybody, does not care.
+    /// Adds a planted password to addresses of servers that ask for none.
     pub(crate) fn set(mut self, key: &str, value: impl ToString) -> Self {
         let name = format!("RAINDROP__{}", key.to_uppercase().replace('.', "__"));
         let value = value
@@ -50,42 +50,42 @@ impl Setup {
         self
     }
 
-    /// Runs in this folder, which several processes may share; by default in one of its own.
+    /// Runs in this folder, which several processes may share; by default in a new one.
     pub(crate) fn folder(mut self, folder: &Path) -> Self {
         self.folder = Some(folder.to_owned());
         self
     }
 
-    /// The process may open so many files, and no more.
+    /// Limits the number of files that the process may open.
     pub(crate) fn open_files(mut self, most: u32) -> Self {
         self.ulimit = Some(format!("-n {most}"));
         self
     }
 
-    /// The process may write core dumps, as far as this one may allow it.
+    /// Lets the process write core dumps, as far as this process may allow it.
     pub(crate) fn core_dumps(mut self) -> Self {
         self.ulimit = Some("-S -c $(ulimit -H -c)".to_owned());
         self
     }
 
-    /// The process writes its log there instead of to a file.
+    /// Sends the log of the process there instead of to a file.
     pub(crate) fn stderr(mut self, to: impl Into<OwnedFd>) -> Self {
         self.stderr = Some(Arc::new(to.into()));
         self
     }
 
-    /// The process gets a clock that [`Service::shift_clock`] moves.
+    /// Gives the process a clock that [`Service::shift_clock`] moves.
     pub(crate) fn with_clock(self) -> Self {
         self.with_shifted_clock(0.0)
     }
 
-    /// Like [`Self::with_clock`], shifted by so many seconds from the start.
+    /// Like [`Self::with_clock`], shifted by this many seconds from the start.
     pub(crate) fn with_shifted_clock(mut self, seconds: f64) -> Self {
         self.clock_shift = Some(seconds);
         self
     }
 
-    /// Writes to files whose path contains this can be made to hang.
+    /// Lets [`Service::hang_disk`] stop writes to files whose path contains this.
     pub(crate) fn with_hanging_disk(mut self, part: &'static str) -> Self {
         self.hanging = Some(part);
         self
@@ -184,20 +184,20 @@ impl Service {
         (answer.status(), answer.json().await.expect("JSON"))
     }
 
-    /// IDs that must be answered.
+    /// Requests IDs that the service must issue.
     pub(crate) async fn ids(&self, code: &str, count: u32) -> Vec<u64> {
         let (status, body) = self.json(&format!("/ids/{code}?n={count}")).await;
         assert_eq!(status, StatusCode::OK, "{body}\n{}", self.log());
         parse_ids(&body)
     }
 
-    /// What `/health` says of the default namespace.
+    /// Returns what `/health` reports of the default namespace.
     pub(crate) async fn health(&self) -> Value {
         let (_, body) = self.json("/health").await;
         body["namespaces"]["default"].clone()
     }
 
-    /// Whether the service has leased another worker id than this one.
+    /// Returns whether the service has leased another worker id than this one.
     pub(crate) async fn has_left(&self, worker: u64) -> bool {
         self.health().await["worker_id"].as_u64().is_some_and(|present| present != worker)
     }
@@ -218,7 +218,7 @@ impl Service {
         .await;
     }
 
-    /// The sum of a metric over the samples whose text contains `labels`.
+    /// Returns the sum of a metric over the samples whose text contains `labels`.
     pub(crate) async fn metric(&self, name: &str, labels: &str) -> f64 {
         let text = self.get("/metrics").await.expect("an answer").text().await.expect("text");
         let samples = text.lines().filter(|line| line.starts_with(name) && line.contains(labels));
@@ -230,12 +230,12 @@ impl Service {
         faketime::shift(&self.clock, seconds.into());
     }
 
-    /// Writes of [`Setup::with_hanging_disk`] hang from now on.
+    /// Makes the writes of [`Setup::with_hanging_disk`] hang from now on.
     pub(crate) fn hang_disk(&self) {
         hung_log::hang(self.own.path());
     }
 
-    /// They go on.
+    /// Lets these writes continue.
     pub(crate) fn mend_disk(&self) {
         hung_log::resume(self.own.path());
     }
@@ -249,7 +249,7 @@ impl Service {
         kill_process(pid, signal).expect("our child runs");
     }
 
-    /// How the process ended, if it did.
+    /// Returns how the process ended, if it did.
     pub(crate) fn try_ended(&mut self) -> Option<ExitStatus> {
         self.child.try_wait().expect("our child")
     }
@@ -279,7 +279,7 @@ impl Service {
         fs::read_to_string(&self.log).unwrap_or_default()
     }
 
-    /// Waits until the log has this text: a thread of its own writes it.
+    /// Waits until the log has this text: a separate thread writes it.
     pub(crate) async fn logged(&self, text: &str) {
         poll::until(PATIENCE, text, async || self.log().contains(text).then_some(())).await;
     }
@@ -292,7 +292,7 @@ impl Service {
 
 impl Drop for Service {
     fn drop(&mut self) {
-        // It may have ended already.
+        // The process may have ended already.
         let _ = self.child.kill();
         let _ = self.child.wait();
         guardian::release(self.child.id());
@@ -302,7 +302,7 @@ impl Drop for Service {
     }
 }
 
-/// The IDs of an `/ids` or `/id` answer.
+/// Returns the IDs of an `/ids` or `/id` answer.
 pub(crate) fn parse_ids(body: &Value) -> Vec<u64> {
     let parse = |id: &Value| id.as_str().and_then(|id| id.parse().ok()).expect("a decimal string");
     match body["ids"].as_array() {
@@ -311,7 +311,7 @@ pub(crate) fn parse_ids(body: &Value) -> Vec<u64> {
     }
 }
 
-/// Runs the command to its end; its exit code, standard output and standard error.
+/// Runs the command to its end, and returns its exit code, standard output and standard error.
 pub(crate) fn run(
     arguments: &[&str],
     settings: &[(&str, &str)],
@@ -326,13 +326,13 @@ pub(crate) fn run(
     (output.status.code(), text(output.stdout), text(output.stderr))
 }
 
-/// Nothing that a process writes may contain a planted secret.
+/// Checks that a text shows no planted secret: nothing that a process writes may contain one.
 pub(crate) fn assert_shows_no_secret(text: &str) {
     let shown = text.lines().find(|line| line.contains(PLANTED));
     assert_eq!(shown, None, "a secret is shown");
 }
 
-/// A number that the run was given, or nothing.
+/// Returns a number from the environment of the run, if it has one.
 pub(crate) fn from_environment(name: &str) -> Option<u64> {
     let text = std::env::var(name).ok()?;
     Some(text.parse().unwrap_or_else(|_| panic!("{name}={text}: must be a number")))

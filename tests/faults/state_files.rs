@@ -1,5 +1,5 @@
-//! State files of real processes: killed while the database is away, shared, copied, from another
-//! boot, and on a disk that hangs.
+//! Tests state files of real processes: killed while the database is away, shared, copied, from
+//! another boot, and on a disk that hangs.
 
 use std::{fs, path::Path, sync::Arc, time::Duration};
 
@@ -22,7 +22,7 @@ async fn resumed(node: &Service) -> f64 {
     node.metric("raindrop_lease_operations_total", done).await
 }
 
-/// What is left of a lease that reaches as far as `lease.window` is more than this.
+/// More than this is left of a lease that reaches as far as `lease.window`.
 const LONG_MS: i64 = 60_000;
 
 /// Waits until both slots of the state file hold a lease that reaches as far as `lease.window`. The
@@ -38,7 +38,7 @@ async fn until_kept(folder: &Path) {
     .await;
 }
 
-/// When the lease in a slot ends, by the default layout.
+/// Returns when the lease in a slot ends, by the default layout.
 fn end_of_lease_ms(file: &[u8], slot: usize) -> Option<i64> {
     let epoch_ms = 1_735_689_600_000; // 2025-01-01
     let text = String::from_utf8_lossy(&file[slot..]);
@@ -52,7 +52,7 @@ fn keeping(folder: &Path, url: &str) -> Setup {
     Setup::new().set("store.url", url).set("store.state_file", folder.join("state").display())
 }
 
-/// `kill -9` under load, again and again, while the database is down.
+/// Sends `kill -9` under load, several times, while the database is down.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn process_killed_while_the_database_is_down_issues_again_within_seconds() {
     let folder = tempfile::tempdir().expect("a temporary folder");
@@ -105,7 +105,7 @@ async fn process_killed_while_the_database_is_down_issues_again_within_seconds()
     node.stop().await;
 }
 
-/// A rolling restart in order, while the database is down: nothing is left out.
+/// A rolling restart in order, while the database is down, leaves no ID out.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn process_stopped_while_the_database_is_down_is_resumed_at_once() {
     let folder = tempfile::tempdir().expect("a temporary folder");
@@ -195,13 +195,13 @@ fn forge(path: &Path, fact: &str) {
         file[at..at + 48].copy_from_slice(slot.as_bytes());
         file[at + 48..at + 48 + length].copy_from_slice(&text);
     }
-    // In place: a new file would be another one.
+    // The file is changed in place: a new file would be another one.
     use std::os::unix::fs::FileExt as _;
     let target = fs::OpenOptions::new().write(true).open(path).expect("writable");
     target.write_all_at(&file, 0).expect("written");
 }
 
-/// Copied, or from before a restart of the machine.
+/// The file is a copy, or from before a restart of the machine.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn file_from_elsewhere_or_another_boot_is_refused_and_another_lease_acquired() {
     for fact in ["", "place.boot ", "place.host ", "place.store "] {
@@ -232,7 +232,8 @@ async fn file_from_elsewhere_or_another_boot_is_refused_and_another_lease_acquir
     }
 }
 
-/// Nothing is issued beyond what the file has; another lease is acquired, which is not kept.
+/// The node issues nothing beyond the local mark in the file, and acquires another lease, which is
+/// not written to the file.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn disk_that_hangs_costs_the_lease_and_not_the_service() {
     let folder = tempfile::tempdir().expect("a temporary folder");
@@ -257,11 +258,11 @@ async fn disk_that_hangs_costs_the_lease_and_not_the_service() {
     println!("disk hung: longest gap {:?}", home.served().gap.longest());
     sleep(Duration::from_secs(1)).await;
     home.harm();
-    // It cannot end while a write hangs.
+    // The process cannot end while a write hangs.
     node.signal(Signal::KILL);
     node.mend_disk();
     node.kill9().await;
-    // What is in the file is the lease that was given up, and nobody used its range.
+    // The file has the lease that was given up, and no process used its range.
     let node = setup.start_leased().await;
     home.moved(&node);
     home.is_well();

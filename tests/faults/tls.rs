@@ -1,4 +1,4 @@
-//! TLS on the listeners: certificates that change under load, and clients with certificates.
+//! Tests TLS on the listeners: certificates that change under load, and clients with certificates.
 
 use std::{
     collections::HashSet,
@@ -43,7 +43,7 @@ const PAST: [&str; 2] = ["20200101000000Z", "20200102000000Z"];
 const PRESENT: [&str; 2] = ["20200101000000Z", "20991231000000Z"];
 const FUTURE: [&str; 2] = ["20980101000000Z", "20991231000000Z"];
 
-/// What a client trusts, and whom it says to be.
+/// Returns the trust of a client, and the certificate that it shows.
 fn connector(authorities: &[&Authority], identity: Option<&Authority>) -> TlsConnector {
     let mut roots = RootCertStore::empty();
     for authority in authorities {
@@ -108,7 +108,8 @@ fn install(folder: &Path, authority: &Authority) {
     }
 }
 
-/// A copy of the authorities' file that belongs to this user: another user's is not trusted.
+/// Returns a copy of the authorities' file that belongs to this user: the service does not trust
+/// another user's.
 fn client_ca(folder: &Path, clients: &Authority) -> PathBuf {
     let own = folder.join("client-ca.pem");
     fs::copy(clients.file("ca.pem"), &own).expect("copied");
@@ -155,7 +156,7 @@ async fn certificates_change_under_load_and_no_request_fails() {
     let mut load = JoinSet::new();
     for number in 0..8 {
         let (stop, either, address) = (Arc::clone(&stop), either.clone(), node.address());
-        // Half of them keep their connection.
+        // Half of the clients keep their connection.
         let keeps = number % 2 == 0;
         load.spawn(async move {
             let mut ids = Vec::new();
@@ -170,7 +171,8 @@ async fn certificates_change_under_load_and_no_request_fails() {
             ids
         });
     }
-    // Once by the signal and once by itself, and never by a file that is no certificate.
+    // The service reloads once by the signal and once without it, and never a file that is no
+    // certificate.
     for (authority, former, by_signal) in [(&second, &first, true), (&first, &second, false)] {
         install(folder.path(), authority);
         if by_signal {
@@ -199,7 +201,7 @@ async fn certificates_change_under_load_and_no_request_fails() {
     let left = metric(&node, &either, expires).await.expect("known") - now;
     assert!((0.0..=2.0 * 86_400.0).contains(&left), "{left} s");
 
-    // The probe does not know the authority.
+    // The probe does not know the authority, and verifies no certificate.
     let url = format!("https://127.0.0.1:{}", node.address().port());
     let (code, answer, _) = run(&["health", "--ready", "--url", &url], &[], folder.path());
     assert_eq!(code, Some(0), "{answer}");
@@ -268,7 +270,7 @@ async fn a_client_certificate_is_as_good_as_a_token() {
         answer.starts_with("HTTP/1.1 200").then_some(())
     })
     .await;
-    // A certificate that nobody vouches for ends the handshake, or the first exchange.
+    // A certificate of an unknown authority ends the handshake, or the first exchange.
     let stranger = connector(&[&services], Some(&strangers));
     let refused = async {
         let mut stream = connect(&stranger, node.address()).await?;
@@ -334,7 +336,7 @@ async fn a_revoked_certificate_is_none() {
     let answer = exchange(&mut kept, "/id/order", None).await.expect("an answer");
     assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
 
-    // A list that says the same once more disturbs nobody.
+    // A new list with the same content disturbs no client.
     clients.list_revoked(2);
     fs::copy(clients.file("crl.pem"), &list).expect("replaced");
     node.signal(Signal::HUP);
@@ -373,7 +375,7 @@ async fn an_expired_certificate_is_named_in_the_log() {
     install(folder.path(), &authority);
     let node = with_tls(folder.path()).spawn();
     node.logged("server.pem): it expired at 2020-01-02T00:00:00").await;
-    // A good one takes its place.
+    // A valid list replaces it.
     let good = Authority::new();
     install(folder.path(), &good);
     node.signal(Signal::HUP);
@@ -428,8 +430,8 @@ async fn unusable_certificates_end_the_start_and_are_named() {
     }
 }
 
-/// Speaks HTTP/2 over this connector, and returns what the protocol was agreed to be and the first
-/// byte of the response to GET / (`0x88`: `:status 200`).
+/// Speaks HTTP/2 over this connector, and returns the agreed protocol and the first byte of the
+/// response to GET / (`0x88`: `:status 200`).
 async fn over_http2(config: &ClientConfig, address: SocketAddr) -> (Vec<u8>, u8) {
     let mut config = config.clone();
     config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
@@ -455,7 +457,8 @@ async fn http2_is_agreed_in_the_handshake() {
     node.stop().await;
 }
 
-/// Silent connections are in a handshake for ten seconds: they must keep nobody out for that long.
+/// Silent connections are in a handshake for ten seconds: they must keep no client out for that
+/// long.
 #[tokio::test]
 async fn handshakes_that_never_end_keep_nobody_out() {
     let folder = tempfile::tempdir().expect("a temporary folder");

@@ -1,4 +1,4 @@
-//! Tokens of a running service: read again at SIGHUP, under load.
+//! Tests tokens of a running service that it reloads at SIGHUP, under load.
 
 use std::{
     collections::HashSet,
@@ -22,7 +22,7 @@ use crate::{
 
 const CLIENTS: usize = 8;
 
-/// A token and its entry, as the command makes them.
+/// Returns a token and its entry, as the command makes them.
 fn made(name: &str) -> (String, String) {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let (code, entry, token) = run(&["token", name], &[], folder.path());
@@ -45,7 +45,7 @@ async fn until_status(node: &Service, token: &str, wanted: StatusCode) {
     .await;
 }
 
-/// Takes the place of the file at once, as those do who have no half-written files.
+/// Replaces the file by a rename, as operators do who avoid half-written files.
 fn replace(path: &Path, text: &str) {
     let next = path.with_extension("next");
     fs::write(&next, text).expect("written");
@@ -90,7 +90,7 @@ async fn tokens_change_under_load_and_no_request_is_dropped() {
         assert_eq!(status(&node, &new).await, 401);
     }
 
-    // What cannot be used changes nothing.
+    // A file that the service cannot use changes nothing.
     let bad = format!("{new_entry}codes = ['two words']\n");
     for (text, said) in [("", "no [[token]]"), (bad.as_str(), "two words"), ("[[", "TOML")] {
         let told = node.log().matches("ERROR").count();
@@ -107,7 +107,7 @@ async fn tokens_change_under_load_and_no_request_is_dropped() {
         assert_eq!(status(&node, &old).await, 200);
         assert_eq!(status(&node, &new).await, 401);
     }
-    // A pipe that nobody writes to is not waited for without end.
+    // The service does not wait without end for a pipe that no process writes to.
     fs::remove_file(&path).expect("there");
     assert!(Command::new("mkfifo").arg(&path).status().expect("coreutils").success());
     node.signal(Signal::HUP);

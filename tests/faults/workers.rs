@@ -1,4 +1,4 @@
-//! Who gets which worker id, when processes come and go.
+//! Tests which process gets which worker id when processes come and go.
 
 use std::{collections::BTreeMap, time::Duration};
 
@@ -16,7 +16,7 @@ async fn after_a_crash_a_spare_row_serves_within_two_seconds() {
     let node = setup.clone().start_leased().await;
     node.ids("order", 10).await;
     node.kill9().await;
-    // The machine may be busy with other tests: one of five restarts shows what it takes.
+    // The machine may be busy with other tests: the fastest of five restarts counts.
     poll::within(Duration::from_secs(2), "serving again", async || {
         let again = setup.clone().start_leased().await;
         again.ids("order", 10).await;
@@ -25,7 +25,8 @@ async fn after_a_crash_a_spare_row_serves_within_two_seconds() {
     .await;
 }
 
-/// What the server received in each session that renewed a lease from its beginning to its end.
+/// Returns the commands that the server received in each session that renewed a lease from its
+/// beginning to its end.
 async fn renewals(mariadb: &Server, url: &str) -> Vec<Vec<(String, String)>> {
     let log = "SELECT CONCAT(thread_id, ' ', command_type, ' ', CONVERT(argument USING utf8mb4)) \
                FROM mysql.general_log WHERE command_type <> 'Prepare'";
@@ -45,7 +46,7 @@ async fn renewals(mariadb: &Server, url: &str) -> Vec<Vec<(String, String)>> {
     sessions.into_values().filter(is_whole).collect()
 }
 
-/// The number that the documents say, which sizing follows.
+/// The documents give this number, and sizing follows it.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_renewal_is_seven_statements_in_four_requests() {
     let mariadb = Server::start(&Mariadb).await;
@@ -102,7 +103,8 @@ async fn seven_nodes_fill_three_bits_and_the_eighth_serves_when_one_leaves() {
     assert!((1..=11).contains(&retry_after.expect("seconds")));
     let (status, _) = eighth.json("/health").await;
     assert_eq!(status, 503);
-    // The log says so once, however often it looks; perhaps also that the store was slow.
+    // The log says so once, however often the node searches; it may also say that the store was
+    // slow.
     let searches = "operation=\"acquire\",outcome=\"none_free\"";
     let searched = async || eighth.metric("raindrop_lease_operations_total", searches).await;
     let again = async || (searched().await >= 4.0).then_some(());

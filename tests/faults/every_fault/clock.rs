@@ -1,4 +1,4 @@
-//! Clocks that step at run time, there and back again.
+//! Injects clocks that step at run time, there and back again.
 
 use crate::{
     cluster::{Cluster, Member, Struck, WITH_CLOCK},
@@ -9,7 +9,8 @@ use crate::{
 const SECONDS: f64 = 5.0;
 const HOURS: f64 = 7_200.0;
 
-/// Another lane or another worker is leased, and serves on when the clock returns.
+/// Steps a clock back: the process leases another lane or another worker, and keeps serving when
+/// the clock returns.
 pub(super) async fn back_by_seconds(cluster: &mut Cluster) -> Struck {
     back(cluster, SECONDS).await
 }
@@ -18,7 +19,7 @@ pub(super) async fn back_by_hours(cluster: &mut Cluster) -> Struck {
     back(cluster, HOURS).await
 }
 
-/// Within what leases reach ahead; the way back is a step back.
+/// Steps a clock ahead, less than leases reach; the way back is a step back.
 pub(super) async fn ahead_by_seconds(cluster: &mut Cluster) -> Struck {
     let victim = cluster.any(WITH_CLOCK);
     let victim = &cluster.members[victim];
@@ -31,7 +32,7 @@ pub(super) async fn ahead_by_seconds(cluster: &mut Cluster) -> Struck {
     Struck { times: 1, victims: vec![victim.home.clone()] }
 }
 
-/// Beyond the limit: nothing is issued, and nothing is burnt.
+/// Steps a clock beyond the limit: the process issues nothing and uses up nothing.
 pub(super) async fn ahead_by_hours(cluster: &mut Cluster) -> Struck {
     let victim = cluster.any(WITH_CLOCK);
     let victim = &cluster.members[victim];
@@ -63,7 +64,7 @@ async fn back(cluster: &mut Cluster, seconds: f64) -> Struck {
     Struck { times: 1, victims: vec![victim.home.clone()] }
 }
 
-/// How often another lane or another worker was leased because the clock went back.
+/// Returns how often the process leased another lane or another worker because the clock went back.
 async fn moves(victim: &Member) -> f64 {
     let count =
         async |action| victim.service.metric("raindrop_clock_rollbacks_total", action).await;

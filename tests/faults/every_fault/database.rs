@@ -1,4 +1,4 @@
-//! Faults of the database and of the way to it.
+//! Injects faults of the database and of the connections to it.
 
 use std::time::Duration;
 
@@ -17,7 +17,7 @@ const CUTS: usize = 10;
 /// The longest time before a fault: renewals come every second.
 const MOMENT: Duration = Duration::from_secs(1);
 
-/// Ended as a power failure would, and started again.
+/// Ends the database as a power failure would, and starts it again.
 pub(super) async fn killed(cluster: &mut Cluster) -> Struck {
     sleep(cluster.moment(MOMENT)).await;
     cluster.server.kill9();
@@ -34,7 +34,8 @@ pub(super) async fn restarted(cluster: &mut Cluster) -> Struck {
     everybody(cluster).await
 }
 
-/// It accepts connections and answers nothing; what it was sent meanwhile it does afterwards.
+/// Freezes the database: it accepts connections and answers nothing, and handles its requests after
+/// the thaw.
 pub(super) async fn frozen(cluster: &mut Cluster) -> Struck {
     sleep(cluster.moment(MOMENT)).await;
     cluster.server.freeze();
@@ -43,7 +44,7 @@ pub(super) async fn frozen(cluster: &mut Cluster) -> Struck {
     everybody(cluster).await
 }
 
-/// Until no process has any range left.
+/// Keeps the database away until no process has any range left.
 pub(super) async fn away(cluster: &mut Cluster) -> Struck {
     cluster.server.kill9();
     for member in &cluster.members {
@@ -67,7 +68,7 @@ pub(super) async fn away(cluster: &mut Cluster) -> Struck {
     struck
 }
 
-/// Every connection through the proxy is cut at random moments, whatever is under way.
+/// Cuts every connection through the proxy at random moments, whatever is under way.
 pub(super) async fn cut(cluster: &mut Cluster) -> Struck {
     for _ in 0..CUTS {
         sleep(cluster.moment(MOMENT)).await;
@@ -78,8 +79,8 @@ pub(super) async fn cut(cluster: &mut Cluster) -> Struck {
     Struck { times: CUTS, victims: victims.into() }
 }
 
-/// A renewal whose answer is cut off, one whose answer never comes, and one that arrives after
-/// its sender gave up and sent another.
+/// Lets three renewals fail: the answer to one is cut off, that to another never comes, and one
+/// renewal arrives after its sender gave up and sent another.
 pub(super) async fn lost_and_late(cluster: &mut Cluster) -> Struck {
     let faults = [Fault::CutReplies, Fault::SwallowReplies, Fault::Hold];
     let victim = cluster.any(PROXIED);
@@ -93,7 +94,7 @@ pub(super) async fn lost_and_late(cluster: &mut Cluster) -> Struck {
     Struck { times: faults.len(), victims: vec![victim.home.clone()] }
 }
 
-/// The next write of a process does not end well, and the process finds out what became of it.
+/// Lets the next write of a process fail; the process must find out its outcome.
 async fn unknown(cluster: &Cluster, member: &Member, fault: Fault) {
     let (unknown, done) = (member.renewals("unknown").await, member.renewals("done").await);
     cluster.proxy.fail(&member.holder, fault);
@@ -101,7 +102,7 @@ async fn unknown(cluster: &Cluster, member: &Member, fault: Fault) {
     member.until_renewals("done", done).await;
 }
 
-/// All were struck, and all have renewed their leases since.
+/// Waits until all members, which are all victims, have renewed their leases.
 async fn everybody(cluster: &Cluster) -> Struck {
     cluster.until_renewed().await;
     Struck { times: 1, victims: cluster.all() }

@@ -1,7 +1,8 @@
-//! Every fault on each engine, one after the other, on a cluster that lives through all of them.
+//! Injects every fault on each engine, one after the other, on a cluster that lives through all of
+//! them.
 //!
-//! `ROUNDS=5` does each five times, and then the load must have been real; `SEED=…` makes the
-//! random choices of an earlier run again.
+//! `ROUNDS=5` injects each five times, and then the load must have been real; `SEED=…` repeats the
+//! random choices of an earlier run.
 
 mod clock;
 mod database;
@@ -16,9 +17,9 @@ use crate::{
     },
 };
 
-/// What each round must have issued on each engine.
+/// The IDs that each round must issue on each engine.
 const IDS: u64 = 1_000_000;
-/// What a victim must have issued in a second, in a run of several rounds.
+/// The IDs that a victim must issue in a second, in a run of several rounds.
 const IDS_PER_SECOND: f64 = 1_000.0;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -54,8 +55,8 @@ async fn every_fault(engine: &'static dyn Engine) {
         cluster.suffer("rolling restart", processes::rolling_restart).await;
         cluster.suffer("clock back by 5 s", clock::back_by_seconds).await;
         cluster.suffer("clock ahead by 5 s", clock::ahead_by_seconds).await;
-        // A Redis that is restarted begins an epoch, and no lease of a later epoch begins so early that
-        // a node whose clock is hours behind could use it.
+        // A Redis that restarts begins an epoch. No lease of a later epoch begins so early that a
+        // node whose clock is hours behind could use it.
         if round == 1 || engine.name() != Redis.name() {
             cluster.suffer("clock back by 2 h", clock::back_by_hours).await;
         }

@@ -1,4 +1,4 @@
-//! Faults of processes.
+//! Injects faults of processes.
 
 use std::{sync::Arc, time::Duration};
 
@@ -17,14 +17,15 @@ use crate::{
 };
 
 const KILLS: usize = 4;
-/// The longest time between two, and before a process is started again.
+/// The longest time between two kills, and before a process starts again.
 const MOMENT: Duration = Duration::from_secs(1);
-/// Requests that wait for a paused process to wake up, and as many that the taker gets just then.
+/// The number of requests that wait for a paused process to wake up; the process that took its row
+/// gets as many at that moment.
 const AT_ONCE: usize = 16;
-/// So many IDs each, so that both fill one millisecond after the other.
+/// The number of IDs of each, so that both processes fill one millisecond after the other.
 const BATCH: u32 = 10_000;
 
-/// `kill -9` of random processes at random moments.
+/// Sends `kill -9` to random processes at random moments.
 pub(super) async fn killed(cluster: &mut Cluster) -> Struck {
     let mut victims = Vec::new();
     for _ in 0..KILLS {
@@ -37,7 +38,7 @@ pub(super) async fn killed(cluster: &mut Cluster) -> Struck {
     Struck { times: KILLS, victims }
 }
 
-/// SIGTERM for one process after the other.
+/// Sends SIGTERM to one process after the other.
 pub(super) async fn rolling_restart(cluster: &mut Cluster) -> Struck {
     for member in &mut cluster.members {
         member.replace(Signal::TERM, Duration::ZERO).await;
@@ -45,7 +46,7 @@ pub(super) async fn rolling_restart(cluster: &mut Cluster) -> Struck {
     Struck { times: cluster.members.len(), victims: cluster.all() }
 }
 
-/// A process sleeps through its ttl, another takes its row, and for a while both issue.
+/// Pauses a process through its ttl while another takes its row, and for a while both issue.
 pub(super) async fn paused(cluster: &mut Cluster) -> Struck {
     let layout = LayoutSpec::for_unit(TimeUnit::Millisecond).build().expect("the default");
     let victim = cluster.any(0..cluster.members.len());
@@ -54,7 +55,7 @@ pub(super) async fn paused(cluster: &mut Cluster) -> Struck {
     victim.home.harm();
     victim.service.signal(Signal::STOP);
 
-    // Ready only when the swap that took the row is committed.
+    // The process is ready only once the swap that took the row is committed.
     let taker = cluster.setup().set("worker.id", worker).start_leased().await;
     let taken = unix_ms();
     let takers_home = load.join(&taker);

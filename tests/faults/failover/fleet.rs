@@ -1,7 +1,7 @@
-//! A fleet under load while its database fails over and back, and loses writes both times.
+//! Runs a fleet under load while its database fails over and back, and loses writes both times.
 //!
-//! `WINDOW=20` makes leases reach so many seconds. As it is they reach less far than the replica is
-//! behind, so a row's mark there is past, and only the epoch keeps two nodes from the same IDs.
+//! `WINDOW=20` makes leases reach 20 s. By default they reach less far than the replica is behind,
+//! so a row's mark there is past, and only the epoch keeps two nodes from the same IDs.
 
 use std::{ptr, sync::Arc, time::Duration};
 
@@ -24,20 +24,20 @@ use crate::{
 
 /// Nodes at first; the last one is paused.
 const NODES: usize = 4;
-/// As many rows as nodes in the end, so that those of the fleet are taken when they expire.
+/// As many rows as nodes in the end, so that new nodes take those of the fleet when they expire.
 const LARGEST_WORKER: usize = NODES + 2;
 /// Far below the defaults, so that a test need not wait for minutes.
 const LEASES: [(&str, &str); 3] =
     [("lease.ttl", "5s"), ("lease.renew", "1s"), ("lease.max_clock_skew", "500ms")];
 /// In seconds.
 const WINDOW: u64 = 5;
-/// How long the replica hears nothing before the primary dies.
+/// How long replication is stopped before the primary dies.
 const BEHIND: Duration = Duration::from_millis(4_500);
-/// How long nobody takes writes. The paused node has range left when it wakes up.
+/// How long no server takes writes. The paused node has range left when it wakes up.
 const OUTAGE: Duration = Duration::from_millis(500);
-/// From the start of a new node until the paused one wakes up.
+/// The time from the start of a new node until the paused one wakes up.
 const ALONE: Duration = Duration::from_millis(500);
-/// Until requests have reached a process that sleeps.
+/// The time until requests have reached a paused process.
 const ARRIVING: Duration = Duration::from_millis(100);
 
 pub(super) async fn fleet_under_load(engine: &'static dyn Replicated) {
@@ -87,8 +87,8 @@ impl Fleet {
         fleet
     }
 
-    /// The primary dies some time after the replica heard of it last. A node sleeps meanwhile, and
-    /// another one starts right after.
+    /// Kills the primary some time after replication stopped. Meanwhile one node is paused, and
+    /// another one starts right after the kill.
     async fn fail_over(&mut self, step: &'static str) -> Row {
         let begun = self.begin();
         self.pair.stop_replication().await;
@@ -124,7 +124,7 @@ impl Fleet {
         }
     }
 
-    /// What came since [`Self::begin`].
+    /// Returns the figures since [`Self::begin`].
     fn end(&self, row: Row) -> Row {
         let collected = &self.load.collected;
         let (ids, duplicates) =
@@ -138,7 +138,7 @@ impl Fleet {
         self.nodes.push(Node { service, home });
     }
 
-    /// Starts one more node; returns when it did.
+    /// Starts one more node, and returns the time of its start.
     async fn start_another(&mut self) -> Instant {
         let start = Instant::now();
         let service = self.setup.clone().start().await;
@@ -146,7 +146,7 @@ impl Fleet {
         start
     }
 
-    /// Waits until the node that was started last issues; returns how long that took.
+    /// Waits until the last started node issues, and returns how long that took.
     async fn until_started(&self, start: Instant) -> Duration {
         let started = self.nodes.last().expect("it was started");
         poll::until(PATIENCE, "the new node issues", async || {
@@ -155,7 +155,7 @@ impl Fleet {
         .await
     }
 
-    /// Lets the paused node go on after a while, and waits until it issues.
+    /// Resumes the paused node after a while, and waits until it issues.
     async fn wake_paused(&self) {
         sleep(ALONE).await;
         let paused = &self.nodes[NODES - 1];
@@ -184,7 +184,7 @@ impl Fleet {
         nodes.map(|index| self.nodes[index].home.served().gap.longest()).max().unwrap_or_default()
     }
 
-    /// How many writes of rows were acknowledged to the present nodes.
+    /// Returns how many writes of rows the store acknowledged to the present nodes.
     async fn written(&self) -> usize {
         let mut count = 0;
         for node in &self.nodes {
@@ -217,7 +217,7 @@ impl Node {
     async fn written(&self) -> usize {
         let count =
             self.service.metric("raindrop_lease_operations_total", "outcome=\"done\"").await;
-        // A count, and far from the largest that is exact.
+        // A count far from the largest exact float.
         format!("{count}").parse().expect("a count")
     }
 }

@@ -1,5 +1,5 @@
-//! A write that was prepared for the first primary arrives at the next one, or at the first one when
-//! that is the primary again.
+//! Lets a write that was prepared for the first primary arrive at the next one, or at the first one
+//! when that is the primary again.
 
 use std::time::Duration;
 
@@ -21,7 +21,7 @@ const HOLDER: &str = "holder-of-the-late-write";
 /// The time-out of the held write.
 const HELD: &str = "4s";
 const TTL: Duration = Duration::from_secs(3);
-/// Without IDs for so long, a node waits for something that this test does not wait for.
+/// A node that issues no IDs for this long waits for something that this test does not wait for.
 const IDLE: Duration = TTL.saturating_mul(3);
 const ENOUGH: usize = 4 * USED;
 
@@ -31,14 +31,15 @@ pub(super) async fn late_writes(engine: &'static dyn Replicated) {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Arrival {
-    /// Nobody has seen the new primary: the write itself must tell it from the old one.
+    /// No node has read from the new primary: the write itself must tell it from the old one.
     FailOver,
-    /// The server is the one that the write was prepared for: what happened meanwhile must tell.
+    /// The write was prepared for this server: only the epoch tells that the server failed over
+    /// meanwhile.
     FailBack,
 }
 
-/// The row is there again as it was when the write was prepared; in between its holder issued more
-/// than the write allows, by renewals that are lost.
+/// Restores the row as it was when the write was prepared. In between its holder issued more than
+/// the write allows, by renewals that are lost.
 async fn late_write(engine: &'static dyn Replicated, arrival: Arrival) {
     until_it_stays_the_same_day().await;
     let mut pair = Pair::start(engine).await;
@@ -46,13 +47,13 @@ async fn late_write(engine: &'static dyn Replicated, arrival: Arrival) {
     let holders = setup.clone().set("worker.id", WORKER);
     let holder = holders.clone().set("store.timeout", HELD).set("worker.holder", HOLDER);
     let holder = holder.start_leased().await;
-    // Sees every primary.
+    // A node that reads from every primary.
     let witness = setup.set("worker.id", WORKER + 1).start_leased().await;
     let collected = Collected::default();
     issue(&holder, &collected, USED).await;
     pair.proxy.carry(HOLDER);
     pair.proxy.met().await;
-    // Until the holder gives the write up it sends no other.
+    // The holder sends no other write until it gives this one up.
     pair.until_caught_up().await;
     pair.stop_replication().await;
     issue(&holder, &collected, 3 * USED).await;
@@ -71,7 +72,7 @@ async fn late_write(engine: &'static dyn Replicated, arrival: Arrival) {
         }
     }
 
-    // Redis runs a late write only if it knows the script, and others teach it.
+    // Redis runs a late write only if it knows the script, which other nodes load.
     let stranger = Setup::new().set("store.url", pair.another_database().await);
     stranger.start_leased().await.stop().await;
     let token = pair.token(WORKER).await;
@@ -97,7 +98,7 @@ async fn late_write(engine: &'static dyn Replicated, arrival: Arrival) {
 
 /// Fails over, and waits until a node has found the new primary.
 async fn promote_before(witness: &Service, pair: &mut Pair) {
-    // It writes its row, or a new epoch.
+    // The node writes its row, or a new epoch.
     let looks = async || {
         witness.metric("raindrop_lease_operations_total", "outcome=\"done\"").await
             + witness.metric("raindrop_store_epoch_changes_total", "").await

@@ -1,4 +1,5 @@
-//! The last renewals of a lease are lost, and its worker id is leased again from the former mark.
+//! Loses the last renewals of a lease, and lets another node lease the worker id from the former
+//! mark.
 
 use std::{sync::Arc, time::Duration};
 
@@ -18,11 +19,13 @@ use crate::{
 };
 
 const WORKER: u64 = 5;
-/// After which time the row may be taken, on the replica from its last renewal there on.
+/// The time after which another node may take the row; on the replica it counts from the last
+/// renewal there.
 const TTL: Duration = Duration::from_secs(3);
-/// Without IDs for so long, a node waits for something that this test does not wait for.
+/// A node that issues no IDs for this long waits for something that this test does not wait for.
 const IDLE: Duration = TTL.saturating_mul(3);
-/// More than a limit reaches beyond what was issued, so that this used up is refused.
+/// More than a limit reaches beyond the issued IDs, so that the node refuses once it has used them
+/// up.
 const ENOUGH: usize = 4 * USED;
 
 pub(super) async fn lost_leases(engine: &'static dyn Replicated) {
@@ -37,7 +40,7 @@ pub(super) async fn lost_leases(engine: &'static dyn Replicated) {
 enum Holder {
     /// From before the fail-over until another node has issued.
     Paused,
-    /// Throughout. It may lease its own row anew.
+    /// Throughout. The holder may lease its own row again.
     Running,
 }
 
@@ -59,9 +62,9 @@ async fn lease(engine: &'static dyn Replicated, state: Holder, replication: Repl
     if replication == Replication::Stopped {
         pair.stop_replication().await;
     }
-    // More than the first limit: the replica knows nothing of the renewals that allowed it.
+    // More than the first limit: the replica lacks the renewals that allowed it.
     issue(&holder, &collected, 2 * USED).await;
-    // With one more renewal it has range left.
+    // With one more renewal the holder has range left.
     let renewals = async || {
         holder
             .metric("raindrop_lease_operations_total", "operation=\"renew\",outcome=\"done\"")
@@ -101,10 +104,10 @@ async fn lease(engine: &'static dyn Replicated, state: Holder, replication: Repl
 
 /// How far leases reach, in a layout of milliseconds.
 const WINDOW: Duration = Duration::from_secs(4);
-/// Between two rushes on both nodes.
+/// The rest between two rushes on both nodes.
 const RESTING: Duration = Duration::from_millis(500);
 
-/// Limits are times: the replica's mark is past, and that of the holder, which does not find the new
+/// Limits are times: the replica's mark is past. That of the holder, which does not find the new
 /// primary, is not.
 pub(super) async fn holder_of_a_lease_lost_in_time(engine: &'static dyn Replicated) {
     let mut pair = Pair::start(engine).await;
@@ -124,7 +127,7 @@ pub(super) async fn holder_of_a_lease_lost_in_time(engine: &'static dyn Replicat
     let holders_home = load.join(&holder);
     pair.until_caught_up().await;
     pair.stop_replication().await;
-    // The lease that the replica knows ends.
+    // The lease in the replica ends.
     sleep(WINDOW + Duration::from_secs(1)).await;
     way.disconnect();
     pair.kill_primary();
@@ -143,7 +146,7 @@ pub(super) async fn holder_of_a_lease_lost_in_time(engine: &'static dyn Replicat
         (!answer.status().is_success()).then_some(())
     })
     .await;
-    // Now both want the row.
+    // Now both nodes request the row.
     way.point_to(&pair.url());
     let issued = || holders_home.served().ids + others_home.served().ids;
     let before = issued();

@@ -8,7 +8,7 @@ mod segments;
 
 /// Runs a case on every engine that has asynchronous replicas.
 macro_rules! on_every_pair {
-    // At the same time: what such a case does most is wait.
+    // At the same time: such a case mostly waits.
     (together: $module:ident::$case:ident) => {
         mod $case {
             use crate::support::{mariadb::Mariadb, postgres::Postgres, redis::Redis};

@@ -1,10 +1,10 @@
-//! What fail-overs did to a fleet, as a table.
+//! Reports the effects of fail-overs on a fleet, as a table.
 
 use std::{fmt, time::Duration};
 
 use crate::report::write_table;
 
-/// What one fail-over did.
+/// The effects of one fail-over.
 #[derive(Debug)]
 pub(super) struct Row {
     pub(super) step: &'static str,
@@ -13,7 +13,7 @@ pub(super) struct Row {
     pub(super) duplicates: usize,
     /// The longest time in which a node that ran throughout issued nothing.
     pub(super) running_gap: Duration,
-    /// From the start of a new node to its first ID.
+    /// The time from the start of a new node to its first ID.
     pub(super) starting_wait: Duration,
 }
 

@@ -1,5 +1,5 @@
-//! Segment numbers and IDs for a past time, while the database fails over and back and loses the
-//! last reservations both times.
+//! Issues segment numbers and IDs for a past time, while the database fails over and back and loses
+//! the last reservations both times.
 
 use raindrop::core::instant::format_unix_ms;
 use reqwest::StatusCode;
@@ -46,7 +46,7 @@ pub(super) async fn segments_and_backfill(engine: &'static dyn Replicated) {
         pair.kill_primary();
         pair.promote().await;
 
-        // One process knows nothing of what was lost.
+        // One process reserved nothing of what was lost.
         let stranger = setup.clone().start().await;
         let strangers = numbers(&stranger).await;
         issued.numbers.add(&strangers);
@@ -94,7 +94,7 @@ fn setup(url: &str) -> Setup {
         .set("segment.failover_gap", GAP)
 }
 
-/// Numbers, as soon as the node has any.
+/// Returns numbers, as soon as the node has any.
 async fn numbers(node: &Service) -> Vec<u64> {
     let mut numbers = Vec::new();
     while numbers.len() < COUNT as usize {
@@ -108,7 +108,7 @@ async fn numbers(node: &Service) -> Vec<u64> {
     numbers
 }
 
-/// IDs for a past time, once somebody answers whether there are any.
+/// Requests IDs for a past time, and tries again until the node answers whether there are any.
 async fn past(node: &Service, at: &str, count: u32) -> (StatusCode, Vec<u64>) {
     let path = format!("/ids/order?n={count}&at={at}");
     poll::until(PATIENCE, "an answer for a past time", async || {
@@ -123,7 +123,7 @@ async fn until_answered(node: &Service, at: &str) -> (StatusCode, Vec<u64>) {
     past(node, at, 1).await
 }
 
-/// Waits until ticks after the last fail-over are open, and takes some IDs; returns their instant.
+/// Waits until ticks after the last fail-over are open, takes some IDs, and returns their instant.
 async fn until_open(node: &Service, issued: &Issued) -> String {
     poll::until(PATIENCE, "ticks are open again", async || {
         let at = format_unix_ms(unix_ms() - 100);

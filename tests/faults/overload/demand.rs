@@ -1,4 +1,4 @@
-//! Clients that ask for twice of what there is.
+//! Runs clients whose demand is twice the capacity.
 
 use std::{
     sync::{
@@ -21,9 +21,9 @@ use crate::{
 /// Fewer than the clients have together.
 const MAX_CONNECTIONS: usize = 160;
 const MAX_IN_FLIGHT: usize = 64;
-/// So many connections at once ask for one ID and go, and so often.
+/// How many connections of a storm request one ID at once and close, and how often.
 const STORM: (usize, Duration) = (20, Duration::from_millis(20));
-/// Connections of storms that may be open: with the others' more than there are places.
+/// How many connections of storms may be open: with the others', more than there are places.
 const STORMING: usize = 64;
 
 #[derive(Default)]
@@ -31,15 +31,16 @@ struct Demand {
     stopped: AtomicBool,
     collected: Collected,
     refused: AtomicU64,
-    /// How often a connection was closed for another in the moment in which it was used again.
+    /// How often the service closed a connection for another client just when its client used it
+    /// again.
     closed: AtomicUsize,
 }
 
 impl Demand {
-    /// Asks for an ID: it is given, or refused as it should be.
+    /// Requests an ID: the service answers with one, or refuses in the documented way.
     async fn ask(&self, client: &Client, url: &str) {
         let mut answer = client.get(url).send().await;
-        // As RFC 9112, section 9.3.1, tells clients to.
+        // RFC 9112, section 9.3.1, tells clients to repeat such a request.
         if answer.as_ref().is_err_and(reqwest::Error::is_request) {
             self.closed.fetch_add(1, Ordering::Relaxed);
             answer = client.get(url).send().await;
@@ -61,9 +62,9 @@ impl Demand {
     }
 }
 
-/// A code has 512 IDs a second, which a part of the clients uses up: so requests wait for the next
-/// second, and twice as many clients as may be in flight ask again at once when they are answered.
-/// Storms of others come beside them, however it goes.
+/// A code has 512 IDs a second, which a part of the clients uses up, so requests wait for the next
+/// second. Twice as many clients as may be in flight ask again at once when they have an answer.
+/// Storms of other clients come beside them, whatever happens.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn at_twice_the_capacity_it_stays_within_its_bounds() {
     let setup = Setup::new()
@@ -132,13 +133,13 @@ async fn at_twice_the_capacity_it_stays_within_its_bounds() {
         seen.samples > 1 && seen.connections <= most_connections(MAX_CONNECTIONS as u64),
         "{seen:?}"
     );
-    // The look itself is a request, each thread may be refusing one, and those that wait on a spare
-    // place for a client's were not let in.
+    // The probe itself is a request, each thread may be refusing one, and those that wait on a
+    // spare place for a client's place were not admitted.
     let threads = std::thread::available_parallelism().map_or(1, usize::from);
     let let_in = (MAX_IN_FLIGHT + 1 + threads) as f64;
     assert!(seen.in_flight <= let_in + spare_places(MAX_CONNECTIONS as u64), "{seen:?}");
     assert!(seen.memory - rest.memory <= MEMORY, "{seen:?}");
-    // It is over as soon as the clients have gone.
+    // No request is in flight once the clients have gone.
     poll::until(PATIENCE, "nothing is in flight", async || {
         (watched.look().await.in_flight <= 1.0).then_some(())
     })

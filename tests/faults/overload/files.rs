@@ -1,4 +1,4 @@
-//! Clients who would take more places than the process may open files.
+//! Runs clients that would take more places than the process may open files.
 
 use std::time::Duration;
 
@@ -26,14 +26,15 @@ async fn with_few_open_files_clients_leave_enough_for_the_lease_and_for_operator
         silent.spawn(async move {
             loop {
                 if let Ok(stream) = TcpStream::connect(address).await {
-                    // Until it is cut off.
+                    // The client stays until the service cuts it off.
                     let _ = stream.readable().await;
                 }
                 sleep(Duration::from_millis(100)).await;
             }
         });
     }
-    // Each waits for somebody's second to be over: together longer than a lease without a renewal.
+    // Each request waits until a silent client's safe second is over: together longer than a lease
+    // without a renewal.
     let new_each_time =
         Client::builder().pool_max_idle_per_host(0).timeout(Duration::from_secs(60));
     let client = new_each_time.build().expect("nothing unusual");

@@ -1,4 +1,4 @@
-//! Clients of HTTP/2 whose heads are small on the wire and large once they are decoded.
+//! Runs clients of HTTP/2 whose heads are small on the wire and large once they are decoded.
 
 use std::{fs, path::PathBuf, time::Duration};
 
@@ -14,16 +14,17 @@ use crate::{
 };
 
 const CLIENTS: usize = 100;
-/// The requests that a connection may have under way.
+/// How many requests a connection may have under way.
 const STREAMS: u8 = 100;
 const KIB: u64 = 1024;
-/// What docs/http.md counts for a connection of HTTP/2, and for the heads of all.
+/// The bounds in docs/http.md for a connection of HTTP/2, and for all heads.
 const OF_CONNECTION: u64 = 844 * KIB;
 const OF_HEADS: u64 = 32 << 20;
-/// What threads decode at a time beyond that, and what the allocator has not given back yet.
+/// The memory beyond that which threads decode at a time, and which the allocator has not returned
+/// yet.
 const AT_A_TIME: u64 = 8 << 20;
 
-/// A control group in which the memory of a process is measured, with what the kernel keeps for it.
+/// A control group that measures the memory of a process, with the kernel's memory for it.
 struct Group {
     folder: PathBuf,
     usage: &'static str,
@@ -31,7 +32,7 @@ struct Group {
 }
 
 impl Group {
-    /// Moves a process into a new group; none where this process may make none.
+    /// Moves a process into a new group; `None` if the tests may not create one.
     fn of(service: &Service) -> Option<Self> {
         let name = format!("raindrop-test-{}", service.id());
         [
@@ -66,7 +67,7 @@ impl Drop for Group {
     }
 }
 
-/// The bytes of memory at present and at most.
+/// Returns the present and the highest memory in bytes.
 fn memory(service: &Service, group: Option<&Group>) -> (u64, u64) {
     if let Some(group) = group {
         return (
@@ -82,7 +83,7 @@ fn memory(service: &Service, group: Option<&Group>) -> (u64, u64) {
     (bytes("VmRSS:"), bytes("VmHWM:"))
 }
 
-/// A client of HTTP/2 whose connection was accepted.
+/// Returns a client of HTTP/2 whose connection was accepted.
 async fn connect(service: &Service) -> TcpStream {
     let mut client = TcpStream::connect(service.address()).await.expect("connected");
     client.write_all(&[PREFACE, SETTINGS].concat()).await.expect("sent");
@@ -90,7 +91,7 @@ async fn connect(service: &Service) -> TcpStream {
     client
 }
 
-/// As much as a connection can hold for as long as its client likes: a full table of headers,
+/// A connection holds as much as its client can make it hold for any time: a full table of headers,
 /// requests that wait for their bodies, and most of a head.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_connection_that_waits_takes_no_more_than_is_counted() {
@@ -125,7 +126,7 @@ async fn a_connection_that_waits_takes_no_more_than_is_counted() {
     service.stop().await;
 }
 
-/// The heads arrive while the process has no processor, so that all of them are there when it reads.
+/// The heads arrive while the process is stopped, so that it finds all of them when it reads.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_burst_of_large_heads_takes_bounded_memory() {
     let service = Setup::new().start_leased().await;
@@ -153,7 +154,7 @@ async fn a_burst_of_large_heads_takes_bounded_memory() {
             sending.await.expect("sent")
         }));
     }
-    // The kernel takes what it holds for each, however long that takes.
+    // The kernel takes its part for each connection, however long that takes.
     tokio::time::sleep(Duration::from_millis(500)).await;
     service.signal(Signal::CONT);
     for client in reading {

@@ -1,7 +1,7 @@
-//! More clients than the service has room for, and clients that are slow on purpose.
+//! Runs more clients than the service has room for, and clients that are slow on purpose.
 //!
-//! `SECONDS=60` is how long each lasts, `SLOW=10000` how many clients are slow; without them both
-//! are short and small, with the same promises.
+//! `SECONDS=60` sets how long each test lasts, `SLOW=10000` how many clients are slow. Without them
+//! both are short and small, with the same promises.
 
 mod demand;
 mod files;
@@ -24,7 +24,7 @@ use crate::{
 /// How much more memory a process under any load may have than at rest.
 const MEMORY: f64 = 64.0 * 1024.0 * 1024.0;
 
-/// The connections of a service at most: those of clients, and the spare places for probes.
+/// Returns the most connections of a service: those of clients, and the spare places for probes.
 fn most_connections(of_clients: u64) -> f64 {
     of_clients as f64 + spare_places(of_clients)
 }
@@ -37,14 +37,14 @@ fn length() -> Duration {
     Duration::from_secs(from_environment("SECONDS").unwrap_or(4))
 }
 
-/// A service with a listener for operators, and what they saw there.
+/// A service with a listener for operators, and the highest values that they saw there.
 struct Watched {
     service: Service,
     admin: String,
     client: Client,
 }
 
-/// The largest of what was seen.
+/// The highest values.
 #[derive(Clone, Copy, Debug, Default)]
 struct Seen {
     samples: u32,
@@ -60,7 +60,7 @@ impl Watched {
         Self { service, admin: format!("http://{address}"), client: client() }
     }
 
-    /// What operators see now.
+    /// Returns what operators see now.
     async fn look(&self) -> Seen {
         let ready = self.client.get(format!("{}/readyz", self.admin)).send().await;
         let ready = ready.expect("operators are answered").status();
@@ -75,7 +75,7 @@ impl Watched {
         }
     }
 
-    /// Looks again and again, until it is told to stop.
+    /// Watches until the test ends it.
     fn watch(self: &Arc<Self>) -> Watching {
         let seen: Arc<Mutex<Seen>> = Arc::default();
         let (watched, told) = (Arc::clone(self), Arc::clone(&seen));
@@ -99,7 +99,7 @@ impl Seen {
     }
 }
 
-/// Somebody who looks all the time.
+/// An operator who watches all the time.
 struct Watching {
     seen: Arc<Mutex<Seen>>,
     task: JoinHandle<()>,

@@ -1,4 +1,4 @@
-//! Clients that take places and do nothing with them.
+//! Runs clients that take places and do nothing with them.
 
 use std::{
     net::SocketAddr,
@@ -25,9 +25,9 @@ use crate::{
     support::poll,
 };
 
-/// Healthy clients that keep their connection, and as many that open one for each request.
+/// How many healthy clients keep their connection; as many open one for each request.
 const HEALTHY: usize = 8;
-/// How many slow clients come at once.
+/// How many slow clients connect at once.
 const COMING: u64 = 100;
 /// Open files beside the slow clients' connections.
 const OTHER_FILES: u64 = 500;
@@ -35,20 +35,20 @@ const OTHER_FILES: u64 = 500;
 /// How a client is slow.
 #[derive(Clone, Copy)]
 enum Slow {
-    /// It sends nothing.
+    /// The client sends nothing.
     Silent,
-    /// It sends a part of a head and no more.
+    /// The client sends a part of a head and no more.
     Half,
-    /// It sends a byte of an endless header now and then.
+    /// The client sends a byte of an endless header now and then.
     Dribbling,
-    /// It asked once, and keeps the connection.
+    /// The client made one request, and keeps the connection.
     Idle,
 }
 
 impl Slow {
     const ALL: [Self; 4] = [Self::Silent, Self::Half, Self::Dribbling, Self::Idle];
 
-    /// Takes a place for as long as it may.
+    /// Takes a place for as long as the service lets it.
     async fn stay(self, address: SocketAddr) -> std::io::Result<()> {
         let mut stream = TcpStream::connect(address).await?;
         let sent: &[u8] = match self {
@@ -72,7 +72,7 @@ impl Slow {
     }
 }
 
-/// What healthy clients were answered.
+/// The answers that healthy clients got.
 #[derive(Default)]
 struct Healthy {
     stopped: AtomicBool,
@@ -94,12 +94,12 @@ impl Healthy {
     }
 }
 
-/// As many slow clients as there are places, who come again whenever they are cut off.
+/// As many slow clients as there are places reconnect whenever the service cuts them off.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn while_slow_clients_take_every_place_healthy_ones_are_served() {
     let slow = from_environment("SLOW").unwrap_or(300);
     let setup = Setup::new().set("http.max_connections", slow);
-    // Started before this process may open more files: it has to see to that by itself.
+    // The service starts before this process raises its limit of open files: it must raise its own.
     let watched = Arc::new(Watched::start(setup).await);
     let limit = getrlimit(Resource::Nofile);
     let allowed = limit.maximum.unwrap_or(u64::MAX);
@@ -115,7 +115,7 @@ async fn while_slow_clients_take_every_place_healthy_ones_are_served() {
     let mut crowd = JoinSet::new();
     for number in 0..slow {
         if number % COMING == 0 {
-            // The kernel's queue of new connections is not what is tested.
+            // The test is not about the kernel's queue of new connections.
             sleep(Duration::from_millis(50)).await;
         }
         let comings = Arc::clone(&comings);
@@ -123,13 +123,13 @@ async fn while_slow_clients_take_every_place_healthy_ones_are_served() {
         crowd.spawn(async move {
             loop {
                 comings.fetch_add(1, Ordering::Relaxed);
-                // However it ended, it comes again.
+                // The client comes again, whatever ended its connection.
                 let _ = kind.stay(address).await;
                 sleep(Duration::from_secs(1)).await;
             }
         });
     }
-    // Those that are cut off over their heads are away for a moment.
+    // Clients that are cut off because of their heads are away for a moment.
     poll::until(PATIENCE, "nearly every place is taken", async || {
         (watched.look().await.connections >= 0.8 * slow as f64).then_some(())
     })

@@ -1,4 +1,4 @@
-//! The command line in segment mode.
+//! Tests the command line in segment mode.
 
 use crate::service::run;
 
@@ -115,13 +115,13 @@ fn codes_are_created_set_and_retired_from_the_command_line() {
     let listed = raindrop(&["codes"]).1;
     let line = listed.lines().find(|line| line.contains("order")).expect("listed");
     assert!(line.contains("retired"), "{listed}");
-    // A store that counts nothing says so.
+    // The command says so if no namespace is in segment mode.
     let (code, out, err) = run(&["codes"], &[], tempfile::tempdir().expect("a folder").path());
     assert_eq!((code, out.as_str()), (Some(0), ""));
     assert!(err.contains("no configured namespace is in segment mode"), "{err}");
 }
 
-/// A record of the namespace would fix its mode for good.
+/// A mistake must create no record of the namespace, which would fix its mode for good.
 #[test]
 fn mistakes_leave_no_trace_of_the_namespace() {
     let folder = tempfile::tempdir().expect("a temporary folder");
@@ -150,7 +150,7 @@ fn mistakes_leave_no_trace_of_the_namespace() {
     assert_eq!(code, Some(0), "{err}");
 }
 
-/// What makes a restored store safe must not end at a code that cannot be raised.
+/// `raise` makes a restored store safe, so it must not stop at a code that cannot be raised.
 #[test]
 fn every_code_is_raised_that_can_be() {
     let folder = tempfile::tempdir().expect("a temporary folder");

@@ -1,4 +1,4 @@
-//! Several processes, and what their clients were given.
+//! Runs several processes, and collects the numbers that their clients got.
 
 use std::sync::{
     Arc, Mutex, PoisonError,
@@ -19,7 +19,7 @@ use crate::{
 /// How many processes there are.
 pub(super) const MEMBERS: usize = 5;
 
-/// What the clients of several processes were given.
+/// The numbers that the clients of several processes got.
 #[derive(Debug)]
 pub(super) struct Crowd {
     homes: Vec<Home>,
@@ -29,13 +29,13 @@ pub(super) struct Crowd {
     stopped: AtomicBool,
 }
 
-/// A process as its clients know it.
+/// A process as its clients see it.
 #[derive(Debug)]
 struct Home {
     address: Mutex<String>,
     /// How many requests it answered with numbers.
     answered: AtomicUsize,
-    /// Odd while its connections may break.
+    /// Odd while the test lets its connections break.
     harm: AtomicUsize,
 }
 
@@ -60,7 +60,7 @@ impl Crowd {
         (Arc::new(crowd), members)
     }
 
-    /// Whether clients are to go.
+    /// Returns whether clients must end.
     pub(super) fn is_stopped(&self) -> bool {
         self.stopped.load(Ordering::SeqCst)
     }
@@ -73,7 +73,7 @@ impl Crowd {
         }
     }
 
-    /// Asks one process, and keeps what it answers.
+    /// Requests numbers of one process, and keeps its answer.
     pub(super) async fn ask(&self, client: &Client, member: usize, index: usize, count: u32) {
         let home = &self.homes[member];
         let harm = home.harm.load(Ordering::SeqCst);
@@ -100,7 +100,7 @@ impl Crowd {
         self.homes.iter().map(|home| home.answered.load(Ordering::SeqCst)).collect()
     }
 
-    /// Waits until every process has answered so many more requests.
+    /// Waits until every process has answered this many more requests.
     pub(super) async fn until_each_answered(&self, more: usize) {
         let before = self.answered();
         poll::until(PATIENCE, "every process serves", async || {
@@ -123,13 +123,13 @@ impl Crowd {
         members[victim].signal(signal);
         let status = members[victim].ended().await;
         assert_eq!(status.success(), signal == Signal::TERM, "{}", members[victim].log());
-        // Perhaps without its database, so it need not be ready.
+        // The database may be away, so the process need not be ready.
         members[victim] = setup.clone().start().await;
         *home.address.lock().unwrap_or_else(PoisonError::into_inner) = members[victim].url("");
         home.harm.fetch_add(1, Ordering::SeqCst);
     }
 
-    /// How many numbers there are, of which none came twice.
+    /// Returns how many numbers there are, after a check that none came twice.
     pub(super) fn assert_sound(&self) -> usize {
         assert_eq!(*self.unexpected.lock().unwrap_or_else(PoisonError::into_inner), [""; 0]);
         let duplicates: usize = self.numbers.iter().map(Collected::duplicates).sum();

@@ -1,4 +1,4 @@
-//! Numbers of other services, taken over from their tables.
+//! Imports the numbers of other services from their tables.
 
 use sqlx::{AssertSqlSafe, Connection as _, Executor as _, SqliteConnection};
 
@@ -13,7 +13,7 @@ use crate::{
 const CONFIG: &str =
     "[namespaces.n]\nmode = 'segment'\n[[code]]\nname = 'fixed'\nnamespace = 'n'\n";
 
-/// How Leaf makes its table and reserves.
+/// How Leaf creates its table and reserves.
 const LEAF: [&str; 3] = [
     "CREATE TABLE leaf_alloc (biz_tag varchar(128) NOT NULL DEFAULT '', \
      max_id bigint NOT NULL DEFAULT '1', step int NOT NULL, PRIMARY KEY (biz_tag))",
@@ -22,7 +22,8 @@ const LEAF: [&str; 3] = [
     "UPDATE leaf_alloc SET max_id = max_id + step WHERE biz_tag = 'order'",
 ];
 
-/// A service: its example, namespace and table, a row, how it reserves, and the largest number then.
+/// A service: its example, namespace and table, a row, how it reserves, and the largest number
+/// after that.
 type Service = (&'static str, &'static str, [&'static str; 3], &'static [&'static str], u64);
 
 /// Each with a code whose name is `shop.order`.
@@ -106,7 +107,7 @@ async fn imported_codes_issue_only_above_the_numbers_of_the_other_service() {
         Mariadb.run(&leaf, statement).await;
     }
     let folder = Folder::new();
-    // The configured code is not in the store yet.
+    // The store does not have the configured code yet.
     let (status, _, err) = folder.import(&["leaf", "--from", &leaf, "--yes"]);
     assert_eq!(status, Some(2), "{err}");
     assert!(err.contains("code \"fixed\" is in the configuration"), "{err}");

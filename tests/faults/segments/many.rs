@@ -1,4 +1,4 @@
-//! Many codes on several processes.
+//! Runs many codes on several processes.
 
 use std::{
     sync::{
@@ -29,7 +29,7 @@ async fn five_processes_and_200_codes_repeat_nothing_whatever_is_killed() {
     println!("SEED={seed}");
     let mariadb = Server::start(&Mariadb).await;
     let url = mariadb.database().await;
-    // Small blocks, so that the database is asked all the time.
+    // Small blocks, so that nodes query the database all the time.
     let setup = counting(&url, CODES)
         .set("segment.min_step", 5)
         .set("segment.max_step", 200)
@@ -64,7 +64,7 @@ async fn five_processes_and_200_codes_repeat_nothing_whatever_is_killed() {
     sleep(Duration::from_secs(1)).await;
     mariadb.restart().await;
     crowd.until_each_answered(some).await;
-    // What it was sent meanwhile it does afterwards.
+    // The database handles the requests of the meantime after the thaw.
     mariadb.freeze();
     crowd.replace(&mut members, 0, Signal::TERM, &setup).await;
     mariadb.thaw();
@@ -87,7 +87,7 @@ async fn five_processes_and_200_codes_repeat_nothing_whatever_is_killed() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn ten_times_the_load_is_not_more_work_for_the_database() {
     const CODES: usize = 40;
-    /// How many numbers each code of each process is asked for in a second.
+    /// How many numbers of each code clients request of each process in a second.
     const SLOW: u32 = 20;
     let mariadb = Server::shared(&Mariadb).await;
     let url = mariadb.database().await;
@@ -110,7 +110,7 @@ async fn ten_times_the_load_is_not_more_work_for_the_database() {
             }
         }));
     }
-    // As many requests in both phases: a busy machine makes them longer.
+    // The same number of requests in both phases: a busy machine makes them longer.
     let settled = async || {
         crowd.until_each_answered(9 * CODES).await;
         let figures = async || {

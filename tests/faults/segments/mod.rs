@@ -1,4 +1,4 @@
-//! Segment mode on real processes.
+//! Tests segment mode on real processes.
 
 mod command;
 mod crowd;
@@ -11,7 +11,7 @@ use serde_json::Value;
 
 use crate::service::{PATIENCE, Setup};
 
-/// The default namespace counts so many codes.
+/// Settings of a default namespace in segment mode with this many codes.
 fn counting(url: &str, codes: usize) -> Setup {
     let codes: Vec<String> = (0..codes).map(code).collect();
     Setup::new()
@@ -25,7 +25,7 @@ fn code(index: usize) -> String {
     format!("code-{index}")
 }
 
-/// The status, the body, and whether it says when to come back.
+/// Returns the status, the body, and whether the answer has `Retry-After`.
 async fn answer(client: &Client, url: &str) -> reqwest::Result<(StatusCode, Value, bool)> {
     let answer = client.get(url).send().await?;
     let (status, may_retry) = (answer.status(), answer.headers().contains_key(header::RETRY_AFTER));

@@ -1,4 +1,5 @@
-//! One code on one process: what is lost, and what goes on without the store.
+//! Tests one code on one process: the numbers that are lost, and those that the process issues
+//! without the store.
 
 use std::path::Path;
 
@@ -25,7 +26,7 @@ async fn remaining(node: &Service) -> u64 {
     node.health().await["remaining"].as_u64().expect("a number")
 }
 
-/// What `raindrop codes` says of the only code: the next number, and the last step.
+/// Returns what `raindrop codes` says of the only code: the next number, and the last step.
 fn listed(folder: &Path, url: &str) -> (u64, u64) {
     let (code, out, err) = run(&["codes"], &[("RAINDROP__STORE__URL", url)], folder);
     assert_eq!(code, Some(0), "{err}");
@@ -60,7 +61,7 @@ async fn a_clean_stop_loses_nothing_and_a_crash_at_most_what_was_in_hand() {
     let (next, step) = listed(folder.path(), &url);
     let lost = next - (last + 1);
     println!("a crash lost {lost} numbers of {in_hand} in hand");
-    // A block may have been on its way when the rest was asked for.
+    // A reservation may have been under way when the test read the metric.
     assert!((in_hand..=in_hand + step).contains(&lost), "{lost} {in_hand} {step}");
     let node = setup.start_leased().await;
     assert_eq!(numbers(&node, 1).await, [next]);
@@ -88,7 +89,7 @@ async fn without_the_store_what_is_in_hand_is_served_and_then_it_is_told() {
         collected.add(&numbers(&node, u32::try_from(count).expect("few")).await);
         left -= count;
     }
-    // A block may have been on its way when the database ended.
+    // A reservation may have been under way when the database ended.
     let (client, url_of_one) = (client(), node.url("/id/code-0"));
     let (problem, may_retry) = poll::until(PATIENCE, "nothing is in hand", async || {
         let (status, body, may_retry) = answer(&client, &url_of_one).await.expect("an answer");
@@ -109,7 +110,7 @@ async fn without_the_store_what_is_in_hand_is_served_and_then_it_is_told() {
     assert_eq!(node.get("/readyz").await.expect("an answer").status(), 503);
     assert_eq!(node.get("/livez").await.expect("an answer").status(), 200);
 
-    // One that starts without it serves when it is back, too.
+    // A process that starts without the database serves once it is back, too.
     let other = single(&url).start().await;
     assert_eq!(other.json("/id/code-0").await.1["code"], "store_unavailable");
     mariadb.restart().await;
