@@ -23,9 +23,9 @@ use crate::support::{
     server::{Engine as _, Server},
 };
 
-/// Long enough for a busy machine; the tests that measure it set their own.
+/// Long enough for a busy machine; the tests that measure a time-out set another.
 pub(crate) const TIMEOUT: Duration = Duration::from_secs(20);
-/// For what does not expire during a test.
+/// For locks and leases that must not expire during a test.
 pub(crate) const HOUR: Duration = Duration::from_hours(1);
 
 /// One empty database.
@@ -64,7 +64,7 @@ impl Backend {
         Self::Kubernetes(Server::shared(&Kubernetes).await.database().await)
     }
 
-    /// What the store's clock leaves out.
+    /// Returns the part of a time that the store's clock leaves out.
     pub(crate) fn resolution_ms(&self) -> i64 {
         if matches!(self, Self::Kubernetes(_)) { 1_000 } else { 0 }
     }
@@ -83,7 +83,7 @@ impl Backend {
         patient(self.url())
     }
 
-    /// One more store on the database, as another node has it; the tables may be missing.
+    /// Opens one more store on the database, as another node does; the tables may be missing.
     pub(crate) async fn unprepared(&self) -> Arc<dyn Store> {
         match self {
             Self::Memory(store) => store.clone(),
@@ -91,14 +91,14 @@ impl Backend {
         }
     }
 
-    /// One more store on the database.
+    /// Opens one more store on the database.
     pub(crate) async fn store(&self) -> Arc<dyn Store> {
         let store = self.unprepared().await;
         store.prepare().await.expect("the tables are made");
         store
     }
 
-    /// A store on the database that compares no identities; memory never fails over.
+    /// Opens a store on the database that compares no identities; memory never fails over.
     pub(crate) async fn lossless(&self) -> Option<Arc<dyn Store>> {
         if let Self::Memory(_) = self {
             return None;
@@ -110,7 +110,7 @@ impl Backend {
         Some(store)
     }
 
-    /// Runs a statement as somebody with a SQL console.
+    /// Runs a statement, as a person with a SQL console does.
     pub(crate) async fn run(&self, sql: &str) {
         match self {
             Self::Sqlite(_) => {
@@ -125,7 +125,7 @@ impl Backend {
         }
     }
 
-    /// The texts in the first column.
+    /// Returns the texts in the first column.
     pub(crate) async fn texts(&self, sql: &str) -> Vec<String> {
         match self {
             Self::Sqlite(_) => {
@@ -139,13 +139,13 @@ impl Backend {
         }
     }
 
-    /// A column's value as text, in SQL.
+    /// Returns a column's value as text, in SQL.
     pub(crate) fn as_text(&self, column: &str) -> String {
         let kind = if let Self::Postgres(_) = self { "TEXT" } else { "CHAR" };
         format!("CAST({column} AS {kind})")
     }
 
-    /// The names of all tables, in order.
+    /// Returns the names of all tables, in order.
     pub(crate) async fn tables(&self) -> Vec<String> {
         let sql = match self {
             Self::Sqlite(_) => "SELECT name FROM sqlite_schema WHERE type = 'table'",
@@ -185,23 +185,23 @@ pub(crate) fn token(bits: u128) -> Token {
 /// The seed of the rows that [`create_rows`] creates.
 pub(crate) const BIRTHS: u128 = 0xb1 << 120;
 
-/// The token that [`create_rows`] gives the row of this worker.
+/// Returns the token that [`create_rows`] gives the row of this worker.
 pub(crate) fn birth(worker: u64) -> Token {
     token(BIRTHS + u128::from(worker))
 }
 
-/// New rows with the tokens that [`birth`] names, decided on this record.
+/// Returns new rows with the tokens that [`birth`] names, decided on this record.
 pub(crate) fn new_rows(marks: &HighWaterMarks, record: Token) -> NewRows {
     NewRows { marks: marks.clone(), seed: token(BIRTHS), record, until_ms: i64::MAX }
 }
 
-/// The record that [`create_rows`] writes where there is none.
+/// Returns the record that [`create_rows`] writes if there is none.
 pub(crate) fn rows_record() -> LayoutRecord {
     record(0xec0, "rows")
 }
 
-/// Creates the rows of a scope that are missing, each with the token [`birth`] names, and the
-/// namespace's record if it is missing.
+/// Creates the missing rows of a scope, each with the token that [`birth`] names, and the
+/// namespace's record if that is missing.
 pub(crate) async fn create_rows(
     store: &Arc<dyn Store>,
     scope: &Scope,
@@ -216,12 +216,13 @@ pub(crate) async fn create_rows(
 /// The epoch of [`record`].
 pub(crate) const EPOCH: Token = Token::from_bits(0xe0);
 
-/// A record as a first start writes it, with this token, and without the identity of a server.
+/// Returns a record as a first start writes it, with this token, and without the identity of a
+/// server.
 pub(crate) fn record(bits: u128, words: &str) -> LayoutRecord {
     LayoutRecord::new(words, token(bits), 0, History::first("", EPOCH, NodeTimes::default()))
 }
 
-/// A write that sets this token and holds the row for an hour.
+/// Returns a write that sets this token and holds the row for an hour.
 pub(crate) fn write(bits: u128) -> RowWrite {
     RowWrite {
         token: token(bits),
@@ -233,26 +234,26 @@ pub(crate) fn write(bits: u128) -> RowWrite {
     }
 }
 
-/// Settings for a busy machine.
+/// Returns settings for a busy machine.
 pub(crate) fn patient(url: impl Into<String>) -> StoreSettings {
     let mut settings = StoreSettings::new(url);
     settings.timeout = TIMEOUT;
     settings
 }
 
-/// A write that sets this token and frees the row.
+/// Returns a write that sets this token and frees the row.
 pub(crate) fn release(bits: u128) -> RowWrite {
     RowWrite { expiry: RowExpiry::Released, ..write(bits) }
 }
 
-/// A store with the free rows of a scope.
+/// Returns a store with the free rows of a scope.
 pub(crate) async fn with_rows(backend: &Backend, scope: &Scope) -> Arc<dyn Store> {
     let store = backend.store().await;
     create_rows(&store, scope, &HighWaterMarks::all_at(0, 2)).await.expect("rows");
     store
 }
 
-/// The worker ids of rows, in their order.
+/// Returns the worker ids of rows, in their order.
 pub(crate) fn workers(rows: &[Row]) -> Vec<u64> {
     rows.iter().map(|row| row.worker).collect()
 }

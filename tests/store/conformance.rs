@@ -115,7 +115,7 @@ async fn rows_are_born_free_with_their_marks(backend: &Backend) {
 }
 
 async fn rows_keep_the_tokens_they_are_born_with(backend: &Backend) {
-    // Several statements' worth, around rows that are there.
+    // Rows for several statements, around rows that exist.
     let (early, whole) = (scope(600, 602), scope(0, 1200));
     let store = with_rows(backend, &early).await;
     assert!(swap(&store, 601, birth(601), &write(1)).await);
@@ -124,7 +124,7 @@ async fn rows_keep_the_tokens_they_are_born_with(backend: &Backend) {
     let record = store.read_record(&whole.namespace).await.expect("an answer").expect("a record");
     let new = NewRows { seed: later(0), ..new_rows(&marks, record.token) };
     assert!(store.create_rows(&whole, &new).await.expect("rows"));
-    // Whoever comes later with tokens of its own changes nothing.
+    // A process that comes later with other tokens changes nothing.
     create_rows(&store, &whole, &marks).await.expect("rows");
     let mut expected: Vec<Token> = (0..=1200).map(later).collect();
     expected[600..=602].copy_from_slice(&[birth(600), token(1), birth(602)]);
@@ -156,7 +156,7 @@ async fn rows_are_created_only_while_the_decision_holds(backend: &Backend) {
     ] {
         assert!(!create(&whole, stale.clone()).await, "{stale:?}");
         assert_eq!(store.list_rows().await.expect("rows").len(), 2);
-        // Nothing is missing, so nothing had to be decided.
+        // No row is missing, so the store checks no decision.
         assert!(create(&present, stale).await);
     }
     assert!(create(&whole, NewRows { until_ms: now_ms + 600_000, ..holds.clone() }).await);
@@ -461,7 +461,7 @@ async fn an_older_record_does_not_come_back(backend: &Backend) {
         since_tick,
         ..filled(bits, "words", complete)
     };
-    // Two that read the same record; the words are those of all.
+    // Two writers that read the same record; both have the same words.
     let (newer, older) = (with(2, 900, &["0/0", "1/1"]), with(3, 7, &["0/0"]));
     assert!(swap_record(&store, token(1), &newer).await);
     for _ in 0..2 {
@@ -477,7 +477,7 @@ async fn of_concurrent_swaps_of_the_record_exactly_one_takes_place(backend: &Bac
     for number in 2..=21_u8 {
         let store = if number % 5 == 0 { backend.unprepared().await } else { store.clone() };
         swaps.spawn(async move {
-            // Half of them leave the words as they are.
+            // Half of them leave the words unchanged.
             let words = if number % 2 == 0 { "words" } else { "other words" };
             let ours = filled(u128::from(number), words, &["0/0"]);
             swap_record(&store, token(1), &ours).await.then_some(ours)
@@ -488,7 +488,7 @@ async fn of_concurrent_swaps_of_the_record_exactly_one_takes_place(backend: &Bac
     assert_eq!(read_record(&store).await, winners.pop());
 }
 
-/// Adds a reserved key as a node does whose rows are complete.
+/// Adds a reserved key as a node with complete rows does.
 async fn complete(store: &Arc<dyn Store>, key: &str, mut fresh: impl FnMut() -> Token) {
     loop {
         let mut record = read_record(store).await.expect("a record");
@@ -503,7 +503,7 @@ async fn complete(store: &Arc<dyn Store>, key: &str, mut fresh: impl FnMut() -> 
     }
 }
 
-/// Tokens for one writer, that no other writer with another number has.
+/// Returns tokens for one writer, which no writer with another number has.
 fn tokens_of(writer: u64) -> impl FnMut() -> Token {
     let mut bits = u128::from(writer + 1) << 64;
     move || {
@@ -567,7 +567,7 @@ async fn fifty_nodes_start_on_an_empty_store(backend: &Backend) {
             let record = store.create_record("default", &ours).await.expect("a record");
             create_rows(&store, &scope(1, 20), &HighWaterMarks::all_at(0, 2)).await.expect("rows");
             complete(&store, "0/0", tokens_of(number)).await;
-            // One of twenty, as a node would take it.
+            // Takes one of twenty rows, as a node does.
             for row in store.free_rows(&scope(1, 20), None, 20).await.expect("rows") {
                 let write = write(1000 + u128::from(number));
                 if swap(&store, row.worker, row.token, &write).await {

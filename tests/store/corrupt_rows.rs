@@ -1,4 +1,4 @@
-//! Whatever stands in a column, it is read or complained about by name, and nothing breaks.
+//! Puts any value into any column: the store reads it or names it in an error, and nothing breaks.
 
 use std::{sync::Arc, time::Duration};
 
@@ -18,7 +18,7 @@ use tokio::{runtime::Runtime, sync::Mutex};
 
 use crate::backend::{Backend, EPOCH, record, token};
 
-/// Each table with its columns, and what stands in its one row.
+/// Each table with its columns, and the values in its one row.
 const WORKER: (&str, &[(&str, &str)]) = (
     "soc_raindrop_worker",
     &[
@@ -97,7 +97,7 @@ fn text() -> impl Strategy<Value = String> {
     ]
 }
 
-/// A layout record that says it is being moved to another layout, or nearly.
+/// A layout record of a move to another layout, or nearly one.
 fn relayout() -> impl Strategy<Value = String> {
     let words = prop_oneof![
         Just(layout().canonical()),
@@ -120,7 +120,7 @@ fn layout() -> Layout {
     spec.build().expect("valid")
 }
 
-/// A database, and somebody with a SQL console.
+/// A database, and a person with a SQL console.
 struct World {
     runtime: Runtime,
     _site: Backend,
@@ -136,14 +136,14 @@ impl World {
             let store = backend.store().await;
             store.prepare_segments().await.expect("usable");
             let mut console = SqliteConnection::connect(&backend.url()).await.expect("the file");
-            // Nobody pulls the plug here.
+            // These tests lose no power.
             console.execute("PRAGMA synchronous = OFF").await.expect("a setting");
             (backend, store, console)
         });
         Self { runtime, _site: backend, store, console: Mutex::new(console) }
     }
 
-    /// One good row in each table, but for this value.
+    /// Writes one good row into each table, but for this value.
     fn fill(&self, (table, column): (&str, &str), value: &str) {
         let words = format!("'{}'", layout().canonical());
         let mut sql = String::from("BEGIN;");
@@ -167,7 +167,7 @@ impl World {
     }
 }
 
-/// Reads a code together with another one, whose row must be read in any case.
+/// Reads a code together with another one, whose row must be readable in any case.
 async fn read_segment(store: &Arc<dyn Store>) -> Result<CodeState, StoreError> {
     let states = store.read_segments("default", &["missing", "order"], EPOCH).await?;
     let [missing, order] = states.try_into().expect("one state for each code");
@@ -175,7 +175,7 @@ async fn read_segment(store: &Arc<dyn Store>) -> Result<CodeState, StoreError> {
     order
 }
 
-/// Whether an error names this place.
+/// Returns whether an error names this place.
 fn is_clear(error: &StoreError, place: (&str, &str)) -> bool {
     let StoreError::Corrupt { table, row, column, .. } = error else { return false };
     (table.as_str(), *column) == place && !row.trim().is_empty()

@@ -19,7 +19,7 @@ use crate::{
 
 const FIRST: Token = Token::from_bits(0xe1);
 const SECOND: Token = Token::from_bits(0xe2);
-/// No server's.
+/// An identity that no server has.
 const OTHER: &str = "another server";
 
 on_every_engine! {
@@ -31,7 +31,7 @@ on_every_engine! {
     a_barrier_far_ahead_is_lowered_once
 }
 
-/// The identity of the server, while the namespace has a record.
+/// Returns the identity of the server, while the namespace has a record.
 async fn server(store: &Arc<dyn Store>) -> String {
     let survey = store.survey(&scope(1, 1)).await.expect("a survey");
     survey.identity.expect("identities are compared")
@@ -87,7 +87,7 @@ async fn a_swap_names_the_epoch_of_the_record(backend: &Backend) {
     let second =
         first.next(&first.identity, SECOND, EpochClocks::of_store(1), NodeTimes::default());
     assert!(swap_record(&store, token(1), &with_history(2, second)).await);
-    // On Kubernetes the record is another object. There, a row that was restored is another one.
+    // On Kubernetes the record is another object, and so is a restored row.
     let is_compared = !matches!(backend, Backend::Kubernetes(_));
     assert_eq!(swap(&store, token(1), &in_epoch(2, FIRST)).await, !is_compared);
     if is_compared {
@@ -104,7 +104,7 @@ async fn a_record_of_another_server_is_not_written(backend: &Backend) {
     assert!(!swap_record(&store, rows_record().token, &other).await);
     let ours = with_history(1, History::first(&server, FIRST, NodeTimes::default()));
     assert!(swap_record(&store, rows_record().token, &ours).await);
-    // Each connection finds the same server.
+    // Each connection reaches the same server.
     assert_eq!(self::server(&backend.store().await).await, server);
 }
 

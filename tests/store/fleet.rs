@@ -1,7 +1,7 @@
-//! Fleets on a server that becomes slow, with more nodes than it has connections.
+//! Runs fleets on a server that becomes slow, with more nodes than it has connections.
 //!
 //! A fleet starts while the server is fast. Then each answer comes late, and every node must still
-//! renew its lease in time. `make fleets` reports more of that than every build tests.
+//! renew its lease in time. `make fleets` reports larger fleets than every build tests.
 
 #![expect(clippy::print_stdout, reason = "the figures of a run are part of its result")]
 
@@ -32,21 +32,21 @@ use crate::support::{
     server::{Engine, Server},
 };
 
-/// For what must happen, however busy the machine is.
+/// For events that must happen, however busy the machine is.
 const PATIENCE: Duration = Duration::from_mins(5);
 /// Short, so that a node that cannot renew is soon silent; the default renewals need a little more
 /// than a minute.
 const WINDOW: Duration = Duration::from_secs(61);
-/// Between the IDs of a node.
+/// The pause between the IDs of a node.
 const PAUSE: Duration = Duration::from_millis(250);
-/// Since a node's last ID: so long may a busy machine delay one.
+/// How long after a node's last ID it counts as silent: a busy machine may delay one by less.
 const SILENT: Duration = Duration::from_secs(10);
-/// Between the lines of a report.
+/// The time between the lines of a report.
 const BETWEEN_LINES: Duration = Duration::from_secs(15);
 /// How long a fleet is watched after the slow time: every node renews once.
 const RECOVERY: Duration = Duration::from_secs(30);
 
-/// Nodes in this process that issue IDs, on a server of their own.
+/// Nodes in this process that issue IDs, on a separate server.
 struct Fleet {
     began: Instant,
     nodes: Vec<(Keeper, Issuer, Arc<Issued>)>,
@@ -78,7 +78,7 @@ fn since(began: Instant) -> u64 {
     u64::try_from(began.elapsed().as_millis()).expect("not that long")
 }
 
-/// What a fleet did in a part of its life.
+/// The behaviour of a fleet in a part of its life.
 struct Report {
     nodes: usize,
     fewest_issuing: usize,
@@ -100,7 +100,8 @@ impl fmt::Display for Report {
 }
 
 impl Fleet {
-    /// Starts the nodes on a server with so many connections; each has renewed its lease.
+    /// Starts the nodes on a server with this many connections, and waits until each has renewed
+    /// its lease.
     async fn start(engine: &'static dyn Engine, connections: u32, nodes: usize) -> Self {
         let arguments = match engine.name() {
             "PostgreSQL" => vec!["-c".to_owned(), format!("max_connections={connections}")],
@@ -136,19 +137,19 @@ impl Fleet {
         fleet
     }
 
-    /// How long each node has issued nothing.
+    /// Returns how long each node has issued nothing.
     fn silences(&self) -> impl Iterator<Item = Duration> {
         let now = since(self.began);
         let silence = move |issued: &Issued| now - issued.last.load(Ordering::Relaxed).min(now);
         self.nodes.iter().map(move |(.., issued)| Duration::from_millis(silence(issued)))
     }
 
-    /// How many nodes issue IDs.
+    /// Returns how many nodes issue IDs.
     fn issuing(&self) -> usize {
         self.silences().filter(|silence| *silence < SILENT).count()
     }
 
-    /// Watches the nodes for so long, with answers that are so late.
+    /// Watches the nodes for this time, with answers this late.
     async fn watch(&self, late: Duration, lasting: Duration) -> Report {
         self.proxy.delay(late);
         for (.., issued) in &self.nodes {
@@ -190,7 +191,7 @@ async fn two_hundred_nodes_go_on_with_a_slow_postgres_with_100_connections() {
     assert_eq!(report.fewest_issuing, report.nodes, "{report}");
 }
 
-/// Reports what fleets of several sizes do, in steps of a quarter of a minute.
+/// Reports the behaviour of fleets of several sizes, in steps of a quarter of a minute.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "make fleets"]
 async fn report() {

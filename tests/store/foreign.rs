@@ -1,4 +1,4 @@
-//! Tables of other ID services, which `raindrop codes import` reads.
+//! Tests tables of other ID services, which `raindrop codes import` reads.
 
 use raindrop::store::{ForeignSegment, ForeignTable, StoreError};
 
@@ -10,7 +10,7 @@ on_every_engine! {
     values_that_cannot_be_numbers_are_named
 }
 
-/// The tables as the services' own scripts make them, in SQL that only MySQL knows.
+/// The tables as the services' scripts create them, in SQL that only MySQL knows.
 const MYSQL: [&str; 3] = [
     "CREATE TABLE `leaf_alloc` (
       `biz_tag` varchar(128)  NOT NULL DEFAULT '',
@@ -82,7 +82,7 @@ async fn read(
     read
 }
 
-/// Makes sure that there is a database: SQLite's is a file that a store creates.
+/// Makes sure that the database exists: SQLite's is a file that a store creates.
 async fn with_database(backend: &Backend) {
     backend.run("CREATE TABLE anything (id INT)").await;
 }
@@ -91,7 +91,7 @@ async fn tables_of_other_services_are_read_as_they_made_them(backend: &Backend) 
     with_tables(backend).await;
     for statement in [
         "INSERT INTO leaf_alloc (biz_tag, max_id, step) VALUES ('order', 1, 2000), ('a b', 7, 1)",
-        // Leaf's own.
+        // The statement by which Leaf reserves.
         "UPDATE leaf_alloc SET max_id = max_id + step WHERE biz_tag = 'order'",
         "INSERT INTO tiny_id_info (id, biz_type, begin_id, max_id, step, delta, remainder, version) \
          VALUES (1, 'test', 1, 1, 100000, 1, 0, 1), (2, 'test_odd', 1, 100001, 100000, 2, 1, 3)",

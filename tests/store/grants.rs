@@ -1,4 +1,5 @@
-//! The accounts of `docs/operations.md`: with exactly the rights that the page names, everything works.
+//! Tests the accounts of `docs/operations.md`: with exactly the rights that the page names,
+//! everything works.
 
 use std::{fs, path::Path, process::Command};
 
@@ -26,7 +27,7 @@ name = "invoice"
 namespace = "numbers"
 "#;
 
-/// The blocks in this language of the section about accounts.
+/// Returns the blocks in this language of the section about accounts.
 fn blocks(language: &str) -> Vec<String> {
     let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/operations.md");
     let page = fs::read_to_string(page).expect("the page");
@@ -37,7 +38,7 @@ fn blocks(language: &str) -> Vec<String> {
     blocks.map(|rest| rest.split("```").next().unwrap_or_default().to_owned()).collect()
 }
 
-/// The statements of a block before and after the first start.
+/// Returns the statements of a block before and after the first start.
 fn parts(block: &str) -> (&str, &str) {
     let (first, after) = block.split_once("-- after the first start").expect("two parts");
     // The rest of the line says more.
@@ -57,7 +58,7 @@ async fn grant(backend: &Backend, sql: &str) {
     }
 }
 
-/// Does what nodes and operators do. `round` is another one each time.
+/// Runs everything that nodes and operators run. Each call needs another `round`.
 fn use_everything(url: &str, round: u32) {
     let folder = tempfile::tempdir().expect("a folder");
     let config = folder.path().join("raindrop.toml");
@@ -73,7 +74,7 @@ fn use_everything(url: &str, round: u32) {
             .expect("the program");
         let said = String::from_utf8_lossy(&output.stderr);
         assert!(output.status.success(), "{words}: {said}");
-        // It would tell what the account may not ask.
+        // The warning would name the settings that the account may not read.
         assert!(!said.contains("WARN"), "{words}: {said}");
     };
     raindrop("id order -n 2");

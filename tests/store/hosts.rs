@@ -1,4 +1,4 @@
-//! Finding the server that accepts writes: several hosts, Sentinels, fail-overs.
+//! Tests how a store finds the server that accepts writes: several hosts, Sentinels, fail-overs.
 
 use std::{net::TcpListener, sync::Arc, time::Duration};
 
@@ -22,7 +22,7 @@ use crate::{
     },
 };
 
-/// The address of a database with these ports of this machine in place of its server's.
+/// Returns the address of a database with these ports of this machine in place of its server's.
 fn at(url: &str, ports: &[u16]) -> String {
     let (server, database) = url.rsplit_once('/').expect("a database");
     let (before, _) = server.split_once("127.0.0.1").expect("this machine");
@@ -30,7 +30,7 @@ fn at(url: &str, ports: &[u16]) -> String {
     format!("{before}{}/{database}", hosts.join(","))
 }
 
-/// A store on a fresh database, with rows.
+/// Opens a store on a fresh database, with rows.
 async fn with_rows(settings: &StoreSettings) -> Arc<dyn Store> {
     let store = open(settings).await;
     store.prepare().await.expect("tables");
@@ -38,7 +38,7 @@ async fn with_rows(settings: &StoreSettings) -> Arc<dyn Store> {
     store
 }
 
-/// Why no server can be used.
+/// Returns why the store can use no server.
 async fn refusal(store: &Arc<dyn Store>) -> String {
     let error = store.survey(&scope(1, 3)).await.expect_err("nobody takes writes");
     assert!(!error.is_permanent(), "{error:?}");
@@ -56,7 +56,7 @@ async fn is_left_after_a_write(store: &Arc<dyn Store>) {
 
 async fn dead_and_silent_hosts_are_passed_over(backend: Backend) {
     let url = backend.url();
-    // It accepts connections, and says nothing.
+    // The host accepts connections, and says nothing.
     let silent = TcpListener::bind("127.0.0.1:0").expect("a port");
     let (dead, silent) = (free_port(), silent.local_addr().expect("its address").port());
     let (_, port) = url.rsplit_once(':').expect("a port");
@@ -123,7 +123,7 @@ async fn mariadb_that_is_read_only_is_left_even_by_an_administrator() {
     assert!(said.starts_with(&expected), "{said}");
 
     let store = with_rows(&patient(at(&url, &[new.port(), old.port()]))).await;
-    // Open connections of the administrator could go on.
+    // Open connections of the administrator can still write.
     old.run("SET GLOBAL read_only = 1").await;
     let said = refusal(&store).await;
     assert!(said.starts_with("the store accepts no writes: "), "{said}");
@@ -143,7 +143,7 @@ async fn mariadb_that_refuses_a_write_as_read_only_is_left() {
     let (_, database) = url.rsplit_once('/').expect("a database");
     new.run(&format!("CREATE DATABASE {database}")).await;
     let store = with_rows(&patient(at(&url, &[old.port(), new.port()]))).await;
-    // As a server does that becomes a replica after its state was looked at.
+    // Like a server that becomes a replica after the store read its state.
     let trigger = format!(
         "CREATE TRIGGER {database}.demoted BEFORE UPDATE ON {database}.soc_raindrop_worker \
          FOR EACH ROW SIGNAL SQLSTATE 'HY000' SET MYSQL_ERRNO = 1290"
@@ -190,7 +190,7 @@ async fn postgres_that_refuses_a_write_as_read_only_is_left() {
     new.run(&format!("CREATE DATABASE {database}")).await;
     let store = with_rows(&patient(at(&url, &[old.port(), new.port()]))).await;
     let backend = Backend::Postgres(url);
-    // As a server does that becomes a replica after its state was looked at.
+    // Like a server that becomes a replica after the store read its state.
     backend
         .run(
             "CREATE FUNCTION demoted() RETURNS trigger LANGUAGE plpgsql AS \
@@ -230,7 +230,7 @@ async fn redis_replica_is_used_once_it_is_promoted() {
     let row = replica.read_row(&scope(1, 3), 1).await.expect("an answer").expect("the row");
     assert_eq!(row.token, token(1));
 
-    // Who may not ask for the role learns it from the first write.
+    // A user who may not ask for the role learns it from the first write.
     in_sync(&one).await;
     for server in [&one, &two] {
         let user = ["ACL", "SETUSER", "plain", "on", ">p", "~*", "+@all", "-info", "-role"];
@@ -243,7 +243,7 @@ async fn redis_replica_is_used_once_it_is_promoted() {
     assert!(store.swap_row(&scope(1, 3), 1, token(1), &write(2)).await.expect("an answer"));
 }
 
-/// Waits until a replica has what its primary had.
+/// Waits until a replica has the writes of its primary.
 async fn in_sync(replica: &Server) {
     poll::until(PATIENCE, "a replica in sync", async || {
         let info: String = run(replica.address(), &["INFO", "replication"]).await;
@@ -287,7 +287,7 @@ async fn redis_primary_is_the_one_that_a_sentinel_names() {
     assert_eq!(run::<u64>(primary.address(), &["WAIT", "1", "0"]).await, 1);
     primary.kill9();
     let row = poll::until(PATIENCE, "the new primary", async || {
-        // A Sentinel that finds no fit replica by itself tries again only after six minutes.
+        // A Sentinel that finds no fit replica tries again only after six minutes, unless asked.
         let _ = try_run::<String>(sentinel.address(), &["SENTINEL", "FAILOVER", "ids"]).await;
         store.read_row(&scope(1, 3), 1).await.ok().flatten()
     })

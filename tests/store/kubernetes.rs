@@ -1,5 +1,5 @@
-//! What only the Kubernetes store has: Leases that people see and delete, permissions, and tokens
-//! that expire.
+//! Tests what only the Kubernetes store has: Leases that people see and delete, permissions, and
+//! tokens that expire.
 
 use std::{collections::HashSet, fs, path::Path, sync::Arc, time::Duration};
 
@@ -41,19 +41,19 @@ use crate::{
     },
 };
 
-/// The Leases of a database.
+/// Returns a client of the Leases of a database.
 async fn leases(url: &str) -> Api<Lease> {
     Api::namespaced(client(url).await, &parameter(url, "namespace").expect("a namespace"))
 }
 
-/// A Lease as a person creates it from a copy.
+/// Returns a Lease as a person creates it from a copy.
 fn copy_of(lease: Lease) -> Lease {
     let Lease { metadata, spec } = lease;
     let ObjectMeta { name, annotations, labels, .. } = metadata;
     Lease { metadata: ObjectMeta { name, annotations, labels, ..ObjectMeta::default() }, spec }
 }
 
-/// The default namespace's record, marked as complete.
+/// Marks the default namespace's record as complete.
 async fn complete(store: &Arc<dyn Store>) {
     let old = rows_record();
     let new = LayoutRecord { token: token(7), complete: vec!["0/0".to_owned()], ..old.clone() };
@@ -74,7 +74,7 @@ async fn leases_show_holders_and_ages() {
     assert_eq!(spec.holder_identity.as_deref(), Some(&*held.holder));
     assert_eq!(spec.lease_duration_seconds, Some(90));
     assert!(spec.renew_time.is_some());
-    // Only rows that are used have Leases.
+    // Only rows in use have Leases.
     let found = leases.list(&ListParams::default()).await.expect("Leases").items.len();
     assert_eq!(found, 2);
     assert!(store.swap_row(&scope(1, 9), 5, token(1), &release(2)).await.expect("an answer"));
@@ -100,14 +100,14 @@ async fn deleted_lease_is_a_row_that_vanished() {
         assert!(!store.swap_row(&scope, 2, token(1), &write(2)).await.expect("an answer"));
         assert_eq!(store.survey(&scope).await.expect("a survey").free, 2);
     }
-    // A copy that somebody creates again is no row either.
+    // A copy that a person creates again is no row either.
     leases.create(&PostParams::default(), &copy_of(copy)).await.expect("created");
     for store in [&store, &other] {
         assert_eq!(store.read_row(&scope, 2).await.expect("an answer"), None);
         assert!(!store.swap_row(&scope, 2, token(1), &write(3)).await.expect("an answer"));
     }
 
-    // The row is born again with the marks that it is created with.
+    // The row is created again with the given marks.
     let marks = HighWaterMarks::all_at(77, 2);
     let new = NewRows { seed: token(0xb2 << 120), ..new_rows(&marks, token(7)) };
     assert!(other.create_rows(&scope, &new).await.expect("an answer"));
@@ -130,7 +130,7 @@ async fn rows_of_a_lost_record_are_not_created_anew() {
     leases.delete(name, &DeleteParams::default()).await.expect("deleted");
     let survey = store.survey(&scope).await.expect("a survey");
     assert_eq!((survey.record, survey.held + survey.free), (None, 1));
-    // A new record would make it one of this layout.
+    // A new record would give the remaining row this layout.
     let settings = KeeperSettings::new(Preset::Raindrop.layout(), "operator");
     let mut operator = Operator::new(settings, store.clone(), Arc::new(SystemClock::default()));
     let refused = operator.raise(Duration::from_mins(5)).await;
@@ -140,7 +140,7 @@ async fn rows_of_a_lost_record_are_not_created_anew() {
     assert!(error.contains("soc-raindrop-worker.default.0-0.2"), "{error}");
 }
 
-/// It began an epoch, so that all leases begin at its barrier.
+/// The new record begins an epoch, so that all leases begin at its barrier.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "make kubernetes-test"]
 async fn record_that_is_written_again_lists_the_rows_that_are_there() {
@@ -172,7 +172,7 @@ async fn record_that_is_written_again_lists_the_rows_that_are_there() {
     assert_eq!(row.token, new.token(3));
 }
 
-/// A record from a backup does not know that a row was born since.
+/// A record from a backup does not know that a row was created since.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "make kubernetes-test"]
 async fn restored_record_makes_no_used_row_fresh() {
@@ -196,7 +196,8 @@ async fn restored_record_makes_no_used_row_fresh() {
     assert!(other.swap_row(&scope, 2, birth(2), &write(3)).await.expect("an answer"));
 }
 
-/// Settings of a service account that may do what the chart allows, and its kubeconfig's token file.
+/// Returns settings of a service account with the rights that the chart gives, and its kubeconfig's
+/// token file.
 async fn with_an_account(url: &str, name: &str) -> (tempfile::TempDir, String) {
     let (client, namespace) =
         (client(url).await, parameter(url, "namespace").expect("a namespace"));
@@ -260,7 +261,7 @@ async fn revoked_token_is_reread() {
     let backend = Backend::kubernetes().await;
     let admin = backend.url();
     let (folder, url) = with_an_account(&admin, "raindrop").await;
-    // Its permissions are enough for everything.
+    // The permissions suffice for everything.
     let store = open(&patient(&url)).await;
     poll::until(PATIENCE, "the permissions count", async || store.prepare().await.ok()).await;
     create_rows(&store, &scope(1, 3), &HighWaterMarks::all_at(0, 2)).await.expect("rows");
@@ -304,7 +305,7 @@ async fn account_without_permissions_is_refused_by_name() {
     drop(folder);
 }
 
-/// Every acknowledged write survives a power failure of etcd.
+/// No power failure of etcd loses an acknowledged write.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "make kubernetes-test"]
 async fn etcd_that_is_killed_loses_nothing() {
@@ -327,7 +328,7 @@ async fn etcd_that_is_killed_loses_nothing() {
             store.read_row(&scope(1, 3), 1).await.ok().flatten()
         })
         .await;
-        // What was sent meanwhile may still arrive.
+        // A request that was sent meanwhile may still arrive.
         assert!([before, token(100 + bits)].contains(&row.token), "{row:?}");
         let next = token(200 + bits);
         poll::until(PATIENCE, "it is written again", async || {
@@ -340,7 +341,7 @@ async fn etcd_that_is_killed_loses_nothing() {
     }
 }
 
-/// Fifty nodes that start at once on an empty cluster have a worker each.
+/// Fifty nodes that start at once on an empty cluster get a worker each.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "make kubernetes-test"]
 async fn fifty_nodes_lease_a_worker_each() {
@@ -368,7 +369,7 @@ async fn fifty_nodes_lease_a_worker_each() {
     }
 }
 
-/// The record alone, a row alone, and everything.
+/// The record alone, a row alone, and both.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "make kubernetes-test"]
 async fn leases_that_are_deleted_under_running_nodes_are_made_again() {

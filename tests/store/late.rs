@@ -1,4 +1,4 @@
-//! Writes that arrive after the caller gave up, and answers that never do.
+//! Tests writes that arrive after the caller gave up, and answers that never come.
 
 use std::time::Duration;
 
@@ -40,7 +40,7 @@ on_every_server! {
     a_write_of_the_record_whose_answer_is_lost_took_place
 }
 
-/// The store behind a proxy, with a short time-out and statements that the server knows.
+/// Opens the store behind a proxy, with a short time-out and statements that the server knows.
 async fn behind_a_proxy(backend: &Backend) -> (Proxy, std::sync::Arc<dyn Store>) {
     let (engine, url): (&dyn Engine, _) = match backend {
         Backend::Mariadb(url) => (&Mariadb, url),
@@ -54,7 +54,7 @@ async fn behind_a_proxy(backend: &Backend) -> (Proxy, std::sync::Arc<dyn Store>)
     let mut settings = StoreSettings::new(url);
     settings.timeout = Duration::from_secs(2);
     let store = open(&settings).await;
-    // A server that does not know a statement yet is first told what it is.
+    // The client first sends the text of a statement that a server does not know yet.
     assert!(store.swap_row(&scope(1, 3), 3, birth(3), &write(99)).await.expect("an answer"));
     (proxy, store)
 }
@@ -125,7 +125,7 @@ async fn a_write_whose_answer_is_lost_took_place(backend: &Backend) {
     assert!(store.swap_row(&scope(1, 3), 1, token(2), &write(3)).await.expect("an answer"));
 }
 
-/// A record with the same words whatever its token.
+/// Returns a record with the same words whatever its token.
 fn written(bits: u128, since_tick: u64, complete: &[&str]) -> LayoutRecord {
     let complete = complete.iter().map(|key| (*key).to_owned()).collect();
     LayoutRecord { complete, since_tick, first_tick: 3, ..record(bits, "words") }
@@ -135,7 +135,7 @@ async fn record_in(store: &dyn Store) -> LayoutRecord {
     store.read_record("default").await.expect("an answer").expect("a record")
 }
 
-/// The store behind a proxy with a record, whose swap the server knows.
+/// Opens the store behind a proxy with a record, whose swap the server knows.
 async fn with_a_record(
     backend: &Backend,
 ) -> (std::sync::Arc<dyn Store>, Proxy, std::sync::Arc<dyn Store>) {

@@ -1,4 +1,4 @@
-//! Every store keeps the same promises; each engine is run on a real database.
+//! Tests that every store keeps the same promises, each engine on a real database.
 
 #[path = "../support/mod.rs"]
 mod support;

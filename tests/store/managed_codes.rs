@@ -1,4 +1,4 @@
-//! The promises of a store about the settings of managed codes, on every engine.
+//! Tests the promises of a store about the settings of managed codes, on every engine.
 
 use std::sync::Arc;
 
@@ -72,7 +72,7 @@ async fn managed_codes_are_listed_by_namespace_and_name(backend: &Backend) {
     assert_eq!(names, ["A", "a", "a-b", "a.b", "b"]);
     assert_eq!(store.list_managed_codes("Numbers").await.expect("a list"), [other]);
     assert!(store.list_managed_codes("number").await.expect("a list").is_empty());
-    // Settings are no codes: those are what numbers are reserved for.
+    // Settings are no codes: only a reservation makes a code.
     assert!(store.list_segments().await.expect("a list").is_empty());
 }
 

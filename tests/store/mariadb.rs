@@ -1,4 +1,4 @@
-//! What only MariaDB and MySQL can get wrong.
+//! Tests mistakes that only MariaDB and MySQL allow.
 
 use std::{sync::Arc, time::Duration};
 
@@ -21,7 +21,7 @@ async fn few_connections_are_kept_and_not_for_long() {
     let server = Server::start(&Mariadb).await;
     let backend = Backend::Mariadb(server.database().await);
     with_rows(&backend, &scope(1, 3)).await;
-    // Its own user, to tell its connections from ours.
+    // A separate user, to tell the server's connections of this store from others.
     server.run("CREATE USER 'counted'@'127.0.0.1'").await;
     server.run("GRANT ALL ON *.* TO 'counted'@'127.0.0.1'").await;
     let url = backend.url().replace("root@", "counted@");
@@ -85,7 +85,7 @@ async fn sessions_read_what_is_committed_whatever_the_servers_default() {
     let backend = Backend::Mariadb(server.database().await);
     with_rows(&backend, &scope(1, 3)).await;
     server.run("SET GLOBAL TRANSACTION ISOLATION LEVEL READ UNCOMMITTED").await;
-    // The level of a session, seen by a trigger on its writes.
+    // The trigger notes the level of a session when it writes.
     backend.run("CREATE TABLE seen (level VARCHAR(64))").await;
     backend
         .run(
@@ -105,7 +105,7 @@ async fn sessions_read_what_is_committed_whatever_the_servers_default() {
         let sql = format!("UPDATE {table} SET token = '{}'", token(2));
         transaction.execute(AssertSqlSafe(sql)).await.expect("uncommitted tokens");
     }
-    // A session with the server's default reads them.
+    // A session with the server's default would read them.
     let tokens = backend.texts("SELECT token FROM soc_raindrop_worker_layout").await;
     assert_eq!(tokens, [token(2).to_string()]);
     let row = store.read_row(&scope(1, 3), 1).await.expect("an answer").expect("the row");
@@ -128,7 +128,7 @@ async fn replicas_of_mysql_have_every_write_whatever_the_format_of_the_binary_lo
 
 async fn replicas_have_every_write(engine: &dyn Replicated) {
     let servers = engine.start_pair().await;
-    // Its user may not change the format of a session.
+    // The user may not change the format of a session.
     let url = engine.nodes_database(&servers[0]).await;
     servers[0].run("SET GLOBAL binlog_format = 'MIXED'").await;
     let store = open(&patient(&url)).await;
@@ -163,7 +163,7 @@ async fn write_as_this_server(store: &Arc<dyn Store>, [record_token, row]: [Toke
     assert!(store.swap_row(&scope(1, 1), 1, row, &write).await.expect("an answer"));
 }
 
-/// The tokens of the record and the row of worker 1 on the replica.
+/// Returns the tokens of the record and of the row of worker 1 on the replica.
 async fn replicated(engine: &dyn Replicated, servers: &[Server; 2], url: &str) -> Vec<String> {
     let [primary, replica] = servers;
     engine.until_caught_up(primary, replica).await;
@@ -173,7 +173,8 @@ async fn replicated(engine: &dyn Replicated, servers: &[Server; 2], url: &str) -
     replica.texts(&url, sql).await
 }
 
-/// Nothing is written through a server that applies the changes of another one, writable or not.
+/// The store writes nothing through a server that applies the changes of another one, writable or
+/// not.
 async fn writable_replica_is_refused(engine: &dyn Replicated) {
     let servers = engine.start_pair().await;
     let [primary, replica] = &servers;

@@ -1,4 +1,4 @@
-//! A server that freezes, fails and comes back, on servers of the tests' own.
+//! Tests a server that freezes, fails and comes back; each test has a separate server.
 
 use std::time::Duration;
 
@@ -43,22 +43,22 @@ on_every_server! {
 }
 
 pub(crate) const TIMEOUT: Duration = Duration::from_secs(1);
-/// The time-out for a connection and its login; no call gets to more against a server that hangs.
+/// The time-out for a connection and its login; against a server that hangs, no call gets further.
 pub(crate) const OPENING: Duration = TIMEOUT.saturating_mul(3);
-/// No answer may take as long as a further time-out on top.
+/// No answer may take a further time-out on top.
 pub(crate) const MARGIN: Duration = Duration::from_millis(900);
 
-/// For what must happen, however busy the machine is.
+/// For events that must happen, however busy the machine is.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 
-/// With a short time-out.
+/// Returns settings with a short time-out.
 pub(crate) fn settings(url: String) -> StoreSettings {
     let mut settings = StoreSettings::new(url);
     settings.timeout = TIMEOUT;
     settings
 }
 
-/// Every kind of call; each fails as `expected` says, within the time-out of its first step.
+/// Runs every kind of call; each fails as `expected` says, within the time-out of its first step.
 async fn every_call_fails(store: &dyn Store, expected: impl Fn(&StoreError) -> bool) {
     let scope = scope(1, 3);
     macro_rules! fails {
@@ -93,7 +93,7 @@ async fn a_frozen_server_hangs_nobody(server: &Server, backend: &Backend) {
     server.freeze();
     let timed_out = |error: &StoreError| matches!(error, StoreError::TimedOut { .. });
     every_call_fails(&*store, timed_out).await;
-    // More at once than there are connections.
+    // More calls at once than there are connections.
     poll::within(OPENING + MARGIN, "ten calls at once", async || {
         let mut calls = tokio::task::JoinSet::new();
         for _ in 0..10 {
@@ -130,7 +130,7 @@ async fn a_server_that_is_gone_is_found_again(server: &Server, backend: &Backend
         stop(server);
         let unavailable = |error: &StoreError| matches!(error, StoreError::Unavailable(_));
         every_call_fails(&*store, unavailable).await;
-        // An address where nobody listens is no reason not to start.
+        // An address where no server listens must not prevent a start.
         every_call_fails(&*open(&settings(backend.url())).await, unavailable).await;
         server.restart().await;
         let row = poll::until(PATIENCE, "it is found again", async || {

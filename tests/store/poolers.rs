@@ -1,4 +1,4 @@
-//! Poolers between Raindrop and PostgreSQL.
+//! Tests poolers between Raindrop and PostgreSQL.
 
 use std::time::Duration;
 
@@ -16,12 +16,12 @@ use crate::{
     },
 };
 
-/// A connection of another application through the pooler.
+/// Opens a connection of another application through the pooler.
 async fn another(url: &str) -> PgConnection {
     PgConnection::connect_with(&options(url)).await.expect("the pooler")
 }
 
-/// Has a pooler open several sessions, which it can go round.
+/// Makes a pooler open several sessions among which it can choose.
 async fn with_several_sessions(url: &str) {
     let mut others = Vec::new();
     for _ in 0..3 {
@@ -76,7 +76,7 @@ async fn pooler_in_session_mode_is_used() {
     for (worker, sessions) in [(1, ""), (2, "default_pool_size = 1")] {
         let pooler = PgBouncer::start(&server, "session", sessions).await;
         let mut settings = patient(pooler.through(&backend.url()));
-        // The second session, by which poolers are told apart, may not be had.
+        // The pooler may not grant the second session, which tells poolers apart.
         settings.timeout = Duration::from_secs(5);
         settings.max_connections = 1;
         let store = open(&settings).await;
@@ -101,7 +101,7 @@ async fn pooler_is_refused_once_it_is_in_transaction_mode() {
     let said = poll::until(PATIENCE, "it is refused", async || {
         match store.survey(&scope(1, 3)).await {
             Err(StoreError::Unusable(said)) => Some(said),
-            // The connection of before has its session until the pooler moves it.
+            // The former connection keeps its session until the pooler moves it.
             Ok(_) | Err(StoreError::Unavailable(_)) => None,
             Err(error) => panic!("{error}"),
         }

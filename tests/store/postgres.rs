@@ -1,4 +1,4 @@
-//! What only PostgreSQL can get wrong.
+//! Tests mistakes that only PostgreSQL allows.
 
 use raindrop::store::StoreError;
 use sqlx::{Connection as _, PgConnection};
@@ -14,7 +14,7 @@ async fn every_session_is_durable() {
     let server = Server::start(&Postgres).await;
     let backend = Backend::Postgres(server.database().await);
     let database = backend.url().rsplit('/').next().expect("a name").to_owned();
-    // What a session is set to when it begins, seen by a trigger on its writes.
+    // The trigger notes the setting of a session when it writes.
     with_rows(&backend, &scope(1, 3)).await;
     backend.run("CREATE TABLE seen (setting TEXT)").await;
     backend

@@ -1,4 +1,4 @@
-//! What only Redis can get wrong.
+//! Tests mistakes that only Redis allows.
 
 use std::time::Duration;
 
@@ -45,7 +45,7 @@ async fn what_the_operator_should_know() {
     assert!(error.to_string().starts_with("maxmemory-policy is allkeys-lru"), "{error}");
     set("maxmemory-policy", "noeviction").await.expect("a store");
 
-    // A user who may not ask.
+    // A user who may not read the server's state.
     let user = ["ACL", "SETUSER", "plain", "on", ">p@ss", "~*", "+@all", "-config", "-info"];
     run::<()>(&url, &user).await;
     let plain = |password: &str| url.replace("redis://", &format!("redis://plain:{password}@"));
@@ -107,13 +107,13 @@ async fn corrupt_values_are_named() {
         is_missing(&error, field);
         run::<()>(&url, &["HSET", ROW, field, &good]).await;
     }
-    // A row that is gone is gone.
+    // A row that was deleted is no error.
     run::<()>(&url, &["DEL", ROW]).await;
     assert_eq!(store.read_row(&scope(4, 5), 5).await.expect("an answer"), None);
     assert_eq!(store.free_rows(&scope(4, 5), None, 9).await.expect("rows").len(), 1);
 }
 
-/// An error says that this field is missing.
+/// Checks that an error says that this field is missing.
 fn is_missing(error: &StoreError, field: &str) {
     let StoreError::Corrupt { column, value, .. } = error else { panic!("{error:?}") };
     assert_eq!((*column, value.as_str()), (field, "null"));
@@ -242,7 +242,7 @@ async fn scripts_are_sent_again_when_the_server_forgot_them() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn tls_to_a_server_without_it_fails_in_time() {
     let url = Backend::redis().await.url().replace("redis://", "rediss://");
-    // The server waits for the end of what it takes for a line.
+    // The server takes the bytes for the beginning of a line, and waits for its end.
     let error = open(&settings(url)).await.prepare().await.expect_err("no TLS");
     assert!(matches!(error, StoreError::TimedOut { .. }), "{error:?}");
 }

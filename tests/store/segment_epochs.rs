@@ -1,4 +1,4 @@
-//! Segment codes name the epoch and the server of their last write, on every engine.
+//! Tests that segment codes name the epoch and the server of their last write, on every engine.
 
 use std::sync::Arc;
 
@@ -19,7 +19,7 @@ use crate::{
 
 const FIRST: Token = Token::from_bits(0xe1);
 const SECOND: Token = Token::from_bits(0xe2);
-/// No server's.
+/// An identity that no server has.
 const OTHER: &str = "another server";
 const LARGEST: u64 = i64::MAX as u64;
 
@@ -33,7 +33,7 @@ on_every_engine! {
     many_codes_are_read_at_once
 }
 
-/// A store whose record is in the first epoch, with a code that begins at 1.
+/// Opens a store whose record is in the first epoch, with a code that begins at 1.
 async fn prepared(backend: &Backend) -> Arc<dyn Store> {
     let store = backend.store().await;
     store.prepare_segments().await.expect("the table is made");
@@ -48,7 +48,7 @@ fn new(code: &str) -> NewSegment {
     NewSegment { code: code.to_owned(), first: 1 }
 }
 
-/// The identity of the server.
+/// Returns the identity of the server.
 async fn server(store: &Arc<dyn Store>) -> String {
     let scope = Scope { namespace: "numbers".to_owned(), ..scope(0, 0) };
     let survey = store.survey(&scope).await.expect("a survey");
@@ -88,7 +88,7 @@ async fn read(store: &Arc<dyn Store>, code: &str, epoch: Token) -> CodeState {
     store.read_segment("numbers", code, epoch).await.expect("an answer")
 }
 
-/// The rows of all codes by name, with nothing else in the store.
+/// Returns the rows of all codes by name, with nothing else in the store.
 async fn rows(store: &Arc<dyn Store>) -> Vec<(String, CodeRow)> {
     let listed = store.list_segments().await.expect("a list");
     listed.into_iter().map(|segment| (segment.code.clone(), segment.row())).collect()
@@ -112,7 +112,7 @@ async fn a_reservation_names_the_epoch_of_the_record(backend: &Backend) {
     assert_eq!(reserve(&store, "order", first).await, Reserved::From(1));
     assert_eq!(rows(&store).await, order(11, 10, FIRST));
     begin_second(&store).await;
-    // Late, from before the fail-over.
+    // A late write, from before the fail-over.
     assert_eq!(reserve(&store, "order", ten(3, FIRST, FIRST)).await, Reserved::OtherEpoch);
     let nowhere = Reservation { or_begin_at: None, ..ten(4, SECOND, FIRST) };
     let unknown = store.reserve("no record", "order", &nowhere).await.expect("an answer");
@@ -122,7 +122,7 @@ async fn a_reservation_names_the_epoch_of_the_record(backend: &Backend) {
 
 async fn many_codes_are_read_at_once(backend: &Backend) {
     let store = prepared(backend).await;
-    // As many as a statement takes; where that has no bound, more than a page of a list.
+    // As many codes as a statement takes; where that has no bound, more than a page of a list.
     let count = store.codes_at_once().min(600) - 4;
     let codes: Vec<String> = (0..count).map(|number| format!("code-{number}")).collect();
     let created: Vec<_> = codes.iter().chain([&"Order".to_owned()]).map(|code| new(code)).collect();
@@ -159,7 +159,7 @@ async fn a_reservation_names_the_epoch_of_its_row(backend: &Backend) {
         assert_eq!(wrong, refused(11, 10, FIRST));
     }
     assert_eq!(reserve(&store, "order", ten(4, SECOND, FIRST)).await, Reserved::From(11));
-    // Two that read the same row: the second one must not skip again.
+    // Two processes read the same row: the second one must not skip again.
     assert_eq!(reserve(&store, "order", ten(5, SECOND, FIRST)).await, refused(21, 10, SECOND));
     assert_eq!(rows(&store).await, order(21, 10, SECOND));
     let row = CodeRow { next: 21, step: 10, epoch: SECOND };
@@ -201,7 +201,7 @@ async fn numbers_that_are_skipped_are_no_step(backend: &Backend) {
     let created = reserve(&store, "user", Reservation { token: token(2), ..creating }).await;
     assert_eq!(created, Reserved::From(1));
     assert_eq!(rows(&store).await[1].1, CodeRow { next: 1_011, step: 10, epoch: FIRST });
-    // Through the statement that could create it.
+    // This reservation goes through the statement that could create the row.
     let more = Reservation { row_epoch: FIRST, token: token(3), ..creating };
     assert_eq!(reserve(&store, "order", more).await, Reserved::From(1_011));
     assert_eq!(rows(&store).await[0].1, CodeRow { next: 2_021, step: 10, epoch: FIRST });
@@ -219,7 +219,7 @@ async fn a_give_back_names_the_epoch_of_the_record(backend: &Backend) {
     assert_eq!(rows(&store).await, order(5, 10, FIRST));
     assert_eq!(reserve(&store, "order", ten(3, FIRST, FIRST)).await, Reserved::From(5));
     begin_second(&store).await;
-    // What others reserved after it may be lost.
+    // The store may have lost reservations that other processes made after this one.
     assert!(!give_back(UnusedNumbers { reserved: token(3), from: 7, ..unused }).await);
     assert_eq!(rows(&store).await, order(15, 10, FIRST));
 }
@@ -228,7 +228,7 @@ async fn no_segment_of_another_server_is_written(backend: &Backend) {
     let store = prepared(backend).await;
     assert_eq!(reserve(&store, "order", ten(1, FIRST, Token::UNUSED)).await, Reserved::From(1));
     let unused = UnusedNumbers { from: 5, reserved: token(1), epoch: FIRST, token: token(2) };
-    // Memory never fails over, so nothing else compares no identities there.
+    // Memory never fails over, so it has no store that compares no identities.
     let Some(lossless) = backend.lossless().await else { return };
     lossless.prepare_segments().await.expect("the table is made");
     swap_record(&lossless, 2, 3, History::first(OTHER, FIRST, NodeTimes::default())).await;

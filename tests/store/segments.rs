@@ -1,4 +1,4 @@
-//! The promises of [`raindrop::store::SegmentStore`], on every engine.
+//! Tests the promises of [`raindrop::store::SegmentStore`], on every engine.
 
 use std::sync::Arc;
 
@@ -45,7 +45,7 @@ async fn prepared(backend: &Backend) -> Arc<dyn Store> {
     store
 }
 
-/// A store with one code that begins at 1.
+/// Opens a store with one code that begins at 1.
 async fn with_order(backend: &Backend) -> Arc<dyn Store> {
     let store = prepared(backend).await;
     store.create_segments("numbers", &[new("order", 1)]).await.expect("made");
@@ -61,14 +61,14 @@ fn reservation(by: u64, end: u64, number: u128, or_begin_at: Option<u64>) -> Res
     Reservation { by, step, end, token, or_begin_at, epoch: EPOCH, row_epoch: EPOCH }
 }
 
-/// The code stands there, and nothing changed.
+/// Returns the refusal of a reservation: the code is at this number, and unchanged.
 const fn refused(next: u64, step: u64) -> Reserved {
     let epoch = if step == 0 { Token::UNUSED } else { EPOCH };
     Reserved::Refused(CodeRow { next, step, epoch })
 }
 
-/// Reserves from a row of whatever epoch, unless it is too close to the end. A refusal tells the row as
-/// it is afterwards.
+/// Reserves from a row of any epoch, unless it is too close to the end. A refusal returns the row
+/// as it is afterwards.
 async fn reserve_as_found(
     store: &Arc<dyn Store>,
     (namespace, code): (&str, &str),
@@ -110,7 +110,8 @@ async fn a_reservation_raises_the_next_number(backend: &Backend) {
     assert_eq!(reserve(&store, 1_000, LARGEST, 1).await, Reserved::From(1));
     assert_eq!(reserve(&store, 7, LARGEST, 2).await, Reserved::From(1_001));
     assert_eq!(reserve(&store, 1, LARGEST, 3).await, Reserved::From(1_008));
-    // Of nothing: it tells where the next one begins, and refuses what was reserved before.
+    // A reservation of no numbers returns where the next one begins, and refuses numbers that were
+    // reserved before.
     assert_eq!(reserve(&store, 0, 1_009, 5).await, Reserved::From(1_009));
     assert_eq!(reserve(&store, 0, LARGEST, 6).await, Reserved::From(1_009));
     assert!(!give_back(&store, 3, 1_008, 7).await);
@@ -127,7 +128,7 @@ async fn a_reservation_never_passes_its_end(backend: &Backend) {
     assert_eq!(reserve(&store, 9, 10, 2).await, Reserved::From(1));
     assert_eq!(reserve(&store, 1, 10, 3).await, refused(10, 9));
     assert_eq!(reserve(&store, 20, 10, 4).await, refused(10, 9));
-    // A refusal writes nothing: the reservation's token still stands.
+    // A refusal writes nothing: the row keeps the reservation's token.
     assert!(give_back(&store, 2, 5, 5).await);
     assert_eq!(reserve(&store, 5, 10, 6).await, Reserved::From(5));
 }
@@ -155,7 +156,7 @@ async fn of_concurrent_reservations_none_overlap(backend: &Backend) {
     reserve_at_once(backend, None).await;
 }
 
-/// Eight nodes reserve all there is from 1 on, each number once.
+/// Eight nodes reserve all numbers from 1 on, each number once.
 async fn reserve_at_once(backend: &Backend, or_begin_at: Option<u64>) {
     let mut tasks = JoinSet::new();
     for node in 0..8_u128 {
@@ -209,7 +210,7 @@ async fn a_give_back_names_its_reservation(backend: &Backend) {
     assert_eq!(reserve(&store, 10, LARGEST, 1).await, Reserved::From(1));
     assert!(!give_back(&store, 2, 5, 3).await);
     assert!(give_back(&store, 1, 5, 3).await);
-    // Once: the fresh token stands there now.
+    // Only once: the row then has the fresh token.
     assert!(!give_back(&store, 1, 3, 4).await);
     assert_eq!(reserve(&store, 10, LARGEST, 5).await, Reserved::From(5));
     assert!(!give_back(&store, 3, 5, 6).await, "somebody reserved since");
@@ -219,7 +220,8 @@ async fn a_give_back_names_its_reservation(backend: &Backend) {
     assert!(!missing.expect("an answer"));
 }
 
-/// One gives back, unheard; another goes on from there and gives back at the same number.
+/// One process returns numbers and gets no answer; another one reserves from there and returns at
+/// the same number.
 async fn a_late_give_back_is_refused(backend: &Backend) {
     let store = with_order(backend).await;
     assert_eq!(reserve(&store, 1_000, LARGEST, 1).await, Reserved::From(1));

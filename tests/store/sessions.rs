@@ -1,4 +1,4 @@
-//! Settings of servers, databases and users that change what statements do.
+//! Tests settings of servers, databases and users that change what statements do.
 
 use std::{path::PathBuf, sync::Arc};
 
@@ -29,7 +29,7 @@ use crate::{
     },
 };
 
-/// Does what nodes and operators do, and reads all of it, also as somebody else.
+/// Runs everything that nodes and operators run, and reads all of it, also as another user.
 async fn everything_works(backend: &Backend, store: &Arc<dyn Store>, case: &str) {
     let scope = scope(1, 9);
     store.prepare().await.expect(case);
@@ -53,13 +53,13 @@ async fn everything_works(backend: &Backend, store: &Arc<dyn Store>, case: &str)
     assert_eq!(store.foreign_segments(&leaf_alloc()).await.expect(case).len(), 2, "{case}");
 }
 
-/// An empty database, but for a table of another service.
+/// Makes an empty database, but for a table of another service.
 async fn with_foreign_table(backend: &Backend) {
     backend.run("CREATE TABLE leaf_alloc (biz_tag VARCHAR(128), max_id BIGINT, step INT)").await;
     backend.run("INSERT INTO leaf_alloc VALUES ('a', 1, 1), ('b', 1, 1)").await;
 }
 
-/// A user whom `init_connect` binds, with these rights beside the usual ones.
+/// Makes a user whom `init_connect` binds, with these rights beside the usual ones.
 async fn make_user(server: &Server, rights: &str) {
     server.run("CREATE USER 'node'@'127.0.0.1'").await;
     let usual = "SELECT, INSERT, UPDATE, DELETE, CREATE, ALTER, INDEX";
@@ -120,7 +120,7 @@ async fn session_whose_writes_replicas_do_not_get_is_refused() {
     }
 }
 
-/// Commits may be flushed less often for a while, without a crash.
+/// The server may flush commits less often for a while, without a crash.
 async fn toggled_setting_begins_no_epoch_each_time(engine: &'static dyn Engine) {
     let server = Server::start(engine).await;
     let backend = Backend::Mariadb(server.database().await);
@@ -188,7 +188,7 @@ async fn no_setting_of_a_postgres_counts() {
     for (name, value, _) in pinned {
         set(name, value).await;
     }
-    // What holds for our writes, seen by a trigger.
+    // The trigger notes the settings of the store's session when it writes.
     backend.run("CREATE TABLE seen (name TEXT, setting TEXT)").await;
     backend.store().await;
     let names = pinned.map(|(name, ..)| format!("'{name}'")).join(",");

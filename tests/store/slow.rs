@@ -1,4 +1,4 @@
-//! Servers that answer late, and more nodes than a server has connections.
+//! Tests servers that answer late, and more nodes than a server has connections.
 
 use std::{sync::Arc, time::Duration};
 
@@ -26,7 +26,7 @@ use crate::{
 
 /// How long a node may take to release its row.
 const STOPPING: Duration = Duration::from_secs(30);
-/// A lease reaches as far only from its first renewal on.
+/// A lease reaches this far only from its first renewal on.
 const RENEWED_MS: i64 = 60_000;
 
 /// A node with the default settings.
@@ -73,7 +73,7 @@ async fn node_of_a_late_redis_leases_and_renews() {
     leases_and_renews(&Redis, Duration::from_millis(900)).await;
 }
 
-/// They start at once on a server with fewer connections than nodes.
+/// The nodes start at once on a server with fewer connections than nodes.
 async fn three_hundred_nodes_renew(engine: &'static dyn Engine, connections: &[&str]) {
     let arguments = connections.iter().map(ToString::to_string).collect();
     let server = Server::start_with(engine, arguments).await;

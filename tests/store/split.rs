@@ -1,4 +1,4 @@
-//! A proxy that gives each statement to another of two servers, which both accept writes.
+//! Tests a proxy that gives each statement to another of two servers, which both accept writes.
 
 use std::{
     collections::HashSet,
@@ -43,15 +43,16 @@ use crate::{
     },
 };
 
-/// As many as worker ids.
+/// As many nodes as worker ids.
 const NODES: u64 = 3;
-/// Between the claims of a node.
+/// The pause between the claims of a node.
 const PAUSE: Duration = Duration::from_millis(5);
-/// For what must happen, however busy the machine is.
+/// For events that must happen, however busy the machine is.
 const PATIENCE: Duration = Duration::from_mins(5);
 const DEADLINE: Duration = Duration::from_secs(10);
 
-/// How statements are divided, and how many at least. Where no node can work, they come slowly.
+/// How statements are divided, and the least number of them. Where no node can work, they come
+/// slowly.
 const SPLITS: [(Split, u32); 7] = [
     (Split::Turns(1), 300),
     (Split::Turns(2), 300),
@@ -62,7 +63,7 @@ const SPLITS: [(Split, u32); 7] = [
     (Split::ReadsToSecond, 300),
 ];
 
-/// Everything that the nodes of one namespace issued, with its code.
+/// All IDs and numbers that the nodes of one namespace issued, with their codes.
 type Issued = Vec<(String, Id)>;
 
 fn duplicates(issued: &Issued) -> usize {
@@ -79,7 +80,8 @@ struct Node {
 
 impl Node {
     fn start(namespace: &str, store: &Arc<dyn Store>) -> Self {
-        // Two leases that begin at the same mark of a day issue the same IDs, whenever they do.
+        // Two leases that begin at the same mark of a day issue the same IDs, at any time of the
+        // day.
         let layout = LayoutSpec::for_unit(TimeUnit::Day).build().expect("valid");
         let mut settings = KeeperSettings::new(layout, "node");
         (settings.namespace, settings.max_worker) = (namespace.to_owned(), NODES);
@@ -94,8 +96,8 @@ impl Node {
         Self { keeper, ids, segment_keeper, numbers: numbers.pop().expect("a namespace") }
     }
 
-    /// Issues a few IDs, and a few numbers of a code that is there and of one that need not be.
-    /// Returns whether it does, or tells that a proxy is in the way.
+    /// Issues a few IDs, and a few numbers of a code that exists and of one that may not. Returns
+    /// whether that works, or the error names a proxy.
     async fn issue(&self, round: u32, issued: &Mutex<Issued>) -> bool {
         let new = format!("new-{round}");
         let (ids, numbers, new_numbers) = join!(
@@ -117,7 +119,7 @@ impl Node {
         ids && numbers && new_numbers
     }
 
-    /// Issues a few, and gives back the rest.
+    /// Issues a few, and returns the rest.
     async fn begin(self) -> Issued {
         let issued = Mutex::default();
         self.ids.leased().await;
@@ -135,12 +137,12 @@ struct Case {
     split: Split,
     statements: u32,
     namespace: String,
-    /// Before there was a proxy.
+    /// The IDs and numbers from before the proxy.
     issued: Issued,
 }
 
 impl Case {
-    /// Nodes issue through the proxy until it has divided enough statements.
+    /// Lets nodes issue through the proxy until it has divided enough statements.
     async fn run(self, engine: &'static dyn Engine, servers: [u16; 2], url: String) {
         let Self { split, statements, namespace, issued } = self;
         let proxy = Arc::new(Splitter::start(servers, split).await);
@@ -151,7 +153,7 @@ impl Case {
             let node = Node::start(&namespace, &store);
             let (proxy, issued) = (proxy.clone(), issued.clone());
             nodes.spawn(async move {
-                // By lot, a node may lose what it has, and wait until its row expires.
+                // If chance divides, a node may lose its row, and wait until that expires.
                 let may_wait = matches!(split, Split::Lot(_));
                 for round in 0.. {
                     let is_clear = node.issue(round, &issued).await || may_wait;
@@ -169,7 +171,7 @@ impl Case {
     }
 }
 
-/// Makes a server as like another one as it can be: with its data and its identity.
+/// Makes a server as similar to another one as possible: with its data and its identity.
 async fn make_alike(first: &Server, second: &Server) {
     first.stop();
     let copy = |folder: &Path| {
@@ -180,7 +182,7 @@ async fn make_alike(first: &Server, second: &Server) {
     first.restart().await;
 }
 
-/// Every row, with what each write changes.
+/// Returns every row, with all columns that a write changes.
 async fn tables(server: &Server, url: &str) -> HashSet<String> {
     let mut rows = HashSet::new();
     for (table, columns) in [
@@ -195,9 +197,9 @@ async fn tables(server: &Server, url: &str) -> HashSet<String> {
     rows
 }
 
-/// Nodes behind a proxy that sends each statement to another server issue nothing twice. The second
-/// server is as like the first one as it can be: with its data, its identity and its numbers of
-/// connections.
+/// Checks that nodes behind a proxy that sends each statement to another server issue nothing
+/// twice. The second server is as similar to the first one as possible: with its data, its identity
+/// and its numbers of connections.
 async fn divided_statements_issue_nothing_twice(engine: &'static dyn Engine) {
     let servers = [Server::start(engine).await, Server::start(engine).await];
     let [first, second] = &servers;
@@ -224,8 +226,8 @@ async fn divided_statements_issue_nothing_twice(engine: &'static dyn Engine) {
     assert!(written.is_empty(), "to the second server: {written:?}");
 }
 
-/// No statement that writes changes another server than that of its session, which a proxy sends it
-/// to. But for the session, each would take place there.
+/// Checks that no statement that writes changes another server than that of its session, if a proxy
+/// sends it there. Without the comparison of sessions, each would take effect there.
 async fn no_write_changes_another_server(engine: &'static dyn Engine) {
     let servers = [Server::start(engine).await, Server::start(engine).await];
     let [first, second] = &servers;
@@ -288,7 +290,7 @@ async fn no_write_changes_another_server(engine: &'static dyn Engine) {
     let written = store.write_managed_code("default", Some(token(1)), &managed("old", 2)).await;
     check("swap_managed_code", written.err()).await;
 
-    // Every one that there is, but for what tidies up after migrations.
+    // Every statement, except those that clean up after migrations.
     let file = include_str!("../../crates/store/src/sql/mysql.sql");
     let statements = file.split("-- name: ").filter_map(|part| part.split_once('\n'));
     let is_write = |sql: &str| sql.starts_with("INSERT ") || sql.starts_with("UPDATE ");

@@ -1,4 +1,5 @@
-//! What only SQL databases can get wrong: tables, migrations and stored values that cannot be read.
+//! Tests mistakes that only SQL databases allow: tables, migrations and stored values that cannot
+//! be read.
 
 use std::sync::Arc;
 
@@ -51,7 +52,7 @@ on_every_engine! {
 const OURS: [&str; 3] =
     ["soc_raindrop_worker", "soc_raindrop_worker_layout", "soc_raindrop_worker_migrations"];
 
-/// The migrations that are done.
+/// The finished migrations.
 const DONE: &str = "SELECT description FROM soc_raindrop_worker_migrations \
                     WHERE success = TRUE ORDER BY version";
 
@@ -161,7 +162,7 @@ async fn a_migration_that_was_cut_short_is_repaired(backend: &Backend) {
     assert!(store.swap_row(&scope(1, 3), 2, birth(2), &write(1)).await.expect("an answer"));
     backend.run(cut_short).await;
     let store = backend.store().await;
-    // Cut short after the tables were there: what was written since is kept.
+    // The migration was interrupted after the tables existed: later writes are kept.
     assert_eq!(store.read_record("default").await.expect("an answer"), Some(rows_record()));
     let row = store.read_row(&scope(1, 3), 2).await.expect("an answer").expect("the row");
     assert_eq!((row.token, row.epoch), (token(1), EPOCH));

@@ -1,4 +1,4 @@
-//! What only SQLite can get wrong.
+//! Tests mistakes that only SQLite allows.
 
 use raindrop::store::{StoreError, StoreSettings};
 use sqlx::{Connection as _, SqliteConnection};
@@ -36,7 +36,7 @@ async fn a_file_that_cannot_be_opened_is_refused_with_the_reason_and_the_way_out
         (&below_file, "a part of the path is a file"),
     ];
     if cfg!(target_os = "linux") {
-        // Nobody, not even root, may create a file there.
+        // No user, not even root, may create a file there.
         cases.push(("/sys/raindrop.db", "must be writable for this user"));
     }
     for (path, way_out) in cases {
@@ -64,7 +64,7 @@ async fn a_file_that_was_removed_or_replaced_is_another_store() {
     let store = with_rows(&backend, &scope).await;
     assert_eq!(store.survey(&scope).await.expect("rows").free, 2);
     for suffix in ["", "-wal", "-shm"] {
-        // The last two are there only while a connection is.
+        // The last two exist only while a connection does.
         let _ = std::fs::remove_file(format!("{path}{suffix}"));
     }
     let error = store.survey(&scope).await.expect_err("removed");

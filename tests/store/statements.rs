@@ -1,4 +1,4 @@
-//! The files of statements, as a database administrator would try them.
+//! Tests the files of statements, as a database administrator would try them.
 
 use sqlx::{
     AssertSqlSafe, Connection as _, Executor as _, MySqlConnection, PgConnection, SqlSafeStr as _,

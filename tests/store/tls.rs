@@ -1,5 +1,5 @@
-//! How connections to real servers are protected: with TLS, without it, and by the rule that no password
-//! leaves without TLS.
+//! Tests how connections to real servers are protected: with TLS, without it, and by the rule that
+//! no password leaves without TLS.
 
 use std::{path::PathBuf, sync::Arc};
 
@@ -17,24 +17,24 @@ use crate::{
     },
 };
 
-/// Another way to this machine, which does not count as local.
+/// Another address of this machine, which does not count as local.
 const ELSEWHERE: &str = "[::ffff:127.0.0.1]";
 
-/// The address of a server's database for this login and host.
+/// Returns the address of a server's database for this login and host.
 fn address(url: &str, login: &str, host: &str, port: u16) -> String {
     let (scheme, rest) = url.split_once("://").expect("an address");
     let (_, database) = rest.split_once('/').expect("a database");
     format!("{scheme}://{login}{host}:{port}/{database}")
 }
 
-/// A store that connects in this mode, with these authorities.
+/// Opens a store that connects in this mode, with these authorities.
 async fn connect(url: &str, tls: TlsMode, ca_file: Option<PathBuf>) -> Arc<dyn Store> {
     let mut settings: StoreSettings = patient(url.to_owned());
     (settings.tls, settings.tls_ca_file) = (Some(tls), ca_file);
     open(&settings).await
 }
 
-/// Why the server cannot be reached.
+/// Returns why the store cannot reach the server.
 async fn refusal(url: &str, tls: TlsMode, ca_file: Option<PathBuf>) -> String {
     let error = connect(url, tls, ca_file).await.prepare().await.expect_err("refused");
     assert!(matches!(error, StoreError::Unavailable(_)), "{error:?}");
@@ -54,7 +54,7 @@ async fn every_mode(url: &str, login: &str, port: u16, authority: &Authority) {
     };
     assert!(prepared("localhost", TlsMode::Verify, ca()).await);
     assert!(!prepared(ELSEWHERE, TlsMode::Require, None).await);
-    // The certificate is not for the first one.
+    // The certificate is not for the first host.
     let hosts = format!("{ELSEWHERE}:{port},localhost");
     assert!(prepared(&hosts, TlsMode::Verify, ca()).await);
     // Neither well-known authorities nor another of the same name issued the certificate.
@@ -64,7 +64,7 @@ async fn every_mode(url: &str, login: &str, port: u16, authority: &Authority) {
         assert!(said.contains("UnknownIssuer") || said.contains("BadSignature"), "{said}");
     }
     let said = refusal(&at(ELSEWHERE), TlsMode::Verify, ca()).await;
-    // The drivers word it differently.
+    // Each driver words the error differently.
     assert!(said.contains("NotValidForName") || said.contains("not valid for name"), "{said}");
 }
 
@@ -76,7 +76,7 @@ async fn mariadb_with_tls_is_verified_where_that_is_asked_for() {
     let arguments = vec![format!("--ssl-cert={cert}"), format!("--ssl-key={key}")];
     let server = Server::start_with(&Mariadb, arguments).await;
     let url = server.database().await;
-    // Who connects without TLS is refused.
+    // The server refuses users who connect without TLS.
     server.run(&format!("CREATE USER 'u'@'%' IDENTIFIED BY '{PLANTED}' REQUIRE SSL")).await;
     server.run("GRANT ALL ON *.* TO 'u'@'%'").await;
     let login = format!("u:{PLANTED}@");
@@ -88,7 +88,7 @@ async fn mariadb_with_tls_is_verified_where_that_is_asked_for() {
     assert!(matches!(error, Err(StoreError::Refused(_))), "{error:?}");
 }
 
-/// Connects to a server without TLS, which is not on this machine.
+/// Connects to a server without TLS that does not count as local.
 async fn gets_no_password(url: &str) {
     for tls in [TlsMode::Prefer, TlsMode::Require] {
         let said = refusal(url, tls, None).await;
@@ -112,7 +112,8 @@ async fn mariadb_without_tls_gets_no_password() {
     gets_no_password(&address(&url, &format!("u:{PLANTED}@"), ELSEWHERE, server.port())).await;
 }
 
-/// PostgreSQL that lets these users in by these methods, and everybody else without a password.
+/// Starts a PostgreSQL that admits these users by these methods, and every other user without a
+/// password.
 async fn postgres_with(authority: &Authority, methods: &[(&str, &str)], more: &[String]) -> Server {
     let lines = methods.iter().map(|(user, method)| format!("host all {user} all {method}\n"));
     let rules: String = lines.collect();
@@ -134,7 +135,7 @@ async fn postgres_with(authority: &Authority, methods: &[(&str, &str)], more: &[
     server
 }
 
-/// The arguments of a PostgreSQL with TLS.
+/// Returns the arguments of a PostgreSQL with TLS.
 fn postgres_tls(authority: &Authority) -> Vec<String> {
     let file = |name| authority.file(name).display().to_string();
     let settings = [
@@ -154,7 +155,7 @@ async fn postgres_with_tls_is_verified_where_that_is_asked_for() {
     let login = format!("clear:{PLANTED}@");
     every_mode(&url, &login, server.port(), &authority).await;
     let elsewhere = address(&url, &login, ELSEWHERE, server.port());
-    // The server asks for the password itself, which it gets only over TLS.
+    // The server asks for the password in plain text, which it gets only over TLS.
     let store = connect(&elsewhere, TlsMode::Prefer, None).await;
     store.prepare().await.expect("TLS");
     let encrypted = "SELECT DISTINCT CAST(ssl AS TEXT) FROM pg_stat_ssl NATURAL JOIN pg_stat_activity \
@@ -177,7 +178,7 @@ async fn postgres_without_tls_gets_no_password() {
     assert!(said.contains("RFC 4013") && !said.contains('\u{1f642}'), "{said}");
 }
 
-/// A Redis that has TLS on this port.
+/// Starts a Redis that has TLS on this port.
 async fn redis_with(authority: &Authority, port: u16) -> Server {
     let mut arguments: Vec<String> =
         ["--tls-port", &port.to_string(), "--tls-auth-clients", "no"].map(str::to_owned).into();
@@ -188,7 +189,7 @@ async fn redis_with(authority: &Authority, port: u16) -> Server {
     Server::start_with(&Redis, arguments).await
 }
 
-/// What people make with the first command that they find.
+/// Operators make such certificates with the first command that they find.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_certificate_that_cannot_be_used_is_named_with_the_way_out() {
     const VERSION_1: &str =

@@ -1,4 +1,4 @@
-//! What a client has sent on one connection, to be sent to another server.
+//! Keeps the requests of a client on one connection, to send them to another server.
 
 use std::time::Duration;
 
@@ -24,7 +24,7 @@ pub(super) struct Carried {
 }
 
 impl Carried {
-    /// For a server at this address.
+    /// Returns no messages yet, for a server at this address.
     pub(super) fn new(url: &str) -> Self {
         Self { messages: Vec::new(), is_mysql: url.starts_with("mysql:") }
     }
@@ -33,14 +33,15 @@ impl Carried {
         self.messages.push(message.to_vec());
     }
 
-    /// Sends one message after the other, each when the last one is answered.
+    /// Sends one message after the other, each after the answer to the last one.
     pub(super) async fn deliver(
         self,
         mut server: impl AsyncRead + Unpin,
         mut to_server: impl AsyncWrite + Unpin,
     ) {
-        // MariaDB gives a statement another number on each connection: those of this one in the
-        // order of their preparation, and those of the other one in that of their first use.
+        // MariaDB numbers statements differently on each connection: `numbers` has those of this
+        // one in the order of their preparation, `former` those of the other one in the order of
+        // their first use.
         let (mut numbers, mut former) = (Vec::new(), Vec::new());
         for mut message in self.messages {
             if self.is_mysql && command(&message) == Some(EXECUTE) {
@@ -62,7 +63,7 @@ impl Carried {
     }
 }
 
-/// What a message asks MySQL for, once the login is over.
+/// Returns the command of a message to MySQL, once the login is over.
 fn command(message: &[u8]) -> Option<u8> {
     let [_, _, _, 0, command, ..] = message else { return None };
     Some(*command)

@@ -1,4 +1,4 @@
-//! Programs of `examples/`, as cargo built them beside the tests.
+//! Runs programs of `examples/`, as cargo built them beside the tests.
 
 use std::{env, process::Command};
 
@@ -19,7 +19,7 @@ pub(crate) fn run(name: &str, arguments: &[&str]) -> Vec<u64> {
     printed.lines().map(|line| line.parse().expect("a decimal ID")).collect()
 }
 
-/// That many IDs, each above the one before it and so distinct.
+/// Checks that there are this many IDs, each above the one before it and so distinct.
 pub(crate) fn assert_ascending(ids: &[u64], count: usize) {
     assert_eq!(ids.len(), count);
     assert!(ids.is_sorted_by(|one, next| one < next), "{ids:?}");

@@ -1,4 +1,4 @@
-//! libfaketime: a wall clock of its own for one process, which can be moved while it runs.
+//! Gives one process a separate wall clock, which tests can move while it runs (libfaketime).
 
 use std::{
     fs,
@@ -6,7 +6,8 @@ use std::{
     sync::OnceLock,
 };
 
-/// What makes a process read the clock that [`shift`] moves. Its monotonic clock stays true.
+/// Returns the environment that makes a process read the clock that [`shift`] moves. Its monotonic
+/// clock stays true.
 pub(crate) fn environment(clock: &Path) -> [(&'static str, PathBuf); 4] {
     shift(clock, 0.0);
     [
@@ -19,7 +20,7 @@ pub(crate) fn environment(clock: &Path) -> [(&'static str, PathBuf); 4] {
 
 /// Shifts the clock against the machine's, by seconds.
 pub(crate) fn shift(clock: &Path, seconds: f64) {
-    // Renamed into place, so that nobody reads half a file.
+    // Renamed into place, so that no process reads half a file.
     let next = clock.with_extension("next");
     fs::write(&next, format!("{seconds:+.3}")).expect("a writable folder");
     fs::rename(&next, clock).expect("the same folder");

@@ -1,20 +1,20 @@
-//! Frames of HTTP/2 (RFC 9113), written and read by hand.
+//! Writes and reads frames of HTTP/2 (RFC 9113) by hand.
 
 use tokio::io::{AsyncRead, AsyncReadExt};
 
 pub(crate) const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 
-/// No setting but the defaults.
+/// A frame without settings: the defaults.
 pub(crate) const SETTINGS: &[u8] = &[0, 0, 0, 4, 0, 0, 0, 0, 0];
 
-/// Nothing of a response may be sent.
+/// A window of 0: the server may send nothing of a response.
 pub(crate) const NO_WINDOW: &[u8] = &[0, 0, 6, 4, 0, 0, 0, 0, 0, 0, 4, 0, 0, 0, 0];
 
 pub(crate) const PING: &[u8] = &[0, 0, 8, 6, 0, 0, 0, 0, 0, 7, 7, 7, 7, 7, 7, 7, 7];
 
 pub(crate) const HEADERS: u8 = 1;
 
-/// `GET` of a path.
+/// Returns a `GET` of a path.
 pub(crate) fn get(stream: u8, path: &str) -> Vec<u8> {
     let length = |length: usize| u8::try_from(length).expect("short");
     let fields =
@@ -22,7 +22,7 @@ pub(crate) fn get(stream: u8, path: &str) -> Vec<u8> {
     [&[0, 0, length(fields.len()), HEADERS, 5, 0, 0, 0, stream], &fields[..]].concat()
 }
 
-/// Reads frames up to one of this type, and returns what that carries.
+/// Reads frames up to one of this type, and returns its content.
 pub(crate) async fn frame(stream: &mut (impl AsyncRead + Unpin), wanted: u8) -> Vec<u8> {
     loop {
         let mut head = [0; 9];
@@ -36,8 +36,8 @@ pub(crate) async fn frame(stream: &mut (impl AsyncRead + Unpin), wanted: u8) -> 
     }
 }
 
-/// `GET /id/a` with 235 headers, of which 110 are in the table that the first such head of a
-/// connection fills: a few hundred bytes, and as large in memory as a head may be.
+/// Returns a `GET /id/a` with 235 headers, of which 110 are in the table that the first such head
+/// of a connection fills: a few hundred bytes, and in memory as large as a head may be.
 pub(crate) fn large(stream: u8, is_first: bool) -> Vec<u8> {
     const NAMES: u8 = 110;
     /// The index of the newest entry of the table.
@@ -51,7 +51,7 @@ pub(crate) fn large(stream: u8, is_first: bool) -> Vec<u8> {
     headers(stream, END_STREAM, &fields)
 }
 
-/// A header of the table.
+/// Returns a header of the table.
 fn indexed(index: u8) -> Vec<u8> {
     match index.checked_sub(127) {
         None => vec![0x80 | index],
@@ -61,7 +61,7 @@ fn indexed(index: u8) -> Vec<u8> {
 
 pub(crate) const END_STREAM: u8 = 1;
 
-/// A whole head, or trailers, of these encoded fields.
+/// Returns a whole head, or trailers, of these encoded fields.
 pub(crate) fn headers(stream: u8, flags: u8, fields: &[u8]) -> Vec<u8> {
     let [high, low] = u16::try_from(fields.len()).expect("a frame").to_be_bytes();
     [&[0, high, low, HEADERS, 4 | flags, 0, 0, 0, stream], fields].concat()

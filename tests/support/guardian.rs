@@ -7,7 +7,7 @@ use std::{
     sync::{Mutex, PoisonError},
 };
 
-/// Its standard input closes when the tests end.
+/// The standard input of this script closes when the tests end.
 const GUARDIAN: &str = r#"
 while read -r order process; do
   others=
@@ -25,7 +25,7 @@ pub(crate) fn guard(process: u32) {
     tell("guard", process);
 }
 
-/// Guards a process no longer: it has ended.
+/// Stops guarding a process that has ended.
 pub(crate) fn release(process: u32) {
     tell("release", process);
 }
@@ -35,7 +35,8 @@ fn tell(order: &str, process: u32) {
     let mut running = RUNNING.lock().unwrap_or_else(PoisonError::into_inner);
     let guardian = running.get_or_insert_with(|| {
         let mut shell = Command::new("sh");
-        // Its own group: an interrupt at the keyboard must not end it before us.
+        // A separate process group: an interrupt at the keyboard must not end the guardian before
+        // the tests.
         shell.args(["-c", GUARDIAN]).stdin(Stdio::piped()).process_group(0);
         shell.spawn().expect("a shell")
     });

@@ -1,4 +1,4 @@
-//! A server whose log device can hang: nothing it writes to its log reaches the disk.
+//! Makes a server's log device hang: no write of the server to its log reaches the disk.
 
 use std::{
     fs,
@@ -8,8 +8,8 @@ use std::{
 
 use super::programs::succeed;
 
-/// Makes a server's writes to files whose path contains `log` wait while the device hangs;
-/// `folder` must be the server's own.
+/// Returns the environment that makes a server's writes to files whose path contains `log` wait
+/// while the device hangs; `folder` must be the server's own.
 pub(crate) fn environment(folder: &Path, log: &str) -> [(&'static str, PathBuf); 3] {
     let library = folder.join("hung_log.so");
     if !library.exists() {
@@ -21,12 +21,12 @@ pub(crate) fn environment(folder: &Path, log: &str) -> [(&'static str, PathBuf);
     [("LD_PRELOAD", library), ("HANG_WHILE", marker(folder)), ("HANG_ON", log.into())]
 }
 
-/// No write to the log begins from now on.
+/// Lets no write to the log begin from now on.
 pub(crate) fn hang(folder: &Path) {
     fs::write(marker(folder), "").expect("a writable folder");
 }
 
-/// Writes to the log go on.
+/// Lets writes to the log continue.
 pub(crate) fn resume(folder: &Path) {
     fs::remove_file(marker(folder)).expect("the device hung");
 }

@@ -1,4 +1,4 @@
-//! Kubernetes' API server and its etcd; `tests/kubernetes/build.sh` builds both.
+//! Runs Kubernetes' API server and its etcd; `tests/kubernetes/build.sh` builds both.
 //!
 //! A database is a namespace, and its address names a kubeconfig and the namespace.
 //! `RAINDROP_TEST_KUBERNETES_URL` (`kubernetes:?kubeconfig=/path`) names another shared cluster.
@@ -36,18 +36,18 @@ use super::{
 };
 
 const PATIENCE: Duration = Duration::from_secs(60);
-/// What the administrator says to the API server.
+/// The administrator's token for the API server.
 const ADMIN: &str = "planted-admin-token";
 
 /// Servers of etcd.
 #[derive(Debug)]
 pub(crate) struct Etcd;
 
-/// API servers of Kubernetes, each with an etcd of its own.
+/// API servers of Kubernetes, each with a separate etcd.
 #[derive(Debug)]
 pub(crate) struct Kubernetes;
 
-/// Returns the program of this name, built if need be.
+/// Returns the program of this name, and builds it if need be.
 fn built(name: &str) -> OsString {
     static FOLDER: OnceLock<PathBuf> = OnceLock::new();
     let folder = FOLDER.get_or_init(|| {
@@ -76,7 +76,7 @@ impl Engine for Etcd {
 
     fn program(&self, folder: &Path, port: u16) -> Vec<OsString> {
         let url = format!("http://127.0.0.1:{port}");
-        // No other member ever talks to it.
+        // No other member ever connects to it.
         let peers = folder.join("peers").display().to_string();
         let mut words = vec![built("etcd")];
         words.extend(
@@ -148,7 +148,7 @@ impl Engine for Kubernetes {
                 format!("--token-auth-file={}", folder.join("tokens.csv").display()),
                 "--authorization-mode=RBAC".to_owned(),
                 "--endpoint-reconciler-type=none".to_owned(),
-                // It ends in order while clients keep their connections.
+                // The server ends in order while clients keep their connections.
                 "--shutdown-delay-duration=0s".to_owned(),
             ]
             .map(OsString::from),
@@ -166,7 +166,7 @@ impl Engine for Kubernetes {
 
     async fn answers(&self, address: &str) -> bool {
         let Some(client) = try_client(address).await else { return false };
-        // The namespace is there when the server has started.
+        // The namespace exists once the server has started.
         Api::<Namespace>::all(client).get("default").await.is_ok()
     }
 
@@ -184,7 +184,7 @@ impl Engine for Kubernetes {
         let folder = Path::new(&kubeconfig).parent().expect("a folder");
         let through = folder.join(format!("kubeconfig-{port}"));
         let direct = fs::read_to_string(&kubeconfig).expect("a kubeconfig");
-        // The proxy speaks TLS with the server, so that it can read what passes.
+        // The proxy speaks TLS with the server, so that it can read the requests and answers.
         let (before, rest) = direct.split_once("https://127.0.0.1:").expect("a server");
         let (_, after) = rest.split_once('"').expect("a port");
         let changed = format!("{before}http://127.0.0.1:{port}\"{after}");
@@ -193,8 +193,8 @@ impl Engine for Kubernetes {
     }
 }
 
-/// Writes a kubeconfig for an API server or a proxy on this port. `user` is what the user's entry
-/// says.
+/// Writes a kubeconfig for an API server or a proxy on this port. `user` is the content of the
+/// user's entry.
 pub(crate) fn write_kubeconfig(folder: &Path, name: &str, port: u16, user: &str) -> PathBuf {
     let authority = folder.join("apiserver.crt").display().to_string();
     let text = format!(

@@ -1,5 +1,5 @@
-//! MariaDB, or with `RAINDROP_TEST_MYSQL_URL` (`mysql://user:password@host:port`, no database)
-//! MySQL proper as the shared server.
+//! Runs MariaDB, or with `RAINDROP_TEST_MYSQL_URL` (`mysql://user:password@host:port`, no database)
+//! uses MySQL proper as the shared server.
 
 use std::{
     ffi::OsString,
@@ -44,7 +44,8 @@ impl Engine for Mariadb {
     fn program(&self, folder: &Path, port: u16) -> Vec<OsString> {
         let mut words: Vec<OsString> = vec![programs().0.clone().into(), "--no-defaults".into()];
         words.push(format!("--datadir={}", folder.join("data").display()).into());
-        // A server that starts removes the temporary tables that it finds, whosever they are.
+        // A server that starts removes the temporary tables that it finds, also those of other
+        // servers.
         words.push(format!("--tmpdir={}", folder.display()).into());
         words.push(format!("--port={port}").into());
         words.extend(as_root().map(OsString::from));
@@ -107,7 +108,7 @@ impl Engine for Mariadb {
     }
 }
 
-/// The server's program, and a data folder to copy.
+/// Returns the server's program, and a data folder to copy.
 fn programs() -> &'static (PathBuf, PathBuf) {
     static PROGRAMS: OnceLock<(PathBuf, PathBuf)> = OnceLock::new();
     PROGRAMS.get_or_init(|| {

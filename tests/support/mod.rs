@@ -1,4 +1,4 @@
-//! What several test binaries share.
+//! The code that several test binaries share.
 #![allow(clippy::allow_attributes, dead_code, reason = "no binary uses everything")]
 
 mod carried;
@@ -36,7 +36,8 @@ pub(crate) const PLANTED: &str = "planted-secret-7QxV2mZr";
 /// Below the ports of outgoing connections, which come and go all the time.
 const PORTS: Range<u16> = 10_000..30_000;
 
-/// A port on 127.0.0.1 where nobody listens, and which no other test of this process gets.
+/// Returns a port on 127.0.0.1 where no process listens, and which no other test of this process
+/// gets.
 pub(crate) fn free_port() -> u16 {
     static NEXT: LazyLock<AtomicU16> = LazyLock::new(|| AtomicU16::new(rand::random()));
     let count = PORTS.end - PORTS.start;

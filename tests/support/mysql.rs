@@ -1,4 +1,4 @@
-//! MySQL proper, from the folder that `tests/mysql/download.sh` fills.
+//! Runs MySQL proper, from the folder that `tests/mysql/download.sh` fills.
 
 use std::{
     ffi::OsString,
@@ -45,7 +45,7 @@ impl Engine for Mysql {
     fn program(&self, folder: &Path, port: u16) -> Vec<OsString> {
         let mut words = mysqld(&folder.join("data"));
         words.push(format!("--port={port}").into());
-        // Not in the data folder, a copy of which another server may be given.
+        // Not in the data folder: another server may get a copy of that.
         words.push(format!("--socket={}", folder.join("server.sock").display()).into());
         words.extend(
             [
@@ -104,11 +104,11 @@ fn initialise(data: &Path) {
             .args(["--initialize-insecure", "--disable-log-bin"])
             .arg(format!("--init-file={}", users.display())),
     );
-    // The server's identity: each copy is to have its own.
+    // The file has the server's identity: each copy must have another one.
     fs::remove_file(data.join("auto.cnf")).expect("an identity");
 }
 
-/// The server with its own C library: the machine's may be older.
+/// Returns the server's command with its own C library, as the machine's may be older.
 fn mysqld(data: &Path) -> Vec<OsString> {
     let (root, loader) = (root(), loader());
     let of_root = |path: &str| root.join(path).display().to_string();

@@ -1,4 +1,4 @@
-//! PgBouncer, a pooler between clients and a PostgreSQL server.
+//! Runs PgBouncer, a pooler between clients and a PostgreSQL server.
 
 use std::{fs, path::PathBuf, sync::OnceLock, time::Duration};
 
@@ -24,7 +24,7 @@ pub(crate) struct PgBouncer {
 }
 
 impl PgBouncer {
-    /// Starts a pooler in front of a server, in this mode and with these settings beside it.
+    /// Starts a pooler in front of a server, in this mode and with these further settings.
     pub(crate) async fn start(server: &Server, mode: &str, settings: &str) -> Self {
         let (program, port) = (Watched::new("INT"), free_port());
         let file = program.folder().join("pgbouncer.ini");
@@ -49,7 +49,7 @@ impl PgBouncer {
         Self { port, _program: program }
     }
 
-    /// Gives it another mode, as an operator does while it runs.
+    /// Changes its mode, as an operator does while it runs.
     pub(crate) async fn set_mode(&self, mode: &str) {
         let url = format!("postgres://postgres@127.0.0.1:{}/pgbouncer", self.port);
         let mut console = PgConnection::connect_with(&options(&url)).await.expect("its console");
@@ -57,15 +57,15 @@ impl PgBouncer {
         console.execute(sqlx::raw_sql(AssertSqlSafe(sql))).await.expect("another mode");
     }
 
-    /// The address of a database as it is reached through the pooler.
+    /// Returns the address of a database through the pooler.
     pub(crate) fn through(&self, url: &str) -> String {
         let (_, database) = url.rsplit_once('/').expect("a database");
         format!("postgres://postgres@127.0.0.1:{}/{database}", self.port)
     }
 }
 
-/// Another application's options for an address that leads through a pooler, which does not know
-/// every parameter.
+/// Returns another application's options for an address through a pooler, which does not know every
+/// parameter.
 pub(crate) fn options(url: &str) -> PgConnectOptions {
     url.parse::<PgConnectOptions>().expect("an address").extra_float_digits(None)
 }

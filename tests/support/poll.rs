@@ -1,4 +1,4 @@
-//! Waiting for something without sleeping longer than needed, and measuring on a busy machine.
+//! Waits for something without sleeping longer than needed, and measures on a busy machine.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use tokio::time::{Instant, sleep};
 ///
 /// # Panics
 ///
-/// When it is not within `limit`; `what` says what was waited for.
+/// If that takes longer than `limit`; `what` names the awaited event.
 pub(crate) async fn until<T>(
     limit: Duration,
     what: &str,
@@ -24,8 +24,8 @@ pub(crate) async fn until<T>(
     }
 }
 
-/// The result of the first of five attempts that takes less than `limit`: on a busy machine, one
-/// attempt alone shows little.
+/// Returns the result of the first of five attempts that takes less than `limit`: on a busy
+/// machine, one attempt alone shows little.
 ///
 /// # Panics
 ///

@@ -1,5 +1,5 @@
-//! PostgreSQL; `RAINDROP_TEST_POSTGRES_URL` (`postgres://user:password@host:port`, no database)
-//! names another shared server.
+//! Runs PostgreSQL; `RAINDROP_TEST_POSTGRES_URL` (`postgres://user:password@host:port`, no
+//! database) names another shared server.
 
 use std::{
     ffi::OsString,
@@ -146,7 +146,7 @@ fn programs() -> &'static Programs {
     })
 }
 
-/// The newest version, which Debian keeps off the path.
+/// Returns the newest version, which Debian keeps off the path.
 fn find() -> Option<[PathBuf; 3]> {
     let versions = fs::read_dir("/usr/lib/postgresql").into_iter().flatten().flatten();
     let mut folders: Vec<PathBuf> = versions.map(|version| version.path().join("bin")).collect();
@@ -158,7 +158,7 @@ fn find() -> Option<[PathBuf; 3]> {
     Some([find("postgres")?, find("initdb")?, find("pg_basebackup")?])
 }
 
-/// What runs a program that refuses to run as root.
+/// Returns the words that run a program which refuses to run as root.
 pub(crate) fn unprivileged(program: &Path) -> Vec<OsString> {
     let mut words: Vec<OsString> = Vec::new();
     if geteuid().is_root() {

@@ -1,4 +1,4 @@
-//! Finding and running the programs that servers need.
+//! Finds and runs the programs that servers need.
 
 use std::{
     env, fs,
@@ -8,7 +8,7 @@ use std::{
 
 use rustix::process::geteuid;
 
-/// The first of these programs, on the path, in the usual folders, or in `more`.
+/// Returns the first of these programs, on the path, in the usual folders, or in `more`.
 pub(crate) fn find(names: &[&str], more: &[PathBuf]) -> Option<PathBuf> {
     let path = env::var_os("PATH").unwrap_or_default();
     let usual = ["/usr/sbin", "/usr/bin", "/usr/local/sbin", "/usr/local/bin", "/opt/homebrew/bin"];
@@ -19,8 +19,8 @@ pub(crate) fn find(names: &[&str], more: &[PathBuf]) -> Option<PathBuf> {
         .find(|candidate| candidate.is_file())
 }
 
-/// A fresh data folder, made once for each version and kept beside the build's files; `make`
-/// fills the folder that it is given.
+/// Returns a fresh data folder, made once for each version and kept beside the build's files;
+/// `make` fills the folder.
 pub(crate) fn initialised(program: &Path, name: &str, make: impl FnOnce(&Path)) -> PathBuf {
     let version = Command::new(program).arg("--version").output().expect("it runs").stdout;
     let version: String = String::from_utf8_lossy(&version)
@@ -36,7 +36,7 @@ pub(crate) fn initialised(program: &Path, name: &str, make: impl FnOnce(&Path)) 
     fs::create_dir_all(kept).expect("a folder for the build's files");
     let fresh = tempfile::tempdir().expect("a temporary folder");
     make(&fresh.path().join("data"));
-    // Moved in one step, so that nobody finds half of it.
+    // Moved in one step, so that no process finds half of it.
     let copy = tempfile::tempdir_in(kept).expect("a temporary folder");
     let copied = copy.path().join("data");
     copy_folder(&fresh.path().join("data"), &copied);

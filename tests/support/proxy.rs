@@ -1,4 +1,4 @@
-//! A TCP proxy that delays, cuts and loses what passes through it.
+//! A TCP proxy that delays, cuts and loses requests and answers.
 
 use std::{
     future::pending,
@@ -22,22 +22,24 @@ use tokio::{
 
 use super::{carried::Carried, kubernetes, poll::until};
 
-/// What servers say to a connection too many: "Too many connections", "sorry, too many clients
+/// The answer of servers to a connection too many: "Too many connections", "sorry, too many clients
 /// already".
 const TOO_MANY: &[u8] = b"oo many c";
 
 /// How long a server may take to answer a client that is gone.
 const DRAINING: Duration = Duration::from_secs(60);
 
-/// What happens to the connection on which a certain text is sent.
+/// The fate of the connection on which a certain text is sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Fault {
-    /// The request is kept back until [`Proxy::release`], even when the client is gone by then.
+    /// The proxy holds the request back until [`Proxy::release`], even when the client is gone by
+    /// then.
     Hold,
-    /// The request is kept back until [`Proxy::release`], whatever ends by then, and goes to the
-    /// server that the proxy points to at that time, as from a pool that connects anew.
+    /// The proxy holds the request back until [`Proxy::release`], whatever ends by then. The
+    /// request then goes to the server to which the proxy points at that time, as from a pool that
+    /// connects again.
     Carry,
-    /// The request arrives; its answer, and everything after it, is swallowed.
+    /// The request arrives; the proxy swallows its answer, and everything after it.
     SwallowReplies,
     /// The request arrives; instead of the answer the connection ends.
     CutReplies,
@@ -53,27 +55,28 @@ pub(crate) struct Proxy {
 
 #[derive(Debug)]
 struct Shared {
-    /// Which the proxy was made for; it tells what the clients speak.
+    /// The address for which the proxy was made; it tells what the clients speak.
     url: String,
-    /// Unless it is disconnected.
+    /// The server; `None` while the proxy is disconnected.
     server: Mutex<Option<Target>>,
     fault: Mutex<Option<(Vec<u8>, Fault)>>,
-    /// How often held requests were let go.
+    /// How often the proxy released held requests.
     released: watch::Sender<u32>,
     /// How many faulty requests the server has answered.
     answered: watch::Sender<u32>,
-    /// How often every connection was cut.
+    /// How often the proxy cut every connection.
     cut: watch::Sender<u32>,
-    /// How late every answer is.
+    /// The delay of every answer.
     late: Mutex<Duration>,
-    /// How many connections clients have opened, and how many of them were refused as one too many.
+    /// How many connections clients have opened; the next field counts those that the server
+    /// refused as too many.
     logins: AtomicU32,
     refused: AtomicU32,
 }
 
 impl Proxy {
-    /// A proxy for the server at a store's address. What passes it is readable, even where the
-    /// server speaks TLS alone.
+    /// Starts a proxy for the server at a store's address. The proxy can read all requests and
+    /// answers, even where the server speaks TLS alone.
     pub(crate) async fn start(url: &str) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
         let port = listener.local_addr().expect("its address").port();
@@ -100,23 +103,23 @@ impl Proxy {
         Self { port, shared, listening }
     }
 
-    /// The proxy's own port on 127.0.0.1.
+    /// Returns the proxy's port on 127.0.0.1.
     pub(crate) fn port(&self) -> u16 {
         self.port
     }
 
-    /// Delays every answer of the server by so much from now on.
+    /// Delays every answer of the server by this time from now on.
     pub(crate) fn delay(&self, late: Duration) {
         *lock(&self.shared.late) = late;
     }
 
-    /// The next connection that sends this text meets this fault; others pass.
+    /// Sets the fault of the next connection that sends this text; others pass.
     pub(crate) fn fail(&self, text: &str, fault: Fault) {
         *lock(&self.shared.fault) = Some((text.as_bytes().to_vec(), fault));
     }
 
-    /// The next connection that sends this text meets [`Fault::Carry`]. Open ones end, because what
-    /// a connection has sent before is sent to the other server as well.
+    /// Sets [`Fault::Carry`] for the next connection that sends this text. Open ones end, because
+    /// the proxy sends the earlier requests of a connection to the other server as well.
     pub(crate) fn carry(&self, text: &str) {
         self.fail(text, Fault::Carry);
         self.cut();
@@ -130,7 +133,7 @@ impl Proxy {
         .await;
     }
 
-    /// Lets held requests go.
+    /// Releases held requests.
     pub(crate) fn release(&self) {
         self.shared.released.send_modify(|count| *count += 1);
     }
@@ -152,22 +155,22 @@ impl Proxy {
         self.shared.cut.send_modify(|count| *count += 1);
     }
 
-    /// How many faulty requests the server has answered.
+    /// Returns how many faulty requests the server has answered.
     pub(crate) fn count_answered(&self) -> u32 {
         *self.shared.answered.borrow()
     }
 
-    /// How many connections clients have opened.
+    /// Returns how many connections clients have opened.
     pub(crate) fn count_logins(&self) -> u32 {
         self.shared.logins.load(Ordering::Relaxed)
     }
 
-    /// How many of them a server refused because it had enough.
+    /// Returns how many of them a server refused because it had enough.
     pub(crate) fn count_refused(&self) -> u32 {
         self.shared.refused.load(Ordering::Relaxed)
     }
 
-    /// Waits until the server has answered so many faulty requests.
+    /// Waits until the server has answered this many faulty requests.
     pub(crate) async fn answered(&self, count: u32) {
         let mut answered = self.shared.answered.subscribe();
         let waiting = answered.wait_for(|answered| *answered >= count);
@@ -194,7 +197,8 @@ impl Shared {
         let ending = replies.abort_handle();
         let passing = async {
             self.requests(from_client, to_server, fault).await;
-            // The answer to a late request is for nobody, but the request must not be cut off.
+            // No client waits for the answer to a late request, but the request must not be cut
+            // off.
             let _ = timeout(DRAINING, replies).await;
         };
         tokio::select! {
@@ -220,7 +224,7 @@ impl Shared {
             if let Some(found) = self.take(request, is_kept) {
                 if found == Fault::Carry {
                     tokio::spawn(self.clone().carry(sent, self.released.subscribe()));
-                    // The client hears nothing more.
+                    // The client gets nothing more.
                     return pending().await;
                 }
                 let mut released = self.released.subscribe();
@@ -235,7 +239,8 @@ impl Shared {
         }
         let is_late = *fault.borrow() == Some(Fault::Hold);
         if is_late {
-            // Until the server has answered: it might not read on from a connection that ends.
+            // Waits until the server has answered: it might not read on from a connection that
+            // ends.
             fault.closed().await;
         }
     }
@@ -269,7 +274,7 @@ impl Shared {
         }
     }
 
-    /// Sends what a connection has sent to the present server, once requests are let go.
+    /// Sends the requests of a connection to the present server, once [`Self::release`] is called.
     async fn carry(self: Arc<Self>, sent: Carried, mut released: watch::Receiver<u32>) {
         let _ = released.changed().await;
         let server = lock(&self.server).clone().expect("a server to carry the request to");
@@ -278,7 +283,8 @@ impl Shared {
         self.answered.send_modify(|count| *count += 1);
     }
 
-    /// The fault, when this request is the one. What came before it `is_kept`, or not.
+    /// Returns the fault, if this request has the text. `is_kept` says whether the earlier requests
+    /// were kept.
     fn take(&self, request: &[u8], is_kept: bool) -> Option<Fault> {
         let mut fault = lock(&self.fault);
         let (text, found) = fault.as_ref()?;
@@ -297,7 +303,7 @@ enum Target {
 type Halves = (Box<dyn AsyncRead + Send + Unpin>, Box<dyn AsyncWrite + Send + Unpin>);
 
 impl Target {
-    /// What `scheme://user@host:port/database` or a kubeconfig says of the server.
+    /// Returns the server that `scheme://user@host:port/database` or a kubeconfig names.
     fn of(url: &str) -> Self {
         if url.starts_with("kubernetes:") {
             return Self::Kubernetes(url.to_owned());

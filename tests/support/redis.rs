@@ -1,5 +1,5 @@
-//! Redis; `RAINDROP_TEST_REDIS_URL` (`redis://user:password@host:port`, no database) names another
-//! shared server; it must have 1000 databases, and the tests empty those that they use.
+//! Runs Redis; `RAINDROP_TEST_REDIS_URL` (`redis://user:password@host:port`, no database) names
+//! another shared server. It must have 1000 databases, and the tests empty those that they use.
 
 use std::{
     ffi::OsString,
@@ -79,7 +79,7 @@ impl Engine for Redis {
     }
 }
 
-/// Sentinels, which watch what they are told to by `SENTINEL MONITOR`.
+/// Sentinels, which watch the servers that `SENTINEL MONITOR` names.
 #[derive(Debug)]
 pub(crate) struct Sentinel;
 
@@ -98,7 +98,7 @@ impl Engine for Sentinel {
     }
 
     fn fill(&self, folder: &Path) {
-        // It keeps there what it watches.
+        // Sentinel keeps there which servers it watches.
         fs::write(folder.join("sentinel.conf"), "").expect("a file");
     }
 
@@ -122,7 +122,7 @@ impl Engine for Sentinel {
     }
 }
 
-/// The server's program, which is Sentinel's as well.
+/// Returns the server's program, which is Sentinel's as well.
 pub(super) fn program() -> &'static Path {
     static PROGRAM: OnceLock<PathBuf> = OnceLock::new();
     PROGRAM.get_or_init(|| {

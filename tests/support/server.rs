@@ -1,4 +1,4 @@
-//! Database servers of the tests' own: in temporary folders, on free ports, gone with the process.
+//! Runs database servers for tests: in temporary folders, on free ports, gone with the process.
 
 use std::{
     env,
@@ -19,13 +19,14 @@ use super::{faketime, free_port, hung_log, watched::Watched};
 
 const STARTING: Duration = Duration::from_secs(60);
 
-/// A kind of database server. Where it is not installed, it is, as root on Debian or Ubuntu.
+/// A kind of database server. If it is not installed, the tests install it, as root on Debian or
+/// Ubuntu.
 #[async_trait]
 pub(crate) trait Engine: fmt::Debug + Send + Sync {
-    /// As figures and messages call it.
+    /// Its name in figures and messages.
     fn name(&self) -> &'static str;
 
-    /// The signal that ends it as an operator would.
+    /// The signal by which an operator would end it.
     fn polite(&self) -> &'static str;
 
     /// The shared server of a test binary, and the variable that names another to be used.
@@ -47,20 +48,20 @@ pub(crate) trait Engine: fmt::Debug + Send + Sync {
         panic!("the log of {} cannot hang", self.name())
     }
 
-    /// The server that it keeps its data in, if that is another one.
+    /// Starts the server in which it keeps its data, if that is another one.
     async fn backing(&self) -> Option<Server> {
         None
     }
 
-    /// The argument that names the server that it keeps its data in.
+    /// Returns the argument that names the server in which it keeps its data.
     fn backed_by(&self, _address: &str) -> OsString {
         panic!("{} keeps its data itself", self.name())
     }
 
-    /// The address of a server on 127.0.0.1, without a database.
+    /// Returns the address of a server on 127.0.0.1, without a database.
     fn address(&self, folder: &Path, port: u16) -> String;
 
-    /// Whether a server answers.
+    /// Returns whether a server answers.
     async fn answers(&self, address: &str) -> bool;
 
     /// Makes an empty database and returns its address; no two numbers are equal.
@@ -71,17 +72,17 @@ pub(crate) trait Engine: fmt::Debug + Send + Sync {
         panic!("{} speaks no SQL", self.name())
     }
 
-    /// The texts in the first column of a query's answer.
+    /// Returns the texts in the first column of a query's answer.
     async fn texts(&self, _address: &str, _sql: &str) -> Vec<String> {
         panic!("{} speaks no SQL", self.name())
     }
 
-    /// What an address ends with so that a proxy can read what passes.
+    /// Returns the end of an address with which a proxy can read requests and answers.
     fn unencrypted(&self) -> &'static str {
         ""
     }
 
-    /// The address of a database as it is reached through another port of this machine.
+    /// Returns the address of a database through another port of this machine.
     fn through(&self, url: &str, port: u16) -> String {
         let (scheme, rest) = url.split_once("://").expect("an address");
         let (server, database) = rest.split_once('/').expect("a database");
@@ -96,7 +97,7 @@ pub(crate) trait Engine: fmt::Debug + Send + Sync {
 pub(crate) struct Server {
     engine: &'static dyn Engine,
     address: String,
-    /// Unless it is somebody else's.
+    /// The own process; `None` for a server that the environment names.
     own: Option<Own>,
 }
 
@@ -105,11 +106,11 @@ struct Own {
     program: Watched,
     port: u16,
     kind: Kind,
-    /// The server that it keeps its data in, if that is another one.
+    /// The server in which it keeps its data, if that is another one.
     backing: Option<Box<Server>>,
 }
 
-/// What is special about a server.
+/// The properties in which a server differs from the usual one.
 #[derive(Clone, Copy, Debug, Default)]
 struct Kind {
     /// Its clock can be shifted.
@@ -123,7 +124,7 @@ struct Kind {
 }
 
 impl Server {
-    /// The server that the tests of this process share: for tests that do it no harm.
+    /// Returns the server that the tests of this process share: for tests that do it no harm.
     pub(crate) async fn shared(engine: &'static dyn Engine) -> &'static Self {
         let (shared, variable) = engine.shared();
         shared
@@ -136,12 +137,12 @@ impl Server {
             .await
     }
 
-    /// A server for one test, which may do to it what it likes.
+    /// Starts a server for one test, which may do anything to it.
     pub(crate) async fn start(engine: &'static dyn Engine) -> Self {
         Self::start_own(engine, Kind::default()).await
     }
 
-    /// Like [`Self::start`], with these arguments beside the usual ones.
+    /// Like [`Self::start`], with these further arguments.
     pub(crate) async fn start_with(engine: &'static dyn Engine, arguments: Vec<String>) -> Self {
         // A test has one or two such servers, and then ends.
         let leaked = |argument: String| &*argument.leak();
@@ -155,7 +156,7 @@ impl Server {
     }
 
     /// Like [`Self::start`], with a log device that [`Self::hang_log`] stops, and with these
-    /// arguments beside the usual ones.
+    /// further arguments.
     pub(crate) async fn start_with_log_device(
         engine: &'static dyn Engine,
         arguments: &'static [&'static str],
@@ -172,7 +173,7 @@ impl Server {
 
     async fn start_own(engine: &'static dyn Engine, kind: Kind) -> Self {
         let mut backing = Box::pin(engine.backing()).await.map(Box::new);
-        // Somebody may take a free port before the server does.
+        // Another process may take a free port before the server does.
         for _ in 0..5 {
             let (program, port) = (Watched::new(engine.polite()), free_port());
             match kind.follows {
@@ -190,22 +191,22 @@ impl Server {
         panic!("{} did not start five times in a row", engine.name())
     }
 
-    /// The address without a database.
+    /// Returns the address without a database.
     pub(crate) fn address(&self) -> &str {
         &self.address
     }
 
-    /// The server that it keeps its data in.
+    /// Returns the server in which it keeps its data.
     pub(crate) fn backing(&self) -> &Self {
         self.own().backing.as_ref().expect("a server behind it")
     }
 
-    /// The server's port on 127.0.0.1.
+    /// Returns the server's port on 127.0.0.1.
     pub(crate) fn port(&self) -> u16 {
         self.own().port
     }
 
-    /// The folder of the server's files.
+    /// Returns the folder of the server's files.
     pub(crate) fn folder(&self) -> &Path {
         self.own().program.folder()
     }
@@ -222,12 +223,12 @@ impl Server {
         self.engine.run(&self.address, sql).await;
     }
 
-    /// The texts in the first column of a query's answer.
+    /// Returns the texts in the first column of a query's answer.
     pub(crate) async fn texts(&self, url: &str, sql: &str) -> Vec<String> {
         self.engine.texts(url, sql).await
     }
 
-    /// Nothing the server writes to its log reaches the disk from now on.
+    /// Lets no write of the server to its log reach the disk from now on.
     pub(crate) fn hang_log(&self) {
         assert!(self.own().kind.has_log_device, "it has no log device of its own");
         hung_log::hang(self.own().program.folder());
@@ -257,7 +258,7 @@ impl Server {
         self.own().program.stop();
     }
 
-    /// Stops the server's clockwork: it accepts connections and answers nothing.
+    /// Stops the server's processes: it accepts connections and answers nothing.
     pub(crate) fn freeze(&self) {
         self.own().program.freeze();
     }
@@ -274,8 +275,8 @@ impl Server {
         assert!(self.try_run().await, "{name} did not start again:\n{}", self.own().program.log());
     }
 
-    /// Ends the server as a power failure would, has somebody fill its folder anew, and starts it
-    /// again on the same port.
+    /// Ends the server as a power failure would, lets the caller fill its folder again, and starts
+    /// it again on the same port.
     pub(crate) async fn refill(&self, fill: impl FnOnce(&Path)) {
         self.kill9();
         fill(self.own().program.folder());
@@ -286,7 +287,7 @@ impl Server {
         self.own.as_ref().expect("only a server that the tests started can be harmed")
     }
 
-    /// Whether the server came up.
+    /// Returns whether the server came up.
     async fn try_run(&self) -> bool {
         let Own { program, port, kind, backing } = self.own();
         let mut words = self.engine.program(program.folder(), *port);
@@ -302,7 +303,7 @@ impl Server {
         let deadline = Instant::now() + STARTING;
         while Instant::now() < deadline {
             let answers = timeout(STARTING, self.engine.answers(&self.address)).await;
-            // Perhaps it ended because somebody else has the port, and answers.
+            // It may have ended because another process has the port, and answers.
             if program.has_ended() {
                 program.kill9();
                 return false;
@@ -320,7 +321,7 @@ fn clock(folder: &Path) -> PathBuf {
     folder.join("clock")
 }
 
-/// What starts a program with these variables.
+/// Returns the words that start a program with these variables.
 fn with<const N: usize>(variables: [(&'static str, PathBuf); N]) -> impl Iterator<Item = OsString> {
     let assigned = variables.map(|(name, value)| {
         let mut assignment = OsString::from(name);

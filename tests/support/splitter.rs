@@ -1,5 +1,5 @@
-//! A proxy that gives each statement of a MySQL client to one of two servers, and to both what
-//! belongs to the session: the login, `SET`, what is prepared and closed.
+//! A proxy that gives each statement of a MySQL client to one of two servers, and the requests that
+//! change the session to both: the login, `SET`, preparing and closing.
 
 use std::{
     collections::HashMap,
@@ -30,14 +30,14 @@ const OK: u8 = 0x00;
 const EOF: u8 = 0xfe;
 const ERR: u8 = 0xff;
 
-/// What no client may use: TLS, and rows that end without an EOF packet.
+/// Capabilities that no client may use: TLS, and rows that end without an EOF packet.
 const KEPT_BACK: u32 = 1 << 11 | 1 << 24;
 const MORE_RESULTS: u16 = 1 << 3;
 
 /// Which server gets a statement, and answers it. The first one answers what both get.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Split {
-    /// So many statements of a connection go to the first one, then as many to the second one.
+    /// This many statements of a connection go to the first one, then as many to the second one.
     Turns(u32),
     /// Chance decides, with this seed, and differently on each connection.
     Lot(u64),
@@ -62,12 +62,12 @@ struct Shared {
     split: Split,
     /// How many clients have logged in.
     logins: AtomicU64,
-    /// How many statements went to one server alone.
+    /// How many statements only one server got.
     statements: AtomicU32,
 }
 
 impl Splitter {
-    /// A proxy for the servers on these ports of 127.0.0.1, for users without a password.
+    /// Starts a proxy for the servers on these ports of 127.0.0.1, for users without a password.
     pub(crate) async fn start(servers: [u16; 2], split: Split) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
         let port = listener.local_addr().expect("its address").port();
@@ -77,7 +77,7 @@ impl Splitter {
             let shared = Arc::clone(&shared);
             async move {
                 while let Ok((client, _)) = listener.accept().await {
-                    // It ends with an error when one of the three ends the connection.
+                    // The task ends with an error when one of the three ends the connection.
                     tokio::spawn(shared.clone().serve(client));
                 }
             }
@@ -85,12 +85,12 @@ impl Splitter {
         Self { port, shared, listening }
     }
 
-    /// The proxy's own port on 127.0.0.1.
+    /// Returns the proxy's port on 127.0.0.1.
     pub(crate) fn port(&self) -> u16 {
         self.port
     }
 
-    /// How many statements went to one server alone.
+    /// Returns how many statements only one server got.
     pub(crate) fn statements(&self) -> u32 {
         self.shared.statements.load(Ordering::Relaxed)
     }
@@ -150,7 +150,7 @@ impl Shared {
 
     /// Logs a client in to both servers, as connections with one number.
     async fn log_in(&self, client: &mut TcpStream) -> io::Result<([TcpStream; 2], Turns)> {
-        // One client after the other, so that both servers come to the same number.
+        // One client after the other, so that both servers reach the same number.
         static LOGIN: Mutex<()> = Mutex::const_new(());
         let alone = LOGIN.lock().await;
         let [(mut first, mut greeting), (mut second, mut other)] =
@@ -181,7 +181,7 @@ impl Shared {
     }
 }
 
-/// Whose turn it is on a connection.
+/// The server that has the next turn on a connection.
 struct Turns {
     split: Split,
     statements: u32,
@@ -214,13 +214,14 @@ async fn greeted(port: u16) -> io::Result<(TcpStream, Vec<u8>)> {
     Ok((server, greeting))
 }
 
-/// Where in a greeting the version of the server ends; what follows is of fixed lengths.
+/// Returns where in a greeting the version of the server ends; the fields after it have fixed
+/// lengths.
 fn fixed(greeting: &[u8]) -> usize {
     let end = greeting[5..].iter().position(|byte| *byte == 0);
     5 + end.expect("a whole greeting") + 1
 }
 
-/// The number of the connection.
+/// Returns the number of the connection.
 fn connection(greeting: &[u8]) -> u32 {
     u32::from_le_bytes(*greeting[fixed(greeting)..].first_chunk().expect("a whole greeting"))
 }
@@ -285,7 +286,7 @@ async fn result(server: &mut TcpStream, answer: &mut Vec<u8>) -> io::Result<bool
     Ok(status & MORE_RESULTS != 0)
 }
 
-/// How long an integer is that begins with this byte.
+/// Returns the length of an integer that begins with this byte.
 fn length(first: u8) -> usize {
     match first {
         0xfc => 3,

@@ -1,4 +1,4 @@
-//! A certificate authority of a test's own.
+//! Makes a certificate authority for a test.
 
 use std::{
     fs,
@@ -13,7 +13,7 @@ use super::{
     programs::{self, succeed},
 };
 
-/// What `openssl ca` must be told.
+/// The configuration that `openssl ca` needs.
 const CONFIGURATION: &str = "\
 [ca]
 default_ca = test
@@ -36,7 +36,7 @@ commonName = supplied
 #[derive(Debug)]
 pub(crate) struct Authority(TempDir);
 
-/// The keys that most have.
+/// The usual keys.
 const P256: &str = "ec -pkeyopt ec_paramgen_curve:P-256";
 
 impl Authority {
@@ -44,12 +44,13 @@ impl Authority {
         Self::with_server(P256, "-extfile names")
     }
 
-    /// With a certificate that has no extensions, as `openssl x509 -req` makes them by itself.
+    /// Makes an authority and a certificate without extensions, as `openssl x509 -req` makes them
+    /// by default.
     pub(crate) fn with_version_1() -> Self {
         Self::with_server(P256, "")
     }
 
-    /// The server's key is one of this kind.
+    /// Makes an authority and a server's key of this kind.
     pub(crate) fn with_key(key: &str) -> Self {
         Self::with_server(key, "-extfile names")
     }
@@ -68,7 +69,7 @@ impl Authority {
         fs::write(folder.path().join("ca.cnf"), CONFIGURATION).expect("a file");
         fs::write(folder.path().join("index.txt"), "").expect("a file");
         fs::write(folder.path().join("serial"), "1000").expect("a file");
-        // PostgreSQL refuses a key that others may read.
+        // PostgreSQL refuses a key that other users may read.
         postgres::give_away(folder.path());
         Self(folder)
     }
@@ -81,12 +82,12 @@ impl Authority {
         ));
     }
 
-    /// Revokes the certificate; `crl.pem` tells of it from the next list on.
+    /// Revokes the certificate; the next `crl.pem` lists it.
     pub(crate) fn revoke(&self) {
         self.sign("-revoke server.pem");
     }
 
-    /// Writes a list of the certificates that are revoked, `crl.pem`, which counts for so long.
+    /// Writes `crl.pem`, a list of the revoked certificates that is valid for this many days.
     pub(crate) fn list_revoked(&self, days: u32) {
         self.sign(&format!("-gencrl -crldays {days} -out crl.pem"));
     }
@@ -96,7 +97,7 @@ impl Authority {
         openssl(self.0.path(), &format!("{authority} {arguments}"));
     }
 
-    /// `ca.pem`, `server.pem` or `server.key`.
+    /// Returns the path of `ca.pem`, `server.pem` or `server.key`.
     pub(crate) fn file(&self, name: &str) -> PathBuf {
         self.0.path().join(name)
     }

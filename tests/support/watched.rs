@@ -1,4 +1,4 @@
-//! A program that is gone with the process that started it, whichever way that ends.
+//! Runs a program that is gone with the process that started it, whichever way that ends.
 
 use std::{
     ffi::OsString,
@@ -18,7 +18,7 @@ use tokio::time::Instant;
 
 /// Runs the server and outlives this process by a moment: when its standard input closes, for
 /// whatever reason, it kills the server and removes the folder. A server's own children are gone
-/// before it says so.
+/// before the script says so.
 const WATCHER: &str = r#"
 # The system sends it to the group of a stopped server when the tests end.
 trap : HUP
@@ -49,7 +49,7 @@ done
 /// How long a program may take to end in order before it is killed.
 const STOPPING: Duration = Duration::from_secs(60);
 
-/// A program with a temporary folder, which may be ended and run again.
+/// A program with a temporary folder, which tests may end and run again.
 pub(crate) struct Watched {
     folder: TempDir,
     polite: &'static str,
@@ -69,13 +69,13 @@ impl fmt::Debug for Watched {
 }
 
 impl Watched {
-    /// A program that the signal `polite` ends in order; it does not run yet.
+    /// Returns a program that the signal `polite` ends in order; it does not run yet.
     pub(crate) fn new(polite: &'static str) -> Self {
         let folder = tempfile::Builder::new().prefix("raindrop-test-").tempdir();
         Self { folder: folder.expect("a temporary folder"), polite, running: Mutex::new(None) }
     }
 
-    /// The program's folder.
+    /// Returns the program's folder.
     pub(crate) fn folder(&self) -> &Path {
         self.folder.path()
     }
@@ -86,7 +86,8 @@ impl Watched {
         let mut command = Command::new("sh");
         command.args(["-c", WATCHER, "sh"]).arg(folder).arg(self.polite);
         command.args(words).current_dir(folder);
-        // Its own group: an interrupt at the keyboard must not end the watcher before us.
+        // A separate process group: an interrupt at the keyboard must not end the watcher before
+        // the tests.
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).process_group(0);
         let mut watcher = command.spawn().expect("a shell");
         let mut line = String::new();
@@ -106,7 +107,7 @@ impl Watched {
         self.end("stop");
     }
 
-    /// Stops the program's clockwork.
+    /// Stops the program's processes.
     pub(crate) fn freeze(&self) {
         let server = self.running();
         // The server first, so that it starts no further child.
@@ -121,7 +122,7 @@ impl Watched {
         signal(server, Signal::CONT);
     }
 
-    /// Gone, or waiting for its parent to notice.
+    /// Returns whether the program has ended, or waits for its parent to notice.
     pub(crate) fn has_ended(&self) -> bool {
         let server = self.running();
         let status = fs::read_to_string(format!("/proc/{}/stat", server.as_raw_nonzero()));
@@ -131,7 +132,7 @@ impl Watched {
         }
     }
 
-    /// What the program said.
+    /// Returns the program's output.
     pub(crate) fn log(&self) -> String {
         fs::read_to_string(self.folder.path().join("log")).unwrap_or_default()
     }

@@ -1,5 +1,5 @@
-//! Two servers of one engine, of which one follows the other asynchronously, and what becomes of
-//! them: replication that stops, a primary that is killed, fail-over and fail-back.
+//! Runs two servers of one engine, of which one follows the other asynchronously: replication
+//! stops, the primary is killed, and the pair fails over and back.
 
 mod mysql;
 mod postgres;
@@ -22,33 +22,34 @@ const PATIENCE: Duration = Duration::from_secs(60);
 /// An engine with asynchronous replicas. Tests await it themselves, on one thread.
 #[async_trait(?Send)]
 pub(crate) trait Replicated: Engine {
-    /// Starts a primary and its replica, each with an identity of its own.
+    /// Starts a primary and its replica, each with a different identity.
     async fn start_pair(&self) -> [Server; 2];
 
     /// Makes an empty database and returns its address as a node knows it, whose user cannot write
     /// to a replica.
     async fn nodes_database(&self, primary: &Server) -> String;
 
-    /// Replicates no further: what the primary writes from now on is not on the replica.
+    /// Stops replication: later writes of the primary do not reach the replica.
     async fn stop_replication(&self, primary: &Server, replica: &Server);
 
-    /// Waits until the replica has whatever the primary has now.
+    /// Waits until the replica has the present state of the primary.
     async fn until_caught_up(&self, primary: &Server, replica: &Server);
 
     /// Makes a replica a primary.
     async fn promote(&self, replica: &Server);
 
-    /// Gives a server that has ended the primary's data and has it follow; its identity stays
+    /// Gives a server that has ended the primary's data and makes it follow; its identity stays
     /// wherever the engine keeps it.
     async fn rejoin(&self, old: &Server, primary: &Server);
 
-    /// The token of a worker's row in the default namespace, at the address of a database.
+    /// Returns the token of a worker's row in the default namespace, at the address of a database.
     async fn token(&self, url: &str, worker: u64) -> String {
         let sql = format!("SELECT token FROM soc_raindrop_worker WHERE worker_id = {worker}");
         self.texts(url, &sql).await.pop().expect("the row")
     }
 
-    /// Who watches the primary of this port and promotes the replica by itself.
+    /// Returns a Sentinel that watches the primary of this port and promotes the replica, if the
+    /// engine has one.
     async fn sentinel(&self, _primary: u16) -> Option<Sentinel> {
         None
     }
@@ -58,7 +59,7 @@ pub(crate) trait Replicated: Engine {
 pub(crate) struct Pair {
     engine: &'static dyn Replicated,
     servers: [Server; 2],
-    /// Which of them is the primary.
+    /// The index of the primary.
     primary: usize,
     /// The address of the nodes' database on the first server.
     url: String,
@@ -80,30 +81,31 @@ impl Pair {
         Self { engine, servers, primary: 0, url, sentinel: None, proxy }
     }
 
-    /// Like [`Self::start`], with what promotes replicas of this engine by itself, if there is such
-    /// a thing.
+    /// Like [`Self::start`], with a Sentinel if the engine has one.
     pub(crate) async fn start_watched(engine: &'static dyn Replicated) -> Self {
         let mut pair = Self::start(engine).await;
         pair.sentinel = engine.sentinel(pair.primary().port()).await;
         pair
     }
 
-    /// The address for nodes. It leads to the primary, and to the replica once the primary ended.
+    /// Returns the address for nodes. It leads to the primary, and to the replica once the primary
+    /// ended.
     pub(crate) fn url(&self) -> String {
         self.url_through(self.proxy.port())
     }
 
-    /// The same through another port, of a proxy in front of [`Self::url`] for example.
+    /// Returns the same address through another port, of a proxy in front of [`Self::url`] for
+    /// example.
     pub(crate) fn url_through(&self, port: u16) -> String {
         self.engine.through(&self.url, port)
     }
 
-    /// The token of a worker's row, as the primary has it.
+    /// Returns the token of a worker's row, as the primary has it.
     pub(crate) async fn token(&self, worker: u64) -> String {
         self.engine.token(&self.url_through(self.primary().port()), worker).await
     }
 
-    /// An empty database on the primary, for others.
+    /// Makes an empty database on the primary, for other nodes.
     pub(crate) async fn another_database(&self) -> String {
         self.primary().database().await
     }
@@ -138,7 +140,8 @@ impl Pair {
         self.primary = 1 - self.primary;
     }
 
-    /// The server that was killed follows the one that took its place, and has everything.
+    /// Makes the killed server follow the one that took its place, and waits until it has
+    /// everything.
     pub(crate) async fn rejoin(&self) {
         self.engine.rejoin(self.replica(), self.primary()).await;
         self.until_caught_up().await;

@@ -1,4 +1,5 @@
-//! MariaDB and MySQL: a replica asks for the transactions that it lacks by their global identifiers.
+//! Pairs of MariaDB and of MySQL: a replica asks for the transactions that it lacks by their global
+//! identifiers.
 
 use std::{fs, path::Path};
 
@@ -49,7 +50,7 @@ impl Replicated for Mariadb {
     }
 
     async fn rejoin(&self, old: &Server, primary: &Server) {
-        // Its identity is one of its arguments.
+        // The identity of the server is one of its arguments.
         old.refill(|folder| copy_data(primary, folder)).await;
         old.run("SET GLOBAL gtid_slave_pos = @@GLOBAL.gtid_binlog_pos").await;
         follow_mariadb(old, primary).await;
@@ -105,7 +106,7 @@ impl Replicated for Mysql {
     }
 }
 
-/// A database, and a user who is bound by `read_only`.
+/// Makes a database, and a user who is bound by `read_only`.
 async fn nodes_database(primary: &Server) -> String {
     let url = primary.database().await;
     let name = url.rsplit('/').next().expect("a database");
@@ -136,8 +137,8 @@ async fn follow_mysql(replica: &Server, primary: &Server) {
     replica.run("START REPLICA").await;
 }
 
-/// Puts a snapshot of a server's data into a folder, as of one moment: what reads it recovers as
-/// after a crash. A replay of the whole log would leave out what the server itself wrote first.
+/// Copies a server's data into a folder, as of one moment: a server that reads it recovers as after
+/// a crash. A replay of the whole log would leave out the server's own first writes.
 fn copy_data(server: &Server, folder: &Path) {
     let data = folder.join("data");
     fs::remove_dir_all(&data).expect("a data folder");
@@ -146,7 +147,7 @@ fn copy_data(server: &Server, folder: &Path) {
     server.thaw();
 }
 
-/// The only answer to a query.
+/// Returns the only answer to a query.
 async fn text(server: &Server, sql: &str) -> String {
     server.texts(server.address(), sql).await.pop().expect("an answer")
 }

@@ -1,4 +1,4 @@
-//! PostgreSQL: a standby streams the primary's log.
+//! Pairs of PostgreSQL: a standby streams the primary's log.
 
 use std::fs;
 
@@ -20,7 +20,7 @@ impl Replicated for Postgres {
     }
 
     async fn nodes_database(&self, primary: &Server) -> String {
-        // A standby takes writes of nobody.
+        // A standby refuses all writes.
         primary.database().await
     }
 

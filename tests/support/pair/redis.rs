@@ -1,4 +1,4 @@
-//! Redis: a replica streams the primary's writes.
+//! Pairs of Redis: a replica streams the primary's writes.
 
 use async_trait::async_trait;
 
@@ -9,7 +9,7 @@ use crate::support::{
     server::Server,
 };
 
-/// Whom replicas log in as, so that nobody else is shut out with them.
+/// The user of replicas, so that a test that shuts them out affects no other user.
 const USER: &str = "replica";
 
 #[async_trait(?Send)]
@@ -78,7 +78,7 @@ async fn until_info(server: &Server, name: &str, value: &str) {
     .await;
 }
 
-/// What a server says of its replication.
+/// Returns a field of a server's replication state.
 async fn info(server: &Server, name: &str) -> String {
     let text: String = run(server.address(), &["INFO", "replication"]).await;
     let mut fields = text.lines().filter_map(|line| line.split_once(':'));

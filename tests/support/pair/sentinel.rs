@@ -1,4 +1,4 @@
-//! Redis Sentinel, which promotes a replica when it finds that the primary is away.
+//! Runs Redis Sentinel, which promotes a replica when it finds that the primary is away.
 
 use std::{ffi::OsString, fs, path::PathBuf};
 
@@ -9,13 +9,13 @@ use crate::support::{
     watched::Watched,
 };
 
-/// What it calls the servers that it watches.
+/// Its name for the servers that it watches.
 const GROUP: &str = "raindrop";
 
-/// A Sentinel of its own for one pair.
+/// A Sentinel for one pair.
 #[derive(Debug)]
 pub(crate) struct Sentinel {
-    /// Ends with this.
+    /// The program, which ends when this value is dropped.
     _program: Watched,
     address: String,
 }
@@ -48,14 +48,14 @@ impl Sentinel {
         .await;
     }
 
-    /// What it says of the primary: names and values in turn.
+    /// Returns its view of the primary: names and values in turn.
     async fn fields(&self) -> Option<Vec<String>> {
         try_run(&self.address, &["SENTINEL", "MASTER", GROUP]).await.ok()
     }
 }
 
-/// Replication may have stopped ten times as long as the primary is away before a replica is no
-/// candidate any more.
+/// Returns its configuration. Replication may have stopped ten times as long as the primary is away
+/// before a replica is no candidate any more.
 fn configuration(port: u16, primary: u16, folder: PathBuf) -> String {
     format!(
         "port {port}\n\
