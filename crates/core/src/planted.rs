@@ -70,6 +70,10 @@ pub enum Bug {
     BarrierByNodeClock,
     /// An operator lowers a barrier to the present, below what leases reach.
     BarrierLoweredToNow,
+    /// The instant that leases by a reach can end at is forgotten when that reach falls.
+    FallenReachForgotten,
+    /// A node that uses the longest reach does not say so.
+    LongestNotConfirmed,
     /// A process that starts leases a row at once, although no holder has renewed for a long time.
     StaleStoreTaken,
     /// IDs for a past time are issued without checking the holder's row after the reservation.

@@ -10,6 +10,7 @@ mod configuration;
 mod failover;
 mod grant;
 mod issued;
+mod long_window;
 mod process;
 mod recovery;
 mod report;

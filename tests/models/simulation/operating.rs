@@ -385,7 +385,7 @@ impl World<'_> {
             held.canonical == present.canonical
                 && held.canonical == self.layout.canonical()
                 && held.history.identity == server
-                && held.history.longest == present.history.longest
+                && held.history.longest() == present.history.longest()
         });
         let is_lost = self.operating.lost_record.is_some() || self.operating.has_lost;
         let may = is_same && is_covered && !is_lost && is_right(&self.store_clock);

@@ -16,7 +16,7 @@
 
 use std::{cmp::Reverse, fmt, iter, str::FromStr};
 
-use super::{HighWaterMarks, Token};
+use super::{HighWaterMarks, LongestTime, Token};
 use crate::{
     layout::Layout,
     planted::{Bug, planted},
@@ -56,9 +56,10 @@ pub struct History {
     pub barrier_ms: i64,
     /// Whether the present epoch has that barrier.
     pub barrier_state: BarrierState,
-    /// The longest times of any node; the time between two renewals of those that follow the present
-    /// epoch.
-    pub longest: NodeTimes,
+    /// The longest reach of any node; see [`NodeTimes::reach_ms`].
+    pub reach: LongestTime,
+    /// The longest time between two renewals of the nodes that follow the present epoch.
+    pub renew: LongestTime,
     /// How far leases reach that are beyond that because the store's clock is behind, Unix ms; 0 if there
     /// was none.
     pub reached_ms: i64,
@@ -159,7 +160,8 @@ impl History {
             since_ms: 0,
             barrier_ms: 0,
             barrier_state: BarrierState::Set,
-            longest,
+            reach: LongestTime::of(longest.reach_ms),
+            renew: LongestTime::of(longest.renew_ms),
             reached_ms: 0,
         }
     }
@@ -174,11 +176,9 @@ impl History {
         let identity = recorded.or(server).unwrap_or_default().to_owned();
         let until_ms = until_ms.filter(|until_ms| *until_ms > self.reached_ms);
         let reached_ms = until_ms.map_or(self.reached_ms, |ms| ms.saturating_add(own.reach_ms / 4));
-        let longest = NodeTimes {
-            reach_ms: self.longest.reach_ms.max(own.reach_ms),
-            renew_ms: self.longest.renew_ms.max(own.renew_ms),
-        };
-        Self { identity, longest, reached_ms, ..self.clone() }
+        let reach = self.reach.at_least(own.reach_ms);
+        let renew = self.renew.at_least(own.renew_ms);
+        Self { identity, reach, renew, reached_ms, ..self.clone() }
     }
 
     /// Returns what a process knows of a history of which it kept one epoch alone.
@@ -197,7 +197,7 @@ impl History {
         };
         let is_later = known.ordinal > self.ordinal;
         let (later, other) = if is_later { (known, self) } else { (self, known) };
-        let mut both = later.continued(None, other.longest, None);
+        let mut both = later.continued(None, other.longest(), None);
         both.before.extend(other.remembered().filter(|epoch| !later.remembers(epoch.token)));
         both.before.sort_by_key(|epoch| Reverse(epoch.ordinal));
         both.barrier_ms = later.barrier_ms.max(other.barrier_ms);
@@ -206,15 +206,15 @@ impl History {
     }
 
     /// Returns the history with a new epoch, which begins at this time on the server of this identity.
-    /// The reach never falls: a node whose lease goes on in place may have a longer one than the node
+    /// The reach does not fall: a node whose lease goes on in place may have a longer one than the node
     /// that begins the epoch.
     #[must_use]
     pub fn next(&self, identity: &str, fresh: Token, clocks: EpochClocks, own: NodeTimes) -> Self {
         let fresh = if planted(Bug::EpochIsIdentity) { of_identity(identity) } else { fresh };
         let before = self.remembered().take(REMEMBERED - 1).collect();
-        let reach_ms = self.longest.reach_ms.max(own.reach_ms);
         let EpochClocks { store_ms, later_ms } = clocks;
-        let set_ms = later_ms.map(|ms| ms.saturating_add(reach_ms).max(self.reached_ms));
+        let reach = self.reach.at_least(own.reach_ms);
+        let set_ms = later_ms.map(|ms| ms.saturating_add(reach.ms).max(self.reached_ms));
         Self {
             identity: identity.to_owned(),
             epoch: fresh,
@@ -227,7 +227,8 @@ impl History {
                 (Some(_), true) => BarrierState::SetLater,
                 (Some(_), false) => BarrierState::Set,
             },
-            longest: NodeTimes { reach_ms, ..own },
+            reach,
+            renew: LongestTime::of(own.renew_ms),
             reached_ms: self.reached_ms,
         }
     }
@@ -249,7 +250,7 @@ impl History {
     /// The first position beyond everything that any node can have leased by this time of the store's
     /// clock, Unix ms.
     pub fn beyond(&self, layout: &Layout, store_ms: i64) -> u64 {
-        let reach_ms = store_ms.saturating_add(self.longest.reach_ms).max(self.reached_ms);
+        let reach_ms = store_ms.saturating_add(self.reach.ms).max(self.reached_ms);
         layout.first_position(layout.tick_clamped(reach_ms) + 1)
     }
 
@@ -382,7 +383,8 @@ impl FromStr for Epoch {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
     "a history is `ordinal=<number> since=<ms> barrier=<ms> state=<set, pending or set_later> \
-     reach=<ms> renew=<ms> reached=<ms> before=<epoch:ordinal, joined by commas>`"
+     reach=<ms> renew=<ms> reached=<ms> before=<epoch:ordinal, joined by commas>`, and perhaps \
+     ` shorter_reach=<ms>@<ms>` and ` shorter_renew=<ms>@<ms>`"
 )]
 pub struct InvalidHistory;
 
@@ -390,13 +392,20 @@ impl History {
     /// Returns what a record keeps beside identity and present epoch.
     pub fn text(&self) -> String {
         let Self { ordinal, before, since_ms, barrier_ms, barrier_state, .. } = self;
-        let Self { longest: NodeTimes { reach_ms, renew_ms }, reached_ms, .. } = self;
+        let Self { reach, renew, reached_ms, .. } = self;
         let state = barrier_state.text();
         let before = before.iter().map(Epoch::to_string).collect::<Vec<_>>().join(",");
-        format!(
-            "ordinal={ordinal} since={since_ms} barrier={barrier_ms} state={state} reach={reach_ms} \
-             renew={renew_ms} reached={reached_ms} before={before}"
-        )
+        let mut text = format!(
+            "ordinal={ordinal} since={since_ms} barrier={barrier_ms} state={state} reach={} renew={} \
+             reached={reached_ms} before={before}",
+            reach.ms, renew.ms
+        );
+        for (name, longest) in [("shorter_reach", reach), ("shorter_renew", renew)] {
+            if let Some(shorter) = longest.shorter {
+                text += &format!(" {name}={shorter}");
+            }
+        }
+        text
     }
 
     /// Reads a history from its parts in a record.
@@ -405,10 +414,11 @@ impl History {
     ///
     /// When the text is not what [`Self::text`] writes.
     pub fn from_parts(identity: &str, epoch: Token, text: &str) -> Result<Self, InvalidHistory> {
-        let mut fields = text.split(' ');
+        let mut fields = text.split(' ').peekable();
         let mut field = |name: &str| {
-            let value = fields.next()?.strip_prefix(name)?.strip_prefix('=')?;
-            Some(value.to_owned())
+            let value =
+                |field: &&str| field.strip_prefix(name)?.strip_prefix('=').map(str::to_owned);
+            fields.next_if(|field| value(field).is_some()).as_ref().and_then(value)
         };
         let mut read = || {
             let ordinal = field("ordinal")?.parse().ok()?;
@@ -423,6 +433,12 @@ impl History {
             let before = field("before")?;
             let before = before.split_terminator(',').map(str::parse);
             let before = before.collect::<Result<_, _>>().ok()?;
+            let mut shorter = |name| match field(name) {
+                Some(text) => text.parse().map(Some).ok(),
+                None => Some(None),
+            };
+            let (shorter_reach, shorter_renew) =
+                (shorter("shorter_reach")?, shorter("shorter_renew")?);
             let identity = identity.to_owned();
             Some(Self {
                 identity,
@@ -432,7 +448,8 @@ impl History {
                 since_ms,
                 barrier_ms,
                 barrier_state,
-                longest: NodeTimes { reach_ms, renew_ms },
+                reach: LongestTime { ms: reach_ms, shorter: shorter_reach },
+                renew: LongestTime { ms: renew_ms, shorter: shorter_renew },
                 reached_ms,
             })
         };

@@ -47,7 +47,7 @@ impl History {
     /// which was ahead must have put it there: further than twice the longest lease, since the clocks
     /// of node and store may differ by up to a window when an epoch begins.
     pub fn is_far_ahead(&self, now_ms: i64) -> bool {
-        let farthest_ms = now_ms.saturating_add(self.longest.reach_ms.saturating_mul(2));
+        let farthest_ms = now_ms.saturating_add(self.reach.ms.saturating_mul(2));
         self.barrier_ms > farthest_ms.max(self.reached_ms)
     }
 
@@ -72,7 +72,7 @@ impl History {
         if self.judge(server, None) == HistoryVerdict::OtherServer {
             return Err(BarrierStays::OtherServer);
         }
-        let reach_ms = if planted(Bug::BarrierLoweredToNow) { 0 } else { raised.longest.reach_ms };
+        let reach_ms = if planted(Bug::BarrierLoweredToNow) { 0 } else { raised.reach.ms };
         let lowest_ms = now_ms.saturating_add(reach_ms).max(self.reached_ms);
         if !self.is_far_ahead(now_ms) || self.barrier_ms <= lowest_ms {
             return Err(BarrierStays::InReach { barrier_ms: self.barrier_ms });

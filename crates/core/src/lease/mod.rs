@@ -11,6 +11,7 @@ mod high_water_marks;
 mod history;
 mod kept;
 mod limit;
+mod longest_time;
 mod lowered_barrier;
 mod own_write;
 mod relayout;
@@ -32,6 +33,7 @@ pub use self::{
     },
     kept::{KeptLease, ResumeRefusal, ResumeRequest, next_local_mark},
     limit::{LimitRequest, limit_for},
+    longest_time::{LongestTime, ShorterTime},
     lowered_barrier::BarrierStays,
     own_write::OwnWrite,
     relayout::{

@@ -156,6 +156,7 @@ impl Follower {
                 layout: self.timed.as_ref().map(|timed| &timed.layout),
                 clocks,
                 own: self.times(),
+                leases: false,
                 until_ms: None,
             };
             if known.follow(&context, &survey, record, access.fresh).await? {

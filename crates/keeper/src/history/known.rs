@@ -5,7 +5,9 @@ use std::{collections::VecDeque, time::Duration};
 
 use raindrop_core::{
     layout::Layout,
-    lease::{Epoch, EpochClocks, HighWaterMarks, History, HistoryVerdict, NodeTimes, Token},
+    lease::{
+        Epoch, EpochClocks, HighWaterMarks, History, HistoryVerdict, LongestTime, NodeTimes, Token,
+    },
 };
 use raindrop_store::{LayoutRecord, Store, StoreError, Survey};
 
@@ -23,6 +25,10 @@ const RECENT: Duration = Duration::from_mins(5);
 /// How many epochs are remembered.
 const REMEMBERED: usize = 8;
 
+/// How long this process must have read the same longest times before they fall. Every node that uses
+/// them confirms that each hour, so a backup with an old confirmation is set right meanwhile.
+const READ_UNCHANGED: Duration = Duration::from_hours(2);
+
 /// What a process knows of the history of its store.
 #[derive(Debug, Default)]
 pub(crate) struct KnownHistory {
@@ -32,8 +38,27 @@ pub(crate) struct KnownHistory {
     resumed: Option<Epoch>,
     /// Whether a row of ours went back, so that the present epoch must end.
     pub(crate) went_back: bool,
-    /// The last epochs of the record, whoever began them.
+    /// The last epochs of the record, whichever process began them.
     epochs: VecDeque<MetEpoch>,
+    /// The longest times that the record told last.
+    times: Option<ReadTimes>,
+}
+
+/// The longest times of an epoch, as the record tells them.
+#[derive(Debug)]
+struct ReadTimes {
+    epoch: Token,
+    reach: LongestTime,
+    renew: LongestTime,
+    /// The steady clock when this process read them first.
+    since: Duration,
+}
+
+impl ReadTimes {
+    fn are_those_of(&self, recorded: &History) -> bool {
+        let Self { epoch, reach, renew, .. } = *self;
+        (epoch, reach, renew) == (recorded.epoch(), recorded.reach, recorded.renew)
+    }
 }
 
 /// An epoch that stood in the record when this process read it.
@@ -146,7 +171,8 @@ impl KnownHistory {
         let can_set = recorded.is_pending() && context.clocks.later_ms.is_some();
         let history = match verdict {
             HistoryVerdict::Continued if !can_set => {
-                recorded.continued(server, context.own, context.until_ms)
+                let continued = recorded.continued(server, context.own, context.until_ms);
+                self.with_own_times(continued, context)
             }
             _ => {
                 let server = server.unwrap_or(&recorded.identity);
@@ -184,6 +210,22 @@ impl KnownHistory {
         Ok(false)
     }
 
+    /// Returns a history with the times of this process, if it leases by them, and without longer ones
+    /// that no node uses.
+    fn with_own_times(&self, history: History, context: &HistoryContext<'_>) -> History {
+        if !context.leases {
+            return history;
+        }
+        let store_ms = context.clocks.store_ms;
+        let history = history.used_by(context.own, store_ms);
+        let unchanged = self.times.as_ref().filter(|times| times.are_those_of(&history));
+        if unchanged.is_some_and(|times| context.steady >= times.since + READ_UNCHANGED) {
+            history.without_unused_times(store_ms)
+        } else {
+            history
+        }
+    }
+
     /// Takes note of the epoch that the record has, also of one that another process began.
     fn meet(&mut self, recorded: &History, steady: Duration) {
         let (epoch, server) = (recorded.epoch(), recorded.identity.clone());
@@ -201,6 +243,10 @@ impl KnownHistory {
         self.meet(recorded, steady);
         if self.epoch() != recorded.epoch() {
             self.went_back = false;
+        }
+        if !self.times.as_ref().is_some_and(|times| times.are_those_of(recorded)) {
+            let History { reach, renew, .. } = *recorded;
+            self.times = Some(ReadTimes { epoch: recorded.epoch(), reach, renew, since: steady });
         }
         self.present = Some(recorded.clone());
     }
@@ -251,6 +297,8 @@ pub(crate) struct HistoryContext<'a> {
     pub(crate) clocks: EpochClocks,
     /// The times of this process.
     pub(crate) own: NodeTimes,
+    /// Whether this process leases rows by these times.
+    pub(crate) leases: bool,
     /// How far it reaches, in Unix ms, if it goes by a clock that is ahead of the store's.
     pub(crate) until_ms: Option<i64>,
 }

@@ -518,6 +518,7 @@ impl LeaseContext {
             layout: Some(&self.settings.layout),
             clocks,
             own,
+            leases: true,
             until_ms: ahead_ms.map(|now_ms| now_ms.saturating_add(own.reach_ms)),
         };
         let fresh = || self.random.fresh_token();

@@ -256,7 +256,7 @@ fn log_left(context: &LeaseContext, left: &UnreleasedRow, error: &StoreError) ->
 /// Returns which heartbeats are stale, and how long to wait if the newest one is.
 fn limits(context: &LeaseContext, judged: &JudgedSurvey) -> (Ages, Duration) {
     let LeaseTimes { stale_wait, max_clock_skew, .. } = context.settings.lease;
-    let seldom_ms = context.history.present().map_or(0, |history| history.longest.renew_ms);
+    let seldom_ms = context.history.present().map_or(0, |history| history.renew.ms);
     let wait_ms = millis(stale_wait).max(seldom_ms / 2 * 3);
     // The store's clock may have been changed by that. No living holder renews less often.
     let skew_ms = millis(max_clock_skew);

@@ -25,6 +25,7 @@ use tokio::time::sleep;
 pub use self::{
     error::OperatorError,
     preview::{RaisePreview, RelayoutPreview},
+    raise::RaiseWindow,
     relayout::{FinishedMove, RelayoutOutcome},
     release::WorkerRelease,
 };
@@ -143,6 +144,7 @@ impl Operator {
                 layout: Some(&layout),
                 clocks: reading.epoch_clocks(self.settings.lease.window),
                 own: self.settings.lease.of_node(),
+                leases: false,
                 until_ms: None,
             };
             let fresh = || self.random.fresh_token();

@@ -20,6 +20,9 @@ pub struct RaisePreview {
     pub due_ms: i64,
     /// Before when no new lease begins now, in Unix ms, if a clock that was ahead put the barrier there.
     pub far_ms: Option<i64>,
+    /// When a node last confirmed a longer `lease.window` that counts, in Unix ms of the store's clock;
+    /// `None` if no node with a shorter one has leased since.
+    pub longer_used_ms: Option<i64>,
 }
 
 /// What [`Operator::relayout`] would do now.

@@ -22,6 +22,22 @@ enum RaisedBarrier {
     Lowered,
 }
 
+/// What an operator says of the largest `lease.window` of any node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RaiseWindow {
+    /// Nothing: that of these settings counts, or a longer one that the record holds.
+    Configured,
+    /// It is this one. A longer one that the record holds counts as well, unless a node with a shorter
+    /// one has leased since, and no node has confirmed the longer one for two hours.
+    Stated(Duration),
+}
+
+impl From<Duration> for RaiseWindow {
+    fn from(window: Duration) -> Self {
+        Self::Stated(window)
+    }
+}
+
 impl Operator {
     /// Begins an epoch in which no lease goes on: each next one begins at its barrier, the store's
     /// present plus `window` and twice the allowed clock skew, or later. Returns that instant, in Unix
@@ -35,8 +51,8 @@ impl Operator {
     ///
     /// When the store names another layout, when clocks disagree, or when the store fails: the
     /// operation can be repeated.
-    pub async fn raise(&mut self, window: Duration) -> Result<i64, OperatorError> {
-        self.begin_epoch(window, RaisedBarrier::Risen).await
+    pub async fn raise(&mut self, window: impl Into<RaiseWindow>) -> Result<i64, OperatorError> {
+        self.begin_epoch(window.into(), RaisedBarrier::Risen).await
     }
 
     /// Begins an epoch like [`Self::raise`], whose barrier is the store's present plus the reach of
@@ -51,13 +67,16 @@ impl Operator {
     ///
     /// [`OperatorError::BarrierStays`] when right clocks may have put the barrier where it is, and what
     /// [`Self::raise`] fails with.
-    pub async fn lower_barrier(&mut self, window: Duration) -> Result<i64, OperatorError> {
-        self.begin_epoch(window, RaisedBarrier::Lowered).await
+    pub async fn lower_barrier(
+        &mut self,
+        window: impl Into<RaiseWindow>,
+    ) -> Result<i64, OperatorError> {
+        self.begin_epoch(window.into(), RaisedBarrier::Lowered).await
     }
 
     async fn begin_epoch(
         &mut self,
-        window: Duration,
+        window: RaiseWindow,
         barrier: RaisedBarrier,
     ) -> Result<i64, OperatorError> {
         let layout = self.settings.layout.clone();
@@ -98,8 +117,11 @@ impl Operator {
     /// # Errors
     ///
     /// What [`Self::raise`] would fail with before it writes anything.
-    pub async fn preview_raise(&self, window: Duration) -> Result<RaisePreview, OperatorError> {
-        self.preview_epoch(window, RaisedBarrier::Risen).await
+    pub async fn preview_raise(
+        &self,
+        window: impl Into<RaiseWindow>,
+    ) -> Result<RaisePreview, OperatorError> {
+        self.preview_epoch(window.into(), RaisedBarrier::Risen).await
     }
 
     /// Reads what [`Self::lower_barrier`] would do.
@@ -109,14 +131,14 @@ impl Operator {
     /// What [`Self::lower_barrier`] would fail with before it writes anything.
     pub async fn preview_lower_barrier(
         &self,
-        window: Duration,
+        window: impl Into<RaiseWindow>,
     ) -> Result<RaisePreview, OperatorError> {
-        self.preview_epoch(window, RaisedBarrier::Lowered).await
+        self.preview_epoch(window.into(), RaisedBarrier::Lowered).await
     }
 
     async fn preview_epoch(
         &self,
-        window: Duration,
+        window: RaiseWindow,
         barrier: RaisedBarrier,
     ) -> Result<RaisePreview, OperatorError> {
         let layout = &self.settings.layout;
@@ -124,8 +146,11 @@ impl Operator {
         let survey = self.survey().await?;
         let raised = self.raised(record.as_ref(), &survey, window, [Token::UNUSED; 2], barrier)?;
         let present = record.map(|record| record.history);
+        let longer = present.as_ref().and_then(|present| present.reach.shorter);
+        let longer = longer.filter(|longer| raised.reach.ms > longer.ms);
         let far = present.filter(|present| present.is_far_ahead(self.right_ms(&survey)));
         Ok(RaisePreview {
+            longer_used_ms: longer.map(|longer| longer.used_ms),
             held: survey.held,
             now_ms: survey.now_ms,
             due_ms: due(layout, &raised).1,
@@ -143,22 +168,29 @@ impl Operator {
         &self,
         record: Option<&LayoutRecord>,
         survey: &Survey,
-        window: Duration,
+        window: RaiseWindow,
         fresh: [Token; 2],
         barrier: RaisedBarrier,
     ) -> Result<History, OperatorError> {
         let namespace = || self.settings.namespace.clone();
-        let own = LeaseTimes { window, ..self.settings.lease }.of_node();
+        let lease = self.settings.lease;
         let clocks = EpochClocks::of_store(survey.now_ms);
         let server = survey.identity.as_deref();
-        match record {
-            Some(LayoutRecord { history, .. }) if barrier == RaisedBarrier::Lowered => history
+        let (own, history) = match window {
+            RaiseWindow::Configured => (lease.of_node(), record.map(|it| it.history.clone())),
+            RaiseWindow::Stated(window) => (
+                LeaseTimes { window, ..lease }.of_node(),
+                record.map(|it| it.history.with_stated_reach(survey.now_ms)),
+            ),
+        };
+        match history {
+            Some(history) if barrier == RaisedBarrier::Lowered => history
                 .lowered(server, fresh, self.right_ms(survey), own)
                 .map_err(|why| OperatorError::BarrierStays { namespace: namespace(), why }),
             None if barrier == RaisedBarrier::Lowered => {
                 Err(OperatorError::NoRecord { namespace: namespace() })
             }
-            Some(LayoutRecord { history, .. }) => {
+            Some(history) => {
                 let server = server.unwrap_or(&history.identity);
                 Ok(history.raised(server, fresh, clocks, own))
             }

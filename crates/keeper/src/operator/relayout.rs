@@ -112,7 +112,7 @@ impl Operator {
         let record =
             self.write_record(&record, |record| record.canonical = fencing.clone()).await?;
         // As long as a lease counts as unbroken at most.
-        let held_ms = record.history.longest.reach_ms.unsigned_abs() / 2;
+        let held_ms = record.history.reach.ms.unsigned_abs() / 2;
         let held = RowExpiry::After(Duration::from_millis(held_ms));
         let rows = if planted(Bug::RelayoutWithoutFencing) {
             self.rows_of(&old).await?

@@ -12,6 +12,7 @@ mod faulty_store;
 mod issuing;
 mod lease_writes;
 mod leases;
+mod longest_times;
 mod lost_records;
 mod managed_codes;
 mod operator_writes;

@@ -216,10 +216,14 @@ impl World {
 
     /// Lets time pass for everybody, in steps that timers can see.
     pub(super) async fn pass(&self, duration: Duration) {
-        const STEP: Duration = Duration::from_millis(50);
+        self.pass_in_steps(duration, Duration::from_millis(50)).await;
+    }
+
+    /// Lets time pass in longer steps, for hours and days.
+    pub(super) async fn pass_in_steps(&self, duration: Duration, longest: Duration) {
         let mut left = duration;
         while !left.is_zero() {
-            let step = left.min(STEP);
+            let step = left.min(longest);
             self.store_clock.advance(step);
             for clock in self.clocks.lock().expect("unpoisoned").iter() {
                 clock.advance(step);

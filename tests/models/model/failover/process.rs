@@ -277,7 +277,10 @@ impl Process {
             verdict = HistoryVerdict::WentBack;
         }
         let history = match verdict {
-            HistoryVerdict::Continued => recorded.continued(Some(identity), own, None),
+            HistoryVerdict::Continued => recorded
+                .continued(Some(identity), own, None)
+                .used_by(own, judged.store_ms)
+                .without_unused_times(judged.store_ms),
             HistoryVerdict::OtherServer | HistoryVerdict::WentBack => {
                 // Nothing bounds how far a node's clock may be behind.
                 let by_node = planted(Bug::BarrierByNodeClock);

@@ -46,7 +46,7 @@ fn identity_is_recorded_by_the_first_process_that_compares_it() {
 #[test]
 fn longest_reach_is_recorded() {
     assert_eq!(first().continued(Some("a"), times(319_999), None), first());
-    assert_eq!(first().continued(None, times(320_001), None).longest.reach_ms, 320_001);
+    assert_eq!(first().continued(None, times(320_001), None).reach.ms, 320_001);
 }
 
 #[test]
@@ -58,7 +58,7 @@ fn history_that_a_store_lost_is_gone_on_from() {
     let third = after(&second, THIRD, NOW_MS + 1);
     let next = after(&first().or_known(Some(&third)), Token::from_bits(4), NOW_MS + 2);
     assert!(next.epochs().skip(1).eq([THIRD, SECOND, FIRST]), "{next:?}");
-    assert_eq!((next.missed(FIRST), next.longest.reach_ms), (3, 400_000));
+    assert_eq!((next.missed(FIRST), next.reach.ms), (3, 400_000));
     assert_eq!(next.ordinal, 4);
     // Nothing is lost, whatever the clock showed, or nothing is known.
     let later = after(&second, THIRD, NOW_MS - 1);
@@ -116,9 +116,9 @@ fn epoch_that_the_record_forgot_is_no_evidence() {
 fn longest_time_between_renewals_is_that_of_the_present_epoch() {
     let own = |renew_ms| NodeTimes { reach_ms: 0, renew_ms };
     let history = first().continued(None, own(60_000), None).continued(None, own(30_000), None);
-    assert_eq!(history.longest, NodeTimes { reach_ms: 320_000, renew_ms: 60_000 });
+    assert_eq!(history.longest(), NodeTimes { reach_ms: 320_000, renew_ms: 60_000 });
     let next = history.next("b", SECOND, EpochClocks::of_store(NOW_MS), own(30_000));
-    assert_eq!(next.longest, NodeTimes { reach_ms: 320_000, renew_ms: 30_000 });
+    assert_eq!(next.longest(), NodeTimes { reach_ms: 320_000, renew_ms: 30_000 });
 }
 
 #[test]
@@ -134,9 +134,9 @@ fn store_that_lost_a_known_epoch_went_back() {
 #[test]
 fn barrier_is_beyond_the_longest_reach_and_never_lowered() {
     let second = first().next("b", SECOND, EpochClocks::of_store(NOW_MS), times(20_000));
-    assert_eq!((second.barrier_ms, second.longest.reach_ms), (NOW_MS + 320_000, 320_000));
+    assert_eq!((second.barrier_ms, second.reach.ms), (NOW_MS + 320_000, 320_000));
     let third = second.next("c", THIRD, EpochClocks::of_store(NOW_MS - 5_000), times(400_000));
-    assert_eq!((third.barrier_ms, third.longest.reach_ms), (NOW_MS + 395_000, 400_000));
+    assert_eq!((third.barrier_ms, third.reach.ms), (NOW_MS + 395_000, 400_000));
     assert!(third.epochs().eq([THIRD, SECOND, FIRST]), "{third:?}");
     assert_eq!(
         third.next("c", FIRST, EpochClocks::of_store(0), times(0)).barrier_ms,
@@ -174,7 +174,7 @@ fn reach_of_a_clock_that_was_ahead_passes_by_itself() {
     let layout = LayoutSpec::for_unit(TimeUnit::Millisecond).build().expect("valid");
     let until_ms = NOW_MS + 36_000_000;
     let ahead = first().continued(None, times(320_000), Some(until_ms));
-    assert_eq!((ahead.longest.reach_ms, ahead.reached_ms), (320_000, until_ms + 80_000));
+    assert_eq!((ahead.reach.ms, ahead.reached_ms), (320_000, until_ms + 80_000));
     assert_eq!(ahead.continued(None, times(320_000), Some(until_ms + 80_000)), ahead);
     let barrier_ms =
         |now_ms| ahead.next("b", SECOND, EpochClocks::of_store(now_ms), times(0)).barrier_ms;

@@ -1,0 +1,157 @@
+//! The longest lease times of the nodes of a namespace, and how they fall again.
+//!
+//! A barrier must be beyond every lease that a lost write can have granted, so the record of a
+//! namespace holds the longest time of any node. A node raises it before it leases by its own times.
+//! The longest falls once no node uses it any more: a node with a shorter time records that as the
+//! *shorter time*, with the instant when the longest was last used. The nodes that use the longest
+//! set that instant anew every hour while a shorter time is recorded. A day and the longest time
+//! itself after the instant, the shorter time takes its place.
+//!
+//! A fleet of equal nodes records no shorter time and writes nothing. This module decides by the
+//! clock of the store alone; the keeper (`history/known.rs`) lets the longest time fall only after it
+//! has seen it unused for two hours of its own, because a backup shows an old instant.
+//! `docs/safety.md` has the argument, and `tests/models/model/long_window.rs` explores it.
+
+use std::{fmt, str::FromStr};
+
+use super::{History, NodeTimes};
+use crate::planted::{Bug, planted};
+
+/// A node that uses the longest time says so as often, while a shorter time is recorded.
+const CONFIRMED_EVERY_MS: i64 = 3_600_000;
+/// The longest time falls this long after its last use, plus the time itself.
+const UNUSED_MS: i64 = 24 * 3_600_000;
+
+/// The longest value of a lease time among the nodes of a namespace.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct LongestTime {
+    /// The value, in ms.
+    pub ms: i64,
+    /// What takes its place when no node uses it any more; `None` while no node with a shorter time
+    /// has leased since it was recorded.
+    pub shorter: Option<ShorterTime>,
+}
+
+/// The longest value but one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct ShorterTime {
+    /// The value, in ms.
+    pub ms: i64,
+    /// When a node last confirmed that it uses the longest value, by the store's clock, Unix ms.
+    pub used_ms: i64,
+}
+
+impl ShorterTime {
+    /// Returns whether the last confirmation is old, or is of a clock that was ahead.
+    const fn is_due(&self, store_ms: i64) -> bool {
+        store_ms.saturating_sub(self.used_ms).saturating_abs() >= CONFIRMED_EVERY_MS
+    }
+}
+
+impl LongestTime {
+    /// Returns a value that no node with a shorter time disputes.
+    pub const fn of(ms: i64) -> Self {
+        Self { ms, shorter: None }
+    }
+
+    /// Returns the longer one of this and the time of a node.
+    #[must_use]
+    pub const fn at_least(self, own_ms: i64) -> Self {
+        if own_ms > self.ms { Self::of(own_ms) } else { self }
+    }
+
+    /// Returns what the record holds once a node leases by its own time, at this time of the store's
+    /// clock, Unix ms.
+    #[must_use]
+    fn used(self, own_ms: i64, store_ms: i64) -> Self {
+        let shorter = match self.shorter {
+            _ if own_ms > self.ms => None,
+            None if own_ms == self.ms => None,
+            None => Some(ShorterTime { ms: own_ms, used_ms: store_ms }),
+            Some(it) if own_ms == self.ms => {
+                let is_confirmed = it.is_due(store_ms) && !planted(Bug::LongestNotConfirmed);
+                Some(ShorterTime {
+                    used_ms: if is_confirmed { store_ms } else { it.used_ms },
+                    ..it
+                })
+            }
+            // A confirmation by a clock that was ahead would last until that time.
+            Some(it) => {
+                let is_ahead = it.used_ms > store_ms.saturating_add(CONFIRMED_EVERY_MS);
+                let used_ms = if is_ahead { store_ms } else { it.used_ms };
+                Some(ShorterTime { ms: it.ms.max(own_ms), used_ms })
+            }
+        };
+        Self { ms: self.ms.max(own_ms), shorter }
+    }
+}
+
+impl History {
+    /// The longest times of any node.
+    pub const fn longest(&self) -> NodeTimes {
+        NodeTimes { reach_ms: self.reach.ms, renew_ms: self.renew.ms }
+    }
+
+    /// Returns the history that a node needs before it leases by its own times, at this time of the
+    /// store's clock, Unix ms.
+    #[must_use]
+    pub fn used_by(&self, own: NodeTimes, store_ms: i64) -> Self {
+        Self {
+            reach: self.reach.used(own.reach_ms, store_ms),
+            renew: self.renew.used(own.renew_ms, store_ms),
+            ..self.clone()
+        }
+    }
+
+    /// Returns the history without a longest time that no node has used for a day and that time, by
+    /// the store's clock, Unix ms. The instant that leases by it can reach stays: the store's clock may
+    /// have been ahead when it was found to be unused.
+    #[must_use]
+    pub fn without_unused_times(&self, store_ms: i64) -> Self {
+        let fall = |longest: LongestTime| {
+            let shorter = longest.shorter?;
+            // A fail-over may have lost a later confirmation.
+            let used_ms = shorter.used_ms.max(self.since_ms);
+            let fallen = used_ms.saturating_add(UNUSED_MS).saturating_add(longest.ms);
+            (store_ms >= fallen).then_some((LongestTime::of(shorter.ms), used_ms))
+        };
+        let (reach, used_ms) =
+            fall(self.reach).map_or((self.reach, None), |(it, at)| (it, Some(at)));
+        let renew = fall(self.renew).map_or(self.renew, |(it, _)| it);
+        let used_ms = used_ms.filter(|_| !planted(Bug::FallenReachForgotten));
+        let reaches_ms = used_ms.map_or(0, |used_ms| {
+            used_ms.saturating_add(CONFIRMED_EVERY_MS).saturating_add(self.reach.ms)
+        });
+        Self { reach, renew, reached_ms: self.reached_ms.max(reaches_ms), ..self.clone() }
+    }
+
+    /// Returns the history without a longest reach that no node has confirmed for two hours, because
+    /// an operator states that no such node lives.
+    #[must_use]
+    pub fn with_stated_reach(&self, store_ms: i64) -> Self {
+        let is_unused =
+            |it: &ShorterTime| store_ms >= it.used_ms.saturating_add(2 * CONFIRMED_EVERY_MS);
+        let reach =
+            self.reach.shorter.filter(is_unused).map_or(self.reach, |it| LongestTime::of(it.ms));
+        Self { reach, ..self.clone() }
+    }
+}
+
+impl fmt::Display for ShorterTime {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}@{}", self.ms, self.used_ms)
+    }
+}
+
+impl FromStr for ShorterTime {
+    type Err = ();
+
+    fn from_str(text: &str) -> Result<Self, ()> {
+        let (ms, used_ms) = text.split_once('@').ok_or(())?;
+        let [ms, used_ms] = [ms, used_ms].map(|number| number.parse().map_err(|_| ()));
+        Ok(Self { ms: ms?, used_ms: used_ms? })
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,125 @@
+//! Nodes whose `lease.window` and `lease.renew` are longer than those of others: they count while they
+//! are used, and a day longer.
+
+use std::time::Duration;
+
+use raindrop_core::lease::{History, NodeTimes};
+use raindrop_store::Store;
+
+use super::world::{Node, World, second, world};
+use crate::{KeeperSettings, RaiseWindow, UnavailableReason};
+
+const HOUR: Duration = Duration::from_hours(1);
+const WINDOW: Duration = Duration::from_mins(5);
+const USUAL: NodeTimes = NodeTimes { reach_ms: 320_000, renew_ms: 30_000 };
+const LONG: NodeTimes = NodeTimes { reach_ms: 3_620_000, renew_ms: 600_000 };
+
+fn long(settings: &mut KeeperSettings) {
+    settings.lease.window = HOUR;
+    settings.lease.renew = Duration::from_mins(10);
+    settings.lease.ttl = Duration::from_mins(30);
+    settings.lease.stale_wait = Duration::from_mins(15);
+}
+
+async fn history(world: &World) -> History {
+    world.store.read_record("default").await.expect("up").expect("there").history
+}
+
+async fn pass_hours(world: &World, hours: u32) {
+    world.pass_in_steps(HOUR * hours, second(2)).await;
+}
+
+/// A namespace that a node used with long times once, before one with the usual times.
+async fn slip() -> (World, Node) {
+    let world = world();
+    let node = world.node_with(long).await;
+    world.pass(second(5)).await;
+    node.stop().await;
+    let node = world.node().await;
+    world.pass(second(35)).await;
+    assert_eq!(history(&world).await.longest(), LONG);
+    (world, node)
+}
+
+/// For how long a node that starts waits for the barrier of a new epoch, in seconds.
+async fn seconds_to_barrier(world: &World) -> i64 {
+    world.store.fail_over("b", world.store.snapshot());
+    let node = world.start(world.settings());
+    world.pass(second(3)).await;
+    let reason = node.status().reason;
+    let Some(UnavailableReason::FailedOver { due_ms }) = reason else { panic!("{reason:?}") };
+    (due_ms - world.now_ms()) / 1_000
+}
+
+#[tokio::test(start_paused = true)]
+async fn times_that_no_node_uses_fall_a_day_later() {
+    let (world, node) = slip().await;
+    pass_hours(&world, 24).await;
+    assert_eq!(history(&world).await.longest(), LONG);
+    // The one falls first, and the node must then read the other unchanged for two hours.
+    pass_hours(&world, 3).await;
+    let fallen = history(&world).await;
+    assert_eq!(fallen.longest(), USUAL);
+    assert!(fallen.reached_ms < world.now_ms());
+    world.issue(&node, "order", 100).await;
+    assert!((280..=320).contains(&seconds_to_barrier(&world).await));
+}
+
+#[tokio::test(start_paused = true)]
+async fn times_that_a_node_uses_stay() {
+    let (world, usual) = slip().await;
+    let node = world.node_with(long).await;
+    pass_hours(&world, 30).await;
+    let present = history(&world).await;
+    assert_eq!(present.longest(), LONG);
+    // The node renews every 10 min.
+    let used_ms = present.reach.shorter.expect("two nodes").used_ms;
+    assert!((0..=70 * 60_000).contains(&(world.now_ms() - used_ms)), "{present:?}");
+    assert_eq!((node.status().reason, usual.status().reason), (None, None));
+}
+
+/// The record of a backup shows an old confirmation; the node that confirms it looks within an hour.
+#[tokio::test(start_paused = true)]
+async fn times_do_not_fall_by_a_confirmation_of_a_backup() {
+    let (world, _usual) = slip().await;
+    let node = world.node_with(long).await;
+    let backup = world.store.snapshot();
+    pass_hours(&world, 30).await;
+    world.store.put_back(backup);
+    pass_hours(&world, 1).await;
+    assert_eq!(history(&world).await.longest().reach_ms, LONG.reach_ms);
+    pass_hours(&world, 3).await;
+    assert_eq!(history(&world).await.longest().reach_ms, LONG.reach_ms);
+    assert_eq!(node.status().reason, None);
+}
+
+#[tokio::test(start_paused = true)]
+async fn operator_states_the_window_once_the_longer_one_is_not_confirmed() {
+    let (world, _usual) = slip().await;
+    let mut operator = world.operator(world.settings());
+    let waits_ms = |due_ms: i64| due_ms - world.now_ms();
+    let preview = operator.preview_raise(WINDOW).await.expect("up");
+    assert!(preview.longer_used_ms.is_some_and(|used_ms| used_ms <= world.now_ms()));
+    assert!(waits_ms(preview.due_ms) > 3_600_000);
+    pass_hours(&world, 2).await;
+    // Without a statement it counts.
+    let configured = operator.preview_raise(RaiseWindow::Configured).await.expect("up");
+    assert!(waits_ms(configured.due_ms) > 3_600_000 && configured.longer_used_ms.is_some());
+    let preview = operator.preview_raise(WINDOW).await.expect("up");
+    assert_eq!(preview.longer_used_ms, None);
+    let due_ms = operator.raise(WINDOW).await.expect("up");
+    assert!((300_000..=330_000).contains(&waits_ms(due_ms)), "{}", waits_ms(due_ms));
+    assert_eq!(history(&world).await.longest().reach_ms, USUAL.reach_ms);
+}
+
+/// A fleet of equal nodes writes its record no more often than before.
+#[tokio::test(start_paused = true)]
+async fn equal_nodes_do_not_write_the_record() {
+    let world = world();
+    let nodes = [world.node().await, world.node().await];
+    world.pass(second(60)).await;
+    let before = world.store.read_record("default").await.expect("up");
+    pass_hours(&world, 5).await;
+    assert_eq!(world.store.read_record("default").await.expect("up"), before);
+    assert!(nodes.iter().all(|node| node.status().reason.is_none()));
+}
