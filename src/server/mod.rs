@@ -28,6 +28,7 @@ pub use self::{
 };
 pub(crate) use self::{
     memory::most_connections,
+    routes::codes::CodeDocument,
     state::{unknown_namespace, unknown_segment_code},
 };
 #[doc(no_inline)]

@@ -106,9 +106,19 @@ async fn the_probe_and_the_list_of_workers_tell_what_is_so() {
     assert_eq!(code, Some(0), "{err}");
     let line = out.lines().find(|line| line.contains("held")).expect("a held worker");
     assert!(line.contains(&worker) && line.contains("default"), "{out}");
-    assert!(out.ends_with("default: 511 worker ids were never used; --all lists them\n"), "{out}");
+    let counts = "default: 1 held, 0 free, 0 not free before an instant, 510 never used; --all lists \
+                  them\n";
+    assert!(out.ends_with(counts), "{out}");
+    let (code, out, err) = run(&["workers", "--json", "--held"], &settings, node.folder());
+    assert_eq!(code, Some(0), "{err}");
+    let document: serde_json::Value = serde_json::from_str(&out).expect("JSON");
+    let default = &document["namespaces"]["default"];
+    assert_eq!((&default["held"], &default["unused"]), (&1.into(), &510.into()), "{out}");
+    assert_eq!(default["workers"][0]["worker_id"].to_string(), worker, "{out}");
+    let (code, _, err) = run(&["workers", "--json", "release", "7"], &settings, node.folder());
+    assert_eq!(code, Some(2), "{err}");
     let (code, out, err) = run(&["workers", "--all"], &settings, node.folder());
-    assert_eq!((code, out.lines().count()), (Some(0), 1 + 512), "{out}{err}");
+    assert_eq!((code, out.lines().count()), (Some(0), 2 + 512), "{out}{err}");
     let folder = node.folder().to_owned();
     let kept = tempfile::tempdir().expect("a temporary folder");
     node.stop().await;

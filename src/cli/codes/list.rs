@@ -1,4 +1,4 @@
-//! `raindrop codes`: lists codes.
+//! `raindrop codes`: lists codes, as a table or as JSON.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -6,35 +6,53 @@ use std::{
     time::Duration,
 };
 
+use serde::Serialize;
 use tokio::time::Instant;
 
+use super::CodesArguments;
 use crate::{
     cli::{
         failure::Failure,
-        output::{error, print, table},
+        output::{error, print, print_json, table},
     },
     config::Config,
     core::{code::is_valid_code, instant::format_unix_ms},
-    keeper::{CodeManager, CodeView},
-    server::unknown_namespace,
+    keeper::{CodeKind, CodeManager, CodeView},
+    server::{CodeDocument, unknown_namespace},
     store::{ListedSegment, Store, StoreError},
 };
 
 const HEADINGS: [&str; 8] =
     ["NAMESPACE", "CODE", "KIND", "NEXT", "LEFT", "STEP", "WRITTEN", "RATE"];
 
+/// A code as `GET /codes` shows it, with the rate of `--rate-over`.
+#[derive(Debug, Serialize)]
+struct Code {
+    #[serde(flatten)]
+    document: CodeDocument,
+    /// How many numbers a second were reserved.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    rate: Option<f64>,
+}
+
+/// What `raindrop codes --json` prints.
+#[derive(Debug, Serialize)]
+struct Document {
+    codes: Vec<Code>,
+}
+
 /// Prints the codes of one namespace, or of all.
 pub(super) async fn list(
     config: &Config,
     store: Arc<dyn Store>,
-    namespace: Option<&str>,
-    rate_over: Option<Duration>,
+    CodesArguments { namespace, rate_over, json, .. }: &CodesArguments,
 ) -> Result<(), Failure> {
+    let (namespace, rate_over) = (namespace.as_deref(), *rate_over);
     let mut codes = views(config, &store).await?;
     if let Some(namespace) = namespace {
         check_namespace(config, &codes, namespace)?;
     }
-    if codes.is_empty() {
+    if codes.is_empty() && !json {
         let has_segments = config.segments().next().is_some();
         let why = if has_segments { "" } else { ": no configured namespace is in segment mode" };
         error(&format!("the store has no segment codes{why}"));
@@ -49,6 +67,17 @@ pub(super) async fn list(
         elapsed = start.elapsed();
     }
     codes.retain(|(code, _)| namespace.is_none_or(|namespace| code.namespace == namespace));
+    if *json {
+        let code = |(listed, view): (ListedSegment, Option<CodeView>)| Code {
+            rate: rate_of(&listed, &before, elapsed),
+            document: CodeDocument::stored(view.unwrap_or(CodeView {
+                listed,
+                kind: CodeKind::Unserved,
+                spec: None,
+            })),
+        };
+        return print_json(&Document { codes: codes.into_iter().map(code).collect() });
+    }
     let line = |(code, view): &(ListedSegment, Option<CodeView>)| {
         line(code, view.as_ref(), rate_of(code, &before, elapsed))
     };
@@ -154,7 +183,6 @@ mod tests {
     use super::*;
     use crate::{
         core::{clock::SystemClock, lease::Token, segment::SegmentSpec},
-        keeper::CodeKind,
         store::{MemoryStore, NewSegment, SegmentStore},
     };
 

@@ -28,6 +28,9 @@ pub(super) struct CodesArguments {
     /// Nodes reserve about once in segment.target_duration: choose several times that.
     #[arg(long, value_name = "DURATION", value_parser = duration)]
     rate_over: Option<Duration>,
+    /// Print the list as JSON, with the keys of GET /codes.
+    #[arg(long)]
+    json: bool,
     #[command(subcommand)]
     command: Option<Command>,
 }
@@ -90,15 +93,15 @@ enum Command {
 }
 
 pub(super) fn run(config: &Config, arguments: &CodesArguments) -> Result<(), Failure> {
-    let CodesArguments { namespace, rate_over, command } = arguments;
+    let CodesArguments { namespace, rate_over, json, command } = arguments;
     let namespace = namespace.as_deref();
     let Some(command) = command else {
-        return with_store(config, async |store, _| {
-            list::list(config, store, namespace, *rate_over).await
-        });
+        return with_store(config, async |store, _| list::list(config, store, arguments).await);
     };
-    if rate_over.is_some() {
-        return Err(Failure::Usage("--rate-over: must be left out with a subcommand".into()));
+    for (flag, is_given) in [("--rate-over", rate_over.is_some()), ("--json", *json)] {
+        if is_given {
+            return Err(Failure::Usage(format!("{flag}: must be left out with a subcommand")));
+        }
     }
     match command {
         Command::Raise { by, codes, confirmation } => {

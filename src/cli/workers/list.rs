@@ -1,12 +1,15 @@
-//! `raindrop workers`: lists worker ids.
+//! `raindrop workers`: lists worker ids, as a table or as JSON.
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use serde::Serialize;
+
+use super::WorkersArguments;
 use crate::{
     cli::{
         arguments::keeper_of,
         failure::Failure,
-        output::{error, print, table},
+        output::{error, print, print_json, table},
     },
     config::Config,
     core::{
@@ -23,14 +26,96 @@ use crate::{
 
 const HEADINGS: [&str; 7] = ["NAMESPACE", "WORKER", "LANE", "STATE", "EXPIRES", "MARKS", "HOLDER"];
 
+/// Which worker ids are listed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::Args)]
+pub(super) struct Selection {
+    /// Also list each worker id that was never used.
+    #[arg(long, conflicts_with_all = ["held", "free"])]
+    all: bool,
+    /// List only worker ids that a node holds.
+    #[arg(long, conflicts_with = "free")]
+    held: bool,
+    /// List only worker ids that can be leased now, those that were never used included.
+    #[arg(long)]
+    free: bool,
+}
+
+impl Selection {
+    pub(super) const fn is_default(self) -> bool {
+        !(self.all || self.held || self.free)
+    }
+
+    const fn shows(self, state: WorkerState) -> bool {
+        match state {
+            WorkerState::Held => !self.free,
+            WorkerState::Free => !self.held,
+            WorkerState::Unused => self.all || self.free,
+            WorkerState::Waiting => !self.held && !self.free,
+        }
+    }
+}
+
+/// Whether a worker id can be leased.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "lowercase")]
+enum WorkerState {
+    /// A node holds it: its lease has not expired by the store's clock.
+    Held,
+    /// It was used, and can be leased.
+    Free,
+    /// No lane of it can be leased before an instant.
+    Waiting,
+    /// It was never used, and can be leased.
+    Unused,
+}
+
+/// A worker id as the store has it, with the names of `/cluster`.
+#[derive(Debug, Serialize)]
+struct Worker {
+    worker_id: u64,
+    lane: usize,
+    state: WorkerState,
+    /// The first instant at which a lane can be leased, if that is to come.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    not_before: Option<String>,
+    /// The width and value of the reserved bits that the row belongs to.
+    reserved: String,
+    holder: Option<String>,
+    renewed: Option<String>,
+    expires: Option<String>,
+    /// Of each lane: the instant, or the position where the layout is not known; null if unused.
+    marks: Vec<Option<String>>,
+}
+
+/// The worker ids of a namespace.
+#[derive(Debug, Default, Serialize)]
+struct Namespace {
+    /// The recorded layout, if this configuration has the same.
+    layout: Option<String>,
+    held: u64,
+    free: u64,
+    waiting: u64,
+    /// Of the configured range, if this configuration has the recorded layout; else of the store's rows.
+    unused: u64,
+    workers: Vec<Worker>,
+}
+
+/// What `raindrop workers --json` prints.
+#[derive(Debug, Serialize)]
+struct Document {
+    /// This machine's clock.
+    now: String,
+    namespaces: BTreeMap<String, Namespace>,
+}
+
 /// Prints the worker ids of one namespace, or of all.
 pub(super) async fn list(
     config: &Config,
     store: &dyn Store,
     clock: &dyn Clock,
-    namespace: Option<&str>,
-    all: bool,
+    arguments: &WorkersArguments,
 ) -> Result<(), Failure> {
+    let WorkersArguments { namespace, selection, json, .. } = arguments;
     let mut rows = match store.list_rows().await {
         // A list must not create the tables.
         Err(StoreError::Vanished(_)) => Vec::new(),
@@ -38,48 +123,161 @@ pub(super) async fn list(
     };
     if let Some(namespace) = namespace {
         check_namespace(config, &rows, namespace)?;
-        rows.retain(|row| row.namespace == namespace);
+        rows.retain(|row| row.namespace == *namespace);
     }
-    if rows.is_empty() {
-        let whose = namespace.map_or(String::new(), |name| format!(" of namespace {name}"));
+    if rows.is_empty() && !json {
+        let whose =
+            namespace.as_ref().map_or(String::new(), |name| format!(" of namespace {name}"));
         error(&format!("the store has no worker ids{whose} yet"));
         return Ok(());
     }
-    let mut layouts: BTreeMap<&str, &Layout> = BTreeMap::new();
-    for KeeperSettings { namespace, layout, .. } in config.keepers() {
+    let mut known: BTreeMap<&str, &KeeperSettings> = BTreeMap::new();
+    for settings in config.keepers() {
+        let KeeperSettings { namespace, layout, .. } = settings;
         // Marks can be shown as instants only if the configured layout is the recorded one.
-        let record = store.read_record(namespace).await?;
+        let record = match store.read_record(namespace).await {
+            Err(StoreError::Vanished(_)) => None,
+            record => record?,
+        };
         let is_ours = |record: &LayoutRecord| record.canonical == layout.canonical();
         if let Some(LayoutRecord { history, .. }) = record.filter(is_ours) {
-            layouts.insert(namespace, layout);
+            known.insert(namespace, settings);
             // Show the marks that count in the present epoch.
             for ListedRow { row, .. } in rows.iter_mut().filter(|row| row.namespace == *namespace) {
                 row.marks = history.marks(layout, row.epoch, &row.marks);
             }
         }
     }
-    let layout_of = |row: &ListedRow| {
-        let layout = layouts.get(row.namespace.as_str()).copied();
-        layout.filter(|layout| row.row.marks.lanes() == layout.lanes())
-    };
-    let (shown, unused): (Vec<&ListedRow>, Vec<&ListedRow>) =
-        rows.iter().partition(|row| all || !row.row.holder.is_empty());
     let now_ms = clock.now_ms();
-    let line = |row| line(row, layout_of(row), now_ms);
-    let lines: Vec<[String; 7]> = shown.into_iter().map(line).collect();
-    print(&(table(HEADINGS, &lines) + &summary(&unused)))
+    let namespaces = namespaces(&rows, &known, *selection, now_ms);
+    if *json {
+        return print_json(&Document { now: format_unix_ms(now_ms), namespaces });
+    }
+    print(&text(&namespaces, *selection))
 }
 
-/// Returns a line for each namespace with worker ids that were never used.
-fn summary(unused: &[&ListedRow]) -> String {
-    let mut counts: BTreeMap<&str, u64> = BTreeMap::new();
-    for row in unused {
-        *counts.entry(row.namespace.as_str()).or_default() += 1;
+/// Counts the worker ids of each namespace, and keeps those that are selected.
+fn namespaces(
+    rows: &[ListedRow],
+    known: &BTreeMap<&str, &KeeperSettings>,
+    selection: Selection,
+    now_ms: i64,
+) -> BTreeMap<String, Namespace> {
+    let mut namespaces: BTreeMap<String, Namespace> = BTreeMap::new();
+    for listed in rows {
+        let settings = known.get(listed.namespace.as_str()).copied();
+        let namespace = namespaces.entry(listed.namespace.clone()).or_default();
+        let layout = settings.map(|settings| &settings.layout);
+        namespace.layout = layout.map(Layout::canonical);
+        let layout = layout.filter(|layout| listed.row.marks.lanes() == layout.lanes());
+        let worker = Worker::new(listed, layout, now_ms);
+        *match worker.state {
+            WorkerState::Held => &mut namespace.held,
+            WorkerState::Free => &mut namespace.free,
+            WorkerState::Waiting => &mut namespace.waiting,
+            WorkerState::Unused => &mut namespace.unused,
+        } += 1;
+        if selection.shows(worker.state) {
+            namespace.workers.push(worker);
+        }
     }
-    let line = |(namespace, count): (&str, u64)| {
-        format!("{}: {count} worker ids were never used; --all lists them\n", visible(namespace))
+    for (name, namespace) in &mut namespaces {
+        if let Some(settings) = known.get(name.as_str()) {
+            // Rows of large ranges are created when they are needed.
+            namespace.unused = unused_of_range(rows, settings);
+        }
+    }
+    namespaces
+}
+
+/// Returns how many worker ids of the configured range no node has used yet.
+fn unused_of_range(rows: &[ListedRow], settings: &KeeperSettings) -> u64 {
+    let KeeperSettings { namespace, layout, min_worker, max_worker, .. } = settings;
+    let reserved_key = layout.reserved_key();
+    let is_used = |listed: &&ListedRow| {
+        listed.namespace == *namespace
+            && listed.reserved_key == reserved_key
+            && (*min_worker..=*max_worker).contains(&listed.row.worker)
+            && !listed.row.holder.is_empty()
     };
-    counts.into_iter().map(line).collect()
+    let used = rows.iter().filter(is_used).count() as u64;
+    (max_worker - min_worker + 1).saturating_sub(used)
+}
+
+/// Returns the table for people, and a line of counts for each namespace.
+fn text(namespaces: &BTreeMap<String, Namespace>, selection: Selection) -> String {
+    let lines = namespaces.iter().flat_map(|(name, namespace)| {
+        namespace.workers.iter().map(move |worker| worker.line(name))
+    });
+    let mut text = table(HEADINGS, &lines.collect::<Vec<_>>());
+    for (name, Namespace { held, free, waiting, unused, .. }) in namespaces {
+        let all = if *unused > 0 && selection.is_default() { "; --all lists them" } else { "" };
+        text += &format!(
+            "{}: {held} held, {free} free, {waiting} not free before an instant, {unused} never \
+             used{all}\n",
+            visible(name)
+        );
+    }
+    text
+}
+
+impl Worker {
+    fn new(
+        ListedRow { row, reserved_key, .. }: &ListedRow,
+        layout: Option<&Layout>,
+        now_ms: i64,
+    ) -> Self {
+        let mark = |mark| match layout {
+            Some(_) if mark == 0 => None,
+            Some(layout) => Some(format_unix_ms(layout.start_of_tick_ms(layout.tick_of(mark)))),
+            None => Some(mark.to_string()),
+        };
+        let due_ms = layout.and_then(|layout| first_due(layout, std::slice::from_ref(row)));
+        let due_ms = due_ms.filter(|due_ms| row.free && *due_ms > now_ms);
+        let was_used = !row.holder.is_empty();
+        Self {
+            worker_id: row.worker,
+            lane: row.lane,
+            state: state(row, due_ms.is_some()),
+            not_before: due_ms.map(format_unix_ms),
+            reserved: reserved_key.clone(),
+            holder: was_used.then(|| row.holder.clone()),
+            renewed: was_used.then(|| format_unix_ms(row.heartbeat_ms)),
+            expires: (!row.free).then(|| format_unix_ms(row.expires_ms)),
+            marks: row.marks.iter().map(mark).collect(),
+        }
+    }
+
+    fn line(&self, namespace: &str) -> [String; 7] {
+        let cell = |text: &Option<String>| text.as_deref().unwrap_or("-").to_owned();
+        let state = match (self.state, &self.not_before) {
+            (_, Some(instant)) => format!("not before {instant}"),
+            (WorkerState::Held, None) => "held".to_owned(),
+            _ => "free".to_owned(),
+        };
+        let marks = self.marks.iter().map(|mark| mark.as_deref().unwrap_or("unused"));
+        [
+            namespace.to_owned(),
+            self.worker_id.to_string(),
+            self.lane.to_string(),
+            state,
+            cell(&self.expires),
+            marks.collect::<Vec<_>>().join(","),
+            cell(&self.holder),
+        ]
+    }
+}
+
+fn state(row: &Row, waits: bool) -> WorkerState {
+    if !row.free {
+        WorkerState::Held
+    } else if waits {
+        WorkerState::Waiting
+    } else if row.holder.is_empty() {
+        WorkerState::Unused
+    } else {
+        WorkerState::Free
+    }
 }
 
 /// Refuses a namespace that is neither configured nor in the store.
@@ -99,36 +297,6 @@ fn check_namespace(config: &Config, rows: &[ListedRow], namespace: &str) -> Resu
     }
 }
 
-/// Returns the state of a row: held, available, or the time from which it can be leased.
-fn state(row: &Row, layout: Option<&Layout>, now_ms: i64) -> String {
-    let due_ms = layout.and_then(|layout| first_due(layout, std::slice::from_ref(row)));
-    match due_ms {
-        _ if !row.free => "held".into(),
-        Some(due_ms) if due_ms > now_ms => format!("not before {}", format_unix_ms(due_ms)),
-        _ => "free".into(),
-    }
-}
-
-fn line(listed: &ListedRow, layout: Option<&Layout>, now_ms: i64) -> [String; 7] {
-    let row = &listed.row;
-    let mark = |mark| match layout {
-        Some(_) if mark == 0 => "unused".into(),
-        Some(layout) => format_unix_ms(layout.start_of_tick_ms(layout.tick_of(mark))),
-        None => mark.to_string(),
-    };
-    let marks: Vec<String> = row.marks.iter().map(mark).collect();
-    let expires = if row.free { "-".into() } else { format_unix_ms(row.expires_ms) };
-    [
-        listed.namespace.clone(),
-        row.worker.to_string(),
-        row.lane.to_string(),
-        state(row, layout, now_ms),
-        expires,
-        marks.join(","),
-        if row.holder.is_empty() { "-".into() } else { row.holder.clone() },
-    ]
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -137,11 +305,15 @@ mod tests {
         preset::Preset,
     };
 
-    #[test]
-    fn rows_are_shown_with_their_marks_as_instants() {
-        let layout = Preset::Raindrop.spec().build().expect("valid");
-        let tick = layout.tick_in_range(1_763_650_000_000).expect("fits");
-        let mut listed = ListedRow {
+    const NOW: i64 = 1_763_650_000_000;
+
+    fn layout() -> Layout {
+        Preset::Raindrop.spec().build().expect("valid")
+    }
+
+    fn listed(layout: &Layout) -> ListedRow {
+        let tick = layout.tick_in_range(NOW).expect("fits");
+        ListedRow {
             namespace: "default".into(),
             reserved_key: "0/0".into(),
             row: Row {
@@ -152,29 +324,71 @@ mod tests {
                 lane: 1,
                 marks: HighWaterMarks::all_at(0, 2).with(1, layout.first_position(tick)),
                 free: false,
-                heartbeat_ms: 0,
-                expires_ms: 1_763_650_090_000,
+                heartbeat_ms: NOW,
+                expires_ms: NOW + 90_000,
             },
-        };
-        let text = table(HEADINGS, &[line(&listed, Some(&layout), 0)]);
+        }
+    }
+
+    #[test]
+    fn rows_are_shown_with_their_marks_as_instants() {
+        let settings = KeeperSettings::new(layout(), "");
+        let listed = listed(&settings.layout);
+        let known = [("default", &settings)].into();
+        let shown = namespaces(std::slice::from_ref(&listed), &known, Selection::default(), NOW);
         assert_eq!(
-            text,
+            text(&shown, Selection::default()),
             "NAMESPACE  WORKER  LANE  STATE  EXPIRES                   MARKS                            HOLDER\n\
-             default    7       1     held   2025-11-20T14:48:10.000Z  unused,2025-11-20T14:46:40.000Z  10.0.0.7:8080#mac\n"
+             default    7       1     held   2025-11-20T14:48:10.000Z  unused,2025-11-20T14:46:40.000Z  10.0.0.7:8080#mac\n\
+             default: 1 held, 0 free, 0 not free before an instant, 510 never used; \
+             --all lists them\n"
         );
-        assert!(line(&listed, None, 0)[5].starts_with("0,"));
-        // A released row, first with a lane that can be leased at once, then with none.
-        listed.row.free = true;
-        let state = |row: &ListedRow| line(row, Some(&layout), 1_763_650_000_000)[3].clone();
-        assert_eq!(state(&listed), "free");
-        listed.row.marks = HighWaterMarks::all_at(layout.first_position(tick + 90_000), 2)
+        let json = serde_json::to_value(&shown["default"].workers[0]).expect("JSON");
+        assert_eq!(
+            json,
+            serde_json::json!({
+                "worker_id": 7,
+                "lane": 1,
+                "state": "held",
+                "reserved": "0/0",
+                "holder": "10.0.0.7:8080#mac",
+                "renewed": "2025-11-20T14:46:40.000Z",
+                "expires": "2025-11-20T14:48:10.000Z",
+                "marks": [null, "2025-11-20T14:46:40.000Z"],
+            })
+        );
+        // What the marks mean is unknown.
+        assert_eq!(Worker::new(&listed, None, NOW).marks[0].as_deref(), Some("0"));
+    }
+
+    #[test]
+    fn each_state_is_counted_and_selected() {
+        let settings = KeeperSettings { max_worker: 8, ..KeeperSettings::new(layout(), "") };
+        let layout = &settings.layout;
+        let tick = layout.tick_in_range(NOW).expect("fits");
+        let held = listed(layout);
+        let mut free = held.clone();
+        free.row.free = true;
+        let mut waiting = free.clone();
+        waiting.row.marks = HighWaterMarks::all_at(layout.first_position(tick + 90_000), 2)
             .with(1, layout.first_position(tick + 60_000));
-        assert_eq!(state(&listed), "not before 2025-11-20T14:47:40.000Z");
-        assert_eq!(line(&listed, None, 0)[3], "free", "what the marks mean is unknown");
-        listed.row.free = false;
-        assert_eq!(state(&listed), "held");
-        let said = "default: 2 worker ids were never used; --all lists them\n";
-        assert_eq!(summary(&[&listed, &listed]), said);
-        assert_eq!(summary(&[]), "");
+        let mut unused = free.clone();
+        unused.row.holder = String::new();
+        let known = [("default", &settings)].into();
+        let rows = [held, free, waiting, unused];
+        let states = |selection| {
+            let mut shown = namespaces(&rows, &known, selection, NOW);
+            let shown = shown.remove("default").expect("there");
+            assert_eq!((shown.held, shown.free, shown.waiting, shown.unused), (1, 1, 1, 5));
+            shown.workers.iter().map(|worker| worker.line("default")[3].clone()).collect::<Vec<_>>()
+        };
+        let not_before = "not before 2025-11-20T14:47:40.000Z";
+        assert_eq!(states(Selection::default()), ["held", "free", not_before]);
+        let only = Selection::default();
+        assert_eq!(states(Selection { all: true, ..only }), ["held", "free", not_before, "free"]);
+        assert_eq!(states(Selection { held: true, ..only }), ["held"]);
+        assert_eq!(states(Selection { free: true, ..only }), ["free", "free"]);
+        let counted = text(&namespaces(&rows, &known, only, NOW), only);
+        assert!(counted.ends_with(" 5 never used; --all lists them\n"), "{counted}");
     }
 }

@@ -25,9 +25,11 @@ pub(super) struct WorkersArguments {
     /// The namespace; by default the list shows every one, and the commands change default.
     #[arg(long, global = true, value_name = "NAME")]
     namespace: Option<String>,
-    /// Also list each worker id that was never used.
+    #[command(flatten)]
+    selection: list::Selection,
+    /// Print the list as JSON; docs/operations.md lists its keys.
     #[arg(long)]
-    all: bool,
+    json: bool,
     #[command(subcommand)]
     command: Option<Command>,
 }
@@ -115,11 +117,12 @@ pub(super) fn run(config: &Config, arguments: &WorkersArguments) -> Result<(), F
     let namespace = arguments.namespace.as_deref();
     let Some(command) = &arguments.command else {
         return with_store(config, async |store, clock| {
-            list::list(config, &*store, &*clock, namespace, arguments.all).await
+            list::list(config, &*store, &*clock, arguments).await
         });
     };
-    if arguments.all {
-        return Err(Failure::Usage("--all: must be left out with a subcommand".into()));
+    if !arguments.selection.is_default() || arguments.json {
+        let flags = "--all, --held, --free and --json";
+        return Err(Failure::Usage(format!("{flags}: must be left out with a subcommand")));
     }
     let namespace = namespace.unwrap_or(DEFAULT_NAMESPACE);
     let Mode::Snowflake { keeper: settings, .. } = &namespace_of(config, namespace)?.mode else {

@@ -15,6 +15,7 @@ fn the_command_line_counts_too_and_gives_back_what_it_did_not_need() {
     let (code, out, err) = raindrop(&["codes"]);
     assert_eq!((code, out.as_str()), (Some(0), ""), "no empty table");
     assert_eq!(err, "raindrop: the store has no segment codes\n");
+    assert_eq!(raindrop(&["codes", "--json"]).1, "{\n  \"codes\": []\n}\n");
     let (code, out, err) = raindrop(&["id", "order", "-n", "3"]);
     assert_eq!((code, out.as_str()), (Some(0), "ORD-1\nORD-2\nORD-3\n"), "{err}");
     let printed = |arguments: &[&str]| {
@@ -34,6 +35,11 @@ fn the_command_line_counts_too_and_gives_back_what_it_did_not_need() {
     assert_eq!(lines[2][..4], ["n", "order", "configured", "5"], "{codes}");
     let rated = printed(&["codes", "--rate-over", "50ms"]);
     assert!(rated.lines().skip(1).all(|line| line.ends_with(" 0.0/s")), "{rated}");
+    let json = printed(&["codes", "--json", "--rate-over", "50ms"]);
+    let document: serde_json::Value = serde_json::from_str(&json).expect("JSON");
+    let order = &document["codes"][1];
+    assert_eq!((&order["code"], &order["next"]), (&"order".into(), &"5".into()), "{json}");
+    assert_eq!((&order["rate"], &order["in_hand"]), (&0.0.into(), &serde_json::Value::Null));
 
     for (arguments, said) in [
         (&["id", "other", "--namespace", "n"][..], "\"other\" is not among the configured codes"),
@@ -41,6 +47,7 @@ fn the_command_line_counts_too_and_gives_back_what_it_did_not_need() {
         (&["parse", "ORD-4"], "namespace \"n\" is in segment mode"),
         (&["workers", "--namespace", "n", "release", "1"], "namespace \"n\" is in segment mode"),
         (&["codes", "--rate-over", "5"], "a duration with its unit"),
+        (&["codes", "--json", "retire", "order"], "--json: must be left out with a subcommand"),
     ] {
         let (code, _, err) = raindrop(arguments);
         assert_eq!(code, Some(2), "{arguments:?}: {err}");

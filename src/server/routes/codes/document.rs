@@ -20,7 +20,7 @@ pub(super) struct CodeList {
 /// A code of segment mode. Texts are whole numbers that may be beyond 2^53.
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = Code)]
-pub(super) struct CodeDocument {
+pub(crate) struct CodeDocument {
     namespace: String,
     pub(super) code: String,
     /// `configured` (in the configuration, and changed there), `managed`, `automatic` (created on
@@ -37,7 +37,9 @@ pub(super) struct CodeDocument {
     #[schema(nullable = false)]
     left: Option<String>,
     /// How many numbers this node has reserved and not issued.
-    in_hand: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(required = true, nullable = false)]
+    in_hand: Option<u64>,
     /// How many numbers the last reservation took; 0 before the first.
     step: u64,
     /// When that was.
@@ -81,7 +83,13 @@ impl CodeDocument {
     }
 
     /// A code, and how many of its numbers the issuer has in hand.
-    pub(super) fn new(view: CodeView, issuer: &SegmentIssuer) -> Self {
+    pub(super) fn of(view: CodeView, issuer: &SegmentIssuer) -> Self {
+        let in_hand = issuer.in_hand(&view.listed.code);
+        Self { in_hand: Some(in_hand), ..Self::stored(view) }
+    }
+
+    /// A code as the store has it.
+    pub(crate) fn stored(view: CodeView) -> Self {
         let left = view.left().map(|left| left.to_string());
         let CodeView { listed, kind, spec } = view;
         let settings = spec.map(|spec| Settings {
@@ -100,7 +108,7 @@ impl CodeDocument {
         };
         Self {
             path,
-            in_hand: issuer.in_hand(code),
+            in_hand: None,
             namespace: listed.namespace,
             code: listed.code,
             kind: kind.name(),

@@ -15,9 +15,10 @@ use serde::Deserialize;
 use tokio::sync::MutexGuard;
 use utoipa::IntoParams;
 
+pub(crate) use self::document::CodeDocument;
 use self::{
     body::{Amount, RaiseBody, SettingsBody},
-    document::{CodeDocument, CodeList},
+    document::CodeList,
 };
 use crate::{
     core::{
@@ -105,7 +106,7 @@ pub(in crate::server) async fn list(
             let manager = CodeManager::new(Arc::clone(&store), issuer.settings().clone());
             let listed = manager.list(allowed, LISTED + 1).await;
             let listed = listed.map_err(|error| store_problem(&error, client.is_operator()))?;
-            page.extend(listed.into_iter().map(|view| CodeDocument::new(view, issuer)));
+            page.extend(listed.into_iter().map(|view| CodeDocument::of(view, issuer)));
         }
         drop(store);
         page.sort_by(|one, other| one.place().cmp(&other.place()));
@@ -328,7 +329,7 @@ impl Target {
             Problem::new(P::UnknownCode, detail)
         })?;
         // Small, and a change that was made must not seem refused.
-        Ok(uncached_json(status, &CodeDocument::new(view, &self.issuer)))
+        Ok(uncached_json(status, &CodeDocument::of(view, &self.issuer)))
     }
 }
 
