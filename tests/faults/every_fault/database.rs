@@ -102,7 +102,7 @@ async fn unknown(cluster: &Cluster, member: &Member, fault: Fault) {
     member.until_renewals("done", done).await;
 }
 
-/// Waits until all members, which are all victims, have renewed their leases.
+/// Waits until all members, which are all victims, have renewed their leases after the fault.
 async fn everybody(cluster: &Cluster) -> Struck {
     cluster.until_renewed().await;
     Struck { times: 1, victims: cluster.all() }
