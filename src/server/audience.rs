@@ -1,8 +1,8 @@
-//! Whom routes are for, and where they are asked for.
+//! The audiences of routes, the two listeners, and where a request needs a token.
 
 use crate::auth::Permission;
 
-/// Where requests come from.
+/// A listener of the service.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::server) enum Listener {
     /// `http.listen`.
@@ -11,11 +11,11 @@ pub(in crate::server) enum Listener {
     Operators,
 }
 
-/// What a listener wants a token for.
+/// The requests of a listener that need a token.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::server) enum TokensFor {
     Nothing,
-    /// Whatever changes something.
+    /// Only requests that change something.
     Changes,
     Everything,
 }
@@ -30,7 +30,7 @@ impl TokensFor {
     }
 }
 
-/// Whom routes are for.
+/// The callers that a group of routes is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::server) enum Audience {
     /// Clients with the permission `ids`, and the pages that `http.cors_origins` allows.
@@ -40,14 +40,14 @@ pub(in crate::server) enum Audience {
     Operators,
     /// Prometheus, with the permission `metrics`.
     Scrapers,
-    /// Whoever has any token.
+    /// Every caller with a token, whatever it permits.
     TokenHolders,
-    /// Orchestrators, and browsers that load a page: they have no token.
+    /// Orchestrators, and browsers that load a page: neither has a token.
     Anybody,
 }
 
 impl Audience {
-    /// What the API document lists their routes under.
+    /// Returns the tag under which the API document lists the routes of this audience.
     pub(in crate::server) const fn tag(self) -> &'static str {
         match self {
             Self::Clients => "ids",
@@ -58,7 +58,7 @@ impl Audience {
         }
     }
 
-    /// What the token must permit.
+    /// Returns the permission that a token needs for these routes, if they need a particular one.
     pub(in crate::server) const fn permission(self) -> Option<Permission> {
         match self {
             Self::Clients => Some(Permission::Ids),

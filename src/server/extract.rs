@@ -1,4 +1,5 @@
-//! What handlers are given of a request. Whatever cannot be read is a problem that says why.
+//! Extractors of the handlers: client, path, query and body. An input that cannot be read becomes a
+//! problem that says what is wrong with it.
 
 use std::{convert::Infallible, error::Error, net::IpAddr, sync::Arc};
 
@@ -26,11 +27,12 @@ use crate::{
     core::{encoding::Encoding, instant::parse_unix_ms},
 };
 
-/// The largest body in bytes; no request needs one.
+/// The largest body in bytes, more than any valid request has.
 const LARGEST_BODY: usize = 64 * 1024;
 
-/// Who sends a request: the connection on which it came, if a listener of ours accepted it, and the
-/// client, once the gate has let it in. One extension, since each of them is allocated.
+/// The sender of a request: its connection, if one of our listeners accepted it, and its client,
+/// once the gate has admitted it. Both are in one extension, since each extension costs an
+/// allocation.
 #[derive(Clone)]
 pub(super) struct Sender {
     connection: Option<Arc<Connection>>,
@@ -46,7 +48,7 @@ impl Sender {
         request.extensions().get::<Self>()?.connection.as_ref()
     }
 
-    /// Notes the client of a request that was let in.
+    /// Records the client of a request that the gate admitted.
     pub(super) fn let_in(request: &mut Request, client: Client) {
         let extensions = request.extensions_mut();
         match extensions.get_mut::<Self>() {
@@ -56,11 +58,12 @@ impl Sender {
     }
 }
 
-/// Who sends a request, as the gate found out.
+/// The client of a request, as the gate identified it.
 #[derive(Clone, Debug)]
 pub(super) struct Client {
     pub(super) caller: Caller,
-    /// Unknown for a request that no listener of ours accepted.
+    /// Unknown if neither one of our listeners nor an embedding server's `ConnectInfo` told the
+    /// peer.
     pub(super) address: Option<IpAddr>,
     pub(super) version: Version,
     pub(super) listener: Listener,
@@ -70,22 +73,22 @@ pub(super) struct Client {
 }
 
 impl Client {
-    /// Reserves memory for a response of this many bytes, until it is sent. A part of the memory is
-    /// for operators, on their listener and for their routes elsewhere.
+    /// Reserves memory for a response of this many bytes, until it is sent. Clients cannot reserve
+    /// the last part of the budget: it is left to operators and scrapes.
     pub(super) fn reserve(&self, bytes: usize) -> Result<Option<Arc<Reservation>>, Problem> {
         let is_for_operators =
             self.is_operator() || matches!(self.audience, Audience::Operators | Audience::Scrapers);
         self.unsent.reserve(bytes, self.version, !is_for_operators)
     }
 
-    /// A JSON response that caches may keep, and whose memory is reserved.
+    /// Returns a JSON response that caches may store, with its memory reserved.
     pub(super) fn cached_json(&self, value: &impl Serialize) -> Result<Response, Problem> {
         let json = json_bytes(value);
         let reservation = self.reserve(json.len())?;
         Ok(response("application/json", json, reservation))
     }
 
-    /// A JSON response that no cache keeps, and whose memory is reserved.
+    /// Returns a JSON response that no cache may store, with its memory reserved.
     pub(super) fn json(
         &self,
         status: StatusCode,
@@ -94,7 +97,7 @@ impl Client {
         Ok(uncached(status, self.cached_json(value)?))
     }
 
-    /// Whether the request came by the operators' listener.
+    /// Returns whether the request came through the operators' listener.
     pub(super) fn is_operator(&self) -> bool {
         self.listener == Listener::Operators
     }
@@ -109,8 +112,8 @@ impl<S: Sync> FromRequestParts<S> for Client {
     }
 }
 
-/// The parameter in the path, decoded; a handler says itself what is wrong with `None`, which is no
-/// UTF-8.
+/// The parameter in the path, decoded; `None` if it is not UTF-8. Each handler words that problem
+/// itself.
 #[derive(Debug)]
 pub(super) struct InPath(pub(super) Option<String>);
 
@@ -147,7 +150,7 @@ impl<S: Sync, T: DeserializeOwned> FromRequestParts<S> for Query<T> {
             while let Some(source) = cause.source() {
                 cause = source;
             }
-            // serde speaks of fields.
+            // serde's messages say "field"; clients know them as parameters.
             let text = cause.to_string().replace("unknown field", "unknown parameter");
             let text = text.replace("duplicate field", "given more than once: parameter");
             invalid(text.replace('`', "\""))
@@ -155,7 +158,7 @@ impl<S: Sync, T: DeserializeOwned> FromRequestParts<S> for Query<T> {
     }
 }
 
-/// A body that is read as a JSON object; an empty one is an object without fields.
+/// A body that must be a JSON object. An empty body counts as an object without fields.
 #[derive(Debug)]
 pub(super) struct JsonBody<T>(pub(super) T);
 
@@ -173,7 +176,7 @@ impl<S: Sync, T: DeserializeOwned> FromRequest<S> for JsonBody<T> {
             }
             body => body,
         };
-        // An array would be read as the fields in their order.
+        // serde would accept an array, as the values of the fields in their order.
         if body.trim_ascii_start().first() != Some(&b'{') {
             return Err(invalid("the body: must be a JSON object"));
         }
@@ -182,7 +185,8 @@ impl<S: Sync, T: DeserializeOwned> FromRequest<S> for JsonBody<T> {
     }
 }
 
-/// The body of a request that has none: one that has is refused, because it would be ignored.
+/// Refuses a request with a body on a route that reads none: the client would believe that it was
+/// read.
 #[derive(Debug)]
 pub(super) struct NoBody;
 
@@ -190,7 +194,7 @@ impl<S: Sync> FromRequest<S> for NoBody {
     type Rejection = Problem;
 
     async fn from_request(request: Request, _: &S) -> Result<Self, Problem> {
-        // GET and HEAD have none that means anything.
+        // In GET and HEAD a body has no meaning (RFC 9110), so it is ignored.
         if matches!(*request.method(), Method::GET | Method::HEAD) {
             return Ok(Self);
         }
@@ -198,12 +202,12 @@ impl<S: Sync> FromRequest<S> for NoBody {
             let detail = "a body is not read: ask by path and query, as in POST /ids/order?n=3";
             Problem::new(ProblemCode::UnsupportedMediaType, detail)
         };
-        // One that is sent in chunks may turn out to be empty.
+        // A chunked body has no announced length and may turn out to be empty, so it is read.
         read(request.into_body(), 0, refuse).await.map(|_| Self)
     }
 }
 
-/// Reads a body of at most so many bytes.
+/// Reads a body of at most `most` bytes; a longer one is the problem that `longer` returns.
 async fn read(body: Body, most: usize, longer: fn() -> Problem) -> Result<Bytes, Problem> {
     to_bytes(body, most).await.map_err(|error| {
         let error = error.into_inner();
@@ -212,7 +216,8 @@ async fn read(body: Body, most: usize, longer: fn() -> Problem) -> Result<Bytes,
     })
 }
 
-/// Refuses a body that is announced to be too large, before any of it is asked for.
+/// Refuses a body whose announced length is too large, before the service asks the client for any
+/// of it.
 pub(super) fn check_body(body: &Body) -> Result<(), Problem> {
     if body.size_hint().lower() > LARGEST_BODY as u64 { Err(too_large()) } else { Ok(()) }
 }
@@ -220,7 +225,8 @@ pub(super) fn check_body(body: &Body) -> Result<(), Problem> {
 fn too_large() -> Problem {
     let detail = format!("the body must have at most {LARGEST_BODY} bytes");
     let problem = Problem::new(ProblemCode::PayloadTooLarge, detail);
-    // What is left of the body is not read, even where it has arrived already.
+    // The rest of the body stays unread, even if it has arrived, so the connection cannot be used
+    // again.
     problem.with_header(header::CONNECTION, "close")
 }
 
@@ -230,7 +236,7 @@ fn is_json(headers: &HeaderMap) -> bool {
     media_type.is_some_and(|media_type| media_type.eq_ignore_ascii_case("application/json"))
 }
 
-/// Parses a parameter, if it is given; `allowed` says what it must be.
+/// Parses a parameter if the request has it; `allowed` describes the valid values for the error.
 pub(super) fn parse<T>(
     name: &str,
     text: Option<&str>,
@@ -242,13 +248,13 @@ pub(super) fn parse<T>(
     parse(text).ok_or_else(refuse).map(Some)
 }
 
-/// The parameter `encoding`; decimal when it is missing.
+/// Parses the parameter `encoding`; decimal if it is missing.
 pub(super) fn encoding(text: Option<&str>) -> Result<Encoding, Problem> {
     let names = || format!("one of {}", Encoding::ALL.map(Encoding::name).join(", "));
     Ok(parse("encoding", text, names, Encoding::by_name)?.unwrap_or_default())
 }
 
-/// An instant, if it is given; Unix ms.
+/// Parses an instant if the request has it; returns Unix milliseconds.
 pub(super) fn instant(name: &str, text: Option<&str>) -> Result<Option<i64>, Problem> {
     let form = "an RFC 3339 instant such as 2026-11-20T00:00:00Z; a + is written %2B in an address";
     parse(name, text, || form.into(), parse_unix_ms)

@@ -1,4 +1,4 @@
-//! What every request shares.
+//! The state that all requests share.
 
 use std::{
     collections::BTreeMap,
@@ -27,13 +27,13 @@ use crate::{
     store::{ListedRow, Store, StoreError},
 };
 
-/// The error for a namespace that does not exist.
+/// Returns the error text for a namespace that does not exist.
 pub(crate) fn unknown_namespace<'a>(name: &str, known: impl Iterator<Item = &'a String>) -> String {
     let known: Vec<&str> = known.map(String::as_str).collect();
     format!("namespace {name:?} does not exist; existing namespaces: {}", known.join(", "))
 }
 
-/// The error for a code that a segment namespace does not know.
+/// Returns the error text for a code that a segment namespace does not know.
 pub(crate) fn unknown_segment_code(code: &str, namespace: &str) -> String {
     format!(
         "code {code:?} is not among the configured codes of the segment namespace {namespace:?}; an \
@@ -42,12 +42,13 @@ pub(crate) fn unknown_segment_code(code: &str, namespace: &str) -> String {
     )
 }
 
-/// What every request shares; behind one `Arc`.
+/// The state that all requests share, behind one `Arc`.
 #[derive(Debug)]
 pub struct AppState {
     pub(super) issuers: BTreeMap<String, NamespaceIssuer>,
     pub(super) backfills: BTreeMap<String, Backfill>,
-    /// Locked for each request for a past time, so that renewals need not wait for many of them.
+    /// Locked for each request for a past time. One at a time reaches the store, so that renewals
+    /// do not queue behind many of them.
     backfill_turn: Mutex<()>,
     pub(super) auth: Option<Arc<Auth>>,
     pub(super) codes: Codes,
@@ -60,21 +61,22 @@ pub struct AppState {
     pub(super) clients: Clients,
     /// The configured layout of `default`, if it has one.
     pub(super) plan: Option<Plan>,
-    /// The configured layouts to read IDs by.
+    /// The configured layouts by which `/parse` can read IDs.
     pub(super) layouts: Vec<ForeignLayout>,
     /// A permit for each claim that may be in flight.
     in_flight: Semaphore,
-    /// How many connections clients may have.
+    /// The number of connections that clients may have open.
     pub(super) max_connections: usize,
     pub(super) draining: watch::Sender<bool>,
     failed: AtomicBool,
-    /// The store of every node. Locked, so that operators' requests ask it one at a time.
+    /// The store that all nodes share. Operators' requests lock it, so that they query it one at a
+    /// time.
     store: Option<Mutex<Arc<dyn Store>>>,
     list_timeout: Duration,
 }
 
 impl AppState {
-    /// The state of a service that issues from these.
+    /// Creates the state of a service that issues with these issuers.
     pub fn new(
         issuers: impl IntoIterator<Item: Into<NamespaceIssuer>>,
         codes: Codes,
@@ -115,7 +117,7 @@ impl AppState {
         self
     }
 
-    /// Lets `/plan` answer the configured layout of `default` where no other is asked for, and
+    /// Lets `/plan` judge the configured layout of `default` when a request names no other, and
     /// `/parse` read IDs by the configured layouts.
     #[must_use]
     pub fn with_layouts(mut self, config: &Config) -> Self {
@@ -124,22 +126,23 @@ impl AppState {
         self
     }
 
-    /// Enables `/cluster` and `/codes`; the list of worker ids is bounded by `timeout`.
+    /// Enables `/cluster` and `/codes`. Listing the worker ids takes at most `timeout`.
     #[must_use]
     pub fn with_cluster(mut self, store: Arc<dyn Store>, timeout: Duration) -> Self {
         (self.store, self.list_timeout) = (Some(Mutex::new(store)), timeout);
         self
     }
 
-    /// The store, for one operator's request at a time: until the guard is dropped.
+    /// Waits until no other operator's request uses the store, and locks it until the guard is
+    /// dropped.
     pub(super) async fn store(&self) -> Result<MutexGuard<'_, Arc<dyn Store>>, Problem> {
         let detail = "this service has no store to query";
         let none = || Problem::new(ProblemCode::NotFound, detail);
         Ok(self.store.as_ref().ok_or_else(none)?.lock().await)
     }
 
-    /// Every worker row of the store, and whether the store is verified. The wait for one's turn is part
-    /// of the time that this takes at most.
+    /// Returns every worker row of the store, and whether the store is verified. The time-out
+    /// includes the wait for other operators' requests.
     pub(super) async fn list_rows(
         &self,
     ) -> Result<Result<(Vec<ListedRow>, bool), StoreError>, Problem> {
@@ -152,14 +155,14 @@ impl AppState {
         listed.unwrap_or(Ok(Err(StoreError::TimedOut { after })))
     }
 
-    /// Requires one of these tokens.
+    /// Requires a token or client certificate that `auth` knows.
     #[must_use]
     pub fn with_auth(mut self, auth: Arc<Auth>) -> Self {
         self.auth = Some(auth);
         self
     }
 
-    /// The issuer of a namespace.
+    /// Returns the issuer of a namespace; an unknown one is a problem that names the known ones.
     pub(super) fn issuer(&self, name: &str) -> Result<&NamespaceIssuer, Problem> {
         self.issuers.get(name).ok_or_else(|| {
             let detail = unknown_namespace(name, self.issuers.keys());
@@ -167,8 +170,8 @@ impl AppState {
         })
     }
 
-    /// Counts a claim that is in flight until the result is dropped; refuses one while there are too
-    /// many.
+    /// Counts a claim as in flight until the permit is dropped. Refuses it if `http.max_in_flight`
+    /// claims are in flight already.
     pub(super) fn begin_claim(&self) -> Result<SemaphorePermit<'_>, Problem> {
         self.in_flight.try_acquire().map_err(|_| {
             let detail = format!("{} requests are in flight", self.http.max_in_flight);
@@ -176,7 +179,8 @@ impl AppState {
         })
     }
 
-    /// Waits until no other request for a past time is served, but leaves this one time to be served.
+    /// Waits until no other request for a past time is being served, for at most half of
+    /// `http.request_timeout`: the other half is left to serve this one.
     pub(super) async fn begin_backfill(&self) -> Result<MutexGuard<'_, ()>, Problem> {
         let turn = tokio::time::timeout(self.http.request_timeout / 2, self.backfill_turn.lock());
         turn.await.map_err(|_| {
@@ -185,7 +189,7 @@ impl AppState {
         })
     }
 
-    /// Records what each namespace does, interval after interval.
+    /// Records the counts of each namespace, interval after interval; never returns.
     pub(super) async fn record_history(&self) {
         let issuers = || self.issuers.values();
         let of = |issuer: &NamespaceIssuer| self.metrics.counts(issuer);
@@ -193,7 +197,7 @@ impl AppState {
         self.history.follow(counts).await;
     }
 
-    /// Makes `/readyz` answer 503 from now on; requests are still answered.
+    /// Makes `/readyz` answer 503 from now on. All other requests are still answered.
     pub fn drain(&self) {
         self.draining.send_replace(true);
     }

@@ -1,4 +1,4 @@
-//! Which address a request comes from.
+//! Finds the address of a request's client, also behind trusted proxies.
 
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 
@@ -7,8 +7,8 @@ use ipnet::IpNet;
 
 const X_FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
 
-/// Returns the address of the client: the peer, or if that is a trusted proxy, the last address
-/// before the trusted proxies that `X-Forwarded-For` or `Forwarded` names.
+/// Returns the address of the client. That is the peer, unless the peer is a trusted proxy: then it
+/// is the last address in `X-Forwarded-For` or `Forwarded` that is not a trusted proxy's.
 pub(in crate::server) fn client_address(
     peer: IpAddr,
     headers: &HeaderMap,
@@ -21,14 +21,14 @@ pub(in crate::server) fn client_address(
     let by_x_forwarded_for = last_untrusted(peer, trusted, headers, &X_FORWARDED_FOR, address);
     let by_forwarded = last_untrusted(peer, trusted, headers, &header::FORWARDED, forwarded_for);
     match (by_x_forwarded_for, by_forwarded) {
-        // A proxy that writes one of them may forward whatever the client put into the other.
+        // A proxy that writes one of the headers may forward the other as the client sent it.
         (Some(one), Some(other)) if one != other => peer,
         (one, other) => one.or(other).unwrap_or(peer),
     }
 }
 
-/// Returns what counts as one client: an address, or a /64 of IPv6, which is the least that a
-/// subscriber gets.
+/// Returns the key that one client counts under: an IPv4 address, or the /64 of an IPv6 address,
+/// the least that a provider assigns to a subscriber.
 pub(in crate::server) fn subscriber(address: IpAddr) -> IpAddr {
     match address.to_canonical() {
         IpAddr::V6(address) => {
@@ -38,13 +38,13 @@ pub(in crate::server) fn subscriber(address: IpAddr) -> IpAddr {
     }
 }
 
-/// Whether an address is in one of these networks.
+/// Returns whether an address is in one of these networks.
 pub(in crate::server) fn is_in(address: IpAddr, networks: &[IpNet]) -> bool {
     networks.iter().any(|network| network.contains(&address))
 }
 
-/// Follows a header from its end to the first address that is not trusted. An element that names
-/// none ends the way: whoever wrote it is the last one known.
+/// Follows a header from its end to the first address that is not a trusted proxy's. Ends earlier
+/// at an element without an address: then the proxy that wrote that element is the last one known.
 fn last_untrusted(
     peer: IpAddr,
     trusted: &[IpNet],
@@ -66,7 +66,8 @@ fn last_untrusted(
     Some(last)
 }
 
-/// Splits a text outside its quoted strings (RFC 9110, section 5.6.4); `None` if one is not closed.
+/// Splits a text at separators outside quoted strings (RFC 9110, section 5.6.4); `None` if a quoted
+/// string is not closed.
 fn split(text: &str, separator: char) -> Option<Vec<&str>> {
     let (mut is_quoted, mut is_escaped) = (false, false);
     let parts = text.split(|letter| {
@@ -86,14 +87,14 @@ fn text_of(line: &HeaderValue) -> &str {
     line.to_str().unwrap_or_default()
 }
 
-/// Reads an address, perhaps with a port.
+/// Parses an address, with or without a port.
 fn address(text: &str) -> Option<IpAddr> {
     let bare = text.strip_prefix('[').and_then(|text| text.strip_suffix(']')).unwrap_or(text);
     let with_port = || text.parse::<SocketAddr>().ok().map(|address| address.ip());
     bare.parse().ok().or_else(with_port).map(|address: IpAddr| address.to_canonical())
 }
 
-/// Reads the `for` of an element of `Forwarded` (RFC 7239), which has at most one.
+/// Parses the `for` of an element of `Forwarded` (RFC 7239), which has at most one.
 fn forwarded_for(element: &str) -> Option<IpAddr> {
     let pairs = split(element, ';')?.into_iter().map(str::trim).filter(|pair| !pair.is_empty());
     let pairs: Option<Vec<_>> = pairs.map(|pair| pair.split_once('=')).collect();
@@ -151,12 +152,12 @@ mod tests {
             ("for=192.0.2.66, for=_hidden", "10.1.2.3"),
             ("proto=https", "10.1.2.3"),
             ("for=198.51.100.1; ;proto=https;", "198.51.100.1"),
-            // What stands in a quoted string is of whoever wrote that.
+            // A quoted string may contain `,` and `;`: they do not separate elements.
             ("for=198.51.100.1;host=\"x,for=6.6.6.6\"", "198.51.100.1"),
             ("for=198.51.100.1;host=\"x;for=6.6.6.6\"", "198.51.100.1"),
             ("for=198.51.100.1;host=\"x\\\",for=6.6.6.6\"", "198.51.100.1"),
             ("host=\"x,for=6.6.6.6\";for=198.51.100.1", "198.51.100.1"),
-            // Nobody can tell where these end.
+            // Unclosed quoted strings: where the element ends is unknown.
             ("for=198.51.100.1, host=\"x, for=6.6.6.6", "10.1.2.3"),
             ("for=198.51.100.1, for=6.6.6.6;for=7.7.7.7", "10.1.2.3"),
             ("for=198.51.100.1, for=\"6.6.6.6", "10.1.2.3"),

@@ -1,4 +1,4 @@
-//! What each client may have: requests in a second, and new codes.
+//! Limits on each client: requests per second, and new codes.
 
 mod client_address;
 mod rate_limit;
@@ -36,7 +36,7 @@ impl Clients {
         }
     }
 
-    /// Refuses a request of an address that has made too many.
+    /// Refuses a request from an address that has sent too many.
     pub(super) fn limit_address(&self, address: Option<IpAddr>) -> Result<(), Problem> {
         let (Some(limiter), Some(address)) = (&self.per_address, address) else { return Ok(()) };
         limiter.count(self.hasher.hash_one(address), Instant::now()).map_err(|wait| {
@@ -46,7 +46,7 @@ impl Clients {
         })
     }
 
-    /// Refuses a request with a token of this name that was used too often.
+    /// Refuses a request with a token of this name if too many came with it.
     pub(super) fn limit_token(&self, token: Option<&str>) -> Result<(), Problem> {
         let (Some(limiter), Some(token)) = (&self.per_token, token) else { return Ok(()) };
         limiter.count(self.hasher.hash_one(token), Instant::now()).map_err(|wait| {
@@ -57,7 +57,7 @@ impl Clients {
         })
     }
 
-    /// Identifies a client by its token, or else by its address.
+    /// Returns the key of a client: a hash of its token's name, or without a token of its address.
     pub(super) fn key(&self, token: Option<&str>, address: Option<IpAddr>) -> u64 {
         match token {
             Some(token) => self.hasher.hash_one(token),
@@ -65,7 +65,7 @@ impl Clients {
         }
     }
 
-    /// What counts as one client, of a request that came from this peer.
+    /// Returns the client address that a request counts under, given the peer that sent it.
     pub(super) fn address(&self, peer: IpAddr, headers: &HeaderMap) -> IpAddr {
         subscriber(client_address(peer, headers, &self.trusted_proxies))
     }

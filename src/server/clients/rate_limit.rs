@@ -1,4 +1,4 @@
-//! How many requests a client may make in a second.
+//! Limits the requests of each client per second, with a burst of one second (GCRA).
 
 use std::{
     collections::HashMap,
@@ -9,20 +9,21 @@ use std::{
 
 use tokio::time::Instant;
 
-/// A client that was idle may make the requests of this time at once.
+/// The requests of this time may come at once, from a client that was idle.
 const BURST: Duration = Duration::from_secs(1);
 
 const SHARDS: usize = 16;
 
-/// The most clients of a shard: 65 536 in all, of about 40 bytes.
+/// The most clients in a shard: 65 536 in all, of about 40 bytes each.
 const CLIENTS: usize = 4096;
 
 /// Limits the requests of each client.
 #[derive(Debug)]
 pub(in crate::server) struct RateLimiter {
-    /// The time that a request stands for.
+    /// The time between two requests at the permitted rate.
     gap: Duration,
-    /// When each client has made up for its requests. A client that is absent has.
+    /// For each client, the instant at which it may burst again in full. A client without an entry
+    /// may at once.
     shards: [Mutex<HashMap<u64, Instant>>; SHARDS],
 }
 
@@ -32,11 +33,11 @@ impl RateLimiter {
         Self { gap, shards: Default::default() }
     }
 
-    /// Counts a request of a client, whose key is a hash.
+    /// Counts a request of the client with this key, which is a hash.
     ///
     /// # Errors
     ///
-    /// When to try again; the request does not count then.
+    /// The time to wait before the next attempt. A refused request does not count.
     pub(in crate::server) fn count(&self, client: u64, now: Instant) -> Result<(), Duration> {
         let shard = &self.shards[usize::from(client.to_le_bytes()[7]) % SHARDS];
         let mut shard = shard.lock().unwrap_or_else(PoisonError::into_inner);
@@ -46,7 +47,8 @@ impl RateLimiter {
         }
         if shard.len() >= CLIENTS && !shard.contains_key(&client) {
             shard.retain(|_, free_at| *free_at > now);
-            // Whoever has so many addresses is not limited by any of them.
+            // Full: forget every client. A limit per client does not stop an attacker with this
+            // many addresses.
             if shard.len() > CLIENTS / 2 {
                 shard.clear();
             }

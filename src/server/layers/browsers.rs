@@ -1,4 +1,4 @@
-//! Which browsers may read the answers, and for which pages they may ask.
+//! Which web pages may read responses through a browser (CORS), and which may send requests at all.
 
 use std::time::Duration;
 
@@ -15,10 +15,10 @@ use crate::{
     server::response::{Problem, ProblemCode},
 };
 
-/// Where the page is from that a browser sends a request for; pages cannot set it.
+/// Tells whether the page that caused a request is of the same site. Browsers set it; pages cannot.
 const SEC_FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
 
-/// Adds CORS headers, and answers preflights.
+/// Adds CORS headers to responses, and answers preflights.
 #[derive(Debug)]
 pub(super) struct Browsers {
     cors: CorsLayer,
@@ -26,8 +26,8 @@ pub(super) struct Browsers {
 }
 
 impl Browsers {
-    /// Returns `None` when no origin is allowed. `is_cached` says whether caches keep the answers, and may
-    /// use them for a browser.
+    /// Returns `None` if no origin is allowed. With `is_cached`, caches may store the responses and
+    /// serve them to pages of other origins, so every response needs the headers.
     pub(super) fn new(origins: &CorsOrigins, is_cached: bool) -> Option<Self> {
         let origin = match origins {
             CorsOrigins::Any => AllowOrigin::any(),
@@ -37,39 +37,40 @@ impl Browsers {
         let cors = CorsLayer::new()
             .allow_origin(origin)
             .allow_methods([Method::GET, Method::HEAD, Method::POST])
-            // Every header, and the one that * leaves out.
+            // `*` allows every header but `Authorization` (Fetch standard).
             .allow_headers([HeaderName::from_static("*"), header::AUTHORIZATION])
             .expose_headers([header::RETRY_AFTER])
             .max_age(Duration::from_hours(1));
         Some(Self { cors, is_cached })
     }
 
-    /// Whether a request is a preflight, or its answer needs CORS headers.
+    /// Returns whether a request is a preflight, or its response needs CORS headers.
     pub(super) fn need_headers(&self, request: &Request) -> bool {
         let headers = request.headers();
         match *request.method() {
-            // To CorsLayer every OPTIONS is a preflight; without this header it is just another method.
+            // `CorsLayer` takes every OPTIONS for a preflight. Without this header it is an
+            // ordinary request.
             Method::OPTIONS => headers.contains_key(header::ACCESS_CONTROL_REQUEST_METHOD),
             _ => self.is_cached || headers.contains_key(header::ORIGIN),
         }
     }
 
-    /// Puts them around a service.
+    /// Wraps a service so that its responses get the headers.
     pub(super) fn around<S>(&self, inner: S) -> Cors<S> {
         self.cors.layer(inner)
     }
 }
 
-/// Refuses a request that a browser sends for a page of another site, unless its origin is allowed:
-/// a browser sends it even where it does not let the page read the response.
+/// Refuses a request that a browser sends for a page of another site, unless its origin is allowed.
+/// CORS alone does not: browsers send such requests, and only keep the page from reading the
+/// response.
 ///
-/// 1. `Origin` decides, if the browser sends it.
-/// 2. Otherwise `Sec-Fetch-Site` decides, which browsers send to trustworthy addresses alone: over HTTPS,
-///    and to `localhost`.
+/// 1. If there is an `Origin`, it decides.
+/// 2. Otherwise `Sec-Fetch-Site` decides. Browsers send it only over HTTPS and to `localhost`.
 /// 3. Otherwise `Referer` decides, which a page can suppress.
-/// 4. Otherwise what a browser loads for an image or a style sheet is refused, in Firefox also for a video
-///    or a sound. A script, a `fetch`, a frame, and a video or a sound elsewhere cannot be told without
-///    `Referer` from another program or a typed address.
+/// 4. Otherwise a request whose `Accept` is a browser's for an image or a style sheet is refused;
+///    with Firefox also one for a video or a sound. Without `Referer`, a script, a `fetch`, a
+///    frame, and in other browsers a video or a sound look like a request of a program, and pass.
 pub(super) fn check_origin(origins: &CorsOrigins, headers: &HeaderMap) -> Result<(), Problem> {
     let CorsOrigins::List(allowed) = origins else { return Ok(()) };
     let site = headers.get(SEC_FETCH_SITE).map(HeaderValue::as_bytes);
@@ -98,13 +99,12 @@ pub(super) fn check_origin(origins: &CorsOrigins, headers: &HeaderMap) -> Result
     Err(Problem::new(ProblemCode::Forbidden, detail))
 }
 
-/// Refuses a request that a browser sends for a page that is not this service's own: for what
-/// changes something.
+/// Refuses a change that a browser sends for a page that is not this service's own.
 pub(super) fn check_own_page(headers: &HeaderMap) -> Result<(), Problem> {
     let site = headers.get(SEC_FETCH_SITE).map(HeaderValue::as_bytes);
     let is_own = match headers.get(header::ORIGIN) {
         Some(origin) => is_own(origin, site, headers),
-        // "none" is what a person does, without a page.
+        // "none": the person typed the address or used a bookmark, so no page caused the request.
         None => site.is_none_or(|site| site == b"same-origin" || site == b"none"),
     };
     if is_own {
@@ -114,8 +114,9 @@ pub(super) fn check_own_page(headers: &HeaderMap) -> Result<(), Problem> {
     Err(Problem::new(ProblemCode::Forbidden, "pages of other sites may not change anything here"))
 }
 
-/// Whether the page came from this service's own address. A browser that does not say so tells the
-/// origin alone, whose scheme may be a gateway's.
+/// Returns whether the page came from this service's own address. Without `Sec-Fetch-Site` only
+/// hosts and ports are compared: behind a gateway that ends TLS, the origin's scheme is the
+/// gateway's.
 fn is_own(origin: &HeaderValue, site: Option<&[u8]>, headers: &HeaderMap) -> bool {
     match site {
         Some(site) => site == b"same-origin",
@@ -123,7 +124,7 @@ fn is_own(origin: &HeaderValue, site: Option<&[u8]>, headers: &HeaderMap) -> boo
     }
 }
 
-/// Whether an origin has the host and port of the request.
+/// Returns whether an origin has the host and port of the request's `Host`.
 fn names_host(origin: &[u8], headers: &HeaderMap) -> bool {
     let origin = std::str::from_utf8(origin).ok().and_then(|origin| origin.split_once("://"));
     match (origin, headers.get(header::HOST)) {
@@ -141,8 +142,8 @@ fn origin_of(address: &[u8]) -> &[u8] {
     &address[..third.map_or(address.len(), |(at, _)| at)]
 }
 
-/// Whether a browser sends this for a part of a page: it names the types of that part first. A program
-/// that wants an ID names none of these, or JSON before it.
+/// Returns whether `Accept` is a browser's for a part of a page, which names the types of that part
+/// first. A program that wants an ID accepts none of them, or names JSON first.
 fn loads_part_of_page(headers: &HeaderMap) -> bool {
     let first = headers.get(header::ACCEPT).and_then(|accept| accept.to_str().ok());
     let first = first.and_then(|accept| accept.split([',', ';']).next()).unwrap_or_default().trim();

@@ -1,5 +1,14 @@
-//! Who may pass to a route. [`Rules::pass`] finds a client a place; all other checks stand in
-//! [`Rules::admit`], in the order in which they are made.
+//! Decides which requests reach a handler.
+//!
+//! [`Rules::admit`] makes every check in its order, and returns the [`Client`] that handlers then
+//! extract. [`Rules::pass`] first moves the connection of a client from a spare place to one of the
+//! clients', which can take seconds. That wait comes before every check, and is not part of the
+//! request's time-out.
+//!
+//! The gate does not limit how many claims are in flight (`AppState::begin_claim`), nor how long a
+//! handler takes (`layers::mod`). A check that needs the content of the body is the handler's.
+//! tests/http/matrix.rs tries every caller with every route; hosts.rs, cors.rs and tokens.rs beside
+//! it test single checks.
 
 use std::{net::SocketAddr, sync::Arc, time::Duration};
 
@@ -24,10 +33,10 @@ use crate::{
     },
 };
 
-/// The longest address in bytes; the longest useful one has a few hundred.
+/// The longest request target in bytes; the longest useful one has a few hundred.
 const LONGEST_URI: usize = 4096;
 
-/// Decides who may pass to the routes of an audience.
+/// Admits or refuses the requests to the routes of one audience.
 #[derive(Debug)]
 pub(super) struct Rules {
     state: Arc<AppState>,
@@ -42,14 +51,14 @@ impl Rules {
         Self { state: Arc::clone(state), audience, listener, tokens_for }
     }
 
-    /// Refuses a request that may not pass; otherwise notes who sends it.
+    /// Admits a request and records its client, or refuses it.
     pub(super) async fn pass(&self, request: &mut Request) -> Result<(), Problem> {
         if self.audience == Audience::Clients
             && let Some(connection) = Sender::connection(request)
             && connection.place.is_spare()
         {
             let connection = Arc::clone(connection);
-            // Boxed, so that other requests take less memory.
+            // Boxed, so that requests that need not wait have a smaller future.
             let changed = Box::pin(connection.place.change()).await;
             changed.map_err(|reason| self.no_place(reason))?;
         }
@@ -58,7 +67,7 @@ impl Rules {
         Ok(())
     }
 
-    /// Who sends this request, if it may pass.
+    /// Returns the client of a request that passes every check.
     fn admit(&self, request: &Request) -> Result<Client, Problem> {
         let headers = request.headers();
         check_length(request.uri())?;
@@ -68,7 +77,8 @@ impl Rules {
             accepted_elsewhere.map(|info| info.0)
         });
         let address = peer.map(|peer| self.state.clients.address(peer.ip(), headers));
-        // Other requests were checked by whoever accepted them, or never were on a connection.
+        // Without a peer the request came from the process itself, or its embedding server has
+        // checked it.
         if peer.is_some() {
             check_host(request.version(), request.uri(), headers)?;
             check_coding(headers)?;
@@ -84,7 +94,8 @@ impl Rules {
                 if self.audience == Audience::Clients {
                     check_origin(&self.state.http.cors_origins, headers)?;
                 }
-                // Probes often come from an address that clients have too.
+                // Probes often share their address with clients, for example behind a load
+                // balancer.
                 if self.audience != Audience::Anybody {
                     self.state.clients.limit_address(address)?;
                 }
@@ -93,7 +104,8 @@ impl Rules {
         let needs_token = match self.tokens_for {
             TokensFor::Nothing => false,
             TokensFor::Changes => is_change,
-            // Strangers are not told which namespaces there are.
+            // A request that names a namespace tells whether it exists, which only token holders
+            // may learn.
             TokensFor::Everything => {
                 self.audience != Audience::Anybody || asks_of_a_namespace(request.uri())
             }
@@ -108,7 +120,8 @@ impl Rules {
         }
         caller.check_permission(self.audience.permission(), request.uri().path())?;
         check_body(request.body())?;
-        // No request of a client needs a body: one that has may keep the service waiting.
+        // Without a body only: a client that sends a body can keep the service waiting for its end,
+        // and must not keep its place by that.
         if let Some(connection) = connection
             && self.audience == Audience::Clients
             && request.body().is_end_stream()
@@ -125,19 +138,20 @@ impl Rules {
         })
     }
 
-    /// The problem of a client whose connection has none of the clients' places.
+    /// Returns the problem of a client whose connection got none of the clients' places.
     fn no_place(&self, reason: NoPlace) -> Problem {
         let detail = format!("http.max_connections ({}) is used up", self.state.max_connections);
         let problem = Problem::passing(ProblemCode::Overloaded, detail, Duration::from_secs(1));
         match reason {
             NoPlace::UsedUp => problem.with_header(header::CONNECTION, "close"),
-            // The connection may still get one.
+            // Another request of the connection still waits for a place, so the connection stays
+            // open.
             NoPlace::AskedFor => problem,
         }
     }
 
     fn authenticate(&self, auth: &Auth, request: &Request) -> Result<Caller, Problem> {
-        // Whoever accepted the connection puts it there.
+        // The connection inserted it after the handshake.
         let certificate = request.extensions().get::<Arc<ClientCertificate>>().map(Arc::as_ref);
         let now_ms = self.state.clock.now_ms();
         auth.authenticate(request.headers(), certificate, now_ms).map_err(|refusal| {
@@ -147,7 +161,7 @@ impl Rules {
     }
 }
 
-/// The problem of a change where nobody was given the right to make any.
+/// Returns the problem of a change where neither tokens nor `http.admin_changes` permit any.
 fn not_open() -> Problem {
     let detail = "changes need auth.tokens_file and a token with the permission admin, or \
                   http.admin_changes = true";
@@ -162,7 +176,7 @@ fn asks_of_a_namespace(uri: &Uri) -> bool {
     uri.path() == "/readyz" && pairs().is_ok_and(is_named)
 }
 
-/// Refuses an address that is too long.
+/// Refuses a request target that is too long.
 fn check_length(uri: &Uri) -> Result<(), Problem> {
     let length = uri.path_and_query().map_or(0, |uri| uri.as_str().len());
     if length <= LONGEST_URI {

@@ -1,8 +1,9 @@
-//! The header Host: that there is one, that names the host of the request target (RFC 9110, RFC 9112),
-//! and on the operators' listener which.
+//! Checks the header `Host`: there is one, it names the host of the request target (RFC 9110, RFC
+//! 9112), and on the operators' listener no other site can own the name.
 //!
-//! A page of another site can make a browser connect to any address under a name of its own (DNS
-//! rebinding), and then read the responses. The browser still sends that name.
+//! DNS rebinding: a site can let a name of its own resolve to any address, so that the browser
+//! connects to this service and lets the site's page read the responses. The browser still sends
+//! the site's name.
 
 use std::net::Ipv6Addr;
 
@@ -10,12 +11,13 @@ use axum::http::{HeaderMap, HeaderValue, Uri, Version, header, uri::Authority};
 
 use crate::server::response::{Problem, ProblemCode};
 
-/// Ends of names that only the machine or a Kubernetes cluster resolves.
+/// Suffixes of names that only the machine or a Kubernetes cluster resolves.
 const PRIVATE: [&str; 3] = [".localhost", ".svc", ".svc.cluster.local"];
 
-/// Refuses a request of more than one Host, of an invalid one, and of another one than its target names;
-/// and one of HTTP/1.1 without any. A proxy in front and this service could take it for requests to two
-/// hosts. HTTP/2 names the host in the target, from which the listener fills in the header.
+/// Refuses a request with several `Host` headers, an invalid one, or one that differs from its
+/// target's host, and one of HTTP/1.1 without any. Otherwise a proxy and this service could take it
+/// for requests to two hosts. HTTP/2 names the host in the target; the listener copies it to the
+/// header.
 pub(super) fn check_host(
     version: Version,
     target: &Uri,
@@ -41,13 +43,14 @@ pub(super) fn check_host(
     Err(Problem::new(ProblemCode::InvalidParameter, detail))
 }
 
-/// Returns what an authority has behind its userinfo, which `Host` leaves out.
+/// Returns an authority without its userinfo, which `Host` never has.
 fn host_and_port(authority: &Authority) -> &str {
     let authority = authority.as_str();
     authority.rsplit_once('@').map_or(authority, |(_, host)| host)
 }
 
-/// Whether two values name one host and port. The default port of the scheme may be left out.
+/// Returns whether two values name the same host and port. Either may omit the scheme's default
+/// port.
 pub(super) fn is_same_host(scheme: Option<&str>, one: &[u8], other: &[u8]) -> bool {
     let [one, other] = [one, other].map(|host| without_default_port(scheme, host));
     one.eq_ignore_ascii_case(other)
@@ -62,8 +65,8 @@ fn without_default_port<'a>(scheme: Option<&str>, host: &'a [u8]) -> &'a [u8] {
     host.strip_suffix(port).or_else(|| host.strip_suffix(b":")).unwrap_or(host)
 }
 
-/// Refuses a body in transfer codings that are not decoded here: only `chunked` is. Hyper itself answers
-/// with 400 where `chunked` is not the last of them.
+/// Refuses transfer codings other than `chunked`, which are not decoded here. If `chunked` is not
+/// the last of them, hyper has answered with 400 already.
 pub(super) fn check_coding(headers: &HeaderMap) -> Result<(), Problem> {
     let mut codings = headers.get_all(header::TRANSFER_ENCODING).into_iter();
     let is_chunked = |coding: &HeaderValue| coding.as_bytes().eq_ignore_ascii_case(b"chunked");
@@ -79,8 +82,8 @@ pub(super) fn check_coding(headers: &HeaderMap) -> Result<(), Problem> {
     }
 }
 
-/// Refuses a name that another site may have. None has an address, a name without a dot or a
-/// private one.
+/// Refuses a `Host` that another site could own. It cannot own an IP address, a single-label name,
+/// a name that only the machine or the cluster resolves, or one of `http.admin_hosts`.
 pub(super) fn check_admin_host(headers: &HeaderMap, allowed: &[String]) -> Result<(), Problem> {
     let Some(value) = headers.get(header::HOST) else { return Ok(()) };
     let host = split(value.as_bytes()).and_then(|host| std::str::from_utf8(host).ok());
@@ -100,7 +103,7 @@ pub(super) fn check_admin_host(headers: &HeaderMap, allowed: &[String]) -> Resul
     Err(Problem::new(ProblemCode::Forbidden, detail))
 }
 
-/// Splits the port off; returns `None` if the value is no host.
+/// Returns the host without its port; `None` if the value is not a valid host.
 fn split(value: &[u8]) -> Option<&[u8]> {
     let end = match value.first() {
         Some(b'[') => value.iter().position(|byte| *byte == b']')? + 1,
@@ -114,7 +117,7 @@ fn split(value: &[u8]) -> Option<&[u8]> {
         _ => byte.is_ascii_alphanumeric(),
     };
     let is_host = match host.strip_prefix(b"[") {
-        // Without its zone, which curl sends.
+        // curl sends the zone of a link-local address, which `Ipv6Addr` does not parse.
         Some(address) => std::str::from_utf8(&address[..address.len() - 1])
             .map(|address| address.split('%').next().unwrap_or_default())
             .is_ok_and(|address| address.parse::<Ipv6Addr>().is_ok()),

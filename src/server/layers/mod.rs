@@ -1,5 +1,13 @@
-//! What stands around a route, in one future: counting, browsers, panics, the gate, and a time-out,
-//! outermost first.
+//! The middleware around every route: tracking, CORS, panics, the gate and a time-out, outermost
+//! first.
+//!
+//! All of it is one future: as a stack of tower layers, axum would box a future for each of them.
+//! [`Guarded`] has one function for each step, from the outside in.
+//!
+//! The order matters. Tracking sees every response, also refusals and panics. CORS headers are on
+//! error responses, too, so that pages can read them. The time-out covers the handler only, not the
+//! wait for a place in the gate. Limits of connections are not here but in `listener`.
+//! tests/http/matrix.rs, cors.rs and properties.rs go through all of it.
 
 mod browsers;
 mod gate;
@@ -26,7 +34,7 @@ use super::{
 };
 use crate::keeper::catch_panic;
 
-/// What stands around the routes of one audience.
+/// The middleware around the routes of one audience.
 #[derive(Debug)]
 pub(super) struct Layers {
     state: Arc<AppState>,
@@ -34,7 +42,7 @@ pub(super) struct Layers {
     rules: Rules,
 }
 
-/// A route, and what stands around it.
+/// A route with its middleware.
 struct Guarded {
     layers: Arc<Layers>,
     metrics: Arc<RouteMetrics>,
@@ -42,8 +50,8 @@ struct Guarded {
 }
 
 impl Layers {
-    /// Creates the layers of an audience. `is_cached` says whether caches keep the answers, where pages
-    /// of `http.cors_origins` may read them.
+    /// Creates the middleware of an audience. `is_cached` is `None` if pages of `http.cors_origins`
+    /// may not read the responses; otherwise it says whether caches may store them.
     pub(super) fn new(
         state: &Arc<AppState>,
         listener: Listener,
@@ -56,7 +64,7 @@ impl Layers {
         Arc::new(Self { state: Arc::clone(state), browsers, rules })
     }
 
-    /// Puts the layers around the methods of a path, which has these metrics.
+    /// Wraps the methods of a path, whose requests these metrics count.
     pub(super) fn around(
         self: &Arc<Self>,
         methods: MethodRouter<Arc<AppState>>,
@@ -65,7 +73,7 @@ impl Layers {
         let (layers, metrics) = (Arc::clone(self), Arc::clone(metrics));
         methods.layer(layer_fn(move |route| {
             let (layers, metrics) = (Arc::clone(&layers), Arc::clone(&metrics));
-            // Behind one pointer, since axum clones the service for each request.
+            // Behind one `Arc`, because axum clones the service for each request.
             let guarded = Arc::new(Guarded { layers, metrics, route });
             service_fn(move |request| Arc::clone(&guarded).answer(request))
         }))
@@ -73,14 +81,14 @@ impl Layers {
 }
 
 impl Guarded {
-    /// Counts and times a request, and adds what browsers need.
+    /// Counts and times a request, and adds CORS headers if its response needs them.
     async fn answer(self: Arc<Self>, request: Request) -> Result<Response, Infallible> {
         let tracked = Tracked::begin(&self.layers.state, &self.metrics, &request);
         let inner = &*self;
         let response = match &self.layers.browsers {
             Some(browsers) if browsers.need_headers(&request) => {
                 let inner = service_fn(|request| inner.survive(request).map(Ok::<_, Infallible>));
-                // Boxed, so that other requests take less memory.
+                // Boxed, so that requests without CORS have a smaller future.
                 let Ok(response) = Box::pin(browsers.around(inner).oneshot(request)).await;
                 response
             }
@@ -90,9 +98,10 @@ impl Guarded {
         Ok(response)
     }
 
-    /// Answers a panic with 500.
+    /// Turns a panic of the gate or the handler into a 500 response.
     async fn survive(&self, request: Request) -> Response {
-        // Pinned here: otherwise the future, which is moved until it is polled, has room for it twice.
+        // Pinned here: passed by value, the future would have room in this one twice, before and
+        // after it is moved.
         catch_panic(pin!(self.admit(request))).await.unwrap_or_else(|panic| {
             tracing::error!(panic, "handler panicked");
             let detail = "internal error; see the service's log";
@@ -100,13 +109,14 @@ impl Guarded {
         })
     }
 
-    /// Answers a request that may pass, in time.
+    /// Runs the gate, and then the handler with `http.request_timeout`.
     async fn admit(&self, mut request: Request) -> Response {
         if let Err(problem) = self.layers.rules.pass(&mut request).await {
             return problem.into_response();
         }
         let mut answer = pin!(self.route.clone().call(request));
-        // Most are ready at once, and need no timer.
+        // Most responses are ready at the first poll. They need no timer, which costs more than
+        // that poll.
         if let Some(Ok(response)) = poll_immediate(answer.as_mut()).await {
             return response;
         }

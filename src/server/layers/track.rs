@@ -1,4 +1,9 @@
-//! Counts and times the requests of a route.
+//! Counts and times the requests of a route, and counts those in flight.
+//!
+//! [`Tracked`] begins before every other layer. A request counts as in flight until the value is
+//! dropped, also if its client leaves before there is a response; such a request has no status, and
+//! is not counted by status or timed. A 403 with a challenge is also counted as a failed
+//! authentication. Tests: tests/http/metrics.rs.
 
 use std::sync::Arc;
 
@@ -14,7 +19,7 @@ use crate::server::{
     state::AppState,
 };
 
-/// A request that is being answered, until this is dropped.
+/// A request in flight, until this is dropped.
 pub(super) struct Tracked<'a> {
     state: &'a AppState,
     route: &'a RouteMetrics,
@@ -34,11 +39,12 @@ impl<'a> Tracked<'a> {
         Self { state, route, method, began, _in_flight: in_flight }
     }
 
-    /// Counts and times the response.
+    /// Counts and times the response to the request.
     pub(super) fn answered(&self, response: &Response) {
         let status = response.status();
         self.route.answered(&self.method, status, self.began.elapsed());
-        // Only a token that may not do this is told what would be let in.
+        // Only the 403 for a token without the permission has this challenge. Other 403, such as
+        // for a page of another site, are not failures of authentication.
         if status == StatusCode::FORBIDDEN
             && response.headers().contains_key(header::WWW_AUTHENTICATE)
         {

@@ -1,7 +1,17 @@
-//! What each connection is doing, and for how long.
+//! Records what each connection is doing, and since when, so that `open` can end slow and idle
+//! ones.
 //!
-//! Time is counted in ticks of a coarse clock: a timer for every request would cost a good part of
-//! what a response costs.
+//! Time is a count of [`TICK`]s on a coarse clock: setting and clearing a timer for every request
+//! costs a good part of what a response costs.
+//!
+//! Progress is seen in two ways. Over HTTP/1 the stream reports what the kernel takes
+//! ([`Activity::wrote`]), since a connection with a request sends nothing but responses. A
+//! connection of HTTP/2 also sends other frames, so each of its responses reports what the client
+//! takes ([`Activity::took_part`]). The version is known from the first request on; before it,
+//! writes are those of a TLS handshake and count as nothing.
+//!
+//! This module ends no connection. Unit tests are below; tests/http/unread.rs and
+//! tests/faults/overload/slow.rs use real clients.
 
 use std::{
     pin::Pin,
@@ -23,21 +33,21 @@ use axum::{
 use hyper::body::{Frame, Incoming, SizeHint};
 use tokio::sync::Notify;
 
-/// The length of a tick, which is how exactly clients are timed.
+/// The length of a tick: clients are timed with this precision.
 pub(super) const TICK: Duration = Duration::from_millis(100);
 
-/// How long a connection is safe after a request of a client.
+/// The time for which a connection cannot be evicted after an admitted request of a client.
 const GRACE: Duration = Duration::from_secs(1);
 
-/// How long a new connection is not closed for another, and at least until the service has looked for
+/// The least time before a new connection can be evicted; the service must also have tried to read
 /// its request. A flood of new connections can therefore take every place once in this time.
 const GRACE_OF_NEW: Duration = Duration::from_millis(300);
 
-/// The most bytes that a client may send without a request that is answered: several times a head
-/// and a body.
+/// The most bytes that a client may send between two answered requests: several times the largest
+/// head and body.
 const MOST_UNANSWERED: u32 = 256 * 1024;
 
-/// Counts ticks, for every connection, from one on.
+/// The ticks since the listener started, from 1 on; all its connections share the count.
 #[derive(Clone, Debug)]
 pub(super) struct CoarseClock(Arc<AtomicU32>);
 
@@ -54,36 +64,38 @@ impl CoarseClock {
         self.0.load(Relaxed)
     }
 
-    /// How much time has passed since that tick; at least as much, since it was under way.
+    /// Returns the time since that tick, rounded down: the tick had begun before.
     fn since(&self, tick: u32) -> Duration {
         TICK * self.now().wrapping_sub(tick).saturating_sub(1)
     }
 }
 
-/// What a connection is doing, and since when.
+/// What a connection is doing. Every time is a tick of `clock`.
 #[derive(Debug)]
 pub(in crate::server) struct Activity {
     clock: CoarseClock,
-    /// When a request came or a response was ready last, or the client took a part of one.
+    /// When a request came, a response was ready, or the client took a part of one: the last of
+    /// these.
     progress: AtomicU32,
-    /// When the client took a part of a large response last; 0 is never.
+    /// When the client last took a part of a response that it could not take at once; 0 is never.
     reading: AtomicU32,
-    /// When a request of a client was let in last; 0 is never.
+    /// When a request of a client was last admitted or answered; 0 is never.
     served: AtomicU32,
-    /// From when on a new one is safe for a while.
+    /// The start of the grace period of a new connection.
     begun: AtomicU32,
     had_empty_read: AtomicBool,
-    /// Bytes that were received since a request was answered last.
+    /// Bytes received since a request last came or was answered, or a client of HTTP/2 took a part
+    /// of a large response.
     unanswered: AtomicU32,
-    /// How many requests are being answered, without those that wait for more of their bodies.
+    /// Requests that are being answered, without those that wait for more of their bodies.
     answering: AtomicU32,
-    /// Unknown until the first request.
+    /// The version of HTTP; not set before the first request.
     version: OnceLock<Version>,
-    /// Whether the kernel takes no more of what HTTP/1 sends, because the client does not read.
+    /// Whether the kernel's send buffer is full over HTTP/1, because the client does not read.
     is_blocked: AtomicBool,
     unblocked: Notify,
-    /// The responses of HTTP/2, by when the client took a part last; those that it has taken are
-    /// gone.
+    /// For each unsent response of HTTP/2, when the client last took a part of it. Entries of sent
+    /// responses are dead, and removed with the next response.
     unsent: Mutex<Vec<Weak<AtomicU32>>>,
 }
 
@@ -106,24 +118,25 @@ impl Activity {
         }
     }
 
-    /// From now on it is read, as a new one: before, it had to wait for its places.
+    /// Starts the grace period again: the service read nothing while the connection waited for its
+    /// places.
     pub(super) fn begins(&self) {
         self.begun.store(self.clock.now(), Relaxed);
     }
 
-    /// A request of a client was let in.
+    /// Notes that a request of a client was admitted.
     pub(in crate::server) fn serves_client(&self) {
         self.served.store(self.clock.now(), Relaxed);
     }
 
-    /// Bytes were received. Returns whether a client may send so many without a request that is
-    /// answered: frames of HTTP/2 have no other bound.
+    /// Counts received bytes. Returns false if there were more than [`MOST_UNANSWERED`] without an
+    /// answered request: frames of HTTP/2 that are no request have no other bound.
     pub(super) fn received(&self, bytes: usize) -> bool {
         let bytes = u32::try_from(bytes).unwrap_or(u32::MAX);
         self.unanswered.fetch_add(bytes, Relaxed) <= MOST_UNANSWERED
     }
 
-    /// A request of this version is being answered, until the result is dropped.
+    /// Counts a request as being answered until the result is dropped.
     pub(super) fn answer(&self, version: Version) -> Answering<'_> {
         self.version.get_or_init(|| version);
         self.advanced();
@@ -131,24 +144,25 @@ impl Activity {
         Answering { activity: self, begun: self.clock.now() }
     }
 
-    /// The client did its part: a handshake, or the head of a request.
+    /// Notes progress: a TLS handshake, the head of a request, or a finished response.
     pub(super) fn advanced(&self) {
         self.progress.store(self.clock.now(), Relaxed);
         self.unanswered.store(0, Relaxed);
     }
 
-    /// Whether the connection waits for its client, not the client for the service.
+    /// Returns whether no request is being answered, so that the next step is the client's.
     pub(super) fn waits_for_client(&self) -> bool {
         self.answering.load(Acquire) == 0
     }
 
-    /// When a request of a client was let in last: connections with lower numbers are ended first.
+    /// Returns the tick of the last admitted request of a client. `open` evicts connections with
+    /// lower ticks first.
     pub(super) fn last_served(&self) -> u32 {
         self.served.load(Relaxed)
     }
 
-    /// Whether it may be ended to make room: it waits for its client, who came, was served or read
-    /// a large response some time ago.
+    /// Returns whether the connection may be evicted: the next step is the client's, and its last
+    /// admitted request, its last part of a large response and its start are long enough ago.
     pub(super) fn can_go(&self) -> bool {
         let is_due = match self.served.load(Relaxed) {
             0 => {
@@ -160,19 +174,18 @@ impl Activity {
         is_due && self.waits_for_client()
     }
 
-    /// A read found nothing: the client has not sent its request together with the connection.
+    /// Notes that a read found nothing, so the client did not send its request with the connection.
     pub(super) fn read_nothing(&self) {
         self.had_empty_read.store(true, Relaxed);
     }
 
-    /// For how long the client has done nothing that counts: taken a part of a response, or sent
-    /// the whole head of a request.
+    /// Returns the time since the last progress of the client.
     pub(super) fn idle_for(&self) -> Duration {
         self.clock.since(self.progress.load(Relaxed))
     }
 
-    /// For how long the client has taken nothing of a response that it is sent; `None` if it is
-    /// sent none.
+    /// Returns for how long the client has taken nothing of a response; `None` if no response waits
+    /// for it.
     pub(super) fn stalled_for(&self) -> Option<Duration> {
         if self.is_blocked.load(SeqCst) {
             return Some(self.idle_for());
@@ -182,8 +195,8 @@ impl Activity {
         unsent.map(|taken| self.clock.since(taken.load(Relaxed))).max()
     }
 
-    /// The kernel takes no more, or took something: the progress of HTTP/1, which sends nothing
-    /// but responses once it has a request.
+    /// Notes whether the last write found the kernel's buffer full (`is_blocked`) or was taken.
+    /// Only HTTP/1 counts here: with a request it sends nothing but responses.
     pub(super) fn wrote(&self, is_blocked: bool) {
         if self.version.get().is_none_or(|version| *version == Version::HTTP_2) {
             return;
@@ -200,7 +213,7 @@ impl Activity {
         }
     }
 
-    /// A response of HTTP/2 is about to be sent; it is unsent until every clone of the result is
+    /// Registers a response of HTTP/2, which counts as unsent until every clone of the result is
     /// dropped.
     pub(super) fn begin_response(&self) -> Arc<AtomicU32> {
         let taken = Arc::new(self.clock.now().into());
@@ -210,14 +223,15 @@ impl Activity {
         taken
     }
 
-    /// The client took a part of a response of HTTP/2, and perhaps more follows.
+    /// Notes that the client took a part of a response of HTTP/2.
     pub(super) fn took_part(&self, taken: &AtomicU32, has_more: bool) {
         let now = self.clock.now();
         taken.store(now, Relaxed);
         self.progress.store(now, Relaxed);
         if has_more {
             self.reading.store(now, Relaxed);
-            // To take more, the client sends what enlarges its windows.
+            // The client must send WINDOW_UPDATE frames to get more, so these bytes are not counted
+            // against it.
             self.unanswered.store(0, Relaxed);
         }
     }
@@ -226,11 +240,11 @@ impl Activity {
         self.unsent.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Waits until the client reads: one that sends requests and reads no responses is served no
-    /// further, because what it is sent would pile up.
+    /// Waits until the kernel's buffer has room again. A client that pipelines requests and reads
+    /// no responses gets no further answers, which would pile up in memory.
     pub(super) async fn unblocked(&self) {
         loop {
-            // Before the look: a notice in between must not be missed.
+            // Subscribed before the check: a notice between the two must not be missed.
             let unblocked = self.unblocked.notified();
             if !self.is_blocked.load(SeqCst) {
                 return;
@@ -240,15 +254,16 @@ impl Activity {
     }
 }
 
-/// The body of a request: while more of it is waited for, the request is not being answered. Its
-/// connection keeps a clone, for what nobody reads.
+/// The body of a request, which suspends "being answered" while it waits for the client. The
+/// connection keeps a clone, to discard the part that the handler did not read.
 #[derive(Clone, Debug)]
 pub(super) struct RequestBody(Arc<Mutex<Reading>>);
 
 #[derive(Debug)]
 pub(super) struct Reading {
     pub(super) body: Incoming,
-    /// Whether any of it was asked for.
+    /// Whether the handler has polled the body, so that hyper has sent `100 Continue` if the client
+    /// waits for it.
     pub(super) is_asked_for: bool,
     waits: bool,
     activity: Arc<Activity>,
@@ -259,8 +274,8 @@ impl RequestBody {
         Self(Arc::new(Mutex::new(Reading { body, is_asked_for: false, waits: false, activity })))
     }
 
-    /// What nobody has read, if there is anything. To be called while the request still counts as
-    /// being answered.
+    /// Returns the body if its end is unread and the handler has dropped it. Call it while the
+    /// request still counts as being answered.
     pub(super) fn into_unread(self) -> Option<Reading> {
         self.reading().set_waiting(false);
         let reading = Arc::into_inner(self.0)?.into_inner();
@@ -284,7 +299,7 @@ impl Reading {
     }
 }
 
-/// A client may reset a stream of HTTP/2 while it is waited for.
+/// A client may reset the stream of HTTP/2 while the service waits for the body.
 impl Drop for Reading {
     fn drop(&mut self) {
         self.set_waiting(false);
@@ -315,7 +330,7 @@ impl HttpBody for RequestBody {
     }
 }
 
-/// A request that is being answered.
+/// A request that is being answered, until this is dropped.
 #[derive(Debug)]
 pub(super) struct Answering<'a> {
     activity: &'a Activity,
@@ -325,7 +340,7 @@ pub(super) struct Answering<'a> {
 impl Drop for Answering<'_> {
     fn drop(&mut self) {
         self.activity.advanced();
-        // A client that was let in is served until now.
+        // If the request was admitted since it began, the grace period begins at its end.
         if self.activity.last_served() >= self.begun {
             self.activity.serves_client();
         }
@@ -355,7 +370,7 @@ mod tests {
         }
         pass(&clock, GRACE + TICK);
         assert!(activity.can_go());
-        // A small response is no reason to stay.
+        // A response that the client takes at once does not extend the grace period.
         activity.wrote(false);
         assert!(activity.can_go());
     }
@@ -370,7 +385,7 @@ mod tests {
         drop(answering);
         assert!(!activity.can_go());
         pass(&clock, GRACE + TICK);
-        // One that is refused is not served.
+        // A refused request does not extend the grace period.
         drop(activity.answer(Version::HTTP_11));
         assert!(activity.can_go());
     }

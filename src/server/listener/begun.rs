@@ -1,4 +1,13 @@
-//! A connection's stream whose version of HTTP is known, which watches the heads of HTTP/2.
+//! A stream whose version of HTTP is known, and which paces the reads of HTTP/2.
+//!
+//! [`Begun::read`] tells the versions apart by the first bytes, and gives them to hyper again. For
+//! HTTP/2 it then bounds what h2 decodes before this service sees a request: it reads a few KiB for
+//! each poll of the connection, only while the budget of `heads` has room. The first trailers of a
+//! request, which h2 keeps in memory, retire the connection; the next ones end it. It parses frame
+//! heads only to count trailers; everything else is h2's.
+//!
+//! The caller must raise `turns` before each poll of the connection: without that, it stops reading
+//! after [`READ_AT_A_TIME`] bytes. Tests: below, and tests/faults/overload/heads.rs.
 
 use std::{
     io::{self, IoSlice},
@@ -17,47 +26,48 @@ use tokio::{
 
 use super::heads::{HeadBudget, WaitForRoom};
 
-/// What a client of HTTP/2 sends first (RFC 9113, section 3.4); no request of HTTP/1 begins with it.
+/// The first bytes of a client of HTTP/2 (RFC 9113, section 3.4); no request of HTTP/1 begins with
+/// them.
 const PREFACE: &[u8; 24] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 
-/// The bytes that a connection of HTTP/2 reads before others have their turn: thousands of frames fit
-/// into what the kernel holds, and all heads in them are decoded at once.
+/// The bytes that a connection of HTTP/2 reads in one poll of its task. The kernel's buffer holds
+/// thousands of frames, and h2 decodes all heads that it can read at once.
 const READ_AT_A_TIME: usize = 4 * 1024;
 
-/// A stream of which the first bytes were read.
+/// A stream whose first bytes were read to tell the version.
 pub(super) struct Begun<S> {
     stream: S,
     first: [u8; PREFACE.len()],
-    /// How many of the first bytes were read from the stream.
+    /// How many of `first` were read from the stream.
     read: usize,
-    /// How many of those were read again from here.
+    /// How many of those the reader of this stream has had.
     given: usize,
     heads: Option<Heads>,
 }
 
-/// What is watched of a connection of HTTP/2.
+/// The pace of a connection of HTTP/2.
 struct Heads {
     watch: HeadWatch,
     frames: Frames,
-    /// The turn in which it read last, and the bytes that it read in it.
+    /// The number of the poll in which it read last, and the bytes that it read in that poll.
     turn: u32,
     read: usize,
     wait: WaitForRoom,
 }
 
-/// What decides how much of a connection of HTTP/2 is read.
+/// What bounds the reads of a connection of HTTP/2.
 #[derive(Clone, Debug)]
 pub(super) struct HeadWatch {
     pub(super) budget: HeadBudget,
-    /// Counts the turns of the connection. A read cannot tell by itself when one ends: what serves the
-    /// connection goes on reading after a read that was refused.
+    /// Counts the polls of the connection's task. A read cannot tell where a poll begins: hyper
+    /// reads again within the same poll, also after a read that was refused.
     pub(super) turns: Arc<AtomicU32>,
-    /// Ends the connection gracefully.
+    /// Ends the connection gracefully, with GOAWAY.
     pub(super) retired: Arc<Notify>,
 }
 
 impl<S: AsyncRead + Unpin> Begun<S> {
-    /// Reads as much as tells the versions apart.
+    /// Reads only the bytes that tell the versions apart.
     pub(super) async fn read(stream: S) -> io::Result<Self> {
         let first = [0; PREFACE.len()];
         let mut begun = Self { stream, first, read: 0, given: 0, heads: None };
@@ -74,7 +84,7 @@ impl<S: AsyncRead + Unpin> Begun<S> {
         self.first == *PREFACE
     }
 
-    /// From now on, watches the heads that the client of HTTP/2 sends.
+    /// Paces the reads of HTTP/2 from now on.
     pub(super) fn watch_heads(&mut self, watch: HeadWatch) {
         let turn = watch.turns.load(Relaxed);
         let (frames, wait) = (Frames::default(), WaitForRoom::default());
@@ -83,7 +93,7 @@ impl<S: AsyncRead + Unpin> Begun<S> {
 }
 
 impl Heads {
-    /// Reads a little in each turn, while there is room for the heads in it.
+    /// Reads at most [`READ_AT_A_TIME`] bytes in each poll of the task, while the budget has room.
     fn poll_read(
         &mut self,
         stream: Pin<&mut impl AsyncRead>,
@@ -96,7 +106,7 @@ impl Heads {
         }
         let size = (READ_AT_A_TIME - self.read).min(buffer.remaining());
         if size == 0 {
-            // Tasks that are about to drop heads run before this one.
+            // Woken at once, but behind the tasks that are ready now, which may drop heads.
             context.waker().wake_by_ref();
             return Poll::Pending;
         }
@@ -106,7 +116,7 @@ impl Heads {
         let count = part.filled().len();
         match self.frames.follow(part.filled()) {
             0 => {}
-            // What is under way is still answered.
+            // GOAWAY first: requests under way are still answered.
             1 => self.watch.retired.notify_one(),
             _ => return Poll::Ready(Err(io::Error::other("trailers are not read"))),
         }
@@ -116,24 +126,24 @@ impl Heads {
     }
 }
 
-/// Follows the frames of a client of HTTP/2, of which it reads the heads (RFC 9113, section 4.1).
+/// Follows the frames of a client of HTTP/2, and parses their heads (RFC 9113, section 4.1).
 #[derive(Debug, Default)]
 struct Frames {
     head: [u8; 9],
-    /// How many bytes of a head were read.
+    /// How many bytes of `head` were read.
     read: usize,
-    /// How many bytes of the frame's content follow.
+    /// How many bytes of the frame's content are still to come.
     rest: usize,
-    /// The stream that was opened last.
+    /// The highest stream that was opened.
     last_stream: u32,
-    /// How often a stream got headers a second time. h2 keeps those as long as the stream lasts.
+    /// How many HEADERS frames were trailers. h2 keeps them in memory as long as the stream lasts.
     trailers: usize,
 }
 
 impl Frames {
     const HEADERS: u8 = 1;
 
-    /// Reads the next bytes; returns how many trailers there were so far.
+    /// Parses the next bytes, and returns the number of trailers so far.
     fn follow(&mut self, mut bytes: &[u8]) -> usize {
         while !bytes.is_empty() {
             if self.rest > 0 {
@@ -158,7 +168,7 @@ impl Frames {
         let [a, b, c, kind, _, stream @ ..] = self.head;
         self.rest = u32::from_be_bytes([0, a, b, c]) as usize;
         if kind == Self::HEADERS {
-            // Without the reserved bit.
+            // The highest bit is reserved.
             let stream = u32::from_be_bytes(stream) << 1 >> 1;
             if stream <= self.last_stream {
                 self.trailers += 1;
@@ -228,7 +238,7 @@ mod tests {
 
     use super::*;
 
-    /// hyper asks for more after each request that it was given, within the same turn.
+    /// hyper reads again after each request that it got, within the same poll.
     #[test]
     fn a_turn_reads_a_little_however_often_it_asks() {
         let stream = PREFACE.as_slice().chain(repeat(0));
@@ -280,7 +290,7 @@ mod tests {
             let length = u8::try_from(content.len()).expect("short");
             [&[0, 0, length, kind, 5, 0, 0, 0, stream], content].concat()
         };
-        // The content looks like a frame of headers.
+        // The content looks like a HEADERS frame.
         let headers = |stream| frame(Frames::HEADERS, stream, &[0, 0, 0, 1, 0, 0, 0, 0, 1]);
         let other = |stream| frame(9, stream, &[]);
         for (frames, trailers) in [

@@ -46,42 +46,42 @@ use crate::{
     store::with_sources,
 };
 
-/// The longest head of a request; a longer one is answered 431. A connection of HTTP/1 reads no more
-/// at a time, so that many connections take little memory.
+/// The longest head of a request in bytes; a longer one is answered 431. hyper reads no more of
+/// HTTP/1 at once, so that many connections take little memory.
 const LARGEST_HEAD: usize = 16 * 1024;
 
-/// The most bytes of a body that are read and discarded, so that the connection can be used again.
+/// The most bytes of an unread body that are discarded so that the connection can be used again.
 const LARGEST_DISCARDED: u64 = 16 * 1024;
 
-/// How long an answer may wait for that.
+/// How long a response may wait while a body is discarded.
 const DISCARDED_WITHIN: Duration = Duration::from_secs(1);
 
-/// The longest head of HTTP/2, which is parsed as it comes.
+/// The longest head of HTTP/2 in bytes, decoded.
 pub(super) const LARGEST_HEADER_LIST: u32 = 8 * 1024;
 
-/// The requests that a connection of HTTP/2 may have under way: as many as RFC 9113 recommends at
-/// least, and as many as clients assume before they have read how many there may be.
-/// `memory::OF_HTTP2` is measured with as many.
+/// The requests that a connection of HTTP/2 may have under way: the least that RFC 9113 recommends,
+/// and what clients assume before they have read our settings. `memory::OF_HTTP2` is measured with
+/// this number.
 const STREAMS: u32 = 100;
 
-/// The requests beyond those that are refused before the connection is closed. A client may send
-/// some before it knows how many it may.
+/// How many requests beyond [`STREAMS`] are refused before the connection is closed. A client may
+/// send some before it has read the limit.
 const REFUSED: usize = 128;
 
-/// The bytes that a client of HTTP/2 may send before they are read: of a request, and of all.
+/// The flow-control windows of HTTP/2 in bytes: of a stream, and of the connection.
 const WINDOWS: [u32; 2] = [16 * 1024, 64 * 1024];
 
-/// The bytes of a response that HTTP/2 takes before the client has room for them.
+/// The bytes of a response that h2 buffers while the client's window has no room.
 const SEND_BUFFER: usize = 16 * 1024;
 
-/// A connection, as its requests need it.
+/// The part of a connection that its requests share.
 pub(in crate::server) struct Connection {
     server: Arc<Server>,
     pub(in crate::server) activity: Arc<Activity>,
     pub(in crate::server) place: Place,
     pub(in crate::server) peer: SocketAddr,
     client: Option<TlsClient>,
-    /// Ends the connection of HTTP/2 gracefully.
+    /// Ends a connection of HTTP/2 gracefully, with GOAWAY.
     retired: Arc<Notify>,
 }
 
@@ -101,13 +101,13 @@ impl Connection {
         let Some(tls) = self.server.tls.clone() else { return self.serve(stream, stop).await };
         let accepted = tokio::select! {
             accepted = Box::pin(tls.accept(stream)) => accepted,
-            // A handshake is no request that would have to be answered.
+            // An unfinished handshake is no request: at a stop it is dropped.
             () = turned(stop.clone()) => None,
         };
         if let Some((stream, client)) = accepted {
             self.activity.advanced();
             self.client = client;
-            // Boxed, so that connections without TLS take less memory.
+            // Boxed, so that the task of a connection without TLS is smaller.
             Box::pin(self.serve(stream, stop)).await;
         }
     }
@@ -127,7 +127,7 @@ impl Connection {
         };
         let is_http2 = stream.is_http2();
         let turns = Arc::new(AtomicU32::new(0));
-        // Before HTTP/2 has any buffers.
+        // Before hyper allocates the buffers of HTTP/2.
         if is_http2 {
             let is_wide = tokio::select! {
                 is_wide = self.widen() => is_wide,
@@ -148,7 +148,8 @@ impl Connection {
         let service = service_fn(move |mut request: Request<Incoming>| {
             let connection = Arc::clone(&shared);
             if is_http2 {
-                // Here, not in the future: what is read next depends on it.
+                // Charged here and not in the future, which may run later: hyper's next read must
+                // find this head in the budget.
                 let head = connection.server.heads.charge(request.headers());
                 request.extensions_mut().insert(head);
             }
@@ -172,8 +173,8 @@ impl Connection {
                 () = stop.as_mut(), if !is_stopping => is_stopping = true,
                 () = draining.as_mut(), if !is_draining => {
                     is_draining = true;
-                    // Responses of HTTP/1 say it in a header: whoever is about to send a request on
-                    // an idle connection would see it closed.
+                    // HTTP/1 drains by `Connection: close` on its next response. Closing an idle
+                    // connection now would fail the request that a client may be sending.
                     if !is_http2 {
                         continue;
                     }
@@ -184,7 +185,8 @@ impl Connection {
         }
     }
 
-    /// Takes the places of HTTP/2. Nothing is read meanwhile, so the client is not to blame.
+    /// Takes the additional places of HTTP/2; returns false if there are none. Meanwhile the
+    /// connection counts as being answered, because the service is the one that reads nothing.
     async fn widen(&self) -> bool {
         let _answering = self.activity.answer(Version::HTTP_2);
         let is_wide = self.place.widen().await;
@@ -195,7 +197,8 @@ impl Connection {
     async fn answer(self: &Arc<Self>, mut request: Request<Incoming>) -> Response {
         let is_http2 = request.version() == Version::HTTP_2;
         if !is_http2 {
-            // Over HTTP/2 at most `STREAMS` wait, and what they are sent has windows.
+            // Over HTTP/2 at most `STREAMS` responses wait, and flow control bounds what is sent of
+            // each.
             self.activity.unblocked().await;
         }
         let answering = self.activity.answer(request.version());
@@ -206,7 +209,8 @@ impl Connection {
         if let (Some(client), Some(tls)) = (&self.client, &self.server.tls) {
             match tls.certificate(client) {
                 Some(certificate) => drop(request.extensions_mut().insert(certificate)),
-                // Another handshake decides by the present authorities.
+                // The authorities changed since the handshake. On a new connection the present ones
+                // decide.
                 None => must_close = true,
             }
         }
@@ -219,7 +223,8 @@ impl Connection {
                 return Body::empty();
             }
             let body = RequestBody::new(body, Arc::clone(&self.activity));
-            // Over HTTP/2 it is dropped with the request, whose stream may last longer.
+            // Over HTTP/2 the body is dropped with the request. Streams are separate, so nothing is
+            // left on the connection to discard.
             unread = (!is_http2).then(|| body.clone());
             Body::new(body)
         });
@@ -228,11 +233,12 @@ impl Connection {
         drop(answering);
         must_close |= response.headers().contains_key(header::CONNECTION);
         if let Some(mut unread) = unread.filter(|_| !must_close) {
-            // What was not asked for may still be sent, and must not be read as a request.
+            // A client that waits for `100 Continue` may or may not send its body after the final
+            // response, so the next bytes could be body or request: only closing is safe.
             must_close =
                 waits_to_send && !unread.is_asked_for || !Self::discard(&mut unread.body).await;
         }
-        // HTTP/1.0 has no chunks: only the end of the connection ends such a body.
+        // HTTP/1.0 has no chunked coding: a body of unknown length ends with the connection.
         must_close |= is_old && response.body().size_hint().exact().is_none();
         if is_http2 {
             if must_close {
@@ -245,8 +251,8 @@ impl Connection {
         response
     }
 
-    /// Reads what is left of a body: a client that still sends may not read an answer. Returns
-    /// whether that was all.
+    /// Reads and drops the rest of a body, because a client that still sends may not read the
+    /// response. Returns whether the end was reached.
     async fn discard(body: &mut Incoming) -> bool {
         if body.size_hint().lower() > LARGEST_DISCARDED {
             return false;
@@ -266,9 +272,9 @@ impl Connection {
     }
 }
 
-/// Resolves when the value is true.
+/// Resolves when the value becomes true.
 pub(super) async fn turned(mut value: watch::Receiver<bool>) {
-    // Without a sender it stays as it is.
+    // Without a sender it never will.
     if value.wait_for(|is_true| *is_true).await.is_err() {
         std::future::pending::<()>().await;
     }
@@ -278,7 +284,7 @@ fn builder() -> auto::Builder<TokioExecutor> {
     let mut builder = auto::Builder::new(TokioExecutor::new());
     builder
         .http1()
-        // OpenConnections times all of a connection.
+        // `OpenConnections` times every phase of a connection.
         .header_read_timeout(None)
         .max_buf_size(LARGEST_HEAD);
     let [of_stream, of_all] = WINDOWS;
@@ -293,7 +299,7 @@ fn builder() -> auto::Builder<TokioExecutor> {
     builder
 }
 
-/// Whether the client sends its body only when it is told to (RFC 9110).
+/// Returns whether the client waits for `100 Continue` before it sends its body (RFC 9110).
 fn expects_continue(headers: &HeaderMap) -> bool {
     let expected = headers.get(header::EXPECT);
     expected.is_some_and(|expected| expected.as_bytes().eq_ignore_ascii_case(b"100-continue"))

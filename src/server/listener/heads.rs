@@ -1,11 +1,14 @@
-//! Bounds the memory of the heads of HTTP/2 that are decoded at the same time, over all connections.
+//! Bounds the memory of decoded heads of HTTP/2, over all connections.
 //!
-//! HTTP/2 decodes every head that it can read before it hands over the first one, and reads again
-//! before it hands over the next; a few hundred bytes on the wire can decode to 40 KiB. So a
-//! connection reads little in a turn, which is one poll of its task, and only while there is room for
-//! what all have decoded. All heads of a turn are counted when it ends, so that decoded heads never
-//! exceed the budget by more than what each thread decodes in one turn. Heads are dropped when their
-//! handlers have read them, which no client can delay, and after a few seconds on a spare place.
+//! A few hundred bytes on the wire can decode to 40 KiB of headers. h2 decodes every head that it
+//! can read before it hands over the first request, and reads again before it hands over the next.
+//! Therefore `begun` lets a connection read only a few KiB in each poll of its task, and only while
+//! [`HeadBudget::poll_room`] finds room.
+//!
+//! A head is charged when h2 hands over its request, and all heads of one poll by its end. So the
+//! budget is exceeded by at most what each worker thread decodes in one poll. A head is released
+//! when its handler has read it, which no client can delay; only a request on a spare place waits
+//! for a few seconds first. Tests: below, and tests/faults/overload/heads.rs.
 
 use std::{
     pin::Pin,
@@ -21,10 +24,10 @@ use tokio::sync::{Notify, futures::OwnedNotified};
 
 use super::connection::LARGEST_HEADER_LIST;
 
-/// The bytes of a header in a [`HeaderMap`], and of the allocation of a name.
+/// Bytes of one header: its entry in a [`HeaderMap`], and the allocation of its name.
 const OF_HEADER: u64 = 104 + 48;
 
-/// The memory that decoded heads may use; clones share it.
+/// The budget of memory for decoded heads; clones share it.
 #[derive(Clone, Debug)]
 pub(in crate::server) struct HeadBudget(Arc<Budget>);
 
@@ -33,7 +36,7 @@ struct Budget {
     /// In bytes.
     size: u64,
     used: AtomicU64,
-    /// Tells those that wait that there is room again.
+    /// Wakes the connections that wait, when there is room again.
     freed: Arc<Notify>,
 }
 
@@ -41,7 +44,7 @@ struct Budget {
 #[derive(Debug, Default)]
 pub(super) struct WaitForRoom(Option<Pin<Box<OwnedNotified>>>);
 
-/// A part of the budget, until it is dropped with the head whose extension it is.
+/// A head's part of the budget, released when it is dropped. It is an extension of the request.
 #[derive(Debug)]
 pub(super) struct DecodedHead {
     budget: Arc<Budget>,
@@ -50,24 +53,24 @@ pub(super) struct DecodedHead {
 }
 
 impl HeadBudget {
-    /// A budget of this many bytes.
+    /// Creates a budget of this many bytes.
     pub(in crate::server) fn new(size: u64) -> Self {
         Self(Arc::new(Budget { size, used: 0.into(), freed: Arc::default() }))
     }
 
-    /// Counts a head, even beyond the budget: it is decoded already.
+    /// Charges a head, even beyond the budget, because it is decoded already.
     pub(super) fn charge(&self, headers: &HeaderMap) -> Arc<DecodedHead> {
         let size = u64::from(LARGEST_HEADER_LIST) + headers.capacity() as u64 * OF_HEADER;
         self.0.used.fetch_add(size, Relaxed);
         Arc::new(DecodedHead { budget: Arc::clone(&self.0), size })
     }
 
-    /// Waits until more may be decoded.
+    /// Resolves when the budget has room, so that more may be read.
     pub(super) fn poll_room(&self, wait: &mut WaitForRoom, context: &mut Context<'_>) -> Poll<()> {
         while self.is_used_up() {
             let freed = || Box::pin(Arc::clone(&self.0.freed).notified_owned());
             let freed = wait.0.get_or_insert_with(freed);
-            // Room that was made before the notice was asked for must not be missed.
+            // Checked again after subscribing: room that was made in between sends no notice.
             if self.is_used_up() {
                 ready!(freed.as_mut().poll(context));
             }
@@ -129,7 +132,7 @@ mod tests {
             drop(head);
         }
         assert_eq!(wakes.0.load(Relaxed), 2);
-        // Who comes before those that were woken has its turn first.
+        // A connection that polls before the woken ones may use up the room first.
         let again = budget.charge(&headers);
         assert_eq!(budget.poll_room(&mut waits[0], &mut context), Poll::Pending);
         drop(again);

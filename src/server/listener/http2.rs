@@ -1,5 +1,12 @@
-//! What HTTP/2 needs beside HTTP/1: whether a client takes its responses is seen on each of them,
-//! because the connection carries other frames as well.
+//! Watches what clients of HTTP/2 take of their responses, and gives their requests a `Host`.
+//!
+//! Over HTTP/1 the stream sees progress, because it carries nothing but responses. A connection of
+//! HTTP/2 also carries other frames, so progress is seen on each response: [`WatchedBody`] cuts the
+//! body into pieces of 16 KiB, and h2 drops a piece once it has written it.
+//!
+//! h2 takes up to `connection::SEND_BUFFER` bytes of a response before the client's window has room
+//! for them. A dropped piece is progress; a piece that h2 keeps is a client that does not read.
+//! Ending such a connection is up to `open`. Tests: tests/http/http2.rs and tests/http/unread.rs.
 
 use std::{
     pin::Pin,
@@ -16,21 +23,21 @@ use hyper::body::{Frame, SizeHint};
 
 use super::activity::Activity;
 
-/// The bytes of a response that are sent at a time: taking them is progress.
+/// The bytes in a piece of a response; taking one is progress.
 const PIECE: usize = 16 * 1024;
 
-/// The body of a response, which notes what the client takes of it.
+/// The body of a response, which reports what the client takes of it.
 #[derive(Debug)]
 pub(super) struct WatchedBody {
     body: Body,
-    /// What is left of its last frame.
+    /// The part of its last frame that was not sent yet.
     rest: Bytes,
     activity: Arc<Activity>,
-    /// When the client took a part of it last, in ticks.
+    /// When the client last took a part of it, in ticks.
     taken: Arc<AtomicU32>,
 }
 
-/// Bytes that wait to be sent.
+/// Bytes that h2 holds until they are sent.
 #[derive(Debug)]
 struct Piece {
     bytes: Bytes,
@@ -40,7 +47,7 @@ struct Piece {
 }
 
 impl WatchedBody {
-    /// The same body; one without content is sent at once.
+    /// Wraps a body. An empty one is returned as it is: the client has nothing to take.
     pub(super) fn watch(body: Body, activity: &Arc<Activity>) -> Body {
         if body.is_end_stream() {
             return body;
@@ -102,7 +109,7 @@ impl Drop for Piece {
     }
 }
 
-/// HTTP/2 names the host in the address; everything after this looks for the header.
+/// Copies `:authority` of HTTP/2 to the header `Host`, which every later check reads.
 pub(super) fn name_host<B>(request: &mut Request<B>) {
     let host = request.uri().authority().and_then(|it| HeaderValue::try_from(it.as_str()).ok());
     if let (Some(host), false) = (host, request.headers().contains_key(header::HOST)) {

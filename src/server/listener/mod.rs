@@ -1,5 +1,14 @@
-//! Accepts connections and serves them: bytes, and no routes. Ends them gracefully first, and all of
-//! them at a deadline.
+//! Accepts connections, bounds them, serves them with hyper, and ends them at a stop.
+//!
+//! A flood is survived in four steps. `per_address` refuses connections of an address that has too
+//! many. `places` bounds all of them; when they are used up, `open` evicts connections that wait
+//! for their clients, and a few spare places keep probes and scrapes working. `activity` records
+//! what each connection does, and `open` ends stalled and idle ones. `socket`, `begun` and `heads`
+//! bound the memory of one connection.
+//!
+//! Routes and callers are not known here: the gate reports admitted requests back through
+//! [`Connection`]. Dropping the future of [`Server::run`] ends every connection at once. Tests:
+//! tests/http/connection_limits.rs, connections.rs and unread.rs, and tests/faults/overload.
 
 mod activity;
 mod begun;
@@ -37,10 +46,10 @@ use super::{
     response::UnsentBudget,
 };
 
-/// The most connections that are accepted in a row before others have their turn.
+/// The most connections that are accepted in a row before other tasks run.
 const ACCEPTED_AT_A_TIME: u32 = 512;
 
-/// A listener's connections, and what answers their requests.
+/// A listener: the settings of its connections, and the router that answers their requests.
 #[derive(Debug)]
 pub(super) struct Server {
     pub(super) router: Router,
@@ -51,13 +60,13 @@ pub(super) struct Server {
     pub(super) unsent: UnsentBudget,
     /// Bounds the memory of decoded heads of HTTP/2.
     pub(super) heads: HeadBudget,
-    /// True once the service is about to stop: clients should use another connection.
+    /// True once the service drains: responses then tell clients to use another connection.
     pub(super) draining: watch::Receiver<bool>,
     pub(super) metrics: Connections,
 }
 
 impl Server {
-    /// Accepts connections until `stop` turns true, then lets open requests end.
+    /// Accepts connections until `stop` becomes true, then lets open requests end.
     pub(super) async fn run(self, listener: TcpListener, stop: watch::Receiver<bool>) {
         let server = Arc::new(self);
         let mut connections = JoinSet::new();
@@ -66,8 +75,9 @@ impl Server {
         tokio::select! {
             biased;
             () = turned(stop.clone()) => {}
-            // It yields by itself: among thousands of busy connections it would have its turn so
-            // seldom that clients find the kernel's queue full.
+            // Unconstrained, because it yields by itself. With tokio's budget, its turn would come
+            // so seldom among thousands of busy connections that the kernel's accept queue fills
+            // up.
             () = unconstrained(accepting) => {}
         }
         drop(listener);
@@ -97,14 +107,15 @@ impl Server {
             }
             let (stream, peer) = tokio::select! {
                 never = open.cut_off_slow() => never,
-                // What is left of a connection takes memory until it is looked at.
+                // The result of an ended task takes memory until it is joined.
                 Some(_) = connections.join_next() => continue,
                 accepted = listener.accept() => match accepted {
                     Ok(accepted) => accepted,
                     Err(error) if is_of_one_connection(&error) => continue,
                     Err(error) => {
                         tracing::error!(%error, "accept failed");
-                        // Most likely no file descriptor is free; trying at once would spin.
+                        // Most likely the process has no free file descriptor: retrying at once
+                        // would spin.
                         open.make_room();
                         sleep(Duration::from_secs(1)).await;
                         continue;

@@ -1,5 +1,4 @@
-//! Which connections are ended: those whose clients take too long, and those that make room for
-//! others.
+//! Ends connections: those whose clients are too slow or idle, and those that must make room.
 
 use std::{sync::Arc, time::Duration};
 
@@ -15,17 +14,18 @@ use super::{
 };
 use crate::server::metrics::Dropped;
 
-/// How long a client may take nothing of a response.
+/// How long a client may read nothing of a response.
 const STALLED: Duration = Duration::from_secs(30);
 
 /// The same while memory for responses is scarce.
 const STALLED_WHILE_SCARCE: Duration = Duration::from_secs(5);
 
-/// How long a client that is not answered may keep a service that stops.
+/// How long a connection without a request may delay the stop of the service.
 const IDLE_AT_STOP: Duration = Duration::from_secs(1);
 
-/// The most connections that make room at a time, and the share of all that can, as its divisor: to
-/// look for them takes a while.
+/// The most connections that are evicted at once, and the divisor of the share of evictable ones
+/// that are. Finding them means looking at every connection, so it should not be done for each new
+/// client.
 const EVICTED: usize = 64;
 
 /// The open connections of a listener.
@@ -34,7 +34,7 @@ pub(super) struct OpenConnections {
     pub(super) clock: CoarseClock,
     pub(super) places: Arc<Places>,
     server: Arc<Server>,
-    /// When the clock's next tick is due.
+    /// When the next tick of `clock` is due.
     next_tick: Instant,
     idle_timeout: Duration,
     all: Vec<Entry>,
@@ -64,13 +64,13 @@ impl OpenConnections {
         self.all.push(Entry { activity, task, is_ended: false });
     }
 
-    /// From now on, ends connections whose clients have nothing to be answered: some would never end
-    /// by themselves.
+    /// Ends connections that are idle for [`IDLE_AT_STOP`] from now on: some would never end by
+    /// themselves.
     pub(super) fn stop(&mut self) {
         self.idle_timeout = self.idle_timeout.min(IDLE_AT_STOP);
     }
 
-    /// Ends the connections whose clients took too long, tick after tick.
+    /// Ends the connections of slow and idle clients, tick after tick.
     pub(super) async fn cut_off_slow(&mut self) -> ! {
         loop {
             sleep_until(self.next_tick).await;
@@ -79,7 +79,8 @@ impl OpenConnections {
     }
 
     fn tick(&mut self) {
-        // One, however late it is: a process that was suspended has requests to read.
+        // One tick, however late it is: after a suspension of the process, the clients' requests
+        // are in the kernel, and their connections must not look idle.
         self.next_tick = Instant::now() + TICK;
         self.clock.tick();
         self.all.retain(|entry| !entry.task.is_finished());
@@ -107,14 +108,14 @@ impl OpenConnections {
         }
     }
 
-    /// Ends connections that wait for their clients: those that never had a request of a client that
-    /// was let in, and then those that had none for longest.
+    /// Evicts connections that wait for their clients: first those that never had an admitted
+    /// request of a client, then those whose last one is longest ago.
     pub(super) fn make_room(&mut self) {
         if Instant::now() >= self.next_tick {
             self.tick();
         }
         let waiting = self.all.iter().enumerate().filter(|(_, entry)| entry.activity.can_go());
-        // In the order in which they were accepted, where nothing else tells them apart.
+        // Among equals, those that were accepted first.
         let mut waiting: Vec<_> =
             waiting.map(|(index, entry)| (entry.activity.last_served(), index)).collect();
         let count = EVICTED.min(waiting.len().div_ceil(EVICTED));

@@ -1,4 +1,4 @@
-//! Counts the connections of each client address.
+//! Limits the open connections of each client address.
 
 use std::{
     collections::HashMap,
@@ -13,21 +13,21 @@ use crate::{config::HttpConfig, server::clients};
 /// The open connections by client address.
 #[derive(Debug, Default)]
 pub(in crate::server) struct PerAddress {
-    /// None without a limit; then there is nothing to count.
+    /// `None` without a limit: then nothing is counted.
     most: Option<usize>,
-    /// Those whose connections are not counted, since each has many clients.
+    /// Trusted proxies: their connections are not limited, since each carries many clients.
     proxies: Vec<IpNet>,
     open: Mutex<HashMap<IpAddr, usize>>,
 }
 
-/// One of an address's connections, until it is dropped.
+/// A counted connection of an address, until this is dropped.
 #[derive(Debug)]
 pub(super) struct OfAddress {
     all: Arc<PerAddress>,
     subscriber: IpAddr,
 }
 
-/// An address has as many connections as it may have.
+/// The address has reached its limit.
 #[derive(Debug)]
 pub(super) struct TooMany;
 
@@ -37,7 +37,7 @@ impl PerAddress {
         Self { most, proxies: http.trusted_proxies.clone(), open: Mutex::default() }
     }
 
-    /// Counts a connection; `None` where it does not count, as that of a trusted proxy.
+    /// Counts a connection; returns `None` if it is not limited.
     pub(super) fn begin(self: &Arc<Self>, peer: IpAddr) -> Result<Option<OfAddress>, TooMany> {
         let Some(most) = self.most else { return Ok(None) };
         if clients::is_in(peer.to_canonical(), &self.proxies) {

@@ -1,5 +1,15 @@
-//! The places that connections take: clients' up to `http.max_connections`, and a few more, so that
-//! probes and scrapes are answered when clients have taken every other.
+//! The places that connections take: a bound on open connections that leaves room for probes.
+//!
+//! `http.max_connections` places are for clients. A connection of HTTP/2 takes several, in
+//! proportion to its memory. When they are used up and eviction makes no room within 10 ms, a new
+//! connection takes one of a few spare places, on which probes and scrapes are answered. The first
+//! request of a client on a spare place waits for a place of the clients ([`Place::change`]), and
+//! is refused if it gets none.
+//!
+//! This module evicts nothing: [`Places::take`] calls `make_room`, and [`Places::are_wanted`] tells
+//! `open` that a connection waits. Two bounds keep waiting connections from using up the places:
+//! [`FOR_PROBES`] and [`FOR_WAITING`]. Tests: below, tests/http/connection_limits.rs and
+//! tests/http/http2.rs.
 
 use std::{
     sync::{
@@ -17,26 +27,27 @@ use tokio::{
 
 use crate::server::{memory::HTTP2_PLACES, metrics::Counted};
 
-/// How long to wait for a place that was just made.
+/// How long to wait for a place after connections were evicted.
 const PLACE_WITHIN: Duration = Duration::from_millis(10);
 
-/// Enough for probes, scrapes and people; a quarter of the clients' places if those are few, since
-/// each is an open file.
+/// The number of spare places: enough for probes, scrapes and people. If clients have few places,
+/// it is a quarter of those, but at least 8, because each place is an open file.
 pub(in crate::server) const SPARE_PLACES: usize = 64;
 
-/// The part of the spare places, as its divisor, in which no client may wait.
+/// Divisor of the share of spare places that stays for probes: while fewer are free, no client
+/// waits on a spare place.
 const FOR_PROBES: usize = 4;
 
-/// Connections of HTTP/2 that wait for more places may hold one place in this many, and
-/// [`MOST_WAITING`] at most: if all places were theirs, none of them would get more.
+/// One connection of HTTP/2 for this many of the clients' places may wait for more, and
+/// [`MOST_WAITING`] at most. If such connections held all places, none of them would get more.
 const FOR_WAITING: usize = 32;
 const MOST_WAITING: usize = 64;
 
-/// How long a client may wait for a place of the clients, or for more of them. Longer than a served
-/// connection is safe, so that one can be closed for it meanwhile.
+/// How long a client may wait for clients' places. It is longer than the grace period of a served
+/// connection (`activity`), so that one can be evicted meanwhile.
 const PATIENCE: Duration = Duration::from_secs(3);
 
-/// The places that a connection of HTTP/2 takes of so many.
+/// Returns the number of places that a connection of HTTP/2 takes, given how many there are.
 fn http2_places(most: usize) -> u32 {
     u32::try_from(HTTP2_PLACES.min(most as u64)).expect("few")
 }
@@ -48,30 +59,31 @@ pub(super) struct Places {
     clients: Arc<Semaphore>,
     most_spare: usize,
     spare: Arc<Semaphore>,
-    /// Each client that waits for places holds a clone.
+    /// Counts the connections that wait for clients' places: each holds a clone.
     waiting: Arc<()>,
-    /// The connections of HTTP/2 that may wait for more places.
+    /// A permit for each connection of HTTP/2 that may wait for more places.
     widening: Semaphore,
-    /// Counts the places that are taken.
+    /// The metric of open connections.
     open: IntGauge,
 }
 
-/// A connection's place, until it is dropped.
+/// The place of a connection, until this is dropped. One of HTTP/2 holds several in one permit.
 #[derive(Debug)]
 pub(in crate::server) struct Place {
-    // Dropped before the permit: otherwise whoever takes the place next would be counted beside it.
+    // Declared first, so that it is dropped before the permit: otherwise the next connection could
+    // take the place while this one is still counted as open.
     _open: Counted,
     permit: Mutex<OwnedSemaphorePermit>,
     is_spare: AtomicBool,
     places: Arc<Places>,
 }
 
-/// Why a spare place was not changed for a client's.
+/// Why a connection on a spare place got no place of the clients.
 #[derive(Debug, Eq, PartialEq)]
 pub(in crate::server) enum NoPlace {
-    /// No client's place became free, or too few spare places are left to wait on.
+    /// No place of the clients became free in time, or too few spare places are left for probes.
     UsedUp,
-    /// Another request of the connection waits for one.
+    /// Another request of the connection waits already.
     AskedFor,
 }
 
@@ -84,17 +96,18 @@ impl Places {
         Self { most, clients, most_spare, spare, waiting: Arc::default(), widening, open }
     }
 
-    /// The number of clients' places that are taken.
+    /// Returns how many of the clients' places are taken.
     pub(super) fn taken(&self) -> usize {
         self.most - self.clients.available_permits()
     }
 
-    /// Whether a client waits for a place.
+    /// Returns whether a connection waits for clients' places.
     pub(super) fn are_wanted(&self) -> bool {
         Arc::strong_count(&self.waiting) > 1
     }
 
-    /// Takes a place; while there is none, calls `make_room`.
+    /// Takes a place of the clients, or a spare one if eviction makes no room in time. Calls
+    /// `make_room` whenever the clients' places are used up.
     pub(super) async fn take(self: &Arc<Self>, mut make_room: impl FnMut()) -> Place {
         let place = |permit, is_spare| Place {
             _open: Counted::new(self.open.clone()),
@@ -108,7 +121,7 @@ impl Places {
         loop {
             make_room();
             let client = timeout(PLACE_WITHIN, Arc::clone(&self.clients).acquire_owned()).await;
-            // The semaphores are never closed.
+            // `acquire_owned` fails only on a closed semaphore, and these are never closed.
             if let Ok(Ok(permit)) = client {
                 return place(permit, false);
             }
@@ -118,8 +131,8 @@ impl Places {
         }
     }
 
-    /// Waits for so many more of the clients' places; `None` if that takes too long, or if too many
-    /// connections wait already.
+    /// Waits for this many more of the clients' places. Returns `None` if they do not become free
+    /// in time, or if too many connections wait already.
     async fn wait_for_more(&self, more: u32) -> Option<OwnedSemaphorePermit> {
         let _of_few = self.widening.try_acquire().ok()?;
         let _waiting = Arc::clone(&self.waiting);
@@ -129,8 +142,8 @@ impl Places {
 }
 
 impl Place {
-    /// Takes as many more places as the buffers and requests of HTTP/2 need; a spare place only if
-    /// they are free. Returns whether that was possible.
+    /// Takes the additional places of HTTP/2, and returns false if there are none. On a spare place
+    /// it does not wait for more spare ones.
     pub(super) async fn widen(&self) -> bool {
         let places = &self.places;
         let most = if self.is_spare() { places.most_spare } else { places.most };
@@ -146,17 +159,18 @@ impl Place {
         true
     }
 
-    /// Whether it is for probes and scrapes alone.
+    /// Returns whether it is a spare place, for probes and scrapes only.
     pub(in crate::server) fn is_spare(&self) -> bool {
         self.is_spare.load(Relaxed)
     }
 
-    /// Changes a spare place for a client's, unless that was done already. One request of a connection
-    /// waits, since those that wait keep their heads in memory.
+    /// Moves the connection from its spare place to a clients' place, unless another request has
+    /// done so. Only one request of a connection waits, because each waiting request keeps its head
+    /// in memory.
     pub(in crate::server) async fn change(&self) -> Result<(), NoPlace> {
         let places = &self.places;
         let permit = self.permit.try_lock();
-        // Another request may just have changed it.
+        // Another request may have moved the connection since the caller looked.
         if !self.is_spare() {
             return Ok(());
         }
@@ -194,7 +208,7 @@ mod tests {
         let began = Instant::now();
         let taken = join_all((0..32).map(|_| places.take(|| {}))).await;
         let widened = join_all(taken.into_iter().map(async |place| {
-            // One that gets no more gives its place back, so that others get theirs.
+            // A connection that gets no more places gives its own back, so that others get theirs.
             place.widen().await.then_some(place)
         }));
         let wide: Vec<_> = widened.await.into_iter().flatten().collect();
@@ -213,7 +227,7 @@ mod tests {
         assert_eq!(spare.change().now_or_never(), Some(Err(NoPlace::AskedFor)));
         drop(client);
         assert_eq!(first.await, Ok(()));
-        // It saw a spare place before.
+        // As a request that found a spare place before the first one was done.
         assert_eq!(spare.change().now_or_never(), Some(Ok(())));
         assert_eq!(places.taken(), 1);
         let other = places.take(|| {}).await;

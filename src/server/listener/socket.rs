@@ -8,26 +8,29 @@ use std::time::Duration;
 use socket2::SockRef;
 use tokio::net::{TcpListener, TcpStream};
 
-/// Connections that wait to be accepted, up to the system's own limit. A client that finds no room
-/// tries again after a second at the earliest.
+/// Connections that may wait to be accepted; the system's own limit may be lower. A client that
+/// finds the queue full tries again after a second at the earliest.
 const BACKLOG: i32 = 4096;
 
-/// Requests are small; larger ones arrive in several parts. The kernel doubles it.
+/// The receive buffer in bytes, which the kernel doubles. Requests are small; a larger one arrives
+/// in several parts.
 const RECEIVE_BUFFER: usize = 16 * 1024;
 
-/// The bounds of a send buffer: small ones need more wake-ups for a batch. The kernel doubles it.
+/// The smallest and largest send buffer in bytes, which the kernel doubles. With a small one, a
+/// batch of IDs needs more wake-ups of its task.
 const SEND_BUFFER: [usize; 2] = [8 * 1024, 128 * 1024];
 
-/// The most bytes that wait in the kernel because the client's window is closed.
+/// The most bytes that the kernel takes while the client's window is closed.
 #[cfg(target_os = "linux")]
 const MOST_NOT_SENT: u32 = 16 * 1024;
 
-/// After this time without an acknowledgement the kernel gives up, after a close as well.
+/// After this time without an acknowledgement the kernel drops the connection, also one that is
+/// closed.
 #[cfg(target_os = "linux")]
 const UNACKNOWLEDGED: Duration = Duration::from_secs(30);
 
-/// Sets the bounds for connections that are accepted from now on. All send buffers together take
-/// about `memory` bytes, unless the smallest size takes more.
+/// Sets the kernel's buffers of connections that are accepted from now on. All send buffers
+/// together take about `memory` bytes, or more if the smallest size needs more.
 #[derive(Debug)]
 pub(super) struct Buffers {
     memory: u64,
@@ -59,7 +62,7 @@ impl Buffers {
     /// Adapts the send buffers of new connections to the number of open ones.
     pub(super) fn adapt(&mut self, listener: &TcpListener, open: usize) {
         let share = self.memory / 2 / open.max(1) as u64;
-        // A power of two, so that it seldom changes.
+        // Rounded to a power of two, so that it changes seldom.
         let size =
             usize::try_from(share).unwrap_or(usize::MAX).clamp(SEND_BUFFER[0], SEND_BUFFER[1]);
         let size = 1 << size.ilog2();
@@ -72,8 +75,8 @@ impl Buffers {
     }
 }
 
-/// Makes closing discard what was not sent.
+/// Makes the close of a connection discard its unsent bytes.
 pub(super) fn discard_unsent(stream: &TcpStream) {
-    // One that is closed already has nothing to discard.
+    // A connection that is closed already has nothing to discard.
     let _ = SockRef::from(stream).set_linger(Some(Duration::ZERO));
 }

@@ -1,4 +1,12 @@
-//! A connection's stream, which notes what the client takes.
+//! A TCP stream that reports reads and writes to the connection's [`Activity`].
+//!
+//! Three things are seen here and nowhere above: a read that finds nothing (the client did not send
+//! its request at once), the bytes received since the last progress (the only bound on frames of
+//! HTTP/2 that are no request), and a write that finds the kernel's buffer full (the client does
+//! not read). With TLS it is below the encryption, so all of this counts encrypted bytes.
+//!
+//! It does not decide about time-outs; `open` does. It ends a connection only if too many bytes
+//! came without progress. Tests: tests/http/unread.rs and tests/http/connection_limits.rs.
 
 use std::{
     io::{self, IoSlice},
@@ -18,7 +26,7 @@ use super::{activity::Activity, socket};
 pub(super) struct WatchedStream {
     stream: TcpStream,
     activity: Arc<Activity>,
-    /// Whether the kernel takes no more.
+    /// Whether the last write found the kernel's buffer full.
     is_blocked: bool,
 }
 
@@ -37,8 +45,8 @@ impl WatchedStream {
 }
 
 impl Drop for WatchedStream {
-    /// Discards what the kernel still holds for a client that does not read: closing would keep it
-    /// for minutes.
+    /// Discards the unsent bytes of a client that does not read: otherwise the kernel would keep
+    /// them for minutes after the close.
     fn drop(&mut self) {
         if self.is_blocked {
             socket::discard_unsent(&self.stream);

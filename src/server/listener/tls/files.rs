@@ -1,4 +1,4 @@
-//! Reads the files of certificates.
+//! Reads certificates, keys and revocation lists from files.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -28,12 +28,12 @@ use crate::{
     server::metrics::TlsMetrics,
 };
 
-/// The largest file of certificates.
+/// The largest file of certificates in bytes.
 const LARGEST: u64 = 1024 * 1024;
-/// The largest file of revocation lists, which have a few dozen bytes for each certificate.
+/// The largest file of revocation lists in bytes; a revoked certificate takes a few dozen.
 const LARGEST_LIST: u64 = 16 * 1024 * 1024;
 
-/// Why certificates cannot be used. Never quotes a key.
+/// Why certificates cannot be used. The text never quotes a private key.
 #[derive(Debug, thiserror::Error)]
 #[error("{key} ({}): {reason}", path.display())]
 pub struct TlsError {
@@ -51,20 +51,20 @@ pub(super) struct Files {
     client_crl: Option<File>,
 }
 
-/// What the files say.
+/// The parsed files.
 #[derive(Debug)]
 pub(super) struct Certificates {
     pub(super) files: Arc<Files>,
     /// The configuration of the listeners.
     pub(super) config: Arc<ServerConfig>,
-    /// When the first certificate of the chain counts.
+    /// When the first certificate of the chain is valid.
     pub(super) validity: Validity,
     revoked: Revoked,
-    /// When each of the lists counts.
+    /// When each revocation list is valid.
     lists: Vec<Validity>,
 }
 
-/// When a certificate or a list counts, in Unix seconds.
+/// When a certificate or a revocation list is valid, in Unix seconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Validity {
     from: i64,
@@ -78,7 +78,7 @@ impl Validity {
         Self { from: seconds(from), until: until.map_or(i64::MAX, seconds) }
     }
 
-    /// Why it does not count, if so.
+    /// Returns why it is not valid at this time, or `None` if it is.
     fn fault(self, now_ms: i64) -> Option<String> {
         let [from_ms, until_ms] = [self.from, self.until].map(|it| it.saturating_mul(1_000));
         if now_ms < from_ms {
@@ -89,10 +89,10 @@ impl Validity {
     }
 }
 
-/// What the authorities of clients revoked: the numbers of certificates by their issuer.
+/// The serial numbers that the clients' authorities revoked, by the DER of their issuer.
 type Revoked = BTreeMap<Vec<u8>, BTreeSet<Vec<u8>>>;
 
-/// A file, and the key that names it.
+/// The content of a file, and the configuration key that names it.
 #[derive(PartialEq, Eq)]
 struct File {
     key: &'static str,
@@ -100,7 +100,7 @@ struct File {
     content: Vec<u8>,
 }
 
-/// Without its content.
+/// Leaves out the content, which may be a private key.
 impl fmt::Debug for File {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("File").field("path", &self.path).finish_non_exhaustive()
@@ -111,7 +111,8 @@ const CHAIN: &str = "http.tls.cert_file";
 
 impl Files {
     pub(super) fn read(settings: &HttpTls) -> Result<Self, TlsError> {
-        // Whoever can write these can let clients in.
+        // These decide which clients are authenticated, so their files must not be writable for
+        // others.
         let optional = |key, path: &Option<PathBuf>, largest| {
             let read = |path| File::read(key, path, |path| small_file::read_trusted(path, largest));
             path.as_deref().map(read).transpose()
@@ -142,7 +143,7 @@ impl Files {
                     roots.add(certificate).map_err(|reason| file.error(reason))?;
                 }
                 let lists = self.client_crl.as_ref().map(File::revocation_lists).transpose()?;
-                // A client without a certificate may have a token, or ask for /livez.
+                // A client without a certificate may have a token, or probe /livez.
                 let verifier = WebPkiClientVerifier::builder_with_provider(roots.into(), provider)
                     .allow_unauthenticated()
                     .with_crls(lists.unwrap_or_default())
@@ -167,7 +168,8 @@ impl Files {
 }
 
 impl Certificates {
-    /// Understands the files: long lists take a while.
+    /// Parses the files. Long revocation lists take a while, so this does not belong on an async
+    /// thread.
     pub(super) fn parse(files: Arc<Files>) -> Result<Self, TlsError> {
         let certificate = Certificate::from_der(&files.chain.certificates()?[0]);
         let certificate = certificate.map_err(|reason| files.chain.error(reason))?;
@@ -190,7 +192,7 @@ impl Certificates {
         Ok(Self { files, config, validity, revoked, lists })
     }
 
-    /// Sets when the certificate and the first of the lists expire.
+    /// Exports when the certificate expires, and when the first of the lists does.
     pub(super) fn tell(&self, metrics: &TlsMetrics) {
         metrics.expires.set(self.validity.until);
         let first = self.lists.iter().map(|list| list.until).min();
@@ -199,7 +201,8 @@ impl Certificates {
         }
     }
 
-    /// Whether these authorities still vouch for every client for which those vouched.
+    /// Returns whether these files accept every client certificate that `others` accepted: the
+    /// authorities are the same, and none was revoked since.
     pub(super) fn vouch_as(&self, others: &Self) -> bool {
         self.files.client_ca == others.files.client_ca
             && self.revoked.iter().all(|(issuer, numbers)| {
@@ -208,7 +211,8 @@ impl Certificates {
             })
     }
 
-    /// What is wrong with the times of the certificate and the lists.
+    /// Returns the certificate and the lists that have expired or are not valid yet, as texts for
+    /// the log.
     pub(super) fn faults(&self, now_ms: i64) -> Vec<String> {
         let certificate = self.validity.fault(now_ms).map(|fault| {
             let reason = format!("it {fault}: clients refuse this certificate");
@@ -264,7 +268,7 @@ pub(super) mod tests {
 
     use super::*;
 
-    /// Certificates as of files, without their content.
+    /// Returns certificates whose files are all empty.
     pub(in super::super) fn certificates() -> Certificates {
         let file = |key: &'static str| File { key, path: key.into(), content: Vec::new() };
         let files = Files {

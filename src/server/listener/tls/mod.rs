@@ -1,4 +1,10 @@
 //! TLS on the listeners: certificates from files, replaced while the service runs.
+//!
+//! A changed certificate applies to new connections. A client certificate is authenticated at the
+//! handshake, so each connection remembers the authorities that did it: [`Tls::certificate`]
+//! returns nothing once these were replaced or have revoked any certificate, and the connection is
+//! closed after its next response. `files` reads and parses, `reload` follows the files. Tests:
+//! tests/faults/tls.rs and tests/http/tokens.rs.
 
 mod files;
 mod reload;
@@ -28,7 +34,7 @@ use crate::{
 /// How long a handshake may take.
 const HANDSHAKE: Duration = Duration::from_secs(10);
 
-/// Bytes that TLS holds of a connection's response before the kernel takes them.
+/// Bytes of a response that rustls buffers before the kernel takes them.
 const BUFFER: usize = 16 * 1024;
 
 /// TLS on the listeners.
@@ -38,21 +44,21 @@ pub(in crate::server) struct Tls {
     present: ArcSwap<Present>,
     metrics: TlsMetrics,
     reads: Reads,
-    /// What the last attempt to read the files found; `None` if they could not be read.
+    /// The files as last read; `None` if the last attempt failed.
     last_read: Mutex<Option<Arc<Files>>>,
-    /// What the log says is wrong with the times of the files.
+    /// The faults of validity that were logged already.
     said: Mutex<Vec<String>>,
 }
 
-/// What new connections use.
+/// The certificates that new connections use.
 #[derive(Debug)]
 struct Present {
     certificates: Certificates,
-    /// Counts how often clients may have lost those who vouched for them.
+    /// Counts the reloads after which a client certificate may no longer be accepted.
     authorities: u64,
 }
 
-/// The certificate that a client showed, and the authorities that vouched for it.
+/// The certificate that a client presented, and the authorities that accepted it, as their count.
 #[derive(Clone, Debug)]
 pub(in crate::server) struct TlsClient {
     certificate: Arc<ClientCertificate>,
@@ -60,7 +66,7 @@ pub(in crate::server) struct TlsClient {
 }
 
 impl Tls {
-    /// Reads the files.
+    /// Reads the files and begins to use them.
     pub(in crate::server) fn load(
         settings: HttpTls,
         metrics: TlsMetrics,
@@ -78,7 +84,7 @@ impl Tls {
         Ok(tls)
     }
 
-    /// Logs what is wrong with the times of the certificate and the lists, each once.
+    /// Logs each certificate and list that is not valid at present, each fault once.
     fn tell_faults(&self) {
         let faults = self.present.load().certificates.faults(SystemClock::default().now_ms());
         let mut said = self.said.lock().unwrap_or_else(PoisonError::into_inner);
@@ -88,7 +94,7 @@ impl Tls {
         *said = faults;
     }
 
-    /// Makes a connection of a stream; `None` if its client did not do its part.
+    /// Does the handshake; returns `None` if it fails or takes too long.
     pub(in crate::server) async fn accept<S>(
         &self,
         stream: S,
@@ -122,7 +128,8 @@ impl Tls {
         None
     }
 
-    /// The certificate of a client; `None` if its authorities were replaced or revoked any since.
+    /// Returns the certificate of a client; `None` if its authorities were replaced or revoked any
+    /// certificate since the handshake.
     pub(in crate::server) fn certificate(
         &self,
         client: &TlsClient,

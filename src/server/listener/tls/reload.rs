@@ -1,4 +1,4 @@
-//! Reads the files again at SIGHUP, and when they change.
+//! Reloads the files at SIGHUP, and when they change.
 
 use std::{
     sync::{Arc, PoisonError},
@@ -13,11 +13,13 @@ use super::{
 };
 use crate::{core::instant::format_unix_ms_or_year, process::hangup::Hangups};
 
-/// How often the files are read. They are small, and Kubernetes replaces them by a link.
+/// How often the files are read. They are small enough to poll, and Kubernetes replaces them
+/// through a symbolic link.
 const READ_EVERY: Duration = Duration::from_secs(10);
 
 impl Tls {
-    /// Uses the files as they change. New connections get the new certificate; open ones go on.
+    /// Follows the files; never returns. New connections use the new certificate, open ones keep
+    /// theirs.
     pub(in crate::server) async fn follow(&self, hangups: &Hangups) {
         let mut looks = interval(READ_EVERY);
         looks.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -31,7 +33,7 @@ impl Tls {
         }
     }
 
-    /// Reads the files, and uses them if they are others than those that were read last.
+    /// Reads the files, and uses them if they differ from those that were read last.
     async fn look(&self) {
         let settings = self.settings.clone();
         let last = self.last_read.lock().unwrap_or_else(PoisonError::into_inner).clone();
@@ -40,14 +42,14 @@ impl Tls {
             let is_new = last.as_ref() != Some(&files);
             Ok(is_new.then(|| (Certificates::parse(Arc::clone(&files)), files)))
         };
-        // What comes too late is dropped: a later look may have brought newer files.
+        // A read that takes too long is abandoned: a later one may have returned newer files.
         let read = self.reads.one(read).await;
         let read = read.and_then(|read| read.map_err(|error| error.to_string()));
         let mut last = self.last_read.lock().unwrap_or_else(PoisonError::into_inner);
         let (parsed, files) = match read {
             Ok(None) => return,
             Ok(Some(read)) => read,
-            // Said once, until the files can be read again.
+            // Logged once, until the files can be read again.
             Err(reason) => {
                 if last.take().is_some() {
                     self.failed(&reason);
@@ -67,7 +69,7 @@ impl Tls {
         *last = Some(files);
     }
 
-    /// Returns when the new certificate expires.
+    /// Uses these certificates from now on; returns when the certificate expires, for the log.
     fn install(&self, certificates: Certificates) -> String {
         let before = self.present.load();
         let authorities =
