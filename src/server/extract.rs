@@ -126,7 +126,7 @@ impl<S: Send + Sync> FromRequestParts<S> for InPath {
     }
 }
 
-/// What the API document says of the code in a path.
+/// Describes the code in a path for the API document.
 #[derive(IntoParams)]
 #[into_params(parameter_in = Path)]
 #[expect(dead_code, reason = "InPath reads it")]

@@ -1,9 +1,14 @@
-//! The HTTP service: routes, metrics and the way it starts and stops.
+//! The HTTP service: routes, metrics, limits, start and stop.
 //!
 //! [`Service::run`] takes its parts as arguments, so that tests own the listener, the store, the
 //! clock and the signal to stop.
 //!
-//! A new route is one file under `routes` and one line in `service::router`.
+//! `listener` accepts connections and bounds them, without knowing routes. `layers` decides about
+//! each request. `routes` has a file for each endpoint. `service` starts the tasks and stops them
+//! in order. A new route is a handler under `routes` and a line in `service::router`.
+//!
+//! Nothing here issues an ID: handlers call the issuers of `keeper`, and map their errors to
+//! problems.
 
 mod audience;
 mod clients;

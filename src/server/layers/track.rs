@@ -1,9 +1,9 @@
 //! Counts and times the requests of a route, and counts those in flight.
 //!
-//! [`Tracked`] begins before every other layer. A request counts as in flight until the value is
-//! dropped, also if its client leaves before there is a response; such a request has no status, and
-//! is not counted by status or timed. A 403 with a challenge is also counted as a failed
-//! authentication. Tests: tests/http/metrics.rs.
+//! [`Tracked`] begins before every other layer, and a request is in flight until the value is
+//! dropped. A request whose client leaves before there is a response has no status: it is neither
+//! counted nor timed. A 403 with a challenge also counts as a failed authentication. This layer
+//! refuses nothing. Tests: tests/http/metrics.rs.
 
 use std::sync::Arc;
 

@@ -195,8 +195,8 @@ impl Activity {
         unsent.map(|taken| self.clock.since(taken.load(Relaxed))).max()
     }
 
-    /// Notes whether the last write found the kernel's buffer full (`is_blocked`) or was taken.
-    /// Only HTTP/1 counts here: with a request it sends nothing but responses.
+    /// Notes whether the kernel took something of the last write, or its buffer was full
+    /// (`is_blocked`). Only HTTP/1 counts here: with a request it sends nothing but responses.
     pub(super) fn wrote(&self, is_blocked: bool) {
         if self.version.get().is_none_or(|version| *version == Version::HTTP_2) {
             return;

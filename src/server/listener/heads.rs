@@ -1,13 +1,12 @@
 //! Bounds the memory of decoded heads of HTTP/2, over all connections.
 //!
-//! A few hundred bytes on the wire can decode to 40 KiB of headers. h2 decodes every head that it
-//! can read before it hands over the first request, and reads again before it hands over the next.
-//! Therefore `begun` lets a connection read only a few KiB in each poll of its task, and only while
-//! [`HeadBudget::poll_room`] finds room.
+//! A few hundred bytes on the wire can decode to 40 KiB of headers. Before h2 hands over a request,
+//! it decodes every head that it can read. Therefore `begun` lets a connection read only a few KiB
+//! in a poll of its task, and only while [`HeadBudget::poll_room`] finds room.
 //!
 //! A head is charged when h2 hands over its request, and all heads of one poll by its end. So the
 //! budget is exceeded by at most what each worker thread decodes in one poll. A head is released
-//! when its handler has read it, which no client can delay; only a request on a spare place waits
+//! when its handler has read it. No client can delay that; only a request on a spare place waits
 //! for a few seconds first. Tests: below, and tests/faults/overload/heads.rs.
 
 use std::{

@@ -1,12 +1,15 @@
 //! A TCP stream that reports reads and writes to the connection's [`Activity`].
 //!
-//! Three things are seen here and nowhere above: a read that finds nothing (the client did not send
-//! its request at once), the bytes received since the last progress (the only bound on frames of
-//! HTTP/2 that are no request), and a write that finds the kernel's buffer full (the client does
-//! not read). With TLS it is below the encryption, so all of this counts encrypted bytes.
+//! Three things are visible only here:
 //!
-//! It does not decide about time-outs; `open` does. It ends a connection only if too many bytes
-//! came without progress. Tests: tests/http/unread.rs and tests/http/connection_limits.rs.
+//! - a read that finds nothing: the client did not send its request at once;
+//! - the bytes received since the last answered request, the only bound on frames of HTTP/2 that
+//!   are no request;
+//! - a write that finds the kernel's buffer full: the client does not read.
+//!
+//! With TLS, this stream is below the encryption, so it counts encrypted bytes. Time-outs are up to
+//! `open`. The stream itself ends a connection only if too many bytes came without an answered
+//! request. Tests: tests/http/unread.rs and tests/http/connection_limits.rs.
 
 use std::{
     io::{self, IoSlice},

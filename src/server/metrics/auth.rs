@@ -1,4 +1,4 @@
-//! Metrics of authentication, by the names of the token file.
+//! Metrics of authentication. Labels are names of token-file entries, never tokens.
 
 use prometheus::{IntCounterVec, Opts, Registry};
 
@@ -8,7 +8,7 @@ use crate::auth::{Auth, Refusal};
 /// The reason of a 403.
 pub(in crate::server) const FORBIDDEN: &str = "forbidden";
 
-/// Requests that were refused, by reason.
+/// Registers the counter of requests that were refused for their token or certificate.
 pub(super) fn refused(registry: &Registry) -> IntCounterVec {
     let [missing, invalid, expired] = Refusal::REASONS;
     counters_by(
@@ -21,8 +21,8 @@ pub(super) fn refused(registry: &Registry) -> IntCounterVec {
     )
 }
 
-/// Whether tokens are required, and the present state of each name. Names that left the file have
-/// no series.
+/// Returns whether tokens are required, and the state of each name in the token file. A name that
+/// left the file has no series.
 pub(super) fn gauges(auth: Option<&Auth>) -> Registry {
     let registry = Registry::new();
     let required = Opts::new(

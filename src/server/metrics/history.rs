@@ -1,4 +1,5 @@
-//! What each namespace did lately, for people who watch a node without Prometheus.
+//! Counts of each namespace in the last ten minutes, for people who watch a node without
+//! Prometheus.
 
 use std::{
     collections::{BTreeMap, VecDeque},
@@ -9,21 +10,21 @@ use std::{
 use serde::Serialize;
 use tokio::time::{MissedTickBehavior, interval};
 
-/// How long an interval is.
+/// The length of an interval.
 const EVERY: Duration = Duration::from_secs(10);
-/// How many are kept: those of ten minutes.
+/// The intervals that are kept: ten minutes of them.
 const KEPT: usize = 60;
 
 /// Counts since the service was started, or in one interval.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(in crate::server) struct Counts {
-    /// IDs.
+    /// IDs issued.
     pub(in crate::server) issued: u64,
     /// Claims that waited for their tick.
     pub(in crate::server) waited: u64,
     /// Claims that were refused because the tick was used up.
     pub(in crate::server) refused: u64,
-    /// Clock steps back.
+    /// Steps back of the clock.
     pub(in crate::server) rollbacks: u64,
 }
 
@@ -31,14 +32,14 @@ pub(in crate::server) struct Counts {
 #[derive(Debug, Default)]
 pub(in crate::server) struct History(Mutex<BTreeMap<String, Recent>>);
 
-/// What a namespace did.
+/// The counts of a namespace.
 #[derive(Debug, Default)]
 struct Recent {
     totals: Counts,
     series: Series,
 }
 
-/// What `/cluster` tells.
+/// The history in the response of `/cluster`.
 #[derive(Debug, Serialize)]
 pub(in crate::server) struct Report {
     every_seconds: u64,
@@ -73,7 +74,7 @@ impl History {
         *before = totals;
     }
 
-    /// The last ten minutes of some namespaces.
+    /// Returns the last ten minutes of the namespaces that `is_shown` admits.
     pub(in crate::server) fn report(&self, is_shown: impl Fn(&str) -> bool) -> Report {
         let namespaces = self.lock();
         let series = |(name, recent): (&String, &Recent)| (name.clone(), recent.series.clone());
@@ -82,11 +83,11 @@ impl History {
         Report { every_seconds: EVERY.as_secs(), namespaces }
     }
 
-    /// Records an interval after the other, of what is counted. Started again, it goes on where it
-    /// was.
+    /// Records an interval every ten seconds, from the totals that `counts` returns; never returns.
+    /// A restarted task continues the same history.
     pub(in crate::server) async fn follow<'a>(&self, counts: impl Fn() -> Vec<(&'a str, Counts)>) {
         let mut ticks = interval(EVERY);
-        // A node that slept has one long interval, not many empty ones.
+        // After a suspension of the process there is one long interval, not many empty ones.
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         ticks.tick().await;
         loop {

@@ -1,4 +1,4 @@
-//! Counts and times requests, and counts connections.
+//! Metrics of requests and connections.
 
 use std::{
     sync::{Arc, PoisonError, RwLock},
@@ -11,11 +11,13 @@ use prometheus::{Histogram, HistogramVec, IntCounter, IntCounterVec, IntGauge, R
 use super::{counters, counters_by, gauge, histograms};
 use crate::keeper::labels;
 
-/// One ID takes tens of microseconds, a batch under a millisecond, a wait up to a second.
+/// In seconds: one ID takes tens of microseconds, a batch under a millisecond, a wait up to a
+/// second.
 const BUCKETS: [f64; 12] =
     [0.000_05, 0.000_1, 0.000_25, 0.000_5, 0.001, 0.0025, 0.005, 0.01, 0.05, 0.25, 1.0, 10.0];
 
-/// Anything else is `other`, so that clients cannot invent label values.
+/// The methods that have a label value. Any other one counts as `other`, so that clients cannot
+/// create label values.
 const METHODS: [Method; 7] = [
     Method::GET,
     Method::POST,
@@ -43,7 +45,8 @@ pub(in crate::server) struct RouteMetrics {
     route: String,
     requests: IntCounterVec,
     durations: Histogram,
-    /// Those that were looked up, by method, as an index of [`METHODS`] or their number, and status.
+    /// The counters in use, so that each is looked up once. The key is the index of the method in
+    /// [`METHODS`], or their number for another one, and the status.
     answered: RwLock<Vec<((usize, StatusCode), IntCounter)>>,
 }
 
@@ -70,7 +73,8 @@ impl HttpMetrics {
         Self { requests, durations, in_flight, connections, unsent }
     }
 
-    /// The metrics of a route, by its path; `usual` is the status that is exported from the start.
+    /// Returns the metrics of the route with this path. The counter of `usual`, a status, is
+    /// exported from the start.
     pub(in crate::server) fn route(&self, route: &str, usual: &str) -> Arc<RouteMetrics> {
         self.requests.with_label_values(&[route, "GET", usual]);
         Arc::new(RouteMetrics {
@@ -123,14 +127,14 @@ impl Connections {
         }
     }
 
-    /// A connection was closed. Idle ones are not counted.
+    /// Counts a connection that the service closed. Idle ones are not counted.
     pub(in crate::server) fn dropped(&self, reason: Dropped) {
         self.dropped.with_label_values(&[reason.name()]).inc();
     }
 }
 
 labels! {
-    /// Why a connection was closed.
+    /// Why the service closed a connection.
     pub(in crate::server) Dropped {
         Stalled = "stalled",
         Unsent = "unsent",
@@ -139,7 +143,7 @@ labels! {
     }
 }
 
-/// Adds one to a gauge until it is dropped.
+/// Raises a gauge by one until this is dropped.
 #[derive(Debug)]
 pub(in crate::server) struct Counted(IntGauge);
 

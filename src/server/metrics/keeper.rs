@@ -1,4 +1,4 @@
-//! Counts what keepers and issuers report.
+//! Metrics of keepers and issuers, which report through [`Observer`].
 
 use std::{sync::Arc, time::Duration};
 
@@ -10,7 +10,7 @@ use crate::keeper::{
     StoreOperation,
 };
 
-/// From a statement on the same machine to the store's time-out.
+/// In seconds: from a statement on the same machine to the store's time-out.
 const STORE_BUCKETS: [f64; 10] = [0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.1, 0.5, 1.0, 3.0];
 
 /// The metrics of every namespace.
@@ -79,7 +79,8 @@ impl KeeperMetrics {
         metrics
     }
 
-    /// The observer of a namespace that leases worker ids. Its counters are exported from now on.
+    /// Returns the observer of a namespace that leases worker ids. Its counters are exported from
+    /// now on, at 0.
     pub(super) fn of_namespace(self: &Arc<Self>, namespace: &str) -> NamespaceObserver {
         let exhausted =
             |outcome: Exhaustion| self.exhausted.with_label_values(&[namespace, outcome.name()]);
@@ -96,7 +97,7 @@ impl KeeperMetrics {
         self.observer(namespace, Exhaustion::ALL.map(exhausted).into())
     }
 
-    /// The same for a segment namespace.
+    /// Returns the observer of a segment namespace, as [`Self::of_namespace`] does.
     pub(super) fn of_segments(self: &Arc<Self>, namespace: &str) -> NamespaceObserver {
         for outcome in RefillOutcome::ALL {
             self.refills.with_label_values(&[namespace, outcome.name()]);
@@ -104,7 +105,8 @@ impl KeeperMetrics {
         self.observer(namespace, Vec::new())
     }
 
-    /// What a namespace has done; one that counts has neither ticks nor a clock to run out of.
+    /// Returns what a namespace has done since the start. One in segment mode has neither ticks to
+    /// use up nor a clock that matters, so those counts are 0.
     pub(super) fn counts(&self, namespace: &str, has_ticks: bool) -> Counts {
         let issued = self.ids_issued.with_label_values(&[namespace]).get();
         if !has_ticks {
@@ -143,7 +145,7 @@ impl KeeperMetrics {
 pub(super) struct NamespaceObserver {
     namespace: String,
     metrics: Arc<KeeperMetrics>,
-    // Looked up once, since they count while IDs are issued.
+    // Looked up once, because every claim counts here.
     ids_issued: IntCounter,
     /// By outcome; empty for a segment namespace.
     exhausted: Vec<IntCounter>,

@@ -1,4 +1,12 @@
-//! Every metric, in a registry of its own. Labels name the namespace, never the code.
+//! Every metric of the service.
+//!
+//! Each [`Metrics`] has its own registry, so that tests and embedding services can have several.
+//! Labels name the namespace, never the code: clients choose codes, and could create any number of
+//! series. A series whose labels are known is exported at 0 from the start, so that alerts see its
+//! first increase.
+//!
+//! Counters live here and rise as events happen. Gauges that describe a state (leases, tokens) are
+//! built from it at each scrape, so that a namespace or token that is gone has no series.
 
 mod auth;
 pub(super) mod history;
@@ -34,7 +42,8 @@ use crate::{
     process::telemetry,
 };
 
-/// The label of a namespace of IDs; Kubernetes labels targets with `namespace`.
+/// The label of an ID namespace. It is not `namespace`, because Kubernetes adds that label to every
+/// scrape.
 const NAMESPACE: &str = "id_namespace";
 
 /// Every metric of the service.
@@ -46,7 +55,7 @@ pub struct Metrics {
     pub(super) auth_refused: IntCounterVec,
     /// By task.
     pub(super) task_failures: IntCounterVec,
-    /// Whether nobody on the network can pose as the store.
+    /// 1 if no other server on the network can pose as the store.
     pub(super) store_verified: IntGauge,
     keeper: Arc<KeeperMetrics>,
     scrapes: Scrapes,
@@ -79,31 +88,32 @@ impl Metrics {
         }
     }
 
-    /// Counts what the keeper and issuer of a namespace report.
+    /// Returns the observer that counts what the keeper and issuer of a namespace report.
     pub fn observer(&self, namespace: &str) -> Arc<dyn Observer> {
         Arc::new(self.keeper.of_namespace(namespace))
     }
 
-    /// The same for a segment namespace.
+    /// Returns the observer of a segment namespace.
     pub fn segment_observer(&self, namespace: &str) -> Arc<dyn Observer> {
         Arc::new(self.keeper.of_segments(namespace))
     }
 
-    /// What a namespace has done since the service was started.
+    /// Returns what a namespace has done since the service was started.
     pub(super) fn counts(&self, issuer: &NamespaceIssuer) -> Counts {
         if let NamespaceIssuer::Segment(issuer) = issuer {
-            // To read its status, it reports the IDs that it issued.
+            // Reading its status makes the issuer report the IDs that it has issued since it last
+            // did.
             issuer.status();
         }
         self.keeper.counts(issuer.namespace(), issuer.layout().is_some())
     }
 
-    /// The metrics of TLS, which only a service with TLS exports.
+    /// Registers the metrics of TLS, which only a service with TLS exports.
     pub(super) fn tls(&self, files: &HttpTls) -> TlsMetrics {
         TlsMetrics::new(&self.registry, files.client_crl_file.is_some())
     }
 
-    /// The Prometheus text, or that of the last scrape if scrapes are too frequent.
+    /// Returns the Prometheus text; that of the last scrape if there are too many.
     pub(super) fn bounded_text<'a>(
         &self,
         issuers: impl Iterator<Item = &'a NamespaceIssuer>,
@@ -112,13 +122,14 @@ impl Metrics {
         self.scrapes.text(|| self.text(issuers, auth))
     }
 
-    /// The Prometheus text, with the gauges of these issuers and tokens as they are now.
+    /// Returns the Prometheus text, with the gauges of these issuers and tokens as they are now.
     pub(super) fn text<'a>(
         &self,
         issuers: impl Iterator<Item = &'a NamespaceIssuer>,
         auth: Option<&Auth>,
     ) -> String {
-        // Before the counters: to read a status, a segment issuer reports the IDs that it issued.
+        // Before the counters are gathered: reading its status makes a segment issuer report the
+        // IDs that it has issued.
         let gauges = status_gauges(issuers);
         let families =
             [self.registry.gather(), gauges.gather(), auth::gauges(auth).gather()].concat();
@@ -135,11 +146,12 @@ impl Default for Metrics {
     }
 }
 
-/// The gauges of these issuers by their present status.
+/// Builds the gauges of these issuers from their present status.
 #[expect(clippy::cast_precision_loss, reason = "Prometheus knows floats only")]
 fn status_gauges<'a>(issuers: impl Iterator<Item = &'a NamespaceIssuer>) -> Registry {
     let registry = Registry::new();
-    // One clock and one store: a namespace that asked the store less lately knows less.
+    // All namespaces share one clock and one store, so there is one gauge, of the largest
+    // difference: a namespace that queried the store less recently may not have seen it yet.
     let mut clock_ahead_ms: i64 = 0;
     for issuer in issuers {
         let named = |name: &str, help: &str| {
@@ -205,7 +217,7 @@ fn status_gauges<'a>(issuers: impl Iterator<Item = &'a NamespaceIssuer>) -> Regi
     registry
 }
 
-/// Failures of background tasks.
+/// Registers the counter of failed background tasks.
 pub(super) fn task_failures(registry: &Registry) -> IntCounterVec {
     counters_by(
         registry,
@@ -216,7 +228,7 @@ pub(super) fn task_failures(registry: &Registry) -> IntCounterVec {
     )
 }
 
-/// Counters by one label, each exported from the start.
+/// Registers counters by one label, each exported from the start.
 fn counters_by<const N: usize>(
     registry: &Registry,
     name: &str,

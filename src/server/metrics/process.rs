@@ -1,4 +1,4 @@
-//! Metrics of the process, with the names that Prometheus' client libraries have in common.
+//! Metrics of the process, under the names that all client libraries of Prometheus use.
 
 use std::fs;
 
@@ -13,9 +13,9 @@ use rustix::{
     time::{ClockId, clock_gettime},
 };
 
-/// The CPU time of this process, and what Linux tells about it in `/proc`. A number that cannot be
-/// read keeps its last value, at first 0. The start of the process stays as it was first
-/// read: Linux counts it from the boot, whose time moves when the clock is set.
+/// The CPU time of this process, and the figures that Linux has of it in `/proc`. A figure that
+/// cannot be read keeps its last value, at first 0. The start time is read once: Linux counts it
+/// from the boot, and moves the time of the boot when the clock is set.
 pub(super) struct ProcessMetrics {
     cpu_seconds: Counter,
     gauges: Gauges,
@@ -48,7 +48,7 @@ impl Collector for ProcessMetrics {
 
     fn collect(&self) -> Vec<MetricFamily> {
         let mut families = self.cpu_seconds.collect();
-        // Set rather than added up, because two scrapes at a time would add the same time twice.
+        // Set, not increased: two concurrent scrapes would add the same time twice.
         for metric in families.iter_mut().flat_map(MetricFamily::mut_metric) {
             let mut counter = proto::Counter::default();
             counter.set_value(cpu_seconds());
@@ -118,8 +118,8 @@ struct Stat {
 
 impl Stat {
     fn parse(text: &[u8]) -> Option<Self> {
-        // The second field, the program's name, may contain spaces and parentheses itself. Linux cuts
-        // it after 15 bytes, be it within a letter.
+        // The second field, the program's name, may contain spaces and parentheses. Linux cuts it
+        // after 15 bytes, even within a character.
         let text = String::from_utf8_lossy(text);
         let (_, from_third) = text.rsplit_once(')')?;
         let fields: Vec<&str> = from_third.split_ascii_whitespace().collect();
@@ -133,8 +133,8 @@ impl Stat {
     }
 }
 
-/// Counts the open files of this process. Linux tells their number as a size since 6.2, and 0
-/// before: then they are listed.
+/// Counts the open files of this process. Since 6.2, Linux gives their number as the size of the
+/// folder; before, the size is 0, and the entries are counted.
 fn open_fds() -> Option<u64> {
     const FOLDER: &str = "/proc/self/fd";
     match fs::metadata(FOLDER).ok()?.len() {
@@ -176,7 +176,7 @@ mod tests {
         };
         let before = read();
         let mut after = read();
-        // Each look takes some microseconds.
+        // Each call uses some microseconds of CPU time.
         for _ in 0..1_000 {
             after = read();
         }

@@ -1,4 +1,4 @@
-//! Bounds what scrapes cost: each is worth many responses with an ID.
+//! Bounds the cost of scrapes: encoding one takes as long as many responses with an ID.
 
 use std::{
     num::NonZeroU32,
@@ -10,10 +10,10 @@ use tokio::time::Instant;
 
 use crate::server::clients::RateLimiter;
 
-/// How many scrapes in a second are answered with a text of their own.
+/// The scrapes per second that get a fresh text.
 const FRESH_PER_SECOND: NonZeroU32 = NonZeroU32::new(100).expect("not zero");
 
-/// The text of the last scrape, which is the answer to too frequent ones.
+/// The text of the last scrape, with which further ones are answered.
 #[derive(Debug)]
 pub(super) struct Scrapes {
     limiter: RateLimiter,
@@ -25,7 +25,7 @@ impl Scrapes {
         Self { limiter: RateLimiter::new(FRESH_PER_SECOND), last: Mutex::default() }
     }
 
-    /// Returns the text of `encode`, or the last one.
+    /// Returns the text of `encode`; the last one if there are too many scrapes.
     pub(super) fn text(&self, encode: impl FnOnce() -> String) -> Bytes {
         let last = || self.last.lock().unwrap_or_else(PoisonError::into_inner);
         if self.limiter.count(0, Instant::now()).is_err()

@@ -15,7 +15,7 @@ pub(in crate::server) struct TlsMetrics {
     pub(in crate::server) reload_failing: IntGauge,
     /// In Unix seconds.
     pub(in crate::server) expires: IntGauge,
-    /// The same of the revocation list that expires first, where there are lists.
+    /// When the first of the revocation lists expires, in Unix seconds; only if there are lists.
     pub(in crate::server) lists_expire: Option<IntGauge>,
 }
 

@@ -1,4 +1,4 @@
-//! The API document (OpenAPI 3.1): what stands beside each handler, and what the layers add.
+//! The API document (OpenAPI 3.1): the descriptions beside the handlers, and what the layers add.
 
 mod problems;
 mod responses;
@@ -25,10 +25,10 @@ use super::{
 };
 use crate::config::HttpConfig;
 
-/// Where the description of a handler names its problems.
+/// The extension in which the description of a handler names its problems.
 const PROBLEMS: &str = "x-problems";
 
-/// The document of these routes, as JSON.
+/// Returns the document of these routes, as JSON.
 pub(super) fn document(
     routes: impl IntoIterator<Item = (Audience, OpenApi)>,
     tokens_for: TokensFor,
@@ -58,17 +58,17 @@ pub(super) fn document(
     document["paths"] = paths.into();
     document["security"] = security;
     document["components"]["schemas"] = schemas.into();
-    // What is answered where no operation is described.
+    // Responses to requests that match no operation of the document.
     document["components"]["responses"] = json!({
         "NotFound": problem(404, &[ProblemCode::NotFound]),
         "MethodNotAllowed": problem(405, &[ProblemCode::MethodNotAllowed]),
     });
-    // Checks it, leaves out what is empty, and writes keys in their usual order.
+    // Parsing it back checks it, drops empty fields, and writes the keys in their usual order.
     let mut document: OpenApi = serde_json::from_value(document).expect("a valid document");
     let headers = document.components.iter_mut().flat_map(|parts| parts.headers.values_mut());
     for header in headers {
         if let RefOr::T(header) = header {
-            // The library has no field for it.
+            // utoipa has no field for `required` of a header.
             header.extensions = Some([("required", Value::from(true))].into_iter().collect());
         }
     }
@@ -77,8 +77,8 @@ pub(super) fn document(
     json.into()
 }
 
-/// Adds what no handler says of a path: what the layers answer, its tag, and the configured limits.
-/// HEAD is what GET is without its body; described, it would double what generators make.
+/// Completes the operations of a path: the layers' responses, the tag, and the configured limits.
+/// HEAD is left out: it is GET without a body, and would double the methods of generated clients.
 fn complete(mut item: Value, audience: Audience, http: &HttpConfig) -> Value {
     let operations = item.as_object_mut().expect("operations by method");
     for (method, operation) in operations {
@@ -90,7 +90,7 @@ fn complete(mut item: Value, audience: Audience, http: &HttpConfig) -> Value {
         operation["tags"] = json!([audience.tag()]);
         add_problems(operation, audience);
         if audience == Audience::Anybody {
-            // Only asking about a namespace needs a token.
+            // A token is needed only if the request names a namespace.
             let is_optional = parameters(operation).any(|it| it["name"] == "namespace");
             operation["security"] =
                 if is_optional { json!([{}, { "bearer": [] }]) } else { json!([]) };
@@ -109,7 +109,7 @@ fn complete(mut item: Value, audience: Audience, http: &HttpConfig) -> Value {
     item
 }
 
-/// Whatever changes something needs a token, also where reading needs none.
+/// Marks every operation but GET as one that needs a token, where reading needs none.
 fn require_token_for_changes(item: &mut Value) {
     let operations = item.as_object_mut().expect("operations by method");
     for (method, operation) in operations {
@@ -119,14 +119,15 @@ fn require_token_for_changes(item: &mut Value) {
     }
 }
 
-/// Leaves out these problems, and what POST alone has: it claims IDs for a past time.
+/// Removes these problems and the parameter `at`, which only POST has: it claims IDs for a past
+/// time.
 fn leave_out(operation: &mut Value, problems: &[ProblemCode]) {
     let is_left = |name: &Value| problems.iter().any(|left| left.name() == name);
     operation[PROBLEMS].as_array_mut().expect("a list").retain(|name| !is_left(name));
     operation["parameters"].as_array_mut().expect("a list").retain(|it| it["name"] != "at");
 }
 
-/// Doc comments have line feeds where a line of the source is full.
+/// Joins the lines of a description. It comes from a doc comment, which is wrapped.
 fn unwrap_lines(described: &mut Value) {
     if let Some(Value::String(text)) = described.get_mut("description") {
         *text = text.replace('\n', " ");

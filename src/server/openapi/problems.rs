@@ -1,4 +1,4 @@
-//! Which problems routes answer.
+//! The problems that routes answer, as the API document lists them.
 
 use ProblemCode as P;
 
@@ -18,10 +18,10 @@ pub(in crate::server) const CLAIM: &[P] = &[
     P::ShuttingDown,
 ];
 
-/// Problems of claiming IDs by POST alone.
+/// Problems of claiming IDs that only POST has.
 pub(in crate::server) const POSTED: &[P] = &[P::UnsupportedMediaType, P::OutOfRange];
 
-/// Problems of every route for this audience, by what stands around it.
+/// Returns the problems that the middleware around a route of this audience may answer.
 pub(super) fn of_layers(audience: Audience) -> impl Iterator<Item = ProblemCode> {
     let always =
         [P::RequestTimeout, P::PayloadTooLarge, P::UriTooLong, P::Internal, P::NotImplemented];
@@ -35,7 +35,7 @@ pub(super) fn of_layers(audience: Audience) -> impl Iterator<Item = ProblemCode>
     always.into_iter().chain(of_gate.iter().copied())
 }
 
-/// The names of these problems, as a description of a route carries them.
+/// Returns the names of these problems, as descriptions of routes carry them.
 pub(in crate::server) fn names(problems: &[&[ProblemCode]]) -> Vec<&'static str> {
     problems.iter().copied().flatten().map(|problem| problem.name()).collect()
 }
@@ -56,7 +56,7 @@ mod tests {
         problems.into_iter().map(P::name).collect()
     }
 
-    /// What becomes of everything that a claim may end in.
+    /// The problems of everything that a claim may end in.
     fn refusals() -> Vec<Problem> {
         let soon = Duration::from_secs(1);
         let no_lease = |reason| IssueError::NoLease { reason, retry_after: soon }.into();
@@ -130,7 +130,7 @@ mod tests {
     #[test]
     fn claims_end_in_what_is_documented_and_nothing_else() {
         let claimed = names(refusals().iter().map(Problem::code));
-        // These are told apart by codes and counts that cannot be claimed.
+        // The check of the request finds these two before a claim, so `CLAIM` does not list them.
         let asked = names([P::InvalidCode, P::InvalidCount]);
         assert_eq!(claimed, &names(CLAIM.iter().copied()) | &asked);
         let past = names(refusals_for_a_past_time().iter().map(Problem::code));

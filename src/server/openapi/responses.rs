@@ -1,4 +1,4 @@
-//! Responses that are described in one place.
+//! The responses that the API document describes once for all routes.
 
 use std::collections::BTreeMap;
 
@@ -9,12 +9,12 @@ use crate::server::{audience::Audience, response::ProblemCode};
 
 const PROBLEM_JSON: &str = "application/problem+json";
 
-/// Where a response names the codes of its problems. A schema of each response would tell them, too, and
-/// generators would make a type of each.
+/// The extension in which a response names the codes of its problems. A schema for each response
+/// would tell them, too, but generators of clients would make a type of each.
 const CODES: &str = "x-codes";
 
-/// Adds the problems that a handler names and those of the layers, status by status; headers become
-/// references to their descriptions.
+/// Adds the problems that the handler names and those of the layers, grouped by status. Replaces
+/// headers by references to their descriptions.
 pub(super) fn add_problems(operation: &mut Value, audience: Audience) {
     let named = operation.as_object_mut().and_then(|operation| operation.remove(PROBLEMS));
     let named = named.as_ref().and_then(Value::as_array).into_iter().flatten();
@@ -42,7 +42,7 @@ pub(super) fn add_problems(operation: &mut Value, audience: Audience) {
     }
 }
 
-/// The fields of an object, if that is there.
+/// Returns the fields of the object with this name; none if there is no such object.
 pub(super) fn fields<'a>(
     value: &'a mut Value,
     name: &str,
@@ -50,7 +50,7 @@ pub(super) fn fields<'a>(
     value.get_mut(name).and_then(Value::as_object_mut).into_iter().flatten()
 }
 
-/// The answer of one status, which tells these problems apart.
+/// Describes the response of one status, which has one of these codes.
 pub(super) fn problem(status: u16, codes: &[ProblemCode]) -> Value {
     let lines = codes.iter().map(|code| format!("- `{}`: {}", code.name(), code.title()));
     let headers: &[&str] = match status {

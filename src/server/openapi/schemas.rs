@@ -1,4 +1,4 @@
-//! Parameters that several routes have, as the API document describes them.
+//! Schemas of the parameters that several routes have.
 
 use utoipa::{
     IntoParams, PartialSchema, ToSchema,
@@ -29,12 +29,12 @@ fn one_of(names: impl IntoIterator<Item = &'static str>) -> ObjectBuilder {
     text().enum_values(Some(names))
 }
 
-/// A pattern of the whole text.
+/// Returns a text that must match this pattern as a whole.
 fn pattern(pattern: &str) -> ObjectBuilder {
     text().pattern(Some(format!("^{pattern}$")))
 }
 
-/// Types that stand in the document alone: each is what a parameter must be.
+/// Types that exist for the document only; each is the schema of a parameter.
 macro_rules! schemas {
     ($($name:ident: $schema:expr;)*) => {
         $(
@@ -54,7 +54,8 @@ macro_rules! schemas {
 schemas! {
     Code: pattern(CODE_PATTERN).max_length(Some(64)).examples(["order"]);
     IdText: pattern("[A-Za-z0-9._:=-]+").examples(["249679838552547328"]);
-    // Without a default, which some clients would send: a code may belong to another namespace.
+    // No default: some generated clients would send it, and the code may belong to another
+    // namespace.
     Namespace: pattern(NAMESPACE_PATTERN).examples([DEFAULT_NAMESPACE]);
     OneEncoding: one_of(Encoding::ALL.map(Encoding::name))
         .default(Some(Encoding::default().name().into()));
@@ -71,7 +72,7 @@ fn instant() -> ObjectBuilder {
     text().format(Some(format)).examples(["2026-11-20T00:00:00Z"])
 }
 
-/// The settings of a layout as query parameters, each with the help of its key.
+/// The settings of a layout as query parameters, each described by the help text of its key.
 pub(in crate::server) struct PlanParameters;
 
 impl IntoParams for PlanParameters {

@@ -11,7 +11,7 @@ use serde::Serialize;
 
 use super::unsent::Reservation;
 
-/// Bytes that keep the memory that they take reserved, until the kernel has them.
+/// Ties a reservation to the bytes that it is for: it is released when the kernel has taken them.
 pub(in crate::server) fn kept<T>(bytes: T, reservation: Option<Arc<Reservation>>) -> Bytes
 where
     T: AsRef<[u8]> + Into<Bytes> + Send + 'static,
@@ -31,15 +31,15 @@ where
     }
 }
 
-/// Headers of every response but IDs, whose headers cost as much as the ID: those are digits and
-/// letters, whatever a browser takes them for.
+/// Headers of every response except IDs, whose headers cost as much as the ID. Those are digits and
+/// letters, which are harmless whatever a browser takes them for.
 const FOR_BROWSERS: [(HeaderName, HeaderValue); 2] = [
-    // Some responses quote the request.
+    // Some responses quote the request: no browser must take that for a page or a script.
     (header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff")),
     (header::REFERRER_POLICY, HeaderValue::from_static("no-referrer")),
 ];
 
-/// A response that caches may keep.
+/// Returns a response that caches may store.
 pub(in crate::server) fn response(
     content_type: &'static str,
     bytes: impl AsRef<[u8]> + Into<Bytes> + Send + 'static,
@@ -49,17 +49,17 @@ pub(in crate::server) fn response(
     (FOR_BROWSERS, [(header::CONTENT_TYPE, content_type)], body).into_response()
 }
 
-/// A small JSON response that no cache keeps: its memory is not reserved.
+/// Returns a small JSON response that no cache may store; its memory is not reserved.
 pub(in crate::server) fn uncached_json(status: StatusCode, value: &impl Serialize) -> Response {
     uncached(status, response("application/json", json_bytes(value), None))
 }
 
-/// The JSON of a value.
+/// Returns the JSON of a value.
 pub(in crate::server) fn json_bytes(value: &impl Serialize) -> Vec<u8> {
     serde_json::to_vec(value).expect("texts and numbers are always JSON")
 }
 
-/// The same response with this status, which no cache keeps.
+/// Returns the response with this status, and forbids caches to store it.
 pub(in crate::server) fn uncached(status: StatusCode, mut response: Response) -> Response {
     *response.status_mut() = status;
     response.headers_mut().insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));

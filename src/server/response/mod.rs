@@ -1,4 +1,4 @@
-//! What is answered: bodies, problems, and the memory that unsent responses take.
+//! Responses: bodies, problems, and the memory that unsent responses take.
 
 pub(super) mod body;
 mod problem;

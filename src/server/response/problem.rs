@@ -1,4 +1,15 @@
-//! Every error answer: problem documents of RFC 9457.
+//! Every error response is a [`Problem`]: a problem document of RFC 9457.
+//!
+//! The table of [`ProblemCode`]s is a contract, since programs tell errors apart by `code`; a test
+//! compares it with docs/http.md. `detail` is for people: what is wrong with this request, and what
+//! is allowed.
+//!
+//! The conversions below decide the code and the `Retry-After` of each error of the library. Those
+//! of `ClaimError`, `IssueError` and `BackfillError` match every variant, so a new one must be
+//! decided here. Challenges of authentication are in `refusal`.
+//!
+//! A problem does not quote the store's errors to clients: they may name the server (see
+//! [`store_text`]). Tests: tests/http/problems.rs, and matrix.rs for the refusals.
 
 use std::{borrow::Cow, time::Duration};
 
@@ -21,7 +32,7 @@ use crate::{
     store::{StoreError, with_sources},
 };
 
-/// The longest text of a problem in bytes.
+/// The longest `detail` in bytes.
 const LONGEST_DETAIL: usize = 1000;
 
 macro_rules! problem_codes {
@@ -85,23 +96,23 @@ problem_codes! {
 }
 
 impl ProblemCode {
-    /// The status of its responses.
+    /// Returns the HTTP status of this problem.
     pub const fn status(self) -> StatusCode {
         self.row().0
     }
 
-    /// Its name in responses.
+    /// Returns its name in responses, such as `invalid_code`.
     pub const fn name(self) -> &'static str {
         self.row().1
     }
 
-    /// What it means, in a few words.
+    /// Returns its title: what it means, in a few words.
     pub const fn title(self) -> &'static str {
         self.row().2
     }
 }
 
-/// An error answer.
+/// An error response.
 #[derive(Clone, Debug)]
 pub struct Problem {
     code: ProblemCode,
@@ -136,22 +147,22 @@ fn any_code() -> Object {
 }
 
 impl Problem {
-    /// A problem; `detail` says what is wrong with this request.
+    /// Creates a problem; `detail` says what is wrong with this request.
     pub fn new(code: ProblemCode, detail: impl Into<String>) -> Self {
         Self { code, detail: detail.into(), retry_after: None, header: None }
     }
 
-    /// A problem that passes.
+    /// Creates a problem that passes: its response tells clients to retry after this time.
     pub fn passing(code: ProblemCode, detail: impl Into<String>, retry_after: Duration) -> Self {
         Self { retry_after: Some(retry_after), ..Self::new(code, detail) }
     }
 
-    /// The same problem with one more header.
+    /// Adds a header to the response.
     pub(in crate::server) fn with_header(self, name: HeaderName, value: &'static str) -> Self {
         Self { header: Some((name, value)), ..self }
     }
 
-    /// The same problem, of what follows this prefix of the text that was given.
+    /// Says in `detail` that the problem is about the part of the text after this prefix.
     pub(in crate::server) fn after(self, prefix: &str) -> Self {
         if prefix.is_empty() {
             return self;
@@ -159,7 +170,7 @@ impl Problem {
         Self { detail: format!("after the prefix {prefix:?}: {}", self.detail), ..self }
     }
 
-    /// What went wrong.
+    /// Returns the code of this problem.
     pub const fn code(&self) -> ProblemCode {
         self.code
     }
@@ -190,8 +201,8 @@ impl IntoResponse for Problem {
     }
 }
 
-/// A text without what is beyond its longest length: clients choose what problems quote, and need
-/// not read them.
+/// Cuts a text at [`LONGEST_DETAIL`]. Problems quote what clients sent, which can be long, and
+/// clients need not read all of it.
 fn shortened(text: &str) -> Cow<'_, str> {
     if text.len() <= LONGEST_DETAIL {
         return text.into();
@@ -199,15 +210,15 @@ fn shortened(text: &str) -> Cow<'_, str> {
     format!("{}…", &text[..text.floor_char_boundary(LONGEST_DETAIL)]).into()
 }
 
-/// Whole seconds, at least one, so that clients neither round down nor come back at once.
+/// Rounds up to whole seconds, at least one, so that clients neither retry too early nor at once.
 pub(in crate::server) fn retry_after_seconds(wait: Duration) -> u64 {
     let begun = u64::from(wait.subsec_nanos() > 0);
     wait.as_secs().saturating_add(begun).max(1)
 }
 
-/// How long to wait where nobody knows better.
+/// The `Retry-After` of a problem whose end the service cannot estimate.
 pub(in crate::server) const RETRY_UNKNOWN: Duration = Duration::from_secs(5);
-/// How long to wait for a keeper that looks at the store.
+/// The `Retry-After` while a keeper reads the store.
 const RETRY_SOON: Duration = Duration::from_secs(1);
 
 impl From<WrongNamespace> for Problem {
@@ -219,7 +230,7 @@ impl From<WrongNamespace> for Problem {
 impl From<InvalidId> for Problem {
     fn from(error: InvalidId) -> Self {
         let code = match error {
-            // The text may be an ID, but not by this layout.
+            // The text may be an ID, but this layout cannot decode it.
             InvalidId::NoLayout | InvalidId::Wraps => P::NotDecodable,
             _ => P::InvalidId,
         };
@@ -248,7 +259,7 @@ impl From<BackfillError> for Problem {
             | BackfillError::UsedUp { .. }
             | BackfillError::CountedOtherwise { .. } => (P::OutOfRange, None),
             BackfillError::RecordChanged { .. } => (P::StoreLost, Some(RETRY_UNKNOWN)),
-            // The keeper looks at the store at once, or another one has.
+            // Here the keeper reads the store at once, or that of another node has done so.
             BackfillError::NotRenewed { .. }
             | BackfillError::EpochEnded { .. }
             | BackfillError::Unconfirmed { .. } => (P::LeaseUnavailable, Some(RETRY_SOON)),
@@ -313,12 +324,13 @@ impl From<IssueError> for Problem {
     }
 }
 
-/// What is told of a failure of the store: it may name the server, which only operators learn.
+/// Returns the text of a store failure. Operators get the whole error; others get only its kind,
+/// because the text may name the server.
 pub(in crate::server) fn store_text(error: &StoreError, is_operator: bool) -> String {
     if is_operator { with_sources(error) } else { error.kind().to_owned() }
 }
 
-/// A failure of the store.
+/// Returns the problem of a store failure, worded as [`store_text`] does.
 pub(in crate::server) fn store_problem(error: &StoreError, is_operator: bool) -> Problem {
     let text = store_text(error, is_operator);
     let code = match error {

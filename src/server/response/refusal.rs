@@ -9,7 +9,7 @@ use crate::auth::{Forbidden, Refusal};
 const MISSING_TOKEN: &str = r#"Bearer realm="raindrop""#;
 /// The challenge to a request with a token that is not valid.
 const INVALID_TOKEN: &str = r#"Bearer realm="raindrop", error="invalid_token""#;
-/// The challenge to a token that may not do this.
+/// The challenge to a token without the permission.
 const INSUFFICIENT: &str = r#"Bearer realm="raindrop", error="insufficient_scope""#;
 
 impl From<Refusal> for Problem {

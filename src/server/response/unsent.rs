@@ -1,8 +1,11 @@
-//! Bounds the memory of responses that their clients have not taken yet.
+//! Bounds the memory of responses that their clients have not read yet.
 //!
-//! A response reserves what it holds in memory before anything is claimed for it, and keeps that
-//! until its last byte is handed to the kernel. Clients that ask and never read thus cost at most
-//! `http.max_unsent`, however many they are.
+//! A response reserves the memory that it will hold before any ID is claimed for it, so that no ID
+//! is lost to a refusal. It keeps the reservation until the kernel has taken its last byte
+//! ([`kept`](super::body::kept)). Clients that send requests and never read thus cost at most
+//! `http.max_unsent`, however many they are; then responses are refused with 503. `listener::open`
+//! ends those connections, sooner while the budget is scarce. Responses below a few KiB reserve
+//! nothing; the number of connections bounds them. Tests: tests/http/unread.rs.
 
 use std::{
     sync::{
@@ -16,17 +19,17 @@ use axum::http::Version;
 
 use super::problem::{Problem, ProblemCode};
 
-/// Responses up to this size in bytes reserve nothing: a connection holds at most three times as many
-/// bytes of them, and its read buffer is larger.
+/// Responses up to this size in bytes reserve nothing: a connection of HTTP/1 holds at most three
+/// times this much of them, which is less than its read buffer.
 const FREE: usize = 4 * 1024;
 
-/// The same over HTTP/2, where a connection holds as many of them as it has streams.
+/// The same over HTTP/2, where a connection holds one such response for each of its streams.
 const FREE_OVER_HTTP2: usize = 512;
 
-/// The part of the budget, as its divisor, that clients leave to scrapes and operators.
+/// Divisor of the share of the budget that clients leave to scrapes and operators.
 const OPERATORS_PART: u64 = 16;
 
-/// The memory that unsent responses may use; clones share it.
+/// The budget of memory for unsent responses; clones share it.
 #[derive(Clone, Debug)]
 pub(in crate::server) struct UnsentBudget {
     /// In bytes.
@@ -34,7 +37,7 @@ pub(in crate::server) struct UnsentBudget {
     used: Arc<AtomicU64>,
 }
 
-/// A part of the budget, until it is dropped.
+/// A part of the budget, released when this is dropped.
 #[derive(Debug)]
 pub(in crate::server) struct Reservation {
     used: Arc<AtomicU64>,
@@ -43,13 +46,13 @@ pub(in crate::server) struct Reservation {
 }
 
 impl UnsentBudget {
-    /// A budget of this many bytes.
+    /// Creates a budget of this many bytes.
     pub(in crate::server) fn new(size: u64) -> Self {
         Self { size, used: Arc::default() }
     }
 
-    /// Reserves memory for a response of this many bytes; none for a small one. The last part of
-    /// the budget is for operators.
+    /// Reserves memory for a response of this many bytes, and none for a small one. With
+    /// `is_for_clients`, the last part of the budget is left to operators.
     pub(in crate::server) fn reserve(
         &self,
         bytes: usize,
@@ -76,22 +79,23 @@ impl UnsentBudget {
         Ok(Some(Arc::new(Reservation { used, size })))
     }
 
-    /// The whole budget in bytes.
+    /// Returns the whole budget in bytes.
     pub(in crate::server) fn size(&self) -> u64 {
         self.size
     }
 
-    /// Whether so many bytes and what is reserved are at most a quarter of the budget.
+    /// Returns whether this many bytes and all reservations together are at most a quarter of the
+    /// budget.
     pub(in crate::server) fn has_plenty(&self, bytes: usize) -> bool {
         self.used() + bytes as u64 <= self.size / 4
     }
 
-    /// How many bytes are reserved.
+    /// Returns how many bytes are reserved.
     pub(in crate::server) fn used(&self) -> u64 {
         self.used.load(Relaxed)
     }
 
-    /// Whether less than a quarter of the budget is free.
+    /// Returns whether less than a quarter of the budget is free.
     pub(in crate::server) fn is_scarce(&self) -> bool {
         self.used() > self.size - self.size / 4
     }

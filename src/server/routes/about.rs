@@ -1,4 +1,4 @@
-//! `/openapi.json`: the API document. And what a listener knows of itself.
+//! `/openapi.json`: the API document; and the description of a listener that it is made from.
 
 use std::sync::{Arc, OnceLock};
 
@@ -12,14 +12,14 @@ use crate::server::{
     state::AppState,
 };
 
-/// What a listener tells of itself. It is made when it is first needed: that takes more memory than
-/// much of the rest.
+/// The description of a listener: its API document and its console. Both are built at their first
+/// use, because they take more memory than most of the rest.
 #[derive(Debug)]
 pub(in crate::server) struct About {
     pub(in crate::server) tokens_for: TokensFor,
-    /// The paths of its routes.
+    /// The paths of the listener's routes.
     pub(in crate::server) paths: Vec<String>,
-    /// Makes the API document.
+    /// Builds the API document.
     pub(in crate::server) describe: fn(&AppState, &Self) -> Bytes,
     pub(in crate::server) listener: Listener,
     api: OnceLock<Document>,

@@ -1,4 +1,4 @@
-//! `/bounds`: which IDs a span of time has.
+//! `/bounds`: the smallest IDs at two instants, for range queries by time.
 
 use std::sync::Arc;
 

@@ -39,20 +39,20 @@ fn default_namespace() -> String {
 struct Cluster<'a> {
     /// This node's clock.
     now: String,
-    /// Whether nobody on the network can pose as the store; unknown while it does not answer.
+    /// Whether no other server on the network can pose as the store; absent if it did not answer.
     #[serde(skip_serializing_if = "Option::is_none")]
     store_verified: Option<bool>,
     /// Why the store did not answer.
     #[serde(skip_serializing_if = "Option::is_none")]
     store_error: Option<String>,
     namespaces: BTreeMap<&'a str, Namespace>,
-    /// What this node did lately.
+    /// What this node did in the last ten minutes.
     history: Report,
 }
 
 #[derive(Serialize)]
 struct Namespace {
-    /// What `/health` says of this node.
+    /// The same as in `/health` of this node.
     #[serde(flatten)]
     node: NamespaceHealth,
     #[serde(flatten)]
@@ -63,7 +63,7 @@ struct Namespace {
 #[derive(Serialize)]
 struct Leases {
     layout: String,
-    /// Who holds which; nothing while the store does not answer.
+    /// The worker ids that are held; null if the store did not answer.
     workers: Option<Vec<Worker>>,
 }
 

@@ -1,4 +1,4 @@
-//! Responses that clients keep, and ask for again only if they have changed (RFC 9110).
+//! Documents that clients store, and revalidate with `If-None-Match` (RFC 9110).
 
 use std::io::Read as _;
 
@@ -22,7 +22,7 @@ pub(super) struct Document {
     content_type: &'static str,
     content: Bytes,
     gzipped: Bytes,
-    /// A weak one, because it is the same for both.
+    /// The ETag. It is weak, because it is the same for the plain and the compressed form.
     tag: HeaderValue,
 }
 
@@ -30,18 +30,18 @@ impl Document {
     pub(super) fn new(content_type: &'static str, content: impl Into<Bytes>) -> Self {
         let content = content.into();
         let hash = Sha256::digest(&content);
-        // Half of it is enough to tell the versions of a document apart.
+        // 128 bits are enough to tell the versions of a document apart.
         let half = u128::from_be_bytes(*hash.first_chunk().expect("32 bytes"));
         let tag = HeaderValue::try_from(format!("W/\"{half:032x}\""));
         let tag = tag.expect("hexadecimal digits in quotes");
-        // Once, since a compressor takes more memory than the document.
+        // Compressed once, because a compressor takes more memory than the document.
         let mut gzipped = Vec::new();
         let mut compressor = GzEncoder::new(&*content, Compression::best());
         compressor.read_to_end(&mut gzipped).expect("memory can be read");
         Self { content_type, content, gzipped: gzipped.into(), tag }
     }
 
-    /// Whether the client has it.
+    /// Returns whether the client has this version.
     fn is_kept(&self, headers: &HeaderMap) -> bool {
         let lists = headers.get_all(header::IF_NONE_MATCH).into_iter();
         let tags = lists.flat_map(|list| list.as_bytes().split(|byte| *byte == b','));
@@ -50,8 +50,8 @@ impl Document {
         tags.map(<[u8]>::trim_ascii).any(|tag| tag == b"*" || opaque(tag) == own)
     }
 
-    /// The document, or 304 to a client that has it. Every response shares its memory, but TLS
-    /// copies it for each connection.
+    /// Returns the document, or 304 to a client that has it. All responses share the bytes, but TLS
+    /// copies them for each connection, so their memory is reserved.
     pub(super) fn answer(&self, client: &Client, headers: &HeaderMap) -> Result<Response, Problem> {
         let has_it = self.is_kept(headers);
         let is_gzipped = !has_it && takes_gzip(headers);
@@ -70,7 +70,8 @@ impl Document {
         response.headers_mut().insert(header::ETAG, self.tag.clone());
         let by_encoding = HeaderValue::from_static("accept-encoding");
         response.headers_mut().insert(header::VARY, by_encoding);
-        // To be kept, but asked about each time: another version may serve the next request.
+        // Clients may store it but must revalidate it: another version of the service may serve the
+        // next request.
         let each_time = HeaderValue::from_static("no-cache");
         response.headers_mut().insert(header::CACHE_CONTROL, each_time);
         Ok(response)

@@ -1,11 +1,12 @@
-//! What a client prefers of the forms in which there is an answer (RFC 9110, 12.5).
+//! Chooses the form of a response that the client prefers (RFC 9110, section 12.5).
 
 use axum::http::{HeaderMap, HeaderName, header};
 
-/// Whether plain text is preferred to JSON (RFC 9110, 12.5.1). JSON wins a tie, since many clients list
-/// both, unless text alone is named and JSON is in a range such as `*/*`.
+/// Returns whether the client prefers plain text to JSON (RFC 9110, section 12.5.1). JSON wins a
+/// tie, since many clients list both, unless only text is named and JSON matches just a range such
+/// as `*/*`.
 pub(super) fn prefers_text(headers: &HeaderMap) -> bool {
-    // What most clients send needs no parsing.
+    // Fast path: most clients send `*/*` or nothing.
     if headers.get_all(header::ACCEPT).iter().all(|value| value == "*/*") {
         return false;
     }
@@ -17,13 +18,13 @@ pub(super) fn prefers_text(headers: &HeaderMap) -> bool {
     text > json || text == json && text > 0.0 && named_text.is_some() && named_json.is_none()
 }
 
-/// Whether a body may be compressed with gzip.
+/// Returns whether the client accepts gzip.
 pub(super) fn takes_gzip(headers: &HeaderMap) -> bool {
     let quality_of = |coding| quality(headers, header::ACCEPT_ENCODING, coding);
     quality_of("gzip").or_else(|| quality_of("*")).is_some_and(|quality| quality > 0.0)
 }
 
-/// How much a header wants this, from 0 to 1, if it names it.
+/// Returns the weight of `name` in a header, from 0 to 1; `None` if it is not listed.
 fn quality(headers: &HeaderMap, header: HeaderName, name: &str) -> Option<f32> {
     headers
         .get_all(header)
@@ -43,8 +44,8 @@ fn quality_in(given: &str, name: &str) -> Option<f32> {
     weight.map_or(Some(1.0), read_weight)
 }
 
-/// Reads a weight: 0 to 1 with at most three digits after the point (RFC 9110, 12.4.2). A part with
-/// anything else counts as absent.
+/// Parses a weight: 0 to 1 with at most three decimals (RFC 9110, section 12.4.2). An element with
+/// an invalid weight counts as absent.
 fn read_weight(text: &str) -> Option<f32> {
     let (whole, fraction) = text.split_once('.').unwrap_or((text, ""));
     let is_fraction = fraction.len() <= 3 && fraction.bytes().all(|digit| digit.is_ascii_digit());

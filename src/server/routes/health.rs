@@ -51,7 +51,7 @@ enum Readiness {
 }
 
 /// How a namespace is doing.
-// One object for both modes, because generators make three classes of a choice.
+// One object for both modes: generators of clients would make three classes of a `oneOf`.
 #[derive(Serialize, ToSchema)]
 pub(super) struct NamespaceHealth {
     #[schema(inline)]
@@ -98,7 +98,8 @@ struct SegmentHealth {
 }
 
 impl NamespaceHealth {
-    /// How a namespace is doing; only operators learn what the store's errors say.
+    /// Returns the state of a namespace. Only operators get the store's errors, which may name the
+    /// server.
     pub(super) fn of(issuer: &NamespaceIssuer, draining: bool, is_operator: bool) -> Self {
         let text = |reason: Option<UnavailableReason>| {
             let reason = if draining { UnavailableReason::ShuttingDown } else { reason? };
@@ -163,7 +164,7 @@ pub(in crate::server) async fn health(
 ) -> Result<Response, Problem> {
     let issuers = query.issuers(&state, &client)?;
     let (readiness, draining) = (readiness(&state, &issuers), state.is_draining());
-    // Where operators have a listener of their own, clients are told the sum only.
+    // If operators have a listener of their own, clients get only the sum of all namespaces.
     if state.http.admin_listen.is_some() && !client.is_operator() {
         return Ok(answer(readiness));
     }
@@ -221,7 +222,7 @@ pub(in crate::server) async fn live(
 }
 
 impl HealthQuery {
-    /// The namespaces that are asked about: one, or all.
+    /// Returns the namespaces that the request is about: one, or all.
     fn issuers<'a>(
         self,
         state: &'a AppState,
@@ -230,7 +231,7 @@ impl HealthQuery {
         let Some(name) = self.namespace else { return Ok(state.issuers.values().collect()) };
         client.caller.check_namespace(&name, Some(&name))?;
         let issuer = state.issuers.get(&name).map(|issuer| vec![issuer]);
-        // Whoever has no token is not told which there are.
+        // The text does not list the namespaces that exist: the caller may have no token.
         let unknown = || format!("namespace {name:?} does not exist");
         issuer.ok_or_else(|| Problem::new(P::UnknownNamespace, unknown()))
     }
@@ -252,7 +253,8 @@ impl Readiness {
     }
 }
 
-/// The answer without namespaces, for which there is always room.
+/// Returns the response without namespaces. It is so small that it needs no reservation, so probes
+/// are answered while memory for responses is used up.
 fn answer(status: Readiness) -> Response {
     let health = Health { status, namespaces: BTreeMap::new() };
     with_retry(status, uncached_json(status.code(), &health))

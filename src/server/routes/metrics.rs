@@ -26,7 +26,8 @@ pub(in crate::server) async fn metrics(
     let (metrics, issuers) = (&state.metrics, state.issuers.values());
     let auth = state.auth.as_deref();
     metrics.http.unsent.set(i64::try_from(state.unsent.used()).unwrap_or(i64::MAX));
-    // Only a listener of ours can be flooded; whoever calls in the process gets the present text.
+    // Only a listener can be flooded with scrapes. A call within the process has no address, and
+    // gets a fresh text.
     let text = match client.address {
         Some(_) => metrics.bounded_text(issuers, auth),
         None => metrics.text(issuers, auth).into(),

@@ -1,4 +1,4 @@
-//! One file for each endpoint: what answers it, and how the API document describes it.
+//! One file for each endpoint: its handler, and its description for the API document.
 
 pub(super) mod about;
 pub(super) mod bounds;

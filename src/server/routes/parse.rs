@@ -42,7 +42,7 @@ pub(in crate::server) struct ParseQuery {
     namespace: Option<String>,
 }
 
-/// What the API document says of the ID in the path.
+/// Describes the ID in the path for the API document.
 #[derive(IntoParams)]
 #[into_params(parameter_in = Path)]
 #[expect(dead_code, reason = "InPath reads it")]
@@ -98,11 +98,7 @@ pub struct ParsedId {
 }
 
 impl ParsedId {
-    /// Takes an ID of a namespace apart; `now_ms` is the reader's clock.
-    ///
-    /// # Errors
-    ///
-    /// When the ID has more bits than the layout.
+    /// Decodes an ID by the layout of its namespace; `now_ms` is the reader's clock.
     pub fn of_namespace(
         id: Id,
         layout: &Layout,
@@ -115,12 +111,8 @@ impl ParsedId {
         Ok(Self { namespace, warning, ..Self::new(id, parsed) })
     }
 
-    /// Takes an ID apart by a preset, another system's layout or a described one; `now_ms` is the
+    /// Decodes an ID by a preset, another system's layout or a described one; `now_ms` is the
     /// reader's clock.
-    ///
-    /// # Errors
-    ///
-    /// When the ID has more bits than the layout.
     pub fn of_named(id: Id, layout: &NamedLayout, now_ms: i64) -> Result<Self, TooLong> {
         let parsed = layout.parse(id, now_ms)?;
         let (name, warning) = (layout.name().to_owned(), parsed.warning(layout.first(), now_ms));
@@ -147,7 +139,7 @@ impl ParsedId {
         }
     }
 
-    /// The warning about its timestamp, if there is one.
+    /// Returns the warning about its timestamp, if there is one.
     pub fn warning(&self) -> Option<&str> {
         self.warning.as_deref()
     }
@@ -193,7 +185,7 @@ pub(in crate::server) async fn parse(
     let text = text.ok_or_else(|| Problem::new(P::InvalidId, "the ID must be UTF-8"))?;
     let may_use = |namespace: &str| client.caller.may_use(namespace);
     let located = state.codes.locate_text(&text, asked, may_use);
-    // Another system's IDs are of no namespace.
+    // An ID that is read by a named layout need not be of any namespace, so none is checked.
     if named.is_none() {
         let own = located.as_ref().map_or_else(WrongNamespace::own, |located| located.namespace);
         client.caller.check_namespace(own, asked)?;
@@ -214,7 +206,7 @@ pub(in crate::server) async fn parse(
 
 const PROBLEMS: &[P] = &[P::InvalidId, P::InvalidParameter, P::UnknownNamespace, P::NotDecodable];
 
-/// What stands instead of fields or instants for a segment namespace.
+/// Returns the problem of a request for fields or instants of a segment namespace, which has none.
 pub(super) fn no_fields(namespace: &str) -> Problem {
     Problem::new(P::NotDecodable, NoFields(namespace).to_string())
 }

@@ -16,7 +16,7 @@ use crate::{
     },
 };
 
-/// The most bytes of a parameter: errors repeat it.
+/// The longest value of a parameter in bytes: error texts quote it.
 const LONGEST: usize = 64;
 
 /// What a layout offers

@@ -1,4 +1,4 @@
-//! What the log says when the service starts.
+//! Logs what an operator should know when the service starts.
 
 use std::net::SocketAddr;
 
@@ -11,10 +11,10 @@ use crate::{
     store::{Store, StoreUrl},
 };
 
-/// The most codes that the start line names.
+/// The most codes that the line of a ready namespace lists.
 const CODES_NAMED: usize = 10;
 
-/// Logs what an operator should know of this configuration and this store.
+/// Logs notes and warnings about this configuration and store.
 pub(super) fn warn(config: &Config, store: &dyn Store) {
     warn_of_assigned_workers(config);
     for note in &config.notes {
@@ -35,7 +35,7 @@ pub(super) fn warn(config: &Config, store: &dyn Store) {
     }
 }
 
-/// Logs the premise of each worker id that is assigned by the configuration.
+/// Logs on which premise each worker id that the configuration assigns is unique.
 fn warn_of_assigned_workers(config: &Config) {
     for namespace in &config.namespaces {
         let Mode::Snowflake { keeper, premise } = &namespace.mode else { continue };
@@ -57,12 +57,12 @@ fn warn_of_assigned_workers(config: &Config) {
     }
 }
 
-/// Where IDs are served, and from which store.
+/// Returns the address and the store, for the line that says that a namespace is ready.
 pub(super) fn place(scheme: &str, address: SocketAddr, store_url: &StoreUrl) -> String {
     format!("{scheme}://{address} · store {}", describe_store(store_url))
 }
 
-/// Logs that a namespace is ready, or first why it is not yet.
+/// Logs that a namespace is ready. If that takes long, first logs why it is not yet.
 pub(super) async fn ready(issuer: NamespaceIssuer, place: String) {
     if tokio::time::timeout(LEASE_EXPECTED_WITHIN, issuer.ready()).await.is_err() {
         let reason = issuer.reason();
@@ -107,7 +107,7 @@ fn describe_segments(issuer: &SegmentIssuer) -> String {
     format!("mode segment · codes {}", codes.join(", "))
 }
 
-/// The store's URL without secrets, and the scope of its guarantee.
+/// Returns the store's URL without secrets, and the scope within which IDs are unique.
 fn describe_store(url: &StoreUrl) -> String {
     let scope = if url.is_memory() {
         " (unique only if no other process uses this worker id)"

@@ -1,4 +1,4 @@
-//! Why the service ended by itself.
+//! The errors with which the service ends.
 
 use std::collections::BTreeSet;
 
@@ -9,11 +9,11 @@ use crate::{
     store::with_sources,
 };
 
-/// Why the service ended by itself.
+/// Why the service could not start, or stopped without being told to.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ServeError {
-    /// In these namespaces no lease can ever be had as things are.
+    /// Keepers gave up: as configuration and store are, no retry gets them a lease or a block.
     #[error("{}", in_lines(.0))]
     Keepers(Vec<KeeperError>),
     /// The tokens of `auth.tokens_file` cannot be used.
@@ -25,7 +25,7 @@ pub enum ServeError {
     /// The file of `store.state_file` cannot be used.
     #[error("{0}")]
     StateFile(StateFileError),
-    /// A file did not answer in time.
+    /// Reading a file took too long, for example on a dead network mount.
     #[error("the file of {key}: {reason}")]
     NotRead {
         /// The key that names it.
@@ -39,11 +39,11 @@ pub enum ServeError {
     /// The listener cannot be used.
     #[error("the listener cannot be used")]
     Listener(#[source] std::io::Error),
-    /// A background task failed that cannot be restarted, which is a defect: only a new process
+    /// A background task failed that cannot be restarted. That is a defect; only a new process
     /// helps.
     #[error("the background task {task} failed: {reason}")]
     Task {
-        /// As the label `task` of `raindrop_task_failures_total` names it.
+        /// Its name, as in the label `task` of `raindrop_task_failures_total`.
         task: &'static str,
         /// How it failed.
         reason: String,
@@ -51,7 +51,7 @@ pub enum ServeError {
 }
 
 fn in_lines(errors: &[KeeperError]) -> String {
-    // What is wrong with the store is wrong for every namespace.
+    // A fault of the store is an error of every keeper; equal texts are shown once.
     let lines: BTreeSet<String> = errors.iter().map(|error| with_sources(error)).collect();
     Vec::from_iter(lines).join("\n")
 }

@@ -20,7 +20,7 @@ use crate::{
 #[derive(Debug)]
 pub(super) struct Keepers(Vec<Running>);
 
-/// A keeper with those who issue what it provides.
+/// A keeper, and the issuers that issue from its leases or blocks.
 #[derive(Debug)]
 struct Running {
     keeper: AnyKeeper,
@@ -30,7 +30,7 @@ struct Running {
 #[derive(Debug)]
 enum AnyKeeper {
     Lease(Keeper),
-    /// One for all segment namespaces.
+    /// A single keeper for all segment namespaces.
     Segments(SegmentKeeper),
 }
 
@@ -66,7 +66,7 @@ impl Keepers {
         self.0.iter().flat_map(|running| running.issuers.clone()).collect()
     }
 
-    /// The issuer of a namespace that leases a worker id.
+    /// Returns the issuer of a namespace that leases worker ids.
     pub(super) fn lease_issuer(&self, namespace: &str) -> Option<&Issuer> {
         let mut issuers = self.0.iter().flat_map(|running| &running.issuers);
         issuers.find_map(|issuer| match issuer {
@@ -75,9 +75,9 @@ impl Keepers {
         })
     }
 
-    /// Resolves when a keeper gave up for good: with its errors and those of the others that give
-    /// up too before they have what they need or `patience` is over, so that all are told
-    /// together.
+    /// Resolves when a keeper gave up for good. Then waits until each of the others gives up, too,
+    /// or has its lease or block, or `patience` is over. Returns all errors, so that they can be
+    /// reported together.
     pub(super) async fn failed(&mut self, patience: Duration) -> Vec<KeeperError> {
         if self.0.is_empty() {
             return pending().await;
@@ -100,13 +100,13 @@ impl Keepers {
         errors
     }
 
-    /// Gives everything back at once, within the deadline.
+    /// Releases all leases and unused numbers concurrently, within the deadline.
     pub(super) async fn release(self, deadline: Duration) {
         let mut releases = JoinSet::new();
         for running in self.0 {
             releases.spawn(running.release(deadline));
         }
-        // One that panicked was logged.
+        // A release that panicked has been logged.
         while releases.join_next().await.is_some() {}
     }
 }
@@ -119,7 +119,7 @@ impl Running {
         }
     }
 
-    /// Gives back what is held, and logs what became of it.
+    /// Releases the lease or the unused numbers, and logs the outcome.
     async fn release(self, deadline: Duration) {
         let namespace = self.issuers[0].namespace();
         match self.keeper {

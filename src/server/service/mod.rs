@@ -1,4 +1,15 @@
 //! Starts the service, serves, and stops it in order.
+//!
+//! The order matters. At the start, files are read first, so that a mistake in one ends the start
+//! before anything is leased; then keepers start; then listeners, whose `/readyz` answers 503 until
+//! there are leases. The stop goes like this:
+//!
+//! 1. `/readyz` answers 503 for `http.drain_delay`, so that load balancers notice.
+//! 2. The public listener finishes open requests.
+//! 3. The keepers release what they hold, since no request can claim any more.
+//! 4. The store is closed, and the admin listener ends last.
+//!
+//! `supervisor` reports tasks that fail. Tests: tests/http/serving.rs, supervision.rs and admin.rs.
 
 mod announce;
 mod error;
@@ -32,7 +43,7 @@ use crate::{
     store::{Store, identity},
 };
 
-/// After this time without a lease, a log line says why.
+/// After this time without a lease or block, the log says why.
 const LEASE_EXPECTED_WITHIN: Duration = Duration::from_secs(3);
 
 /// The parts of a service.
@@ -40,7 +51,8 @@ const LEASE_EXPECTED_WITHIN: Duration = Duration::from_secs(3);
 pub struct Service {
     /// The checked configuration.
     pub config: Config,
-    /// The public listener, bound before any lease is acquired, so that a port in use costs none.
+    /// The public listener. Bind it before the service starts, so that a port in use costs no
+    /// lease.
     pub listener: TcpListener,
     /// The operators' listener, if `http.admin_listen` is set; bound as early.
     pub admin_listener: Option<TcpListener>,
@@ -51,16 +63,10 @@ pub struct Service {
 }
 
 impl Service {
-    /// Serves until `shutdown` resolves; then drains, releases the leases and returns within
-    /// `http.drain_delay` and `http.shutdown_timeout`.
-    ///
-    /// With `auth.tokens_file`, SIGHUP and a change of that file reload it.
-    ///
-    /// # Errors
-    ///
-    /// When the service cannot go on: a namespace was recorded with another layout, the store's
-    /// tables are not ours, the tokens cannot be read, the state file cannot be used, or a
-    /// background task failed. In the last case it stops in order first, with `/livez` answering 503.
+    /// Fails if the service cannot continue: a namespace was recorded with another layout, the
+    /// store's tables are not ours, the tokens cannot be read, the state file cannot be used, or a
+    /// background task failed. In the last case `/livez` answers 503, and the service first stops
+    /// in order.
     pub async fn run(self, shutdown: impl Future<Output = ()> + Send) -> Result<(), ServeError> {
         let mut running = self.start().await?;
         let ended = running.serve_until(shutdown).await;
@@ -106,7 +112,8 @@ impl Service {
         let keepers = Keepers::start(&config, &store, &clock, &metrics, state_file.as_ref());
         let issuers = keepers.issuers();
         let codes = config.codes.clone();
-        // A store that forgets which IDs were issued would issue them again.
+        // Backfill needs a record of the IDs that were issued for a past time. A store in memory
+        // forgets it at a restart, and they would be issued again.
         let forgets = config.store.url.is_memory();
         let backfills: Vec<Backfill> = config
             .keepers()
@@ -128,7 +135,7 @@ impl Service {
             async move { state.record_history().await }
         }));
 
-        // A listener that fails loses its socket and its connections, so it cannot be restarted.
+        // A failed listener has lost its socket and connections, so it cannot be restarted.
         let scheme = if tls.is_some() { "https" } else { "http" };
         let stop = tasks.stopping.subscribe();
         let clients = server(&state, Listener::Public, tls.clone()).run(listener, stop);
@@ -139,15 +146,15 @@ impl Service {
         if let Some(listener) = admin_listener {
             let address = listener.local_addr().map_err(ServeError::Listener)?;
             tracing::info!("metrics, health and cluster on {scheme}://{address}");
-            // It ends when it is dropped, so that operators can watch the shutdown; a channel without a
-            // sender never changes.
+            // The admin listener is never told to stop, so that operators can watch the shutdown:
+            // it ends when its task is dropped. Without a sender, `never` stays false.
             let (_, never) = watch::channel(false);
             let operators = server(&state, Listener::Operators, tls).run(listener, never);
             operations = Some(tasks.essential(Task::AdminListener, operators));
         }
         announce::warn(&config, &*store);
         let place = announce::place(scheme, address, &config.store.url);
-        // These tasks only read and log, so they can be restarted.
+        // These tasks only read and log, so they can be restarted after a panic.
         let announcement = |issuer: NamespaceIssuer| {
             let place = place.clone();
             let ready = move || announce::ready(issuer.clone(), place.clone());
@@ -169,7 +176,7 @@ impl Service {
     }
 }
 
-/// A service that serves, with its tasks.
+/// A running service.
 struct Running {
     config: Config,
     store: Arc<dyn Store>,
@@ -177,15 +184,16 @@ struct Running {
     keepers: Keepers,
     tasks: Supervisor,
     serving: Supervised,
-    /// Dropped when everything else has stopped, so that operators can watch that.
+    /// The admin listener, dropped when everything else has stopped, so that operators can watch
+    /// that.
     operations: Option<Supervised>,
     announcing: Vec<Supervised>,
-    /// What follows files and records history.
+    /// The tasks that follow files and record the history.
     _following: Vec<Supervised>,
 }
 
 impl Running {
-    /// Resolves when the service is told to stop, or cannot go on.
+    /// Resolves when `shutdown` does, or when the service cannot continue.
     async fn serve_until(
         &mut self,
         shutdown: impl Future<Output = ()> + Send,
@@ -204,7 +212,8 @@ impl Running {
         }
     }
 
-    /// Drains, lets open requests end, and gives back what is leased.
+    /// Drains, lets open requests end, and releases leases and numbers. If a keeper gave up, it
+    /// does not wait for clients.
     async fn stop(self, ended: &Result<(), ServeError>) {
         let http = &self.config.http;
         if matches!(ended, Err(ServeError::Task { .. })) {
@@ -242,8 +251,8 @@ async fn read<T: Send + 'static>(
     reads.one(read).await.map_err(|reason| ServeError::NotRead { key, reason })
 }
 
-/// Follows files, which are read again at SIGHUP as well. The task has no state but the signals, so
-/// it can be restarted.
+/// Starts a task that follows files, and reads them again at SIGHUP. Its only state is the stream
+/// of signals, so it can be restarted.
 fn follow<F>(
     tasks: &Supervisor,
     task: Task,
@@ -256,8 +265,8 @@ where
     Ok(tasks.restarted(task, move || read(Arc::clone(&hangups))))
 }
 
-/// Counts and logs the keepers' tasks that failed. A keeper that gave up needs another
-/// configuration instead.
+/// Counts and logs the keepers' tasks that failed. The error of a keeper that gave up is only
+/// returned: that needs another configuration, and is no defect.
 async fn report(tasks: &Supervisor, errors: Vec<KeeperError>) -> ServeError {
     let mut has_failed = false;
     for error in &errors {

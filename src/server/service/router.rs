@@ -27,21 +27,22 @@ use crate::server::{
     state::AppState,
 };
 
-/// The pages for people and what they load, which the API document leaves out.
+/// The pages for people and the files that they load, which the API document leaves out.
 const PAGES: [&str; 3] = ["/", "/docs", "/console/{file}"];
 
 /// A path, with its methods and their part of the API document.
 type Endpoint = (String, UtoipaMethodRouter<Arc<AppState>>);
 
-/// Routes that the same audience may use.
+/// Routes of the same audience.
 struct Group {
     audience: Audience,
     endpoints: Vec<Endpoint>,
-    /// Whether caches keep the answers, where pages of `http.cors_origins` may read them.
+    /// Whether caches may store the responses; `None` if pages of `http.cors_origins` may not read
+    /// them.
     cors: Option<bool>,
 }
 
-/// The routes of a listener, by audience.
+/// Returns the routes of a listener, grouped by audience. This is the table of contents.
 fn groups(state: &AppState, listener: Listener) -> Vec<Group> {
     let is_public = listener == Listener::Public;
     let has_own_listener = state.http.admin_listen.is_some();
@@ -74,11 +75,11 @@ fn groups(state: &AppState, listener: Listener) -> Vec<Group> {
         groups.push(group(Audience::Clients, uncached, ids));
         groups.push(group(Audience::Clients, cached, bounds));
     }
-    // Where operators have no listener, whoever may reach this one may scrape it.
+    // Without a listener for operators, Prometheus scrapes the public one.
     if !is_public || !has_own_listener {
         groups.push(group(Audience::Scrapers, None, metrics));
     }
-    // Without tokens nobody is known as an operator here.
+    // On the public listener, only a token identifies an operator.
     if !is_public || state.auth.is_some() {
         groups.push(group(Audience::Operators, None, operators));
     }
@@ -90,20 +91,20 @@ fn groups(state: &AppState, listener: Listener) -> Vec<Group> {
     groups
 }
 
-/// Endpoints whose paths stand in their descriptions.
+/// Takes the path of each endpoint from its description.
 fn described<const N: usize>(all: [UtoipaMethodRouter<Arc<AppState>>; N]) -> Vec<Endpoint> {
     let path = |paths: &Paths| paths.paths.keys().next().expect("a path is described").clone();
     all.map(|endpoint| (path(&endpoint.1), endpoint)).into()
 }
 
-/// The whole service as a router: the one that [`serve`](crate::server::service::serve()) serves, to be served by
-/// whatever you like, or nested in one of your own. It knows clients by their addresses only if
-/// their requests have a [`ConnectInfo`](axum::extract::ConnectInfo) of a socket address.
+/// Returns the whole service as a router, as [`serve`](crate::server::service::serve()) serves it.
+/// Serve it yourself, or nest it in a router of your own. It knows clients by their addresses only
+/// if requests have a [`ConnectInfo`](axum::extract::ConnectInfo) of a socket address.
 pub fn router(state: Arc<AppState>) -> Router {
     of_listener(&state, Listener::Public)
 }
 
-/// The routes of a listener with every layer.
+/// Builds the router of a listener, with the middleware around each route.
 pub(super) fn of_listener(state: &Arc<AppState>, listener: Listener) -> Router {
     let metrics = &state.metrics.http;
     let about = Arc::new(About::new(state, listener, paths(state, listener), describe));
@@ -126,13 +127,13 @@ pub(super) fn of_listener(state: &Arc<AppState>, listener: Listener) -> Router {
     router.fallback_service(no_route.with_state(Arc::clone(state)))
 }
 
-/// The paths of the routes that this listener serves.
+/// Returns the paths of the routes that this listener serves.
 fn paths(state: &AppState, listener: Listener) -> Vec<String> {
     let endpoints = groups(state, listener).into_iter().flat_map(|group| group.endpoints);
     endpoints.map(|(path, _)| path).collect()
 }
 
-/// The API document of a listener.
+/// Builds the API document of a listener.
 fn describe(state: &AppState, about: &About) -> Bytes {
     let routes = groups(state, about.listener).into_iter().map(|group| {
         let endpoints = group.endpoints.into_iter();
@@ -147,7 +148,7 @@ async fn no_method(method: Method, uri: Uri) -> Problem {
     Problem::new(ProblemCode::MethodNotAllowed, detail)
 }
 
-/// The problem of a path without a route here, which says where it has one.
+/// Answers a path without a route on this listener, and says where it is served, if anywhere.
 async fn no_route(State(state): State<Arc<AppState>>, uri: Uri) -> Problem {
     let path = uri.path();
     let parts: Vec<&str> = path.split('/').skip(1).collect();

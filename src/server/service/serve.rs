@@ -1,4 +1,4 @@
-//! The two listeners: the public one, and that of operators.
+//! The two listeners: the public one, and the one for operators.
 
 use std::sync::Arc;
 
@@ -13,23 +13,23 @@ use crate::server::{
     state::AppState,
 };
 
-/// Serves this state on this listener until `stop` turns true, then lets open requests end.
+/// Serves this state on this listener until `stop` becomes true, then lets open requests end.
 /// Dropping the future ends every connection at once.
 ///
-/// It serves [`router`](crate::server::router()). [`Service::run`](crate::server::Service::run) is this and
-/// everything around it.
+/// It serves [`router`](crate::server::router()), without keepers, TLS and the admin listener:
+/// [`Service::run`](crate::server::Service::run) has those.
 pub async fn serve(listener: TcpListener, state: Arc<AppState>, stop: watch::Receiver<bool>) {
     server(&state, Listener::Public, None).run(listener, stop).await;
 }
 
-/// What serves a listener, perhaps with TLS.
+/// Returns the server of a listener, with TLS if it is given.
 pub(super) fn server(state: &Arc<AppState>, listener: Listener, tls: Option<Arc<Tls>>) -> Server {
     let (max_connections, per_address, metrics) = match listener {
         Listener::Public => {
             let metrics = state.metrics.http.connections.clone();
             (state.max_connections, PerAddress::new(&state.http), metrics)
         }
-        // Nobody counts operators' connections.
+        // The connections of operators are not exported as metrics.
         Listener::Operators => {
             (SPARE_PLACES, PerAddress::default(), Connections::new(&Registry::new()))
         }

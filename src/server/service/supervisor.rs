@@ -1,7 +1,12 @@
-//! Supervises background tasks: none ends unnoticed.
+//! Supervises background tasks, so that none ends unnoticed.
 //!
-//! Keepers watch over their own tasks ([`Keepers::failed`](super::keepers::Keepers::failed)); a
-//! connection that panics ends alone, and the panic is logged.
+//! There are two kinds. Essential tasks (the listeners) cannot be restarted: their end is fatal,
+//! and the service stops in order with an error. Tasks that can begin again are restarted a second
+//! after a panic.
+//!
+//! Not supervised here: keepers watch their own tasks
+//! ([`Keepers::failed`](super::keepers::Keepers::failed)), and the task of a connection, whose
+//! panic ends only that connection. Tests: below, and tests/http/supervision.rs.
 
 use std::time::Duration;
 
@@ -11,21 +16,21 @@ use tokio::{sync::watch, task::JoinHandle, time::sleep};
 use super::error::ServeError;
 use crate::{keeper::catch_panic, process::telemetry::log_safely, server::metrics::Task};
 
-/// Between a panic and the next attempt: one that comes back does not fill the log.
+/// The pause between a panic and the restart, so that repeated panics do not fill the log.
 const RESTART_AFTER: Duration = Duration::from_secs(1);
 
-/// Starts tasks, and learns how they end; cheap to clone.
+/// Starts tasks and reports their failures; cheap to clone.
 #[derive(Clone, Debug)]
 pub(super) struct Supervisor {
     /// By task.
     failures: IntCounterVec,
     /// The first failure that the service cannot survive.
     fatal: watch::Sender<Option<(Task, String)>>,
-    /// Tells essential tasks to end; once it is true, that is no failure.
+    /// Set to true when essential tasks should end; from then on, their end is no failure.
     pub(super) stopping: watch::Sender<bool>,
 }
 
-/// A task; dropping it ends the task.
+/// A task, which ends when this is dropped.
 #[derive(Debug)]
 pub(super) struct Supervised(JoinHandle<()>);
 
@@ -34,8 +39,8 @@ impl Supervisor {
         Self { failures, fatal: watch::Sender::new(None), stopping: watch::Sender::new(false) }
     }
 
-    /// Starts work that the service cannot do without and that cannot be restarted: its end is
-    /// fatal until [`Self::stopping`].
+    /// Starts a task without which the service cannot run, and which cannot be restarted. Its end
+    /// is fatal unless the service is [stopping](Self::stopping).
     pub(super) fn essential(
         &self,
         task: Task,
@@ -52,7 +57,8 @@ impl Supervisor {
         }))
     }
 
-    /// Starts work that may begin again from nothing, and does so after a panic. It may end.
+    /// Starts a task that can be started again from its beginning, and does so after each panic.
+    /// Its regular end is no failure.
     pub(super) fn restarted<F>(
         &self,
         task: Task,
@@ -70,7 +76,7 @@ impl Supervisor {
         }))
     }
 
-    /// Counts and logs the failure of a task that the service cannot do without.
+    /// Counts and logs the failure of a task without which the service cannot run.
     pub(super) fn report_fatal(&self, task: Task, reason: String) {
         self.report(task, &reason);
         self.fatal.send_if_modified(|first| {
@@ -91,14 +97,15 @@ impl Supervisor {
         let first = fatal.wait_for(Option::is_some).await.map(|first| first.clone());
         match first {
             Ok(Some((task, reason))) => ServeError::Task { task: task.name(), reason },
-            // The sender is ours.
+            // `self` has a sender, and the wait ends only with a value.
             Ok(None) | Err(_) => std::future::pending().await,
         }
     }
 }
 
 impl Supervised {
-    /// Waits for the end, which it brings about itself after `limit`; whether that was not needed.
+    /// Waits at most `limit` for the task to end, and then aborts it. Returns whether it ended in
+    /// time.
     pub(super) async fn end_within(mut self, limit: Duration) -> bool {
         let has_ended = tokio::time::timeout(limit, &mut self.0).await.is_ok();
         if !has_ended {
@@ -142,7 +149,7 @@ mod tests {
             Self { supervisor: Supervisor::new(task_failures(&registry)), registry }
         }
 
-        /// What becomes of the service, if it ends.
+        /// The error with which the service ends, if it does.
         async fn fatal(&self) -> Option<String> {
             let failed = timeout(Duration::from_hours(1), self.supervisor.failed()).await;
             failed.ok().map(|error| error.to_string())
@@ -203,7 +210,7 @@ mod tests {
         let counted = Arc::clone(&starts);
         let supervised = world.supervisor.restarted(Task::Announcement, move || {
             let start = counted.fetch_add(1, Ordering::SeqCst);
-            // Before the future is made, and in it.
+            // A panic before the future exists, and one within it.
             assert!(start != 0, "planted by a test");
             async move { assert!(start != 1, "planted by a test") }
         });

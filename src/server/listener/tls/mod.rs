@@ -1,10 +1,10 @@
 //! TLS on the listeners: certificates from files, replaced while the service runs.
 //!
 //! A changed certificate applies to new connections. A client certificate is authenticated at the
-//! handshake, so each connection remembers the authorities that did it: [`Tls::certificate`]
-//! returns nothing once these were replaced or have revoked any certificate, and the connection is
-//! closed after its next response. `files` reads and parses, `reload` follows the files. Tests:
-//! tests/faults/tls.rs and tests/http/tokens.rs.
+//! handshake, so each connection remembers the authorities that accepted it. Once these were
+//! replaced, or have revoked any certificate, [`Tls::certificate`] returns `None`, and the
+//! connection is closed after its next response. `files` reads and parses, `reload` follows the
+//! files. Tests: tests/faults/tls.rs and tests/http/tokens.rs.
 
 mod files;
 mod reload;

@@ -1,4 +1,4 @@
-//! What requests say of a code.
+//! The JSON bodies of requests that change a code.
 
 use serde::Deserialize;
 use serde_json::Value;
@@ -48,7 +48,7 @@ pub(in crate::server) struct RaiseBody {
     to: Option<Number>,
 }
 
-/// How far a code is raised.
+/// How far a request raises a code.
 pub(super) enum Amount {
     By(u64),
     To(u64),

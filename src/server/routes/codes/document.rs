@@ -1,4 +1,4 @@
-//! How a code is answered.
+//! The JSON of a code in responses.
 
 use serde::Serialize;
 use utoipa::ToSchema;
@@ -77,18 +77,18 @@ struct Settings {
 }
 
 impl CodeDocument {
-    /// What lists are ordered by.
+    /// Returns the key by which lists are ordered.
     pub(super) fn place(&self) -> (&str, &str) {
         (&self.code, &self.namespace)
     }
 
-    /// A code, and how many of its numbers the issuer has in hand.
+    /// Describes a code, with the numbers that this node's issuer has reserved and not issued.
     pub(super) fn of(view: CodeView, issuer: &SegmentIssuer) -> Self {
         let in_hand = issuer.in_hand(&view.listed.code);
         Self { in_hand: Some(in_hand), ..Self::stored(view) }
     }
 
-    /// A code as the store has it.
+    /// Describes a code as the store has it.
     pub(crate) fn stored(view: CodeView) -> Self {
         let left = view.left().map(|left| left.to_string());
         let CodeView { listed, kind, spec } = view;

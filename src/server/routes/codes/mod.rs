@@ -35,7 +35,7 @@ use crate::{
     store::Store,
 };
 
-/// The most codes that a list has.
+/// The most codes in a page of the list.
 const LISTED: u32 = 1_000;
 
 const READ: &[P] = &[
@@ -95,7 +95,7 @@ pub(in crate::server) async fn list(
         Some(after) => return Err(ClaimError::InvalidCode(after).into()),
     };
     let (mut codes, mut has_more) = (Vec::new(), true);
-    // A page may have few codes that the caller may use.
+    // The store's pages contain codes of other callers, too: read on until this page is full.
     while has_more
         && codes.len() < LISTED as usize
         && let Some(allowed) = client.caller.code_from(&first)
@@ -122,8 +122,8 @@ pub(in crate::server) async fn list(
     client.json(StatusCode::OK, &CodeList { codes, has_more })
 }
 
-/// Leaves so many codes, and those of the last one's name in other namespaces: the next page begins
-/// behind that name. Returns whether there were more.
+/// Cuts a page after [`LISTED`] codes, but keeps the last code's namesakes in other namespaces,
+/// because the next page begins after that name. Returns whether codes were cut off.
 fn cut(codes: &mut Vec<CodeDocument>) -> bool {
     let Some(last) = codes.get(LISTED as usize - 1).map(|listed| &listed.code) else {
         return false;
@@ -170,7 +170,7 @@ pub(in crate::server) async fn put(
     JsonBody(body): JsonBody<SettingsBody>,
 ) -> Result<Response, Problem> {
     let is_new = must_be_new(&headers)?;
-    // One that is bound elsewhere could never be asked for.
+    // A code that is bound to another namespace could never be requested from this one.
     let asked = target.issuer.namespace();
     if let Err(error) = target.state.codes.locate(&target.code, Some(asked)) {
         target.client.caller.check_namespace(error.own(), Some(asked))?;
@@ -251,7 +251,7 @@ pub(in crate::server) async fn retire(target: Target, _: NoBody) -> Result<Respo
     target.changed(&manager, StatusCode::OK).await
 }
 
-/// A code that a request is about, of a namespace that the caller may use.
+/// The code that a request is about, in a namespace that the caller may use.
 #[derive(Debug)]
 pub(in crate::server) struct Target {
     state: Arc<AppState>,
@@ -294,7 +294,8 @@ impl FromRequestParts<Arc<AppState>> for Target {
 }
 
 impl Target {
-    /// What manages the codes of its namespace, for one request at a time.
+    /// Returns the manager of the namespace's codes. The guard lets one request at a time use the
+    /// store.
     async fn manager(&self) -> Result<(CodeManager, MutexGuard<'_, Arc<dyn Store>>), Problem> {
         let store = self.state.store().await?;
         Ok((CodeManager::new(Arc::clone(&store), self.issuer.settings().clone()), store))
@@ -304,7 +305,7 @@ impl Target {
         error::manage_problem(error, self.client.is_operator())
     }
 
-    /// Answers the code after a change, which this node follows at once.
+    /// Logs a change, applies it on this node at once, and answers with the changed code.
     async fn changed(
         &self,
         manager: &CodeManager,
@@ -314,12 +315,12 @@ impl Target {
         let by = self.client.caller.name().unwrap_or("an operator");
         let (method, path) = (self.method.as_str(), self.path.as_str());
         tracing::info!(namespace, code, by, method, path, "code managed");
-        // The next poll makes up for a failure.
+        // If this fails, the next poll of the store catches up.
         let _ = self.issuer.refresh().await;
         self.answer(manager, status).await
     }
 
-    /// Answers the code as it is now.
+    /// Answers with the code as the store has it now.
     async fn answer(&self, manager: &CodeManager, status: StatusCode) -> Result<Response, Problem> {
         let found = manager.get(&self.code).await;
         let found = found.map_err(|error| store_problem(&error, self.client.is_operator()))?;
@@ -328,12 +329,13 @@ impl Target {
             let detail = format!("code {code:?} is not in namespace {namespace:?}");
             Problem::new(P::UnknownCode, detail)
         })?;
-        // Small, and a change that was made must not seem refused.
+        // No reservation: the response is small, and a refusal would make a completed change look
+        // failed.
         Ok(uncached_json(status, &CodeDocument::of(view, &self.issuer)))
     }
 }
 
-/// The segment namespaces that a request is about, and that the caller may use.
+/// Returns the segment namespaces that a request is about and the caller may use.
 fn issuers<'a>(
     state: &'a AppState,
     client: &Client,
@@ -356,7 +358,8 @@ fn issuers<'a>(
     Ok(all.filter(|issuer| client.caller.may_use(issuer.namespace())).collect())
 }
 
-/// Whether the code must not be managed yet: `If-None-Match: *` (RFC 9110).
+/// Returns whether the request demands that the code is not managed yet: `If-None-Match: *` (RFC
+/// 9110).
 fn must_be_new(headers: &HeaderMap) -> Result<bool, Problem> {
     match headers.get(header::IF_NONE_MATCH) {
         None => Ok(false),

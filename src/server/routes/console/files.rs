@@ -1,6 +1,6 @@
 //! The files of the console, embedded.
 
-/// Where a page's settings are put.
+/// The placeholder for a page's settings.
 pub(super) const SETTINGS: &str = "{{settings}}";
 
 /// The pages by their paths.
@@ -18,7 +18,7 @@ macro_rules! scripts {
     };
 }
 
-/// Name, content type and content of what the pages load from `/console/`.
+/// The files that the pages load from `/console/`: name, content type and content.
 pub(super) const FILES: [(&str, &str, &str); 23] = scripts![
     "api.js",
     "app.js",

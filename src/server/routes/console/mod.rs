@@ -1,7 +1,7 @@
-//! The console: pages for people, written by hand, and all that they load.
+//! The console: pages for people, written by hand, with their files.
 //!
-//! Nothing is built and nothing is fetched from elsewhere. A page learns what this listener serves
-//! from the settings that stand in it, so it offers nothing that would be refused.
+//! There is no build step, and nothing is loaded from elsewhere. The settings in a page say what
+//! its listener serves, so that the page offers nothing that the listener would refuse.
 
 mod files;
 mod pages;
@@ -25,8 +25,8 @@ use crate::server::{
     state::AppState,
 };
 
-/// What the pages may load and do: their own files and requests to this service, no inline script
-/// or style, and no place in another page.
+/// The Content-Security-Policy of the pages: they load their own files, send requests to this
+/// service, run no inline script or style, and cannot be framed.
 const POLICY: (HeaderName, HeaderValue) = (
     header::CONTENT_SECURITY_POLICY,
     HeaderValue::from_static(
@@ -40,7 +40,7 @@ const POLICY: (HeaderName, HeaderValue) = (
 pub(in crate::server) struct Console(Vec<(&'static str, Document)>);
 
 impl Console {
-    /// The console of a listener that serves these paths.
+    /// Builds the console of a listener that serves these paths.
     pub(in crate::server) fn new(state: &AppState, needs_token: bool, paths: &[String]) -> Self {
         let settings = Settings::new(state, needs_token, paths).in_attribute();
         let page = |(path, text): (&'static str, &str)| {
@@ -69,19 +69,18 @@ impl Console {
     }
 }
 
-/// A file as it is sent.
+/// Returns a file as it is sent: without comments and needless spaces.
 fn small(name: &str, text: &str) -> String {
     const CSS: &[(&str, &str)] =
         &[(" { ", "{"), (" }", "}"), ("; ", ";"), (", ", ","), (" > ", ">"), ("\n", "")];
-    // Other signs stand in texts, too.
+    // Only sequences that occur in no text of the scripts.
     const SCRIPT: &[(&str, &str)] = &[(" => ", "=>"), (" === ", "==="), (" && ", "&&")];
     let signs = if name.ends_with(".css") { CSS } else { SCRIPT };
     let text = without_margins(text);
     signs.iter().fold(text, |text, (long, short)| text.replace(long, short))
 }
 
-/// Leaves out what only whoever edits the file reads: indentation, empty lines and lines of
-/// comment.
+/// Removes indentation, empty lines and comment lines, which only developers read.
 fn without_margins(text: &str) -> String {
     let is_read = |line: &&str| !["//", "/*"].iter().any(|sign| line.starts_with(sign));
     let lines = text.lines().map(str::trim_start).filter(|line| !line.is_empty()).filter(is_read);
@@ -92,7 +91,7 @@ fn without_margins(text: &str) -> String {
 mod tests {
     use super::*;
 
-    /// Whoever opens the console on a telephone waits for all of it.
+    /// Bounds how long the console takes to load on a telephone.
     const MOST_BYTES: usize = 100_000;
 
     #[test]

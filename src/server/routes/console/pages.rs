@@ -1,5 +1,5 @@
-//! `/`, `/docs` and `/console/{file}`: the pages for people, and what they load. The API document
-//! leaves them out.
+//! `/`, `/docs` and `/console/{file}`: the pages for people and their files, which the API document
+//! leaves out.
 
 use std::sync::Arc;
 
@@ -17,7 +17,7 @@ use crate::server::{
     state::AppState,
 };
 
-/// The console, the API document as a page, or a file that the pages load.
+/// Answers with the console, the API document as a page, or a file of these.
 pub(in crate::server) async fn page(
     State(state): State<Arc<AppState>>,
     Extension(about): Extension<Arc<About>>,

@@ -1,4 +1,4 @@
-//! What a page is told of the service that serves it.
+//! The settings of a console page, which its service writes into it.
 
 use serde::Serialize;
 
@@ -12,7 +12,7 @@ use crate::{
     server::state::AppState,
 };
 
-/// The parts of the page, and the paths that each needs.
+/// The parts of the page, and the path that each needs.
 const PARTS: [(&str, &str); 5] = [
     ("try", "/id/{code}"),
     ("inspect", "/parse/{id}"),
@@ -25,7 +25,8 @@ const PARTS: [(&str, &str); 5] = [
 /// and their widths in bits: `t41w9l1s12`. Empty for plain numbers.
 type Fields = String;
 
-/// What whoever may load the page may know: nothing of the store, and nothing of other nodes.
+/// The settings of a page. Everyone who reaches the listener may load it, also without a token, so
+/// they tell nothing of the store and of other nodes.
 #[derive(Debug, Serialize)]
 pub(super) struct Settings<'a> {
     version: &'static str,
@@ -35,21 +36,20 @@ pub(super) struct Settings<'a> {
     metrics: bool,
     needs_token: bool,
     max_batch: u32,
-    /// Where tokens are required, only the one that everybody knows: a client is not told which
-    /// others exist.
+    /// If tokens are required, only `default`, which always exists: the others are not disclosed.
     namespaces: Vec<(&'a str, Fields)>,
     presets: Vec<(&'static str, Fields)>,
-    /// Layouts of other systems; where tokens are required, without the configured ones.
+    /// Layouts of other systems; if tokens are required, without the configured ones.
     foreign: Vec<(String, Fields)>,
 }
 
 impl<'a> Settings<'a> {
-    /// The settings of a listener that serves these paths.
+    /// Collects the settings of a listener that serves these paths.
     pub(super) fn new(state: &'a AppState, needs_token: bool, paths: &[String]) -> Self {
         let has = |path: &str| paths.iter().any(|served| served == path);
         let counts = |issuer: &NamespaceIssuer| issuer.layout().is_none();
         let has_codes = state.issuers.values().any(counts);
-        // Operators have a listener of their own for these.
+        // Operators use these parts on their own listener.
         let is_elsewhere = |part: &str| {
             let is_public = has("/id/{code}");
             is_public && state.http.admin_listen.is_some() && ["cluster", "codes"].contains(&part)
@@ -80,7 +80,7 @@ impl<'a> Settings<'a> {
         }
     }
 
-    /// JSON, as it stands in an attribute in single quotes.
+    /// Returns the settings as JSON, escaped for an attribute in single quotes.
     pub(super) fn in_attribute(&self) -> String {
         let json = serde_json::to_string(self).expect("texts and numbers are always JSON");
         json.replace('&', "&amp;").replace('\'', "&#39;").replace('<', "&lt;")

@@ -63,11 +63,11 @@ pub(in crate::server) async fn many(asked: Asked, _: NoBody) -> Result<Response,
     claim(&asked, true).await
 }
 
-/// Problems of a request for IDs, before anything is claimed.
+/// Problems of a request for IDs that are found before a claim.
 const ASKED: &[P] =
     &[P::InvalidCode, P::InvalidParameter, P::Forbidden, P::UnknownNamespace, P::UnsafeNumber];
 
-/// Claims IDs and writes them. HEAD claims nothing: it checks the request.
+/// Claims IDs and writes the response. For HEAD it checks the request and claims nothing.
 async fn claim(asked: &Asked, is_batch: bool) -> Result<Response, Problem> {
     let request = IdRequest::read(asked, is_batch)?;
     if asked.method == Method::HEAD {
@@ -75,7 +75,7 @@ async fn claim(asked: &Asked, is_batch: bool) -> Result<Response, Problem> {
     }
     let (state, client) = (&*asked.state, &asked.client);
     let _in_flight = state.begin_claim()?;
-    // Before the claim, whose IDs would be lost otherwise.
+    // Reserved before the claim: a refusal after it would lose the claimed IDs.
     let sending = request.sending(|bytes| state.unsent.has_plenty(bytes));
     let reservation = client.reserve(sending.memory)?;
     let (code, count) = (request.code, request.count);
@@ -92,7 +92,7 @@ async fn claim(asked: &Asked, is_batch: bool) -> Result<Response, Problem> {
             let ids = backfill.ids(code, count.most(), *at_ms).await;
             drop(turn);
             if let Err(BackfillError::Store(error)) = &ids {
-                // The answer does not say where the store is.
+                // Logged here, because the response does not quote the store's error.
                 let (namespace, error) = (backfill.namespace(), with_sources(error));
                 tracing::warn!(namespace, error, "backfill failed");
             }
@@ -111,7 +111,8 @@ async fn claim(asked: &Asked, is_batch: bool) -> Result<Response, Problem> {
     }
 }
 
-/// The problem of a claim in segment mode: that of an unknown code says how it can be added.
+/// Returns the problem of a claim in segment mode. For an unknown code it says how an operator adds
+/// it.
 fn segment_problem(error: IssueError, namespace: &str) -> Problem {
     match error {
         IssueError::Refused(ClaimError::UnknownCode(code)) => {

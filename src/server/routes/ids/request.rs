@@ -54,7 +54,7 @@ pub(super) struct IdsQuery {
     at: Option<String>,
 }
 
-/// A request for IDs of a valid code, otherwise unchecked.
+/// A request for IDs, of which only the form of the code is checked.
 #[derive(Debug)]
 pub(in crate::server) struct Asked {
     pub(super) state: Arc<AppState>,
@@ -82,7 +82,7 @@ impl FromRequestParts<Arc<AppState>> for Asked {
     }
 }
 
-/// A checked request for IDs. Reading it claims nothing.
+/// A checked request for IDs. Checking claims nothing.
 #[derive(Debug)]
 pub(super) struct IdRequest<'a> {
     pub(super) issuer: &'a NamespaceIssuer,
@@ -90,9 +90,9 @@ pub(super) struct IdRequest<'a> {
     pub(super) is_batch: bool,
     pub(super) count: Count,
     pub(super) texts: Texts,
-    /// Stands before each ID.
+    /// The text before each ID.
     pub(super) prefix: &'a str,
-    /// Issues the IDs if they are for a past instant, which is in Unix ms.
+    /// For a past instant: the backfill that issues the IDs, and the instant in Unix milliseconds.
     pub(super) backfill: Option<(&'a Backfill, i64)>,
 }
 
@@ -136,7 +136,8 @@ impl<'a> IdRequest<'a> {
             }
         }
         let backfill = read_past(asked, issuer.namespace())?;
-        // Refused before a claim that would be thrown away: IDs only grow.
+        // JSON numbers above 2^53 - 1 are refused before the claim, whose IDs would be lost. IDs
+        // only grow, so the smallest possible one decides.
         if format == BodyFormat::Numbers {
             let at_ms = || backfill.map_or_else(|| state.clock.now_ms(), |(_, at_ms)| at_ms);
             let at_least = match issuer {
@@ -150,13 +151,13 @@ impl<'a> IdRequest<'a> {
     }
 }
 
-/// What issues IDs for the parameter `at`, if that is given, and the instant.
+/// Reads the parameter `at`: returns the namespace's backfill and the instant in Unix milliseconds.
 fn read_past<'a>(
     asked: &'a Asked,
     namespace: &str,
 ) -> Result<Option<(&'a Backfill, i64)>, Problem> {
     let Some(at) = asked.query.at.as_deref() else { return Ok(None) };
-    // Each response costs a durable write of the store, and its IDs are gone for good.
+    // POST only: each response costs a durable write of the store, and its IDs are gone for good.
     let method = &asked.method;
     if method != Method::POST {
         return Err(invalid(format!("at = {at:?}: requires POST, not {method}")));
@@ -231,7 +232,7 @@ fn read_format(
     }
 }
 
-/// The smallest ID that can be issued at this instant.
+/// Returns the smallest ID that can be issued at this instant.
 fn smallest_at(layout: &Layout, now_ms: i64) -> Option<Id> {
     let tick = layout.tick_in_range(now_ms)?;
     let sequence = layout.min_sequence();

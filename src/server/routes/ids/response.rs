@@ -1,5 +1,8 @@
-//! The successful response to a request for IDs: whole, or in pieces that are written as the client
-//! takes them.
+//! The successful response to a request for IDs.
+//!
+//! A response up to 64 KiB is written as a whole. A larger one is written in pieces, as the client
+//! reads them: its IDs are claimed at once, but only a piece of their text is in memory. While
+//! memory is plenty, up to 256 KiB are written as a whole, which is faster.
 
 use std::{
     convert::Infallible,
@@ -27,42 +30,43 @@ use crate::{
     server::response::{Problem, Reservation, body::kept},
 };
 
-/// The largest response in bytes that is always written whole.
+/// The largest response in bytes that is always written as a whole.
 const ALWAYS_WHOLE: usize = 64 * 1024;
 
-/// The largest one that is written whole while there is plenty of memory: the kernel takes one large
-/// part in half the time that it takes for many small ones. 10 000 decimal IDs fit.
+/// The largest response in bytes that is written as a whole while memory is plenty. One large write
+/// to the kernel takes half the time of many small ones. 10 000 decimal IDs fit.
 const LARGEST_WHOLE: usize = 256 * 1024;
 
-/// The size in bytes of the pieces of a larger one.
+/// The size in bytes of a piece.
 const PIECE: usize = 16 * 1024;
 
-/// A piece that waits to be sent, and the next one.
+/// The bytes that a response in pieces holds: a piece that waits to be sent, and the next one.
 const IN_PIECES: usize = 2 * PIECE;
 
-/// A connection makes no more pieces in a row, so that other clients need not wait for a large
-/// batch.
+/// The pieces that a connection writes in a row before other tasks run, so that other clients do
+/// not wait for a large batch.
 const PIECES_AT_A_TIME: usize = 4;
 
 /// How a response is sent.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Sending {
-    /// Or else in pieces, which are written as the client takes them.
+    /// Whether the response is written as a whole; otherwise in pieces, as the client reads them.
     is_whole: bool,
-    /// The bytes that the response holds at most until it is sent.
+    /// The most bytes that the response holds in memory until it is sent.
     pub(super) memory: usize,
 }
 
 impl IdRequest<'_> {
-    /// The response to HEAD: nothing was claimed, so no length is known.
+    /// Returns the response to HEAD, without a length: nothing was claimed, so it is unknown.
     pub(super) fn without_ids(&self) -> Response {
         self.response(Body::from_stream(stream::empty::<Result<Bytes, Infallible>>()))
     }
 
-    /// How the response will be sent. `has_plenty` answers whether so many bytes of memory are
-    /// plenty.
+    /// Decides how the response will be sent. `has_plenty` tells whether memory is plenty for this
+    /// many bytes.
     pub(super) fn sending(&self, has_plenty: impl FnOnce(usize) -> bool) -> Sending {
-        // A claim by time is a part of a tick, whole ticks and a part, and may pass the timestamp's wrap.
+        // A claim by time has at most six ranges: part of a tick, whole ticks and a part, and that
+        // twice if it passes the wrap of the timestamp.
         let is_few = self.texts.format == BodyFormat::Ranges && self.issuer.layout().is_some();
         let count = if is_few { 6 } else { self.count.most() };
         let length = self.texts.largest_length(self.prefix, count);
@@ -70,12 +74,12 @@ impl IdRequest<'_> {
         Sending { is_whole, memory: if is_whole { length } else { IN_PIECES } }
     }
 
-    /// Whether the response says when the IDs were claimed.
+    /// Returns whether the response says when the IDs were claimed.
     pub(super) fn tells_instant(&self) -> bool {
         self.texts.format == BodyFormat::Ranges
     }
 
-    /// What stands before the ranges of a claim that was made at this instant.
+    /// Returns the JSON before the ranges of a claim that was made at this instant.
     fn head(&self, ids: &impl Batch, issued_at_ms: i64) -> String {
         let layout = self.issuer.layout();
         let increment = ids.clone().next_range(1).filter(|_| layout.is_none());
@@ -86,7 +90,8 @@ impl IdRequest<'_> {
         head
     }
 
-    /// Writes the IDs of a claim; ranges with the instant at which that was made.
+    /// Writes the response for the IDs of a claim. `issued_at_ms` is set for ranges, which say when
+    /// it was made.
     pub(super) fn write(
         &self,
         mut ids: impl Batch,
@@ -139,16 +144,16 @@ impl IdRequest<'_> {
     }
 }
 
-/// A batch that is written piece by piece, as it is sent.
+/// A response that is written piece by piece, as the client reads it.
 struct BatchInPieces<B> {
     ids: B,
     issuer: NamespaceIssuer,
     texts: Texts,
     prefix: Box<str>,
     head: Box<str>,
-    /// The length of all, if it is known.
+    /// The length of the body in bytes, if it is known before all IDs are written.
     length: Option<u64>,
-    /// How many pieces were made since others had their turn.
+    /// The pieces written since other tasks last ran.
     made: usize,
     is_open: bool,
     is_complete: bool,

@@ -1,4 +1,5 @@
-//! Writes IDs. This is the hot path of the service, so the JSON is written by hand.
+//! Writes the bodies of ID responses. The JSON is written by hand, because this is the hot path of
+//! the service.
 
 use std::{
     io::{self, Write},
@@ -13,11 +14,11 @@ use crate::core::{
     segment::Numbers,
 };
 
-/// The bytes that the head of ranges takes at most: a canonical text of a layout, a prefix, and
-/// numbers.
+/// The most bytes of the head of a response with ranges: the canonical text of a layout, a prefix,
+/// and numbers.
 const LARGEST_HEAD: usize = 1024;
 
-/// IDs that are written between two looks at the length of a piece.
+/// The IDs that are written between two checks of a piece's length.
 const AT_A_TIME: u64 = 64;
 
 /// The IDs of one claim.
@@ -27,7 +28,7 @@ pub(super) trait Batch:
     /// Takes the next IDs that are evenly spaced, up to this many.
     fn next_range(&mut self, at_most: u64) -> Option<IdRange>;
 
-    /// Takes the next IDs that one object of `format=range` has.
+    /// Takes the next IDs that fit into one object of `format=range`.
     fn next_repeated(&mut self) -> Option<RepeatedRange> {
         self.next_range(u64::MAX).map(RepeatedRange::from)
     }
@@ -53,7 +54,7 @@ impl Batch for Numbers {
     }
 }
 
-/// IDs for a past time: neighbours of one tick.
+/// IDs for a past time, which follow each other within one tick.
 impl Batch for vec::IntoIter<Id> {
     fn next_range(&mut self, at_most: u64) -> Option<IdRange> {
         let ids = self.as_slice();
@@ -66,7 +67,7 @@ impl Batch for vec::IntoIter<Id> {
     }
 }
 
-/// What the body of a response looks like.
+/// The format of a response body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum BodyFormat {
     /// JSON strings.
@@ -79,7 +80,7 @@ pub(super) enum BodyFormat {
     Lines,
 }
 
-/// How each ID is written.
+/// The format of a body, and of each ID in it.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Texts {
     pub(super) format: BodyFormat,
@@ -88,20 +89,20 @@ pub(super) struct Texts {
 }
 
 impl Texts {
-    /// Whether IDs are plain decimal numbers, which are written fastest.
+    /// Returns whether IDs are plain decimal, which is written fastest.
     pub(super) fn are_plain(self) -> bool {
         self.encoding == Encoding::Decimal && !self.is_padded
     }
 
-    /// The largest number of bytes that so many IDs take, or so many ranges.
+    /// Returns the most bytes that a body of this many IDs, or ranges, can take.
     pub(super) fn largest_length(self, prefix: &str, count: u32) -> usize {
         let longest = match self.encoding {
-            // The widest fields: a time with a year of six digits, and every other bit a digit.
+            // At most 64 bytes: a time with a year of six digits, and a digit for every other bit.
             Encoding::Friendly => 64,
             _ => 19,
         };
         let each = match self.format {
-            // Texts of quotes, digits and names.
+            // Four numbers of at most 19 digits and two counts, with their names and quotes.
             BodyFormat::Ranges => 192,
             // Two quotes and a comma, or a line feed.
             _ => longest + prefix.len() + 3,
@@ -117,24 +118,24 @@ impl Texts {
     }
 }
 
-/// Writes the texts of IDs, and what stands around them.
+/// Writes the texts of IDs, and the JSON around them.
 #[derive(Debug)]
 pub(super) struct Writer<'a> {
     format: BodyFormat,
     prefix: &'a str,
-    /// Writes each ID; none writes plain decimal.
+    /// Encodes each ID; `None` for plain decimal.
     encoder: Option<Encoder<'a>>,
 }
 
 impl Writer<'_> {
-    /// The whole body of one ID.
+    /// Returns the body of a response with one ID.
     pub(super) fn one(&self, id: Id) -> Vec<u8> {
         let [before, after] = match self.format {
             BodyFormat::Lines => ["", "\n"],
             BodyFormat::Numbers => [r#"{"id":"#, "}"],
             BodyFormat::Strings | BodyFormat::Ranges => [r#"{"id":""#, r#""}"#],
         };
-        // The exact length of the usual text: `Bytes` tracks spare capacity until it is sent.
+        // Exact for plain decimal: `Bytes` would keep spare capacity until the response is sent.
         let length = before.len() + self.prefix.len() + digits(id) + after.len();
         let mut body = Vec::with_capacity(length);
         let range = IdRange { first: id, last: id, step: 1, count: 1 };
@@ -142,7 +143,7 @@ impl Writer<'_> {
         body
     }
 
-    /// Writes what stands before a batch; of ranges, that is `head`.
+    /// Writes the JSON before a batch; for ranges, that is `head`.
     pub(super) fn open(&self, head: &str, body: &mut Vec<u8>) {
         match self.format {
             BodyFormat::Lines => {}
@@ -151,7 +152,7 @@ impl Writer<'_> {
         }
     }
 
-    /// Writes what stands after a batch.
+    /// Writes the JSON after a batch.
     pub(super) fn close(&self, body: &mut Vec<u8>) {
         if self.format != BodyFormat::Lines {
             // A claim has at least one ID, so the last byte is a comma.
@@ -160,9 +161,10 @@ impl Writer<'_> {
         }
     }
 
-    /// The length in bytes of a whole batch; `None` where each text would have to be written first.
+    /// Returns the length in bytes of a whole batch; `None` if it is known only after every ID is
+    /// written.
     pub(super) fn exact_length(&self, ids: &impl Batch) -> Option<u64> {
-        // What stands around all texts, without the last comma, and around each.
+        // The bytes around all texts, less the comma that the last one lacks, and around each.
         let [around_all, around_each] = match self.format {
             BodyFormat::Lines => [0, 1],
             BodyFormat::Numbers => [r#"{"ids":[]}"#.len() as u64 - 1, 1],
@@ -190,7 +192,7 @@ impl Writer<'_> {
         while self.some(ids, body, u64::MAX) {}
     }
 
-    /// Writes IDs until the body has about this many bytes. Returns whether these were the last.
+    /// Writes IDs until the body has about this many bytes. Returns whether the batch is complete.
     pub(super) fn until(&self, ids: &mut impl Batch, body: &mut Vec<u8>, length: usize) -> bool {
         loop {
             let before = body.len();
@@ -205,7 +207,7 @@ impl Writer<'_> {
         }
     }
 
-    /// Writes up to this many IDs, or one range. Returns whether there was one.
+    /// Writes up to this many IDs, or one range. Returns whether any was left.
     fn some(&self, ids: &mut impl Batch, body: &mut Vec<u8>, at_most: u64) -> bool {
         let [before, after] = match self.format {
             BodyFormat::Lines => ["", "\n"],
@@ -262,7 +264,7 @@ mod tests {
     const FORMATS: [BodyFormat; 4] =
         [BodyFormat::Strings, BodyFormat::Numbers, BodyFormat::Ranges, BodyFormat::Lines];
 
-    /// Ten IDs in each of many ticks, as a run has them.
+    /// As in a run: ten IDs in each of many ticks.
     fn run(count: u64) -> Run {
         let layout = Preset::JsSafe.layout();
         let composer = layout.composer(3, 1).expect("fits");
