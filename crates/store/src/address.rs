@@ -1,4 +1,4 @@
-//! Store addresses as logs and errors show them.
+//! Store addresses, and their display without secrets in logs and errors.
 
 use std::{
     fmt,
@@ -8,12 +8,12 @@ use std::{
 
 use super::StoreSettings;
 
-/// The address of a store. It is shown without the password and other secrets.
+/// The address of a store. `Display` and `Debug` hide the password and other secrets.
 #[derive(Clone, PartialEq, Eq)]
 pub struct StoreUrl(String);
 
 impl StoreUrl {
-    /// Takes an address as it was written.
+    /// Wraps an address as the operator wrote it.
     pub fn new(url: impl Into<String>) -> Self {
         Self(url.into())
     }
@@ -23,13 +23,13 @@ impl StoreUrl {
         &self.0
     }
 
-    /// Whether it is the store that a process has to itself.
+    /// Returns whether it is the store in the memory of this process.
     pub fn is_memory(&self) -> bool {
         self.0 == "memory:"
     }
 
-    /// Returns the absolute path of a SQLite store's file: the same address names another file in
-    /// another working folder. `None` for another store.
+    /// Returns the absolute path of a SQLite store's file, or `None` for another store. A relative
+    /// address names another file in another working folder.
     pub fn sqlite_file(&self) -> Option<PathBuf> {
         let file = self.0.strip_prefix("sqlite:")?;
         let file = file.strip_prefix("//").unwrap_or(file);
@@ -50,12 +50,12 @@ impl fmt::Debug for StoreUrl {
     }
 }
 
-/// Reads the address of a store anew, for each login.
+/// Reads the address of a store again for each login, because its password may be rotated.
 #[derive(Clone)]
 pub struct UrlSource(Arc<dyn Fn() -> Option<StoreUrl> + Send + Sync>);
 
 impl UrlSource {
-    /// Takes what reads the address; `None` when it cannot be read at present.
+    /// Wraps a function that reads the address. It returns `None` if it cannot read it at present.
     pub fn new(read: impl Fn() -> Option<StoreUrl> + Send + Sync + 'static) -> Self {
         Self(Arc::new(read))
     }
@@ -82,7 +82,7 @@ impl PartialEq for UrlSource {
 
 impl Eq for UrlSource {}
 
-/// The parameters whose values are shown.
+/// The parameters whose values never hold a secret.
 const HARMLESS_PARAMETERS: &[&str] = &[
     "cache",
     "charset",
@@ -100,8 +100,8 @@ const HARMLESS_PARAMETERS: &[&str] = &[
 
 /// Returns a store's address with every part that may hold a secret replaced by `***`.
 ///
-/// Hides too much rather than too little: an unescaped password may hold any character, only
-/// parameters that are known to be harmless are shown, and a text that is no URL may be an address in
+/// Hides too much rather than too little. An unescaped password may contain any character. Only
+/// parameters that are known to be harmless are shown. A text that is no URL may be an address in
 /// another system's format.
 fn redact_url(url: &str) -> String {
     if url.starts_with("sqlite:") || url.starts_with("kubernetes:") {
@@ -119,8 +119,9 @@ fn redact_url(url: &str) -> String {
     let (hosts, after) =
         address.split_at(address.find(['/', '?', '#', ';']).unwrap_or(address.len()));
     let path = after.split(['?', '#', ';']).next().unwrap_or_default();
-    // An '@' may be a parameter's, and what follows it the rest of a password. What is no port is a
-    // password where the host is missing. A parameter without its question mark is no host and no path.
+    // The last '@' may be in the value of a parameter, and the text after it a part of a password.
+    // A port that is no number is a password whose host is missing. A `&` or `=` before the first
+    // `?` belongs to a parameter, not to a host or path.
     if user_info.contains(['?', '#'])
         || !hosts.split(',').all(is_host)
         || hosts.contains(['&', '='])
@@ -131,21 +132,21 @@ fn redact_url(url: &str) -> String {
     let user = match user_info.split_once(':') {
         None if !rest.contains('@') => String::new(),
         Some((user, _)) if is_name(user) => format!("{user}:***@"),
-        // Many write Redis' password, which needs no user, in the user's place.
+        // A Redis password needs no user, and is often written in the place of the user.
         None if is_name(user_info) && !scheme.starts_with("redis") => format!("{user_info}@"),
         _ => "***@".to_owned(),
     };
     format!("{scheme}://{user}{hosts}{}", hide_parameters(after))
 }
 
-/// Whether a text can be a host, perhaps with a port.
+/// Returns whether a text can be a host, with or without a port.
 fn is_host(text: &str) -> bool {
     let port = text.split_once(':').filter(|_| !text.starts_with('['));
     port.is_none_or(|(_, port)| port.parse::<u16>().is_ok())
 }
 
-/// Returns what names the store of worker rows on this machine, without secrets: two processes with
-/// the same name use the same rows.
+/// Identifies the store of worker rows on this machine, without secrets: two processes with the
+/// same identity use the same rows.
 pub fn identity(settings: &StoreSettings) -> String {
     let table = &settings.worker_table;
     let address = match settings.url.sqlite_file() {
@@ -155,8 +156,8 @@ pub fn identity(settings: &StoreSettings) -> String {
     format!("{address} table {table}")
 }
 
-/// Returns how to write a password that breaks an address, where a user or password in it has a
-/// character with a meaning of its own. It does not tell which: that would be a part of the password.
+/// Explains percent-encoding if the user or password of an address has a character that ends them
+/// early. It does not name the character, which would be a part of the password.
 pub(super) fn escaping_hint(url: &str) -> Option<&'static str> {
     let (scheme, rest) = url.split_once("://")?;
     let (user_info, _) = rest.rsplit_once('@')?;
@@ -171,8 +172,8 @@ pub(super) fn escaping_hint(url: &str) -> Option<&'static str> {
     )
 }
 
-/// Whether a part of a password stands where the host would be: an `@` follows the hosts, outside of the
-/// values of parameters, whose own `@` may be written as it is.
+/// Returns whether a part of a password is in the place of the host: an `@` follows the hosts,
+/// outside the values of parameters, which may contain `@`.
 pub(super) fn has_torn_password(url: &str) -> bool {
     let Some((_, rest)) = url.split_once("://") else { return false };
     let Some(end) = rest.find(['/', '?', '#']) else { return false };
@@ -181,12 +182,12 @@ pub(super) fn has_torn_password(url: &str) -> bool {
     path.contains('@') || parameters.split('&').any(is_torn)
 }
 
-/// Whether a text can be a user's name, rather than a part of an address without one.
+/// Returns whether a text can be a user's name, rather than a part of an address without a user.
 fn is_name(text: &str) -> bool {
     text.chars().all(|c| c.is_alphanumeric() || "._-%".contains(c))
 }
 
-/// Hides everything from the first parameter on that may hold a secret.
+/// Hides the first parameter that may hold a secret, and everything after it.
 fn hide_parameters(address: &str) -> String {
     let mut parts = address.split_inclusive(['?', '#', ';', '&']);
     let mut shown = parts.next().unwrap_or_default().to_owned();

@@ -1,4 +1,4 @@
-//! Store settings, and the store at an address.
+//! Store settings, and the choice of the engine by the address.
 
 #[cfg(test)]
 mod tests;
@@ -18,7 +18,7 @@ use super::{
     address::{escaping_hint, has_torn_password},
 };
 
-/// The address of the store and how to use it.
+/// The address of a store, and how to use it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StoreSettings {
     /// `mysql://user:password@host/database`, `postgres://user:password@host/database`,
@@ -27,8 +27,8 @@ pub struct StoreSettings {
     /// writes is used. `redis+sentinel://user:password@host/service-name/0` names the Sentinels of a
     /// service instead (`rediss+sentinel://` with TLS).
     pub url: StoreUrl,
-    /// Reads the address anew for each login at a database or Redis, since its password may be rotated.
-    /// Other hosts than at the start are not taken over.
+    /// Reads the address again for each login at a database or Redis, because its password may be
+    /// rotated. An address with other hosts than at the start is not used.
     pub url_source: Option<UrlSource>,
     /// The table of worker rows, `soc_raindrop_worker` by default. Two more tables add `_layout`
     /// and `_migrations` to this name. See [`is_valid_table_name`].
@@ -41,28 +41,29 @@ pub struct StoreSettings {
     /// How long a statement may take; 3 s by default. Connecting and logging in, which takes several
     /// round trips, may take three times as long.
     pub timeout: Duration,
-    /// How connections to a server are protected. By default the address says so (`sslmode`,
-    /// `ssl-mode`, `rediss://`), and [`TlsMode::Prefer`] is used where it does not. Nothing is to be
-    /// protected in `sqlite:` and `memory:`.
+    /// How connections to a server are protected. By default the address decides (`sslmode`,
+    /// `ssl-mode`, `rediss://`), and without such a parameter [`TlsMode::Prefer`]. `sqlite:` and
+    /// `memory:` have no connection to protect.
     pub tls: Option<TlsMode>,
     /// A PEM file of authorities for [`TlsMode::Verify`], read for each connection. Without it,
     /// MySQL and PostgreSQL use Mozilla's list, and Redis the system's.
     pub tls_ca_file: Option<PathBuf>,
     /// Whether a fail-over may lose acknowledged writes; [`Failover::Auto`] by default.
     pub failover: Failover,
-    /// How long a session of a SQL database is used before it asks anew which server that is, and how
-    /// it is set: 10 s by default. It should not be longer than the `max_clock_skew` of leases.
+    /// The age at which a session of a SQL database checks again which server it is on and how that
+    /// is configured; 10 s by default. It should not exceed the `max_clock_skew` of leases.
     pub session_max: Duration,
 }
 
 /// Whether a fail-over of the store may lose acknowledged writes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Failover {
-    /// It may. Nodes compare the identity of the server, and lease beyond everything that was lost.
+    /// A fail-over may lose writes. Nodes compare the identity of the server, and after a fail-over
+    /// lease beyond everything that may have been lost.
     #[default]
     Auto,
-    /// It never does: replication is synchronous, or all servers are one cluster. Identities are not
-    /// compared.
+    /// A fail-over never loses writes: replication is synchronous, or all servers are one cluster.
+    /// Identities are not compared.
     Lossless,
 }
 
@@ -70,7 +71,7 @@ impl Failover {
     /// Every value.
     pub const ALL: [Self; 2] = [Self::Auto, Self::Lossless];
 
-    /// Its name in the configuration.
+    /// Returns its name in the configuration.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Auto => "auto",
@@ -78,7 +79,7 @@ impl Failover {
         }
     }
 
-    /// The value of this name.
+    /// Returns the value with this name.
     pub fn by_name(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|failover| failover.name() == name)
     }
@@ -101,8 +102,8 @@ impl StoreSettings {
         }
     }
 
-    /// Returns how long a call of a store on a network may take: a connection is opened, and at most
-    /// three statements follow, each on a connection that first proves that it works.
+    /// Returns how long a call of a store on a network may take: opening a connection (three
+    /// time-outs), and at most three statements, each on a connection that is checked first.
     #[cfg(any(feature = "kubernetes", feature = "redis", feature = "sql"))]
     pub(super) fn longest_call(&self) -> Duration {
         self.timeout * 8
@@ -124,7 +125,7 @@ impl Default for StoreSettings {
     }
 }
 
-/// Whether a table may have this name: `[A-Za-z_][A-Za-z0-9_]{0,47}`.
+/// Returns whether a table may have this name: `[A-Za-z_][A-Za-z0-9_]{0,47}`.
 pub fn is_valid_table_name(name: &str) -> bool {
     let mut bytes = name.bytes();
     bytes.next().is_some_and(|first| first.is_ascii_alphabetic() || first == b'_')
@@ -143,14 +144,8 @@ pub(super) fn check_table_name(what: &str, name: &str) -> Result<()> {
     )))
 }
 
-/// Creates the store at an address. It connects when it is first used, so an unreachable server is
-/// not an error here.
-///
-/// `clock` is the clock of `memory:`; the other stores have their own.
-///
-/// # Errors
-///
-/// [`StoreError::Unusable`] when the address or another setting cannot be used.
+/// Creates the store at an address. It connects at its first use, so an unreachable server is no
+/// error here.
 pub fn connect(settings: &StoreSettings, clock: Arc<dyn Clock>) -> Result<Arc<dyn Store>> {
     check_table_name("the worker table", &settings.worker_table)?;
     check_table_name("the segment table", &settings.segment_table)?;
@@ -187,7 +182,7 @@ pub fn check(settings: &StoreSettings) -> Result<()> {
     connect(settings, Arc::new(ManualClock::new(0))).map(drop)
 }
 
-/// Adds to a reason how an address must begin.
+/// Appends to a reason the ways in which an address can begin.
 fn beginnings(reason: &str) -> String {
     let built = KINDS.iter().filter(|kind| kind.connect.is_some());
     let begins = built.flat_map(|kind| kind.begins).map(|begin| format!(", {begin}"));
@@ -196,17 +191,17 @@ fn beginnings(reason: &str) -> String {
 
 type Connect = fn(&StoreSettings) -> Result<Arc<dyn Store>>;
 
-/// A kind of store that is reached by an address.
+/// A kind of store, chosen by the beginning of the address.
 struct Kind {
     name: &'static str,
-    /// How its addresses begin. The drivers would take `mysql:/user:password@host/ids` for a database on
-    /// this machine.
+    /// How its addresses begin. The two slashes are required: drivers take
+    /// `mysql:/user:password@host/ids` for a database on this machine.
     begins: &'static [&'static str],
-    /// `None` in a build without it.
+    /// `None` in a build without this feature.
     connect: Option<Connect>,
 }
 
-/// Defines a kind by its Cargo feature, name, beginnings and store.
+/// Defines a kind by its Cargo feature, name, address beginnings and store.
 macro_rules! kind {
     ($feature:literal, $name:literal, $begins:expr, $store:ty) => {
         Kind {

@@ -4,7 +4,7 @@ use std::{error::Error, iter, time::Duration};
 
 use raindrop_core::visible::visible;
 
-/// What warnings and refusals say about a store that does not keep its writes.
+/// The consequence that warnings and refusals give for a store that does not keep its writes.
 #[cfg(any(feature = "redis", feature = "sql"))]
 pub(super) const LOSES_WRITES: &str =
     "may lose acknowledged writes, and with them the promise that no ID is issued twice";
@@ -22,8 +22,8 @@ pub enum StoreError {
     #[error("the store cannot be reached")]
     Unavailable(#[source] Box<dyn Error + Send + Sync>),
 
-    /// Every server of the store can be reached, and none accepts writes: each by its name, with the
-    /// reason and the way out.
+    /// Every server of the store can be reached, but none accepts writes. The text has the name of
+    /// each, the reason and the remedy.
     #[error("the store accepts no writes: {0}")]
     AcceptsNoWrites(String),
 
@@ -51,13 +51,13 @@ pub enum StoreError {
         row: String,
         /// The column.
         column: &'static str,
-        /// What stands there.
+        /// The stored value.
         value: String,
         /// Why it cannot be read.
         reason: String,
     },
 
-    /// A table of the configured name has other columns: it belongs to somebody else.
+    /// A table with the configured name has other columns, so it belongs to another application.
     #[error(
         "table {table} is not Raindrop's: {difference}; it was not changed; choose another name in store.worker_table or store.segment_table"
     )]
@@ -74,8 +74,8 @@ pub enum StoreError {
 }
 
 impl StoreError {
-    /// Says what kind of error it is, without anything that the store or the configuration says: for
-    /// those who may not know where the store is.
+    /// Returns the kind of error, without any text of the store or the configuration: for clients,
+    /// who must not learn where the store is.
     pub const fn kind(&self) -> &'static str {
         match self {
             Self::Unavailable(_) => "it cannot be reached",
@@ -88,7 +88,8 @@ impl StoreError {
         }
     }
 
-    /// Creates the error of a store that cannot be reached, with the reason.
+    /// Creates the error of a store that cannot be reached, and adds advice if the reason has a
+    /// known remedy.
     #[cfg(any(feature = "kubernetes", feature = "redis", feature = "sql"))]
     pub(super) fn unavailable(reason: impl Into<Box<dyn Error + Send + Sync>>) -> Self {
         let reason = reason.into();
@@ -99,7 +100,7 @@ impl StoreError {
         })
     }
 
-    /// Names the place of an error that is one of a server.
+    /// Adds the server's name to an error that is about one server.
     #[cfg(any(feature = "redis", feature = "sql"))]
     pub(super) fn at(self, place: &str) -> Self {
         match self {
@@ -111,19 +112,20 @@ impl StoreError {
         }
     }
 
-    /// Whether another server of the store may serve us, and this one cannot.
+    /// Returns whether this server cannot serve us, but another one of the store may.
     #[cfg(any(feature = "redis", feature = "sql"))]
     pub(super) const fn is_of_server(&self) -> bool {
         matches!(self, Self::Unavailable(_) | Self::AcceptsNoWrites(_))
     }
 
-    /// Whether retrying cannot help: the configuration or the tables must change first.
+    /// Returns whether retrying cannot help, because the configuration or the tables must change
+    /// first.
     pub const fn is_permanent(&self) -> bool {
         matches!(self, Self::ForeignTable { .. } | Self::Unusable(_))
     }
 }
 
-/// Returns the way out of a failure of TLS whose error, which is that of rustls, does not name it.
+/// Returns the remedy for a failure of TLS that rustls reports without one.
 #[cfg(any(feature = "kubernetes", feature = "redis", feature = "sql"))]
 fn advice(text: &str) -> Option<&'static str> {
     [
@@ -142,8 +144,9 @@ fn advice(text: &str) -> Option<&'static str> {
     .find_map(|(part, advice)| text.contains(part).then_some(advice))
 }
 
-/// Returns the error and its sources in one line, without those that an error repeats itself. What a
-/// terminal would obey is escaped: the text may be that of a server, or of an attacker in its place.
+/// Returns the error and its sources in one line, without sources that the error quotes already.
+/// Control characters are escaped, because the text may come from a server, or an attacker in its
+/// place, and is printed to terminals.
 pub fn with_sources(error: &dyn Error) -> String {
     let mut text = error.to_string();
     for source in iter::successors(error.source(), |&error| error.source()) {

@@ -1,4 +1,12 @@
 //! The hosts of a store's address, and the search for the one that accepts writes.
+//!
+//! [`Hosts::open`] begins with the host that worked last. A host that does not answer in time may
+//! just be slow, so the next one is tried beside it, and the first connection that opens is used.
+//! Each [`Connector`] checks in `open` that its server accepts writes.
+//!
+//! The search does not decide which server has the newest data: after a fail-over that lost writes,
+//! the identity of the server in the namespace's record does that. Callers report a host that fails
+//! later with [`Hosts::leave`]. Tests: hosts/tests.rs, and tests/store/hosts.rs with real servers.
 
 #[cfg(test)]
 mod tests;
@@ -22,7 +30,7 @@ use tokio::{
 use super::StoreSettings;
 use super::{Result, StoreError, pool::CLOSE_TIMEOUT, with_sources};
 
-/// This part of the time that is left is kept for the error that names every host.
+/// Divisor of the remaining time that is reserved for the error that names every host.
 const RESERVED_PART: u32 = 8;
 
 /// Opens and closes the connections to one server of an address.
@@ -33,10 +41,11 @@ pub(super) trait Connector: Send + Sync + 'static {
     /// The hosts of the address.
     fn hosts(&self) -> &Hosts;
 
-    /// Opens a connection to the host of this number, if that accepts writes. Resolves its name anew.
+    /// Opens a connection to the host with this index, if its server accepts writes. Resolves the
+    /// name again each time.
     fn open(&self, host: usize) -> impl Future<Output = Result<Self::Connection>> + Send;
 
-    /// Whether the server still answers on a connection and accepts writes.
+    /// Returns whether the server still answers on a connection, and accepts writes.
     fn is_alive(&self, connection: &mut Self::Connection) -> impl Future<Output = bool> + Send;
 
     /// Closes a connection and tells the server so.
@@ -49,9 +58,10 @@ type Tried<C> = (usize, Result<<C as Connector>::Connection>);
 /// The hosts of one address.
 #[derive(Debug, Default)]
 pub(super) struct Hosts {
-    /// As errors name them; none for an embedded database.
+    /// The names for errors; none for an embedded database.
     names: Vec<String>,
-    /// The host to begin with: the one that worked last, or the one after a host that failed.
+    /// The host with which the next search begins: the one that worked last, or the one after a
+    /// host that failed.
     first: AtomicUsize,
 }
 
@@ -61,15 +71,16 @@ impl Hosts {
         Self { names: names.into_iter().collect(), first: AtomicUsize::new(0) }
     }
 
-    /// Opens a connection to a host that can be used; returns the host's number with it. A host that
-    /// answers nothing within `patience`, or an equal part of the time that is left, need not be gone:
-    /// the next one is tried beside it, and whichever is opened first is used. A single host has all
-    /// the time: the caller's own time-out ends the try.
+    /// Opens a connection to a host that can be used, and returns it with the host's index.
+    ///
+    /// A host that does not answer within `patience`, or an equal share of the remaining time, need
+    /// not be down. So the next host is tried beside it, and the first connection that opens is
+    /// used. A single host gets all the time, which the caller's time-out bounds.
     ///
     /// # Errors
     ///
-    /// With several hosts, [`StoreError::AcceptsNoWrites`] if that is so of each, and otherwise
-    /// [`StoreError::Unavailable`]; either names each and says what is wrong with it.
+    /// With several hosts, [`StoreError::AcceptsNoWrites`] if all of them refuse writes, and
+    /// otherwise [`StoreError::Unavailable`]. Both name each host, and why it cannot be used.
     pub(super) async fn open<C: Connector>(
         &self,
         connector: &Arc<C>,
@@ -91,7 +102,7 @@ impl Hosts {
         let left = deadline.saturating_duration_since(Instant::now());
         let patience = patience.min(left / u32::try_from(count).unwrap_or(u32::MAX));
         let first = self.first.load(Ordering::Relaxed);
-        // Also when the caller gives up meanwhile.
+        // Dropped also if the caller gives up: the next search then begins with another host.
         let leaving = Leaving { hosts: self, host: first };
         let (answer, mut answers) = mpsc::channel(count);
         let (mut tried, mut failures) = (Vec::new(), Vec::from_iter((0..count).map(|_| None)));
@@ -138,26 +149,26 @@ impl Hosts {
         })
     }
 
-    /// Whether these are the same hosts in the same order.
+    /// Returns whether these are the same hosts in the same order.
     pub(super) fn are(&self, others: &Self) -> bool {
         self.names == others.names
     }
 
-    /// Whether the next search begins with this host.
+    /// Returns whether the next search begins with this host.
     pub(super) fn is_first(&self, host: usize) -> bool {
         self.first.load(Ordering::Relaxed) == host
     }
 
-    /// Begins the next search with another host than this one, which failed.
+    /// Makes the next search begin with another host than this one, which failed.
     pub(super) fn leave(&self, host: usize) {
         let next = (host + 1) % self.names.len().max(1);
-        // Another call may have found the host that works meanwhile.
+        // Compared, because another call may have found a working host meanwhile.
         let _ = self.first.compare_exchange(host, next, Ordering::Relaxed, Ordering::Relaxed);
     }
 }
 
-/// Opens a connection to one host. It is closed if another host was faster: a login that is cut off
-/// counts against this client on some servers.
+/// Opens a connection to one host, and closes it if another host was faster. A login that is cut
+/// off instead counts as an error of this client on some servers.
 async fn open_one<C: Connector>(
     connector: Arc<C>,
     host: usize,
@@ -170,7 +181,7 @@ async fn open_one<C: Connector>(
     }
 }
 
-/// Leaves a host when it is dropped.
+/// Calls [`Hosts::leave`] for a host when it is dropped.
 struct Leaving<'a> {
     hosts: &'a Hosts,
     host: usize,
@@ -194,7 +205,7 @@ pub(super) fn resolvable(host: &str) -> &str {
     host.trim_matches(['[', ']'])
 }
 
-/// An address in three parts; those around the hosts are the same for each of them.
+/// An address in three parts, of which the first and the last are common to all hosts.
 #[derive(Debug, PartialEq, Eq)]
 #[cfg(any(feature = "mysql", feature = "postgres", feature = "redis"))]
 pub(super) struct Address<'a> {
@@ -208,7 +219,7 @@ pub(super) struct Address<'a> {
 
 #[cfg(any(feature = "mysql", feature = "postgres", feature = "redis"))]
 impl<'a> Address<'a> {
-    /// Divides an address. The error tells a host's place only, because what stands there may be a
+    /// Splits an address. The error gives only the position of a host, because its text may be a
     /// password.
     pub(super) fn of(url: &'a str) -> Result<Self, String> {
         let begin = url.find("://").map_or(0, |at| at + "://".len());
@@ -226,7 +237,7 @@ impl<'a> Address<'a> {
     }
 }
 
-/// Reads the address of each host. The values of the parameters `of_one` belong to one server.
+/// Parses the address of each host. The parameters `of_one` can only name one server.
 #[cfg(any(feature = "mysql", feature = "postgres", feature = "redis"))]
 pub(super) fn parse<T: FromStr<Err: Display>>(
     settings: &StoreSettings,
@@ -239,7 +250,7 @@ pub(super) fn parse<T: FromStr<Err: Display>>(
     let query = after.split_once('?').map_or("", |(_, query)| query);
     let parameters = form_urlencoded::parse(query.as_bytes());
     for (name, value) in parameters.filter(|(name, _)| of_one.contains(&&**name)) {
-        // libpq takes lists in parameters, the driver does not.
+        // libpq accepts lists in these parameters; sqlx does not.
         if count > 1 || (value.contains(',') && !value.starts_with('/')) {
             return Err(settings.unusable(format!(
                 "its parameter {name} can name one server only: write several hosts and ports in \

@@ -2,19 +2,24 @@
 //!
 //! `docs/glossary.md` in the repository defines the terms.
 //!
+//! A store answers queries, and replaces rows and records by compare-and-swap. It decides nothing:
+//! which row to take, and what an unknown outcome means, are decisions of `raindrop-core`. A call
+//! that fails or is cut off may have taken place, or may still; the caller learns that by reading
+//! the row's token.
+//!
 //! # Adding an engine
 //!
 //! 1. Implement [`Store`] in a folder of its own. For a SQL database, write two files in `sql`: the
-//!    statements, named as those of the other engines, and an `Engine` with the set-up of its sessions
-//!    and the classes of its errors.
+//!    statements, named as those of the other engines, and an `Engine` with the set-up of its
+//!    sessions and the classes of its errors.
 //! 2. Make every method one statement, or a few that are harmless when repeated or cut short. A
 //!    swap is *one* autocommitted statement: never read-then-write in a transaction.
 //! 3. Take the time from the store's own clock, in UTC, inside the statement.
 //! 4. Compare text byte for byte: `Order` and `order` are different everywhere.
-//! 5. Name in each write the server that the session was set up on, so that no proxy brings it to
-//!    another one.
-//! 6. Add a line to `KINDS` in `connect.rs`, and run the conformance suite in `tests/store` on a real
-//!    server.
+//! 5. In each write, compare the server with the one on which the session was set up, so that no
+//!    proxy can pass the write to another server.
+//! 6. Add a line to `KINDS` in `connect.rs`, and run the conformance suite in `tests/store` on a
+//!    real server.
 
 mod address;
 mod connect;
@@ -78,21 +83,21 @@ pub use self::{
 /// A row is free when it was released or has expired by the store's clock. When a write fails, its
 /// outcome is unknown: it may have taken place, may still arrive, or may never arrive.
 ///
-/// An acknowledged write is durable, and so is every write that the store showed before it. A
-/// write that a read shows need not be durable: a crash of the store may undo it and everything
+/// An acknowledged write is durable, and so is every write that the store showed before it. A write
+/// that only a read has shown need not be durable: a crash of the store may undo it and everything
 /// after it, as long as nothing after it was acknowledged.
 #[async_trait]
 pub trait Store: SegmentStore {
-    /// Whether the store's clock is the node's own, as in an embedded database. Comparing the two
-    /// then says nothing.
+    /// Returns whether the store's clock is the node's own, as in an embedded database. Comparing
+    /// the two then proves nothing.
     fn clock_is_local(&self) -> bool;
 
-    /// Whether nobody on the network can pose as the store: it is embedded or on this machine, or
-    /// its certificate is verified.
+    /// Returns whether no other server on the network can pose as the store: it is embedded or on
+    /// this machine, or its certificate is verified.
     fn is_verified(&self) -> bool;
 
-    /// Returns how long a call may take, preparation aside: the sum of the time-outs of its steps.
-    /// After that the caller may give up.
+    /// Returns how long a call may take, except [`Self::prepare`]: the sum of the time-outs of its
+    /// steps. After that the caller may give up.
     fn longest_call(&self) -> Duration {
         Duration::from_secs(10)
     }
@@ -108,9 +113,9 @@ pub trait Store: SegmentStore {
     /// Returns the layout record of a namespace, if there is one.
     async fn read_record(&self, namespace: &str) -> Result<Option<LayoutRecord>>;
 
-    /// Replaces the layout record of a namespace if its token is still `expected`, and if the server
-    /// has the identity that the new record tells, unless that is empty. Returns `false` otherwise, or
-    /// when there is no record.
+    /// Replaces the layout record of a namespace if its token is still `expected`, and if the
+    /// server has the identity in the new record, unless that is empty. Returns `false` otherwise,
+    /// or if there is no record.
     async fn swap_record(
         &self,
         namespace: &str,
@@ -118,36 +123,36 @@ pub trait Store: SegmentStore {
         record: &LayoutRecord,
     ) -> Result<bool>;
 
-    /// Inserts the missing rows of the scope, free and never written, and leaves the others as
-    /// they are. Returns `false` when some are still missing because `new` no longer holds. Safe
-    /// to repeat.
+    /// Inserts the missing rows of the scope, free and never written, and leaves the others as they
+    /// are. Returns `false` if some are still missing because the premise of `new` no longer holds.
+    /// Safe to repeat.
     async fn create_rows(&self, scope: &Scope, new: &NewRows) -> Result<bool>;
 
     /// Reads the store's clock and the state of the scope's rows, in one statement.
     async fn survey(&self, scope: &Scope) -> Result<Survey>;
 
-    /// Like [`Self::survey`], but the rows may be counted as they were at most two minutes ago, where
-    /// counting means that every row is read. The clock, the identity and the record are always of this
-    /// instant.
+    /// Like [`Self::survey`], but the counts of rows may be two minutes old on engines that must
+    /// read every row to count them. The clock, the identity and the record are always current.
     async fn glance(&self, scope: &Scope) -> Result<Survey> {
         self.survey(scope).await
     }
 
-    /// Returns at most `limit` rows of a namespace that were written and not released, of every reserved
-    /// key and worker id, the last written first, in one statement.
+    /// Returns at most `limit` rows of a namespace that were written and not released, whatever
+    /// their reserved key and worker id, the last written first, in one statement.
     async fn unreleased_rows(&self, namespace: &str, limit: u32) -> Result<Vec<UnreleasedRow>>;
 
     /// Returns at most `limit` free rows of the scope, longest unused first; with a holder, only
-    /// the rows that it wrote last, the most recent one first. Leaves out rows that cannot be read.
+    /// the rows that it wrote last, the most recent one first. Leaves out rows that cannot be
+    /// parsed.
     async fn free_rows(&self, scope: &Scope, holder: Option<&str>, limit: u32) -> Result<Vec<Row>>;
 
     /// Returns one row, free or not.
     async fn read_row(&self, scope: &Scope, worker: u64) -> Result<Option<Row>>;
 
-    /// Replaces a row if its token is still `expected`, if the namespace's record has the epoch that
-    /// the write names, and if the server has the identity that the record tells, unless that is
-    /// empty: all in one statement. Returns `false` otherwise, or when there is no such row. The
-    /// heartbeat becomes the store's present time.
+    /// Replaces a row if its token is still `expected`, if the namespace's record has the epoch in
+    /// the write, and if the server has the identity in the record, unless that is empty. All of
+    /// this is one statement. Returns `false` otherwise, or if there is no such row. The heartbeat
+    /// becomes the store's present time.
     async fn swap_row(
         &self,
         scope: &Scope,

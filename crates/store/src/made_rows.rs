@@ -1,19 +1,19 @@
-//! Which rows of a namespace were created: nodes create them in parts, as they need them.
+//! Which rows of a namespace were created. Nodes create them in parts, as they need them.
 
 use std::ops::RangeInclusive;
 
-/// The parts that a mask can name.
+/// The number of parts that a mask has bits for.
 const MOST_PARTS: u64 = u64::BITS as u64;
 
-/// Which rows of one reserved key were created. A row that was never created was never leased, so it
-/// may begin with no marks; one that was created and is missing may have been in use.
+/// Which rows of one reserved key were created. A row that was never created was never leased, so
+/// it may begin without marks. A row that was created and is missing may have been in use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum MadeRows {
-    /// Those of every worker id.
+    /// The rows of every worker id.
     All,
-    /// Those of some parts.
+    /// The rows of some parts.
     Parts {
-        /// How many worker ids a part has; the first one begins at 0.
+        /// The number of worker ids in a part; the first part begins at 0.
         size: u64,
         /// A bit for each part, from the lowest on: 1 if its rows were created.
         parts: u64,
@@ -21,13 +21,13 @@ pub enum MadeRows {
 }
 
 impl MadeRows {
-    /// Returns that no row was created of so many workers. They have parts of `at_once` worker ids,
-    /// or larger ones if those were too many.
+    /// Returns the value for `workers` worker ids without any row. A part has `at_once` worker ids,
+    /// or more if the mask has too few bits for so small parts.
     pub fn none(workers: u64, at_once: u64) -> Self {
         Self::Parts { size: at_once.max(workers.div_ceil(MOST_PARTS)).max(1), parts: 0 }
     }
 
-    /// Whether the row of this worker was created.
+    /// Returns whether the row of this worker was created.
     pub const fn contains(self, worker: u64) -> bool {
         match self {
             Self::All => true,
@@ -38,21 +38,20 @@ impl MadeRows {
         }
     }
 
-    /// Returns the ranges of workers whose rows were created, of so many workers, apart from each
-    /// other.
+    /// Returns the disjoint ranges of workers, below `workers`, whose rows were created.
     pub fn ranges(self, workers: u64) -> Vec<RangeInclusive<u64>> {
         let made: Vec<u64> = (0..workers).filter(|worker| self.contains(*worker)).collect();
         let runs = made.chunk_by(|before, worker| before + 1 == *worker);
         runs.map(|run| run[0]..=run[run.len() - 1]).collect()
     }
 
-    /// Counts the rows that were created of those of a range.
+    /// Counts the rows of a range that were created.
     pub fn count(self, range: &RangeInclusive<u64>) -> u64 {
         range.clone().filter(|worker| self.contains(*worker)).count() as u64
     }
 
-    /// Returns the first part that has workers of the range and was not created, of so many workers,
-    /// and what is created once it is.
+    /// Returns the first part that has workers of the range and was not created, and the value once
+    /// it is. There are `workers` worker ids.
     pub fn next(
         self,
         range: &RangeInclusive<u64>,
@@ -76,7 +75,7 @@ impl MadeRows {
         }
     }
 
-    /// Reads an entry.
+    /// Parses an entry.
     pub(super) fn read(entry: &str) -> Option<(&str, Self)> {
         let (key, made) = match entry.split_once(':') {
             None => (entry, Self::All),
@@ -89,7 +88,7 @@ impl MadeRows {
         let is_number =
             |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
         let (width, value) = key.split_once('/')?;
-        // It is compared with what stands there when it is changed.
+        // Only the exact text is valid, because a change of the record compares it.
         (is_number(width) && is_number(value) && made.entry(key) == entry).then_some((key, made))
     }
 }
@@ -103,7 +102,7 @@ mod tests {
         let mut made = MadeRows::none(2500, 1000);
         let (all, wide) = (0..=2499, 1..=2499);
         assert_eq!((made.count(&all), made.contains(0), made.ranges(2500)), (0, false, vec![]));
-        // A node with one worker id needs one part.
+        // A node with a single worker id needs one part.
         let (part, with) = made.next(&(1500..=1500), 2500).expect("a part");
         assert_eq!((part, with), (1000..=1999, MadeRows::Parts { size: 1000, parts: 2 }));
         assert_eq!(with.next(&(1500..=1500), 2500), None);
@@ -134,7 +133,7 @@ mod tests {
             }
             assert_eq!((count, made), (workers, MadeRows::All));
         }
-        // Smaller parts than any node makes: a mask of them does not reach all workers.
+        // Parts smaller than any node creates: their mask does not reach all workers.
         let small = MadeRows::Parts { size: 1, parts: u64::MAX };
         assert_eq!((small.next(&(0..=99), 100), small.contains(64)), (None, false));
         assert_eq!(

@@ -1,4 +1,12 @@
-//! A store in the memory of one process: for tests, simulations and hand-given worker ids.
+//! A store in the memory of one process: for tests, simulations, and worker ids that the operator
+//! assigns.
+//!
+//! It has the semantics of the other engines, and the same conformance suite (tests/store) runs on
+//! it; the simulation builds on it. It persists nothing: after a restart, only the premise of the
+//! assigned worker id and the clock keep IDs unique, as the service warns at its start.
+//!
+//! Under the feature `simulation` it can lose writes like a server that crashes (`tests/crash.rs`)
+//! and delay or drop calls (`tests/intercept.rs`).
 
 #[cfg(any(test, feature = "simulation"))]
 #[path = "tests/crash.rs"]
@@ -29,7 +37,7 @@ use super::{
 
 /// Rows in memory, with the semantics of the other engines. They are gone with the process.
 ///
-/// Its clock is passed in, so that tests can give the store a clock of its own.
+/// Its clock is passed in, so that tests can give the store a clock that differs from the node's.
 #[derive(Debug)]
 pub struct MemoryStore {
     clock: Arc<dyn Clock>,
@@ -39,10 +47,10 @@ pub struct MemoryStore {
 
 #[derive(Clone, Debug, Default)]
 struct Tables {
-    /// The identity of the server that this stands for.
+    /// The identity of the simulated server.
     identity: String,
     records: BTreeMap<String, LayoutRecord>,
-    /// By namespace, reserved key and worker. Whether a row is free is known when it is read.
+    /// By namespace, reserved key and worker. `free` is computed when a row is read.
     rows: BTreeMap<(String, String, u64), Row>,
     /// By namespace and code, each with its token.
     segments: BTreeMap<(String, String), (ListedSegment, Token)>,
@@ -51,14 +59,15 @@ struct Tables {
 }
 
 impl Tables {
-    /// Whether this is the server that a history continues on.
+    /// Returns whether this server has the identity in a history.
     fn is_continued_by(&self, history: &History) -> bool {
         history.identity.is_empty()
             || history.identity == self.identity
             || planted(Bug::IdentityIgnored)
     }
 
-    /// Whether a namespace's record has this epoch, and this is the server that it continues on.
+    /// Returns whether a namespace's record has this epoch, and this server the identity in the
+    /// record.
     fn is_in_epoch(&self, namespace: &str, epoch: Token) -> bool {
         let record = self.records.get(namespace);
         record.is_some_and(|record| {
@@ -84,7 +93,7 @@ impl Tables {
 }
 
 impl MemoryStore {
-    /// An empty store whose clock is the node's own.
+    /// Creates an empty store whose clock is the node's own.
     pub fn new(clock: Arc<dyn Clock>) -> Self {
         Self {
             clock,
@@ -93,7 +102,7 @@ impl MemoryStore {
         }
     }
 
-    /// An empty store that stands for a server with a clock of its own.
+    /// Creates an empty store that stands for a server with a clock of its own.
     pub fn with_own_clock(clock: Arc<dyn Clock>) -> Self {
         Self { clock_is_local: false, ..Self::new(clock) }
     }
@@ -102,7 +111,7 @@ impl MemoryStore {
         lock(&self.tables)
     }
 
-    /// The scope's rows as they are now.
+    /// Returns the time and the scope's rows as they are now.
     fn rows(&self, scope: &Scope) -> (i64, Vec<Row>) {
         let now_ms = self.clock.now_ms();
         let tables = self.tables();

@@ -1,7 +1,7 @@
-//! The parameters of a store's address: those that choose TLS are taken out, unknown ones refused.
+//! The parameters of a store's address: takes out those that choose TLS, and refuses unknown ones.
 //!
-//! A driver ignores what it does not know, so `?sslMode=REQUIRED` would connect without TLS, and one
-//! driver logs such parameters with their values.
+//! A driver ignores parameters that it does not know, so `?sslMode=REQUIRED` would connect without
+//! TLS. One driver also logs such parameters with their values.
 
 #[cfg(test)]
 mod tests;
@@ -13,24 +13,24 @@ use std::{
 
 use super::{Result, StoreSettings, TlsMode};
 
-/// Parameters that name files, which drivers read for each connection.
+/// Parameters that name files. Drivers read these for each connection.
 const FILES: [&str; 5] = ["kubeconfig", "ssl-cert", "ssl-key", "sslcert", "sslkey"];
 
 /// The parameters of one engine's addresses.
 #[derive(Debug)]
 pub(super) struct Parameters {
-    /// Those that the driver reads.
+    /// The parameters that the driver reads.
     pub(super) passed: &'static [&'static str],
-    /// The names of the parameter that chooses the TLS mode; the usual one first.
+    /// The names of the parameter that chooses the TLS mode, the preferred one first.
     pub(super) mode: &'static [&'static str],
-    /// Its values in lower case, and their modes.
+    /// The values of that parameter in lower case, and their modes.
     pub(super) modes: &'static [(&'static str, TlsMode)],
     /// The names of the parameter for the file of authorities.
     pub(super) ca_file: &'static [&'static str],
 }
 
 impl Parameters {
-    /// Of an engine whose addresses say nothing about TLS.
+    /// Returns the parameters of an engine whose addresses do not choose TLS.
     #[cfg(any(feature = "kubernetes", feature = "redis", feature = "sqlite"))]
     pub(super) const fn without_tls(passed: &'static [&'static str]) -> Self {
         Self { passed, mode: &[], modes: &[], ca_file: &[] }
@@ -68,13 +68,13 @@ impl Parameters {
 pub(super) struct Target {
     /// The address with the parameters that the driver reads.
     pub(super) url: String,
-    /// The mode, if one is chosen.
+    /// The TLS mode, if the address or a setting chooses one.
     pub(super) tls: Option<TlsMode>,
-    /// A file of authorities that are trusted.
+    /// A file of trusted authorities.
     pub(super) ca_file: Option<PathBuf>,
 }
 
-/// Reads the parameters of the address, and the TLS settings beside it.
+/// Checks the parameters of the address and the settings of TLS, and combines them.
 pub(super) fn read(settings: &StoreSettings, parameters: &Parameters) -> Result<Target> {
     let target = split(settings, parameters).and_then(|target| {
         match &target.ca_file {
@@ -82,9 +82,9 @@ pub(super) fn read(settings: &StoreSettings, parameters: &Parameters) -> Result<
                 Err("a file of authorities needs store.tls = \"verify\", which alone reads it"
                     .to_owned())
             }
-            // A missing file should end the start, not every connection.
+            // Read here, so that a missing file ends the start instead of failing every connection.
             Some(file) => match regular(file).and_then(|()| fs::read_to_string(file)) {
-                // Drivers read the file, and drop an authority behind a mark.
+                // Drivers would skip an authority after a byte-order mark without an error.
                 Ok(text) if text.starts_with('\u{feff}') => Err(format!(
                     "{} begins with a byte-order mark: save it without one",
                     file.display()
@@ -99,14 +99,14 @@ pub(super) fn read(settings: &StoreSettings, parameters: &Parameters) -> Result<
     target.map_err(|reason| settings.unusable(reason))
 }
 
-/// Refuses what is there and no regular file: a driver that reads a FIFO waits for ever, and keeps a
-/// thread.
+/// Refuses a path that exists and is no regular file. A driver that reads a FIFO waits forever, and
+/// blocks a thread.
 fn regular(path: &Path) -> io::Result<()> {
     match fs::metadata(path) {
         Ok(metadata) if !metadata.is_file() => {
             Err(io::Error::other("must be a regular file: it is read again for each connection"))
         }
-        // A missing one is the driver's to report, or contains what is meant.
+        // The driver reports a missing file, or the value is not a path but the content itself.
         _ => Ok(()),
     }
 }
@@ -115,7 +115,7 @@ fn split(settings: &StoreSettings, parameters: &Parameters) -> Result<Target, St
     let (mut tls, mut ca_file) = (settings.tls, settings.tls_ca_file.clone());
     let url = settings.url.secret();
     let (address, query) = url.split_once('?').unwrap_or((url, ""));
-    // SQLite reads it as a part of the file's name.
+    // SQLite reads a `#` as a part of the file's name.
     let may_have_hash = address.starts_with("sqlite:");
     if query.contains('#') || (address.contains('#') && !may_have_hash) {
         return Err("it has a fragment (#…), which is not read; a # is written as %23".to_owned());
@@ -161,7 +161,7 @@ fn split(settings: &StoreSettings, parameters: &Parameters) -> Result<Target, St
                     .to_owned(),
             );
         }
-        // Which of two values counts differs from driver to driver.
+        // Drivers differ in which of two values they use.
         if seen.contains(&name) {
             return Err(format!("the parameter {name} is given twice"));
         }
@@ -171,17 +171,17 @@ fn split(settings: &StoreSettings, parameters: &Parameters) -> Result<Target, St
         passed if passed.is_empty() => address.to_owned(),
         passed => format!("{address}?{passed}"),
     };
-    // As its scheme says.
+    // Unless a setting says otherwise, `rediss` means verified TLS.
     let tls = tls.or(address.starts_with("rediss").then_some(TlsMode::Verify));
     Ok(Target { url, tls, ca_file })
 }
 
-/// Whether it is one of PostgreSQL's `options[name]`.
+/// Returns whether it is one of PostgreSQL's `options[name]`.
 fn is_option(name: &str, parameters: &Parameters) -> bool {
     parameters.passed.contains(&"options") && name.starts_with("options[") && name.ends_with(']')
 }
 
-/// Takes over what a parameter says, unless something else was said before.
+/// Sets a value that a parameter gives, unless the setting has another one already.
 fn agree<T: PartialEq>(
     key: &str,
     name: &str,

@@ -1,16 +1,19 @@
 //! A few connections to the server that accepts writes, opened when needed and closed soon after.
 //!
-//! Each step has a time-out of its own, since a server that answers late is not one that is gone: a
-//! statement may take `timeout`, and opening a connection, with its login, [`OPENING`] times that.
+//! Each step has its own time-out, because a slow server is not a server that is down. A statement
+//! may take `timeout`; opening a connection, with its login, may take [`OPENING`] times that.
 //!
-//! No connection is kept, however long it took to open: a server has fewer of them than there are
-//! nodes, and what one node keeps, others lack for good. A node needs one for seconds of each
-//! renewal.
+//! Idle connections are closed soon, even if opening them takes long. A server has fewer
+//! connections than there are nodes, so one that a node keeps is missing elsewhere; a node needs
+//! one only for seconds of each renewal.
 //!
-//! Why not another pool: when a connection is returned, sqlx's waits for a ping without a bound, so a
-//! frozen database keeps its permits; and it reports a refused connection only after the whole
-//! time-out. deadpool reuses the connection of a cancelled call, whose next answer nobody can know,
-//! and never closes idle ones.
+//! Why not another pool:
+//!
+//! - When a connection is returned, sqlx's pool waits for a ping without a time-out, so a frozen
+//!   database keeps its permits. It also reports a refused connection only after its whole
+//!   time-out.
+//! - deadpool reuses the connection of a cancelled call, on which the next response may be the
+//!   previous call's, and never closes idle ones.
 
 use std::{
     mem,
@@ -25,18 +28,18 @@ use tokio::{
 
 use super::{Result, StoreError, hosts::Connector, lock};
 
-/// An idle connection is closed after this time. The statements of a renewal follow each other at
-/// once; until the next renewal the connection is worth more to other nodes.
+/// The age at which an idle connection is closed. The statements of a renewal follow each other at
+/// once; until the next renewal other nodes need the connection more.
 const IDLE_MAX: Duration = Duration::from_millis(500);
 /// How long closing a connection may take.
 pub(super) const CLOSE_TIMEOUT: Duration = Duration::from_secs(1);
-/// An idle connection has this part of a statement's time to prove that it works.
+/// Divisor of a statement's time that an idle connection has to prove that it works.
 const PROOF_PART: u32 = 2;
-/// Opening a connection may take this many times as long as a statement: TCP, TLS, the login and the
-/// settings of the session take about seven round trips, where a statement takes two.
+/// How many times as long as a statement opening a connection may take. TCP, TLS, the login and the
+/// settings of the session take about seven round trips; a statement takes two.
 const OPENING: u32 = 3;
 
-/// At most a fixed number of connections.
+/// A pool with a fixed maximum of connections.
 pub(super) struct Pool<C: Connector> {
     pub(super) connector: Arc<C>,
     timeout: Duration,
@@ -44,15 +47,15 @@ pub(super) struct Pool<C: Connector> {
     idle: Arc<Mutex<Vec<Idle<C>>>>,
 }
 
-/// An idle connection, and the host that it leads to.
+/// An idle connection, and the host that it is to.
 struct Idle<C: Connector> {
     since: Instant,
     host: usize,
     connection: C::Connection,
 }
 
-/// A connection in use. It is dropped unless it is put back: after a time-out, an error or a
-/// cancelled call nobody knows what it would answer next.
+/// A connection in use. Unless it is put back, it is closed: after a time-out, an error or a
+/// cancelled call, its next response may belong to the previous statement.
 pub(super) struct Checkout<'a, C: Connector> {
     pub(super) connection: C::Connection,
     host: usize,
@@ -68,8 +71,8 @@ impl<C: Connector> Checkout<'_, C> {
         tokio::spawn(close_idle(Arc::downgrade(&pool.idle)));
     }
 
-    /// Drops the connection to a server that can serve us no more: the next one is sought at another
-    /// host first.
+    /// Closes the connection to a server that can no longer serve us, and begins the next search at
+    /// another host.
     pub(super) fn leave_host(self) {
         self.pool.connector.hosts().leave(self.host);
     }
@@ -81,7 +84,7 @@ impl<C: Connector> Pool<C> {
         Self { connector: Arc::new(connector), timeout, permits, idle: Arc::default() }
     }
 
-    /// Takes an idle connection or opens one; waits while all are in use.
+    /// Takes an idle connection or opens one. Waits while all are in use.
     pub(super) async fn checkout(&self) -> Result<Checkout<'_, C>> {
         let after = self.timeout * OPENING;
         let taken = timeout(after, self.take(Instant::now() + after)).await;
@@ -97,16 +100,18 @@ impl<C: Connector> Pool<C> {
             let Some(Idle { host, mut connection, .. }) = idle else {
                 break hosts.open(&self.connector, self.timeout, deadline).await?;
             };
-            // Nobody goes back and forth between two servers.
+            // Drop a connection to a former host, so that calls do not alternate between two
+            // servers.
             if !hosts.is_first(host) {
                 continue;
             }
-            // The server may have closed it meanwhile, or have become a replica.
+            // The server may have closed it meanwhile, or become a replica.
             match timeout(self.timeout / PROOF_PART, self.connector.is_alive(&mut connection)).await
             {
                 Ok(true) => break (host, connection),
                 Ok(false) => {}
-                // The others hang as well, and the time is for a server that answers.
+                // The other idle connections will hang, too. Spend the remaining time on a server
+                // that answers.
                 Err(_) => {
                     lock(&self.idle).clear();
                     hosts.leave(host);
@@ -116,7 +121,7 @@ impl<C: Connector> Pool<C> {
         Ok(Checkout { connection, host, pool: self, _permit: permit })
     }
 
-    /// Closes the idle connections and hands out no more.
+    /// Closes the idle connections, and refuses further checkouts.
     pub(super) async fn close(&self) {
         self.permits.close();
         let idle = mem::take(&mut *lock(&self.idle));
@@ -124,7 +129,7 @@ impl<C: Connector> Pool<C> {
     }
 }
 
-/// Closes the connections that nobody used for a while.
+/// Closes the connections that have been idle for [`IDLE_MAX`].
 async fn close_idle<C: Connector>(idle: Weak<Mutex<Vec<Idle<C>>>>) {
     sleep(IDLE_MAX).await;
     let Some(idle) = idle.upgrade() else { return };
@@ -146,7 +151,7 @@ mod tests {
     use super::*;
     use crate::hosts::Hosts;
 
-    /// A server whose round trips take so long.
+    /// A server with this time for each round trip.
     #[derive(Default)]
     struct Server {
         hosts: Hosts,
@@ -155,7 +160,7 @@ mod tests {
         open: Arc<AtomicU32>,
     }
 
-    /// Counts as open until it is dropped.
+    /// Counts as an open connection until it is dropped.
     struct Connection {
         round_trip: Duration,
         open: Arc<AtomicU32>,

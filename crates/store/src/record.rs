@@ -1,4 +1,4 @@
-//! What stores take and return beside rows.
+//! The types that stores take and return beside rows: scopes, records and surveys.
 
 use std::{cmp::Reverse, time::Duration};
 
@@ -9,10 +9,10 @@ use raindrop_core::{
 
 use super::MadeRows;
 
-/// The longest lease, so that adding it to the present stays inside every engine's times.
+/// The longest lease: the present time plus this is within the range of every engine's timestamps.
 const TTL_MAX: Duration = Duration::from_hours(24 * 365 * 100);
 
-/// The rows that a node may use: those of one namespace and reserved value, inside its range of
+/// The rows that a node may use: those of one namespace and reserved value, within its range of
 /// worker ids.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Scope {
@@ -37,13 +37,13 @@ impl Scope {
         }
     }
 
-    /// Returns what names the scope in errors.
+    /// Returns the name of the scope in errors.
     #[cfg(any(feature = "kubernetes", feature = "redis", feature = "sql"))]
     pub(super) fn key(&self) -> String {
         format!("{} {}", self.namespace, self.reserved_key)
     }
 
-    /// Returns how many rows the scope has when it is complete.
+    /// Returns the number of rows that the scope has when it is complete.
     pub const fn workers(&self) -> u64 {
         self.max_worker - self.min_worker + 1
     }
@@ -56,38 +56,39 @@ pub struct LayoutRecord {
     pub token: Token,
     /// The canonical text of the layout.
     pub canonical: String,
-    /// The reserved keys that have rows, each with which: see [`Self::made_rows`].
+    /// For each reserved key with rows, which of them were created; see [`Self::made_rows`].
     pub complete: Vec<String>,
-    /// The first tick that IDs for a past time may have, whatever is configured: the tick when the
-    /// namespace was moved to this layout, or when its store was restored from a backup; 0 for a
-    /// first layout. Before it, Raindrop may have issued equal IDs.
+    /// The first tick that IDs for a past time may have, whatever the configuration allows. It is
+    /// the tick at which the namespace was moved to this layout, or its store was restored from a
+    /// backup; 0 for a first layout. Before it, Raindrop may have issued equal IDs.
     pub since_tick: u64,
-    /// The first tick that began after the record was created; 0 where IDs are plain numbers. Before
-    /// it, another system may have issued equal IDs, so a person has to open those ticks for past
-    /// times.
+    /// The first tick that began after the record was created; 0 in segment mode. Before it,
+    /// another system may have issued equal IDs, so an operator must open those ticks for backfill
+    /// explicitly.
     pub first_tick: u64,
-    /// Which history of the store the namespace is in.
+    /// The history of the store, by which nodes notice a fail-over or a restored backup.
     pub history: History,
 }
 
-/// Rows to create where they are missing, and what that decision rests on. A process that slept
-/// since it decided must not create them: meanwhile a row may have been created, used and lost.
+/// Rows to create where they are missing, and the premise of that decision. If the process was
+/// suspended since it decided, the rows must not be created: meanwhile one of them may have been
+/// created, used and lost.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NewRows {
-    /// Their marks.
+    /// The high-water marks of the new rows.
     pub marks: HighWaterMarks,
-    /// Fresh and random: the row of worker `w` is born with [`Self::token`] of it.
+    /// Fresh and random. The row of worker `w` is created with the token [`Self::token`] of `w`.
     pub seed: Token,
     /// The namespace's record must still have this token.
     pub record: Token,
-    /// The store's clock must not be past this, in Unix ms.
+    /// The creation fails if the store's clock is past this instant, in Unix ms.
     pub until_ms: i64,
 }
 
 impl NewRows {
-    /// Returns the token that the row of a worker id is born with: the seed plus the worker id. A
-    /// swap that was prepared for a row that is gone cannot match the one created in its place,
-    /// which has another seed.
+    /// Returns the token of the new row of a worker id: the seed plus the worker id. A swap that
+    /// was prepared for a lost row therefore cannot match the row that replaces it, because that
+    /// has another seed.
     pub const fn token(&self, worker: u64) -> Token {
         self.seed.plus(worker)
     }
@@ -105,9 +106,9 @@ impl LayoutRecord {
         Self { token, canonical, complete, since_tick: 0, first_tick, history }
     }
 
-    /// Returns which rows of a reserved key were created; `None` before the first. A row that is
-    /// missing though it was created may have been in use, so it is created again with marks ahead
-    /// of every lease.
+    /// Returns which rows of a reserved key were created; `None` before the first. A created row
+    /// that is missing may have been in use, so it is created again with marks ahead of every
+    /// lease.
     pub fn made_rows(&self, reserved_key: &str) -> Option<MadeRows> {
         let mut entries = self.complete.iter().filter_map(|entry| MadeRows::read(entry));
         entries.find(|(key, _)| *key == reserved_key).map(|(_, made)| made)
@@ -128,7 +129,7 @@ impl LayoutRecord {
 pub struct Survey {
     /// The store's clock, Unix ms.
     pub now_ms: i64,
-    /// The identity of the server, as [`History::identity`] tells it; `None` where identities are not
+    /// The identity of the server, as [`History::identity`] has it; `None` if identities are not
     /// compared.
     pub identity: Option<String>,
     /// The namespace's layout record, if there is one.
@@ -137,11 +138,11 @@ pub struct Survey {
     pub held: u64,
     /// How many rows are free.
     pub free: u64,
-    /// When the next held row expires unless it is renewed, Unix ms of the store's clock.
+    /// When the first held row expires unless it is renewed, Unix ms of the store's clock.
     pub next_expiry_ms: Option<i64>,
 }
 
-/// A row that was written and not released: its process lives, or crashed.
+/// A row that was written and not released: its process is running, or crashed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UnreleasedRow {
     /// Its reserved key.
@@ -152,7 +153,7 @@ pub struct UnreleasedRow {
     pub heartbeat_ms: i64,
 }
 
-/// A row with the names it is kept under.
+/// A row with its namespace and reserved key.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ListedRow {
     /// Its namespace.
@@ -163,14 +164,14 @@ pub struct ListedRow {
     pub row: Row,
 }
 
-/// Returns a row of a reserved key, unless it was released or never written.
+/// Describes a row of a reserved key; `None` if it was released or never written.
 pub(super) fn unreleased(reserved_key: &str, row: &Row) -> Option<UnreleasedRow> {
     let Row { worker, heartbeat_ms, expires_ms, .. } = *row;
     let reserved_key = reserved_key.to_owned();
     (expires_ms > 0).then_some(UnreleasedRow { reserved_key, worker, heartbeat_ms })
 }
 
-/// Leaves at most `limit` rows, the last written first.
+/// Sorts the last written rows first, and keeps at most `limit`.
 pub(super) fn keep_newest(rows: &mut Vec<UnreleasedRow>, limit: u32) {
     rows.sort_by(|one, other| {
         let key = |row: &UnreleasedRow| (Reverse(row.heartbeat_ms), row.worker);
@@ -179,8 +180,8 @@ pub(super) fn keep_newest(rows: &mut Vec<UnreleasedRow>, limit: u32) {
     rows.truncate(limit as usize);
 }
 
-/// Leaves at most `limit` free rows, longest unused first; with a holder, only the rows that it wrote
-/// last, the most recent one first. See [`Store::free_rows`](super::Store::free_rows).
+/// Keeps at most `limit` free rows, longest unused first; with a holder, only the rows that it
+/// wrote last, the most recent one first. See [`Store::free_rows`](super::Store::free_rows).
 pub(super) fn keep_free(rows: &mut Vec<Row>, holder: Option<&str>, limit: u32) {
     rows.retain(|row| row.free && holder.is_none_or(|holder| row.holder == holder));
     rows.sort_by_key(|row| (row.heartbeat_ms, row.worker));
@@ -190,7 +191,7 @@ pub(super) fn keep_free(rows: &mut Vec<Row>, holder: Option<&str>, limit: u32) {
     rows.truncate(limit as usize);
 }
 
-/// The time that a write holds its row for, in milliseconds; `None` when it releases the row.
+/// Returns for how long a write holds its row, in milliseconds; `None` if it releases the row.
 pub(super) fn ttl_ms(write: &RowWrite) -> Option<i64> {
     match write.expiry {
         RowExpiry::Released => None,
@@ -201,16 +202,16 @@ pub(super) fn ttl_ms(write: &RowWrite) -> Option<i64> {
     }
 }
 
-/// Returns a worker's row as a write leaves it at this time of the store's clock.
+/// Returns a worker's row after a write at this time of the store's clock.
 pub(super) fn written(worker: u64, write: &RowWrite, now_ms: i64) -> Row {
     let RowWrite { token, epoch, holder, lane, marks, .. } = write.clone();
-    // A released row is free whatever the clock does.
+    // 0, so that a released row is free whatever the clock does.
     let expires_ms = ttl_ms(write).map_or(0, |ttl_ms| now_ms.saturating_add(ttl_ms));
     let (heartbeat_ms, free) = (now_ms, false);
     Row { worker, token, epoch, holder, lane, marks, free, heartbeat_ms, expires_ms }
 }
 
-/// Returns a worker's row that was never written.
+/// Returns a worker's row before its first write.
 pub(super) fn unwritten(worker: u64, token: Token, marks: HighWaterMarks) -> Row {
     Row {
         worker,

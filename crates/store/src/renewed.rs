@@ -1,4 +1,4 @@
-//! Logins with an address that may change while the service runs: its password is rotated.
+//! Logins with an address that may change while the service runs, because its password is rotated.
 
 use std::{
     sync::{Arc, Mutex},
@@ -13,27 +13,28 @@ use super::{
     lock,
 };
 
-/// How long the address may take to be read: it may be in a file on a network.
+/// How long reading the address may take: its file may be on a network mount.
 const READ_WITHIN: Duration = Duration::from_secs(1);
 
-/// How many reads are under way at most: one that never ends must not be the last.
+/// The most reads under way: a read that hangs must not stop all further ones.
 const READS: usize = 4;
 
 type Make<C> = dyn Fn(&StoreSettings) -> Result<C> + Send + Sync;
 
-/// A connector that logs in with the present address. As long as that cannot be read or used, or names
-/// other hosts, it is the one that was used before.
+/// A connector that logs in with the present address. While that cannot be read or used, or names
+/// other hosts, it uses the last one that worked.
 pub(super) struct Renewed<C> {
     /// The connector of the address at the start.
     pub(super) first: Arc<C>,
     settings: StoreSettings,
     make: Box<Make<C>>,
     present: Mutex<Login<C>>,
-    /// A permit for each read that may be under way: those that hang would take all threads in the end.
+    /// A permit for each read that may be under way. Without a bound, reads that hang would use up
+    /// all threads.
     places: Arc<Semaphore>,
 }
 
-/// An address, and what logs in with it.
+/// An address, and the connector that logs in with it.
 struct Login<C> {
     url: StoreUrl,
     connector: Arc<C>,
@@ -136,7 +137,7 @@ mod tests {
         let (counted, hung) = (Arc::clone(&begun), Mutex::new(hung));
         let source = UrlSource::new(move || {
             counted.fetch_add(1, Ordering::SeqCst);
-            // It ends with the test.
+            // The read ends with the test.
             let _ended = lock(&hung).recv();
             None
         });

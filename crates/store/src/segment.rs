@@ -1,4 +1,4 @@
-//! Stores of the next numbers of segment codes.
+//! Stores of segment codes: the next number of each, and the settings that operators manage.
 
 use std::{fmt::Debug, ops::RangeInclusive};
 
@@ -10,7 +10,7 @@ use super::{Result, StoreError};
 /// A code to create.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NewSegment {
-    /// Its name; any text of at most [`Self::LONGEST`] bytes.
+    /// Its name: any text of at most [`Self::LONGEST`] bytes.
     pub code: String,
     /// Its first number.
     pub first: u64,
@@ -21,28 +21,29 @@ impl NewSegment {
     pub const LONGEST: usize = 96;
 }
 
-/// A request for numbers.
+/// A request to reserve numbers of a code.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Reservation {
-    /// By how much the next number rises.
+    /// By how much the next number is raised.
     pub by: u64,
-    /// How many of these numbers are taken; the others are skipped. The row keeps this as its step.
+    /// How many of these numbers are reserved; the others are skipped. The row stores this as its
+    /// step.
     pub step: u64,
     /// The next number must not rise above this, at most 2^63 − 1.
     pub end: u64,
     /// A fresh random token.
     pub token: Token,
-    /// The first number of the code if it is missing: the same statement then creates it.
+    /// The first number of the code if it is missing: then the same statement creates it.
     pub or_begin_at: Option<u64>,
-    /// The epoch of the namespace's record, which the row then has too.
+    /// The epoch of the namespace's record, which the row gets, too.
     pub epoch: Token,
-    /// The epoch that the row must have, unless it is missing: how many numbers are skipped depends
-    /// on it.
+    /// The epoch that the row must have, unless it is missing: the number of skipped numbers
+    /// depends on it.
     pub row_epoch: Token,
 }
 
 impl Reservation {
-    /// Decides on a code in this state: returns its row as the reservation leaves it, or the refusal.
+    /// Decides about a code in this state: returns its row after the reservation, or the refusal.
     pub(super) fn decide(&self, state: CodeState) -> Result<CodeRow, Reserved> {
         let row = match self.refusal(state) {
             Reserved::Refused(row) => row,
@@ -53,7 +54,7 @@ impl Reservation {
         Ok(CodeRow { next, step: self.step, epoch: self.epoch })
     }
 
-    /// Says what a code in this state refuses.
+    /// Returns the refusal by a code in this state.
     pub(super) fn refusal(&self, state: CodeState) -> Reserved {
         match (state, self.or_begin_at) {
             (CodeState::OtherEpoch, _) => Reserved::OtherEpoch,
@@ -66,20 +67,19 @@ impl Reservation {
     }
 }
 
-/// What a store knows of a code in an epoch.
+/// The state of a code in an epoch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CodeState {
     /// Its row.
     Row(CodeRow),
     /// There is no such code.
     Missing,
-    /// The namespace's record has another epoch, or the server has not the identity that the record
-    /// tells.
+    /// The namespace's record has another epoch, or the server has not the identity in the record.
     OtherEpoch,
 }
 
 impl CodeState {
-    /// Returns its row, if that is known.
+    /// Returns its row, if there is one in this epoch.
     pub const fn row(self) -> Option<CodeRow> {
         match self {
             Self::Row(row) => Some(row),
@@ -91,14 +91,15 @@ impl CodeState {
 /// The outcome of a reservation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reserved {
-    /// The numbers from here on, as many as were requested.
+    /// The first reserved number; the others follow it.
     From(u64),
-    /// The row is as told: too close to the end, or of another epoch. Nothing changed.
+    /// Refused because of this row: it is too close to the end, or of another epoch. Nothing
+    /// changed.
     Refused(CodeRow),
     /// There is no such code, and the request does not create one.
     NoSuchCode,
-    /// The namespace's record has another epoch, or the server has not the identity that the record
-    /// tells. Nothing changed.
+    /// The namespace's record has another epoch, or the server has not the identity in the record.
+    /// Nothing changed.
     OtherEpoch,
 }
 
@@ -107,9 +108,9 @@ pub enum Reserved {
 pub struct UnusedNumbers {
     /// The first of them.
     pub from: u64,
-    /// The token that their reservation wrote.
+    /// The token that the reservation wrote.
     pub reserved: Token,
-    /// The epoch that their reservation named.
+    /// The epoch of the reservation.
     pub epoch: Token,
     /// A fresh random token.
     pub token: Token,
@@ -122,9 +123,9 @@ pub struct ListedSegment {
     pub namespace: String,
     /// Its name.
     pub code: String,
-    /// The number that the next reservation begins with.
+    /// The first number of the next reservation.
     pub next: u64,
-    /// How many numbers the last reservation took.
+    /// The number of numbers in the last reservation.
     pub step: u64,
     /// The time of that reservation, Unix ms of the store's clock.
     pub updated_ms: i64,
@@ -132,12 +133,12 @@ pub struct ListedSegment {
     pub created_ms: i64,
     /// The epoch of the last reservation; [`Token::UNUSED`] before the first.
     pub epoch: Token,
-    /// The settings in words, if operators manage it; see [`ManagedCode::settings`].
+    /// The text of its settings, if operators manage it; see [`ManagedCode::settings`].
     pub settings: Option<String>,
 }
 
 impl ListedSegment {
-    /// What a reservation needs to know of it.
+    /// Returns the part of it that a reservation depends on.
     pub const fn row(&self) -> CodeRow {
         CodeRow { next: self.next, step: self.step, epoch: self.epoch }
     }
@@ -148,59 +149,60 @@ impl ListedSegment {
 pub struct ManagedCode {
     /// Its name.
     pub code: String,
-    /// The settings in words, at most 255 bytes; see
+    /// The text of its settings, at most 255 bytes; see
     /// [`CodeSettings`](raindrop_core::segment::CodeSettings).
     pub settings: String,
-    /// A fresh random token of each write.
+    /// A random token, fresh in each write.
     pub token: Token,
 }
 
-/// A table in which another ID service keeps the largest number that it reserved of each name.
+/// A table in which another ID service stores the largest number that it reserved for each name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ForeignTable {
     /// The service: `leaf`, `tinyid` or `cosid`.
     pub service: &'static str,
     /// The table's name.
     pub name: String,
-    /// The columns that are read: the name, the largest number and, where there are such, how many
-    /// numbers a reservation takes and the difference between neighbours.
+    /// The columns to read: the name, the largest number and, in some services, the size of a
+    /// reservation and the difference between neighbours.
     pub columns: &'static [&'static str],
 }
 
-/// What another service has reserved of one name.
+/// The numbers that another service has reserved for one name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ForeignSegment {
     /// The service's name of the sequence.
     pub name: String,
     /// No reserved number is above this.
     pub max_id: u64,
-    /// How many numbers a reservation takes; 0 where the table does not tell.
+    /// The size of a reservation; 0 if the table does not have it.
     pub step: u64,
-    /// The difference between neighbours. If it is above 1, other databases may have other numbers
+    /// The difference between neighbours. If it is above 1, other databases may issue other numbers
     /// of the same name.
     pub delta: u64,
 }
 
 /// Keeps the next number of each segment code.
 ///
-/// When [`Self::reserve`] fails, the numbers may still have been reserved. They are a gap then.
+/// When [`Self::reserve`] fails, the numbers may have been reserved nevertheless. Then they are a
+/// gap.
 #[async_trait]
 pub trait SegmentStore: Debug + Send + Sync {
-    /// Returns the name of the segment table. In another table, numbers would start again.
+    /// Returns the name of the segment table. With another table, numbers would start again.
     fn segment_table(&self) -> &str;
 
     /// Creates or checks the table of segments, after [`Store::prepare`](super::Store::prepare).
     /// Safe to repeat, and to run on many nodes at once.
     async fn prepare_segments(&self) -> Result<()>;
 
-    /// Inserts the codes that are missing and leaves the others as they are. Safe to repeat. A new
-    /// row has no epoch, so whoever reserves first skips numbers if the store failed over since the
-    /// namespace began: an earlier row of the code may be lost.
+    /// Inserts the codes that are missing, and leaves the others as they are. Safe to repeat. A new
+    /// row has no epoch. So if the store failed over since the namespace began, the first
+    /// reservation skips numbers, because an earlier row of the code may be lost.
     async fn create_segments(&self, namespace: &str, codes: &[NewSegment]) -> Result<()>;
 
-    /// Reserves numbers: raises the next number of a code in one atomic statement, which compares
-    /// the epoch of the namespace's record, and the identity in the record with that of the server
-    /// unless it is empty.
+    /// Reserves numbers: raises the next number of a code in one atomic statement. The statement
+    /// compares the epoch with that of the namespace's record, and the identity in the record with
+    /// that of the server, unless it is empty.
     async fn reserve(
         &self,
         namespace: &str,
@@ -208,13 +210,14 @@ pub trait SegmentStore: Debug + Send + Sync {
         reservation: &Reservation,
     ) -> Result<Reserved>;
 
-    /// Returns how many codes [`Self::read_segments`] takes at most.
+    /// Returns the most codes that [`Self::read_segments`] takes.
     fn codes_at_once(&self) -> usize {
         500
     }
 
-    /// Reads what a reservation of this epoch would be decided by, for each of these codes in their
-    /// order, in one statement. A row that cannot be read is the error of its code alone.
+    /// Reads the state by which a reservation of this epoch would be decided, for each of these
+    /// codes in their order, in one statement. A row that cannot be parsed is an error of its code
+    /// only.
     async fn read_segments(
         &self,
         namespace: &str,
@@ -229,15 +232,16 @@ pub trait SegmentStore: Debug + Send + Sync {
     }
 
     /// Returns unused numbers: lowers the next number of a code to the first of them and writes a
-    /// fresh token, if its token is still that of their reservation, and if the namespace's record
-    /// and the server are as [`Self::reserve`] demands. Returns `false` otherwise.
+    /// fresh token. Does so only if the row's token is still that of the reservation, and if the
+    /// namespace's record and the server are as [`Self::reserve`] demands. Returns `false`
+    /// otherwise.
     async fn give_back(&self, namespace: &str, code: &str, unused: &UnusedNumbers) -> Result<bool>;
 
     /// Lists the managed codes of a namespace, by name.
     async fn list_managed_codes(&self, namespace: &str) -> Result<Vec<ManagedCode>>;
 
-    /// Writes the settings of a managed code, if its token is still `expected`; `None` writes those
-    /// of a code that has none yet. Returns `false` when another write was first.
+    /// Writes the settings of a managed code if its token is still `expected`; `None` stands for a
+    /// code without settings so far. Returns `false` if another write came first.
     async fn write_managed_code(
         &self,
         namespace: &str,
@@ -260,7 +264,7 @@ pub trait SegmentStore: Debug + Send + Sync {
         limit: u32,
     ) -> Result<Vec<ListedSegment>>;
 
-    /// Reads the table of another ID service, by name.
+    /// Reads the table of another ID service, sorted by name.
     ///
     /// # Errors
     ///

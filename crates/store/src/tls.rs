@@ -1,16 +1,16 @@
-//! How connections to a store's server are protected.
+//! Protection of the connections to a store's server.
 
 /// How the connections to a store's server are protected. `docs/security.md` compares the modes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum TlsMode {
     /// TLS, with a certificate that a trusted authority issued for the server's name.
     Verify,
-    /// TLS with any certificate: somebody between node and server can pose as the server.
+    /// TLS with any certificate: an attacker between node and server can pose as the server.
     Require,
     /// TLS with any certificate, unless the server is on this machine and offers none.
     #[default]
     Prefer,
-    /// No TLS: the server may ask for the password in clear text.
+    /// No TLS: the server may request the password in clear text.
     Off,
 }
 
@@ -18,7 +18,7 @@ impl TlsMode {
     /// Every mode, the safest first.
     pub const ALL: [Self; 4] = [Self::Verify, Self::Require, Self::Prefer, Self::Off];
 
-    /// Its name in the configuration.
+    /// Returns its name in the configuration.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Verify => "verify",
@@ -28,7 +28,7 @@ impl TlsMode {
         }
     }
 
-    /// The mode of this name.
+    /// Returns the mode with this name.
     pub fn by_name(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|mode| mode.name() == name)
     }
@@ -45,14 +45,14 @@ pub(super) struct Protection {
 
 #[cfg(any(feature = "mysql", feature = "postgres"))]
 impl Protection {
-    /// Whether nobody on the network can pose as the server.
+    /// Returns whether no other server on the network can pose as this one.
     pub(super) fn is_verified(self) -> bool {
         self.is_local || self.mode == TlsMode::Verify
     }
 }
 
-/// Whether nobody else can be between this process and a host: `localhost`, a loopback address, or
-/// the path of a Unix socket.
+/// Returns whether a host is on this machine, so that no attacker can be in between: `localhost`, a
+/// loopback address, or the path of a Unix socket.
 #[cfg(any(feature = "kubernetes", feature = "mysql", feature = "postgres", feature = "redis"))]
 pub(super) fn is_local(host: &str) -> bool {
     let address = host.trim_matches(['[', ']']).parse::<std::net::IpAddr>();
@@ -61,8 +61,8 @@ pub(super) fn is_local(host: &str) -> bool {
         || address.is_ok_and(|address| address.is_loopback())
 }
 
-/// Lets the drivers that take the process's cryptography find one, also where the process has several of
-/// rustls. One that the application chose before stays.
+/// Installs a default cryptography provider for drivers that use the process's one, also if several
+/// are linked. Keeps one that the application installed before.
 #[cfg(any(feature = "kubernetes", feature = "redis"))]
 pub(super) fn choose_cryptography() {
     if rustls::crypto::CryptoProvider::get_default().is_none() {

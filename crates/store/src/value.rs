@@ -1,5 +1,4 @@
-//! Values on their way into a database and out of it. A value that cannot be read is reported
-//! with its place.
+//! Conversions of values to and from a database. An error names the table, row and column.
 
 use std::{fmt, vec};
 
@@ -9,16 +8,16 @@ use super::{LayoutRecord, ListedSegment, MadeRows, ManagedCode, Result, Scope, S
 #[cfg(any(feature = "redis", feature = "sql"))]
 use raindrop_core::segment::CodeRow;
 
-/// The longest holder that is kept, in characters.
+/// The longest stored holder, in characters.
 const HOLDER_MAX: usize = 255;
 
-/// Cuts a holder to the length that is kept: it is only a label.
+/// Cuts a holder to [`HOLDER_MAX`] characters: it is only a label.
 pub(super) fn shortened(holder: &str) -> &str {
     holder.char_indices().nth(HOLDER_MAX).map_or(holder, |(end, _)| &holder[..end])
 }
 
-/// A layout record's columns: token, words, complete, since tick, first tick, identity, epoch,
-/// history.
+/// Returns a layout record's columns: token, words, complete, since tick, first tick, identity,
+/// epoch, history.
 pub(super) fn record_values(record: &LayoutRecord) -> [Value; 8] {
     let LayoutRecord { token, canonical, complete, since_tick, first_tick, history } = record;
     values![
@@ -33,12 +32,12 @@ pub(super) fn record_values(record: &LayoutRecord) -> [Value; 8] {
     ]
 }
 
-/// A value that a database takes or answers.
+/// A value that a database takes or returns.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Value {
     Null,
     Integer(i64),
-    /// Everything that is not an integer, as text: what reads it knows what it must look like.
+    /// Every value that is not an integer, as text. Its reader parses it.
     Text(String),
 }
 
@@ -76,7 +75,7 @@ impl From<i64> for Value {
 }
 
 impl From<u64> for Value {
-    /// No worker id, lane or number is beyond the end of the range.
+    /// Saturates: no worker id, lane or number exceeds `i64::MAX`.
     fn from(number: u64) -> Self {
         Self::Integer(i64::try_from(number).unwrap_or(i64::MAX))
     }
@@ -88,7 +87,7 @@ impl<T: Into<Self>> From<Option<T>> for Value {
     }
 }
 
-/// A type that a value can be read as; the error says why it cannot.
+/// A type that a value can be read as; the error says why it cannot be.
 pub(super) trait FromValue: Sized {
     fn from_value(value: &Value) -> Result<Self, String>;
 }
@@ -103,7 +102,7 @@ impl FromValue for String {
 }
 
 impl FromValue for i64 {
-    /// Some engines answer integers as text.
+    /// Some engines return integers as text.
     fn from_value(value: &Value) -> Result<Self, String> {
         let integer = match value {
             Value::Integer(integer) => Some(*integer),
@@ -153,12 +152,12 @@ impl<'a> Reader<'a> {
 
     /// Reads the next value. `column` names it in errors.
     pub(super) fn get<T: FromValue>(&mut self, column: &'static str) -> Result<T> {
-        // A column that the statement does not answer reads as null.
+        // A column that the statement does not return reads as null.
         let value = Value::from(self.values.next());
         T::from_value(&value).map_err(|reason| self.corrupt(column, value, reason))
     }
 
-    /// Reads the text that names the row in errors from here on.
+    /// Reads a text that names the row in errors from here on.
     #[cfg(feature = "sql")]
     pub(super) fn named(&mut self, column: &'static str) -> Result<String> {
         self.row = self.get(column)?;
@@ -170,7 +169,7 @@ impl<'a> Reader<'a> {
         let (token, canonical) = (self.get("token")?, self.get("words")?);
         let complete: String = self.get("complete")?;
         let keys: Vec<String> = complete.split_terminator(',').map(str::to_owned).collect();
-        // It is compared with what stands there when it is changed.
+        // Only the exact text is valid, because a change of the record compares it.
         if keys.join(",") != complete || !keys.iter().all(|key| MadeRows::read(key).is_some()) {
             let reason = "reserved keys such as 0/0 or 0/0:1024:1 are joined by commas".to_owned();
             return Err(self.corrupt("complete", complete.into(), reason));
@@ -187,7 +186,7 @@ impl<'a> Reader<'a> {
         Ok(LayoutRecord { token, canonical, complete: keys, since_tick, first_tick, history })
     }
 
-    /// Reads a worker's row, which is named by its [`Scope::key`] so far.
+    /// Reads a worker's row, which errors name by its [`Scope::key`] until the worker id is known.
     fn worker_row(&mut self) -> Result<Row> {
         let worker = self.get("worker_id")?;
         self.row = format!("{} {worker}", self.row);
@@ -246,14 +245,14 @@ impl<'a> Reader<'a> {
         })
     }
 
-    /// Reads what a reservation needs to know of a segment code; `next` is the column of its next
-    /// number.
+    /// Reads the columns of a segment code that a reservation depends on; `next` is the column of
+    /// its next number.
     #[cfg(any(feature = "redis", feature = "sql"))]
     pub(super) fn code_row(&mut self, next: &'static str) -> Result<CodeRow> {
         Ok(CodeRow { next: self.get(next)?, step: self.get("step")?, epoch: self.get("epoch")? })
     }
 
-    /// Reads a managed code of the namespace that names the row so far.
+    /// Reads a managed code; its namespace names the row in errors so far.
     pub(super) fn managed_code(&mut self) -> Result<ManagedCode> {
         let code: String = self.get("code")?;
         self.row = format!("{} {code}", self.row);
@@ -275,7 +274,8 @@ pub(super) fn worker_rows(
     rows.into_iter().map(move |row| Reader::new(table, scope.key(), row).worker_row())
 }
 
-/// Leaves out the rows that cannot be read: one of them must not keep nodes from all others.
+/// Leaves out rows that cannot be parsed, and logs them: one such row must not keep nodes from all
+/// others.
 pub(super) fn readable(scope: &Scope, rows: impl Iterator<Item = Result<Row>>) -> Vec<Row> {
     let namespace = &scope.namespace;
     let report = |error: &StoreError| tracing::error!(namespace, %error, "a row is left alone");

@@ -71,7 +71,7 @@ fn a_password_that_breaks_the_address_gets_a_hint_at_escaping() {
             "s3c/@ret",
             "s3c#r%et",
             "a?b=s3cret",
-            // What follows the first @ would be looked up as a host.
+            // The text after the first @ would be looked up as a host.
             "a@s3c/ret",
             "a@s3c?ret",
             "a@s3c#ret",
@@ -82,7 +82,7 @@ fn a_password_that_breaks_the_address_gets_a_hint_at_escaping() {
             assert!(hints.iter().all(|hint| said.contains(hint)), "{scheme} {password}: {said}");
             assert!(!said.contains("s3c") && !said.contains("ret@"), "{said}");
         }
-        // The password is not to blame.
+        // The password is not the reason, so there is no hint about it.
         let said = refusal(&format!("{scheme}://u:s3c%23ret@host:port/0"));
         assert!(!said.contains("%25") && !said.contains("s3c"), "{said}");
     }

@@ -7,13 +7,13 @@ use tokio::time::sleep;
 use super::*;
 use crate::{lock, pool::Pool};
 
-/// What a server does.
+/// The behaviour of a simulated server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Server {
     Works,
     IsReplica,
     Hangs,
-    /// It answers after two seconds.
+    /// Answers after two seconds.
     IsSlow,
 }
 
@@ -23,7 +23,7 @@ use Server::{Hangs, IsReplica, IsSlow, Works};
 struct Servers {
     hosts: Hosts,
     do_what: Mutex<Vec<Server>>,
-    /// The hosts that were tried; in upper case, those whose connection was closed.
+    /// The hosts that were tried, in upper case if their connection was closed.
     tried: Arc<Mutex<String>>,
 }
 
@@ -87,7 +87,7 @@ async fn search_begins_with_the_host_that_worked_last() {
     assert_eq!(servers.open().await, ("b".to_owned(), Ok(1)));
     *lock(&servers.do_what) = vec![Works, IsReplica, IsReplica];
     assert_eq!(servers.open().await, ("bca".to_owned(), Ok(0)));
-    // A connection to it failed; that of another host does not matter.
+    // A connection to this host failed; a failure of another host does not matter.
     servers.hosts.leave(1);
     assert_eq!(servers.open().await, ("a".to_owned(), Ok(0)));
     servers.hosts.leave(0);

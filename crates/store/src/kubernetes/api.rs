@@ -1,7 +1,13 @@
 //! Requests to the Kubernetes API, for the Leases of one namespace.
 //!
-//! A client that failed is dropped: the next request makes another, which reads tokens and
-//! certificates again and opens a new connection.
+//! The client is dropped after each failure. The next request creates a new one, which reads tokens
+//! and certificates again and opens a new connection.
+//!
+//! A response counts only if it says what became of the request; everything else, such as a proxy's
+//! error page, is an error. Requests are retried only after 429, which says that the server did
+//! nothing. [`check_stored`] notices admission webhooks that change what is stored. Which
+//! conditions a write has is up to the caller. Tests: tests/server.rs simulates the API, and
+//! tests/store/kubernetes.rs uses a real one.
 
 use std::{sync::OnceLock, time::Duration};
 
@@ -37,17 +43,17 @@ use super::{
 };
 use crate::{Result, StoreError};
 
-/// What the server returned; an error if a condition was not met: there is such a Lease already, there is
-/// none, or it is not as expected.
+/// The server's response; `Err` if a condition was not met: the Lease exists already, does not
+/// exist, or is not as expected.
 type Answer<T> = Result<T, Status>;
 /// A request, or why it cannot be built.
 type Built = Result<http::Request<Vec<u8>>, request::Error>;
 
-/// How many Leases one answer lists at most, as `kubectl` asks for.
+/// The most Leases in one response, as `kubectl` requests them.
 const PAGE: u32 = 500;
-/// The shortest pause after 429, whatever the answer says.
+/// The shortest pause after 429, whatever the response says.
 const SHORTEST_PAUSE: Duration = Duration::from_millis(100);
-/// The pause after 429 where the answer names none.
+/// The pause after 429 without `Retry-After`.
 const PAUSE: Duration = Duration::from_secs(1);
 
 /// The Leases of one namespace of a cluster.
@@ -55,9 +61,9 @@ pub(super) struct Api {
     pub(super) place: Place,
     timeout: Duration,
     permits: Semaphore,
-    /// With what begins every request.
+    /// The client, and the path that every request begins with.
     client: Mutex<Option<(Client, Request)>>,
-    /// The server and namespace of the first client.
+    /// The server and namespace of the first client; later ones must have the same.
     connected_to: OnceLock<String>,
     pub(super) clock: DateClock,
 }
@@ -82,7 +88,7 @@ impl Api {
         }
     }
 
-    /// Lists the Leases that a selector of labels names, as they were at one instant.
+    /// Lists the Leases that a label selector matches, as of one instant.
     pub(super) async fn list(&self, labels: &str) -> Result<Vec<Lease>> {
         let mut params = ListParams::default().labels(labels).limit(PAGE);
         let mut found = Vec::new();
@@ -97,7 +103,7 @@ impl Api {
         }
     }
 
-    /// Creates a Lease. Returns its UID; `None` when there is one of its name.
+    /// Creates a Lease. Returns its UID; `None` if there is one with its name.
     pub(super) async fn create(&self, lease: &Lease) -> Result<Option<String>> {
         let data = serde_json::to_vec(lease).expect("a Lease is JSON");
         match self.send(|leases| leases.create(&PostParams::default(), data)).await? {
@@ -110,8 +116,8 @@ impl Api {
         }
     }
 
-    /// Changes a Lease by a JSON patch, which names its own conditions; `false` when they are not met, or
-    /// there is no such Lease.
+    /// Changes a Lease by a JSON patch, which contains its own conditions. Returns `false` if they
+    /// are not met, or if there is no such Lease.
     pub(super) async fn patch(&self, name: &str, parts: Vec<Json>) -> Result<bool> {
         let patch = serde_json::from_value(Json::Array(parts.clone())).expect("a JSON patch");
         let (patch, params) = (Patch::Json::<()>(patch), PatchParams::default());
@@ -121,7 +127,7 @@ impl Api {
         }
     }
 
-    /// Deletes a Lease, if nobody wrote it since it was read.
+    /// Deletes a Lease, unless it was written since it was read.
     pub(super) async fn delete(&self, lease: &Lease) -> Result<()> {
         let conditions = Preconditions {
             resource_version: lease.metadata.resource_version.clone(),
@@ -131,13 +137,14 @@ impl Api {
         self.send::<IgnoredAny>(|leases| leases.delete(name_of(lease), &params)).await.map(drop)
     }
 
-    /// Sends no further request.
+    /// Refuses all further requests.
     pub(super) async fn close(&self) {
         self.permits.close();
         self.forget().await;
     }
 
-    /// Sends a request within the time-out. Fails unless the answer says what became of it.
+    /// Sends a request within the time-out. Fails unless the response says what became of the
+    /// request.
     async fn send<T: DeserializeOwned>(
         &self,
         build: impl FnOnce(&Request) -> Built,
@@ -156,7 +163,7 @@ impl Api {
         }
     }
 
-    /// Sends a request until the server does it; `None` if the server would not before the deadline.
+    /// Sends a request until the server accepts it; `None` if it did not before the deadline.
     async fn exchange<T: DeserializeOwned>(
         &self,
         build: impl FnOnce(&Request) -> Built,
@@ -174,7 +181,7 @@ impl Api {
             let date_ms =
                 date.ok_or_else(|| StoreError::unavailable("an answer without a date"))?;
             self.clock.observe(date_ms, sent, Instant::now());
-            // The server has too much to do, and did nothing.
+            // The server is overloaded, and did nothing.
             if head.status == StatusCode::TOO_MANY_REQUESTS {
                 let seconds = head.headers.get(RETRY_AFTER).and_then(|after| after.to_str().ok());
                 let seconds = seconds.and_then(|seconds| seconds.parse().ok());
@@ -197,7 +204,7 @@ impl Api {
             return Ok(connected.clone());
         }
         let (client, place, namespace) = self.place.connect().await?;
-        // A kubeconfig whose current context changed names another store.
+        // If the kubeconfig's current context changed, it names another store.
         let now = format!("{place}, namespace {namespace}");
         let first = self.connected_to.get_or_init(|| now.clone());
         if *first != now {
@@ -215,8 +222,8 @@ impl Api {
     }
 }
 
-/// Tells answers that say what became of a request from all others: those may come from anybody between,
-/// or leave the outcome open.
+/// Parses a response that says what became of the request. All others are errors: they may come
+/// from a proxy in between, or leave the outcome open.
 fn read<T: DeserializeOwned>(code: StatusCode, body: &[u8]) -> Result<Answer<T>> {
     if code.is_success() {
         return serde_json::from_slice(body).map(Ok).map_err(StoreError::unavailable);
@@ -225,30 +232,30 @@ fn read<T: DeserializeOwned>(code: StatusCode, body: &[u8]) -> Result<Answer<T>>
         return Err(StoreError::unavailable(format!("HTTP {code} that is not from an API server")));
     };
     match &*status.reason {
-        // Not that the path or the namespace is missing.
+        // The Lease is missing, not the path or the namespace.
         "NotFound" if status.details.as_ref().is_some_and(|it| it.kind == "leases") => {
             Ok(Err(status))
         }
         "AlreadyExists" | "Conflict" => Ok(Err(status)),
         "Invalid" if is_failed_test(&status) => Ok(Err(status)),
-        // The list took so long that the server forgot how it began.
+        // Reading the list took so long that the server dropped the version of its first page.
         "Expired" | "Gone" => Err(StoreError::unavailable(status)),
         _ if code.is_server_error() => Err(StoreError::unavailable(status)),
         _ => Err(refused(status)),
     }
 }
 
-/// Whether a condition of a JSON patch was not met. The server gives the same reason for a Lease that its
-/// validation or an admission policy refuses, and names that Lease or the causes then; an admission
-/// webhook is named in the message.
+/// Returns whether a condition of a JSON patch was not met. The server gives the same reason if
+/// validation or an admission policy refuses a Lease, but then names the Lease or the causes; an
+/// admission webhook is named in the message.
 fn is_failed_test(status: &Status) -> bool {
     let details = status.details.as_ref();
     let is_about_patch = details.is_none_or(|it| it.kind.is_empty() && it.causes.is_empty());
     is_about_patch && !status.message.starts_with("admission webhook")
 }
 
-/// Checks that a Lease was stored with the annotations that a JSON patch set or removed. Otherwise nobody
-/// knows what an acknowledgement means.
+/// Checks that the stored Lease has the annotations as the JSON patch set or removed them.
+/// Otherwise an acknowledgement would prove nothing.
 fn check_stored(stored: &Json, parts: &[Json]) -> Result<()> {
     for part in parts.iter().filter(|part| part["op"] != "test") {
         let path = part["path"].as_str().unwrap_or_default();
@@ -269,7 +276,7 @@ fn refused(status: Status) -> StoreError {
     StoreError::Refused(format!("the API server says: {status}").into())
 }
 
-/// Reads a date such as `Sun, 06 Nov 1994 08:49:37 GMT`, as Unix ms.
+/// Parses a date such as `Sun, 06 Nov 1994 08:49:37 GMT`; returns Unix ms.
 fn date_ms(date: &str) -> Option<i64> {
     static PARSER: DateTimeParser = DateTimeParser::new();
     Some(PARSER.parse_timestamp(date).ok()?.as_millisecond())

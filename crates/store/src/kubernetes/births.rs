@@ -1,11 +1,13 @@
-//! Which rows of a reserved key exist, and what the others are born with.
+//! Which rows of a reserved key have a Lease ("born"), and the templates of those that have none
+//! yet ("unborn").
 //!
-//! A row's Lease is created when a node first wants to write the row. Until then the row *is* its
-//! template. The layout record's Lease lists the rows that were born, by the identity (UID) that
-//! the API server gave their Leases. A Lease that the record does not list is not a row, whatever
-//! its name: so a Lease that was deleted, or restored from a backup, is a row that vanished, never
-//! a fresh one. The record itself must be the newest: one that is restored knows nothing of rows
-//! that were born since.
+//! A row's Lease is created when a node first writes the row. Until then, the row consists of its
+//! template. The Lease of the layout record lists the rows that have a Lease, with the identity
+//! (UID) that the API server gave it. A Lease that the record does not list is no row, whatever its
+//! name. So a Lease that was deleted or restored from a backup is a missing row, never a fresh one.
+//!
+//! The record itself must be the newest: one that was restored from a backup does not list later
+//! rows. The callers in `rows` and `record` check that. Tests: below.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -20,16 +22,16 @@ use crate::{NewRows, record::unwritten};
 /// The rows of one namespace and reserved key.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Births {
-    /// The UID of the Lease of each row that was born, by worker id.
+    /// The UID of the Lease of each row that has one, by worker id.
     pub(super) born: BTreeMap<u64, String>,
-    /// What the other rows are born with. Of two that name a worker, the later one counts.
+    /// The templates of the other rows. If two cover a worker, the later one applies.
     pub(super) templates: Vec<Template>,
 }
 
-/// The rows of a reserved key that never had any.
+/// The value for a reserved key without rows.
 pub(super) static NONE: Births = Births { born: BTreeMap::new(), templates: Vec::new() };
 
-/// What the rows of a range of worker ids are born with.
+/// The content with which the rows of a range of worker ids are created.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Template {
@@ -64,12 +66,12 @@ mod text {
 }
 
 impl Births {
-    /// Returns the UID of the Lease of a row that was born.
+    /// Returns the UID of the Lease of a row, if it has one.
     pub(super) fn uid(&self, worker: u64) -> Option<&str> {
         self.born.get(&worker).map(String::as_str)
     }
 
-    /// Returns a row that is not born yet.
+    /// Returns a row that has no Lease yet, as its template describes it.
     pub(super) fn unborn(&self, worker: u64) -> Option<Row> {
         if self.born.contains_key(&worker) {
             return None;
@@ -79,18 +81,18 @@ impl Births {
         Some(unwritten(worker, seed.plus(worker), marks.clone()))
     }
 
-    /// Returns the rows of a range that are not born yet, by worker id.
+    /// Returns the rows of a range that have no Lease yet, by worker id.
     pub(super) fn all_unborn(&self, workers: RangeInclusive<u64>) -> impl Iterator<Item = Row> {
         self.covered(&workers).into_iter().filter_map(|worker| self.unborn(worker))
     }
 
-    /// Counts the rows of a range that are not born yet.
+    /// Counts the rows of a range that have no Lease yet.
     pub(super) fn count_unborn(&self, workers: RangeInclusive<u64>) -> u64 {
         let covered = self.covered(&workers);
         covered.iter().filter(|worker| !self.born.contains_key(worker)).count() as u64
     }
 
-    /// Returns the worker ids of a range that templates cover: no layout has more than 65 536.
+    /// Returns the worker ids of a range that templates cover; a layout has at most 65 536.
     fn covered(&self, workers: &RangeInclusive<u64>) -> BTreeSet<u64> {
         let inside = self.templates.iter().flat_map(|template| {
             template.first.max(*workers.start())..=template.last.min(*workers.end())
@@ -98,13 +100,13 @@ impl Births {
         inside.collect()
     }
 
-    /// Adds rows that are missing, ascending by worker id; a Lease that they had before counts no
-    /// more.
+    /// Adds templates for rows that are missing, ascending by worker id. A Lease that such a row
+    /// had before no longer counts.
     pub(super) fn add(&mut self, missing: &[u64], new: &NewRows) {
         for run in missing.chunk_by(|before, worker| before + 1 == *worker) {
             let (first, last) = (run[0], run[run.len() - 1]);
             self.born.retain(|worker, _| !(first..=last).contains(worker));
-            // Templates that no worker uses any more only take room.
+            // Drop templates that no worker uses any more.
             self.templates.retain(|old| !(first <= old.first && old.last <= last));
             let (seed, marks) = (new.seed, new.marks.clone());
             self.templates.push(Template { first, last, seed, marks });
@@ -152,7 +154,7 @@ mod tests {
         assert_eq!(births.count_unborn(0..=u64::MAX), 101);
         let workers: Vec<_> = births.all_unborn(4..=200).map(|row| row.worker).collect();
         assert_eq!(workers, [range(4, 39), range(41, 101)].concat());
-        // What no worker uses is forgotten.
+        // A template that no worker uses is dropped.
         births.add(&range(0, 200), &new(9_000, 10));
         assert_eq!(births.templates.len(), 1);
     }

@@ -1,4 +1,13 @@
-//! The API server's clock, from the `Date` of its answers.
+//! The API server's clock, from the `Date` of its responses.
+//!
+//! `Date` has whole seconds, and a response travels for a while. So each response gives an earliest
+//! and a latest difference between the server's clock and a monotonic one, and further responses
+//! narrow them. Bounds that a response contradicts are replaced: a clock was set, or another API
+//! server responded.
+//!
+//! Callers must choose the bound that is safe: a row has expired only by
+//! [`DateClock::earliest_ms`], and writes carry [`DateClock::latest_ms`]. So the uncertainty only
+//! delays a take-over. Before the first response, both are errors. Tests: below.
 
 use std::sync::Mutex;
 
@@ -7,24 +16,23 @@ use tokio::time::Instant;
 
 use crate::{Result, StoreError, lock};
 
-/// What `Date` leaves out: it has whole seconds.
+/// The resolution of `Date`: whole seconds.
 const RESOLUTION_MS: i64 = 1_000;
 
-/// Bounds of the API server's clock. Every answer narrows them; one that contradicts them, because
-/// a clock stepped or because another API server answered, replaces them.
+/// Bounds of the API server's clock. Every response narrows or replaces them.
 #[derive(Debug)]
 pub(super) struct DateClock {
-    /// What monotonic times are counted from.
+    /// The origin of the monotonic times.
     origin: Instant,
     bounds: Mutex<Option<Bounds>>,
 }
 
-/// What is added to a monotonic time to arrive at the server's, in ms.
+/// The bounds of the difference in ms: the server's time minus the monotonic time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Bounds {
     earliest: i64,
     latest: i64,
-    /// The latest time that was told.
+    /// The largest time that [`DateClock::latest_ms`] has returned.
     told: i64,
 }
 
@@ -33,7 +41,7 @@ impl DateClock {
         Self { origin: Instant::now(), bounds: Mutex::default() }
     }
 
-    /// Takes note of an answer's `Date`, in Unix ms.
+    /// Narrows the bounds by a response's `Date`, in Unix ms.
     pub(super) fn observe(&self, date_ms: i64, sent: Instant, received: Instant) {
         let mut bounds = lock(&self.bounds);
         let fresh = Bounds {
@@ -50,14 +58,14 @@ impl DateClock {
     }
 
     /// Returns the earliest time that the server's clock can show now, in Unix ms; an error before
-    /// its first answer.
+    /// its first response.
     pub(super) fn earliest_ms(&self) -> Result<i64> {
         let now = self.millis(Instant::now());
         lock(&self.bounds).map(|bounds| bounds.earliest + now).ok_or_else(no_date)
     }
 
-    /// Returns the latest time that the server's clock can show now, in Unix ms; an error before its
-    /// first answer. It does not go back unless the server's clock does.
+    /// Returns the latest time that the server's clock can show now, in Unix ms; an error before
+    /// its first response. It never goes back, unless the server's clock does.
     pub(super) fn latest_ms(&self) -> Result<i64> {
         let now = self.millis(Instant::now());
         let mut bounds = lock(&self.bounds);
@@ -83,12 +91,12 @@ mod tests {
 
     use super::*;
 
-    /// The earliest and the latest time, once an answer told one.
+    /// The earliest and the latest time, after a response.
     fn bounds(clock: &DateClock) -> (Option<i64>, Option<i64>) {
         (clock.earliest_ms().ok(), clock.latest_ms().ok())
     }
 
-    /// Passes so many ms, and then observes an answer that took 2 ms.
+    /// Advances the time by this many ms, and then observes a response that took 2 ms.
     async fn answer(clock: &DateClock, after_ms: u64, date_ms: i64) {
         advance(Duration::from_millis(after_ms)).await;
         let sent = Instant::now();
@@ -100,7 +108,7 @@ mod tests {
     async fn bounds_narrow_with_every_answer() {
         let clock = DateClock::new();
         assert_eq!(bounds(&clock), (None, None));
-        // The server's clock shows 10 700 at first.
+        // The server's clock begins at 10 700 ms.
         answer(&clock, 0, 10_000).await;
         assert_eq!(bounds(&clock), (Some(9_999), Some(11_002)));
         // Just before and just after a second begins.
@@ -117,7 +125,7 @@ mod tests {
         answer(&clock, 0, 10_000).await;
         assert_eq!(bounds(&clock).1, Some(11_002));
         answer(&clock, 500, 10_000).await;
-        // Half a second passed, and the bound came down by as much.
+        // Half a second passed, and the latest time fell by as much.
         assert_eq!(bounds(&clock).1, Some(11_002));
     }
 

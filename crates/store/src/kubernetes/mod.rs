@@ -1,11 +1,16 @@
-//! The Kubernetes API of a cluster, and with it etcd.
+//! The Kubernetes API of a cluster as a store, and with it etcd.
 //!
 //! Worker rows, layout records, segment codes and their settings are Leases of one namespace. A
 //! swap is one JSON patch that tests the row's token; etcd acknowledges a write when a majority of
 //! its members has it on disk. Reads name no `resourceVersion`, so the API server answers with the
 //! newest state.
 //!
-//! The clock is the API server's, in the `Date` of its answers; see [`clock`].
+//! Three things differ from a database. There is no statement over several objects: each write
+//! tests versions, tokens or UIDs instead, and is repeated after a conflict (`pause`). Rows get
+//! their object at their first write; see [`births`]. The clock is the API server's, in the `Date`
+//! of its responses; see [`clock`].
+//!
+//! Tests: `tests`, against a simulated API, and tests/store/kubernetes.rs, against a real one.
 
 mod api;
 mod births;
@@ -49,7 +54,7 @@ use super::{
 const FIRST_PAUSE: Duration = Duration::from_millis(5);
 /// The longest pause before any attempt.
 const LONGEST_PAUSE: Duration = Duration::from_millis(200);
-/// How old the counts of a glance may be.
+/// The age up to which [`Store::glance`] returns the counts of an earlier survey.
 const RECENT: Duration = Duration::from_mins(2);
 
 /// Worker rows, layout records and segment codes in the API of a Kubernetes cluster.
@@ -57,11 +62,11 @@ pub(super) struct KubernetesStore {
     settings: StoreSettings,
     tables: Tables,
     api: Api,
-    /// The UIDs of rows' Leases, as records listed them.
+    /// The UIDs of rows' Leases, as the records listed them.
     uids: Mutex<HashMap<(String, String, u64), String>>,
-    /// The last survey of each scope, and when it was made.
+    /// The last survey of each scope, and its time.
     surveyed: Mutex<HashMap<Scope, (Instant, Survey)>>,
-    /// For pauses.
+    /// The source of random pauses.
     random: Mutex<StdRng>,
 }
 
@@ -90,7 +95,8 @@ impl KubernetesStore {
         lease.map(|lease| Record::read(namespace, &lease)).transpose()
     }
 
-    /// Lists the Leases of a table, of one namespace or of all, that a further selector names.
+    /// Lists the Leases of a table that match `further`, a further selector; of one namespace, or
+    /// of all.
     async fn leases_of(
         &self,
         table: &str,
@@ -102,15 +108,15 @@ impl KubernetesStore {
             selector = format!("{selector},{NAMESPACE}={}", namespace_label(namespace));
         }
         let mut leases = self.api.list(&format!("{selector}{further}")).await?;
-        // A label may be cut short, so that it does not tell namespaces apart.
+        // The label of a long namespace is a hash cut short, so compare the annotation.
         leases.retain(|lease| {
             namespace.is_none_or(|namespace| annotation(lease, NAMESPACE) == Some(namespace))
         });
         Ok(leases)
     }
 
-    /// Sets annotations of a Lease that has this token and, if that is compared, this UID; `false`
-    /// when it has another one, or is missing.
+    /// Sets annotations of a Lease if it has this token and, with `Some`, this UID. Returns `false`
+    /// if it has another one, or if there is no such Lease.
     async fn set_under(
         &self,
         name: &str,
@@ -135,14 +141,15 @@ impl KubernetesStore {
         }
     }
 
-    /// Returns the UID that the record's Lease must have, if identities are compared and it is known.
+    /// Returns the UID that the record's Lease must have; `None` if identities are not compared, or
+    /// it is unknown.
     fn compared<'a>(&self, history: &'a History) -> Option<&'a str> {
         let is_compared = self.settings.failover == Failover::Auto && !history.identity.is_empty();
         is_compared.then_some(&history.identity)
     }
 
-    /// Pauses for a random time, the longer the more time an operation has taken that others made try
-    /// again, or fails when its time is used up.
+    /// Pauses for a random time before an attempt after a conflict. The longer the operation has
+    /// taken, the longer the pause; once it has used up its time-out, this fails.
     async fn pause(&self, begin: Instant) -> Result<()> {
         let elapsed = begin.elapsed();
         if elapsed >= self.settings.timeout {
@@ -154,7 +161,8 @@ impl KubernetesStore {
         Ok(())
     }
 
-    /// Reads a scope's record and its rows that were born and can be read, and counts all of its rows.
+    /// Reads a scope's record and those of its rows that have a Lease and can be parsed, and counts
+    /// all of its rows.
     async fn look(&self, scope: &Scope) -> Result<(Snapshot, Vec<Row>, Survey)> {
         let snapshot = self.snapshot(scope).await?;
         let births = snapshot.births(scope);
@@ -171,7 +179,8 @@ impl KubernetesStore {
             next_expiry_ms: held.map(|row| row.expires_ms).min(),
         };
         if survey.record.is_none() {
-            // Those of a record that was lost; what was never written is nobody's.
+            // The record is missing. Count the rows of the lost one: the written Leases. One that
+            // was never written was never leased.
             survey.free = snapshot.leases.iter().filter(|lease| was_written(lease)).count() as u64;
         } else {
             lock(&self.surveyed).insert(scope.clone(), (Instant::now(), survey.clone()));
@@ -179,8 +188,8 @@ impl KubernetesStore {
         Ok((snapshot, born, survey))
     }
 
-    /// Returns the identity of a record, if identities are compared: the object itself, since one that was
-    /// restored from a backup is another one.
+    /// Returns the identity of a record, if identities are compared: the UID of its Lease, because
+    /// a record that was restored from a backup is another object.
     fn identity(&self, record: Option<&Record>) -> Option<String> {
         let is_compared = self.settings.failover == Failover::Auto;
         is_compared.then(|| record.map(|record| record.uid.clone()).unwrap_or_default())
@@ -194,7 +203,7 @@ impl Store for KubernetesStore {
     }
 
     fn is_verified(&self) -> bool {
-        // It is used with a verified certificate only, or on this machine.
+        // `Address::connect` accepts only a verified certificate, or a server on this machine.
         true
     }
 
@@ -203,7 +212,7 @@ impl Store for KubernetesStore {
     }
 
     async fn prepare(&self) -> Result<Vec<String>> {
-        // Whether the server answers, and lets us read.
+        // Fails if the server does not respond, or does not let us read.
         self.api.get(&self.tables.record("default")).await?;
         Ok(Vec::new())
     }
@@ -251,7 +260,8 @@ impl Store for KubernetesStore {
             if record.layout.token != new.record || self.api.clock.latest_ms()? > new.until_ms {
                 return Ok(false);
             }
-            // The record must not have changed since: then rows may have been added, used and lost.
+            // The patch is refused if the record changed since the snapshot: rows may have been
+            // added, used and lost meanwhile.
             let patch = record.add_rows(&scope.reserved_key, &missing, &unlisted, new);
             let name = self.tables.record(&scope.namespace);
             if self.api.patch(&name, patch).await? {
@@ -300,7 +310,7 @@ impl Store for KubernetesStore {
         if holder.is_none() && has_room {
             let blocked = self.blocked(scope, &snapshot);
             let unborn = snapshot.births(scope).all_unborn(scope.min_worker..=scope.max_worker);
-            // All of them were unused for equally long.
+            // Rows without a Lease have been unused equally long, so any of them will do.
             let unborn = unborn.filter(|row| !blocked.contains(&row.worker));
             rows.extend(unborn.take(limit as usize));
         }
@@ -310,7 +320,7 @@ impl Store for KubernetesStore {
 
     async fn read_row(&self, scope: &Scope, worker: u64) -> Result<Option<Row>> {
         let name = self.tables.row(scope, worker);
-        // The row may be born between the two reads: then a second look finds it.
+        // The row's Lease may be created between the two reads. Then the second attempt finds it.
         for _ in 0..2 {
             let lease = self.api.get(&name).await?;
             let read =
@@ -346,7 +356,7 @@ impl Store for KubernetesStore {
         let mut tried = None;
         loop {
             let uid = self.uid_of(scope, worker, expected).await?;
-            // A Lease under the right token may be a copy of one that was deleted.
+            // Try each UID once: a Lease with the right token may be a copy of a deleted one.
             let Some(uid) = uid.filter(|uid| tried.as_ref() != Some(uid)) else { return Ok(false) };
             let patch = row_patch(&uid, (worker, expected), write, self.api.clock.latest_ms()?);
             if self.api.patch(&name, patch).await? {
@@ -357,7 +367,7 @@ impl Store for KubernetesStore {
                 Some(row) if is_under(&row, expected) => {}
                 Some(_) => return Ok(false),
                 None => {
-                    // Perhaps the row was born again since its UID was read.
+                    // The row may have a new Lease since its UID was read.
                     lock(&self.uids).remove(&key(scope, worker));
                     tried = Some(uid);
                 }
@@ -396,7 +406,7 @@ impl Store for KubernetesStore {
     }
 }
 
-/// Returns the scope of every worker id of a reserved key.
+/// Returns the scope of all worker ids of a reserved key.
 fn every_worker(namespace: &str, reserved_key: &str) -> Scope {
     Scope {
         namespace: namespace.to_owned(),

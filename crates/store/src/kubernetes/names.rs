@@ -1,7 +1,7 @@
 //! Names and labels of the Leases.
 //!
-//! They are for `kubectl` and for lists by label. Annotations hold the real names, because a name
-//! may be too long for an object's name and is then shortened to a hash.
+//! They serve `kubectl` and lists by label. The full names are in annotations, because the name of
+//! an object is limited, and a longer one becomes a hash.
 
 use std::fmt::Write as _;
 
@@ -9,15 +9,15 @@ use sha2::{Digest as _, Sha256};
 
 use crate::{Result, Scope, StoreError, StoreSettings};
 
-/// The longest name of an object.
+/// The longest name of an object, in bytes.
 const NAME_MAX: usize = 253;
-/// The longest value of a label.
+/// The longest value of a label, in bytes.
 const LABEL_MAX: usize = 63;
 
-/// What the label `raindrop/reserved` of a layout record says.
+/// The value of the label `raindrop/reserved` of a layout record.
 pub(super) const LAYOUT: &str = "layout";
 
-/// The tables, written as Kubernetes allows.
+/// The names of the tables, in the characters that Kubernetes allows.
 #[derive(Clone, Debug)]
 pub(super) struct Tables {
     /// The table of worker rows and layout records.
@@ -71,7 +71,7 @@ fn table(key: &str, name: &str) -> Result<String> {
     Ok(name.replace('_', "-"))
 }
 
-/// Returns a reserved key such as `1/0` as labels and names have it.
+/// Returns a reserved key such as `1/0` in the form for labels and names.
 pub(super) fn key_label(reserved_key: &str) -> String {
     reserved_key.replace('/', "-")
 }
@@ -84,16 +84,16 @@ pub(super) fn namespace_label(namespace: &str) -> String {
     }
 }
 
-/// Returns the name of what a table has under these names.
+/// Returns the name of the object of a table with these parts.
 pub(super) fn name(table: &str, parts: &[&str]) -> String {
     let parts: Vec<_> = parts.iter().map(|part| escape(part)).collect();
     let name = format!("{table}.{}", parts.join("."));
     if name.len() <= NAME_MAX { name } else { format!("{table}.{}", hash(&name)) }
 }
 
-/// Writes a text so that no other text looks the same: small letters except x, digits, and hyphens
-/// that are not at an end stand for themselves, every other byte becomes x and two hexadecimal
-/// digits. An empty text becomes x.
+/// Escapes a text, so that different texts stay different. Small letters except x, digits, and
+/// hyphens that are not at an end are kept. Every other byte becomes x and two hexadecimal digits.
+/// An empty text becomes x.
 fn escape(text: &str) -> String {
     if text.is_empty() {
         return "x".to_owned();
@@ -109,7 +109,7 @@ fn escape(text: &str) -> String {
     escaped
 }
 
-/// No escaped text begins with two x.
+/// Returns a hash that begins with "xx", as no escaped text does.
 fn hash(text: &str) -> String {
     Sha256::digest(text).iter().fold("xx".to_owned(), |hash, byte| format!("{hash}{byte:02x}"))
 }

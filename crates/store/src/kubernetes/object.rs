@@ -1,5 +1,5 @@
-//! Leases as they hold rows, records and codes: everything stands in annotations, and `spec` shows
-//! holders and ages to `kubectl get leases`.
+//! How Leases hold rows, records and codes. All data is in annotations; `spec` only shows holders
+//! and ages to `kubectl get leases`.
 
 use k8s_openapi::{
     api::coordination::v1::{Lease, LeaseSpec},
@@ -16,9 +16,9 @@ use crate::{
     value::{Value, shortened, values, worker_rows},
 };
 
-/// What JSON pointers to annotations begin with.
+/// The beginning of JSON pointers to annotations.
 pub(super) const ANNOTATIONS: &str = "/metadata/annotations/";
-/// The namespace; a label of this name has it as far as a label can.
+/// The namespace. The label of the same name has it, escaped and perhaps cut short.
 pub(super) const NAMESPACE: &str = "raindrop/namespace";
 /// The token of the last write.
 pub(super) const TOKEN: &str = "raindrop/token";
@@ -26,14 +26,14 @@ pub(super) const EPOCH: &str = "raindrop/epoch";
 pub(super) const IDENTITY: &str = "raindrop/identity";
 pub(super) const HISTORY: &str = "raindrop/history";
 pub(super) const RESERVED_KEY: &str = "raindrop/reserved-key";
-/// The label of the table.
+/// The label with the table.
 pub(super) const TABLE: &str = "raindrop/table";
-/// The label that tells a record and the rows of each reserved key apart.
+/// The label by which a record and the rows of each reserved key are selected.
 pub(super) const RESERVED: &str = "raindrop/reserved";
 
 const WORKER: &str = "raindrop/worker";
 const HEARTBEAT: &str = "raindrop/heartbeat-ms";
-/// The annotations of a row, in the order in which it is read.
+/// The annotations of a row, in the order in which the reader takes them.
 const ROW: [&str; 8] = [
     WORKER,
     TOKEN,
@@ -50,13 +50,12 @@ pub(super) fn annotation<'a>(lease: &'a Lease, name: &str) -> Option<&'a str> {
     lease.metadata.annotations.as_ref()?.get(name).map(String::as_str)
 }
 
-/// Returns annotations as columns; one that is missing reads as null.
+/// Returns annotations as columns; a missing one is null.
 pub(super) fn columns<const N: usize>(lease: &Lease, names: [&str; N]) -> Vec<Value> {
     names.map(|name| annotation(lease, name).into()).to_vec()
 }
 
-/// Returns a Lease of a table and a namespace. `reserved` is what tells a record and the rows of each
-/// reserved key apart.
+/// Builds a Lease of a table and a namespace. `reserved` is the value of the label [`RESERVED`].
 pub(super) fn lease(
     name: String,
     (table, namespace): (&str, &str),
@@ -76,7 +75,7 @@ pub(super) fn lease(
     Lease { metadata, spec: None }
 }
 
-/// Whether a Lease has every annotation of another; it may have more.
+/// Returns whether a Lease has every annotation of another one; it may have more.
 pub(super) fn has_annotations_of(lease: &Lease, other: &Lease) -> bool {
     let mut annotations = other.metadata.annotations.iter().flatten();
     annotations.all(|(name, value)| annotation(lease, name) == Some(value))
@@ -87,7 +86,7 @@ pub(super) fn name_of(lease: &Lease) -> &str {
     lease.metadata.name.as_deref().unwrap_or_default()
 }
 
-/// Whether a Lease has this token.
+/// Returns whether a Lease has this token.
 pub(super) fn is_under(lease: &Lease, token: Token) -> bool {
     annotation(lease, TOKEN) == Some(&token.to_string())
 }
@@ -97,23 +96,24 @@ pub(super) fn uid(lease: &Lease) -> &str {
     lease.metadata.uid.as_deref().unwrap_or_default()
 }
 
-/// Returns the part of a JSON patch that refuses every state but one with this annotation; null
-/// stands for none.
+/// Returns the part of a JSON patch that requires this value of an annotation; null requires that
+/// there is none.
 pub(super) fn expect(annotation: &str, value: impl Into<Json>) -> Json {
     json!({ "op": "test", "path": pointer(annotation), "value": value.into() })
 }
 
-/// Returns the part of a JSON patch that refuses every state but one under this token.
+/// Returns the part of a JSON patch that requires this token.
 pub(super) fn expect_token(expected: Token) -> Json {
     expect(TOKEN, expected.to_string())
 }
 
-/// Returns the part of a JSON patch that refuses every Lease but the one with this UID.
+/// Returns the part of a JSON patch that requires this UID.
 pub(super) fn expect_uid(uid: &str) -> Json {
     json!({ "op": "test", "path": "/metadata/uid", "value": uid })
 }
 
-/// Returns the part of a JSON patch that refuses a Lease that was written since it had this version.
+/// Returns the part of a JSON patch that requires that the Lease was not written since it had this
+/// version.
 pub(super) fn expect_version(version: Option<&str>) -> Json {
     json!({ "op": "test", "path": "/metadata/resourceVersion", "value": version })
 }
@@ -126,7 +126,7 @@ pub(super) fn set<N: AsRef<str>, V: Into<String>>(
     annotations.into_iter().map(add).collect()
 }
 
-/// Returns the part of a JSON patch that removes an annotation, which must be there.
+/// Returns the part of a JSON patch that removes an annotation; it must exist.
 pub(super) fn remove(annotation: &str) -> Json {
     json!({ "op": "remove", "path": pointer(annotation) })
 }
@@ -178,19 +178,20 @@ pub(super) fn row_patch(
 /// Reads a worker's row. It is free if it has expired at this time of the server's clock.
 pub(super) fn row(table: &str, scope: &Scope, lease: &Lease, now_ms: i64) -> Result<Row> {
     let mut values = columns(lease, ROW);
-    // Beside when it was written, when it expires is read as whether it is free.
+    // The reader takes the first expiry for whether the row is free, so it is added again in its
+    // own place. `free` is computed below.
     values.push(values[6].clone());
     let row = worker_rows(table, scope, vec![values]).next();
     let row = row.expect("one row is read")?;
     Ok(Row { free: row.expires_ms <= now_ms, ..row })
 }
 
-/// Returns the worker id that a Lease is for, if it can be read.
+/// Returns the worker id of a Lease, if it can be parsed.
 pub(super) fn worker(lease: &Lease) -> Option<u64> {
     annotation(lease, WORKER)?.parse().ok()
 }
 
-/// Returns whether a row's Lease was written since it was created.
+/// Returns whether a row's Lease was written after its creation.
 pub(super) fn was_written(lease: &Lease) -> bool {
     annotation(lease, HEARTBEAT) != Some("0")
 }

@@ -1,4 +1,4 @@
-//! Where the API server is: in the pod's own cluster, or where a kubeconfig says.
+//! Finds the API server: that of the pod's own cluster, or the one in a kubeconfig.
 
 use std::collections::HashMap;
 
@@ -20,13 +20,13 @@ const PARAMETERS: Parameters = Parameters::without_tls(&PASSED);
 /// Where the API server is.
 #[derive(Clone, Debug)]
 pub(super) enum Place {
-    /// Where the store's address says.
+    /// By the store's address.
     Addressed(Address),
     #[cfg(test)]
     Simulated(std::sync::Arc<super::tests::Server>),
 }
 
-/// What the store's address says.
+/// The parameters of the store's address.
 #[derive(Clone, Debug)]
 pub(super) struct Address {
     context: Option<String>,
@@ -35,7 +35,7 @@ pub(super) struct Address {
 }
 
 impl Place {
-    /// Makes a client, and returns it with the server's address and the namespace of the Leases.
+    /// Creates a client, and returns it with the server's address and the namespace of the Leases.
     pub(super) async fn connect(&self) -> Result<(Client, String, String)> {
         match self {
             Self::Addressed(address) => address.connect().await,
@@ -48,7 +48,7 @@ impl Place {
 }
 
 impl Address {
-    /// Reads the store's address: `kubernetes:`, with parameters where not everything is usual.
+    /// Parses the store's address: `kubernetes:`, perhaps with parameters.
     pub(super) fn new(settings: &StoreSettings) -> Result<Self> {
         if settings.tls.is_some_and(|mode| mode != TlsMode::Verify) {
             return Err(settings.unusable(
@@ -79,8 +79,8 @@ impl Address {
         Ok(Self { context, kubeconfig, namespace })
     }
 
-    /// Reads the service account's or the kubeconfig's files. The client connects when the first
-    /// request is sent.
+    /// Reads the files of the service account or kubeconfig. The client connects with its first
+    /// request.
     async fn connect(&self) -> Result<(Client, String, String)> {
         let mut config = self.config().await?;
         if config.accept_invalid_certs {
@@ -93,7 +93,7 @@ impl Address {
         if !is_encrypted && !config.cluster_url.host().is_some_and(is_local) {
             return Err(unusable(format!("{} is without TLS", config.cluster_url)));
         }
-        // A write that is sent twice may be refused although the first one took place.
+        // A retry inside the client could be refused although its first attempt took place.
         config.default_retry = false;
         // The caller bounds each request as a whole.
         config.connect_timeout = None;

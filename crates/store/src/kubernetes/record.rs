@@ -1,4 +1,13 @@
-//! The layout record's Lease, which also lists the rows that were born.
+//! The Lease of the layout record, which also lists the rows that have a Lease.
+//!
+//! That list is what makes a Lease a row; see [`births`](super::births). It has an annotation for
+//! each such row, with the UID of its Lease; one more annotation holds the templates of all other
+//! rows. A patch that adds rows requires the version that was read, so that no row is added twice.
+//! A patch that lists a single row requires only that its annotation is absent and the templates
+//! are the same, so that nodes which create different rows do not conflict.
+//!
+//! An object is limited to 256 KiB of annotations, so a namespace can use about 4000 worker ids
+//! ([`Record::is_full`]). This module only builds patches; sending them is up to `rows`.
 
 use std::{collections::BTreeMap, fmt::Display};
 
@@ -18,7 +27,7 @@ use crate::{
     value::{Reader, record_values},
 };
 
-/// The annotations of a record, in the order in which it is read.
+/// The annotations of a record, in the order in which the reader takes them.
 const RECORD: [&str; 8] = [
     TOKEN,
     "raindrop/words",
@@ -31,9 +40,9 @@ const RECORD: [&str; 8] = [
 ];
 /// The templates of each reserved key, as JSON.
 const ROWS: &str = "raindrop/rows";
-/// So many bytes of annotations are full: an object may have 256 KiB.
+/// A record is full above this many bytes of annotations; an object may have 256 KiB.
 const FULL: usize = 240 << 10;
-/// What the annotations begin with that list the rows which were born.
+/// The beginning of the annotations that list the rows with a Lease.
 const BORN: &str = "born.raindrop/";
 
 /// The layout record of a namespace, with the rows of its reserved keys.
@@ -42,13 +51,13 @@ pub(super) struct Record {
     pub(super) layout: LayoutRecord,
     /// The UID of its Lease.
     pub(super) uid: String,
-    /// The rows of each reserved key that has or had some.
+    /// The rows of each reserved key that has, or had, some.
     pub(super) rows: BTreeMap<String, Births>,
     /// The annotation that holds the templates.
     templates: String,
-    /// Changes with every write of the Lease.
+    /// The `resourceVersion`, which changes with every write of the Lease.
     version: Option<String>,
-    /// The bytes of all annotations.
+    /// The size of all annotations in bytes.
     size: usize,
 }
 
@@ -91,12 +100,12 @@ impl Record {
         self.rows.get(reserved_key).unwrap_or(&births::NONE)
     }
 
-    /// Whether it has no room for rows that are born.
+    /// Returns whether there is no room to list further rows.
     pub(super) const fn is_full(&self) -> bool {
         self.size > FULL
     }
 
-    /// Explains that it is full.
+    /// Returns the error for a full record.
     pub(super) fn full(&self) -> StoreError {
         StoreError::Unusable(format!(
             "the layout record lists {} worker ids that were used, and has no room for more: with \
@@ -105,8 +114,9 @@ impl Record {
         ))
     }
 
-    /// Returns the JSON patch that adds rows which are missing, ascending by worker id, and lists those
-    /// that have a Lease, by worker id with its UID, if no other write of the record is first.
+    /// Returns the JSON patch that adds templates for missing rows, ascending by worker id, and
+    /// lists Leases that exist, by worker id with their UID. It is refused if the record was
+    /// written since it was read.
     pub(super) fn add_rows(
         mut self,
         reserved_key: &str,
@@ -128,8 +138,8 @@ impl Record {
         patch
     }
 
-    /// Returns the JSON patch that lists the Lease of a row, if the row is still unborn and its
-    /// template the same.
+    /// Returns the JSON patch that lists the Lease of a row. It is refused if the row is listed
+    /// already, or the templates have changed.
     pub(super) fn bear(&self, reserved_key: &str, worker: u64, uid: &str) -> Vec<Json> {
         let listed = born(reserved_key, worker);
         let mut patch = vec![expect(ROWS, &*self.templates), expect(&listed, Json::Null)];
@@ -138,7 +148,7 @@ impl Record {
     }
 }
 
-/// The annotation that lists a row.
+/// Returns the name of the annotation that lists a row.
 fn born(reserved_key: &str, worker: impl Display) -> String {
     format!("{BORN}{}.{worker}", key_label(reserved_key))
 }
@@ -149,7 +159,7 @@ pub(super) fn new_record(tables: &Tables, namespace: &str, record: &LayoutRecord
     lease(tables.record(namespace), (&tables.worker, namespace), Some(LAYOUT), annotations)
 }
 
-/// Returns the annotations that replace a record and leave its rows alone.
+/// Returns the annotations that replace a record and keep its list of rows.
 pub(super) fn record_annotations(
     record: &LayoutRecord,
 ) -> impl Iterator<Item = (&'static str, String)> {

@@ -1,4 +1,16 @@
-//! Worker rows: how they are read, born and swapped.
+//! Worker rows: how they are read, and how their Leases are created and listed.
+//!
+//! A Lease is a row only if the record lists its UID ([`is_listed`]). An unlisted Lease with the
+//! name of a row is one of these:
+//!
+//! - never written, or with marks within the template's: a late or cut-short creation, or a copy.
+//!   It is deleted, and the row gets another Lease.
+//! - written beyond the template ([`KubernetesStore::is_beyond`]): used with another record. A new
+//!   row could repeat its IDs, so this is an error for the operator.
+//! - written before the record was lost and created again: the new record lists it again
+//!   ([`KubernetesStore::unlisted`]).
+//!
+//! Tests: `tests`, and tests/store/kubernetes.rs.
 
 use std::collections::HashSet;
 
@@ -18,7 +30,7 @@ use super::{
 };
 use crate::{Result, Scope, StoreError, lock};
 
-/// The Leases of a namespace's record and of its rows of one reserved key, at one instant.
+/// The Leases of a namespace's record and of its rows of one reserved key, as of one instant.
 pub(super) struct Snapshot {
     pub(super) record: Option<Record>,
     pub(super) leases: Vec<Lease>,
@@ -45,7 +57,7 @@ impl KubernetesStore {
         Ok(Snapshot { record, leases })
     }
 
-    /// Reads the rows of a scope that were born and are still there.
+    /// Reads the rows of a scope that the record lists and whose Lease exists.
     pub(super) fn read_born(
         &self,
         scope: &Scope,
@@ -66,8 +78,8 @@ impl KubernetesStore {
         object::row(&self.settings.worker_table, scope, lease, now_ms)
     }
 
-    /// Returns the rows that a record which was written again is to list: it began an epoch, so that no
-    /// lease of theirs begins before its barrier.
+    /// Returns the rows that a recreated record must list again, with the UIDs of their Leases. The
+    /// recreated record began an epoch, so no lease on them starts before its barrier.
     pub(super) fn unlisted(&self, scope: &Scope, snapshot: &Snapshot) -> Vec<(u64, String)> {
         let is_rewritten = |record: &Record| {
             record.layout.history.has_failed_over()
@@ -82,7 +94,7 @@ impl KubernetesStore {
         named.map(|(worker, lease)| (worker, uid(lease).to_owned())).collect()
     }
 
-    /// Returns the workers of a scope that have no row, ascending.
+    /// Returns the workers of a scope that have neither a listed Lease nor a template, ascending.
     pub(super) fn missing(&self, scope: &Scope, snapshot: &Snapshot) -> Result<Vec<u64>> {
         let births = snapshot.births(scope);
         let (listed, unlisted): (Vec<_>, Vec<_>) =
@@ -90,7 +102,8 @@ impl KubernetesStore {
         let record = snapshot.record.as_ref();
         let made = record.and_then(|record| record.layout.made_rows(&scope.reserved_key));
         let was_made = |worker| made.is_some_and(|made| made.contains(worker));
-        // Rows of a record that was lost: what is created beside them would begin with no marks.
+        // A written Lease that the record neither lists nor has created belongs to a lost record.
+        // Rows that are created beside it would begin without marks.
         let is_foreign =
             |lease: &&&Lease| was_written(lease) && !object::worker(lease).is_some_and(was_made);
         if let Some(lease) = unlisted.iter().find(is_foreign) {
@@ -102,8 +115,8 @@ impl KubernetesStore {
         Ok((scope.min_worker..=scope.max_worker).filter(is_missing).collect())
     }
 
-    /// Whether a Lease that the record does not list has issued beyond the marks that its row would
-    /// be born with: then the record is not the one that it was used with.
+    /// Returns whether an unlisted Lease was written, and has marks above those with which its row
+    /// would be created. Then the row was used with another record.
     pub(super) fn is_beyond(&self, scope: &Scope, lease: &Lease, unborn: &Row) -> bool {
         let marks = self.row(scope, lease, 0).map(|row| row.marks);
         let is_within = marks.is_ok_and(|marks| {
@@ -113,8 +126,8 @@ impl KubernetesStore {
         was_written(lease) && !is_within
     }
 
-    /// Returns the workers whose rows are not born, and cannot be before a person decided what the
-    /// Leases of their names are.
+    /// Returns the workers whose rows cannot get a Lease until an operator decides about the Leases
+    /// that have their names.
     pub(super) fn blocked(&self, scope: &Scope, snapshot: &Snapshot) -> HashSet<u64> {
         let births = snapshot.births(scope);
         let blocked = snapshot.leases.iter().filter_map(|lease| {
@@ -133,8 +146,9 @@ impl KubernetesStore {
         ))
     }
 
-    /// Returns the UID of a row's Lease; a row that is expected to be unborn is born first. `None`
-    /// when there is no such row, or it is unborn and has another token.
+    /// Returns the UID of a row's Lease, which it creates if the row has none and its template has
+    /// the token `expected`. Returns `None` if there is no such row, or its template has another
+    /// token.
     pub(super) async fn uid_of(
         &self,
         scope: &Scope,
@@ -159,7 +173,7 @@ impl KubernetesStore {
                 return Err(record.full());
             }
             if let Some(uid) = self.bear(scope, &row).await? {
-                // The row may have other tokens and marks by now, or another Lease.
+                // The patch is refused if the row has another template by now, or another Lease.
                 let patch = record.bear(&scope.reserved_key, worker, &uid);
                 if self.api.patch(&self.tables.record(&scope.namespace), patch).await? {
                     self.remember(scope, worker, &uid);
@@ -170,8 +184,8 @@ impl KubernetesStore {
         }
     }
 
-    /// Creates the Lease of an unborn row, which the record does not list yet, and returns its UID.
-    /// `None` when the row was born meanwhile.
+    /// Creates the Lease of a row that has none, and returns its UID; the record does not list it
+    /// yet. Returns `None` if the row has got another Lease or template meanwhile.
     async fn bear(&self, scope: &Scope, row: &Row) -> Result<Option<String>> {
         let name = self.tables.row(scope, row.worker);
         let table = (&*self.tables.worker, &*scope.namespace);
@@ -187,8 +201,8 @@ impl KubernetesStore {
                 self.pause(begin).await?;
                 continue;
             };
-            // Another attempt created it. Should it be listed and written meanwhile, the record has
-            // changed, which refuses what is built on the old one.
+            // Another attempt created it. If that one lists and writes it, the record changes, and
+            // the patch that is built on the old record is refused.
             if has_annotations_of(&found, &birth) {
                 return Ok(Some(uid(&found).to_owned()));
             }
@@ -200,8 +214,8 @@ impl KubernetesStore {
             if self.is_beyond(scope, &found, row) {
                 return Err(self.of_another_record(&found));
             }
-            // A late creation of rows that vanished since, or a copy of a Lease that was deleted: the
-            // marks of a row that is created after it are beyond its own.
+            // A late creation of a row that vanished since, or a copy of a deleted Lease. The row
+            // that is created after it has at least its marks.
             self.api.delete(&found).await?;
             self.pause(begin).await?;
         }
@@ -216,7 +230,7 @@ impl KubernetesStore {
     }
 }
 
-/// Whether a Lease is a row that the record lists.
+/// Returns whether a Lease is a row that the record lists.
 fn is_listed(births: &Births, lease: &Lease) -> bool {
     object::worker(lease).and_then(|worker| births.uid(worker)) == Some(uid(lease))
 }

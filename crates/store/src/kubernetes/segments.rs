@@ -36,12 +36,12 @@ impl SegmentStore for KubernetesStore {
     }
 
     async fn prepare_segments(&self) -> Result<()> {
-        // Whether the server answers, and lets us read.
+        // Fails if the server does not respond, or does not let us read.
         self.api.get(&self.tables.code("default", "default")).await.map(drop)
     }
 
     async fn create_segments(&self, namespace: &str, codes: &[NewSegment]) -> Result<()> {
-        // Nodes that start together create the same codes: most find them there.
+        // Nodes that start together create the same codes, so most of them exist already.
         let present = self.codes(Some(namespace)).await?;
         let is_missing = |new: &&NewSegment| {
             !present.iter().any(|lease| annotation(lease, CODE) == Some(&new.code))
@@ -72,7 +72,7 @@ impl SegmentStore for KubernetesStore {
                     let lease = self.new_code(namespace, code, raised, reservation.token)?;
                     self.api.create(&lease).await?.is_some()
                 }
-                // Nobody has reserved since it was read: every reservation sets a fresh token.
+                // The version proves that there was no reservation since the read.
                 Some(lease) => {
                     let version = lease.metadata.resource_version.as_deref();
                     let mut patch = vec![expect_uid(uid(lease)), expect_version(version)];
@@ -89,7 +89,7 @@ impl SegmentStore for KubernetesStore {
     }
 
     fn codes_at_once(&self) -> usize {
-        // A list has all codes, however many are asked for.
+        // A list returns all codes, however many are requested.
         usize::MAX
     }
 
@@ -103,7 +103,7 @@ impl SegmentStore for KubernetesStore {
             [code] => Vec::from_iter(self.api.get(&self.tables.code(namespace, code)).await?),
             _ => self.codes(Some(namespace)).await?,
         };
-        // After the codes, as for a reservation.
+        // Read after the codes, as for a reservation.
         let is_in_epoch = self.is_in_epoch(namespace, epoch).await?;
         let by_code = found.iter().filter_map(|lease| Some((annotation(lease, CODE)?, lease)));
         let by_code: HashMap<_, _> = by_code.collect();
@@ -122,7 +122,7 @@ impl SegmentStore for KubernetesStore {
         let Some(found) = found.filter(|lease| is_under(lease, reserved)) else {
             return Ok(false);
         };
-        // After the code, as for a reservation.
+        // Read after the code, as for a reservation.
         if !self.is_in_epoch(namespace, epoch).await? {
             return Ok(false);
         }
@@ -179,7 +179,7 @@ impl SegmentStore for KubernetesStore {
         codes: RangeInclusive<&str>,
         limit: u32,
     ) -> Result<Vec<ListedSegment>> {
-        // Objects are not ordered by these names, so only one of them is read alone.
+        // The API does not sort objects by these names: only a single code can be read by itself.
         if codes.start() == codes.end() {
             let code = codes.start();
             let found = self.api.get(&self.tables.code(namespace, code)).await?;
@@ -223,7 +223,7 @@ impl KubernetesStore {
         Ok(listed.into_values().collect())
     }
 
-    /// Reads a code's object, and what that says in an epoch.
+    /// Reads a code's Lease, and its state in an epoch.
     async fn code(
         &self,
         name: &str,
@@ -231,7 +231,8 @@ impl KubernetesStore {
         epoch: Token,
     ) -> Result<(Option<Lease>, CodeState)> {
         let found = self.api.get(name).await?;
-        // After the code: one that was restored since has another UID, which refuses the write.
+        // The record is read after the code. If the code is restored from a backup since, its Lease
+        // has another UID, which refuses the write.
         let state = match &found {
             _ if !self.is_in_epoch(namespace, epoch).await? => CodeState::OtherEpoch,
             None => CodeState::Missing,
@@ -240,7 +241,8 @@ impl KubernetesStore {
         Ok((found, state))
     }
 
-    /// Whether the namespace's record has an epoch, and is the object that the epoch began with.
+    /// Returns whether the namespace's record has this epoch, and is still the object with which
+    /// the epoch began.
     async fn is_in_epoch(&self, namespace: &str, epoch: Token) -> Result<bool> {
         let Some(record) = self.record(namespace).await? else { return Ok(false) };
         let history = &record.layout.history;
@@ -248,7 +250,7 @@ impl KubernetesStore {
         Ok(is_continued && history.epoch() == epoch)
     }
 
-    /// Returns the Lease of a code that is created.
+    /// Builds the Lease of a new code.
     fn new_code(&self, namespace: &str, code: &str, row: CodeRow, token: Token) -> Result<Lease> {
         let now_ms = self.api.clock.latest_ms()?;
         let created = [(CODE, code.to_owned()), (CREATED, now_ms.to_string())];

@@ -113,7 +113,7 @@ fn a_file_of_authorities_is_checked_and_needs_verify() {
     fs::write(path("marked.pem"), "\u{feff}-----BEGIN CERTIFICATE-----\n").expect("written");
     let marked = refused(&with("marked.pem", Some(TlsMode::Verify)));
     assert!(marked.contains("begins with a byte-order mark"), "{marked}");
-    // A folder stands for a FIFO, of which a driver that reads it never comes back.
+    // A folder in place of a FIFO, on which a driver would hang.
     let other = "must be a regular file: it is read again for each connection";
     let url = format!("mysql://h/d?ssl-cert={}", folder.path().display());
     assert!(refused(&settings(&url, None)).contains(other));

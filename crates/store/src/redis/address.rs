@@ -1,4 +1,5 @@
-//! Where the servers are, and what may be sent to them.
+//! Parses the addresses of Redis servers and Sentinels, and decides whether a password may be sent
+//! to them.
 
 use std::path::PathBuf;
 
@@ -17,15 +18,15 @@ const SENTINEL_PARAMETERS: Parameters =
 
 const SENTINEL_PORT: u16 = 26379;
 
-/// What an address and the settings beside it say.
+/// The servers of an address, with the settings of TLS.
 #[derive(Debug)]
 pub(super) struct Address {
     pub(super) hosts: Hosts,
-    /// The server of each host: a Redis server, or a Sentinel of the service.
+    /// How to connect to each host: a Redis server, or a Sentinel of the service.
     pub(super) servers: Vec<ConnectionInfo>,
     pub(super) service: Option<Service>,
     pub(super) ca_file: Option<PathBuf>,
-    /// Whether nobody on the network can pose as the store.
+    /// Whether no other server on the network can pose as the store.
     pub(super) is_verified: bool,
 }
 
@@ -33,7 +34,7 @@ pub(super) struct Address {
 #[derive(Debug)]
 pub(super) struct Service {
     pub(super) name: String,
-    /// User, password and database at the primary.
+    /// The user, password and database at the primary.
     login: RedisConnectionInfo,
     tls: Option<TlsMode>,
     has_tls: bool,
@@ -81,7 +82,8 @@ impl Address {
         }
         Ok(Self {
             hosts: Hosts::new(names),
-            // A Sentinel on this machine may name a primary on another one.
+            // A Sentinel on this machine may name a primary on another one, so it does not count as
+            // local.
             is_verified: is_local && service.is_none() || has_tls && tls != Some(TlsMode::Require),
             servers,
             service,
@@ -91,11 +93,11 @@ impl Address {
 }
 
 impl Service {
-    /// How to connect to the primary at an address that a Sentinel named.
+    /// Returns how to connect to the primary at an address that a Sentinel named.
     ///
     /// # Errors
     ///
-    /// When the password would be sent over the network in clear text.
+    /// If the password would be sent over the network in clear text.
     pub(super) fn primary(&self, host: &str, port: u16) -> Result<ConnectionInfo, &'static str> {
         let may_read = !self.has_tls && !is_local(host) && self.tls != Some(TlsMode::Off);
         if may_read && self.login.password().is_some() {
@@ -110,12 +112,12 @@ impl Service {
 const CLEAR_TEXT: &str = "redis:// would send the password over the network in clear text: use rediss:// \
      (rediss+sentinel:// with Sentinel), or store.tls = \"off\" where nobody can listen";
 
-/// Whether it is the address of a service's Sentinels.
+/// Returns whether it is the address of a service's Sentinels.
 fn has_sentinel(url: &str) -> bool {
     url.split_once("://").is_some_and(|(scheme, _)| scheme.ends_with("+sentinel"))
 }
 
-/// Reads the Sentinels, and the service after the hosts.
+/// Parses the Sentinels, and the service after the hosts.
 fn read_service(
     settings: &StoreSettings,
     url: &str,
@@ -161,7 +163,7 @@ fn host_of(address: &ConnectionAddr) -> (&str, u16) {
         ConnectionAddr::Tcp(host, port) | ConnectionAddr::TcpTls { host, port, .. } => {
             (host, *port)
         }
-        // No scheme of ours leads to one.
+        // None of our schemes has another kind of address.
         _ => ("", 0),
     }
 }

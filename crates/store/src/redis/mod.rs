@@ -1,10 +1,14 @@
-//! One Redis 6.2+ primary.
+//! One Redis 6.2+ primary as a store.
 //!
 //! Rows and layout records are hashes; sorted sets beside them find the free rows. Every operation
-//! is one script, so that nothing changes between a read and the write that rests on it.
+//! is one script, so that nothing changes between a read and the write that depends on it.
 //!
-//! `docs/operations.md` lists the settings that keep acknowledged writes; [`trust`] checks them. The
-//! primary is one of several hosts, or the one that Sentinels name; Cluster is refused.
+//! Redis acknowledges a write before replicas have it, and may lose it at a fail-over. So the
+//! replication id of the server is its identity, which every write compares with the record's:
+//! after a promotion or a restart, an epoch begins. `docs/operations.md` lists the settings that
+//! keep acknowledged writes; [`trust`] checks them. The primary is one of several hosts, or the one
+//! that Sentinels name. Cluster is refused, because no script reaches all keys there. Tests:
+//! tests/store/redis.rs.
 
 mod address;
 mod keys;
@@ -29,7 +33,7 @@ use super::{
     value::{Reader, Value, readable, record_values, shortened, values, worker_rows},
 };
 
-/// How many rows one script creates: it keeps others waiting.
+/// The most rows that one script creates: while it runs, the server does nothing else.
 const ROWS_AT_ONCE: usize = 500;
 
 /// Worker rows, layout records and segment codes in Redis.
@@ -60,7 +64,7 @@ impl Store for RedisStore {
 
     async fn prepare(&self) -> Result<Vec<String>> {
         let warnings = trust::check(self).await?;
-        // Fails when the name is somebody else's.
+        // Fails if the key has another type, so that another application uses its name.
         self.command::<u64>("SCARD", &self.scopes_key()).await?;
         Ok(warnings)
     }
@@ -124,7 +128,7 @@ impl Store for RedisStore {
             identity: (self.settings.failover == Failover::Auto).then_some(server),
             record: record_if_any(&keys[0].name, &scope.namespace, record)?,
             held,
-            // Below 0 only when somebody deleted a key.
+            // Below 0 only after an operator deleted a key.
             free: u64::try_from(free).unwrap_or(0),
             next_expiry_ms: next_expiry.parse().ok(),
         })
@@ -219,13 +223,13 @@ impl Store for RedisStore {
 }
 
 impl RedisStore {
-    /// Tells the scripts whether identities are compared.
+    /// Returns the argument that tells scripts whether identities are compared.
     fn is_compared(&self) -> Value {
         Value::from(if self.settings.failover == Failover::Auto { "1" } else { "" })
     }
 }
 
-/// Reads a layout record from its fields; there are none where there is no record.
+/// Reads a layout record from its fields; no fields mean that there is no record.
 fn record_if_any(key: &str, namespace: &str, fields: Vec<Value>) -> Result<Option<LayoutRecord>> {
     let is_there = !fields.is_empty();
     is_there.then(|| Reader::new(key, namespace, fields).layout_record()).transpose()

@@ -1,7 +1,12 @@
-//! The scripts. Each is one whole operation.
+//! The Lua scripts, each of which is one whole operation.
 //!
-//! Marks and tokens pass through them as text only. Worker ids have leading zeros, so that their
-//! order as text is their order as numbers.
+//! Redis runs a script without interruption, so a script may read, compare and then write. Each
+//! begins with `common.lua`, which reads the clock and has the comparisons of identity and epoch.
+//!
+//! Numbers in Lua are doubles, so marks and tokens pass through scripts as text only, and next
+//! numbers are added by `HINCRBY`. Worker ids have leading zeros, so that the order of texts is
+//! that of numbers. If the type of a key could make a script fail, the script touches that key
+//! before it writes anything: Redis does not roll back. Tests: tests/store/redis.rs.
 
 use std::sync::LazyLock;
 

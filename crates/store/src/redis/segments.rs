@@ -12,7 +12,7 @@ use crate::{
     value::{Reader, Value, values},
 };
 
-/// How many codes one script creates or lists: it keeps others waiting.
+/// The most codes that one script creates or lists: while it runs, the server does nothing else.
 const CODES_AT_ONCE: u32 = 500;
 
 #[async_trait]
@@ -22,7 +22,7 @@ impl SegmentStore for RedisStore {
     }
 
     async fn prepare_segments(&self) -> Result<()> {
-        // Fails when the name is somebody else's.
+        // Fails if the key has another type, so that another application uses its name.
         self.command::<u64>("ZCARD", &self.codes_key()).await?;
         Ok(())
     }
@@ -143,7 +143,7 @@ impl RedisStore {
     }
 }
 
-/// Reads what a script knows of a code, after the outcome.
+/// Reads the state of a code from a script's response, after the outcome.
 fn code_state(outcome: &str, mut reader: Reader<'_>) -> Result<CodeState> {
     Ok(match outcome {
         "other epoch" => CodeState::OtherEpoch,

@@ -1,4 +1,10 @@
-//! The connections to a server, and what its errors mean.
+//! Connections to Redis servers, and the classes of their errors.
+//!
+//! A connection is opened only to a primary: directly, or through a Sentinel that names it. Each
+//! call has a connection of its own for as long as it runs, and a time-out around it. An error of a
+//! server that takes no commands or no writes at present makes the next search begin at another
+//! host ([`AWAY`]). After a time-out or a broken connection, the outcome of a script is unknown;
+//! nothing is retried here. Tests: tests/store/redis.rs, hosts.rs and outage.rs.
 
 use std::fs;
 
@@ -21,13 +27,13 @@ use crate::{
     value::Value,
 };
 
-/// The codes of a server that takes no commands, or no writes, at present.
+/// The error codes of a server that takes no commands, or no writes, at present.
 const AWAY: &[&str] =
     &["BUSY", "CLUSTERDOWN", "LOADING", "MASTERDOWN", "NOREPLICAS", "READONLY", "TRYAGAIN"];
 
 impl Address {
     async fn connect(&self, server: &ConnectionInfo) -> Result<MultiplexedConnection> {
-        // Our own time-out is around everything; the driver's are others.
+        // Off, because `call` and `Pool` have time-outs around everything.
         let config =
             AsyncConnectionConfig::new().set_connection_timeout(None).set_response_timeout(None);
         let client = match &self.ca_file {
@@ -104,7 +110,8 @@ impl Connector for Address {
     async fn close(_: MultiplexedConnection) {}
 }
 
-/// Returns a server's role, unless the user may not ask: then a refused write tells. A Sentinel has none.
+/// Returns a server's role; empty for a Sentinel. `None` if the user may not ask: then only a
+/// refused write shows that it is a replica.
 async fn role(connection: &mut MultiplexedConnection) -> Result<Option<String>> {
     let info = cmd("INFO").arg("replication").query_async::<String>(connection).await;
     let info = match info {
@@ -147,7 +154,7 @@ impl RedisStore {
         self.name_foreign_key(answer, std::slice::from_ref(key)).await
     }
 
-    /// Runs a command about the server. Returns `None` where it is not allowed.
+    /// Runs a command about the server. Returns `None` if the user may not.
     pub(super) async fn command_if_allowed<T: FromRedisValue>(
         &self,
         command: &[&str],
@@ -164,8 +171,8 @@ impl RedisStore {
         self.call(async |connection| Cmd::new().arg(command).query_async(connection).await).await
     }
 
-    /// Runs `work` on a connection of its own, so that a cancelled call, which closes the connection,
-    /// takes no other along.
+    /// Runs `work` on a connection of its own: a cancelled call closes its connection, and must not
+    /// affect others.
     async fn call<T>(
         &self,
         work: impl AsyncFnOnce(&mut MultiplexedConnection) -> Result<T, RedisError>,
@@ -186,7 +193,8 @@ impl RedisStore {
         answer
     }
 
-    /// Returns the answer, or the error: one that names the key if it is somebody else's.
+    /// Returns the answer. An error because a key has another type names that key: another
+    /// application uses it.
     async fn name_foreign_key<T>(&self, answer: Result<T>, keys: &[Key]) -> Result<T> {
         // Older servers put the code of a script's error into its text.
         if let Err(StoreError::Refused(error)) = &answer
@@ -206,7 +214,7 @@ impl RedisStore {
     }
 }
 
-/// Whether a command is not allowed for this user, or was renamed away.
+/// Returns whether a command is not allowed for this user, or was renamed away.
 fn is_forbidden(error: &RedisError) -> bool {
     error.kind() == ErrorKind::Server(ServerErrorKind::NoPerm)
         || error.to_string().contains("unknown command")

@@ -1,11 +1,17 @@
-//! Checks whether the server keeps what it acknowledges.
+//! Checks whether the server keeps the writes that it acknowledges.
+//!
+//! Refused are servers that would delete rows when their memory is full, clusters, and versions
+//! without the commands of the scripts. Settings that only make a crash or fail-over lose writes
+//! cause a warning: with `store.failover = "auto"`, the identity of the server detects such a loss.
+//! A setting that the user may not read causes a warning, too. The check runs when the store is
+//! prepared, not later. Tests: below, and tests/store/redis.rs.
 
 use std::collections::HashMap;
 
 use super::RedisStore;
 use crate::{LOSES_WRITES, Result, StoreError};
 
-/// Refuses servers that lose writes or lack commands. Returns warnings about the others.
+/// Refuses servers that delete rows or lack commands. Returns warnings about other settings.
 pub(super) async fn check(store: &RedisStore) -> Result<Vec<String>> {
     let mut warnings = Vec::new();
     match store.command_if_allowed::<String>(&["INFO"]).await? {

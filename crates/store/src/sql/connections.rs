@@ -1,4 +1,12 @@
-//! Statements on pooled connections, with a time-out on each step.
+//! Runs statements on pooled connections, with a time-out on each step.
+//!
+//! Only errors of concurrent work are retried here, after which the statement certainly left
+//! nothing behind ([`Class::Retry`]). After any other error, or a time-out, the outcome is unknown;
+//! the caller finds it out by reading the row's token.
+//!
+//! [`SqlStore::write`] is for statements that compare the session for which they were prepared. If
+//! such a statement matched no row, it checks whether the session has changed: then the session is
+//! to blame, and not the row. Tests: tests/store/sessions.rs, poolers.rs, slow.rs and outage.rs.
 
 use std::{error::Error, time::Duration};
 
@@ -21,10 +29,10 @@ use crate::{
     with_sources,
 };
 
-/// How often a statement is tried that fails because of concurrent work.
+/// The most attempts of a statement that fails because of concurrent work.
 const TRIES_MAX: u32 = 12;
 
-/// Tries again what fails because of concurrent work.
+/// Retries an attempt that fails because of concurrent work.
 macro_rules! retried {
     ($engine:ty, $attempt:expr) => {{
         let mut tried = 0;
@@ -41,7 +49,7 @@ macro_rules! retried {
 pub(super) struct Sessions<E> {
     pub(super) address: Addressed<E>,
     failover: Failover,
-    /// How long a session is used before it is set up anew.
+    /// The age at which a session is set up again.
     max: Duration,
     sql: Statements,
 }
@@ -84,18 +92,19 @@ impl<E: Engine> Connector for Sessions<E> {
     }
 
     async fn close(session: Self::Connection) {
-        // It is closed in either case.
+        // An error is harmless: the connection is closed in either case.
         let _ = session.connection.close().await;
     }
 }
 
 impl<E: Engine> SqlStore<E> {
-    /// Runs a statement that writes nothing; returns its rows.
+    /// Runs a statement that only reads, and returns its rows.
     pub(super) async fn read(&self, sql: &str, args: &[Value]) -> Result<Vec<Vec<Value>>> {
         Ok(self.read_on(sql, |_| args.to_vec()).await?.0.rows)
     }
 
-    /// Like [`Self::read`], with arguments that the session knows; returns its server, too.
+    /// Like [`Self::read`], with arguments that depend on the session; returns the session's
+    /// server, too.
     pub(super) async fn read_on(
         &self,
         sql: &str,
@@ -107,8 +116,8 @@ impl<E: Engine> SqlStore<E> {
         Ok((finish(checkout, answer)?, server))
     }
 
-    /// Runs a statement that writes, and names the session that it is sent through. Where nothing was
-    /// written, an error if the session is another one now.
+    /// Runs a statement that writes, and that compares the session which it is sent through. If it
+    /// wrote nothing, fails if the session has changed.
     pub(super) async fn write(
         &self,
         sql: &str,
@@ -135,7 +144,7 @@ impl<E: Engine> SqlStore<E> {
         self.in_time(run).await
     }
 
-    /// Waits for a statement as long as it may take.
+    /// Waits for a statement, at most for the time-out.
     async fn in_time<T>(
         &self,
         statement: impl Future<Output = Result<T, Failure>>,
@@ -145,11 +154,11 @@ impl<E: Engine> SqlStore<E> {
         answer.unwrap_or_else(|_| Err(StoreError::TimedOut { after }.into()))
     }
 
-    /// Runs the migrations, on a connection of their own whose end releases every lock.
+    /// Runs the migrations on a connection of their own. Closing it releases every lock.
     pub(super) async fn migrate(&self, migrations: &Migrations) -> Result<()> {
         let tries =
             async { retried!(E, self.try_to_migrate(migrations).await).map_err(store_error::<E>) };
-        // Several statements, and other nodes that go first.
+        // Longer: these are several statements, and other nodes may go first.
         let after = self.settings.timeout * 10;
         timeout(after, tries).await.unwrap_or(Err(StoreError::TimedOut { after }))
     }
@@ -169,7 +178,7 @@ impl<E: Engine> SqlStore<E> {
     }
 }
 
-/// Returns a connection after a statement, if nobody doubts what it would answer next.
+/// Puts a connection back after a statement, unless its next response may belong to this one.
 fn finish<E: Engine>(
     checkout: Checkout<'_, Renewed<Sessions<E>>>,
     answer: Result<Answer, Failure>,
@@ -187,7 +196,7 @@ fn finish<E: Engine>(
     answer.map_err(store_error::<E>)
 }
 
-/// Whether what failed is tried again, since concurrent work was the cause; pauses before that.
+/// Returns whether to try again after an error of concurrent work, and pauses before that.
 async fn is_retried<E: Engine>(error: &sqlx::Error, tried: &mut u32) -> bool {
     *tried += 1;
     let is_retried = *tried < TRIES_MAX && classify::<E>(error) == Class::Retry;

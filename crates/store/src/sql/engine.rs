@@ -1,4 +1,13 @@
-//! What a SQL engine adds to the shared logic.
+//! The trait by which a SQL engine completes the shared logic.
+//!
+//! An [`Engine`] opens sessions that are durable and independent of the server's defaults, finds
+//! the identity of the server, and classifies errors. Its statements are in a file
+//! ([`statements`](super::statements)), under the same names and with the same meaning on each
+//! engine. The classes matter for safety in one place: [`Class::Retry`] may only contain errors
+//! after which the statement certainly did not take place.
+//!
+//! [`RunSql`] runs statements with [`Value`]s, so that all engines share the code that reads and
+//! writes rows. Tests: tests/store, on real servers of each engine.
 
 use futures_util::{TryStreamExt as _, stream::BoxStream};
 use sqlx::Arguments as _;
@@ -12,7 +21,7 @@ use sqlx::{
 use super::{schema::Migrations, session::Server, statements::Statements};
 use crate::{Result, StoreError, StoreSettings, hosts::Hosts, value::Value};
 
-/// What a database's error means for the statement.
+/// The consequence of a database's error for the statement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Class {
     /// The statement certainly did not take place, because of concurrent work.
@@ -21,7 +30,8 @@ pub(crate) enum Class {
     Unavailable,
     /// A table is missing.
     Vanished,
-    /// What the session prepared is in another one: a pooler changes sessions.
+    /// The statement ran in another session than the one that prepared it: a pooler switched
+    /// sessions.
     #[cfg(any(feature = "mysql", feature = "postgres"))]
     OtherSession,
     /// Anything else.
@@ -69,12 +79,12 @@ macro_rules! migrations {
 }
 pub(super) use migrations;
 
-/// An engine, and what the address says of its servers.
+/// An engine, and the servers in the store's address.
 pub(crate) struct Addressed<E> {
     pub(super) engine: E,
-    /// None for an embedded database.
+    /// Empty for an embedded database.
     pub(super) hosts: Hosts,
-    /// Whether nobody on the network can pose as the database.
+    /// Whether no other server on the network can pose as the database.
     pub(super) is_verified: bool,
 }
 
@@ -83,22 +93,22 @@ pub(crate) trait Engine: Sized + Send + Sync + 'static {
     /// The driver's connection.
     type Connection: RunSql + Migrate;
 
-    /// Around identifiers.
+    /// The quotation mark around identifiers.
     const QUOTE: char;
     /// The file of its statements.
     const SQL: &'static str;
-    /// The migrations in order; `{table}` stands for the table's name. Each must be harmless when it
-    /// is repeated, and one statement where DDL is not transactional.
+    /// The migrations in order; `{table}` stands for the table's name. Each must be harmless when
+    /// repeated, and a single statement on engines whose DDL is not transactional.
     const MIGRATIONS: &'static [MigrationFile];
     /// The migrations of the segment table.
     const SEGMENT_MIGRATIONS: &'static [MigrationFile];
     /// Whether the engine's clock is the node's own.
     const CLOCK_IS_LOCAL: bool;
 
-    /// Reads the address, without connecting.
+    /// Parses the address, without connecting.
     fn new(settings: &StoreSettings, sql: &Statements) -> Result<Addressed<Self>>;
 
-    /// Returns a warning for the operator about what connections found.
+    /// Returns a warning for the operator about an observation of its connections.
     fn warning(&self) -> Option<&'static str> {
         None
     }
@@ -112,7 +122,7 @@ pub(crate) trait Engine: Sized + Send + Sync + 'static {
     }
 
     /// Opens a connection to a host, makes it durable and independent of the server's defaults, and
-    /// learns which server that is. An error if the server accepts no writes.
+    /// finds the identity of the server. Fails if the server accepts no writes.
     fn open(
         &self,
         host: usize,
@@ -128,7 +138,7 @@ pub(crate) trait Engine: Sized + Send + Sync + 'static {
     /// Classifies an error of the database.
     fn class(error: &dyn DatabaseError) -> Class;
 
-    /// Returns what an error of the database says.
+    /// Returns the text of a database error.
     fn text(error: &dyn DatabaseError) -> String {
         error.to_string()
     }
@@ -140,7 +150,7 @@ pub(super) fn classify<E: Engine>(error: &sqlx::Error) -> Class {
         // Nodes that create tables or bookkeeping rows at the same moment collide like this.
         sqlx::Error::Database(error) if error.is_unique_violation() => Class::Retry,
         sqlx::Error::Database(error) => E::class(error.as_ref()),
-        // Another node is at it, or was cut short meanwhile.
+        // Another node is migrating, or was cut short meanwhile.
         sqlx::Error::Migrate(_) => Class::Retry,
         sqlx::Error::Io(_)
         | sqlx::Error::Tls(_)
@@ -150,14 +160,14 @@ pub(super) fn classify<E: Engine>(error: &sqlx::Error) -> Class {
     }
 }
 
-/// What a statement did and returned.
+/// The result of a statement.
 #[derive(Debug, Default)]
 pub(crate) struct Answer {
-    /// How many rows it matched, changed or not.
+    /// The number of rows that it matched, changed or not.
     pub(super) matched: u64,
     /// The rows that it returned.
     pub(super) rows: Vec<Vec<Value>>,
-    /// The number that it raised, where the driver returns that without a row.
+    /// The number that it raised, if the driver returns it without a row.
     pub(super) raised: Option<i64>,
 }
 
@@ -185,8 +195,8 @@ pub(crate) trait RunSql: sqlx::Connection + 'static {
         args: &[Value],
     ) -> impl Future<Output = Result<Answer, sqlx::Error>> + Send;
 
-    /// Runs statements without arguments in one round trip; returns the rows of all of them, every
-    /// value as text.
+    /// Runs statements without arguments in one round trip. Returns the rows of all of them, with
+    /// every value as text.
     fn run_together(
         &mut self,
         sql: &str,
@@ -228,11 +238,11 @@ where
     }
 }
 
-/// The ends of statements and the rows that they return, as they arrive.
+/// The stream of rows and ends of statements, as they arrive.
 type Steps<'a, D> =
     BoxStream<'a, Result<Either<<D as Database>::QueryResult, <D as Database>::Row>, sqlx::Error>>;
 
-/// Collects what statements did, and the rows whose values `read` returns.
+/// Collects the results of statements; `read` reads a value of a row.
 async fn collect<D>(
     mut steps: Steps<'_, D>,
     read: impl Fn(&D::Row, usize) -> Result<Value, sqlx::Error>,

@@ -1,12 +1,12 @@
-//! How the sessions of servers are opened, and that they are set as they must be.
+//! Opens sessions on servers, and checks their settings.
 
 use sqlx::ConnectOptions;
 
 use super::engine::Failure;
 use crate::{Result, StoreError, TlsMode, tls::Protection, value::Value};
 
-/// Connects as the options say. Where a server on another machine has no TLS, the error says what to
-/// set.
+/// Connects with these options. If a server on another machine has no TLS, the error says which
+/// setting to change.
 pub(super) async fn connect<O: ConnectOptions<Connection: Sized>>(
     options: &O,
     Protection { mode, is_local }: Protection,
@@ -17,7 +17,7 @@ pub(super) async fn connect<O: ConnectOptions<Connection: Sized>>(
                           without protection";
             StoreError::unavailable(format!("{reason}: {advice}")).into()
         }
-        // It quotes a character of the password.
+        // The driver's text quotes a character of the password.
         sqlx::Error::Configuration(reason) if reason.to_string().contains("saslprep") => {
             let reason = "PostgreSQL's driver cannot log in by scram-sha-256 with a password or user \
                           that has characters which RFC 4013 prohibits, such as emoji: set another one";
@@ -31,9 +31,9 @@ pub(super) async fn connect<O: ConnectOptions<Connection: Sized>>(
     })
 }
 
-/// Returns the error for an account that logs in by an authentication plugin which MySQL's driver does
-/// not have, such as MariaDB's `ed25519`; the driver names it, or says that it sends no password in
-/// clear.
+/// Returns the error for an account whose authentication plugin sqlx does not have, such as
+/// MariaDB's `ed25519`. sqlx names the plugin, or says that it does not send the password in clear
+/// text.
 fn unsupported_plugin(reason: &str) -> Option<StoreError> {
     let unknown = reason.split_once("unknown authentication plugin: ");
     let unknown = unknown.and_then(|(_, name)| name.split_whitespace().next());
@@ -48,8 +48,8 @@ fn unsupported_plugin(reason: &str) -> Option<StoreError> {
     Some(StoreError::Unusable(text))
 }
 
-/// Refuses a session unless each setting has the value that it was set to. The rows have a name, what
-/// was found, and what is wanted.
+/// Refuses a session unless each setting has its pinned value. A row has the name, the value found,
+/// and the value wanted.
 pub(super) fn check_pinned(settings: &[Vec<Value>]) -> Result<()> {
     for setting in settings {
         let [Value::Text(name), found, Value::Text(wanted)] = &setting[..] else {
@@ -70,7 +70,7 @@ pub(super) fn check_pinned(settings: &[Vec<Value>]) -> Result<()> {
     Ok(())
 }
 
-/// Returns the error for a setting that has not the value that a session must have.
+/// Returns the error for a setting that does not have its pinned value.
 pub(super) fn not_pinned(name: &str, wanted: &str, found: &str) -> StoreError {
     StoreError::Unusable(format!(
         "a session must have {name} = {wanted}, but has {found} after it was set up: change it on the \

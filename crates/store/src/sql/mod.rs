@@ -1,7 +1,15 @@
-//! SQL databases as stores: the logic that they share.
+//! SQL databases as stores: the logic that all engines share.
 //!
-//! An engine is a file of statements and a file of Rust: its connection and the set-up of sessions, and
-//! the classes of its errors. See [`engine::Engine`].
+//! An engine is two files: its statements (`mysql.sql`), and Rust for its connections, the set-up
+//! of sessions and the classes of errors (`mysql.rs`); see [`engine::Engine`].
+//!
+//! Every write is one autocommitted statement. It compares the session and, where they matter,
+//! tokens, the epoch and the server's identity. So a proxy that passes it to another server or
+//! session makes it write nothing. Nothing is read first and then written in a transaction.
+//!
+//! Two details keep answers whole. Lists carry their number of rows ([`session::whole`]), because
+//! some proxies cut results short. A row that cannot be parsed does not hide the others. Tests:
+//! tests/store/sql.rs, statements.rs, split.rs and poolers.rs.
 
 mod connections;
 mod engine;
@@ -36,9 +44,9 @@ use super::{
     value::{Reader, Value, readable, record_values, shortened, values, worker_rows},
 };
 
-/// How many columns of a survey come before those of the record.
+/// The number of columns of a survey before those of the record.
 const SURVEY_COLUMNS: usize = 5;
-/// How many rows one statement inserts, so that it stays short.
+/// The most rows that one statement inserts, so that it stays short.
 const ROWS_AT_ONCE: usize = 1_000;
 
 /// Worker rows, layout records and segment codes in a SQL database.
@@ -67,14 +75,14 @@ impl<E: Engine> SqlStore<E> {
         })
     }
 
-    /// Reads a layout record from its columns, which are null where there is none.
+    /// Reads a layout record from its columns, which are null if there is none.
     fn record_if_any(&self, namespace: &str, row: Vec<Value>) -> Result<Option<LayoutRecord>> {
         let is_there = row.first().is_some_and(|token| *token != Value::Null);
         let table = format!("{}_layout", self.settings.worker_table);
         is_there.then(|| Reader::new(&table, namespace, row).layout_record()).transpose()
     }
 
-    /// Whether every row of a scope is there.
+    /// Returns whether every row of a scope exists.
     async fn is_complete(&self, scope: &Scope) -> Result<bool> {
         Ok(self.count(&self.sql["count_rows"], &in_scope(scope)).await? >= scope.workers())
     }
@@ -85,7 +93,7 @@ impl<E: Engine> SqlStore<E> {
         self.reader(row).get("count")
     }
 
-    /// Warns about settings under which acknowledged writes may be lost.
+    /// Returns warnings about settings under which acknowledged writes may be lost.
     async fn durability_warnings(&self) -> Result<Vec<String>> {
         let warning = |row: Vec<Value>| match row.as_slice() {
             [Value::Text(name), Value::Text(value), Value::Text(wanted)] if value != wanted => {
@@ -161,7 +169,7 @@ impl<E: Engine> Store for SqlStore<E> {
         for min_worker in (scope.min_worker..=scope.max_worker).step_by(ROWS_AT_ONCE) {
             let max_worker = scope.max_worker.min(min_worker + ROWS_AT_ONCE as u64 - 1);
             let chunk = Scope { min_worker, max_worker, ..scope.clone() };
-            // Nodes that start together insert the same rows: most find them there.
+            // Nodes that start together insert the same rows, so most of them exist already.
             if self.is_complete(&chunk).await? {
                 continue;
             }
@@ -201,7 +209,7 @@ impl<E: Engine> Store for SqlStore<E> {
         let (answer, server) = self.read_on(&self.sql["unreleased_rows"], |_| args).await?;
         let mut unreleased = Vec::new();
         for row in answer.rows {
-            // Without any, one row tells the session alone.
+            // If there are none, a single row has only the session.
             let is_there = row.last().is_some_and(|heartbeat| *heartbeat != Value::Null);
             let mut reader = self.reader(row);
             server.check_session(&reader.get::<String>("session")?)?;
@@ -265,7 +273,7 @@ impl<E: Engine> Store for SqlStore<E> {
     }
 }
 
-/// Returns the arguments that name the rows of a scope.
+/// Returns the arguments that select the rows of a scope.
 fn in_scope(scope: &Scope) -> [Value; 4] {
     values![&scope.namespace, &scope.reserved_key, scope.min_worker, scope.max_worker]
 }

@@ -1,4 +1,13 @@
 //! MySQL 8+ and MariaDB 10.6+.
+//!
+//! A session is set up by one message: it sets and reads back every setting that changes what a
+//! statement means ([`PINS`]), marks the session, and reads the facts about the server.
+//! [`Facts::identity`] derives whose history the server continues, and [`Facts::check`] refuses
+//! replicas and servers that accept no writes. On a Galera node, a session waits for the writes of
+//! other nodes before it reads.
+//!
+//! A session cannot set the durability of these servers. The statement `durability` reads it, and
+//! the operator gets a warning. Tests: tests/store/mariadb.rs, split.rs and sessions.rs.
 
 use std::{
     collections::BTreeMap,
@@ -48,7 +57,8 @@ const PARAMETERS: Parameters = Parameters {
         ("disabled", TlsMode::Off),
         ("preferred", TlsMode::Prefer),
         ("required", TlsMode::Require),
-        // The name is checked as well: whoever can get any certificate could pose as the server.
+        // The host name is checked as well: otherwise an attacker with any certificate of the
+        // authority could pose as the server.
         ("verify_ca", TlsMode::Verify),
         ("verify_identity", TlsMode::Verify),
     ],
@@ -57,11 +67,15 @@ const PARAMETERS: Parameters = Parameters {
 
 const CHARSET: &str = "utf8mb4";
 
-/// The settings that change what a statement means or whether it takes place, with our values: the
-/// server's own settings, `init_connect` and proxies set others. A value that does not fit is an
-/// error, a statement is its own transaction, reads what is committed and reads all of it, and no
-/// other time-out than ours ends it. READ COMMITTED would do, but a server that replicates by
-/// statement refuses its writes. `{seconds}` stands for the time-out.
+/// The settings that change what a statement means or whether it takes place, with our values; the
+/// server, `init_connect` and proxies may have set others. With them:
+///
+/// - a value that does not fit is an error;
+/// - a statement is its own transaction, reads what is committed, and reads all of it;
+/// - no time-out but ours ends a statement.
+///
+/// READ COMMITTED would suffice, but a server that replicates by statement refuses its writes.
+/// `{seconds}` stands for the time-out.
 const PINS: [Pin; 16] = [
     Pin { only: "", name: "autocommit", value: "1" },
     Pin { only: "", name: "completion_type", value: "'NO_CHAIN'" },
@@ -77,18 +91,18 @@ const PINS: [Pin; 16] = [
     Pin { only: "!80000", name: "transaction_isolation", value: "'REPEATABLE-READ'" },
     Pin { only: "!80000", name: "transaction_read_only", value: "0" },
     Pin { only: "M!", name: "max_statement_time", value: "0.000000" },
-    // MySQL's names are newer than some MariaDB in use.
+    // Older MariaDB does not have MySQL's names of these.
     Pin { only: "M!", name: "tx_isolation", value: "'REPEATABLE-READ'" },
     Pin { only: "M!", name: "tx_read_only", value: "0" },
 ];
 
 /// How to connect to one database.
 pub(crate) struct MySql {
-    /// For each host.
+    /// The options of each host.
     options: Vec<MySqlConnectOptions>,
     protection: Protection,
     timeout: Duration,
-    /// Whether this account may not ask whose changes a MySQL server applies.
+    /// Whether this account lacks the right to ask whose changes a MySQL server applies.
     may_not_ask: AtomicBool,
     sql: Statements,
 }
@@ -98,7 +112,7 @@ struct Pin {
     /// The beginning of the comment that only MySQL or only MariaDB reads; empty for both.
     only: &'static str,
     name: &'static str,
-    /// As SQL.
+    /// The value as SQL.
     value: &'static str,
 }
 
@@ -107,12 +121,12 @@ impl Pin {
         if self.only.is_empty() { sql } else { format!(" /*{} {sql} */", self.only) }
     }
 
-    /// Sets it, in a SET statement that goes on.
+    /// Returns the SQL that sets it, to append to a SET statement.
     fn set(&self) -> String {
         self.within(format!(", SESSION {} = {}", self.name, self.value))
     }
 
-    /// Reads it, as [`check_pinned`] takes it, in a query that goes on.
+    /// Returns the SQL that reads it for [`check_pinned`], to append to a query.
     fn read(&self) -> String {
         let Self { name, value, .. } = self;
         self.within(format!(
@@ -121,7 +135,7 @@ impl Pin {
     }
 }
 
-/// What a server says of itself, by name.
+/// The facts that a server reports about itself, by name.
 #[derive(Debug)]
 struct Facts(BTreeMap<String, String>);
 
@@ -134,10 +148,13 @@ impl Facts {
         self.get(name).is_some_and(|value| !["0", "OFF"].contains(&value))
     }
 
-    /// Returns whose history the server continues. Each has one of its own, unless a cluster keeps every
-    /// write on several servers. One that may lose writes when it crashes has another one after each
-    /// start, until it stops once a setting was changed while it ran: nobody can know which values that
-    /// had, and what is set back and forth must not begin an epoch each time.
+    /// Returns the identity of the history that the server continues.
+    ///
+    /// A cluster that keeps every write on several servers has one identity; otherwise each server
+    /// has its own. If a crash of the server may lose acknowledged writes, its start time is a part
+    /// of the identity, so that each start begins an epoch. The same holds until its next stop if
+    /// one of these settings was changed while it ran: earlier values are unknown, and switching
+    /// them back and forth must not begin an epoch each time.
     fn identity(&self) -> Option<String> {
         let is_written = |uuid: &&str| uuid.contains(|c| !['-', '0'].contains(&c));
         if let Some(group) = self.get("group_replication_group_name")
@@ -158,10 +175,10 @@ impl Facts {
         Some(format!("server {server} started {}", self.get("started")?))
     }
 
-    /// Refuses a server that accepts no writes, and a session whose writes replicas do not get.
+    /// Refuses a server that accepts no writes, and a session whose writes do not reach replicas.
     fn check(&self) -> Result<()> {
-        // The first one binds no administrator; MySQL's super_read_only implies it. Read replicas of
-        // some services have the second one alone.
+        // `read_only` does not bind administrators; MySQL's `super_read_only` implies it. Read
+        // replicas of some services have only `innodb_read_only`.
         let read_only = ["read_only", "innodb_read_only"].into_iter().find(|name| self.is_on(name));
         if let Some(name) = read_only {
             return Err(StoreError::AcceptsNoWrites(format!(
@@ -181,7 +198,7 @@ impl Facts {
     }
 }
 
-/// Returns the error for a server that applies the changes of others.
+/// Returns the error for a replica, which applies the changes of other servers.
 fn applies_changes(sources: &str) -> StoreError {
     StoreError::AcceptsNoWrites(format!(
         "it is a replica, which applies the changes of {sources}: name that one in store.url, or STOP \
@@ -190,9 +207,9 @@ fn applies_changes(sources: &str) -> StoreError {
 }
 
 impl MySql {
-    /// Marks a session, sets what is pinned in it, and returns what the server says of itself. All of it
-    /// is one message, which no proxy divides between servers; one that sends it again makes another
-    /// mark.
+    /// Marks a session, sets its pinned settings, and returns the facts about the server. All of
+    /// this is one message, so that no proxy can divide it between servers. A proxy that sends it
+    /// again makes another mark.
     async fn set_up(
         &self,
         connection: &mut MySqlConnection,
@@ -200,7 +217,7 @@ impl MySql {
         pins: &[Pin],
     ) -> Result<Facts, Failure> {
         let (set, read): (String, String) = pins.iter().map(|pin| (pin.set(), pin.read())).unzip();
-        // A statement that we gave up does not wait on for a lock.
+        // So that a statement whose caller gave up stops waiting for a lock.
         let seconds = self.timeout.as_secs().max(1).to_string();
         let sql = format!(
             "SET {names}, @raindrop_session = UUID(), SESSION timestamp = DEFAULT{set}; \
@@ -219,7 +236,7 @@ impl MySql {
         Ok(Facts(facts.into_iter().filter_map(fact).collect()))
     }
 
-    /// Refuses a MySQL server that applies the changes of others, where the account may ask.
+    /// Refuses a MySQL server that applies the changes of others, if the account may ask for that.
     async fn check_sources(&self, connection: &mut MySqlConnection) -> Result<(), Failure> {
         const DENIED: u16 = 1142;
         match connection.run_together(&self.sql["sources"]).await {
@@ -236,7 +253,7 @@ impl MySql {
     }
 }
 
-/// The number of a server's error.
+/// Returns the error number of the server.
 fn number(error: &sqlx::Error) -> Option<u16> {
     let error = error.as_database_error()?.try_downcast_ref::<MySqlDatabaseError>()?;
     Some(error.number())
@@ -262,7 +279,7 @@ impl Engine for MySql {
         let mode = tls.unwrap_or_default();
         for options in &mut options {
             let host = resolvable(options.get_host()).to_owned();
-            // Each connection is set up by one statement, which is ours.
+            // sqlx must not set anything itself: `set_up` does, in one message.
             let plain = options.clone().set_names(false).timezone(None);
             let plain = plain.pipes_as_concat(false).no_engine_substitution(false);
             *options = plain.host(&host).ssl_mode(match mode {
@@ -306,7 +323,7 @@ impl Engine for MySql {
                 let mut facts = self.set_up(&mut connection, &names, &[]).await?;
                 for pin in &PINS {
                     match self.set_up(&mut connection, &names, slice::from_ref(pin)).await {
-                        // A setting that the server lacks changes nothing there.
+                        // A setting that the server does not have cannot change statements there.
                         Err(Failure::Sql(error)) if number(&error) == Some(UNKNOWN_SETTING) => {}
                         told => facts = told?,
                     }
@@ -316,7 +333,8 @@ impl Engine for MySql {
             told => told?,
         };
         if facts.is_on("wsrep_on") {
-            // Otherwise a node of a cluster reads what another one has already replaced.
+            // Otherwise a node of a Galera cluster may read rows that another node has already
+            // replaced.
             let causal = Pin { only: "", name: "wsrep_sync_wait", value: "7" };
             facts = self.set_up(&mut connection, &names, &[causal]).await?;
         }
@@ -339,9 +357,9 @@ impl Engine for MySql {
         connection: &mut MySqlConnection,
         migrations: &Migrations,
     ) -> Result<(), Failure> {
-        // One node after the other, so that they do not all try to create the tables: each waits
-        // until it is its turn, or until the caller's time-out. Only a courtesy: clusters refuse the
-        // function, and without it races are tried again.
+        // One node after the other, so that they do not all try to create the tables. Each waits
+        // for its turn, or until the caller's time-out. Without the lock, which clusters refuse,
+        // races are retried.
         let args = values![&migrations.bookkeeping, self.timeout.as_secs().max(1)];
         loop {
             match connection.run(&self.sql["lock_migrations"], &args).await {
@@ -356,12 +374,13 @@ impl Engine for MySql {
     fn class(error: &dyn DatabaseError) -> Class {
         let number = error.try_downcast_ref::<MySqlDatabaseError>().map(|error| error.number());
         match number {
-            // Deadlock, lock wait, changed since the snapshot, table or column created by another
-            // node, table definition changed.
+            // In this order: deadlock, lock wait, changed since the snapshot, table or column
+            // created by another node, table definition changed.
             Some(1213 | 1205 | 1020 | 1050 | 1060 | 1412) => Class::Retry,
-            // Too many connections (of the server, of the user), shutting down, a cluster's node
-            // that is not ready, blocked host, statement interrupted, killed; the server, its InnoDB
-            // or its transactions have become read-only.
+            // In this order: too many connections (of the server, of the user), shutting down, a
+            // cluster's node that is not ready, blocked host, statement interrupted, killed
+            // (MariaDB's and MySQL's number); the server, its InnoDB or its transactions have
+            // become read-only.
             Some(1040 | 1203 | 1053 | 1047 | 1129 | 1317 | 1927 | 3169 | 1290 | 1836 | 1792) => {
                 Class::Unavailable
             }
@@ -375,10 +394,10 @@ impl Engine for MySql {
     }
 }
 
-/// Has replicas copy the rows that our statements write. A replica that runs the statements again
-/// finds its own identity in them, and writes nothing.
+/// Makes replicas copy the rows that our statements write. A replica that ran the statements again
+/// would compare its own identity, and write nothing.
 ///
-/// With `MIXED`, both engines log a statement that reads a global variable as rows by themselves.
+/// With `MIXED`, both engines log a statement that reads a global variable as rows anyway.
 async fn replicate_rows(connection: &mut MySqlConnection) -> Result<(), Failure> {
     let refusal = match connection.execute("SET SESSION binlog_format = 'ROW'").await {
         Ok(_) => return Ok(()),
@@ -397,7 +416,7 @@ impl From<MySqlQueryResult> for Answer {
     fn from(result: MySqlQueryResult) -> Self {
         // sqlx asks the server to count matched rows, not changed ones.
         let matched = result.rows_affected();
-        // A raised number is above 0.
+        // A raised number is above 0, and 0 means that there is none.
         let number = i64::try_from(result.last_insert_id()).ok();
         let raised = number.filter(|number| *number > 0 && matched > 0);
         Self { matched, raised, ..Self::default() }

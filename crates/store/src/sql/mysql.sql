@@ -3,11 +3,11 @@
 -- {worker} and {segment} stand for the names of the tables, {table} for that of another table. The
 -- arguments of each statement are listed above it.
 --
--- Every write names the server session that it was sent through: its mark, which is a UUID, its number,
--- the server, whether that is read-only and how it flushes, as they were when the session was set up.
--- So a statement that a proxy gives to another session or server writes nothing, and none is written
--- under settings that the session does not know. Every write of a row also names the epoch of the
--- namespace's record, and the history that the record is of.
+-- Every write compares the server session for which it was prepared: the session's mark (a UUID) and
+-- number, the server, whether that is read-only, and how it flushes. So a statement that a proxy passes
+-- to another session or server writes nothing, nor does one after these settings have changed. Every
+-- write of a row also compares the epoch in the namespace's record, and the record's identity with
+-- that of the server.
 
 -- For update, although it reads no row: a proxy that divides reads from writes sends it to the server
 -- of the writes.
@@ -17,7 +17,7 @@ SELECT CONCAT_WS(' ', COALESCE(@raindrop_session, 'not set up'), CONNECTION_ID()
                  @@GLOBAL.sync_binlog)
 FOR UPDATE;
 
--- What a session must know of its server. One statement, so that all of it is told by one server.
+-- The facts that a session needs about its server. One statement, so that one server reports them all.
 -- name: facts
 SELECT 'session' AS name,
        CONCAT_WS(' ', COALESCE(@raindrop_session, 'not set up'), CONNECTION_ID(), @@hostname, @@port,

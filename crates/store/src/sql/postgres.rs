@@ -1,8 +1,13 @@
 //! PostgreSQL 13+.
 //!
-//! `docs/operations.md` lists the settings that keep acknowledged writes. Those that a session can
-//! have are set, so a pooler in between must keep one session for each client
-//! (`pool_mode = session`), and another one is refused; the server's are read and warned about.
+//! `docs/operations.md` lists the settings that keep acknowledged writes. Those of a session are
+//! set here and read back; those of the server are read, and the operator is warned.
+//!
+//! A pooler in between must keep one server session for each client (`pool_mode = session`),
+//! because settings of a session do not hold otherwise; [`Postgres::check_pooler`] refuses others.
+//! That check is an aid for operators: safety rests on the statements, each of which compares the
+//! session that it was prepared for. The timeline and system identifier of the server are its
+//! identity, so a promotion begins an epoch. Tests: tests/store/postgres.rs and poolers.rs.
 
 use std::time::Duration;
 
@@ -49,7 +54,8 @@ const PARAMETERS: Parameters = Parameters {
         ("allow", TlsMode::Prefer),
         ("prefer", TlsMode::Prefer),
         ("require", TlsMode::Require),
-        // The name is checked as well: whoever can get any certificate could pose as the server.
+        // The host name is checked as well: otherwise an attacker with any certificate of the
+        // authority could pose as the server.
         ("verify-ca", TlsMode::Verify),
         ("verify-full", TlsMode::Verify),
     ],
@@ -57,9 +63,9 @@ const PARAMETERS: Parameters = Parameters {
 };
 
 /// The settings that change what a statement means, whether it takes place and whether it lasts, as
-/// names with values: those of the server, of its databases and of its roles differ. No other
-/// time-out than ours ends a statement, and a row that a policy hides is an error. `{statement}` and
-/// `{lock}` stand for time-outs. Not every version has every setting.
+/// names with values; servers, databases and roles may have others. With them, no time-out but ours
+/// ends a statement, and a row that a policy hides is an error. `{statement}` and `{lock}` stand
+/// for time-outs. Not every version has every setting.
 const PINS: &str = "(VALUES ('synchronous_commit', CASE current_setting('synchronous_commit') \
      WHEN 'remote_apply' THEN 'remote_apply' ELSE 'on' END), \
      ('client_min_messages', 'warning'), ('default_transaction_deferrable', 'off'), \
@@ -69,33 +75,33 @@ const PINS: &str = "(VALUES ('synchronous_commit', CASE current_setting('synchro
      ('transform_null_equals', 'off'), ('statement_timeout', '{statement}'), \
      ('lock_timeout', '{lock}')) AS pins (name, wanted)";
 
-/// Whether the server itself has read what the driver sends when it connects. A pooler opens its own
-/// sessions, and sets there what its clients ask for.
+/// True if the server itself has read what sqlx sends when it connects. A pooler opens its own
+/// sessions, and applies there what its clients request.
 const IS_DIRECT: &str =
     "EXISTS (SELECT 1 FROM pg_settings WHERE name = 'DateStyle' AND source = 'client')";
 
 /// How to connect to one database.
 pub(crate) struct Postgres {
-    /// For each host.
+    /// The options of each host.
     options: Vec<PgConnectOptions>,
     protection: Protection,
     timeout: Duration,
-    /// The statement that tells whose history the server continues.
+    /// The statement that returns the identity of the server's history.
     history: String,
     sql: Statements,
 }
 
 impl Postgres {
-    /// Sets and reads the settings of a session in one round trip, if they are those of this connection
-    /// alone: a pooler would pass them on to others. Returns what the session learnt of its server;
-    /// `None` where a pooler is in between.
+    /// Sets and reads back the settings of a session in one round trip, if `condition` shows that
+    /// the session is this connection's only: a pooler would pass them on to other clients. Returns
+    /// the facts about the server; `None` if the condition is not met.
     async fn set_up(
         &self,
         connection: &mut PgConnection,
         condition: &str,
     ) -> Result<Option<Server>, Failure> {
         let statement = self.timeout.as_millis().max(2);
-        // Shorter than the statement's, which would always come first.
+        // Shorter than the statement's time-out, which would otherwise always end the wait first.
         let lock = (self.timeout.as_millis() / 2).max(1);
         let pins = PINS.replace("{statement}", &statement.to_string());
         let pins = pins.replace("{lock}", &lock.to_string());
@@ -126,8 +132,9 @@ impl Postgres {
         }
     }
 
-    /// Refuses a pooler that gives each transaction, or each statement, another session of the
-    /// server: there a session that is not in use serves others.
+    /// Refuses a pooler that assigns a server session to each transaction or statement. Such a
+    /// pooler lets other clients use a session that is idle, which this provokes with a second
+    /// connection.
     async fn check_pooler(
         &self,
         first: &mut PgConnection,
@@ -148,7 +155,8 @@ impl Postgres {
             if backend_of(&mut second).await? == before {
                 return Ok(Some("two sessions ran in one server session".to_owned()));
             }
-            // Keeps what it has until the end of its transaction, whichever is free first.
+            // Keeps the server session that it gets, whichever is free first, until its transaction
+            // ends.
             if let Err(error) = second.execute("BEGIN").await {
                 return Ok(Some(error.to_string()));
             }
@@ -156,8 +164,8 @@ impl Postgres {
             let _ = second.close().await;
             Ok::<_, Failure>(others.iter().find(|other| **other != before).map(|it| moved(it)))
         };
-        // With all of its sessions in use by clients that keep theirs, it has none for a second one.
-        // Every write compares its session anyway.
+        // A pooler whose sessions are all in use has none for the second connection. That is no
+        // proof, and every write compares its session anyway.
         match tokio::time::timeout(self.timeout, seen).await {
             Ok(seen) => seen?.map_or(Ok(()), refuse),
             Err(_) => Ok(()),
@@ -165,7 +173,7 @@ impl Postgres {
     }
 }
 
-/// The server session that a statement runs in.
+/// Returns the server session in which a statement runs.
 async fn backend_of(connection: &mut PgConnection) -> Result<String, Failure> {
     let row = connection.run_together("SELECT pg_backend_pid()").await?.into_row();
     Ok(Reader::new("session", "", row).get("pid")?)
@@ -189,7 +197,7 @@ impl Engine for Postgres {
         }
         let is_local =
             options.iter().all(|it| it.get_socket().is_some() || is_local(it.get_host()));
-        // Without a parameter, the driver has read PGSSLMODE, for each host alike.
+        // Without the parameter, sqlx has read PGSSLMODE, the same for each host.
         let mode = tls.unwrap_or(match options.first().map(PgConnectOptions::get_ssl_mode) {
             Some(PgSslMode::VerifyFull | PgSslMode::VerifyCa) => TlsMode::Verify,
             Some(PgSslMode::Require) => TlsMode::Require,
@@ -198,7 +206,7 @@ impl Engine for Postgres {
         });
         for options in &mut options {
             let host = resolvable(options.get_host()).to_owned();
-            // PgBouncer knows no such parameter when a client connects.
+            // PgBouncer refuses a client that sends this parameter.
             let plain = options.clone().extra_float_digits(None);
             *options = plain.host(&host).ssl_mode(match mode {
                 TlsMode::Verify => PgSslMode::VerifyFull,
@@ -219,7 +227,7 @@ impl Engine for Postgres {
         };
         let hosts = Hosts::new(options.iter().map(name));
         let (protection, timeout) = (Protection { mode, is_local }, settings.timeout);
-        // Not every relative of the engine can tell it.
+        // Read only if it is compared: some databases with PostgreSQL's protocol cannot report it.
         let history = match settings.failover {
             Failover::Auto => sql["history"].clone(),
             Failover::Lossless => "SELECT ''".to_owned(),
@@ -234,7 +242,7 @@ impl Engine for Postgres {
         if let Some(server) = self.set_up(&mut connection, IS_DIRECT).await? {
             return Ok((connection, server));
         }
-        // Each time, since a pooler may be given another mode while it runs.
+        // For each connection, because a pooler can be reconfigured while it runs.
         self.check_pooler(&mut connection, options).await?;
         let server = self.set_up(&mut connection, "TRUE").await?;
         let server = server.ok_or_else(|| pooled("settings are not set"))?;
@@ -246,14 +254,14 @@ impl Engine for Postgres {
         connection: &mut PgConnection,
         migrations: &Migrations,
     ) -> Result<(), Failure> {
-        // One node after the other, so that they do not all try to create the tables. Waits as
-        // long as the session's lock_timeout allows, and is then tried again. The end of the
-        // connection releases it.
+        // One node after the other, so that they do not all try to create the tables. The session's
+        // lock_timeout bounds the wait, which is then retried. The end of the connection releases
+        // the lock.
         connection.run(&self.sql["lock_migrations"], &values![&migrations.bookkeeping]).await?;
         migrations.apply(connection).await
     }
 
-    /// Without the line of the server's own source.
+    /// Leaves out the server's source line.
     fn text(error: &dyn DatabaseError) -> String {
         error.message().to_owned()
     }
@@ -271,7 +279,7 @@ impl Engine for Postgres {
             }
             // No such table.
             "42P01" => Class::Vanished,
-            // A prepared statement that there should not be, or that should be there.
+            // A prepared statement exists already, or does not exist.
             "42P05" | "26000" => Class::OtherSession,
             _ => Class::Refused,
         }

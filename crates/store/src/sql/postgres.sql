@@ -3,17 +3,19 @@
 -- {worker} and {segment} stand for the names of the tables, {table} for that of another table. The
 -- arguments of each statement are listed above it.
 --
--- Every write names the server session that it was sent through: its mark, its process, when the
--- server was started, whether it is a standby and how it commits, as they were when the session was
--- set up. So a statement that a pooler gives to another session writes nothing, and none is written
--- under settings that the session does not know. Every write of a row also names the epoch of the namespace's record, and the history that the record is of.
+-- Every write compares the server session for which it was prepared: the session's mark and process,
+-- the start of the server, whether it is a standby, and how it commits. So a statement that a pooler
+-- passes to another session writes nothing, nor does one after these settings have changed. Every
+-- write of a row also compares the epoch in the namespace's record, and the record's identity with
+-- that of the server.
 
 -- name: session
 SELECT concat_ws(' ', COALESCE(NULLIF(current_setting('raindrop.session', TRUE), ''), 'not set up'),
                  pg_backend_pid(), EXTRACT(EPOCH FROM pg_postmaster_start_time()),
                  pg_is_in_recovery(), current_setting('synchronous_commit'), current_setting('fsync'));
 
--- What a session must know of its server: the session, and why the server accepts no writes.
+-- The facts that a session needs about its server: the session's text, and why the server accepts no
+-- writes, if so.
 -- name: facts
 SELECT concat_ws(' ', COALESCE(NULLIF(current_setting('raindrop.session', TRUE), ''), 'not set up'),
                  pg_backend_pid(), EXTRACT(EPOCH FROM pg_postmaster_start_time()),
@@ -27,8 +29,8 @@ SELECT concat_ws(' ', COALESCE(NULLIF(current_setting('raindrop.session', TRUE),
               THEN 'it is a replica, which subscribes to the tables of another server: name that one in store.url, or DROP SUBSCRIPTION here if this one takes its place'
        END;
 
--- Whose history a server continues. A promotion begins another timeline. A server that may lose writes
--- when it crashes is another one after each start.
+-- The identity of the history that a server continues. A promotion begins another timeline. If a crash
+-- may lose writes, each start of the server has another identity.
 -- name: history
 SELECT concat_ws(' ', 'system', system_identifier,
                  'timeline', substr(pg_walfile_name(pg_current_wal_lsn()), 1, 8),

@@ -1,4 +1,13 @@
-//! Creates the tables, and leaves other people's alone.
+//! Creates and checks the tables, and never touches those of another application.
+//!
+//! [`SqlStore::prepare_tables`] checks every table of the configured names before the first write.
+//! Our migrations have a bookkeeping table for each table name, so that an embedding application
+//! with its own sqlx migrations is not affected. A newer version of Raindrop may have added columns
+//! or migrations; an older one still starts beside it.
+//!
+//! A table that is gone although its migration is recorded is an error and is never created again:
+//! an empty one would know nothing of what was issued. Locking between nodes is the engine's
+//! ([`Engine::migrate`]). Tests: tests/store/sql.rs and foreign.rs.
 
 use std::collections::BTreeSet;
 
@@ -16,7 +25,7 @@ use crate::{
     value::{Reader, values},
 };
 
-/// Tables that belong together: what each adds to their name, and its columns, separated by blanks.
+/// Tables that belong together: the suffix of each name, and its columns, separated by blanks.
 pub(super) type Tables = [(&'static str, &'static str)];
 
 pub(super) const WORKER_TABLES: &Tables = &[
@@ -35,14 +44,14 @@ pub(super) const SEGMENT_TABLES: &Tables = &[
     ("_settings", "namespace code settings token created_at updated_at"),
 ];
 
-/// sqlx's.
+/// The columns of sqlx's bookkeeping table.
 const BOOKKEEPING_COLUMNS: &str =
     "version description installed_on success checksum execution_time";
 
 impl<E: Engine> SqlStore<E> {
-    /// Creates tables that belong together, or checks them. `name` begins their names and that of the
-    /// migrations' bookkeeping table. Nothing is written before it is certain that no table is
-    /// somebody else's.
+    /// Creates tables that belong together, or checks them. Their names, and that of the
+    /// migrations' bookkeeping table, begin with `name`. Nothing is written before every table is
+    /// known to be ours or missing.
     pub(super) async fn prepare_tables(
         &self,
         name: &str,
@@ -77,7 +86,7 @@ impl<E: Engine> SqlStore<E> {
         Ok(())
     }
 
-    /// Whether a table is there. An error when it has other columns.
+    /// Returns whether a table exists. Fails if it has other columns.
     async fn check_table(
         &self,
         table: &str,
@@ -103,14 +112,14 @@ impl<E: Engine> SqlStore<E> {
         Err(StoreError::ForeignTable { table: table.to_owned(), difference })
     }
 
-    /// The names of a table's columns; none if there is no such table.
+    /// Returns the names of a table's columns; none if there is no such table.
     pub(super) async fn columns_of(&self, table: &str) -> Result<BTreeSet<String>> {
         let rows = self.read(&self.sql["list_columns"], &values![table]).await?;
         let name = |row| Reader::new("columns", table, row).get("name");
         rows.into_iter().map(name).collect()
     }
 
-    /// The versions of the migrations that are done.
+    /// Returns the versions of the applied migrations.
     async fn applied_versions(&self, bookkeeping: &str) -> Result<BTreeSet<i64>> {
         if !self.check_table(bookkeeping, BOOKKEEPING_COLUMNS, Strictness::Exact).await? {
             return Ok(BTreeSet::new());
@@ -130,9 +139,9 @@ enum Strictness {
 /// The migrations of tables that belong together.
 pub(crate) struct Migrations {
     migrator: Migrator,
-    /// The name of their table, quoted.
+    /// The quoted name of the bookkeeping table.
     pub(super) bookkeeping: String,
-    /// Deletes from that table what was cut short.
+    /// The statement that deletes the entries of migrations that were cut short.
     forget: String,
 }
 
@@ -151,15 +160,15 @@ impl Migrations {
         let migrations = (1..).zip(migrations).map(migration).collect();
         let mut migrator = Migrator::with_migrations(migrations);
         migrator.dangerous_set_table_name(bookkeeping.clone());
-        // A newer version's migrations do not keep this one from starting beside it.
+        // Unknown migrations of a newer version must not keep this version from starting.
         migrator.set_ignore_missing(true);
-        // sqlx's own lock is none on SQLite and waits for ever on MySQL: the engines lock.
+        // Off, because sqlx's lock does nothing on SQLite and waits forever on MySQL; each engine
+        // locks itself.
         migrator.set_locking(false);
         Self { migrator, bookkeeping, forget }
     }
 
-    /// Applies what is missing. A migration that was cut short is run again: each is harmless when it is
-    /// repeated.
+    /// Applies the missing migrations. One that was cut short runs again, which is harmless.
     pub(super) async fn apply(
         &self,
         connection: &mut (impl RunSql + Migrate),

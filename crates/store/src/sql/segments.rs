@@ -18,7 +18,7 @@ use crate::{
     value::{Reader, Value, values},
 };
 
-/// How many codes one statement inserts, so that it stays short.
+/// The most codes that one statement inserts, so that it stays short.
 const CODES_AT_ONCE: usize = 500;
 
 #[async_trait]
@@ -65,7 +65,7 @@ impl<E: Engine> SegmentStore for SqlStore<E> {
                 [row, &values![namespace, epoch, identity, identity, session]].concat()
             };
             if let Some(next) = self.write(sql, args).await?.raised() {
-                // It was not negative before.
+                // The number before it was raised is never negative.
                 return Ok(Reserved::From(next.unsigned_abs() - by));
             }
         }
@@ -124,7 +124,7 @@ impl<E: Engine> SegmentStore for SqlStore<E> {
         let args =
             |server: &Server| values![namespace, code, settings, *token, &server.session].to_vec();
         self.write(&self.sql["create_managed_code"], args).await?;
-        // Not every engine tells an insert from a row that it kept.
+        // Not every engine reports whether it inserted a row or kept one, so read it.
         let args = values![namespace, code, *token];
         Ok(self.count(&self.sql["count_managed_code"], &args).await? == 1)
     }
@@ -185,7 +185,8 @@ impl<E: Engine> SegmentStore for SqlStore<E> {
 }
 
 impl<E: Engine> SqlStore<E> {
-    /// Reads what `read_segments` says of a code, whose columns are null where it has no row.
+    /// Reads the state of a code from its row of `read_segments`, whose columns are null if the
+    /// code has no row.
     fn code_state(&self, namespace: &str, code: &str, row: Vec<Value>) -> Result<CodeState> {
         let is_there = row.get(1).is_some_and(|next| *next != Value::Null);
         let key = format!("{namespace} {code}");

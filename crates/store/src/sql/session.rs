@@ -1,4 +1,13 @@
-//! Sessions of a database, and in which one a statement ran.
+//! Sessions of a database, and the check that a statement ran in the right one.
+//!
+//! Setting up a session gives it a mark. The statement `session` returns the mark with facts of the
+//! server, such as its start time and whether it is a standby. Every write compares that text
+//! inside its statement, and reads return it where it matters. So a proxy that moves a client to
+//! another session or server, or a server that restarts, makes writes match nothing;
+//! [`Server::check_session`] then tells that apart from a refusal by the row.
+//!
+//! A session is set up again after `session_max`, because facts that the text does not contain may
+//! change. Tests: tests/store/sessions.rs and poolers.rs.
 
 use std::fmt::Display;
 
@@ -6,25 +15,25 @@ use tokio::time::Instant;
 
 use crate::{Result, StoreError, value::Value};
 
-/// What the statement `session` answers first in a session that was not set up.
+/// The beginning of the text of the statement `session` in a session that was not set up.
 const NOT_SET_UP: &str = "not set up";
 
-/// A connection, and what its session learnt about the server when it was set up.
+/// A connection, and the facts about its server from when the session was set up.
 #[derive(Debug)]
 pub(crate) struct Session<C> {
     pub(super) connection: C,
     pub(super) server: Server,
-    /// When it must be set up anew: what it learnt may have changed.
+    /// When it must be set up again, because the facts may have changed.
     pub(super) until: Instant,
 }
 
 /// The server of a session.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Server {
-    /// What the statement `session` answers in this session of this server.
+    /// The text of the statement `session` in this session of this server.
     pub(super) session: String,
-    /// Whose history the server continues; empty where that is not compared. See
-    /// [`History`](raindrop_core::lease::History).
+    /// The identity of the history that the server continues; empty if identities are not compared.
+    /// See [`History`](raindrop_core::lease::History).
     pub(super) identity: String,
 }
 
@@ -45,7 +54,7 @@ impl Server {
     }
 }
 
-/// Returns the error for a statement that found another session than that which was set up.
+/// Returns the error for a statement that ran in another session than the one that was set up.
 pub(super) fn moved(seen: &str) -> StoreError {
     StoreError::unavailable(format!(
         "{seen}: a proxy or pooler in between gives statements to other sessions of the server, or \
@@ -53,7 +62,7 @@ pub(super) fn moved(seen: &str) -> StoreError {
     ))
 }
 
-/// Takes the last column from the rows of a query: how many rows there are. Refuses a part of them.
+/// Removes the last column of a query's rows, which is their number. Fails if fewer rows arrived.
 pub(super) fn whole(mut rows: Vec<Vec<Value>>, table: &str) -> Result<Vec<Vec<Value>>> {
     let received = rows.len();
     for row in &mut rows {
@@ -65,7 +74,7 @@ pub(super) fn whole(mut rows: Vec<Vec<Value>>, table: &str) -> Result<Vec<Vec<Va
     Ok(rows)
 }
 
-/// Returns the error for a query that answered a part of its rows.
+/// Returns the error for a query that returned only a part of its rows.
 pub(super) fn part_of(count: impl Display, received: usize, table: &str) -> StoreError {
     let reason = format!(
         "{received} of the {count} rows of table {table} arrived: something limits what a query \

@@ -1,4 +1,13 @@
 //! An embedded SQLite file.
+//!
+//! Three things differ from a server. The clock is the node's own. There is no session that a proxy
+//! could change. And the file can be replaced under a running process:
+//! [`Sqlite::check_file`](Engine::check_file) compares the device and inode before each statement,
+//! because a restored copy does not know the latest leases. Between two starts, the inode and the
+//! creation time are the identity of the history.
+//!
+//! Durability is asserted: a file that cannot be in WAL mode with `synchronous = FULL` is refused.
+//! Only the preparation of the store may create the file. Tests: tests/store/sqlite.rs.
 
 use std::{
     io,
@@ -34,18 +43,18 @@ use crate::{
 
 const PARAMETERS: Parameters = Parameters::without_tls(&["cache", "immutable", "mode", "vfs"]);
 
-/// What the statement `session` answers: nobody stands between a process and its file.
+/// The text of the statement `session`: there is no proxy between a process and its file.
 const SESSION: &str = "this file";
 
 /// How to open one file.
 pub(crate) struct Sqlite {
     options: SqliteConnectOptions,
     may_create: AtomicBool,
-    /// The file that was opened first; one that takes its place is another store.
+    /// The file that was opened first. A file that replaces it is another store.
     opened: OnceLock<FileIdentity>,
 }
 
-/// Device and number of a file.
+/// The device and inode of a file.
 type FileIdentity = (u64, u64);
 
 #[cfg(unix)]
@@ -54,14 +63,14 @@ fn identity(path: &Path) -> io::Result<FileIdentity> {
     std::fs::metadata(path).map(|file| (file.dev(), file.ino()))
 }
 
-/// Elsewhere a file that is open cannot be replaced.
+/// On other systems an open file cannot be replaced, so all files are equal here.
 #[cfg(not(unix))]
 fn identity(path: &Path) -> io::Result<FileIdentity> {
     std::fs::metadata(path).map(|_| (0, 0))
 }
 
-/// Returns which history a file holds. A copy has another inode or was created later; the device's
-/// number may change when the file system is mounted again.
+/// Returns the identity of a file's history. A copy has another inode, or a later creation time.
+/// The device is left out: its number may change when the file system is mounted again.
 fn history_of(path: &Path) -> String {
     let created = std::fs::metadata(path).and_then(|file| file.created());
     let created = created.ok().and_then(|at| at.duration_since(UNIX_EPOCH).ok());
@@ -70,9 +79,9 @@ fn history_of(path: &Path) -> String {
     format!("file {inode} created {created_ms}")
 }
 
-/// Says why a file, or one that SQLite keeps beside it, cannot be opened. One that is there is not opened
-/// for that: closing it would drop the locks that SQLite holds on it for other connections of this
-/// process.
+/// Finds out why a file, or one that SQLite keeps beside it, cannot be opened. It does not open a
+/// file that exists: closing it would drop the locks that SQLite holds on it for other connections
+/// of this process.
 fn check_access(path: &Path, may_create: bool) -> Result<(), (PathBuf, io::Error)> {
     match std::fs::metadata(path) {
         Ok(_) => check_permissions(path),
@@ -83,8 +92,8 @@ fn check_access(path: &Path, may_create: bool) -> Result<(), (PathBuf, io::Error
     }
 }
 
-/// Checks that this user may read and write a file and those that SQLite keeps beside it, as far as
-/// they are there. SQLite opens a file that may only be read, and fails at the first write.
+/// Checks that this user may read and write a file, and those beside it that exist. SQLite itself
+/// opens a read-only file, and fails at the first write.
 #[cfg(unix)]
 fn check_permissions(path: &Path) -> Result<(), (PathBuf, io::Error)> {
     use rustix::fs::{Access, access};
@@ -111,8 +120,8 @@ impl Sqlite {
         self.options.get_filename().display().to_string()
     }
 
-    /// Explains why the file cannot be opened. SQLite says the same of all reasons, so the system is
-    /// asked; what only the operator can change is permanent.
+    /// Explains why the file cannot be opened. SQLite has one text for all reasons, so this asks
+    /// the system. Reasons that only the operator can remove are permanent errors.
     fn cannot_open(&self, error: &dyn DatabaseError, may_create: bool) -> Option<StoreError> {
         let path = self.path();
         match primary_code(error) {
@@ -132,8 +141,8 @@ impl Sqlite {
 const WRITABLE: &str = "the file, its folder and the files beside it that end in -wal and -shm must be \
                         writable for this user";
 
-/// Returns the error for a file that the system lets this process not open. What only the operator can
-/// change is permanent.
+/// Returns the error for a file that the system does not let this process open. Reasons that only
+/// the operator can remove are permanent errors.
 fn no_access(path: &str, error: &io::Error) -> StoreError {
     let advice = match error.kind() {
         io::ErrorKind::NotFound if path.starts_with('~') => {
@@ -172,7 +181,7 @@ impl Engine for Sqlite {
         } else if has("mode=ro") || has("immutable=1") || has("immutable=true") {
             "the file must be writable"
         } else {
-            // There is no connection to protect, whatever the settings for TLS are.
+            // There is no connection to protect, so settings of TLS are ignored.
             let plain = StoreSettings { tls: None, tls_ca_file: None, ..settings.clone() };
             let url = parameters::read(&plain, &PARAMETERS)?.url;
             let options: SqliteConnectOptions =
@@ -180,7 +189,7 @@ impl Engine for Sqlite {
             let options = options
                 .journal_mode(SqliteJournalMode::Wal)
                 .synchronous(SqliteSynchronous::Full)
-                // Shorter than the whole time-out, so that the statement is over before it.
+                // Shorter than the time-out of the statement, so that SQLite ends its wait first.
                 .busy_timeout(settings.timeout / 2);
             let (may_create, opened) = (AtomicBool::new(false), OnceLock::new());
             let engine = Self { options, may_create, opened };
@@ -223,7 +232,7 @@ impl Engine for Sqlite {
             }
             _ => Failure::Sql(error),
         })?;
-        // SQLite answers a setting that it cannot take with the one that stays.
+        // SQLite reports no error for a setting that it cannot apply, so read them back.
         let sql = "SELECT journal_mode, synchronous FROM pragma_journal_mode, pragma_synchronous";
         let settings = connection.run(sql, &[]).await?.into_row();
         if settings != values!["wal", 2_i64] {
@@ -246,7 +255,7 @@ impl Engine for Sqlite {
         connection: &mut SqliteConnection,
         migrations: &Migrations,
     ) -> Result<(), Failure> {
-        // The write lock from the start: one node after the other, all or nothing.
+        // Takes the write lock at once: one node after the other, all or nothing.
         let mut transaction = connection.begin_with("BEGIN IMMEDIATE").await?;
         migrations.apply(&mut *transaction).await?;
         Ok(transaction.commit().await?)
@@ -269,7 +278,7 @@ const INPUT_OUTPUT: i32 = 10;
 const CANNOT_OPEN: i32 = 14;
 const NOT_A_DATABASE: i32 = 26;
 
-/// The result code without its details.
+/// Returns the primary result code, without its details.
 fn primary_code(error: &dyn DatabaseError) -> i32 {
     error.code().and_then(|code| code.parse::<i32>().ok()).map_or(0, |code| code & 0xff)
 }

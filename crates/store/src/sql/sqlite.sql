@@ -1,9 +1,9 @@
 -- The statements of Raindrop on SQLite. Times are Unix milliseconds.
 --
 -- {worker} and {segment} stand for the names of the tables, {table} for that of another table. The
--- arguments of each statement are listed above it: as on other engines, but for the session, which is
--- the file that this process has open. Every write of a row names the epoch of the namespace's record,
--- and the history that the record is of.
+-- arguments of each statement are listed above it: as on other engines, but without the session,
+-- since there is no proxy between a process and its file. Every write of a row compares the epoch in
+-- the namespace's record, and the record's identity with that of the file.
 
 -- name: session
 SELECT 'this file';

@@ -1,16 +1,16 @@
-//! The named statements of an engine's file.
+//! Reads the named statements of an engine's file.
 
 use std::{collections::HashMap, sync::Arc};
 
 use crate::StoreSettings;
 
-/// The statements of one engine by their names, with the tables' names in place; whoever runs some
-/// shares them. Each engine has those that the shared logic names, and some of its own; a test
-/// compares them with the files.
+/// The statements of one engine by their names, with the tables' names filled in; clones share
+/// them. Each engine has those that the shared logic uses, and some of its own; a test compares
+/// them with the files.
 pub(crate) type Statements = Arc<HashMap<&'static str, String>>;
 
-/// Reads an engine's file: statements without comments, each after a line with its name and up to a
-/// semicolon.
+/// Parses an engine's file. A statement follows a line with its name, and ends with a semicolon;
+/// comments are dropped.
 pub(super) fn read(file: &'static str, settings: &StoreSettings) -> Statements {
     let statement = |part: &'static str| {
         let (name, rest) = part.split_once('\n')?;
@@ -27,20 +27,20 @@ pub(super) fn read(file: &'static str, settings: &StoreSettings) -> Statements {
 mod tests {
     use super::*;
 
-    /// Each engine's statements, and where those are named that it alone has.
+    /// Each engine's statements, and the file that uses those of its own.
     const FILES: [(&str, &str); 3] = [
         (include_str!("mysql.sql"), include_str!("mysql.rs")),
         (include_str!("postgres.sql"), include_str!("postgres.rs")),
         (include_str!("sqlite.sql"), include_str!("sqlite.rs")),
     ];
-    /// Where the statements of every engine are named.
+    /// The files that use the statements of every engine.
     const SHARED: [&str; 4] = [
         include_str!("connections.rs"),
         include_str!("mod.rs"),
         include_str!("schema.rs"),
         include_str!("segments.rs"),
     ];
-    /// What the tables of other services are read by.
+    /// The statements that read tables of other services.
     const FOREIGN: [&str; 3] = ["read_cosid", "read_leaf", "read_tinyid"];
 
     #[test]

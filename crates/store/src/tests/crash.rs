@@ -5,7 +5,7 @@ use std::fmt;
 use super::{MemoryStore, Tables, key};
 use crate::Scope;
 
-/// Everything that a store holds at one moment.
+/// The whole content of a store at one instant.
 #[derive(Clone)]
 pub struct Snapshot(Tables);
 
@@ -16,17 +16,17 @@ impl fmt::Debug for Snapshot {
 }
 
 impl MemoryStore {
-    /// Copies everything that the store holds now.
+    /// Copies the content of the store.
     pub fn snapshot(&self) -> Snapshot {
         Snapshot(self.tables().clone())
     }
 
-    /// Goes back to what the store held then.
+    /// Restores the content of a snapshot.
     pub fn restore(&self, snapshot: Snapshot) {
         *self.tables() = snapshot.0;
     }
 
-    /// Becomes a server of this identity, which has what the store held then.
+    /// Becomes another server, with this identity and the content of a snapshot.
     pub fn fail_over(&self, identity: &str, snapshot: Snapshot) {
         *self.tables() = Tables { identity: identity.to_owned(), ..snapshot.0 };
     }

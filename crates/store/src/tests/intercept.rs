@@ -1,4 +1,4 @@
-//! One place to interfere with every call of a store: for tests and simulations.
+//! Intercepts every call of a store: for tests and simulations.
 
 use std::{any::Any, fmt::Debug, ops::RangeInclusive};
 
@@ -38,16 +38,16 @@ pub enum Call {
     SegmentsIn(String, RangeInclusive<String>, u32),
 }
 
-/// What a call returns, of the type that its method returns.
+/// The boxed result of the call's method.
 pub type Reply = Box<dyn Any + Send>;
 
-/// A store that decides what becomes of each call.
+/// A store that decides about each call: whether it runs, when, and what its caller learns.
 #[async_trait]
 pub trait Intercept: Debug + Send + Sync {
-    /// The store behind it.
+    /// Returns the store behind it.
     fn memory(&self) -> &MemoryStore;
 
-    /// Answers a call; `call.run(self.memory())` does so without interfering.
+    /// Answers a call. `call.run(self.memory())` runs it without interference.
     async fn answer(&self, call: Call) -> Result<Reply>;
 }
 
@@ -101,7 +101,7 @@ impl Call {
         })
     }
 
-    /// Runs a write that takes place or not; whether it did.
+    /// Runs a write that may be refused; returns whether it took place.
     pub async fn takes_place(&self, store: &dyn Store) -> Result<bool> {
         self.run(store).await.map(typed)
     }

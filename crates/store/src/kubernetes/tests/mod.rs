@@ -52,7 +52,7 @@ struct Node {
     store: KubernetesStore,
     server: Arc<Server>,
     random: StdRng,
-    /// Whether it has seen every row created.
+    /// Whether the node has seen that every row was created.
     is_prepared: bool,
     held: Option<Row>,
     writes: Arc<Writes>,
@@ -115,11 +115,11 @@ impl Node {
         Ok(())
     }
 
-    /// Raises the marks of a row, and gives it up now and then.
+    /// Raises the marks of a row, and releases it now and then.
     async fn renew(&mut self, row: Row) -> Result<()> {
         let from = row.marks[0];
         let to = self.server.now_ms().unsigned_abs() + WINDOW_MS;
-        // No lease ends beyond its window, so one that would begin there has to wait.
+        // No lease ends beyond its window, so a lease that would start there has to wait.
         if from >= to {
             return Ok(());
         }
@@ -134,7 +134,7 @@ impl Node {
         if let Ok(true) = swapped {
             self.acknowledged(row.worker, from..to);
         }
-        // Either it is seen under a token of ours, or it is somebody else's.
+        // The row has a token of this node, or another node took it.
         let seen = loop {
             match self.store.read_row(&scope(), row.worker).await {
                 Ok(seen) => break seen,
@@ -189,14 +189,14 @@ async fn simulate(seed: u64, bug: Option<Bug>) -> usize {
         }
     }
     person.abort();
-    // Every row can be used once nothing is in the way.
+    // Every row can be used once the server works again.
     server.heal();
     sleep(Duration::from_secs(60)).await;
     let mut last = node(NODES);
     for _ in 0..2 {
         last.prepare().await.expect("the server answers");
     }
-    // The marks of rows that were created now are ahead.
+    // The marks of rows that are created now are ahead.
     sleep(Duration::from_secs(60)).await;
     for worker in 1..=WORKERS {
         let row = last.store.read_row(&scope(), worker).await.expect("an answer").expect("a row");
@@ -224,7 +224,7 @@ async fn overloaded_server_is_left_alone_for_as_long_as_it_says() {
     let server = Server::new(0, None);
     server.heal();
     let mut settings = StoreSettings::new("kubernetes:");
-    // Longer than one pause and its answers, and shorter than two pauses.
+    // Longer than one pause with its responses, and shorter than two pauses.
     settings.timeout = Duration::from_millis(1_600);
     let mut store = KubernetesStore::new(&settings).expect("usable");
     store.api.place = Place::Simulated(Arc::clone(&server));
@@ -254,7 +254,7 @@ async fn missing_annotations_are_named() {
     let (token, holder, expiry) = (Token::from_bits(2), "node".to_owned(), RowExpiry::Released);
     let write = RowWrite { token, epoch: FIRST, holder, lane: 0, marks, expiry };
     assert!(store.swap_row(&scope(), 1, new.token(1), &write).await.expect("an answer"));
-    // The row is found without the record, since its Lease is known.
+    // Reads the row without the record, because the UID of its Lease is known.
     for (name, [of_record, of_row]) in [
         (HISTORY, [Some("history"), None]),
         (EPOCH, [Some("epoch"), Some("epoch")]),
@@ -290,7 +290,7 @@ fn no_part_of_a_row_is_written_twice() {
 
 #[test]
 fn server_that_does_not_compare_is_found_out() {
-    // Each with a seed that finds it, where the search begins.
+    // Each planted fault, with a seed from which the search finds it.
     for (bug, first) in [
         (Bug::VersionNotCompared, 2),
         (Bug::TemplatesNotCompared, 930),

@@ -22,12 +22,12 @@ use crate::kubernetes::object::ANNOTATIONS;
 /// The server's clock when a simulation begins, in Unix ms.
 pub(super) const BEGIN_MS: i64 = 1_800_000_000_000;
 
-/// What the server does not do although it must.
+/// A planted fault: a check that the simulated server leaves out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Bug {
     /// A patch is applied to an object of any version.
     VersionNotCompared,
-    /// A row is listed whatever it is born with.
+    /// A row is listed whatever its template is.
     TemplatesNotCompared,
     /// A patch is applied to an object of any UID.
     UidNotCompared,
@@ -50,7 +50,7 @@ struct State {
     past: Vec<Json>,
     writes: u64,
     is_faulty: bool,
-    /// How many requests are refused because there is too much to do.
+    /// The number of requests to refuse with 429.
     overload: u32,
 }
 
@@ -85,12 +85,12 @@ impl Server {
         BEGIN_MS + i64::try_from(self.begin.elapsed().as_millis()).expect("a short simulation")
     }
 
-    /// From now on every request is answered soon.
+    /// Answers every request soon from now on.
     pub(super) fn heal(&self) {
         self.lock().is_faulty = false;
     }
 
-    /// Refuses so many requests with 429, each with a pause of 1 s.
+    /// Refuses this many requests with 429, each with a pause of 1 s.
     pub(super) fn refuse(&self, requests: u32) {
         self.lock().overload = requests;
     }
@@ -103,7 +103,7 @@ impl Server {
         }
     }
 
-    /// Deletes an object, or creates one again as it was once: a person does that.
+    /// Deletes an object, or restores an earlier state of it, as an operator would.
     pub(super) fn interfere(&self, prefix: &str) {
         let mut state = self.lock();
         if state.random.random_bool(0.5) {
@@ -248,7 +248,7 @@ impl Server {
                     Some(Bug::TemplatesNotCompared) => path.ends_with("raindrop~1rows"),
                     _ => false,
                 };
-                // Null stands for what is missing.
+                // A missing value is null.
                 if object.pointer(path).unwrap_or(&Json::Null) != value && !ignored {
                     return false;
                 }
@@ -285,7 +285,7 @@ fn is_selected(object: &Json, query: &str) -> bool {
         .expect("a selector")
         .1
         .into_owned();
-    // The commas in brackets are none between terms.
+    // Commas in brackets do not separate terms.
     let (terms, choice) = match selector.split_once(" in (") {
         Some((before, among)) => {
             let (terms, name) = before.rsplit_once(',').expect("other terms");
@@ -305,7 +305,7 @@ fn missing() -> (u16, Json) {
 }
 
 fn refused(status: u16, reason: &str) -> (u16, Json) {
-    // A condition of a patch that is not met is about no object.
+    // The response to an unmet condition of a patch names no object.
     let details = if reason == "Invalid" { json!({}) } else { json!({ "kind": "leases" }) };
     (status, json!({ "kind": "Status", "reason": reason, "details": details }))
 }
