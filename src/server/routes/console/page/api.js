@@ -1,8 +1,9 @@
-// Requests to the service: the token, problems, and a service that is away.
+// Sends requests to the service: adds the token, reads problems, and watches whether the service is
+// up.
 import { askToken } from './dialog.js';
 import { t } from './i18n.js';
 
-// Events: `token` when it was given or forgotten, `down` and `up` with the service.
+// Events: `token` when the user entered or removed it, `down` and `up` when the service changes.
 export const service = new EventTarget();
 let token;
 let asking;
@@ -25,7 +26,7 @@ async function wantToken(why) {
     declined = true;
     return false;
   }
-  // More than one request may have waited for it.
+  // Several requests may have waited for the token.
   token = given;
   declined = false;
   tell('token');
@@ -53,7 +54,7 @@ async function send(method, path, options, used) {
   }
 }
 
-// Asks until the service is back, less and less often.
+// Probes until the service is back, with growing pauses.
 function retry(seconds) {
   tell('down', seconds);
   setTimeout(async () => {
@@ -65,8 +66,8 @@ function retry(seconds) {
   }, seconds * 1000);
 }
 
-// Sends a request and returns its response; a problem document is thrown. With `quiet`, nobody who
-// has closed the question for a token is asked again.
+// Sends a request and returns its response; throws a problem document. With `quiet`, it does not
+// ask again for a token after the user has closed that dialog.
 export async function request(method, path, options = {}) {
   for (;;) {
     const used = token;
@@ -88,7 +89,7 @@ export async function request(method, path, options = {}) {
 export const getJson = async (path, options) => (await request('GET', path, options)).json();
 export const change = async (method, path, body, headers) => (await request(method, path, { body, headers })).json();
 
-// An address with a query, without parameters that are empty.
+// Returns an address with a query, leaving out empty parameters.
 export function address(path, parameters) {
   const given = Object.entries(parameters).filter(([, value]) => (value ?? '') !== '');
   const query = new URLSearchParams(given).toString();

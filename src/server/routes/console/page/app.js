@@ -34,7 +34,7 @@ function show(name, params) {
   const panel = document.querySelector('[role=tabpanel]');
   panel.setAttribute('aria-labelledby', `tab-${name}`);
   panel.replaceChildren();
-  // Replaced, so that typing does not fill the browser's history.
+  // The entry is replaced, so that typing does not fill the browser's history.
   const save = (values) => history.replaceState(null, '', `#${address(name, values).replaceAll('%2C', ',')}`);
   running = PARTS[name].mount(panel, { params, save });
 }

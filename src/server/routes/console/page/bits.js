@@ -17,7 +17,7 @@ export const inBits = (bits) => t(bits === 1 ? '{bits} bit' : '{bits} bits', { b
 export const total = (fields) => sum(fields.map(([, bits]) => bits));
 export const withUnused = (fields) => [['unused', Math.max(0, ALL - total(fields))], ...fields];
 
-// The fields for those who do not see them.
+// The fields as text, for screen readers.
 export const spoken = (fields) =>
   t('Bits from the most significant: {told}', { told: fields.map(([name, bits]) => `${t(NAMES[name])} ${bits}`).join(', ') });
 
@@ -32,7 +32,7 @@ export function bar(fields, id) {
     withUnused(fields).map(([name, length]) => svg(`g.of-${name}`, Array.from({ length }, cell))));
 }
 
-// What the colours mean; with values where there are some.
+// The legend of the colours, with the values of the fields if there are any.
 export function legend(fields, values) {
   const item = ([name, bits]) => h('li', swatch(name), h('span', t(NAMES[name])), h('span.muted', inBits(bits)),
     values && h('b.mono', values[name] ?? 0));

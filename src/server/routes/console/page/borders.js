@@ -1,11 +1,11 @@
-// The borders between the fields of a layout, dragged or moved by keys. Each is the edge of the field
-// beside it that is not the sequence, which takes and gives the bits.
+// The borders between the fields of a layout, moved by pointer or keys. Each border belongs to the
+// field beside it that is not the sequence; the sequence gains or loses the bits.
 import { ALL, inBits, NAMES, spoken, withUnused } from './bits.js';
 import { h, put } from './dom.js';
 import { t } from './i18n.js';
 
-// `limits(name)` tells the fewest and the most bits that a field can have beside the others, and
-// `move(name, bits)` sets them.
+// `limits(name)` returns the fewest and the most bits that a field can have, given the others;
+// `move(name, bits)` sets its bits.
 export function borders(limits, move) {
   const element = h('.borders', { role: 'group' });
   let order;
@@ -17,11 +17,11 @@ export function borders(limits, move) {
     const [least, most] = limits(name);
     const within = Math.max(least, Math.min(most, bits));
     const now = widths[name];
-    // Where less is possible than there is, more does not give less.
+    // If a field already exceeds its limit, a move outwards must not shrink it.
     if ((within - now) * (bits - now) > 0) move(name, within);
   }
 
-  // With `side` 1 the field is on the left and grows to the right, with -1 the other way.
+  // `side` is 1 if the field is left of the border and grows to the right, otherwise -1.
   function edge(name, side) {
     let start;
     const border = h(`.border.of-${name}`, {
@@ -38,7 +38,7 @@ export function borders(limits, move) {
       },
       onkeydown: (event) => {
         const bits = { ArrowRight: widths[name] + side, ArrowLeft: widths[name] - side, Home: 0, End: ALL }[event.key];
-        // With these, the browser's own.
+        // Leave key combinations to the browser.
         if (bits === undefined || event.altKey || event.ctrlKey || event.metaKey) return;
         event.preventDefault();
         to(name, bits);
@@ -60,7 +60,8 @@ export function borders(limits, move) {
     }));
   }
 
-  // Draws fields, each with its bits. All are there, so that one without bits can get some.
+  // Draws the fields with their bits. Fields without bits are drawn, too, so that they can get
+  // some.
   function set(fields) {
     widths = Object.fromEntries(withUnused(fields));
     const names = Object.keys(widths);

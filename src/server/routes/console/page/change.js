@@ -1,4 +1,4 @@
-// The dialogs that make and change codes.
+// The dialogs that create and change codes.
 import { address, change } from './api.js';
 import { ask } from './dialog.js';
 import { announce, field, h, select, typed } from './dom.js';
@@ -8,7 +8,7 @@ import { chooser, segments, settings } from './settings.js';
 const path = (code, action = '') => address(`/codes/${encodeURIComponent(code.code)}${action}`, { namespace: code.namespace });
 const text = (value, props) => typed({ value: value ?? '', inputmode: 'numeric', pattern: '[0-9]*', ...props });
 
-// The settings that were given. Numbers are strings, which keep all their digits.
+// The settings that the user filled in. Numbers are strings, which keep all their digits.
 function given(inputs) {
   const body = {};
   for (const [name, input] of Object.entries(inputs)) {

@@ -6,7 +6,7 @@ import { number, relative, short, t } from './i18n.js';
 const WIDTH = 600;
 const HEIGHT = 120;
 
-// One column for each value; `labels` below them.
+// Draws a column for each value.
 export function columns(values, label) {
   const most = Math.max(1, ...values);
   const step = WIDTH / values.length;
@@ -25,7 +25,8 @@ function round(most) {
 
 const perSecond = (rate) => t('{rate}/s', { rate: rate < 10 ? number(rate, 1) : short(rate) });
 
-// Counts over time, newest at the right, with room for `slots` of them; a large one has axes.
+// Draws counts over time, the newest at the right, with room for `slots` of them. A large one has
+// axes.
 export function sparkline(title, values, slots, everySeconds, isLarge) {
   const top = Math.max(1, ...values) / everySeconds;
   const most = isLarge ? round(top) : top;

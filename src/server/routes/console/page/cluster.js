@@ -1,4 +1,4 @@
-// Cluster: who holds which worker id, and what this node did in the last ten minutes.
+// The tab "Cluster": who holds which worker id, and what this node did in the last ten minutes.
 import { change, getJson } from './api.js';
 import { sum } from './bits.js';
 import { grid, sparkline } from './chart.js';
@@ -10,7 +10,7 @@ import { poll } from './poll.js';
 const EVERY = 5000;
 const SLOTS = 60;
 const MOST_CELLS = 512;
-// This node, held, lease over, free: in the colours of these fields.
+// The states this node, held, lease over and free, in the colours of these fields.
 const KINDS = ['timestamp', 'worker_id', 'lane', 'unused'];
 
 async function release(namespace, worker, again) {
@@ -29,7 +29,7 @@ async function release(namespace, worker, again) {
   again();
 }
 
-// What is left of a lease, as a bar from its renewal to its end.
+// The remaining time of a lease, as a bar from its renewal to its end.
 function left(worker, now, ahead) {
   const ends = Date.parse(worker.expires);
   const whole = ends - (Date.parse(worker.renewed) || now);
@@ -37,7 +37,7 @@ function left(worker, now, ahead) {
   return h('.left', meter([share, share < 0.25 ? 'lane' : 'worker_id']), h('small', ends > now ? until(ends - ahead, ends) : t('over')));
 }
 
-// Every worker id of the layout as a cell, or as many together as there is no room for.
+// A cell for each worker id of the layout, or for several if there is no room for all.
 function map(name, { layout, workers: rows, worker_id }, now) {
   const all = 2 ** Number(layout.match(/\bworker=(\d+)/)?.[1] ?? 0);
   // While a namespace moves to another layout, its nodes have ids of both.
@@ -75,7 +75,7 @@ function workers(name, namespace, now, ahead, again) {
   return h('.beside', map(name, namespace, now), table(t('Workers of {name}', { name }), heads, rows, '.stacked'));
 }
 
-// Plain numbers wait for no tick and read no clock. What did not happen is only named.
+// Segment namespaces neither wait for ticks nor read a clock. A count that is 0 is only named.
 function plots(series = {}, everySeconds, isCounting) {
   const all = [['issued', t('IDs issued')], ['waited', t('Requests that waited')], ['refused', t('Requests refused')], ['rollbacks', t('Clock steps back')]].slice(0, isCounting ? 1 : 4);
   const [none, some] = [false, true].map((has) => all.filter(([key]) => (sum(series[key] ?? []) > 0) === has));
@@ -92,7 +92,7 @@ const lasts = (namespace, ahead) => {
   return ends ? until(ends - ahead, ends) : '–';
 };
 
-// All that this node knows without the store: it is in memory.
+// The state that this node has in memory, while the store does not answer.
 function storeAway({ store_error, namespaces, history }, ahead) {
   const all = Object.entries(namespaces);
   const row = ([name, namespace]) => {

@@ -1,4 +1,4 @@
-// Codes: plain numbers by code, how long they last, and what can be done with them.
+// The tab "Codes": the codes of segment mode, how long their numbers last, and their operations.
 import { getJson } from './api.js';
 import { sum } from './bits.js';
 import { create, raise, retire, widen } from './change.js';
@@ -9,16 +9,16 @@ import { poll } from './poll.js';
 const EVERY = 10000;
 const DAY = 86400;
 const DIGITS = 13;
-// What must be issued, in blocks, and how old a code must be before its average says anything.
+// An average counts only after this many blocks were issued, and at this age of the code.
 const BLOCKS = 3;
 const YOUNG = 60000;
 const YEARS = 1000 * 365.25 * DAY;
-// The largest number of a code that was given none.
+// The largest number of a code without a configured one.
 const ENDLESS = '9223372036854775806';
 
 const big = (text) => number(BigInt(text));
 
-// Few need the digits of a number as long as these.
+// Abbreviates a number with many digits.
 function about(text) {
   if (text === undefined) return '–';
   if (text.length <= DIGITS) return h('span.mono', big(text));
@@ -26,8 +26,8 @@ function about(text) {
   return h('span.mono', { title: big(text) }, `≈ ${digits} × 10`, h('sup', power));
 }
 
-// How many numbers programs got: not those that this node only reserved. Nobody knows how many other
-// nodes have in hand.
+// The numbers that programs got. Numbers that this node only reserved do not count; how many other
+// nodes have reserved is unknown here.
 function issuedOf(code) {
   if (code.start === undefined) return undefined;
   const issued = (BigInt(code.next) - BigInt(code.start)) / BigInt(code.increment) - BigInt(code.in_hand);
@@ -36,8 +36,8 @@ function issuedOf(code) {
 
 const keyOf = (code) => `${code.namespace}/${code.code}`;
 
-// Numbers per second between the first and the last look at a code, and since it was made. The
-// latter is known when blocks in hand no longer count for much.
+// Numbers per second: between the first and the last poll of a code, and since its creation. The
+// latter counts once the reserved blocks are small beside it.
 function rates(code, seen, now) {
   const issued = issuedOf(code);
   if (issued === undefined) return {};
@@ -64,7 +64,8 @@ function forecast(code, rate, now) {
   return h('span', { title: localTime(ms), class: seconds < 30 * DAY ? 'soon' : '' }, new Date(ms).toISOString().slice(0, 10), h('br'), relative(ms, now));
 }
 
-// What is used, in hand and left of a code; with a bar, unless the code has no end of its own.
+// The used, reserved and remaining numbers of a code; with a bar, unless the code has no limit of
+// its own.
 function share(code) {
   const issued = issuedOf(code);
   if (issued === undefined || code.left === undefined) return about(code.left);
@@ -75,7 +76,7 @@ function share(code) {
     : meter(...parts.map(([name, , count]) => [Number(count) / whole, name])), h('small', used, hand));
 }
 
-// With the namespace, unless there is only one.
+// The row of a code, with its namespace unless there is only one.
 function row(code, isOne, seen, now, again) {
   const rate = rates(code, seen, now);
   const shown = (value) => t('{rate}/s', { rate: value < 10 ? number(value, 2) : short(value) });
@@ -89,7 +90,7 @@ function row(code, isOne, seen, now, again) {
   const isRetired = code.kind === 'retired';
   const isFixed = !['managed', 'automatic'].includes(code.kind);
   const names = [h('b.mono', code.code), ...(isOne ? [] : [code.namespace]), badge(!isRetired, t(code.kind))];
-  // To retire a code reserves all that was left of it: its numbers say nothing any more.
+  // Retiring a code reserves all its remaining numbers, so the counts mean nothing any more.
   if (isRetired) return { cells: [...names, ...Array(6).fill('–')] };
   return { cells: [
     ...names,

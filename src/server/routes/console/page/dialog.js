@@ -1,9 +1,9 @@
-// Questions that the page asks in a window of their own.
+// Dialogs of the page.
 import { button, field, h, typed, uid, wordsOf } from './dom.js';
 import { t } from './i18n.js';
 
-// Opens a dialog; resolves to what `submit` returns, or to undefined if it is closed. An error of
-// `submit` is shown, and the dialog stays open.
+// Opens a dialog. Resolves to the result of `submit`, or to undefined if the user closes it. An
+// error of `submit` is shown, and the dialog stays open.
 export function ask({ title, body, action, danger, submit }) {
   return new Promise((resolve) => {
     const id = uid();

@@ -1,11 +1,11 @@
-// The API document, readable.
+// The page "/docs": the API document for people.
 import { getJson, request as send, service } from './api.js';
 import { badge, card, copyButton, field, h, muted, pre, problem, put, term, typed } from './dom.js';
 import { t } from './i18n.js';
 import { build } from './page.js';
 import { settings } from './settings.js';
 
-// The little that descriptions have of Markdown: `code`, paragraphs and lists.
+// Renders the subset of Markdown that descriptions use: `code`, paragraphs and lists.
 function inline(text) {
   return text.split(/`([^`]+)`/).map((part, index) => (index % 2 ? h('code', part) : part));
 }
@@ -46,7 +46,7 @@ function limits(schema) {
   return told.length > 0 && h('small.mono.wrap', told.join(' · '));
 }
 
-// An example made of those of the properties.
+// Builds an example from those of the properties.
 function example(raw, depth = 0) {
   const schema = resolve(raw) ?? {};
   if (schema.example !== undefined) return schema.example;
@@ -76,12 +76,12 @@ function response([status, raw]) {
   return term(badge(status < 400, status), prose(answer.description), status < 400 && content.map(body));
 }
 
-// Whoever opens the page wants an ID.
+// The routes that come first: most readers want an ID.
 const FIRST = ['/id/{code}', '/ids/{code}', '/parse/{id}', '/bounds', '/plan'];
 const MOST_SHOWN = 20000;
 const place = ([path]) => (FIRST.indexOf(path) + 1) || FIRST.length + 1;
 
-// The request of an operation: to copy as curl, or to change and send.
+// The request of an operation, to copy as curl, or to edit and send.
 function request(path, operation) {
   const filled = path.replace(/\{(\w+)\}/g, (whole, name) => {
     const parameter = operation.parameters?.map(resolve).find((one) => one.name === name);
@@ -98,7 +98,7 @@ function request(path, operation) {
   const onsubmit = async (event) => {
     event.preventDefault();
     try {
-      // To this service, whatever was typed.
+      // Sent to this service, whatever host was typed.
       const { pathname, search } = new URL(input.value, location.origin);
       const response = await send('GET', location.origin + pathname + search);
       const body = (await response.text()).slice(0, MOST_SHOWN);

@@ -1,9 +1,10 @@
-// Elements without a framework: everything on the pages is made here.
+// Builds the elements of the pages, without a framework.
 import { countdown, localTime, t, told } from './i18n.js';
 
 const isShown = (child) => (child ?? false) !== false;
 
-// Makes elements of `tag.class.class`, a div where there is no tag, with properties if any are given.
+// Builds an element from `tag.class.class`, a div if there is no tag, with properties if there are
+// any.
 const maker = (make) => (what = '', ...children) => {
   const [tag, ...classes] = what.split('.');
   const element = make(tag || 'div');
@@ -22,17 +23,17 @@ const maker = (make) => (what = '', ...children) => {
 export const h = maker((tag) => document.createElement(tag));
 export const svg = maker((tag) => document.createElementNS('http://www.w3.org/2000/svg', tag));
 
-// Replaces what an element contains.
+// Replaces the content of an element.
 export const put = (element, ...children) => element.replaceChildren(...children.flat(3).filter(isShown));
 
-// A picture as wide as there is room, which distorts it.
+// A picture that is stretched to the available width.
 export const drawing = (is, width, height, label, ...children) =>
   svg(`svg${is}`, { viewBox: `0 0 ${width} ${height}`, preserveAspectRatio: 'none', role: 'img', 'aria-label': label }, children);
 
 let last = 0;
 export const uid = () => `e${(last += 1)}`;
 
-// A text that is to be typed as it is, without the browser's advice.
+// An input for exact text: no autocompletion, spelling or capitals.
 export const typed = (props) => h('input', { autocomplete: 'off', spellcheck: 'false', autocapitalize: 'none', ...props });
 export const pre = (text, label) => h('pre.mono', { tabindex: 0, role: 'group', 'aria-label': label }, text);
 
@@ -56,7 +57,7 @@ export const select = (options, value) => h('select', options.map((one) => {
 
 export const button = (text, onclick, props) => h('button', { type: 'button', onclick, ...props }, text);
 
-// Says something to people who do not see the page.
+// Announces a text to screen readers.
 export function announce(text) {
   document.querySelector('#announcer').textContent = text;
 }
@@ -65,7 +66,7 @@ async function copy(text) {
   try {
     await navigator.clipboard.writeText(text);
   } catch {
-    // Pages over plain HTTP have no clipboard of their own.
+    // Browsers offer no clipboard to pages over plain HTTP.
     const area = h('textarea.away', { value: text });
     (document.querySelector('dialog[open]') ?? document.body).append(area);
     area.select();
@@ -100,13 +101,13 @@ export const card = (title, ...children) =>
 
 export const muted = (...text) => h('p.muted', text);
 
-// An error where it happened, with the server's own words.
+// The text of an error, in the server's words.
 export const wordsOf = (error) => told(error.detail ?? String(error));
 export const problem = (error) => h('p.problem', { role: 'alert' }, wordsOf(error));
 
 export const badge = (isGood, text) => h(`span.badge.${isGood ? 'good' : 'bad'}`, text);
 
-// The colour of a field, and shares of a whole in such colours. Text beside them says the same.
+// A swatch of a field's colour. The text beside it says the same.
 export const swatch = (name) => h(`span.swatch.of-${name}`);
 export const meter = (...shares) => h('span.meter', { 'aria-hidden': 'true' }, shares.filter(([share]) => share > 0).map(([share, name]) => {
   const part = h(`i.of-${name}`);
@@ -114,10 +115,10 @@ export const meter = (...shares) => h('span.meter', { 'aria-hidden': 'true' }, s
   return part;
 }));
 
-// What is left until an instant, counted down by whoever polls.
+// The time until an instant. The page's poll keeps it counting down.
 export const until = (ms, ends = ms) => h('time', { 'data-until': ms, title: localTime(ends) }, countdown(ms - Date.now()));
 
-// With `kind` ".stacked", every row is a list of its own on a telephone.
+// Builds a table. With `kind` ".stacked", each row becomes a list on a telephone.
 export function table(caption, heads, rows, kind = '') {
   const cell = (content, index) => h('td', { 'data-head': heads[index] }, content);
   return h(`.scroll${kind}`, { tabindex: 0, role: 'region', 'aria-label': caption },
@@ -125,6 +126,6 @@ export function table(caption, heads, rows, kind = '') {
       h('tbody', rows.map(({ cells, ...props }) => h('tr', props, cells.map(cell))))));
 }
 
-// A term and what it is.
+// A term and its description.
 export const term = (name, ...value) => h('div', h('dt', name), h('dd', value));
 export const facts = (pairs) => h('dl.facts', pairs.filter(Boolean).map((pair) => term(...pair)));

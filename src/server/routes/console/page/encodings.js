@@ -1,4 +1,4 @@
-// IDs as texts, as crates/core/src/encoding writes them. Texts are read by the server.
+// Writes IDs in each encoding, as crates/core/src/encoding does. The server parses texts.
 import { t } from './i18n.js';
 
 const DIGITS = '0123456789';
@@ -27,7 +27,8 @@ function radix(id, alphabet) {
   return text;
 }
 
-// 8 bytes, most significant first: 10 digits of 6 bits, and the last 4 bits before two zeros.
+// Encodes 8 bytes, most significant first: 10 digits of 6 bits, and a last one of 4 bits and two
+// zeros.
 function base64url(id) {
   let text = BASE64URL[Number((id & 15n) << 2n)];
   id >>= 4n;
@@ -41,7 +42,7 @@ export function encode(id, encoding) {
   return encoding === 'decimal' ? id.toString() : radix(id, ALPHABETS[encoding]);
 }
 
-// An ID of `/parse` in every encoding that it has: [name, text].
+// Returns an ID of `/parse` in every encoding that it has, as [name, text].
 export function everyEncoding(parsed, hasLayout) {
   const id = BigInt(parsed.id);
   const texts = ENCODINGS.slice(0, -1).map((name) => [name, encode(id, name)]);
@@ -53,12 +54,12 @@ export function everyEncoding(parsed, hasLayout) {
   return texts;
 }
 
-// The encoding that a text can only have, or an error that asks for it.
+// Returns the only encoding that a text can be in, or throws an error that asks for it.
 export function guess(text) {
   if (/^\d{1,19}$/.test(text)) return 'decimal';
   if (/^[0-9a-f]{16}$/i.test(text)) return 'hex';
   if (/^[-+]?\d{8,}T\d{6}\.\d{3}Z(-\d+){5}$/.test(text)) return 'friendly';
-  // With the prefix of its code.
+  // An ID with the prefix of its code.
   if (/^[A-Za-z0-9._:-]*[._:-]\d{1,19}$/.test(text)) return 'decimal';
   throw { detail: t('could be base32, base36, base62, base62-sorted or base64url: choose the encoding') };
 }

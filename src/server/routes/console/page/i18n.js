@@ -1,4 +1,4 @@
-// English stands in the code; zh.js has the Chinese for it.
+// The texts in the code are English; zh.js has their Chinese.
 import { patterns, zh } from './zh.js';
 
 const KEPT = 'raindrop.language';
@@ -15,13 +15,13 @@ export function setLanguage(name) {
   localStorage.setItem(KEPT, name);
 }
 
-// The text in the language of the page, with {name} replaced by its value.
+// Returns a text in the language of the page, with {name} replaced by its value.
 export function t(text, values = {}) {
   const found = language === 'zh' ? (zh[text] ?? text) : text;
   return found.replace(/\{(\w+)\}/g, (whole, name) => values[name] ?? whole);
 }
 
-// A text of the server, of which zh.js knows the usual ones.
+// Returns a text of the server in the language of the page, if zh.js has it.
 export function told(text) {
   const line = (one) => {
     const found = language === 'zh' && patterns.find(([pattern]) => pattern.test(one));
@@ -44,7 +44,7 @@ export const localTime = (ms) => {
 
 const LENGTHS = [['day', 86400], ['hour', 3600], ['minute', 60], ['second', 1]];
 
-// "4m 3s": what is left of a time, in its two largest units.
+// Formats a remaining time in its two largest units, such as "4m 3s".
 export function countdown(ms) {
   let seconds = Math.max(0, Math.floor(ms / 1000));
   const first = Math.min(2, LENGTHS.findIndex(([, length]) => seconds >= length || length === 1));
@@ -58,7 +58,7 @@ export function countdown(ms) {
 
 const UNITS = [['year', 31557600e3], ['month', 2629800e3], ['day', 864e5], ['hour', 36e5], ['minute', 6e4], ['second', 1e3]];
 
-// "3 minutes ago", "in 2 hours".
+// Formats an instant relative to now, such as "3 minutes ago" or "in 2 hours".
 export function relative(ms, now = Date.now()) {
   const away = ms - now;
   const [unit, length] = UNITS.find(([, length]) => Math.abs(away) >= length) ?? UNITS[5];

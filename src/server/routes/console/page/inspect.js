@@ -1,4 +1,4 @@
-// Inspect: IDs from anywhere, one in full or many as a table.
+// The tab "Inspect": IDs from anywhere, one in full or many as a table.
 import { address, getJson } from './api.js';
 import { card, debounce, drawing, facts, field, h, muted, problem, put, select, svg, table, typed, wordsOf } from './dom.js';
 import { ENCODINGS, guess } from './encodings.js';
@@ -10,7 +10,7 @@ const MOST = 1000;
 const AT_A_TIME = 8;
 const MARKS = 6;
 const DESCRIBED = 'layout=';
-// How many implausible IDs a layout is tried on.
+// The number of implausible IDs on which other layouts are tried.
 const TRIED = 3;
 
 async function parse(text, encoding, where) {
@@ -20,7 +20,7 @@ async function parse(text, encoding, where) {
   return getJson(address(path, { ...where, encoding: read === 'decimal' ? '' : read }));
 }
 
-// What `read` makes of every item, or why it failed; a few requests at a time.
+// Applies `read` to every item, with a few requests at a time; returns results or errors.
 async function each(items, read, isStale) {
   const results = [];
   let next = 0;
@@ -39,7 +39,7 @@ async function each(items, read, isStale) {
   return results;
 }
 
-// The layouts in which the times of these IDs are plausible, as links.
+// Finds the layouts in which the times of these IDs are plausible, and returns links to them.
 async function guessLayout(good, params, isStale) {
   const ids = good.filter(({ parsed }) => parsed.warning).slice(0, TRIED).map(({ parsed }) => parsed.id);
   const candidates = [
@@ -60,7 +60,7 @@ async function guessLayout(good, params, isStale) {
 
 const WIDTH = 600;
 
-// When the IDs were made, as lines from the first to the last.
+// The times of the IDs, as lines from the first to the last.
 function timeline(sorted, markOf) {
   const [first, last] = [sorted[0], sorted.at(-1)];
   const whole = last.unix_ms - first.unix_ms;
@@ -85,7 +85,7 @@ function listed(good) {
     const title = t('{n} IDs of this worker', { n: times.get(worker(one)) });
     return h('span', markOf(one) ? { class: `mark ${markOf(one)}`, title } : {}, one.worker_id);
   };
-  // Columns that may be the same in every row: then they are told once.
+  // Columns whose value may be the same in every row; then it is shown once.
   const columns = [
     [t('Data centre'), (one) => one.data_center], [t('Worker'), (one) => one.worker_id, mark], [t('Lane'), (one) => one.lane],
     [t('Sequence'), (one) => one.sequence], [t('Safe in JavaScript'), (one) => (one.js_safe ? t('yes') : t('no'))],

@@ -1,16 +1,17 @@
-// IDs as they come: one each second, the newest first, each with its time.
+// A live list of IDs: one each second, the newest first, each with its time.
 import { button, h, problem, put } from './dom.js';
 import { t } from './i18n.js';
 
 const EVERY = 1000;
 const MOST = 10;
 
-// `begin` is asked once for each stream and returns what gets an ID: its text, and what finds out what
-// to tell of it, which may fail: the ID was claimed and is shown all the same.
+// Calls `begin` once for each stream. It returns a function that gets an ID: its text, and a
+// function for the details. If the details fail, the ID is shown nevertheless, because it was
+// claimed.
 export function live(begin) {
   const list = h('ol.live');
   const trouble = h();
-  // Of the stream that runs, if one does.
+  // The function of the running stream, if there is one.
   let take;
   let timer;
 

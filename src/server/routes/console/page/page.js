@@ -1,4 +1,5 @@
-// What every page has: header, footer, language, colours, token, and word of a service that is away.
+// The parts of every page: header, footer, language, colours, token, and the notice that the
+// service is down.
 import { forgetToken, hasToken, request, service } from './api.js';
 import { announce, button, h, put, svg, wordsOf } from './dom.js';
 import { lang, LANGUAGES, setLanguage, t } from './i18n.js';
@@ -16,7 +17,7 @@ dark.addEventListener('change', paint);
 const drop = () => svg('svg.drop', { viewBox: '0 0 24 24', 'aria-hidden': 'true' },
   svg('path', { d: 'M12 2c4 5.5 7 9 7 13a7 7 0 0 1-14 0c0-4 3-7.5 7-13z' }));
 
-// Opens a document in a window of its own; with a token, which a plain link does not send.
+// Opens a document in a new window, with the token, which a plain link does not send.
 async function open(event) {
   if (!settings.needs_token) return;
   event.preventDefault();
@@ -30,7 +31,7 @@ async function open(event) {
 }
 
 const banner = h('.banner', { role: 'status' });
-// Until the next attempt, while the service is away.
+// The seconds until the next attempt, while the service is down.
 let seconds = null;
 function tellState() {
   banner.textContent = seconds === null ? ''
@@ -69,7 +70,7 @@ function footer() {
     settings.metrics && h('a', { href: '/metrics', onclick: open }, t('Metrics')));
 }
 
-// Builds the page around `main`; `again` builds it anew, in another language.
+// Builds the page around `main`. `again` rebuilds it in another language.
 export function build(main, again) {
   document.documentElement.lang = lang() === 'zh' ? 'zh-CN' : 'en';
   tellState();
@@ -78,6 +79,6 @@ export function build(main, again) {
 }
 
 setInterval(() => {
-  // Whether it answers is enough; what it answers is for those who asked.
+  // Only whether the service responds matters here.
   if (!document.hidden && seconds === null) request('GET', '/livez').catch(() => {});
 }, HEARTBEAT);

@@ -1,4 +1,4 @@
-// One ID in full, as /parse answers it.
+// All fields of an ID, as /parse returns them.
 import { bar, legend, NAMES } from './bits.js';
 import { copyButton, facts, h } from './dom.js';
 import { everyEncoding, label } from './encodings.js';
@@ -8,7 +8,7 @@ import { fieldsOf, presets } from './settings.js';
 export function bits(parsed) {
   const fields = fieldsOf(parsed);
   const warning = parsed.warning && h('p.problem', told(parsed.warning));
-  // Of a namespace that the page is not told of, which takes a token.
+  // An ID of a namespace that the page does not know, because tokens are required.
   if (!fields.length) return [warning, facts(Object.entries(NAMES).filter(([name]) => parsed[name] !== undefined).map(([name, text]) => [t(text), name === 'timestamp' ? parsed.tick : parsed[name]]))];
   return [warning, bar(fields, BigInt(parsed.id)), legend(fields, { ...parsed, timestamp: parsed.tick })];
 }

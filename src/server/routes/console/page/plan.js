@@ -1,4 +1,4 @@
-// Plan: a layout of one's own, judged by the service.
+// The tab "Plan": a layout that the user composes and the service judges.
 import { address, getJson } from './api.js';
 import { legend, NAMES, sum, total } from './bits.js';
 import { borders } from './borders.js';
@@ -6,7 +6,7 @@ import { card, copyButton, debounce, facts, field, h, muted, pre, problem, put, 
 import { number, t } from './i18n.js';
 import { presets } from './settings.js';
 
-// The fields whose widths are set, each with its parameter; and the widths that the service allows.
+// The fields with adjustable widths: the parameter of each, and the widths that the service allows.
 const KEYS = {
   timestamp: 'timestamp_bits', data_center: 'data_center_bits', worker_id: 'worker_bits', lane: 'rollback_bits', reserved: 'reserved_bits',
 };
@@ -17,12 +17,12 @@ const TICKS = {
 };
 const BITS = 63;
 const YEAR = 31556952e3;
-// Each with the number of fields before the sequence.
+// The orders, each with the number of fields before the sequence.
 const ORDERS = { 'time-worker-sequence': 4, 'time-sequence-worker': 1 };
 const OWN = 'own';
 
 export function mount(panel, { params, save }) {
-  // Neither: the layout of this service, as long as nothing was moved.
+  // Empty: the layout of this service, until the user moves something.
   let mode = params.preset ?? (Object.keys(params).length ? OWN : '');
   const named = (names, value) => select(names.map((name) => [name, t(name)]), value);
   const preset = select([['', t('this service')], ...presets.map(({ name }) => name), [OWN, t('your own')]], mode);
@@ -33,7 +33,7 @@ export function mount(panel, { params, save }) {
   const first = limit(params.min_sequence);
   const last = limit(params.max_sequence);
   const output = h('.stack', { 'aria-live': 'polite' });
-  // On a telephone the result is below the sliders: the gist of it stays in sight.
+  // On a telephone the result is below the sliders, so its summary stays in sight.
   const gist = h('p.gist', { 'aria-hidden': 'true' });
   const shown = {};
   const sliders = {};
@@ -50,14 +50,14 @@ export function mount(panel, { params, save }) {
   const bitsOf = (name) => Number(sliders[name].value);
   const left = () => BITS - sum(FIELDS.map(bitsOf));
 
-  // A slider takes every width, so that the service tells why some are impossible together.
+  // A slider takes every width: the service explains which are impossible together.
   function setSlider(name, bits) {
     const [least, most] = rangeOf(name);
     Object.assign(sliders[name], { min: Math.min(least, bits), max: Math.max(most, bits), value: bits });
     shown[name].textContent = sliders[name].value;
   }
 
-  // What a border can give a field: the sequence keeps the bits for its first and last number.
+  // The limits for a border: the sequence keeps the bits for its first and last number.
   function limits(name) {
     const [least, most] = rangeOf(name);
     const kept = Math.max(1, first.value, last.value).toString(2).length;
@@ -111,7 +111,7 @@ export function mount(panel, { params, save }) {
       plan.toml && h('section.card', h('.row', h('h2', t('Configuration')), copyButton(plan.toml, 'TOML')), pre(plan.toml, 'TOML')));
   }
 
-  // Answers that come while one drags are shown, too, unless a later one was.
+  // Shows a response, also while the user drags, unless a later one came first.
   async function show(isSecond) {
     if (asked === Infinity) return;
     const mine = (asked += 1);
@@ -124,12 +124,12 @@ export function mount(panel, { params, save }) {
       }
     } catch (error) {
       if (mine !== asked) return;
-      // This service counts and has no layout of its own: begin with the usual one.
+      // This service is in segment mode and has no layout: begin with the default one.
       if (mode === '' && error.status === 404) {
         mode = preset.value = 'raindrop';
         return show();
       }
-      // Too many requests say nothing of the layout.
+      // A 429 says nothing about the layout, so try once more.
       if (error.status === 429 && !isSecond) return setTimeout(() => mine === asked && show(true), 1000);
       answered = mine;
       gist.className = 'gist bad';
@@ -139,20 +139,20 @@ export function mount(panel, { params, save }) {
   }
 
   const soon = debounce(200, show);
-  // While one drags, and at the end; services may limit the requests.
+  // Requests while the user drags, and at the end, but not for each bit: services may limit them.
   let waiting;
   const often = () => (waiting ||= setTimeout(() => {
     waiting = 0;
     show();
   }, 100));
-  // Browsers refuse an address that changes with every bit.
+  // Browsers refuse to change the address with every bit.
   const keep = debounce(200, () => asked < Infinity && save(query()));
   function own(work = soon) {
     become(OWN);
     draw();
     work();
   }
-  // A layout of one's own begins with the epoch of what it was made from.
+  // A composed layout starts with the epoch of the one that it is derived from.
   function become(name) {
     if (name !== mode) epochIsSet = name === OWN && epoch.value.trim() !== '';
     mode = preset.value = name;

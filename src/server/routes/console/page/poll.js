@@ -1,9 +1,9 @@
-// What is asked again and again while somebody looks at it.
+// Polls for content while the tab is visible.
 import { button, card, problem, put } from './dom.js';
 import { countdown, t } from './i18n.js';
 
-// Calls `ask(quiet, again)` now and every so many milliseconds; it returns what makes the content,
-// or throws; `again` asks at once. The focus stays on the control that has the same id afterwards.
+// Calls `ask(quiet, again)` now and every `every` milliseconds. It returns the content, or throws;
+// `again` polls at once. The focus stays on the control with the same id.
 export function poll(every, ask, output) {
   let timer;
   let stopped = false;

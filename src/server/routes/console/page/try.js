@@ -1,4 +1,4 @@
-// Try: IDs for a code, the newest one with its bits, and the request for programs.
+// The tab "Try": IDs for a code, the bits of the newest one, and the request for programs.
 import { address, getJson, request } from './api.js';
 import { columns } from './chart.js';
 import { announce, card, copyButton, field, h, muted, pre, problem, put, select, typed } from './dom.js';
@@ -9,19 +9,20 @@ import { bits } from './parsed.js';
 import { chooser, namespaces, settings, timed } from './settings.js';
 
 const MOST = Math.min(1000, settings.max_batch);
-// Nobody else's: looking at the page uses up no ID of a code that counts.
+// A code of this page, so that trying it uses up no ID of a real segment code.
 const FREE = 'try';
 const KEPT = 1000;
-// How far the time of an ID that was claimed just now is from now, also in days.
+// In ms: an ID that was claimed just now, and decodes to a time further from now, is of another
+// layout. Two days, because some layouts count days.
 const FAR = 2 * 864e5;
 const FORMATS = ['string', 'number', 'range', 'text'];
 
-// Whether an ID may be of a namespace that the page was not told.
+// Whether an ID may be of a namespace that the page does not know.
 const several = namespaces.length > 1 || settings.needs_token;
 
 let received = [];
 
-// The request in languages that compile or have no fetch.
+// The request in languages that are compiled or lack fetch.
 function programs(url, headers) {
   const text = JSON.stringify;
   const pairs = Object.entries(headers);
@@ -38,7 +39,7 @@ ${each((name, value) => `client.DefaultRequestHeaders.Add(${name}, ${value});\n`
   ];
 }
 
-// Every ID of an answer, in whichever format.
+// Returns every ID of a response, in any format.
 function idsOf(answer) {
   if (typeof answer === 'string') return answer.trim().split('\n');
   if (answer.ranges) {
@@ -102,12 +103,12 @@ export function mount(panel, { params, save }) {
       h('small.mono', '0'), h('small', told), h('small.mono', k - 1)));
   }
 
-  // What an ID says, or why it says nothing.
+  // Decodes an ID, or explains why it cannot be decoded.
   async function decode(text) {
     const own = namespace.value;
     try {
       const parsed = await getJson(address(`/parse/${encodeURIComponent(text)}`, { encoding: encoding.value, namespace: own }), { quiet: true });
-      // A code may be bound to a namespace, and only then does its ID tell of another time.
+      // A code may be bound to another namespace; then its ID, decoded here, has another time.
       return several && !own && Math.abs(parsed.unix_ms - Date.now()) > FAR ? t('Choose its namespace to see its time.') : parsed;
     } catch (error) {
       if (error.code !== 'not_decodable') throw error;
@@ -115,7 +116,7 @@ export function mount(panel, { params, save }) {
     }
   }
 
-  // The answer to a request, and every ID in it.
+  // Sends a request, and returns the response with every ID in it.
   async function claim(path, quiet) {
     const isText = format.value === 'text';
     const text = await (await request('GET', path, { quiet, headers: isText ? { accept: 'text/plain' } : {} })).text();
@@ -171,7 +172,7 @@ export function mount(panel, { params, save }) {
     };
   });
   const changed = () => {
-    // So that no ID of a code is claimed that is only half typed.
+    // Stopped, so that no ID of a half-typed code is claimed.
     stream.stop();
     showWays();
   };

@@ -1,4 +1,5 @@
-// The Chinese for every English text of the pages, one a line. Names of settings stay as they are.
+// The Chinese for every English text of the pages, one per line. Names of settings stay as they
+// are.
 export const zh = Object.fromEntries(`
   the service does not answer|服务没有响应
   Parts of the console|控制台的各个部分
@@ -232,7 +233,7 @@ export const zh = Object.fromEntries(`
   No ID was claimed yet.|还没有获取 ID。
 `.trim().split('\n').map((line) => line.trim().split('|')));
 
-// Texts of the server, each with what stands for it.
+// Patterns of the server's texts, each with its translation.
 export const patterns = [
   [/^the timestamp (?:the year )?(\S+) is in the future$/, '时间 $1 在未来'],
   [/^the timestamp (?:the year )?(\S+) is before (\S+) issued its first IDs \((.+)\)$/, '时间 $1 早于 $2 发出首批 ID 的时间（$3）'],
