@@ -1,4 +1,4 @@
-//! What both benchmarks share: alternating rounds, a report with targets, and plots.
+//! The parts that both benchmarks share: alternating rounds, a report with targets, and plots.
 
 pub mod bare_server;
 pub mod machine;

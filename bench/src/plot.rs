@@ -17,13 +17,13 @@ use crate::number::{grouped, significant};
 type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
 type Drawn = Result<(), DrawingAreaErrorKind<io::Error>>;
 
-/// In pixels.
+/// The width of a plot in pixels.
 const WIDTH: u32 = 760;
 const HEADER_HEIGHT: u32 = 60;
 const BAR_HEIGHT: u32 = 24;
 const LINES_HEIGHT: u32 = 366;
 
-/// Told apart by readers with colour vision deficiencies, on light and on dark ground.
+/// Colours that readers with colour vision deficiencies can distinguish, on light and dark ground.
 const COLOURS: [RGBColor; 5] = [
     RGBColor(0xd5, 0x5e, 0x00),
     RGBColor(0x00, 0x72, 0xb2),

@@ -37,14 +37,14 @@ impl Part {
     }
 }
 
-/// What a target allows.
+/// The figures that a target allows.
 #[derive(Clone, Copy, Debug)]
 pub enum Limit {
-    /// Anything smaller.
+    /// Every smaller figure.
     Below(f64),
-    /// This or less.
+    /// This figure or a smaller one.
     AtMost(f64),
-    /// This or more.
+    /// This figure or a larger one.
     AtLeast(f64),
 }
 

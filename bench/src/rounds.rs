@@ -187,8 +187,8 @@ impl<'a> Rounds<'a> {
         Self { pace, contestants: Vec::new() }
     }
 
-    /// Adds a contestant. `measure` repeats its operation as often as it is told to and returns
-    /// the time: see [`one_thread`] and [`two_threads`].
+    /// Adds a contestant. `measure` repeats its operation the given number of times and returns the
+    /// time; see [`one_thread`] and [`two_threads`].
     pub fn add(&mut self, name: impl Into<String>, measure: impl FnMut(u64) -> Sample + 'a) {
         self.contestants.push((name.into(), Box::new(measure)));
     }
@@ -285,7 +285,8 @@ impl Figures {
         Some(median(rounds.map(|(dividend, divisor)| dividend / divisor)))
     }
 
-    /// Describes how the figures were taken, and how much other work of the machine interfered.
+    /// Describes the conditions of the measurement, and how much other work of the machine
+    /// interfered.
     pub fn conditions(&self) -> String {
         let Self { pace, samples, retaken, disturbed, .. } = self;
         format!(

@@ -15,10 +15,10 @@ const END_HEADERS: u8 = 4;
 
 /// The largest window: no load of a round takes as much.
 const WINDOW: u32 = (1 << 31) - 1;
-/// The window of a connection that nobody has enlarged.
+/// The initial window of a connection, before a WINDOW_UPDATE.
 const FIRST_WINDOW: u32 = 65_535;
 
-/// What a connection begins with.
+/// Returns the bytes that a client sends first on a connection.
 pub(crate) fn preface() -> Vec<u8> {
     let initial_window = [&[0, 4], &WINDOW.to_be_bytes()[..]].concat();
     [

@@ -27,7 +27,7 @@ const LAST_RESPONSES: Duration = Duration::from_secs(5);
 #[derive(Debug)]
 pub(crate) struct Load<'a> {
     pub(crate) server: &'a Process,
-    /// What is requested, in words. Loads that are compared to each other share it.
+    /// The request in words. Loads that are compared to each other have the same.
     pub(crate) what: String,
     pub(crate) requests: Requests,
     pub(crate) connections: usize,

@@ -14,7 +14,7 @@ use super::{
 
 const CODES: usize = 100_000;
 
-/// Measures a Raindrop of its own.
+/// Starts a Raindrop for this measurement only, and measures it.
 pub(crate) fn memory(binary: &Path, cores: Cores, report: &mut Report) -> Result<()> {
     let server = raindrop(binary, &[], cores, &[cores.server])?;
     // By then its start is complete.

@@ -1,4 +1,4 @@
-//! Server processes on cores of their own, which end with the benchmark.
+//! Server processes that are pinned to cores, and end with the benchmark.
 
 use std::{
     fs::{self, File},
@@ -39,7 +39,7 @@ fn pin(cores: &[usize]) -> Result<()> {
     Ok(sched_setaffinity(None, &set)?)
 }
 
-/// A server program to start in a folder of its own.
+/// A server program, and the folder in which it runs.
 #[derive(Debug)]
 pub(crate) struct Program {
     name: &'static str,

@@ -72,7 +72,7 @@ impl Counted {
 pub(crate) struct Position {
     /// The beginning of a response whose head is incomplete.
     begun: Vec<u8>,
-    /// The missing length of the current part of a response, and what it counts as.
+    /// The missing length of the current part of a response, and its count once it is complete.
     rest: Option<(usize, Counted)>,
 }
 
@@ -127,7 +127,7 @@ impl ResponseCounter {
         }
     }
 
-    /// Returns the length of the response that begins here, and what it counts as.
+    /// Returns the length of the response that begins here, and its count.
     fn http(&mut self, bytes: &[u8]) -> Result<Option<(usize, Counted)>> {
         if let Some((head, first)) = &self.last
             && head.is_like(first, bytes)

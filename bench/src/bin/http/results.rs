@@ -32,7 +32,7 @@ pub(crate) const COLUMNS: [&str; 14] = [
     "failed",
 ];
 
-/// A load, and what it showed in each round.
+/// A load, and its results in each round.
 #[derive(Debug)]
 pub(crate) struct Figures<'a> {
     pub(crate) load: Load<'a>,

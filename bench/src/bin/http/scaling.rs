@@ -17,7 +17,7 @@ use super::{
 };
 
 const CONNECTIONS: [usize; 4] = [1, 8, 64, 512];
-/// What is said of requests whose response axum copies first.
+/// The suffix of requests whose response axum copies first.
 const COPIES: &str = ", copied";
 const CODES: [usize; 4] = [1, 10, 1000, 100_000];
 

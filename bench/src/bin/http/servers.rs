@@ -44,7 +44,7 @@ pub(crate) fn raindrop_program(binary: &Path, settings: &[(&str, &str)]) -> Resu
     Ok(program.args(["--listen", &address]))
 }
 
-/// The paths of the bare servers, and the lengths of Raindrop's bodies that stand there.
+/// The paths of the bare servers, and the lengths of Raindrop's bodies for them.
 pub(crate) type Constants = Vec<(String, usize)>;
 
 /// Measures Raindrop's bodies, and checks them.

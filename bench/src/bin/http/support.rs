@@ -61,7 +61,7 @@ pub(crate) fn printed_version(program: &Path, argument: &str) -> Result<String> 
     Ok(version.unwrap_or("unknown").to_owned())
 }
 
-/// Returns a local address on which nobody listens.
+/// Returns a local address on which no process listens.
 pub(crate) fn free_address() -> Result<SocketAddr> {
     Ok(TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr()?)
 }
@@ -77,7 +77,7 @@ pub(crate) fn retry<T>(mut attempt: impl FnMut() -> Result<T>) -> Result<T> {
     }
 }
 
-/// Prefixes an error with what failed.
+/// Prefixes an error with the operation that failed.
 pub(crate) fn context<E: Error>(what: impl Into<String>) -> impl FnOnce(E) -> io::Error {
     let what = what.into();
     move |error| io::Error::other(format!("{what}: {error}"))

@@ -1,11 +1,11 @@
-//! What hands out single IDs, or limits whatever does.
+//! The contestants: ways to get single IDs, and the limits of the machine for all of them.
 
 use raindrop_bench::{
     machine::version_of,
     rounds::{Sample, one_thread, two_threads},
 };
 
-/// What a contestant is.
+/// The kind of a contestant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Group {
     Raindrop,
@@ -15,7 +15,7 @@ pub(crate) enum Group {
 
 pub(crate) type Measure = Box<dyn FnMut(u64) -> Sample>;
 
-/// An operation on one thread and on two, where it can be measured there.
+/// An operation on one thread, and on two if it can be measured there.
 #[derive(Default)]
 pub(crate) struct Threads {
     pub(crate) one: Option<Measure>,

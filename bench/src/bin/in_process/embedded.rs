@@ -52,7 +52,7 @@ fn generator(layout: Layout, settings: &IssueSettings, clock: &Arc<dyn Clock>) -
     Box::leak(Box::new(generator.expect("worker 0 fits")))
 }
 
-/// Returns one whose codes have sequences of their own, and whose clock never limits.
+/// Returns a generator whose codes have separate sequences, and whose clock never limits.
 pub(crate) fn separate(clock: &Arc<dyn Clock>) -> Shared {
     let settings = IssueSettings { codes_shared: false, ..IssueSettings::default() };
     generator(unlimited(), &settings, clock)
@@ -151,7 +151,7 @@ fn wait_for_one(handle: &mut CodeHandle<Shared>) -> Id {
     when_due(handle.claim(1).expect("a place within a second"))
 }
 
-/// Returns one ID by the name of its code.
+/// Returns one ID, looking up the code by its name.
 pub(crate) fn by_name(generator: Shared, code: &str) -> Id {
     when_due(generator.claim(black_box(code), 1).expect("a place within a second"))
 }

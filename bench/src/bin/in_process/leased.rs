@@ -17,7 +17,8 @@ fn store() -> Arc<MemoryStore> {
     Arc::new(MemoryStore::new(Arc::new(SystemClock::default())))
 }
 
-/// Runs a task, and whatever it spawns for the rest of this process, on one background thread.
+/// Runs a task, and the tasks that it spawns, on one background thread for the rest of this
+/// process.
 fn in_background<T>(task: impl Future<Output = T>) -> T {
     let runtime = Builder::new_multi_thread().worker_threads(1).enable_time().build();
     Box::leak(Box::new(runtime.expect("a runtime"))).block_on(task)

@@ -25,7 +25,7 @@ pub(crate) const LOOP: &str = "compare-and-swap loop";
 pub(crate) const LOOP_CACHED: &str = "compare-and-swap loop + cached clock";
 pub(crate) const LOOP_SYSTEM: &str = "compare-and-swap loop + system clock";
 
-/// A counter with cache lines of its own.
+/// A counter that shares its cache lines with no other one.
 #[derive(Default)]
 #[repr(align(128))]
 struct Line(AtomicU64);
