@@ -226,7 +226,7 @@ mod tests {
         assert!(gauges.open_fds.get() >= 4, "{}", gauges.open_fds.get());
         assert!(gauges.max_fds.get() >= gauges.open_fds.get(), "{}", gauges.max_fds.get());
         assert!(gauges.threads.get() >= 1, "{}", gauges.threads.get());
-        // A file that was made just now tells the time.
+        // The creation time of a new file is the present time.
         let file = tempfile::tempfile().expect("a file").metadata().expect("its times");
         let now = file.modified().expect("a time").duration_since(UNIX_EPOCH).expect("after 1970");
         let started = u64::try_from(gauges.start_time.get()).expect("after 1970");
@@ -236,7 +236,7 @@ mod tests {
     #[test]
     fn start_time_stays_when_the_clock_is_set() {
         let gauges = Gauges::new();
-        // As if the clock had been set since.
+        // As if the clock had been set since then.
         gauges.start_time.set(1_000);
         gauges.read();
         assert_eq!(gauges.start_time.get(), 1_000);

@@ -33,7 +33,7 @@ pub enum ServeError {
         /// Why it was not read.
         reason: String,
     },
-    /// The signal that reloads files cannot be listened to.
+    /// The process cannot listen to SIGHUP, the signal that reloads files.
     #[error("SIGHUP cannot be listened to")]
     Hangup(#[source] std::io::Error),
     /// The listener cannot be used.

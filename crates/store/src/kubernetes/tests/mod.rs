@@ -208,7 +208,7 @@ async fn simulate(seed: u64, bug: Option<Bug>) -> usize {
     writes
 }
 
-/// Runs a simulation on a runtime of its own, in which time passes as fast as it can.
+/// Runs a simulation on a new runtime, in which time passes as fast as it can.
 fn run(seed: u64, bug: Option<Bug>) -> usize {
     let mut builder = tokio::runtime::Builder::new_current_thread();
     let runtime = builder.enable_all().start_paused(true).build().expect("a runtime");

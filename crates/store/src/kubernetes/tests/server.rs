@@ -54,7 +54,7 @@ struct State {
     overload: u32,
 }
 
-/// What becomes of a request.
+/// The fate of a request.
 enum Fate {
     Answered,
     AnswerLost,
