@@ -126,7 +126,7 @@ impl Rules {
             && self.audience == Audience::Clients
             && request.body().is_end_stream()
         {
-            connection.activity.serves_client();
+            connection.activity.note_admitted();
         }
         Ok(Client {
             caller,

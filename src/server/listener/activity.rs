@@ -5,9 +5,9 @@
 //! costs a good part of what a response costs.
 //!
 //! Progress is seen in two ways. Over HTTP/1 the stream reports what the kernel takes
-//! ([`Activity::wrote`]), since a connection with a request sends nothing but responses. A
+//! ([`Activity::note_write`]), since a connection with a request sends nothing but responses. A
 //! connection of HTTP/2 also sends other frames, so each of its responses reports what the client
-//! takes ([`Activity::took_part`]). The version is known from the first request on; before it,
+//! takes ([`Activity::note_part_taken`]). The version is known from the first request on; before it,
 //! writes are those of a TLS handshake and count as nothing.
 //!
 //! This module ends no connection. Unit tests are below; tests/http/unread.rs and
@@ -82,7 +82,7 @@ pub(in crate::server) struct Activity {
     /// When a request of a client was last admitted or answered; 0 is never.
     served: AtomicU32,
     /// The start of the grace period of a new connection.
-    begun: AtomicU32,
+    grace_began: AtomicU32,
     had_empty_read: AtomicBool,
     /// Bytes received since a request last came or was answered, or a client of HTTP/2 took a part
     /// of a large response.
@@ -107,7 +107,7 @@ impl Activity {
             progress: now.into(),
             reading: 0.into(),
             served: 0.into(),
-            begun: now.into(),
+            grace_began: now.into(),
             had_empty_read: false.into(),
             unanswered: 0.into(),
             answering: 0.into(),
@@ -120,18 +120,18 @@ impl Activity {
 
     /// Starts the grace period again: the service read nothing while the connection waited for its
     /// places.
-    pub(super) fn begins(&self) {
-        self.begun.store(self.clock.now(), Relaxed);
+    pub(super) fn restart_grace(&self) {
+        self.grace_began.store(self.clock.now(), Relaxed);
     }
 
     /// Notes that a request of a client was admitted.
-    pub(in crate::server) fn serves_client(&self) {
+    pub(in crate::server) fn note_admitted(&self) {
         self.served.store(self.clock.now(), Relaxed);
     }
 
     /// Counts received bytes. Returns false if there were more than [`MOST_UNANSWERED`] without an
     /// answered request: frames of HTTP/2 that are no request have no other bound.
-    pub(super) fn received(&self, bytes: usize) -> bool {
+    pub(super) fn count_received(&self, bytes: usize) -> bool {
         let bytes = u32::try_from(bytes).unwrap_or(u32::MAX);
         self.unanswered.fetch_add(bytes, Relaxed) <= MOST_UNANSWERED
     }
@@ -139,13 +139,13 @@ impl Activity {
     /// Counts a request as being answered until the result is dropped.
     pub(super) fn answer(&self, version: Version) -> Answering<'_> {
         self.version.get_or_init(|| version);
-        self.advanced();
+        self.progressed();
         self.answering.fetch_add(1, Release);
-        Answering { activity: self, begun: self.clock.now() }
+        Answering { activity: self, began: self.clock.now() }
     }
 
     /// Notes progress: a TLS handshake, the head of a request, or a finished response.
-    pub(super) fn advanced(&self) {
+    pub(super) fn progressed(&self) {
         self.progress.store(self.clock.now(), Relaxed);
         self.unanswered.store(0, Relaxed);
     }
@@ -163,11 +163,11 @@ impl Activity {
 
     /// Returns whether the connection may be evicted: the next step is the client's, and its last
     /// admitted request, its last part of a large response and its start are long enough ago.
-    pub(super) fn can_go(&self) -> bool {
+    pub(super) fn is_evictable(&self) -> bool {
         let is_due = match self.served.load(Relaxed) {
             0 => {
-                let begun = self.begun.load(Relaxed);
-                self.had_empty_read.load(Relaxed) && self.clock.since(begun) >= GRACE_OF_NEW
+                let grace_began = self.grace_began.load(Relaxed);
+                self.had_empty_read.load(Relaxed) && self.clock.since(grace_began) >= GRACE_OF_NEW
             }
             served => self.clock.since(served.max(self.reading.load(Relaxed))) >= GRACE,
         };
@@ -175,7 +175,7 @@ impl Activity {
     }
 
     /// Notes that a read found nothing, so the client did not send its request with the connection.
-    pub(super) fn read_nothing(&self) {
+    pub(super) fn note_empty_read(&self) {
         self.had_empty_read.store(true, Relaxed);
     }
 
@@ -196,12 +196,12 @@ impl Activity {
     }
 
     /// Notes whether the kernel took something of the last write, or its buffer was full
-    /// (`is_blocked`). Only HTTP/1 counts here: with a request it sends nothing but responses.
-    pub(super) fn wrote(&self, is_blocked: bool) {
+    /// (`would_block`). Only HTTP/1 counts here: with a request it sends nothing but responses.
+    pub(super) fn note_write(&self, would_block: bool) {
         if self.version.get().is_none_or(|version| *version == Version::HTTP_2) {
             return;
         }
-        if is_blocked {
+        if would_block {
             self.is_blocked.store(true, SeqCst);
             return;
         }
@@ -224,7 +224,7 @@ impl Activity {
     }
 
     /// Notes that the client took a part of a response of HTTP/2.
-    pub(super) fn took_part(&self, taken: &AtomicU32, has_more: bool) {
+    pub(super) fn note_part_taken(&self, taken: &AtomicU32, has_more: bool) {
         let now = self.clock.now();
         taken.store(now, Relaxed);
         self.progress.store(now, Relaxed);
@@ -334,15 +334,15 @@ impl HttpBody for RequestBody {
 #[derive(Debug)]
 pub(super) struct Answering<'a> {
     activity: &'a Activity,
-    begun: u32,
+    began: u32,
 }
 
 impl Drop for Answering<'_> {
     fn drop(&mut self) {
-        self.activity.advanced();
+        self.activity.progressed();
         // If the request was admitted since it began, the grace period begins at its end.
-        if self.activity.last_served() >= self.begun {
-            self.activity.serves_client();
+        if self.activity.last_served() >= self.began {
+            self.activity.note_admitted();
         }
         self.activity.answering.fetch_sub(1, Release);
     }
@@ -361,18 +361,18 @@ mod tests {
         let clock = CoarseClock::start();
         let activity = Activity::new(clock.clone());
         drop(activity.answer(Version::HTTP_11));
-        activity.serves_client();
+        activity.note_admitted();
         for _ in 0..10 {
-            activity.wrote(true);
+            activity.note_write(true);
             pass(&clock, GRACE);
-            activity.wrote(false);
-            assert!(!activity.can_go());
+            activity.note_write(false);
+            assert!(!activity.is_evictable());
         }
         pass(&clock, GRACE + TICK);
-        assert!(activity.can_go());
+        assert!(activity.is_evictable());
         // A response that the client takes at once does not extend the grace period.
-        activity.wrote(false);
-        assert!(activity.can_go());
+        activity.note_write(false);
+        assert!(activity.is_evictable());
     }
 
     #[test]
@@ -380,14 +380,14 @@ mod tests {
         let clock = CoarseClock::start();
         let activity = Activity::new(clock.clone());
         let answering = activity.answer(Version::HTTP_11);
-        activity.serves_client();
+        activity.note_admitted();
         pass(&clock, 2 * GRACE);
         drop(answering);
-        assert!(!activity.can_go());
+        assert!(!activity.is_evictable());
         pass(&clock, GRACE + TICK);
         // A refused request does not extend the grace period.
         drop(activity.answer(Version::HTTP_11));
-        assert!(activity.can_go());
+        assert!(activity.is_evictable());
     }
 
     #[test]
@@ -398,16 +398,16 @@ mod tests {
         let (stalled, read) = (activity.begin_response(), activity.begin_response());
         let seconds = Duration::from_secs;
         pass(&clock, seconds(20));
-        activity.wrote(true);
-        activity.wrote(false);
-        activity.took_part(&read, true);
+        activity.note_write(true);
+        activity.note_write(false);
+        activity.note_part_taken(&read, true);
         pass(&clock, seconds(10) + TICK);
         assert_eq!(activity.stalled_for(), Some(seconds(30)));
         drop(stalled);
         assert_eq!(activity.stalled_for(), Some(seconds(10)));
         drop(read);
         assert_eq!(activity.stalled_for(), None);
-        activity.wrote(false);
+        activity.note_write(false);
         assert_eq!(activity.idle_for(), seconds(10));
     }
 }

@@ -105,7 +105,7 @@ impl Connection {
             () = turned(stop.clone()) => None,
         };
         if let Some((stream, client)) = accepted {
-            self.activity.advanced();
+            self.activity.progressed();
             self.client = client;
             // Boxed, so that the task of a connection without TLS is smaller.
             Box::pin(self.serve(stream, stop)).await;
@@ -190,7 +190,7 @@ impl Connection {
     async fn widen(&self) -> bool {
         let _answering = self.activity.answer(Version::HTTP_2);
         let is_wide = self.place.widen().await;
-        self.activity.begins();
+        self.activity.restart_grace();
         is_wide
     }
 

@@ -105,7 +105,7 @@ impl AsRef<[u8]> for Piece {
 
 impl Drop for Piece {
     fn drop(&mut self) {
-        self.activity.took_part(&self.taken, self.has_more);
+        self.activity.note_part_taken(&self.taken, self.has_more);
     }
 }
 

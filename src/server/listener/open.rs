@@ -114,7 +114,8 @@ impl OpenConnections {
         if Instant::now() >= self.next_tick {
             self.tick();
         }
-        let waiting = self.all.iter().enumerate().filter(|(_, entry)| entry.activity.can_go());
+        let waiting =
+            self.all.iter().enumerate().filter(|(_, entry)| entry.activity.is_evictable());
         // Among equals, those that were accepted first.
         let mut waiting: Vec<_> =
             waiting.map(|(index, entry)| (entry.activity.last_served(), index)).collect();

@@ -41,7 +41,7 @@ impl WatchedStream {
     fn note(&mut self, written: Poll<io::Result<usize>>) -> Poll<io::Result<usize>> {
         if !matches!(written, Poll::Ready(Err(_))) {
             self.is_blocked = written.is_pending();
-            self.activity.wrote(self.is_blocked);
+            self.activity.note_write(self.is_blocked);
         }
         written
     }
@@ -66,10 +66,10 @@ impl AsyncRead for WatchedStream {
         let before = buffer.filled().len();
         let read = Pin::new(&mut self.stream).poll_read(context, buffer);
         if read.is_pending() {
-            self.activity.read_nothing();
+            self.activity.note_empty_read();
         }
         let count = buffer.filled().len() - before;
-        if self.activity.received(count) {
+        if self.activity.count_received(count) {
             return read;
         }
         Poll::Ready(Err(io::Error::other("too much was received without a request")))
