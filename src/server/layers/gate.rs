@@ -59,8 +59,8 @@ impl Rules {
         {
             let connection = Arc::clone(connection);
             // Boxed, so that requests that need not wait have a smaller future.
-            let changed = Box::pin(connection.place.change()).await;
-            changed.map_err(|reason| self.no_place(reason))?;
+            let moved = Box::pin(connection.place.leave_spare()).await;
+            moved.map_err(|reason| self.no_place(reason))?;
         }
         let client = self.admit(request)?;
         Sender::let_in(request, client);
@@ -146,7 +146,7 @@ impl Rules {
             NoPlace::UsedUp => problem.with_header(header::CONNECTION, "close"),
             // Another request of the connection still waits for a place, so the connection stays
             // open.
-            NoPlace::AskedFor => problem,
+            NoPlace::AlreadyWaiting => problem,
         }
     }
 

@@ -102,7 +102,7 @@ impl Connection {
         let accepted = tokio::select! {
             accepted = Box::pin(tls.accept(stream)) => accepted,
             // An unfinished handshake is no request: at a stop it is dropped.
-            () = turned(stop.clone()) => None,
+            () = became_true(stop.clone()) => None,
         };
         if let Some((stream, client)) = accepted {
             self.activity.progressed();
@@ -116,8 +116,8 @@ impl Connection {
     where
         S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     {
-        let mut draining = pin!(turned(self.server.draining.clone()));
-        let mut stop = pin!(turned(stop));
+        let mut draining = pin!(became_true(self.server.draining.clone()));
+        let mut stop = pin!(became_true(stop));
         let mut stream = tokio::select! {
             begun = Begun::read(stream) => match begun {
                 Ok(stream) => stream,
@@ -129,11 +129,11 @@ impl Connection {
         let turns = Arc::new(AtomicU32::new(0));
         // Before hyper allocates the buffers of HTTP/2.
         if is_http2 {
-            let is_wide = tokio::select! {
-                is_wide = self.widen() => is_wide,
+            let has_places = tokio::select! {
+                has_places = self.take_http2_places() => has_places,
                 () = stop.as_mut() => return,
             };
-            if !is_wide {
+            if !has_places {
                 return self.server.metrics.dropped(Dropped::Room);
             }
             stream.watch_heads(HeadWatch {
@@ -187,11 +187,11 @@ impl Connection {
 
     /// Takes the additional places of HTTP/2; returns false if there are none. Meanwhile the
     /// connection counts as being answered, because the service is the one that reads nothing.
-    async fn widen(&self) -> bool {
+    async fn take_http2_places(&self) -> bool {
         let _answering = self.activity.answer(Version::HTTP_2);
-        let is_wide = self.place.widen().await;
+        let has_places = self.place.take_http2_places().await;
         self.activity.restart_grace();
-        is_wide
+        has_places
     }
 
     async fn answer(self: &Arc<Self>, mut request: Request<Incoming>) -> Response {
@@ -273,7 +273,7 @@ impl Connection {
 }
 
 /// Resolves when the value becomes true.
-pub(super) async fn turned(mut value: watch::Receiver<bool>) {
+pub(super) async fn became_true(mut value: watch::Receiver<bool>) {
     // Without a sender it never will.
     if value.wait_for(|is_true| *is_true).await.is_err() {
         std::future::pending::<()>().await;

@@ -33,7 +33,7 @@ use tokio::{
 };
 
 pub use self::tls::TlsError;
-use self::{activity::Activity, connection::turned, open::OpenConnections, socket::Buffers};
+use self::{activity::Activity, connection::became_true, open::OpenConnections, socket::Buffers};
 pub(super) use self::{
     connection::Connection,
     heads::HeadBudget,
@@ -74,7 +74,7 @@ impl Server {
         let accepting = server.accept_all(&listener, &mut connections, &mut open, &stop);
         tokio::select! {
             biased;
-            () = turned(stop.clone()) => {}
+            () = became_true(stop.clone()) => {}
             // Unconstrained, because it yields by itself. With tokio's budget, its turn would come
             // so seldom among thousands of busy connections that the kernel's accept queue fills
             // up.

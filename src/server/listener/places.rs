@@ -3,8 +3,8 @@
 //! `http.max_connections` places are for clients. A connection of HTTP/2 takes several, in
 //! proportion to its memory. When they are used up and eviction makes no room within 10 ms, a new
 //! connection takes one of a few spare places, on which probes and scrapes are answered. The first
-//! request of a client on a spare place waits for a place of the clients ([`Place::change`]), and
-//! is refused if it gets none.
+//! request of a client on a spare place waits for a place of the clients ([`Place::leave_spare`]),
+//! and is refused if it gets none.
 //!
 //! This module evicts nothing: [`Places::take`] calls `make_room`, and [`Places::are_wanted`] tells
 //! `open` that a connection waits. Two bounds keep waiting connections from using up the places:
@@ -62,7 +62,7 @@ pub(super) struct Places {
     /// Counts the connections that wait for clients' places: each holds a clone.
     waiting: Arc<()>,
     /// A permit for each connection of HTTP/2 that may wait for more places.
-    widening: Semaphore,
+    may_wait: Semaphore,
     /// The metric of open connections.
     open: IntGauge,
 }
@@ -84,7 +84,7 @@ pub(in crate::server) enum NoPlace {
     /// No place of the clients became free in time, or too few spare places are left for probes.
     UsedUp,
     /// Another request of the connection waits already.
-    AskedFor,
+    AlreadyWaiting,
 }
 
 impl Places {
@@ -92,8 +92,8 @@ impl Places {
         let most_spare = (most / 4).clamp(8, SPARE_PLACES);
         let semaphore = |permits| Arc::new(Semaphore::new(permits));
         let (clients, spare) = (semaphore(most), semaphore(most_spare));
-        let widening = Semaphore::new((most / FOR_WAITING).clamp(1, MOST_WAITING));
-        Self { most, clients, most_spare, spare, waiting: Arc::default(), widening, open }
+        let may_wait = Semaphore::new((most / FOR_WAITING).clamp(1, MOST_WAITING));
+        Self { most, clients, most_spare, spare, waiting: Arc::default(), may_wait, open }
     }
 
     /// Returns how many of the clients' places are taken.
@@ -134,7 +134,7 @@ impl Places {
     /// Waits for this many more of the clients' places. Returns `None` if they do not become free
     /// in time, or if too many connections wait already.
     async fn wait_for_more(&self, more: u32) -> Option<OwnedSemaphorePermit> {
-        let _of_few = self.widening.try_acquire().ok()?;
+        let _may_wait = self.may_wait.try_acquire().ok()?;
         let _waiting = Arc::clone(&self.waiting);
         let more = Arc::clone(&self.clients).acquire_many_owned(more);
         timeout(PATIENCE, more).await.ok()?.ok()
@@ -144,7 +144,7 @@ impl Places {
 impl Place {
     /// Takes the additional places of HTTP/2, and returns false if there are none. On a spare place
     /// it does not wait for more spare ones.
-    pub(super) async fn widen(&self) -> bool {
+    pub(super) async fn take_http2_places(&self) -> bool {
         let places = &self.places;
         let most = if self.is_spare() { places.most_spare } else { places.most };
         let more = http2_places(most) - 1;
@@ -167,20 +167,20 @@ impl Place {
     /// Moves the connection from its spare place to a clients' place, unless another request has
     /// done so. Only one request of a connection waits, because each waiting request keeps its head
     /// in memory.
-    pub(in crate::server) async fn change(&self) -> Result<(), NoPlace> {
+    pub(in crate::server) async fn leave_spare(&self) -> Result<(), NoPlace> {
         let places = &self.places;
         let permit = self.permit.try_lock();
         // Another request may have moved the connection since the caller looked.
         if !self.is_spare() {
             return Ok(());
         }
-        let Ok(mut permit) = permit else { return Err(NoPlace::AskedFor) };
+        let Ok(mut permit) = permit else { return Err(NoPlace::AlreadyWaiting) };
         if places.spare.available_permits() < places.most_spare / FOR_PROBES {
             return Err(NoPlace::UsedUp);
         }
         let _waiting = Arc::clone(&places.waiting);
-        let is_wide = permit.num_permits() > 1;
-        let count = if is_wide { http2_places(places.most) } else { 1 };
+        let is_http2 = permit.num_permits() > 1;
+        let count = if is_http2 { http2_places(places.most) } else { 1 };
         let clients = Arc::clone(&places.clients).acquire_many_owned(count);
         let Ok(Ok(clients)) = timeout(PATIENCE, clients).await else {
             return Err(NoPlace::UsedUp);
@@ -207,30 +207,30 @@ mod tests {
         let places = places(32);
         let began = Instant::now();
         let taken = join_all((0..32).map(|_| places.take(|| {}))).await;
-        let widened = join_all(taken.into_iter().map(async |place| {
+        let taken_more = join_all(taken.into_iter().map(async |place| {
             // A connection that gets no more places gives its own back, so that others get theirs.
-            place.widen().await.then_some(place)
+            place.take_http2_places().await.then_some(place)
         }));
-        let wide: Vec<_> = widened.await.into_iter().flatten().collect();
+        let has_more: Vec<_> = taken_more.await.into_iter().flatten().collect();
         assert_eq!(began.elapsed(), Duration::ZERO);
-        assert_eq!((wide.len(), places.taken()), (4, 32));
+        assert_eq!((has_more.len(), places.taken()), (4, 32));
     }
 
     #[tokio::test(start_paused = true)]
-    async fn one_request_of_a_connection_changes_its_spare_place() {
+    async fn one_request_of_a_connection_leaves_its_spare_place() {
         let places = places(1);
         let client = places.take(|| {}).await;
         let spare = places.take(|| {}).await;
         assert!(spare.is_spare());
-        let mut first = Box::pin(spare.change());
+        let mut first = Box::pin(spare.leave_spare());
         assert_eq!((&mut first).now_or_never(), None);
-        assert_eq!(spare.change().now_or_never(), Some(Err(NoPlace::AskedFor)));
+        assert_eq!(spare.leave_spare().now_or_never(), Some(Err(NoPlace::AlreadyWaiting)));
         drop(client);
         assert_eq!(first.await, Ok(()));
         // As a request that found a spare place before the first one was done.
-        assert_eq!(spare.change().now_or_never(), Some(Ok(())));
+        assert_eq!(spare.leave_spare().now_or_never(), Some(Ok(())));
         assert_eq!(places.taken(), 1);
         let other = places.take(|| {}).await;
-        assert_eq!(other.change().await, Err(NoPlace::UsedUp));
+        assert_eq!(other.leave_spare().await, Err(NoPlace::UsedUp));
     }
 }
