@@ -35,11 +35,11 @@ use tower::Service as _;
 use super::{
     Server,
     activity::{Activity, RequestBody},
-    begun::{Begun, HeadWatch},
     http2::{WatchedBody, name_host},
     places::Place,
     stream::WatchedStream,
     tls::TlsClient,
+    versioned_stream::{ReadLimits, VersionedStream},
 };
 use crate::{
     server::{extract::Sender, metrics::Dropped},
@@ -119,14 +119,14 @@ impl Connection {
         let mut draining = pin!(became_true(self.server.draining.clone()));
         let mut stop = pin!(became_true(stop));
         let mut stream = tokio::select! {
-            begun = Begun::read(stream) => match begun {
+            sniffed = VersionedStream::sniff(stream) => match sniffed {
                 Ok(stream) => stream,
                 Err(error) => return tracing::debug!(error = with_sources(&error), "connection failed"),
             },
             () = stop.as_mut() => return,
         };
         let is_http2 = stream.is_http2();
-        let turns = Arc::new(AtomicU32::new(0));
+        let polls = Arc::new(AtomicU32::new(0));
         // Before hyper allocates the buffers of HTTP/2.
         if is_http2 {
             let has_places = tokio::select! {
@@ -136,9 +136,9 @@ impl Connection {
             if !has_places {
                 return self.server.metrics.dropped(Dropped::Room);
             }
-            stream.watch_heads(HeadWatch {
+            stream.pace_reads(ReadLimits {
                 budget: self.server.heads.clone(),
-                turns: Arc::clone(&turns),
+                polls: Arc::clone(&polls),
                 retired: Arc::clone(&self.retired),
             });
         }
@@ -162,7 +162,7 @@ impl Connection {
             tokio::select! {
                 biased;
                 ended = poll_fn(|context| {
-                    turns.fetch_add(1, Relaxed);
+                    polls.fetch_add(1, Relaxed);
                     served.as_mut().poll(context)
                 }) => {
                     if let Err(error) = ended {

@@ -1,8 +1,8 @@
 //! Bounds the memory of decoded heads of HTTP/2, over all connections.
 //!
 //! A few hundred bytes on the wire can decode to 40 KiB of headers. Before h2 hands over a request,
-//! it decodes every head that it can read. Therefore `begun` lets a connection read only a few KiB
-//! in a poll of its task, and only while [`HeadBudget::poll_room`] finds room.
+//! it decodes every head that it can read. Therefore `versioned_stream` lets a connection read only
+//! a few KiB in a poll of its task, and only while [`HeadBudget::poll_room`] finds room.
 //!
 //! A head is charged when h2 hands over its request, and all heads of one poll by its end. So the
 //! budget is exceeded by at most what each worker thread decodes in one poll. A head is released

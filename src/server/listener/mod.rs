@@ -3,15 +3,14 @@
 //! A flood is survived in four steps. `per_address` refuses connections of an address that has too
 //! many. `places` bounds all of them; when they are used up, `open` evicts connections that wait
 //! for their clients, and a few spare places keep probes and scrapes working. `activity` records
-//! what each connection does, and `open` ends stalled and idle ones. `socket`, `begun` and `heads`
-//! bound the memory of one connection.
+//! what each connection does, and `open` ends stalled and idle ones. `socket`, `versioned_stream`
+//! and `heads` bound the memory of one connection.
 //!
 //! Routes and callers are not known here: the gate reports admitted requests back through
 //! [`Connection`]. Dropping the future of [`Server::run`] ends every connection at once. Tests:
 //! tests/http/connection_limits.rs, connections.rs and unread.rs, and tests/faults/overload.
 
 mod activity;
-mod begun;
 mod connection;
 mod heads;
 mod http2;
@@ -21,6 +20,7 @@ mod places;
 mod socket;
 mod stream;
 mod tls;
+mod versioned_stream;
 
 use std::{io, sync::Arc, time::Duration};
 

@@ -1,12 +1,12 @@
 //! A stream whose version of HTTP is known, and which paces the reads of HTTP/2.
 //!
-//! [`Begun::read`] tells the versions apart by the first bytes, and gives them to hyper again. For
-//! HTTP/2 it then bounds what h2 decodes before this service sees a request: it reads a few KiB for
-//! each poll of the connection, only while the budget of `heads` has room. The first trailers of a
-//! request, which h2 keeps in memory, retire the connection; the next ones end it. It parses frame
-//! heads only to count trailers; everything else is h2's.
+//! [`VersionedStream::sniff`] tells the versions apart by the first bytes, and gives them to hyper
+//! again. For HTTP/2 it then bounds what h2 decodes before this service sees a request: it reads a
+//! few KiB for each poll of the connection, only while the budget of `heads` has room. The first
+//! trailers of a request, which h2 keeps in memory, retire the connection; the next ones end it. It
+//! parses frame heads only to count trailers; everything else is h2's.
 //!
-//! The caller must raise `turns` before each poll of the connection: without that, it stops reading
+//! The caller must raise `polls` before each poll of the connection: without that, it stops reading
 //! after [`READ_AT_A_TIME`] bytes. Tests: below, and tests/faults/overload/heads.rs.
 
 use std::{
@@ -35,49 +35,50 @@ const PREFACE: &[u8; 24] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 const READ_AT_A_TIME: usize = 4 * 1024;
 
 /// A stream whose first bytes were read to tell the version.
-pub(super) struct Begun<S> {
+pub(super) struct VersionedStream<S> {
     stream: S,
     first: [u8; PREFACE.len()],
     /// How many of `first` were read from the stream.
-    read: usize,
+    received: usize,
     /// How many of those the reader of this stream has had.
-    given: usize,
-    heads: Option<Heads>,
+    replayed: usize,
+    /// Set for HTTP/2.
+    pace: Option<ReadPace>,
 }
 
 /// The pace of a connection of HTTP/2.
-struct Heads {
-    watch: HeadWatch,
+struct ReadPace {
+    limits: ReadLimits,
     frames: Frames,
     /// The number of the poll in which it read last, and the bytes that it read in that poll.
-    turn: u32,
-    read: usize,
+    poll: u32,
+    read_in_poll: usize,
     wait: WaitForRoom,
 }
 
 /// What bounds the reads of a connection of HTTP/2.
 #[derive(Clone, Debug)]
-pub(super) struct HeadWatch {
+pub(super) struct ReadLimits {
     pub(super) budget: HeadBudget,
     /// Counts the polls of the connection's task. A read cannot tell where a poll begins: hyper
     /// reads again within the same poll, also after a read that was refused.
-    pub(super) turns: Arc<AtomicU32>,
+    pub(super) polls: Arc<AtomicU32>,
     /// Ends the connection gracefully, with GOAWAY.
     pub(super) retired: Arc<Notify>,
 }
 
-impl<S: AsyncRead + Unpin> Begun<S> {
+impl<S: AsyncRead + Unpin> VersionedStream<S> {
     /// Reads only the bytes that tell the versions apart.
-    pub(super) async fn read(stream: S) -> io::Result<Self> {
+    pub(super) async fn sniff(stream: S) -> io::Result<Self> {
         let first = [0; PREFACE.len()];
-        let mut begun = Self { stream, first, read: 0, given: 0, heads: None };
-        while !begun.is_http2() && PREFACE.starts_with(&begun.first[..begun.read]) {
-            match begun.stream.read(&mut begun.first[begun.read..]).await? {
+        let mut sniffed = Self { stream, first, received: 0, replayed: 0, pace: None };
+        while !sniffed.is_http2() && PREFACE.starts_with(&sniffed.first[..sniffed.received]) {
+            match sniffed.stream.read(&mut sniffed.first[sniffed.received..]).await? {
                 0 => break,
-                count => begun.read += count,
+                count => sniffed.received += count,
             }
         }
-        Ok(begun)
+        Ok(sniffed)
     }
 
     pub(super) fn is_http2(&self) -> bool {
@@ -85,14 +86,14 @@ impl<S: AsyncRead + Unpin> Begun<S> {
     }
 
     /// Paces the reads of HTTP/2 from now on.
-    pub(super) fn watch_heads(&mut self, watch: HeadWatch) {
-        let turn = watch.turns.load(Relaxed);
+    pub(super) fn pace_reads(&mut self, limits: ReadLimits) {
+        let poll = limits.polls.load(Relaxed);
         let (frames, wait) = (Frames::default(), WaitForRoom::default());
-        self.heads = Some(Heads { watch, frames, turn, read: 0, wait });
+        self.pace = Some(ReadPace { limits, frames, poll, read_in_poll: 0, wait });
     }
 }
 
-impl Heads {
+impl ReadPace {
     /// Reads at most [`READ_AT_A_TIME`] bytes in each poll of the task, while the budget has room.
     fn poll_read(
         &mut self,
@@ -100,27 +101,27 @@ impl Heads {
         context: &mut Context<'_>,
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
-        let turn = self.watch.turns.load(Relaxed);
-        if turn != self.turn {
-            (self.turn, self.read) = (turn, 0);
+        let poll = self.limits.polls.load(Relaxed);
+        if poll != self.poll {
+            (self.poll, self.read_in_poll) = (poll, 0);
         }
-        let size = (READ_AT_A_TIME - self.read).min(buffer.remaining());
+        let size = (READ_AT_A_TIME - self.read_in_poll).min(buffer.remaining());
         if size == 0 {
             // Woken at once, but behind the tasks that are ready now, which may drop heads.
             context.waker().wake_by_ref();
             return Poll::Pending;
         }
-        ready!(self.watch.budget.poll_room(&mut self.wait, context));
+        ready!(self.limits.budget.poll_room(&mut self.wait, context));
         let mut part = ReadBuf::new(buffer.initialize_unfilled_to(size));
         ready!(stream.poll_read(context, &mut part))?;
         let count = part.filled().len();
         match self.frames.follow(part.filled()) {
             0 => {}
             // GOAWAY first: requests under way are still answered.
-            1 => self.watch.retired.notify_one(),
+            1 => self.limits.retired.notify_one(),
             _ => return Poll::Ready(Err(io::Error::other("trailers are not read"))),
         }
-        self.read += count;
+        self.read_in_poll += count;
         buffer.advance(count);
         Poll::Ready(Ok(()))
     }
@@ -131,9 +132,9 @@ impl Heads {
 struct Frames {
     head: [u8; 9],
     /// How many bytes of `head` were read.
-    read: usize,
+    head_len: usize,
     /// How many bytes of the frame's content are still to come.
-    rest: usize,
+    content_left: usize,
     /// The highest stream that was opened.
     last_stream: u32,
     /// How many HEADERS frames were trailers. h2 keeps them in memory as long as the stream lasts.
@@ -146,18 +147,18 @@ impl Frames {
     /// Parses the next bytes, and returns the number of trailers so far.
     fn follow(&mut self, mut bytes: &[u8]) -> usize {
         while !bytes.is_empty() {
-            if self.rest > 0 {
-                let skipped = self.rest.min(bytes.len());
-                self.rest -= skipped;
+            if self.content_left > 0 {
+                let skipped = self.content_left.min(bytes.len());
+                self.content_left -= skipped;
                 bytes = &bytes[skipped..];
                 continue;
             }
-            let count = (self.head.len() - self.read).min(bytes.len());
-            self.head[self.read..][..count].copy_from_slice(&bytes[..count]);
-            self.read += count;
+            let count = (self.head.len() - self.head_len).min(bytes.len());
+            self.head[self.head_len..][..count].copy_from_slice(&bytes[..count]);
+            self.head_len += count;
             bytes = &bytes[count..];
-            if self.read == self.head.len() {
-                self.read = 0;
+            if self.head_len == self.head.len() {
+                self.head_len = 0;
                 self.begin_frame();
             }
         }
@@ -166,7 +167,7 @@ impl Frames {
 
     fn begin_frame(&mut self) {
         let [a, b, c, kind, _, stream @ ..] = self.head;
-        self.rest = u32::from_be_bytes([0, a, b, c]) as usize;
+        self.content_left = u32::from_be_bytes([0, a, b, c]) as usize;
         if kind == Self::HEADERS {
             // The highest bit is reserved.
             let stream = u32::from_be_bytes(stream) << 1 >> 1;
@@ -178,28 +179,28 @@ impl Frames {
     }
 }
 
-impl<S: AsyncRead + Unpin> AsyncRead for Begun<S> {
+impl<S: AsyncRead + Unpin> AsyncRead for VersionedStream<S> {
     fn poll_read(
         self: Pin<&mut Self>,
         context: &mut Context<'_>,
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
-        let begun = self.get_mut();
-        if begun.given < begun.read {
-            let count = (begun.read - begun.given).min(buffer.remaining());
-            buffer.put_slice(&begun.first[begun.given..][..count]);
-            begun.given += count;
+        let this = self.get_mut();
+        if this.replayed < this.received {
+            let count = (this.received - this.replayed).min(buffer.remaining());
+            buffer.put_slice(&this.first[this.replayed..][..count]);
+            this.replayed += count;
             return Poll::Ready(Ok(()));
         }
-        let stream = Pin::new(&mut begun.stream);
-        match &mut begun.heads {
-            Some(heads) => heads.poll_read(stream, context, buffer),
+        let stream = Pin::new(&mut this.stream);
+        match &mut this.pace {
+            Some(pace) => pace.poll_read(stream, context, buffer),
             None => stream.poll_read(context, buffer),
         }
     }
 }
 
-impl<S: AsyncWrite + Unpin> AsyncWrite for Begun<S> {
+impl<S: AsyncWrite + Unpin> AsyncWrite for VersionedStream<S> {
     fn poll_write(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
@@ -240,24 +241,25 @@ mod tests {
 
     /// hyper reads again after each request that it got, within the same poll.
     #[test]
-    fn a_turn_reads_a_little_however_often_it_asks() {
+    fn a_poll_reads_a_little_however_often_it_asks() {
         let stream = PREFACE.as_slice().chain(repeat(0));
-        let mut begun = Begun::read(stream).now_or_never().expect("ready").expect("read");
-        let watch = HeadWatch {
+        let mut sniffed =
+            VersionedStream::sniff(stream).now_or_never().expect("ready").expect("read");
+        let limits = ReadLimits {
             budget: HeadBudget::new(1),
-            turns: Arc::default(),
+            polls: Arc::default(),
             retired: Arc::default(),
         };
-        begun.watch_heads(watch.clone());
-        begun.read_exact(&mut [0; PREFACE.len()]).now_or_never().expect("ready").expect("read");
+        sniffed.pace_reads(limits.clone());
+        sniffed.read_exact(&mut [0; PREFACE.len()]).now_or_never().expect("ready").expect("read");
         let mut context = Context::from_waker(Waker::noop());
         for _ in 0..3 {
-            watch.turns.fetch_add(1, Relaxed);
+            limits.polls.fetch_add(1, Relaxed);
             let mut read = 0;
             for _ in 0..100 {
                 let mut bytes = [0; 1000];
                 let mut buffer = ReadBuf::new(&mut bytes);
-                if Pin::new(&mut begun).poll_read(&mut context, &mut buffer).is_ready() {
+                if Pin::new(&mut sniffed).poll_read(&mut context, &mut buffer).is_ready() {
                     read += buffer.filled().len();
                 }
             }
@@ -274,10 +276,10 @@ mod tests {
             [(get, false), (b"", false), (b"PRI", false), (&almost, false), (&http2, true)]
         {
             let read = async {
-                let mut begun = Begun::read(bytes).await.expect("read");
-                assert_eq!(begun.is_http2(), is_http2);
+                let mut sniffed = VersionedStream::sniff(bytes).await.expect("read");
+                assert_eq!(sniffed.is_http2(), is_http2);
                 let mut all = Vec::new();
-                begun.read_to_end(&mut all).await.expect("read");
+                sniffed.read_to_end(&mut all).await.expect("read");
                 all
             };
             assert_eq!(read.now_or_never().expect("ready"), bytes);
