@@ -193,7 +193,7 @@ impl Certificates {
     }
 
     /// Exports when the certificate expires, and when the first of the lists does.
-    pub(super) fn tell(&self, metrics: &TlsMetrics) {
+    pub(super) fn export(&self, metrics: &TlsMetrics) {
         metrics.expires.set(self.validity.until);
         let first = self.lists.iter().map(|list| list.until).min();
         if let (Some(gauge), Some(first)) = (&metrics.lists_expire, first) {
@@ -203,7 +203,7 @@ impl Certificates {
 
     /// Returns whether these files accept every client certificate that `others` accepted: the
     /// authorities are the same, and none was revoked since.
-    pub(super) fn vouch_as(&self, others: &Self) -> bool {
+    pub(super) fn trusts_no_fewer_clients(&self, others: &Self) -> bool {
         self.files.client_ca == others.files.client_ca
             && self.revoked.iter().all(|(issuer, numbers)| {
                 let before = others.revoked.get(issuer);
@@ -292,7 +292,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn authorities_vouch_as_before_until_they_revoke_another_certificate() {
+    fn authorities_trust_no_fewer_clients_until_they_revoke_another_certificate() {
         let revoking = |issuer: &str, numbers: &str| {
             let numbers: BTreeSet<Vec<u8>> = numbers.bytes().map(|number| vec![number]).collect();
             let revoked = Revoked::from([(issuer.as_bytes().to_vec(), numbers)]);
@@ -306,7 +306,11 @@ pub(super) mod tests {
             ("a", "123", false),
             ("b", "1", false),
         ] {
-            assert_eq!(revoking(issuer, numbers).vouch_as(&before), vouch, "{issuer} {numbers}");
+            assert_eq!(
+                revoking(issuer, numbers).trusts_no_fewer_clients(&before),
+                vouch,
+                "{issuer} {numbers}"
+            );
         }
     }
 

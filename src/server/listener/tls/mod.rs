@@ -47,7 +47,7 @@ pub(in crate::server) struct Tls {
     /// The files as last read; `None` if the last attempt failed.
     last_read: Mutex<Option<Arc<Files>>>,
     /// The faults of validity that were logged already.
-    said: Mutex<Vec<String>>,
+    logged_faults: Mutex<Vec<String>>,
 }
 
 /// The certificates that new connections use.
@@ -75,23 +75,23 @@ impl Tls {
         if let Some(note) = settings.readable_key() {
             tracing::info!("{note}");
         }
-        certificates.tell(&metrics);
+        certificates.export(&metrics);
         let last_read = Mutex::new(Some(Arc::clone(&certificates.files)));
         let present = ArcSwap::from_pointee(Present { certificates, authorities: 0 });
-        let (reads, said) = (Reads::default(), Mutex::default());
-        let tls = Self { settings, present, metrics, reads, last_read, said };
-        tls.tell_faults();
+        let (reads, logged_faults) = (Reads::default(), Mutex::default());
+        let tls = Self { settings, present, metrics, reads, last_read, logged_faults };
+        tls.log_faults();
         Ok(tls)
     }
 
     /// Logs each certificate and list that is not valid at present, each fault once.
-    fn tell_faults(&self) {
+    fn log_faults(&self) {
         let faults = self.present.load().certificates.faults(SystemClock::default().now_ms());
-        let mut said = self.said.lock().unwrap_or_else(PoisonError::into_inner);
-        for fault in faults.iter().filter(|fault| !said.contains(fault)) {
+        let mut logged_faults = self.logged_faults.lock().unwrap_or_else(PoisonError::into_inner);
+        for fault in faults.iter().filter(|fault| !logged_faults.contains(fault)) {
             tracing::error!("{fault}");
         }
-        *said = faults;
+        *logged_faults = faults;
     }
 
     /// Does the handshake; returns `None` if it fails or takes too long.

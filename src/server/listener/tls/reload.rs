@@ -21,20 +21,20 @@ impl Tls {
     /// Follows the files; never returns. New connections use the new certificate, open ones keep
     /// theirs.
     pub(in crate::server) async fn follow(&self, hangups: &Hangups) {
-        let mut looks = interval(READ_EVERY);
-        looks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let mut ticks = interval(READ_EVERY);
+        ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
             tokio::select! {
-                _ = looks.tick() => {}
+                _ = ticks.tick() => {}
                 () = hangups.next() => {}
             }
-            self.look().await;
-            self.tell_faults();
+            self.reload_if_changed().await;
+            self.log_faults();
         }
     }
 
     /// Reads the files, and uses them if they differ from those that were read last.
-    async fn look(&self) {
+    async fn reload_if_changed(&self) {
         let settings = self.settings.clone();
         let last = self.last_read.lock().unwrap_or_else(PoisonError::into_inner).clone();
         let read = move || -> Result<_, TlsError> {
@@ -72,10 +72,10 @@ impl Tls {
     /// Uses these certificates from now on; returns when the certificate expires, for the log.
     fn install(&self, certificates: Certificates) -> String {
         let before = self.present.load();
-        let authorities =
-            before.authorities + u64::from(!certificates.vouch_as(&before.certificates));
+        let authorities = before.authorities
+            + u64::from(!certificates.trusts_no_fewer_clients(&before.certificates));
         let expires_at = certificates.validity.until;
-        certificates.tell(&self.metrics);
+        certificates.export(&self.metrics);
         self.present.store(Arc::new(Present { certificates, authorities }));
         format_unix_ms_or_year(expires_at.saturating_mul(1_000))
     }
@@ -118,11 +118,11 @@ mod tests {
             reads: Reads::default(),
             last_read: Mutex::new(Some(Arc::clone(&certificates.files))),
             present: ArcSwap::from_pointee(Present { certificates, authorities: 0 }),
-            said: Mutex::default(),
+            logged_faults: Mutex::default(),
         };
         let _ends = hang(&tls.reads).await;
         for _ in 0..2 {
-            late(tls.look()).await;
+            late(tls.reload_if_changed()).await;
         }
         assert_eq!(tls.metrics.reloads.with_label_values(&["failed"]).get(), 1);
     }
