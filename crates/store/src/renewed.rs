@@ -31,7 +31,7 @@ pub(super) struct Renewed<C> {
     present: Mutex<Login<C>>,
     /// A permit for each read that may be under way. Without a bound, reads that hang would use up
     /// all threads.
-    places: Arc<Semaphore>,
+    permits: Arc<Semaphore>,
 }
 
 /// An address, and the connector that logs in with it.
@@ -48,17 +48,17 @@ impl<C: Connector> Renewed<C> {
         let first = Arc::new(make(settings)?);
         let login = Login { url: settings.url.clone(), connector: Arc::clone(&first) };
         let present = Mutex::new(login);
-        let places = Arc::new(Semaphore::new(READS));
-        Ok(Self { first, settings: settings.clone(), make: Box::new(make), present, places })
+        let permits = Arc::new(Semaphore::new(READS));
+        Ok(Self { first, settings: settings.clone(), make: Box::new(make), present, permits })
     }
 
     async fn present(&self) -> Arc<C> {
         let url = match self.settings.url_source.clone() {
             Some(source) => {
                 let reading = async {
-                    let place =
-                        Arc::clone(&self.places).acquire_owned().await.expect("never closed");
-                    spawn_blocking(move || (source.read(), place)).await.map(|(url, _)| url)
+                    let permit =
+                        Arc::clone(&self.permits).acquire_owned().await.expect("never closed");
+                    spawn_blocking(move || (source.read(), permit)).await.map(|(url, _)| url)
                 };
                 timeout(READ_WITHIN, reading).await.ok().and_then(|read| read.ok().flatten())
             }
@@ -148,7 +148,7 @@ mod tests {
         }
         drop(end);
         let all = u32::try_from(READS).expect("few");
-        let _ended = renewed.places.acquire_many(all).await.expect("never closed");
+        let _ended = renewed.permits.acquire_many(all).await.expect("never closed");
         assert_eq!(begun.load(Ordering::SeqCst), all);
     }
 }

@@ -58,12 +58,12 @@ fn warn_of_assigned_workers(config: &Config) {
 }
 
 /// Returns the address and the store, for the line that says that a namespace is ready.
-pub(super) fn place(scheme: &str, address: SocketAddr, store_url: &StoreUrl) -> String {
+pub(super) fn served_at(scheme: &str, address: SocketAddr, store_url: &StoreUrl) -> String {
     format!("{scheme}://{address} · store {}", describe_store(store_url))
 }
 
 /// Logs that a namespace is ready. If that takes long, first logs why it is not yet.
-pub(super) async fn ready(issuer: NamespaceIssuer, place: String) {
+pub(super) async fn ready(issuer: NamespaceIssuer, served_at: String) {
     if tokio::time::timeout(LEASE_EXPECTED_WITHIN, issuer.ready()).await.is_err() {
         let reason = issuer.reason();
         let reason = reason.map_or_else(|| "no lease or block yet".into(), |it| it.to_string());
@@ -76,7 +76,7 @@ pub(super) async fn ready(issuer: NamespaceIssuer, place: String) {
     };
     if let Some(described) = described {
         let namespace = issuer.namespace();
-        tracing::info!(namespace, "serving IDs on {place} · {described}");
+        tracing::info!(namespace, "serving IDs on {served_at} · {described}");
     }
 }
 

@@ -153,11 +153,11 @@ impl Service {
             operations = Some(tasks.essential(Task::AdminListener, operators));
         }
         announce::warn(&config, &*store);
-        let place = announce::place(scheme, address, &config.store.url);
+        let served_at = announce::served_at(scheme, address, &config.store.url);
         // These tasks only read and log, so they can be restarted after a panic.
         let announcement = |issuer: NamespaceIssuer| {
-            let place = place.clone();
-            let ready = move || announce::ready(issuer.clone(), place.clone());
+            let served_at = served_at.clone();
+            let ready = move || announce::ready(issuer.clone(), served_at.clone());
             tasks.restarted(Task::Announcement, ready)
         };
         let announcing = issuers.into_iter().map(announcement).collect();

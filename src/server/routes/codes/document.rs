@@ -78,7 +78,7 @@ struct Settings {
 
 impl CodeDocument {
     /// Returns the key by which lists are ordered.
-    pub(super) fn place(&self) -> (&str, &str) {
+    pub(super) fn sort_key(&self) -> (&str, &str) {
         (&self.code, &self.namespace)
     }
 

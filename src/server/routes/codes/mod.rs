@@ -109,7 +109,7 @@ pub(in crate::server) async fn list(
             page.extend(listed.into_iter().map(|view| CodeDocument::of(view, issuer)));
         }
         drop(store);
-        page.sort_by(|one, other| one.place().cmp(&other.place()));
+        page.sort_by(|one, other| one.sort_key().cmp(&other.sort_key()));
         has_more = cut(&mut page);
         if let Some(last) = page.last() {
             first = successor(&last.code);
@@ -150,8 +150,8 @@ pub(in crate::server) async fn get(target: Target) -> Result<Response, Problem> 
 
 /// A code of segment mode
 ///
-/// Creates a code or replaces all of its settings. Every node follows within 30 s; one that does not
-/// know a code looks at once.
+/// Creates a code or replaces all of its settings. Every node follows within 30 s; one that does
+/// not know a code looks at once.
 #[utoipa::path(
     put,
     path = "/codes/{code}",
