@@ -12,21 +12,21 @@ use serde::Serialize;
 use super::unsent::Reservation;
 
 /// Ties a reservation to the bytes that it is for: it is released when the kernel has taken them.
-pub(in crate::server) fn kept<T>(bytes: T, reservation: Option<Arc<Reservation>>) -> Bytes
+pub(in crate::server) fn reserved_bytes<T>(bytes: T, reservation: Option<Arc<Reservation>>) -> Bytes
 where
     T: AsRef<[u8]> + Into<Bytes> + Send + 'static,
 {
-    struct Kept<T> {
+    struct Reserved<T> {
         bytes: T,
         _reservation: Arc<Reservation>,
     }
-    impl<T: AsRef<[u8]>> AsRef<[u8]> for Kept<T> {
+    impl<T: AsRef<[u8]>> AsRef<[u8]> for Reserved<T> {
         fn as_ref(&self) -> &[u8] {
             self.bytes.as_ref()
         }
     }
     match reservation {
-        Some(_reservation) => Bytes::from_owner(Kept { bytes, _reservation }),
+        Some(_reservation) => Bytes::from_owner(Reserved { bytes, _reservation }),
         None => bytes.into(),
     }
 }
@@ -45,7 +45,7 @@ pub(in crate::server) fn response(
     bytes: impl AsRef<[u8]> + Into<Bytes> + Send + 'static,
     reservation: Option<Arc<Reservation>>,
 ) -> Response {
-    let body = kept(bytes, reservation);
+    let body = reserved_bytes(bytes, reservation);
     (FOR_BROWSERS, [(header::CONTENT_TYPE, content_type)], body).into_response()
 }
 

@@ -2,10 +2,10 @@
 //!
 //! A response reserves the memory that it will hold before any ID is claimed for it, so that no ID
 //! is lost to a refusal. It keeps the reservation until the kernel has taken its last byte
-//! ([`kept`](super::body::kept)). Clients that send requests and never read thus cost at most
-//! `http.max_unsent`, however many they are; then responses are refused with 503. `listener::open`
-//! ends those connections, sooner while the budget is scarce. Responses below a few KiB reserve
-//! nothing; the number of connections bounds them. Tests: tests/http/unread.rs.
+//! ([`reserved_bytes`](super::body::reserved_bytes)). Clients that send requests and never read
+//! thus cost at most `http.max_unsent`, however many they are; then responses are refused with 503.
+//! `listener::open` ends those connections, sooner while the budget is scarce. Responses below a
+//! few KiB reserve nothing; the number of connections bounds them. Tests: tests/http/unread.rs.
 
 use std::{
     sync::{

@@ -27,7 +27,7 @@ use super::{
 };
 use crate::{
     keeper::NamespaceIssuer,
-    server::response::{Problem, Reservation, body::kept},
+    server::response::{Problem, Reservation, body::reserved_bytes},
 };
 
 /// The largest response in bytes that is always written as a whole.
@@ -113,7 +113,7 @@ impl IdRequest<'_> {
             writer.open(&head, &mut body);
             writer.all(&mut ids, &mut body);
             writer.close(&mut body);
-            kept(body, reservation).into()
+            reserved_bytes(body, reservation).into()
         } else {
             Body::new(BatchInPieces {
                 length: writer.exact_length(&ids),
@@ -187,7 +187,7 @@ impl<B: Batch> HttpBody for BatchInPieces<B> {
         if batch.is_complete {
             writer.close(&mut piece);
         }
-        Poll::Ready(Some(Ok(Frame::data(kept(piece, batch.reservation.clone())))))
+        Poll::Ready(Some(Ok(Frame::data(reserved_bytes(piece, batch.reservation.clone())))))
     }
 
     fn is_end_stream(&self) -> bool {
