@@ -40,7 +40,7 @@ pub(super) struct Sender {
 }
 
 impl Sender {
-    pub(super) fn on(connection: Arc<Connection>) -> Self {
+    pub(super) fn from_connection(connection: Arc<Connection>) -> Self {
         Self { connection: Some(connection), client: None }
     }
 
@@ -49,7 +49,7 @@ impl Sender {
     }
 
     /// Records the client of a request that the gate admitted.
-    pub(super) fn let_in(request: &mut Request, client: Client) {
+    pub(super) fn set_client(request: &mut Request, client: Client) {
         let extensions = request.extensions_mut();
         match extensions.get_mut::<Self>() {
             Some(sender) => sender.client = Some(client),

@@ -63,7 +63,7 @@ impl Rules {
             moved.map_err(|reason| self.no_place(reason))?;
         }
         let client = self.admit(request)?;
-        Sender::let_in(request, client);
+        Sender::set_client(request, client);
         Ok(())
     }
 

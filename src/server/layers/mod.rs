@@ -87,19 +87,20 @@ impl Guarded {
         let inner = &*self;
         let response = match &self.layers.browsers {
             Some(browsers) if browsers.need_headers(&request) => {
-                let inner = service_fn(|request| inner.survive(request).map(Ok::<_, Infallible>));
+                let inner =
+                    service_fn(|request| inner.catch_panics(request).map(Ok::<_, Infallible>));
                 // Boxed, so that requests without CORS have a smaller future.
                 let Ok(response) = Box::pin(browsers.around(inner).oneshot(request)).await;
                 response
             }
-            _ => inner.survive(request).await,
+            _ => inner.catch_panics(request).await,
         };
         tracked.answered(&response);
         Ok(response)
     }
 
     /// Turns a panic of the gate or the handler into a 500 response.
-    async fn survive(&self, request: Request) -> Response {
+    async fn catch_panics(&self, request: Request) -> Response {
         // Pinned here: passed by value, the future would have room in this one twice, before and
         // after it is moved.
         catch_panic(pin!(self.admit(request))).await.unwrap_or_else(|panic| {

@@ -214,7 +214,7 @@ impl Connection {
                 None => must_close = true,
             }
         }
-        request.extensions_mut().insert(Sender::on(Arc::clone(self)));
+        request.extensions_mut().insert(Sender::from_connection(Arc::clone(self)));
         let is_old = request.version() == Version::HTTP_10;
         let waits_to_send = expects_continue(request.headers());
         let mut unread = None;

@@ -84,7 +84,7 @@ fn complete(mut item: Value, audience: Audience, http: &HttpConfig) -> Value {
     for (method, operation) in operations {
         let name = operation["operationId"].as_str().unwrap_or_default().to_owned();
         if let ("get", "id" | "ids") = (method.as_str(), name.as_str()) {
-            leave_out(operation, POSTED);
+            remove_problems(operation, POSTED);
         }
         operation["operationId"] = format!("{method}_{name}").into();
         operation["tags"] = json!([audience.tag()]);
@@ -121,7 +121,7 @@ fn require_token_for_changes(item: &mut Value) {
 
 /// Removes these problems and the parameter `at`, which only POST has: it claims IDs for a past
 /// time.
-fn leave_out(operation: &mut Value, problems: &[ProblemCode]) {
+fn remove_problems(operation: &mut Value, problems: &[ProblemCode]) {
     let is_left = |name: &Value| problems.iter().any(|left| left.name() == name);
     operation[PROBLEMS].as_array_mut().expect("a list").retain(|name| !is_left(name));
     operation["parameters"].as_array_mut().expect("a list").retain(|it| it["name"] != "at");

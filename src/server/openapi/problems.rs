@@ -22,17 +22,17 @@ pub(in crate::server) const CLAIM: &[P] = &[
 pub(in crate::server) const POSTED: &[P] = &[P::UnsupportedMediaType, P::OutOfRange];
 
 /// Returns the problems that the middleware around a route of this audience may answer.
-pub(super) fn of_layers(audience: Audience) -> impl Iterator<Item = ProblemCode> {
+pub(super) fn problems_of_middleware(audience: Audience) -> impl Iterator<Item = ProblemCode> {
     let always =
         [P::RequestTimeout, P::PayloadTooLarge, P::UriTooLong, P::Internal, P::NotImplemented];
-    let of_gate: &[P] = match audience {
+    let problems_of_gate: &[P] = match audience {
         Audience::Clients | Audience::Operators | Audience::Scrapers => {
             &[P::Unauthorized, P::TooManyRequests, P::Forbidden, P::Overloaded]
         }
         Audience::TokenHolders => &[P::Unauthorized, P::TooManyRequests, P::Overloaded],
         Audience::Anybody => &[],
     };
-    always.into_iter().chain(of_gate.iter().copied())
+    always.into_iter().chain(problems_of_gate.iter().copied())
 }
 
 /// Returns the names of these problems, as descriptions of routes carry them.

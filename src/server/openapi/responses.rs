@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
 
-use super::{PROBLEMS, problems::of_layers};
+use super::{PROBLEMS, problems::problems_of_middleware};
 use crate::server::{audience::Audience, response::ProblemCode};
 
 const PROBLEM_JSON: &str = "application/problem+json";
@@ -19,7 +19,7 @@ pub(super) fn add_problems(operation: &mut Value, audience: Audience) {
     let named = operation.as_object_mut().and_then(|operation| operation.remove(PROBLEMS));
     let named = named.as_ref().and_then(Value::as_array).into_iter().flatten();
     let mut answered: Vec<&str> = named.filter_map(Value::as_str).collect();
-    answered.extend(of_layers(audience).map(|code| code.name()));
+    answered.extend(problems_of_middleware(audience).map(|code| code.name()));
     let mut problems: BTreeMap<u16, Vec<ProblemCode>> = BTreeMap::new();
     for code in ProblemCode::ALL.into_iter().filter(|code| answered.contains(&code.name())) {
         problems.entry(code.status().as_u16()).or_default().push(code);
