@@ -131,8 +131,8 @@ mod tests {
     fn claims_end_in_what_is_documented_and_nothing_else() {
         let claimed = names(refusals().iter().map(Problem::code));
         // The check of the request finds these two before a claim, so `CLAIM` does not list them.
-        let asked = names([P::InvalidCode, P::InvalidCount]);
-        assert_eq!(claimed, &names(CLAIM.iter().copied()) | &asked);
+        let by_check = names([P::InvalidCode, P::InvalidCount]);
+        assert_eq!(claimed, &names(CLAIM.iter().copied()) | &by_check);
         let past = names(refusals_for_a_past_time().iter().map(Problem::code));
         assert_eq!(&past - &claimed, names([P::OutOfRange]));
         assert!(POSTED.contains(&P::OutOfRange));

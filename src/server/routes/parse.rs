@@ -178,17 +178,17 @@ pub(in crate::server) async fn parse(
         named.map_err(|error| invalid(format!("layout = {text:?}: {error}")))
     };
     let named = query.layout.as_deref().map(find).transpose()?;
-    let asked = query.namespace.as_deref();
-    if named.is_some() && asked.is_some() {
+    let requested = query.namespace.as_deref();
+    if named.is_some() && requested.is_some() {
         return Err(invalid("parameters namespace and layout exclude each other"));
     }
     let text = text.ok_or_else(|| Problem::new(P::InvalidId, "the ID must be UTF-8"))?;
     let may_use = |namespace: &str| client.caller.may_use(namespace);
-    let located = state.codes.locate_text(&text, asked, may_use);
+    let located = state.codes.locate_text(&text, requested, may_use);
     // An ID that is read by a named layout need not be of any namespace, so none is checked.
     if named.is_none() {
         let own = located.as_ref().map_or_else(WrongNamespace::own, |located| located.namespace);
-        client.caller.check_namespace(own, asked)?;
+        client.caller.check_namespace(own, requested)?;
     }
     let LocatedText { namespace, prefix, text } = located?;
     let issuer = state.issuer(namespace)?;

@@ -171,9 +171,9 @@ pub(in crate::server) async fn put(
 ) -> Result<Response, Problem> {
     let is_new = must_be_new(&headers)?;
     // A code that is bound to another namespace could never be requested from this one.
-    let asked = target.issuer.namespace();
-    if let Err(error) = target.state.codes.locate(&target.code, Some(asked)) {
-        target.client.caller.check_namespace(error.own(), Some(asked))?;
+    let namespace = target.issuer.namespace();
+    if let Err(error) = target.state.codes.locate(&target.code, Some(namespace)) {
+        target.client.caller.check_namespace(error.own(), Some(namespace))?;
         return Err(error.into());
     }
     let (manager, _turn) = target.manager().await?;

@@ -8,7 +8,7 @@ mod writer;
 use axum::{http::Method, response::Response};
 
 use self::{
-    request::{Asked, IdRequest, IdsQuery},
+    request::{IdParameters, IdRequest, IdsQuery},
     schemas::{At, Ids, OfMany, OfOne, OneId},
 };
 use crate::{
@@ -25,8 +25,8 @@ use crate::{
 
 /// One ID
 ///
-/// Claims one ID of a code. With `Accept: text/plain` the answer is the ID alone, on a line. GET and
-/// POST are the same, except that POST alone has `at`.
+/// Claims one ID of a code. With `Accept: text/plain` the answer is the ID alone, on a line. GET
+/// and POST are the same, except that POST alone has `at`.
 #[utoipa::path(
     method(get, post),
     path = "/id/{code}",
@@ -37,16 +37,19 @@ use crate::{
         description = "One ID",
         content((OneId = "application/json"), (String = "text/plain")),
     )),
-    extensions(("x-problems" = json!(names(&[ASKED, CLAIM, POSTED])))),
+    extensions(("x-problems" = json!(names(&[CHECKED, CLAIM, POSTED])))),
 )]
-pub(in crate::server) async fn one(asked: Asked, _: NoBody) -> Result<Response, Problem> {
-    claim(&asked, false).await
+pub(in crate::server) async fn one(
+    parameters: IdParameters,
+    _: NoBody,
+) -> Result<Response, Problem> {
+    claim(&parameters, false).await
 }
 
 /// IDs in ascending order
 ///
-/// Claims `n` IDs of a code at once, or with `up_to` as many as are due. With `Accept: text/plain` each stands on a line. GET and POST
-/// are the same, except that POST alone has `at`.
+/// Claims `n` IDs of a code at once, or with `up_to` as many as are due. With `Accept: text/plain`
+/// each stands on a line. GET and POST are the same, except that POST alone has `at`.
 #[utoipa::path(
     method(get, post),
     path = "/ids/{code}",
@@ -57,23 +60,26 @@ pub(in crate::server) async fn one(asked: Asked, _: NoBody) -> Result<Response, 
         description = "IDs in ascending order",
         content((Ids = "application/json"), (String = "text/plain")),
     )),
-    extensions(("x-problems" = json!(names(&[ASKED, &[P::InvalidCount], CLAIM, POSTED])))),
+    extensions(("x-problems" = json!(names(&[CHECKED, &[P::InvalidCount], CLAIM, POSTED])))),
 )]
-pub(in crate::server) async fn many(asked: Asked, _: NoBody) -> Result<Response, Problem> {
-    claim(&asked, true).await
+pub(in crate::server) async fn many(
+    parameters: IdParameters,
+    _: NoBody,
+) -> Result<Response, Problem> {
+    claim(&parameters, true).await
 }
 
 /// Problems of a request for IDs that are found before a claim.
-const ASKED: &[P] =
+const CHECKED: &[P] =
     &[P::InvalidCode, P::InvalidParameter, P::Forbidden, P::UnknownNamespace, P::UnsafeNumber];
 
 /// Claims IDs and writes the response. For HEAD it checks the request and claims nothing.
-async fn claim(asked: &Asked, is_batch: bool) -> Result<Response, Problem> {
-    let request = IdRequest::read(asked, is_batch)?;
-    if asked.method == Method::HEAD {
+async fn claim(parameters: &IdParameters, is_batch: bool) -> Result<Response, Problem> {
+    let request = IdRequest::read(parameters, is_batch)?;
+    if parameters.method == Method::HEAD {
         return Ok(request.without_ids());
     }
-    let (state, client) = (&*asked.state, &asked.client);
+    let (state, client) = (&*parameters.state, &parameters.client);
     let _in_flight = state.begin_claim()?;
     // Reserved before the claim: a refusal after it would lose the claimed IDs.
     let sending = request.sending(|bytes| state.unsent.has_plenty(bytes));

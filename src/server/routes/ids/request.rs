@@ -56,7 +56,7 @@ pub(super) struct IdsQuery {
 
 /// A request for IDs, of which only the form of the code is checked.
 #[derive(Debug)]
-pub(in crate::server) struct Asked {
+pub(in crate::server) struct IdParameters {
     pub(super) state: Arc<AppState>,
     pub(super) client: Client,
     pub(super) method: Method,
@@ -65,7 +65,7 @@ pub(in crate::server) struct Asked {
     prefers_text: bool,
 }
 
-impl FromRequestParts<Arc<AppState>> for Asked {
+impl FromRequestParts<Arc<AppState>> for IdParameters {
     type Rejection = Problem;
 
     async fn from_request_parts(head: &mut Parts, state: &Arc<AppState>) -> Result<Self, Problem> {
@@ -97,8 +97,8 @@ pub(super) struct IdRequest<'a> {
 }
 
 impl<'a> IdRequest<'a> {
-    pub(super) fn read(asked: &'a Asked, is_batch: bool) -> Result<Self, Problem> {
-        let Asked { state, client, code, query, .. } = asked;
+    pub(super) fn read(parameters: &'a IdParameters, is_batch: bool) -> Result<Self, Problem> {
+        let IdParameters { state, client, code, query, .. } = parameters;
         let caller = &client.caller;
         for (name, value) in [("n", &query.n), ("up_to", &query.up_to)] {
             if value.is_some() && !is_batch {
@@ -114,7 +114,7 @@ impl<'a> IdRequest<'a> {
         let issuer = state.issuer(namespace)?;
         let count = read_count(query, issuer, &state.http)?;
         let requested_format = query.format.as_deref();
-        let format = read_format(requested_format, is_batch, asked.prefers_text)?;
+        let format = read_format(requested_format, is_batch, parameters.prefers_text)?;
         let encoding = encoding(query.encoding.as_deref())?;
         let (padded, allowed) = (query.padded.as_deref(), || "true or false".into());
         let is_padded = parse("padded", padded, allowed, |it| it.parse().ok())?.unwrap_or_default();
@@ -135,7 +135,7 @@ impl<'a> IdRequest<'a> {
                 return Err(invalid(format!("format = {format:?}: must be string {because}")));
             }
         }
-        let backfill = read_past(asked, issuer.namespace())?;
+        let backfill = read_past(parameters, issuer.namespace())?;
         // JSON numbers above 2^53 - 1 are refused before the claim, whose IDs would be lost. IDs
         // only grow, so the smallest possible one decides.
         if format == BodyFormat::Numbers {
@@ -153,17 +153,17 @@ impl<'a> IdRequest<'a> {
 
 /// Reads the parameter `at`: returns the namespace's backfill and the instant in Unix milliseconds.
 fn read_past<'a>(
-    asked: &'a Asked,
+    parameters: &'a IdParameters,
     namespace: &str,
 ) -> Result<Option<(&'a Backfill, i64)>, Problem> {
-    let Some(at) = asked.query.at.as_deref() else { return Ok(None) };
+    let Some(at) = parameters.query.at.as_deref() else { return Ok(None) };
     // POST only: each response costs a durable write of the store, and its IDs are gone for good.
-    let method = &asked.method;
+    let method = &parameters.method;
     if method != Method::POST {
         return Err(invalid(format!("at = {at:?}: requires POST, not {method}")));
     }
     let at_ms = instant("at", Some(at))?;
-    let backfill = asked.state.backfills.get(namespace).ok_or_else(|| {
+    let backfill = parameters.state.backfills.get(namespace).ok_or_else(|| {
         let detail = format!(
             "namespace {namespace:?} does not support backfill: it is in segment mode, or its store \
              is memory:"
