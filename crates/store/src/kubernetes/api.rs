@@ -37,9 +37,9 @@ use tokio::{
 };
 
 use super::{
+    api_server::ApiServer,
     clock::DateClock,
     object::{ANNOTATIONS, name_of, set, uid},
-    place::Place,
 };
 use crate::{Result, StoreError};
 
@@ -58,7 +58,7 @@ const PAUSE: Duration = Duration::from_secs(1);
 
 /// The Leases of one namespace of a cluster.
 pub(super) struct Api {
-    pub(super) place: Place,
+    pub(super) server: ApiServer,
     timeout: Duration,
     permits: Semaphore,
     /// The client, and the path that every request begins with.
@@ -69,9 +69,9 @@ pub(super) struct Api {
 }
 
 impl Api {
-    pub(super) fn new(place: Place, timeout: Duration, max_connections: u32) -> Self {
+    pub(super) fn new(server: ApiServer, timeout: Duration, max_connections: u32) -> Self {
         Self {
-            place,
+            server,
             timeout,
             permits: Semaphore::new(max_connections as usize),
             client: Mutex::default(),
@@ -203,9 +203,9 @@ impl Api {
         if let Some(connected) = &*present {
             return Ok(connected.clone());
         }
-        let (client, place, namespace) = self.place.connect().await?;
+        let (client, url, namespace) = self.server.connect().await?;
         // If the kubeconfig's current context changed, it names another store.
-        let now = format!("{place}, namespace {namespace}");
+        let now = format!("{url}, namespace {namespace}");
         let first = self.connected_to.get_or_init(|| now.clone());
         if *first != now {
             return Err(StoreError::unavailable(format!(

@@ -33,7 +33,7 @@ struct Bounds {
     earliest: i64,
     latest: i64,
     /// The largest time that [`DateClock::latest_ms`] has returned.
-    told: i64,
+    returned: i64,
 }
 
 impl DateClock {
@@ -47,12 +47,12 @@ impl DateClock {
         let fresh = Bounds {
             earliest: date_ms - self.millis(received) - 1,
             latest: date_ms + RESOLUTION_MS - self.millis(sent),
-            told: i64::MIN,
+            returned: i64::MIN,
         };
         let narrowed = bounds.map(|known| Bounds {
             earliest: known.earliest.max(fresh.earliest),
             latest: known.latest.min(fresh.latest),
-            told: known.told,
+            returned: known.returned,
         });
         *bounds = narrowed.filter(|both| both.earliest <= both.latest).or(Some(fresh));
     }
@@ -70,8 +70,8 @@ impl DateClock {
         let now = self.millis(Instant::now());
         let mut bounds = lock(&self.bounds);
         let bounds = bounds.as_mut().ok_or_else(no_date)?;
-        bounds.told = bounds.told.max(bounds.latest + now);
-        Ok(bounds.told)
+        bounds.returned = bounds.returned.max(bounds.latest + now);
+        Ok(bounds.returned)
     }
 
     fn millis(&self, instant: Instant) -> i64 {

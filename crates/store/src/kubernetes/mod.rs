@@ -13,11 +13,11 @@
 //! Tests: `tests`, against a simulated API, and tests/store/kubernetes.rs, against a real one.
 
 mod api;
+mod api_server;
 mod births;
 mod clock;
 mod names;
 mod object;
-mod place;
 mod record;
 mod rows;
 mod segments;
@@ -34,12 +34,12 @@ use tokio::time::{Instant, sleep};
 
 use self::{
     api::Api,
+    api_server::{Address, ApiServer},
     names::{Tables, namespace_label},
     object::{
         NAMESPACE, TABLE, annotation, expect_token, expect_uid, is_under, name_of, row_patch, set,
         uid, was_written,
     },
-    place::{Address, Place},
     record::{Record, new_record, record_annotations},
     rows::{Snapshot, key},
 };
@@ -78,10 +78,10 @@ impl fmt::Debug for KubernetesStore {
 
 impl KubernetesStore {
     pub(super) fn new(settings: &StoreSettings) -> Result<Self> {
-        let place = Place::Addressed(Address::new(settings)?);
+        let server = ApiServer::Addressed(Address::new(settings)?);
         Ok(Self {
             tables: Tables::new(settings)?,
-            api: Api::new(place, settings.timeout, settings.max_connections),
+            api: Api::new(server, settings.timeout, settings.max_connections),
             settings: settings.clone(),
             uids: Mutex::default(),
             surveyed: Mutex::default(),

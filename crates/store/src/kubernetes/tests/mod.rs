@@ -18,9 +18,10 @@ use tokio::{
 use self::server::Bug;
 pub(super) use self::server::Server;
 use super::{
-    KubernetesStore, lock,
+    KubernetesStore,
+    api_server::ApiServer,
+    lock,
     object::{EPOCH, HISTORY, IDENTITY, TOKEN},
-    place::Place,
 };
 use crate::{LayoutRecord, NewRows, Result, Scope, Store as _, StoreError, StoreSettings};
 
@@ -165,7 +166,7 @@ async fn simulate(seed: u64, bug: Option<Bug>) -> usize {
         let settings = StoreSettings::new("kubernetes:");
         let mut store = KubernetesStore::new(&settings).expect("usable settings");
         store.random = std::sync::Mutex::new(StdRng::seed_from_u64(seed ^ number));
-        store.api.place = Place::Simulated(Arc::clone(&server));
+        store.api.server = ApiServer::Simulated(Arc::clone(&server));
         let random = StdRng::seed_from_u64(seed.wrapping_mul(NODES).wrapping_add(number));
         let (server, writes) = (Arc::clone(&server), Arc::clone(&writes));
         Node { store, server, random, is_prepared: false, held: None, writes }
@@ -227,7 +228,7 @@ async fn overloaded_server_is_left_alone_for_as_long_as_it_says() {
     // Longer than one pause with its responses, and shorter than two pauses.
     settings.timeout = Duration::from_millis(1_600);
     let mut store = KubernetesStore::new(&settings).expect("usable");
-    store.api.place = Place::Simulated(Arc::clone(&server));
+    store.api.server = ApiServer::Simulated(Arc::clone(&server));
     server.refuse(1);
     let begin = Instant::now();
     store.read_record("default").await.expect("an answer after the pause");
@@ -245,7 +246,7 @@ async fn missing_annotations_are_named() {
     let server = Server::new(0, None);
     server.heal();
     let mut store = KubernetesStore::new(&StoreSettings::new("kubernetes:")).expect("usable");
-    store.api.place = Place::Simulated(Arc::clone(&server));
+    store.api.server = ApiServer::Simulated(Arc::clone(&server));
     let first = record(Token::from_bits(1));
     store.create_record("default", &first).await.expect("a record");
     let (marks, seed) = (HighWaterMarks::all_at(0, 1), Token::from_bits(100));

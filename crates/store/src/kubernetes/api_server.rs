@@ -19,7 +19,7 @@ const PARAMETERS: Parameters = Parameters::without_tls(&PASSED);
 
 /// Where the API server is.
 #[derive(Clone, Debug)]
-pub(super) enum Place {
+pub(super) enum ApiServer {
     /// By the store's address.
     Addressed(Address),
     #[cfg(test)]
@@ -34,7 +34,7 @@ pub(super) struct Address {
     namespace: Option<String>,
 }
 
-impl Place {
+impl ApiServer {
     /// Creates a client, and returns it with the server's address and the namespace of the Leases.
     pub(super) async fn connect(&self) -> Result<(Client, String, String)> {
         match self {
