@@ -7,18 +7,18 @@
 //!
 //! Three things differ from a database. There is no statement over several objects: each write
 //! tests versions, tokens or UIDs instead, and is repeated after a conflict (`pause`). Rows get
-//! their object at their first write; see [`births`]. The clock is the API server's, in the `Date`
-//! of its responses; see [`clock`].
+//! their object at their first write; see [`row_leases`]. The clock is the API server's, in the
+//! `Date` of its responses; see [`clock`].
 //!
 //! Tests: `tests`, against a simulated API, and tests/store/kubernetes.rs, against a real one.
 
 mod api;
 mod api_server;
-mod births;
 mod clock;
 mod names;
 mod object;
 mod record;
+mod row_leases;
 mod rows;
 mod segments;
 #[cfg(test)]
@@ -163,19 +163,19 @@ impl KubernetesStore {
 
     /// Reads a scope's record and those of its rows that have a Lease and can be parsed, and counts
     /// all of its rows.
-    async fn look(&self, scope: &Scope) -> Result<(Snapshot, Vec<Row>, Survey)> {
+    async fn survey_rows(&self, scope: &Scope) -> Result<(Snapshot, Vec<Row>, Survey)> {
         let snapshot = self.snapshot(scope).await?;
-        let births = snapshot.births(scope);
-        let born = self.read_born(scope, births, &snapshot.leases)?;
-        let born = readable(scope, born.into_iter());
-        let held = born.iter().filter(|row| !row.free);
+        let row_leases = snapshot.row_leases(scope);
+        let created = self.read_created(scope, row_leases, &snapshot.leases)?;
+        let created = readable(scope, created.into_iter());
+        let held = created.iter().filter(|row| !row.free);
         let mut survey = Survey {
             now_ms: self.api.clock.latest_ms()?,
             identity: self.identity(snapshot.record.as_ref()),
             record: snapshot.record.as_ref().map(|record| record.layout.clone()),
             held: held.clone().count() as u64,
-            free: born.iter().filter(|row| row.free).count() as u64
-                + births.count_unborn(scope.min_worker..=scope.max_worker),
+            free: created.iter().filter(|row| row.free).count() as u64
+                + row_leases.count_not_created(scope.min_worker..=scope.max_worker),
             next_expiry_ms: held.map(|row| row.expires_ms).min(),
         };
         if survey.record.is_none() {
@@ -185,7 +185,7 @@ impl KubernetesStore {
         } else {
             lock(&self.surveyed).insert(scope.clone(), (Instant::now(), survey.clone()));
         }
-        Ok((snapshot, born, survey))
+        Ok((snapshot, created, survey))
     }
 
     /// Returns the identity of a record, if identities are compared: the UID of its Lease, because
@@ -249,8 +249,8 @@ impl Store for KubernetesStore {
             let mut snapshot = self.snapshot(scope).await?;
             let unlisted = self.unlisted(scope, &snapshot);
             if let Some(record) = snapshot.record.as_mut().filter(|_| !unlisted.is_empty()) {
-                let births = record.rows.entry(scope.reserved_key.clone()).or_default();
-                births.born.extend(unlisted.iter().cloned());
+                let row_leases = record.rows.entry(scope.reserved_key.clone()).or_default();
+                row_leases.uids.extend(unlisted.iter().cloned());
             }
             let missing = self.missing(scope, &snapshot)?;
             if missing.is_empty() && unlisted.is_empty() {
@@ -272,7 +272,7 @@ impl Store for KubernetesStore {
     }
 
     async fn survey(&self, scope: &Scope) -> Result<Survey> {
-        Ok(self.look(scope).await?.2)
+        Ok(self.survey_rows(scope).await?.2)
     }
 
     async fn glance(&self, scope: &Scope) -> Result<Survey> {
@@ -294,25 +294,26 @@ impl Store for KubernetesStore {
             return Ok(Vec::new());
         };
         let mut rows = Vec::new();
-        for (reserved_key, births) in Record::read(namespace, record)?.rows {
+        for (reserved_key, row_leases) in Record::read(namespace, record)?.rows {
             let scope = every_worker(namespace, &reserved_key);
-            let born = self.read_born(&scope, &births, &leases)?;
-            let born = readable(&scope, born.into_iter());
-            rows.extend(born.iter().filter_map(|row| unreleased(&reserved_key, row)));
+            let created = self.read_created(&scope, &row_leases, &leases)?;
+            let created = readable(&scope, created.into_iter());
+            rows.extend(created.iter().filter_map(|row| unreleased(&reserved_key, row)));
         }
         keep_newest(&mut rows, limit);
         Ok(rows)
     }
 
     async fn free_rows(&self, scope: &Scope, holder: Option<&str>, limit: u32) -> Result<Vec<Row>> {
-        let (snapshot, mut rows, _) = self.look(scope).await?;
+        let (snapshot, mut rows, _) = self.survey_rows(scope).await?;
         let has_room = snapshot.record.as_ref().is_some_and(|record| !record.is_full());
         if holder.is_none() && has_room {
             let blocked = self.blocked(scope, &snapshot);
-            let unborn = snapshot.births(scope).all_unborn(scope.min_worker..=scope.max_worker);
+            let not_created =
+                snapshot.row_leases(scope).all_not_created(scope.min_worker..=scope.max_worker);
             // Rows without a Lease have been unused equally long, so any of them will do.
-            let unborn = unborn.filter(|row| !blocked.contains(&row.worker));
-            rows.extend(unborn.take(limit as usize));
+            let not_created = not_created.filter(|row| !blocked.contains(&row.worker));
+            rows.extend(not_created.take(limit as usize));
         }
         keep_free(&mut rows, holder.map(shortened), limit);
         Ok(rows)
@@ -331,11 +332,11 @@ impl Store for KubernetesStore {
                 return read(lease);
             }
             let Some(record) = self.record(&scope.namespace).await? else { return Ok(None) };
-            let births = record.births(&scope.reserved_key);
-            if let Some(unborn) = births.unborn(worker) {
-                return Ok(Some(unborn));
+            let row_leases = record.row_leases(&scope.reserved_key);
+            if let Some(not_created) = row_leases.not_created(worker) {
+                return Ok(Some(not_created));
             }
-            let Some(listed) = births.uid(worker) else { return Ok(None) };
+            let Some(listed) = row_leases.uid(worker) else { return Ok(None) };
             self.remember(scope, worker, listed);
             if let Some(lease) = lease.as_ref().filter(|lease| uid(lease) == listed) {
                 return read(lease);
@@ -384,11 +385,11 @@ impl Store for KubernetesStore {
             if name_of(lease) != self.tables.record(namespace) {
                 continue;
             }
-            for (key, births) in Record::read(namespace, lease)?.rows {
+            for (key, row_leases) in Record::read(namespace, lease)?.rows {
                 let scope = every_worker(namespace, &key);
-                let born = self.read_born(&scope, &births, &leases)?;
-                let unborn = births.all_unborn(0..=u64::MAX).map(Ok);
-                for row in born.into_iter().chain(unborn) {
+                let created = self.read_created(&scope, &row_leases, &leases)?;
+                let not_created = row_leases.all_not_created(0..=u64::MAX).map(Ok);
+                for row in created.into_iter().chain(not_created) {
                     let Scope { namespace, reserved_key, .. } = scope.clone();
                     listed.push(ListedRow { namespace, reserved_key, row: row? });
                 }

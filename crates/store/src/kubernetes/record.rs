@@ -1,10 +1,10 @@
 //! The Lease of the layout record, which also lists the rows that have a Lease.
 //!
-//! That list is what makes a Lease a row; see [`births`](super::births). It has an annotation for
-//! each such row, with the UID of its Lease; one more annotation holds the templates of all other
-//! rows. A patch that adds rows requires the version that was read, so that no row is added twice.
-//! A patch that lists a single row requires only that its annotation is absent and the templates
-//! are the same, so that nodes which create different rows do not conflict.
+//! That list is what makes a Lease a row; see [`row_leases`](super::row_leases). It has an
+//! annotation for each such row, with the UID of its Lease; one more annotation holds the templates
+//! of all other rows. A patch that adds rows requires the version that was read, so that no row is
+//! added twice. A patch that lists a single row requires only that its annotation is absent and the
+//! templates are the same, so that nodes which create different rows do not conflict.
 //!
 //! An object is limited to 256 KiB of annotations, so a namespace can use about 4000 worker ids
 //! ([`Record::is_full`]). This module only builds patches; sending them is up to `rows`.
@@ -15,12 +15,12 @@ use k8s_openapi::api::coordination::v1::Lease;
 use serde_json::Value as Json;
 
 use super::{
-    births::{self, Births, Template},
     names::{LAYOUT, Tables, key_label},
     object::{
         EPOCH, HISTORY, IDENTITY, TOKEN, annotation, columns, expect, expect_version, lease,
         name_of, remove, set, uid,
     },
+    row_leases::{self, RowLeases, Template},
 };
 use crate::{
     LayoutRecord, NewRows, Result, StoreError,
@@ -43,7 +43,7 @@ const ROWS: &str = "raindrop/rows";
 /// A record is full above this many bytes of annotations; an object may have 256 KiB.
 const FULL: usize = 240 << 10;
 /// The beginning of the annotations that list the rows with a Lease.
-const BORN: &str = "born.raindrop/";
+const LISTED: &str = "born.raindrop/";
 
 /// The layout record of a namespace, with the rows of its reserved keys.
 #[derive(Debug)]
@@ -52,7 +52,7 @@ pub(super) struct Record {
     /// The UID of its Lease.
     pub(super) uid: String,
     /// The rows of each reserved key that has, or had, some.
-    pub(super) rows: BTreeMap<String, Births>,
+    pub(super) rows: BTreeMap<String, RowLeases>,
     /// The annotation that holds the templates.
     templates: String,
     /// The `resourceVersion`, which changes with every write of the Lease.
@@ -80,10 +80,10 @@ impl Record {
         let sizes = annotations.clone().map(|(name, value)| name.len() + value.len());
         let rows = read.into_iter().map(|(key, templates)| {
             let workers = annotations.clone().filter_map(|(name, uid)| {
-                let worker = name.strip_prefix(&born(&key, ""))?.parse().ok()?;
+                let worker = name.strip_prefix(&listing(&key, ""))?.parse().ok()?;
                 Some((worker, uid.clone()))
             });
-            (key.clone(), Births { born: workers.collect(), templates })
+            (key.clone(), RowLeases { uids: workers.collect(), templates })
         });
         Ok(Self {
             rows: rows.collect(),
@@ -96,8 +96,8 @@ impl Record {
     }
 
     /// Returns the rows of a reserved key.
-    pub(super) fn births(&self, reserved_key: &str) -> &Births {
-        self.rows.get(reserved_key).unwrap_or(&births::NONE)
+    pub(super) fn row_leases(&self, reserved_key: &str) -> &RowLeases {
+        self.rows.get(reserved_key).unwrap_or(&row_leases::NONE)
     }
 
     /// Returns whether there is no room to list further rows.
@@ -110,7 +110,7 @@ impl Record {
         StoreError::Unusable(format!(
             "the layout record lists {} worker ids that were used, and has no room for more: with \
              kubernetes: a namespace can use about 4000",
-            self.rows.values().map(|births| births.born.len()).sum::<usize>()
+            self.rows.values().map(|row_leases| row_leases.uids.len()).sum::<usize>()
         ))
     }
 
@@ -124,15 +124,15 @@ impl Record {
         unlisted: &[(u64, String)],
         new: &NewRows,
     ) -> Vec<Json> {
-        let births = self.rows.entry(reserved_key.to_owned()).or_default();
-        let vanished = missing.iter().filter(|worker| births.uid(**worker).is_some());
+        let row_leases = self.rows.entry(reserved_key.to_owned()).or_default();
+        let vanished = missing.iter().filter(|worker| row_leases.uid(**worker).is_some());
         let mut patch = vec![expect_version(self.version.as_deref())];
-        patch.extend(vanished.map(|worker| remove(&born(reserved_key, worker))));
-        births.add(missing, new);
-        let listed = |(worker, uid): &(u64, String)| (born(reserved_key, worker), uid.clone());
+        patch.extend(vanished.map(|worker| remove(&listing(reserved_key, worker))));
+        row_leases.add(missing, new);
+        let listed = |(worker, uid): &(u64, String)| (listing(reserved_key, worker), uid.clone());
         patch.extend(unlisted.iter().map(listed).flat_map(|listed| set([listed])));
         let templates: BTreeMap<&String, &Vec<Template>> =
-            self.rows.iter().map(|(key, births)| (key, &births.templates)).collect();
+            self.rows.iter().map(|(key, row_leases)| (key, &row_leases.templates)).collect();
         let templates = serde_json::to_string(&templates).expect("templates are JSON");
         patch.extend(set([(ROWS, templates)]));
         patch
@@ -140,8 +140,8 @@ impl Record {
 
     /// Returns the JSON patch that lists the Lease of a row. It is refused if the row is listed
     /// already, or the templates have changed.
-    pub(super) fn bear(&self, reserved_key: &str, worker: u64, uid: &str) -> Vec<Json> {
-        let listed = born(reserved_key, worker);
+    pub(super) fn record_lease(&self, reserved_key: &str, worker: u64, uid: &str) -> Vec<Json> {
+        let listed = listing(reserved_key, worker);
         let mut patch = vec![expect(ROWS, &*self.templates), expect(&listed, Json::Null)];
         patch.extend(set([(&listed, uid.to_owned())]));
         patch
@@ -149,8 +149,8 @@ impl Record {
 }
 
 /// Returns the name of the annotation that lists a row.
-fn born(reserved_key: &str, worker: impl Display) -> String {
-    format!("{BORN}{}.{worker}", key_label(reserved_key))
+fn listing(reserved_key: &str, worker: impl Display) -> String {
+    format!("{LISTED}{}.{worker}", key_label(reserved_key))
 }
 
 /// Returns the Lease of a new record, without rows.

@@ -20,13 +20,13 @@ use tokio::time::Instant;
 
 use super::{
     KubernetesStore,
-    births::{self, Births},
     names::{LAYOUT, key_label},
     object::{
         self, RESERVED, RESERVED_KEY, has_annotations_of, lease, name_of, row_annotations, uid,
         was_written,
     },
     record::Record,
+    row_leases::{self, RowLeases},
 };
 use crate::{Result, Scope, StoreError, lock};
 
@@ -38,8 +38,10 @@ pub(super) struct Snapshot {
 
 impl Snapshot {
     /// Returns the rows of the reserved key.
-    pub(super) fn births(&self, scope: &Scope) -> &Births {
-        self.record.as_ref().map_or(&births::NONE, |record| record.births(&scope.reserved_key))
+    pub(super) fn row_leases(&self, scope: &Scope) -> &RowLeases {
+        self.record
+            .as_ref()
+            .map_or(&row_leases::NONE, |record| record.row_leases(&scope.reserved_key))
     }
 }
 
@@ -58,16 +60,16 @@ impl KubernetesStore {
     }
 
     /// Reads the rows of a scope that the record lists and whose Lease exists.
-    pub(super) fn read_born(
+    pub(super) fn read_created(
         &self,
         scope: &Scope,
-        births: &Births,
+        row_leases: &RowLeases,
         leases: &[Lease],
     ) -> Result<Vec<Result<Row>>> {
         let now_ms = self.api.clock.earliest_ms()?;
         let workers = scope.min_worker..=scope.max_worker;
         let is_inside = |lease: &&Lease| {
-            is_listed(births, lease)
+            is_listed(row_leases, lease)
                 && object::worker(lease).is_some_and(|worker| workers.contains(&worker))
         };
         let inside = leases.iter().filter(is_inside);
@@ -96,9 +98,9 @@ impl KubernetesStore {
 
     /// Returns the workers of a scope that have neither a listed Lease nor a template, ascending.
     pub(super) fn missing(&self, scope: &Scope, snapshot: &Snapshot) -> Result<Vec<u64>> {
-        let births = snapshot.births(scope);
+        let row_leases = snapshot.row_leases(scope);
         let (listed, unlisted): (Vec<_>, Vec<_>) =
-            snapshot.leases.iter().partition(|lease| is_listed(births, lease));
+            snapshot.leases.iter().partition(|lease| is_listed(row_leases, lease));
         let record = snapshot.record.as_ref();
         let made = record.and_then(|record| record.layout.made_rows(&scope.reserved_key));
         let was_made = |worker| made.is_some_and(|made| made.contains(worker));
@@ -111,17 +113,17 @@ impl KubernetesStore {
         }
         let present: HashSet<u64> = listed.into_iter().filter_map(object::worker).collect();
         let is_missing =
-            |worker: &u64| !present.contains(worker) && births.unborn(*worker).is_none();
+            |worker: &u64| !present.contains(worker) && row_leases.not_created(*worker).is_none();
         Ok((scope.min_worker..=scope.max_worker).filter(is_missing).collect())
     }
 
     /// Returns whether an unlisted Lease was written, and has marks above those with which its row
     /// would be created. Then the row was used with another record.
-    pub(super) fn is_beyond(&self, scope: &Scope, lease: &Lease, unborn: &Row) -> bool {
+    pub(super) fn is_beyond(&self, scope: &Scope, lease: &Lease, template: &Row) -> bool {
         let marks = self.row(scope, lease, 0).map(|row| row.marks);
         let is_within = marks.is_ok_and(|marks| {
-            marks.lanes() == unborn.marks.lanes()
-                && (0..marks.lanes()).all(|lane| marks[lane] <= unborn.marks[lane])
+            marks.lanes() == template.marks.lanes()
+                && (0..marks.lanes()).all(|lane| marks[lane] <= template.marks[lane])
         });
         was_written(lease) && !is_within
     }
@@ -129,9 +131,9 @@ impl KubernetesStore {
     /// Returns the workers whose rows cannot get a Lease until an operator decides about the Leases
     /// that have their names.
     pub(super) fn blocked(&self, scope: &Scope, snapshot: &Snapshot) -> HashSet<u64> {
-        let births = snapshot.births(scope);
+        let row_leases = snapshot.row_leases(scope);
         let blocked = snapshot.leases.iter().filter_map(|lease| {
-            let row = births.unborn(object::worker(lease)?)?;
+            let row = row_leases.not_created(object::worker(lease)?)?;
             self.is_beyond(scope, lease, &row).then_some(row.worker)
         });
         blocked.collect()
@@ -161,20 +163,21 @@ impl KubernetesStore {
         let begin = Instant::now();
         loop {
             let Some(record) = self.record(&scope.namespace).await? else { return Ok(None) };
-            let births = record.births(&scope.reserved_key);
-            if let Some(uid) = births.uid(worker) {
+            let row_leases = record.row_leases(&scope.reserved_key);
+            if let Some(uid) = row_leases.uid(worker) {
                 self.remember(scope, worker, uid);
                 return Ok(Some(uid.to_owned()));
             }
-            let Some(row) = births.unborn(worker).filter(|row| row.token == expected) else {
+            let Some(row) = row_leases.not_created(worker).filter(|row| row.token == expected)
+            else {
                 return Ok(None);
             };
             if record.is_full() {
                 return Err(record.full());
             }
-            if let Some(uid) = self.bear(scope, &row).await? {
+            if let Some(uid) = self.create_lease(scope, &row).await? {
                 // The patch is refused if the row has another template by now, or another Lease.
-                let patch = record.bear(&scope.reserved_key, worker, &uid);
+                let patch = record.record_lease(&scope.reserved_key, worker, &uid);
                 if self.api.patch(&self.tables.record(&scope.namespace), patch).await? {
                     self.remember(scope, worker, &uid);
                     return Ok(Some(uid));
@@ -186,15 +189,15 @@ impl KubernetesStore {
 
     /// Creates the Lease of a row that has none, and returns its UID; the record does not list it
     /// yet. Returns `None` if the row has got another Lease or template meanwhile.
-    async fn bear(&self, scope: &Scope, row: &Row) -> Result<Option<String>> {
+    async fn create_lease(&self, scope: &Scope, row: &Row) -> Result<Option<String>> {
         let name = self.tables.row(scope, row.worker);
         let table = (&*self.tables.worker, &*scope.namespace);
         let reserved = key_label(&scope.reserved_key);
         let annotations = row_annotations(row).chain([(RESERVED_KEY, scope.reserved_key.clone())]);
-        let birth = lease(name.clone(), table, Some(&reserved), annotations);
+        let new_lease = lease(name.clone(), table, Some(&reserved), annotations);
         let begin = Instant::now();
         loop {
-            if let Some(created) = self.api.create(&birth).await? {
+            if let Some(created) = self.api.create(&new_lease).await? {
                 return Ok(Some(created));
             }
             let Some(found) = self.api.get(&name).await? else {
@@ -203,12 +206,14 @@ impl KubernetesStore {
             };
             // Another attempt created it. If that one lists and writes it, the record changes, and
             // the patch that is built on the old record is refused.
-            if has_annotations_of(&found, &birth) {
+            if has_annotations_of(&found, &new_lease) {
                 return Ok(Some(uid(&found).to_owned()));
             }
             let record = self.record(&scope.namespace).await?;
-            let births = record.as_ref().map(|record| record.births(&scope.reserved_key));
-            if births.and_then(|births| births.unborn(row.worker)).as_ref() != Some(row) {
+            let row_leases = record.as_ref().map(|record| record.row_leases(&scope.reserved_key));
+            if row_leases.and_then(|row_leases| row_leases.not_created(row.worker)).as_ref()
+                != Some(row)
+            {
                 return Ok(None);
             }
             if self.is_beyond(scope, &found, row) {
@@ -231,8 +236,8 @@ impl KubernetesStore {
 }
 
 /// Returns whether a Lease is a row that the record lists.
-fn is_listed(births: &Births, lease: &Lease) -> bool {
-    object::worker(lease).and_then(|worker| births.uid(worker)) == Some(uid(lease))
+fn is_listed(row_leases: &RowLeases, lease: &Lease) -> bool {
+    object::worker(lease).and_then(|worker| row_leases.uid(worker)) == Some(uid(lease))
 }
 
 pub(super) fn key(scope: &Scope, worker: u64) -> (String, String, u64) {

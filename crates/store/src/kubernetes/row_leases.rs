@@ -1,5 +1,4 @@
-//! Which rows of a reserved key have a Lease ("born"), and the templates of those that have none
-//! yet ("unborn").
+//! Which rows of a reserved key have a Lease, and the templates of those that have none yet.
 //!
 //! A row's Lease is created when a node first writes the row. Until then, the row consists of its
 //! template. The Lease of the layout record lists the rows that have a Lease, with the identity
@@ -21,15 +20,15 @@ use crate::{NewRows, record::unwritten};
 
 /// The rows of one namespace and reserved key.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Births {
+pub(super) struct RowLeases {
     /// The UID of the Lease of each row that has one, by worker id.
-    pub(super) born: BTreeMap<u64, String>,
+    pub(super) uids: BTreeMap<u64, String>,
     /// The templates of the other rows. If two cover a worker, the later one applies.
     pub(super) templates: Vec<Template>,
 }
 
 /// The value for a reserved key without rows.
-pub(super) static NONE: Births = Births { born: BTreeMap::new(), templates: Vec::new() };
+pub(super) static NONE: RowLeases = RowLeases { uids: BTreeMap::new(), templates: Vec::new() };
 
 /// The content with which the rows of a range of worker ids are created.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
@@ -65,15 +64,15 @@ mod text {
     }
 }
 
-impl Births {
+impl RowLeases {
     /// Returns the UID of the Lease of a row, if it has one.
     pub(super) fn uid(&self, worker: u64) -> Option<&str> {
-        self.born.get(&worker).map(String::as_str)
+        self.uids.get(&worker).map(String::as_str)
     }
 
     /// Returns a row that has no Lease yet, as its template describes it.
-    pub(super) fn unborn(&self, worker: u64) -> Option<Row> {
-        if self.born.contains_key(&worker) {
+    pub(super) fn not_created(&self, worker: u64) -> Option<Row> {
+        if self.uids.contains_key(&worker) {
             return None;
         }
         let covers = |template: &&Template| (template.first..=template.last).contains(&worker);
@@ -82,14 +81,17 @@ impl Births {
     }
 
     /// Returns the rows of a range that have no Lease yet, by worker id.
-    pub(super) fn all_unborn(&self, workers: RangeInclusive<u64>) -> impl Iterator<Item = Row> {
-        self.covered(&workers).into_iter().filter_map(|worker| self.unborn(worker))
+    pub(super) fn all_not_created(
+        &self,
+        workers: RangeInclusive<u64>,
+    ) -> impl Iterator<Item = Row> {
+        self.covered(&workers).into_iter().filter_map(|worker| self.not_created(worker))
     }
 
     /// Counts the rows of a range that have no Lease yet.
-    pub(super) fn count_unborn(&self, workers: RangeInclusive<u64>) -> u64 {
+    pub(super) fn count_not_created(&self, workers: RangeInclusive<u64>) -> u64 {
         let covered = self.covered(&workers);
-        covered.iter().filter(|worker| !self.born.contains_key(worker)).count() as u64
+        covered.iter().filter(|worker| !self.uids.contains_key(worker)).count() as u64
     }
 
     /// Returns the worker ids of a range that templates cover; a layout has at most 65 536.
@@ -105,7 +107,7 @@ impl Births {
     pub(super) fn add(&mut self, missing: &[u64], new: &NewRows) {
         for run in missing.chunk_by(|before, worker| before + 1 == *worker) {
             let (first, last) = (run[0], run[run.len() - 1]);
-            self.born.retain(|worker, _| !(first..=last).contains(worker));
+            self.uids.retain(|worker, _| !(first..=last).contains(worker));
             // Drop templates that no worker uses any more.
             self.templates.retain(|old| !(first <= old.first && old.last <= last));
             let (seed, marks) = (new.seed, new.marks.clone());
@@ -128,48 +130,48 @@ mod tests {
     }
 
     #[test]
-    fn row_is_its_template_until_it_is_born() {
-        let mut births = Births::default();
-        births.add(&range(0, 99), &new(1_000, 7));
-        let row = births.unborn(5).expect("a row");
+    fn row_is_its_template_until_its_lease_is_created() {
+        let mut row_leases = RowLeases::default();
+        row_leases.add(&range(0, 99), &new(1_000, 7));
+        let row = row_leases.not_created(5).expect("a row");
         assert_eq!((row.token, row.marks), (Token::from_bits(1_005), HighWaterMarks::all_at(7, 2)));
-        births.born.insert(5, "u5".to_owned());
-        assert_eq!((births.unborn(5), births.uid(5)), (None, Some("u5")));
-        assert_eq!((births.unborn(100), births.uid(6)), (None, None));
-        assert_eq!(births.count_unborn(0..=u64::MAX), 99);
-        assert_eq!(births.count_unborn(5..=6), 1);
+        row_leases.uids.insert(5, "u5".to_owned());
+        assert_eq!((row_leases.not_created(5), row_leases.uid(5)), (None, Some("u5")));
+        assert_eq!((row_leases.not_created(100), row_leases.uid(6)), (None, None));
+        assert_eq!(row_leases.count_not_created(0..=u64::MAX), 99);
+        assert_eq!(row_leases.count_not_created(5..=6), 1);
     }
 
     #[test]
     fn row_that_vanished_gets_the_marks_it_is_added_with() {
-        let mut births = Births::default();
-        births.add(&range(0, 99), &new(1_000, 7));
+        let mut row_leases = RowLeases::default();
+        row_leases.add(&range(0, 99), &new(1_000, 7));
         for worker in [5, 6, 40] {
-            births.born.insert(worker, format!("u{worker}"));
+            row_leases.uids.insert(worker, format!("u{worker}"));
         }
-        births.add(&[5, 6, 100, 101], &new(5_000, 9));
-        assert_eq!((births.uid(5), births.uid(40)), (None, Some("u40")));
-        assert_eq!(births.unborn(6).expect("a row").token, Token::from_bits(5_006));
-        assert_eq!(births.unborn(7).expect("a row").token, Token::from_bits(1_007));
-        assert_eq!(births.count_unborn(0..=u64::MAX), 101);
-        let workers: Vec<_> = births.all_unborn(4..=200).map(|row| row.worker).collect();
+        row_leases.add(&[5, 6, 100, 101], &new(5_000, 9));
+        assert_eq!((row_leases.uid(5), row_leases.uid(40)), (None, Some("u40")));
+        assert_eq!(row_leases.not_created(6).expect("a row").token, Token::from_bits(5_006));
+        assert_eq!(row_leases.not_created(7).expect("a row").token, Token::from_bits(1_007));
+        assert_eq!(row_leases.count_not_created(0..=u64::MAX), 101);
+        let workers: Vec<_> = row_leases.all_not_created(4..=200).map(|row| row.worker).collect();
         assert_eq!(workers, [range(4, 39), range(41, 101)].concat());
         // A template that no worker uses is dropped.
-        births.add(&range(0, 200), &new(9_000, 10));
-        assert_eq!(births.templates.len(), 1);
+        row_leases.add(&range(0, 200), &new(9_000, 10));
+        assert_eq!(row_leases.templates.len(), 1);
     }
 
     #[test]
     fn templates_are_kept_as_text() {
-        let mut births = Births::default();
-        births.add(&range(0, 9), &new(0xab, 7));
-        let text = serde_json::to_string(&births.templates).expect("a text");
+        let mut row_leases = RowLeases::default();
+        row_leases.add(&range(0, 9), &new(0xab, 7));
+        let text = serde_json::to_string(&row_leases.templates).expect("a text");
         assert_eq!(
             text,
             r#"[{"first":0,"last":9,"seed":"000000000000000000000000000000ab","marks":"7,7"}]"#
         );
         let read = |text: &str| serde_json::from_str::<Vec<Template>>(text);
-        assert_eq!(read(&text).expect("templates"), births.templates);
+        assert_eq!(read(&text).expect("templates"), row_leases.templates);
         for broken in [text.replace("7,7", "7,"), text.replace("first", "frist")] {
             read(&broken).expect_err(&broken);
         }
