@@ -7,8 +7,8 @@
 //! Progress is seen in two ways. Over HTTP/1 the stream reports what the kernel takes
 //! ([`Activity::note_write`]), since a connection with a request sends nothing but responses. A
 //! connection of HTTP/2 also sends other frames, so each of its responses reports what the client
-//! takes ([`Activity::note_part_taken`]). The version is known from the first request on; before it,
-//! writes are those of a TLS handshake and count as nothing.
+//! takes ([`Activity::note_part_taken`]). The version is known from the first request on; before
+//! it, writes are those of a TLS handshake and count as nothing.
 //!
 //! This module ends no connection. Unit tests are below; tests/http/unread.rs and
 //! tests/faults/overload/slow.rs use real clients.
@@ -78,15 +78,15 @@ pub(in crate::server) struct Activity {
     /// these.
     progress: AtomicU32,
     /// When the client last took a part of a response that it could not take at once; 0 is never.
-    reading: AtomicU32,
+    part_taken: AtomicU32,
     /// When a request of a client was last admitted or answered; 0 is never.
-    served: AtomicU32,
+    admitted: AtomicU32,
     /// The start of the grace period of a new connection.
     grace_began: AtomicU32,
     had_empty_read: AtomicBool,
     /// Bytes received since a request last came or was answered, or a client of HTTP/2 took a part
     /// of a large response.
-    unanswered: AtomicU32,
+    unanswered_bytes: AtomicU32,
     /// Requests that are being answered, without those that wait for more of their bodies.
     answering: AtomicU32,
     /// The version of HTTP; not set before the first request.
@@ -105,11 +105,11 @@ impl Activity {
         Self {
             clock,
             progress: now.into(),
-            reading: 0.into(),
-            served: 0.into(),
+            part_taken: 0.into(),
+            admitted: 0.into(),
             grace_began: now.into(),
             had_empty_read: false.into(),
-            unanswered: 0.into(),
+            unanswered_bytes: 0.into(),
             answering: 0.into(),
             version: OnceLock::new(),
             is_blocked: false.into(),
@@ -126,14 +126,14 @@ impl Activity {
 
     /// Notes that a request of a client was admitted.
     pub(in crate::server) fn note_admitted(&self) {
-        self.served.store(self.clock.now(), Relaxed);
+        self.admitted.store(self.clock.now(), Relaxed);
     }
 
     /// Counts received bytes. Returns false if there were more than [`MOST_UNANSWERED`] without an
     /// answered request: frames of HTTP/2 that are no request have no other bound.
     pub(super) fn count_received(&self, bytes: usize) -> bool {
         let bytes = u32::try_from(bytes).unwrap_or(u32::MAX);
-        self.unanswered.fetch_add(bytes, Relaxed) <= MOST_UNANSWERED
+        self.unanswered_bytes.fetch_add(bytes, Relaxed) <= MOST_UNANSWERED
     }
 
     /// Counts a request as being answered until the result is dropped.
@@ -147,7 +147,7 @@ impl Activity {
     /// Notes progress: a TLS handshake, the head of a request, or a finished response.
     pub(super) fn progressed(&self) {
         self.progress.store(self.clock.now(), Relaxed);
-        self.unanswered.store(0, Relaxed);
+        self.unanswered_bytes.store(0, Relaxed);
     }
 
     /// Returns whether no request is being answered, so that the next step is the client's.
@@ -157,19 +157,19 @@ impl Activity {
 
     /// Returns the tick of the last admitted request of a client. `open` evicts connections with
     /// lower ticks first.
-    pub(super) fn last_served(&self) -> u32 {
-        self.served.load(Relaxed)
+    pub(super) fn last_admitted(&self) -> u32 {
+        self.admitted.load(Relaxed)
     }
 
     /// Returns whether the connection may be evicted: the next step is the client's, and its last
     /// admitted request, its last part of a large response and its start are long enough ago.
     pub(super) fn is_evictable(&self) -> bool {
-        let is_due = match self.served.load(Relaxed) {
+        let is_due = match self.admitted.load(Relaxed) {
             0 => {
                 let grace_began = self.grace_began.load(Relaxed);
                 self.had_empty_read.load(Relaxed) && self.clock.since(grace_began) >= GRACE_OF_NEW
             }
-            served => self.clock.since(served.max(self.reading.load(Relaxed))) >= GRACE,
+            admitted => self.clock.since(admitted.max(self.part_taken.load(Relaxed))) >= GRACE,
         };
         is_due && self.waits_for_client()
     }
@@ -207,7 +207,7 @@ impl Activity {
         }
         self.progress.store(self.clock.now(), Relaxed);
         if self.is_blocked.load(SeqCst) {
-            self.reading.store(self.clock.now(), Relaxed);
+            self.part_taken.store(self.clock.now(), Relaxed);
             self.is_blocked.store(false, SeqCst);
             self.unblocked.notify_waiters();
         }
@@ -229,10 +229,10 @@ impl Activity {
         taken.store(now, Relaxed);
         self.progress.store(now, Relaxed);
         if has_more {
-            self.reading.store(now, Relaxed);
+            self.part_taken.store(now, Relaxed);
             // The client must send WINDOW_UPDATE frames to get more, so these bytes are not counted
             // against it.
-            self.unanswered.store(0, Relaxed);
+            self.unanswered_bytes.store(0, Relaxed);
         }
     }
 
@@ -257,38 +257,38 @@ impl Activity {
 /// The body of a request, which suspends "being answered" while it waits for the client. The
 /// connection keeps a clone, to discard the part that the handler did not read.
 #[derive(Clone, Debug)]
-pub(super) struct RequestBody(Arc<Mutex<Reading>>);
+pub(super) struct RequestBody(Arc<Mutex<BodyState>>);
 
 #[derive(Debug)]
-pub(super) struct Reading {
+pub(super) struct BodyState {
     pub(super) body: Incoming,
     /// Whether the handler has polled the body, so that hyper has sent `100 Continue` if the client
     /// waits for it.
-    pub(super) is_asked_for: bool,
+    pub(super) was_polled: bool,
     waits: bool,
     activity: Arc<Activity>,
 }
 
 impl RequestBody {
     pub(super) fn new(body: Incoming, activity: Arc<Activity>) -> Self {
-        Self(Arc::new(Mutex::new(Reading { body, is_asked_for: false, waits: false, activity })))
+        Self(Arc::new(Mutex::new(BodyState { body, was_polled: false, waits: false, activity })))
     }
 
     /// Returns the body if its end is unread and the handler has dropped it. Call it while the
     /// request still counts as being answered.
-    pub(super) fn into_unread(self) -> Option<Reading> {
-        self.reading().set_waiting(false);
-        let reading = Arc::into_inner(self.0)?.into_inner();
-        let reading = reading.unwrap_or_else(PoisonError::into_inner);
-        Some(reading).filter(|reading| !reading.body.is_end_stream())
+    pub(super) fn into_unread(self) -> Option<BodyState> {
+        self.state().set_waiting(false);
+        let state = Arc::into_inner(self.0)?.into_inner();
+        let state = state.unwrap_or_else(PoisonError::into_inner);
+        Some(state).filter(|state| !state.body.is_end_stream())
     }
 
-    fn reading(&self) -> MutexGuard<'_, Reading> {
+    fn state(&self) -> MutexGuard<'_, BodyState> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Reading {
+impl BodyState {
     fn set_waiting(&mut self, waits: bool) {
         match (self.waits, waits) {
             (false, true) => drop(self.activity.answering.fetch_sub(1, Release)),
@@ -300,7 +300,7 @@ impl Reading {
 }
 
 /// A client may reset the stream of HTTP/2 while the service waits for the body.
-impl Drop for Reading {
+impl Drop for BodyState {
     fn drop(&mut self) {
         self.set_waiting(false);
     }
@@ -314,19 +314,19 @@ impl HttpBody for RequestBody {
         self: Pin<&mut Self>,
         context: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, hyper::Error>>> {
-        let mut reading = self.reading();
-        reading.is_asked_for = true;
-        let frame = Pin::new(&mut reading.body).poll_frame(context);
-        reading.set_waiting(frame.is_pending());
+        let mut state = self.state();
+        state.was_polled = true;
+        let frame = Pin::new(&mut state.body).poll_frame(context);
+        state.set_waiting(frame.is_pending());
         frame
     }
 
     fn is_end_stream(&self) -> bool {
-        self.reading().body.is_end_stream()
+        self.state().body.is_end_stream()
     }
 
     fn size_hint(&self) -> SizeHint {
-        self.reading().body.size_hint()
+        self.state().body.size_hint()
     }
 }
 
@@ -341,7 +341,7 @@ impl Drop for Answering<'_> {
     fn drop(&mut self) {
         self.activity.progressed();
         // If the request was admitted since it began, the grace period begins at its end.
-        if self.activity.last_served() >= self.began {
+        if self.activity.last_admitted() >= self.began {
             self.activity.note_admitted();
         }
         self.activity.answering.fetch_sub(1, Release);

@@ -236,7 +236,7 @@ impl Connection {
             // A client that waits for `100 Continue` may or may not send its body after the final
             // response, so the next bytes could be body or request: only closing is safe.
             must_close =
-                waits_to_send && !unread.is_asked_for || !Self::discard(&mut unread.body).await;
+                waits_to_send && !unread.was_polled || !Self::discard(&mut unread.body).await;
         }
         // HTTP/1.0 has no chunked coding: a body of unknown length ends with the connection.
         must_close |= is_old && response.body().size_hint().exact().is_none();

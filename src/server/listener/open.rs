@@ -118,7 +118,7 @@ impl OpenConnections {
             self.all.iter().enumerate().filter(|(_, entry)| entry.activity.is_evictable());
         // Among equals, those that were accepted first.
         let mut waiting: Vec<_> =
-            waiting.map(|(index, entry)| (entry.activity.last_served(), index)).collect();
+            waiting.map(|(index, entry)| (entry.activity.last_admitted(), index)).collect();
         let count = EVICTED.min(waiting.len().div_ceil(EVICTED));
         if let Some(last) = count.checked_sub(1) {
             waiting.select_nth_unstable(last);
