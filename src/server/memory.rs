@@ -12,26 +12,40 @@ use crate::{config::HttpConfig, process::memory_limit::memory_limit};
 /// The largest number of clients' connections, and the default if the process has no memory limit.
 const MOST_CONNECTIONS: u64 = 10_000;
 
-/// KiB that the kernel buffers for a connection: 32 that it has received, 16 that it has to send.
-const IN_KERNEL: u64 = 32 + 16;
+/// KiB that the kernel has received for a connection.
+const KERNEL_RECEIVED: u64 = 32;
 
-/// KiB of a connection of HTTP/1: in the kernel, 56 for what is read of a request, 8 for its task.
-const OF_CONNECTION: u64 = IN_KERNEL + 56 + 8;
+/// KiB that the kernel has to send for a connection.
+const KERNEL_TO_SEND: u64 = 16;
 
-/// KiB of a connection of HTTP/2: in the kernel, 96 for buffers, header tables and an incomplete
-/// head, and 7 for each of 100 waiting requests. tests/faults/overload/heads.rs measures it.
-const OF_HTTP2: u64 = IN_KERNEL + 96 + 700;
+/// KiB for what is read of a request of HTTP/1.
+const HTTP1_REQUEST: u64 = 56;
+
+/// KiB for the task of a connection of HTTP/1.
+const HTTP1_TASK: u64 = 8;
+
+/// KiB of HTTP/2's buffers, header tables and an incomplete head.
+const HTTP2_BUFFERS: u64 = 96;
+
+/// KiB of 100 requests of HTTP/2 that wait, of 7 KiB each.
+const HTTP2_REQUESTS: u64 = 100 * 7;
+
+/// KiB of a connection of HTTP/1.
+const HTTP1_CONNECTION: u64 = KERNEL_RECEIVED + KERNEL_TO_SEND + HTTP1_REQUEST + HTTP1_TASK;
+
+/// KiB of a connection of HTTP/2. tests/faults/overload/heads.rs measures it.
+const HTTP2_CONNECTION: u64 = KERNEL_RECEIVED + KERNEL_TO_SEND + HTTP2_BUFFERS + HTTP2_REQUESTS;
 
 /// The number of places that a connection of HTTP/2 takes; one of HTTP/1 takes one.
-pub(super) const HTTP2_PLACES: u64 = OF_HTTP2.div_ceil(OF_CONNECTION);
+pub(super) const HTTP2_PLACES: u64 = HTTP2_CONNECTION.div_ceil(HTTP1_CONNECTION);
 
 /// KiB that TLS adds to a connection: its keys, and one record in each direction.
-const OF_TLS: u64 = 48;
+const TLS_CONNECTION: u64 = 48;
 
 /// Returns how many connections clients may have open: `http.max_connections`, or as many as fit
 /// into half of the memory limit.
 pub(crate) fn most_connections(http: &HttpConfig) -> usize {
-    let each = (OF_CONNECTION + if http.tls.is_some() { OF_TLS } else { 0 }) * 1024;
+    let each = (HTTP1_CONNECTION + if http.tls.is_some() { TLS_CONNECTION } else { 0 }) * 1024;
     let fit = |memory: u64| (memory / 2 / each).clamp(64, MOST_CONNECTIONS);
     let fit = memory_limit().map_or(MOST_CONNECTIONS, fit);
     http.max_connections.unwrap_or(usize::try_from(fit).expect("few"))

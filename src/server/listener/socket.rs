@@ -4,7 +4,7 @@
 //! the buffers of a single connection to megabytes, and counts them against the memory limit of the
 //! service. [`Buffers::adapt`] shrinks the send buffers of new connections as the number of open
 //! ones grows; open connections keep theirs. If the kernel refuses an option, the service logs that
-//! and runs without it. `memory::IN_KERNEL` assumes these bounds. Tests: tests/faults/overload
+//! and runs without it. `server::memory` assumes these bounds. Tests: tests/faults/overload
 //! measures the memory of the process.
 
 use std::time::Duration;
