@@ -69,7 +69,7 @@ pub(super) struct Client {
     pub(super) listener: Listener,
     pub(super) audience: Audience,
     /// Bounds the memory of responses.
-    pub(super) unsent: UnsentBudget,
+    pub(super) unsent_budget: UnsentBudget,
 }
 
 impl Client {
@@ -78,7 +78,7 @@ impl Client {
     pub(super) fn reserve(&self, bytes: usize) -> Result<Option<Arc<Reservation>>, Problem> {
         let is_for_operators =
             self.is_operator() || matches!(self.audience, Audience::Operators | Audience::Scrapers);
-        self.unsent.reserve(bytes, self.version, !is_for_operators)
+        self.unsent_budget.reserve(bytes, self.version, !is_for_operators)
     }
 
     /// Returns a JSON response that caches may store, with its memory reserved.

@@ -56,8 +56,8 @@ pub struct AppState {
     pub(super) clock: Arc<dyn Clock>,
     pub(super) metrics: Metrics,
     pub(super) history: History,
-    pub(super) unsent: UnsentBudget,
-    pub(super) heads: HeadBudget,
+    pub(super) unsent_budget: UnsentBudget,
+    pub(super) head_budget: HeadBudget,
     pub(super) clients: Clients,
     /// The configured layout of `default`, if it has one.
     pub(super) plan: Option<Plan>,
@@ -87,8 +87,8 @@ impl AppState {
         let by_name = |issuer: NamespaceIssuer| (issuer.namespace().to_owned(), issuer);
         Self {
             issuers: issuers.into_iter().map(Into::into).map(by_name).collect(),
-            unsent: UnsentBudget::new(max_unsent(&http)),
-            heads: HeadBudget::new(max_heads()),
+            unsent_budget: UnsentBudget::new(max_unsent(&http)),
+            head_budget: HeadBudget::new(max_heads()),
             max_connections: most_connections(&http),
             backfills: BTreeMap::new(),
             backfill_turn: Mutex::default(),

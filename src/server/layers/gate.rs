@@ -134,7 +134,7 @@ impl Rules {
             version: request.version(),
             listener: self.listener,
             audience: self.audience,
-            unsent: self.state.unsent.clone(),
+            unsent_budget: self.state.unsent_budget.clone(),
         })
     }
 

@@ -60,7 +60,7 @@ const DISCARDED_WITHIN: Duration = Duration::from_secs(1);
 pub(super) const LARGEST_HEADER_LIST: u32 = 8 * 1024;
 
 /// The requests that a connection of HTTP/2 may have under way: the least that RFC 9113 recommends,
-/// and what clients assume before they have read our settings. `memory::OF_HTTP2` is measured with
+/// and what clients assume before they have read our settings. `memory::HTTP2_CONNECTION` is measured with
 /// this number.
 const STREAMS: u32 = 100;
 
@@ -137,7 +137,7 @@ impl Connection {
                 return self.server.metrics.dropped(Dropped::Room);
             }
             stream.pace_reads(ReadLimits {
-                budget: self.server.heads.clone(),
+                budget: self.server.head_budget.clone(),
                 polls: Arc::clone(&polls),
                 retired: Arc::clone(&self.retired),
             });
@@ -150,7 +150,7 @@ impl Connection {
             if is_http2 {
                 // Charged here and not in the future, which may run later: hyper's next read must
                 // find this head in the budget.
-                let head = connection.server.heads.charge(request.headers());
+                let head = connection.server.head_budget.charge(request.headers());
                 request.extensions_mut().insert(head);
             }
             async move { Ok::<_, Infallible>(connection.answer(request).await) }

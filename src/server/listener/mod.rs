@@ -57,9 +57,9 @@ pub(super) struct Server {
     pub(super) max_connections: usize,
     pub(super) per_address: Arc<PerAddress>,
     pub(super) idle_timeout: Duration,
-    pub(super) unsent: UnsentBudget,
+    pub(super) unsent_budget: UnsentBudget,
     /// Bounds the memory of decoded heads of HTTP/2.
-    pub(super) heads: HeadBudget,
+    pub(super) head_budget: HeadBudget,
     /// True once the service drains: responses then tell clients to use another connection.
     pub(super) draining: watch::Receiver<bool>,
     pub(super) metrics: Connections,
@@ -98,7 +98,7 @@ impl Server {
         stop: &watch::Receiver<bool>,
     ) {
         let places = Arc::clone(&open.places);
-        let mut buffers = Buffers::new(listener, self.unsent.size());
+        let mut buffers = Buffers::new(listener, self.unsent_budget.size());
         let mut in_a_row = 0;
         loop {
             if in_a_row == ACCEPTED_AT_A_TIME {

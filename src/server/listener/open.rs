@@ -84,7 +84,7 @@ impl OpenConnections {
         self.next_tick = Instant::now() + TICK;
         self.clock.tick();
         self.all.retain(|entry| !entry.task.is_finished());
-        let (stalled, reason) = match self.server.unsent.is_scarce() {
+        let (stalled, reason) = match self.server.unsent_budget.is_scarce() {
             true => (STALLED_WHILE_SCARCE, Dropped::Unsent),
             false => (STALLED, Dropped::Stalled),
         };

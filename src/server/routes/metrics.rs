@@ -25,7 +25,7 @@ pub(in crate::server) async fn metrics(
 ) -> Result<Response, Problem> {
     let (metrics, issuers) = (&state.metrics, state.issuers.values());
     let auth = state.auth.as_deref();
-    metrics.http.unsent.set(i64::try_from(state.unsent.used()).unwrap_or(i64::MAX));
+    metrics.http.unsent.set(i64::try_from(state.unsent_budget.used()).unwrap_or(i64::MAX));
     // Only a listener can be flooded with scrapes. A call within the process has no address, and
     // gets a fresh text.
     let text = match client.address {

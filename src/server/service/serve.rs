@@ -40,8 +40,8 @@ pub(super) fn server(state: &Arc<AppState>, listener: Listener, tls: Option<Arc<
         max_connections,
         per_address: per_address.into(),
         idle_timeout: state.http.idle_timeout,
-        unsent: state.unsent.clone(),
-        heads: state.heads.clone(),
+        unsent_budget: state.unsent_budget.clone(),
+        head_budget: state.head_budget.clone(),
         draining: state.draining.subscribe(),
         metrics,
     }

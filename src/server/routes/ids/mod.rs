@@ -82,7 +82,7 @@ async fn claim(parameters: &IdParameters, is_batch: bool) -> Result<Response, Pr
     let (state, client) = (&*parameters.state, &parameters.client);
     let _in_flight = state.begin_claim()?;
     // Reserved before the claim: a refusal after it would lose the claimed IDs.
-    let sending = request.sending(|bytes| state.unsent.has_plenty(bytes));
+    let sending = request.sending(|bytes| state.unsent_budget.has_plenty(bytes));
     let reservation = client.reserve(sending.memory)?;
     let (code, count) = (request.code, request.count);
     let key = || state.clients.key(client.caller.name(), client.address);
