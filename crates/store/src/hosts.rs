@@ -150,7 +150,7 @@ impl Hosts {
     }
 
     /// Returns whether these are the same hosts in the same order.
-    pub(super) fn are(&self, others: &Self) -> bool {
+    pub(super) fn same_as(&self, others: &Self) -> bool {
         self.names == others.names
     }
 

@@ -68,7 +68,7 @@ impl<C: Connector> Renewed<C> {
         if let Some(url) = url.filter(|url| *url != present.url) {
             let settings = StoreSettings { url, ..self.settings.clone() };
             if let Ok(made) = (self.make)(&settings)
-                && made.hosts().are(self.hosts())
+                && made.hosts().same_as(self.hosts())
             {
                 *present = Login { url: settings.url, connector: Arc::new(made) };
             }

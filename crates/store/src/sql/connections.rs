@@ -223,7 +223,7 @@ fn store_error<E: Engine>(failure: Failure) -> StoreError {
             StoreError::Vanished(format!("a table is not in the store: {}", with_sources(&*error)))
         }
         #[cfg(any(feature = "mysql", feature = "postgres"))]
-        Class::OtherSession => super::session::moved(&with_sources(&*error)),
+        Class::OtherSession => super::session::other_session(&with_sources(&*error)),
         Class::Retry | Class::Refused => StoreError::Refused(error),
     }
 }

@@ -7,9 +7,9 @@
 //! tokens, the epoch and the server's identity. So a proxy that passes it to another server or
 //! session makes it write nothing. Nothing is read first and then written in a transaction.
 //!
-//! Two details keep answers whole. Lists carry their number of rows ([`session::whole`]), because
-//! some proxies cut results short. A row that cannot be parsed does not hide the others. Tests:
-//! tests/store/sql.rs, statements.rs, split.rs and poolers.rs.
+//! Two details keep answers whole. Lists carry their number of rows ([`session::complete_rows`]),
+//! because some proxies cut results short. A row that cannot be parsed does not hide the others.
+//! Tests: tests/store/sql.rs, statements.rs, split.rs and poolers.rs.
 
 mod connections;
 mod engine;
@@ -264,7 +264,7 @@ impl<E: Engine> Store for SqlStore<E> {
 
     async fn list_rows(&self) -> Result<Vec<ListedRow>> {
         let rows = self.read(&self.sql["list_rows"], &[]).await?;
-        let rows = session::whole(rows, &self.settings.worker_table)?;
+        let rows = session::complete_rows(rows, &self.settings.worker_table)?;
         rows.into_iter().map(|row| self.reader(row).listed_row()).collect()
     }
 

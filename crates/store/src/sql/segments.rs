@@ -9,7 +9,7 @@ use super::{
     SqlStore,
     engine::Engine,
     schema::SEGMENT_TABLES,
-    session::{Server, part_of, whole},
+    session::{Server, complete_rows, incomplete_rows},
 };
 use crate::{
     CodeState, ForeignSegment, ForeignTable, ListedSegment, ManagedCode, NewSegment, Reservation,
@@ -85,7 +85,7 @@ impl<E: Engine> SegmentStore for SqlStore<E> {
         let rows = self.read_on(&self.sql["read_segments"], args).await?.0.rows;
         let (asked, received) = (codes.len(), rows.len());
         if received != asked {
-            return Err(part_of(asked, received, &self.settings.segment_table));
+            return Err(incomplete_rows(asked, received, &self.settings.segment_table));
         }
         let states = codes.iter().zip(rows);
         Ok(states.map(|(code, row)| self.code_state(namespace, code, row)).collect())
@@ -104,7 +104,7 @@ impl<E: Engine> SegmentStore for SqlStore<E> {
         let table = format!("{}_settings", self.settings.segment_table);
         let rows =
             self.read(&self.sql["list_managed_codes"], &values![namespace, namespace]).await?;
-        let rows = whole(rows, &table)?;
+        let rows = complete_rows(rows, &table)?;
         rows.into_iter().map(|row| Reader::new(&table, namespace, row).managed_code()).collect()
     }
 
@@ -135,7 +135,7 @@ impl<E: Engine> SegmentStore for SqlStore<E> {
 
     async fn list_segments(&self) -> Result<Vec<ListedSegment>> {
         let table = &self.settings.segment_table;
-        let rows = whole(self.read(&self.sql["list_segments"], &[]).await?, table)?;
+        let rows = complete_rows(self.read(&self.sql["list_segments"], &[]).await?, table)?;
         rows.into_iter().map(|row| self.listed(row)).collect()
     }
 
@@ -147,7 +147,7 @@ impl<E: Engine> SegmentStore for SqlStore<E> {
     ) -> Result<Vec<ListedSegment>> {
         let args = values![namespace, *codes.start(), *codes.end(), u64::from(limit)];
         let rows = self.read(&self.sql["segments_in"], &args).await?;
-        let rows = whole(rows, &self.settings.segment_table)?;
+        let rows = complete_rows(rows, &self.settings.segment_table)?;
         rows.into_iter().map(|row| self.listed(row)).collect()
     }
 
@@ -167,7 +167,7 @@ impl<E: Engine> SegmentStore for SqlStore<E> {
             }));
         }
         let sql = self.sql[&*format!("read_{service}")].replace("{table}", table);
-        let rows = whole(self.read(&sql, &[]).await?, table)?;
+        let rows = complete_rows(self.read(&sql, &[]).await?, table)?;
         let segment = |row| {
             let column = |at: usize| columns.get(at).copied().unwrap_or_default();
             let mut reader = Reader::new(table, "", row);

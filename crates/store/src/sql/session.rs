@@ -44,7 +44,7 @@ impl Server {
             return Ok(());
         }
         if found.starts_with(NOT_SET_UP) {
-            return Err(moved("a statement ran in a server session that was not set up"));
+            return Err(other_session("a statement ran in a server session that was not set up"));
         }
         Err(StoreError::unavailable(format!(
             "a session that was set up as {:?} is {found:?} now: the server has changed, or a proxy \
@@ -55,7 +55,7 @@ impl Server {
 }
 
 /// Returns the error for a statement that ran in another session than the one that was set up.
-pub(super) fn moved(seen: &str) -> StoreError {
+pub(super) fn other_session(seen: &str) -> StoreError {
     StoreError::unavailable(format!(
         "{seen}: a proxy or pooler in between gives statements to other sessions of the server, or \
          leaves in a session what its last client prepared"
@@ -63,19 +63,19 @@ pub(super) fn moved(seen: &str) -> StoreError {
 }
 
 /// Removes the last column of a query's rows, which is their number. Fails if fewer rows arrived.
-pub(super) fn whole(mut rows: Vec<Vec<Value>>, table: &str) -> Result<Vec<Vec<Value>>> {
+pub(super) fn complete_rows(mut rows: Vec<Vec<Value>>, table: &str) -> Result<Vec<Vec<Value>>> {
     let received = rows.len();
     for row in &mut rows {
         let Some(Value::Integer(count)) = row.pop() else { continue };
         if usize::try_from(count) != Ok(received) {
-            return Err(part_of(count, received, table));
+            return Err(incomplete_rows(count, received, table));
         }
     }
     Ok(rows)
 }
 
 /// Returns the error for a query that returned only a part of its rows.
-pub(super) fn part_of(count: impl Display, received: usize, table: &str) -> StoreError {
+pub(super) fn incomplete_rows(count: impl Display, received: usize, table: &str) -> StoreError {
     let reason = format!(
         "{received} of the {count} rows of table {table} arrived: something limits what a query \
          returns"
@@ -91,9 +91,9 @@ mod tests {
     #[test]
     fn part_of_a_table_is_refused_with_both_numbers() {
         let row = |name: &str| values![name, 2_i64].to_vec();
-        let rows = whole(vec![row("a"), row("b")], "codes").expect("all rows");
+        let rows = complete_rows(vec![row("a"), row("b")], "codes").expect("all rows");
         assert_eq!(rows, [values!["a"], values!["b"]]);
-        let error = whole(vec![row("a")], "codes").expect_err("one of two");
+        let error = complete_rows(vec![row("a")], "codes").expect_err("one of two");
         let StoreError::Refused(reason) = error else { panic!("{error}") };
         assert!(reason.to_string().contains("1 of the 2 rows of table codes"), "{reason}");
     }
