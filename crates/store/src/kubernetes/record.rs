@@ -1,6 +1,6 @@
 //! The Lease of the layout record, which also lists the rows that have a Lease.
 //!
-//! That list is what makes a Lease a row; see [`row_leases`](super::row_leases). It has an
+//! That list is what makes a Lease a row; see [`row_leases`]. It has an
 //! annotation for each such row, with the UID of its Lease; one more annotation holds the templates
 //! of all other rows. A patch that adds rows requires the version that was read, so that no row is
 //! added twice. A patch that lists a single row requires only that its annotation is absent and the
