@@ -83,6 +83,7 @@ pub(in crate::server) struct Activity {
     admitted: AtomicU32,
     /// The start of the grace period of a new connection.
     grace_began: AtomicU32,
+    /// Whether a read found nothing, so that the service has looked for the client's request.
     had_empty_read: AtomicBool,
     /// Bytes received since a request last came or was answered, or a client of HTTP/2 took a part
     /// of a large response.
@@ -161,8 +162,9 @@ impl Activity {
         self.admitted.load(Relaxed)
     }
 
-    /// Returns whether the connection may be evicted: the next step is the client's, and its last
-    /// admitted request, its last part of a large response and its start are long enough ago.
+    /// Returns whether the connection may be evicted: the next step is the client's, and its grace
+    /// period is over. That begins with its last admitted request, or the last part that it took of
+    /// a large response; without an admitted request, with its start.
     pub(super) fn is_evictable(&self) -> bool {
         let is_due = match self.admitted.load(Relaxed) {
             0 => {

@@ -60,8 +60,8 @@ const DISCARDED_WITHIN: Duration = Duration::from_secs(1);
 pub(super) const LARGEST_HEADER_LIST: u32 = 8 * 1024;
 
 /// The requests that a connection of HTTP/2 may have under way: the least that RFC 9113 recommends,
-/// and what clients assume before they have read our settings. `memory::HTTP2_CONNECTION` is measured with
-/// this number.
+/// and what clients assume before they have read our settings. `memory::HTTP2_CONNECTION` is
+/// measured with this number.
 const STREAMS: u32 = 100;
 
 /// How many requests beyond [`STREAMS`] are refused before the connection is closed. A client may

@@ -23,9 +23,8 @@ const STALLED_WHILE_SCARCE: Duration = Duration::from_secs(5);
 /// How long a connection without a request may delay the stop of the service.
 const IDLE_AT_STOP: Duration = Duration::from_secs(1);
 
-/// The most connections that are evicted at once, and the divisor of the share of evictable ones
-/// that are. Finding them means looking at every connection, so it should not be done for each new
-/// client.
+/// A search evicts one in this many of the evictable connections, and at most this many. It looks
+/// at every connection, so it should not run for each new client.
 const EVICTED: usize = 64;
 
 /// The open connections of a listener.

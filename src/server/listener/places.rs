@@ -30,8 +30,8 @@ use crate::server::{memory::HTTP2_PLACES, metrics::Counted};
 /// How long to wait for a place after connections were evicted.
 const PLACE_WITHIN: Duration = Duration::from_millis(10);
 
-/// The number of spare places: enough for probes, scrapes and people. If clients have few places,
-/// it is a quarter of those, but at least 8, because each place is an open file.
+/// The most spare places: enough for probes, scrapes and people. Each is an open file, so there are
+/// only a quarter as many as clients' places if those are few, but at least 8.
 pub(in crate::server) const SPARE_PLACES: usize = 64;
 
 /// Divisor of the share of spare places that stays for probes: while fewer are free, no client

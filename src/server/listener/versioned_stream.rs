@@ -1,13 +1,13 @@
 //! A stream whose version of HTTP is known, and which paces the reads of HTTP/2.
 //!
 //! [`VersionedStream::sniff`] tells the versions apart by the first bytes, and gives them to hyper
-//! again. For HTTP/2 it then bounds what h2 decodes before this service sees a request: it reads a
-//! few KiB for each poll of the connection, only while the budget of `heads` has room. The first
-//! trailers of a request, which h2 keeps in memory, retire the connection; the next ones end it. It
-//! parses frame heads only to count trailers; everything else is h2's.
+//! again. For HTTP/2, the stream then bounds what h2 decodes before this service sees a request: it
+//! reads a few KiB for each poll of the connection, only while the budget of `heads` has room. h2
+//! keeps trailers in memory, so the first trailers of a connection retire it, and the next ones end
+//! it. The stream parses the heads of frames only to count trailers; everything else is h2's.
 //!
-//! The caller must raise `polls` before each poll of the connection: without that, it stops reading
-//! after [`READ_AT_A_TIME`] bytes. Tests: below, and tests/faults/overload/heads.rs.
+//! The caller must raise `polls` before each poll of the connection: without that, the stream reads
+//! nothing after [`READ_AT_A_TIME`] bytes. Tests: below, and tests/faults/overload/heads.rs.
 
 use std::{
     io::{self, IoSlice},
@@ -56,7 +56,7 @@ struct ReadPace {
     wait: WaitForRoom,
 }
 
-/// What bounds the reads of a connection of HTTP/2.
+/// The bounds of the reads of a connection of HTTP/2.
 #[derive(Clone, Debug)]
 pub(super) struct ReadLimits {
     pub(super) budget: HeadBudget,
