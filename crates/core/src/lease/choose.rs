@@ -3,22 +3,23 @@
 use super::{HighWaterMarks, Row};
 use crate::layout::Layout;
 
-/// How many of the longest-unused rows the first try chooses from; each conflict doubles it.
+/// Number of longest-unused rows from which the first try chooses; each conflict doubles it.
 const CHOICE: usize = 32;
 
 /// A row and lane to take.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Choice {
-    /// Index of the row among those that were given.
+    /// The index of the row in the given list.
     pub index: usize,
-    /// The lane, whose mark becomes the lease's start.
+    /// The lane; its mark becomes the lease's start.
     pub lane: usize,
 }
 
-/// Returns the first lane, from the layout's initial one on, whose mark comes due by `due_ms` (Unix
-/// ms): the tick of the mark is not after the tick of that instant. Leaves out the lane `except`.
+/// Returns the first lane, counted from the layout's initial one, whose mark comes due by `due_ms`
+/// (Unix ms): the mark's tick is not after the tick of that instant. Never returns the lane
+/// `except`.
 ///
-/// A lane that is due now can issue at once; one that is due later, once callers have waited.
+/// A lane that is due now can issue at once. Claims on a lane that is due later wait until then.
 pub fn usable_lane(
     layout: &Layout,
     marks: &HighWaterMarks,
@@ -33,12 +34,13 @@ pub fn usable_lane(
         .find(|lane| layout.tick_of(marks[*lane]) <= due)
 }
 
-/// Chooses among free rows, which must come longest unused first.
+/// Chooses among free rows, which must be sorted longest unused first.
 ///
-/// Rows with a mark that is past come before rows with a mark that comes due within `max_wait_ms`.
-/// Among equals the choice is random (`random` is any number): over the 32 longest unused, doubled
-/// with each conflict, so that nodes that start together rarely meet on a row; over all that were
-/// never written, so that two stores used by mistake rarely give out the same worker id.
+/// A row with a past mark is preferred to one whose mark comes due within `max_wait_ms`. Among
+/// equals the choice is random (`random` is any number): among the 32 longest-unused rows, doubled
+/// with each conflict, so that nodes that start together rarely choose the same row. Rows that were
+/// never written all count as equals, so that two stores used by mistake rarely give out the same
+/// worker id.
 pub fn choose_row(
     layout: &Layout,
     free: &[Row],

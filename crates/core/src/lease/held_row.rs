@@ -1,25 +1,35 @@
-//! What the holder of a row knows of it.
+//! Tracks what a holder knows of its row, and decides what a read of the row means for the lease.
+//!
+//! A [`HeldRow`] has the last known token and marks, the writes whose outcome is unknown, the
+//! lanes, and the lease that follows the one in use. It also remembers the last write that the
+//! store acknowledged to this process, and the tokens before it. By these, [`HeldRow::judge`] tells
+//! a row that another process took from a store that was rolled back.
+//!
+//! It calls no store, and it neither seals nor extends a grant: the keeper (`lease/held.rs`) does.
+//! A caller reads the row before [`HeldRow::enter`], and calls [`HeldRow::adopt`] only where
+//! `judge` returned `CreatedAgain` or `WentBack`. Tests: `held_row/tests.rs` and the models in
+//! `tests/models`.
 
 use super::{HeldLanes, History, LastWrite, Lease, Purpose, ReleasingRow, Row, Tenure, Token};
 use crate::layout::Layout;
 
-/// How many tokens of a row are remembered. A fail-over loses the writes of a few seconds, and a lease is
-/// renewed more often than that only while much is issued from it.
+/// Number of acknowledged tokens that are remembered. A fail-over loses the writes of a few
+/// seconds; only a lease from which many IDs are issued is renewed several times in that time.
 const REMEMBERED: usize = 64;
 
-/// A row that is held, and the lease that follows the one in use.
+/// A held row, and the lease that follows the one in use.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct HeldRow<P> {
-    /// Its token and marks, and the writes whose outcome is unknown.
+    /// The row's token and marks, and the writes whose outcome is unknown.
     pub tenure: Tenure<P>,
-    /// Its lanes.
+    /// The row's lanes.
     pub lanes: HeldLanes,
     /// The lease that follows the one in use.
     pub next: NextLease,
-    /// The last write that the store acknowledged to this process, while it proves anything.
+    /// The last write that the store acknowledged to this process; `None` once it proves nothing.
     pub last_write: Option<LastWrite>,
-    /// The tokens of the last writes that were acknowledged: a row that has one of them, and not the
-    /// last, went back, however short the time.
+    /// The tokens of the last acknowledged writes. If the row has one of them, and not the last,
+    /// the store was rolled back, however short the time since.
     own_tokens: Vec<Token>,
 }
 
@@ -28,49 +38,52 @@ pub struct HeldRow<P> {
 pub enum NextLease {
     /// There is none.
     None,
-    /// It was leased, on another lane or from a barrier on, and is used once the state file has it.
+    /// The store acknowledged it, on another lane or from a barrier on. The process issues from it
+    /// once the state file has it.
     Arriving(Lease),
-    /// It begins at the barrier of a new epoch. Until that comes due, the present lease is used up, and
-    /// not extended.
+    /// It begins at the barrier of a new epoch. Until the barrier comes due, IDs are issued from
+    /// the present lease, which is not extended.
     AtBarrier(Lease),
 }
 
-/// What a row says to its holder that has neither the token of the holder's last write nor that of an
-/// attempt of its own.
+/// The meaning of a row that has an unexpected token: neither that of the holder's last write nor
+/// that of a write whose outcome is unknown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OtherToken {
-    /// Somebody else wrote the row, or the store lost writes that nothing proves: whoever cannot swap,
-    /// stops.
+    /// Another process wrote the row, or the store lost writes and nothing proves it. The holder
+    /// cannot swap the row, so it stops.
     Taken,
-    /// The store shows the last write that it acknowledged, and no longer one that it had only shown.
+    /// The row has the token of the last acknowledged write. It no longer has that of a later
+    /// write, which the store had shown but not acknowledged.
     LastWrite,
-    /// The row was created again, with marks that are beyond the lease.
+    /// The row was created again, with marks beyond the lease.
     CreatedAgain,
-    /// The store lost the last write that it acknowledged.
+    /// The store was rolled back: it lost the last write that it acknowledged.
     WentBack,
 }
 
-/// What a row under another token is judged by.
+/// The facts by which a row under another token is judged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RowCheck {
     /// The present epoch.
     pub epoch: Token,
-    /// Up to where the store acknowledged the lease that renewals extend.
+    /// The mark that the store acknowledged for the lease that renewals extend.
     pub limit: u64,
-    /// How much clocks may differ, in ms.
+    /// The allowed clock skew, in ms.
     pub max_skew_ms: i64,
-    /// Whether the store's clock is known to be behind: then it writes old heartbeats.
+    /// Whether the store's clock is known to be behind. Such a store writes heartbeats that look
+    /// old.
     pub is_store_behind: bool,
 }
 
 impl<P: Copy + Into<Purpose>> HeldRow<P> {
-    /// Begins with a lease of this lane, whose token is the tenure's.
+    /// Starts with a lease of this lane; the row's token is the tenure's.
     pub fn new(tenure: Tenure<P>, lane: usize) -> Self {
         let (lanes, own_tokens) = (HeldLanes::on(lane), vec![tenure.token()]);
         Self { tenure, lanes, next: NextLease::None, last_write: None, own_tokens }
     }
 
-    /// The next lease, if it begins at the barrier.
+    /// Returns the next lease, if it begins at the barrier.
     pub const fn at_barrier(&self) -> Option<Lease> {
         match self.next {
             NextLease::AtBarrier(lease) => Some(lease),
@@ -78,8 +91,9 @@ impl<P: Copy + Into<Purpose>> HeldRow<P> {
         }
     }
 
-    /// Takes note that the store acknowledged the write that set the tenure's token. `store_ms` is the
-    /// store's clock before that write, Unix ms; for `ttl_ms` nobody else can have taken the row.
+    /// Records that the store acknowledged the write that set the tenure's token. `store_ms` is the
+    /// store's clock before that write, in Unix ms. For `ttl_ms` from then on no other process can
+    /// take the row.
     pub fn acknowledged(&mut self, store_ms: i64, ttl_ms: i64) {
         let (token, epoch) = (self.tenure.token(), self.tenure.epoch());
         self.last_write = Some(LastWrite { token, epoch, store_ms, ttl_ms });
@@ -89,8 +103,8 @@ impl<P: Copy + Into<Purpose>> HeldRow<P> {
         self.own_tokens.push(token);
     }
 
-    /// Does what an acknowledged write of this purpose allows. Returns the limit of the lease in use, if
-    /// the write raised that.
+    /// Applies an acknowledged write of this purpose to the lease in use or to the next one.
+    /// Returns the new limit of the lease in use, if the write raised it.
     pub fn apply(&mut self, purpose: Purpose) -> Option<u64> {
         self.lanes.confirmed(self.tenure.marks());
         match purpose {
@@ -109,14 +123,15 @@ impl<P: Copy + Into<Purpose>> HeldRow<P> {
         None
     }
 
-    /// Lets the lease that begins at the barrier arrive, because it came due.
+    /// Marks the lease that begins at the barrier as arriving, because the barrier came due.
     pub const fn come_due(&mut self) {
         if let Some(lease) = self.at_barrier() {
             self.next = NextLease::Arriving(lease);
         }
     }
 
-    /// Takes note that the lease that arrived is used, and the one before was sealed at this mark.
+    /// Records that IDs are issued from the lease that arrived, and that the grant of the lease
+    /// before was sealed at this mark.
     pub fn arrived(&mut self, sealed_mark: u64) {
         let NextLease::Arriving(lease) = self.next else { return };
         self.next = NextLease::None;
@@ -125,12 +140,12 @@ impl<P: Copy + Into<Purpose>> HeldRow<P> {
         }
     }
 
-    /// Whether this process wrote the row as it was read.
+    /// Returns whether the row has the token of a remembered write of this process.
     pub fn is_own(&self, row: &Row) -> bool {
         self.own_tokens.contains(&row.token)
     }
 
-    /// Judges a row with another token.
+    /// Judges a row whose token is not the tenure's. See [`OtherToken`].
     pub fn judge(&self, row: &Row, check: &RowCheck) -> OtherToken {
         let RowCheck { epoch, limit, max_skew_ms, is_store_behind } = *check;
         if row.marks.lanes() != self.tenure.marks().lanes() {
@@ -146,7 +161,7 @@ impl<P: Copy + Into<Purpose>> HeldRow<P> {
             return if is_beyond { OtherToken::CreatedAgain } else { OtherToken::WentBack };
         }
         let is_before = |last: &LastWrite| {
-            // Whatever the clocks say, the epoch of a write does not lie.
+            // Heartbeats are clock readings, epochs are not: a row of a later epoch is younger.
             let is_of_later_epoch = row.epoch == epoch && last.epoch != epoch;
             !is_of_later_epoch && row.heartbeat_ms < last.store_ms.saturating_sub(max_skew_ms)
         };
@@ -154,9 +169,9 @@ impl<P: Copy + Into<Purpose>> HeldRow<P> {
         if is_older || self.is_own(row) { OtherToken::WentBack } else { OtherToken::Taken }
     }
 
-    /// Goes on from a row that was found under another token. Unless this process wrote that, another one
-    /// may have held the row since: then the last write proves something only if nobody can have taken
-    /// the row until `now_ms`, the store's clock after the row was read.
+    /// Adopts a row that was found under another token. Unless this process wrote the row, another
+    /// process may have held it since. The last write then remains evidence only if no process can
+    /// have taken the row before `now_ms`, the store's clock after the row was read (Unix ms).
     pub fn adopt(&mut self, mut row: Row, check: &RowCheck, now_ms: Option<i64>) {
         let lane = self.lanes.present();
         if !self.is_own(&row) {
@@ -167,30 +182,34 @@ impl<P: Copy + Into<Purpose>> HeldRow<P> {
             if !row.was_never_written() {
                 self.last_write.take_if(|_| row.marks[lane] > check.limit);
             } else if self.last_write.is_some() {
-                // Nobody leased beyond the limit.
+                // No other process can have leased beyond the limit, so the new row's mark is not
+                // needed.
                 row.marks = row.marks.with(lane, 0);
             }
         }
         self.tenure.went_back(&row);
     }
 
-    /// Goes on with the lease in this epoch, in which its marks count as they are.
+    /// Continues the lease in this epoch, with the known marks unchanged.
     pub fn continue_in(&mut self, epoch: Token) {
         self.lanes = HeldLanes::on(self.lanes.present());
         let marks = self.tenure.marks().clone();
         self.tenure.continue_in(epoch, marks);
     }
 
-    /// Enters another epoch, once the row was read in it. The lease goes on if the store cannot have lost
-    /// another process's lease of the row; otherwise the row is to be leased anew.
+    /// Enters the present epoch, after the row was read in it. The lease continues if the store
+    /// cannot have lost another process's lease of the row; otherwise the caller must lease the row
+    /// again.
     pub fn enter(&mut self, present: &History, layout: &Layout, max_skew_ms: i64) {
-        // What is known of the lane that was left does not hold in another epoch.
+        // The lowered mark of the lane that was left holds only in the epoch in which the lane was
+        // left.
         let lane = self.lanes.present();
         self.lanes = HeldLanes::on(lane);
         let is_unbroken =
             self.last_write.is_some_and(|last| present.is_unbroken(&last, max_skew_ms));
         if self.at_barrier().is_none() && is_unbroken {
-            // An operator may have released the row, and another process leased another lane.
+            // An operator may have released the row, and another process may have leased another
+            // lane of it.
             let known = self.tenure.marks();
             let marks = present.marks(layout, self.tenure.epoch(), known).with(lane, known[lane]);
             self.tenure.continue_in(present.epoch(), marks);
@@ -199,10 +218,10 @@ impl<P: Copy + Into<Purpose>> HeldRow<P> {
         }
     }
 
-    /// Ends the lease in use, which was sealed at this mark.
+    /// Ends the lease in use, whose grant was sealed at this mark.
     pub fn end(self, sealed_mark: u64) -> ReleasingRow<P> {
         let (mut lanes, mut mark) = (self.lanes, sealed_mark);
-        // Nothing was issued on a lane that the state file does not have yet.
+        // No ID was issued from the next lease yet: its start is its mark.
         if let NextLease::Arriving(lease) | NextLease::AtBarrier(lease) = self.next {
             if lease.lane != lanes.present() {
                 lanes.moved_to(lease.lane, mark);
@@ -212,7 +231,8 @@ impl<P: Copy + Into<Purpose>> HeldRow<P> {
         ReleasingRow::of_lease(self.tenure, lanes, mark)
     }
 
-    /// For the models, which rename tokens to tell equal states, and forget those that are nowhere else.
+    /// Gives the models access: they rename tokens to find equal states, and drop tokens that
+    /// nothing else names.
     #[cfg(feature = "planted")]
     pub const fn own_tokens_mut(&mut self) -> &mut Vec<Token> {
         &mut self.own_tokens

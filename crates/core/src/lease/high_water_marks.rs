@@ -2,9 +2,10 @@
 
 use std::{fmt, iter, ops::Index, str::FromStr};
 
-/// The high-water mark of each lane: every position below it may have been issued.
+/// The high-water mark of each lane: every position below it may have been issued, so the next
+/// lease of the lane starts there or above.
 ///
-/// Stores keep them as text, decimal numbers joined by commas, because scripts of some engines
+/// Stores keep marks as text, decimal numbers joined by commas, because the scripts of some engines
 /// compute in doubles and would round large positions.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct HighWaterMarks(Box<[u64]>);
@@ -15,12 +16,12 @@ pub struct HighWaterMarks(Box<[u64]>);
 pub struct InvalidHighWaterMarks;
 
 impl HighWaterMarks {
-    /// Makes marks that are the same on every lane.
+    /// Creates marks that are the same on every lane.
     pub fn all_at(position: u64, lanes: usize) -> Self {
         Self(vec![position; lanes].into())
     }
 
-    /// The number of lanes.
+    /// Returns the number of lanes.
     pub const fn lanes(&self) -> usize {
         self.0.len()
     }
@@ -33,20 +34,20 @@ impl HighWaterMarks {
         marks
     }
 
-    /// Returns these marks, each raised to at least `floor`.
+    /// Returns these marks, with each one below `floor` raised to it.
     #[must_use]
     pub fn at_least(&self, floor: u64) -> Self {
         Self(self.iter().map(|mark| mark.max(floor)).collect())
     }
 
-    /// Returns these marks, each raised to the other's of the same lane.
+    /// Returns the higher of both marks for each lane.
     #[must_use]
     pub fn raised_to(&self, other: &Self) -> Self {
         let others = other.iter().chain(iter::repeat(0));
         Self(self.iter().zip(others).map(|(mark, other)| mark.max(other)).collect())
     }
 
-    /// The mark of each lane in order.
+    /// Returns the mark of each lane, in order.
     pub fn iter(&self) -> impl Iterator<Item = u64> + '_ {
         self.0.iter().copied()
     }

@@ -1,18 +1,22 @@
-//! Which history of a store a lease belongs to.
+//! Tells which history of a store a lease belongs to.
 //!
 //! A store that fails over, or is restored elsewhere, continues from a *prefix* of what it had
-//! acknowledged: the last writes may be lost. So the record of a namespace tells the server's
-//! *identity*, a random *epoch* and a *barrier*. Whoever finds another identity, or any other
-//! evidence that writes were lost, begins a new epoch, with a barrier beyond everything that a lost
-//! write can have leased. Each row carries the epoch of its last write, and each write of a row
-//! names the epoch of the record in the same statement. A row of another epoch may have lost writes:
-//! its marks count as no lower than the barrier.
+//! acknowledged: the last writes may be lost. So the record of a namespace has the server's
+//! *identity*, a random *epoch* and a *barrier*. A process that finds another identity, or other
+//! evidence of lost writes, begins a new epoch with a barrier beyond everything that a lost write
+//! can have leased. Each row carries the epoch of its last write, and each write of a row names the
+//! record's epoch in the same statement. A row of another epoch may have lost writes, so its marks
+//! count as no lower than the barrier.
 //!
 //! The epoch is random and not the identity, because a fail-back brings an identity back.
 //!
 //! Each epoch has an *ordinal*, one more than that of the epoch before it. The record remembers the
-//! last epochs. An epoch that a process knows and the record does not remember is lost if its ordinal
-//! is not below those that are remembered; otherwise the record forgot it.
+//! last epochs. If a process knows an epoch that the record does not remember, its ordinal decides:
+//! below those that are remembered, the record forgot it; otherwise the store lost it.
+//!
+//! A [`History`] writes nothing. The caller swaps the record with what these functions return; see
+//! `crates/keeper/src/history`. Tests: `history/tests.rs` and the fail-over models in
+//! `tests/models`.
 
 use std::{cmp::Reverse, fmt, iter, str::FromStr};
 
@@ -22,59 +26,60 @@ use crate::{
     planted::{Bug, planted},
 };
 
-/// How many epochs a record remembers, the present one included.
+/// Number of epochs that a record remembers, including the present one.
 const REMEMBERED: usize = 8;
-/// How often the clock skew is subtracted from a lease's ttl before it proves anything: the clocks
-/// of both servers and the step of either differ by at most that, and so long may the old server
-/// have gone on.
+/// How many times the allowed clock skew is subtracted from a ttl before a write proves anything.
+/// The clocks of two servers differ by at most one skew, each may step by at most one, and the old
+/// server may have run on for one.
 const SKEWS_OF_TTL: i64 = 4;
 
 /// One epoch of a namespace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Epoch {
-    /// What rows and writes name it by: random.
+    /// The random value that rows and writes name it by.
     pub token: Token,
-    /// 1 for the first epoch; in each next one, one more than in those that its process knew.
+    /// 1 for the first epoch. A later one has one more than the epoch that it follows.
     pub ordinal: u64,
 }
 
-/// What the record of a namespace tells about the history of its store.
+/// The history of a store, as the record of a namespace has it.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct History {
-    /// The identity of the server that the present epoch began on; empty until a process that compares
-    /// identities follows the record.
+    /// The identity of the server on which the present epoch began; empty until a process that
+    /// compares identities follows the record.
     pub identity: String,
-    /// The present epoch: random, another one after each fail-over.
+    /// The present epoch: a random value, replaced after each fail-over.
     pub epoch: Token,
     /// The ordinal of the present epoch.
     pub ordinal: u64,
-    /// The last epochs before it, the latest first.
+    /// The last epochs before the present one, latest first.
     pub before: Vec<Epoch>,
     /// The store's clock when the present epoch began, Unix ms; 0 for the first epoch.
     pub since_ms: i64,
-    /// No lost write leased beyond this instant, Unix ms; 0 for the first epoch.
+    /// The barrier as an instant, Unix ms: no lost write leased beyond it. 0 for the first epoch.
     pub barrier_ms: i64,
-    /// Whether the present epoch has that barrier.
+    /// Whether the present epoch has a barrier.
     pub barrier_state: BarrierState,
     /// The longest reach of any node; see [`NodeTimes::reach_ms`].
     pub reach: LongestTime,
     /// The longest time between two renewals of the nodes that follow the present epoch.
     pub renew: LongestTime,
-    /// How far leases reach that are beyond that because the store's clock is behind, Unix ms; 0 if there
-    /// was none.
+    /// The latest instant, in Unix ms, that leases reach because the store's clock was behind: they
+    /// may exceed `reach`. 0 if there are none.
     pub reached_ms: i64,
 }
 
-/// Whether an epoch has a barrier. It begins without one if the clocks of the store and of the node that
-/// begins it differ too much.
+/// Whether an epoch has a barrier. An epoch begins without one if the clocks of the store and of
+/// the node that begins it differ too much.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum BarrierState {
-    /// It had one from its beginning on.
+    /// The epoch has had its barrier since it began.
     Set,
-    /// It never gets one, so no lease begins in it: a later epoch has the barrier (`SetLater`).
+    /// The epoch never gets a barrier, so no lease begins in it. A later epoch gets one
+    /// (`SetLater`).
     Pending,
-    /// It takes the place of one that had none: since no lease began in that, those of the epoch before
-    /// may go on, too.
+    /// The epoch replaces one without a barrier. No lease began in that one, so leases of the epoch
+    /// before it may continue, too.
     SetLater,
 }
 
@@ -88,44 +93,47 @@ impl BarrierState {
     }
 }
 
-/// What a node tells of its lease times, in ms.
+/// The lease times of a node, in ms.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct NodeTimes {
-    /// How far beyond the store's clock its leases reach: its window and twice its allowed clock skew.
+    /// How far beyond the store's clock the node's leases reach: its window plus twice its allowed
+    /// clock skew.
     pub reach_ms: i64,
-    /// How often it renews its lease.
+    /// The time between two renewals.
     pub renew_ms: i64,
 }
 
-/// The clocks when an epoch begins.
+/// The clocks at the time when an epoch begins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct EpochClocks {
     /// The store's clock, Unix ms.
     pub store_ms: i64,
-    /// The later of that and the node's clock, Unix ms; `None` if they differ too much to tell which one
-    /// is right.
+    /// The later of the store's and the node's clock, Unix ms; `None` if they differ so much that
+    /// one of them must be wrong.
     pub later_ms: Option<i64>,
 }
 
 impl EpochClocks {
-    /// The clocks where the store's is the only one, Unix ms.
+    /// Uses the store's clock alone, Unix ms.
     pub const fn of_store(store_ms: i64) -> Self {
         Self { store_ms, later_ms: Some(store_ms) }
     }
 }
 
-/// How a record fits the server that holds it, and what a process knows.
+/// How a record fits the server that has it, and what a process knows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum HistoryVerdict {
-    /// The server continues the history of the record, as far as its identity is recorded.
+    /// The server continues the history of the record, or the record has no identity yet.
     Continued,
-    /// Another server holds the record: what its predecessor acknowledged last may be lost.
+    /// Another server has the record: the last writes that its predecessor acknowledged may be
+    /// lost.
     OtherServer,
-    /// The store knew an epoch that the record neither remembers nor can have forgotten: it went back.
+    /// The store was rolled back: it had an epoch that the record neither remembers nor can have
+    /// forgotten.
     WentBack,
 }
 
-/// What a holder knows of the last write that the store acknowledged for its row.
+/// The last write of a row that the store acknowledged, as its holder remembers it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct LastWrite {
     /// The token that the write set.
@@ -134,23 +142,23 @@ pub struct LastWrite {
     pub epoch: Token,
     /// The store's clock before the write, Unix ms.
     pub store_ms: i64,
-    /// The time that the write held the row for, in ms.
+    /// For how long the write held the row, in ms.
     pub ttl_ms: i64,
 }
 
 impl LastWrite {
-    /// Whether no other process can have taken the row from this write up to an instant of the store's
-    /// clock, whichever server that is.
+    /// Returns whether no other process can have taken the row between this write and `store_ms`,
+    /// an instant of the store's clock, whichever server shows it.
     pub const fn held_until(&self, store_ms: i64, max_skew_ms: i64) -> bool {
         let proven_ms = self.ttl_ms.saturating_sub(max_skew_ms.saturating_mul(SKEWS_OF_TTL));
         let elapsed_ms = store_ms.saturating_sub(self.store_ms);
-        // Clocks that disagree by more than the skew prove nothing.
+        // A difference larger than the skew shows that a clock is wrong, and proves nothing.
         -max_skew_ms <= elapsed_ms && elapsed_ms < proven_ms
     }
 }
 
 impl History {
-    /// Returns the history of a namespace in which nothing was issued yet.
+    /// Returns the history of a namespace in which no ID was issued yet.
     pub fn first(identity: &str, epoch: Token, longest: NodeTimes) -> Self {
         Self {
             identity: identity.to_owned(),
@@ -166,10 +174,11 @@ impl History {
         }
     }
 
-    /// Returns the history with what a process adds that continues it: the identity of the server, if
-    /// none is recorded, its own times, if they are longer, and the instant that its leases reach, if it
-    /// goes by a clock that is ahead of the store's. That passes by itself, and is registered for a
-    /// quarter of a reach more, so that the record is not written with each lease.
+    /// Returns the history as a process that continues it records it. The process adds the server's
+    /// identity, if none is recorded, and its own times, if they are longer. If it uses a clock
+    /// that is ahead of the store's, it also adds `until_ms`, the instant that its leases reach,
+    /// plus a quarter of its longest lease, so that not every lease writes the record. That instant
+    /// needs no removal: it passes.
     #[must_use]
     pub fn continued(&self, server: Option<&str>, own: NodeTimes, until_ms: Option<i64>) -> Self {
         let recorded = Some(self.identity.as_str()).filter(|identity| !identity.is_empty());
@@ -181,15 +190,16 @@ impl History {
         Self { identity, reach, renew, reached_ms, ..self.clone() }
     }
 
-    /// Returns what a process knows of a history of which it kept one epoch alone.
+    /// Returns the history as known to a process that kept only this epoch.
     pub fn kept(epoch: Epoch) -> Self {
         let history = Self::first("", epoch.token, NodeTimes::default());
         Self { ordinal: epoch.ordinal, ..history }
     }
 
-    /// Returns the history that the next epoch follows, if the store shows this one and a process knew
-    /// `known`: both, if this one lost the epoch of that. So the next epoch is later than either, and
-    /// every process that knew one of them follows it.
+    /// Returns the history that the next epoch must follow, when the store shows this one and a
+    /// process knew `known`. If this history lost the epoch of `known`, that is both of them
+    /// joined: the next epoch is then later than either, and every process that knew one of them
+    /// follows it.
     #[must_use]
     pub fn or_known(&self, known: Option<&Self>) -> Self {
         let Some(known) = known.filter(|known| self.lost(known.present())) else {
@@ -205,9 +215,9 @@ impl History {
         both
     }
 
-    /// Returns the history with a new epoch, which begins at this time on the server of this identity.
-    /// The reach does not fall: a node whose lease goes on in place may have a longer one than the node
-    /// that begins the epoch.
+    /// Returns the history with a new epoch, which begins at the time of `clocks` on the server
+    /// with this identity. The reach does not fall: a node whose lease continues in place may have
+    /// a longer one than the node that begins the epoch.
     #[must_use]
     pub fn next(&self, identity: &str, fresh: Token, clocks: EpochClocks, own: NodeTimes) -> Self {
         let fresh = if planted(Bug::EpochIsIdentity) { of_identity(identity) } else { fresh };
@@ -233,8 +243,8 @@ impl History {
         }
     }
 
-    /// Returns the history with a new epoch in which no lease goes on in place, because the epoch
-    /// before it is one that no lease was written in. See [`Self::next`].
+    /// Returns the history with a new epoch in which no lease continues in place: it follows
+    /// another new epoch, in which no row can have been written. See [`Self::next`].
     #[must_use]
     pub fn raised(
         &self,
@@ -247,39 +257,39 @@ impl History {
         before.next(identity, fresh, clocks, own)
     }
 
-    /// The first position beyond everything that any node can have leased by this time of the store's
-    /// clock, Unix ms.
+    /// Returns the first position beyond everything that any node can have leased by `store_ms`,
+    /// the store's clock in Unix ms.
     pub fn beyond(&self, layout: &Layout, store_ms: i64) -> u64 {
         let reach_ms = store_ms.saturating_add(self.reach.ms).max(self.reached_ms);
         layout.first_position(layout.tick_clamped(reach_ms) + 1)
     }
 
-    /// Whether the present epoch is another one than the first.
+    /// Returns whether the present epoch is not the first.
     pub const fn has_failed_over(&self) -> bool {
         self.barrier_ms != 0 || self.is_pending()
     }
 
-    /// Whether no lease may begin in the present epoch.
+    /// Returns whether no lease may begin in the present epoch, because it has no barrier.
     pub const fn is_pending(&self) -> bool {
         matches!(self.barrier_state, BarrierState::Pending)
     }
 
-    /// The present epoch.
+    /// Returns the token of the present epoch.
     pub const fn epoch(&self) -> Token {
         self.epoch
     }
 
-    /// The present epoch with its ordinal.
+    /// Returns the present epoch with its ordinal.
     pub const fn present(&self) -> Epoch {
         Epoch { token: self.epoch, ordinal: self.ordinal }
     }
 
-    /// The epochs that the record remembers, the present one first.
+    /// Returns the epochs that the record remembers, the present one first.
     pub fn remembered(&self) -> impl Iterator<Item = Epoch> {
         iter::once(self.present()).chain(self.before.iter().copied())
     }
 
-    /// The tokens of the epochs that the record remembers, the present one first.
+    /// Returns the tokens of the epochs that the record remembers, the present one first.
     pub fn epochs(&self) -> impl Iterator<Item = Token> {
         self.remembered().map(|epoch| epoch.token)
     }
@@ -288,12 +298,13 @@ impl History {
         self.epochs().any(|known| known == epoch)
     }
 
-    /// The smallest ordinal of an epoch that the record remembers; 1 while it forgot none.
+    /// Returns the smallest ordinal of an epoch that the record remembers; 1 if it forgot none.
     fn oldest(&self) -> u64 {
         self.before.iter().map(|epoch| epoch.ordinal).fold(self.ordinal, u64::min)
     }
 
-    /// Whether the record lost this epoch: it does not remember it, and forgot only earlier ones.
+    /// Returns whether the store lost this epoch: the record does not remember it, and forgot only
+    /// earlier ones.
     fn lost(&self, known: Epoch) -> bool {
         let is_forgotten = known.ordinal < self.oldest() && !planted(Bug::ForgottenEpochIsLost);
         !(self.remembers(known.token) || is_forgotten)
@@ -304,16 +315,16 @@ impl History {
         self.remembered().find(|known| known.token == epoch).map(|known| known.ordinal)
     }
 
-    /// Returns how many epochs began since a write in `epoch`. A write before the first epoch is as old
-    /// as the namespace; one in an epoch that is not remembered may be older than all that are.
+    /// Returns how many epochs began since a write in `epoch`. A row that was never written is as
+    /// old as the namespace. An epoch that is not remembered may be older than all that are.
     pub fn missed(&self, epoch: Token) -> u64 {
         let known = self.epochs().position(|known| known == epoch);
         let first = (epoch == Token::UNUSED && self.oldest() == 1).then_some(self.before.len());
         known.or(first).unwrap_or(REMEMBERED) as u64
     }
 
-    /// Judges the record by the identity of the server that holds it, `None` if identities are not
-    /// compared, and by the last epoch that the process knows.
+    /// Judges the record by the server that has it and by the last epoch that the process knows.
+    /// `server` is the server's identity, or `None` if identities are not compared.
     pub fn judge(&self, server: Option<&str>, known: Option<Epoch>) -> HistoryVerdict {
         if known.is_some_and(|known| self.lost(known)) {
             return HistoryVerdict::WentBack;
@@ -325,7 +336,7 @@ impl History {
         HistoryVerdict::Continued
     }
 
-    /// The first position that no lost write can have leased; 0 in the first epoch.
+    /// Returns the first position that no lost write can have leased; 0 in the first epoch.
     pub fn barrier(&self, layout: &Layout) -> u64 {
         if self.barrier_ms != 0 {
             layout.first_position(layout.tick_clamped(self.barrier_ms) + 1)
@@ -334,8 +345,8 @@ impl History {
         }
     }
 
-    /// Returns the marks of a row that was last written in `epoch`. In another epoch than the
-    /// present one writes may be lost, so none is below the barrier.
+    /// Returns the marks of a row that was last written in `epoch`. If that is not the present
+    /// epoch, writes may be lost, so no mark is below the barrier.
     pub fn marks(&self, layout: &Layout, epoch: Token, marks: &HighWaterMarks) -> HighWaterMarks {
         if epoch == self.epoch() || planted(Bug::EpochNotInRows) {
             marks.clone()
@@ -344,9 +355,10 @@ impl History {
         }
     }
 
-    /// Returns whether the holder of a row of the last epoch in which leases began may go on with it: no
-    /// other process can have taken the row since its last acknowledged write, because the row had not
-    /// expired by the old server's clock when this epoch began.
+    /// Returns whether the holder of a row may continue its lease in this epoch. Its last
+    /// acknowledged write must be of the last epoch in which leases began, and the row must not
+    /// have expired, by the old server's clock, when the present epoch began. Then no other process
+    /// can have taken the row.
     pub fn is_unbroken(&self, last: &LastWrite, max_skew_ms: i64) -> bool {
         if planted(Bug::RenewedAcrossEpochs) {
             return true;
@@ -389,7 +401,7 @@ impl FromStr for Epoch {
 pub struct InvalidHistory;
 
 impl History {
-    /// Returns what a record keeps beside identity and present epoch.
+    /// Returns what the record has in addition to the identity and the present epoch.
     pub fn text(&self) -> String {
         let Self { ordinal, before, since_ms, barrier_ms, barrier_state, .. } = self;
         let Self { reach, renew, reached_ms, .. } = self;

@@ -1,9 +1,14 @@
-//! The lease in hand as a process keeps it outside the store, so that the next process can resume
-//! it while the store is away.
+//! The lease that a process saves in its state file, so that the next process can resume it while
+//! the store is away.
 //!
-//! A process issues below the *local mark* only, and raises it in its state file before it issues
-//! beyond. So whoever resumes a lease of a process that has ended starts at that mark, and ends
-//! where the store's mark of the lane ends the lease.
+//! A process issues below the *local mark* only, and raises it in the file before it issues beyond.
+//! So a process that resumes the lease starts at the local mark and ends at the store's mark of the
+//! lane: it repeats nothing, and needs no answer from the store.
+//!
+//! [`KeptLease::check`] decides whether a lease may be resumed, and [`next_local_mark`] how far the
+//! local mark is raised. Neither reads nor writes the file. The caller makes a new local mark
+//! durable before it raises the limit, and removes a lease for which [`KeptLease::is_ended_by`] is
+//! true before it sends that write. Tests: `kept/tests.rs`.
 
 use std::time::Duration;
 
@@ -14,15 +19,15 @@ use crate::{
     planted::{Bug, planted},
 };
 
-/// How far a local mark reaches ahead of what is issued, on a fast disk: as long a write may stall,
-/// and as long a process that resumes after a crash may have to wait.
+/// How far a local mark is ahead of the issued IDs on a fast disk. A write of the file may stall
+/// for as long, and a process that resumes after a crash may have to wait for as long.
 const REACH: Duration = Duration::from_secs(3);
-/// How far it reaches ahead on the slowest disk that is used.
+/// How far it is ahead on the slowest disk that can be used.
 const LONGEST_REACH: Duration = Duration::from_secs(13);
-/// The local mark is raised when it reaches less far ahead than this.
+/// The local mark is raised when it is less far ahead than this.
 const RAISED_BELOW: Duration = Duration::from_secs(2);
 
-/// The lease in hand, as a state file keeps it.
+/// The lease in use, as saved in a state file.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct KeptLease {
     /// The worker id.
@@ -33,20 +38,20 @@ pub struct KeptLease {
     pub token: Token,
     /// The epoch that this write named.
     pub epoch: Epoch,
-    /// The marks that this write set; the one of the lane is the limit of the lease.
+    /// The marks that this write set; the mark of `lane` is the limit of the lease.
     pub marks: HighWaterMarks,
-    /// Everything that was issued under the lease is below this position.
+    /// The local mark: every position that was issued under the lease is below it.
     pub local_mark: u64,
 }
 
-/// Why a kept lease is not resumed.
+/// Why a saved lease is not resumed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ResumeRefusal {
-    /// It was made under another layout.
+    /// The lease was saved under another layout.
     #[error("its layout is `{kept}`, the configured one is `{configured}`")]
     OtherLayout {
-        /// The layout that it was made under.
+        /// The layout under which it was saved.
         kept: String,
         /// The configured layout.
         configured: String,
@@ -64,23 +69,23 @@ pub enum ResumeRefusal {
     /// Its values contradict each other.
     #[error("its marks contradict each other or the layout")]
     Inconsistent,
-    /// Nothing is left of it at the present time.
+    /// Nothing is left of its range: the clock or the local mark has reached its end.
     #[error("its range has ended")]
     UsedUp,
-    /// The clock shows an earlier time than IDs were issued under.
+    /// The clock is further behind the issued IDs than waiting can explain.
     #[error("the clock is {behind_ms} ms behind its local mark")]
     ClockBehind {
-        /// By how much, in ms.
+        /// By how much the clock is behind the local mark, in ms.
         behind_ms: i64,
     },
 }
 
-/// What decides whether a kept lease is resumed.
+/// What decides whether a saved lease is resumed.
 #[derive(Clone, Copy, Debug)]
 pub struct ResumeRequest<'a> {
     /// The configured layout.
     pub layout: &'a Layout,
-    /// The canonical text of the layout that the lease was made under.
+    /// The canonical text of the layout under which the lease was saved.
     pub kept_layout: &'a str,
     /// The smallest worker id that is allowed.
     pub min_worker: u64,
@@ -93,7 +98,7 @@ pub struct ResumeRequest<'a> {
 }
 
 impl KeptLease {
-    /// Where the lease ends: the mark of its lane in the store.
+    /// Returns where the lease ends: the mark of its lane in the store.
     pub fn limit(&self) -> u64 {
         self.marks[self.lane]
     }
@@ -102,7 +107,7 @@ impl KeptLease {
     ///
     /// # Errors
     ///
-    /// The first reason why it cannot; the caller then acquires a lease from the store.
+    /// Returns the first reason why it cannot. The caller then acquires a lease from the store.
     pub fn check(&self, request: &ResumeRequest<'_>) -> Result<(), ResumeRefusal> {
         let ResumeRequest { layout, kept_layout, min_worker, max_worker, now_ms, .. } = *request;
         let configured = layout.canonical();
@@ -121,7 +126,8 @@ impl KeptLease {
         if self.local_mark == self.limit() || self.limit() <= now {
             return Err(ResumeRefusal::UsedUp);
         }
-        // A lease of another lane or worker, which the store may have, can issue at once.
+        // Refused, since a lease of another lane or worker, which the store may grant, can issue at
+        // once.
         let due_ms = layout.start_of_tick_ms(layout.tick_of(self.local_mark));
         let reach_ms = request.issued_ahead_ms.saturating_add(millis(LONGEST_REACH));
         let behind_ms = due_ms.saturating_sub(now_ms);
@@ -131,7 +137,7 @@ impl KeptLease {
         Ok(())
     }
 
-    /// Returns what its process knew about the row: the resumed process renews by the same token.
+    /// Returns what the process knew about the row. The resumed process renews by the same token.
     pub fn tenure<T>(&self) -> Tenure<T> {
         Tenure::of(&Row {
             worker: self.worker,
@@ -154,8 +160,8 @@ impl KeptLease {
         self.local_mark
     }
 
-    /// Whether a write of a row with these marks would let another process begin below the limit of
-    /// this lease: then no file may keep it any more when that write is sent.
+    /// Returns whether a write of a row with these marks would let another process start below the
+    /// limit of this lease. Then the lease must leave the file before that write is sent.
     pub fn is_ended_by(&self, worker: u64, marks: &HighWaterMarks) -> bool {
         worker == self.worker
             && (self.lane >= marks.lanes() || marks[self.lane] < self.limit())
@@ -163,13 +169,14 @@ impl KeptLease {
     }
 }
 
-/// Returns the next local mark of a lease that ends at `limit`; `None` when the present one, which
-/// is the request's old limit, reaches far enough. The request's reach is what a slow disk adds; at
-/// most 10 s count.
+/// Returns the next local mark of a lease that ends at `limit`; `None` if the present one, which is
+/// `request.old_limit`, is far enough ahead. `request.reach_ms` is what a slow disk adds, at most
+/// 10 s.
 pub fn next_local_mark(layout: &Layout, request: &LimitRequest, limit: u64) -> Option<u64> {
     let reaching = |reach: Duration| {
-        // What is issued may be ahead of the clock: borrowed, held, or waited for. Before anything is
-        // issued the clock alone counts, so that a crash loop does not use the lease up.
+        // Issued IDs may be ahead of the clock: borrowed, held or waited for. Before any are
+        // issued, only the clock counts, so that a process in a crash loop does not use the lease
+        // up.
         let has_issued = request.highest_next > request.start;
         let issued_ms = layout.start_of_tick_ms(layout.tick_of(request.highest_next));
         let now_ms = if has_issued { request.now_ms.max(issued_ms) } else { request.now_ms };
@@ -179,7 +186,8 @@ pub fn next_local_mark(layout: &Layout, request: &LimitRequest, limit: u64) -> O
         let present = layout.first_position(layout.tick_clamped(now_ms));
         let wanted = request.highest_next.max(request.start).max(present);
         let base = layout.first_position(tick).max(wanted.saturating_add(request.refused));
-        // A part of what is left, so that crashes within a long tick leave something of the lease.
+        // Only a sixteenth of what is left, so that crashes within a long tick do not use up the
+        // lease.
         base.saturating_add(end.saturating_sub(base).div_ceil(16)).min(end)
     };
     let next = reaching(REACH).max(request.old_limit);

@@ -1,33 +1,43 @@
-//! The limit of a lease.
+//! Computes the limit of a lease: how far ahead of the clock a process may issue.
+//!
+//! The limit is also the mark that the store keeps, and the next lease of the lane starts at the
+//! mark. So [`limit_for`] bounds a mark by the clock, even if a process leases and crashes in a
+//! loop. It takes only a slice of what is *left* of a tick, so that leases do not use up a long
+//! tick such as a day.
+//!
+//! It only computes. A caller passes the mark that the store acknowledged as `old_limit`, and a
+//! clock that it has judged ([`judge_clock`](super::judge_clock)); it issues up to the new limit
+//! only once the store has acknowledged that. Tests: `limit/tests.rs`; the simulation
+//! (`tests/models/simulation`) finds the planted bug `LimitWithoutCap`.
 
 use crate::{
     layout::Layout,
     planted::{Bug, planted},
 };
 
-/// What a limit is computed from.
+/// The input of [`limit_for`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LimitRequest {
-    /// The limit until now; for a new lease, its start.
+    /// The present limit; for a new lease, its start.
     pub old_limit: u64,
     /// Where the lease starts.
     pub start: u64,
     /// One past the last claimed position of any code.
     pub highest_next: u64,
-    /// How many positions the largest claim needs that the limit refused, from the present tick or
-    /// the cursor of its code on, whichever is higher; 0 if none.
+    /// How many positions the largest refused claim needs, counted from the present tick or from
+    /// the cursor of its code, whichever is higher; 0 if the limit refused none.
     pub refused: u64,
     /// The earlier of the node's clock and the store's plus the allowed skew, in Unix ms.
     pub now_ms: i64,
-    /// How far ahead the lease should reach.
+    /// How far ahead of `now_ms` the lease should reach, in ms.
     pub reach_ms: i64,
 }
 
-/// Returns the limit of a lease: where issuing will be when `reach` has passed, and a sixteenth of
-/// what that tick has left, but never beyond that tick.
+/// Returns the limit of a lease: the position that issuing will have reached after `reach_ms`, plus
+/// a sixteenth of what is left of that tick, but nothing beyond that tick.
 ///
-/// It is never computed from the mark alone, so that a process in a crash loop cannot push the
-/// marks into the future. A slice of what is *left* never uses up a long tick.
+/// The limit is never computed from the mark alone, so that a process in a crash loop cannot push
+/// the marks into the future. A sixteenth of what is *left* never uses up a long tick.
 pub fn limit_for(layout: &Layout, request: &LimitRequest) -> u64 {
     let tick = layout.tick_clamped(request.now_ms.saturating_add(request.reach_ms));
     let first = layout.first_position(tick);
@@ -44,7 +54,7 @@ pub fn limit_for(layout: &Layout, request: &LimitRequest) -> u64 {
     request.old_limit.max(base.saturating_add(slice).min(end_of_tick))
 }
 
-/// The limit of [`Bug::LimitWithoutCap`].
+/// Computes the limit under [`Bug::LimitWithoutCap`].
 fn uncapped(layout: &Layout, request: &LimitRequest, present: u64) -> u64 {
     let ticks = u64::try_from(request.reach_ms / layout.unit().millis()).unwrap_or(0);
     request.old_limit.max(present) + layout.first_position(ticks.max(1))

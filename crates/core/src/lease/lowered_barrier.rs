@@ -1,13 +1,14 @@
-//! Lowers a barrier that a clock put far ahead which was ahead itself.
+//! Lowers a barrier that was set far ahead by a clock that was itself ahead.
 //!
-//! A barrier never falls by itself: nothing in a store proves that no lost write leased up to it, and
-//! a mark above it is no proof either. So only an operator lowers one, who knows what no store can
-//! tell: that no write was lost which a process made while a clock was ahead. [`History::lowered`]
-//! checks the rest; `docs/safety.md` (operator commands) has the argument, and
-//! `tests/models/model/clock_ahead.rs` explores it.
+//! A barrier never falls by itself. Nothing in a store proves that no lost write leased up to it; a
+//! mark above the barrier does not prove it either. So only an operator lowers one, who can know
+//! what no store shows: that no write was lost which a process made while a clock was ahead.
+//! [`History::lowered`] checks everything else, and writes nothing: its caller swaps the record.
 //!
-//! When the present epoch began tells nothing: after the clock was corrected, a restart of the store
-//! begins another epoch, which keeps the barrier.
+//! `since_ms` of the present epoch is not checked. After the clock was corrected, a restart of the
+//! store begins another epoch, which keeps the barrier. `docs/safety.md` (operator commands) has
+//! the argument. `tests/models/model/clock_ahead.rs` explores it; unit tests are at the end of this
+//! file.
 
 use super::{EpochClocks, History, HistoryVerdict, NodeTimes, Token};
 use crate::{
@@ -15,10 +16,10 @@ use crate::{
     planted::{Bug, planted},
 };
 
-/// Why a barrier stays where it is.
+/// Why a barrier is not lowered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum BarrierStays {
-    /// Right clocks may have put it there.
+    /// Correct clocks may have set it.
     #[error(
         "it is at {}, which is not so far ahead that a wrong clock must have put it there: wait until \
          then",
@@ -34,7 +35,8 @@ pub enum BarrierStays {
          wrong clock"
     )]
     Pending,
-    /// The epoch began on another server, so the next process that looks begins one.
+    /// The epoch began on another server, so the next process that reads the record begins a new
+    /// one.
     #[error(
         "the present epoch began on another server, so a node begins a new one: start a node or wait \
          for one that runs, and run the command again"
@@ -43,21 +45,22 @@ pub enum BarrierStays {
 }
 
 impl History {
-    /// Returns whether the barrier is so far ahead of `now_ms`, Unix ms of a right clock, that a clock
-    /// which was ahead must have put it there: further than twice the longest lease, since the clocks
-    /// of node and store may differ by up to a window when an epoch begins.
+    /// Returns whether the barrier is so far ahead of `now_ms`, the Unix ms of a correct clock,
+    /// that a clock which was ahead must have set it. The threshold is twice the longest lease,
+    /// since the clocks of node and store may differ by up to a window when an epoch begins.
     pub fn is_far_ahead(&self, now_ms: i64) -> bool {
         let farthest_ms = now_ms.saturating_add(self.reach.ms.saturating_mul(2));
         self.barrier_ms > farthest_ms.max(self.reached_ms)
     }
 
-    /// Returns the history with a new epoch, in which no lease goes on in place, and with the barrier as
-    /// far ahead of `now_ms`, Unix ms of a right clock, as leases reach. See [`Self::raised`].
+    /// Returns the history with a new epoch, in which no lease continues in place, and with a
+    /// barrier ahead of `now_ms` by the longest lease. `now_ms` is the Unix ms of a correct clock.
+    /// See [`Self::raised`].
     ///
     /// # Errors
     ///
-    /// When right clocks may have put the barrier where it is, or when the next process that looks
-    /// begins an epoch.
+    /// When correct clocks may have set the barrier, when the epoch has none, or when the next
+    /// process that reads the record begins an epoch.
     pub fn lowered(
         &self,
         server: Option<&str>,
@@ -94,7 +97,7 @@ mod tests {
         Token::from_bits(bits)
     }
 
-    /// An epoch that began by a clock of this instant.
+    /// Returns a history whose present epoch began at this instant.
     fn begun(at_ms: i64) -> History {
         let first = History::first("a", token(1), OWN);
         first.next("a", token(2), EpochClocks::of_store(at_ms), OWN)
@@ -112,12 +115,12 @@ mod tests {
         assert_eq!((lowered.barrier_ms, lowered.since_ms), (NOW + OWN.reach_ms, NOW));
         assert_eq!((lowered.epoch(), lowered.missed(token(2))), (token(9), 2));
         assert!(!lowered.is_far_ahead(NOW));
-        // No lease goes on in place.
+        // No lease continues in place.
         let held = LastWrite { token: token(3), epoch: token(2), store_ms: NOW, ttl_ms: 90_000 };
         assert!(!lowered.is_unbroken(&held, 10_000));
     }
 
-    /// A restart of the store begins an epoch by the right clock, which keeps the barrier.
+    /// A restart of the store begins an epoch by the corrected clock, which keeps the barrier.
     #[test]
     fn barrier_is_lowered_in_a_later_epoch_too() {
         let later = begun(NOW + AHEAD).next("a", token(3), EpochClocks::of_store(NOW), OWN);
@@ -126,7 +129,7 @@ mod tests {
         assert_eq!(lower(&later).expect("far ahead").barrier_ms, NOW + OWN.reach_ms);
     }
 
-    /// Leases of a clock that was ahead of the store's are registered as an instant.
+    /// Leases by a clock that was ahead of the store's are registered as an instant.
     #[test]
     fn barrier_is_not_lowered_below_what_was_reached() {
         let reached_ms = NOW + 900_000;
@@ -137,7 +140,7 @@ mod tests {
         assert_eq!(lower(&reached), Err(BarrierStays::InReach { barrier_ms }));
     }
 
-    /// Leases of the command's own window count as much as those that are registered.
+    /// Leases of the command's own window count as much as registered ones.
     #[test]
     fn barrier_is_lowered_to_the_longest_lease() {
         let longer = NodeTimes { reach_ms: 3_600_000, ..OWN };

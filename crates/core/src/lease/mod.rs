@@ -1,9 +1,13 @@
-//! The decisions of the lease protocol, as pure functions that every store, the keeper and the
-//! checkers share: which row and lane to take, the range of a lease, whether a clock can be
-//! trusted, and what a write with an unknown outcome means.
+//! Makes the decisions of the lease protocol: which row and lane to take, how far a lease reaches,
+//! whether to trust a clock, and what a write with an unknown outcome means.
 //!
-//! A *row* belongs to one worker id. Every write of a row is one compare-and-swap on its token
-//! and sets a fresh random token, so a process knows its own write by that attempt's token alone.
+//! A *row* belongs to one worker id. Every write of a row is one compare-and-swap on its token and
+//! sets a fresh random token, so a process knows its own write by that write's token alone.
+//!
+//! These are plain functions of their arguments: none calls a store, reads a clock or sleeps. The
+//! keeper (`crates/keeper`) and the models (`tests/models`) call the same code. Two rules are left
+//! to the caller: it records a write in its [`Tenure`] *before* it sends the write, and it raises a
+//! limit only after the store acknowledged the write. `docs/safety.md` has the whole argument.
 
 mod choose;
 mod held_row;

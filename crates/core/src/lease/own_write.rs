@@ -1,20 +1,24 @@
-//! Whether the store still has what it acknowledged to this process.
+//! Tells whether the store still has what it acknowledged to this process.
 //!
-//! A store that went back in place (a backup, a snapshot) has the counters of the backup, and no
-//! epoch tells so until a holder looks. What counts in the store without a lease, as IDs for a past
-//! time do, therefore asks the row that the process holds. [`OwnWrite::confirms`] is the whole
-//! decision; `docs/safety.md` (backfill) has the argument, and what the caller must do around it: it
-//! reads the row *after* the reservation was acknowledged, and the record after the row.
+//! If a store is rolled back in place (a backup, a snapshot), its counters are those of the backup,
+//! and its epoch does not change until a holder notices. So what is counted in the store without a
+//! lease, as IDs for a past time are, asks the row that the process holds. [`OwnWrite::confirms`]
+//! is the whole decision.
+//!
+//! `docs/safety.md` (backfill) has the argument. The caller must read the row *after* the store
+//! acknowledged the reservation, and the record after the row; if nothing is confirmed, it drops
+//! the reserved numbers. Its caller is `crates/keeper/src/backfill.rs`. Tests are at the end of
+//! this file.
 
 use std::time::Duration;
 
 use super::{Row, Token};
 use crate::planted::{Bug, planted};
 
-/// The last write of the row that a process holds, of those that the store acknowledged to it.
+/// The last acknowledged write of the row that a process holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct OwnWrite {
-    /// The token that the row had when its lease began: a lease of its own for each.
+    /// The token that the row had when its lease began; it identifies the lease.
     pub lease: Token,
     /// The worker id of the row.
     pub worker: u64,
@@ -23,13 +27,13 @@ pub struct OwnWrite {
 }
 
 impl OwnWrite {
-    /// Returns whether the store has lost nothing that it acknowledged after `before`, this process's
-    /// last write when the reservation was sent. `row` was read since, and this is the last write, of
-    /// this `age` by the steady clock.
+    /// Returns whether the store has lost nothing that it acknowledged after `before`, this
+    /// process's last write when it sent the reservation. `self` is the last write now, of this
+    /// `age` by the steady clock; `row` was read after the reservation.
     ///
-    /// The row shows the last write, which is of the same lease as `before`: so each write in between
-    /// was a swap from the one before it. It is younger than `longest`, which every backup is older
-    /// than: so no backup has it.
+    /// Two facts prove it. The row shows the last write, of the same lease as `before`: so each
+    /// write in between was a swap from the one before it. And the last write is younger than
+    /// `longest`, while every backup is older: so no backup has it.
     pub fn confirms(
         &self,
         before: &Self,
@@ -43,7 +47,7 @@ impl OwnWrite {
         is_unbroken || planted(Bug::PastUnconfirmed)
     }
 
-    /// Returns whether a write of this age can confirm anything.
+    /// Returns whether a write of this age is young enough to confirm anything.
     pub fn is_recent(age: Duration, longest: Duration) -> bool {
         age < longest || planted(Bug::OldWriteConfirms)
     }

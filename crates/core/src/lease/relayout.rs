@@ -1,7 +1,8 @@
-//! Moving a namespace to another layout: when it is allowed, and what its record says meanwhile.
+//! Decides when a namespace may move to another layout, and reads and writes the record of a move.
 //!
-//! Every ID that old marks allow must be below every ID that the new layout will issue:
-//! [`judge_relayout`] compares [`largest_id_allowed`] with the new layout's smallest ID of now.
+//! Every ID that the old marks allow must be below every ID that the new layout will issue:
+//! [`judge_relayout`] compares [`largest_id_allowed`] with the smallest ID that the new layout can
+//! issue now. Tests: `relayout/tests.rs`.
 
 use std::{fmt, str::FromStr};
 
@@ -11,49 +12,52 @@ use crate::{id::Id, layout::Layout};
 /// Returns an upper bound of the IDs that leases below these marks can issue; `None` if they can
 /// issue none.
 ///
-/// The bound is the last ID of the tick of the highest position below a mark. So an untouched mark
-/// at the first position of a tick allows everything below that tick, which includes what an
-/// earlier layout issued.
+/// The bound is the last ID of the tick of the highest position below a mark. So a mark that no
+/// lease has raised, at the first position of a tick, allows everything below that tick; that
+/// includes what an earlier layout issued.
 pub fn largest_id_allowed<'a>(
     layout: &Layout,
     marks: impl IntoIterator<Item = &'a HighWaterMarks>,
 ) -> Option<Id> {
     let last = marks.into_iter().flat_map(HighWaterMarks::iter).max()?.checked_sub(1)?;
-    // A mark beyond the end of time allows every ID that there is.
+    // A mark beyond the layout's last tick allows every ID.
     Some(layout.largest_id(layout.tick_of(last).min(layout.last_tick())))
 }
 
 /// Whether a namespace may move to another layout now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RelayoutVerdict {
-    /// It may: every ID of the new layout from this tick on is above what the old marks allow.
+    /// The namespace may move: from this tick on, every ID of the new layout is above what the old
+    /// marks allow.
     Allowed {
         /// The new layout's present tick.
         tick: u64,
         /// Its smallest ID from now on.
         smallest_new: Id,
     },
-    /// It may not: the new layout's IDs of now are not above what the old marks allow.
+    /// The namespace may not move yet: IDs that the new layout would issue now are not above what
+    /// the old marks allow.
     TooSmall {
-        /// The new layout's smallest ID of now.
+        /// The smallest ID that the new layout can issue now.
         smallest_new: Id,
-        /// From when on they are, in Unix ms, if the marks do not rise; `None` if the new layout
-        /// never reaches so far.
+        /// The instant, in Unix ms, from which they are above, if the marks do not rise; `None` if
+        /// that is past the new layout's end.
         from_ms: Option<i64>,
     },
-    /// It may not: the store's clock is before the new layout's epoch or past its end.
+    /// The namespace may not move: the store's clock is before the new layout's epoch or past its
+    /// end.
     OutOfRange,
 }
 
-/// Judges whether the new layout's smallest ID of now (Unix ms) is above everything that the old
-/// marks allow.
+/// Judges whether the smallest ID that the new layout can issue at `now_ms` (Unix ms) is above
+/// everything that the old marks allow.
 pub fn judge_relayout(new: &Layout, now_ms: i64, largest_old: Option<Id>) -> RelayoutVerdict {
     let Some(tick) = new.tick_in_range(now_ms) else { return RelayoutVerdict::OutOfRange };
     let smallest_new = new.smallest_id(tick);
     match largest_old {
         Some(largest_old) if smallest_new <= largest_old => {
             let first = new.decompose(largest_old).tick + 1;
-            // IDs whose time wraps do not grow.
+            // IDs of a layout whose time wraps do not keep growing.
             let is_reached = !new.wraps() && first <= new.last_tick();
             let from_ms = is_reached.then(|| new.start_of_tick_ms(first));
             RelayoutVerdict::TooSmall { smallest_new, from_ms }
@@ -62,7 +66,7 @@ pub fn judge_relayout(new: &Layout, now_ms: i64, largest_old: Option<Id>) -> Rel
     }
 }
 
-/// What a layout record says.
+/// The content of a layout record.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Recorded {
     /// The namespace has the layout with this canonical text.
@@ -71,7 +75,7 @@ pub enum Recorded {
     Moving(Relayout),
 }
 
-/// A move from one layout to another that was begun and is not finished.
+/// A move from one layout to another that has begun and is not finished.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Relayout {
     /// Its stage.
@@ -85,16 +89,16 @@ pub struct Relayout {
 /// The stage of a move.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RelayoutStage {
-    /// Rows get fresh tokens, which fences their holders; the marks are still the old layout's.
+    /// Rows get fresh tokens, which fences their holders. The marks are still the old layout's.
     Fencing,
-    /// The move is allowed: marks become the first position of this tick of the new layout.
+    /// The move is allowed: the marks become the first position of this tick of the new layout.
     Converting {
         /// The tick.
         tick: u64,
     },
 }
 
-/// How the record of a move begins.
+/// The beginning of every record of a move.
 const MOVING: &str = "relayout ";
 
 /// A record that is neither a layout nor a move.
@@ -103,14 +107,14 @@ const MOVING: &str = "relayout ";
 pub struct InvalidRelayout(String);
 
 impl InvalidRelayout {
-    /// Names the record that cannot be read.
+    /// Returns the error for this record.
     pub fn of(record: &str) -> Self {
         Self(record.to_owned())
     }
 }
 
 impl Recorded {
-    /// Returns the layout that nodes use, or used until a move began, as its canonical text.
+    /// Returns the canonical text of the layout that nodes use, or used until a move began.
     pub fn present(&self) -> &str {
         match self {
             Self::Settled(layout) => layout,
@@ -118,11 +122,11 @@ impl Recorded {
         }
     }
 
-    /// Reads the text of a record. The canonical text of a layout is not checked here.
+    /// Reads the text of a record. The canonical text of a layout is taken unchecked.
     ///
     /// # Errors
     ///
-    /// When the text begins like a move and cannot be read as one.
+    /// When the text begins like a move but is not one.
     pub fn read(text: &str) -> Result<Self, InvalidRelayout> {
         if text.starts_with(MOVING) {
             text.parse().map(Self::Moving)
@@ -153,7 +157,7 @@ impl FromStr for Relayout {
             let (stage, rest) = text.strip_prefix(MOVING)?.split_once(" from=[")?;
             let stage = match stage.strip_prefix("stage=converting tick=") {
                 Some(tick) => RelayoutStage::Converting { tick: tick.parse().ok()? },
-                // Any other stage is refused below, because it is written differently.
+                // Any other stage is refused below: its text differs from what `Display` writes.
                 None => RelayoutStage::Fencing,
             };
             let (from, to) = rest.strip_suffix(']')?.split_once("] to=[")?;

@@ -1,42 +1,42 @@
-//! What a process knows of a row that it gives back.
+//! Tracks what a process knows of a row that it is releasing.
 
 use super::{HeldLanes, Purpose, Resolution, Row, Tenure};
 
-/// A row that is being released. It has no grant: whatever is learned of its writes, nothing is issued
-/// on it any more.
+/// A row that is being released. Its grant is sealed or never existed: whatever a read tells about
+/// its writes, the process issues nothing on it any more.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct ReleasingRow<P> {
-    /// Its token and marks, and the writes whose outcome is unknown.
+    /// The row's token and marks, and the writes whose outcome is unknown.
     pub tenure: Tenure<P>,
-    /// Its lanes.
+    /// The row's lanes.
     pub lanes: HeldLanes,
-    /// Where the next lease of the present lane may begin.
+    /// The mark that the release writes: the next lease of the present lane may start there.
     pub mark: u64,
-    /// Whether a lane of it was leased, whose mark may be lowered.
+    /// Whether this process held a lease of the row, whose mark may be lowered.
     was_held: bool,
     progress: Progress,
 }
 
-/// What came of the last write that releases a row.
+/// The outcome of the last write that releases the row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum Progress {
-    /// There was none, or it was not answered.
+    /// None was sent, or the store has not answered it.
     Pending,
-    /// The row has another token.
+    /// The store refused it: the row had another token.
     Refused,
     /// The row is free.
     Released,
 }
 
 impl<P: Copy + Into<Purpose>> ReleasingRow<P> {
-    /// Begins with a lease that was held, and is sealed.
+    /// Starts with a lease that was held; its grant is sealed.
     pub fn of_lease(tenure: Tenure<P>, lanes: HeldLanes, mark: u64) -> Self {
         Self::new(tenure, lanes, mark, true)
     }
 
-    /// Begins with a row that an acquire may have taken, or may still take.
+    /// Starts with a row that an acquire may have taken, or may still take.
     pub fn of_search(tenure: Tenure<P>) -> Self {
-        // Whatever the lane: its mark stays as it is.
+        // Any lane will do: the mark stays as it is.
         let mark = tenure.marks()[0];
         Self::new(tenure, HeldLanes::on(0), mark, false)
     }
@@ -47,16 +47,16 @@ impl<P: Copy + Into<Purpose>> ReleasingRow<P> {
         row
     }
 
-    /// Whether the row is known to be free.
+    /// Returns whether the row is known to be free.
     pub fn is_released(&self) -> bool {
         self.progress == Progress::Released
     }
 
-    /// Learns the outcome of the writes that have none by the row as it was read. Returns whether nothing
-    /// is left to be done: the row is not this process's any more, or its epoch has ended.
+    /// Resolves the writes with an unknown outcome by the row as it was read. Returns whether
+    /// nothing is left to do: another process may have the row, or its epoch has ended.
     pub fn resolve(&mut self, row: Option<&Row>) -> bool {
         match self.tenure.resolve(row) {
-            // No lease begins at the mark that it would get.
+            // After a refusal this means that the epoch has ended: no lease begins at this mark.
             Resolution::Unchanged => self.progress == Progress::Refused,
             Resolution::Visible => {
                 self.adopt_visible();
@@ -66,27 +66,27 @@ impl<P: Copy + Into<Purpose>> ReleasingRow<P> {
         }
     }
 
-    /// Takes note that a write that frees the row is sent.
+    /// Records that a write that frees the row is about to be sent.
     pub const fn sent(&mut self) {
         self.progress = Progress::Pending;
     }
 
-    /// Takes note of the store's answer to it.
+    /// Records the store's answer to that write.
     pub const fn answered(&mut self, swapped: bool) {
         self.progress = if swapped { Progress::Released } else { Progress::Refused };
     }
 
-    /// Takes note of a write that the row was seen with.
+    /// Applies the write that a read of the row showed.
     fn adopt_visible(&mut self) {
         let Some(visible) = self.tenure.visible() else { return };
         self.lanes.confirmed(&visible.write.marks);
         match visible.purpose.into() {
-            // Nothing was issued on the lane that it took.
+            // No ID was issued on the lane that it took.
             Purpose::Lease(lease) => {
                 if !self.was_held {
                     self.lanes = HeldLanes::on(lease.lane);
                 } else if lease.lane != self.lanes.present() {
-                    // Its repetition may be seen, too.
+                    // Only once: reads may show both this write and its repetition.
                     self.lanes.moved_to(lease.lane, self.mark);
                 }
                 self.mark = lease.start;
@@ -95,7 +95,8 @@ impl<P: Copy + Into<Purpose>> ReleasingRow<P> {
                 (self.lanes, self.mark) = (HeldLanes::on(lease.lane), lease.start);
             }
             Purpose::Renew { .. } => {}
-            // Nothing depends on it: if the store loses it, the row expires after its ttl.
+            // No need to repeat it until it is durable: if the store loses it, the row expires
+            // after its ttl.
             Purpose::Release => self.progress = Progress::Released,
         }
     }

@@ -15,36 +15,37 @@ pub struct Row {
     pub worker: u64,
     /// The token of the last write.
     pub token: Token,
-    /// A label of the process that wrote it last: for people and as a preference, never an
+    /// A label of the process that wrote the row last: for people and as a preference, never an
     /// identity.
     pub holder: String,
     /// The lane that the last writer issued on.
     pub lane: usize,
     /// The mark of each lane.
     pub marks: HighWaterMarks,
-    /// Whether it was released or has expired by the store's clock.
+    /// Whether the row was released, or has expired by the store's clock.
     pub free: bool,
-    /// The epoch of the record when it was last written; [`Token::UNUSED`] if never.
+    /// The record's epoch when the row was last written; [`Token::UNUSED`] if it never was.
     pub epoch: Token,
-    /// When it was last written, in Unix milliseconds of the store's clock; 0 if never.
+    /// The store's clock at the last write, in Unix ms; 0 if the row was never written.
     pub heartbeat_ms: i64,
-    /// When it expires, in Unix milliseconds of the store's clock.
+    /// When the row expires by the store's clock, in Unix ms.
     pub expires_ms: i64,
 }
 
 impl Row {
-    /// Whether nobody wrote it since it was created; every write sets the heartbeat.
+    /// Returns whether no process has written the row since it was created. Every write sets the
+    /// heartbeat.
     pub const fn was_never_written(&self) -> bool {
         self.heartbeat_ms == 0
     }
 
-    /// Returns the marks that another process releases the row with at this time of the store's clock,
-    /// Unix ms; the row must have the lanes of the layout.
+    /// Returns the marks with which another process or an operator releases the row at `store_ms`,
+    /// the store's clock in Unix ms. The row must have the lanes of the layout.
     ///
-    /// If the row has not expired, the lane in use is raised beyond everything that its holder could
-    /// lease: should the store fail over, and lose the release and the next lease of the row, then the
-    /// holder may go on with its own. Once the row has expired, whoever takes it begins at its marks, so
-    /// a release that keeps them adds nothing.
+    /// If the row has not expired, the mark of the lane in use is raised beyond everything that the
+    /// holder can have leased. The store may fail over and lose both the release and the next lease
+    /// of the row; then the holder may continue its own lease. An expired row keeps its marks: a
+    /// process that takes it starts there in any case.
     pub fn marks_when_released(
         &self,
         layout: &Layout,
@@ -60,12 +61,13 @@ impl Row {
     }
 }
 
-/// What a write sets: every column that a write touches, so that the statement reads nothing.
+/// The values that a write of a row sets. Every write sets every column, so the statement reads
+/// none.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct RowWrite {
     /// The fresh token.
     pub token: Token,
-    /// The epoch that the namespace's record must have.
+    /// The epoch that the namespace's record must have; otherwise the store refuses the write.
     pub epoch: Token,
     /// The writer's label.
     pub holder: String,
@@ -73,15 +75,15 @@ pub struct RowWrite {
     pub lane: usize,
     /// The mark of each lane.
     pub marks: HighWaterMarks,
-    /// When others may take the row.
+    /// When other processes may take the row.
     pub expiry: RowExpiry,
 }
 
-/// When others may take a row.
+/// When other processes may take a row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum RowExpiry {
     /// At once.
     Released,
-    /// After this time on the store's clock, unless the row is renewed.
+    /// After this time on the store's clock, unless the holder renews the row.
     After(Duration),
 }

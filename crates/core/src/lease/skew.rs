@@ -1,7 +1,7 @@
-//! Whether a node may acquire or renew leases by its wall clock.
+//! Judges whether a node may acquire or renew leases by its wall clock.
 //!
-//! Only a clock that is *ahead* is refused: it would use up positions that all nodes must then wait
-//! for. The rollback policy handles a clock that is behind.
+//! Only a clock that is *ahead* is refused: it would use up positions, for which every node would
+//! then have to wait. The rollback policy handles a clock that is behind.
 
 use std::time::Duration;
 
@@ -12,25 +12,24 @@ use super::EpochClocks;
 pub struct StoreReading {
     /// The node's wall clock before the query was sent, Unix ms.
     pub sent_ms: i64,
-    /// The store's clock, Unix ms.
+    /// The store's clock when it answered, Unix ms.
     pub store_ms: i64,
     /// The node's wall clock when the answer had arrived, Unix ms.
     pub received_ms: i64,
 }
 
 impl StoreReading {
-    /// Returns by how much the node's clock is certainly ahead of the store's, in ms; negative if it
-    /// is behind, 0 if the duration of the query can explain the difference.
-    ///
-    /// So a slow store never makes the node's clock look ahead.
+    /// Returns by how much the node's clock is certainly ahead of the store's, in ms. The result is
+    /// negative if it is behind, and 0 if the duration of the query can explain the difference, so
+    /// that a slow store never makes the node's clock look ahead.
     pub fn node_ahead_ms(&self) -> i64 {
         let least = self.sent_ms.saturating_sub(self.store_ms);
         let most = self.received_ms.saturating_sub(self.store_ms);
         if least > 0 { least } else { most.min(0) }
     }
 
-    /// Returns both clocks for an epoch that begins now. If they differ by `most` or more, it cannot be
-    /// told which one is right.
+    /// Returns both clocks for an epoch that begins now. If they differ by `most` or more, either
+    /// may be wrong, and there is no later one.
     pub fn epoch_clocks(&self, most: Duration) -> EpochClocks {
         let agree = u128::from(self.node_ahead_ms().unsigned_abs()) < most.as_millis();
         let later_ms = agree.then(|| self.store_ms.max(self.received_ms));
@@ -44,29 +43,29 @@ pub struct ClockCheck {
     /// The store's clock; `None` if the store has no clock of its own.
     pub store: Option<StoreReading>,
     /// By how much the wall clock gained on the steady clock since the last renewal, in ms; `None`
-    /// while no lease is held.
+    /// if no lease is held.
     pub ahead_since_renewal_ms: Option<i64>,
-    /// How far ahead a clock may be.
+    /// By how much the node's clock may be ahead.
     pub max_skew: Duration,
 }
 
 /// Whether a lease may be acquired or renewed with the node's wall clock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ClockVerdict {
-    /// It may.
+    /// The lease may be acquired or renewed.
     Trusted,
-    /// It may, though the node is ahead of the store by this many ms: the node's clock ran evenly
-    /// since the last renewal, so the store's clock is wrong.
+    /// The lease may be renewed, although the node's clock is ahead of the store's by this many ms.
+    /// The node's clock ran evenly since the last renewal, so the store's clock is wrong.
     StoreBehind(i64),
-    /// It may not: the node's clock is ahead by this many ms.
+    /// The lease may not be acquired or renewed: the node's clock is ahead by this many ms.
     Ahead(i64),
 }
 
 /// Judges the node's wall clock before an acquire or a renewal.
 ///
-/// For an acquire the store's clock alone decides. While a lease is held, the node's clock must also
-/// have gained on its steady clock since the last renewal, so that a wrong store clock alone
-/// changes nothing.
+/// For an acquire, the store's clock alone decides. While a lease is held, the node's clock is
+/// refused only if it also gained on the steady clock since the last renewal. So a wrong store
+/// clock alone changes nothing. If the store has no clock of its own, only that gain counts.
 pub fn judge_clock(check: &ClockCheck) -> ClockVerdict {
     let tolerated = i64::try_from(check.max_skew.as_millis()).unwrap_or(i64::MAX);
     let beyond = |ahead: i64| Some(ahead).filter(|ahead| *ahead > tolerated);

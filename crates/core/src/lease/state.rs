@@ -1,36 +1,42 @@
 //! The states of a process's lease, and which event leads from one to the next.
 //!
-//! [`next`] alone decides. Whoever runs it calls the store and reads the clocks, tells what came of it
-//! as an [`Event`], and does what the [`Effect`]s say. `docs/architecture.md` has the table.
+//! [`next`] alone decides, from a state and an [`Event`]. It calls no store and reads no
+//! clock: what the caller must do is in the [`Effect`]s, as data. The caller, the keeper's task
+//! (`crates/keeper/src/lease/task.rs`), takes one step at a time, reports the outcome as an event,
+//! and carries out every effect in order. An effect that it dropped would leave a grant
+//! unsealed or a row leased. `L` is the caller's type for a lease, `S` for a search.
+//!
+//! `docs/architecture.md` has the table of transitions, which `state/tests.rs` generates from this
+//! code.
 
 use std::time::Duration;
 
-/// What a process has of the lease of a namespace: a lease `L`, and a search for one, `S`.
+/// How far a process has come with the lease of a namespace. `L` is a lease, `S` a search for one.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum State<L, S> {
-    /// The state file was not asked for a lease yet.
+    /// The process has not yet looked for a lease in the state file.
     Starting,
-    /// No lease: tables, record and rows may be missing.
+    /// No lease. The store's tables, the record or rows may be missing, and are created.
     Preparing(S),
-    /// No lease: a free row is sought.
+    /// No lease. The process searches for a free row.
     Searching(S),
-    /// A row was leased, and the state file does not have that yet. Until it has, IDs are issued from
-    /// the lease before.
+    /// A row was leased, but the state file does not have the lease yet. Until it has, IDs are
+    /// issued from the lease before.
     Arriving {
         /// The new lease.
         lease: L,
         /// The lease before.
         before: Option<Held<L>>,
     },
-    /// IDs are issued from a lease, which is renewed.
+    /// The process issues IDs from a lease, and renews it.
     Held(Held<L>),
-    /// The clock went back: another lane of the row is sought, or another row.
+    /// The clock went back. The process looks for another lane of the row, or for another row.
     Moving(Held<L>, S),
-    /// The clock went back, and there is no other lane or row: claims are refused until there is one or
-    /// the clock has caught up.
+    /// The clock went back, and no other lane or row can be used. Claims are refused until one can,
+    /// or until the clock has caught up.
     Refusing(Held<L>, S),
-    /// The task is being stopped: nothing is issued any more. Also while another state is entered, so
-    /// that a panic is survived.
+    /// The task is stopping: no ID is issued any more. The task also passes through this state
+    /// while it enters another one, so that a panic leaves a valid state.
     Ended,
 }
 
@@ -39,29 +45,29 @@ pub enum State<L, S> {
 pub struct Held<L> {
     /// The lease.
     pub lease: L,
-    /// What is known of the store.
+    /// Whether the store's tables, record and rows are known to be there.
     pub rows: Rows,
-    /// Since when renewals are refused because the wall clock is ahead, on the steady clock.
+    /// The steady clock when the wall clock was first found ahead, so that renewals are refused.
     pub clock_ahead_since: Option<Duration>,
 }
 
-/// What is known of a store's tables, and of a namespace's record and rows.
+/// Whether a store's tables, and a namespace's record and rows, are known to be there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Rows {
     /// Some may be missing.
     Unchecked,
-    /// All were there.
+    /// All were there when the task last looked.
     Checked,
 }
 
-/// What a step of the task came to.
+/// The outcome of a step of the task.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Event<L> {
-    /// The state file keeps no lease that can be resumed, or there is none.
+    /// The state file has no lease that can be resumed, or there is no state file.
     NothingKept,
-    /// The lease that the state file keeps was resumed.
+    /// The lease from the state file was resumed.
     Resumed(L),
-    /// Tables, record and rows are there.
+    /// The store's tables, the record and the rows are there.
     Prepared,
     /// The row, the record, or rows of the node's worker ids are missing.
     RowsMissing,
@@ -71,41 +77,41 @@ pub enum Event<L> {
     Kept,
     /// The state file failed.
     NotKept,
-    /// A renewal was not refused because of the clock, and the store did not fail.
+    /// A renewal ended neither by a refusal because of the clock nor by a failure of the store.
     ClockTrusted,
-    /// A write was refused because the wall clock is ahead.
+    /// A write was refused because the node's wall clock is ahead.
     ClockAhead {
         /// The steady clock.
         now: Duration,
-        /// For how long a lease is held nevertheless.
+        /// For how long the task keeps the lease nevertheless.
         patience: Duration,
     },
-    /// The clock is behind the highest reading that IDs were issued under.
+    /// The clock is behind the highest reading under which IDs were issued.
     ClockBack,
-    /// The clock is not behind that, or has caught up.
+    /// The clock is not behind that reading, or has caught up.
     ClockCaughtUp,
-    /// Another lane of the row is used.
+    /// Another lane of the row is in use.
     Rotated,
     /// No other lane or row can be used.
     NothingElse,
-    /// The row has another token.
+    /// The row has a token that this process did not set.
     Lost,
-    /// A step panicked: as after a crash, nothing is known of what the process leased.
+    /// A step panicked. As after a crash, nothing is known about what the process leased.
     Panicked,
-    /// The task is to stop.
+    /// The task must stop.
     Stopped,
 }
 
-/// What is to be done once the state has changed, in this order.
+/// An action for the task to take after the state has changed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Effect<L, S> {
-    /// Issue from the lease that is held now. The grant before is sealed.
+    /// Issue from the lease that is held now, and seal the grant before.
     Issue,
     /// Seal the grant of a lease that was lost.
     Seal(L),
-    /// Seal the grant of a lease that was left, and release its row.
+    /// Seal the grant of a lease that the process gives up, and release its row.
     Release(L),
-    /// Let the grant, if IDs are issued from it, be used up to its limit, and the row expire.
+    /// Let the grant, if IDs are issued from it, be used up to its limit, and let the row expire.
     UseUp(L),
     /// Release the row that a search may have taken.
     Abandon(S),
@@ -114,7 +120,7 @@ pub enum Effect<L, S> {
 }
 
 impl<L, S> State<L, S> {
-    /// The lease that IDs are issued from.
+    /// Returns the lease that IDs are issued from.
     pub const fn held(&self) -> Option<&Held<L>> {
         match self {
             Self::Held(held) | Self::Moving(held, _) | Self::Refusing(held, _) => Some(held),
@@ -123,7 +129,7 @@ impl<L, S> State<L, S> {
         }
     }
 
-    /// The lease that IDs are issued from.
+    /// Returns the lease that IDs are issued from.
     pub const fn held_mut(&mut self) -> Option<&mut Held<L>> {
         match self {
             Self::Held(held) | Self::Moving(held, _) | Self::Refusing(held, _) => Some(held),
@@ -132,12 +138,12 @@ impl<L, S> State<L, S> {
         }
     }
 
-    /// Whether a row is leased, be it that the state file does not have that yet.
+    /// Returns whether a row is leased, even if the state file does not have the lease yet.
     pub const fn has_lease(&self) -> bool {
         matches!(self, Self::Arriving { .. }) || self.held().is_some()
     }
 
-    /// What is known of the store.
+    /// Returns whether tables, record and rows are known to be there.
     pub const fn rows(&self) -> Rows {
         match self {
             Self::Starting | Self::Preparing(_) | Self::Ended => Rows::Unchecked,
@@ -149,7 +155,7 @@ impl<L, S> State<L, S> {
         }
     }
 
-    /// The search for a row while no lease is held.
+    /// Returns the search for a row, if no lease is held.
     pub const fn search_mut(&mut self) -> Option<&mut S> {
         match self {
             Self::Preparing(search) | Self::Searching(search) => Some(search),
@@ -164,7 +170,7 @@ impl<L, S> State<L, S> {
         }
     }
 
-    /// Ends what is under way: the leases, the one that IDs are issued from first, and the search.
+    /// Returns the leases, first the one that IDs are issued from, and the search.
     fn end(self) -> (Vec<L>, Option<S>) {
         match self {
             Self::Starting | Self::Ended => (Vec::new(), None),
@@ -186,19 +192,19 @@ impl<L> Held<L> {
     }
 }
 
-/// Where an event leads.
+/// The result of an event.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Transition<L, S> {
     /// The state from now on.
     pub state: State<L, S>,
-    /// What is to be done then.
+    /// The actions to take, in this order.
     pub effects: Vec<Effect<L, S>>,
 }
 
 /// Returns where an event leads; `None` if it cannot happen in this state.
 ///
-/// No lease is forgotten: it stays in the state or is in an effect. Nor is a search that may have taken
-/// a row, but after a panic.
+/// No lease is forgotten: each one stays in the state or is part of an effect. Neither is a search
+/// that may have taken a row, except after a panic.
 pub fn next<L, S: Default>(state: State<L, S>, event: Event<L>) -> Option<Transition<L, S>> {
     use Effect::{Abandon, Issue, Release, ReportRefused, UseUp};
     use State::{
@@ -224,7 +230,7 @@ pub fn next<L, S: Default>(state: State<L, S>, event: Event<L>) -> Option<Transi
             let (leases, _) = state.end();
             to(State::without_lease(rows, S::default()), leases.into_iter().map(UseUp))
         }
-        // The file fails, whatever it keeps.
+        // The file failed, but no lease depends on it.
         (state @ (Preparing(_) | Searching(_)), Event::NotKept) => to(state, []),
         (Holding(held), Event::ClockBack) => to(Moving(held, S::default()), []),
         (state @ (Moving(..) | Refusing(..)), Event::ClockBack) => to(state, []),
@@ -243,7 +249,7 @@ pub fn next<L, S: Default>(state: State<L, S>, event: Event<L>) -> Option<Transi
     }
 }
 
-/// The same for what happens to a lease that is held, whatever the clock does.
+/// Handles the events that a held lease has in common, whether or not the clock went back.
 fn while_held<L, S: Default>(mut state: State<L, S>, event: Event<L>) -> Option<Transition<L, S>> {
     let held = state.held_mut()?;
     let left: fn(L) -> Effect<L, S> = match event {
@@ -278,7 +284,7 @@ fn while_held<L, S: Default>(mut state: State<L, S>, event: Event<L>) -> Option<
     to(State::without_lease(held.rows, search), [left(held.lease)])
 }
 
-/// An event that can happen leads to this.
+/// Returns the transition of an event that can happen.
 fn to<L, S>(
     state: State<L, S>,
     effects: impl IntoIterator<Item = Effect<L, S>>,

@@ -1,4 +1,14 @@
-//! What a process knows about a row, and what a write with an unknown outcome means.
+//! Tracks what a process knows about a row, and what a write with an unknown outcome means.
+//!
+//! A write is recorded with [`Tenure::sent`] *before* the caller sends it, so the caller may be
+//! cancelled at any time. If the store does not answer, the caller reads the row and calls
+//! [`Tenure::resolve`]. The token that it finds says which write took place. A lost reply is never
+//! taken for a failure: the next write names the same token, so at most one of them succeeds.
+//!
+//! It sends nothing and changes no lease. A write that was only seen is not durable: its caller
+//! raises no limit before [`Tenure::acknowledged`]. Tests: `tenure/tests.rs`; the models in
+//! `tests/models`, which find the planted bugs `OwnByHolder`, `VisibleIsDurable` and
+//! `LostReplyIsFailure`.
 
 use super::{HighWaterMarks, Row, RowWrite, Token};
 use crate::planted::{Bug, planted};
@@ -6,43 +16,44 @@ use crate::planted::{Bug, planted};
 /// A write that was sent.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Attempt<T> {
-    /// What it sets.
+    /// The values that it sets.
     pub write: RowWrite,
-    /// What the write is for, kept until its outcome is known.
+    /// Its purpose, kept until its outcome is known.
     pub purpose: T,
 }
 
 /// What one process knows about one row: the token and marks that it last read or wrote there, and
 /// its writes whose outcome is unknown.
 ///
-/// Every unresolved write names the same token, so at most one of them can take place, and the next
-/// write from that token refuses all that are still under way.
+/// Every unresolved write names the same token. So at most one of them can take place, and the next
+/// write from that token makes the store refuse all that are still in flight.
 ///
-/// A store may show a write before it is durable, and lose it in a crash. So a write of this process
-/// that was read is only [`visible`](Self::visible). It takes effect once a later write of this
-/// process from its token is [`acknowledged`](Self::acknowledged).
+/// A store may show a write before it is durable, and lose it in a crash. So a write of this
+/// process that a read shows is only [`visible`](Self::visible). It counts once a later write of
+/// this process, from its token, is [`acknowledged`](Self::acknowledged).
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Tenure<T> {
     worker: u64,
     token: Token,
     epoch: Token,
     marks: HighWaterMarks,
-    /// The write that set `token`, if it was read and is not acknowledged.
+    /// The write that set `token`, if a read showed it and the store has not acknowledged it.
     visible: Option<Attempt<T>>,
     unresolved: Vec<Attempt<T>>,
 }
 
-/// What a read of the row says about the unresolved writes.
+/// The outcome of the unresolved writes, as a read of the row shows it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Resolution {
-    /// The row is unchanged. A write may still arrive, so the next one must name the same token.
+    /// The row has the same token as before. A write may still arrive, so the next one must name
+    /// that token.
     Unchanged,
-    /// One of these writes is visible, and none of the others can take place. The next write names
-    /// its token.
+    /// The row has the token of one of these writes; none of the others can take place. The next
+    /// write must name the token of that one.
     Visible,
     /// The row has another token: another process wrote it, or the store lost writes.
     Lost,
-    /// The row is gone.
+    /// The row is not there.
     Vanished,
 }
 
@@ -59,38 +70,39 @@ impl<T> Tenure<T> {
         }
     }
 
-    /// The worker id.
+    /// Returns the worker id.
     pub const fn worker(&self) -> u64 {
         self.worker
     }
 
-    /// The token that the next write must name.
+    /// Returns the token that the next write must name.
     pub const fn token(&self) -> Token {
         self.token
     }
 
-    /// The epoch that the row had with [`Self::token`].
+    /// Returns the epoch that the row had with [`Self::token`].
     pub const fn epoch(&self) -> Token {
         self.epoch
     }
 
-    /// The marks that were set with [`Self::token`].
+    /// Returns the marks that were set with [`Self::token`].
     pub const fn marks(&self) -> &HighWaterMarks {
         &self.marks
     }
 
-    /// Whether the outcome of a write is unknown; then the row must be read before anything else.
+    /// Returns whether the outcome of a write is unknown. Then the row must be read before anything
+    /// else.
     pub const fn is_unresolved(&self) -> bool {
         !self.unresolved.is_empty()
     }
 
-    /// The write of this process that set [`Self::token`], if the store has shown it and not
-    /// acknowledged it.
+    /// Returns the write of this process that set [`Self::token`], if the store has shown it but
+    /// not acknowledged it.
     pub const fn visible(&self) -> Option<&Attempt<T>> {
         self.visible.as_ref()
     }
 
-    /// The last write of this process that may take place, or may be lost again.
+    /// Returns the last write of this process that may still take place, or may still be lost.
     pub fn unsettled(&self) -> Option<&Attempt<T>> {
         self.unresolved.last().or(self.visible.as_ref())
     }
@@ -100,11 +112,11 @@ impl<T> Tenure<T> {
         self.unresolved.push(Attempt { write, purpose });
     }
 
-    /// Takes the write that was recorded last as acknowledged by the store.
+    /// Records that the store acknowledged the write that was recorded last, and returns it.
     ///
     /// # Panics
     ///
-    /// When no write is unresolved.
+    /// If no write is unresolved.
     pub fn acknowledged(&mut self) -> Attempt<T> {
         let last =
             self.unresolved.len().checked_sub(1).expect("a write was recorded before it was sent");
@@ -112,7 +124,8 @@ impl<T> Tenure<T> {
         self.took_place(last)
     }
 
-    /// Resolves the writes with an unknown outcome by the row as it was read.
+    /// Resolves the writes with an unknown outcome by the row as it was read; `None` if there is no
+    /// row.
     pub fn resolve(&mut self, row: Option<&Row>) -> Resolution {
         let Some(row) = row else { return Resolution::Vanished };
         if row.token == self.token {
@@ -125,7 +138,7 @@ impl<T> Tenure<T> {
         match self.unresolved.iter().position(is_own) {
             Some(index) => {
                 self.visible = Some(self.took_place(index));
-                // The same, unless a planted bug took another process's write for its own.
+                // The same token, unless a planted bug took another process's write for its own.
                 self.token = row.token;
                 Resolution::Visible
             }
@@ -133,8 +146,8 @@ impl<T> Tenure<T> {
         }
     }
 
-    /// Goes on from the row as it was found: the store lost writes of this process. What is known of the
-    /// marks stays, unless those that were found are higher.
+    /// Continues from the row as it was found, because the store lost writes of this process. For
+    /// each lane the higher mark of the known one and the found one counts.
     pub fn went_back(&mut self, row: &Row) {
         (self.token, self.epoch) = (row.token, row.epoch);
         self.marks = self.marks.raised_to(&row.marks);
@@ -142,14 +155,14 @@ impl<T> Tenure<T> {
         self.unresolved.clear();
     }
 
-    /// Forgets the writes that name an epoch before this one: none can take place any more, and one
-    /// that is visible has no effect.
+    /// Forgets the writes that name an epoch other than this one, which must be the present one.
+    /// None of them can take place any more, and a visible one has no effect.
     pub fn forget_before(&mut self, epoch: Token) {
         self.visible.take_if(|attempt| attempt.write.epoch != epoch);
         self.unresolved.retain(|attempt| attempt.write.epoch == epoch);
     }
 
-    /// Takes the row over into this epoch, in which its marks count as these.
+    /// Continues in this epoch, in which the row's marks count as these.
     pub fn continue_in(&mut self, epoch: Token, marks: HighWaterMarks) {
         (self.epoch, self.marks) = (epoch, marks);
         self.forget_before(epoch);
@@ -160,13 +173,13 @@ impl<T> Tenure<T> {
         self.token = attempt.write.token;
         self.epoch = attempt.write.epoch;
         self.marks = attempt.write.marks.clone();
-        // The others name the old token, which never returns.
+        // The others name the old token, which no write sets again.
         self.unresolved.clear();
         attempt
     }
 }
 
-/// The test of [`Bug::OwnByHolder`].
+/// Compares the holders, under [`Bug::OwnByHolder`].
 fn has_our_holder<T>(attempt: &Attempt<T>, row: &Row) -> bool {
     attempt.write.holder == row.holder
 }
@@ -174,7 +187,7 @@ fn has_our_holder<T>(attempt: &Attempt<T>, row: &Row) -> bool {
 /// For planted bugs and the models only.
 #[cfg(feature = "planted")]
 impl<T> Tenure<T> {
-    /// Passes every token and epoch that is known here: models rename them to tell equal states.
+    /// Passes every token and epoch in here to `rename`: models rename them to find equal states.
     pub fn rename(&mut self, rename: &mut impl FnMut(&mut Token)) {
         rename(&mut self.token);
         rename(&mut self.epoch);

@@ -1,10 +1,10 @@
-//! Fencing tokens.
+//! Fencing tokens of rows and records.
 
 use std::{fmt, str::FromStr};
 
-/// 128 random bits; every write of a row sets fresh ones.
+/// A fencing token: 128 random bits. Every write of a row sets a fresh one.
 ///
-/// A token is never derived from the one before: with a counter, two processes that start from the
+/// A token is never derived from the one before. With a counter, two processes that start from the
 /// same row would arrive at the same "new" token.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Token(u128);
@@ -15,22 +15,22 @@ pub struct Token(u128);
 pub struct InvalidToken;
 
 impl Token {
-    /// The token of a segment code that nobody has reserved from, and the epoch of a row that was never
-    /// written; no write sets it.
+    /// The token of a segment code from which no process has reserved, and the epoch of a row that
+    /// was never written. No write sets it.
     pub const UNUSED: Self = Self(0);
 
-    /// The bits.
+    /// Returns the bits.
     pub const fn bits(self) -> u128 {
         self.0
     }
 
-    /// Returns the token that follows this one by so many; it wraps around.
+    /// Returns this token plus `offset`, wrapping around.
     #[doc(hidden)]
     pub const fn plus(self, offset: u64) -> Self {
         Self(self.0.wrapping_add(offset as u128))
     }
 
-    /// Makes a token of these bits, which must be random.
+    /// Creates a token of these bits, which must be random.
     pub const fn from_bits(bits: u128) -> Self {
         Self(bits)
     }

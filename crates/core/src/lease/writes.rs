@@ -1,4 +1,4 @@
-//! What the write of a held row carries, and what its acknowledgement means.
+//! What a write of a held row is for, and which marks it carries.
 
 use super::{HighWaterMarks, LimitRequest, Token, limit_for};
 use crate::{
@@ -6,19 +6,19 @@ use crate::{
     planted::{Bug, planted},
 };
 
-/// What a write is for, kept until its outcome is known.
+/// The purpose of a write, kept until its outcome is known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Purpose {
-    /// A new lease: on a row that was free, or on another lane of a held row.
+    /// Takes a new lease: on a row that was free, or on another lane of a held row.
     Lease(Lease),
-    /// A lease that begins anew on a held row, because its epoch ended.
+    /// Leases a held row again, because its epoch ended.
     NewEpoch(Lease),
-    /// A renewal, which raises the limit of the lease.
+    /// Renews the lease, which raises its limit.
     Renew {
         /// The limit once the write is acknowledged.
         limit: u64,
     },
-    /// A release of the row.
+    /// Releases the row.
     Release,
 }
 
@@ -34,7 +34,7 @@ pub struct Lease {
 }
 
 impl Lease {
-    /// Makes a new lease that starts at the mark of a lane. The marks must have been read with the
+    /// Creates a lease that starts at the mark of a lane. The marks must have been read with the
     /// token that the swap names.
     pub fn from_mark(
         layout: &Layout,
@@ -56,27 +56,27 @@ impl Lease {
     }
 }
 
-/// The lanes of a held row: the one that the process issues on, and the one that it left, whose
-/// lowered mark goes with the next write.
+/// The lanes of a held row: the one that the process issues on, and the one that it left. The
+/// lowered mark of that one is written with the next write of the row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct HeldLanes {
     present: usize,
-    /// The lane that was left, and its lowered mark, where the next lease of it may begin.
+    /// The lane that was left, and its lowered mark, at which its next lease may start.
     left: Option<(usize, u64)>,
 }
 
 impl HeldLanes {
-    /// Starts on a row of which only this lane was used.
+    /// Starts with a row of which only this lane was used.
     pub const fn on(lane: usize) -> Self {
         Self { present: lane, left: None }
     }
 
-    /// The lane that the process issues on.
+    /// Returns the lane that the process issues on.
     pub const fn present(&self) -> usize {
         self.present
     }
 
-    /// Whether the lowered mark of a lane that was left is still to be written.
+    /// Returns whether the lowered mark of a left lane is still to be written.
     pub const fn has_lowered_mark(&self) -> bool {
         self.left.is_some()
     }
@@ -91,13 +91,13 @@ impl HeldLanes {
         .with(lane, mark)
     }
 
-    /// Records that a write with these marks was acknowledged. A lane that was left after the write
-    /// was sent goes with the next one.
+    /// Records that a write with these marks was acknowledged. If a lane was left after that write
+    /// was sent, its lowered mark stays for the next one.
     pub fn confirmed(&mut self, marks: &HighWaterMarks) {
         self.left = self.left.filter(|(lane, mark)| marks[*lane] != *mark);
     }
 
-    /// Records that another lane was leased, and that the grant of the one before was sealed at
+    /// Records that another lane was leased, and that the grant on the lane before was sealed at
     /// this mark.
     pub const fn moved_to(&mut self, lane: usize, sealed_mark: u64) {
         self.left = Some((self.present, sealed_mark));
@@ -105,8 +105,8 @@ impl HeldLanes {
     }
 }
 
-/// Returns the token of the next write: a fresh one, never derived from the one before, because two
-/// processes would derive the same.
+/// Returns the token of the next write: a fresh one, never derived from `before`. Two processes
+/// would derive the same token.
 pub fn next_token(before: Token, fresh: impl FnOnce() -> Token) -> Token {
     if planted(Bug::TokenDerived) {
         return Token::from_bits(before.bits().wrapping_add(1));
@@ -125,7 +125,7 @@ mod tests {
         assert_eq!(lanes.marks_with(&marks, 1, 80).to_string(), "90,80");
         lanes.moved_to(1, 40);
         assert_eq!((lanes.present(), lanes.has_lowered_mark()), (1, true));
-        // The confirmation of a write that did not carry it.
+        // A write that did not carry the lowered mark is confirmed.
         lanes.confirmed(&marks.with(1, 80));
         assert!(lanes.has_lowered_mark());
         let carried = lanes.marks_with(&marks, 1, 95);

@@ -24,7 +24,7 @@ fn row(token: u128, marks: &str) -> Row {
     }
 }
 
-/// A row that was leased up to the limit under token 1.
+/// Returns a row that is leased up to [`LIMIT`] under token 1.
 fn held() -> HeldRow<Purpose> {
     let mut held = HeldRow::new(Tenure::of(&row(1, "50,9")), 0);
     held.acknowledged(WRITTEN_MS, TTL_MS);
@@ -55,7 +55,7 @@ fn last_write_proves_nothing_once_another_process_may_have_leased_beyond_it() {
         assert_eq!(held.tenure.token(), Token::from_bits(2));
         assert_eq!(held.tenure.marks()[0], mark.max(LIMIT), "what is known is not forgotten");
     }
-    // Four skews are less than half of the ttl.
+    // The ttl is 90 s, of which four skews are subtracted: 50 s remain.
     for (after_ms, proves) in [(49_999, true), (50_000, false)] {
         let mut held = held();
         held.adopt(row(2, "50,9"), &CHECK, Some(WRITTEN_MS + after_ms));
@@ -90,7 +90,7 @@ fn as_many_tokens_are_remembered_as_a_fail_over_can_lose_writes() {
     for token in 2..=64 {
         write(&mut held, token, "50,9", Purpose::Renew { limit: LIMIT });
     }
-    // The first one stood there twice: of the lease, and of its acknowledgement.
+    // Token 1 was remembered twice: when the lease began, and when its write was acknowledged.
     assert!(held.is_own(&oldest) && held.is_own(&row(64, "50,9")));
     write(&mut held, 65, "50,9", Purpose::Renew { limit: LIMIT });
     assert!(!held.is_own(&oldest) && held.is_own(&row(2, "50,9")));
@@ -101,19 +101,19 @@ fn row_with_another_token_is_judged_by_its_age() {
     let held = held();
     let found = |ago_ms, marks| Row { heartbeat_ms: WRITTEN_MS - ago_ms, ..row(2, marks) };
     let never = |marks| Row { heartbeat_ms: 0, ..row(2, marks) };
-    // The store shows it again, whatever it showed since.
+    // The row shows the last acknowledged write again, after a later one that was only visible.
     assert_eq!(held.judge(&row(1, "40,9"), &CHECK), OtherToken::LastWrite);
     assert_eq!(held.judge(&found(10_001, "40,9"), &CHECK), OtherToken::WentBack);
-    // The clocks of two servers may differ by as much.
+    // The clocks of two servers may differ by the skew.
     assert_eq!(held.judge(&found(10_000, "40,9"), &CHECK), OtherToken::Taken);
     assert_eq!(held.judge(&found(-1, "40,9"), &CHECK), OtherToken::Taken);
     assert_eq!(held.judge(&never("49,49"), &CHECK), OtherToken::WentBack);
     assert_eq!(held.judge(&never("50,49"), &CHECK), OtherToken::CreatedAgain);
-    // It was written in the epoch that began since, by a clock that stepped back.
+    // A server whose clock stepped back wrote the row, but in the epoch that began since.
     let epoch = Token::from_bits(8);
     let later = Row { epoch, ..found(10_001, "40,9") };
     assert_eq!(held.judge(&later, &RowCheck { epoch, ..CHECK }), OtherToken::Taken);
-    // Nothing was acknowledged to a process that resumed its lease.
+    // The store has acknowledged nothing to a process that resumed its lease.
     let resumed = HeldRow::<Purpose>::new(Tenure::of(&row(1, "50,9")), 0);
     assert_eq!(resumed.judge(&found(999_999, "40,9"), &CHECK), OtherToken::Taken);
     assert_eq!(resumed.judge(&never("49,49"), &CHECK), OtherToken::WentBack);
@@ -125,7 +125,7 @@ fn row_of_other_lanes_is_somebody_elses() {
     assert_eq!(held().judge(&older, &CHECK), OtherToken::WentBack);
     let lanes = Row { marks: "50".parse().expect("marks"), ..older.clone() };
     assert_eq!(held().judge(&lanes, &CHECK), OtherToken::Taken);
-    // A store whose clock is behind writes old heartbeats.
+    // A store whose clock is behind writes heartbeats that look old.
     let behind = RowCheck { is_store_behind: true, ..CHECK };
     assert_eq!(held().judge(&older, &behind), OtherToken::Taken);
     let created = Row { heartbeat_ms: 0, ..row(2, "0,0") };

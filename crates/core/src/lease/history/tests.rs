@@ -60,7 +60,7 @@ fn history_that_a_store_lost_is_gone_on_from() {
     assert!(next.epochs().skip(1).eq([THIRD, SECOND, FIRST]), "{next:?}");
     assert_eq!((next.missed(FIRST), next.reach.ms), (3, 400_000));
     assert_eq!(next.ordinal, 4);
-    // Nothing is lost, whatever the clock showed, or nothing is known.
+    // This history lost no epoch of `known`, whatever the clock showed; or the process knows none.
     let later = after(&second, THIRD, NOW_MS - 1);
     assert_eq!(later.or_known(Some(&second)), later);
     assert_eq!((first().or_known(None), second.or_known(Some(&first()))), (first(), second));
@@ -72,7 +72,7 @@ fn epoch_after_two_lines_of_epochs_follows_both() {
         let clocks = EpochClocks::of_store(store_ms);
         history.next("a", Token::from_bits(bits), clocks, times(400_000))
     };
-    // Another process began an epoch on the store that was rolled back.
+    // Another process began an epoch on the store after that was rolled back.
     let fork = after(&first(), 12, NOW_MS + 9);
     let lost = after(&after(&first(), 2, NOW_MS), 3, NOW_MS + 1);
     for (shown, known) in [(&fork, &lost), (&lost, &fork)] {
@@ -85,7 +85,7 @@ fn epoch_after_two_lines_of_epochs_follows_both() {
             assert_eq!(next.judge(Some("a"), Some(process.present())), HistoryVerdict::Continued);
         }
     }
-    // A state file keeps one epoch alone.
+    // A state file has one epoch only.
     let kept = History::kept(lost.present());
     let next = after(&fork.or_known(Some(&kept)), 4, NOW_MS);
     assert_eq!((next.ordinal, next.ordinal_of(THIRD)), (4, Some(3)));
@@ -101,10 +101,10 @@ fn epoch_that_the_record_forgot_is_no_evidence() {
     let verdict = |history: &History, token: u128, ordinal| {
         history.judge(Some("a"), known(Token::from_bits(token), ordinal))
     };
-    // The record remembers all that there were: what it lacks is lost.
+    // The record remembers every epoch so far, so the store lost what it does not have.
     assert_eq!(verdict(&begun_to(8), 1, 1), HistoryVerdict::Continued);
     assert_eq!(verdict(&begun_to(8), 77, 1), HistoryVerdict::WentBack);
-    // It remembers epochs 2 to 9, and forgot the first.
+    // The record remembers epochs 2 to 9, and forgot the first.
     assert_eq!(verdict(&begun_to(9), 1, 1), HistoryVerdict::Continued);
     assert_eq!(verdict(&begun_to(9), 2, 2), HistoryVerdict::Continued);
     assert_eq!(verdict(&begun_to(9), 77, 2), HistoryVerdict::WentBack);
@@ -126,7 +126,7 @@ fn store_that_lost_a_known_epoch_went_back() {
     let second = first().next("b", SECOND, EpochClocks::of_store(NOW_MS), times(0));
     assert_eq!(second.judge(Some("b"), known(FIRST, 1)), HistoryVerdict::Continued);
     assert_eq!(first().judge(Some("a"), known(SECOND, 2)), HistoryVerdict::WentBack);
-    // Another process began an epoch on the server that went back.
+    // Another process began an epoch on the server after that was rolled back.
     let fork = first().next("a", THIRD, EpochClocks::of_store(NOW_MS), times(0));
     assert_eq!(fork.judge(Some("a"), known(SECOND, 2)), HistoryVerdict::WentBack);
 }
@@ -160,7 +160,7 @@ fn barrier_is_set_once_the_clocks_agree() {
     assert!(pending.has_failed_over());
     let set = pending.next("b", THIRD, clocks(20), times(0));
     assert_eq!((set.barrier_ms, set.barrier_state), (NOW_MS + 320_025, BarrierState::SetLater));
-    // No lease began in between, so that one of either epoch may go on.
+    // No lease began in the pending epoch, so a lease of either epoch before `set` may continue.
     let written = |epoch| LastWrite { token: THIRD, epoch, store_ms: NOW_MS, ttl_ms: 90_000 };
     for (epoch, goes_on) in [(FIRST, true), (SECOND, true), (THIRD, false)] {
         assert_eq!(set.is_unbroken(&written(epoch), 10_000), goes_on, "{epoch}");
@@ -220,14 +220,15 @@ fn lease_is_unbroken_while_nobody_can_have_taken_its_row() {
     assert!(!second.is_unbroken(&written(FIRST, 50_000), 10_000));
     assert!(second.is_unbroken(&written(FIRST, -10_000), 10_000));
     assert!(!second.is_unbroken(&written(FIRST, -10_001), 10_000));
-    // A fail-over that nobody saw, or one more than the process saw.
+    // Between the write and this epoch there was a fail-over that no process saw, or one more than
+    // this process saw.
     assert!(!second.is_unbroken(&written(THIRD, 0), 10_000));
     assert!(
         !second
             .next("c", THIRD, EpochClocks::of_store(NOW_MS), times(0))
             .is_unbroken(&written(FIRST, 0), 10_000)
     );
-    // The row may expire as soon as the old server's clock steps.
+    // The ttl is four skews: the row may expire as soon as the old server's clock steps.
     let short = LastWrite { ttl_ms: 40_000, ..written(FIRST, 0) };
     assert!(!second.is_unbroken(&short, 10_000));
 }

@@ -63,7 +63,7 @@ fn clock_that_went_back_is_refused_where_another_lane_could_issue() {
     let layout = layout(TimeUnit::Millisecond);
     let refused = check(&kept(&layout, 15_001, 300_000), &layout);
     assert_eq!(refused, Err(ResumeRefusal::ClockBehind { behind_ms: 15_001 }));
-    // The present day's mark is no sign of a clock that went back.
+    // A local mark within the present day does not show that the clock went back.
     let day = self::layout(TimeUnit::Day);
     let mut kept = kept(&day, 0, 0);
     kept.local_mark += 5_000;
@@ -139,7 +139,8 @@ fn local_mark_follows_what_is_issued_ahead_of_the_clock() {
     let limit = at(&layout, 300_000);
     let ahead = request(&layout, at(&layout, 3_000), at(&layout, 5_000));
     assert_eq!(next_local_mark(&layout, &ahead, limit), Some(at(&layout, 8_000) + 256));
-    // A lease that was resumed above the clock and has issued nothing does not run away.
+    // A process that resumed a lease above the clock and has issued nothing does not raise the
+    // local mark.
     let start = at(&layout, 2_900);
     let idle = LimitRequest { start, highest_next: start, ..request(&layout, start, 0) };
     assert_eq!(next_local_mark(&layout, &idle, limit), None);
@@ -156,7 +157,7 @@ fn local_mark_of_a_long_tick_takes_a_slice_of_what_is_left_of_the_lease() {
     assert_eq!(next_local_mark(&layout, &issued, limit), Some(first + 8_500));
     let refused = LimitRequest { refused: 9_600, ..request(&layout, next, 0) };
     assert_eq!(next_local_mark(&layout, &refused, limit), Some(first + 10_000));
-    // A claim that the lease has no room for is the keeper's to mend.
+    // The lease has no room for this claim, so the keeper must renew it.
     let refused = LimitRequest { refused: 20_000, ..request(&layout, next, 0) };
     assert_eq!(next_local_mark(&layout, &refused, limit), Some(limit));
 }

@@ -61,7 +61,7 @@ fn twenty_restarts_leave_most_of_a_day_to_be_issued() {
         mark = limit_for(&layout, &fresh(mark, 10_000));
     }
     assert!(end - mark > layout.positions_per_tick() / 4);
-    // Even the last position of a day can be leased, and nothing beyond it.
+    // The last position of a day can be leased, and nothing beyond it.
     assert_eq!(limit_for(&layout, &fresh(end - 1, 10_000)), end);
     assert_eq!(limit_for(&layout, &fresh(end, 10_000)), end);
 }

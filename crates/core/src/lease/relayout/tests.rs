@@ -83,7 +83,7 @@ fn layout_whose_timestamp_cannot_hold_now_is_refused() {
     for ms in [layout.epoch_ms() - 1, layout.valid_until_ms()] {
         assert_eq!(judge_relayout(&layout, ms, None), RelayoutVerdict::OutOfRange);
     }
-    // Nothing is above the largest ID of all.
+    // No ID is above the largest one.
     let verdict = judge_relayout(&layout, NOW, Some(Id::MAX));
     assert!(matches!(verdict, RelayoutVerdict::TooSmall { from_ms: None, .. }));
 }

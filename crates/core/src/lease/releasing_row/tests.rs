@@ -28,7 +28,8 @@ fn write(token: u128, marks: &str) -> RowWrite {
     }
 }
 
-/// What is known of row 1 while a write of this purpose, under token 2, has no answer.
+/// Returns what a process knows of row 1 while its write for this purpose, under token 2, has no
+/// answer.
 fn unanswered(purpose: Purpose, marks: &str) -> Tenure<Purpose> {
     let mut tenure = Tenure::of(&row(1, "50,9"));
     tenure.sent(write(2, marks), purpose);
@@ -49,7 +50,7 @@ fn release_that_was_refused_is_over_unless_an_earlier_write_was_faster() {
     row.answered(false);
     let mut again = row.clone();
     assert!(row.resolve(Some(&self::row(1, "50,9"))), "its epoch has ended");
-    // Sent once more, and not answered.
+    // The release was sent again, and the store has not answered it.
     again.sent();
     assert!(!again.resolve(Some(&self::row(1, "50,9"))));
     assert!(again.resolve(Some(&self::row(9, "50,9"))) && again.resolve(None));
@@ -75,7 +76,7 @@ fn lane_that_was_taken_late_is_given_back_where_it_began() {
     let mut held = ReleasingRow::of_lease(tenure.clone(), HeldLanes::on(0), 30);
     assert!(!held.resolve(Some(&row(2, "50,20"))));
     assert_eq!(carried(&held), "30,9", "the lane that it was held on is lowered, too");
-    // Nothing is known of the other lane.
+    // A search knows nothing of the other lane.
     let mut searched = ReleasingRow::of_search(tenure);
     assert_eq!((searched.lanes.present(), searched.mark), (0, 50));
     assert!(!searched.resolve(Some(&row(2, "50,20"))));

@@ -2,7 +2,7 @@ use std::{collections::HashSet, env, fmt::Write as _, fs};
 
 use super::*;
 
-/// A search that may have taken a row, unless it is the default.
+/// A search that may have taken a row; the default one has not.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 struct Row(u8);
 
@@ -12,7 +12,7 @@ fn held(lease: u8, rows: Rows) -> Held<u8> {
     Held { lease, rows, clock_ahead_since: None }
 }
 
-/// Every state: lease 1 is in use, and 2 arrives.
+/// Returns every state. Lease 1 is in use, and lease 2 arrives.
 fn states() -> Vec<(&'static str, Machine)> {
     let checked = || held(1, Rows::Checked);
     vec![
@@ -27,7 +27,7 @@ fn states() -> Vec<(&'static str, Machine)> {
     ]
 }
 
-/// The states that differ from those in what is known of the store alone, or have no lease before.
+/// Returns the states that differ from those of [`states`] only in `rows`, or have no lease before.
 fn other_states() -> Vec<Machine> {
     let unchecked = || held(1, Rows::Unchecked);
     vec![
@@ -39,7 +39,8 @@ fn other_states() -> Vec<Machine> {
     ]
 }
 
-/// Every event; lease 3 is a new one. The clock has been ahead for longer than is waited for.
+/// Returns every event. Lease 3 is a new one. The clock has been ahead for longer than the
+/// patience.
 fn events() -> Vec<(&'static str, Event<u8>)> {
     let patience = Duration::ZERO;
     vec![
@@ -79,7 +80,7 @@ fn effect_name(effect: &Effect<u8, Row>) -> String {
     }
 }
 
-/// The leases and the search of a state and of effects.
+/// Returns the leases and the searches in a state and in effects.
 fn content(state: &Machine, effects: &[Effect<u8, Row>]) -> (Vec<u8>, Vec<Row>) {
     let (mut leases, search) = state.clone().end();
     let mut searches = Vec::from_iter(search);
@@ -109,7 +110,8 @@ fn no_lease_and_no_search_is_forgotten_or_made_up() {
             };
             match event {
                 Event::Resumed(lease) => leases.push(lease),
-                // The search that leased a row is over, and nothing is known after a panic.
+                // The search that leased a row is over; after a panic, nothing is known of any
+                // search.
                 Event::Leased(lease) => {
                     leases.push(lease);
                     searches.clear();
@@ -168,7 +170,8 @@ fn missing_rows_are_looked_at_again_with_and_without_a_lease() {
     }
 }
 
-/// Every state that can be reached, leases apart. From each but the end a lease can be held again.
+/// Visits every state that can be reached, whichever lease it has. From each but `Ended` the task
+/// can hold a lease again.
 #[test]
 fn every_state_leads_to_a_lease() {
     let successors = |state: &Machine| -> Vec<Machine> {
@@ -206,7 +209,7 @@ fn every_state_leads_to_a_lease() {
     }
 }
 
-/// The table of [`next`] for people, and a diagram of it.
+/// Returns the table of [`next`] for `docs/architecture.md`, and its diagram.
 fn document() -> String {
     let mut text = String::from("| |");
     for (name, _) in states() {
@@ -232,7 +235,7 @@ fn document() -> String {
             )
             .expect("a string");
             text.push_str(" |");
-            // From each state there is one to where a panic and a stop lead.
+            // Left out of the diagram, since every state has them.
             let is_drawn = !matches!(event, Event::Panicked | Event::Stopped) && after != before;
             if is_drawn && drawn.insert((before, after, event_name)) {
                 writeln!(edges, "    {before} --> {after}: {event_name}").expect("a string");

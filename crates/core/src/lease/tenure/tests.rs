@@ -45,7 +45,7 @@ fn unchanged_row_keeps_its_writes_unresolved() {
     assert_eq!((tenure.token(), tenure.is_unresolved()), (Token::from_bits(1), true));
     assert_eq!(tenure.visible(), None);
     tenure.sent(write(3, 30), "second");
-    // The first arrived late and refused the second.
+    // The first write arrived late, so the store refused the second.
     assert_eq!(tenure.resolve(Some(&row(2, 20))), Resolution::Visible);
     assert_eq!(tenure.visible().map(|attempt| attempt.purpose), Some("first"));
     assert_eq!((tenure.token(), tenure.marks()[0]), (Token::from_bits(2), 20));
@@ -58,7 +58,7 @@ fn visible_write_counts_only_after_a_later_acknowledgement() {
     tenure.sent(write(2, 20), "renew");
     assert_eq!(tenure.resolve(Some(&row(2, 20))), Resolution::Visible);
     tenure.sent(write(3, 20), "renew");
-    // Its outcome is unknown, and the row shows what was visible before.
+    // The outcome of token 3 is unknown; the row shows token 2, which was visible before.
     assert_eq!(tenure.resolve(Some(&row(2, 20))), Resolution::Unchanged);
     assert!(tenure.visible().is_some());
     tenure.sent(write(4, 20), "renew");
