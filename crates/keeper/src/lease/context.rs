@@ -1,5 +1,14 @@
-//! What the lease of a namespace is kept with: the store, whose history it follows and whose rows it
-//! writes, and the clocks that are judged before.
+//! What every step of a lease's task shares: the store, the judged clocks, the history that the
+//! record tells, and the writes of rows.
+//!
+//! [`LeaseContext::survey`] reads record, rows and clocks, and follows the store into a new epoch.
+//! [`LeaseContext::swap`] records a write in its [`Tenure`], sends it and notes the answer.
+//! [`LeaseContext::settle`] learns the outcome of a write that the store did not answer.
+//!
+//! It holds no lease and decides no state: `held.rs`, `search.rs` and `task.rs` do. Callers check
+//! the verdict about the clock before they write. They survey again after they read a row: a move
+//! to another layout changes the unit of its marks. Tests: `lease_writes.rs`, `unknown_outcomes.rs`
+//! and `epochs.rs` in `src/tests`.
 
 use std::{sync::Arc, time::Duration};
 
@@ -34,12 +43,13 @@ use crate::{
     },
 };
 
-/// The reach of a process's first lease, so that a crash loop burns seconds, not the whole window.
+/// How far a process's first lease reaches ahead, so that a crash loop uses up seconds and not a
+/// whole window each time.
 const FIRST_REACH: Duration = Duration::from_secs(10);
-/// How often the record is read again because other nodes changed it.
+/// How many times a survey is repeated because other nodes changed the record meanwhile.
 const TRIES: u32 = 10;
 
-/// What every step of the lease's task needs, whatever state it is in.
+/// The parts that every step of the lease's task needs, whatever its state.
 pub(crate) struct LeaseContext {
     pub(crate) settings: KeeperSettings,
     pub(crate) scope: Scope,
@@ -47,32 +57,32 @@ pub(crate) struct LeaseContext {
     pub(crate) shared: Arc<KeeperState>,
     /// Notified by claims that need a renewal.
     pub(crate) wake_up: Arc<Notify>,
-    /// The canonical text of our layout.
+    /// The canonical text of the configured layout.
     pub(crate) canonical: String,
     pub(crate) random: Random,
-    /// Keeps leases in the state file, if there is one.
+    /// Writes leases to the state file; `None` if there is none.
     pub(crate) keeping: Option<Arc<Keeping>>,
-    /// Whether this process ever renewed a lease.
+    /// Whether this process has renewed a lease before.
     pub(crate) has_renewed: bool,
-    /// The history of the store, as the last survey found it.
+    /// The history of the store as of the last survey.
     pub(crate) history: KnownHistory,
-    /// Which rows were created, as the last survey found it.
+    /// Which rows were created, as of the last survey.
     made: Option<MadeRows>,
-    /// Whether the rows of a namespace without a record are known to be of our layout.
+    /// Whether the rows of a namespace without a record are known to be of the configured layout.
     pub(crate) rows_are_ours: bool,
-    /// Whether the record named another layout when it was last there.
+    /// Whether the record named another layout when the last survey found one.
     pub(crate) was_foreign: bool,
 }
 
-/// What is remembered of a write until its outcome is known.
+/// What this process remembers of a write until its outcome is known.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct WriteIntent {
     pub(crate) purpose: Purpose,
     pub(crate) operation: LeaseOperation,
-    /// The clocks when they were judged for this write. If they were read when its outcome becomes
-    /// known, a jump in between would go unnoticed.
+    /// The clocks as they were judged for this write. Clocks that are read once the outcome is
+    /// known would hide a jump in between.
     pub(crate) clocks: ClockReading,
-    /// The store's clock then, in Unix ms.
+    /// The store's clock in that survey, in Unix ms.
     pub(crate) store_ms: i64,
 }
 
@@ -82,53 +92,55 @@ impl From<WriteIntent> for Purpose {
     }
 }
 
-/// The state of the scope, and whether the node's clock is trusted.
+/// A survey of the namespace's rows and record, and the verdict about the node's clock.
 pub(crate) struct JudgedSurvey {
     pub(crate) survey: Survey,
     pub(crate) verdict: ClockVerdict,
-    /// The instant that limits are computed from.
+    /// The instant from which limits are computed, in Unix ms.
     pub(crate) now_ms: i64,
-    /// The clocks that were judged. While the store's is behind, as they are if the node's ran evenly
-    /// since the two agreed, so that no gain goes unnoticed because it came by steps.
+    /// The clocks that were judged. While the store's clock is behind, the wall clock is replaced
+    /// by the last agreed one plus the steady time since, so that a gain in small steps does not go
+    /// unnoticed.
     pub(crate) clocks: ClockReading,
-    /// The same for an epoch that begins.
+    /// The clocks for an epoch that begins now.
     pub(crate) epoch_clocks: EpochClocks,
 }
 
 impl JudgedSurvey {
-    /// Whether the store's clock is known to be behind.
+    /// Returns whether the store's clock is known to be behind.
     pub(crate) const fn is_store_behind(&self) -> bool {
         matches!(self.verdict, ClockVerdict::StoreBehind(_))
     }
 
-    /// Returns what is remembered of a write that follows the survey.
+    /// Returns what to remember of a write that is decided by this survey.
     pub(crate) const fn intent(&self, purpose: Purpose, operation: LeaseOperation) -> WriteIntent {
         let (clocks, store_ms) = (self.clocks, self.survey.now_ms);
         WriteIntent { purpose, operation, clocks, store_ms }
     }
 }
 
-/// Why a write of a held or chosen row was not made, or came to nothing.
+/// Why a write of a row was not made, or had no effect. Each variant says what follows from it.
 pub(crate) enum LeaseError {
-    /// What the write was decided by no longer holds: an earlier write of this process took effect
-    /// instead, or an epoch began. Decide anew.
+    /// An earlier write of this process took effect instead, or an epoch began, so the facts that
+    /// decided the write no longer hold. The next step decides again.
     Overtaken,
-    /// The node's clock is ahead by this many ms.
+    /// The node's clock is ahead by this many ms. Mending the clock is up to the operator.
     ClockAhead(i64),
-    /// Another process may have taken the row since it was written, and the store may be a restored one.
+    /// The store may be a restored one, and another process may have taken the row since this one
+    /// wrote it. The caller waits.
     Stale(StaleStore),
-    /// The row, as it was read, has a token of another process, or the store lost writes without a
-    /// proof of it.
+    /// The row has a token of another process, or the store lost writes and nothing proves it. The
+    /// lease ends, and the task searches for another row.
     Lost(Box<Row>),
-    /// The row or the namespace's record is gone.
+    /// The row or the namespace's record is not there. The task creates it again.
     Vanished,
-    /// The namespace's record names another layout.
+    /// The namespace's record names another layout. An operator may revert the move.
     RecordForeign,
-    /// The epoch has no barrier, so no lease begins.
+    /// The epoch has no barrier, so no lease begins in it. The task waits for clocks that agree.
     BarrierPending,
-    /// The store failed: a write that was sent may have taken effect, or still may.
+    /// The store failed. A write that was sent may have taken effect, or still may.
     Store(StoreError),
-    /// The state file failed: the lease ends at the local mark that it has.
+    /// The state file failed. The lease ends at the local mark that the file has.
     NotKept(KeepingFailed),
 }
 
@@ -176,32 +188,33 @@ impl LeaseContext {
         }
     }
 
-    /// The state file, while new leases are kept in it.
+    /// Returns the state file, if new leases are saved in it.
     pub(crate) fn usable_keeping(&self) -> Option<&Arc<Keeping>> {
         self.keeping.as_ref().filter(|keeping| !keeping.has_failed())
     }
 
-    /// Whether leases wait in a store that may be a restored one; one that is embedded has no other
-    /// holders to wait for.
+    /// Returns whether leases wait while the store may be a restored one. An embedded store has no
+    /// other holders to wait for.
     pub(crate) fn waits_if_stale(&self) -> bool {
         !self.settings.lease.stale_wait.is_zero() && !self.store.clock_is_local()
     }
 
-    /// Whether a row that was written under these clocks may have expired since, so that another process
-    /// may have it.
+    /// Returns whether a row that was written under these clocks may have expired since, so that
+    /// another process may have taken it.
     pub(crate) fn may_have_expired(&self, written: Option<&ClockReading>) -> bool {
         let ttl_ms = millis(self.settings.lease.ttl);
         written.is_none_or(|written| written.elapsed_ms(&*self.shared.clock) >= ttl_ms)
     }
 
-    /// Takes note of a row that another process took from the lease of this lane, which ends at `limit`:
-    /// whoever takes it lawfully begins there, or above.
+    /// Records a row that another process took from a lease of this lane, which ends at `limit`. A
+    /// lawful owner starts at `limit` or above, so a lower mark proves that the store was rolled
+    /// back.
     pub(crate) fn note_taken(&mut self, row: &Row, lane: usize, limit: u64) {
         let mark = row.marks.iter().nth(lane);
         self.history.went_back |= mark.is_some_and(|mark| mark < limit);
     }
 
-    /// Awaits a call of the store, bounded and timed.
+    /// Awaits a call of the store, with a deadline and timed for the observer.
     pub(crate) async fn call<T>(
         &self,
         operation: StoreOperation,
@@ -210,8 +223,9 @@ impl LeaseContext {
         store_call(&*self.store, &*self.shared.observer, operation, call).await
     }
 
-    /// Reads the state of the scope, and judges the node's clock by the store's and, while a lease
-    /// is held, by the steady clock since its last write. Follows the history of the store.
+    /// Reads the rows and the record, follows the store's history, and judges the node's clock: by
+    /// the store's clock and, while a lease is held, by the steady clock since `renewed`, its last
+    /// write.
     pub(crate) async fn survey(
         &mut self,
         renewed: Option<&ClockReading>,
@@ -226,7 +240,8 @@ impl LeaseContext {
     }
 
     async fn look(&mut self, renewed: Option<&ClockReading>) -> Result<JudgedSurvey, StoreError> {
-        // Whoever holds no lease must see the rows as they are.
+        // Only a holder may use row counts that are up to two minutes old; a search needs fresh
+        // ones.
         let survey = match renewed {
             Some(_) => self.store.glance(&self.scope),
             None => self.store.survey(&self.scope),
@@ -245,17 +260,17 @@ impl LeaseContext {
         let record = survey.record.as_ref();
         self.made = record.and_then(|record| record.made_rows(&self.scope.reserved_key));
         let range = self.scope.min_worker..=self.scope.max_worker;
-        // Nobody has the worker ids whose rows are created when they are needed.
+        // Worker ids whose rows are not created yet are free.
         let unmade = self.made.map_or(0, |made| self.scope.workers() - made.count(&range));
         self.shared.report.send_if_modified(|report| {
             report.clock_ahead_ms = if is_local { 0 } else { reading.node_ahead_ms() };
-            // Some of those rows may be there already.
+            // Some rows may be there that the record does not name yet.
             let unheld = self.scope.workers().saturating_sub(survey.held);
             let free = unheld.min(survey.free + unmade);
             (report.workers_held, report.workers_free) = (survey.held, free);
             false
         });
-        // A store whose clock is known to be wrong does not bound the reach of a lease.
+        // A wrong clock of the store does not bound how far a lease reaches.
         let is_bound = !is_local && !matches!(verdict, ClockVerdict::StoreBehind(_));
         let bound_ms = store_ms.saturating_add(millis(max_skew));
         let now_ms = if is_bound { clocks.wall_ms.min(bound_ms) } else { clocks.wall_ms };
@@ -266,7 +281,7 @@ impl LeaseContext {
         Ok(JudgedSurvey { survey, verdict, now_ms, clocks, epoch_clocks })
     }
 
-    /// Reads the state of a scope, and the clocks.
+    /// Awaits a survey, and returns it with both clocks.
     pub(crate) async fn timed(
         &self,
         survey: impl Future<Output = Result<Survey, StoreError>>,
@@ -274,32 +289,33 @@ impl LeaseContext {
         timed(&*self.shared.clock, self.call(StoreOperation::Read, survey)).await
     }
 
-    /// Returns whether the last survey saw every row of the scope, and a record that tells of them.
+    /// Returns whether the last survey found a record and every row of the scope.
     pub(crate) fn has_all_rows(&self) -> bool {
         let report = self.shared.report.borrow();
         self.made.is_some() && report.workers_held + report.workers_free >= self.scope.workers()
     }
 
-    /// Whether a row was created as the record tells. Another one is not to be leased: should it be
-    /// lost, it would be created again with no marks.
+    /// Returns whether the record names this row as created. Another one must not be leased: if the
+    /// store lost it, a node would create it again with marks at 0.
     pub(crate) fn is_made(&self, worker: u64) -> bool {
         self.made.is_some_and(|made| made.contains(worker)) || planted(Bug::UnrecordedRowTaken)
     }
 
-    /// Returns whether the namespace's record is there and names our layout. Otherwise the present
-    /// rows are not ours to take.
+    /// Returns whether the namespace has a record that names the configured layout. Otherwise this
+    /// process may not take its rows.
     pub(crate) fn is_recorded(&self, judged: &JudgedSurvey) -> bool {
         judged.survey.record.as_ref().is_some_and(|record| record.canonical == self.canonical)
     }
 
-    /// Returns how far a lease reaches: little until this process renewed one.
+    /// Returns how far ahead a lease reaches, in ms: a window, or at most 10 s unless
+    /// `whole_window`.
     pub(crate) fn reach_ms(&self, whole_window: bool) -> i64 {
         let window = self.settings.lease.window;
         millis(if whole_window { window } else { window.min(FIRST_REACH) })
     }
 
-    /// Sends the write of a new lease on a lane, from the mark that the tenure knows. Returns what
-    /// was acknowledged; `None` when the row's token had changed.
+    /// Sends the write that leases a lane from its known mark on. Returns the acknowledged write,
+    /// or `None` if the row's token had changed.
     pub(crate) async fn take_lane(
         &mut self,
         tenure: &mut Tenure<WriteIntent>,
@@ -317,14 +333,14 @@ impl LeaseContext {
         Ok(self.swap(tenure, write, intent).await?.then_some(intent))
     }
 
-    /// Returns the marks of a row in the present epoch.
+    /// Returns the marks of a row as they count in the present epoch.
     pub(crate) fn marks_of(&self, tenure: &Tenure<WriteIntent>) -> HighWaterMarks {
         let layout = &self.settings.layout;
         self.history.marks(layout, tenure.epoch(), tenure.marks())
     }
 
-    /// Builds a write of a row under a fresh token and the present epoch, with the mark of `lane` at
-    /// `mark`.
+    /// Builds a write of a row under a fresh token and the present epoch, which sets the mark of
+    /// `lane` to `mark`.
     pub(crate) fn write(
         &mut self,
         tenure: &Tenure<WriteIntent>,
@@ -353,8 +369,9 @@ impl LeaseContext {
         next_token(tenure.token(), || self.random.fresh_token())
     }
 
-    /// Sends a write, and returns whether it was acknowledged; `false` when the row's token had
-    /// changed. It is noted before it is sent, so that this future may be dropped.
+    /// Sends a write. Returns whether the store acknowledged it; `false` if the row's token had
+    /// changed. The write is recorded before it is sent, so the caller may drop this future at any
+    /// time.
     pub(crate) async fn swap(
         &self,
         tenure: &mut Tenure<WriteIntent>,
@@ -384,7 +401,7 @@ impl LeaseContext {
         swapped
     }
 
-    /// Reads the row to learn the outcome of writes that were not acknowledged; returns it, too.
+    /// Reads the row to learn the outcome of unacknowledged writes, and returns the row as well.
     pub(crate) async fn resolve(
         &self,
         tenure: &mut Tenure<WriteIntent>,
@@ -393,16 +410,15 @@ impl LeaseContext {
         Ok((tenure.resolve(row.as_ref()), row))
     }
 
-    /// Reads a row.
     pub(crate) async fn read_row(&self, worker: u64) -> Result<Option<Row>, StoreError> {
         self.call(StoreOperation::Read, self.store.read_row(&self.scope, worker)).await
     }
 
-    /// Settles writes whose outcome is unknown. Returns the one that took effect; `None` when none
-    /// did: one may still arrive, which the next write refuses.
+    /// Resolves writes whose outcome is unknown. Returns the one that took effect, or `None` if
+    /// none did; the next write makes the store refuse one that still arrives.
     ///
-    /// A write that is visible need not be durable: it is repeated under a fresh token, and counts
-    /// once that is acknowledged.
+    /// A write that is only visible need not be durable. It is repeated under a fresh token, and
+    /// counts once the store acknowledges that.
     pub(crate) async fn settle(
         &mut self,
         tenure: &mut Tenure<WriteIntent>,
@@ -423,7 +439,7 @@ impl LeaseContext {
         let present = self.history.epoch();
         let Some(visible) = tenure.visible() else { return Ok(None) };
         if visible.write.epoch != present {
-            // What it was for is decided anew.
+            // The purpose of that write is decided again in the present epoch.
             tenure.forget_before(present);
             return Ok(None);
         }
@@ -436,8 +452,8 @@ impl LeaseContext {
         }
     }
 
-    /// Creates the grant of a lease that the store acknowledged. If it is kept in the state file,
-    /// nothing can be issued before the file has it. `clocks` were judged for the lease.
+    /// Creates the grant of an acknowledged lease. If `is_kept`, claims can use the grant only once
+    /// the state file has the lease. `clocks` were judged for the lease.
     pub(crate) fn grant(
         &self,
         worker: u64,
@@ -454,15 +470,16 @@ impl LeaseContext {
         let grant = Grant::new(layout, worker, lane as u64, start, codes_max, waker)
             .expect("rows of the scope fit the layout");
         if let Some(ClockReading { wall_ms, .. }) = clocks {
-            // A clock that goes back from here could not issue: that is seen before anything is issued.
+            // If the clock goes back from this reading, the keeper must notice that even before an
+            // ID is issued: the grant could not issue.
             grant.note_reading(wall_ms.min(layout.start_of_tick_ms(layout.tick_of(start))));
         }
         self.extend(&grant, limit, is_kept);
         Arc::new(grant)
     }
 
-    /// Extends a grant to the mark that the store acknowledged; one that is kept in the state file,
-    /// only as soon as the file has a local mark beyond its limit.
+    /// Extends a grant to the acknowledged mark. If `is_kept`, its limit rises only once the state
+    /// file has a local mark beyond it.
     pub(crate) fn extend(&self, grant: &Grant, limit: u64, is_kept: bool) {
         if is_kept {
             grant.acknowledge(limit);
@@ -475,14 +492,14 @@ impl LeaseContext {
         self.shared.observer.lease_operation(operation, outcome);
     }
 
-    /// Reports that the store fails; the caller retries later.
+    /// Reports that the store failed. The caller retries later.
     pub(crate) fn store_failed(&self, error: &StoreError) {
         let failure = StoreFailure::from(error);
         self.shared.set_reason(Some(UnavailableReason::StoreUnavailable(failure)));
     }
 
-    /// Returns the instant of the barrier while that is ahead, as the reason why no lease begins
-    /// before.
+    /// Returns the barrier as the reason why no lease begins before it, if it is ahead of the
+    /// clock.
     pub(crate) fn barrier_ahead(&self) -> Option<UnavailableReason> {
         let layout = &self.settings.layout;
         let due_ms = layout.start_of_tick_ms(layout.tick_of(self.history.barrier(layout)));
@@ -496,11 +513,12 @@ impl LeaseContext {
     }
 
     /// Follows the history that the namespace's record tells; see
-    /// [`KnownHistory::follow`](crate::history::known::KnownHistory::follow).
+    /// [`KnownHistory::follow`](crate::history::known::KnownHistory::follow). Returns `false` if
+    /// the caller must survey again.
     ///
-    /// A lease that is computed from an instant `ahead_ms`, which is ahead of the store's clock, must be
-    /// within the reach that the record tells: a node whose clock is trusted although it is ahead first
-    /// registers that.
+    /// `ahead_ms` is set if leases are computed from an instant ahead of the store's clock, in Unix
+    /// ms, because the node's clock is trusted more. Such leases may exceed the longest lease that
+    /// the record names, so the node first registers the instant that they reach.
     pub(crate) async fn follow_history(
         &mut self,
         survey: &Survey,
@@ -525,14 +543,14 @@ impl LeaseContext {
         self.history.follow(&context, survey, record, fresh).await
     }
 
-    /// Follows the history that a survey found, if its record is ours.
+    /// Follows the history that a survey found, if the record names the configured layout.
     pub(crate) async fn is_followed(&mut self, judged: &JudgedSurvey) -> Result<bool, StoreError> {
         if judged.survey.record.is_some() {
             self.was_foreign = !self.is_recorded(judged);
         }
         match &judged.survey.record {
             Some(record) if self.is_recorded(judged) => {
-                // Otherwise leases are bounded by the store's clock.
+                // Only then: otherwise the store's clock bounds the lease.
                 let ahead_ms = judged.is_store_behind().then_some(judged.now_ms);
                 self.follow_history(&judged.survey, record, judged.epoch_clocks, ahead_ms).await
             }

@@ -31,8 +31,8 @@ pub struct IssuerBlocks {
     unreported: Unreported,
 }
 
-/// Counts IDs that the observer was not told of yet: reporting each one would cost as much as the
-/// ID.
+/// Counts IDs that are not yet reported to the observer. Reporting each one would cost as much as
+/// issuing it.
 #[derive(Debug)]
 struct Unreported {
     observer: Arc<dyn Observer>,
@@ -64,7 +64,7 @@ impl Issuer {
     ///
     /// # Errors
     ///
-    /// When the code is no valid name, or not among those that are served.
+    /// When the code is not a valid name, or is not served.
     pub fn handle(&self, code: &str) -> Result<IssuerHandle, IssueError> {
         IssuerHandle::new(self.clone(), code)
     }
@@ -79,7 +79,7 @@ impl IssuerHandle {
     }
 
     /// Issues one ID of the present tick, if that is possible at once. After `None`,
-    /// [`Self::next_ids`] can wait for one or return why there is none.
+    /// [`Self::next_ids`] can wait for one, or return the reason.
     #[inline]
     pub fn try_next_id(&mut self) -> Option<Id> {
         let id = match self.handle.take_quickly() {
@@ -98,16 +98,16 @@ impl IssuerHandle {
         claim.ids.next()
     }
 
-    /// Issues `count` IDs, ascending; waits until the last one's tick has begun, at most
+    /// Issues `count` IDs, ascending. Waits until the tick of the last one has begun, for at most
     /// [`IssueSettings::max_wait`](raindrop_core::issue::IssueSettings::max_wait).
     ///
     /// # Errors
     ///
-    /// See [`IssueError`]; nothing was issued then.
+    /// See [`IssueError`]. No ID was issued then.
     ///
     /// # Cancel safety
     ///
-    /// IDs that were claimed when the future is dropped are never issued to anybody.
+    /// If this future is dropped after it claimed IDs, no caller ever gets them.
     pub async fn next_ids(&mut self, count: u32) -> Result<Run, IssueError> {
         let claim = match self.handle.claim(count) {
             Ok(claim) => claim,

@@ -1,4 +1,14 @@
-//! Renews a lease, and moves it to another lane.
+//! Renews a held lease, and moves it to another lane.
+//!
+//! Before each write, [`HeldLease::renew`] and [`HeldLease::rotate`] call `settled`, which brings
+//! what is known of the row up to date. Its doc comment has the order of the steps, on which safety
+//! depends. A write changes the lease only after the store acknowledged it (`apply`), and claims
+//! use the change only after the state file has it ([`HeldLease::keep`]).
+//!
+//! The task decides whether to give the lease up and when to retry, by the [`LeaseError`]. What
+//! another token of the row means is decided in `raindrop-core` ([`HeldRow::judge`]). A dropped
+//! [`HeldLease`] neither seals its grant nor releases its row: the task does, as the state machine
+//! says. Tests: `leases.rs`, `failovers.rs`, `recovery.rs` and `explorer.rs` in `src/tests`.
 
 use std::{sync::Arc, time::Duration};
 
@@ -24,17 +34,18 @@ use crate::ground::{
     store_call::ClockReading,
 };
 
-/// A row that is ours, and the grant of its present lane.
+/// A row that this process holds, and the grant of its present lane.
 pub(crate) struct HeldLease {
     pub(crate) row: HeldRow<WriteIntent>,
     pub(crate) grant: Arc<Grant>,
     /// When the next renewal is due.
     pub(crate) next_renewal: Instant,
-    /// The token that the row had when the lease began.
+    /// The token that the row had when this lease began.
     began: Token,
-    /// The clocks that were judged for the last write that this process saw acknowledged.
+    /// The clocks judged for the last acknowledged write; `None` after a resume until the first
+    /// one.
     renewed: Option<ClockReading>,
-    /// Whether the state file bounds the grant.
+    /// Whether the state file bounds the grant: its limit stays below the saved local mark.
     is_kept: bool,
     stale: StaleWait,
 }
@@ -52,7 +63,7 @@ impl HeldLease {
             began: tenure.token(),
             row: HeldRow::new(tenure, lease.lane),
             grant,
-            // A row that was resumed may be about to expire.
+            // At once: a resumed row may be about to expire.
             next_renewal: Instant::now(),
             renewed: None,
             is_kept,
@@ -64,14 +75,15 @@ impl HeldLease {
         held
     }
 
-    /// Whether the limit is below what the store acknowledged, so that claims wait for the state file
-    /// and not for a renewal.
+    /// Returns whether the limit is below the acknowledged mark. Then claims wait for the state
+    /// file, and a renewal would not help them.
     pub(crate) fn waits_for_file(&self) -> bool {
         self.grant.limit() < self.grant.acknowledged()
     }
 
-    /// Raises the limit. When the task was `woken`, no heartbeat is due: then a write that gains
-    /// nothing is left out, and this returns `false`.
+    /// Renews the lease, which raises the limit. If claims have `woken` the task before a renewal
+    /// is due, no heartbeat is needed: a write that would raise nothing is left out, and this
+    /// returns `false`.
     pub(crate) async fn renew(
         &mut self,
         context: &mut LeaseContext,
@@ -80,7 +92,7 @@ impl HeldLease {
         let judged = self.settled(context).await?;
         match judged.verdict {
             ClockVerdict::Ahead(ahead_ms) => {
-                // It cannot swap, and must see all the same whether the row is still its own.
+                // Even without a write, the holder must notice that another process took the row.
                 self.read_row(context, &judged).await?;
                 context.observe(LeaseOperation::Renew, LeaseOutcome::ClockAhead);
                 return Err(LeaseError::ClockAhead(ahead_ms));
@@ -95,7 +107,7 @@ impl HeldLease {
             }
             ClockVerdict::Trusted => {}
         }
-        // A renewal that claims ask for early still belongs to the first lease.
+        // An early renewal that claims asked for still counts as part of the first, short lease.
         let limit = self.next_limit(context, &judged, context.has_renewed || !woken);
         if woken && limit == self.acknowledged() && !self.row.lanes.has_lowered_mark() {
             return Ok(false);
@@ -119,8 +131,8 @@ impl HeldLease {
         Err(LeaseError::Overtaken)
     }
 
-    /// Leases another lane of the row, for a clock that went back; `false` when no other lane's
-    /// mark is past.
+    /// Leases another lane of the row, because the clock went back. Returns `false` if no other
+    /// lane has a past mark.
     pub(crate) async fn rotate(&mut self, context: &mut LeaseContext) -> Result<bool, LeaseError> {
         let left = self.row.lanes.present();
         let judged = self.settled(context).await?;
@@ -128,7 +140,7 @@ impl HeldLease {
             return Ok(true);
         }
         if self.row.at_barrier().is_some() || context.history.is_pending() {
-            // No lane of the row is due before the present one.
+            // Every lane starts at the barrier, so none comes due before the present one.
             return Ok(false);
         }
         let (layout, marks) = (&context.settings.layout, self.row.tenure.marks());
@@ -145,14 +157,28 @@ impl HeldLease {
             return Ok(true);
         }
         self.settle(context, &judged).await?;
-        // An earlier write of ours was faster: perhaps a rotation, perhaps not.
+        // An earlier write of this process took effect first; it may have been a rotation.
         if self.row.lanes.present() == left { Err(LeaseError::Overtaken) } else { Ok(true) }
     }
 
-    /// Settles writes whose outcome is unknown, follows the store into a new epoch, and looks at the
-    /// clocks and the record before a write.
+    /// Brings what is known of the row up to date before a write, and returns the survey that the
+    /// write is decided by. In this order:
+    ///
+    /// 1. saves a lane that was leased just before a step was cancelled;
+    /// 2. surveys the clocks, the record and the history;
+    /// 3. if an epoch began since the last write: reads the row, enters the epoch and surveys
+    ///    again; if the lease cannot continue in place, leases the row again from the barrier on;
+    /// 4. waits if the last write is so old that a backup may contain it;
+    /// 5. resolves writes whose outcome is unknown, and surveys again.
+    ///
+    /// A read of the row is always followed by a survey: if the layout changed before the read, the
+    /// row's marks are in other units, and the survey finds the new layout in the record.
+    ///
+    /// # Errors
+    ///
+    /// [`LeaseError::Overtaken`] if an epoch began during these steps: the next step decides again.
     async fn settled(&mut self, context: &mut LeaseContext) -> Result<JudgedSurvey, LeaseError> {
-        // A step may have been dropped before the file had the lane that was leased.
+        // The step that leased the lane was cancelled before the state file had it.
         if matches!(self.row.next, NextLease::Arriving(_)) && self.row.tenure.visible().is_none() {
             self.keep(context).await?;
         }
@@ -160,8 +186,6 @@ impl HeldLease {
         let is_behind = |held: &Self, context: &LeaseContext| {
             held.row.tenure.epoch() != context.history.epoch()
         };
-        // What reads the row is followed by another survey: rows that are read after the layout
-        // changed have marks in other units.
         if is_behind(self, context) {
             self.enter_epoch(context, &judged).await?;
             judged = self.survey(context).await?;
@@ -176,15 +200,16 @@ impl HeldLease {
             judged = self.survey(context).await?;
         }
         if is_behind(self, context) {
-            // The store failed over just now. A write would be one of the new epoch.
+            // The store failed over during these steps, so a write would be one of the new epoch.
             return Err(LeaseError::Overtaken);
         }
         Ok(judged)
     }
 
-    /// Waits as a start does if the last write may be in a backup: another process may have taken the row
-    /// since, so that it proves nothing in a store that went back. It is read all the same, because another
-    /// token may be evidence, for which others wait.
+    /// Waits, as a start does, if the last write is so old that a backup may contain it. Another
+    /// process may have taken the row since, so that this write proves nothing in a store that was
+    /// rolled back. The row is read all the same: another token in it may be evidence, which other
+    /// processes wait for.
     async fn wait_if_stale(
         &mut self,
         context: &mut LeaseContext,
@@ -202,7 +227,7 @@ impl HeldLease {
             }
         }
         let error = match judged.verdict {
-            // Nothing would be written anyway.
+            // No write would follow anyway.
             ClockVerdict::Ahead(ahead_ms) => {
                 context.observe(LeaseOperation::Renew, LeaseOutcome::ClockAhead);
                 LeaseError::ClockAhead(ahead_ms)
@@ -216,19 +241,20 @@ impl HeldLease {
         Err(error)
     }
 
-    /// The clocks of the last write, unless this process never wrote the row or does not trust that write
-    /// any more.
+    /// Returns the clocks of the last write, unless this process never wrote the row, or that write
+    /// no longer proves anything.
     fn written(&self) -> Option<&ClockReading> {
         self.renewed.as_ref().filter(|_| self.row.last_write.is_some())
     }
 
-    /// Whether the row is to be left to its ttl because another process may have taken it: in a store that
-    /// went back, whoever begins at its mark would issue what that one did.
+    /// Returns whether to let the row expire instead of releasing it, because another process may
+    /// have taken it. In a store that was rolled back, the next holder would start at the released
+    /// mark, and repeat what that process issued.
     pub(crate) fn is_left_to_expire(&self, context: &LeaseContext) -> bool {
         context.may_have_expired(self.written())
     }
 
-    /// Reads the row in a new epoch, and enters that.
+    /// Reads the row in a new epoch, and enters the epoch.
     async fn enter_epoch(
         &mut self,
         context: &mut LeaseContext,
@@ -257,7 +283,7 @@ impl HeldLease {
         Ok(())
     }
 
-    /// Goes on from a row that was found under another token than that of the last write.
+    /// Continues from a row that was found under a token other than that of the last write.
     async fn adopt(
         &mut self,
         context: &LeaseContext,
@@ -273,7 +299,7 @@ impl HeldLease {
         Ok(())
     }
 
-    /// What a row under another token is judged by.
+    /// Returns the facts by which a row under another token is judged.
     fn check(&self, context: &LeaseContext, judged: &JudgedSurvey) -> RowCheck {
         RowCheck {
             epoch: context.history.epoch(),
@@ -283,7 +309,8 @@ impl HeldLease {
         }
     }
 
-    /// Leases the row anew, from the barrier of the present epoch on. The present grant is used up.
+    /// Leases the row again, from the barrier of the present epoch on. The present grant is used
+    /// up.
     async fn begin_anew(
         &mut self,
         context: &mut LeaseContext,
@@ -312,12 +339,13 @@ impl HeldLease {
         Err(LeaseError::Overtaken)
     }
 
-    /// Uses the lease that begins at the barrier, once that comes due. Returns whether it did.
+    /// Uses the lease that begins at the barrier, once the barrier comes due. Returns whether it
+    /// did.
     pub(crate) async fn use_next_lease(
         &mut self,
         context: &LeaseContext,
     ) -> Result<bool, LeaseError> {
-        // What is known of the row must have been acknowledged.
+        // The store must have acknowledged what is known of the row; a visible write is not enough.
         let is_settled = self.row.tenure.visible().is_none();
         let is_due = is_settled && self.due_in(context).is_some_and(|wait| wait.is_zero());
         if is_due {
@@ -327,8 +355,9 @@ impl HeldLease {
         Ok(is_due)
     }
 
-    /// Returns when the lease that begins at the barrier comes due, if the row has one: soon enough
-    /// for a claim to wait for it.
+    /// Returns for how long the lease that begins at the barrier cannot be used; `None` if the row
+    /// has no such lease. The time ends `issue.max_wait` before the barrier: a claim can wait for
+    /// the rest.
     pub(crate) fn due_in(&self, context: &LeaseContext) -> Option<Duration> {
         let (lease, layout) = (self.row.at_barrier()?, &context.settings.layout);
         let due_ms = layout.start_of_tick_ms(layout.tick_of(lease.start));
@@ -338,7 +367,7 @@ impl HeldLease {
         Some(Duration::from_millis(wait_ms.max(0).unsigned_abs()))
     }
 
-    /// Up to where the store acknowledged the lease that renewals extend.
+    /// Returns the acknowledged limit of the lease that renewals extend.
     fn acknowledged(&self) -> u64 {
         self.row.at_barrier().map_or_else(|| self.grant.acknowledged(), |lease| lease.limit)
     }
@@ -349,14 +378,15 @@ impl HeldLease {
         let write = OwnWrite { lease: self.began, worker, token };
         context.shared.note_own_write(write, intent.clocks.steady);
         let lease = &context.settings.lease;
-        // A row that an operator released comes due when all leases have ended, less what a claim may
-        // wait for.
+        // At most half of the window: a row that an operator released can be leased when all leases
+        // have ended, less `issue.max_wait`, which is at most the other half.
         let ttl_ms = millis(lease.ttl.min(lease.window / 2));
         self.row.acknowledged(intent.store_ms, ttl_ms);
         self.stale = StaleWait::of_holder();
     }
 
-    /// Looks at the clocks and the record.
+    /// Surveys the clocks and the record, and checks that the record names the configured layout
+    /// and the row.
     async fn survey(&mut self, context: &mut LeaseContext) -> Result<JudgedSurvey, LeaseError> {
         let judged = context.survey(self.renewed.as_ref()).await?;
         let Some(record) = &judged.survey.record else {
@@ -380,7 +410,8 @@ impl HeldLease {
         if context.is_made(self.row.tenure.worker()) {
             return Ok(judged);
         }
-        // The record told of the row before it was leased: that was lost.
+        // A row is leased only once the record names it, so the store lost that write of the
+        // record.
         if self.row.tenure.epoch() == context.history.epoch() {
             context.history.went_back = true;
             return Err(LeaseError::Overtaken);
@@ -391,11 +422,12 @@ impl HeldLease {
 
     fn next_limit(&self, context: &LeaseContext, judged: &JudgedSurvey, whole_window: bool) -> u64 {
         let reach_ms = context.reach_ms(whole_window);
-        // The row may have a higher mark, of a write that has no effect in this epoch.
+        // The row's mark may be higher, from a write of an earlier epoch that has no effect in this
+        // one.
         let known = self.row.tenure.marks()[self.row.lanes.present()];
         let (old_limit, now_ms) = (self.acknowledged().max(known), judged.now_ms);
         let request = match self.row.at_barrier() {
-            // Nothing was issued from it.
+            // No ID was issued from it yet.
             Some(Lease { start, .. }) => {
                 LimitRequest { old_limit, start, highest_next: start, refused: 0, now_ms, reach_ms }
             }
@@ -411,7 +443,7 @@ impl HeldLease {
         limit_for(&context.settings.layout, &request)
     }
 
-    /// Settles writes whose outcome is unknown, and applies the one that took effect.
+    /// Resolves writes whose outcome is unknown, and applies the one that took effect.
     async fn settle(
         &mut self,
         context: &mut LeaseContext,
@@ -428,7 +460,7 @@ impl HeldLease {
         }
     }
 
-    /// Looks whether the row is still as this process wrote it.
+    /// Reads the row, and fails if another process wrote it.
     async fn read_row(
         &mut self,
         context: &mut LeaseContext,
@@ -441,7 +473,8 @@ impl HeldLease {
         }
     }
 
-    /// Takes note of a row with a token that is not ours; returns why nothing was written.
+    /// Judges a row that has a token of another writer, and acts on the verdict. Returns why
+    /// nothing was written: `Lost`, or `Overtaken` if the next step can continue.
     async fn found(
         &mut self,
         context: &mut LeaseContext,
@@ -455,7 +488,7 @@ impl HeldLease {
                 if let Err(error) = self.adopt(context, row, &check).await {
                     return error;
                 }
-                // Otherwise it is leased anew, as in another epoch.
+                // Otherwise the next step leases the row again, as in a new epoch.
                 if self.row.last_write.is_some() {
                     self.row.continue_in(context.history.epoch());
                 }
@@ -469,10 +502,11 @@ impl HeldLease {
         LeaseError::Overtaken
     }
 
-    /// Lets the state file have what the store acknowledged, and then claims use it. Without a state
-    /// file this does not wait.
+    /// Saves the acknowledged lease in the state file, and then lets claims use it. Does not wait
+    /// if there is no state file.
     pub(crate) async fn keep(&mut self, context: &LeaseContext) -> Result<(), LeaseError> {
-        // The file keeps the lease that is being used up: the row's marks are those of the next one.
+        // While the next lease waits for the barrier, the file still has the lease in use: the
+        // row's marks are already those of the next one.
         let keeping = context.keeping.as_ref();
         let keeping = keeping.filter(|_| self.is_kept && self.row.at_barrier().is_none());
         let grant = match self.row.next {
@@ -482,7 +516,7 @@ impl HeldLease {
             NextLease::None | NextLease::AtBarrier(_) => Arc::clone(&self.grant),
         };
         if let Some(keeping) = keeping {
-            // An epoch that is forgotten is below all that are remembered.
+            // 0 if the record forgot the epoch: that is below every ordinal that it remembers.
             let ordinal = context.history.ordinal_of(self.row.tenure.epoch()).unwrap_or(0);
             keeping.keep(&self.row.tenure, ordinal, &grant).await?;
         }
@@ -494,12 +528,12 @@ impl HeldLease {
         Ok(())
     }
 
-    /// Ends the lease: its grant is sealed, and dead whatever the store answers.
+    /// Ends the lease: seals its grant, which stays unusable whatever the store answers.
     pub(crate) fn end(self) -> ReleasingRow<WriteIntent> {
         self.row.end(self.grant.seal())
     }
 
-    /// Does what an acknowledged write allows; [`Self::keep`] follows.
+    /// Applies an acknowledged write to the lease. The caller must then call [`Self::keep`].
     fn apply(&mut self, context: &LeaseContext, intent: WriteIntent) {
         self.note_acknowledged(context, &intent);
         let Some(limit) = self.row.apply(intent.purpose) else { return };
@@ -512,7 +546,7 @@ impl HeldLease {
         context.extend(&self.grant, limit, self.is_kept);
     }
 
-    /// Returns by how much the clock is behind the highest reading that IDs were issued under, in
+    /// Returns by how much the clock is behind the highest reading under which IDs were issued, in
     /// ms, if that is more than `rollback.hold`.
     pub(crate) fn rolled_back_ms(&self, context: &LeaseContext) -> Option<i64> {
         if !self.grant.is_rolled_back() {

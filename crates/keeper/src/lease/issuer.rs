@@ -19,14 +19,14 @@ use crate::ground::{
     status::{LeaseView, Status, UnavailableReason},
 };
 
-/// When to retry while no better time is known.
+/// The pause before a retry if no better time is known.
 const RETRY_AFTER: Duration = Duration::from_secs(1);
-/// A mark may come due in years, after a clock was wrong; no client should wait that long.
+/// The longest pause before a retry. After a clock was wrong, a mark may come due only in years.
 const LONGEST_RETRY_AFTER: Duration = Duration::from_hours(1);
-/// When to retry while only an operator can shorten the wait.
+/// The pause before a retry if an operator may shorten the wait.
 const RETRY_FAR: Duration = Duration::from_secs(30);
 
-/// Issues IDs of one namespace; cheap to clone.
+/// Issues IDs of one namespace. Cheap to clone.
 ///
 /// Issuing continues without the store for as long as the lease reaches ahead.
 #[derive(Clone, Debug)]
@@ -43,7 +43,7 @@ impl Issuer {
     ///
     /// # Cancel safety
     ///
-    /// An ID that was claimed when the future is dropped is never issued to anybody.
+    /// If this future is dropped after it claimed an ID, no caller ever gets that ID.
     pub async fn next_id(&self, code: &str) -> Result<Id, IssueError> {
         let mut ids = self.next_ids(code, 1).await?;
         Ok(ids.next().expect("a claim of one has one ID"))
@@ -61,7 +61,7 @@ impl Issuer {
 
     /// Issues IDs for a client, which has a share of the new codes of a tick
     /// ([`IssueSettings::codes_max_per_client`](raindrop_core::issue::IssueSettings::codes_max_per_client)).
-    /// The function identifies the client; it is called only if the code is new.
+    /// The function `client` identifies the client. It is called only if the code is new.
     ///
     /// # Errors
     ///
@@ -74,7 +74,7 @@ impl Issuer {
     ) -> Result<Run, IssueError> {
         let claim = match self.state.generator.claim_for(client, code, count) {
             Ok(claim) => claim,
-            // Boxed, so that the future of a claim that succeeds at once stays small.
+            // Boxed, so that the future stays small for a claim that succeeds at once.
             Err(error) => Box::pin(self.claim_again(client, code, count, error)).await?,
         };
         self.report_and_wait(&claim, count).await?;
@@ -82,8 +82,9 @@ impl Issuer {
         Ok(claim.ids)
     }
 
-    /// Reports to the observer if a claim borrowed, waits or was the first of a held rollback. That what
-    /// comes due soon was taken, too, tells nothing.
+    /// Reports to the observer whether a claim borrowed, waits, or was the first during a held
+    /// rollback. A claim of up to `n` IDs is not reported as borrowed or waiting: it only took more
+    /// than it needed.
     pub(crate) fn report(&self, claim: &Claim, count: Count) {
         let observer = &self.state.observer;
         let takes_more = matches!(count, Count::UpTo(_)) && claim.ids.len() > 1;
@@ -98,8 +99,8 @@ impl Issuer {
         }
     }
 
-    /// Reports a claim, and waits until its last tick has begun. An error if there is no timer for that:
-    /// then nobody gets what was claimed.
+    /// Reports a claim, and waits until its last tick has begun. Fails if no runtime has a timer
+    /// for the wait; then no caller gets the claimed IDs.
     pub(crate) async fn report_and_wait(
         &self,
         claim: &Claim,
@@ -113,7 +114,7 @@ impl Issuer {
         Ok(())
     }
 
-    /// Retries a refused claim whenever the lease changes, for at most `max_wait`.
+    /// Retries a refused claim whenever the lease changes, for at most `issue.max_wait`.
     #[cold]
     pub(crate) async fn claim_again(
         &self,
@@ -165,7 +166,7 @@ impl Issuer {
                 let wait_ms = due_ms.saturating_sub(self.state.clock.now_ms()).max(0);
                 Duration::from_millis(wait_ms.unsigned_abs()).min(LONGEST_RETRY_AFTER)
             }
-            // An operator may mend it sooner.
+            // An operator may mend this sooner.
             UnavailableReason::BarrierFarAhead { .. } => RETRY_FAR,
             _ => RETRY_AFTER,
         };
@@ -211,7 +212,7 @@ impl Issuer {
 
     fn view(&self, grant: &Grant) -> LeaseView {
         let (layout, limit) = (self.layout(), grant.limit());
-        // Without the store the limit rises up to here.
+        // Without the store, the limit rises up to here as the state file is written.
         let last_tick = layout.tick_of(grant.acknowledged().saturating_sub(1));
         let next = self.state.present().max(grant.highest_next());
         LeaseView {
@@ -222,7 +223,7 @@ impl Issuer {
         }
     }
 
-    /// Waits until IDs can be issued, or the keeper is shutting down or has ended.
+    /// Waits until IDs can be issued, or until the keeper shuts down or has ended.
     pub async fn leased(&self) -> Status {
         let mut changes = self.state.report.subscribe();
         loop {
@@ -246,8 +247,8 @@ const fn no_lease(reason: UnavailableReason) -> IssueError {
     IssueError::NoLease { reason, retry_after: RETRY_AFTER }
 }
 
-/// Returns whether the keeper may still make a refused claim succeed. `waits_for_file` says that the
-/// limit rises when the state file is written, whatever the store does.
+/// Returns whether the keeper may still make a refused claim succeed. `waits_for_file` is true if
+/// the limit rises once the state file is written, whatever the store does.
 fn can_succeed_later(
     error: &ClaimError,
     reason: Option<&UnavailableReason>,

@@ -1,5 +1,14 @@
-//! Keeps the lease of one namespace in the state file, and raises the limit of its grant to what the
-//! file has.
+//! Saves the lease of one namespace in the state file, and raises the limit of its grant to the
+//! local mark that the file has.
+//!
+//! An ID is issued only below a local mark that is durable: each save waits for the disk before it
+//! raises the limit. [`Keeping::run`] raises the mark ahead of claims, beside the steps of the
+//! task.
+//!
+//! It talks to no store, and it neither acquires nor ends a lease. The caller has three duties. It
+//! saves only what the store acknowledged. It calls [`Keeping::before_write`] before a write that
+//! ends a saved lease. And it gives the lease up after the first [`KeepingFailed`]. Tests:
+//! `state_files.rs` in `src/tests`.
 
 use std::{
     convert::Infallible,
@@ -27,43 +36,43 @@ use tokio::{
 use super::shared::KeeperState;
 use crate::state_file::{StateFile, error::Refused, format::Entry};
 
-/// How often the local mark is looked at, besides when claims need it.
+/// The interval between checks of the local mark, unless claims ask for one.
 const EVERY: Duration = Duration::from_millis(500);
-/// Between two looks that claims ask for.
+/// The shortest time between two checks that claims ask for.
 const BETWEEN: Duration = Duration::from_millis(5);
-/// A disk that takes longer than this has failed.
+/// A disk that takes longer than this for a write has failed.
 const DEADLINE: Duration = Duration::from_secs(5);
 
-/// The file failed: nothing more is kept in it until the process is started anew.
+/// The state file failed, for this reason. The process saves nothing more in it until a restart.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct KeepingFailed(pub(crate) Arc<str>);
 
-/// Keeps the lease of one namespace.
+/// Saves the lease of one namespace in the state file.
 #[derive(Debug)]
 pub(crate) struct Keeping {
     file: StateFile,
     state: Arc<KeeperState>,
-    /// The canonical text of the layout, and the reserved bits that rows are keyed by.
+    /// The canonical text of the layout, and the reserved bits by which rows are keyed.
     layout: String,
     reserved_key: String,
-    /// Locked while the file is written, so that one change follows the other.
+    /// Locked during a write of the file, so that changes follow each other.
     kept: Mutex<Kept>,
     has_failed: AtomicBool,
     /// The failure, until it is reported.
     failure: StdMutex<Option<KeepingFailed>>,
     /// Notified by claims that the limit refused, or that come near it.
     pub(crate) near_limit: Arc<Notify>,
-    /// Notified when the file fails.
+    /// Notified when the file fails, to wake the task.
     pub(crate) wake_up: Arc<Notify>,
 }
 
 #[derive(Debug, Default)]
 struct Kept {
-    /// The lease in the file, and the grant that it bounds.
+    /// The lease that the file has, and the grant that it bounds.
     present: Option<(KeptLease, Arc<Grant>)>,
-    /// Every lease that a crash may leave in the file, with the number of its change.
+    /// Every lease that may be in the file after a crash, each with the number of its change.
     possible: Vec<(u64, KeptLease)>,
-    /// How long the last write took.
+    /// The duration of the last write.
     took: Duration,
 }
 
@@ -94,18 +103,19 @@ impl Keeping {
         }
     }
 
-    /// Whether the file can no longer be used.
+    /// Returns whether the file can no longer be used.
     pub(crate) fn has_failed(&self) -> bool {
         self.has_failed.load(Ordering::Acquire)
     }
 
-    /// Returns the failure once.
+    /// Returns the failure, once.
     pub(crate) fn take_failure(&self) -> Option<KeepingFailed> {
         self.failure.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
 
-    /// Takes the lease that the file kept when the process was started, if it can be resumed.
-    /// `Ok(None)` is nothing. One that is refused leaves the file, so that it never comes back.
+    /// Returns the lease that the file had when the process started, if it can be resumed, or
+    /// `Ok(None)` if the file had none. A refused lease is removed from the file, so that no later
+    /// start finds it.
     pub(crate) async fn resumable(
         &self,
         check: impl FnOnce(&Entry) -> Result<(), ResumeRefusal>,
@@ -122,14 +132,14 @@ impl Keeping {
         let mut kept = self.kept.lock().await;
         match &checked {
             Ok(lease) => kept.possible.extend(lease.clone().map(|lease| (0, lease))),
-            // A failure is reported by the next step.
+            // A failure of this write is reported by the next step.
             Err(_) => drop(self.write(&mut kept, None).await),
         }
         checked
     }
 
-    /// Keeps a lease as the store acknowledged it last, and raises the limit of its grant. It takes
-    /// the place of the lease before, whose grant ends where its limit is. `ordinal` is that of the
+    /// Saves a lease as the store acknowledged it last, and raises the limit of its grant. It
+    /// replaces the lease before, whose grant ends at its present limit. `ordinal` is that of the
     /// tenure's epoch.
     pub(crate) async fn keep<T>(
         &self,
@@ -155,7 +165,7 @@ impl Keeping {
         self.keep_present(&mut kept, KeptLease { local_mark, ..lease }, grant).await
     }
 
-    /// Raises the local mark if it is time to.
+    /// Raises the local mark, if it is less far ahead than it should be.
     pub(crate) async fn raise_local_mark(&self) -> Result<(), KeepingFailed> {
         let mut kept = self.kept.lock().await;
         let Some((lease, grant)) = kept.present.clone() else { return Ok(()) };
@@ -173,8 +183,8 @@ impl Keeping {
         Ok(())
     }
 
-    /// Keeps where a sealed grant ended, so that whoever resumes the lease leaves nothing out.
-    /// Returns whether its lease is in the file.
+    /// Saves the position at which the sealed grant ended as the local mark, so that a process that
+    /// resumes the lease skips no position. Returns whether the file has a lease to resume.
     pub(crate) async fn keep_sealed(&self) -> Result<bool, KeepingFailed> {
         let mut kept = self.kept.lock().await;
         let Some((lease, grant)) = kept.present.clone() else { return Ok(false) };
@@ -200,7 +210,7 @@ impl Keeping {
         self.write(&mut kept, None).await
     }
 
-    /// Removes the lease.
+    /// Removes the lease from the file.
     pub(crate) async fn forget(&self) -> Result<(), KeepingFailed> {
         let mut kept = self.kept.lock().await;
         if kept.possible.is_empty() {
@@ -210,17 +220,17 @@ impl Keeping {
         self.write(&mut kept, None).await
     }
 
-    /// Whether a crash may leave a lease in the file that a write of a row would end; for assertions
-    /// only, since the answer is `false` while the file is written.
+    /// Returns whether a crash may leave a lease in the file that a write of a row would end. For
+    /// assertions only: the answer is `false` during a write of the file.
     pub(crate) fn has_lease_ended_by(&self, worker: u64, marks: &HighWaterMarks) -> bool {
         let kept = self.kept.try_lock();
         kept.is_ok_and(|kept| kept.may_have_lease_ended_by(worker, marks))
     }
 
-    /// Raises the local mark again and again; resolves never.
+    /// Raises the local mark again and again. Never resolves.
     pub(crate) async fn run(&self) -> Infallible {
         loop {
-            // The keeper reports the failure.
+            // The task learns of a failure by `take_failure`, so nothing is left to do here.
             if self.raise_local_mark().await.is_err() || self.has_failed() {
                 return pending().await;
             }
@@ -234,7 +244,8 @@ impl Keeping {
 
     fn next_local_mark(&self, lease: &KeptLease, grant: &Grant, took: Duration) -> Option<u64> {
         let layout = self.state.layout();
-        // Beyond the limit of the lease, a refused claim is the keeper's to mend.
+        // A claim beyond the limit of the lease needs a renewal by the task, not a higher local
+        // mark.
         let is_short = lease.local_mark < lease.limit();
         let request = LimitRequest {
             old_limit: lease.local_mark,
@@ -242,7 +253,7 @@ impl Keeping {
             highest_next: grant.highest_next(),
             refused: if is_short { grant.take_refused() } else { 0 },
             now_ms: self.state.clock.now_ms(),
-            // One write may begin when the one before has not ended.
+            // A write may have to wait for the one before it.
             reach_ms: millis(took * 2),
         };
         next_local_mark(layout, &request, lease.limit())
@@ -261,7 +272,7 @@ impl Keeping {
         Ok(())
     }
 
-    /// Writes what the file keeps of this namespace, and returns when that is durable.
+    /// Writes the file's entry of this namespace, and returns once it is durable.
     async fn write(&self, kept: &mut Kept, lease: Option<&KeptLease>) -> Result<(), KeepingFailed> {
         if self.has_failed() {
             return Err(KeepingFailed("it failed before".into()));

@@ -1,9 +1,9 @@
-//! What a row tells of how a lease was lost.
+//! Says how a lease was lost, for the log.
 
 use raindrop_core::lease::Row;
 
-/// Says how a lease was lost, as far as the row tells: a process writes its own holder, and an operator
-/// leaves the holder as it is.
+/// Returns how a lease was lost, as far as the row shows it: a process writes its own holder, and
+/// an operator leaves the holder as it is.
 pub(crate) fn loss(row: &Row, own_holder: &str) -> &'static str {
     if row.was_never_written() {
         "the store lost the row, which was created again"

@@ -1,5 +1,5 @@
-//! The lease of a namespace: the task that acquires, renews, moves and releases it, and the issuer of
-//! its IDs.
+//! Keeps the lease of a namespace: the task that acquires, renews, moves and releases it
+//! (`task.rs`), and the issuer of its IDs (`issuer.rs`).
 
 pub(crate) mod context;
 pub(crate) mod handle;

@@ -1,4 +1,4 @@
-//! What the keeper does under planted bugs only.
+//! The keeper's behaviour under planted bugs only.
 
 use std::sync::Arc;
 
@@ -18,7 +18,7 @@ use super::{
 use crate::ground::{observer::LeaseOperation, store_call::ClockReading};
 
 impl Task {
-    /// Uses a lease again whose lowering write has no answer.
+    /// Uses a lease again although the write that lowered its mark has no answer.
     pub(crate) fn revive_lease(&mut self) {
         let forgets = planted(Bug::LostReplyIsFailure);
         if !forgets && !planted(Bug::GoesOnAfterLowering) {

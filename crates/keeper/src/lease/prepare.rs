@@ -1,4 +1,13 @@
-//! Creates tables, layout record and rows where they are missing, and more rows when they are needed.
+//! Creates tables, layout record and rows where they are missing, and more rows when a node needs
+//! them.
+//!
+//! The order makes a lost row safe. The record names a part of the rows before one of them is
+//! leased. So a row of an unnamed part was never leased, and starts with marks at 0. A missing row
+//! of a named part may have been in use, and starts beyond everything that any node can have
+//! leased. Creating is bound to the record's token and to a deadline by the store's clock.
+//!
+//! It takes no row and lowers no mark. `false` means that another process changed the record: the
+//! caller reads everything again. Tests: `preparing.rs` and `lost_records.rs` in `src/tests`.
 
 use std::ops::RangeInclusive;
 
@@ -18,12 +27,12 @@ use crate::{
     history::record::{self, contended},
 };
 
-/// How often a start is retried because others changed the record.
+/// How many times a start is retried because other processes changed the record.
 const TRIES: u32 = 100;
 
-/// Returns until when a decision about missing rows holds that was made at `now_ms`, by the store's
-/// clock: the call that acts on it may take so long. Marks are chosen for that instant, and the store
-/// refuses to act on the decision later.
+/// Returns how long a decision about missing rows holds that was made at `now_ms`, as an instant of
+/// the store's clock in Unix ms. The call that acts on the decision may take as long. Marks are
+/// chosen for that instant, and the store refuses the call after it.
 pub(crate) fn valid_until_ms(store: &dyn Store, now_ms: i64) -> i64 {
     now_ms.saturating_add(millis(store.longest_call()))
 }
@@ -44,19 +53,19 @@ pub(crate) async fn prepare(context: &mut LeaseContext) -> Result<(), KeeperErro
     Err(contended().into())
 }
 
-/// Creates the record and the rows, and marks the rows as complete; `false` when others changed
-/// the record meanwhile.
+/// Creates the record and the rows, and records the rows as created. Returns `false` if another
+/// process changed the record meanwhile.
 async fn create_missing(context: &mut LeaseContext) -> Result<bool, KeeperError> {
     let (store, scope) = (context.store.clone(), context.scope.clone());
     let layout = context.settings.layout.clone();
-    // All workers of the layout, not only those of this node's range: a range that comes into use
-    // later must not look like rows that were lost.
+    // All workers of the layout, not only this node's range: a range that comes into use later must
+    // not look like rows that the store lost.
     let all = Scope { min_worker: 0, max_worker: layout.largest_worker(), ..scope.clone() };
     let (before, _, reading) = context.timed(store.survey(&all)).await?;
     let clocks = reading.epoch_clocks(context.settings.lease.window);
     let Some(record) = before.record.clone() else {
         create_record(context, &before, clocks).await?;
-        // Read together with the identity of the server and its clock.
+        // The next try reads the record together with the server's identity and clock.
         return Ok(false);
     };
     context.was_foreign = record.canonical != context.canonical;
@@ -65,16 +74,16 @@ async fn create_missing(context: &mut LeaseContext) -> Result<bool, KeeperError>
         return Ok(false);
     }
     let made = record.made_rows(&scope.reserved_key);
-    // Beside parts there may be rows that the record does not tell yet.
+    // Besides the parts that the record names there may be rows that it does not name yet.
     let is_whole = made == Some(MadeRows::All) && before.held + before.free == all.workers();
     for range in made.filter(|_| !is_whole).iter().flat_map(|made| made.ranges(all.workers())) {
-        // The rows and the clock as they are after the record was read.
+        // Rows and clock, read after the record.
         let part = part_of(&scope, &range);
         let (survey, _, reading) = context.timed(store.survey(&part)).await?;
         if survey.held + survey.free == part.workers() {
             continue;
         }
-        // A row that is missing now may have been there, and in use.
+        // A row that is missing now may have been in use.
         let Some(later_ms) = reading.epoch_clocks(context.settings.lease.window).later_ms else {
             let why = "rows are missing, and the clocks differ too much to create them";
             return Err(StoreError::Unavailable(why.into()).into());
@@ -93,9 +102,9 @@ async fn create_missing(context: &mut LeaseContext) -> Result<bool, KeeperError>
     Ok(create_more(context, record).await?.unwrap_or(true))
 }
 
-/// Creates the record. Who knew the namespace writes it again, with a new epoch: all that was leased
-/// before ends below the barrier. If there are rows, only a holder whose row is as it wrote it knows that
-/// nobody moved them to another layout.
+/// Creates the record. A process that knew the namespace writes it again with a new epoch: every
+/// earlier lease ends below the barrier. If there are rows, only a holder that finds its row as it
+/// wrote it knows that no process has moved them to another layout.
 async fn create_record(
     context: &mut LeaseContext,
     before: &Survey,
@@ -125,7 +134,7 @@ async fn create_record(
     let first_tick = first_tick.max(layout.tick_of(history.barrier(layout)));
     let mut record = LayoutRecord::new(&context.canonical, token, first_tick, history);
     if record.history.has_failed_over() {
-        // Which IDs for a past time were reserved is unknown.
+        // Which IDs for a past time were reserved is unknown, so earlier ticks are closed.
         record.since_tick = first_tick;
     }
     record::create_record(&*context.store, &*context.shared.observer, &namespace, &record).await?;
@@ -133,12 +142,12 @@ async fn create_record(
     Ok(())
 }
 
-/// Creates the rows of the next part of the node's worker ids, and records them. `None` if there are
-/// none to create, `false` when others changed the record meanwhile.
+/// Creates the rows of the next part of the node's worker ids, and records the part. Returns `None`
+/// if all parts are recorded, and `false` if another process changed the record meanwhile.
 ///
-/// No row of such a part was ever leased: a row is leased only once the record names its part. So
-/// they begin with no marks. After a fail-over the barrier raises those, since such a row carries no
-/// epoch.
+/// No row of the new part was ever leased, since a row is leased only once the record names its
+/// part. So the rows start with marks at 0. After a fail-over the barrier raises these, since the
+/// rows carry no epoch.
 pub(crate) async fn create_more(
     context: &mut LeaseContext,
     mut record: LayoutRecord,
@@ -146,7 +155,7 @@ pub(crate) async fn create_more(
     let (scope, lanes) = (context.scope.clone(), context.settings.layout.lanes());
     let range = scope.min_worker..=scope.max_worker;
     let Some((part, made)) = next_part(context, &record, &range) else { return Ok(None) };
-    // The clock as it is after the record was read.
+    // The clock, read after the record.
     let survey = context.store.glance(&scope);
     let now_ms = context.call(StoreOperation::Read, survey).await?.now_ms;
     let until_ms = valid_until_ms(&*context.store, now_ms);
@@ -158,8 +167,8 @@ pub(crate) async fn create_more(
     swap_record(context, record).await.map(Some)
 }
 
-/// Records that the part of a worker was created, after the store lost that. Rows of the part may have
-/// been lost, too, so none is created with no marks from now on.
+/// Records the part of a worker as created again, after the store lost that. The store may have
+/// lost rows of the part, too, so from now on none of them is created with marks at 0.
 pub(crate) async fn record_part(
     context: &mut LeaseContext,
     mut record: LayoutRecord,
@@ -172,8 +181,8 @@ pub(crate) async fn record_part(
     Ok(())
 }
 
-/// Returns the first part of a range that the record does not tell of, and which rows were created
-/// once that is.
+/// Returns the first part of a range that the record does not name, and the rows that count as
+/// created once it does.
 fn next_part(
     context: &LeaseContext,
     record: &LayoutRecord,
@@ -189,7 +198,7 @@ fn part_of(scope: &Scope, workers: &RangeInclusive<u64>) -> Scope {
     Scope { min_worker: *workers.start(), max_worker: *workers.end(), ..scope.clone() }
 }
 
-/// Creates the missing rows of a scope; `false` when the decision no longer holds.
+/// Creates the missing rows of a scope. Returns `false` if the decision no longer holds.
 async fn create_rows(
     context: &mut LeaseContext,
     scope: &Scope,
@@ -202,7 +211,7 @@ async fn create_rows(
     context.call(StoreOperation::Prepare, context.store.create_rows(scope, &new)).await
 }
 
-/// Writes the record under a fresh token; `false` when others changed it meanwhile.
+/// Writes the record under a fresh token. Returns `false` if another process changed it meanwhile.
 async fn swap_record(
     context: &mut LeaseContext,
     mut record: LayoutRecord,

@@ -9,22 +9,22 @@ use super::{
 };
 use crate::ground::{observer::LeaseOperation, store_call::ClockReading};
 
-/// How a keeper's release ended.
+/// How the release at the end of a keeper ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Released {
-    /// The row is free, and its mark is where the next lease may begin.
+    /// The row is free, and its mark shows where the next lease may start.
     Done,
     /// No row was held.
     NothingHeld,
-    /// The store did not answer, or the row may be another process's; the state file keeps the lease for
-    /// the next process.
+    /// The store did not answer, or another process may have the row. The state file has the lease
+    /// for the next process.
     Kept,
-    /// The deadline passed, or the row may be another process's: it expires after its ttl.
+    /// The deadline passed, or another process may have the row. The row expires after its ttl.
     GaveUp,
 }
 
-/// Writes a row free, with true marks. Returns whether it is done: the row is free, or known to be no
-/// longer ours.
+/// Releases the row, and sets its mark to the end of the issued positions. Returns whether nothing
+/// is left to do: the row is free, or no longer this process's.
 pub(crate) async fn release(
     row: &mut ReleasingRow<WriteIntent>,
     context: &mut LeaseContext,
@@ -43,7 +43,7 @@ pub(crate) async fn release(
     let (lane, expiry) = (row.lanes.present(), RowExpiry::Released);
     let write = context.write(&row.tenure, &row.lanes, lane, row.mark, expiry);
     if let Some(keeping) = &context.keeping {
-        // Whoever resumed the lease that this write ends would issue beside the next holder.
+        // A process that resumed the ended lease from the file would issue beside the next holder.
         let removed = keeping.before_write(row.tenure.worker(), &write.marks).await;
         if let Err(KeepingFailed(reason)) = removed {
             tracing::warn!(

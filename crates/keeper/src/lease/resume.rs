@@ -1,4 +1,4 @@
-//! Resumes the lease that the state file keeps.
+//! Resumes the lease that the state file has.
 
 use std::{sync::Arc, time::Duration};
 
@@ -19,10 +19,10 @@ use crate::{
     state_file::format::Entry,
 };
 
-/// A store that takes longer than this to show the row is away.
+/// A store that takes longer than this to return the row counts as unavailable.
 const DEADLINE: Duration = Duration::from_secs(1);
 
-/// Resumes the lease that the state file keeps; `None` if there is none, or it is refused.
+/// Resumes the lease from the state file. Returns `None` if there is none, or if it is refused.
 pub(crate) async fn resume(context: &mut LeaseContext) -> Option<HeldLease> {
     let keeping = Arc::clone(context.keeping.as_ref()?);
     let resumed = try_resume(context, &keeping).await;
@@ -59,7 +59,8 @@ async fn try_resume(
     let Some(kept) = keeping.resumable(check).await? else { return Ok(None) };
     context.history.resume(kept.epoch);
     let mut tenure = kept.tenure();
-    // A process that was down for longer than others wait for it must not issue beside them.
+    // Other processes wait for a crashed one only until its row expires. If one of them took the
+    // row, this process must not issue.
     let found = timeout(DEADLINE, context.resolve(&mut tenure)).await;
     if let Ok(Ok((Resolution::Lost, Some(row)))) = found {
         context.note_taken(&row, kept.lane, kept.limit());

@@ -1,4 +1,13 @@
 //! Searches for a free row, and leases it.
+//!
+//! Each pass of [`Search::run`] surveys first. It ends if the store may be stale, resolves a write
+//! whose outcome is unknown, and then either chooses a row or swaps the chosen one. So a survey
+//! lies between the choice and the swap: the layout may have changed before the rows were read, and
+//! their marks would be in other units.
+//!
+//! It installs no grant and releases no row: the task does. While a write's outcome is unknown, the
+//! search keeps to that row. So the task must keep the search until it succeeds, or release its row
+//! with [`Search::abandon`]. Tests: `searches.rs`, `crowd.rs` and `leases.rs` in `src/tests`.
 
 use raindrop_core::{
     instant::millis,
@@ -23,14 +32,14 @@ use crate::ground::{
     status::{StoreFailure, UnavailableReason},
 };
 
-/// How many rows are read at first: enough for the first choices of many nodes.
+/// Number of rows that are read at first: enough for the first choices of many nodes.
 const FIRST_ROWS: u32 = 64;
-/// How many rows are read at most to choose among those that were never written.
+/// Largest number of rows that are read to choose among those that were never written.
 const PART: u64 = 4_096;
-/// How often taking a row is tried before the task looks at the rest of its state.
+/// Number of passes before the task gets to look at the rest of its state.
 const TRIES: u32 = 32;
 
-/// How a search for a row ended.
+/// The result of a search for a row.
 pub(crate) enum SearchOutcome {
     Leased(Box<HeldLease>),
     /// No row or lane is usable before this instant, Unix ms.
@@ -41,18 +50,18 @@ pub(crate) enum SearchOutcome {
     ClockOutOfRange,
     /// The epoch has no barrier yet.
     BarrierPending,
-    /// The namespace's record is gone.
+    /// The namespace has no record.
     RecordVanished,
     /// The namespace's record names another layout.
     RecordForeign,
-    /// Other nodes were faster each time.
+    /// Other nodes took each row first.
     Contended,
     /// The store may be a restored one.
     Stale(StaleStore),
 }
 
 impl SearchOutcome {
-    /// Returns why no lease was found, if that is worth a report.
+    /// Returns the reason why no lease was found, if it is to be reported.
     pub(crate) fn reason(&self) -> Option<UnavailableReason> {
         match *self {
             Self::NoneFree(due_ms) => Some(UnavailableReason::NoFreeWorker { due_ms }),
@@ -68,25 +77,25 @@ impl SearchOutcome {
     }
 }
 
-/// The row to take, or all that were looked at, of which none comes due soon enough.
+/// The row to take, or all rows that were read if none of them comes due soon enough.
 enum Chosen {
     Row(Row),
     NoneDue(Vec<Row>),
 }
 
-/// A search for a row. While a write's outcome is unknown, it keeps to that row: if it took
-/// another one, this one could stay leased without a holder.
+/// A search for a row. While a write's outcome is unknown, the search keeps to that row. If it took
+/// another one, the first could stay leased without a holder.
 #[derive(Default)]
 pub(crate) struct Search {
     chosen: Option<Tenure<WriteIntent>>,
-    /// The worker whose row this process holds meanwhile, though it may have expired.
+    /// The worker whose row this process holds meanwhile; that row may have expired.
     held: Option<u64>,
     conflicts: u32,
     stale: StaleWait,
 }
 
 impl Search {
-    /// Tries to lease a row, other than that of the worker that is held.
+    /// Tries to lease a row other than that of the worker `held`.
     pub(crate) async fn run(
         &mut self,
         context: &mut LeaseContext,
@@ -116,7 +125,7 @@ impl Search {
                 && let Some(stale) = self.stale.look(context, &judged).await?
             {
                 context.observe(LeaseOperation::Acquire, LeaseOutcome::NoneFree);
-                // It is chosen again after the wait.
+                // The search chooses a row again after the wait.
                 self.chosen.take_if(|tenure| tenure.unsettled().is_none());
                 return Ok(SearchOutcome::Stale(stale));
             }
@@ -128,15 +137,15 @@ impl Search {
                 return Ok(SearchOutcome::Leased(held));
             }
             if self.chosen.as_ref().is_some_and(|tenure| !context.is_made(tenure.worker())) {
-                // The store lost that the row's part was created.
+                // The store lost the write of the record that named the row's part.
                 self.chosen = None;
             }
             if self.chosen.is_none() {
                 match self.choose(context, judged.now_ms).await? {
                     Chosen::Row(row) => {
                         self.chosen = Some(Tenure::of(&row));
-                        // Look at the record once more: rows read after the layout changed have
-                        // marks in other units.
+                        // Survey once more: if the layout changed before the rows were read, their
+                        // marks are in other units.
                         if !planted(Bug::RecordNotReread) {
                             continue;
                         }
@@ -145,7 +154,7 @@ impl Search {
                         if self.has_more_rows(context, &judged).await? {
                             continue;
                         }
-                        // What is waited for in vain counts as waited.
+                        // A wait without a free row counts as a wait.
                         let stale = self.stale.look(context, &judged).await?;
                         if stale.is_none() && self.stale.is_release_due(&judged) {
                             self.stale.release_rows(context, &judged).await?;
@@ -163,26 +172,26 @@ impl Search {
         Ok(SearchOutcome::Contended)
     }
 
-    /// Creates more rows, if the node's worker ids have some that were not needed so far and they
-    /// could be leased now.
+    /// Creates more rows, if the node's worker ids have parts that were not needed so far and whose
+    /// rows could be leased now. Returns whether the caller must survey again.
     async fn has_more_rows(
         &self,
         context: &mut LeaseContext,
         judged: &JudgedSurvey,
     ) -> Result<bool, StoreError> {
         let Some(record) = judged.survey.record.clone() else { return Ok(false) };
-        // They begin at the barrier, as free rows do.
+        // New rows start at the barrier, as rows that were never written do.
         let layout = &context.settings.layout;
         let marks = HighWaterMarks::all_at(context.history.barrier(layout), layout.lanes());
         let due_ms = judged.now_ms.saturating_add(millis(context.settings.issue.max_wait));
         if usable_lane(layout, &marks, due_ms, None).is_none() {
             return Ok(false);
         }
-        // Whoever changed the record meanwhile may have created them.
+        // If another process changed the record meanwhile, it may have created them.
         Ok(create_more(context, record).await?.is_some())
     }
 
-    /// Settles writes whose outcome is unknown.
+    /// Resolves writes whose outcome is unknown. Returns the lease that they took, if any.
     async fn settle(
         &mut self,
         context: &mut LeaseContext,
@@ -190,7 +199,7 @@ impl Search {
         let Some(tenure) = &mut self.chosen else { return Ok(None) };
         match context.settle(tenure).await {
             Ok(Some(intent)) => return Ok(self.won(context, intent)),
-            // The next swap starts from the same token, which refuses the late one.
+            // The next swap starts from the same token, so the store refuses a late write.
             Ok(None) | Err(LeaseError::Overtaken) => {}
             Err(LeaseError::Store(error)) => return Err(error),
             Err(_) => {
@@ -201,13 +210,13 @@ impl Search {
         Ok(None)
     }
 
-    /// Swaps the row that was chosen, or that an earlier attempt may still change.
+    /// Sends the swap of the chosen row, or of the row that an earlier write may still change.
     async fn take(
         &mut self,
         context: &mut LeaseContext,
         judged: &JudgedSurvey,
     ) -> Result<Option<Box<HeldLease>>, StoreError> {
-        // A visible write is settled before anything else is written.
+        // A visible write is settled before another one is sent.
         let chosen = self.chosen.as_mut().filter(|tenure| tenure.visible().is_none());
         let Some(tenure) = chosen else { return Ok(None) };
         let now_ms = judged.now_ms;
@@ -217,12 +226,13 @@ impl Search {
         let usable = |at_ms| usable_lane(layout, &marks, at_ms, None);
         let lane = match usable(now_ms).or_else(|| usable(due_ms)) {
             Some(lane) => lane,
-            // The clock went back, or an epoch began, while nothing was written.
+            // The clock went back, or an epoch began, and no write is in flight: the row can be
+            // left.
             None if !tenure.is_unresolved() => {
                 self.chosen = None;
                 return Ok(None);
             }
-            // The row must be settled all the same.
+            // A write is in flight, so this row must be settled, whether or not a lane comes due.
             None => layout.rollback_initial() as usize,
         };
         let (lanes, operation) = (HeldLanes::on(lane), LeaseOperation::Acquire);
@@ -232,8 +242,8 @@ impl Search {
         }
     }
 
-    /// Ends the search. Returns a row that was perhaps taken, or may still be: it must be
-    /// released, unless it expires and another process may have taken it by now.
+    /// Ends the search. Returns the row that it may have taken, or may still take, which the caller
+    /// must release. A row that may have expired is left, since another process may have taken it.
     pub(crate) fn abandon(self, context: &LeaseContext) -> Option<ReleasingRow<WriteIntent>> {
         let is_ours = |tenure: &Tenure<WriteIntent>| {
             let sent = tenure.unsettled().map(|attempt| &attempt.purpose.clocks);
@@ -249,7 +259,7 @@ impl Search {
         Some(Box::new(HeldLease::new(context, tenure, lease, Some(&intent))))
     }
 
-    /// Chooses a row to take; if none comes due soon, among every free row.
+    /// Chooses a row to take. If none of the first rows comes due soon, reads every free row.
     async fn choose(&self, context: &mut LeaseContext, now_ms: i64) -> Result<Chosen, StoreError> {
         let scope = context.scope.clone();
         if context.settings.prefer_previous {
@@ -261,7 +271,7 @@ impl Search {
             }
         }
         if self.stale.has_begun() {
-            // Rows of crashed nodes first: while one is not released, each such start waits.
+            // Rows of crashed nodes first: until such a row is released, each start waits for it.
             let mut rows = self.free_rows(context, &scope, None, u32::MAX).await?;
             rows.retain(|row| row.expires_ms > 0);
             let chosen = choose_among(context, rows, now_ms, self.conflicts);
@@ -272,11 +282,12 @@ impl Search {
         let few = FIRST_ROWS << self.conflicts.min(16);
         let rows = self.free_rows(context, &scope, None, few).await?;
         let complete = rows.len() < few as usize;
-        // All rows that were never written are equal.
+        // Rows that were never written are all alike, so one of a random part is chosen below.
         let may_be_fresher = !complete && rows.iter().all(Row::was_never_written);
         match choose_among(context, rows, now_ms, self.conflicts) {
             chosen @ Chosen::Row(_) if !may_be_fresher => Ok(chosen),
-            // The longest unused rows may all have marks ahead while younger ones do not.
+            // The longest-unused rows may all have marks ahead of the clock, while other rows do
+            // not.
             _ if !complete => {
                 if may_be_fresher && let Some(row) = self.choose_in_part(context, now_ms).await? {
                     return Ok(Chosen::Row(row));
@@ -288,9 +299,9 @@ impl Search {
         }
     }
 
-    /// Chooses among the rows of a random part of the worker ids that were never written, so that
-    /// no start reads tens of thousands of rows; `None` if the part has no usable one, or if there
-    /// are too few worker ids to divide.
+    /// Chooses among the never-written rows of a random part of the worker ids, so that a start
+    /// need not read tens of thousands of rows. Returns `None` if the part has no usable row, or if
+    /// there are too few worker ids to divide.
     async fn choose_in_part(
         &self,
         context: &mut LeaseContext,
@@ -301,7 +312,7 @@ impl Search {
         if parts == 1 {
             return Ok(None);
         }
-        // Evenly, so that no part is so small that many starts meet on its rows.
+        // Of equal size, so that no part is so small that many starts choose the same rows.
         let size = context.scope.workers().div_ceil(parts);
         let min_worker = min_worker + context.random.0.next_u64() % parts * size;
         let max_worker = max_worker.min(min_worker + size - 1);
@@ -337,7 +348,7 @@ impl Search {
     }
 }
 
-/// Computes when the first of the free rows comes due, or the first held one expires.
+/// Computes when the first free row comes due, or the first held row expires.
 fn none_free(context: &LeaseContext, judged: &JudgedSurvey, not_due: &[Row]) -> SearchOutcome {
     let JudgedSurvey { survey, now_ms, .. } = judged;
     let expires_in_ms = survey.next_expiry_ms.map(|at| at.saturating_sub(survey.now_ms));
@@ -364,7 +375,7 @@ fn has_our_lanes(context: &LeaseContext, row: &Row) -> bool {
     fits
 }
 
-/// Chooses one of the rows.
+/// Chooses one of the rows at random, as [`choose_row`] does.
 fn choose_among(
     context: &mut LeaseContext,
     mut rows: Vec<Row>,

@@ -12,25 +12,25 @@ use raindrop_core::{
 
 use crate::{ground::lease_times::LeaseTimes, state_file::StateFile};
 
-/// The longest permitted time of a lease.
+/// The longest permitted value of a lease time.
 const LONGEST: Duration = Duration::from_hours(24);
 
-/// What a keeper leases, and how its generator issues.
+/// Which worker ids a keeper leases, and how its generator issues.
 #[derive(Clone, Debug)]
 pub struct KeeperSettings {
-    /// The namespace, `default` unless there are several.
+    /// The namespace; `default` unless there are several.
     pub namespace: String,
-    /// How the namespace's IDs are divided.
+    /// The layout of the namespace's IDs.
     pub layout: Layout,
     /// The smallest worker id that this node may lease.
     pub min_worker: u64,
     /// The largest worker id that this node may lease.
     pub max_worker: u64,
-    /// How many rows are created at a time. Where the layout has more worker ids, further rows are
-    /// created once no row is free. At most 64 times as many are; a namespace keeps what its first
-    /// node had.
+    /// How many rows are created at a time. If the layout has more worker ids, further rows are
+    /// created once no row is free. Each part is enlarged if there were more than 64 parts. A
+    /// namespace keeps the size that its first node had.
     pub rows_at_once: u64,
-    /// Whether the row that this holder had last is preferred if it is free.
+    /// Whether this process prefers the row that its holder label had last, if that row is free.
     pub prefer_previous: bool,
     /// The label of this process in the store.
     pub holder: String,
@@ -39,11 +39,11 @@ pub struct KeeperSettings {
     /// The times of the lease.
     pub lease: LeaseTimes,
     /// The instant, in Unix ms, from which IDs for a past time are issued, even if the namespace
-    /// began later; `None` for its first start. IDs repeat if another system used this layout's
-    /// sequence numbers below `min_sequence` since then.
+    /// began later; `None` for the start of the namespace. IDs repeat if another system has used
+    /// this layout's sequence numbers below `min_sequence` since then.
     pub backfill_from_ms: Option<i64>,
-    /// The file that keeps the lease for the next process, so that it can be resumed while the store
-    /// is away; `None` by default. One file serves every namespace of a process.
+    /// The file that saves the lease for the next process, which can resume it while the store is
+    /// away; `None` by default. One file serves every namespace of a process.
     pub state_file: Option<StateFile>,
 }
 
@@ -69,7 +69,7 @@ impl KeeperSettings {
     ///
     /// # Errors
     ///
-    /// Every violation, with its configuration key.
+    /// Returns every violation, with its configuration key.
     pub fn check(&self) -> Result<(), Violations> {
         let mut found = Vec::new();
         let mut require = |holds: bool, key: &str, value: &dyn Debug, allowed: String| {
@@ -97,7 +97,7 @@ impl KeeperSettings {
         let (shortest, is_off) = (renew.saturating_mul(3) / 2, stale_wait.is_zero());
         let allowed = format!("at least one and a half times lease.renew ({shortest:?}), or 0");
         require(is_off || stale_wait >= shortest, "lease.stale_wait", &stale_wait, allowed);
-        // One renewal may fail before the row or the range is lost.
+        // One renewal may fail before the row expires or the range is used up.
         for (key, value) in [("lease.ttl", ttl), ("lease.window", window)] {
             let allowed = format!("more than twice lease.renew ({renew:?})");
             require(value > renew.saturating_mul(2), key, &value, allowed);
@@ -110,13 +110,13 @@ impl KeeperSettings {
         ] {
             require(value <= window / 2, key, &value, half.clone());
         }
-        // A claim that is held may reach ahead by both.
+        // A claim during a held rollback may be ahead of the clock by both.
         if issue.borrow_ahead <= window / 2 && issue.hold <= window / 2 {
             let ahead = issue.borrow_ahead.saturating_add(issue.hold);
             let allowed = format!("with issue.borrow_ahead {half}");
             require(ahead <= window / 2, "rollback.hold", &issue.hold, allowed);
         }
-        // Every mark stays within a quarter of the wrap-around: two equal IDs are then at least three
+        // Every mark stays within a quarter of the wrap-around. So two equal IDs are at least three
         // quarters of it apart, even after a clock jumped ahead by a window.
         if let Some(wrap_ms) = self.layout.wrap_ms() {
             let quarter = Duration::from_millis(wrap_ms.unsigned_abs() / 4);
@@ -136,7 +136,8 @@ impl KeeperSettings {
         if found.is_empty() { Ok(()) } else { Err(Violations(found)) }
     }
 
-    /// Returns why the ticks of this layout cannot be opened from an instant on, in Unix ms.
+    /// Returns why the ticks of this layout cannot be opened from `from_ms` (Unix ms) on; `None` if
+    /// they can.
     pub(crate) fn check_backfill_from(layout: &Layout, from_ms: i64) -> Option<Violation> {
         let allowed = if layout.backfill_per_tick() == 0 {
             "left out where layout.min_sequence is 0: no IDs are reserved for a past time"

@@ -28,17 +28,17 @@ pub(crate) struct KeeperState {
     pub(crate) generator: Arc<Generator>,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) observer: Arc<dyn Observer>,
-    /// The keeper's latest findings, without `lease` and `codes`, which an issuer looks up. Notified
-    /// of every change that may let a refused claim succeed.
+    /// The keeper's latest status, without `lease` and `codes`, which an issuer looks up. Its
+    /// subscribers are notified of every change that may let a refused claim succeed.
     pub(crate) report: watch::Sender<Status>,
     pub(crate) failures: FailureLog,
     pub(crate) runtime: KeeperRuntime,
-    /// Notified by claims that need a renewal, and of doubts.
+    /// Notified by claims that need a renewal, and by [`Self::doubt`].
     pub(crate) wake_up: Arc<Notify>,
-    /// The last write of the held row that the store acknowledged, and the steady clock when it was
-    /// judged. Only the lease's task sets it.
+    /// The last acknowledged write of the held row, and the steady clock when the write was judged.
+    /// Only the lease's task sets it.
     pub(crate) own_write: Mutex<Option<(OwnWrite, Duration)>>,
-    /// Whether the row was seen without that write, so that the task is to look at once.
+    /// Whether a read of the row did not show that write, so that the task must read it at once.
     pub(crate) is_doubted: AtomicBool,
 }
 
@@ -53,8 +53,8 @@ impl KeeperState {
         layout.first_position(layout.tick_clamped(self.clock.now_ms()))
     }
 
-    /// Sets why no ID can be issued; notifies waiting claims if that is a change, and logs one of the
-    /// store. A shutdown is final.
+    /// Sets the reason why no ID can be issued. A change wakes waiting claims, and is logged if it
+    /// concerns the store. A shutdown is final.
     pub(crate) fn set_reason(&self, reason: Option<UnavailableReason>) {
         use UnavailableReason::{ShuttingDown, StoreUnavailable};
         self.report.send_if_modified(|report| {
@@ -63,7 +63,7 @@ impl KeeperState {
             }
             match &reason {
                 Some(StoreUnavailable(error)) => self.failures.failed(&self.namespace, error),
-                // Others say nothing of the store.
+                // Other reasons say nothing about the store.
                 Some(_) => {}
                 None => self.failures.succeeded(&self.namespace),
             }
@@ -72,14 +72,14 @@ impl KeeperState {
         });
     }
 
-    /// Notes a write of the held row that the store acknowledged. It was judged at this time of the
-    /// steady clock.
+    /// Records an acknowledged write of the held row, which was judged at `judged` by the steady
+    /// clock.
     pub(crate) fn note_own_write(&self, write: OwnWrite, judged: Duration) {
         *self.last_own_write() = Some((write, judged));
     }
 
-    /// Returns the last acknowledged write of the held row, and its age by the steady clock; `None`
-    /// without a lease, or while a lease of the state file was not renewed yet.
+    /// Returns the last acknowledged write of the held row, and its age by the steady clock.
+    /// Returns `None` without a lease, or until a resumed lease is renewed for the first time.
     pub(crate) fn own_write(&self) -> Option<(OwnWrite, Duration)> {
         self.generator.grant().filter(|grant| !grant.is_sealed())?;
         let (write, judged) = (*self.last_own_write())?;
@@ -90,30 +90,30 @@ impl KeeperState {
         self.own_write.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Lets the task look at its row at once, because that did not show its last write.
+    /// Makes the task read its row at once, because another read did not show its last write.
     pub(crate) fn doubt(&self) {
         self.is_doubted.store(true, Ordering::Release);
         self.wake_up.notify_one();
     }
 
-    /// Returns whether there was a doubt, and ends it.
+    /// Returns whether there was a doubt, and clears it.
     pub(crate) fn take_doubt(&self) -> bool {
         self.is_doubted.swap(false, Ordering::AcqRel)
     }
 
-    /// Notifies waiting claims that the grant or its limit changed, and clears the reason.
+    /// Wakes waiting claims because the grant or its limit changed, and clears the reason.
     pub(crate) fn announce_range(&self) {
         self.set_reason(None);
         self.announce();
     }
 
-    /// Notifies waiting claims that the limit rose.
+    /// Wakes waiting claims because the limit rose.
     pub(crate) fn announce(&self) {
         self.report.send_modify(|_| ());
     }
 }
 
-/// Wakes the keeper's task from inside a claim, which knows of no runtime.
+/// Wakes the keeper's task from inside a claim, which runs without a runtime.
 struct NotifyWaker(Vec<Arc<Notify>>);
 
 impl Wake for NotifyWaker {

@@ -1,4 +1,4 @@
-//! A store that may be one that was restored.
+//! A store that may be a restored one.
 
 use std::time::Duration;
 
@@ -6,20 +6,20 @@ use raindrop_store::UnreleasedRow;
 
 use crate::ground::status::UnavailableReason;
 
-/// A store in which no holder renewed for longer than live ones do. If it was restored, those have
-/// until then to write their rows.
+/// A store in which no holder has renewed for longer than a living one takes. If it is a restored
+/// store, its holders have until `until` to write their rows.
 #[derive(Clone)]
 pub(crate) struct StaleStore {
     /// The last written of the rows that were not released.
     pub(crate) newest: UnreleasedRow,
-    /// Until when leases wait, on the steady clock.
+    /// The end of the wait, by the steady clock.
     pub(crate) until: Duration,
-    /// The same, Unix ms.
+    /// The end of the wait, in Unix ms.
     pub(crate) due_ms: i64,
 }
 
 impl StaleStore {
-    /// Returns for how long is waited from now on.
+    /// Returns how much of the wait is left.
     pub(crate) const fn left(&self, steady: Duration) -> Duration {
         self.until.saturating_sub(steady)
     }

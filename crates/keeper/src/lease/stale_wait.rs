@@ -1,10 +1,13 @@
-//! Delays a lease while the store may be one that was restored: a process without a recent write cannot
-//! tell. All rows of the namespace count, whichever a process may lease.
+//! Delays a lease while the store may be a restored one: a process without a recent write cannot
+//! tell. All rows of the namespace count, including those that the process may not lease.
 //!
-//! A row that a crashed process left, and that no process leases, would make every start wait. So a start
-//! that has waited releases such rows. While it waits, a start writes no row: a row with its heartbeat
-//! would let other starts take a restored store for one whose holders live. [`StaleWait::look`] must be
-//! called again before each write.
+//! A row that a crashed process left, and that no process leases, would make every start wait. So a
+//! start that has waited releases such rows.
+//!
+//! It writes nothing during the wait: a row with this process's heartbeat would let other starts
+//! take a restored store for one with living holders. The caller calls [`StaleWait::look`] again
+//! before *each* write, surveys again after [`StaleWait::release_rows`], and keeps the `StaleWait`
+//! until it has a lease. Embedded stores never wait. Tests: `stale_stores.rs` in `src/tests`.
 
 use std::{ops::ControlFlow, time::Duration};
 
@@ -21,7 +24,7 @@ use super::{
 };
 use crate::ground::{attempts::LONGEST_PAUSE, lease_times::LeaseTimes, observer::StoreOperation};
 
-/// How many rows one start releases, so that many rows do not keep it from its lease.
+/// Number of rows that one start releases, so that many rows do not delay its own lease.
 const RELEASED_AT_ONCE: usize = 64;
 
 /// The wait for the holders of a stale store.
@@ -31,17 +34,17 @@ pub(crate) struct StaleWait {
     releases: Releases,
 }
 
-/// Whether rows are released after the wait.
+/// Whether a process releases rows after the wait.
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
 enum Releases {
     #[default]
     Due,
     Done,
-    /// By a holder, which waits for its own row.
+    /// For a holder, which waits to renew its own row.
     Never,
 }
 
-/// Which heartbeats are those of no living holder, by the store's clock.
+/// The bounds, by the store's clock, beyond which a heartbeat cannot be that of a living holder.
 struct Ages {
     now_ms: i64,
     oldest_ms: i64,
@@ -53,7 +56,8 @@ impl Ages {
         self.now_ms.saturating_sub(heartbeat_ms) > self.oldest_ms
     }
 
-    /// Whether the clock was set back since.
+    /// Returns whether the heartbeat is ahead of the clock by more than the skew: the clock was set
+    /// back since then.
     const fn is_future(&self, heartbeat_ms: i64) -> bool {
         heartbeat_ms > self.now_ms.saturating_add(self.skew_ms)
     }
@@ -62,8 +66,9 @@ impl Ages {
         self.is_old(heartbeat_ms) || self.is_future(heartbeat_ms)
     }
 
-    /// Whether a row was left by a process that crashed, and this one cannot lease it now. One that was
-    /// written in the future expires only a ttl after the instant of that heartbeat.
+    /// Returns whether a crashed process left the row and this process cannot lease it now. A row
+    /// with a future heartbeat expires only a ttl after that instant, so this process cannot lease
+    /// it either.
     fn is_left(&self, row: &UnreleasedRow, scope: &Scope) -> bool {
         let is_own_key = row.reserved_key == scope.reserved_key;
         let is_own = is_own_key && (scope.min_worker..=scope.max_worker).contains(&row.worker);
@@ -72,21 +77,22 @@ impl Ages {
 }
 
 impl StaleWait {
-    /// The wait of a process that holds a row.
+    /// Returns the wait of a process that holds a row.
     pub(crate) fn of_holder() -> Self {
         Self { releases: Releases::Never, ..Self::default() }
     }
 
-    /// Whether the store was found stale, be it that the wait is over.
+    /// Returns whether the store was found stale. The wait may be over.
     pub(crate) const fn has_begun(&self) -> bool {
         self.found.is_some()
     }
 
-    /// Returns what is waited for if the store is stale, and was not for long enough. Whoever holds a row
-    /// of the namespace counts, and whoever renews most seldom must have had the time.
+    /// Returns the stale store to wait for; `None` if the store is not stale, or the wait is over.
+    /// The rows of all holders in the namespace count, and the wait is long enough for the holder
+    /// that renews most seldom.
     ///
-    /// A start that will release rows waits a little longer, for holders that wait as well: those began
-    /// to when they next reached the store.
+    /// A start that will release rows waits longer by [`LONGEST_PAUSE`], for holders that wait as
+    /// well: their wait began only when they next reached the store.
     pub(crate) async fn look(
         &mut self,
         context: &LeaseContext,
@@ -96,11 +102,12 @@ impl StaleWait {
             return Ok(None);
         }
         let (ages, mut wait) = limits(context, judged);
-        // A clock that is known to be behind proves no heartbeat young.
+        // If the store's clock is behind, no heartbeat is certainly young.
         let is_behind = judged.is_store_behind();
         let newest = newest_row(context).await?;
         let newest = newest.filter(|row| is_behind || ages.is_stale(row.heartbeat_ms));
-        // A holder with a clock that was ahead may have left several rows of the future.
+        // A clock that was ahead may have left several future heartbeats. If another one is the
+        // newest now, the same wait continues.
         let goes_on = |stale: &StaleStore| {
             let was_ms = stale.newest.heartbeat_ms;
             newest.as_ref().is_some_and(|row| {
@@ -131,18 +138,18 @@ impl StaleWait {
         }
     }
 
-    /// Whether rows are to be released, now that the wait is over.
+    /// Returns whether rows must be released, now that the wait is over.
     pub(crate) fn is_release_due(&self, judged: &JudgedSurvey) -> bool {
-        // Otherwise their age is unknown.
+        // While the store's clock is behind, the age of the rows is unknown.
         self.has_begun() && self.releases == Releases::Due && !judged.is_store_behind()
     }
 
-    /// Releases the rows that made this start wait and that it cannot lease now: as
-    /// `raindrop workers release` does it, unless they have expired; then another process may take them
-    /// as they are. Another survey must follow.
+    /// Releases the rows that made this start wait and that it cannot lease now, as
+    /// `raindrop workers release` does. A row that has expired keeps its marks: another process may
+    /// take it as it is. The caller must survey again.
     ///
-    /// Releasing is a courtesy to later starts: a row that cannot be read or written keeps this one from
-    /// no lease. It is logged.
+    /// Later starts profit, not this one. So a failure to read or write such a row is logged, and
+    /// does not keep this process from its lease.
     pub(crate) async fn release_rows(
         &mut self,
         context: &mut LeaseContext,
@@ -157,7 +164,8 @@ impl StaleWait {
                 Err(_) => {}
             }
         }
-        // Read after the rows: if no move to another layout began, their marks are in its units.
+        // The rows were read before this survey: if it finds the configured layout, their marks are
+        // in that layout's units.
         let judged = context.survey(None).await?;
         if context.is_recorded(&judged) && !judged.is_store_behind() {
             for LeftRow { left, scope, row } in &rows {
@@ -169,7 +177,7 @@ impl StaleWait {
             }
         }
         self.releases = Releases::Done;
-        // The others were waited for, too.
+        // This start has waited for the remaining rows, too.
         if let (Some(found), Some(newest)) = (&mut self.found, newest_row(context).await?) {
             found.newest = newest;
         }
@@ -185,13 +193,14 @@ struct LeftRow {
 }
 
 impl LeftRow {
-    /// Whether no process holds it.
+    /// Returns whether no process holds the row: it has expired, or its heartbeat is in the future.
     const fn is_releasable(&self, ages: &Ages) -> bool {
         self.row.free || ages.is_future(self.row.heartbeat_ms)
     }
 }
 
-/// Returns the rows that one start releases if they have expired, the last written first.
+/// Returns the rows that crashed processes left, the last written first; at most as many as one
+/// start releases.
 async fn left_rows(context: &LeaseContext, ages: &Ages) -> Result<Vec<UnreleasedRow>, StoreError> {
     let mut rows = unreleased_rows(context, u32::MAX).await?;
     rows.retain(|row| ages.is_left(row, &context.scope));
@@ -199,21 +208,21 @@ async fn left_rows(context: &LeaseContext, ages: &Ages) -> Result<Vec<Unreleased
     Ok(rows)
 }
 
-/// Whether a row will be released after this wait: one that was written in the future, or has expired by
-/// then.
+/// Returns whether this start will release a row after the wait: one with a future heartbeat, or
+/// one that will have expired by then.
 async fn will_release(
     context: &LeaseContext,
     ages: &Ages,
     wait: Duration,
 ) -> Result<bool, StoreError> {
     let latest_ms = ages.now_ms.saturating_add(millis(wait.saturating_add(LONGEST_PAUSE)));
-    // The one that was written first expires first, by the ttl of its holder.
+    // Oldest first: the row that was written first expires first, unless the ttls differ.
     for left in left_rows(context, ages).await?.iter().rev() {
         let is_released = match read_left(context, left).await {
             Ok(Some(left)) => left.is_releasable(ages) || left.row.expires_ms <= latest_ms,
             Ok(None) => false,
             Err(error) if is_away(&error) => return Err(error),
-            // It is logged when the others are released.
+            // `release_rows` logs it.
             Err(_) => false,
         };
         if is_released {
@@ -223,7 +232,7 @@ async fn will_release(
     Ok(false)
 }
 
-/// Reads a row that was left, unless another process has written it since.
+/// Reads a row that a crashed process left. Returns `None` if another process has written it since.
 async fn read_left(
     context: &LeaseContext,
     left: &UnreleasedRow,
@@ -235,12 +244,12 @@ async fn read_left(
     Ok(row.map(|row| LeftRow { left: left.clone(), scope, row }))
 }
 
-/// Whether the store does not answer, so that other rows would fail as well.
+/// Returns whether the store does not answer, so that calls for other rows would fail as well.
 const fn is_away(error: &StoreError) -> bool {
     matches!(error, StoreError::Unavailable(_) | StoreError::TimedOut { .. })
 }
 
-/// Logs that a row could not be released. Breaks if the others would fail as well.
+/// Logs that a row could not be released. Breaks if calls for other rows would fail as well.
 fn log_left(context: &LeaseContext, left: &UnreleasedRow, error: &StoreError) -> ControlFlow<()> {
     let UnreleasedRow { reserved_key, worker, .. } = left;
     tracing::warn!(
@@ -253,12 +262,13 @@ fn log_left(context: &LeaseContext, left: &UnreleasedRow, error: &StoreError) ->
     if is_away(error) { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
 }
 
-/// Returns which heartbeats are stale, and how long to wait if the newest one is.
+/// Returns the bounds of stale heartbeats, and how long to wait if the newest one is stale.
 fn limits(context: &LeaseContext, judged: &JudgedSurvey) -> (Ages, Duration) {
     let LeaseTimes { stale_wait, max_clock_skew, .. } = context.settings.lease;
     let seldom_ms = context.history.present().map_or(0, |history| history.renew.ms);
     let wait_ms = millis(stale_wait).max(seldom_ms / 2 * 3);
-    // The store's clock may have been changed by that. No living holder renews less often.
+    // The store's clock may have stepped by the skew, so heartbeats count as old that much sooner.
+    // But a living holder renews at least this often.
     let skew_ms = millis(max_clock_skew);
     let oldest_ms = wait_ms.saturating_sub(skew_ms).max(seldom_ms / 8 * 9);
     let ages = Ages { now_ms: judged.survey.now_ms, oldest_ms, skew_ms };
@@ -269,7 +279,7 @@ async fn newest_row(context: &LeaseContext) -> Result<Option<UnreleasedRow>, Sto
     Ok(unreleased_rows(context, 1).await?.into_iter().next())
 }
 
-/// Reads rows of the namespace that were not released, the last written first.
+/// Reads unreleased rows of the namespace, the last written first.
 async fn unreleased_rows(
     context: &LeaseContext,
     limit: u32,
@@ -285,8 +295,9 @@ async fn unreleased_rows(
     Ok(rows)
 }
 
-/// Releases a row as it was read, unless another process wrote it since. Its holder stays, so that a
-/// process which prefers its former row finds it. If the outcome is unknown, it may still be released.
+/// Releases a row as it was read, unless another process has written it since. The holder label
+/// stays, so that a process which prefers its former row finds it. If the outcome is unknown, the
+/// row may still be released.
 async fn release_row(
     context: &mut LeaseContext,
     scope: &Scope,
@@ -299,7 +310,8 @@ async fn release_row(
         && row.marks.lanes() == layout.lanes();
     let marks = match history.present() {
         Some(history) if is_of_layout => row.marks_when_released(layout, history, store_ms),
-        // It is leased only after a move to a layout that has it, which fences it.
+        // A row outside the layout is leased only after a move to a layout that has it, which
+        // fences it.
         _ if row.free => row.marks.clone(),
         _ => return Ok(()),
     };

@@ -1,4 +1,4 @@
-//! Releases rows: those that were left, and everything when the task is stopped.
+//! Releases rows that the process gave up, and everything else when the task is stopped.
 
 use std::time::Duration;
 
@@ -15,18 +15,18 @@ use crate::ground::{
     status::UnavailableReason,
 };
 
-/// Between attempts to release a row: the deadline is near.
+/// The longest pause between attempts to release a row, since the deadline is near.
 const LONGEST_RETRY: Duration = Duration::from_millis(800);
-/// How often a store must fail to answer until it counts as away.
+/// How many times the store must fail to answer before it counts as unavailable.
 const STORE_TRIES: u32 = 3;
 
 impl Task {
-    /// Tries once to release the rows that were left; those that remain held expire.
+    /// Tries once to release the rows that the process gave up. A row that stays held expires.
     pub(crate) async fn release_left_rows(&mut self) {
         while let Some(row) = self.releasing.last_mut() {
             let mut released = release(row, &mut self.context).await;
             if let Ok(false) = released {
-                // An earlier write of ours was faster; the next one follows from it.
+                // An earlier write of this process took effect first. The next one starts from it.
                 released = release(row, &mut self.context).await;
             }
             if let Err(error) = released {
@@ -45,7 +45,7 @@ impl Task {
         }
     }
 
-    /// Releases everything until the deadline; without one, leaves it to the ttl.
+    /// Releases everything until the deadline. Without a deadline, lets the rows expire.
     pub(crate) async fn stop(mut self, deadline: Option<Instant>) -> Released {
         let Some(deadline) = deadline else { return Released::GaveUp };
         let state = &self.context.shared;
@@ -56,7 +56,7 @@ impl Task {
         match timeout_at(deadline, self.keep_for_next(deadline)).await {
             Ok(true) => return Released::Kept,
             Ok(false) => {}
-            // The disk hangs.
+            // The disk does not answer.
             Err(_) => return Released::GaveUp,
         }
         let had_lease = self.state.has_lease();
@@ -76,16 +76,17 @@ impl Task {
         Released::GaveUp
     }
 
-    /// Leaves the lease in the state file, up to where IDs were issued, if the store does not answer:
-    /// it cannot be released, and the next process can resume it. Returns whether it did.
+    /// Saves the lease in the state file, up to where IDs were issued, if the store does not
+    /// answer: then the row cannot be released, and the next process can resume the lease. Returns
+    /// whether it did.
     async fn keep_for_next(&mut self, deadline: Instant) -> bool {
         let Some(keeping) = self.context.usable_keeping().cloned() else { return false };
         if matches!(self.state, State::Starting) {
-            // Whatever it keeps is for the next process.
+            // The file's lease was not looked at yet: it stays for the next process.
             return false;
         }
         if !self.state.has_lease() {
-            // It may still keep one that was lost.
+            // The file may still have a lease that was lost.
             let _ = keeping.forget().await;
             return false;
         }
@@ -105,14 +106,14 @@ impl Task {
         self.keep_sealed().await
     }
 
-    /// Leaves a row that another process may have taken.
+    /// Lets a row expire that another process may have taken.
     async fn leave_to_expire(&self) -> Released {
         let namespace = &self.context.settings.namespace;
         tracing::warn!(namespace, "row not released: another process may have taken it");
         if self.keep_sealed().await { Released::Kept } else { Released::GaveUp }
     }
 
-    /// Leaves the lease in the state file, up to where IDs were issued. Returns whether it did.
+    /// Saves the lease in the state file, up to where IDs were issued. Returns whether it did.
     async fn keep_sealed(&self) -> bool {
         let Some(keeping) = self.context.usable_keeping() else { return false };
         keeping.keep_sealed().await.unwrap_or(false)
@@ -134,7 +135,7 @@ impl Task {
             }
         }
         if let Some(keeping) = self.context.usable_keeping() {
-            // Of no use to the next process. It would only find that the row was released.
+            // The next process has no use for the lease: it would find that its row was released.
             let _ = keeping.forget().await;
         }
     }

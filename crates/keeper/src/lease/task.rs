@@ -1,7 +1,14 @@
-//! The keeper's loop: one step after the other, until it is stopped.
+//! Runs the keeper of one namespace's lease: one step after the other, until the keeper is stopped.
 //!
-//! A step may be dropped at any await: a write is noted before it is sent, and what the store
-//! acknowledged is applied without another await in between.
+//! A step prepares, searches, renews or moves, as the present state asks, and reports its outcome
+//! as an [`Event`]. [`next`] decides what follows; [`Task::enter`] carries out the effects. A step
+//! may be cancelled at any await: a write is recorded before it is sent, and an acknowledged write
+//! is applied without another await in between.
+//!
+//! The task issues no IDs; it gives the generator a grant and replaces it. `held.rs` decides what a
+//! row's token means. [`Task::run`] must be polled to its end; if it is dropped, the row expires
+//! after its ttl. Tests: `leases.rs`, `outages.rs` and `panics.rs` in `src/tests`; `explorer.rs`
+//! runs every schedule with a few faults.
 
 use std::{
     convert::Infallible, future::pending, mem::discriminant, pin::pin, sync::Arc, time::Duration,
@@ -41,29 +48,29 @@ use crate::ground::{
     status::{StoreFailure, UnavailableReason},
 };
 
-/// From a new lease to its first renewal.
+/// The time from a new lease to its first renewal.
 const FIRST_RENEWAL: Duration = Duration::from_secs(3);
-/// Between renewals that claims ask for.
+/// The shortest time between renewals that claims ask for.
 const BETWEEN_WOKEN: Duration = Duration::from_millis(20);
-/// From a renewal that had nothing to gain to the next one that claims may ask for.
+/// The shortest time from a renewal that raised nothing to the next one that claims may ask for.
 const BETWEEN_USELESS: Duration = Duration::from_millis(200);
 /// How many consecutive writes of this process may be overtaken before the store counts as failing.
 const MOST_OVERTAKEN: u32 = 20;
-/// Between looks at a clock that cannot be used.
+/// The time between two looks at a clock that cannot be used.
 const CLOCK_PAUSE: Duration = Duration::from_secs(1);
 
 pub(crate) struct Task {
     pub(crate) context: LeaseContext,
     pub(crate) state: State<HeldLease, Search>,
-    /// Rows that are still to be released.
+    /// The rows that are still to be released.
     pub(crate) releasing: Vec<ReleasingRow<WriteIntent>>,
     failures: Attempts,
-    /// How many consecutive writes were overtaken.
+    /// The number of consecutive writes that were overtaken.
     overtaken: u32,
     _ended: EndReport,
 }
 
-/// When the next step is due, and from when on a claim may ask for it earlier.
+/// When the next step is due, and from when on a claim may start it earlier.
 pub(crate) struct Pause {
     until: Instant,
     wakeable_from: Instant,
@@ -84,7 +91,7 @@ async fn keep_local_mark(keeping: Option<Arc<Keeping>>) -> Infallible {
     }
 }
 
-/// Reports that the task has ended, also when its runtime drops it, before the first poll for example.
+/// Reports that the task has ended, even if its runtime drops it before the first poll.
 struct EndReport(Arc<KeeperState>);
 
 impl Drop for EndReport {
@@ -106,7 +113,7 @@ impl Task {
         }
     }
 
-    /// Enters the state that follows an event.
+    /// Enters the state that follows an event, and carries out its effects.
     ///
     /// # Panics
     ///
@@ -137,7 +144,7 @@ impl Task {
         }
     }
 
-    /// Lets claims use the lease that is held now, and closes the one before.
+    /// Gives the generator the grant of the held lease, and seals the grant before.
     fn issue(&self) {
         let held = self.state.held().expect("a lease is held");
         let generator = &self.context.shared.generator;
@@ -146,7 +153,7 @@ impl Task {
         }
     }
 
-    /// Runs until `stop` brings the deadline of the release, or its sender is gone.
+    /// Runs until `stop` receives the deadline of the release, or its sender is dropped.
     pub(crate) async fn run(
         mut self,
         mut stop: oneshot::Receiver<Instant>,
@@ -156,9 +163,10 @@ impl Task {
         self.stop(deadline).await
     }
 
-    /// Takes one step after the other until it is to stop. Returns the deadline of the release.
+    /// Takes one step after the other until it is stopped. Returns the deadline of the release.
     ///
-    /// What raises the local mark ends here, so that the release need not wait for a write of it.
+    /// The future that raises the local mark ends here, so that the release need not wait for its
+    /// writes.
     async fn run_until(
         &mut self,
         stop: &mut oneshot::Receiver<Instant>,
@@ -177,7 +185,7 @@ impl Task {
                 Ok(Ok(pause)) => pause,
                 Err(panic) => self.start_over(&panic),
                 Ok(Err(error)) => {
-                    // The receiver may be gone.
+                    // The receiver may be gone: not every caller waits for a failure.
                     let _ = failed.send(error);
                     return stop.await.ok();
                 }
@@ -214,7 +222,7 @@ impl Task {
                 Err(KeeperError::Store(error)) if !error.is_permanent() => {
                     return Ok(self.store_failed(&error));
                 }
-                // Somebody may be repairing the store, or taking a move back.
+                // An operator may be repairing the store, or reverting a move to another layout.
                 Err(KeeperError::Store(error)) if has_lived => unusable = Some(error.into()),
                 Err(KeeperError::Layout(_)) if has_lived => {
                     unusable = Some(LeaseError::RecordForeign);
@@ -226,7 +234,7 @@ impl Task {
         let ended = match unusable {
             None => self.advance().await,
             Some(error) if self.state.held().is_none() => Err(error),
-            // Its holder may be the only one that knows whose rows these are.
+            // The holder may be the only process that knows to which layout these rows belong.
             Some(error) => match self.advance().await {
                 Err(LeaseError::Vanished) => Err(error),
                 ended => ended,
@@ -250,7 +258,7 @@ impl Task {
             Err(LeaseError::Lost(row)) => self.lost(&row).await,
             Err(LeaseError::Vanished) => self.vanished(),
             Err(LeaseError::BarrierPending) => self.barrier_pending(),
-            // It may be a move that is taken back.
+            // An operator may revert the move.
             Err(LeaseError::RecordForeign) => self.store_lost(),
             Err(LeaseError::Store(StoreError::Vanished(what))) => {
                 let namespace = &self.context.settings.namespace;
@@ -264,7 +272,7 @@ impl Task {
         pause
     }
 
-    /// Tries again at once, unless the store answers what cannot be.
+    /// Retries at once. After too many retries, reports the store: its reads contradict its writes.
     fn on_overtaken(&mut self) -> Pause {
         self.overtaken += 1;
         if self.overtaken <= MOST_OVERTAKEN {
@@ -283,8 +291,8 @@ impl Task {
         Pause::fixed(self.failures.failed(&mut self.context.random))
     }
 
-    /// Asserts that the generator issues from the lease that is held: otherwise the keeper would
-    /// renew one that nobody uses.
+    /// Asserts that the generator issues from the held lease. Otherwise the keeper would renew a
+    /// lease that is not used.
     fn check_grant(&self) {
         let Some(held) = self.state.held() else { return };
         let used = self.context.shared.generator.grant();
@@ -294,15 +302,15 @@ impl Task {
         );
     }
 
-    /// Starts over after a panic. As after a crash, nothing is known of the rows: another one is
-    /// leased, and the former ones expire. The grant in use ends at its limit.
+    /// Starts over after a panic. As after a crash, nothing is known about the rows: the task
+    /// leases another one, and the former ones expire. The grant in use ends at its limit.
     fn start_over(&mut self, panic: &str) -> Pause {
         let namespace = &self.context.settings.namespace;
         tracing::error!(namespace, panic, "keeper panicked: it starts over");
         self.context.shared.observer.step_panicked(KeeperTask::Lease);
         self.enter(Event::Panicked);
         self.releasing.clear();
-        // Once is overcome soon, and claims wait for it.
+        // A first panic is likely to pass, so claims wait; a repeated one is reported as a failure.
         let is_repeated = self.failures.has_failed();
         self.report(if is_repeated {
             UnavailableReason::StoreUnavailable(StoreFailure::of_panic(panic))
@@ -312,7 +320,7 @@ impl Task {
         self.back_off()
     }
 
-    /// Renews or moves the lease; without one, searches for a row.
+    /// Renews or moves the lease. If there is none, searches for a row.
     async fn advance(&mut self) -> Result<Pause, LeaseError> {
         let Some(held) = self.state.held_mut() else { return self.acquire().await };
         if held.lease.use_next_lease(&self.context).await? {
@@ -356,18 +364,18 @@ impl Task {
             }
             SearchOutcome::BarrierPending => self.barrier_pending(),
             SearchOutcome::RecordVanished => self.vanished(),
-            // It may be a move that is taken back.
+            // An operator may revert the move.
             SearchOutcome::RecordForeign => Pause::fixed(LONGEST_PAUSE),
             SearchOutcome::Contended => self.jittered_pause(SHORTEST_PAUSE),
         })
     }
 
-    /// Looks again at a store that may be a restored one.
+    /// Pauses before another look at a store that may be a restored one.
     fn stale(&mut self, stale: &StaleStore) -> Pause {
         self.report(stale.reason());
         let left = stale.left(self.context.shared.clock.steady());
         let due_in = self.state.held().and_then(|held| held.lease.due_in(&self.context));
-        // The clock that went back may catch up.
+        // A clock that went back may catch up at any time.
         let is_back = matches!(self.state, State::Moving(..) | State::Refusing(..));
         let longest = if is_back { CLOCK_PAUSE } else { LONGEST_PAUSE };
         let pause = due_in.unwrap_or(left).min(left).clamp(SHORTEST_PAUSE, longest);
@@ -378,7 +386,7 @@ impl Task {
         Pause::fixed(self.context.random.jittered(pause))
     }
 
-    /// Lets claims use a new lease, once the state file has it, and closes the one before.
+    /// Lets claims use a new lease, once the state file has it, and seals the grant before.
     async fn install(&mut self, held: HeldLease) -> Result<(), LeaseError> {
         let (worker, lane) = (held.grant.worker(), held.grant.lane());
         self.enter(Event::Leased(held));
@@ -392,7 +400,7 @@ impl Task {
         let namespace = &self.context.shared.namespace;
         tracing::info!(namespace, worker, lane, "lease acquired");
         self.context.shared.report.send_if_modified(|report| {
-            // The survey saw the rows as they were before the swap.
+            // The survey counted the rows before the swap.
             report.workers_held += 1;
             report.workers_free = report.workers_free.saturating_sub(1);
             false
@@ -401,7 +409,7 @@ impl Task {
         Ok(())
     }
 
-    /// Resumes the lease that the state file keeps, whether the store answers or not.
+    /// Resumes the lease from the state file, whether or not the store answers.
     async fn resume(&mut self) {
         let Some(held) = resume(&mut self.context).await else {
             return self.enter(Event::NothingKept);
@@ -410,7 +418,7 @@ impl Task {
         self.context.shared.announce_range();
     }
 
-    /// The lease that is held; asked where one is.
+    /// Returns the held lease. Callers know that there is one.
     fn held_mut(&mut self) -> &mut HeldLease {
         &mut self.state.held_mut().expect("a lease is held").lease
     }
@@ -420,12 +428,12 @@ impl Task {
         Pause { until, wakeable_from: Instant::now() + wakeable_after }
     }
 
-    /// Renews the lease.
+    /// Renews the lease if that is due, or if it helps the claims that have woken the task.
     async fn renew(&mut self) -> Result<Pause, LeaseError> {
         let is_refusing = matches!(self.state, State::Refusing(..));
         let held = &mut self.state.held_mut().expect("a lease is held").lease;
         if self.context.shared.take_doubt() {
-            // It stays due until a look succeeds.
+            // The renewal stays due until a read of the row succeeds.
             held.next_renewal = Instant::now();
         }
         let woken = Instant::now() < held.next_renewal;
@@ -453,7 +461,7 @@ impl Task {
             // The lease in use ends before the next one begins.
             match self.context.barrier_ahead() {
                 Some(barrier) => self.report(barrier),
-                // The row was taken in an epoch whose barrier an operator has lowered since.
+                // The row was leased in an epoch whose barrier an operator has lowered since.
                 None if millis(due_in) > 2 * self.context.settings.lease.of_node().reach_ms => {
                     let due_ms = self.context.shared.clock.now_ms().saturating_add(millis(due_in));
                     self.report(UnavailableReason::FailedOver { due_ms });
@@ -471,7 +479,7 @@ impl Task {
         Ok(self.until_renewal(BETWEEN_USELESS))
     }
 
-    /// Follows the rollback policy; `None` when the present lease is kept.
+    /// Follows the rollback policy. Returns `None` if the lease stays where it is.
     async fn move_away(&mut self, behind_ms: i64) -> Result<Option<Pause>, LeaseError> {
         self.enter(Event::ClockBack);
         let (State::Moving(held, search) | State::Refusing(held, search)) = &mut self.state else {
@@ -505,14 +513,14 @@ impl Task {
     fn moved(&mut self, action: RollbackAction) {
         self.context.shared.observer.clock_rolled_back(action);
         self.context.shared.announce_range();
-        // So that the lane that was left soon has its true mark in the store, for the next
+        // Soon, so that the store has the lowered mark of the lane that was left by the next
         // rollback.
         let soon = Instant::now() + CLOCK_PAUSE.min(self.context.settings.lease.renew);
         let held = self.held_mut();
         held.next_renewal = held.next_renewal.min(soon);
     }
 
-    /// Waits for a clock that is ahead, and drops the lease after a whole window of that.
+    /// Waits for a clock that is ahead. Drops the lease after a whole window.
     fn clock_ahead(&mut self, ahead_ms: i64) -> Pause {
         self.report(UnavailableReason::ClockAhead(ahead_ms));
         let patience = self.context.settings.lease.window;
@@ -528,8 +536,8 @@ impl Task {
         Pause::fixed(Duration::ZERO)
     }
 
-    /// Ends a lease whose row has another token, so that another row is sought: what was lost lawfully
-    /// and what a restored store overtook look alike.
+    /// Ends a lease whose row has another token, so that the task searches for another row. A row
+    /// that another process took lawfully and one that a restored store lost look alike.
     async fn lost(&mut self, row: &Row) -> Pause {
         self.enter(Event::Lost);
         let settings = &self.context.settings;
@@ -544,9 +552,9 @@ impl Task {
         Pause::fixed(Duration::ZERO)
     }
 
-    /// Drops a lease that the state file can no longer keep. Its range ends at the local mark that the
-    /// file has, and its row is not released: whatever the next process finds in the file, nobody
-    /// else issues there. The next lease is not kept.
+    /// Drops a lease that the state file can no longer save. Its range ends at the local mark that
+    /// the file has, and its row is not released: whatever the next process finds in the file, no
+    /// other process issues there. The next lease is not saved.
     fn not_kept(&mut self, failure: &KeepingFailed) -> Pause {
         // The first failure says more than those that follow from it.
         let first = self.context.keeping.as_ref().and_then(|keeping| keeping.take_failure());
@@ -559,14 +567,14 @@ impl Task {
         Pause::fixed(Duration::ZERO)
     }
 
-    /// Waits until somebody's clock and the store's agree.
+    /// Waits until a node's clock and the store's agree, so that an epoch gets a barrier.
     fn barrier_pending(&mut self) -> Pause {
         let ahead_ms = self.context.shared.report.borrow().clock_ahead_ms;
         self.report(UnavailableReason::ClocksDiffer(ahead_ms));
         Pause::fixed(LONGEST_PAUSE)
     }
 
-    /// Creates our row or record again, which is gone: beyond everything that was leased.
+    /// Starts to create the missing row or record again, beyond everything that was leased.
     fn vanished(&mut self) -> Pause {
         self.enter(Event::RowsMissing);
         self.store_lost();
@@ -580,7 +588,7 @@ impl Task {
 
     fn report(&self, reason: UnavailableReason) {
         let state = &self.context.shared;
-        // Numbers in a reason change with every look at it.
+        // Numbers in a reason may change with every report, so only a new kind is logged.
         let is_new =
             state.report.borrow().reason.as_ref().map(discriminant) != Some(discriminant(&reason));
         if is_new {
