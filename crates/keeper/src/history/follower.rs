@@ -1,4 +1,14 @@
-//! Follows the history of the store on behalf of those who reserve segments.
+//! Follows the history of a store for reservations: of segments, and of IDs for a past time.
+//!
+//! A reservation names an epoch, and the store refuses it in any other. [`Follower::follow`]
+//! returns the present history; if the store failed over, it first begins a new epoch in the
+//! record. [`Follower::went_back`] begins one because a reservation was lost. [`Follower::rows`]
+//! reads the rows of codes together with the history in which they were read.
+//!
+//! It reserves nothing. A caller that gets another epoch must give up its numbers of the earlier
+//! one, and name the new one from then on. One lock serializes calls, so that a process begins no
+//! two epochs for one loss. Leases follow the history in `lease/context.rs` instead. Tests:
+//! `segment_failovers.rs` and `backfill.rs` in `src/tests`.
 
 use std::sync::Arc;
 
@@ -21,23 +31,23 @@ use crate::ground::{
     store_call::{store_call, timed},
 };
 
-/// How often the record is read again because other nodes changed it.
+/// How many times the record is read again because other nodes changed it.
 const RECORD_TRIES: u32 = 100;
-/// How often a row is read again because the store names another epoch.
+/// How many times rows are read again because the store names another epoch.
 const ROW_TRIES: u32 = 8;
 
-/// Follows the history that the record of one namespace tells.
+/// Follows the history that the record of one namespace has.
 #[derive(Debug)]
 pub(crate) struct Follower {
     scope: Scope,
     canonical: String,
-    /// Unless IDs are plain numbers.
+    /// `None` if IDs are plain numbers.
     timed: Option<Timed>,
     began: Instant,
     known: Mutex<KnownHistory>,
 }
 
-/// What leases of a namespace reach.
+/// What decides how far the leases of a namespace reach.
 #[derive(Debug)]
 struct Timed {
     layout: Layout,
@@ -45,7 +55,7 @@ struct Timed {
     clock: Arc<dyn Clock>,
 }
 
-/// Whom a follower asks.
+/// The store, and what is needed to call it and to write the record.
 pub(crate) struct Access<'a> {
     pub(crate) store: &'a dyn Store,
     pub(crate) observer: &'a dyn Observer,
@@ -54,13 +64,13 @@ pub(crate) struct Access<'a> {
 }
 
 impl Follower {
-    /// Follows the record of a namespace that counts, whose text is `canonical`. Reservations have no
-    /// time, so they do not reach beyond the store's clock.
+    /// Follows the record, with the text `canonical`, of a namespace that counts. Its reservations
+    /// have no time, so nothing is reserved beyond the store's clock.
     pub(crate) fn of_numbers(namespace: &str, canonical: String) -> Self {
         Self::new(namespace, canonical, None)
     }
 
-    /// Follows the record of a namespace that has a layout, with leases of these times.
+    /// Follows the record of a namespace that has a layout and leases with these times.
     pub(crate) fn of_layout(
         namespace: &str,
         layout: &Layout,
@@ -72,14 +82,15 @@ impl Follower {
     }
 
     fn new(namespace: &str, canonical: String, timed: Option<Timed>) -> Self {
-        // Of the survey only record, identity and clock are of interest.
+        // Only the record, the identity and the clock of the survey are used, so any scope does.
         let (namespace, reserved_key) = (namespace.to_owned(), "0/0".to_owned());
         let scope = Scope { namespace, reserved_key, min_worker: 0, max_worker: 0 };
         let (began, known) = (Instant::now(), Mutex::default());
         Self { scope, canonical, timed, began, known }
     }
 
-    /// Returns the namespace's record. Creates it if there is none, for a namespace that counts.
+    /// Returns the namespace's record. Creates the record if there is none; only for a namespace
+    /// that counts.
     pub(crate) async fn recorded(&self, access: &Access<'_>) -> Result<LayoutRecord, StoreError> {
         let (survey, clocks) = self.survey(access).await?;
         if let Some(record) = survey.record {
@@ -88,8 +99,8 @@ impl Follower {
         self.create_record(access, &survey, clocks, &*self.known.lock().await).await
     }
 
-    /// Creates the record; with a new epoch where one was known, since the numbers that the store lost
-    /// with it are skipped then.
+    /// Creates the record. If a process knew an earlier one, the new record begins a new epoch,
+    /// after which the numbers that the store lost are skipped.
     async fn create_record(
         &self,
         access: &Access<'_>,
@@ -118,13 +129,14 @@ impl Follower {
         self.timed.as_ref().map_or_else(NodeTimes::default, |timed| timed.lease.of_node())
     }
 
-    /// Returns the epoch that was followed last, if any was.
+    /// Returns the epoch that was followed last; `None` before the first time.
     pub(crate) async fn epoch(&self) -> Option<Token> {
         self.known.lock().await.present().map(History::epoch)
     }
 
-    /// Follows the history, unless that was done since somebody knew the epoch `seen` for the present
-    /// one, or none. Returns the history. The record of another layout is only read.
+    /// Returns the present history. Asks the store only if the history was not followed since a
+    /// caller knew `seen` as the present epoch; with `None`, if it never was. The record of another
+    /// layout is only read.
     pub(crate) async fn follow(
         &self,
         access: &Access<'_>,
@@ -139,7 +151,7 @@ impl Follower {
             let (survey, clocks) = self.survey(access).await?;
             let Some(record) = &survey.record else {
                 if self.timed.is_some() {
-                    // Keepers write it again.
+                    // A keeper writes the record again.
                     return Err(StoreError::Vanished("the layout record is gone".to_owned()));
                 }
                 self.create_record(access, &survey, clocks, &known).await?;
@@ -166,8 +178,8 @@ impl Follower {
         Err(contended())
     }
 
-    /// Begins a new epoch, because the store lost a reservation that it had acknowledged in the epoch
-    /// `seen`, unless that was done. Returns the history.
+    /// Begins a new epoch, unless another call did, because the store lost a reservation that it
+    /// had acknowledged in the epoch `seen`. Returns the present history.
     pub(crate) async fn went_back(
         &self,
         access: &Access<'_>,
@@ -179,7 +191,7 @@ impl Follower {
         self.follow(access, Some(seen)).await
     }
 
-    /// Reads the row of a segment code, and the history that the store is in. Changes nothing.
+    /// Reads the row of a segment code, and the history in which it was read. Reserves nothing.
     pub(crate) async fn row(
         &self,
         access: &Access<'_>,
@@ -189,8 +201,8 @@ impl Follower {
         Ok((rows.into_iter().next().expect("one row for each code")?, history))
     }
 
-    /// Like [`Self::row`], for each of these codes in their order; the store says how many it takes at
-    /// once.
+    /// Reads the rows of these codes, in their order, like [`Self::row`]. The store limits how many
+    /// codes one call may name.
     pub(crate) async fn rows(
         &self,
         access: &Access<'_>,

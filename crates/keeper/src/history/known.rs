@@ -1,5 +1,10 @@
 //! Keeps a namespace's record in step with the history of its store; see
 //! [`History`](raindrop_core::lease::History).
+//!
+//! [`KnownHistory::follow`] compares the record with the server that has it and with the epochs
+//! that this process knows. If writes may be lost, it swaps the record to a new epoch. It decides
+//! nothing about leases or blocks. When it returns `false`, the record changed, and the caller must
+//! survey again.
 
 use std::{collections::VecDeque, time::Duration};
 
@@ -16,41 +21,43 @@ use crate::ground::{
     store_call::store_call,
 };
 
-/// How often the same server may come back within [`RECENT`]: more often than by fail-overs, servers
-/// take turns only if several accept writes.
+/// How many times the same server may come back within [`RECENT`]. More returns than fail-overs
+/// explain mean that several servers accept writes in turn.
 const RETURNS: usize = 2;
-/// How many epochs in a row may begin within [`RECENT`] on a server that lost writes and stayed.
+/// How many epochs in succession may begin within [`RECENT`] on one server that keeps losing
+/// writes.
 const LOSSES: usize = 4;
 const RECENT: Duration = Duration::from_mins(5);
-/// How many epochs are remembered.
+/// Number of epochs that are remembered.
 const REMEMBERED: usize = 8;
 
-/// How long this process must have read the same longest times before they fall. Every node that uses
-/// them confirms that each hour, so a backup with an old confirmation is set right meanwhile.
+/// How long this process must have read the same longest times before they fall. Every node that
+/// uses them confirms that each hour. So a backup's record, whose confirmation is old, is corrected
+/// before that time has passed.
 const READ_UNCHANGED: Duration = Duration::from_hours(2);
 
-/// What a process knows of the history of its store.
+/// The history of a store, as far as a process knows it.
 #[derive(Debug, Default)]
 pub(crate) struct KnownHistory {
-    /// As the record told it last.
+    /// The history in the record when it was last read.
     present: Option<History>,
-    /// The epoch of the lease that the state file kept.
+    /// The epoch of the lease that was resumed from the state file.
     resumed: Option<Epoch>,
-    /// Whether a row of ours went back, so that the present epoch must end.
+    /// Whether a row or reservation of this process was lost, so that the present epoch must end.
     pub(crate) went_back: bool,
-    /// The last epochs of the record, whichever process began them.
+    /// The last epochs in the record, including those that other processes began.
     epochs: VecDeque<MetEpoch>,
-    /// The longest times that the record told last.
+    /// The longest times in the record when it was last read.
     times: Option<ReadTimes>,
 }
 
-/// The longest times of an epoch, as the record tells them.
+/// The longest times of an epoch, as this process read them in the record.
 #[derive(Debug)]
 struct ReadTimes {
     epoch: Token,
     reach: LongestTime,
     renew: LongestTime,
-    /// The steady clock when this process read them first.
+    /// The steady time at which this process first read them.
     since: Duration,
 }
 
@@ -61,28 +68,28 @@ impl ReadTimes {
     }
 }
 
-/// An epoch that stood in the record when this process read it.
+/// An epoch that the record had when this process read it.
 #[derive(Debug)]
 struct MetEpoch {
     epoch: Token,
-    /// The steady clock when it was met.
+    /// The steady clock when this process first read it.
     since: Duration,
-    /// The identity of the server that it began on.
+    /// The identity of the server on which it began.
     server: String,
 }
 
 impl KnownHistory {
-    /// Takes note of the epoch of a lease that the state file kept.
+    /// Records the epoch of a lease that was resumed from the state file.
     pub(crate) fn resume(&mut self, epoch: Epoch) {
         self.resumed = Some(epoch);
     }
 
-    /// Returns the history as the record told it last; `None` before it was read.
+    /// Returns the history in the record when it was last read; `None` before the first time.
     pub(crate) const fn present(&self) -> Option<&History> {
         self.present.as_ref()
     }
 
-    /// Returns whether an epoch is known, be it from the state file alone.
+    /// Returns whether this process knows an epoch, even if only from the state file.
     pub(crate) fn is_known(&self) -> bool {
         self.known().is_some()
     }
@@ -91,22 +98,22 @@ impl KnownHistory {
         self.present().map(History::present).or(self.resumed)
     }
 
-    /// Returns the ordinal of an epoch that this process or its state file knows; `None` if the record
-    /// forgot it.
+    /// Returns the ordinal of an epoch that this process or its state file knows; `None` if the
+    /// record has forgotten the epoch.
     pub(crate) fn ordinal_of(&self, epoch: Token) -> Option<u64> {
         let resumed = || self.resumed.filter(|known| known.token == epoch);
         let present = self.present().and_then(|history| history.ordinal_of(epoch));
         present.or_else(|| resumed().map(|known| known.ordinal))
     }
 
-    /// Returns the present epoch; [`Token::UNUSED`] while none is known, which no record has: the store
-    /// refuses a write that names it.
+    /// Returns the present epoch. Returns [`Token::UNUSED`] if none is known; since no record has
+    /// that, the store refuses a write that names it.
     pub(crate) fn epoch(&self) -> Token {
         self.known().map_or(Token::UNUSED, |known| known.token)
     }
 
-    /// Returns the history of a record that is to be created: the first one or, if a record was read
-    /// that is gone, its history with a new epoch.
+    /// Returns the history of a record that must be created: a first one or, if this process has
+    /// read a record, the next epoch after that.
     pub(crate) fn created(
         &self,
         survey: &Survey,
@@ -121,17 +128,18 @@ impl KnownHistory {
         }
     }
 
-    /// Whether no lease may begin in the present epoch yet.
+    /// Returns whether no lease may begin in the present epoch, because it has no barrier.
     pub(crate) fn is_pending(&self) -> bool {
         self.present().is_some_and(History::is_pending)
     }
 
-    /// Returns the first position that no lost write can have leased; 0 while no fail-over is known.
+    /// Returns the first position that no lost write can have leased; 0 if no fail-over is known.
     pub(crate) fn barrier(&self, layout: &Layout) -> u64 {
         self.present().map_or(0, |history| history.barrier(layout))
     }
 
-    /// Returns the marks of a row that was last written in `epoch`, as far as the history is known.
+    /// Returns the marks of a row that was last written in `epoch`, as they count in the known
+    /// history.
     pub(crate) fn marks(
         &self,
         layout: &Layout,
@@ -142,13 +150,13 @@ impl KnownHistory {
         history.map_or_else(|| marks.clone(), |history| history.marks(layout, epoch, marks))
     }
 
-    /// Takes note of a record that is only read.
+    /// Records the history of a record of another layout, which is only read.
     pub(crate) fn read(&mut self, record: &LayoutRecord) -> &History {
         self.present.insert(record.history.clone())
     }
 
-    /// Takes note of the history that a record tells, and begins a new epoch if the store does not
-    /// continue it. Returns `false` if the record was to be changed: then it must be read again.
+    /// Follows the history of a record, and begins a new epoch if the store does not continue it.
+    /// Returns `false` after an attempt to change the record: then the caller must read it again.
     pub(crate) async fn follow(
         &mut self,
         context: &HistoryContext<'_>,
@@ -157,7 +165,7 @@ impl KnownHistory {
         mut fresh: impl FnMut() -> Token,
     ) -> Result<bool, StoreError> {
         let recorded = &record.history;
-        // Those of another server are perhaps met in the record alone.
+        // An epoch of another server counts even if this call ends it.
         if self.epochs.back().is_none_or(|last| last.server != recorded.identity) {
             self.meet(recorded, context.steady);
         }
@@ -167,7 +175,7 @@ impl KnownHistory {
             verdict = HistoryVerdict::WentBack;
         }
         let mut since_tick = record.since_tick;
-        // The barrier that was pending is that of another epoch.
+        // Once the clocks agree, a new epoch gets the barrier that the present one lacks.
         let can_set = recorded.is_pending() && context.clocks.later_ms.is_some();
         let history = match verdict {
             HistoryVerdict::Continued if !can_set => {
@@ -183,7 +191,7 @@ impl KnownHistory {
                 let present = recorded.or_known(known.as_ref());
                 let next = present.next(server, fresh(), context.clocks, context.own);
                 if let Some(layout) = context.layout.filter(|it| it.backfill_per_tick() > 0) {
-                    // Which IDs for a past time the lost writes reserved is unknown.
+                    // Which IDs for a past time the lost writes had reserved is unknown.
                     since_tick = since_tick.max(layout.tick_of(next.barrier(layout)));
                 }
                 next
@@ -210,8 +218,8 @@ impl KnownHistory {
         Ok(false)
     }
 
-    /// Returns a history with the times of this process, if it leases by them, and without longer ones
-    /// that no node uses.
+    /// Returns a history with the times of this process, if its leases use them, and without longer
+    /// times that no node uses.
     fn with_own_times(&self, history: History, context: &HistoryContext<'_>) -> History {
         if !context.leases {
             return history;
@@ -226,7 +234,7 @@ impl KnownHistory {
         }
     }
 
-    /// Takes note of the epoch that the record has, also of one that another process began.
+    /// Records the epoch in the record, even if another process began it.
     fn meet(&mut self, recorded: &History, steady: Duration) {
         let (epoch, server) = (recorded.epoch(), recorded.identity.clone());
         if let Some(known) = self.epochs.iter_mut().find(|known| known.epoch == epoch) {
@@ -251,7 +259,7 @@ impl KnownHistory {
         self.present = Some(recorded.clone());
     }
 
-    /// Refuses an epoch when servers take turns, or one loses writes again and again.
+    /// Refuses a new epoch if several servers accept writes in turn, or if one keeps losing writes.
     fn check_servers(
         &self,
         server: &str,
@@ -284,21 +292,22 @@ impl KnownHistory {
     }
 }
 
-/// What following a history needs.
+/// The parts that following a history needs.
 pub(crate) struct HistoryContext<'a> {
     pub(crate) store: &'a dyn Store,
-    /// The steady clock.
+    /// The steady clock, now.
     pub(crate) steady: Duration,
     pub(crate) observer: &'a dyn Observer,
     pub(crate) namespace: &'a str,
-    /// The layout, unless IDs are plain numbers.
+    /// The layout; `None` if IDs are plain numbers.
     pub(crate) layout: Option<&'a Layout>,
     /// The clocks when the record was read.
     pub(crate) clocks: EpochClocks,
-    /// The times of this process.
+    /// The lease times of this process.
     pub(crate) own: NodeTimes,
-    /// Whether this process leases rows by these times.
+    /// Whether this process leases rows, with `own` as their times.
     pub(crate) leases: bool,
-    /// How far it reaches, in Unix ms, if it goes by a clock that is ahead of the store's.
+    /// The instant that its leases reach, in Unix ms, if it uses a clock that is ahead of the
+    /// store's.
     pub(crate) until_ms: Option<i64>,
 }

@@ -1,4 +1,4 @@
-//! The history of a store, which its record tells: who follows it, and begins a new epoch.
+//! Follows the history of a store, as the record of a namespace has it, and begins new epochs.
 
 pub(crate) mod follower;
 pub(crate) mod known;
