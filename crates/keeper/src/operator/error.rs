@@ -54,9 +54,9 @@ pub enum OperatorError {
         worker: u64,
         /// The row's reserved key.
         reserved_key: String,
-        /// How many marks it has.
+        /// Number of its marks.
         found: usize,
-        /// How many the layout has.
+        /// Number of lanes of the layout.
         expected: usize,
     },
     /// The namespace has no layout record.
@@ -70,7 +70,7 @@ pub enum OperatorError {
     /// The namespace's layout record does not allow the configured layout.
     #[error(transparent)]
     Layout(#[from] LayoutError),
-    /// Another process wrote the record, or it is gone.
+    /// Another process changed the record, or it is not there.
     #[error(
         "another process changed the layout record of namespace {namespace}: it {}",
         found.as_ref().map_or_else(|| "is gone".to_owned(), |text| format!("is now `{text}`"))
@@ -95,9 +95,10 @@ pub enum OperatorError {
     IdsTooSmall {
         /// The largest ID that the old marks allow.
         largest_old: Id,
-        /// The smallest ID of the new layout from now on.
+        /// The smallest ID that the new layout can issue now.
         smallest_new: Id,
-        /// From when on the new layout's IDs are larger, in Unix ms; `None` for never.
+        /// The instant, in Unix ms, from which the new layout's IDs are larger; `None` if they
+        /// never are.
         from_ms: Option<i64>,
     },
     /// The store's clock is before the new layout's epoch or past its end.
@@ -106,19 +107,19 @@ pub enum OperatorError {
         /// The store's clock, in Unix ms.
         now_ms: i64,
     },
-    /// This machine's clock and the store's disagree.
+    /// This machine's clock and the store's differ too much.
     #[error(
         "this machine's clock is {} ms {} the store's, more than lease.max_clock_skew ({most:?}): correct the wrong clock first: the new marks follow the store's clock and cannot be lowered",
         ahead_ms.unsigned_abs(),
         if *ahead_ms > 0 { "ahead of" } else { "behind" }
     )]
     ClocksDisagree {
-        /// How far this machine's is ahead, in ms; negative when behind.
+        /// By how much this machine's clock is ahead, in ms; negative if it is behind.
         ahead_ms: i64,
-        /// What is tolerated.
+        /// The largest allowed difference.
         most: Duration,
     },
-    /// Right clocks may have put the barrier where it is, or another epoch is due.
+    /// Correct clocks may have set the barrier, or another epoch is due.
     #[error("the barrier of namespace {namespace} stays: {why}")]
     BarrierStays {
         /// The namespace.
@@ -132,7 +133,7 @@ pub enum OperatorError {
     /// The record of a move cannot be read.
     #[error(transparent)]
     UnreadableMove(#[from] InvalidRelayout),
-    /// The store failed. Earlier writes stand; the operation can be repeated.
+    /// The store failed. Earlier writes stand, and the operation can be repeated.
     #[error(transparent)]
     Store(#[from] StoreError),
 }

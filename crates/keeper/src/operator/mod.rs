@@ -1,8 +1,9 @@
-//! Operators release rows, begin an epoch beyond every lease, and move a namespace to another layout.
+//! Releases rows, begins an epoch beyond every lease, and moves a namespace to another layout, on
+//! behalf of an operator.
 //!
-//! They follow the same rules as nodes: each write of a row is one compare-and-swap with a fresh
-//! random token, and no mark is lowered. So a lease that is held when its row is written ends at
-//! its limit, and the next one begins above it.
+//! An operator's writes follow the same rules as those of nodes: each write of a row is one
+//! compare-and-swap with a fresh random token, and none lowers a mark. So a lease that is held when
+//! its row is written ends at its limit, and the next lease starts above it.
 
 mod error;
 mod preview;
@@ -41,12 +42,12 @@ use crate::{
     lease::settings::KeeperSettings,
 };
 
-/// How often a write is tried while its outcome is unknown.
+/// How many times a write is tried while its outcome is unknown.
 const TRIES: u32 = 5;
-/// How often all rows are read again because other processes wrote some meanwhile.
+/// How many times all rows are read again because other processes wrote some of them meanwhile.
 const ROUNDS: u32 = 20;
 
-/// Writes rows and records of one namespace on behalf of a person.
+/// Writes rows and records of one namespace on behalf of an operator.
 #[derive(Debug)]
 pub struct Operator {
     store: Arc<dyn Store>,
@@ -56,10 +57,10 @@ pub struct Operator {
     history: KnownHistory,
 }
 
-/// How a write of a row ended.
+/// The result of a write of a row.
 enum WriteOutcome {
     Acknowledged,
-    /// Another process wrote the row; as it is now, if it is still there.
+    /// Another process wrote the row. This is the row now, if it is still there.
     Changed(Option<Row>),
 }
 
@@ -69,9 +70,9 @@ impl Operator {
         Self::with_random(settings, store, clock, system_random())
     }
 
-    /// Returns an operator like [`Self::new`], with the source of tokens passed in: for tests and
-    /// simulations. All others must use the operating system's randomness, because tokens must
-    /// never repeat.
+    /// Returns an operator like [`Self::new`], with a given source of tokens, for tests and
+    /// simulations. Any other caller must use the operating system's randomness, because tokens
+    /// must never repeat.
     pub fn with_random(
         settings: KeeperSettings,
         store: Arc<dyn Store>,
@@ -89,7 +90,7 @@ impl Operator {
     }
 
     /// Reads every row of the namespace that a node of this layout may use, under any reserved
-    /// value. The others belong to earlier layouts and are not in use.
+    /// value. The other rows belong to earlier layouts and are not in use.
     async fn rows_of(&self, layout: &Layout) -> Result<Vec<ListedRow>, OperatorError> {
         let keys = layout.reserved_keys();
         let mut rows = self.store.list_rows().await?;
@@ -104,9 +105,9 @@ impl Operator {
         Ok(rows)
     }
 
-    /// Adds the missing rows of a layout, for every value of its reserved bits: a node that added
-    /// them later would not know what was decided now.
-    /// `false` when the record changed, or the store's clock is past `until_ms`.
+    /// Adds the missing rows of a layout, for every value of its reserved bits. A node that added
+    /// them later would not know these marks. Returns `false` if the record changed, or if the
+    /// store's clock is past `until_ms`.
     async fn add_missing_rows(
         &mut self,
         layout: &Layout,
@@ -126,7 +127,7 @@ impl Operator {
     }
 
     /// Follows the store into a new epoch if it failed over since a node used it, so that writes of
-    /// rows can name the epoch. Returns the record, and the store's clock.
+    /// rows can name the epoch. Returns the record and the store's clock (Unix ms).
     async fn follow_history(&mut self) -> Result<(LayoutRecord, i64), OperatorError> {
         let namespace = self.settings.namespace.clone();
         let scope = self.scope(&self.settings.layout, &self.settings.layout.reserved_key());
@@ -155,8 +156,8 @@ impl Operator {
         Err(OperatorError::Contended)
     }
 
-    /// Reads the state of the store, whose clock the next writes follow. This machine's clock must
-    /// agree, unless they are the same.
+    /// Surveys the store, whose clock decides the next writes. This machine's clock must agree with
+    /// it, unless the store uses this machine's.
     async fn survey(&self) -> Result<Survey, OperatorError> {
         let layout = &self.settings.layout;
         let scope = self.scope(layout, &layout.reserved_key());
@@ -171,8 +172,8 @@ impl Operator {
 
     /// Writes a row as it was read, with a fresh token and these marks.
     ///
-    /// An unknown outcome is settled as by a node: by the tokens of our own attempts. A visible
-    /// write is repeated until one is acknowledged.
+    /// If the outcome is unknown, resolves it as a node does, by the tokens of its own writes.
+    /// Repeats a visible write until the store acknowledges one.
     async fn write(
         &mut self,
         scope: &Scope,
@@ -186,7 +187,7 @@ impl Operator {
             let write = RowWrite {
                 token: self.random.fresh_token(),
                 epoch: self.history.epoch(),
-                // So that a node which prefers its former row finds it.
+                // The holder label stays, so that a node which prefers its former row finds it.
                 holder: row.holder.clone(),
                 lane,
                 marks: marks.clone(),
@@ -199,7 +200,7 @@ impl Operator {
             }
             match self.store.read_row(scope, row.worker).await {
                 Ok(found) => match tenure.resolve(found.as_ref()) {
-                    // It may still arrive: the next one starts from the same token.
+                    // The write may still arrive: the next one starts from the same token.
                     Resolution::Unchanged | Resolution::Visible => {}
                     Resolution::Lost | Resolution::Vanished => {
                         return Ok(WriteOutcome::Changed(found));
@@ -211,8 +212,8 @@ impl Operator {
         Err(failure.unwrap_or_else(|| StoreError::Refused("the row is never swapped".into())))
     }
 
-    /// Replaces the record as it was read by what `change` makes of it; returns the new record.
-    /// Another token than its own means that another operator is at work.
+    /// Replaces the record that was read with a changed one, and returns that. Fails if the record
+    /// is found with a token that this operator did not set: another process has changed it.
     async fn write_record(
         &mut self,
         before: &LayoutRecord,
@@ -232,9 +233,10 @@ impl Operator {
                 return Ok(record);
             }
             match self.store.read_record(&namespace).await {
-                // It may still arrive; whichever comes first refuses the other.
+                // The write may still arrive. The first of the two to arrive makes the store refuse
+                // the other.
                 Ok(Some(found)) if found.token == expected => {}
-                // Visible, and durable once the next one is acknowledged.
+                // A visible write, which is durable once the next one is acknowledged.
                 Ok(Some(found)) if sent.contains(&found.token) => expected = found.token,
                 Ok(found) => return Err(self.record_changed(found)),
                 Err(error) => failure = Some(error),
@@ -244,7 +246,7 @@ impl Operator {
         Err(failure.unwrap_or_else(never).into())
     }
 
-    /// Returns whether a swap was acknowledged. After an error, keeps it and backs off.
+    /// Returns whether a swap was acknowledged. After an error, stores it in `failure` and pauses.
     async fn pause_unless_answered(
         &mut self,
         swapped: Result<bool, StoreError>,
@@ -261,9 +263,10 @@ impl Operator {
         }
     }
 
-    /// Rewrites every row of a layout, with the marks and the expiry that `change` returns for it,
-    /// until each was written once without another process writing it in between. Returns the rows
-    /// afterwards. Ends when the record is replaced: then rows may be in the units of another layout.
+    /// Rewrites every row of a layout with the marks and the expiry that `change` returns, until
+    /// each row was written once without a write of another process in between. Returns the rows
+    /// afterwards. Fails if another process replaces the record: then rows may be in the units of
+    /// another layout.
     async fn rewrite_rows(
         &mut self,
         layout: &Layout,
@@ -294,9 +297,9 @@ impl Operator {
         Err(OperatorError::Contended)
     }
 
-    /// Reads the rows of a layout while this record is there, and refuses when somebody has replaced it:
-    /// then rows may be in the units of another layout. An operator that replaces it afterwards writes
-    /// them anew, so that swaps of what was read are refused.
+    /// Reads the rows of a layout under this record. Fails if another process has replaced the
+    /// record: then rows may be in the units of another layout. An operator that replaces it later
+    /// gives every row a fresh token, so the store refuses swaps of the rows as they were read.
     async fn rows_under(
         &self,
         record: &LayoutRecord,

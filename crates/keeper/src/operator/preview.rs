@@ -1,4 +1,4 @@
-//! Reads what an operation would do, without writing anything.
+//! Shows what an operation would do, without writing anything.
 
 use raindrop_core::{
     id::Id,
@@ -9,23 +9,24 @@ use raindrop_store::ListedRow;
 
 use super::{LayoutError, Operator, error::OperatorError};
 
-/// What [`Operator::raise`] would do now.
+/// The result that [`Operator::raise`] would have now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RaisePreview {
-    /// How many rows are held, of those that the present reserved value has.
+    /// Number of held rows, of those with the present reserved value.
     pub held: u64,
     /// The store's clock, in Unix ms.
     pub now_ms: i64,
-    /// Before when no new lease would begin, in Unix ms of the store's clock.
+    /// No new lease would begin before this instant, in Unix ms of the store's clock.
     pub due_ms: i64,
-    /// Before when no new lease begins now, in Unix ms, if a clock that was ahead put the barrier there.
+    /// No new lease begins now before this instant, in Unix ms; set if a clock that was ahead set
+    /// the barrier.
     pub far_ms: Option<i64>,
     /// When a node last confirmed a longer `lease.window` that counts, in Unix ms of the store's clock;
     /// `None` if no node with a shorter one has leased since.
     pub longer_used_ms: Option<i64>,
 }
 
-/// What [`Operator::relayout`] would do now.
+/// The result that [`Operator::relayout`] would have now.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum RelayoutPreview {
     /// Nothing: the namespace has the configured layout.
@@ -34,20 +35,20 @@ pub enum RelayoutPreview {
     Move {
         /// The old layout, as its canonical text.
         from: String,
-        /// How many rows it would write or add.
+        /// Number of rows that the move would write or add.
         rows: usize,
-        /// How many of the old layout's are held.
+        /// Number of held rows of the old layout.
         held: usize,
-        /// The largest ID that the old marks allow; `None` when they allow none.
+        /// The largest ID that the old marks allow; `None` if they allow none.
         largest_old: Option<Id>,
         /// The smallest ID of the new layout.
         smallest_new: Id,
     },
-    /// Finish an interrupted move, whose marks were judged already.
+    /// Finish an interrupted move, whose marks were already judged.
     Finish {
         /// The old layout, as its canonical text.
         from: String,
-        /// How many rows it would write or add.
+        /// Number of rows that it would write or add.
         rows: usize,
     },
     /// Undo an interrupted move away from the configured layout.
@@ -58,7 +59,7 @@ pub enum RelayoutPreview {
 }
 
 impl Operator {
-    /// Reads the row that [`Self::release`] would free.
+    /// Returns the row that [`Self::release`] would free.
     ///
     /// # Errors
     ///
@@ -69,11 +70,11 @@ impl Operator {
         self.store.read_row(&scope, worker).await?.ok_or(OperatorError::NoRow { worker })
     }
 
-    /// Reads what [`Self::relayout`] would do.
+    /// Returns what [`Self::relayout`] would do.
     ///
     /// # Errors
     ///
-    /// What [`Self::relayout`] would fail with before it writes anything.
+    /// The errors that [`Self::relayout`] returns before it writes anything.
     pub async fn preview_relayout(&self) -> Result<RelayoutPreview, OperatorError> {
         let namespace = self.settings.namespace.clone();
         let to = self.settings.layout.canonical();
@@ -106,7 +107,7 @@ impl Operator {
     }
 }
 
-/// Returns how many rows a complete namespace of this layout has.
+/// Returns the number of rows of a complete namespace of this layout.
 fn row_count(layout: &Layout) -> usize {
     let workers = usize::try_from(layout.largest_worker()).unwrap_or(usize::MAX);
     layout.reserved_keys().len().saturating_mul(workers.saturating_add(1))

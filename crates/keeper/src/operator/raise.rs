@@ -1,4 +1,12 @@
-//! Begins an epoch beyond everything that was ever leased, for a store that went back in time.
+//! Begins an epoch beyond everything that was ever leased, for a store that was rolled back.
+//!
+//! A raise is one write of the record, for any number of rows: the new epoch has a barrier beyond
+//! every lease, and no lease continues in it. It writes no row and lowers no mark, so it is safe at
+//! any time. [`Operator::lower_barrier`] is not: the operator must know that no write was lost.
+//!
+//! It cannot stop nodes, and cannot know which of them leased a row between a restore and the
+//! raise. The operator must see to that, and give the largest `window` of any node. A preview
+//! writes nothing. Tests: `operators.rs`, `previews.rs` and `barriers.rs` in `src/tests`.
 
 use std::time::Duration;
 
@@ -13,22 +21,22 @@ use super::{
 };
 use crate::ground::lease_times::LeaseTimes;
 
-/// Where the barrier of the epoch stands that an operator begins.
+/// The barrier of the epoch that an operator begins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum RaisedBarrier {
-    /// As far ahead of the store's clock as leases reach, or where it was if that is later.
+    /// Ahead of the store's clock by the longest lease, or unchanged if it was later.
     Risen,
-    /// As far ahead of the clocks as leases reach, instead of where a clock put it that was ahead.
+    /// Ahead of the clocks by the longest lease, although a clock that was ahead had set it later.
     Lowered,
 }
 
-/// What an operator says of the largest `lease.window` of any node.
+/// What an operator states about the largest `lease.window` of any node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RaiseWindow {
-    /// Nothing: that of these settings counts, or a longer one that the record holds.
+    /// Nothing. The window of these settings counts, or a longer one in the record.
     Configured,
-    /// It is this one. A longer one that the record holds counts as well, unless a node with a shorter
-    /// one has leased since, and no node has confirmed the longer one for two hours.
+    /// This window is the largest. A longer one in the record still counts, unless a node with a
+    /// shorter one has leased since and no node has confirmed the longer one for two hours.
     Stated(Duration),
 }
 
@@ -39,34 +47,35 @@ impl From<Duration> for RaiseWindow {
 }
 
 impl Operator {
-    /// Begins an epoch in which no lease goes on: each next one begins at its barrier, the store's
-    /// present plus `window` and twice the allowed clock skew, or later. Returns that instant, in Unix
-    /// ms. However many rows there are, this is one write.
+    /// Begins an epoch in which no lease continues: each next one starts at the epoch's barrier.
+    /// That is the store's clock plus `window` and twice the allowed clock skew, or later. Returns
+    /// that instant, in Unix ms. One write suffices for any number of rows.
     ///
-    /// Safe at any time, because leases only begin later. It makes a *restored backup* safe if no node
-    /// leased a row between the restore and this, and `window` is the largest of any node that used
-    /// the store before: such nodes may still issue, but not beyond what they had leased.
+    /// Safe at any time, because leases only start later. It makes a *restored backup* safe under
+    /// two conditions: no node leased a row between the restore and the raise, and `window` is the
+    /// largest of any node that used the store before. Such nodes may still issue, but only what
+    /// they had leased.
     ///
     /// # Errors
     ///
-    /// When the store names another layout, when clocks disagree, or when the store fails: the
+    /// When the store names another layout, when clocks disagree, or when the store fails. The
     /// operation can be repeated.
     pub async fn raise(&mut self, window: impl Into<RaiseWindow>) -> Result<i64, OperatorError> {
         self.begin_epoch(window.into(), RaisedBarrier::Risen).await
     }
 
-    /// Begins an epoch like [`Self::raise`], whose barrier is the store's present plus the reach of
-    /// leases, although that of the present epoch is later. Returns that instant, in Unix ms.
+    /// Begins an epoch like [`Self::raise`], whose barrier is the store's clock plus the longest
+    /// lease, although that of the present epoch is later. Returns that instant, in Unix ms.
     ///
-    /// Safe only if the store lost no write that a process made while a clock was ahead: neither by a
-    /// fail-over nor by a restore nor in a crash. No store can tell; the operator states it. Marks stay,
-    /// so a worker id that was leased under such a clock comes due with its mark. Ticks that are closed
-    /// to IDs for a past time stay closed.
+    /// Safe only if the store lost no write that a process made while a clock was ahead: neither in
+    /// a fail-over, nor by a restore, nor in a crash. No store can show this; the operator states
+    /// it. Marks stay, so a worker id that was leased under such a clock comes due with its mark.
+    /// Ticks that are closed to IDs for a past time stay closed.
     ///
     /// # Errors
     ///
-    /// [`OperatorError::BarrierStays`] when right clocks may have put the barrier where it is, and what
-    /// [`Self::raise`] fails with.
+    /// [`OperatorError::BarrierStays`] when correct clocks may have set the barrier, and the errors
+    /// of [`Self::raise`].
     pub async fn lower_barrier(
         &mut self,
         window: impl Into<RaiseWindow>,
@@ -104,7 +113,7 @@ impl Operator {
                 }
             });
             match written.await {
-                // Nodes write it, too.
+                // Nodes write the record, too.
                 Err(OperatorError::RecordChanged { .. }) => {}
                 written => return written.map(|_| due_ms),
             }
@@ -112,11 +121,11 @@ impl Operator {
         Err(OperatorError::Contended)
     }
 
-    /// Reads what [`Self::raise`] would do.
+    /// Returns what [`Self::raise`] would do.
     ///
     /// # Errors
     ///
-    /// What [`Self::raise`] would fail with before it writes anything.
+    /// The errors that [`Self::raise`] returns before it writes anything.
     pub async fn preview_raise(
         &self,
         window: impl Into<RaiseWindow>,
@@ -124,11 +133,11 @@ impl Operator {
         self.preview_epoch(window.into(), RaisedBarrier::Risen).await
     }
 
-    /// Reads what [`Self::lower_barrier`] would do.
+    /// Returns what [`Self::lower_barrier`] would do.
     ///
     /// # Errors
     ///
-    /// What [`Self::lower_barrier`] would fail with before it writes anything.
+    /// The errors that [`Self::lower_barrier`] returns before it writes anything.
     pub async fn preview_lower_barrier(
         &self,
         window: impl Into<RaiseWindow>,
@@ -163,7 +172,7 @@ impl Operator {
         survey.now_ms.max(self.clock.now_ms())
     }
 
-    /// Returns the history that the operation writes.
+    /// Returns the history that the operation would write.
     fn raised(
         &self,
         record: Option<&LayoutRecord>,
@@ -208,8 +217,8 @@ impl Operator {
         let record = self.store.read_record(namespace).await?;
         match &record {
             Some(record) => LayoutError::check(namespace, &layout.canonical(), &record.canonical)?,
-            // Rows without a record: their marks may be another layout's. A store that lists rows in
-            // the record counts these all the same.
+            // Rows without a record may be of another layout. They are counted, not listed: a store
+            // that finds its rows by the record counts these all the same.
             None => {
                 for key in layout.reserved_keys() {
                     let survey = self.store.survey(&self.scope(layout, &key)).await?;

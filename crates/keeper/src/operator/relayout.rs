@@ -1,17 +1,19 @@
 //! Moves a namespace to another layout.
 //!
-//! 1. The record says that the namespace is being moved. From then on no node takes or renews a
-//!    row, because each node reads the record between reading a row and writing it.
-//! 2. *Fencing*: every row gets a fresh token; its marks stay. From then on earlier writes are
-//!    refused, so the marks are final: nothing beyond them will ever be issued. A row that is held
-//!    stays so until its holder could not go on after a fail-over, in case the move is reverted.
-//! 3. The new layout's smallest ID of now must be above everything that these marks allow.
-//! 4. *Converting*: every row of the new layout gets its present tick's first position as its
-//!    marks. Rows that the new layout does not use stay as they are, fenced.
+//! 1. The record says that a move is under way. From then on no node takes or renews a row, because
+//!    each node reads the record between reading a row and writing it.
+//! 2. *Fencing*: every row gets a fresh token, and keeps its marks. From then on the store refuses
+//!    earlier writes, so the marks are final: nothing beyond them will ever be issued. In case the
+//!    move is reverted, a held row counts as held until its holder could not continue after a
+//!    fail-over.
+//! 3. The smallest ID that the new layout can issue now must be above everything that these marks
+//!    allow.
+//! 4. *Converting*: every row of the new layout gets as its marks the first position of its present
+//!    tick. Rows that the new layout does not use stay fenced.
 //! 5. The record gets the text of the new layout.
 //!
 //! Each change of the record is a compare-and-swap on its token. An operator that resumes a move
-//! first takes the record over, under a fresh token.
+//! first writes the record under a fresh token, so that only one operator works on it.
 
 use std::time::Duration;
 
@@ -48,33 +50,33 @@ pub enum RelayoutOutcome {
 pub struct FinishedMove {
     /// The old layout, as its canonical text.
     pub from: String,
-    /// The largest ID that the old marks allow; `None` when they allow none, or when the move was
+    /// The largest ID that the old marks allow; `None` if they allow none, or if the move was
     /// resumed.
     pub largest_old: Option<Id>,
     /// The smallest ID that the new layout will ever issue.
     pub smallest_new: Id,
-    /// Whether an earlier move was resumed, whose marks had been judged then.
+    /// Whether this finished an earlier move, whose marks were judged then.
     pub resumed: bool,
 }
 
 impl Operator {
     /// Moves the namespace to the configured layout, or finishes a move that was interrupted.
     ///
-    /// Nodes may run meanwhile: those of the old layout stop at their limits, and all of their IDs
-    /// are below the new layout's first. They must be restarted afterwards.
+    /// Nodes may run meanwhile. Those of the old layout stop at their limits, and all of their IDs
+    /// are below the new layout's first. Restart all nodes afterwards.
     ///
     /// # Errors
     ///
-    /// [`OperatorError::IdsTooSmall`] if the move is not allowed now: the namespace stays as it
-    /// is. After any other error the record may say that the namespace is being moved; then repeat
-    /// the operation.
+    /// [`OperatorError::IdsTooSmall`] if the move is not allowed now: the namespace stays as it is.
+    /// After any other error the record may say that a move is under way; then repeat the
+    /// operation.
     pub async fn relayout(&mut self) -> Result<RelayoutOutcome, OperatorError> {
         let to = self.settings.layout.canonical();
         let (record, _) = self.follow_history().await?;
         let from = match Recorded::read(&record.canonical)? {
             Recorded::Settled(from) if from == to => return Ok(RelayoutOutcome::NothingToDo),
             Recorded::Settled(from) => {
-                // Refused before anything is touched, if it can be.
+                // Refused before anything is written, if possible.
                 let old = Layout::from_canonical(&from)?;
                 let rows = self.rows_under(&record, &old).await?;
                 self.judge(&old, &record, &rows).await?;
@@ -85,7 +87,7 @@ impl Operator {
                     self.write_record(&record, |record| record.canonical = to.clone()).await?;
                     return Ok(RelayoutOutcome::Reverted { to: other });
                 }
-                // Marks are still the old layout's: any layout may be moved to.
+                // The marks are still the old layout's, so any layout can be the target.
                 from
             }
             Recorded::Moving(Relayout { to: other, .. }) if other != to => {
@@ -95,7 +97,8 @@ impl Operator {
             Recorded::Moving(Relayout {
                 stage: RelayoutStage::Converting { tick }, from, ..
             }) => {
-                // No mark lies there: marks would begin again at 0.
+                // No version writes such a record: the tick has no position, and marks would start
+                // again at 0.
                 if tick > self.settings.layout.last_tick() {
                     return Err(InvalidRelayout::of(&record.canonical).into());
                 }
@@ -111,7 +114,7 @@ impl Operator {
         let fencing = text(RelayoutStage::Fencing);
         let record =
             self.write_record(&record, |record| record.canonical = fencing.clone()).await?;
-        // As long as a lease counts as unbroken at most.
+        // The longest time for which a lease can count as unbroken.
         let held_ms = record.history.reach.ms.unsigned_abs() / 2;
         let held = RowExpiry::After(Duration::from_millis(held_ms));
         let rows = if planted(Bug::RelayoutWithoutFencing) {
@@ -126,7 +129,7 @@ impl Operator {
         let (largest_old, tick, smallest_new) = match self.judge(&old, &record, &rows).await {
             Ok(judged) => judged,
             Err(refused) => {
-                // Marks rose meanwhile. Nothing but tokens has changed.
+                // Marks rose meanwhile. Only tokens have changed so far.
                 self.write_record(&record, |record| record.canonical = from.clone()).await?;
                 return Err(refused);
             }
@@ -138,8 +141,8 @@ impl Operator {
         Ok(RelayoutOutcome::Moved(FinishedMove { from, largest_old, smallest_new, resumed: false }))
     }
 
-    /// Returns the largest ID that the rows' marks allow, and the tick and smallest ID at which the
-    /// new layout may begin.
+    /// Returns the largest ID that the rows' marks allow, and the tick and the smallest ID from
+    /// which the new layout may start.
     pub(super) async fn judge(
         &self,
         old: &Layout,
@@ -159,11 +162,11 @@ impl Operator {
             there < made.count(&(0..=old.largest_worker()))
         };
         if old.reserved_keys().iter().any(is_missing_some) {
-            // A row that is missing may have been in use.
+            // A missing row may have been in use.
             marks.push(HighWaterMarks::all_at(record.history.beyond(old, now_ms), old.lanes()));
         }
         if old.min_sequence() > 0 {
-            // IDs for a past time reach up to now, whatever the marks are.
+            // IDs for a past time reach up to now, whatever the marks.
             let at_ms = now_ms.saturating_add(millis(self.settings.lease.max_clock_skew));
             let mark = old.first_position(old.tick_clamped(at_ms) + 1);
             marks.push(HighWaterMarks::all_at(mark, old.lanes()));
@@ -180,20 +183,21 @@ impl Operator {
         }
     }
 
-    /// Gives every row of the new layout its marks, and the record its text.
+    /// Gives every row of the new layout its marks, and then the record its text.
     pub(super) async fn convert(
         &mut self,
         record: LayoutRecord,
         tick: u64,
     ) -> Result<(), OperatorError> {
         let new = self.settings.layout.clone();
-        // If a fail-over lost the end of this move, nodes of the new layout have issued.
+        // If a fail-over lost the end of this move, nodes of the new layout may have issued IDs.
         let tick = tick.max(new.tick_of(self.history.barrier(&new)));
         let marks = HighWaterMarks::all_at(new.first_position(tick), new.lanes());
         for _ in 0..ROUNDS {
-            // From here on no node can add a row with other marks: these hold as long as the move.
+            // No node can add a row with other marks from here on: these hold as long as the move.
             let is_filled = self.add_missing_rows(&new, &marks, record.token, i64::MAX).await?;
-            // While the record is ours, no node of the new layout can have written these rows.
+            // While the record is this operator's, no node of the new layout can have written these
+            // rows.
             let mut rows = self.rows_under(&record, &new).await?;
             if !is_filled {
                 continue;
@@ -210,7 +214,7 @@ impl Operator {
             }
             for listed in &rows {
                 let scope = self.scope(&new, &listed.reserved_key);
-                // Refused writes are looked at in the next round.
+                // The next round repeats refused writes.
                 let _: WriteOutcome =
                     self.write(&scope, &listed.row, 0, (&marks, RowExpiry::Released)).await?;
             }

@@ -1,4 +1,4 @@
-//! Frees a row before it expires.
+//! Releases a row before it expires.
 
 use raindrop_core::{
     layout::Layout,
@@ -30,22 +30,22 @@ impl Operator {
         Ok(())
     }
 
-    /// Frees the row of a worker id, whoever holds it. Raises the mark of the lane in use beyond
-    /// everything that its holder could lease: the other lanes can be used at once.
+    /// Releases the row of a worker id, even if a process holds it. Raises the mark of the lane in
+    /// use beyond everything that the holder can have leased. The other lanes can be used at once.
     ///
-    /// Safe at any time: the range of a holder that still runs ends below that mark, and it stops when it
-    /// finds its row lost.
+    /// Safe at any time: the range of a holder that still runs ends below that mark, and the holder
+    /// stops when it finds that it has lost the row.
     ///
     /// # Errors
     ///
-    /// When there is no such row, while the namespace is moved to another layout, when another
-    /// process writes it at the same moment, or when the store fails. Then the row may or may not be
-    /// free, and the operation can be repeated.
+    /// When there is no such row, while the namespace is being moved to another layout, when
+    /// another process writes the row at the same moment, or when the store fails. The row may be
+    /// free then, and the operation can be repeated.
     pub async fn release(&mut self, worker: u64) -> Result<WorkerRelease, OperatorError> {
         self.check_worker(worker)?;
         let layout = self.settings.layout.clone();
         let (record, _) = self.follow_history().await?;
-        // A mark that a wrong clock pushes too far ahead cannot be lowered.
+        // A mark that a wrong clock puts too far ahead cannot be lowered.
         let now_ms = self.survey().await?.now_ms;
         let scope = self.scope(&layout, &layout.reserved_key());
         let row = self.preview_release(worker).await?;
@@ -62,9 +62,9 @@ impl Operator {
         }
     }
 
-    /// Returns the marks of a row that is taken from its holder. If the store fails over, and loses
-    /// this write and the next lease of the row, the holder may go on with its own: so the next one
-    /// must not begin where that ends.
+    /// Returns the marks of a row that is taken from its holder. The store may fail over and lose
+    /// both this write and the next lease of the row. Then the holder may continue, so the next
+    /// lease must start beyond everything that the holder can have leased.
     async fn marks_of_released(
         &self,
         row: &Row,
@@ -72,13 +72,14 @@ impl Operator {
         now_ms: i64,
     ) -> Result<HighWaterMarks, OperatorError> {
         let namespace = self.settings.namespace.clone();
-        // Read after the row: if no move began, its marks are in units of this layout.
+        // Read after the row: if no move had begun by then, the row's marks are in units of this
+        // layout.
         let Some(record) = self.store.read_record(&namespace).await? else {
             return Err(OperatorError::NoRecord { namespace });
         };
         let text = match Recorded::read(&record.canonical)? {
             Recorded::Settled(text) => text,
-            // A row that the move fenced must not come free before all leases have ended.
+            // A row that the move has fenced must not become free before all leases have ended.
             Recorded::Moving(to) => return Err(LayoutError::Moving { namespace, to: to.to }.into()),
         };
         let layout = Layout::from_canonical(&text)?;
