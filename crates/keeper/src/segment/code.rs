@@ -23,75 +23,77 @@ use tokio::{
 use super::namespace::{Failing, Namespace};
 use crate::ground::status::{StoreFailure, UnavailableReason};
 
-/// How long a code counts as unserved after a claim that was not: a client that is refused may come
-/// again late.
+/// How long a code counts as unserved after a claim that got no numbers. A refused client may retry
+/// late.
 const UNSERVED_FOR: Duration = Duration::from_mins(1);
 
 /// Sends codes that need a block to the task.
 pub(super) type RefillQueue = mpsc::UnboundedSender<Arc<Code>>;
 
-/// One code: its cursor, and what the task knows of its demand.
+/// One code: its cursor, and what the task needs to know about its demand.
 #[derive(Debug)]
 pub(super) struct Code {
     pub(super) namespace: Arc<Namespace>,
     pub(super) name: String,
-    /// The numbers that it issues; fixed.
+    /// The numbers that it issues. They never change.
     pub(super) progression: Progression,
     current: Mutex<Current>,
     pub(super) cursor: SegmentCursor,
-    /// Why no further block comes. Also notified of every block that is added.
+    /// The reason why no further block comes. Its subscribers are also notified of every added
+    /// block.
     pub(super) reason: watch::Sender<Option<UnavailableReason>>,
     demand: Mutex<Demand>,
-    /// How its reservations fail, and since when. Those of other codes may succeed meanwhile.
+    /// The failure of its reservations, and since when. Those of other codes may succeed meanwhile.
     failing: Mutex<Option<Failing>>,
     queued: Arc<AtomicBool>,
     /// How many numbers were reported to the observer.
     reported: AtomicU64,
 }
 
-/// What operators may change while the code is in use.
+/// The settings of a code that operators may change while it is in use.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Current {
     pub(super) spec: SegmentSpec,
     pub(super) origin: Origin,
 }
 
-/// Where the settings of a code come from.
+/// The origin of a code's settings.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Origin {
     /// The configuration.
     Configured,
     /// The store, where operators keep them.
     Managed,
-    /// The defaults: a client asked for the code first, and its first reservation creates it.
+    /// The defaults: a client asked for the code before it existed, and its first reservation
+    /// creates it.
     OnDemand { client: Option<u64> },
 }
 
-/// What the task knows of the code's demand and of the store.
+/// What the task knows of the code's demand and of its row in the store.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Demand {
     /// The code's next number in the store, as last seen.
     pub(super) store_next: u64,
     /// The step of the last reservation; 0 before the first.
     pub(super) step: u64,
-    /// When that was.
+    /// When that reservation was made.
     pub(super) refilled_at: Option<Instant>,
-    /// How many numbers were in hand just after it.
+    /// How many reserved numbers were left just after it.
     pub(super) in_hand_after_refill: u64,
     /// One past the last number of the last block; 0 before the first.
     pub(super) last_block_end: u64,
-    /// The epoch that the last block was reserved in.
+    /// The epoch in which the last block was reserved.
     pub(super) epoch: Option<Token>,
     /// How many numbers a waiting claim lacks.
     pub(super) claim_lacks: u64,
-    /// How many numbers were handed out when a block was last asked for.
+    /// How many numbers were handed out at the last refill.
     pub(super) handed_out_before: u64,
-    /// When claims last lacked numbers while none was served, because each asked for more than was in
-    /// hand.
+    /// When claims last lacked numbers and none was served, because each needed more than were
+    /// left.
     pub(super) unserved_at: Option<Instant>,
-    /// How many numbers were handed out when the store was last looked at.
+    /// How many numbers were handed out at the last look at the code's row.
     pub(super) looked: u64,
-    /// When the store was last seen without the code.
+    /// When the store was last seen not to have the code.
     pub(super) vanished: Option<Instant>,
 }
 
@@ -129,18 +131,18 @@ impl Code {
         self.failing.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Returns its present settings.
+    /// Returns the code's present settings.
     pub(super) fn current(&self) -> Current {
         *self.current.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Returns its present specification.
+    /// Returns the code's present specification.
     pub(super) fn spec(&self) -> SegmentSpec {
         self.current().spec
     }
 
     /// Takes over the settings that operators keep in the store, which have the same progression.
-    /// Returns whether they differ.
+    /// Returns whether they are new.
     pub(super) fn manage(&self, CodeSettings { spec, is_retired }: CodeSettings) -> bool {
         let fresh = Current { spec, origin: Origin::Managed };
         let mut current = self.current.lock().unwrap_or_else(PoisonError::into_inner);
@@ -152,7 +154,7 @@ impl Code {
         if before.spec == spec && before.origin == Origin::Managed {
             return false;
         }
-        // There may be numbers again.
+        // With the new settings there may be numbers again.
         if self.is_used_up() || self.was_not_created() {
             self.set_reason(None);
             self.cursor.wake();
@@ -160,21 +162,21 @@ impl Code {
         true
     }
 
-    /// Issues nothing from now on. Returns `false` if it did not before either.
+    /// Stops issuing for good. Returns `false` if the code was retired before.
     fn retire(&self) -> bool {
         if self.is_retired() {
             return false;
         }
-        // First, so that a claim that finds the cursor sealed knows why.
+        // First, so that a claim that finds the cursor sealed also finds the reason.
         let retired = ClaimError::RetiredCode(self.name.clone());
         self.set_reason(Some(UnavailableReason::CodeRefused(retired)));
         self.report_issued();
-        // Nobody gets the rest.
+        // Reserved numbers that are left are lost.
         self.cursor.seal();
         true
     }
 
-    /// Reports the numbers issued since the last call: reporting each claim would cost as much as
+    /// Reports the numbers issued since the last call. Reporting each claim would cost as much as
     /// the claim.
     pub(super) fn report_issued(&self) {
         let issued = self.cursor.handed_out();
@@ -206,26 +208,26 @@ impl Code {
         )
     }
 
-    /// Returns whether its reservations fail.
+    /// Returns whether the code's reservations fail.
     pub(super) fn is_failing(&self) -> bool {
         self.failing().is_some()
     }
 
-    /// Returns whether claims lacked numbers within the last minute, and none was served since.
+    /// Returns whether claims lacked numbers within the last minute and none was served since.
     pub(super) fn serves_no_claim(&self) -> bool {
         let demand = self.demand();
         demand.unserved_at.is_some_and(|at| at.elapsed() < UNSERVED_FOR)
             && self.cursor.handed_out() == demand.handed_out_before
     }
 
-    /// Returns whether the store failed over since the last block was reserved, so that its numbers
-    /// may be lost.
+    /// Returns whether the store failed over since the last block was reserved, so that the block's
+    /// reservation may be lost.
     pub(super) async fn has_failed_over(&self) -> bool {
         let before = self.demand().epoch;
         before.is_some() && before != self.namespace.epoch().await
     }
 
-    /// Returns whether no number is issued any more, by an operator's decision.
+    /// Returns whether an operator has retired the code.
     pub(super) fn is_retired(&self) -> bool {
         is_retirement(self.reason.borrow().as_ref())
     }
@@ -234,34 +236,35 @@ impl Code {
         matches!(*self.reason.borrow(), Some(UnavailableReason::CodeRefused(_)))
     }
 
-    /// Gives up the numbers in hand if they are of another epoch than this one.
+    /// Gives up the reserved numbers that are left if they are not of this epoch.
     pub(super) fn leave_epoch(&self, present: Token) {
         if self.demand().epoch.is_some_and(|epoch| epoch != present) {
             self.cursor.give_up();
         }
     }
 
-    /// Notes how a reservation failed; `None` once the store answered.
+    /// Records how a reservation failed; `None` once the store answered.
     pub(super) fn note_failure(&self, failure: Option<StoreFailure>) {
         let mut failing = self.failing();
         *failing = failure.map(|error| Failing::again(error, failing.as_ref()));
     }
 
-    /// Returns how its reservations, or those of all codes, have failed for at least this long.
+    /// Returns how the code's reservations, or those of all codes, have failed for at least this
+    /// long.
     pub(super) fn failing_for(&self, duration: Duration) -> Option<UnavailableReason> {
         let failing = self.failing().clone();
         let own = failing.and_then(|failing| failing.reason_after(duration));
         own.or_else(|| self.namespace.shared.failing_for(duration))
     }
 
-    /// Lets the code be queued again. Wake-ups until now were dropped, so the caller looks at the
+    /// Lets the code be queued again. Wake-ups until now were dropped, so the caller must check the
     /// demand afterwards.
     pub(super) fn leave_queue(&self) {
         self.queued.store(false, Ordering::SeqCst);
     }
 
-    /// Sets why no further block comes, and notifies waiting claims. A shutdown is final, and so is
-    /// a retirement until then.
+    /// Sets the reason why no further block comes, and wakes waiting claims. A shutdown is final;
+    /// until then, so is a retirement.
     pub(super) fn set_reason(&self, reason: Option<UnavailableReason>) {
         let shut_down = Some(UnavailableReason::ShuttingDown);
         self.reason.send_modify(|present| {
@@ -277,7 +280,7 @@ const fn is_retirement(reason: Option<&UnavailableReason>) -> bool {
     matches!(reason, Some(UnavailableReason::CodeRefused(ClaimError::RetiredCode(_))))
 }
 
-/// Queues a code from inside a claim, which knows of no runtime.
+/// Queues a code from inside a claim, which runs without a runtime.
 struct RefillWaker {
     code: Weak<Code>,
     queued: Arc<AtomicBool>,
@@ -289,7 +292,7 @@ impl Wake for RefillWaker {
         if !self.queued.swap(true, Ordering::SeqCst)
             && let Some(code) = self.code.upgrade()
         {
-            // Without a task no block comes, and claims report that.
+            // If the task has ended, no block comes, and claims report that.
             let _ = self.queue.send(code);
         }
     }

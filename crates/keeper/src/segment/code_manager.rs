@@ -1,8 +1,13 @@
-//! Manages the codes of a segment namespace on behalf of a person.
+//! Manages the codes of a segment namespace on behalf of an operator.
 //!
-//! Nothing here lowers a next number, and a row of next numbers is created only for a code that has
-//! neither settings nor such a row. So numbers that were issued once are never issued again,
-//! whatever is repeated, cut short or done by several people at once.
+//! Nothing here lowers a next number, and a code's row of next numbers is created only if the code
+//! has neither settings nor such a row. So no number is ever issued twice, even if operations are
+//! repeated, interrupted, or done by several operators at once.
+//!
+//! It reserves no blocks and touches no running node: a node takes new settings over at its next
+//! poll, or when its issuer is told to ([`SegmentIssuer::refresh`](super::SegmentIssuer::refresh)).
+//! The caller calls [`CodeManager::prepare`] first, and repeats an operation whose store failed.
+//! Raising a next number is in `raise.rs`. Tests: `src/tests/managed_codes.rs`.
 
 use std::sync::Arc;
 
@@ -29,13 +34,13 @@ use crate::{
     history::follower::{Access, Follower},
 };
 
-/// How often a write is tried while others change the same code.
+/// How many times a write is tried while other processes change the same code.
 pub(super) const TRIES: u32 = 8;
 
-/// One past the last number of a store, where nothing is left to reserve.
+/// One past the largest number: a code whose next number this is has none left.
 pub(super) const END: u64 = SegmentSpec::LARGEST_NUMBER + 1;
 
-/// No code is behind this.
+/// Sorts after every code.
 const LAST: &str = "~";
 
 /// Manages the codes of a segment namespace.
@@ -53,8 +58,8 @@ impl CodeManager {
         Self { store, settings, follower }
     }
 
-    /// Creates or checks the tables of the store and the namespace's record, and checks that nodes
-    /// count in this namespace.
+    /// Creates or checks the tables of the store and the namespace's record, and checks that the
+    /// namespace has plain numbers.
     ///
     /// # Errors
     ///
@@ -66,7 +71,7 @@ impl CodeManager {
         Ok(self.store.prepare_segments().await?)
     }
 
-    /// Lists the codes of the namespace by name: the first `limit` from `first` on.
+    /// Lists the codes of the namespace by name: the first `limit`, starting with `first`.
     ///
     /// # Errors
     ///
@@ -80,7 +85,7 @@ impl CodeManager {
             if let Some(last) = listed.last() {
                 first = successor(&last.code);
             }
-            // Others may keep what is no code in the same table.
+            // Other rows in this table are no codes.
             views.extend(listed.into_iter().filter_map(|listed| self.view(listed)));
             if is_whole || views.len() >= limit as usize {
                 views.truncate(limit as usize);
@@ -99,10 +104,9 @@ impl CodeManager {
         Ok(found.and_then(|listed| self.view(listed)))
     }
 
-    /// Returns the code that the store listed; `None` for one of another namespace, and for what is
-    /// no code.
+    /// Returns the view of a listed row; `None` if the row is of another namespace or is no code.
     pub fn view(&self, listed: ListedSegment) -> Option<CodeView> {
-        // What was issued for past ticks is kept in the same table, as `code@tick`.
+        // The table also has the counts for past ticks, as `code@tick`.
         if listed.namespace != self.namespace() || !is_valid_code(&listed.code) {
             return None;
         }
@@ -124,7 +128,7 @@ impl CodeManager {
     }
 
     /// Returns the settings of a new code, or of one whose settings are replaced: the namespace's
-    /// defaults with this change. Asks no store.
+    /// defaults with this change. Does not call the store.
     ///
     /// # Errors
     ///
@@ -136,13 +140,13 @@ impl CodeManager {
         Ok(spec)
     }
 
-    /// Creates a code or replaces its settings, which are the namespace's defaults with this change.
-    /// Returns whether it was not managed before. Its numbers begin at `start`, or where they stand
-    /// already.
+    /// Creates a code, or replaces its settings, by the namespace's defaults with this change.
+    /// Returns whether the code was not managed before. Its numbers begin at `start`, or at its
+    /// next number if that is higher.
     ///
     /// # Errors
     ///
-    /// See [`ManageError`]. With `is_new` a code that is managed already is refused.
+    /// See [`ManageError`]. With `is_new`, a code that is already managed is refused.
     pub async fn put(
         &self,
         code: &str,
@@ -171,7 +175,7 @@ impl CodeManager {
         Err(ManageError::Contended(code.to_owned()))
     }
 
-    /// Changes some settings of a code. One that was created on demand becomes managed.
+    /// Changes some settings of a code. A code that was created on demand becomes managed.
     ///
     /// # Errors
     ///
@@ -201,7 +205,7 @@ impl CodeManager {
         Ok(spec)
     }
 
-    /// Returns the changed settings of a code, and the token that they are to replace.
+    /// Returns the changed settings of a code, and the token that their write must replace.
     async fn patched(
         &self,
         code: &str,
@@ -210,7 +214,7 @@ impl CodeManager {
         self.check(code)?;
         let (expected, settings) = match (self.managed(code).await?, self.settings.auto_create) {
             (Some((token, settings)), _) => (Some(token), settings),
-            // It was created on demand.
+            // The code was created on demand.
             (None, Some(spec)) if self.next(code).await?.is_some() => {
                 (None, CodeSettings { spec, is_retired: false })
             }
@@ -222,8 +226,8 @@ impl CodeManager {
         Ok((expected, spec))
     }
 
-    /// Retires a code for good: no number of it is reserved again. A node that has
-    /// numbers in hand issues nothing more once it has read the settings.
+    /// Retires a code for good: no number of it is reserved again. A node that has reserved numbers
+    /// left issues none of them once it has read the settings.
     ///
     /// # Errors
     ///
@@ -242,7 +246,7 @@ impl CodeManager {
                     (None, CodeSettings { spec, is_retired: false })
                 }
             };
-            // An attempt that was cut short is finished.
+            // A retirement that was interrupted is finished.
             let is_written = settings.is_retired
                 || self.swap(code, expected, CodeSettings { is_retired: true, ..settings }).await?;
             if is_written {
@@ -267,7 +271,7 @@ impl CodeManager {
         Ok(())
     }
 
-    /// Returns the settings of a code with their token, if it is managed.
+    /// Returns the settings of a code and their token, if the code is managed.
     pub(super) async fn managed(
         &self,
         code: &str,
@@ -282,12 +286,12 @@ impl CodeManager {
         Ok(Some((token, CodeSettings::parse(&settings).map_err(unreadable)?)))
     }
 
-    /// Returns the next number of a code, if the store has it. Nothing is written.
+    /// Returns the next number of a code, if the store has the code. Writes nothing.
     async fn next(&self, code: &str) -> Result<Option<u64>, StoreError> {
         Ok(self.row(code).await?.0.map(|row| row.next))
     }
 
-    /// Returns the row of a code, if the store has it, and the history that the store is in.
+    /// Returns the row of a code, if the store has it, and the history in which it was read.
     pub(super) async fn row(&self, code: &str) -> Result<(Option<CodeRow>, History), StoreError> {
         self.follower.row(&self.access(), code).await
     }
@@ -296,7 +300,7 @@ impl CodeManager {
         Access { store: &*self.store, observer: &NoObserver, fresh: &fresh_token }
     }
 
-    /// Writes settings that fit the next number, which is raised to `start` if it is below.
+    /// Writes settings that fit the next number. Raises the next number to `start` if it is lower.
     async fn write(
         &self,
         code: &str,
@@ -308,7 +312,7 @@ impl CodeManager {
         self.swap(code, expected, CodeSettings { spec, is_retired: false }).await
     }
 
-    /// Refuses a largest number below one that was reserved.
+    /// Refuses a largest number that is below a reserved one.
     async fn check_largest(&self, code: &str, spec: &SegmentSpec) -> Result<(), ManageError> {
         let next = self.next(code).await?;
         let next = next.ok_or_else(|| ManageError::Vanished(code.to_owned()))?;

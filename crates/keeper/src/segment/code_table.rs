@@ -1,4 +1,4 @@
-//! The codes of a namespace, by name.
+//! The codes of a segment namespace, by name.
 
 use std::{
     collections::HashMap,
@@ -30,29 +30,29 @@ pub(super) struct CodeTable {
     pub(super) codes: RwLock<HashMap<String, Arc<Code>>>,
     sealed: AtomicBool,
     pub(super) queue: RefillQueue,
-    /// When the managed codes were last read for a claim, and whether that failed.
+    /// When the managed codes were last read for a claim, and whether the read failed.
     pub(super) managed_read: tokio::sync::Mutex<Option<(Instant, Result<(), StoreFailure>)>>,
 }
 
 /// A snapshot of a segment namespace.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SegmentStatus {
-    /// Whether every code serves its claims: it has as many numbers as they ask for, or gets them
-    /// on demand. Codes that are used up do not count, since no other node has numbers for them
-    /// either; nor do codes that are created on demand and were not used yet.
+    /// Whether every code serves its claims: it has as many numbers as they need, or gets them in
+    /// time. Codes without numbers left do not count, since no other node has numbers for them
+    /// either. Nor do codes that are created on demand and were not used yet.
     pub issuing: bool,
-    /// Whether the store failed when it was last asked for this namespace.
+    /// Whether the last call of the store for this namespace failed.
     pub store_fails: bool,
-    /// Why the namespace is, or soon will be, unable to issue.
+    /// Why no number can be issued, or why issuing will soon stop.
     pub reason: Option<UnavailableReason>,
-    /// The code whose reason that is; `None` where it is the reason of all.
+    /// The code that this reason concerns; `None` if it concerns all codes.
     pub code_of_reason: Option<String>,
-    /// How many codes there are.
+    /// Number of codes.
     pub codes: usize,
-    /// How many numbers are in hand, in all codes.
+    /// Number of reserved numbers that are left, in all codes.
     pub remaining: u64,
     /// The share of numbers that no node has reserved yet, from 1 down to 0, as last seen: the
-    /// smallest of any code.
+    /// smallest of all codes.
     pub unreserved: f64,
 }
 
@@ -74,8 +74,8 @@ impl CodeTable {
         codes.get(name).map(Arc::clone)
     }
 
-    /// Returns the code of this name, created if that is allowed. Only then the client is
-    /// identified.
+    /// Returns the code of this name, and creates it if that is allowed. `client` is called only
+    /// then.
     pub(super) fn get_or_create(
         &self,
         client: Option<&(dyn Fn() -> u64 + Sync)>,
@@ -116,7 +116,7 @@ impl CodeTable {
         Ok(code)
     }
 
-    /// Forgets the codes that were not created, so that they can be asked for again.
+    /// Removes the codes whose creation was refused, so that a later claim can ask for them again.
     #[cold]
     pub(super) fn forget_refused(&self) {
         let mut codes = self.codes.write().unwrap_or_else(PoisonError::into_inner);
@@ -130,12 +130,12 @@ impl CodeTable {
         sorted(self.unsorted())
     }
 
-    /// Gives up the numbers in hand that are of another epoch than this one.
+    /// Gives up the reserved numbers that are left of any epoch but this one.
     pub(super) fn leave_other_epochs(&self, present: Token) {
         self.unsorted().iter().for_each(|code| code.leave_epoch(present));
     }
 
-    /// Returns every code, in no order: with many codes, sorting takes long.
+    /// Returns every code, unsorted: with many codes, sorting takes long.
     fn unsorted(&self) -> Vec<Arc<Code>> {
         self.codes.read().unwrap_or_else(PoisonError::into_inner).values().cloned().collect()
     }
@@ -144,9 +144,9 @@ impl CodeTable {
         self.sealed.load(Ordering::SeqCst)
     }
 
-    /// Creates no more codes from now on; returns those that there are.
+    /// Stops creating codes. Returns the codes that there are.
     pub(super) fn seal(&self) -> Vec<Arc<Code>> {
-        // Under the lock, so that no code is created unseen.
+        // Under the lock, so that no code is created unnoticed.
         let codes = self.codes.write().unwrap_or_else(PoisonError::into_inner);
         self.sealed.store(true, Ordering::SeqCst);
         sorted(codes.values().cloned().collect())
@@ -163,7 +163,7 @@ impl CodeTable {
             (_, true, None) => None,
         };
         let counts = |code: &Code| {
-            // Clients must not make a node unready by asking for new codes.
+            // Clients must not be able to make a node unready by asking for new codes.
             let is_meant = code.current().origin == Origin::Configured || code.had_block();
             is_meant && !code.is_used_up()
         };
@@ -192,7 +192,7 @@ impl CodeTable {
             if left == 0 || (code.serves_no_claim() && !code.is_used_up()) {
                 let reason = code.reason.borrow().clone();
                 let reason = reason.or_else(|| code.failing_for(Duration::ZERO));
-                // Without a reason, the code is merely between two blocks.
+                // Without a reason, the code is only between two blocks.
                 let is_stuck = reason.is_some() || of_store.is_some();
                 status.issuing &= !(is_stuck && counts(code));
                 reasons.extend(reason.map(|reason| (&code.name, reason)));

@@ -1,36 +1,36 @@
-//! A code as people see it.
+//! A code as operators see it.
 
 use raindrop_core::segment::SegmentSpec;
 use raindrop_store::ListedSegment;
 
-/// Who decides about a code.
+/// Says who decides about a code.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CodeKind {
-    /// The configuration lists it.
+    /// The configuration lists the code.
     Configured,
     /// Operators manage it in the store.
     Managed,
-    /// It was created on demand.
+    /// A client's first claim created the code.
     Automatic,
-    /// It is retired for good.
+    /// An operator has retired the code for good.
     Retired,
-    /// It is in the store, but this service does not serve it.
+    /// The store has the code, but this service does not serve it.
     Unserved,
 }
 
 /// A code as the store and the configuration have it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CodeView {
-    /// Its place in the store.
+    /// Its row in the store.
     pub listed: ListedSegment,
-    /// Who decides about it.
+    /// Says who decides about it.
     pub kind: CodeKind,
-    /// Its settings, where it has some.
+    /// Its settings, if it has any.
     pub spec: Option<SegmentSpec>,
 }
 
 impl CodeKind {
-    /// Its name in answers.
+    /// Returns its name in responses.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Configured => "configured",
@@ -43,7 +43,7 @@ impl CodeKind {
 }
 
 impl CodeView {
-    /// How many numbers can still be reserved.
+    /// Returns how many numbers can still be reserved.
     pub fn left(&self) -> Option<u64> {
         let spec = self.spec?;
         if self.kind == CodeKind::Retired {

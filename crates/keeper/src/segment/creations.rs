@@ -1,4 +1,4 @@
-//! How many codes a namespace has in the store, and how many each client created.
+//! Counts the codes that a namespace has in the store, and those that each client created.
 
 use std::{
     collections::HashMap,
@@ -11,27 +11,27 @@ use tokio::time::Instant;
 
 use super::settings::{RETRY_LATE, SegmentSettings};
 
-/// How long the number of codes is believed at least: other nodes create codes too.
+/// The shortest time between two counts, since other nodes create codes, too.
 const COUNT_AGAIN: Duration = Duration::from_secs(1);
-/// Counting takes at most this part of the time.
+/// Counting may take at most one part in this many of the time.
 const COUNTING_PART: u32 = 20;
-/// How long a client's codes count.
+/// The time after which the counts of all clients start again.
 const DAY: Duration = Duration::from_hours(24);
 
-/// The codes that were created on demand.
+/// Codes that are created on demand.
 #[derive(Debug, Default)]
 pub(super) struct Creations(Mutex<Counts>);
 
 #[derive(Debug, Default)]
 struct Counts {
-    /// How many codes the store holds, as last counted, and those that were created since.
+    /// Number of codes in the store: as last counted, plus those that were created since.
     stored: u64,
-    /// How many reservations are under way that may each create a code.
+    /// Number of reservations in flight that may each create a code.
     under_way: u64,
     count_at: Option<Instant>,
     by_client: HashMap<u64, usize>,
     day_ends: Option<Instant>,
-    /// Codes of the table that were not created.
+    /// Codes in this node's table whose creation was refused.
     refused: Vec<String>,
 }
 
@@ -48,29 +48,29 @@ impl Creations {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Notes that a code of the table was not created.
+    /// Records that a code in the table was not created in the store.
     pub(super) fn refuse(&self, code: &str) {
         self.counts().refused.push(code.to_owned());
     }
 
-    /// Returns the codes of the table that were not created since the last call.
+    /// Returns the codes whose creation was refused since the last call.
     pub(super) fn take_refused(&self) -> Vec<String> {
         std::mem::take(&mut self.counts().refused)
     }
 
-    /// Whether the codes in the store must be counted again.
+    /// Returns whether the codes in the store must be counted again.
     pub(super) fn must_count(&self, now: Instant) -> bool {
         self.counts().count_at.is_none_or(|count_at| count_at <= now)
     }
 
-    /// Takes over how many codes the store holds, which was asked for at this instant.
+    /// Records the number of codes in the store, which was asked for at `began`.
     pub(super) fn counted(&self, stored: u64, began: Instant) {
         let mut counts = self.counts();
         counts.stored = stored;
         counts.count_at = Some(began + COUNT_AGAIN.max(COUNTING_PART * began.elapsed()));
     }
 
-    /// Lets a client create a code, or returns why it may not.
+    /// Allows a client to create a code, or returns the reason why not.
     pub(super) fn begin(
         &self,
         client: Option<u64>,
@@ -102,7 +102,7 @@ impl Creations {
 }
 
 impl Creation<'_> {
-    /// Notes that the code was created.
+    /// Records that the code was created.
     pub(super) const fn done(&mut self) {
         self.is_created = true;
     }

@@ -16,15 +16,15 @@ use crate::ground::{
     status::{StoreFailure, UnavailableReason},
 };
 
-/// When to retry while no better time is known.
+/// The pause before a retry if no better time is known.
 pub(super) const RETRY_AFTER: Duration = Duration::from_secs(1);
 
-/// Issues numbers of one code; cheap to clone. A handle belongs to one thread or task at a time;
+/// Issues numbers of one code. Cheap to clone. A handle belongs to one thread or task at a time;
 /// others take a clone, which draws from the same blocks.
 #[derive(Clone, Debug)]
 pub struct SegmentHandle {
     code: Arc<Code>,
-    /// Where the code's cursor was last seen.
+    /// The position of the code's cursor when this handle last saw it.
     seen: u64,
 }
 
@@ -33,31 +33,31 @@ impl SegmentHandle {
         Self { code, seen: 0 }
     }
 
-    /// Issues one number, if a block is in hand: takes a few nanoseconds, and never waits. After
-    /// `None`, [`Self::next_ids`] can wait for one or return why there is none.
+    /// Issues one number from a reserved block, in a few nanoseconds and without waiting. After
+    /// `None`, [`Self::next_ids`] can wait for a block, or return the reason.
     #[inline]
     pub fn try_next_id(&mut self) -> Option<Id> {
         self.code.cursor.claim_one(&mut self.seen)
     }
 
-    /// Issues `count` numbers, ascending. Waits only while no block is in hand, at most
+    /// Issues `count` numbers, ascending. Waits only if no block has them, for at most
     /// [`SegmentSettings::max_wait`](super::SegmentSettings::max_wait).
     ///
     /// # Errors
     ///
-    /// See [`IssueError`]; nothing was issued then. After [`ClaimError::TooManyCodes`] another
-    /// handle is needed to try again.
+    /// See [`IssueError`]. No number was issued then. After [`ClaimError::TooManyCodes`] a retry
+    /// needs another handle.
     ///
     /// # Cancel safety
     ///
-    /// Numbers that were claimed when the future is dropped are never issued to anybody.
+    /// If this future is dropped after it claimed numbers, no caller ever gets them.
     pub async fn next_ids(&self, count: u32) -> Result<Numbers, IssueError> {
         self.code.claim(count.into()).await
     }
 }
 
 impl Code {
-    /// See [`SegmentHandle::next_ids`].
+    /// Claims numbers; see [`SegmentHandle::next_ids`].
     pub(super) async fn claim(&self, count: Count) -> Result<Numbers, IssueError> {
         if count.most() == 0 {
             let none = ClaimError::InvalidCount { count: 0, largest: u32::MAX };
@@ -90,7 +90,7 @@ impl Code {
                     Some(refused @ UnavailableReason::CodeRefused(_)) => refused,
                     _ => UnavailableReason::ShuttingDown,
                 }),
-                // Once other claims waited in vain, further ones fail at once.
+                // Once claims have waited in vain for `max_wait`, further ones fail at once.
                 Err(Denied::Short { .. }) => reason.or_else(|| self.failing_for(max_wait)),
             };
             if let Some(reason) = reason {

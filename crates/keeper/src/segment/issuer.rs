@@ -1,4 +1,4 @@
-//! Issues numbers from the blocks in hand.
+//! Issues numbers from reserved blocks.
 
 use std::sync::Arc;
 
@@ -16,7 +16,7 @@ use super::{
 };
 use crate::ground::{error::IssueError, status::UnavailableReason};
 
-/// Issues numbers of one segment namespace; cheap to clone.
+/// Issues numbers of one segment namespace. Cheap to clone.
 #[derive(Clone, Debug)]
 pub struct SegmentIssuer(pub(super) Arc<CodeTable>);
 
@@ -25,33 +25,34 @@ impl SegmentIssuer {
     ///
     /// # Errors
     ///
-    /// See [`IssueError`]; nothing was issued then.
+    /// See [`IssueError`]. No number was issued then.
     pub async fn next_id(&self, code: &str) -> Result<Id, IssueError> {
         let mut numbers = self.next_ids(code, 1).await?;
         Ok(numbers.next().expect("a claim of one has one number"))
     }
 
-    /// Issues `count` numbers of this code, ascending. Waits only while no block is in hand, at
-    /// most [`SegmentSettings::max_wait`](super::SegmentSettings::max_wait).
+    /// Issues `count` numbers of this code, ascending. Waits only if no block has them, for at most
+    /// [`SegmentSettings::max_wait`](super::SegmentSettings::max_wait).
     ///
     /// # Errors
     ///
-    /// See [`IssueError`]; nothing was issued then.
+    /// See [`IssueError`]. No number was issued then.
     ///
     /// # Cancel safety
     ///
-    /// Numbers that were claimed when the future is dropped are never issued to anybody.
+    /// If this future is dropped after it claimed numbers, no caller ever gets them.
     pub async fn next_ids(&self, code: &str, count: u32) -> Result<Numbers, IssueError> {
         self.next_ids_for(None, code, count.into()).await
     }
 
     /// Issues numbers for a client, who may create a share of the codes
     /// ([`SegmentSettings::codes_max_per_client`](super::SegmentSettings::codes_max_per_client)).
-    /// The function identifies the client; it is called only if this node does not know the code.
+    /// The function `client` identifies the client. It is called only if this node does not know
+    /// the code.
     ///
     /// # Errors
     ///
-    /// See [`IssueError`]; nothing was issued then.
+    /// See [`IssueError`]. No number was issued then.
     pub async fn next_ids_for(
         &self,
         client: Option<&(dyn Fn() -> u64 + Sync)>,
@@ -59,7 +60,7 @@ impl SegmentIssuer {
         count: Count,
     ) -> Result<Numbers, IssueError> {
         if self.0.get(code).is_none() && is_valid_code(code) {
-            // An operator may have created it since this node last looked.
+            // An operator may have created the code since this node last read the managed codes.
             let codes = Arc::clone(&self.0);
             let refreshed = async move { codes.refresh_for_claim().await };
             let refreshed = Box::pin(self.0.namespace.shared.runtime.run(refreshed)).await;
@@ -80,21 +81,21 @@ impl SegmentIssuer {
     ///
     /// # Errors
     ///
-    /// When this node knows no such code and none may be created. [`Self::next_ids`] also finds
+    /// When this node does not know the code and may not create it. [`Self::next_ids`] also finds
     /// codes that operators have just created.
     pub fn handle(&self, code: &str) -> Result<SegmentHandle, IssueError> {
         Ok(SegmentHandle::new(self.code(None, code)?))
     }
 
-    /// Returns a number that the last of `count` further numbers of this code will not be below,
-    /// as far as this node knows; `None` when the code was never used here.
+    /// Returns a lower bound of the last of `count` further numbers of this code, as far as this
+    /// node knows; `None` if the code was never used on this node.
     pub fn last_at_least(&self, code: &str, count: u32) -> Option<Id> {
         let code = self.0.get(code)?;
         let last = code.cursor.last_of_next(u64::from(count)).unwrap_or(0);
         Id::new(last.max(code.spec().first()))
     }
 
-    /// Returns how many numbers of this code are reserved here and not issued.
+    /// Returns how many reserved numbers of this code are left on this node.
     pub fn in_hand(&self, code: &str) -> u64 {
         self.0.get(code).map_or(0, |code| code.cursor.left())
     }
@@ -129,7 +130,7 @@ impl SegmentIssuer {
         self.0.refresh().await
     }
 
-    /// Returns the names of its configured codes.
+    /// Returns the names of the configured codes.
     pub fn codes(&self) -> impl ExactSizeIterator<Item = &str> {
         self.0.namespace.settings.codes.keys().map(String::as_str)
     }
@@ -139,7 +140,7 @@ impl SegmentIssuer {
         self.0.namespace.settings.auto_create.is_some()
     }
 
-    /// Takes over settings of managed codes, as if they had been read from the store.
+    /// Takes over settings of managed codes as if the store had returned them.
     #[cfg(test)]
     pub(crate) fn apply(&self, managed: &[raindrop_store::ManagedCode]) {
         self.0.apply(managed);
@@ -150,7 +151,7 @@ impl SegmentIssuer {
         self.0.status()
     }
 
-    /// Waits until tables and codes were created, or the keeper has ended.
+    /// Waits until tables and codes were created, or until the keeper has ended.
     pub async fn prepared(&self) {
         let mut reports = self.0.namespace.shared.report.subscribe();
         // The sender lives as long as this issuer.

@@ -1,9 +1,13 @@
-//! Looks whether the store still has what it reserved.
+//! Checks whether the store still has the blocks that it reserved.
 //!
-//! A store may go back in place: a backup, a snapshot or a dump under the same identity. Then it
-//! reserves the numbers again that a process has in hand, and nothing tells that process while its
-//! block lasts. So the task compares each code that is in use with its row, at every poll. The rows
-//! are read many at a time: until a code was looked at, its numbers may repeat.
+//! A store may be rolled back in place, by a backup, a snapshot or a dump under the same identity.
+//! Then it reserves again the numbers that a process already has, and the process does not notice
+//! while its block lasts. So at every poll the task compares each code in use with its row. One
+//! call reads many rows; until the task has checked a code, its numbers may repeat.
+//!
+//! It reserves nothing. If a block was lost, it begins a new epoch and gives up all blocks of the
+//! namespace. A row that is missing is left to `refill.rs`. Tests: `segment_looks.rs` in
+//! `src/tests`.
 
 use std::sync::Arc;
 
@@ -15,18 +19,18 @@ use super::{
     code_table::CodeTable,
 };
 
-/// A code to look at, as it was before its row is read.
+/// A code to check, as it was before its row is read.
 struct Look {
     code: Arc<Code>,
-    /// How many numbers were handed out.
+    /// How many numbers of it were handed out.
     handed_out: u64,
     /// One past the last number of its last block.
     last_block_end: u64,
 }
 
 impl Look {
-    /// Returns the look at a code whose last block is of the present epoch, if numbers of it were
-    /// handed out since the last look.
+    /// Returns the check of a code, if its last block is of the present epoch and numbers of it
+    /// were handed out since the last check.
     fn due(code: Arc<Code>, present: Token) -> Option<Self> {
         let Demand { epoch, last_block_end, looked, .. } = *code.demand();
         let handed_out = code.cursor.handed_out();
@@ -34,16 +38,17 @@ impl Look {
         is_due.then_some(Self { code, handed_out, last_block_end })
     }
 
-    /// Notes the look, and returns whether the store lost the last block. Blocks that are reserved
-    /// meanwhile only raise the row.
+    /// Records the check, and returns whether the store lost the last block. Blocks that are
+    /// reserved meanwhile only raise the row's next number.
     fn went_back(&self, row: Option<CodeRow>) -> bool {
         self.code.demand().looked = self.handed_out;
         row.is_some_and(|row| row.next < self.last_block_end)
     }
 }
 
-/// Looks at the codes in use. If the store lost a block of one, begins a new epoch and gives up the
-/// blocks of all. Returns the last error: a row that cannot be read hides no other.
+/// Checks the codes in use. If the store lost a block of one of them, begins a new epoch and gives
+/// up the blocks of all. Returns the last error: a row that cannot be read does not hide the
+/// others.
 pub(super) async fn look(codes: &CodeTable, present: Token) -> Result<(), StoreError> {
     let namespace = &codes.namespace;
     let looks = codes.all().into_iter().filter_map(|code| Look::due(code, present));

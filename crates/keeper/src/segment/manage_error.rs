@@ -7,25 +7,25 @@ use raindrop_store::StoreError;
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ManageError {
-    /// The name is no code.
+    /// The name is not a valid code.
     #[error("code {0:?}: must match {CODE_PATTERN}")]
     InvalidCode(String),
-    /// The settings contradict each other, or the code's next number.
+    /// The settings contradict each other or the code's next number.
     #[error("{0}")]
     Invalid(Violations),
     /// The configuration lists the code.
     #[error("code {0:?} is in the configuration and is changed there")]
     Configured(String),
-    /// The code is managed already, and was to be a new one.
+    /// The code is already managed, and the caller wanted to create it.
     #[error("code {0:?} exists already")]
     Exists(String),
-    /// Nobody manages the code.
+    /// No operator manages the code.
     #[error("code {0:?} is not managed: create it first")]
     NotManaged(String),
     /// The code was retired, which is permanent.
     #[error("code {0:?} is retired for good")]
     Retired(String),
-    /// The numbers of a managed code keep their distance.
+    /// A change would give the numbers of a managed code another distance or remainder.
     #[error(
         "code {code:?}: increment and remainder stay {increment} and {remainder}, because numbers \
          in use have them; create another code"
@@ -52,13 +52,13 @@ pub enum ManageError {
         /// Why.
         reason: UnreadableSettings,
     },
-    /// Others changed the code again and again.
+    /// Other processes kept changing the code.
     #[error("code {0:?} is being changed by others; try again")]
     Contended(String),
     /// The next number was not raised.
     #[error(transparent)]
     Raise(#[from] RaiseError),
-    /// The store fails; the change may have been made. It can be repeated.
+    /// The store failed. The change may have been made, and can be repeated.
     #[error(transparent)]
     Store(#[from] StoreError),
 }
@@ -67,20 +67,20 @@ pub enum ManageError {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum RaiseError {
-    /// The next number would be beyond the largest.
+    /// The next number would be larger than the largest number.
     #[error("code {code:?}: the next number is {next} and cannot be raised by {by}")]
     TooLarge {
         /// The code.
         code: String,
         /// Its next number.
         next: u64,
-        /// By how much it was to be raised.
+        /// By how much the operator wanted to raise it.
         by: u64,
     },
     /// The store has no such code.
     #[error("code {0:?} is not in the store")]
     NoSuchCode(String),
-    /// The store fails; the code may have been raised.
+    /// The store failed. The code may have been raised.
     #[error(transparent)]
     Store(#[from] StoreError),
 }

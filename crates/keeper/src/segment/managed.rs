@@ -21,10 +21,10 @@ use crate::ground::{
     status::{StoreFailure, UnavailableReason},
 };
 
-/// How often each node reads the managed codes.
+/// The time between two reads of the managed codes on each node.
 pub(super) const POLL_EVERY: Duration = Duration::from_secs(30);
 
-/// Claims for unknown codes make a node read them at most this often.
+/// The shortest time between two reads for claims of unknown codes.
 const READ_AGAIN: Duration = Duration::from_secs(1);
 
 impl CodeTable {
@@ -37,12 +37,12 @@ impl CodeTable {
         Ok(())
     }
 
-    /// Reads the managed codes for a claim of a code that this node does not know, unless that was
-    /// done just now.
+    /// Reads the managed codes for a claim of a code that this node does not know, unless another
+    /// claim has just done so.
     ///
     /// # Errors
     ///
-    /// When they cannot be read, so that nobody knows whether the code exists.
+    /// When the codes cannot be read, so that it is unknown whether the code exists.
     #[cold]
     pub(super) async fn refresh_for_claim(&self) -> Result<(), IssueError> {
         let namespace = &self.namespace;
@@ -50,7 +50,7 @@ impl CodeTable {
             let mut reports = namespace.shared.report.subscribe();
             // The sender lives as long as this namespace.
             let _ = reports.wait_for(|report| report.prepared || report.ended).await;
-            // Claims that come meanwhile wait for this read instead of starting one each.
+            // Claims that come meanwhile wait for this read instead of starting one of their own.
             let mut last_read = self.managed_read.lock().await;
             if let Some((at, read)) = &*last_read
                 && at.elapsed() < READ_AGAIN
@@ -120,7 +120,7 @@ impl CodeTable {
         let fresh = Code::new(Arc::clone(&self.namespace), name, current, self.queue.clone());
         fresh.manage(settings);
         if let Some(replaced) = codes.insert(name.to_owned(), fresh) {
-            // Clients asked for it before it was created with another increment.
+            // Clients asked for the code before an operator created it with another progression.
             replaced.set_reason(Some(UnavailableReason::Starting));
             replaced.cursor.seal();
         }

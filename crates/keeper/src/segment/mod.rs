@@ -1,4 +1,5 @@
-//! Segment mode: one task for each store that reserves blocks ahead, and the [`SegmentIssuer`].
+//! Segment mode: the [`SegmentIssuer`] issues plain numbers from blocks that one task for each
+//! store reserves ahead.
 
 mod code;
 mod code_manager;
@@ -45,16 +46,16 @@ use crate::ground::{
     task_handle::TaskHandle,
 };
 
-/// Returns a namespace's layout record in this mode. It names the table, because in another one
-/// numbers would begin anew.
+/// Returns the text of a namespace's layout record in this mode. It names the table, because in
+/// another table numbers would start from the beginning.
 fn record_of(store: &dyn Store) -> String {
     format!("mode=segment table={}", store.segment_table())
 }
 
 /// The background task that reserves blocks for every segment namespace of a store.
 ///
-/// Dropping it ends the task without giving anything back: what is in hand is still issued, and
-/// then lost. Prefer [`SegmentKeeper::release`].
+/// If it is dropped, the task ends and gives no numbers back: reserved numbers are still issued,
+/// and the rest is lost. Prefer [`SegmentKeeper::release`].
 #[derive(Debug)]
 pub struct SegmentKeeper(TaskHandle<Vec<KeeperError>, GivenBack>);
 
@@ -72,9 +73,9 @@ impl SegmentKeeper {
         Self::start_with(namespaces, store, system_random())
     }
 
-    /// Starts the task like [`Self::start`], with the source of tokens and jitter passed in: for
-    /// tests and simulations. All others must use the operating system's randomness, because
-    /// tokens must never repeat.
+    /// Starts the task like [`Self::start`], with a given source of tokens and jitter, for tests
+    /// and simulations. Any other caller must use the operating system's randomness, because tokens
+    /// must never repeat.
     ///
     /// # Panics
     ///
@@ -96,8 +97,8 @@ impl SegmentKeeper {
         (Self(TaskHandle::start(|stop, failed| task.run(stop, failed))), issuers)
     }
 
-    /// Resolves once, when the keeper failed permanently, with one error for each namespace at
-    /// fault, or when its task failed; pending otherwise.
+    /// Resolves once, when the keeper failed permanently, with an error for each namespace at
+    /// fault, or when its task failed. Pending otherwise.
     ///
     /// # Cancel safety
     ///
@@ -107,8 +108,8 @@ impl SegmentKeeper {
         self.0.failed().await.unwrap_or_else(|reason| vec![failed(reason)])
     }
 
-    /// Seals every code and gives unused numbers back, within the deadline. Afterwards no claim
-    /// succeeds.
+    /// Seals every code and gives unused numbers back, within the deadline. No claim succeeds
+    /// afterwards.
     pub async fn release(self, deadline: Duration) -> GivenBack {
         self.0.stop(deadline).await.unwrap_or_default()
     }

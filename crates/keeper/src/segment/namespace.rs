@@ -1,4 +1,4 @@
-//! What all codes of a namespace, and all segment namespaces of a store, have in common.
+//! The state that all codes of a namespace, and all segment namespaces of a store, share.
 
 use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},
@@ -33,8 +33,8 @@ use crate::{
     history::follower::{Access, Follower},
 };
 
-/// The connections of a node. Further calls wait here rather than for a connection, where they
-/// would time out.
+/// Number of the store's connections that a node uses. Further calls wait for a permit here: in the
+/// store's queue for a connection they would time out.
 const CONNECTIONS: usize = 2;
 
 /// One namespace, without its codes.
@@ -44,13 +44,13 @@ pub(super) struct Namespace {
     pub(super) observer: Arc<dyn Observer>,
     pub(super) shared: Arc<SharedStore>,
     pub(super) creations: Creations,
-    /// Those of preparing and of reserving.
+    /// Failures of preparing and of reserving.
     pub(super) refill_failures: FailureLog,
     pub(super) poll_failures: FailureLog,
     follower: Follower,
 }
 
-/// The store of every segment namespace, and the latest findings about it.
+/// The store of every segment namespace, and its latest status.
 #[derive(Debug)]
 pub(super) struct SharedStore {
     pub(super) store: Arc<dyn Store>,
@@ -60,7 +60,7 @@ pub(super) struct SharedStore {
     connections: Semaphore,
 }
 
-/// The task's latest findings about the store.
+/// The latest status of the store, as the task found it.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Report {
     /// Whether tables and codes were created.
@@ -70,7 +70,7 @@ pub(super) struct Report {
     pub(super) failing: Option<Failing>,
 }
 
-/// How the store fails, and since when.
+/// A failure of the store, and since when it fails.
 #[derive(Clone, Debug)]
 pub(super) struct Failing {
     pub(super) error: StoreFailure,
@@ -78,7 +78,7 @@ pub(super) struct Failing {
 }
 
 impl Failing {
-    /// Returns how it fails now, since it began to.
+    /// Returns the present failure, with the time of the first one.
     pub(super) fn again(error: StoreFailure, before: Option<&Self>) -> Self {
         Self { error, since: before.map_or_else(Instant::now, |before| before.since) }
     }
@@ -108,19 +108,20 @@ impl Namespace {
         }
     }
 
-    /// Returns the namespace's record, which is created if there is none.
+    /// Returns the namespace's record. Creates it if there is none.
     pub(super) async fn recorded(&self) -> Result<LayoutRecord, StoreError> {
         let fresh = || self.shared.random().fresh_token();
         let _connection = self.shared.connection().await;
         self.follower.recorded(&self.access(&fresh)).await
     }
 
-    /// Returns the epoch of the store that was followed last, if any was.
+    /// Returns the epoch that was followed last; `None` before the first time.
     pub(super) async fn epoch(&self) -> Option<Token> {
         self.follower.epoch().await
     }
 
-    /// Follows the history of the store, unless that was done since its epoch was `seen`, or none was.
+    /// Follows the history of the store, unless that was done since its epoch was `seen`; with
+    /// `None`, unless it was ever done.
     pub(super) async fn follow(&self, seen: Option<Token>) -> Result<History, StoreError> {
         let fresh = || self.shared.random().fresh_token();
         let _connection = self.shared.connection().await;
@@ -134,14 +135,14 @@ impl Namespace {
         self.follower.went_back(&self.access(&fresh), seen).await
     }
 
-    /// Reads the row of a code, which nothing changes.
+    /// Reads the row of a code, without writing.
     pub(super) async fn look_at(&self, code: &str) -> Result<Option<CodeRow>, StoreError> {
         let fresh = || self.shared.random().fresh_token();
         let _connection = self.shared.connection().await;
         Ok(self.follower.row(&self.access(&fresh), code).await?.0)
     }
 
-    /// Like [`Self::look_at`], for each of these codes in their order.
+    /// Reads the rows of these codes, in their order, like [`Self::look_at`].
     pub(super) async fn look_at_all(
         &self,
         codes: &[&str],
@@ -159,8 +160,8 @@ impl Namespace {
         &self.settings.namespace
     }
 
-    /// Lets a client create a code, or returns why it may not; counts the codes in the store if that
-    /// was not done lately.
+    /// Allows a client to create a code, or returns the reason why not. Counts the codes in the
+    /// store if that was not done lately.
     pub(super) async fn begin_creation(
         &self,
         client: Option<u64>,
@@ -173,20 +174,20 @@ impl Namespace {
         Ok(self.creations.begin(client, &self.settings))
     }
 
-    /// Reports that the store failed in a try whose failures are logged there.
+    /// Reports that the store failed in a call whose failures `failures` logs.
     pub(super) fn store_failed(&self, failures: &FailureLog, error: &StoreError) {
         let failure = StoreFailure::from(error);
         failures.failed(self.name(), &failure);
         self.shared.report_failing(failure);
     }
 
-    /// Reports that the store answered in such a try.
+    /// Reports that the store answered such a call.
     pub(super) fn store_answered(&self, failures: &FailureLog) {
         self.shared.report_answering();
         failures.succeeded(self.name());
     }
 
-    /// Awaits a call of the store, once a connection is free.
+    /// Awaits a call of the store as soon as a connection is free.
     pub(super) async fn call<T>(
         &self,
         operation: StoreOperation,
@@ -208,7 +209,7 @@ impl SharedStore {
         }
     }
 
-    /// Waits until a connection is free; the semaphore is never closed.
+    /// Waits until a connection is free. The semaphore is never closed.
     async fn connection(&self) -> Option<SemaphorePermit<'_>> {
         self.connections.acquire().await.ok()
     }
@@ -217,7 +218,8 @@ impl SharedStore {
         self.random.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Returns how the store fails, if it has for at least this long, or that the task has ended.
+    /// Returns how the store fails, if it has failed for at least this long, or that the task has
+    /// ended.
     pub(super) fn failing_for(&self, duration: Duration) -> Option<UnavailableReason> {
         let report = self.report.borrow();
         if report.ended {
@@ -226,7 +228,7 @@ impl SharedStore {
         report.failing.clone()?.reason_after(duration)
     }
 
-    /// The store failed.
+    /// Reports that the store failed.
     pub(super) fn report_failing(&self, error: StoreFailure) {
         self.report.send_modify(|report| {
             report.failing = Some(Failing::again(error, report.failing.as_ref()));

@@ -1,4 +1,4 @@
-//! A reservation that is adapted to what the store answers.
+//! Plans a reservation, and adapts it to the store's refusals.
 
 use raindrop_core::{
     lease::{History, Token},
@@ -13,18 +13,18 @@ use crate::ground::status::UnavailableReason;
 pub(super) struct Plan {
     spec: SegmentSpec,
     rule: GapRule,
-    /// The history that it is made in.
+    /// The history in which it is made.
     pub(super) history: History,
     /// How many numbers it takes.
     pub(super) by: u64,
-    /// How many it skips before those.
+    /// How many numbers it skips before those.
     skip: u64,
-    /// The epoch that the row is thought to have.
+    /// The epoch that the row is expected to have.
     row_epoch: Token,
     may_create: bool,
-    /// Whether the row is thought to be missing, so that the reservation creates it.
+    /// Whether the row is expected to be missing, so that the reservation creates it.
     creates: bool,
-    /// The epoch and the end of the last block that this process has.
+    /// The epoch and the end of the last block of this process.
     pub(super) held: Option<(Token, u64)>,
 }
 
@@ -62,29 +62,33 @@ impl Plan {
         Block { first, end: first + self.by, token }
     }
 
-    /// Whether a block is beyond those that this process had.
+    /// Returns whether a block is beyond those that this process had.
     pub(super) fn is_free(&self, block: &Block) -> bool {
         self.held.is_none_or(|(_, held)| block.first >= held)
     }
 
-    /// Whether a block below one that this process had shows that the store went back in this epoch.
+    /// Returns whether a block below the last one of this process shows that the store was rolled
+    /// back within this epoch.
     pub(super) fn went_back(&self) -> bool {
         self.held.is_some_and(|(epoch, _)| epoch == self.history.epoch())
     }
 
-    /// Adapts the reservation to the row that refused it. Returns whether any number is left.
+    /// Adapts the reservation to the row with which the store refused it. Returns whether a number
+    /// is left.
     pub(super) fn adapt(&mut self, row: &CodeRow) -> bool {
         let lost = self.held_before().unwrap_or(0).saturating_sub(row.next);
         let skip = self.rule.skipped(&self.spec, row, &self.history).max(lost);
         let room = self.end().saturating_sub(row.next).saturating_sub(skip);
-        // It was refused as it is: near the end the last block is what is left.
+        // The row is as expected, so the reservation was too large: take fewer numbers. Near the
+        // end, the last block is all that is left.
         let is_same = (self.row_epoch, self.skip) == (row.epoch, skip);
         let most = if is_same { self.by.saturating_sub(1).max(1) } else { self.by };
         (self.row_epoch, self.skip, self.by) = (row.epoch, skip, most.min(room));
         room > 0
     }
 
-    /// Creates the code, whose row is missing, if that is allowed. An earlier row may be lost.
+    /// Creates the code, whose row is missing, if that is allowed. The store may have lost an
+    /// earlier row.
     pub(super) fn create(&mut self) -> bool {
         let creates = self.may_create && !self.creates;
         if creates {
@@ -94,14 +98,14 @@ impl Plan {
         creates
     }
 
-    /// Begins anew in another epoch.
+    /// Starts again in another epoch.
     pub(super) fn enter(&mut self, history: History) {
         (self.row_epoch, self.skip) = (history.epoch(), 0);
         self.history = history;
         self.creates = self.creates_at_once();
     }
 
-    /// Returns why no number is left.
+    /// Returns the reason why no number is left.
     pub(super) const fn used_up(&self) -> UnavailableReason {
         match self.skip {
             0 => UnavailableReason::NumbersUsedUp,
@@ -109,19 +113,19 @@ impl Plan {
         }
     }
 
-    /// Whether a missing row is created without looking for it first: nothing is skipped.
+    /// Returns whether to create a missing row without trying first: nothing would be skipped.
     fn creates_at_once(&self) -> bool {
         let missing = CodeRow::missing(self.spec.first());
         self.may_create && self.rule.skipped(&self.spec, &missing, &self.history) == 0
     }
 
-    /// The end of the last block, if it is of an earlier epoch.
+    /// Returns the end of the last block, if the block is of an earlier epoch.
     fn held_before(&self) -> Option<u64> {
         let (epoch, end) = self.held?;
         (epoch != self.history.epoch()).then_some(end)
     }
 
-    /// One past the largest number, where the next one of the progression would begin.
+    /// Returns one past the largest number.
     const fn end(&self) -> u64 {
         self.spec.max + 1
     }

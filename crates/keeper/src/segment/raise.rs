@@ -1,7 +1,7 @@
-//! Raises the next number of a code, for a store that went back in time.
+//! Raises the next number of a code, for a store that was rolled back.
 //!
-//! A raise is a reservation whose numbers nobody uses, so it is safe at any time: it only leaves a
-//! gap.
+//! A raise is a reservation whose numbers no process issues. So it is safe at any time, and only
+//! leaves a gap.
 
 use raindrop_core::{
     lease::History,
@@ -16,10 +16,10 @@ use super::{
 use crate::ground::random::fresh_token;
 
 impl CodeManager {
-    /// Raises the next number of a code to this one, unless it is above already. Returns the next
-    /// number, below which no number is reserved from then on: nodes can no longer give back blocks
-    /// that they reserved before. Skipped numbers are only a gap. After a fail-over the next number
-    /// rises beyond what may be lost.
+    /// Raises the next number of a code to `to`, unless it is higher already. Returns the next
+    /// number: no number below it is reserved any more, and nodes can no longer give back blocks
+    /// that they reserved before. After a fail-over the next number rises beyond the reservations
+    /// that may be lost.
     ///
     /// # Errors
     ///
@@ -28,9 +28,10 @@ impl CodeManager {
         for _ in 0..TRIES {
             let (row, history) = self.row(code).await?;
             let row = row.ok_or_else(|| RaiseError::NoSuchCode(code.to_owned()))?;
-            // Written even if it is high enough: the fresh token refuses what a node gives back.
+            // Written even if the next number is high enough: the fresh token makes the store
+            // refuse blocks that nodes give back.
             let to = to.max(self.beyond_lost(code, &row, &history).await?);
-            // Refused when others reserved meanwhile.
+            // Refused if another process reserved meanwhile.
             if self.raise(code, &row, &history, to, to).await? == Reserved::From(row.next) {
                 return Ok(to);
             }
@@ -38,8 +39,8 @@ impl CodeManager {
         Err(ManageError::Contended(code.to_owned()))
     }
 
-    /// Raises the next number of a code by this many, and returns it. After a fail-over it rises at
-    /// least beyond what may be lost.
+    /// Raises the next number of a code by `by`, and returns it. After a fail-over it rises at
+    /// least beyond the reservations that may be lost.
     ///
     /// # Errors
     ///
@@ -59,7 +60,8 @@ impl CodeManager {
         Err(ManageError::Contended(code.to_owned()))
     }
 
-    /// Reserves from the row as it was read up to a number; not beyond `end` if others reserved since.
+    /// Reserves from the row as it was read up to `to`; up to `end` if another process reserved
+    /// meanwhile.
     async fn raise(
         &self,
         code: &str,
@@ -70,7 +72,7 @@ impl CodeManager {
     ) -> Result<Reserved, StoreError> {
         let reservation = Reservation {
             by: to - row.next,
-            // What nobody uses does not count as a step.
+            // Numbers that no process uses do not count as a step.
             step: row.step,
             end,
             token: fresh_token(),
@@ -81,7 +83,7 @@ impl CodeManager {
         self.store.reserve(self.namespace(), code, &reservation).await
     }
 
-    /// Returns the first number that no lost reservation has, at least the next one and at most
+    /// Returns the first number beyond every lost reservation: at least the next number, at most
     /// [`END`].
     async fn beyond_lost(
         &self,
@@ -97,7 +99,7 @@ impl CodeManager {
         Ok(row.next.saturating_add(skipped).min(END))
     }
 
-    /// Returns the settings of a code; the defaults where nobody knows it.
+    /// Returns the settings of a code; the defaults for an unknown code.
     async fn spec_of(&self, code: &str) -> Result<SegmentSpec, ManageError> {
         if let Some(spec) = self.settings.codes.get(code) {
             return Ok(*spec);
@@ -119,7 +121,7 @@ mod tests {
     use raindrop_core::{clock::ManualClock, lease::Token};
     use raindrop_store::{MemoryStore, NewSegment, SegmentStore, Store, UnusedNumbers};
 
-    /// A store with a code that begins at 7, and its manager.
+    /// Returns a store with a code that begins at 7, and its manager.
     async fn with_order() -> (Arc<MemoryStore>, CodeManager) {
         let store = Arc::new(MemoryStore::new(Arc::new(ManualClock::new(0))));
         let manager = CodeManager::new(store.clone(), SegmentSettings::new("numbers"));
@@ -139,7 +141,7 @@ mod tests {
         assert_eq!(raise("order", 1_000).await.expect("raised"), 1_007);
         let error = raise("order", SegmentSpec::LARGEST_NUMBER).await.expect_err("too large");
         assert!(matches!(error, RaiseError::TooLarge { next: 1_007, .. }), "{error}");
-        // One past the largest number is the next one where all were handed out.
+        // One past the largest number is the next one if all were handed out.
         assert_eq!(raise("order", END - 1_007).await.expect("raised"), END);
         let error = raise("order", 1).await.expect_err("too large");
         assert!(matches!(error, RaiseError::TooLarge { .. }), "{error}");
@@ -184,7 +186,7 @@ mod tests {
         assert_eq!(listed.epoch, record.history.epoch());
         assert_ne!(listed.epoch, Token::UNUSED);
         assert_eq!(manager.raise_by("order", 5).await.expect("raised"), next + 5);
-        // A raise beyond the gap needs none.
+        // A raise beyond the gap adds none.
         store.fail_over("c", store.snapshot());
         assert_eq!(manager.raise_to("order", END).await.expect("raised"), END);
     }

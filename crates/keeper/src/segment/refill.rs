@@ -1,4 +1,13 @@
 //! Reserves the next block of a code.
+//!
+//! [`refill`] decides whether the code needs a block, reserves one, and adds it to the code's
+//! cursor. If the store refuses, [`Plan`] adapts the next try: to another epoch, to the end of the
+//! numbers, or to a missing row. A block below the end of this process's last one is dropped: the
+//! store was rolled back, or a fail-over lost more than the gap skips.
+//!
+//! It neither waits nor retries after an error: `task.rs` does. After `Ok`, the code's `reason`
+//! says whether further blocks can come. The caller runs at most one refill for each code at a
+//! time. Tests: `refill/tests.rs`; `segments.rs` and `segment_failovers.rs` in `src/tests`.
 
 use raindrop_core::{
     lease::Token,
@@ -17,10 +26,10 @@ use crate::ground::{
     status::UnavailableReason,
 };
 
-/// How often a reservation near the end is tried while other nodes reserve too.
+/// How many times a reservation is tried while other nodes reserve or the epoch changes.
 const TRIES: u32 = 8;
 
-/// Reserves a block if the code needs one. Returns whether the store was asked.
+/// Reserves a block if the code needs one. Returns whether the store was called.
 pub(super) async fn refill(code: &Code) -> Result<bool, StoreError> {
     let claim_lacks = {
         let mut demand = code.demand();
@@ -34,7 +43,8 @@ pub(super) async fn refill(code: &Code) -> Result<bool, StoreError> {
         demand.claim_lacks = demand.claim_lacks.max(lacks);
         demand.claim_lacks
     };
-    // Otherwise each claim would call the store in vain. What the store lost may come back.
+    // While one of these reasons holds, claims do not call the store in vain. Only a code that the
+    // store lost may come back.
     let reason = code.reason.borrow().clone();
     match reason {
         Some(
@@ -92,20 +102,20 @@ pub(super) async fn refill(code: &Code) -> Result<bool, StoreError> {
 /// A block that the store reserved.
 struct ReservedBlock {
     block: Block,
-    /// The step that it was reserved with.
+    /// The step with which the store reserved it.
     step: u64,
-    /// The epoch that it was reserved in.
+    /// The epoch in which the store reserved it.
     epoch: Token,
 }
 
-/// Reserves the next block; `None` when there is none, and why is the code's reason.
+/// Reserves the next block. Returns `None` if there is none, and sets the code's reason.
 async fn reserve(code: &Code, left: u64) -> Result<Option<ReservedBlock>, StoreError> {
     let demand = *code.demand();
     let namespace = &code.namespace;
     let Current { spec, origin } = code.current();
     let step = next_step(code, &demand, left);
     let by = step.max(demand.claim_lacks).saturating_mul(spec.increment);
-    // A code is created on demand by its first reservation, and never again.
+    // The first reservation of a code creates it on demand; no later one does.
     let mut creation = match origin {
         Origin::OnDemand { client } if demand.refilled_at.is_none() => {
             namespace.begin_creation(client).await?.map(Some)
@@ -184,10 +194,12 @@ async fn reserve(code: &Code, left: u64) -> Result<Option<ReservedBlock>, StoreE
     Err(StoreError::Refused(reason.into()))
 }
 
-/// Returns whether a code that vanished is back, with its next number not below what was seen
-/// before; `None` if the store was not asked, which it is now and then. Nothing is reserved. A code
-/// that went back is not waited for, because which numbers other processes had is unknown, unless a
-/// fail-over tells how many they can be.
+/// Returns whether a code that vanished from the store is back, with a next number that is not
+/// lower than the last one seen. Returns `None` if the store was not called: it is called once in
+/// [`LONGEST_PAUSE`]. Reserves nothing.
+///
+/// If the next number is lower, the code stays lost, because it is unknown which numbers other
+/// processes have. After a fail-over it counts as back: the gap covers them.
 async fn is_back(code: &Code) -> Result<Option<bool>, StoreError> {
     let vanished = code.demand().vanished;
     if vanished.is_none() && code.has_failed_over().await {

@@ -4,34 +4,34 @@ use std::{collections::BTreeMap, time::Duration};
 
 use raindrop_core::segment::{GapRule, SegmentSpec};
 
-/// When to retry what is refused permanently.
+/// The pause before a retry of a claim that was refused permanently.
 pub(super) const RETRY_LATE: Duration = Duration::from_hours(1);
 
 /// The settings of a segment namespace.
 #[derive(Clone, Debug)]
 pub struct SegmentSettings {
-    /// Its name.
+    /// The name of the namespace.
     pub namespace: String,
-    /// Its codes.
+    /// The configured codes.
     pub codes: BTreeMap<String, SegmentSpec>,
-    /// What a managed code is unless it says otherwise.
+    /// The default settings of managed codes.
     pub defaults: SegmentSpec,
     /// The specification of codes that are created on demand; `None` refuses unknown codes.
     pub auto_create: Option<SegmentSpec>,
-    /// How many codes the store may hold until no more are created on demand; 100 000 by default.
+    /// Once the store has this many codes, none is created on demand; 100 000 by default.
     pub codes_max: usize,
-    /// How many codes a client may create in a day on this node; 10 000 by default. Applies only
-    /// to claims that name their client, as those of the HTTP service do.
+    /// Number of codes that a client may create in a day on this node; 10 000 by default. It
+    /// applies only to claims that name their client, as those of the HTTP service do.
     pub codes_max_per_client: usize,
-    /// How many numbers of one code the store may lose in a fail-over at most: so many are skipped. By
-    /// default a hundred of the largest reservations, or of [`Self::largest_claim`].
+    /// How many numbers of one code the store may lose in a fail-over at most: as many are skipped.
+    /// By default a hundred of the largest reservations, or of [`Self::largest_claim`].
     pub failover_gap: Option<u64>,
-    /// The most numbers that a claim on any node takes; 10 000 by default. Only the default of
+    /// How many numbers a claim on any node takes at most; 10 000 by default. Only the default of
     /// [`Self::failover_gap`] depends on it.
     pub largest_claim: u64,
-    /// How long a block should last; 60 s by default.
+    /// For how long a block should last; 60 s by default.
     pub target_duration: Duration,
-    /// The longest that a claim waits for a block; 1 s by default.
+    /// The longest time that a claim waits for a block; 1 s by default.
     pub max_wait: Duration,
 }
 
@@ -52,7 +52,7 @@ impl SegmentSettings {
         }
     }
 
-    /// Returns how many numbers a fail-over skips.
+    /// Returns the rule for the numbers that a fail-over skips.
     pub(super) const fn gap_rule(&self) -> GapRule {
         GapRule { configured: self.failover_gap, largest_claim: self.largest_claim }
     }

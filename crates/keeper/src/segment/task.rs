@@ -1,5 +1,13 @@
-//! The task's loop: prepares the store, then reserves blocks for the codes that need one, until it
-//! is stopped.
+//! Runs the task of all segment namespaces of a store: prepares the store, then reserves blocks for
+//! the codes that need one, until it is stopped.
+//!
+//! Claims queue codes by their wakers. Each queued code gets a refill of its own ([`refill`]), at
+//! most 64 at a time, which retries until the store answers. Every 30 s each namespace is polled:
+//! its history, its managed codes, and whether the store still has their blocks (`look.rs`).
+//!
+//! The task issues no numbers. `refill.rs` and `plan.rs` decide what a refusal of the store means.
+//! [`Task::run`] must be polled to its end: only then are unused numbers given back. Tests:
+//! `segments.rs`, `segment_status.rs` and `panics.rs` in `src/tests`.
 
 use std::sync::Arc;
 
@@ -28,35 +36,35 @@ use crate::ground::{
     status::{StoreFailure, UnavailableReason},
 };
 
-/// How many codes are served at a time, including those that wait for a store that fails.
+/// Number of codes that are served at a time, including those that wait for a failing store.
 const SERVED_AT_A_TIME: usize = 64;
 
 pub(super) struct Task {
     namespaces: Vec<Arc<CodeTable>>,
     shared: Arc<SharedStore>,
     queue: mpsc::UnboundedReceiver<Arc<Code>>,
-    /// Each returns its code if that vanished from the store.
+    /// The refills in progress. Each returns its code if the store does not have it any more.
     refills: JoinSet<Option<Arc<Code>>>,
-    /// Codes that vanished wait here, where they take no place of others.
+    /// Codes that vanished from the store wait here, where they take up none of the refills.
     vanished: JoinSet<()>,
-    /// The reads of the managed codes that are under way.
+    /// The polls in progress.
     polls: JoinSet<()>,
 }
 
-/// How giving numbers back ended.
+/// The result of giving numbers back.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct GivenBack {
-    /// How many numbers were returned to the store.
+    /// How many numbers the store took back.
     pub returned: u64,
-    /// How many are lost: another node reserved since, or the store failed.
+    /// How many numbers are lost: another node reserved meanwhile, or the store failed.
     pub lost: u64,
 }
 
 impl Drop for Task {
-    /// Reports that the task has ended, also when its runtime drops it.
+    /// Reports that the task has ended, even if its runtime drops it.
     fn drop(&mut self) {
         self.shared.report.send_modify(|report| report.ended = true);
-        // Claims wait for blocks that will not come.
+        // Wakes claims that wait for blocks, which will not come.
         for code in self.namespaces.iter().flat_map(|codes| codes.all()) {
             code.reason.send_modify(|_| ());
         }
@@ -73,7 +81,7 @@ impl Task {
         Self { namespaces, shared, queue, refills, vanished, polls }
     }
 
-    /// Runs until `stop` brings the deadline of the release, or its sender is gone.
+    /// Runs until `stop` receives the deadline of the release, or its sender is dropped.
     pub(super) async fn run(
         mut self,
         mut stop: oneshot::Receiver<Instant>,
@@ -85,11 +93,11 @@ impl Task {
             prepared = self.prepare() => prepared,
         };
         if let Err(errors) = prepared {
-            // The receiver may be gone.
+            // The receiver may be gone: not every caller waits for a failure.
             let _ = failed.send(errors);
             return self.stop(stop.await.ok()).await;
         }
-        // Every code gets its first block before it is asked for.
+        // Every code gets its first block before a client asks for it.
         for code in self.namespaces.iter().flat_map(|codes| codes.all()) {
             code.cursor.wake();
         }
@@ -134,7 +142,7 @@ impl Task {
                         let pause = failures.failed(&mut self.shared.random());
                         sleep(pause).await;
                     }
-                    // Other namespaces may conflict, too; all are reported together.
+                    // Other namespaces may conflict, too. All conflicts are reported together.
                     Err(conflict @ KeeperError::Layout(_)) => {
                         conflicts.push(conflict);
                         break;
@@ -150,14 +158,14 @@ impl Task {
         Ok(())
     }
 
-    /// Seals every code; within the deadline, if there is one, gives unused numbers back.
+    /// Seals every code. Gives unused numbers back within the deadline, if there is one.
     async fn stop(mut self, deadline: Option<Instant>) -> GivenBack {
-        // A poll would take numbers that are given back for numbers that the store lost.
+        // A poll would take given-back numbers for numbers that the store lost.
         self.polls.shutdown().await;
         let mut given_back = GivenBack::default();
         let Some(deadline) = deadline else { return given_back };
         self.queue.close();
-        // A reservation that is aborted loses its numbers.
+        // An aborted reservation loses its numbers.
         let ended = async { while self.refills.join_next().await.is_some() {} };
         let half = Instant::now() + deadline.saturating_duration_since(Instant::now()) / 2;
         let _ = timeout_at(half, ended).await;
@@ -184,21 +192,21 @@ impl Task {
     }
 }
 
-/// Waits for one give-back, and counts its numbers.
+/// Waits until one give-back ends, and counts its numbers.
 async fn note_returned(given_back: &mut GivenBack, returning: &mut JoinSet<(u64, bool)>) {
     match returning.join_next().await {
         Some(Ok((count, true))) => given_back.returned += count,
         Some(Ok((count, false))) => given_back.lost += count,
-        // How many numbers a panic lost is unknown; the panic itself was logged.
+        // A panic was logged when it happened; how many numbers it lost is unknown.
         Some(Err(_)) | None => {}
     }
 }
 
-/// Returns whether the store has the numbers again.
+/// Gives numbers back. Returns whether the store took them.
 async fn give_back(code: &Code, unused: GiveBack) -> bool {
     let GiveBack { from, token: reserved, .. } = unused;
     let (namespace, shared) = (&code.namespace, &code.namespace.shared);
-    // In another epoch, what others reserved after it may be lost.
+    // In another epoch, later reservations of other nodes may be lost, so the store must refuse.
     let epoch = code.demand().epoch.unwrap_or(Token::UNUSED);
     let token = shared.random().fresh_token();
     let unused = UnusedNumbers { from, reserved, epoch, token };
@@ -211,9 +219,9 @@ async fn give_back(code: &Code, unused: GiveBack) -> bool {
     returned.unwrap_or(false)
 }
 
-/// Reserves for a code until it has what it needs, however often the store fails. A panic counts
-/// as a failure: what was reserved before it is lost, never issued twice. Returns the code, still
-/// queued, if it vanished from the store.
+/// Reserves for a code until it has what it needs, however often the store fails. A panic counts as
+/// a failure: numbers that were reserved before it are lost, never issued twice. Returns the code,
+/// still queued, if it vanished from the store.
 async fn serve(code: Arc<Code>) -> Option<Arc<Code>> {
     let (namespace, shared) = (&code.namespace, &code.namespace.shared);
     let mut failures = Attempts::default();
@@ -251,23 +259,23 @@ async fn serve(code: Arc<Code>) -> Option<Arc<Code>> {
         return Some(code);
     }
     code.leave_queue();
-    // Claims that asked while the block was on its way were not queued.
+    // Claims during the refill did not queue the code.
     if code.reason.borrow().is_none() && code.cursor.needs_more() {
         code.cursor.wake();
     }
     None
 }
 
-/// Asks for a code that vanished again: a node that is not ready gets no requests, so no claim does.
+/// Queues a code that vanished again after a pause. A node that is not ready gets no requests, so
+/// no claim would.
 async fn wake_later(code: Arc<Code>) {
     sleep(LONGEST_PAUSE).await;
     code.leave_queue();
     code.cursor.wake();
 }
 
-/// Follows the history of the store, reads the managed codes of a namespace, and looks at those in
-/// use, which takes longest. A failure is no more than a delay: what was known before is used until the
-/// next time.
+/// Follows the history of the store, reads the managed codes of a namespace, and checks those in
+/// use, which takes longest. After a failure the node uses what it knows until the next poll.
 async fn poll(codes: Arc<CodeTable>) {
     let namespace = &codes.namespace;
     let follow_refresh_and_look = async {
