@@ -1,17 +1,25 @@
-//! Where a state file's bytes are kept.
+//! Writes the bytes of a state file to a disk, under an exclusive lock.
+//!
+//! A [`Disk`] promises one thing: when `write` returns `Ok`, the bytes are durable. After an error
+//! any part of them may be there, and the caller must not trust the file any more. It knows neither
+//! slots nor leases: `mod.rs` writes both slots in turn, and `format.rs` reads them.
+//!
+//! `open` locks the file with `flock` for as long as the process has it open, so that no two
+//! processes resume one lease. It refuses to overwrite a file that is not a state file. Tests:
+//! `state_file/tests.rs`; `memory_disk.rs` is the disk that tests make fail, hang and lose power.
 
 use std::{fmt::Debug, io};
 
 use async_trait::async_trait;
 
-/// A place for the bytes of a state file.
+/// A disk for the bytes of a state file.
 #[async_trait]
 pub(super) trait Disk: Debug + Send + Sync {
-    /// Writes bytes at an offset, and returns when they are durable.
+    /// Writes bytes at an offset (in bytes), and returns once they are durable.
     ///
     /// # Errors
     ///
-    /// When they may not be: then any part of them may be there.
+    /// When the bytes may not be durable. Any part of them may be there then.
     async fn write(&self, offset: u64, bytes: Vec<u8>) -> io::Result<()>;
 }
 
@@ -35,7 +43,7 @@ mod unix {
     use super::Disk;
     use crate::state_file::{StateFileError, format};
 
-    /// A file that is locked until this is dropped.
+    /// A file that stays locked until this value is dropped.
     #[derive(Debug)]
     struct LockedFile(Arc<File>);
 
@@ -51,7 +59,7 @@ mod unix {
         }
     }
 
-    /// Opens and locks a file, and creates it if it is missing.
+    /// Opens and locks a file. Creates the file if it is missing.
     pub(in crate::state_file) fn open(
         path: &Path,
     ) -> Result<(Box<dyn Disk>, format::Found, Metadata), StateFileError> {
@@ -78,8 +86,8 @@ mod unix {
             format::Found::Foreign => {
                 return Err(StateFileError::Foreign { path: path.to_owned() });
             }
-            // Written whole, so that the disk need not have room for it later, and that nothing of
-            // another format is left.
+            // Written in full, so that the disk already has room for later writes, and so that
+            // nothing of another format remains.
             format::Found::Nothing | format::Found::Unreadable(_) => {
                 file.write_all_at(&empty, 0).map_err(failed)?;
                 file.sync_all().map_err(failed)?;

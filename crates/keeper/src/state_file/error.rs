@@ -12,7 +12,7 @@ pub enum StateFileError {
         /// The file.
         path: PathBuf,
     },
-    /// It holds something else, which was not changed.
+    /// The file has other content, which was not changed.
     #[error(
         "store.state_file = {path:?}: the file is not a state file of Raindrop, and was not changed; \
          name a file that is empty or does not exist"
@@ -21,16 +21,16 @@ pub enum StateFileError {
         /// The file.
         path: PathBuf,
     },
-    /// It cannot be opened, read or written.
+    /// The file cannot be opened, read or written.
     #[error("store.state_file = {path:?}: {source}")]
     Unusable {
         /// The file.
         path: PathBuf,
-        /// Why.
+        /// The cause.
         source: io::Error,
     },
 }
 
-/// Why nothing in a file is resumed.
+/// The reason why nothing in a file is resumed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Refused(pub(crate) String);

@@ -1,59 +1,59 @@
-//! The bytes of a state file.
+//! Encodes and decodes the bytes of a state file.
 //!
-//! A first line names the format. Two slots follow at fixed places, each with the whole content: a
-//! line with its number, length and checksum, and then a few lines of text. The slots are written one
-//! after the other, so that whichever of them can be read is safe to go by.
+//! The first line names the format. Two slots follow at fixed offsets, each with the whole content:
+//! a line with its number, its length and its checksum, and then a few lines of text. The slots are
+//! written one after the other. So a slot that can be read is always safe to use.
 
 use std::{collections::BTreeMap, str};
 
 use raindrop_core::lease::KeptLease;
 
-/// The first line; another number is another format.
+/// The first line. Another number means another format.
 const MAGIC: &str = "raindrop state file 1\n";
-/// What the first line of every format begins with.
+/// The beginning of the first line in every format.
 const MAGIC_OF_ANY: &str = "raindrop state file ";
-/// Where the first slot begins.
+/// The offset of the first slot, in bytes.
 pub(crate) const FIRST_SLOT: usize = 4096;
-/// The room of a slot: some 150 namespaces.
+/// The size of a slot in bytes: room for some 150 namespaces.
 const SLOT: usize = 1 << 16;
-/// The bytes of a slot's first line.
+/// The length of a slot's first line, in bytes.
 const SLOT_LINE: usize = "slot 0123456789abcdef 01234567 0123456789abcdef\n".len();
 
-/// What the lines of a place begin with.
+/// The beginning of each line that describes the place.
 const FACT: &str = "place.";
 
-/// The machine, file and store that leases were kept on.
+/// The machine, file and store with which leases were saved.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Place {
-    /// Each with what differs if it is another one.
+    /// The facts, by name. In another place at least one of them differs.
     pub(crate) facts: BTreeMap<String, String>,
 }
 
-/// What a file keeps of one namespace.
+/// The entry of one namespace in a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Entry {
     /// The canonical text of the layout.
     pub(crate) layout: String,
-    /// The reserved bits' width and value, which rows are keyed by.
+    /// The width and value of the reserved bits, by which rows are keyed.
     pub(crate) reserved_key: String,
     pub(crate) lease: KeptLease,
 }
 
-/// The whole of a slot.
+/// The content of a slot.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Content {
     pub(crate) place: Place,
     pub(crate) entries: BTreeMap<String, Entry>,
 }
 
-/// What a file was found to hold.
+/// The content that was found in a file.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Found {
-    /// Nothing yet.
+    /// No content yet.
     Nothing,
-    /// Something that is not ours: it must not be overwritten.
+    /// The file is not a state file, so it must not be overwritten.
     Foreign,
-    /// Ours, and not to be read, for this reason.
+    /// A state file that cannot be read, for this reason.
     Unreadable(&'static str),
     Content {
         number: u64,
@@ -61,20 +61,20 @@ pub(crate) enum Found {
     },
 }
 
-/// Returns the bytes of a file that keeps nothing, with room for both slots.
+/// Returns the bytes of a file without content, with room for both slots.
 pub(crate) fn empty_file() -> Vec<u8> {
     let mut bytes = vec![0; FIRST_SLOT + 2 * SLOT];
     bytes[..MAGIC.len()].copy_from_slice(MAGIC.as_bytes());
     bytes
 }
 
-/// Returns where the slot for this number begins, and where the other does.
+/// Returns the offset of the slot for this number, and that of the other slot.
 pub(crate) const fn slots_for(number: u64) -> [u64; 2] {
     let (first, second) = (FIRST_SLOT as u64, (FIRST_SLOT + SLOT) as u64);
     if number.is_multiple_of(2) { [first, second] } else { [second, first] }
 }
 
-/// Returns the bytes of a slot; `None` when it has no room for them.
+/// Returns the bytes of a slot; `None` if the content does not fit.
 pub(crate) fn encode(number: u64, content: &Content) -> Option<Vec<u8>> {
     let mut text = String::new();
     let mut line = |key: &str, value: &str| {
@@ -101,11 +101,11 @@ pub(crate) fn encode(number: u64, content: &Content) -> Option<Vec<u8>> {
     (slot.len() <= SLOT).then(|| slot.into_bytes())
 }
 
-/// Reads a file.
+/// Decodes a file.
 pub(crate) fn decode(bytes: &[u8]) -> Found {
     if !bytes.starts_with(MAGIC.as_bytes()) {
         let length = bytes.iter().rposition(|byte| *byte != 0).map_or(0, |last| last + 1);
-        // A file that was being made is empty, or its first line is cut short.
+        // The creation of the file was interrupted: it is empty, or its first line is cut short.
         return if MAGIC.as_bytes().starts_with(&bytes[..length]) {
             Found::Nothing
         } else if bytes.starts_with(MAGIC_OF_ANY.as_bytes()) {
@@ -119,7 +119,7 @@ pub(crate) fn decode(bytes: &[u8]) -> Found {
     let slots = [slots.0, slots.1];
     match slots.into_iter().filter_map(decode_slot).max_by_key(|(number, _)| *number) {
         Some((number, content)) => Found::Content { number, content },
-        // The first write was cut short.
+        // The first write was interrupted.
         None if slots.iter().any(|slot| slot.iter().all(|byte| *byte == 0)) => Found::Nothing,
         None => Found::Unreadable("neither copy in it is whole"),
     }
@@ -172,7 +172,7 @@ fn decode_content(text: &str) -> Option<Content> {
     Some(content)
 }
 
-/// FNV-1a, 64 bits: tells a slot that was written in part.
+/// Computes FNV-1a with 64 bits, which shows that a slot was written only in part.
 fn checksum(number: u64, text: &[u8]) -> u64 {
     let bytes = number.to_be_bytes().into_iter().chain(text.iter().copied());
     bytes.fold(0xcbf2_9ce4_8422_2325, |sum, byte| {

@@ -1,5 +1,5 @@
-//! A disk in memory that outlives the processes of a test, and that can fail, hang and lose what was
-//! not durable.
+//! A disk in memory that outlives the processes of a test, and that can fail, hang and lose bytes
+//! that are not durable.
 
 use std::{
     future::pending,
@@ -19,11 +19,11 @@ pub struct MemoryDisk(Arc<Mutex<Bytes>>);
 
 #[derive(Debug, Default)]
 struct Bytes {
-    /// As the next process reads them if only the process before was killed.
+    /// The bytes that the next process reads if the process before was only killed.
     written: Vec<u8>,
-    /// What survives a loss of power.
+    /// The bytes that survive a loss of power.
     durable: Vec<u8>,
-    /// Writes of earlier processes come to nothing.
+    /// The present process. Writes of earlier ones have no effect.
     process: u32,
     /// How long each of the three parts of a write takes.
     latency: Duration,
@@ -33,7 +33,7 @@ struct Bytes {
 }
 
 impl MemoryDisk {
-    /// Starts a process on this disk; the one before is dead.
+    /// Starts a process on this disk. The process before counts as dead.
     pub fn open(&self) -> StateFile {
         let mut bytes = self.lock();
         bytes.process += 1;
@@ -41,12 +41,12 @@ impl MemoryDisk {
         StateFile::on_disk(Box::new(disk), &bytes.written, "boot")
     }
 
-    /// Kills the process: of a write that is under way, the part that was done stays.
+    /// Kills the process. Of a write in progress, the parts that were done stay.
     pub fn kill(&self) {
         self.lock().process += 1;
     }
 
-    /// Kills the process and loses whatever is not durable.
+    /// Kills the process, and loses the bytes that are not durable.
     pub fn lose_power(&self) {
         self.kill();
         let mut bytes = self.lock();
@@ -58,17 +58,17 @@ impl MemoryDisk {
         self.lock().latency = latency;
     }
 
-    /// Every write fails from now on, or no longer.
+    /// Sets whether every write fails from now on.
     pub fn set_failing(&self, fails: bool) {
         self.lock().fails = fails;
     }
 
-    /// No write ends from now on.
+    /// Sets whether no write ends from now on.
     pub fn set_hanging(&self, hangs: bool) {
         self.lock().hangs = hangs;
     }
 
-    /// How many writes there were.
+    /// Returns the number of completed writes.
     pub fn writes(&self) -> u64 {
         self.lock().writes
     }

@@ -1,9 +1,9 @@
-//! The state file: what a process keeps of its leases outside the store, so that the next process
-//! on the same file can resume them while the store is away.
+//! The state file: saves the leases of a process outside the store, so that the next process on the
+//! same file can resume them while the store is away.
 //!
-//! One task writes the file, for every namespace of the process. Both slots have the whole content,
-//! and a write is durable once both have it: so either slot alone is safe to go by, whichever of
-//! them a crash or a bad sector leaves unreadable.
+//! One task writes the file, for every namespace of the process. A write puts the whole content
+//! into both slots, and is durable once both have it. So either slot alone is safe to use, if a
+//! crash or a bad sector leaves the other unreadable.
 
 mod disk;
 pub(crate) mod error;
@@ -29,26 +29,27 @@ use self::{
     format::{Content, Entry, Found, Place},
 };
 
-/// The unit of writes.
+/// The unit of writes, in bytes.
 const PAGE: usize = 4096;
 
-/// A state file of this process, locked until the last clone is dropped; cheap to clone.
+/// A state file of this process, which stays locked until the last clone is dropped. Cheap to
+/// clone.
 ///
-/// It keeps the leases of every namespace whose [`KeeperSettings`](crate::KeeperSettings) name it.
+/// It saves the leases of every namespace whose [`KeeperSettings`](crate::KeeperSettings) name it.
 #[derive(Clone, Debug)]
 pub struct StateFile(Arc<Inner>);
 
 #[derive(Debug)]
 struct Inner {
     wanted: Arc<Mutex<Wanted>>,
-    /// The number of the last change; the writer ends when it is gone.
+    /// The number of the last change. When this sender is dropped, the writer ends.
     changes: watch::Sender<u64>,
     progress: watch::Receiver<Progress>,
-    /// What was found at the start, until the keeper of its namespace asks.
+    /// The entries found at the start, until the keeper of each namespace asks for its own.
     found: Mutex<Result<BTreeMap<String, Entry>, Refused>>,
 }
 
-/// What the file should keep.
+/// The content that the file should have.
 #[derive(Debug, Default)]
 struct Wanted {
     content: Content,
@@ -63,8 +64,8 @@ struct Progress {
 }
 
 impl StateFile {
-    /// Opens and locks a state file, and creates it if it is missing. `store` names the store,
-    /// without secrets: leases are resumed with the same one only.
+    /// Opens and locks a state file. Creates the file if it is missing. `store` names the store,
+    /// without secrets: leases are resumed only with the same store.
     ///
     /// # Errors
     ///
@@ -80,7 +81,7 @@ impl StateFile {
         Ok(Self::start(disk, found, Place::here(&metadata, store)))
     }
 
-    /// State files need locks that end with their process.
+    /// Fails on this system: state files need locks that end with their process.
     ///
     /// # Errors
     ///
@@ -91,12 +92,12 @@ impl StateFile {
         Err(StateFileError::Unusable { path: path.to_owned(), source })
     }
 
-    /// Opens a disk of a test, which holds these bytes.
+    /// Opens a disk of a test, which has these bytes.
     #[cfg(any(test, feature = "planted"))]
     fn on_disk(disk: Box<dyn Disk>, bytes: &[u8], boot: &str) -> Self {
         let mut place = Place::default();
         place.facts.insert(place::BOOT.to_owned(), boot.to_owned());
-        // The first line is written when a file is created, which no test cuts short.
+        // A file gets its first line when it is created, which no test interrupts.
         let bytes = [
             &format::empty_file()[..format::FIRST_SLOT],
             bytes.get(format::FIRST_SLOT..).unwrap_or_default(),
@@ -125,7 +126,7 @@ impl StateFile {
         Self(Arc::new(Inner { wanted, changes, progress, found }))
     }
 
-    /// Takes what was found for a namespace when the file was opened.
+    /// Returns, once, the entry that was found for a namespace when the file was opened.
     pub(crate) fn found(&self, namespace: &str) -> Result<Option<Entry>, Refused> {
         let mut found = self.0.found.lock().unwrap_or_else(PoisonError::into_inner);
         match &mut *found {
@@ -134,7 +135,7 @@ impl StateFile {
         }
     }
 
-    /// Sets what the file should keep of a namespace. Returns the number of this change.
+    /// Sets the entry that the file should have for a namespace. Returns the number of this change.
     pub(crate) fn set(&self, namespace: &str, entry: Option<Entry>) -> u64 {
         let mut wanted = lock(&self.0.wanted);
         match entry {
@@ -162,7 +163,7 @@ impl StateFile {
 struct Writer {
     disk: Box<dyn Disk>,
     wanted: Arc<Mutex<Wanted>>,
-    /// That of the last content in both slots.
+    /// The number of the last content in both slots.
     number: u64,
     told: watch::Sender<Progress>,
 }
@@ -174,7 +175,8 @@ impl Writer {
                 let wanted = lock(&self.wanted);
                 (wanted.change, format::encode(self.number + 1, &wanted.content))
             };
-            // After a failed write nobody knows what is on the disk: no later one is trusted.
+            // After a failed write the content of the disk is unknown, so no later write is
+            // trusted.
             if let Err(error) = self.write(bytes).await {
                 let failed = Some(error.to_string().into());
                 self.told.send_modify(|told| told.failed = failed);
@@ -188,7 +190,7 @@ impl Writer {
     async fn write(&self, bytes: Option<Vec<u8>>) -> std::io::Result<()> {
         let mut bytes =
             bytes.ok_or_else(|| std::io::Error::other("it keeps too many namespaces"))?;
-        // Whole pages, so that nothing of a longer content is left for a reader to wonder about.
+        // Whole pages, so that no end of a longer, earlier content remains.
         bytes.resize(bytes.len().next_multiple_of(PAGE), 0);
         for slot in format::slots_for(self.number + 1) {
             self.disk.write(slot, bytes.clone()).await?;

@@ -1,4 +1,4 @@
-//! Where a state file is: what differs when it was copied, restored or shared.
+//! Describes the place of a state file, so that a copied, restored or shared file is recognized.
 
 use std::{fs::Metadata, path::Path, time::UNIX_EPOCH};
 
@@ -9,8 +9,8 @@ const BOOT_ID: &str = "/proc/sys/kernel/random/boot_id";
 const MACHINE_ID: &str = "/etc/machine-id";
 const HOST_NAME: &str = "/proc/sys/kernel/hostname";
 
-/// The fact without which no lease is resumed: a disk that was rolled back cannot be told from one
-/// that was not.
+/// The fact without which no lease is resumed: without it, a disk that was rolled back looks like
+/// any other.
 pub(super) const BOOT: &str = "boot";
 
 impl Place {
@@ -22,7 +22,7 @@ impl Place {
         };
         fact("store", store.to_owned());
         fact("file", file_id(file));
-        // An inode number may be used again at once; not every file system tells this.
+        // An inode number may be reused at once. Not every file system has the time of creation.
         if let Ok(created) = file.created() {
             let since_1970 = created.duration_since(UNIX_EPOCH).unwrap_or_default();
             fact("created", since_1970.as_nanos().to_string());
@@ -35,7 +35,7 @@ impl Place {
         place
     }
 
-    /// Returns in what this place differs from the one where leases were kept.
+    /// Returns a difference between this place and the one where leases were saved.
     pub(super) fn difference(&self, kept: &Self) -> Option<String> {
         if !self.facts.contains_key(BOOT) {
             return Some("this system has no boot id".to_owned());
@@ -55,7 +55,7 @@ fn read(path: &Path) -> Option<String> {
     (!text.is_empty()).then_some(text)
 }
 
-/// A copy has another inode, or is on another device.
+/// Returns the device and inode of a file. A copy has others.
 #[cfg(unix)]
 fn file_id(file: &Metadata) -> String {
     use std::os::unix::fs::MetadataExt;
