@@ -1,4 +1,13 @@
-//! IDs for a past time, shared out among all nodes by the table of segments.
+//! Issues IDs for a past time, which all nodes share out by the store's table of segments.
+//!
+//! No lease covers a past tick, so each ID is one number that the store reserves. The danger is a
+//! store that was restored: it would count from an older number. So [`Backfill::ids`] checks, in an
+//! order that its doc comment gives, that the store still shows the last write of this process's
+//! lease. Numbers that are not confirmed are dropped.
+//!
+//! It renews no lease and changes no marks. The caller needs a running [`Keeper`](crate::Keeper)
+//! that holds a lease of the same namespace. `docs/safety.md` (backfill) has the argument and its
+//! premises. Tests: `src/tests/backfill.rs`.
 
 use std::{
     sync::{
@@ -29,22 +38,23 @@ use crate::{
     lease::{issuer::Issuer, settings::KeeperSettings},
 };
 
-/// How often a reservation is tried while the store names another epoch.
+/// How many times a reservation is tried while the store names another epoch.
 const TRIES: u32 = 8;
-/// How often the own row is read until it shows the last write: the keeper may be writing it.
+/// How many times the process's own row is read until it shows the last write, since the keeper may
+/// be writing it.
 const LOOKS: u32 = 4;
-/// Between these.
+/// The pause between these reads.
 const BETWEEN_LOOKS: Duration = Duration::from_millis(50);
 
 /// Issues IDs for a past time in one namespace.
 ///
-/// Each tick has as many as the layout reserves ([`Layout::backfill_per_tick`]), in all nodes
-/// together and forever: for all codes, or for each where codes share no cursor. Each tick that is
-/// asked for becomes a row in the table of segments, which is never deleted.
+/// A tick has as many IDs as the layout reserves ([`Layout::backfill_per_tick`]), in all nodes
+/// together and forever: for all codes together, or for each code if codes share no cursor. Each
+/// tick that a client asks for becomes a row in the table of segments, which is never deleted.
 ///
-/// The namespace's keeper must hold a lease: the row that it holds shows whether the store was put back
-/// since, so that it would count from an older number. A process without a lease issues nothing for a
-/// past time.
+/// The namespace's keeper must hold a lease. The row of that lease shows whether the store was
+/// restored meanwhile, so that it would count from an older number. A process without a lease
+/// issues no IDs for a past time.
 ///
 /// [`Layout::backfill_per_tick`]: raindrop_core::layout::Layout::backfill_per_tick
 #[derive(Debug)]
@@ -62,23 +72,23 @@ pub enum BackfillError {
     /// The code or count is invalid.
     #[error(transparent)]
     Refused(ClaimError),
-    /// The process holds no lease, by whose row it could see that the store was put back.
+    /// The process holds no lease, so it has no row that would show a restore of the store.
     #[error("IDs for a past time need a lease: {0}")]
     NoLease(IssueError),
-    /// The last write of this process's row is too old to show later that the store was not put back.
-    /// Nothing was reserved.
+    /// The last write of this process's row is too old to show later that the store was not
+    /// restored. Nothing was reserved.
     #[error(
         "namespace {namespace}: this process last wrote the row of worker {worker} more than {longest:?} ago, so that row could not show whether the store was restored meanwhile: no ID was reserved, and the keeper renews its lease; try again"
     )]
     NotRenewed {
         /// The namespace.
         namespace: String,
-        /// The worker id that is held.
+        /// The worker id of the lease.
         worker: u64,
-        /// How old the last write may be.
+        /// The last write must be younger than this.
         longest: Duration,
     },
-    /// The store began a new epoch after the reservation. What was reserved is lost.
+    /// The store began a new epoch after the reservation. The reserved numbers are lost.
     #[error(
         "namespace {namespace}: the store began a new epoch meanwhile, in which the same IDs may be reserved again: none was issued; try again"
     )]
@@ -86,17 +96,17 @@ pub enum BackfillError {
         /// The namespace.
         namespace: String,
     },
-    /// After the reservation the store did not show the last write of this process's row. What was
-    /// reserved is lost.
+    /// After the reservation, the store did not show the last write of this process's row. The
+    /// reserved numbers are lost.
     #[error(
         "namespace {namespace}: the row of worker {worker} does not show a write of this process of the last {longest:?}, so the store may have been restored, and may have reserved the same IDs before: none was issued, and the keeper looks at the store; try again"
     )]
     Unconfirmed {
         /// The namespace.
         namespace: String,
-        /// The worker id that is held.
+        /// The worker id of the lease.
         worker: u64,
-        /// How old the last write may be.
+        /// The last write must be younger than this.
         longest: Duration,
     },
     /// The layout reserves no sequence numbers.
@@ -107,7 +117,7 @@ pub enum BackfillError {
         /// The namespace.
         namespace: String,
     },
-    /// The instant is not past, or is before the first one that is open.
+    /// The instant is not past, or is before the first open one.
     #[error(
         "at {}: must be {} or later, and in a past tick (now is {}){}",
         format_unix_ms(*.at_ms),
@@ -121,7 +131,7 @@ pub enum BackfillError {
         /// The first possible instant: that of `layout.backfill_from`, else the first tick after
         /// the namespace's first start; not before its last move to another layout or restore.
         first_ms: i64,
-        /// The store's clock.
+        /// The store's clock, in Unix ms.
         now_ms: i64,
         /// Whether `layout.backfill_from` can open the instant's tick.
         can_be_opened: bool,
@@ -142,32 +152,32 @@ pub enum BackfillError {
         /// How many there were.
         of: u64,
     },
-    /// The namespace has no record, or that of another layout.
+    /// The namespace has no record, or its record names another layout.
     #[error("the record of namespace {namespace} is gone or names another layout")]
     RecordChanged {
         /// The namespace.
         namespace: String,
     },
-    /// IDs of past ticks were counted in another table or in another way: they would be issued
-    /// again.
+    /// IDs of past ticks were counted in another table or in another way: this node would issue
+    /// them again.
     #[error(
         "namespace {namespace}: IDs for a past time were issued with `{recorded}`, and this node has `{ours}`: it would issue them again; set what is recorded"
     )]
     CountedOtherwise {
         /// The namespace.
         namespace: String,
-        /// What this node has.
+        /// How this node counts.
         ours: String,
-        /// What is recorded.
+        /// How the record says that IDs were counted.
         recorded: String,
     },
-    /// The store failed. What was reserved is lost.
+    /// The store failed. Reserved numbers are lost.
     #[error(transparent)]
     Store(#[from] StoreError),
 }
 
-/// The first tick that is open, the one before which `layout.backfill_from` opens none, and the epoch
-/// of the record that says so.
+/// The ticks that are open, as the record of one epoch says: the first open one, and the one before
+/// which `layout.backfill_from` opens none.
 #[derive(Clone, Copy)]
 struct OpenTicks {
     first: u64,
@@ -175,18 +185,18 @@ struct OpenTicks {
     epoch: Token,
 }
 
-/// What was reserved of the numbers of a tick.
+/// The result of a reservation of numbers of a tick.
 enum Numbers {
-    /// As many as were asked for, from this one on, in this epoch.
+    /// All that were asked for, from this number on, in this epoch.
     From(u64, Token),
-    /// None: the next one is too near the end.
+    /// None: fewer are left. `next` is the next number.
     TooFew { next: u64 },
 }
 
 impl Backfill {
-    /// Issues IDs of the namespace and layout of these settings, with the clock and the observer of the
-    /// issuer. Settings and store must be those that its keeper was started with; with others, the
-    /// keeper's row is not found as it wrote it, and nothing is issued.
+    /// Issues IDs of the namespace and layout of these settings, with the clock and the observer of
+    /// `issuer`. Settings and store must be those with which its keeper was started. With others,
+    /// the keeper's row shows another write, and nothing is issued.
     pub fn new(settings: KeeperSettings, store: Arc<dyn Store>, issuer: &Issuer) -> Self {
         let KeeperSettings { namespace, layout, lease, .. } = &settings;
         let clock = Arc::clone(&issuer.state.clock);
@@ -204,16 +214,16 @@ impl Backfill {
     ///
     /// # Errors
     ///
-    /// See [`BackfillError`]. After an error of the store, and without a confirmation, some IDs of the
-    /// tick may be lost.
+    /// See [`BackfillError`]. After an error of the store, or without a confirmation, some IDs of
+    /// the tick may be lost.
     ///
-    /// The order is the argument that no ID is issued twice, see `docs/safety.md`:
+    /// So that no ID is issued twice, the steps have this order (see `docs/safety.md`):
     ///
-    /// 1. The tick is past by the store's clock, and open by the record.
-    /// 2. The keeper's last write is noted: the store kept everything up to there.
-    /// 3. The numbers are reserved, in a statement that names the epoch.
-    /// 4. The keeper's row is read: it shows that the store was not put back since step 2.
-    /// 5. The record is read: it has the epoch of step 3, and the tick is open.
+    /// 1. By the store's clock the tick is past, and by the record it is open.
+    /// 2. The keeper's last write is noted: the store has kept everything up to it.
+    /// 3. The store reserves the numbers, in a statement that names the epoch.
+    /// 4. The keeper's row is read: it shows that the store was not restored since step 2.
+    /// 5. The record is read: it has the epoch of step 3, and the tick is still open.
     pub async fn ids(&self, code: &str, count: u32, at_ms: i64) -> Result<Vec<Id>, BackfillError> {
         let layout = &self.settings.layout;
         let (namespace, of) = (&self.settings.namespace, layout.backfill_per_tick());
@@ -265,8 +275,8 @@ impl Backfill {
         }
     }
 
-    /// Returns the keeper's last write, unless that is too old to confirm anything. Then the keeper says
-    /// why it does not renew, or does so at once.
+    /// Returns the keeper's last write. If that is too old to confirm anything, fails with the
+    /// keeper's reason for not renewing, or wakes the keeper to renew at once.
     fn own_write(&self) -> Result<OwnWrite, BackfillError> {
         let keeper = &self.issuer.state;
         let no_lease = || BackfillError::NoLease(self.issuer.no_lease());
@@ -283,8 +293,8 @@ impl Backfill {
         Err(BackfillError::NotRenewed { namespace, worker, longest })
     }
 
-    /// Reads the row that the keeper holds until it shows that the store lost nothing since `before`, and
-    /// lets the keeper look at once if it does not.
+    /// Reads the keeper's row until it shows that the store has lost nothing since `before`. If it
+    /// never does, makes the keeper read its row at once, and fails.
     async fn confirm(&self, before: &OwnWrite) -> Result<(), BackfillError> {
         let KeeperSettings { namespace, layout, lease, .. } = &self.settings;
         let (worker, keeper) = (before.worker, &self.issuer.state);
@@ -292,7 +302,7 @@ impl Backfill {
         for _ in 0..LOOKS {
             let read = self.store.read_row(&scope, worker);
             let row = self.call(StoreOperation::Read, read).await?;
-            // Only after the row, so that a write of the keeper in between shows as another token.
+            // After the row, so that a write of the keeper in between shows as another token.
             let Some((last, age)) = keeper.own_write() else { break };
             if last.confirms(before, row.as_ref(), age, lease.longest_unwritten()) {
                 return Ok(());
@@ -304,7 +314,7 @@ impl Backfill {
         Err(BackfillError::Unconfirmed { namespace, worker, longest })
     }
 
-    /// Checks code and count; returns the name under which the code's IDs are counted.
+    /// Checks code and count. Returns the name under which the code's IDs are counted.
     fn check<'a>(&self, code: &'a str, count: u32) -> Result<&'a str, BackfillError> {
         let issue = &self.settings.issue;
         let refused = |error| Err(BackfillError::Refused(error));
@@ -320,7 +330,7 @@ impl Backfill {
         Ok(if issue.codes_shared { "" } else { code })
     }
 
-    /// Reads which ticks the namespace's record leaves open.
+    /// Reads from the namespace's record which ticks are open.
     async fn open_ticks(&self) -> Result<OpenTicks, BackfillError> {
         let KeeperSettings { namespace, layout, backfill_from_ms, .. } = &self.settings;
         let record = self.call(StoreOperation::Read, self.store.read_record(namespace)).await?;
@@ -328,7 +338,7 @@ impl Backfill {
             .filter(|record| record.canonical == layout.canonical())
             .ok_or_else(|| BackfillError::RecordChanged { namespace: namespace.clone() })?;
         if record.history.is_pending() {
-            // Nor is it known which ticks were open.
+            // Which ticks were open is unknown, too.
             let reason = "it failed over, and the clocks differ too much to tell what it lost";
             return Err(StoreError::Unavailable(reason.into()).into());
         }
@@ -339,8 +349,8 @@ impl Backfill {
     }
 
     /// Creates the table, once it is certain that IDs are counted as before: in the same table, and
-    /// for each code or for all together. That is recorded beside the namespace's record, under a
-    /// name that no namespace has.
+    /// for each code or for all together. A record of its own says so, under a name that no
+    /// namespace can have.
     async fn prepare(&self) -> Result<(), BackfillError> {
         if self.prepared.load(Ordering::Acquire) {
             return Ok(());
@@ -363,7 +373,7 @@ impl Backfill {
     async fn reserve(&self, key: &str, by: u64) -> Result<Numbers, BackfillError> {
         let KeeperSettings { namespace, layout, .. } = &self.settings;
         let end = layout.backfill_per_tick();
-        // No row is created for more than there ever are.
+        // A reservation of more numbers than a tick has must not create a row.
         let or_begin_at = (by <= end).then_some(0);
         let mut history = self.follow(None).await?;
         let mut row_epoch = history.epoch();
@@ -382,7 +392,7 @@ impl Backfill {
                 Reserved::Refused(row) if row.epoch == row_epoch => {
                     return Ok(Numbers::TooFew { next: row.next });
                 }
-                // The tick is as old as the namespace, or closed.
+                // The tick's row is as old as the namespace, or the tick is closed.
                 Reserved::Refused(row) if history.missed(row.epoch) == 0 => row_epoch = row.epoch,
                 Reserved::Refused(_) => return Ok(Numbers::TooFew { next: end }),
             }

@@ -1,4 +1,4 @@
-//! The keeper of one namespace, which runs the task of its lease.
+//! Runs the task of a namespace's lease in the background.
 
 use std::{
     sync::{Arc, Mutex, atomic::AtomicBool},
@@ -28,7 +28,7 @@ use crate::{
 
 /// The background task of one namespace.
 ///
-/// Dropping it ends the task without a release: IDs are issued up to the limit, and the row
+/// If it is dropped, the task ends without a release: IDs are issued up to the limit, and the row
 /// expires after its ttl. Prefer [`Keeper::release`].
 #[derive(Debug)]
 pub struct Keeper(TaskHandle<KeeperError, Released>);
@@ -48,9 +48,9 @@ impl Keeper {
         Self::start_with(settings, store, clock, observer, system_random())
     }
 
-    /// Starts the task like [`Self::start`], with the source of tokens, choices and jitter passed
-    /// in: for tests and simulations. All others must use the operating system's randomness,
-    /// because tokens must never repeat.
+    /// Starts the task like [`Self::start`], with a given source of tokens, choices and jitter, for
+    /// tests and simulations. Any other caller must use the operating system's randomness, because
+    /// tokens must never repeat.
     ///
     /// # Panics
     ///
@@ -66,7 +66,7 @@ impl Keeper {
         (Self(TaskHandle::start(|stop, failed| task.run(stop, failed))), issuer)
     }
 
-    /// Resolves once, when the keeper or its task failed permanently; pending otherwise.
+    /// Resolves once, when the keeper or its task failed permanently. Pending otherwise.
     ///
     /// # Cancel safety
     ///
@@ -76,14 +76,14 @@ impl Keeper {
         self.0.failed().await.unwrap_or_else(failed)
     }
 
-    /// Seals the grant, lowers the mark and frees the row, within the deadline. Afterwards no
-    /// claim succeeds.
+    /// Seals the grant, lowers the mark and frees the row, within the deadline. No claim succeeds
+    /// afterwards.
     pub async fn release(self, deadline: Duration) -> Released {
         self.0.stop(deadline).await.unwrap_or(Released::GaveUp)
     }
 }
 
-/// Creates a task, which does not run yet, and the issuer of its leases.
+/// Creates a task that does not run yet, and the issuer of its leases.
 pub(crate) fn task_and_issuer(
     settings: KeeperSettings,
     store: Arc<dyn Store>,

@@ -1,12 +1,12 @@
-//! Worker ids and blocks of numbers leased from a store, and the IDs and numbers issued with them.
+//! Leases worker ids and blocks of numbers from a store, and issues IDs and numbers with them.
 //!
-//! A background task, the [`Keeper`], acquires, renews, moves and releases the lease of a namespace; an
-//! [`Issuer`] issues its IDs. [`SegmentKeeper`] and [`SegmentIssuer`] do the same for plain numbers.
-//! The [`Operator`] does what the command line and the administrators' routes ask for.
-//! `docs/glossary.md` in the repository defines the terms.
+//! A background task, the [`Keeper`], acquires, renews, moves and releases the lease of a
+//! namespace; an [`Issuer`] issues its IDs. [`SegmentKeeper`] and [`SegmentIssuer`] do the same for
+//! plain numbers. The [`Operator`] carries out the commands of operators, from the command line and
+//! the administrators' routes. `docs/glossary.md` in the repository defines the terms.
 //!
-//! [`core`] and [`store`] are re-exported: an embedder names this package alone, with the features of
-//! its engines (`kubernetes`, `mysql`, `postgres`, `redis`, `sqlite`).
+//! [`core`] and [`store`] are re-exported: an application names only this package, with the
+//! features of its engines (`kubernetes`, `mysql`, `postgres`, `redis`, `sqlite`).
 //!
 //! # Example
 //!
@@ -47,12 +47,14 @@
 //!
 //! # Runtimes and cryptography
 //!
-//! - A keeper runs on the tokio runtime that it is started in. Keep both for as long as IDs are issued:
-//!   without them, claims use up the lease and then fail with [`UnavailableReason::KeeperEnded`].
-//! - Any executor may poll claims. What they wait for runs on the keeper's runtime then. All else that
-//!   asks the store, such as an [`Operator`] or a [`CodeManager`], needs a runtime of tokio's.
-//! - TLS to Redis and Kubernetes uses the cryptography that the process installed for rustls. If there is
-//!   none by then, the store installs ring; an application that wants another one installs that first.
+//! - A keeper runs on the tokio runtime in which it was started. Keep both for as long as IDs are
+//!   issued: without them, claims use up the lease and then fail with
+//!   [`UnavailableReason::KeeperEnded`].
+//! - Any executor may poll claims: if they wait, they wait on the keeper's runtime. Everything else
+//!   that calls the store, such as an [`Operator`] or a [`CodeManager`], needs a tokio runtime.
+//! - TLS to Redis and Kubernetes uses the cryptography that the process has installed for rustls.
+//!   If none is installed by then, the store installs ring; an application that wants another one
+//!   installs that first.
 
 mod backfill;
 mod ground;

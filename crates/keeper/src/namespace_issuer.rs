@@ -1,4 +1,4 @@
-//! The issuer of a namespace, of whichever mode.
+//! The issuer of a namespace of either mode.
 
 use raindrop_core::layout::Layout;
 
@@ -6,17 +6,17 @@ use crate::{
     ground::status::UnavailableReason, lease::issuer::Issuer, segment::issuer::SegmentIssuer,
 };
 
-/// The issuer of a namespace; cheap to clone.
+/// Issues IDs or numbers of one namespace. Cheap to clone.
 #[derive(Clone, Debug)]
 pub enum NamespaceIssuer {
-    /// By time and a worker id.
+    /// Issues IDs from a time and a worker id.
     Snowflake(Issuer),
-    /// By counting.
+    /// Issues plain numbers.
     Segment(SegmentIssuer),
 }
 
 impl NamespaceIssuer {
-    /// The namespace.
+    /// Returns the name of the namespace.
     pub fn namespace(&self) -> &str {
         match self {
             Self::Snowflake(issuer) => issuer.namespace(),
@@ -24,7 +24,7 @@ impl NamespaceIssuer {
         }
     }
 
-    /// The layout of its IDs; plain numbers have none.
+    /// Returns the layout of its IDs; plain numbers have none.
     pub fn layout(&self) -> Option<&Layout> {
         match self {
             Self::Snowflake(issuer) => Some(issuer.layout()),
@@ -32,7 +32,7 @@ impl NamespaceIssuer {
         }
     }
 
-    /// Whether IDs can be issued now.
+    /// Returns whether IDs can be issued now.
     pub fn is_issuing(&self) -> bool {
         match self {
             Self::Snowflake(issuer) => issuer.status().is_issuing(),
@@ -40,7 +40,7 @@ impl NamespaceIssuer {
         }
     }
 
-    /// Resolves when IDs can be issued for the first time, or the keeper is shutting down.
+    /// Resolves when IDs can be issued for the first time, or when the keeper shuts down.
     pub async fn ready(&self) {
         match self {
             Self::Snowflake(issuer) => drop(issuer.leased().await),
@@ -48,7 +48,7 @@ impl NamespaceIssuer {
         }
     }
 
-    /// Why it cannot issue, or soon will be unable to.
+    /// Returns why no ID can be issued, or why issuing will soon stop.
     pub fn reason(&self) -> Option<UnavailableReason> {
         match self {
             Self::Snowflake(issuer) => issuer.status().reason,

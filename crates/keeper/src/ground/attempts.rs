@@ -1,4 +1,4 @@
-//! Pauses between attempts at what failed.
+//! Pauses between attempts, after failures.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ pub(crate) const SHORTEST_PAUSE: Duration = Duration::from_millis(100);
 /// The longest pause while the store fails or no row is free.
 pub(crate) const LONGEST_PAUSE: Duration = Duration::from_secs(5);
 
-/// Attempts that failed in a row. Each pause is twice as long as the one before, and jittered.
+/// Attempts that failed in succession. Each pause is twice as long as the one before, with jitter.
 #[derive(Debug)]
 pub(crate) struct Attempts {
     failed: u32,
@@ -22,24 +22,24 @@ impl Default for Attempts {
 }
 
 impl Attempts {
-    /// Attempts between which no pause is longer than this.
+    /// Returns attempts between which no pause is longer than this.
     pub(crate) const fn pausing(longest: Duration) -> Self {
         Self { failed: 0, longest }
     }
 
-    /// Counts one that failed, and returns how long to pause.
+    /// Counts a failed attempt, and returns how long to pause.
     pub(crate) fn failed(&mut self, random: &mut Random) -> Duration {
         let doubled = SHORTEST_PAUSE * 2_u32.pow(self.failed.min(6));
         self.failed += 1;
         random.jittered(doubled.min(self.longest))
     }
 
-    /// Whether the last one failed.
+    /// Returns whether the last attempt failed.
     pub(crate) const fn has_failed(&self) -> bool {
         self.failed > 0
     }
 
-    /// Begins anew: one succeeded.
+    /// Starts from the shortest pause again, because an attempt succeeded.
     pub(crate) const fn succeeded(&mut self) {
         self.failed = 0;
     }

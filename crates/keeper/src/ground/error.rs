@@ -13,12 +13,12 @@ pub enum IssueError {
     /// The claim was refused; never [`ClaimError::NoLease`] or [`ClaimError::LimitReached`].
     #[error(transparent)]
     Refused(ClaimError),
-    /// No lease has range left, or in segment mode no block is in hand.
+    /// No lease has range left or, in segment mode, the code has no reserved numbers left.
     #[error("nothing left to issue from: {reason}")]
     NoLease {
-        /// Why.
+        /// The reason.
         reason: UnavailableReason,
-        /// When to retry.
+        /// The pause before a retry.
         retry_after: Duration,
     },
 }
@@ -36,10 +36,11 @@ pub enum KeeperError {
     /// The store cannot be used as it is.
     #[error(transparent)]
     Store(#[from] StoreError),
-    /// The background task ended or panicked, which is a defect. IDs are issued up to the limit.
+    /// The background task ended or panicked, which is a defect of Raindrop. IDs are issued up to
+    /// the limit.
     #[error("the {} keeper's task failed: {reason}", .task.name())]
     TaskFailed {
-        /// Which task.
+        /// The task.
         task: KeeperTask,
         /// How it ended.
         reason: String,
@@ -75,7 +76,7 @@ pub enum LayoutError {
 }
 
 impl LayoutError {
-    /// Checks that a record names our layout.
+    /// Checks that a record names the configured layout.
     pub(crate) fn check(namespace: &str, ours: &str, recorded: &str) -> Result<(), Self> {
         if recorded == ours {
             return Ok(());

@@ -1,12 +1,12 @@
-//! What the log says of a store that fails.
+//! Logs when a store begins to fail and when it answers again, and not every failed call.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use super::status::StoreFailure;
 
-/// Logs when calls of the store for one purpose begin to fail, or fail in another way, and when they
-/// succeed again; not every try between. A failure whose numbers alone differ is the same one: an expired
-/// certificate's text tells for how many seconds.
+/// Logs when calls of the store for one purpose begin to fail, fail in another way, or succeed
+/// again; not every attempt in between. Failures whose texts differ only in numbers count as the
+/// same: the text for an expired certificate says for how many seconds it has been expired.
 #[derive(Debug, Default)]
 pub(crate) struct FailureLog(Mutex<Option<StoreFailure>>);
 
@@ -25,7 +25,7 @@ impl FailureLog {
         }
     }
 
-    /// Returns whether the last try failed.
+    /// Returns whether the last attempt failed.
     pub(crate) fn is_failing(&self) -> bool {
         self.last().is_some()
     }

@@ -1,4 +1,4 @@
-//! The runtime of a keeper's task, for claims that wait, whichever executor polls them.
+//! The runtime of a keeper's task. Claims wait on it, whichever executor polls them.
 
 use std::time::Duration;
 
@@ -7,11 +7,11 @@ use tokio::{
     time::{Instant, sleep_until},
 };
 
-/// The runtime that runs a keeper's task, if that was created on one.
+/// The runtime that runs a keeper's task; none if the keeper was created outside one.
 #[derive(Clone, Debug)]
 pub(crate) struct KeeperRuntime(Option<Handle>);
 
-/// The keeper's runtime was shut down, and no other of tokio's polls what needs one.
+/// No runtime can run a timer: the keeper's was shut down, and no tokio runtime polls the claim.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct NoRuntime;
 
@@ -26,7 +26,8 @@ impl KeeperRuntime {
         self.sleep_until(Instant::now() + duration).await
     }
 
-    /// Awaits a future until the deadline; `None` if it is not ready by then, or if nothing can wait.
+    /// Awaits a future until the deadline. Returns `None` if the future is not ready by then, or if
+    /// no runtime can run the timer.
     pub(crate) async fn timeout_at<T>(
         &self,
         deadline: Instant,
@@ -40,12 +41,12 @@ impl KeeperRuntime {
     }
 
     async fn sleep_until(&self, deadline: Instant) -> Result<(), NoRuntime> {
-        // The timer is made where it is awaited.
+        // The timer is created in the runtime that polls it.
         self.run(async move { sleep_until(deadline).await }).await
     }
 
-    /// Awaits a future that needs timers or sockets: here, if a runtime of tokio's polls this, or else in
-    /// a task of the keeper's.
+    /// Awaits a future that needs timers or sockets: here, if a tokio runtime polls this future,
+    /// and otherwise in a task on the keeper's runtime.
     pub(crate) async fn run<T: Send + 'static>(
         &self,
         future: impl Future<Output = T> + Send + 'static,

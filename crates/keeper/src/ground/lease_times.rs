@@ -4,20 +4,22 @@ use std::time::Duration;
 
 use raindrop_core::{instant::millis, lease::NodeTimes};
 
-/// The times of a lease; the defaults are the service's.
+/// The times of a lease. The defaults are those of the service.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LeaseTimes {
-    /// How far ahead a renewed lease reaches: how long IDs are issued without the store; 5 min.
+    /// How far ahead a renewed lease reaches, so for how long IDs are issued without the store; 5
+    /// min.
     pub window: Duration,
-    /// After which time the row of a crashed node expires, by the store's clock; 90 s.
+    /// After this time by the store's clock the row of a crashed node expires; 90 s.
     pub ttl: Duration,
-    /// How often the lease is renewed; 30 s.
+    /// The time between two renewals; 30 s.
     pub renew: Duration,
-    /// How far the node's clock may be ahead of the store's; 10 s.
+    /// By how much the node's clock may be ahead of the store's; 10 s.
     pub max_clock_skew: Duration,
-    /// If no holder has renewed for this long, a new lease, or one whose row may have been taken, waits
-    /// for as long before it begins: the store may be a restored backup. At least one and a half times
-    /// `renew`; 0 disables it, and embedded stores do without; 45 s.
+    /// If no holder has renewed for this long, the store may be a restored backup. Then a new
+    /// lease, or one whose row another process may have taken, waits for this long before it
+    /// begins. At least one and a half times `renew`; 0 disables the wait, and embedded stores
+    /// never wait; 45 s.
     pub stale_wait: Duration,
 }
 
@@ -34,15 +36,15 @@ impl Default for LeaseTimes {
 }
 
 impl LeaseTimes {
-    /// Returns how old a holder's last write may be to confirm that the store lost nothing since: a
-    /// backup that is put back in place must be older.
+    /// Returns how old a holder's last write may be to confirm that the store has lost nothing
+    /// since. A backup that is restored in place must be older.
     pub(crate) fn longest_unwritten(&self) -> Duration {
         self.renew.saturating_mul(3) / 2
     }
 
-    /// Returns what the record keeps of these times. Beyond the store's clock a lease reaches the
-    /// window, the skew by which the node's clock may be ahead, and as much for the clock of a server
-    /// that takes over.
+    /// Returns these times as the record has them. A lease reaches beyond the store's clock by the
+    /// window, plus the skew by which the node's clock may be ahead, plus the same skew for the
+    /// clock of a server that takes over.
     pub(crate) fn of_node(&self) -> NodeTimes {
         let reach = self.window.saturating_add(self.max_clock_skew.saturating_mul(2));
         NodeTimes { reach_ms: millis(reach), renew_ms: millis(self.renew) }

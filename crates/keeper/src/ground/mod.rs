@@ -1,4 +1,4 @@
-//! What every room stands on: errors and states, calls and clocks of the store, tasks, randomness.
+//! Supports the other modules: errors and status, calls and clocks of the store, tasks, randomness.
 
 pub(crate) mod attempts;
 pub(crate) mod error;

@@ -17,7 +17,7 @@ macro_rules! labels {
             /// Every value, in the order of declaration.
             $visibility const ALL: [Self; [$($label),*].len()] = [$(Self::$variant),*];
 
-            /// The label of its metric.
+            /// The value of its metric's label.
             $visibility const fn name(self) -> &'static str {
                 match self {
                     $(Self::$variant => $label,)*
@@ -32,7 +32,7 @@ labels! {
     pub Exhaustion {
         /// Answered at once, from later ticks.
         Borrowed = "borrowed",
-        /// Claimed in a later tick, which the caller waited for.
+        /// Claimed in a later tick, for which the caller waited.
         Waited = "waited",
         /// Refused.
         Refused = "refused",
@@ -64,9 +64,9 @@ labels! {
         Rotate = "rotate",
         /// Frees the row.
         Release = "release",
-        /// Resumes the lease that the state file keeps, when the process starts.
+        /// Resumes the lease from the state file when the process starts.
         Resume = "resume",
-        /// Writes the state file; reported when it fails.
+        /// Writes the state file; reported only if that fails.
         Keep = "keep",
     }
 }
@@ -78,7 +78,7 @@ labels! {
         Done = "done",
         /// The row's token had changed.
         Refused = "refused",
-        /// The store failed: the write may have taken effect, or still may.
+        /// The store failed. The write may have taken effect, or still may.
         Unknown = "unknown",
         /// Not tried: no row or lane is usable.
         NoneFree = "none_free",
@@ -104,11 +104,11 @@ labels! {
 labels! {
     /// The outcome of reserving a block of numbers.
     pub RefillOutcome {
-        /// Another block is in hand.
+        /// The code has another block.
         Done = "done",
-        /// No numbers are left, or the code is gone.
+        /// No numbers are left, or the store does not have the code.
         Refused = "refused",
-        /// The store failed; the reservation is retried.
+        /// The store failed. The reservation is retried.
         Failed = "failed",
     }
 }
@@ -127,23 +127,23 @@ labels! {
 
 /// Receives events; every method does nothing unless it is overridden.
 ///
-/// [`Self::ids_issued`] and [`Self::exhausted`] are called while issuing and must be cheap.
+/// [`Self::ids_issued`] and [`Self::exhausted`] are called during claims and must be cheap.
 pub trait Observer: Debug + Send + Sync {
-    /// So many IDs were issued.
+    /// This many IDs were issued.
     fn ids_issued(&self, _count: u64) {}
     /// A claim did not fit the present tick.
     fn exhausted(&self, _outcome: Exhaustion) {}
-    /// The clock went back: called once per event, not per request.
+    /// The clock went back. Called once for each event, not for each request.
     fn clock_rolled_back(&self, _action: RollbackAction) {}
     /// A write of a row ended.
     fn lease_operation(&self, _operation: LeaseOperation, _outcome: LeaseOutcome) {}
-    /// The store failed over, or went back: a new epoch began.
+    /// The store failed over or was rolled back, and a new epoch began.
     fn epoch_changed(&self) {}
     /// The reservation of a block ended.
     fn segment_refilled(&self, _outcome: RefillOutcome) {}
-    /// The store was prepared. It has this many settings by which it may lose acknowledged writes.
+    /// The store was prepared. With this many of its settings it may lose acknowledged writes.
     fn store_prepared(&self, _unsafe_settings: usize) {}
-    /// A step of this task panicked; it is retried.
+    /// A step of this task panicked. The step is retried.
     fn step_panicked(&self, _task: KeeperTask) {}
     /// The store answered or failed after this time.
     fn store_operation(&self, _operation: StoreOperation, _took: Duration) {}

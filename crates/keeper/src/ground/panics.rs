@@ -8,9 +8,10 @@ use std::{
     task::Poll,
 };
 
-/// Runs a future to its end; a panic's text becomes the error.
+/// Runs a future to its end. The text of a panic becomes the error.
 ///
-/// What the future shares with others must tolerate that: poisoned locks are taken nevertheless.
+/// State that the future shares with other code must tolerate a panic: poisoned locks are taken
+/// anyway.
 pub async fn catch_panic<T>(work: impl Future<Output = T>) -> Result<T, String> {
     let mut work = pin!(work);
     poll_fn(|context| match catch_unwind(AssertUnwindSafe(|| work.as_mut().poll(context))) {

@@ -32,8 +32,7 @@ impl Random {
         Token::from_bits(self.0.random())
     }
 
-    /// Returns a random part of a duration, at least half of it, so that nodes do not move in
-    /// step.
+    /// Returns a random part of a duration, at least half of it, so that nodes do not act in step.
     pub(crate) fn jittered(&mut self, duration: Duration) -> Duration {
         duration.mul_f64(self.0.random_range(0.5..=1.0))
     }

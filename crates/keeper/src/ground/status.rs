@@ -14,7 +14,7 @@ pub enum UnavailableReason {
     /// The first lease is being acquired, or the codes are being created.
     #[error("starting: nothing is leased or reserved yet")]
     Starting,
-    /// Every row is held, or its marks are ahead.
+    /// Every row is held, or has marks ahead of the clock.
     #[error(
         "no worker id is free; the first may come free at {}, or once raindrop workers release frees \
          the worker id of a process that is gone",
@@ -24,7 +24,7 @@ pub enum UnavailableReason {
         /// When the first row or lane comes due, in Unix ms.
         due_ms: i64,
     },
-    /// The store failed over: what it lost may have leased IDs up to this instant, in Unix ms.
+    /// The store failed over. Lost writes may have leased IDs up to `due_ms`.
     #[error(
         "the store failed over and may have lost writes: new leases begin at {}",
         format_unix_ms(*.due_ms)
@@ -33,7 +33,7 @@ pub enum UnavailableReason {
         /// When the first new lease begins, in Unix ms.
         due_ms: i64,
     },
-    /// An epoch began by a clock that was ahead, so new leases begin as late.
+    /// An epoch began by a clock that was ahead, so new leases begin only at `due_ms`.
     #[error(
         "an epoch began by a clock that was ahead: new leases begin at {}, unless an operator lowers the \
          barrier (raindrop workers raise --barrier now)",
@@ -43,8 +43,9 @@ pub enum UnavailableReason {
         /// When the first new lease begins, in Unix ms.
         due_ms: i64,
     },
-    /// No holder renewed for longer than live ones do: either none lives, or the store was restored and
-    /// does not show those that live. They have until then to write their rows.
+    /// No holder has renewed for longer than a living one takes. Either every node crashed, or the
+    /// store was restored and does not show the living holders yet. They have until `due_ms` to
+    /// write their rows.
     #[error(
         "no lease was renewed since {}, when {} was: after a crash of every node, an outage or a \
          restore of the store, leases wait for lease.stale_wait, until {}",
@@ -53,20 +54,22 @@ pub enum UnavailableReason {
         format_unix_ms(*.due_ms)
     )]
     StaleStore {
-        /// The worker id of that lease.
+        /// The worker id of the last renewed lease.
         worker: u64,
-        /// Width and value of the reserved bits of its IDs, `1/0` for example.
+        /// Width and value of its reserved bits, for example `1/0`.
         reserved_key: String,
-        /// When the last lease was renewed that was not released, in Unix ms of the store's clock.
+        /// When that lease was last renewed, in Unix ms of the store's clock. Released leases do
+        /// not count.
         renewed_ms: i64,
-        /// When the first lease may begin or be extended, in Unix ms.
+        /// When a lease may begin or be extended again, in Unix ms.
         due_ms: i64,
     },
-    /// The store fails.
+    /// Calls of the store fail.
     #[error("the store is unavailable: {0}")]
     StoreUnavailable(StoreFailure),
-    /// The row, the code or the namespace's record vanished from the store, the code's next number
-    /// went back, or the record names another layout. The keeper looks again every 5 s.
+    /// The row, the code or the namespace's record is not in the store any more, the code's next
+    /// number is lower than before, or the record names another layout. The keeper checks again
+    /// every 5 s.
     #[error(
         "rows or records of this process are missing from the store, went back or name another layout: repair the store"
     )]
@@ -74,8 +77,8 @@ pub enum UnavailableReason {
     /// The node's clock is ahead by this many ms.
     #[error("the clock is {0} ms ahead: no lease is acquired or renewed until it is corrected")]
     ClockAhead(i64),
-    /// The store failed over, and the node's clock differs from the store's by so many ms, which is too
-    /// much to tell up to when a lost write may have leased; negative if it is behind.
+    /// The store failed over. The node's clock differs from the store's by this many ms (negative
+    /// if it is behind), too much to know up to when a lost write may have leased.
     #[error(
         "the store failed over, and the clocks differ too much to begin new leases, so that those in hand \
          are used up: the node's is {0} ms ahead of the store's (below 0: behind); mend the one that is \
@@ -91,24 +94,23 @@ pub enum UnavailableReason {
     /// The lease is used up to its limit, and its renewal is under way.
     #[error("the lease is used up; its renewal is under way")]
     LimitReached,
-    /// A segment code has no numbers left. This is permanent.
+    /// A segment code has no numbers left. Permanent.
     #[error("the code has no numbers left")]
     NumbersUsedUp,
-    /// After a fail-over, a segment code has fewer numbers left than must be skipped. This is
-    /// permanent.
+    /// After a fail-over, a segment code has fewer numbers left than must be skipped. Permanent.
     #[error(
         "the store failed over and may have lost reservations, and the code has no numbers beyond \
          those that segment.failover_gap skips"
     )]
     NumbersSkipped,
-    /// A code was not created.
+    /// The code was not created, or an operator retired it.
     #[error(transparent)]
     CodeRefused(ClaimError),
     /// The state file failed, for this reason.
     #[error("the state file failed: {0}; the next lease is not kept in it")]
     NotKept(Arc<str>),
-    /// The keeper's task has ended: its handle was dropped, or the runtime that it was started on was
-    /// shut down. What is leased or reserved is used up.
+    /// The keeper's task has ended, because its handle was dropped or its runtime was shut down.
+    /// Leased and reserved numbers can still be issued.
     #[error(
         "the keeper has ended, because it was dropped or its runtime was shut down: nothing more is \
          leased or reserved; keep the keeper and its runtime for as long as IDs are issued"
@@ -120,8 +122,8 @@ pub enum UnavailableReason {
 }
 
 impl UnavailableReason {
-    /// Returns the reason for those who may not know where the store is: how the store fails is one
-    /// of a few texts.
+    /// Returns the reason in a text for clients that may not know where the store is. A failure of
+    /// the store is one of a few texts.
     pub fn public_text(&self) -> String {
         match self {
             Self::StoreUnavailable(failure) => {
@@ -133,7 +135,7 @@ impl UnavailableReason {
     }
 }
 
-/// Names a row for people; without its reserved bits where there are none.
+/// Names a row for people, without its reserved bits if it has none.
 fn row_name(worker: u64, reserved_key: &str) -> String {
     match reserved_key.split_once('/') {
         Some((width, value)) if width != "0" => {
@@ -145,7 +147,7 @@ fn row_name(worker: u64, reserved_key: &str) -> String {
     }
 }
 
-/// How the store fails; its text may name the server, the user and the database.
+/// A failure of the store. Its text may name the server, the user and the database.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{detail}")]
 pub struct StoreFailure {
@@ -154,13 +156,13 @@ pub struct StoreFailure {
 }
 
 impl StoreFailure {
-    /// A panic of the process.
+    /// Returns the failure for a panic of this process.
     pub(crate) fn of_panic(panic: &str) -> Self {
         let detail = format!("internal error: {panic}");
         Self { kind: "internal error, which was logged", detail }
     }
 
-    /// A failure that nothing more is known about.
+    /// Returns a failure of this kind, of which nothing more is known.
     pub(crate) fn of_kind(kind: &'static str) -> Self {
         Self { kind, detail: kind.to_owned() }
     }
@@ -172,14 +174,14 @@ impl From<&StoreError> for StoreFailure {
     }
 }
 
-/// The lease that IDs are issued from.
+/// The lease from which IDs are issued.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LeaseView {
     /// The worker id.
     pub worker: u64,
     /// The lane.
     pub lane: u64,
-    /// The instant up to which the lease reaches without the store, in Unix ms.
+    /// The instant up to which IDs can be issued without the store, in Unix ms.
     pub valid_until_ms: i64,
     /// Whether a position is left between the present instant and the limit.
     pub has_range: bool,
@@ -188,18 +190,18 @@ pub struct LeaseView {
 /// A snapshot of a namespace.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Status {
-    /// The lease that is held, or whose range is being used up.
+    /// The lease that is held, or that the process still issues from until its limit.
     pub lease: Option<LeaseView>,
     /// Why the namespace is, or soon will be, unable to issue. While the lease has range left, IDs
     /// are still issued.
     pub reason: Option<UnavailableReason>,
-    /// How far the node's clock is ahead of the store's, in ms; negative when behind.
+    /// By how much the node's clock is ahead of the store's, in ms; negative if it is behind.
     pub clock_ahead_ms: i64,
-    /// Rows held by any node, as last seen.
+    /// Number of rows that nodes hold, as last seen.
     pub workers_held: u64,
-    /// Rows that are free, as last seen, and worker ids whose rows are still to be created.
+    /// Number of free rows as last seen, and of worker ids whose rows are not created yet.
     pub workers_free: u64,
-    /// How many codes have a cursor; 1 where all share one.
+    /// Number of codes that have a cursor; 1 if all codes share one.
     pub codes: usize,
 }
 

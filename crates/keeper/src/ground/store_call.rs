@@ -8,11 +8,11 @@ use tokio::time::{Instant, timeout};
 
 use super::observer::{Observer, StoreOperation};
 
-/// Creating tables and thousands of rows may take as many times as long as another call.
+/// How many times as long as another call it may take to create tables and thousands of rows.
 const PREPARING: u32 = 6;
 
-/// Awaits a call of the store, and reports its duration. Gives up if an engine exceeds its own
-/// time-outs.
+/// Awaits a call of the store, and reports its duration. Fails with [`StoreError::TimedOut`] if an
+/// engine exceeds its own time-outs.
 pub(crate) async fn store_call<T>(
     store: &dyn Store,
     observer: &dyn Observer,
@@ -43,19 +43,20 @@ impl ClockReading {
         Self { wall_ms: clock.now_ms(), steady: clock.steady() }
     }
 
-    /// Returns how much time has passed since, in ms, whatever was done to the wall clock.
+    /// Returns how much time has passed since this reading, in ms, even if the wall clock was set
+    /// meanwhile.
     pub(crate) fn elapsed_ms(&self, clock: &dyn Clock) -> i64 {
         millis(clock.steady().saturating_sub(self.steady))
     }
 
-    /// Returns what the wall clock shows at another time of the steady clock if it runs evenly.
+    /// Returns what the wall clock would show at another time of the steady clock if it ran evenly.
     pub(crate) fn evenly(&self, steady: Duration) -> Self {
         let elapsed_ms = millis(steady).saturating_sub(millis(self.steady));
         Self { wall_ms: self.wall_ms.saturating_add(elapsed_ms), steady }
     }
 }
 
-/// Reads the state of a scope, and the clocks.
+/// Awaits a survey, and returns it with the clocks before and after.
 pub(crate) async fn timed(
     clock: &dyn Clock,
     survey: impl Future<Output = Result<Survey, StoreError>>,
@@ -63,7 +64,8 @@ pub(crate) async fn timed(
     let sent = ClockReading::now(clock);
     let survey = survey.await?;
     let received = ClockReading::now(clock);
-    // By the present wall clock: if it stepped during the call, its old reading is worthless.
+    // Computed from the later wall-clock reading: if the clock stepped during the call, the earlier
+    // one is worthless.
     let sent_ms = received.evenly(sent.steady).wall_ms;
     let (store_ms, received_ms) = (survey.now_ms, received.wall_ms);
     Ok((survey, received, StoreReading { sent_ms, store_ms, received_ms }))

@@ -1,4 +1,4 @@
-//! A handle to a background task: stops it, and learns of its failure.
+//! A handle to a background task, which stops the task and learns of its failure.
 
 use std::{future::pending, time::Duration};
 
@@ -6,7 +6,7 @@ use tokio::{sync::oneshot, task::JoinHandle, time::Instant};
 
 use super::panics::panic_text;
 
-/// A later instant may not be representable.
+/// The longest deadline, since a later instant may not be representable.
 const LONGEST_DEADLINE: Duration = Duration::from_hours(24 * 365);
 
 /// A task that returns `R` when it is stopped, and sends `E` if it fails permanently.
@@ -19,8 +19,8 @@ pub(crate) struct TaskHandle<E, R> {
 }
 
 impl<E, R: Send + 'static> TaskHandle<E, R> {
-    /// Starts the task, which receives its deadline by one channel and sends its failure by the
-    /// other.
+    /// Starts the task. It receives its deadline by the first channel and sends its failure by the
+    /// second.
     pub(crate) fn start<F>(
         task: impl FnOnce(oneshot::Receiver<Instant>, oneshot::Sender<E>) -> F,
     ) -> Self
@@ -32,13 +32,13 @@ impl<E, R: Send + 'static> TaskHandle<E, R> {
         Self { stop, failed, task: tokio::spawn(task(stopped, fail)), has_failed: false }
     }
 
-    /// Resolves once: with the failure that the task sent, or, when it ended without one, which is
-    /// a defect, with how it ended. Pending otherwise.
+    /// Resolves once: with the failure that the task sent or, if the task ended without one, which
+    /// is a defect, with how it ended. Pending otherwise.
     pub(crate) async fn failed(&mut self) -> Result<E, String> {
         if self.has_failed {
             return pending().await;
         }
-        // An earlier call that was dropped may have seen that the sender is gone.
+        // An earlier, dropped call may have seen that the sender is gone.
         let sent = if self.failed.is_terminated() { None } else { (&mut self.failed).await.ok() };
         let failure = match sent {
             Some(error) => Ok(error),
@@ -54,7 +54,7 @@ impl<E, R: Send + 'static> TaskHandle<E, R> {
         failure
     }
 
-    /// Stops the task and returns its result; `None` if it ended before.
+    /// Stops the task and returns its result; `None` if the task had ended before.
     pub(crate) async fn stop(self, deadline: Duration) -> Option<R> {
         let deadline = Instant::now() + deadline.min(LONGEST_DEADLINE);
         self.stop.send(deadline).ok()?;
@@ -68,7 +68,7 @@ mod tests {
 
     type Task = TaskHandle<&'static str, u8>;
 
-    /// `None` if nothing fails within an hour.
+    /// Returns how the task failed; `None` if it did not within an hour.
     async fn failure(task: &mut Task) -> Option<Result<&'static str, String>> {
         tokio::time::timeout(Duration::from_hours(1), task.failed()).await.ok()
     }
