@@ -22,7 +22,7 @@ async fn keep(file: &StateFile, namespace: &str, entry: Option<Entry>) {
     file.durable(change).await.expect("the disk works");
 }
 
-/// Waits until the writer of a file that was dropped has released the lock.
+/// Opens a dropped file again, once its writer has released the lock.
 async fn reopen(path: &Path, store: &str) -> StateFile {
     loop {
         match StateFile::open(path, store) {
@@ -49,7 +49,7 @@ async fn what_was_kept_is_found_by_the_next_process_alone() {
     let file = reopen(&path, "store").await;
     assert_eq!(file.found("a"), Ok(Some(entry(40))));
     assert_eq!(file.found("a"), Ok(None), "one keeper resumes it");
-    // What another namespace keeps stays until its keeper has looked.
+    // The entry of another namespace stays until its keeper has asked for it.
     keep(&file, "a", None).await;
     drop(file);
     let file = reopen(&path, "store").await;

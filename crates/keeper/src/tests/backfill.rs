@@ -30,18 +30,18 @@ fn yitter() -> World {
     World::new(Preset::Yitter.spec())
 }
 
-/// Settings that open every past tick.
+/// Returns settings that open every past tick.
 fn opened(world: &World) -> KeeperSettings {
     let settings = world.settings();
     KeeperSettings { backfill_from_ms: Some(settings.layout.epoch_ms()), ..settings }
 }
 
-/// Of a process that has this issuer.
+/// Returns the backfill of a process that has this issuer.
 fn backfill(world: &World, issuer: &Issuer, settings: KeeperSettings) -> Backfill {
     Backfill::new(settings, world.store.clone(), issuer)
 }
 
-/// The numbers that two nodes and one after a restart get of one millisecond.
+/// Two nodes, and one after a restart, share the numbers of one millisecond.
 #[tokio::test(start_paused = true)]
 async fn ids_of_a_past_tick_are_shared_among_all_nodes() {
     let world = yitter();
@@ -66,7 +66,7 @@ async fn ids_of_a_past_tick_are_shared_among_all_nodes() {
         assert_eq!(layout.start_of_tick_ms(layout.decompose(*id).tick), at_ms);
         assert!(layout.decompose(*id).sequence < layout.min_sequence());
     }
-    // Another tick has its own, and another code only where codes do not share.
+    // Another tick has its own numbers. Another code has them only if codes do not share.
     one.ids("order", 5, at_ms + 1).await.expect("five");
     let error = one.ids("user", 1, at_ms).await.expect_err("none is left").to_string();
     assert!(error.ends_with("has 0 of 5 IDs left"), "{error}");
@@ -113,7 +113,7 @@ async fn layout_without_reserved_sequence_has_no_backfill_ids() {
     assert!(error.to_string().contains("raindrop workers relayout"), "{error}");
 }
 
-/// Each code's own share and the one of all codes are the same IDs.
+/// The numbers of each code and the shared numbers of all codes are the same IDs.
 #[tokio::test(start_paused = true)]
 async fn backfill_counted_differently_is_refused() {
     let world = yitter();
@@ -121,7 +121,7 @@ async fn backfill_counted_differently_is_refused() {
     let issuer = &node.issuer;
     let mut by_code = opened(&world);
     by_code.issue.codes_shared = false;
-    // What is refused was not counted in any way.
+    // A refused request was not counted in any way.
     let refused = backfill(&world, issuer, by_code.clone()).ids("order", 1, NOW + 1).await;
     assert!(matches!(refused, Err(BackfillError::OutOfRange { .. })));
     backfill(&world, issuer, opened(&world)).ids("order", 2, NOW - 1).await.expect("two");
@@ -171,7 +171,7 @@ async fn ticks_before_the_first_start_need_backfill_from() {
     assert!(matches!(error, BackfillError::OutOfRange { .. }), "{error}");
 }
 
-/// The old layout's IDs of the same instants may be equal, so they are closed.
+/// The old layout may have issued equal IDs for the same instants, so these ticks are closed.
 #[tokio::test(start_paused = true)]
 async fn relayout_closes_earlier_ticks() {
     let world = yitter();
@@ -229,7 +229,7 @@ async fn raise_after_a_restore_closes_earlier_ticks() {
     backfill.ids("order", 5, NOW + 390_000).await.expect("five");
 }
 
-/// Ticks of the old layout mean nothing in the new one.
+/// Tick numbers of the old layout mean nothing in the new one.
 #[tokio::test(start_paused = true)]
 async fn relayout_to_a_coarser_unit_opens_later_ticks() {
     let fine = LayoutSpec { min_sequence: 5, ..LayoutSpec::for_unit(TimeUnit::Millisecond) };
@@ -249,7 +249,7 @@ async fn relayout_to_a_coarser_unit_opens_later_ticks() {
         .expect("after the move, and past");
 }
 
-/// A node with a lease, whose store takes a second for every answer.
+/// A node with a lease, whose store takes a second for each answer.
 struct SlowNode {
     clock: Arc<ManualClock>,
     store: Arc<FaultyStore>,
@@ -279,7 +279,7 @@ impl SlowNode {
     }
 }
 
-/// A request for a past time that slept through a restore and its `raise`.
+/// A request for a past time sleeps while the store is restored and `raise` runs.
 #[tokio::test(start_paused = true)]
 async fn tick_closed_during_a_backfill_issues_nothing() {
     let node = SlowNode::start().await;
@@ -295,12 +295,12 @@ async fn tick_closed_during_a_backfill_issues_nothing() {
     let random = Box::new(StdRng::seed_from_u64(2));
     let mut operator =
         Operator::with_random(settings.clone(), store.clone(), clock.clone(), random);
-    // As slow as the store is, a machine's clock is within the skew of the store's.
+    // The store is slow, but the machine's clock stays within the skew of the store's.
     operator.raise(second(300)).await.expect("raised");
     let raised = store.backup();
     store.put_back(live);
     let asked = tokio::spawn(async move { sleeper.ids("order", 5, at_ms).await });
-    // It has looked at clock and record, and sleeps until the store was restored and raised.
+    // The request has read clock and record, and sleeps until the store was restored and raised.
     tokio::time::sleep(Duration::from_millis(2_500)).await;
     store.put_back(raised);
     let after = asked.await.expect("no panic");
@@ -320,7 +320,7 @@ async fn codes_that_are_not_allowed_have_no_past() {
     assert!(matches!(error, BackfillError::Refused(ClaimError::UnknownCode(_))), "{error}");
 }
 
-/// Which of their IDs the lost writes reserved is unknown.
+/// Which IDs of these ticks the lost writes had reserved is unknown.
 #[tokio::test(start_paused = true)]
 async fn ticks_before_a_fail_over_are_closed() {
     let world = yitter();
@@ -332,7 +332,7 @@ async fn ticks_before_a_fail_over_are_closed() {
     let held = world.store.snapshot();
     one.ids("order", 2, at_ms).await.expect("two of five");
     world.store.fail_over("b", held);
-    // Nobody has noticed yet; the first of them begins the epoch.
+    // No node has noticed the fail-over yet. The first of these calls begins the epoch.
     for backfill in [&two, &one, &self::backfill(&world, &node.issuer, opened(&world))] {
         for code in ["order", "user", "new"] {
             let error = backfill.ids(code, 1, at_ms).await.expect_err("closed");
@@ -352,7 +352,7 @@ async fn ticks_before_a_fail_over_are_closed() {
     world.issue(&node, "order", 100).await;
 }
 
-/// Both have written since the backup, and nobody has looked since it was put back.
+/// Both nodes have written since the backup, and neither has read its row since the restore.
 #[tokio::test(start_paused = true)]
 async fn counters_of_a_backup_issue_nothing_before_a_holder_looks() {
     let world = yitter();
@@ -370,7 +370,7 @@ async fn counters_of_a_backup_issue_nothing_before_a_holder_looks() {
     let error = nodes[1].ids("order", 2, at_ms).await.expect_err("the row is an older one");
     assert!(matches!(error, BackfillError::Unconfirmed { .. }), "{error}");
     assert_eq!(one.events.epochs() + two.events.epochs(), 0);
-    // The doubt lets the keeper look long before its next renewal is due.
+    // The doubt makes the keeper read its row long before its next renewal is due.
     world.pass(second(1)).await;
     assert_eq!(one.events.epochs() + two.events.epochs(), 1);
     for backfill in &nodes {
@@ -379,13 +379,14 @@ async fn counters_of_a_backup_issue_nothing_before_a_holder_looks() {
             panic!("{error}")
         };
     }
-    // What came after the barrier is nobody else's.
+    // No other node had IDs beyond the barrier.
     world.pass(second(400)).await;
     let open_ms = world.now_ms() - 10_000;
     nodes[0].ids("order", 5, open_ms).await.expect("five");
 }
 
-/// The reservation was sent before a holder looked, and is answered after it began an epoch.
+/// The reservation is sent before a holder notices the restore, and answered after the holder began
+/// an epoch.
 #[tokio::test(start_paused = true)]
 async fn reservation_of_an_epoch_that_ended_issues_nothing() {
     let world = yitter();
@@ -398,7 +399,7 @@ async fn reservation_of_an_epoch_that_ended_issues_nothing() {
     world.pass(second(65)).await;
     nodes[0].ids("order", 5, at_ms).await.expect("five");
     world.store.put_back(backup);
-    // It reads its row again and again while the keepers look.
+    // The node reads its row repeatedly while the keepers read theirs.
     let asked = nodes[1].ids("order", 5, at_ms);
     let passes = async {
         two.issuer.state.doubt();
@@ -436,7 +437,7 @@ async fn process_without_a_lease_reserves_nothing_for_a_past_time() {
     late.ids("order", 5, NOW - 1).await.expect("no number was reserved in vain");
 }
 
-/// While its clock is ahead, a holder writes nothing.
+/// A holder whose clock is ahead writes nothing.
 #[tokio::test(start_paused = true)]
 async fn last_write_of_more_than_one_and_a_half_renewals_reserves_nothing() {
     let world = yitter();
@@ -457,7 +458,7 @@ async fn last_write_of_more_than_one_and_a_half_renewals_reserves_nothing() {
     all.expect("no number was reserved in vain");
 }
 
-/// A machine that was suspended asks before its keeper has run again.
+/// A machine was suspended, and a client asks before the keeper has run again.
 #[tokio::test(start_paused = true)]
 async fn process_that_slept_reserves_nothing_before_its_keeper_renewed() {
     let world = yitter();
@@ -472,7 +473,7 @@ async fn process_that_slept_reserves_nothing_before_its_keeper_renewed() {
     assert_eq!((worker, longest), (node.worker(), second(45)));
 }
 
-/// An epoch begins once the row has confirmed the reservation, and closes no tick.
+/// An epoch begins after the row has confirmed the reservation, and closes no tick.
 #[tokio::test(start_paused = true)]
 async fn epoch_that_begins_after_the_confirmation_issues_nothing() {
     let node = SlowNode::start().await;
@@ -488,7 +489,7 @@ async fn epoch_that_begins_after_the_confirmation_issues_nothing() {
     );
     let next = LayoutRecord { token: Token::from_bits(78), history, ..record.clone() };
     let begins = async {
-        // The clock, the record, the reservation and half of the row's answer.
+        // Time for the clock, the record, the reservation and half of the row's answer.
         tokio::time::sleep(Duration::from_millis(2_600)).await;
         store.swap_record("default", record.token, &next).await.expect("up")
     };
@@ -498,7 +499,7 @@ async fn epoch_that_begins_after_the_confirmation_issues_nothing() {
     assert!(matches!(error, BackfillError::EpochEnded { .. }), "{error}");
 }
 
-/// The store fails when the keeper looks because of a doubt.
+/// The store fails when the keeper reads its row because of a doubt.
 #[tokio::test(start_paused = true)]
 async fn doubt_outlasts_a_look_that_fails() {
     let world = yitter();

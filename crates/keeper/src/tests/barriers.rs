@@ -1,4 +1,5 @@
-//! A barrier that a clock put far ahead which was ahead itself, and the operator who lowers it.
+//! A barrier that was set far ahead by a clock that was itself ahead, and the operator who lowers
+//! it.
 
 use std::{sync::Arc, time::Duration};
 
@@ -11,10 +12,10 @@ use crate::{Operator, OperatorError, UnavailableReason};
 const WINDOW: Duration = Duration::from_mins(5);
 const WINDOW_MS: i64 = 300_000;
 const AHEAD_MS: i64 = 8 * 3_600_000;
-/// The window and twice the skew, and the tick in which a barrier is.
+/// The window plus twice the skew, plus the tick in which a barrier is.
 const REACH_MS: i64 = 320_001;
 
-/// A namespace that was used, whose store failed over while every clock was ahead.
+/// Returns a namespace in use whose store failed over while every clock was ahead.
 async fn epoch_begun_ahead() -> World {
     let world = world();
     let node = world.node().await;
@@ -26,7 +27,7 @@ async fn epoch_begun_ahead() -> World {
     let ahead = world.start(world.settings());
     world.pass(second(5)).await;
     assert_eq!(ahead.events.epochs(), 1);
-    // By the clock as it is, nothing is wrong.
+    // By this clock nothing is wrong.
     assert!(matches!(ahead.status().reason, Some(UnavailableReason::FailedOver { .. })));
     drop(ahead);
     world.store_clock.step(-AHEAD_MS);
@@ -41,7 +42,7 @@ async fn operator_lowers_a_barrier_that_a_clock_put_ahead() {
     let due_ms = far_ahead(&node);
     assert!(due_ms > world.now_ms() + AHEAD_MS + WINDOW_MS - 20_000, "{due_ms}");
     let mut operator = world.operator(world.settings());
-    // Both tell the true instant, and neither changes it.
+    // Both name the true instant, and neither changes it.
     let raise = operator.preview_raise(WINDOW).await.expect("up");
     assert_eq!((raise.due_ms, raise.far_ms), (due_ms, Some(due_ms)));
     assert_eq!(operator.raise(WINDOW).await.expect("up"), due_ms);
@@ -57,7 +58,7 @@ async fn operator_lowers_a_barrier_that_a_clock_put_ahead() {
     assert_eq!(node.status().reason, None);
 }
 
-/// Its marks are higher than what any lease could reach by a right clock.
+/// Its marks are higher than any lease by a correct clock could reach.
 #[tokio::test(start_paused = true)]
 async fn row_that_was_leased_under_a_clock_ahead_keeps_its_marks() {
     let world = epoch_begun_ahead().await;
@@ -77,8 +78,8 @@ async fn row_that_was_leased_under_a_clock_ahead_keeps_its_marks() {
     assert!(row.marks.iter().zip(marks.iter()).all(|(now, before)| now >= before));
 }
 
-/// A restart of the store begins an epoch by the right clock, which keeps the barrier. So does one of a
-/// node that finds another server.
+/// A restart of the store begins an epoch by the corrected clock, which keeps the barrier. So does
+/// a node that finds another server.
 #[tokio::test(start_paused = true)]
 async fn operator_lowers_a_barrier_after_restarts_too() {
     let world = epoch_begun_ahead().await;
@@ -118,7 +119,7 @@ async fn barrier_that_right_clocks_put_there_stays() {
     drop(node);
 }
 
-/// The operator's machine is not the judge alone.
+/// The clock of the operator's machine is not enough.
 #[tokio::test(start_paused = true)]
 async fn barrier_is_not_lowered_while_clocks_disagree() {
     let world = epoch_begun_ahead().await;
@@ -133,7 +134,7 @@ async fn barrier_is_not_lowered_while_clocks_disagree() {
     }
 }
 
-/// Returns when new leases begin by the barrier that a clock put far ahead.
+/// Returns when new leases begin by a barrier that a clock set far ahead.
 fn far_ahead(node: &Node) -> i64 {
     match node.status().reason {
         Some(UnavailableReason::BarrierFarAhead { due_ms }) => due_ms,

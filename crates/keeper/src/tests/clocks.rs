@@ -20,7 +20,7 @@ fn world(rollback_bits: u32) -> World {
     World::new(LayoutSpec { rollback_bits, ..LayoutSpec::for_unit(TimeUnit::Millisecond) })
 }
 
-/// A node that has renewed once and issued just now.
+/// Returns a node that has renewed once and has just issued.
 async fn settled(world: &World, change: impl FnOnce(&mut KeeperSettings)) -> Node {
     let node = world.node_with(change).await;
     world.pass(second(5)).await;
@@ -28,7 +28,7 @@ async fn settled(world: &World, change: impl FnOnce(&mut KeeperSettings)) -> Nod
     node
 }
 
-/// The mark is at most a window and the skew ahead of the store's clock.
+/// Asserts that the mark is at most a window and the skew ahead of the store's clock.
 async fn assert_mark_within_window(world: &World, node: &Node) {
     let layout = node.issuer.layout();
     let mark = world.row(node.worker()).await.marks.iter().max().expect("two lanes");
@@ -36,7 +36,7 @@ async fn assert_mark_within_window(world: &World, node: &Node) {
     assert!(ahead_ms <= 310_000, "{ahead_ms}");
 }
 
-/// The node moves to lane 1 and issues there.
+/// Asserts that the node moves to lane 1 and issues there.
 async fn assert_rotates_once(world: &World, node: &Node) {
     world.issue(node, "order", 1).await;
     world.pass(second(5)).await;
@@ -73,14 +73,14 @@ async fn large_rollback_rotates_without_refusing_claims() {
     let layout = node.issuer.layout().clone();
     let id = world.issue(&node, "order", 1).await[0];
     assert!(layout.decompose(id).tick <= layout.tick_clamped(node.clock.now_ms()));
-    // The lane that was left has its true mark in the store by now: its limit was far ahead.
+    // By now the store has the lowered mark of the lane that was left; its limit was far ahead.
     world.pass(second(2)).await;
     let row = world.row(worker).await;
     assert!(layout.start_of_tick_ms(layout.tick_of(row.marks[0])) < NOW + 10_000);
     assert!(layout.start_of_tick_ms(layout.tick_of(row.marks[1])) > NOW + 100_000);
 }
 
-/// The lease begins where the one before ended, just now: hours ahead of the clock.
+/// The lease starts where the one before has just ended: hours ahead of the clock.
 #[tokio::test(start_paused = true)]
 async fn rollback_before_the_first_claim_rotates_too() {
     let world = world(1);
@@ -92,7 +92,7 @@ async fn rollback_before_the_first_claim_rotates_too() {
     assert_rotates_once(&world, &node).await;
 }
 
-/// A lease that begins below the clock after the step can issue there.
+/// A lease that starts below the clock after the step can issue there.
 #[tokio::test(start_paused = true)]
 async fn rollback_before_the_first_claim_costs_no_lane_that_issues() {
     let world = world(1);
@@ -133,7 +133,7 @@ async fn rollback_without_lane_or_worker_refuses_claims_until_the_clock_caught_u
         })
         .await;
         node.clock.step(-20_000);
-        // Holding may go on until the keeper has found out that no other lane or worker is free.
+        // Holding may continue until the keeper has found that no other lane or worker is free.
         let _ = node.issuer.next_ids("order", 1).await;
         world.pass(second(1)).await;
         let refused = node.issuer.next_id("order").await.expect_err("refused");
@@ -238,13 +238,13 @@ async fn wrong_store_clock_does_not_stop_issuing() {
     }
 }
 
-/// While the store's clock is wrong, only the node's own tells how far it is ahead.
+/// While the store's clock is wrong, only the node's own clocks show how far it is ahead.
 #[tokio::test(start_paused = true)]
 async fn clock_that_gains_little_by_little_is_not_trusted_for_ever() {
     let world = world(1);
     let node = settled(&world, |_| {}).await;
     world.store_clock.step(-3_600_000);
-    // It waits until it trusts the store again.
+    // The node waits until it trusts the store again.
     world.pass(second(80)).await;
     for step in 1..=3 {
         node.clock.step(9_000);
@@ -287,7 +287,7 @@ async fn clock_before_the_epoch_is_reported_and_waited_for() {
     world.issue(&node, "order", 1).await;
 }
 
-/// The step falls between the request to the store and its reply.
+/// The clock steps between the request to the store and its reply.
 #[tokio::test(start_paused = true)]
 async fn forward_jump_during_a_survey_does_not_raise_the_mark() {
     let world = world(1);
@@ -301,7 +301,7 @@ async fn forward_jump_during_a_survey_does_not_raise_the_mark() {
     world.issue(&node, "order", 10).await;
 }
 
-/// The settled renewal is as old as its write: a later step of the clock is noticed.
+/// A renewal that is resolved late has the clocks of its write, so a later step is noticed.
 #[tokio::test(start_paused = true)]
 async fn forward_jump_before_a_renewal_is_settled_does_not_raise_the_mark() {
     let world = world(1);
@@ -363,7 +363,7 @@ async fn row_that_vanished_before_a_rotation_is_created_again() {
     let worker = node.worker();
     world.issue(&node, "order", 100).await;
     world.pass(second(2)).await;
-    // None of its lanes is due.
+    // None of the row's lanes is due.
     assert_ne!(node.worker(), worker);
     assert_eq!(node.status().reason, None);
     assert!(world.row(worker).await.free);

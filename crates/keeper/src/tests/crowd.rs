@@ -28,7 +28,7 @@ use crate::{Keeper, KeeperSettings, LeaseOperation, LeaseOutcome, tests::world::
 const NODES: u64 = 1_000;
 const LATENCY: Duration = Duration::from_millis(10);
 
-/// In simulated time: all read the same rows at the same moments, and each answer takes 10 ms.
+/// In simulated time all nodes read the same rows at the same moments, and each answer takes 10 ms.
 #[tokio::test(start_paused = true)]
 async fn thousand_nodes_lease_within_three_seconds_with_few_conflicts() {
     let clock = Arc::new(ManualClock::new(NOW));
@@ -57,11 +57,11 @@ async fn thousand_nodes_lease_within_three_seconds_with_few_conflicts() {
     let conflicts = events.count(LeaseOperation::Acquire, LeaseOutcome::Refused);
     assert_eq!((workers.len() as u64, events.panics()), (NODES, 0));
     assert!(took < Duration::from_secs(3), "{took:?}");
-    // In step, 32 rows are won, then 64, 128, 256 and 512: fewer than four conflicts a node.
+    // In step, 32 rows are won, then 64, 128, 256 and 512: fewer than four conflicts for each node.
     assert!(conflicts < 4 * workers.len(), "{conflicts} conflicts");
 }
 
-/// A store that notes how many rows each question for free ones returned.
+/// A store that records how many rows each query for free ones returned.
 #[derive(Debug)]
 struct Reads {
     memory: MemoryStore,
@@ -83,8 +83,8 @@ impl Intercept for Reads {
     }
 }
 
-/// The workers that eight nodes lease one after the other, of 65 536 whose rows are there; and how many
-/// rows a question returned at most.
+/// Returns the workers that eight nodes lease one after the other, of 65 536 whose rows exist, and
+/// the largest number of rows that a query returned.
 async fn workers_of_many(min_worker: u64) -> (HashSet<u64>, usize) {
     let clock = Arc::new(ManualClock::new(NOW));
     let memory = MemoryStore::with_own_clock(clock.clone());

@@ -27,7 +27,7 @@ async fn visible_renewal_raises_no_limit() {
     next.issuer.leased().await;
     for _ in 0..20 {
         world.issue(&next, "order", 100).await;
-        // The holder must not issue beyond the old mark, where the next lease begins.
+        // The holder must not issue beyond the old mark, where the next lease starts.
         if let Ok(ids) = holder.issuer.next_ids("order", 100).await {
             world.check("order", ids.collect());
         }
@@ -57,7 +57,7 @@ async fn visible_rotation_keeps_the_old_lane() {
     world.issue(&node, "order", 10).await;
     world.store.hang_the_log();
     node.clock.step(-5_000);
-    // It wakes the keeper.
+    // The claim wakes the keeper.
     let _ = node.issuer.next_id("order").await;
     world.pass(second(2)).await;
     assert!(node.events.count(LeaseOperation::Rotate, LeaseOutcome::Unknown) > 0);
@@ -94,7 +94,7 @@ async fn operator_release_is_reported_once_durable() {
     assert!(world.row(3).await.free, "the row shows the release");
     assert!(released.is_err(), "{released:?}");
     world.store.forgive();
-    // Free already, so nothing is left to do.
+    // The row is already free, so nothing is left to do.
     let again = world.operator(world.settings()).release(3).await;
     assert!(matches!(again, Ok(WorkerRelease::AlreadyFree(_))), "{again:?}");
 }
@@ -164,7 +164,7 @@ async fn new_rows_and_records_have_random_tokens() {
     assert_ne!(record.token, raindrop_core::lease::Token::UNUSED);
 }
 
-/// A swap that was prepared for a row before the store was emptied and filled again.
+/// A swap was prepared for a row before the store was emptied and filled again.
 #[tokio::test(start_paused = true)]
 async fn swap_prepared_before_a_row_was_recreated_is_refused() {
     let world = world();

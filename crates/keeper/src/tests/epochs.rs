@@ -1,4 +1,4 @@
-//! More epochs than a record remembers, and processes that know an epoch which it lacks.
+//! More epochs than a record remembers, and processes that know an epoch which the record lacks.
 
 use std::time::Duration;
 
@@ -19,7 +19,7 @@ async fn raise(world: &World) {
     }
 }
 
-/// Starts a process on the disk, and lets it find its lease.
+/// Starts a process on the disk, and waits until it has found its lease.
 async fn start(world: &World, disk: &MemoryDisk, worker: u64) -> Node {
     let settings = KeeperSettings { state_file: Some(disk.open()), ..world.only(worker) };
     let node = world.start(settings);
@@ -75,7 +75,7 @@ async fn resumed_process_begins_no_epoch_because_its_own_is_forgotten() {
     world.issue(&node, "order", 10).await;
 }
 
-/// Both know of the lost epoch by their state files alone.
+/// Both know the lost epoch only from their state files.
 #[tokio::test(start_paused = true)]
 async fn processes_that_resume_in_a_lost_epoch_begin_one_together() {
     let world = world();

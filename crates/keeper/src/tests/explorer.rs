@@ -1,9 +1,9 @@
-//! The keeper's task itself, driven through every schedule of a few mishaps.
+//! Runs the keeper's own task through every schedule with a few mishaps.
 //!
-//! A run is a number of steps. Before each step something may happen to the node, its clock or
-//! its row, and each swap may fail in several ways: every such point is a choice, of which the
-//! first is that all goes well. All runs with at most so many other choices are explored, each
-//! from the start, by the code that the service runs.
+//! A run is a number of steps. Before each step something may happen to the node, its clock or its
+//! row, and each swap may fail in several ways. Each such point is a choice, whose first value is
+//! that all goes well. All runs with at most a given number of other choices are explored, each
+//! from the start.
 
 use std::{
     collections::HashSet,
@@ -32,39 +32,39 @@ use crate::{
     keeper::task_and_issuer, lease::task::Task, state_file::MemoryDisk,
 };
 
-/// A point where something else than usual may happen.
+/// A point at which something unusual may happen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Event {
     Nothing,
-    /// The node's clock goes back, further than is held and for longer than a run.
+    /// The node's clock goes back, further than `rollback.hold` and for longer than a run.
     ClockBack,
-    /// It jumps ahead, further than is tolerated.
+    /// The node's clock jumps ahead, further than is tolerated.
     ClockAhead,
     ClockRight,
-    /// Writes that were kept back arrive.
+    /// Delayed writes arrive.
     Deliver,
-    /// The store crashes, and loses what it had not acknowledged.
+    /// The store crashes, and loses writes that it had not acknowledged.
     Crash,
     /// An operator releases the node's row.
     Release,
     /// Another node takes a row, or renews it.
     Rival,
-    /// The record says something else, or what it said before.
+    /// The record changes to another layout, or back.
     Record,
-    /// The node is killed, and started again on its state file.
+    /// The node is killed, and started again with its state file.
     Kill,
-    /// Its disk fails from now on.
+    /// The node's disk fails from now on.
     DiskFails,
 }
 
-/// What can happen in a world.
+/// The possible choices in a world.
 #[derive(Clone, Debug)]
 struct Choices {
     name: &'static str,
     events: &'static [Event],
     swaps: &'static [Option<Fault>],
     rollback: RollbackPolicy,
-    /// One lane, or two.
+    /// 0 for one lane, 1 for two.
     rollback_bits: u32,
     /// Whether the node has a state file.
     keeps_leases: bool,
@@ -137,11 +137,11 @@ const KEPT_ROTATIONS: Choices = Choices {
     ..ROTATIONS
 };
 
-/// The choices of one run: those that are given, and then the first ones.
+/// The choices of one run: the given ones, and then the first value at each point.
 #[derive(Debug, Default)]
 struct Script {
     given: Vec<usize>,
-    /// How many there were to choose from, at each point that was reached.
+    /// The number of choices at each point that was reached.
     widths: Vec<usize>,
     told: Vec<String>,
 }
@@ -156,7 +156,7 @@ impl Script {
         among[chosen]
     }
 
-    /// The next run's choices, in depth-first order; none after the last run.
+    /// Returns the choices of the next run in depth-first order; `None` after the last run.
     fn next(&self, mishaps: usize) -> Option<Vec<usize>> {
         let mut given = self.given.clone();
         given.resize(self.widths.len(), 0);
@@ -171,7 +171,7 @@ impl Script {
     }
 }
 
-/// One node, and perhaps a rival, over a faulty store.
+/// One node, and possibly a rival, over a faulty store.
 struct Scene {
     store: Arc<FaultyStore>,
     store_clock: Arc<ManualClock>,
@@ -187,7 +187,7 @@ struct Scene {
     recorded: String,
 }
 
-/// Longer than a renewal, and shorter than the ttl.
+/// Longer than a renewal interval, and shorter than the ttl.
 const STEP: Duration = Duration::from_secs(31);
 
 impl Scene {
@@ -203,7 +203,7 @@ impl Scene {
         settings.max_worker = 2;
         settings.issue.rollback = choices.rollback;
         let window = Duration::from_secs(61);
-        // Each failure would be followed by steps that only wait.
+        // A wait would only add steps in which nothing happens after each failure.
         let stale_wait = Duration::ZERO;
         settings.lease = LeaseTimes { window, stale_wait, ..LeaseTimes::default() };
         let clock = Arc::new(ManualClock::new(NOW));
@@ -245,7 +245,7 @@ impl Scene {
         )
     }
 
-    /// Decides the swaps of the node, and no others.
+    /// Decides the swaps of this node only.
     fn decide(&self, swaps: &'static [Option<Fault>]) {
         let script = Arc::clone(&self.script);
         self.store.decide(Some(Box::new(move |_| script.lock().expect("one").choose(swaps))));
@@ -258,12 +258,12 @@ impl Scene {
             self.decide(choices.swaps);
             let stepped = catch_panic(self.task.step()).await?;
             if let Some(keeping) = &self.task.context.keeping {
-                // The next step is told of a failure.
+                // The next step learns of a failure.
                 let _ = keeping.raise_local_mark().await;
             }
             self.store.decide(None);
             if let Err(error) = stepped {
-                // Before its first lease it ends where the record says another layout.
+                // Before its first lease, the task ends if the record names another layout.
                 let is_fresh = self.grants.is_empty();
                 return if is_fresh { Ok(()) } else { Err(error.to_string()) };
             }
@@ -293,14 +293,14 @@ impl Scene {
                 let clock = self.store_clock.clone();
                 let mut operator =
                     Operator::with_random(settings, self.store.clone(), clock, Box::new(random));
-                // The record may say something else.
+                // Fails if the record names another layout.
                 let _ = operator.release(worker).await;
             }
             Event::Rival => {
                 let settings = KeeperSettings { state_file: None, ..self.settings.clone() };
                 let node = || Self::node(&self.store, &settings, &self.store_clock, 2);
                 let (rival, _) = self.rival.get_or_insert_with(node);
-                // It may have to give up, for a record that says something else.
+                // Fails if the record names another layout.
                 let _ = rival.step().await;
             }
             Event::Kill => {
@@ -323,7 +323,7 @@ impl Scene {
         }
     }
 
-    /// What must hold after each step.
+    /// Checks the properties that must hold after each step.
     fn check(&mut self) -> Result<(), String> {
         let used = self.task.context.shared.generator.grant();
         if let Some(held) = self.task.state.held().map(|held| &held.lease) {
@@ -339,8 +339,8 @@ impl Scene {
         {
             self.grants.push(used);
         }
-        // A grant ends where an acknowledged write of its own says, and is dead before its mark is
-        // lowered.
+        // A grant ends at the limit of an acknowledged write of its own, and is sealed before its
+        // mark is lowered.
         for grant in &self.grants {
             let (worker, lane) = (grant.worker(), usize::try_from(grant.lane()).expect("few"));
             let acknowledged = self.store.acknowledged.lock().expect("one");
@@ -371,7 +371,7 @@ impl Scene {
         Ok(())
     }
 
-    /// Once all is right again, the node issues, and gives its row back when it is stopped.
+    /// Checks that the node issues once all is well again, and frees its row when it is stopped.
     async fn recover(&mut self) -> Result<(), String> {
         self.store.deliver().await;
         let record = self.store.read_record("default").await.expect("memory");
@@ -402,7 +402,7 @@ fn runtime() -> Runtime {
     Builder::new_current_thread().enable_time().start_paused(true).build().expect("a runtime")
 }
 
-/// Explores every run; how many there are, or the first that fails.
+/// Explores every run. Returns the number of runs, or the first failure.
 fn explore(choices: &Choices) -> Result<usize, String> {
     let runtime = runtime();
     let _entered = runtime.enter();
@@ -424,7 +424,7 @@ fn explore(choices: &Choices) -> Result<usize, String> {
 
 #[expect(clippy::print_stdout, reason = "what was explored is shown on demand")]
 fn all_hold(choices: &Choices) {
-    // The checkers' build is optimised; another one explores one mishap less.
+    // The checkers' build is optimised. Another build explores one mishap less.
     let mishaps = choices.mishaps - usize::from(cfg!(not(feature = "planted")));
     let choices = Choices { mishaps, ..choices.clone() };
     match explore(&choices) {

@@ -1,4 +1,4 @@
-//! A store that fails over to a server without its last writes.
+//! Fail-overs to a server without the last writes.
 
 use std::{sync::Arc, time::Duration};
 
@@ -19,16 +19,16 @@ use crate::{
     UnavailableReason,
 };
 
-/// Everything that leases can reach beyond the store's clock: the window and two skews.
+/// The farthest that leases can reach beyond the store's clock: the window and two skews.
 const REACH: Duration = Duration::from_secs(5 * 60 + 20);
 
 impl World {
-    /// Fails over to a server that lost everything after `held`.
+    /// Fails over to a server that has lost everything after `held`.
     pub(super) fn fail_over(&self, identity: &str, held: raindrop_store::Snapshot) {
         self.store.fail_over(identity, held);
     }
 
-    /// Lets time pass, and issues every second on a node; returns the longest time without an ID.
+    /// Issues on a node every second for this time. Returns the longest time without an ID.
     pub(super) async fn issue_for(&self, node: &Node, duration: Duration) -> Duration {
         let (mut gap, mut longest) = (Duration::ZERO, Duration::ZERO);
         for _ in 0..duration.as_secs() {
@@ -53,7 +53,7 @@ async fn holder_goes_on_when_nobody_can_have_taken_its_row() {
     world.issue_for(&node, second(60)).await;
     let (worker, held) = (node.worker(), world.store.snapshot());
     world.until_swap().await;
-    // The renewal is lost.
+    // The fail-over loses the renewal.
     world.fail_over("b", held);
     assert_eq!(world.issue_for(&node, second(600)).await, Duration::ZERO);
     assert_eq!((node.worker(), node.status().reason), (worker, None));
@@ -63,7 +63,7 @@ async fn holder_goes_on_when_nobody_can_have_taken_its_row() {
 
 #[tokio::test(start_paused = true)]
 async fn lost_lease_of_another_process_is_not_issued_from_again() {
-    // One lane, so that the next lease begins at the mark.
+    // With one lane, the next lease starts at the mark.
     let world =
         World::new(LayoutSpec { rollback_bits: 0, ..LayoutSpec::for_unit(TimeUnit::Millisecond) });
     let held = {
@@ -77,7 +77,7 @@ async fn lost_lease_of_another_process_is_not_issued_from_again() {
     lost.issuer.leased().await;
     world.issue_for(&lost, second(5)).await;
     world.fail_over("b", held);
-    // The holder is paused; its successor is told when to come again.
+    // The holder is paused. Its successor learns when to retry.
     let next = world.start(world.only(3));
     world.pass(second(2)).await;
     let Some(UnavailableReason::FailedOver { due_ms }) = next.status().reason else {
@@ -91,7 +91,7 @@ async fn lost_lease_of_another_process_is_not_issued_from_again() {
         panic!("refused for another reason")
     };
     assert!((second(316)..=REACH).contains(&retry_after), "{retry_after:?}");
-    // The holder stops as soon as it looks; whoever is first leases the row at the barrier.
+    // The holder stops as soon as it reads its row. One of both leases the row at the barrier.
     world.pass(second(31)).await;
     assert_eq!(lost.status().lease, None);
     world.pass(second(300)).await;
@@ -110,7 +110,7 @@ async fn no_rows_are_created_while_none_could_be_leased() {
     let rows = world.store.list_rows().await.expect("up").len();
     let held = world.store.snapshot();
     world.fail_over("b", held);
-    // The new server still has the lease of the first one, and every row begins at the barrier.
+    // The new server still has the first lease, and every row starts at the barrier.
     let next = world.start(settings());
     world.pass(second(60)).await;
     assert!(next.status().lease.is_none());
@@ -119,7 +119,7 @@ async fn no_rows_are_created_while_none_could_be_leased() {
     world.issue(&next, "order", 10).await;
 }
 
-/// The record was written after the rows, and the fail-over came between.
+/// The record was written after the rows, and the fail-over came in between.
 #[tokio::test(start_paused = true)]
 async fn rows_whose_record_was_lost_are_recorded_again() {
     let world = world();
@@ -147,7 +147,7 @@ async fn holder_of_a_row_that_may_have_been_taken_begins_anew_at_the_barrier() {
     let node = world.node().await;
     world.issue_for(&node, second(60)).await;
     let (worker, held) = (node.worker(), world.store.snapshot());
-    // Longer than a ttl without the margin for the clocks.
+    // Longer than a ttl minus the margin for the clocks.
     world.store.set_down(true);
     assert_eq!(world.issue_for(&node, second(70)).await, Duration::ZERO);
     world.fail_over("b", held);
@@ -159,7 +159,7 @@ async fn holder_of_a_row_that_may_have_been_taken_begins_anew_at_the_barrier() {
     assert_eq!(node.events.count(LeaseOperation::Acquire, LeaseOutcome::Done), 1);
 }
 
-/// Nobody claims, so nobody wakes the keeper.
+/// No claims come, so none wakes the keeper.
 #[tokio::test(start_paused = true)]
 async fn lease_is_used_as_soon_as_its_barrier_comes_due() {
     let world = world();
@@ -181,8 +181,8 @@ async fn lease_is_used_as_soon_as_its_barrier_comes_due() {
     assert_eq!(node.status().reason, None);
 }
 
-/// The ttl had not ended. But an operator may have released the row, so that another process could take
-/// it once the leases that began before had ended.
+/// The ttl had not ended. But an operator may have released the row, and another process may have
+/// taken it after all earlier leases had ended.
 #[tokio::test(start_paused = true)]
 async fn long_ttl_proves_nothing_of_a_row_that_may_have_been_released() {
     let world = world();
@@ -196,7 +196,7 @@ async fn long_ttl_proves_nothing_of_a_row_that_may_have_been_released() {
     assert!(world.issue_for(&node, second(600)).await > second(80));
 }
 
-/// The new server has it, and never acknowledged it.
+/// The new server has the last write, but never acknowledged it.
 #[tokio::test(start_paused = true)]
 async fn lease_whose_last_write_is_visible_goes_on_in_place() {
     let world = world();
@@ -272,7 +272,8 @@ async fn servers_that_take_turns_are_an_error() {
     world.issue(&node, "order", 10).await;
 }
 
-/// Each process stays with its own server, and meets the epochs of the others in the record alone.
+/// Each process stays with its own server, and sees the epochs of the other servers only in the
+/// record.
 #[tokio::test(start_paused = true)]
 async fn servers_that_take_turns_are_an_error_for_a_process_that_sees_one_of_them() {
     let world = world();
@@ -313,7 +314,7 @@ async fn server_that_keeps_losing_writes_is_an_error() {
     assert!(reasons.iter().any(named), "{reasons:?}");
 }
 
-/// The fail-over loses the move and the lease that another process began after it.
+/// The fail-over loses the move, and the lease that another process began after it.
 #[tokio::test(start_paused = true)]
 async fn row_that_a_reverted_move_fenced_is_not_leased_while_its_holder_may_go_on() {
     let spec = LayoutSpec { rollback_bits: 0, ..LayoutSpec::for_unit(TimeUnit::Millisecond) };
@@ -327,7 +328,7 @@ async fn row_that_a_reverted_move_fenced_is_not_leased_while_its_holder_may_go_o
     let earlier = LayoutSpec { epoch_ms: spec.epoch_ms - 86_400_000, ..spec };
     let layout = earlier.build().expect("valid");
     let mut operator = world.operator(KeeperSettings { layout, ..world.settings() });
-    // Lists: judging, fencing, fenced.
+    // The lists are for judging, fencing and the fenced rows.
     let _go_on = world.store.pause_list(2);
     let cut_short = tokio::time::timeout(Duration::ZERO, operator.relayout()).await;
     assert!(cut_short.is_err(), "it waits");
@@ -379,8 +380,8 @@ async fn store_whose_reads_contradict_its_swaps_is_reported() {
     world.issue(&node, "order", 10).await;
 }
 
-/// Three nodes that issue for some time, and then something happens to the store. Returns the longest
-/// time without an ID on any of them.
+/// Runs three nodes that issue for some time before and after something happens to the store.
+/// Returns the longest time without an ID on any of them.
 async fn longest_silence(
     world: &World,
     happens: impl AsyncFnOnce(&[Node]),
@@ -427,7 +428,7 @@ async fn store_that_is_restored_in_place_silences_nobody() {
     assert_eq!(longest_silence(&world, restored, 1).await, Duration::ZERO);
 }
 
-/// Before anybody leased a row.
+/// Back to before any process leased a row.
 #[tokio::test(start_paused = true)]
 async fn store_that_is_restored_to_its_beginning_silences_nobody() {
     let world = world();
@@ -437,7 +438,7 @@ async fn store_that_is_restored_to_its_beginning_silences_nobody() {
     assert_eq!(longest_silence(&world, restored, 1).await, Duration::ZERO);
 }
 
-/// No epoch that the record then tells is known to a node.
+/// The nodes know none of the epochs that the record has then.
 #[tokio::test(start_paused = true)]
 async fn backup_without_the_present_epoch_silences_nobody() {
     let world = world();
@@ -473,7 +474,7 @@ async fn record_that_is_deleted_is_written_again() {
     assert!(record.since_tick > 0, "past ticks are closed");
 }
 
-/// A store in which somebody changes each new record before its creator reads it.
+/// A store in which another process changes each new record before its creator reads it.
 #[derive(Debug)]
 struct Eager(Arc<FaultyStore>);
 
@@ -519,7 +520,7 @@ async fn rows_that_are_deleted_are_created_again_without_an_epoch() {
     }
 }
 
-/// Another process may have leased it meanwhile, in this epoch or in a later one.
+/// Another process may have leased the row meanwhile, in this epoch or in a later one.
 #[tokio::test(start_paused = true)]
 async fn row_that_was_created_again_long_after_the_last_write_is_leased_anew() {
     for fails_over in [false, true] {
@@ -537,7 +538,7 @@ async fn row_that_was_created_again_long_after_the_last_write_is_leased_anew() {
         world.store.lose_row(&world.scope(), 3);
         world.store.set_down(false);
         world.pass(second(31)).await;
-        // What it had is used up.
+        // The node uses up its present range.
         let grant = node.issuer.state.generator.grant().expect("in use");
         assert_eq!(grant.acknowledged(), limit);
         assert!(world.issue_for(&node, second(900)).await < second(360));
@@ -545,7 +546,7 @@ async fn row_that_was_created_again_long_after_the_last_write_is_leased_anew() {
     }
 }
 
-/// Of which nobody knows who held it before it was created again.
+/// It is unknown which process held the row before it was created again.
 #[tokio::test(start_paused = true)]
 async fn row_that_was_created_again_and_not_leased_anew_is_not_released() {
     let world = world();
@@ -556,7 +557,7 @@ async fn row_that_was_created_again_and_not_leased_anew_is_not_released() {
     world.issue_for(&node, second(120)).await;
     world.store.lose_row(&world.scope(), 3);
     world.store.set_down(false);
-    // It cannot lease the row anew.
+    // The node cannot lease the row again.
     node.clock.step(200_000);
     world.pass(second(31)).await;
     let created = world.row(3).await;
@@ -565,8 +566,8 @@ async fn row_that_was_created_again_and_not_leased_anew_is_not_released() {
     assert_eq!(world.row(3).await, created, "its marks are not lowered");
 }
 
-/// 8 h ahead on the server that takes over. Leases in hand are used up; once the clock is mended, new
-/// ones begin as after any fail-over.
+/// The clock of the new server is 8 h ahead. Present leases are used up. Once the clock is
+/// corrected, new leases begin as after any fail-over.
 #[tokio::test(start_paused = true)]
 async fn clock_of_a_new_server_that_is_hours_wrong_sets_no_barrier() {
     for wrong_ms in [28_800_000, -28_800_000] {
@@ -596,12 +597,12 @@ async fn clock_of_a_new_server_that_is_hours_wrong_sets_no_barrier() {
     }
 }
 
-/// A node that goes on under a store that lost a renewal, and whose clock is an hour behind: so the epoch
-/// that begins has no barrier.
+/// Returns a node that keeps issuing on a store that lost a renewal and whose clock is an hour
+/// behind, so that the epoch that begins has no barrier.
 async fn node_without_a_barrier(world: &World) -> Node {
     let node = world.node().await;
     world.issue_for(&node, second(60)).await;
-    // Both nodes' clocks are wrong, or the store's is since long.
+    // Both nodes' clocks are wrong, or the store's has been wrong for long.
     world.store_clock.step(-3_600_000);
     world.issue_for(&node, second(60)).await;
     let held = world.store.snapshot();
@@ -610,7 +611,7 @@ async fn node_without_a_barrier(world: &World) -> Node {
     node
 }
 
-/// A holder whose row nobody can have taken goes on in place while the barrier is pending.
+/// A holder whose row no process can have taken continues in place while the barrier is pending.
 #[tokio::test(start_paused = true)]
 async fn unbroken_lease_goes_on_in_an_epoch_without_a_barrier() {
     let world = world();
@@ -622,13 +623,13 @@ async fn unbroken_lease_goes_on_in_an_epoch_without_a_barrier() {
     world.pass(second(60)).await;
     let reason = late.status().reason;
     assert!(matches!(reason, Some(UnavailableReason::ClocksDiffer(_))), "{reason:?}");
-    // That step proves nothing of the row: what is in hand is used up.
+    // The step proves nothing about the row, so the node uses up its present range.
     world.store_clock.step(3_600_000);
     assert!(world.issue_for(&node, second(900)).await < second(140));
     world.issue(&late, "order", 10).await;
 }
 
-/// Nobody knows up to where another process leased the other lanes.
+/// It is unknown how far another process leased the other lanes.
 #[tokio::test(start_paused = true)]
 async fn no_other_lane_is_leased_in_an_epoch_without_a_barrier() {
     let world = world();
@@ -643,7 +644,7 @@ async fn no_other_lane_is_leased_in_an_epoch_without_a_barrier() {
     assert!(!node.events.rollbacks().contains(&RollbackAction::Rotated));
 }
 
-/// Whoever looks first has a wrong clock, so that the epoch of the others has a barrier only later.
+/// The first node to notice has a wrong clock, so the epoch gets its barrier only later.
 #[tokio::test(start_paused = true)]
 async fn node_with_a_wrong_clock_silences_no_other_node() {
     let world = world();
@@ -667,7 +668,7 @@ async fn node_with_a_wrong_clock_silences_no_other_node() {
     assert_eq!((node.status().reason, other.status().reason), (None, None));
 }
 
-/// What a clock that was hours behind made leases reach passes by itself.
+/// If a clock was hours behind, how far leases reach is recorded as an instant that passes.
 #[tokio::test(start_paused = true)]
 async fn reach_by_a_wrong_clock_of_the_store_is_an_instant() {
     let world = world();
@@ -686,7 +687,7 @@ async fn reach_by_a_wrong_clock_of_the_store_is_an_instant() {
     assert!(registered.reached_ms >= reaches_ms, "{}", registered.reached_ms - reaches_ms);
     assert!(registered.reached_ms < reaches_ms + 120_000);
     assert!(registered.reached_ms > behind_ms + 36_000_000);
-    // It is not written with each renewal.
+    // Not every renewal writes the record.
     let (mut known, mut changes) = (registered, 0);
     for _ in 0..24 {
         assert_eq!(world.issue_for(&node, second(10)).await, Duration::ZERO);

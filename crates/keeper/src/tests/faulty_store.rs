@@ -1,4 +1,4 @@
-//! A memory store whose answers can be made to fail.
+//! A memory store that can fail in many ways.
 
 use std::{
     fmt,
@@ -24,15 +24,15 @@ use raindrop_store::{
 /// The fate of the next swap.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Fault {
-    /// It is not applied, and the caller does not learn that.
+    /// The swap is not applied, and the caller gets no answer.
     NeverArrives,
-    /// It is applied, and the caller does not learn that.
+    /// The swap is applied, but the caller gets no answer.
     LostReply,
-    /// It is kept back until [`FaultyStore::deliver`], and the caller does not learn that.
+    /// The swap is delayed until [`FaultyStore::deliver`], and the caller gets no answer.
     Late,
-    /// What was kept back arrives just before it.
+    /// Delayed swaps arrive just before this one.
     AfterLate,
-    /// It is refused, although it starts from the row's token.
+    /// The swap is refused, although it starts from the row's token.
     Refused,
 }
 
@@ -43,26 +43,27 @@ pub(super) struct FaultyStore {
     inner: MemoryStore,
     faults: Mutex<Vec<Fault>>,
     decide: Mutex<Option<Decide>>,
-    /// The worker ids and writes of the swaps that were acknowledged, while a decision is set.
+    /// The worker ids and writes of acknowledged swaps, while a decision is set.
     pub(super) acknowledged: Mutex<Vec<(u64, RowWrite)>>,
     late: Mutex<Vec<Call>>,
     record_faults: Mutex<Vec<Fault>>,
-    /// The code whose every reservation is too late: other nodes change the record before it.
+    /// The code whose reservations all come too late: other nodes change the record before each of
+    /// them.
     contended: Mutex<Option<String>>,
     late_records: Mutex<Vec<Call>>,
-    /// What a crash falls back to, while something is visible that was not acknowledged.
+    /// The state to which a crash returns, if something is visible that was not acknowledged.
     durable: Mutex<Option<Snapshot>>,
     down: AtomicBool,
     unusable: AtomicBool,
     wiped: AtomicBool,
-    /// The next look at the free rows is the last thing before they and the record are wiped.
+    /// Whether rows and record are wiped right after the next read of the free rows.
     wipes_after_rows: AtomicBool,
-    /// The list that waits, counted from 0, and until when.
+    /// The list that waits, counted from 0, and the notification that ends its wait.
     paused_list: Mutex<Option<(u32, Arc<Notify>)>>,
     latency: Duration,
     steps: Mutex<Vec<(Arc<ManualClock>, i64)>>,
     pub(super) swaps: AtomicU64,
-    /// Calls while the store was down.
+    /// Number of calls while the store was down.
     pub(super) unanswered: AtomicU64,
 }
 
@@ -96,42 +97,43 @@ impl FaultyStore {
         }
     }
 
-    /// Every answer takes this long.
+    /// Delays every answer by this time.
     pub(super) fn with_latency(self, latency: Duration) -> Self {
         Self { latency, ..self }
     }
 
-    /// While a coming survey is answered, this clock steps by so many ms; the last one first.
+    /// Makes this clock step by this many ms while a coming survey is answered; the last call
+    /// first.
     pub(super) fn step_during_survey(&self, clock: &Arc<ManualClock>, by_ms: i64) {
         self.steps.lock().expect("unpoisoned").push((clock.clone(), by_ms));
     }
 
-    /// The coming swaps meet these faults, the last one first.
+    /// Makes the coming swaps meet these faults; the last call first.
     pub(super) fn fail_next(&self, fault: Fault) {
         self.faults.lock().expect("unpoisoned").push(fault);
     }
 
-    /// The coming writes of records meet these faults, the last one first.
+    /// Makes the coming writes of records meet these faults; the last call first.
     pub(super) fn fail_next_record(&self, fault: Fault) {
         self.record_faults.lock().expect("unpoisoned").push(fault);
     }
 
-    /// Every reservation of this code is too late from now on; of none without a code.
+    /// Makes every reservation of this code too late from now on; with `None`, no reservation.
     pub(super) fn contend(&self, code: Option<&str>) {
         *self.contended.lock().expect("unpoisoned") = code.map(str::to_owned);
     }
 
-    /// Holds the coming writes back in the store's memory: visible, and never acknowledged.
+    /// Makes the coming writes visible without acknowledging them, as if the log hung.
     pub(super) fn hang_the_log(&self) {
         (0..100).for_each(|_| self.fail_next(Fault::LostReply));
     }
 
-    /// Lets each coming swap be decided on, or no longer.
+    /// Lets `decide` choose the fate of each coming swap; `None` ends that.
     pub(super) fn decide(&self, decide: Option<Decide>) {
         *self.decide.lock().expect("unpoisoned") = decide;
     }
 
-    /// No coming swap meets a fault.
+    /// Removes the faults of the coming swaps.
     pub(super) fn forgive(&self) {
         self.faults.lock().expect("unpoisoned").clear();
     }
@@ -148,7 +150,7 @@ impl FaultyStore {
         self.inner.lose_record(namespace);
     }
 
-    /// Changes the layout in the namespace's record; returns the former one.
+    /// Changes the layout in the namespace's record. Returns the former one.
     pub(super) async fn swap_layout(&self, canonical: &str) -> String {
         let record = self.read_record("default").await.expect("up").expect("a record");
         let other = LayoutRecord { canonical: canonical.to_owned(), ..record.clone() };
@@ -160,7 +162,7 @@ impl FaultyStore {
         self.inner.lose_row(scope, worker);
     }
 
-    /// The list after `skip` others waits until it is notified.
+    /// Makes the list after `skip` others wait until it is notified.
     pub(super) fn pause_list(&self, skip: u32) -> Arc<Notify> {
         let go_on = Arc::new(Notify::new());
         *self.paused_list.lock().expect("unpoisoned") = Some((skip, Arc::clone(&go_on)));
@@ -181,46 +183,46 @@ impl FaultyStore {
         self.down.store(down, Ordering::SeqCst);
     }
 
-    /// Every call fails, however often it is repeated.
+    /// Makes every call fail, however often it is repeated.
     pub(super) fn set_unusable(&self) {
         self.unusable.store(true, Ordering::SeqCst);
     }
 
-    /// Rows and records seem to be gone, or are back.
+    /// Hides rows and records, or shows them again.
     pub(super) fn wipe(&self, wiped: bool) {
         self.wiped.store(wiped, Ordering::SeqCst);
     }
 
-    /// Rows and records seem to be gone as soon as the free rows were read.
+    /// Hides rows and records as soon as the free rows were read.
     pub(super) fn wipe_after_rows(&self) {
         self.wipes_after_rows.store(true, Ordering::SeqCst);
     }
 
-    /// Crashes: what was visible and not acknowledged is lost.
+    /// Crashes: visible writes that were not acknowledged are lost.
     pub(super) fn crash(&self) {
         if let Some(durable) = self.durable.lock().expect("unpoisoned").take() {
             self.inner.restore(durable);
         }
     }
 
-    /// What the store holds now.
+    /// Returns the present content of the store.
     pub(super) fn snapshot(&self) -> Snapshot {
         self.inner.snapshot()
     }
 
-    /// Becomes a server of this identity, which has what the store held then.
+    /// Becomes a server of this identity, with this content.
     pub(super) fn fail_over(&self, identity: &str, held: Snapshot) {
         self.inner.fail_over(identity, held);
     }
 
-    /// Applies a write that others can see and that is never acknowledged.
+    /// Applies a write that reads show and that is never acknowledged.
     async fn visible(&self, write: &Call) -> bool {
         let before = self.inner.snapshot();
         self.durable.lock().expect("unpoisoned").get_or_insert(before);
         write.takes_place(&self.inner).await.expect("memory does not fail")
     }
 
-    /// A write that is durable, and with it everything before it.
+    /// Applies a write durably, and with it everything before it.
     async fn acknowledged(&self, swap: &Call) -> Result<Reply, StoreError> {
         let took_place = swap.takes_place(&self.inner).await?;
         if took_place {
@@ -234,12 +236,12 @@ impl FaultyStore {
         Ok(Box::new(took_place))
     }
 
-    /// Segment codes are gone.
+    /// Removes the rows of segment codes.
     pub(super) fn lose_segments(&self) {
         self.inner.lose_segments();
     }
 
-    /// Applies the writes that were kept back; how many took place.
+    /// Applies the delayed swaps. Returns how many took place.
     pub(super) async fn deliver(&self) -> usize {
         let late = std::mem::take(&mut *self.late.lock().expect("unpoisoned"));
         let mut took_place = 0;
@@ -249,7 +251,7 @@ impl FaultyStore {
         took_place
     }
 
-    /// Applies the writes of records that were kept back; how many took place.
+    /// Applies the delayed writes of records. Returns how many took place.
     pub(super) async fn deliver_records(&self) -> usize {
         let late = std::mem::take(&mut *self.late_records.lock().expect("unpoisoned"));
         let mut took_place = 0;

@@ -1,4 +1,4 @@
-//! What issuers tell their callers and observers.
+//! Results that issuers return and report to observers.
 
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ use crate::{
     ground::task_handle::TaskHandle,
 };
 
-/// Ten IDs in a millisecond.
+/// Returns a world with ten IDs in a millisecond.
 fn narrow() -> World {
     World::new(LayoutSpec { max_sequence: Some(9), ..LayoutSpec::for_unit(TimeUnit::Millisecond) })
 }
@@ -108,7 +108,7 @@ async fn task_has_at_most_a_year_to_stop() {
     assert_eq!(deadline - Instant::now(), Duration::from_hours(365 * 24));
 }
 
-/// 512 IDs in an hour, of which the first lease covers a sixteenth.
+/// An hour has 512 IDs, of which the first lease covers a sixteenth.
 #[tokio::test(start_paused = true)]
 async fn lease_whose_last_position_was_issued_has_no_range() {
     let world = World::new(LayoutSpec {

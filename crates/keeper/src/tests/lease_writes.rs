@@ -1,4 +1,4 @@
-//! What a node writes to its row, and how far its lease reaches.
+//! A node's writes of its row, and how far its lease reaches.
 
 use std::{
     collections::HashSet,
@@ -17,7 +17,7 @@ use super::{
 };
 use crate::UnavailableReason;
 
-/// Two of three writes are visible and not acknowledged, so that they are repeated.
+/// Two of three writes are visible but not acknowledged, so the node repeats them.
 #[tokio::test(start_paused = true)]
 async fn no_write_sets_a_token_that_was_set_before() {
     let world = world();
@@ -36,7 +36,7 @@ async fn no_write_sets_a_token_that_was_set_before() {
     assert_eq!(tokens.iter().collect::<HashSet<_>>().len(), tokens.len());
 }
 
-/// Each answer takes 2 s, so a clock that is 1.5 s beyond the skew is not noticed.
+/// Each answer takes 2 s, so the node does not notice a clock that is 1.5 s beyond the skew.
 #[tokio::test(start_paused = true)]
 async fn lease_reaches_no_further_than_the_clock_of_the_store_and_the_skew_allow() {
     let mut world = world();
@@ -53,13 +53,13 @@ async fn lease_reaches_no_further_than_the_clock_of_the_store_and_the_skew_allow
     let (_, last) = &written[written.len() - 1];
     let mark = last.marks[last.lane];
     let heartbeat_ms = world.row(5).await.heartbeat_ms;
-    // The survey was answered before the swap was sent, 2 s before it took place.
+    // The store answered the survey before the swap was sent, 2 s before the swap took place.
     let reach_ms = layout.start_of_tick_ms(layout.tick_of(mark)) - (heartbeat_ms - 2_000);
     assert!((305_000..=310_001).contains(&reach_ms), "{reach_ms}");
     assert_eq!(node.clock.now_ms() - world.store_clock.now_ms(), 11_500);
 }
 
-/// A node that waits for a row and never had one knows that rows are missing.
+/// A node that waits for a row and never had one can tell that rows are missing.
 #[tokio::test(start_paused = true)]
 async fn waiting_spare_adds_a_row_that_was_lost() {
     let world =

@@ -63,7 +63,7 @@ async fn node_whose_row_was_taken_stops_and_leases_another() {
     let paused = world.node_with(change).await;
     world.pass(second(5)).await;
     let other = world.node_with(change).await;
-    // The first node is paused: its row expires and is taken by a node that waited for it.
+    // The first node is paused. Its row expires, and a node that waited for it takes it.
     let row = world.row(paused.worker()).await;
     let mut write = raindrop_core::lease::RowWrite {
         token: raindrop_core::lease::Token::from_bits(77),
@@ -75,7 +75,7 @@ async fn node_whose_row_was_taken_stops_and_leases_another() {
     };
     let scope = raindrop_store::Scope::new("default", paused.issuer.layout(), 1, 2);
     assert!(world.store.swap_row(&scope, row.worker, row.token, &write).await.expect("up"));
-    // The former holder stops as soon as it looks.
+    // The former holder stops as soon as it reads its row.
     world.pass(second(31)).await;
     paused.issuer.next_id("order").await.expect_err("no lease");
     assert!(matches!(paused.status().reason, Some(UnavailableReason::NoFreeWorker { .. })));
@@ -189,19 +189,19 @@ async fn rows_added_later_begin_beyond_every_lease() {
     let world = World::new(milliseconds());
     let layout = world.settings().layout;
     let words = layout.canonical();
-    // A record that says all rows were there, and no rows.
+    // A record that claims that all rows exist, while none does.
     world.record("default", &words, &["0/0"]).await;
     let node = world.start(world.settings());
     world.pass(second(2)).await;
     assert!(matches!(node.status().reason, Some(UnavailableReason::NoFreeWorker { .. })));
     let mark = world.row(3).await.marks[0];
     assert!(layout.start_of_tick_ms(layout.tick_of(mark)) > super::world::NOW + 310_000);
-    // The decision to add them holds for 10 s.
+    // The decision to add the rows is valid for 10 s.
     world.pass(second(335)).await;
     world.issue(&node, "order", 1).await;
 }
 
-/// The only row has a mark in 2099, after a clock that was there.
+/// The only row has a mark in 2099, set while a clock showed that year.
 #[tokio::test(start_paused = true)]
 async fn retry_after_is_at_most_an_hour() {
     let world = World::new(milliseconds());
@@ -239,7 +239,7 @@ async fn contradictory_settings_fail_the_keeper() {
 
 #[tokio::test(start_paused = true)]
 async fn claim_refused_by_the_limit_wakes_the_keeper_and_succeeds() {
-    // 2^9 positions in an hour: a lease covers a sixteenth of what is left.
+    // An hour has 2^9 positions: a lease covers a sixteenth of what is left.
     let spec = LayoutSpec {
         timestamp_bits: Some(45),
         worker_bits: 8,
@@ -256,14 +256,14 @@ async fn claim_refused_by_the_limit_wakes_the_keeper_and_succeeds() {
     }
     // Claims do not make the keeper write without a pause.
     assert!(began.elapsed() >= Duration::from_millis(100), "{:?}", began.elapsed());
-    // Claims that pass the last position to wake at have nothing to gain.
+    // Claims beyond the last wake-up position would gain nothing.
     world.pass(second(1)).await;
     world.store.decide(None);
     let written = world.store.acknowledged.lock().expect("unpoisoned").clone();
     let marks: Vec<u64> = written.iter().map(|(_, write)| write.marks[write.lane]).collect();
     assert!(marks.is_sorted_by(|one, other| one < other), "a useless write: {marks:?}");
     assert!(node.events.count(LeaseOperation::Renew, LeaseOutcome::Done) >= 5);
-    // The rest of the hour does not hold 50.
+    // The rest of the hour has fewer than 50 positions.
     let refused = node.issuer.next_ids("order", 50).await.expect_err("the hour is used up");
     assert!(
         matches!(
@@ -385,13 +385,13 @@ async fn process_that_seeks_a_row_creates_what_was_lost_beyond_every_lease() {
     let limit = other.issuer.state.generator.grant().expect("leased").acknowledged();
     world.pass(second(60)).await;
     assert!(matches!(node.status().reason, Some(UnavailableReason::NoFreeWorker { .. })));
-    // Its holder goes on with it.
+    // The row's holder continues with it.
     assert_eq!((other.worker(), other.status().reason), (lost, None));
     assert!(world.row(lost).await.marks.iter().all(|mark| mark > limit));
     world.issue(&other, "order", 100).await;
 }
 
-/// Creates the rows of these workers, all at this mark.
+/// Creates the rows of these workers, all with this mark.
 async fn create_rows(world: &World, workers: RangeInclusive<u64>, mark: u64) {
     let layout = world.settings().layout;
     let new = NewRows {
@@ -404,7 +404,7 @@ async fn create_rows(world: &World, workers: RangeInclusive<u64>, mark: u64) {
     assert!(world.store.create_rows(&scope, &new).await.expect("up"));
 }
 
-/// A clock that was wrong left the marks of the rows that a search reads first in 2099.
+/// A wrong clock left marks in 2099 on the rows that a search reads first.
 #[tokio::test(start_paused = true)]
 async fn row_behind_many_with_marks_ahead_is_found() {
     let world = World::new(milliseconds());
@@ -418,7 +418,7 @@ async fn row_behind_many_with_marks_ahead_is_found() {
     assert_eq!(node.status().lease.map(|lease| lease.worker), Some(101));
 }
 
-/// Two stores by mistake collide less often when a first lease may be on any row.
+/// If a first lease may be on any row, two stores used by mistake collide less often.
 #[tokio::test(start_paused = true)]
 async fn first_leases_spread_over_all_rows() {
     let world = World::new(milliseconds());

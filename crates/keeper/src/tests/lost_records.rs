@@ -1,4 +1,5 @@
-//! A namespace whose record is gone, as a holder finds it: its row says whose the rows are.
+//! A holder finds that its namespace has no record: its row shows whether the rows are of its
+//! layout.
 
 use std::time::Duration;
 
@@ -29,7 +30,7 @@ async fn goes_on_with_a_new_record(world: &World, node: &Node) {
     assert_eq!((node.events.epochs(), node.status().reason), (1, None));
 }
 
-/// The store shows the holder's last write, and never acknowledged it.
+/// The store shows the holder's last write, but never acknowledged it.
 #[tokio::test(start_paused = true)]
 async fn holder_whose_last_write_is_visible_writes_the_record_again() {
     let world = world();
@@ -72,8 +73,8 @@ async fn holder_of_a_row_that_was_taken_stops_and_writes_no_record() {
     assert!(!has_record(&world).await);
 }
 
-/// The store went back to before the lease: nobody has taken the row, and nobody knows whether it had
-/// another layout.
+/// The store was rolled back to before the lease. No process has taken the row, but whether it had
+/// another layout is unknown.
 #[tokio::test(start_paused = true)]
 async fn lease_of_a_row_that_was_never_written_is_used_up_without_a_record() {
     let world = world();

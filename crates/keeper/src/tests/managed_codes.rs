@@ -23,7 +23,7 @@ use crate::{CodeKind, CodeManager, IssueError, ManageError, SegmentSettings, Una
 /// Longer than a poll interval.
 const POLLED: Duration = Duration::from_secs(31);
 
-/// A namespace without a code.
+/// Returns a namespace without a code.
 fn empty() -> SegmentSettings {
     SegmentSettings::new("numbers")
 }
@@ -32,7 +32,7 @@ fn on_demand() -> SegmentSettings {
     SegmentSettings { auto_create: Some(spec()), ..empty() }
 }
 
-/// Every setting of a specification.
+/// Returns a change to every setting of a specification.
 fn all(spec: SegmentSpec) -> SpecChange {
     SpecChange {
         start: Some(spec.start),
@@ -76,7 +76,7 @@ async fn a_created_code_is_issued_by_every_node_at_once() {
     assert!(!manager.put("order", &all(from_100), false).await.expect("repeated"));
     let exists = manager.put("order", &all(from_100), true).await.expect_err("exists");
     assert!(matches!(exists, ManageError::Exists(_)), "{exists}");
-    // A node that starts later knows it from the start.
+    // A node that starts later knows the code at once.
     let late = world.node(empty()).await;
     assert_eq!(late.issuer.status().codes, 1);
     assert!(world.issue(&late, "order", 1).await[0] >= 120);
@@ -122,7 +122,7 @@ async fn changed_settings_reach_nodes_within_a_poll_interval() {
     manager.patch("order", &max(1_000)).await.expect("widened");
     sleep(POLLED).await;
     assert_eq!(world.issue(&node, "order", 2).await, [26, 27]);
-    // Blocks are as large as the settings say now.
+    // Blocks have the size of the present settings.
     manager.patch("order", &steps(Some(100), 100)).await.expect("set");
     sleep(POLLED).await;
     let next = world.next("order").await;
@@ -139,7 +139,7 @@ async fn a_retired_code_issues_nothing_on_any_node() {
     let manager = world.manager(on_demand());
     manager.retire("order").await.expect("retired");
     manager.retire("order").await.expect("it may be repeated");
-    // This node has nothing in hand, and the store has nothing left, whatever the node knows.
+    // This node has no numbers left, and the store has none, even before the node knows of it.
     nodes[1].issuer.next_id("order").await.expect_err("nothing left");
     sleep(POLLED).await;
     for node in &nodes {
@@ -154,7 +154,7 @@ async fn a_retired_code_issues_nothing_on_any_node() {
     ] {
         assert!(matches!(error, ManageError::Retired(_)), "{error}");
     }
-    // A clean stop gives nothing back, and a node that starts later knows.
+    // A clean stop gives nothing back, and a node that starts later knows of the retirement.
     let [first, second] = nodes;
     assert_eq!(first.keeper.release(LONG).await.returned, 0);
     drop(second);
@@ -196,7 +196,7 @@ async fn an_automatic_code_that_becomes_managed_goes_on_where_it_stands() {
     assert!(!manager.put("order", &all(spec()), false).await.expect("managed already"));
     sleep(POLLED).await;
     assert_eq!(world.issue(&node, "order", 10).await, (4..14).collect::<Vec<_>>());
-    // A later start leaves a gap, and never goes back.
+    // A larger start leaves a gap, and the next number never falls.
     let from_500 = SegmentSpec { start: 500, ..spec() };
     assert!(!manager.put("order", &all(from_500), false).await.expect("raised"));
     world.issue_all_in_hand(&node).await;
@@ -349,7 +349,7 @@ fn managed(code: &str, settings: &str) -> ManagedCode {
     ManagedCode { code: code.into(), settings: settings.into(), token }
 }
 
-/// A store of which one call fails, before or after it took place.
+/// A store that fails one call, before or after that took place.
 #[derive(Debug)]
 struct CutShort {
     memory: MemoryStore,
@@ -391,7 +391,7 @@ async fn operations_that_are_cut_short_anywhere_can_be_repeated() {
                 cuts += 1;
             }
             let mut highest = 0;
-            // Each is repeated once if it was cut short, and no next number ever falls.
+            // Each interrupted operation is repeated once, and no next number ever falls.
             for step in 0..3 {
                 for attempt in 0..2 {
                     let done = match step {

@@ -24,7 +24,7 @@ fn spec() -> LayoutSpec {
     LayoutSpec { worker_bits: 3, ..LayoutSpec::for_unit(TimeUnit::Millisecond) }
 }
 
-/// Settings of a layout whose IDs are larger by so much time.
+/// Returns settings of a layout whose epoch is earlier by `earlier_ms`, so that its IDs are larger.
 fn larger_by(world: &World, earlier_ms: i64) -> KeeperSettings {
     let spec = LayoutSpec { epoch_ms: LayoutSpec::DEFAULT_EPOCH_MS - earlier_ms, ..spec() };
     KeeperSettings { layout: spec.build().expect("valid"), ..world.settings() }
@@ -34,7 +34,7 @@ async fn rows(world: &World) -> Vec<ListedRow> {
     world.store.list_rows().await.expect("up")
 }
 
-/// Adds rows under other names than those of the namespace's layout.
+/// Adds rows that the namespace's layout does not use.
 async fn add_rows(world: &World, scope: &Scope, lanes: usize) {
     let record = world.store.read_record(&scope.namespace).await.expect("up").expect("a record");
     let new = NewRows {
@@ -69,7 +69,7 @@ async fn record_that_another_operator_wrote_is_not_overwritten() {
     let mut cut_short = world.operator(one.clone());
     let waits = timeout(Duration::from_millis(50), cut_short.relayout()).await;
     assert!(waits.is_err(), "{waits:?}");
-    // The first one's write arrives just before the other's.
+    // The first operator's write arrives just before the other's.
     world.store.fail_next_record(Fault::AfterLate);
     let random = Box::new(StdRng::seed_from_u64(8));
     let (store, clock) = (world.store.clone(), world.store_clock.clone());
@@ -86,7 +86,7 @@ async fn record_that_another_operator_wrote_is_not_overwritten() {
 #[tokio::test(start_paused = true)]
 async fn pauses_between_tries_are_doubled() {
     let longest = Duration::from_millis(100 + 200 + 400 + 800);
-    // Jittered, like every pause.
+    // With jitter, like every pause.
     let expected = longest / 2..=longest;
     let world = World::new(spec());
     let holder = world.start(world.only(3));
@@ -102,7 +102,7 @@ async fn pauses_between_tries_are_doubled() {
     assert!(expected.contains(&began.elapsed()), "{:?}", began.elapsed());
 }
 
-/// Whatever a holder sends after it is refused, and no lease goes on in place.
+/// The store refuses later writes of a holder, and no lease continues in place.
 #[tokio::test(start_paused = true)]
 async fn raise_is_one_write_after_which_no_lease_goes_on_in_place() {
     let world = World::new(spec());
@@ -113,7 +113,7 @@ async fn raise_is_one_write_after_which_no_lease_goes_on_in_place() {
     world.operator(world.settings()).raise(WINDOW).await.expect("raised");
     assert_eq!(rows(&world).await, before);
     world.pass(second(60)).await;
-    // It used up what it had, and leased the row anew.
+    // The node used up its range, and leased the row again.
     let grant = node.issuer.state.generator.grant().expect("in use");
     assert_eq!(grant.acknowledged(), limit);
     let (row, layout) = (world.row(node.worker()).await, world.settings().layout);
@@ -176,7 +176,7 @@ async fn rows_without_a_record_are_not_raised() {
     assert_eq!(world.store.read_record("default").await.expect("up"), None);
 }
 
-/// A record of a move that somebody wrote by hand.
+/// A person wrote this record of a move by hand.
 #[tokio::test(start_paused = true)]
 async fn move_beyond_the_end_of_the_layout_is_not_finished() {
     let world = World::new(spec());
@@ -194,7 +194,7 @@ async fn move_beyond_the_end_of_the_layout_is_not_finished() {
     }
 }
 
-/// IDs for a past time may have been handed out up to now, where no mark tells of them.
+/// IDs for a past time may have been issued up to now, which no mark shows.
 #[tokio::test(start_paused = true)]
 async fn move_is_above_the_ids_of_past_times() {
     for (min_sequence, is_allowed) in [(0, true), (5, false)] {
@@ -206,7 +206,8 @@ async fn move_is_above_the_ids_of_past_times() {
         let world = World::new(spec(0));
         world.node().await.stop().await;
         world.pass(second(400)).await;
-        // Every mark is past, and the new layout's IDs are those of 5 s later, within the skew.
+        // Every mark is past. The new layout's IDs are those of 5 s later, which is within the
+        // skew.
         let layout = spec(5_000).build().expect("valid");
         let settings = KeeperSettings { layout, ..world.settings() };
         let moved = world.operator(settings).relayout().await;

@@ -1,4 +1,4 @@
-//! Operators beside nodes, and in each other's way.
+//! Operators that work while nodes run, and while other operators do.
 
 use std::{sync::Arc, time::Duration};
 
@@ -29,7 +29,7 @@ pub(super) fn world() -> World {
     World::new(spec())
 }
 
-/// Other lanes and fewer workers, and IDs that are larger by so much time.
+/// Returns settings with other lanes, fewer workers, and an epoch that is earlier by `earlier_ms`.
 pub(super) fn larger_by(world: &World, earlier_ms: i64) -> KeeperSettings {
     let spec = LayoutSpec {
         epoch_ms: LayoutSpec::DEFAULT_EPOCH_MS - earlier_ms,
@@ -92,7 +92,7 @@ async fn operator_release_after_lost_reply_is_settled_by_its_tokens() {
         let freed = world.operator(world.settings()).release(3).await.expect("settled");
         assert!(matches!(freed, WorkerRelease::Released(_)), "{fault:?}");
         assert!(world.row(3).await.free);
-        // What was kept back comes too late.
+        // The delayed write comes too late.
         assert_eq!(world.store.deliver().await, 0, "{fault:?}");
     }
 }
@@ -104,7 +104,7 @@ async fn row_renewed_during_a_release_is_not_written() {
     node.issuer.leased().await;
     world.store.fail_next(Fault::Late);
     world.until_swap().await;
-    // The renewal that was kept back arrives just before the operator's write.
+    // The delayed renewal arrives just before the operator's write.
     world.store.fail_next(Fault::AfterLate);
     let error = world.operator(world.settings()).release(3).await.expect_err("changed");
     let OperatorError::RowChanged { now } = &error else { panic!("{error}") };
@@ -121,7 +121,7 @@ async fn raise_begins_beyond_every_lease() {
     let due_ms = operator.raise(WINDOW).await.expect("up");
     let beyond_ms = NOW + 5_000 + 320_000;
     assert!((beyond_ms..beyond_ms + 1_000).contains(&due_ms), "{}", due_ms - NOW);
-    // It goes on to its limit, and leases anew when the barrier comes due.
+    // The node issues up to its limit, and leases again when the barrier comes due.
     world.issue(&node, "order", 100).await;
     world.pass(second(340)).await;
     let later = world.issue(&node, "order", 100).await;
@@ -225,7 +225,7 @@ async fn relayout_to_smaller_ids_is_refused_without_a_write() {
     operator.relayout().await.expect("allowed");
 }
 
-/// A renewal that was sent before the namespace was being moved arrives in the middle of it.
+/// A renewal that was sent before the move arrives in the middle of it.
 #[tokio::test(start_paused = true)]
 async fn marks_raised_during_fencing_are_judged() {
     let world = world();
@@ -233,7 +233,7 @@ async fn marks_raised_during_fencing_are_judged() {
     let before = world.recorded_layout().await;
     world.store.fail_next(Fault::Late);
     world.until_swap().await;
-    // Larger than the first lease reaches, and smaller than the renewed one would.
+    // Larger than the first lease reaches, and smaller than a renewed one reaches.
     let mut operator = world.operator(larger_by(&world, MINUTE_MS));
     world.store.fail_next(Fault::AfterLate);
     let error = operator.relayout().await.expect_err("refused");
@@ -247,7 +247,7 @@ async fn interrupted_relayout_keeps_nodes_out_until_finished() {
     let world = world();
     let node = world.node().await;
     let settings = larger_by(&world, 86_400_000);
-    // Lists: judging, fencing, fenced, converting.
+    // The lists are for judging, fencing, the fenced rows and converting.
     for (skip, converting) in [(1, false), (3, true)] {
         let mut operator = world.operator(settings.clone());
         let _go_on = world.store.pause_list(skip);
@@ -259,7 +259,7 @@ async fn interrupted_relayout_keeps_nodes_out_until_finished() {
             assert!(matches!(error, KeeperError::Layout(LayoutError::Moving { .. })), "{error}");
             assert!(error.to_string().contains("raindrop workers relayout"), "{error}");
         }
-        // Before rows have new marks it can be taken back, afterwards it cannot.
+        // The move can be reverted before rows have new marks, and not afterwards.
         let taken_back = world.operator(world.settings()).relayout().await;
         if converting {
             assert!(matches!(taken_back, Err(OperatorError::Layout(LayoutError::Moving { .. }))));
@@ -279,7 +279,7 @@ async fn interrupted_relayout_keeps_nodes_out_until_finished() {
     drop(node);
 }
 
-/// An operator that slept while another one finished its work must not undo what nodes did since.
+/// An operator that slept while another one finished its work must not undo later writes of nodes.
 #[tokio::test(start_paused = true)]
 async fn operator_paused_until_after_the_move_changes_nothing() {
     let world = world();
@@ -302,8 +302,8 @@ async fn operator_paused_until_after_the_move_changes_nothing() {
     assert_eq!(world.store.list_rows().await.expect("up"), rows);
 }
 
-/// Rows that were read after another operator's move are in other units: they say nothing of whether this
-/// one is allowed.
+/// Rows that are read after another operator's move are in other units, so they do not show whether
+/// this move is allowed.
 #[tokio::test(start_paused = true)]
 async fn operator_asleep_while_it_judges_says_that_the_record_changed() {
     for is_preview in [true, false] {
@@ -330,7 +330,7 @@ async fn operator_asleep_while_it_judges_says_that_the_record_changed() {
 }
 
 /// Two operators move the namespace to different layouts. The slower one must not take the other's
-/// rows for those of the old layout: their units differ.
+/// rows for rows of the old layout: their units differ.
 #[tokio::test(start_paused = true)]
 async fn operator_asleep_during_another_move_writes_none_of_its_rows() {
     let world = world();
@@ -340,7 +340,7 @@ async fn operator_asleep_during_another_move_writes_none_of_its_rows() {
     node.stop().await;
     world.operator(world.settings()).raise(WINDOW).await.expect("up");
     let mut asleep = world.operator(larger_by(&world, 86_400_000));
-    // Lists: judging, fencing.
+    // The lists are for judging and fencing.
     let go_on = world.store.pause_list(1);
     let asleep = tokio::spawn(async move { asleep.relayout().await });
     world.pass(second(1)).await;

@@ -19,7 +19,7 @@ async fn until_renewed(world: &World, node: &Node) {
     }
 }
 
-/// With the default settings, and from the worst moment on: just before a renewal is due.
+/// With the default settings, starting at the worst moment: just before a renewal is due.
 #[tokio::test(start_paused = true)]
 async fn outage_of_three_and_a_half_minutes_refuses_no_claim() {
     let world = World::new(LayoutSpec::for_unit(TimeUnit::Millisecond));
@@ -29,7 +29,7 @@ async fn outage_of_three_and_a_half_minutes_refuses_no_claim() {
         while renewals(&node) < renewals_before {
             until_renewed(&world, &node).await;
         }
-        // A claim may have asked for another one meanwhile.
+        // A claim may have asked for another renewal meanwhile.
         world.pass(STEP).await;
         let renewed = renewals(&node);
         world.pass(world.settings().lease.renew - 3 * STEP).await;
@@ -45,7 +45,7 @@ async fn outage_of_three_and_a_half_minutes_refuses_no_claim() {
         assert_eq!(renewals(&node), renewed);
         assert!(matches!(node.status().reason, Some(UnavailableReason::StoreUnavailable { .. })));
         world.store.set_down(false);
-        // It waits until it may trust the store again.
+        // The node waits until it may trust the store again.
         while renewals(&node) == renewed {
             world.pass(STEP).await;
             world.issue(&node, "order", 20).await;
@@ -55,7 +55,7 @@ async fn outage_of_three_and_a_half_minutes_refuses_no_claim() {
     }
 }
 
-/// What the outage above leaves of the window: that test would notice a lease that is shorter.
+/// The outage above leaves this part of the window: that test would notice a shorter lease.
 #[tokio::test(start_paused = true)]
 async fn five_minute_outage_uses_up_the_lease_and_ends_with_a_wait() {
     let world = World::new(LayoutSpec::for_unit(TimeUnit::Millisecond));
@@ -67,7 +67,7 @@ async fn five_minute_outage_uses_up_the_lease_and_ends_with_a_wait() {
     world.pass(Duration::from_secs(2)).await;
     node.issuer.next_ids("order", 20).await.expect_err("the lease is used up");
     world.store.set_down(false);
-    // The longest pause between tries. The store may have been put back meanwhile.
+    // The longest pause between attempts. The store may have been restored meanwhile.
     world.pass(Duration::from_secs(6)).await;
     assert!(matches!(node.status().reason, Some(UnavailableReason::StaleStore { .. })));
     node.issuer.next_ids("order", 20).await.expect_err("it waits");
@@ -75,7 +75,7 @@ async fn five_minute_outage_uses_up_the_lease_and_ends_with_a_wait() {
     world.issue(&node, "order", 20).await;
 }
 
-/// From 100 ms to 5 s, and from the beginning again once the store has answered.
+/// Pauses grow from 100 ms to 5 s, and start again at 100 ms once the store has answered.
 #[tokio::test(start_paused = true)]
 async fn retries_back_off_in_each_outage() {
     let world = World::new(LayoutSpec::for_unit(TimeUnit::Millisecond));
@@ -98,7 +98,7 @@ async fn retries_back_off_in_each_outage() {
     }
 }
 
-/// A claim that needs more than the first lease has asks for a renewal, which is no scheduled one.
+/// A claim that needs more than the first lease has asks for a renewal of its own.
 #[tokio::test(start_paused = true)]
 async fn renewal_for_a_claim_does_not_postpone_the_scheduled_one() {
     let world = World::new(LayoutSpec::for_unit(TimeUnit::Millisecond));

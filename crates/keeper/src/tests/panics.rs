@@ -18,7 +18,7 @@ use crate::{
     Released, SegmentIssuer, SegmentKeeper, SegmentSettings, StoreOperation,
 };
 
-/// Panics once where the test wants it, and counts the steps that panicked.
+/// Panics once where the test asks for it, and counts the steps that panicked.
 #[derive(Debug, Default)]
 struct Planted {
     in_prepare: AtomicBool,
@@ -63,7 +63,7 @@ async fn panicked_refill_is_reported_and_retried() {
     issuer.prepared().await;
     let mut last = 0;
     for round in 1..=3 {
-        // Whether the block after this one or a later one meets the panic.
+        // The block after this one, or a later one, meets the panic.
         planted.in_refill.store(true, Ordering::SeqCst);
         for _ in 0..50 {
             let number = issuer.next_id("order").await.expect("issued").get();
@@ -104,7 +104,7 @@ async fn lease_task_that_panics_starts_over_with_another_row() {
         issue(&world, &node).await;
         world.pass(second(1)).await;
     }
-    // From the grant that it has.
+    // The node issues from the grant that it has.
     issue(&world, &node).await;
     world.pass(second(10)).await;
     assert_ne!(node.worker(), worker);

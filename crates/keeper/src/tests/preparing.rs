@@ -1,4 +1,4 @@
-//! What a node adds to a store when it starts.
+//! What a node creates in a store when it starts.
 
 use std::{
     sync::{
@@ -29,7 +29,7 @@ async fn record(world: &World) -> LayoutRecord {
     world.store.read_record("default").await.expect("up").expect("a record")
 }
 
-/// Counts questions that create or check.
+/// Counts calls that create or check.
 #[derive(Debug, Default)]
 struct Prepared(AtomicU64);
 
@@ -42,7 +42,7 @@ impl Observer for Prepared {
 #[tokio::test(start_paused = true)]
 async fn start_with_complete_rows_creates_nothing() {
     let world = world();
-    // Tables, record, rows, and that they are complete; then tables alone.
+    // Tables, record, rows, and the write that records them; then only tables.
     for (seed, questions) in [(1, 4), (2, 1)] {
         let prepared = Arc::new(Prepared::default());
         let (_keeper, issuer) = Keeper::start_with(
@@ -57,7 +57,7 @@ async fn start_with_complete_rows_creates_nothing() {
     }
 }
 
-/// By the wrong one they would begin hours ahead, or below what was leased.
+/// By the wrong clock the rows would start hours ahead, or below leased positions.
 #[tokio::test(start_paused = true)]
 async fn row_that_is_missing_while_clocks_differ_is_created_once_they_agree() {
     let world = world();
@@ -77,7 +77,7 @@ async fn row_that_is_missing_while_clocks_differ_is_created_once_they_agree() {
     world.issue(&node, "order", 10).await;
 }
 
-/// While somebody works at the store, such as on the layout.
+/// Meanwhile an operator works on the store, for example on the layout.
 #[tokio::test(start_paused = true)]
 async fn node_that_issued_goes_on_once_the_store_is_repaired() {
     let world = world();
@@ -93,7 +93,7 @@ async fn node_that_issued_goes_on_once_the_store_is_repaired() {
     world.issue(&node, "order", 10).await;
 }
 
-/// A store at which somebody works when it is prepared.
+/// A store on which an operator works while a node prepares it.
 #[derive(Debug)]
 struct Worked {
     store: Arc<FaultyStore>,
@@ -102,7 +102,7 @@ struct Worked {
 
 #[derive(Clone, Copy, Debug)]
 enum Work {
-    /// Its tables cannot be used.
+    /// The store's tables cannot be used.
     Tables,
     /// The record names another layout.
     Layout,
@@ -125,8 +125,8 @@ impl Intercept for Worked {
     }
 }
 
-/// A node whose row is gone, and cannot be created again because somebody works at the store; and that as
-/// it was before.
+/// Returns a node whose row was lost and cannot be created again, the store, on which an operator
+/// works, and a snapshot from before.
 async fn worked_on(world: &World, work: Work) -> (Node, Arc<Worked>, Snapshot) {
     let store = Arc::new(Worked { store: world.store.clone(), work: Mutex::default() });
     let node = world.start_by(world.only(3), store.clone());
@@ -194,7 +194,7 @@ async fn row_that_was_lost_is_added_beside_rows_that_are_held() {
 async fn rows_are_created_as_they_are_needed() {
     let world = world();
     let settings = || KeeperSettings { rows_at_once: 3, ..world.settings() };
-    // Worker id 0 is nobody's.
+    // Worker id 0 is outside the nodes' range.
     let complete = ["0/0:3:1", "0/0:3:1", "0/0:3:3", "0/0:3:3", "0/0:3:3", "0/0", "0/0"];
     let mut nodes = Vec::new();
     for (held, complete) in (1..).zip(complete) {
@@ -222,7 +222,7 @@ async fn node_with_one_worker_id_creates_the_rows_beside_it() {
     let workers: Vec<u64> =
         world.store.list_rows().await.expect("up").iter().map(|listed| listed.row.worker).collect();
     assert_eq!((record(&world).await.complete, workers), (vec!["0/0:2:4".to_owned()], vec![4, 5]));
-    // Another setting changes nothing in a namespace that has parts.
+    // Another setting changes nothing in a namespace that already has parts.
     let settings = KeeperSettings { rows_at_once: 8, max_worker: 1, ..world.settings() };
     world.start(settings).issuer.leased().await;
     assert_eq!(record(&world).await.complete, ["0/0:2:5"]);

@@ -1,4 +1,4 @@
-//! What operations say that they would do, beside what they do.
+//! Previews of operations, compared with the operations.
 
 use std::time::Duration;
 
@@ -63,7 +63,7 @@ async fn preview_of_a_move_is_what_the_move_then_does() {
     assert_eq!((moved.from, moved.largest_old), (from, largest_old));
     assert!(smallest_new <= moved.smallest_new);
     assert_eq!(operator.preview_relayout().await.expect("up"), RelayoutPreview::NothingToDo);
-    // Back is refused, as by the move itself.
+    // The move back is refused, as the operation itself would refuse it.
     let refused = world.operator(world.settings()).preview_relayout().await.expect_err("smaller");
     assert!(matches!(refused, OperatorError::IdsTooSmall { .. }), "{refused}");
     drop(node);
@@ -75,7 +75,7 @@ async fn preview_of_an_interrupted_move_tells_how_it_can_end() {
     drop(world.node().await);
     let (ours, theirs) = (world.settings(), larger_by(&world, 86_400_000));
     let canonical = theirs.layout.canonical();
-    // Lists: judging, fencing, fenced, converting.
+    // The lists are for judging, fencing, the fenced rows and converting.
     for (skip, converting) in [(1, false), (3, true)] {
         let mut operator = world.operator(theirs.clone());
         let _go_on = world.store.pause_list(skip);

@@ -1,4 +1,4 @@
-//! Nodes whose store or clock has changed.
+//! Nodes recover after their store or clock has changed.
 
 use std::time::Duration;
 
@@ -18,7 +18,7 @@ fn lose_everything(world: &World) {
     world.store.lose_record("default");
 }
 
-/// A spare that waits for a row saw that others hold rows.
+/// A spare that waits for a row has seen that other nodes hold rows.
 #[tokio::test(start_paused = true)]
 async fn waiting_spare_does_not_recreate_an_emptied_namespace() {
     let world = world();
@@ -37,7 +37,7 @@ async fn waiting_spare_does_not_recreate_an_emptied_namespace() {
     }
 }
 
-/// The only row has a mark ahead, and nobody holds one: whoever emptied the namespace began anew.
+/// The only row has a mark ahead, and no node holds one: an emptied namespace is a new one.
 #[tokio::test(start_paused = true)]
 async fn node_that_waits_beside_nobody_uses_an_emptied_namespace() {
     let world = world();
@@ -59,13 +59,13 @@ async fn node_that_waits_beside_nobody_uses_an_emptied_namespace() {
     assert!(matches!(node.status().reason, Some(UnavailableReason::NoFreeWorker { .. })));
     lose_everything(&world);
     world.pass(second(60)).await;
-    // The epoch that it knew is gone: leases that are lost may reach as far.
+    // The epoch that the node knew is lost, so lost leases may reach as far as the barrier.
     assert!(matches!(node.status().reason, Some(UnavailableReason::FailedOver { .. })));
     world.pass(second(270)).await;
     assert!(node.status().is_issuing(), "{:?}", node.status());
 }
 
-/// The node's clock steps back, and the reply to the rotation that follows is lost.
+/// Steps the node's clock back, and loses the reply to the rotation that follows.
 async fn rotate_with_lost_reply(world: &World, node: &Node) {
     world.pass(second(5)).await;
     let lane = node.lane();
@@ -88,7 +88,7 @@ async fn settled_rotation_is_not_repeated() {
     assert_eq!(node.worker(), worker);
 }
 
-/// Even if no other worker is free.
+/// The same holds if no other worker is free.
 #[tokio::test(start_paused = true)]
 async fn settled_rotation_is_not_reported_as_refused() {
     let world = world();
@@ -98,7 +98,7 @@ async fn settled_rotation_is_not_reported_as_refused() {
     assert!(!node.events.rollbacks().contains(&RollbackAction::Refused));
 }
 
-/// The row was deleted, and added again beyond every lease.
+/// The row was deleted, and added again with marks beyond every lease.
 #[tokio::test(start_paused = true)]
 async fn holder_of_a_recreated_row_keeps_issuing() {
     let world = world();
@@ -112,7 +112,7 @@ async fn holder_of_a_recreated_row_keeps_issuing() {
     world.issue(&node, "order", 1).await;
 }
 
-/// The rotation and its repetition were both visible.
+/// Both the rotation and its repetition were visible.
 #[tokio::test(start_paused = true)]
 async fn release_after_a_rotation_seen_twice_has_true_marks() {
     let world = world();
@@ -134,7 +134,7 @@ async fn release_after_a_rotation_seen_twice_has_true_marks() {
     assert!(ahead < 60_000, "the mark of the lane that was left is {ahead} ms after the start");
 }
 
-/// As a move to another layout that is taken back.
+/// Like a move to another layout that is reverted.
 #[tokio::test(start_paused = true)]
 async fn waiting_spare_recovers_from_a_foreign_record() {
     let world = world();
@@ -152,7 +152,7 @@ async fn waiting_spare_recovers_from_a_foreign_record() {
     assert!(matches!(reason, Some(UnavailableReason::NoFreeWorker { .. })), "{reason:?}");
 }
 
-/// The namespace is another layout's now, as it knows from the record.
+/// The record has shown the node that the namespace has another layout now.
 #[tokio::test(start_paused = true)]
 async fn node_without_a_lease_writes_no_record_of_a_layout_that_was_left() {
     let world = world();
@@ -160,7 +160,7 @@ async fn node_without_a_lease_writes_no_record_of_a_layout_that_was_left() {
     let node = world.start(world.only(0));
     node.issuer.leased().await;
     world.pass(second(40)).await;
-    // It leaves its lease, and then looks for a record that is gone.
+    // The node drops its lease, and then finds no record.
     node.clock.step(600_000);
     world.pass(second(400)).await;
     world.store.lose_record("default");

@@ -33,7 +33,7 @@ async fn clean_stop_frees_the_row_and_lowers_the_mark() {
     let row = world.row(1).await;
     assert!(row.free);
     assert_eq!(row.marks.iter().collect::<Vec<_>>(), [mark, 0]);
-    // The next one is served at once, on the lane that was given back.
+    // The next node is served at once, on the released lane.
     world.pass(Duration::from_millis(50)).await;
     let next = world.node_with(only_one).await;
     assert_eq!((next.worker(), next.lane()), (1, 0));
@@ -66,7 +66,7 @@ async fn lowered_mark_covers_evicted_codes() {
     for code in ["a", "b", "c", "d"] {
         world.pass(Duration::from_millis(50)).await;
         node.clock.step(-1_000);
-        // Held at the highest reading: nothing is issued beyond the evicted code's position.
+        // While the rollback is held, no ID is issued beyond the evicted code's position.
         let _ = node.issuer.next_id(code).await;
         node.clock.step(1_000);
     }
@@ -197,7 +197,7 @@ async fn release_without_a_row_reports_nothing_held() {
     assert_eq!(world.store.swaps.load(Ordering::SeqCst), 0);
 }
 
-/// The next lease begins above the mark of all codes, whoever shared a cursor with whom.
+/// The next lease starts above the mark of all codes, whichever of them shared a cursor.
 #[tokio::test(start_paused = true)]
 async fn codes_may_share_a_cursor_after_they_did_not_and_back() {
     let world = world();
@@ -217,7 +217,7 @@ async fn codes_may_share_a_cursor_after_they_did_not_and_back() {
             node.stop().await;
         } else {
             drop(node);
-            // The row of a process that was killed comes free.
+            // The row of the killed process expires.
             world.pass(Duration::from_secs(100)).await;
         }
     }

@@ -1,4 +1,4 @@
-//! Claims that no runtime of tokio's polls, and keepers whose runtime is gone.
+//! Claims that no tokio runtime polls, and keepers whose runtime was shut down.
 
 use std::{
     pin::pin,
@@ -70,7 +70,7 @@ fn memory() -> Arc<dyn Store> {
     Arc::new(MemoryStore::new(Arc::new(ManualClock::new(NOW))))
 }
 
-/// Why no ID was issued.
+/// Returns the reason why no ID was issued.
 fn reason<T: std::fmt::Debug>(issued: Result<T, IssueError>) -> UnavailableReason {
     match issued.expect_err("nothing is left") {
         IssueError::NoLease { reason, .. } => reason,
@@ -83,7 +83,7 @@ fn claims_that_wait_may_be_polled_by_any_executor() {
     let runtime = Runtime::new().expect("a runtime");
     let (_keeper, issuer) = runtime.block_on(async { keeper(Arc::new(SystemClock::default())) });
     let mut last = None;
-    // The first waits for the lease, and the others for ticks: each takes a whole one.
+    // The first claim waits for the lease, and the others for ticks: each takes a whole one.
     for _ in 0..5 {
         let ids = on_another_executor(issuer.next_ids("order", 4_096)).expect("issued");
         let ids: Vec<_> = ids.collect();
@@ -100,7 +100,7 @@ fn numbers_may_be_claimed_by_any_executor() {
         let numbers = on_another_executor(issuer.next_ids("order", 50)).expect("issued");
         assert_eq!(numbers.count(), 50, "round {round}");
     }
-    // The store is asked for a code that is new to the process.
+    // A code that is new to the process needs a call of the store.
     runtime.block_on(async {
         let manager = CodeManager::new(Arc::clone(&store), orders());
         manager.put("invoice", &SpecChange::default(), true).await.expect("created");

@@ -1,4 +1,4 @@
-//! Searches for a row that meet a clock which goes back.
+//! Searches for a row while the clock goes back.
 
 use raindrop_core::layout::{LayoutSpec, TimeUnit};
 
@@ -8,7 +8,8 @@ use super::{
 };
 use crate::UnavailableReason;
 
-/// The only row has one lane, whose mark is the present instant: just before, it was released.
+/// Returns a world whose only row has one lane and was just released: its mark is the present
+/// instant.
 async fn just_released() -> World {
     let spec = LayoutSpec::for_unit(TimeUnit::Millisecond);
     let world = World::new(LayoutSpec { rollback_bits: 0, ..spec });
@@ -24,7 +25,7 @@ async fn just_released() -> World {
 async fn row_whose_mark_is_ahead_once_the_clock_went_back_is_not_taken() {
     let world = just_released().await;
     let node = world.start(world.only(5));
-    // Of three: as the node prepares, as it chooses the row, and before it takes that.
+    // Three surveys: when the node prepares, when it chooses the row, and before it takes the row.
     for by_ms in [-60_000, 0, 0] {
         world.store.step_during_survey(&node.clock, by_ms);
     }
@@ -33,7 +34,7 @@ async fn row_whose_mark_is_ahead_once_the_clock_went_back_is_not_taken() {
     assert!(matches!(reason, Some(UnavailableReason::NoFreeWorker { .. })), "{reason:?}");
 }
 
-/// Otherwise it would stay leased to nobody, for a whole ttl.
+/// Otherwise the row would stay leased without a holder for a whole ttl.
 #[tokio::test(start_paused = true)]
 async fn row_that_a_search_may_have_taken_is_settled_though_the_clock_went_back() {
     let world = just_released().await;

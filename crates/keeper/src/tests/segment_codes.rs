@@ -41,7 +41,7 @@ async fn codes_of_the_store_count_after_a_restart_and_on_every_node() {
         let full = restarted.issuer.next_id("d").await.expect_err("three are there");
         assert!(matches!(full, IssueError::Refused(ClaimError::TooManyCodes { max: 3, .. })));
     }
-    // Refused names take no place of codes that exist.
+    // Refused names do not count against codes that exist.
     for code in ["a", "b", "c"] {
         assert!(world.issue(&restarted, code, 1).await[0] > 1, "{code}");
     }
@@ -105,7 +105,7 @@ async fn a_client_creates_its_share_of_codes_in_a_day() {
     claim(1, "c").await.expect("it exists");
     claim(2, "d").await.expect("another client has its own share");
     claim(1, "d").await.expect("it exists now");
-    // Codes of the store are not created again.
+    // A code that the store has is not created again.
     world
         .store
         .create_segments("numbers", &[NewSegment { code: "e".into(), first: 9 }])

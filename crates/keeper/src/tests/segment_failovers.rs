@@ -7,7 +7,7 @@ use tokio::time::sleep;
 use super::segments::{LONG, Node, World, orders, spec};
 use crate::{GivenBack, IssueError, SegmentSettings, UnavailableReason};
 
-/// Numbers that a fail-over skips.
+/// How many numbers a fail-over skips.
 const GAP: u64 = 5_000;
 
 fn with_gap() -> SegmentSettings {
@@ -25,8 +25,8 @@ impl World {
         record.expect("the record").history.epoch()
     }
 
-    /// Issues on a node so often that it reserves, and loses all of that in a fail-over. Returns the
-    /// next number that was lost.
+    /// Issues on a node until it reserves, and loses all of that in a fail-over. Returns the next
+    /// number of the lost ones.
     async fn lose_what_is_issued(&self, node: &Node, identity: &str) -> u64 {
         sleep(LONG).await;
         let held = self.store.snapshot();
@@ -66,7 +66,7 @@ async fn each_missed_epoch_skips_a_gap() {
     world.issue(&node, "order", 1).await;
     sleep(LONG).await;
     let before = world.row("order").await;
-    // Others see the first fail-over, and this code is not used in between.
+    // Other nodes notice the first fail-over, and this code is not used in between.
     world.store.fail_over("b", world.store.snapshot());
     let other = SegmentSettings::new("numbers").with_code("other", spec());
     let witness = world.node(other).await;
@@ -82,13 +82,13 @@ async fn nothing_is_given_back_in_another_epoch() {
     let node = world.node(with_gap()).await;
     world.issue(&node, "order", 1).await;
     sleep(LONG).await;
-    // What others reserved after this node may be lost.
+    // Reservations that other nodes made after this node's may be lost.
     world.store.fail_over("b", world.store.snapshot());
     let before = world.row("order").await;
     let in_hand = node.issuer.status().remaining;
     assert_eq!(node.keeper.release(LONG).await, GivenBack { returned: 0, lost: in_hand });
     assert_eq!(world.row("order").await, before);
-    // In the epoch of the reservation it is.
+    // In the epoch of its reservation, the node gives numbers back.
     let node = world.node(with_gap()).await;
     let number = world.issue(&node, "order", 1).await[0];
     sleep(LONG).await;
@@ -103,7 +103,7 @@ async fn process_goes_on_above_what_it_had_although_more_was_lost_than_the_gap()
     let node = world.node(SegmentSettings { failover_gap: Some(1), ..orders() }).await;
     world.issue(&node, "order", 1).await;
     let lost = world.lose_what_is_issued(&node, "b").await;
-    // Another one skips only the gap.
+    // Another node skips only the gap.
     let other = world.node(SegmentSettings { failover_gap: Some(1), ..orders() }).await;
     let first = other.issuer.next_id("order").await.expect("issued").get();
     assert!(first < lost, "{first}");
@@ -117,7 +117,7 @@ async fn code_that_went_back_goes_on_in_a_new_epoch() {
     let world = World::new();
     let node = world.node(with_gap()).await;
     world.issue(&node, "order", 1).await;
-    // The same server, so nobody knows of a fail-over.
+    // The server is the same, so no process knows of a fail-over.
     let before = world.epoch().await;
     let lost = world.lose_what_is_issued(&node, "memory").await;
     world.issue_all_in_hand(&node).await;
@@ -125,7 +125,7 @@ async fn code_that_went_back_goes_on_in_a_new_epoch() {
     assert_ne!(world.epoch().await, before);
 }
 
-/// Its block lasts long, so it would not reserve for some time.
+/// Its block lasts long, so the node would not reserve for some time.
 #[tokio::test(start_paused = true)]
 async fn process_in_use_looks_whether_its_code_went_back() {
     let world = World::new();
@@ -148,7 +148,7 @@ async fn process_in_use_looks_whether_its_code_went_back() {
     assert_eq!(world.epoch().await, begun, "once");
 }
 
-/// What another node has in hand may have been reserved again before anybody noticed.
+/// Other nodes' numbers may have been reserved again before a node noticed.
 #[tokio::test(start_paused = true)]
 async fn new_epoch_drops_the_blocks_in_hand() {
     let world = World::new();

@@ -1,4 +1,4 @@
-//! Looks at the codes in use, over a slow memory store, under paused time.
+//! Checks of the codes in use, over a slow memory store, under paused time.
 
 use std::{
     sync::{
@@ -25,12 +25,12 @@ use crate::{
 };
 
 const CODES: usize = 1_200;
-/// How long each answer of the store takes.
+/// The delay of each answer of the store.
 const LATENCY: Duration = Duration::from_millis(3);
-/// How often a process looks.
+/// The time between two polls.
 const POLL: Duration = Duration::from_secs(30);
 
-/// A memory store that notes its calls.
+/// A memory store that records its calls.
 #[derive(Debug)]
 struct SlowStore {
     inner: MemoryStore,
@@ -88,7 +88,7 @@ fn spec() -> SegmentSpec {
     SegmentSpec { min_step: 10, max_step: 1_000, ..SegmentSpec::default() }
 }
 
-/// A node that has issued a number of each of many codes.
+/// Returns a node that has issued a number of each of many codes.
 async fn busy_node(store: &Arc<SlowStore>) -> (SegmentKeeper, SegmentIssuer) {
     let settings = (0..CODES).fold(SegmentSettings::new("numbers"), |settings, number| {
         settings.with_code(code(number), spec())
@@ -102,7 +102,7 @@ async fn busy_node(store: &Arc<SlowStore>) -> (SegmentKeeper, SegmentIssuer) {
     for number in 0..CODES {
         issuer.next_id(&code(number)).await.expect("issued");
     }
-    // Each reserves once more.
+    // Each code reserves once more.
     sleep(POLL / 4).await;
     store.take_calls();
     (keeper, issuer)
@@ -141,7 +141,7 @@ async fn store_that_went_back_is_found_at_the_first_look() {
         let store = SlowStore::new();
         let (_keeper, issuer) = busy_node(&store).await;
         let (before, held) = (store.epoch().await, store.inner.snapshot());
-        // The last one of the last list reserves, and the store loses that.
+        // The last code of the last list reserves, and the store loses that.
         let last = code(CODES - 1);
         let in_hand = u32::try_from(issuer.in_hand(&last)).expect("few");
         let lost = issuer.next_ids(&last, in_hand + 1).await.expect("issued").last();
@@ -164,11 +164,10 @@ async fn row_that_cannot_be_read_is_reported() {
     assert!(matches!(reason, Some(UnavailableReason::StoreUnavailable(_))), "{reason:?}");
 }
 
-/// Its unused numbers are given back while the poll is under way, and its look read its codes as they
-/// were before.
+/// Unused numbers are given back during the poll, which has read the codes as they were before.
 #[tokio::test(start_paused = true)]
 async fn clean_stop_during_a_poll_begins_no_epoch() {
-    // Before each answer of a poll: epoch, settings, and three lists of rows.
+    // Before each answer of a poll: the epoch, the settings, and three lists of rows.
     for answers in 0..6 {
         let store = SlowStore::new();
         let (keeper, _issuer) = busy_node(&store).await;

@@ -1,4 +1,4 @@
-//! What segment mode tells of itself, over a faulty memory store, under paused time.
+//! The status and reports of segment mode, over a faulty memory store, under paused time.
 
 use std::{
     sync::{Arc, Mutex},
@@ -21,7 +21,7 @@ use crate::{
 
 const LONG: Duration = Duration::from_secs(10);
 
-/// How many numbers each report was about, and which questions the store was asked.
+/// The number of IDs in each report, and the calls of the store.
 #[derive(Debug, Default)]
 struct Seen {
     issued: Mutex<Vec<u64>>,
@@ -30,7 +30,7 @@ struct Seen {
 }
 
 impl Seen {
-    /// How reservations ended.
+    /// Returns the outcomes of reservations.
     fn refills(&self) -> Vec<RefillOutcome> {
         self.refills.lock().expect("unpoisoned").clone()
     }
@@ -58,7 +58,7 @@ struct Node {
 }
 
 impl Node {
-    /// A node that has a block of every configured code.
+    /// Starts a node, and waits until it has a block of every configured code.
     async fn start(settings: SegmentSettings) -> Self {
         let node = Self::over(store(), settings);
         sleep(LONG).await;
@@ -88,7 +88,7 @@ impl Node {
         self.seen.issued.lock().expect("unpoisoned").clone()
     }
 
-    /// How often the store was asked for numbers.
+    /// Returns how often the store was asked for numbers.
     fn reservations(&self) -> usize {
         let asked = self.seen.asked.lock().expect("unpoisoned");
         asked.iter().filter(|operation| **operation == StoreOperation::Reserve).count()
@@ -125,12 +125,12 @@ async fn numbers_are_reported_once_when_the_status_is_asked_for() {
 async fn unreserved_part_counts_from_the_first_number_to_the_largest() {
     let short = SegmentSpec { max: 25, ..spec() };
     let node = Node::start(SegmentSettings::new("numbers").with_code("order", short)).await;
-    // Ten of 25 are reserved.
+    // Ten of 25 numbers are reserved.
     let unreserved = node.issuer.status().unreserved;
     assert!((unreserved - 15.0 / 25.0).abs() < 1e-9, "{unreserved}");
 }
 
-/// Somebody uses the code, so requests for it had better go to another node.
+/// Clients use the code, so another node should get their requests.
 #[tokio::test(start_paused = true)]
 async fn code_that_was_made_on_demand_counts_once_it_had_a_block() {
     let node = Node::start(SegmentSettings { auto_create: Some(spec()), ..orders() }).await;
@@ -220,7 +220,7 @@ async fn claim_waits_for_a_block_unless_others_waited_in_vain() {
     assert_eq!(refused().await, Duration::ZERO);
 }
 
-/// It has no numbers, whether or not the store answers.
+/// The code has no numbers left, whether or not the store answers.
 #[tokio::test(start_paused = true)]
 async fn claim_of_a_used_up_code_does_not_end_an_outage() {
     let short = SegmentSpec { max: 25, ..spec() };
@@ -230,7 +230,7 @@ async fn claim_of_a_used_up_code_does_not_end_an_outage() {
     node.store.set_down(true);
     while node.issuer.next_id("order").await.is_ok() {}
     node.issuer.next_id("done").await.expect_err("used up");
-    // The task looks at it meanwhile.
+    // The task tries it meanwhile.
     sleep(Duration::from_millis(1)).await;
     let reason = node.issuer.status().reason;
     assert!(matches!(reason, Some(UnavailableReason::StoreUnavailable(_))), "{reason:?}");
@@ -258,7 +258,7 @@ async fn released_namespace_is_shutting_down_and_makes_no_codes() {
     assert_eq!(node.issuer.status().codes, 1);
 }
 
-/// Numbers of another node lie between the blocks, so the first one cannot be given back.
+/// Another node's numbers lie between the blocks, so the first block cannot be given back.
 #[tokio::test(start_paused = true)]
 async fn release_counts_what_is_returned_and_what_is_lost() {
     let node = Node::start(orders()).await;
@@ -276,7 +276,7 @@ async fn release_counts_what_is_returned_and_what_is_lost() {
     other.keeper.release(LONG).await;
 }
 
-/// A store whose answers take so long, and a node that just asked it for a block.
+/// Returns a node that has just asked for a block, over a store whose answers take this long.
 async fn node_that_waits_for_a_block(latency: Duration) -> Node {
     let memory = MemoryStore::new(Arc::new(ManualClock::new(NOW)));
     let node = Node::over(Arc::new(FaultyStore::new(memory).with_latency(latency)), orders());
@@ -307,7 +307,7 @@ async fn release_keeps_its_deadline_when_a_reservation_hangs() {
 
 #[tokio::test(start_paused = true)]
 async fn store_that_fails_is_asked_less_and_less_often() {
-    // While codes are made, and while they are served.
+    // While codes are created, and while they are served.
     let store = store();
     store.set_down(true);
     let node = Node::over(store, orders());
@@ -332,7 +332,7 @@ async fn store_that_can_never_be_used_ends_the_keeper() {
     assert!(matches!(failed[..], [KeeperError::Store(StoreError::Unusable(_))]), "{failed:?}");
 }
 
-/// Two at a time, as there are connections: one after the other would take twelve seconds.
+/// Two at a time, since there are two connections. One after the other would take twelve seconds.
 #[tokio::test(start_paused = true)]
 async fn codes_give_back_side_by_side() {
     let slow = FaultyStore::new(MemoryStore::new(Arc::new(ManualClock::new(NOW))));
@@ -359,7 +359,7 @@ async fn code_whose_reservations_are_always_too_late_says_so_and_backs_off() {
         assert!(reason.contains("other nodes changed code order"), "{reason}");
         assert!(!status.issuing);
     }
-    // Each turn of eight is followed by a pause, which doubles up to 5 s.
+    // Each turn of eight attempts is followed by a pause, which doubles up to 5 s.
     let reservations = node.reservations() - before;
     assert!(reservations < 25 * 8, "{reservations}");
     let error = node.issuer.next_id("order").await.expect_err("nothing in hand");

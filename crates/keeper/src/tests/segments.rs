@@ -31,7 +31,7 @@ use crate::{
     SegmentIssuer, SegmentKeeper, SegmentSettings, StoreOperation, UnavailableReason,
 };
 
-/// Nodes over one store; every number that they issue is checked.
+/// Nodes over one store. Every number that they issue is checked.
 pub(super) struct World {
     pub(super) store: Arc<FaultyStore>,
     issued: Mutex<HashSet<(String, u64)>>,
@@ -44,7 +44,7 @@ pub(super) struct Node {
     refills: Arc<Refills>,
 }
 
-/// Blocks that were reserved, questions to the store, and epochs that were begun.
+/// The number of reserved blocks, of calls of the store, and of begun epochs.
 #[derive(Debug, Default)]
 struct Refills(AtomicU64, AtomicU64, AtomicU64);
 
@@ -63,12 +63,12 @@ impl Observer for Refills {
 }
 
 impl Node {
-    /// How often the store was asked.
+    /// Returns how many calls of the store there were.
     pub(super) fn questions(&self) -> u64 {
         self.refills.1.load(Ordering::SeqCst)
     }
 
-    /// How many epochs it began.
+    /// Returns how many epochs the node began.
     pub(super) fn epochs(&self) -> u64 {
         self.refills.2.load(Ordering::SeqCst)
     }
@@ -81,7 +81,7 @@ impl World {
         Self::with_latency(Duration::ZERO)
     }
 
-    /// Every answer of the store takes this long.
+    /// Returns a world whose store takes this long for each answer.
     pub(super) fn with_latency(latency: Duration) -> Self {
         let memory = MemoryStore::new(Arc::new(ManualClock::new(NOW)));
         let store = Arc::new(FaultyStore::new(memory).with_latency(latency));
@@ -118,7 +118,7 @@ impl World {
         numbers
     }
 
-    /// The table is emptied, and the node issues what it has in hand.
+    /// Empties the table, and issues the numbers that the node has left.
     async fn lose_segments(&self, node: &Node) {
         self.store.lose_segments();
         self.issue_all_in_hand(node).await;
@@ -129,7 +129,7 @@ impl World {
         self.issue(node, "order", u32::try_from(remaining).expect("few")).await;
     }
 
-    /// The code stands in the table again, with this as its next number.
+    /// Creates the code in the table again, with this next number.
     async fn put_back(&self, first: u64) {
         let back = [NewSegment { code: "order".into(), first }];
         self.store.create_segments("numbers", &back).await.expect("up");
@@ -182,7 +182,7 @@ async fn handles_share_blocks_until_the_stop() {
     let mut other = one.clone();
     let mut numbers: Vec<u64> = Vec::new();
     for _ in 0..20 {
-        // A block is in hand again once a claim waited for it.
+        // Once a claim has waited for a block, the handles have one again.
         numbers.extend(world.issue(&node, "order", 2).await);
         let ids = [one.try_next_id(), other.try_next_id(), one.try_next_id()];
         numbers.extend(ids.into_iter().flatten().map(|id| id.get()));
@@ -215,8 +215,8 @@ async fn clean_stop_returns_numbers_and_crash_loses_them() {
     assert_eq!(world.issue(&again, "order", 1).await, [16 + in_hand]);
 }
 
-/// A gives back, the write times out but stays on its way, and B issues on: pitfalls of a
-/// give-back that names a number instead of its reservation.
+/// Node A gives numbers back, the write times out but is delayed, and node B issues. A give-back
+/// that named a number instead of its reservation would be wrong here.
 #[tokio::test(start_paused = true)]
 async fn late_give_back_is_refused() {
     let world = World::new();
@@ -237,7 +237,7 @@ async fn late_give_back_is_refused() {
 #[tokio::test(start_paused = true)]
 async fn lost_reply_of_a_reservation_leaves_a_gap() {
     let world = World::new();
-    // A code that was never reserved is looked at first.
+    // A code from which no node has reserved is read first.
     world.node(orders()).await.keeper.release(LONG).await;
     assert_eq!(world.next("order").await, 1);
     world.store.fail_next(Fault::LostReply);
@@ -290,7 +290,7 @@ async fn outage_in_which_every_batch_is_larger_than_the_rest_is_seen() {
     let status = node.issuer.status();
     assert_eq!((status.issuing, status.remaining), (false, u64::from(remaining)));
     assert!(status.store_fails);
-    // A claim that is served ends it, and so does a minute without claims.
+    // A served claim ends the outage, and so does a minute without claims.
     world.issue(&node, "order", 1).await;
     assert!(node.issuer.status().issuing);
     fail_batches().await;
@@ -332,7 +332,7 @@ async fn code_ends_at_its_largest_number() {
     let IssueError::Refused(ClaimError::SequenceExhausted { .. }) = error else {
         panic!("{error}")
     };
-    // No other node has numbers either, so this one is as good as any.
+    // No other node has numbers either, so this node is as good as any.
     let status = node.issuer.status();
     assert_eq!((status.issuing, status.reason), (true, Some(UnavailableReason::NumbersUsedUp)));
 }
@@ -393,7 +393,7 @@ async fn lowered_code_goes_on_above_all_that_the_process_had() {
     let node = world.node(orders()).await;
     world.issue(&node, "order", 100).await;
     sleep(LONG).await;
-    // As a backup that was put back.
+    // Like a restored backup.
     world.store.lose_segments();
     world.put_back(1).await;
     world.issue_all_in_hand(&node).await;
@@ -427,7 +427,7 @@ async fn vanished_code_continues_once_it_is_back_with_higher_numbers() {
     assert!(world.issue(&node, "order", 10).await[0] >= held);
     assert_eq!(node.issuer.status().reason, None);
 
-    // With lower numbers, other nodes may have had what lies between.
+    // With lower numbers, other nodes may have issued those in between.
     sleep(LONG).await;
     let held = world.next("order").await;
     world.lose_segments(&node).await;
@@ -506,7 +506,7 @@ async fn vanished_code_is_retried_without_claims() {
     assert!(node.issuer.status().issuing, "{:?}", node.issuer.status());
 }
 
-/// Each of them waits until it is looked for again.
+/// Each vanished code waits until it is tried again.
 #[tokio::test(start_paused = true)]
 async fn vanished_codes_do_not_delay_others() {
     let world = World::new();
@@ -521,6 +521,6 @@ async fn vanished_codes_do_not_delay_others() {
         world.issue(&node, code, 10).await;
     }
     sleep(Duration::from_secs(1)).await;
-    // More than are in hand.
+    // More numbers than are left in the block.
     world.issue(&node, "order", 100).await;
 }

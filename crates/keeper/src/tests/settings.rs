@@ -7,7 +7,7 @@ use raindrop_core::layout::{LayoutSpec, TimeUnit};
 use super::world::second;
 use crate::{KeeperSettings, LeaseTimes};
 
-/// The keys of the violations under a window of a minute that is renewed every 10 s.
+/// Returns the keys of the violations, with a window of a minute that is renewed every 10 s.
 fn refused(change: impl FnOnce(&mut KeeperSettings)) -> Vec<String> {
     let layout = LayoutSpec::for_unit(TimeUnit::Millisecond).build().expect("valid");
     let mut settings = KeeperSettings::new(layout, "test");

@@ -1,5 +1,5 @@
-//! Stores in which no holder renewed for long: a process that starts cannot tell a crash of them all
-//! from a backup that was put back.
+//! Stores in which no holder has renewed for long. A process that starts cannot tell whether every
+//! holder crashed or a backup was restored.
 
 use std::{
     future::pending,
@@ -23,7 +23,7 @@ use crate::{
     state_file::MemoryDisk,
 };
 
-/// Half a minute longer than a new lease waits for.
+/// Half a minute longer than a new lease waits.
 const LONG: Duration = Duration::from_secs(75);
 
 /// Returns how long a node takes to issue, in whole seconds.
@@ -64,14 +64,14 @@ async fn first_lease_after_a_crash_of_every_node_waits_and_says_so() {
     assert_eq!((node.status().reason, node.events.epochs()), (None, 0));
 }
 
-/// The start that waited takes its row, and releases that later.
+/// The start that waited takes the row, and releases it later.
 #[tokio::test(start_paused = true)]
 async fn crash_makes_one_start_wait() {
     let world = world();
     let crashed = world.node().await;
     let worker = crashed.worker();
     drop(crashed);
-    // Its row is held yet.
+    // The row is still held.
     world.node().await.stop().await;
     world.pass(second(100)).await;
     let next = world.start(world.settings());
@@ -82,10 +82,10 @@ async fn crash_makes_one_start_wait() {
     assert_eq!(seconds_to_first_id(&world, &world.start(world.settings())).await, 0);
 }
 
-/// By which a clock was changed since the last renewal, so that its age says less.
+/// The clock was changed since the last renewal, so the row's age proves less.
 #[tokio::test(start_paused = true)]
 async fn store_is_stale_also_by_a_clock_that_was_changed() {
-    // Within the allowed skew, and by more than the time that has passed.
+    // By less than the allowed skew, and by more than the time that has passed.
     for (passed, step_ms) in [(second(46), -10_000), (LONG, -200_000)] {
         let world = world();
         let node = world.node().await;
@@ -111,7 +111,7 @@ async fn nobody_waits_where_a_holder_lives() {
     world.pass(LONG).await;
     let next = world.start(world.settings());
     assert_eq!(seconds_to_first_id(&world, &next).await, 0);
-    // Also one with another worker id.
+    // Nor does a start with another worker id wait.
     let fixed = world.start(world.only(500));
     assert_eq!(seconds_to_first_id(&world, &fixed).await, 0);
     drop(fixed);
@@ -135,7 +135,8 @@ async fn nobody_waits_after_clean_stops_or_where_it_is_turned_off() {
     assert_eq!(seconds_to_first_id(&world, &world.start(settings)).await, 0);
 }
 
-/// A start that may lease other rows waits, and releases the row: no later one waits for it.
+/// A start that may only lease other rows waits, and releases this row. No later start waits for
+/// it.
 #[tokio::test(start_paused = true)]
 async fn crashed_row_that_no_process_may_lease_makes_one_start_wait() {
     let world = world();
@@ -158,15 +159,15 @@ async fn crashed_row_that_no_process_may_lease_makes_one_start_wait() {
     node.stop().await;
     let released = world.row(400).await;
     assert_eq!((released.free, released.expires_ms), (true, 0));
-    // It had expired, so that its marks were anybody's already.
+    // The row had expired, so that any process could have used its marks.
     assert_eq!((released.marks, released.holder), (crashed.marks, crashed.holder));
     assert_ne!(released.token, crashed.token);
     world.pass(LONG).await;
     assert_eq!(seconds_to_first_id(&world, &few()).await, 0);
 }
 
-/// Starts a process for few worker ids long after one of another worker id crashed, and returns both the
-/// wait that it tells and itself.
+/// Starts a process for few worker ids long after a process with another worker id crashed. Returns
+/// the wait that it reports, and the process.
 async fn start_after_a_crash(world: &World, link: &Arc<Link>, ttl: Duration) -> (Duration, Node) {
     let mut old = world.only(400);
     old.lease.ttl = ttl;
@@ -184,7 +185,7 @@ async fn start_after_a_crash(world: &World, link: &Arc<Link>, ttl: Duration) -> 
     (Duration::from_millis(left_ms.unsigned_abs()) + second(1), node)
 }
 
-/// Nothing of a row that the store refuses to read or write keeps a start from its lease.
+/// A row that the store refuses to read or write does not keep a start from its lease.
 #[tokio::test(start_paused = true)]
 async fn row_that_cannot_be_released_makes_a_start_wait_once() {
     for refused in [Refused::Read, Refused::Write] {
@@ -198,7 +199,7 @@ async fn row_that_cannot_be_released_makes_a_start_wait_once() {
     }
 }
 
-/// The others are released, and the wait does not begin again.
+/// The other rows are released, and the wait does not start again.
 #[tokio::test(start_paused = true)]
 async fn row_that_cannot_be_released_keeps_no_other_from_it() {
     for refused in [Refused::Read, Refused::Write] {
@@ -220,7 +221,7 @@ async fn row_that_cannot_be_released_keeps_no_other_from_it() {
     }
 }
 
-/// Nor does the start that waits take longer for it.
+/// The start does not wait longer for this row, either.
 #[tokio::test(start_paused = true)]
 async fn row_that_has_not_expired_is_not_released() {
     for (ttl, wait) in [(second(90), second(50)), (second(400), second(45))] {
@@ -234,7 +235,7 @@ async fn row_that_has_not_expired_is_not_released() {
     }
 }
 
-/// Until that instant no process could lease it, and each start would wait.
+/// Until that instant no process could lease the row, and each start would wait.
 #[tokio::test(start_paused = true)]
 async fn row_that_was_written_in_the_future_is_released_beyond_its_lease() {
     let world = world();
@@ -254,7 +255,7 @@ async fn row_that_was_written_in_the_future_is_released_beyond_its_lease() {
     assert!((305_000..=325_000).contains(&due_in_ms), "{due_in_ms}");
 }
 
-/// IDs of another reserved value are no reason to look at its rows alone.
+/// That IDs differ in the reserved value is no reason to look only at rows of one's own.
 #[tokio::test(start_paused = true)]
 async fn node_waits_for_the_holders_of_other_reserved_values() {
     let spec = LayoutSpec { reserved_bits: 1, ..LayoutSpec::for_unit(TimeUnit::Millisecond) };
@@ -279,7 +280,7 @@ async fn node_waits_for_the_holders_of_other_reserved_values() {
     assert_eq!((late.status().lease, living.worker()), (None, 5), "its only row is held");
 }
 
-/// Without the wait, the node that starts leases what one of them holds.
+/// Without the wait, the node that starts would lease a held row.
 #[tokio::test(start_paused = true)]
 async fn node_that_starts_after_a_restore_waits_for_the_living_holders() {
     node_waits_for_holders_that_renew_every(second(30)).await;
@@ -311,7 +312,7 @@ async fn node_waits_for_holders_that_renew_every(renew: Duration) {
     assert_eq!(late.status().lease, None, "all rows are held");
 }
 
-/// Starts a process on the disk that may use this row alone.
+/// Starts a process on the disk that may use only this row.
 async fn start_on(world: &World, disk: &MemoryDisk, worker: u64) -> Node {
     let state_file = Some(disk.open());
     let node = world.start(KeeperSettings { state_file, ..world.only(worker) });
@@ -319,7 +320,7 @@ async fn start_on(world: &World, disk: &MemoryDisk, worker: u64) -> Node {
     node
 }
 
-/// Nothing of it goes on until its row has expired.
+/// Crashes a node, and waits until its row has expired.
 async fn crash(world: &World, disk: &MemoryDisk, node: Node) {
     world.pass(second(60)).await;
     world.issue(&node, "order", 100).await;
@@ -328,8 +329,8 @@ async fn crash(world: &World, disk: &MemoryDisk, node: Node) {
     world.pass(second(100)).await;
 }
 
-/// That a row is as its holder wrote it proves nothing once another process may have taken it: the store
-/// may have lost that.
+/// A row that is as its holder wrote it proves nothing if another process may have taken the row
+/// since: the store may have lost that.
 #[tokio::test(start_paused = true)]
 async fn holder_that_was_down_waits_for_the_one_that_had_taken_its_row() {
     let spec = LayoutSpec { rollback_bits: 0, ..LayoutSpec::for_unit(TimeUnit::Hour) };
@@ -364,7 +365,7 @@ async fn row_that_another_process_may_have_taken_is_not_freed() {
     assert_eq!(world.row(5).await, row);
 }
 
-/// The way of one node to the store.
+/// The connection of one node to the store.
 #[derive(Debug)]
 struct Link {
     store: Arc<FaultyStore>,
@@ -414,7 +415,7 @@ fn world_of_one_lane() -> World {
     World::new(LayoutSpec { rollback_bits: 0, ..LayoutSpec::for_unit(TimeUnit::Millisecond) })
 }
 
-/// After an outage holders wait as well, and may begin to only when they try again.
+/// After an outage holders wait, too. Their wait may begin only when they retry.
 #[tokio::test(start_paused = true)]
 async fn start_does_not_release_the_rows_of_holders_that_wait_as_well() {
     let world = world();
@@ -435,7 +436,7 @@ async fn start_does_not_release_the_rows_of_holders_that_wait_as_well() {
     assert_eq!(late.worker(), 7);
 }
 
-/// For some time, as far as they can; no ID is one that was issued before.
+/// Lets nodes issue for some time, as far as they can. No ID may repeat an earlier one.
 async fn issue_on(world: &World, nodes: &[&Node], duration: Duration) {
     for _ in 0..duration.as_secs() {
         for node in nodes {
@@ -447,7 +448,7 @@ async fn issue_on(world: &World, nodes: &[&Node], duration: Duration) {
     }
 }
 
-/// Another process takes the row, and issues for some time; then the backup is put back.
+/// Another process takes the row and issues for some time. Then the backup is restored.
 async fn taken_meanwhile(world: &World, backup: Snapshot, duration: Duration) -> Node {
     let taker = world.start(world.only(5));
     world.pass(duration).await;
@@ -457,7 +458,8 @@ async fn taken_meanwhile(world: &World, backup: Snapshot, duration: Duration) ->
     taker
 }
 
-/// Its lease begins anew in an epoch that is older than the backup, so that its barrier protects nobody.
+/// The lease begins again in an epoch that is older than the backup, so its barrier protects no
+/// one.
 #[tokio::test(start_paused = true)]
 async fn holder_that_was_cut_off_waits_before_its_lease_begins_anew() {
     let world = world_of_one_lane();
@@ -476,7 +478,7 @@ async fn holder_that_was_cut_off_waits_before_its_lease_begins_anew() {
     issue_on(&world, &[&node, &taker], second(120)).await;
 }
 
-/// By that clock the holder wrote its row a moment ago.
+/// By that clock the holder has just written its row.
 #[tokio::test(start_paused = true)]
 async fn holder_that_was_cut_off_waits_where_the_clock_of_the_store_went_back_with_it() {
     let world = world_of_one_lane();
@@ -493,7 +495,7 @@ async fn holder_that_was_cut_off_waits_where_the_clock_of_the_store_went_back_wi
     issue_on(&world, &[&node, &taker], second(120)).await;
 }
 
-/// What a search took and never learned of may be another process's by now.
+/// Another process may have taken a row since a search took it without learning so.
 #[tokio::test(start_paused = true)]
 async fn row_that_a_search_perhaps_took_long_ago_is_not_freed() {
     let world = world_of_one_lane();

@@ -1,4 +1,4 @@
-//! Leases that a state file keeps from one process to the next.
+//! Leases that a state file saves for the next process.
 
 use std::{sync::atomic::Ordering, time::Duration};
 
@@ -17,7 +17,7 @@ use crate::{
     state_file::MemoryDisk,
 };
 
-/// Starts a process on the disk, and lets it find its lease.
+/// Starts a process on the disk, and waits until it has found its lease.
 async fn start(world: &World, disk: &MemoryDisk, worker: Option<u64>) -> Node {
     let settings = worker.map_or_else(|| world.settings(), |worker| world.only(worker));
     start_with(world, disk, settings).await
@@ -30,7 +30,7 @@ async fn start_with(world: &World, disk: &MemoryDisk, mut settings: KeeperSettin
     node
 }
 
-/// Kills a process: nothing of it goes on.
+/// Kills a process, so that nothing of it continues.
 fn kill(node: Node, disk: &MemoryDisk) {
     disk.kill();
     drop(node);
@@ -84,7 +84,7 @@ async fn process_that_is_killed_again_and_again_issues_each_time() {
         world.pass(second(3)).await;
     }
     world.issue(&node, "order", 50).await;
-    // A crash loop without any issuing uses nothing up.
+    // A crash loop without claims uses nothing up.
     for _ in 0..50 {
         kill(node, &disk);
         node = start(&world, &disk, None).await;
@@ -116,7 +116,7 @@ async fn stop_leaves_half_of_its_time_to_the_state_file() {
     let node = start(&world, &disk, None).await;
     world.pass(second(60)).await;
     world.store.set_down(true);
-    // Not enough for every try that a store has.
+    // Too short for every attempt at the store.
     let deadline = Duration::from_millis(250);
     assert_eq!(node.keeper.release(deadline).await, Released::Kept);
 }
@@ -147,7 +147,7 @@ async fn clean_stop_releases_the_row_and_empties_the_file() {
     assert!(!node.status().is_issuing());
 }
 
-/// The row's token is another one, so the range is used up while another row is leased.
+/// The row has another token, so the node uses up its range while it leases another row.
 #[tokio::test(start_paused = true)]
 async fn resumed_lease_whose_row_was_taken_is_used_up_and_another_one_acquired() {
     let (world, disk) = (world(), MemoryDisk::default());
@@ -212,7 +212,7 @@ async fn resumed_process_issues_although_the_store_shows_nothing() {
     assert!(node.events.count(LeaseOperation::Renew, LeaseOutcome::Done) > 0);
 }
 
-/// A store that went back while the process was down, and in which others had waited for it.
+/// The store was rolled back while the process was down, and other processes had waited for it.
 #[tokio::test(start_paused = true)]
 async fn row_that_was_taken_meanwhile_is_not_resumed() {
     let (world, disk) = (world(), MemoryDisk::default());
@@ -233,7 +233,7 @@ async fn row_that_was_taken_meanwhile_is_not_resumed() {
     assert_eq!(node.events.epochs(), 1, "its row had a mark below its limit");
 }
 
-/// Whoever resumed a lease that was lost would issue beside the next holder.
+/// A process that resumed a lost lease would issue beside the next holder.
 #[tokio::test(start_paused = true)]
 async fn lost_lease_is_not_resumed() {
     let (world, disk) = (world(), MemoryDisk::default());
@@ -252,13 +252,13 @@ async fn lost_lease_is_not_resumed() {
     world.pass(second(31)).await;
     assert_eq!(node.status().lease, None);
     kill(node, &disk);
-    // No store tells it of the other process.
+    // No store tells the node of the other process.
     world.store.set_down(true);
     let node = start(&world, &disk, Some(5)).await;
     assert_eq!(resumed(&node, LeaseOutcome::Done), 0);
 }
 
-/// As any process that starts does; its own lease is used up before it begins there.
+/// As any process does that starts. Its own lease is used up before the new one begins.
 #[tokio::test(start_paused = true)]
 async fn resumed_process_adds_its_lost_row_beyond_its_lease() {
     let (world, disk) = (world(), MemoryDisk::default());
@@ -329,7 +329,7 @@ async fn file_is_not_written_more_often_while_the_store_is_away() {
     world.issue(&node, "order", 10).await;
 }
 
-/// Neither silent nor for ever: another lease is acquired, which is not kept.
+/// The failure is reported, and does not last: the node acquires another lease, which is not saved.
 #[tokio::test(start_paused = true)]
 async fn disk_that_fails_or_hangs_costs_the_row_and_not_the_service() {
     for hangs in [false, true] {
@@ -350,10 +350,10 @@ async fn disk_that_fails_or_hangs_costs_the_row_and_not_the_service() {
         world.issue(&node, "order", 10).await;
         assert_eq!(disk.writes(), writes);
         kill(node, &disk);
-        // The file still has the old lease, whose range nobody used.
+        // The file still has the old lease, whose remaining range no process used.
         disk.set_failing(false);
         disk.set_hanging(false);
-        // Its row may have a later token, of a renewal that the file did not get.
+        // The row may have a later token, of a renewal that the file did not get.
         let node = start(&world, &disk, None).await;
         let ended = [LeaseOutcome::Done, LeaseOutcome::Refused];
         assert_eq!(ended.map(|outcome| resumed(&node, outcome)).iter().sum::<usize>(), 1);
@@ -374,7 +374,7 @@ async fn disk_that_fails_at_the_start_costs_nothing() {
     assert_eq!(node.stop().await, Released::Done);
 }
 
-/// The store is asked whether the lease can be released before it leaves the file.
+/// Before the lease leaves the file, the store is asked whether it can be released.
 #[tokio::test(start_paused = true)]
 async fn stop_whose_release_is_lost_leaves_nothing_to_resume() {
     let (world, disk) = (world(), MemoryDisk::default());
@@ -396,12 +396,12 @@ async fn clock_that_went_back_between_two_processes_is_refused() {
     world.store_clock.step(-60_000);
     let node = start(&world, &disk, None).await;
     assert_eq!(resumed(&node, LeaseOutcome::Refused), 1);
-    // The store's clock went back, too, so that it looks like a restored one.
+    // The store's clock went back, too, so the store looks like a restored one.
     world.pass(second(50)).await;
     world.issue(&node, "order", 10).await;
 }
 
-/// The mark of a day is common to all, so what a crash leaves out is a slice of it.
+/// All codes have the mark of a day in common, so a crash leaves out a slice of the day.
 #[tokio::test(start_paused = true)]
 async fn long_tick_is_resumed_above_what_was_issued() {
     let spec = LayoutSpec { worker_bits: 3, ..LayoutSpec::for_unit(TimeUnit::Day) };
@@ -413,7 +413,7 @@ async fn long_tick_is_resumed_above_what_was_issued() {
         world.issue(&node, "order", 1_000).await;
         world.issue(&node, "user", 10).await;
         kill(node, &disk);
-        // Whether codes share a cursor may change while the lease is kept.
+        // Whether codes share a cursor may change while the lease is in the file.
         let mut settings = world.settings();
         settings.issue.codes_shared = round % 2 == 1;
         node = start_with(&world, &disk, settings).await;
@@ -421,7 +421,7 @@ async fn long_tick_is_resumed_above_what_was_issued() {
     }
 }
 
-/// Neither the lease before nor the new one is lost with what the disk had not written.
+/// Neither the lease before nor the new one is lost with the bytes that the disk had not written.
 #[tokio::test(start_paused = true)]
 async fn power_lost_at_any_moment_of_a_write_leaves_a_lease_that_can_be_resumed() {
     let (world, disk) = (world(), MemoryDisk::default());

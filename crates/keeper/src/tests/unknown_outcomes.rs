@@ -71,7 +71,7 @@ async fn renewal_after_lost_reply_keeps_the_lease() {
     }
 }
 
-/// As by earlier writes of the node that took effect meanwhile.
+/// Earlier writes of the node that took effect meanwhile cause such refusals.
 #[tokio::test(start_paused = true)]
 async fn refused_renewals_are_repeated_at_once_and_no_failure_of_the_store() {
     let world = world();

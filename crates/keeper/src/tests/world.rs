@@ -26,7 +26,7 @@ use crate::{
 
 pub(super) const NOW: i64 = 1_763_650_000_000;
 
-/// Nodes with the default layout for milliseconds.
+/// Returns nodes with the default layout for milliseconds.
 pub(super) fn world() -> World {
     World::new(LayoutSpec::for_unit(TimeUnit::Millisecond))
 }
@@ -41,7 +41,7 @@ pub(super) struct World {
     pub(super) store: Arc<FaultyStore>,
     pub(super) store_clock: Arc<ManualClock>,
     clocks: Mutex<Vec<Arc<ManualClock>>>,
-    /// The cursors that each ID came from: a code's, or the one of all codes, whose name is empty.
+    /// The cursors from which each ID came: a code's, or that of all codes, whose name is empty.
     issued: Mutex<HashMap<Id, HashSet<String>>>,
     spec: LayoutSpec,
 }
@@ -100,17 +100,17 @@ impl Events {
         operations.iter().filter(|event| **event == (operation, outcome)).count()
     }
 
-    /// How many IDs were reported, each time.
+    /// Returns the number of IDs in each report.
     pub(super) fn issued(&self) -> Vec<u64> {
         self.issued.lock().expect("unpoisoned").clone()
     }
 
-    /// How many steps of the keeper panicked.
+    /// Returns how many steps of the keeper panicked.
     pub(super) fn panics(&self) -> u64 {
         self.panics.load(Ordering::SeqCst)
     }
 
-    /// How many epochs this node began.
+    /// Returns how many epochs this node began.
     pub(super) fn epochs(&self) -> u64 {
         self.epochs.load(Ordering::SeqCst)
     }
@@ -121,7 +121,7 @@ impl Events {
 }
 
 impl World {
-    /// A store with a clock of its own.
+    /// Creates a world whose store has a clock of its own.
     pub(super) fn new(spec: LayoutSpec) -> Self {
         let store_clock = Arc::new(ManualClock::new(NOW));
         let memory = MemoryStore::with_own_clock(store_clock.clone());
@@ -138,7 +138,7 @@ impl World {
         KeeperSettings::new(self.spec.build().expect("valid"), "the same for all")
     }
 
-    /// Writes a layout record as a node does that was cut short, whose rows are complete or not.
+    /// Writes a layout record as an interrupted node leaves it, with these keys' rows complete.
     pub(super) async fn record(&self, namespace: &str, canonical: &str, complete: &[&str]) {
         let history = History::first("memory", Token::from_bits(2), NodeTimes::default());
         let mut record = LayoutRecord::new(canonical, Token::from_bits(1), 1, history);
@@ -146,29 +146,29 @@ impl World {
         self.store.create_record(namespace, &record).await.expect("up");
     }
 
-    /// The layout that the namespace's record names.
+    /// Returns the layout that the namespace's record names.
     pub(super) async fn recorded_layout(&self) -> String {
         self.store.read_record("default").await.expect("up").expect("a record").canonical
     }
 
-    /// True time, in Unix ms.
+    /// Returns the true time, in Unix ms.
     pub(super) fn now_ms(&self) -> i64 {
         self.store_clock.now_ms()
     }
 
-    /// The epoch that the namespace's record has.
+    /// Returns the epoch in the namespace's record.
     pub(super) async fn epoch(&self) -> Token {
         let record = self.store.read_record("default").await.expect("up");
         record.map_or(Token::UNUSED, |record| record.history.epoch())
     }
 
-    /// All rows of the namespace.
+    /// Returns the scope of all rows of the namespace.
     pub(super) fn scope(&self) -> Scope {
         let layout = self.settings().layout;
         Scope::new("default", &layout, 0, layout.largest_worker())
     }
 
-    /// Settings for exactly this worker id.
+    /// Returns settings for exactly this worker id.
     pub(super) fn only(&self, worker: u64) -> KeeperSettings {
         KeeperSettings { min_worker: worker, max_worker: worker, ..self.settings() }
     }
@@ -177,7 +177,7 @@ impl World {
         self.start_by(settings, self.store.clone())
     }
 
-    /// Starts a node that reaches the store in its own way.
+    /// Starts a node that reaches the store through `store`.
     pub(super) fn start_by(&self, settings: KeeperSettings, store: Arc<dyn Store>) -> Node {
         let clock = Arc::new(ManualClock::new(self.store_clock.now_ms()));
         let mut clocks = self.clocks.lock().expect("unpoisoned");
@@ -195,13 +195,13 @@ impl World {
         Node { keeper, issuer, clock, events, codes_shared }
     }
 
-    /// An operator with these settings, on a machine whose clock is right.
+    /// Returns an operator with these settings, on a machine whose clock is right.
     pub(super) fn operator(&self, settings: KeeperSettings) -> Operator {
         let random = Box::new(StdRng::seed_from_u64(7));
         Operator::with_random(settings, self.store.clone(), self.store_clock.clone(), random)
     }
 
-    /// A node with the default settings that holds a lease.
+    /// Starts a node with the default settings, and waits until it has a lease.
     pub(super) async fn node(&self) -> Node {
         self.node_with(|_| {}).await
     }
@@ -214,7 +214,7 @@ impl World {
         node
     }
 
-    /// Lets time pass for everybody, in steps that timers can see.
+    /// Lets time pass for every node, in steps that timers can see.
     pub(super) async fn pass(&self, duration: Duration) {
         self.pass_in_steps(duration, Duration::from_millis(50)).await;
     }
@@ -233,7 +233,7 @@ impl World {
         }
     }
 
-    /// Lets time pass until the store was sent a write.
+    /// Lets time pass until a node has sent the store a write.
     pub(super) async fn until_swap(&self) {
         let before = self.store.swaps.load(Ordering::SeqCst);
         while self.store.swaps.load(Ordering::SeqCst) == before {
@@ -248,7 +248,7 @@ impl World {
         self.check(if node.codes_shared { "" } else { code }, ids.collect())
     }
 
-    /// Only codes with cursors of their own may have equal IDs.
+    /// Checks that only codes with cursors of their own have equal IDs.
     pub(super) fn check(&self, cursor: &str, ids: Vec<Id>) -> Vec<Id> {
         let mut issued = self.issued.lock().expect("unpoisoned");
         for id in &ids {
@@ -280,7 +280,7 @@ impl Node {
         self.status().lease.expect("leased").lane
     }
 
-    /// How far the lease reaches ahead of this node's clock, in ms.
+    /// Returns how far the lease reaches ahead of this node's clock, in ms.
     pub(super) fn reach_ms(&self) -> i64 {
         self.status().lease.expect("leased").valid_until_ms - self.clock.now_ms()
     }

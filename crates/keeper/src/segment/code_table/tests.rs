@@ -1,4 +1,4 @@
-//! What the status tells of codes without a number.
+//! The status of a namespace with codes that have no number left.
 
 use raindrop_core::clock::ManualClock;
 use raindrop_store::MemoryStore;
@@ -11,7 +11,7 @@ use crate::{
     segment::{namespace::SharedStore, settings::SegmentSettings},
 };
 
-/// A prepared table of these codes, none of which has a block.
+/// Returns a prepared table of these codes, none of which has a block.
 fn table(codes: impl IntoIterator<Item = impl Into<String>>) -> CodeTable {
     let store = Arc::new(MemoryStore::new(Arc::new(ManualClock::new(0))));
     let random = Random(Box::new(StdRng::seed_from_u64(1)));

@@ -20,7 +20,7 @@ use crate::{
     },
 };
 
-/// How reservations ended, and how many questions there were.
+/// The outcomes of reservations, and the number of calls of the store.
 #[derive(Debug, Default)]
 struct Seen {
     outcomes: Mutex<Vec<RefillOutcome>>,
@@ -60,13 +60,13 @@ impl Bench {
         Self { store, code, seen, _queue: queued }
     }
 
-    /// The code stands in the table with this as its next number.
+    /// Creates the code in the table, with this next number.
     async fn put(&self, first: u64) {
         let code = [NewSegment { code: "order".into(), first }];
         self.store.create_segments("numbers", &code).await.expect("made");
     }
 
-    /// Whether the store was asked must be told truly.
+    /// Refills once, and checks that the result says truly whether the store was called.
     async fn refill(&self) {
         let before = self.questions();
         let was_asked = refill(&self.code).await.expect("up");
@@ -122,7 +122,7 @@ async fn block_is_reserved_while_no_more_than_a_step_is_left_or_a_claim_waits() 
     }
     assert_eq!(bench.outcomes(), [RefillOutcome::Done; 2]);
     assert_eq!(bench.claim(100), None);
-    // The second time nobody waits any more.
+    // The second time no claim waits any more.
     for _ in 0..2 {
         bench.refill().await;
         assert_eq!(bench.left(), 100);
@@ -170,7 +170,7 @@ async fn code_that_vanished_is_looked_for_after_a_pause() {
     assert_eq!(bench.claim(1), Some(vec![1]));
 }
 
-/// Its numbers may have been issued by anybody meanwhile.
+/// Another process may have issued its numbers meanwhile.
 #[tokio::test(start_paused = true)]
 async fn code_that_went_back_begins_an_epoch_and_skips_a_gap() {
     let bench = configured().await;
@@ -185,7 +185,7 @@ async fn code_that_went_back_begins_an_epoch_and_skips_a_gap() {
     bench.refill().await;
     assert!(!bench.is_lost());
     assert_ne!(bench.code.namespace.epoch().await, before);
-    // What it had of the old epoch is given up.
+    // Its numbers of the old epoch are given up.
     let next = bench.claim(1).expect("a number")[0];
     let row = bench.code.namespace.settings.gap_rule().skipped(
         &bench.code.spec(),
@@ -202,10 +202,10 @@ async fn last_block_is_what_is_left() {
     bench.put(21).await;
     bench.refill().await;
     assert_eq!(bench.left(), 5);
-    // The row is of no epoch yet.
+    // The row has no epoch yet.
     assert_eq!(bench.questions(), 2, "ten, and then five");
     assert_eq!(bench.claim(5), Some((21..=25).collect()));
-    // The second time it is known.
+    // The second time the code is known to be used up.
     for _ in 0..2 {
         bench.refill().await;
         assert!(bench.code.is_used_up());

@@ -26,7 +26,7 @@ fn put(file: &mut [u8], at: u64, bytes: &[u8]) {
     file[at..at + bytes.len()].copy_from_slice(bytes);
 }
 
-/// A file that was written so many times.
+/// Returns a file that was written this many times.
 fn written(times: u64) -> Vec<u8> {
     let mut file = empty_file();
     for number in 1..=times {
@@ -36,7 +36,7 @@ fn written(times: u64) -> Vec<u8> {
     file
 }
 
-/// The local mark that a file says.
+/// Returns the local mark in a file.
 fn local_mark(file: &[u8]) -> Option<u64> {
     match decode(file) {
         Found::Content { content, .. } => Some(content.entries["default"].lease.local_mark),
@@ -56,7 +56,7 @@ fn content_is_read_as_it_was_written() {
     assert_eq!(decode(&file), Found::Content { number, content });
 }
 
-/// Whatever is lost besides, the file never falls behind the last write that ended.
+/// Whatever else is lost, the file never falls behind the last write that ended.
 #[test]
 fn write_that_is_cut_short_anywhere_leaves_the_content_before_or_the_new_one() {
     for before in 0..4 {
@@ -108,7 +108,7 @@ fn other_files_are_told_apart() {
     for foreign in [&b"#!/bin/sh\n"[..], b"raindrop.db", b"\0\0x", b"SQLite format 3\0"] {
         assert_eq!(decode(foreign), Found::Foreign, "{foreign:?}");
     }
-    // A file that was being made when its process was killed.
+    // A process was killed while it created the file.
     for cut in 0..=MAGIC.len() {
         let mut file = MAGIC.as_bytes()[..cut].to_vec();
         assert_eq!(decode(&file), Found::Nothing, "{cut}");
