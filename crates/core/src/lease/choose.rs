@@ -1,4 +1,12 @@
-//! Which row and lane to take.
+//! Chooses which free row and lane to take.
+//!
+//! Safety does not depend on the choice: the swap decides who gets a row, and the lease starts at
+//! the mark that the swap read. The choice only avoids waiting, for a mark that lies ahead, and
+//! conflicts.
+//!
+//! The caller passes only rows that it may lease, longest unused first, with their marks as they
+//! count in the present epoch ([`History::marks`](super::History::marks)). Tests:
+//! `choose/tests.rs`.
 
 use super::{HighWaterMarks, Row};
 use crate::layout::Layout;

@@ -1,4 +1,12 @@
-//! The high-water marks of a row: one position per lane.
+//! The high-water marks of a row: one position for each lane.
+//!
+//! Every position below a mark may have been issued, so the next lease of the lane starts at the
+//! mark or above. The store has a mark *before* any position below it is issued.
+//!
+//! These functions compute marks, and never decide whether a mark may fall. Only the process that
+//! raised a mark lowers it, for a sealed grant, with [`HeldLanes`](super::HeldLanes);
+//! `docs/safety.md` has the rule. The caller must know the layout of the marks: those of another
+//! layout are in other units. Tests are at the end of this file.
 
 use std::{fmt, iter, ops::Index, str::FromStr};
 

@@ -1,4 +1,12 @@
-//! Tracks what a process knows of a row that it is releasing.
+//! Tracks what a process knows of a row that it is releasing, until the row is free.
+//!
+//! The grant of the row is sealed, or there was none, so no read of the row makes the process issue
+//! again. So this is simpler than a held row: a release that a read shows counts without an
+//! acknowledgement, and a row with an unexpected token is left to its owner.
+//!
+//! It sends nothing. The caller writes `mark` on the present lane, between [`ReleasingRow::sent`]
+//! and [`ReleasingRow::answered`], and first removes the lease from the state file. If it gives up,
+//! the row expires after its ttl. Tests: `releasing_row/tests.rs`.
 
 use super::{HeldLanes, Purpose, Resolution, Row, Tenure};
 

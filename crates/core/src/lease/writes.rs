@@ -1,4 +1,9 @@
 //! What a write of a held row is for, and which marks it carries.
+//!
+//! A process keeps the [`Purpose`] of a write until its outcome is known, because that says what
+//! the acknowledgement means. [`HeldLanes`] adds the lowered mark of a lane that was left to the
+//! next write, whatever that is for, until a write with it was acknowledged. Tests are at the end
+//! of this file.
 
 use super::{HighWaterMarks, LimitRequest, Token, limit_for};
 use crate::{

@@ -113,6 +113,7 @@ impl Follower {
         create_record(access.store, access.observer, &self.scope.namespace, &record).await
     }
 
+    /// Reads the record, the server's identity and the clocks.
     async fn survey(&self, access: &Access<'_>) -> Result<(Survey, EpochClocks), StoreError> {
         let survey = access.store.glance(&self.scope);
         let survey = store_call(access.store, access.observer, StoreOperation::Read, survey);
@@ -125,6 +126,7 @@ impl Follower {
         Ok((survey, reading.epoch_clocks(lease.window)))
     }
 
+    /// Returns this process's lease times; zero for a namespace that counts.
     fn times(&self) -> NodeTimes {
         self.timed.as_ref().map_or_else(NodeTimes::default, |timed| timed.lease.of_node())
     }

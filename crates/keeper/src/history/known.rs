@@ -247,6 +247,7 @@ impl KnownHistory {
         }
     }
 
+    /// Records the history that the record has now.
     fn note(&mut self, recorded: &History, steady: Duration) {
         self.meet(recorded, steady);
         if self.epoch() != recorded.epoch() {

@@ -239,6 +239,7 @@ impl LeaseContext {
         Err(contended())
     }
 
+    /// Surveys once, judges the node's clock, and updates the report. Does not follow the history.
     async fn look(&mut self, renewed: Option<&ClockReading>) -> Result<JudgedSurvey, StoreError> {
         // Only a holder may use row counts that are up to two minutes old; a search needs fresh
         // ones.

@@ -5,8 +5,8 @@
 //! depends. A write changes the lease only after the store acknowledged it (`apply`), and claims
 //! use the change only after the state file has it ([`HeldLease::keep`]).
 //!
-//! The task decides whether to give the lease up and when to retry, by the [`LeaseError`]. What
-//! another token of the row means is decided in `raindrop-core` ([`HeldRow::judge`]). A dropped
+//! The task decides whether to give the lease up and when to retry, by the [`LeaseError`].
+//! [`HeldRow::judge`] in `raindrop-core` decides what another token of the row means. A dropped
 //! [`HeldLease`] neither seals its grant nor releases its row: the task does, as the state machine
 //! says. Tests: `leases.rs`, `failovers.rs`, `recovery.rs` and `explorer.rs` in `src/tests`.
 
@@ -45,7 +45,7 @@ pub(crate) struct HeldLease {
     /// The clocks judged for the last acknowledged write; `None` after a resume until the first
     /// one.
     renewed: Option<ClockReading>,
-    /// Whether the state file bounds the grant: its limit stays below the saved local mark.
+    /// Whether the state file bounds the grant: its limit never exceeds the saved local mark.
     is_kept: bool,
     stale: StaleWait,
 }
@@ -372,6 +372,7 @@ impl HeldLease {
         self.row.at_barrier().map_or_else(|| self.grant.acknowledged(), |lease| lease.limit)
     }
 
+    /// Records an acknowledged write: as evidence for later reads of the row, and for backfill.
     fn note_acknowledged(&mut self, context: &LeaseContext, intent: &WriteIntent) {
         self.renewed = Some(intent.clocks);
         let (worker, token) = (self.row.tenure.worker(), self.row.tenure.token());
@@ -420,6 +421,7 @@ impl HeldLease {
         Err(LeaseError::Overtaken)
     }
 
+    /// Returns the limit that a renewal asks for.
     fn next_limit(&self, context: &LeaseContext, judged: &JudgedSurvey, whole_window: bool) -> u64 {
         let reach_ms = context.reach_ms(whole_window);
         // The row's mark may be higher, from a write of an earlier epoch that has no effect in this

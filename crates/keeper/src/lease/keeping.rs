@@ -242,6 +242,7 @@ impl Keeping {
         }
     }
 
+    /// Returns the next local mark of the lease; `None` if the present one is far enough ahead.
     fn next_local_mark(&self, lease: &KeptLease, grant: &Grant, took: Duration) -> Option<u64> {
         let layout = self.state.layout();
         // A claim beyond the limit of the lease needs a renewal by the task, not a higher local
@@ -259,6 +260,7 @@ impl Keeping {
         next_local_mark(layout, &request, lease.limit())
     }
 
+    /// Writes the lease to the file, and then raises the grant's limit to the lease's local mark.
     async fn keep_present(
         &self,
         kept: &mut Kept,

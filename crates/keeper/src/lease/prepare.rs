@@ -194,6 +194,7 @@ fn next_part(
     made.next(range, workers)
 }
 
+/// Returns the scope of a part of the worker ids.
 fn part_of(scope: &Scope, workers: &RangeInclusive<u64>) -> Scope {
     Scope { min_worker: *workers.start(), max_worker: *workers.end(), ..scope.clone() }
 }

@@ -1,4 +1,4 @@
-//! Releases a row.
+//! Releases a row, with the mark at which its next lease may start.
 
 use raindrop_core::lease::{Purpose, ReleasingRow, RowExpiry};
 use raindrop_store::StoreError;

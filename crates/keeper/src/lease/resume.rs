@@ -1,4 +1,9 @@
-//! Resumes the lease that the state file has.
+//! Resumes the lease that the state file has, when a process starts.
+//!
+//! The file's lease is checked against layout, worker ids and clock, and the row is read if the
+//! store answers within a second: if another process has taken it, the lease is dropped. A resumed
+//! grant starts at the saved local mark. It is renewed like any other lease once the store answers.
+//! Tests: `state_files.rs` in `src/tests`.
 
 use std::{sync::Arc, time::Duration};
 

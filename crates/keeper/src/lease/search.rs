@@ -87,9 +87,11 @@ enum Chosen {
 /// another one, the first could stay leased without a holder.
 #[derive(Default)]
 pub(crate) struct Search {
+    /// The row that the search keeps to, and its writes whose outcome is unknown.
     chosen: Option<Tenure<WriteIntent>>,
     /// The worker whose row this process holds meanwhile; that row may have expired.
     held: Option<u64>,
+    /// How many rows other processes took first. It widens the next choice.
     conflicts: u32,
     stale: StaleWait,
 }
@@ -252,6 +254,7 @@ impl Search {
         self.chosen.filter(is_ours).map(ReleasingRow::of_search)
     }
 
+    /// Ends the search with the lease that an acknowledged write took.
     fn won(&mut self, context: &LeaseContext, intent: WriteIntent) -> Option<Box<HeldLease>> {
         let tenure = self.chosen.take()?;
         (self.conflicts, self.stale) = (0, StaleWait::default());
@@ -325,6 +328,8 @@ impl Search {
         })
     }
 
+    /// Reads free rows that this process may lease, longest unused first, with their marks as they
+    /// count in the present epoch.
     async fn free_rows(
         &self,
         context: &LeaseContext,
@@ -360,6 +365,7 @@ fn none_free(context: &LeaseContext, judged: &JudgedSurvey, not_due: &[Row]) -> 
     SearchOutcome::NoneFree(clock_ms.saturating_add(wait_ms.max(0)))
 }
 
+/// Returns whether a row has as many lanes as the layout. Logs one that has not.
 fn has_our_lanes(context: &LeaseContext, row: &Row) -> bool {
     let lanes = context.settings.layout.lanes();
     let fits = row.marks.lanes() == lanes;

@@ -30,6 +30,8 @@ const RELEASED_AT_ONCE: usize = 64;
 /// The wait for the holders of a stale store.
 #[derive(Clone, Default)]
 pub(crate) struct StaleWait {
+    /// The stale store that is waited for. It stays here after the wait, until a young heartbeat
+    /// appears.
     found: Option<StaleStore>,
     releases: Releases,
 }
@@ -38,7 +40,9 @@ pub(crate) struct StaleWait {
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
 enum Releases {
     #[default]
+    /// For a start: after its wait.
     Due,
+    /// For a start that has released rows since this store was found stale.
     Done,
     /// For a holder, which waits to renew its own row.
     Never,
@@ -46,8 +50,11 @@ enum Releases {
 
 /// The bounds, by the store's clock, beyond which a heartbeat cannot be that of a living holder.
 struct Ages {
+    /// The store's clock, Unix ms.
     now_ms: i64,
+    /// The largest age of a living holder's heartbeat, in ms.
     oldest_ms: i64,
+    /// The allowed clock skew, in ms.
     skew_ms: i64,
 }
 
@@ -102,7 +109,8 @@ impl StaleWait {
             return Ok(None);
         }
         let (ages, mut wait) = limits(context, judged);
-        // If the store's clock is behind, no heartbeat is certainly young.
+        // While the store's clock is behind, a heartbeat that looks young may be old, so the store
+        // counts as stale.
         let is_behind = judged.is_store_behind();
         let newest = newest_row(context).await?;
         let newest = newest.filter(|row| is_behind || ages.is_stale(row.heartbeat_ms));

@@ -1,4 +1,9 @@
 //! Releases rows that the process gave up, and everything else when the task is stopped.
+//!
+//! [`Task::stop`] first seals the grant, so that no ID is issued during the release. If there is a
+//! state file and the store does not answer, the lease stays in the file for the next process.
+//! Otherwise the rows are released, which lowers their marks. Whatever is not released by the
+//! deadline expires after its ttl. Tests: `releases.rs` and `state_files.rs` in `src/tests`.
 
 use std::time::Duration;
 
@@ -119,6 +124,7 @@ impl Task {
         keeping.keep_sealed().await.unwrap_or(false)
     }
 
+    /// Releases every row, however often the store fails. The caller sets a deadline.
     async fn release_all(&mut self) {
         let mut failures = Attempts::pausing(LONGEST_RETRY);
         while let Some(row) = self.releasing.last_mut() {

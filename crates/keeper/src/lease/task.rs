@@ -72,7 +72,9 @@ pub(crate) struct Task {
 
 /// When the next step is due, and from when on a claim may start it earlier.
 pub(crate) struct Pause {
+    /// When the next step is due.
     until: Instant,
+    /// From when on a claim may start it earlier.
     wakeable_from: Instant,
 }
 
@@ -203,6 +205,18 @@ impl Task {
         }
     }
 
+    /// Takes one step, and returns when the next one is due. In this order:
+    ///
+    /// 1. at the start, checks the settings and resumes the lease from the state file;
+    /// 2. gives the lease up if the state file has failed;
+    /// 3. creates tables, record and rows, unless they are known to be there;
+    /// 4. tries to release the rows that the process gave up;
+    /// 5. renews, moves or acquires the lease.
+    ///
+    /// # Errors
+    ///
+    /// When the settings are invalid, or when the store is permanently unusable and this process
+    /// neither holds a lease nor has renewed one. A process that has lived keeps retrying.
     pub(crate) async fn step(&mut self) -> Result<Pause, KeeperError> {
         if matches!(self.state, State::Starting) {
             self.context.settings.check().map_err(KeeperError::Settings)?;
@@ -246,6 +260,7 @@ impl Task {
         Ok(self.after_step(ended).await)
     }
 
+    /// Handles the result of a step, and returns when the next one is due.
     async fn after_step(&mut self, ended: Result<Pause, LeaseError>) -> Pause {
         if !matches!(ended, Err(LeaseError::Overtaken)) {
             self.overtaken = 0;
@@ -287,6 +302,7 @@ impl Task {
         self.back_off()
     }
 
+    /// Returns the pause after a failure, which is longer after each further one.
     fn back_off(&mut self) -> Pause {
         Pause::fixed(self.failures.failed(&mut self.context.random))
     }
@@ -423,6 +439,7 @@ impl Task {
         &mut self.state.held_mut().expect("a lease is held").lease
     }
 
+    /// Returns the pause until the next renewal. Claims may end the pause after `wakeable_after`.
     fn until_renewal(&mut self, wakeable_after: Duration) -> Pause {
         let until = self.held_mut().next_renewal;
         Pause { until, wakeable_from: Instant::now() + wakeable_after }
@@ -510,6 +527,7 @@ impl Task {
         Ok(None)
     }
 
+    /// Reports that the lease has moved, and makes the next renewal due soon.
     fn moved(&mut self, action: RollbackAction) {
         self.context.shared.observer.clock_rolled_back(action);
         self.context.shared.announce_range();
@@ -581,11 +599,13 @@ impl Task {
         self.jittered_pause(SHORTEST_PAUSE)
     }
 
+    /// Reports that the store has lost this namespace's record or rows, or has another layout's.
     fn store_lost(&self) -> Pause {
         self.report(UnavailableReason::StoreLost);
         Pause::fixed(LONGEST_PAUSE)
     }
 
+    /// Reports why the lease is at risk. Logs it if the kind of reason is new.
     fn report(&self, reason: UnavailableReason) {
         let state = &self.context.shared;
         // Numbers in a reason may change with every report, so only a new kind is logged.

@@ -28,6 +28,7 @@ use crate::ground::{
 pub(super) struct CodeTable {
     pub(super) namespace: Arc<Namespace>,
     pub(super) codes: RwLock<HashMap<String, Arc<Code>>>,
+    /// Whether the keeper is shutting down, so that no code is created any more.
     sealed: AtomicBool,
     pub(super) queue: RefillQueue,
     /// When the managed codes were last read for a claim, and whether the read failed.

@@ -28,8 +28,11 @@ struct Counts {
     stored: u64,
     /// Number of reservations in flight that may each create a code.
     under_way: u64,
+    /// When the codes in the store must be counted again.
     count_at: Option<Instant>,
+    /// How many codes each client has created since the counts last started.
     by_client: HashMap<u64, usize>,
+    /// When these counts start again.
     day_ends: Option<Instant>,
     /// Codes in this node's table whose creation was refused.
     refused: Vec<String>,

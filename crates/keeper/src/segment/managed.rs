@@ -73,6 +73,7 @@ impl CodeTable {
         Err(IssueError::NoLease { reason, retry_after: RETRY_AFTER })
     }
 
+    /// Takes over settings of managed codes. A code that the configuration lists keeps its own.
     pub(super) fn apply(&self, managed: &[ManagedCode]) {
         let namespace = self.namespace.name();
         let mut codes = self.codes.write().unwrap_or_else(PoisonError::into_inner);

@@ -1,4 +1,9 @@
 //! Plans a reservation, and adapts it to the store's refusals.
+//!
+//! A store refuses a reservation with the row as it is: the row may be of an earlier epoch, so that
+//! numbers must be skipped; it may be missing; or it may have too few numbers left. A plan is only
+//! numbers: `refill.rs` sends it, and drops a block that [`Plan::is_free`] does not find beyond the
+//! process's last one.
 
 use raindrop_core::{
     lease::{History, Token},
@@ -21,6 +26,7 @@ pub(super) struct Plan {
     skip: u64,
     /// The epoch that the row is expected to have.
     row_epoch: Token,
+    /// Whether the reservation may create the code's row.
     may_create: bool,
     /// Whether the row is expected to be missing, so that the reservation creates it.
     creates: bool,

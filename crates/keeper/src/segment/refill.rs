@@ -221,6 +221,7 @@ async fn call_reserve(code: &Code, reservation: &Reservation) -> Result<Reserved
     namespace.call(StoreOperation::Reserve, reserved).await
 }
 
+/// Returns the step of the next reservation, by the demand since the last one.
 fn next_step(code: &Code, demand: &Demand, left: u64) -> u64 {
     let spec = code.spec();
     let rule = StepRule {

@@ -105,6 +105,7 @@ impl StateFile {
         Self::start(disk, format::decode(&bytes.concat()), place)
     }
 
+    /// Starts the writer of a disk. Takes the found entries over only if the place is the same.
     fn start(disk: Box<dyn Disk>, found: Found, place: Place) -> Self {
         let (number, found) = match found {
             Found::Nothing => (0, Ok(BTreeMap::new())),
@@ -169,6 +170,7 @@ struct Writer {
 }
 
 impl Writer {
+    /// Writes each change, and ends after the first failure.
     async fn run(mut self, mut changed: watch::Receiver<u64>) {
         while changed.changed().await.is_ok() {
             let (change, bytes) = {
@@ -187,6 +189,7 @@ impl Writer {
         }
     }
 
+    /// Writes content into both slots, one after the other.
     async fn write(&self, bytes: Option<Vec<u8>>) -> std::io::Result<()> {
         let mut bytes =
             bytes.ok_or_else(|| std::io::Error::other("it keeps too many namespaces"))?;
