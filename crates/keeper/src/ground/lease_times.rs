@@ -7,8 +7,7 @@ use raindrop_core::{instant::millis, lease::NodeTimes};
 /// The times of a lease. The defaults are those of the service.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LeaseTimes {
-    /// How far ahead a renewed lease reaches, so for how long IDs are issued without the store; 5
-    /// min.
+    /// How far ahead a renewed lease reaches. IDs are issued for as long without the store; 5 min.
     pub window: Duration,
     /// After this time by the store's clock the row of a crashed node expires; 90 s.
     pub ttl: Duration,

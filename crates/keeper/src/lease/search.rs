@@ -218,7 +218,7 @@ impl Search {
         context: &mut LeaseContext,
         judged: &JudgedSurvey,
     ) -> Result<Option<Box<HeldLease>>, StoreError> {
-        // A visible write is settled before another one is sent.
+        // A visible write is resolved before another one is sent.
         let chosen = self.chosen.as_mut().filter(|tenure| tenure.visible().is_none());
         let Some(tenure) = chosen else { return Ok(None) };
         let now_ms = judged.now_ms;
@@ -234,7 +234,8 @@ impl Search {
                 self.chosen = None;
                 return Ok(None);
             }
-            // A write is in flight, so this row must be settled, whether or not a lane comes due.
+            // A write is in flight, so its outcome must be resolved, whether or not a lane comes
+            // due.
             None => layout.rollback_initial() as usize,
         };
         let (lanes, operation) = (HeldLanes::on(lane), LeaseOperation::Acquire);
