@@ -64,8 +64,8 @@ pub struct History {
     pub reach: LongestTime,
     /// The longest time between two renewals of the nodes that follow the present epoch.
     pub renew: LongestTime,
-    /// The latest instant, in Unix ms, that leases reach because the store's clock was behind: they
-    /// may exceed `reach`. 0 if there are none.
+    /// The latest instant, in Unix ms, that leases reach although `reach` does not allow it: the
+    /// store's clock was behind, or a longer `reach` fell. 0 if there are none.
     pub reached_ms: i64,
 }
 

@@ -1,25 +1,30 @@
 //! The longest lease times of the nodes of a namespace, and how they fall again.
 //!
 //! A barrier must be beyond every lease that a lost write can have granted, so the record of a
-//! namespace holds the longest time of any node. A node raises it before it leases by its own times.
-//! The longest falls once no node uses it any more: a node with a shorter time records that as the
-//! *shorter time*, with the instant when the longest was last used. The nodes that use the longest
-//! set that instant anew every hour while a shorter time is recorded. A day and the longest time
-//! itself after the instant, the shorter time takes its place.
+//! namespace has the longest time of any node. A node with longer times records them before it
+//! leases. The longest time falls once no node uses it:
 //!
-//! A fleet of equal nodes records no shorter time and writes nothing. This module decides by the
-//! clock of the store alone; the keeper (`history/known.rs`) lets the longest time fall only after it
-//! has seen it unused for two hours of its own, because a backup shows an old instant.
-//! `docs/safety.md` has the argument, and `tests/models/model/long_window.rs` explores it.
+//! 1. A node with a shorter time records its own as the *shorter time*, with the instant when the
+//!    longest was last used.
+//! 2. While a shorter time is recorded, the nodes that use the longest renew that instant every
+//!    hour.
+//! 3. The shorter time replaces the longest when a day, and the longest time itself, have passed
+//!    since the instant.
+//!
+//! A fleet of equal nodes records no shorter time and writes nothing. This module uses only the
+//! store's clock. That is not enough for the keeper (`history/known.rs`), because a backup shows an
+//! old instant: the keeper must also have read the same times for two hours. `docs/safety.md` has
+//! the argument, and `tests/models/model/long_window.rs` explores it.
 
 use std::{fmt, str::FromStr};
 
 use super::{History, NodeTimes};
 use crate::planted::{Bug, planted};
 
-/// A node that uses the longest time says so as often, while a shorter time is recorded.
+/// How often a node that uses the longest time confirms that, while a shorter time is recorded.
 const CONFIRMED_EVERY_MS: i64 = 3_600_000;
-/// The longest time falls this long after its last use, plus the time itself.
+/// The longest time falls when this time, and the longest time itself, have passed since its last
+/// use.
 const UNUSED_MS: i64 = 24 * 3_600_000;
 
 /// The longest value of a lease time among the nodes of a namespace.
@@ -27,12 +32,12 @@ const UNUSED_MS: i64 = 24 * 3_600_000;
 pub struct LongestTime {
     /// The value, in ms.
     pub ms: i64,
-    /// What takes its place when no node uses it any more; `None` while no node with a shorter time
-    /// has leased since it was recorded.
+    /// The value that replaces it once no node uses it; `None` if no node with a shorter time has
+    /// leased since the longest was recorded.
     pub shorter: Option<ShorterTime>,
 }
 
-/// The longest value but one.
+/// The second longest value of a lease time among the nodes of a namespace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct ShorterTime {
     /// The value, in ms.
@@ -42,26 +47,26 @@ pub struct ShorterTime {
 }
 
 impl ShorterTime {
-    /// Returns whether the last confirmation is old, or is of a clock that was ahead.
+    /// Returns whether the last confirmation is old, or was made while a clock was ahead.
     const fn is_due(&self, store_ms: i64) -> bool {
         store_ms.saturating_sub(self.used_ms).saturating_abs() >= CONFIRMED_EVERY_MS
     }
 }
 
 impl LongestTime {
-    /// Returns a value that no node with a shorter time disputes.
+    /// Returns a longest time without a shorter one.
     pub const fn of(ms: i64) -> Self {
         Self { ms, shorter: None }
     }
 
-    /// Returns the longer one of this and the time of a node.
+    /// Returns the longer of this and a node's own time.
     #[must_use]
     pub const fn at_least(self, own_ms: i64) -> Self {
         if own_ms > self.ms { Self::of(own_ms) } else { self }
     }
 
-    /// Returns what the record holds once a node leases by its own time, at this time of the store's
-    /// clock, Unix ms.
+    /// Returns what the record must have before a node leases by its own time, at `store_ms`, the
+    /// store's clock in Unix ms.
     #[must_use]
     fn used(self, own_ms: i64, store_ms: i64) -> Self {
         let shorter = match self.shorter {
@@ -75,7 +80,8 @@ impl LongestTime {
                     ..it
                 })
             }
-            // A confirmation by a clock that was ahead would last until that time.
+            // A confirmation that is ahead of the store's clock would count until the clock
+            // reaches it.
             Some(it) => {
                 let is_ahead = it.used_ms > store_ms.saturating_add(CONFIRMED_EVERY_MS);
                 let used_ms = if is_ahead { store_ms } else { it.used_ms };
@@ -87,13 +93,13 @@ impl LongestTime {
 }
 
 impl History {
-    /// The longest times of any node.
+    /// Returns the longest times of any node.
     pub const fn longest(&self) -> NodeTimes {
         NodeTimes { reach_ms: self.reach.ms, renew_ms: self.renew.ms }
     }
 
-    /// Returns the history that a node needs before it leases by its own times, at this time of the
-    /// store's clock, Unix ms.
+    /// Returns the history that the record must have before a node leases by its own times, at
+    /// `store_ms`, the store's clock in Unix ms.
     #[must_use]
     pub fn used_by(&self, own: NodeTimes, store_ms: i64) -> Self {
         Self {
@@ -103,9 +109,9 @@ impl History {
         }
     }
 
-    /// Returns the history without a longest time that no node has used for a day and that time, by
-    /// the store's clock, Unix ms. The instant that leases by it can reach stays: the store's clock may
-    /// have been ahead when it was found to be unused.
+    /// Returns the history without a longest time whose last use is more than a day, and that time
+    /// itself, before `store_ms`, the store's clock in Unix ms. `reached_ms` keeps the instant that
+    /// leases by it can reach, because the store's clock may be ahead at present.
     #[must_use]
     pub fn without_unused_times(&self, store_ms: i64) -> Self {
         let fall = |longest: LongestTime| {
@@ -125,8 +131,9 @@ impl History {
         Self { reach, renew, reached_ms: self.reached_ms.max(reaches_ms), ..self.clone() }
     }
 
-    /// Returns the history without a longest reach that no node has confirmed for two hours, because
-    /// an operator states that no such node lives.
+    /// Returns the history without a longest reach that no node has confirmed for two hours before
+    /// `store_ms`, the store's clock in Unix ms. Call it only if an operator states that no such
+    /// node runs.
     #[must_use]
     pub fn with_stated_reach(&self, store_ms: i64) -> Self {
         let is_unused =

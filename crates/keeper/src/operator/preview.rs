@@ -21,8 +21,8 @@ pub struct RaisePreview {
     /// No new lease begins now before this instant, in Unix ms; set if a clock that was ahead set
     /// the barrier.
     pub far_ms: Option<i64>,
-    /// When a node last confirmed a longer `lease.window` that counts, in Unix ms of the store's clock;
-    /// `None` if no node with a shorter one has leased since.
+    /// When a node last confirmed a longer `lease.window` that counts, by the store's clock in
+    /// Unix ms; `None` if no node with a shorter one has leased since.
     pub longer_used_ms: Option<i64>,
 }
 

@@ -1,5 +1,5 @@
-//! Nodes whose `lease.window` and `lease.renew` are longer than those of others: they count while they
-//! are used, and a day longer.
+//! Nodes whose `lease.window` and `lease.renew` are longer than those of others: the longer times
+//! count while a node uses them, and a day longer.
 
 use std::time::Duration;
 
@@ -29,7 +29,7 @@ async fn pass_hours(world: &World, hours: u32) {
     world.pass_in_steps(HOUR * hours, second(2)).await;
 }
 
-/// A namespace that a node used with long times once, before one with the usual times.
+/// Starts a namespace whose first node had long times; the second has the usual times.
 async fn slip() -> (World, Node) {
     let world = world();
     let node = world.node_with(long).await;
@@ -41,7 +41,7 @@ async fn slip() -> (World, Node) {
     (world, node)
 }
 
-/// For how long a node that starts waits for the barrier of a new epoch, in seconds.
+/// Fails the store over and returns for how many seconds a new node waits for the barrier.
 async fn seconds_to_barrier(world: &World) -> i64 {
     world.store.fail_over("b", world.store.snapshot());
     let node = world.start(world.settings());
@@ -56,7 +56,8 @@ async fn times_that_no_node_uses_fall_a_day_later() {
     let (world, node) = slip().await;
     pass_hours(&world, 24).await;
     assert_eq!(history(&world).await.longest(), LONG);
-    // The one falls first, and the node must then read the other unchanged for two hours.
+    // The two times fall one after the other. After the first, the node must read the rest
+    // unchanged for two hours.
     pass_hours(&world, 3).await;
     let fallen = history(&world).await;
     assert_eq!(fallen.longest(), USUAL);
@@ -78,7 +79,8 @@ async fn times_that_a_node_uses_stay() {
     assert_eq!((node.status().reason, usual.status().reason), (None, None));
 }
 
-/// The record of a backup shows an old confirmation; the node that confirms it looks within an hour.
+/// A backup's record shows an old confirmation. The node with long times reads it within an hour
+/// and confirms again.
 #[tokio::test(start_paused = true)]
 async fn times_do_not_fall_by_a_confirmation_of_a_backup() {
     let (world, _usual) = slip().await;
@@ -112,7 +114,7 @@ async fn operator_states_the_window_once_the_longer_one_is_not_confirmed() {
     assert_eq!(history(&world).await.longest().reach_ms, USUAL.reach_ms);
 }
 
-/// A fleet of equal nodes writes its record no more often than before.
+/// A fleet of equal nodes does not write the record once its nodes lease.
 #[tokio::test(start_paused = true)]
 async fn equal_nodes_do_not_write_the_record() {
     let world = world();

@@ -14,7 +14,7 @@ fn first(times: NodeTimes) -> History {
     History::first("a", Token::from_bits(1), times)
 }
 
-/// A namespace with a long window, in which a node with the usual times leases now.
+/// Returns the history of a namespace with a long window, once a node with the usual times leases.
 fn disputed() -> History {
     first(LONG).used_by(USUAL, NOW)
 }
