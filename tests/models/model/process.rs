@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use raindrop_core::{
     lease::{
-        Epoch, HeldLanes, HeldRow, HighWaterMarks, KeptLease, Lease, LimitRequest, Purpose,
-        ReleasingRow, Resolution, ResumeRequest, Row, RowExpiry, RowWrite, Tenure, Token,
+        Epoch, HeldLanes, HeldRow, HighWaterMarks, KeptLease, KnownRow, Lease, LimitRequest,
+        Purpose, ReleasingRow, Resolution, ResumeRequest, Row, RowExpiry, RowWrite, Token,
         choose_row, limit_for, next_token,
         state::{Effect, Event, Held, Rows, State, next},
         usable_lane,
@@ -46,7 +46,7 @@ pub(crate) struct Process {
 
 /// A search: the row that it tries to take.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
-struct Search(Option<Tenure<Purpose>>);
+struct Search(Option<KnownRow<Purpose>>);
 
 /// A write to send; the number is the tick that the clock shows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -110,13 +110,13 @@ impl Process {
         }
     }
 
-    fn tenure(&mut self) -> Option<&mut Tenure<Purpose>> {
+    fn known_row(&mut self) -> Option<&mut KnownRow<Purpose>> {
         if let Some(releasing) = &mut self.releasing {
-            return Some(&mut releasing.tenure);
+            return Some(&mut releasing.known_row);
         }
         match &mut self.state {
             State::Searching(Search(chosen)) => chosen.as_mut(),
-            state => state.held_mut().map(|held| &mut held.lease.tenure),
+            state => state.held_mut().map(|held| &mut held.lease.known_row),
         }
     }
 
@@ -142,10 +142,10 @@ impl Process {
         }
         match &self.state {
             State::Searching(Search(None)) => Vec::new(),
-            State::Searching(Search(Some(tenure))) if tenure.visible().is_none() => {
+            State::Searching(Search(Some(known_row))) if known_row.visible().is_none() => {
                 ticks.map(Operation::Acquire).collect()
             }
-            State::Held(Held { lease, .. }) if lease.tenure.visible().is_none() => {
+            State::Held(Held { lease, .. }) if lease.known_row.visible().is_none() => {
                 let moves =
                     ticks.flat_map(|tick| [Operation::Renew(tick), Operation::Rotate(tick)]);
                 moves.chain([Operation::Release]).collect()
@@ -164,7 +164,7 @@ impl Process {
     ) -> Option<()> {
         let now_ms = world.configuration.instant(tick);
         let choice = choose_row(&world.layout, rows, now_ms, 0, 0, random)?;
-        *self.state.search_mut()? = Search(Some(Tenure::of(&rows[choice.index])));
+        *self.state.search_mut()? = Search(Some(KnownRow::of(&rows[choice.index])));
         Some(())
     }
 
@@ -174,8 +174,8 @@ impl Process {
         let fresh = Token::from_bits((self.index * 64 + usize::from(self.sent) + 1) as u128);
         let (lane, marks, purpose) = self.plan(world, operation)?;
         let released = purpose == Purpose::Release;
-        let tenure = self.tenure()?;
-        let expected = tenure.token();
+        let known_row = self.known_row()?;
+        let expected = known_row.token();
         let keeps = matches!(operation, Operation::Renew(_)) && planted(Bug::RenewalKeepsToken);
         let write = RowWrite {
             epoch: Token::UNUSED,
@@ -185,8 +185,8 @@ impl Process {
             marks,
             expiry: if released { RowExpiry::Released } else { RowExpiry::After(Duration::ZERO) },
         };
-        let worker = tenure.worker();
-        tenure.sent(write.clone(), purpose);
+        let worker = known_row.worker();
+        known_row.sent(write.clone(), purpose);
         if let Some(releasing) = &mut self.releasing {
             releasing.sent();
         }
@@ -207,7 +207,7 @@ impl Process {
         let reach_ms = configuration.reach_ticks * TICK_MS;
         match operation {
             Operation::Acquire(tick) => {
-                let known = self.tenure()?.marks();
+                let known = self.known_row()?.marks();
                 let now_ms = configuration.instant(tick);
                 let lane = usable_lane(layout, known, now_ms, None)
                     .unwrap_or(layout.rollback_initial() as usize);
@@ -232,19 +232,19 @@ impl Process {
                 }
                 let held = self.held()?;
                 let lane = held.lanes.present();
-                let marks = held.lanes.marks_with(held.tenure.marks(), lane, limit);
+                let marks = held.lanes.marks_with(held.known_row.marks(), lane, limit);
                 Some((lane, marks, Purpose::Renew { limit }))
             }
             Operation::Rotate(tick) => {
                 let held = self.held()?;
-                let (known, now_ms) = (held.tenure.marks(), configuration.instant(tick));
+                let (known, now_ms) = (held.known_row.marks(), configuration.instant(tick));
                 let lane = usable_lane(layout, known, now_ms, Some(held.lanes.present()))?;
                 let lease = Lease::from_mark(layout, known, lane, now_ms, reach_ms);
                 let marks = held.lanes.marks_with(known, lane, lease.limit);
                 Some((lane, marks, Purpose::Lease(lease)))
             }
             Operation::Confirm => {
-                let visible = self.tenure()?.visible()?;
+                let visible = self.known_row()?.visible()?;
                 let (lane, marks) = (visible.write.lane, visible.write.marks.clone());
                 Some((lane, marks, visible.purpose))
             }
@@ -252,9 +252,9 @@ impl Process {
                 if self.releasing.is_none() {
                     self.enter(Event::Stopped);
                 }
-                let ReleasingRow { tenure, lanes, mark, .. } = self.releasing.as_ref()?;
+                let ReleasingRow { known_row, lanes, mark, .. } = self.releasing.as_ref()?;
                 let lane = lanes.present();
-                let marks = lanes.marks_with(tenure.marks(), lane, *mark);
+                let marks = lanes.marks_with(known_row.marks(), lane, *mark);
                 Some((lane, marks, Purpose::Release))
             }
         }
@@ -268,7 +268,7 @@ impl Process {
             releasing.answered(answer);
         }
         if answer {
-            let purpose = self.tenure()?.acknowledged().purpose;
+            let purpose = self.known_row()?.acknowledged().purpose;
             self.apply(purpose);
         } else {
             self.must_read = true;
@@ -290,7 +290,7 @@ impl Process {
     /// Reads the row of a write whose outcome is unknown.
     pub(crate) fn resolve(&mut self, rows: &[Row]) -> Option<()> {
         let must_read = std::mem::take(&mut self.must_read);
-        let worker = self.tenure().filter(|_| must_read)?.worker();
+        let worker = self.known_row().filter(|_| must_read)?.worker();
         let row = rows.get(usize::try_from(worker).expect("few"));
         if let Some(releasing) = &mut self.releasing {
             if releasing.resolve(row) || releasing.is_released() {
@@ -298,12 +298,12 @@ impl Process {
             }
             return Some(());
         }
-        let tenure = self.tenure()?;
-        match tenure.resolve(row) {
+        let known_row = self.known_row()?;
+        match known_row.resolve(row) {
             Resolution::Unchanged => {}
             Resolution::Visible => {
                 if planted(Bug::VisibleIsDurable)
-                    && let Some(believed) = tenure.take_visible()
+                    && let Some(believed) = known_row.take_visible()
                 {
                     self.apply(believed.purpose);
                 }
@@ -324,15 +324,15 @@ impl Process {
 
     /// Uses the lease again after a release without an answer, as planted bugs do.
     fn revive(&mut self, forgets: bool) {
-        let Some(ReleasingRow { mut tenure, lanes, .. }) = self.releasing.take() else { return };
+        let Some(ReleasingRow { mut known_row, lanes, .. }) = self.releasing.take() else { return };
         if forgets {
-            tenure.discard_unresolved();
+            known_row.discard_unresolved();
             self.must_read = false;
         }
         if let Some(grant) = &mut self.grant {
             grant.sealed = false;
         }
-        let (lease, clock_ahead_since) = (held_row(tenure, lanes.present()), None);
+        let (lease, clock_ahead_since) = (held_row(known_row, lanes.present()), None);
         self.state = State::Held(Held { lease, rows: Rows::Checked, clock_ahead_since });
     }
 
@@ -379,11 +379,11 @@ impl Process {
     fn keep(&mut self) {
         let (Some(held), Some(grant)) = (self.held(), &self.grant) else { return };
         self.kept = self.keeps_leases.then(|| KeptLease {
-            worker: held.tenure.worker(),
+            worker: held.known_row.worker(),
             lane: grant.lane,
-            token: held.tenure.token(),
-            epoch: Epoch { token: held.tenure.epoch(), ordinal: 1 },
-            marks: held.tenure.marks().clone(),
+            token: held.known_row.token(),
+            epoch: Epoch { token: held.known_row.epoch(), ordinal: 1 },
+            marks: held.known_row.marks().clone(),
             local_mark: grant.limit,
         });
     }
@@ -435,28 +435,28 @@ impl Process {
         kept.check(&request).ok()?;
         let row = usize::try_from(kept.worker).expect("few");
         let (lane, start, limit) = (kept.lane, kept.start(layout, now_ms), kept.limit());
-        let tenure = if planted(Bug::ResumedTokenUnchecked) {
-            Tenure::of(&rows[row])
+        let known_row = if planted(Bug::ResumedTokenUnchecked) {
+            KnownRow::of(&rows[row])
         } else {
-            kept.tenure()
+            kept.known_row()
         };
         self.grant = Some(Grant::bounded(row, Lease { lane, start, limit }));
-        self.start(Event::Resumed(held_row(tenure, lane)));
+        self.start(Event::Resumed(held_row(known_row, lane)));
         self.kept = Some(kept);
         Some(())
     }
 
     fn won(&mut self, purpose: Purpose) {
-        let (Some(Search(Some(tenure))), Purpose::Lease(lease)) =
+        let (Some(Search(Some(known_row))), Purpose::Lease(lease)) =
             (self.state.search_mut().map(std::mem::take), purpose)
         else {
             return;
         };
-        let row = usize::try_from(tenure.worker()).expect("few");
+        let row = usize::try_from(known_row.worker()).expect("few");
         // The grant of a row that was lost is sealed, and its lane is not lowered.
         let new = if self.keeps_leases { Grant::bounded } else { Grant::new };
         self.grant = Some(new(row, lease));
-        self.enter(Event::Leased(held_row(tenure, lease.lane)));
+        self.enter(Event::Leased(held_row(known_row, lease.lane)));
         self.enter(Event::Kept);
         self.keep();
     }
@@ -475,8 +475,8 @@ impl Process {
 }
 
 /// There is one epoch, and the writes of a row need no order.
-fn held_row(tenure: Tenure<Purpose>, lane: usize) -> HeldRow<Purpose> {
-    let mut held = HeldRow::new(tenure, lane);
+fn held_row(known_row: KnownRow<Purpose>, lane: usize) -> HeldRow<Purpose> {
+    let mut held = HeldRow::new(known_row, lane);
     held.own_tokens_mut().clear();
     held
 }

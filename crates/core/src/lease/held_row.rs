@@ -10,7 +10,7 @@
 //! `judge` returned `CreatedAgain` or `WentBack`. Tests: `held_row/tests.rs` and the models in
 //! `tests/models`.
 
-use super::{HeldLanes, History, LastWrite, Lease, Purpose, ReleasingRow, Row, Tenure, Token};
+use super::{HeldLanes, History, KnownRow, LastWrite, Lease, Purpose, ReleasingRow, Row, Token};
 use crate::layout::Layout;
 
 /// Number of acknowledged tokens that are remembered. A fail-over loses the writes of a few
@@ -21,7 +21,7 @@ const REMEMBERED: usize = 64;
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct HeldRow<P> {
     /// The row's token and marks, and the writes whose outcome is unknown.
-    pub tenure: Tenure<P>,
+    pub known_row: KnownRow<P>,
     /// The row's lanes.
     pub lanes: HeldLanes,
     /// The lease that follows the one in use.
@@ -77,10 +77,10 @@ pub struct RowCheck {
 }
 
 impl<P: Copy + Into<Purpose>> HeldRow<P> {
-    /// Starts with a lease of this lane; the row's token is the tenure's.
-    pub fn new(tenure: Tenure<P>, lane: usize) -> Self {
-        let (lanes, own_tokens) = (HeldLanes::on(lane), vec![tenure.token()]);
-        Self { tenure, lanes, next: NextLease::None, last_write: None, own_tokens }
+    /// Starts with a lease of this lane on a known row.
+    pub fn new(known_row: KnownRow<P>, lane: usize) -> Self {
+        let (lanes, own_tokens) = (HeldLanes::on(lane), vec![known_row.token()]);
+        Self { known_row, lanes, next: NextLease::None, last_write: None, own_tokens }
     }
 
     /// Returns the next lease, if it begins at the barrier.
@@ -91,11 +91,11 @@ impl<P: Copy + Into<Purpose>> HeldRow<P> {
         }
     }
 
-    /// Records that the store acknowledged the write that set the tenure's token. `store_ms` is the
+    /// Records that the store acknowledged the write that set the known token. `store_ms` is the
     /// store's clock before that write, in Unix ms. For `ttl_ms` from then on no other process can
     /// take the row.
     pub fn acknowledged(&mut self, store_ms: i64, ttl_ms: i64) {
-        let (token, epoch) = (self.tenure.token(), self.tenure.epoch());
+        let (token, epoch) = (self.known_row.token(), self.known_row.epoch());
         self.last_write = Some(LastWrite { token, epoch, store_ms, ttl_ms });
         if self.own_tokens.len() == REMEMBERED {
             self.own_tokens.remove(0);
@@ -106,7 +106,7 @@ impl<P: Copy + Into<Purpose>> HeldRow<P> {
     /// Applies an acknowledged write of this purpose to the lease in use or to the next one.
     /// Returns the new limit of the lease in use, if the write raised it.
     pub fn apply(&mut self, purpose: Purpose) -> Option<u64> {
-        self.lanes.confirmed(self.tenure.marks());
+        self.lanes.confirmed(self.known_row.marks());
         match purpose {
             Purpose::Renew { limit } => match &mut self.next {
                 NextLease::AtBarrier(lease) => lease.limit = limit,
@@ -145,10 +145,10 @@ impl<P: Copy + Into<Purpose>> HeldRow<P> {
         self.own_tokens.contains(&row.token)
     }
 
-    /// Judges a row whose token is not the tenure's. See [`OtherToken`].
+    /// Judges a row that has another token than the known one. See [`OtherToken`].
     pub fn judge(&self, row: &Row, check: &RowCheck) -> OtherToken {
         let RowCheck { epoch, limit, max_skew_ms, is_store_behind } = *check;
-        if row.marks.lanes() != self.tenure.marks().lanes() {
+        if row.marks.lanes() != self.known_row.marks().lanes() {
             return OtherToken::Taken;
         }
         let last = self.last_write.as_ref();
@@ -187,14 +187,14 @@ impl<P: Copy + Into<Purpose>> HeldRow<P> {
                 row.marks = row.marks.with(lane, 0);
             }
         }
-        self.tenure.went_back(&row);
+        self.known_row.went_back(&row);
     }
 
     /// Continues the lease in this epoch, with the known marks unchanged.
     pub fn continue_in(&mut self, epoch: Token) {
         self.lanes = HeldLanes::on(self.lanes.present());
-        let marks = self.tenure.marks().clone();
-        self.tenure.continue_in(epoch, marks);
+        let marks = self.known_row.marks().clone();
+        self.known_row.continue_in(epoch, marks);
     }
 
     /// Enters the present epoch, after the row was read in it. The lease continues if the store
@@ -210,11 +210,12 @@ impl<P: Copy + Into<Purpose>> HeldRow<P> {
         if self.at_barrier().is_none() && is_unbroken {
             // An operator may have released the row, and another process may have leased another
             // lane of it.
-            let known = self.tenure.marks();
-            let marks = present.marks(layout, self.tenure.epoch(), known).with(lane, known[lane]);
-            self.tenure.continue_in(present.epoch(), marks);
+            let known = self.known_row.marks();
+            let marks =
+                present.marks(layout, self.known_row.epoch(), known).with(lane, known[lane]);
+            self.known_row.continue_in(present.epoch(), marks);
         } else {
-            self.tenure.forget_before(present.epoch());
+            self.known_row.forget_before(present.epoch());
         }
     }
 
@@ -228,7 +229,7 @@ impl<P: Copy + Into<Purpose>> HeldRow<P> {
             }
             mark = lease.start;
         }
-        ReleasingRow::of_lease(self.tenure, lanes, mark)
+        ReleasingRow::of_lease(self.known_row, lanes, mark)
     }
 
     /// Gives the models access: they rename tokens to find equal states, and drop tokens that

@@ -12,7 +12,7 @@
 
 use std::time::Duration;
 
-use super::{Epoch, HighWaterMarks, LimitRequest, Row, Tenure, Token};
+use super::{Epoch, HighWaterMarks, KnownRow, LimitRequest, Row, Token};
 use crate::{
     instant::millis,
     layout::Layout,
@@ -138,8 +138,8 @@ impl KeptLease {
     }
 
     /// Returns what the process knew about the row. The resumed process renews by the same token.
-    pub fn tenure<T>(&self) -> Tenure<T> {
-        Tenure::of(&Row {
+    pub fn known_row<T>(&self) -> KnownRow<T> {
+        KnownRow::of(&Row {
             worker: self.worker,
             token: self.token,
             holder: String::new(),

@@ -6,14 +6,15 @@
 //!
 //! These are plain functions of their arguments: none calls a store, reads a clock or sleeps. The
 //! keeper (`crates/keeper`) and the models (`tests/models`) call the same code. Two rules are left
-//! to the caller: it records a write in its [`Tenure`] *before* it sends the write, and it raises a
-//! limit only after the store acknowledged the write. `docs/safety.md` has the whole argument.
+//! to the caller: it records a write in its [`KnownRow`] *before* it sends the write, and it raises
+//! a limit only after the store acknowledged the write. `docs/safety.md` has the whole argument.
 
 mod choose;
 mod held_row;
 mod high_water_marks;
 mod history;
 mod kept;
+mod known_row;
 mod limit;
 mod longest_time;
 mod lowered_barrier;
@@ -23,7 +24,6 @@ mod releasing_row;
 mod row;
 mod skew;
 pub mod state;
-mod tenure;
 mod token;
 mod writes;
 
@@ -36,6 +36,7 @@ pub use self::{
         NodeTimes,
     },
     kept::{KeptLease, ResumeRefusal, ResumeRequest, next_local_mark},
+    known_row::{Attempt, KnownRow, Resolution},
     limit::{LimitRequest, limit_for},
     longest_time::{LongestTime, ShorterTime},
     lowered_barrier::BarrierStays,
@@ -47,7 +48,6 @@ pub use self::{
     releasing_row::ReleasingRow,
     row::{Row, RowExpiry, RowWrite},
     skew::{ClockCheck, ClockVerdict, StoreReading, judge_clock},
-    tenure::{Attempt, Resolution, Tenure},
     token::{InvalidToken, Token},
     writes::{HeldLanes, Lease, Purpose, next_token},
 };

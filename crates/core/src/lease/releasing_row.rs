@@ -8,14 +8,14 @@
 //! and [`ReleasingRow::answered`], and first removes the lease from the state file. If it gives up,
 //! the row expires after its ttl. Tests: `releasing_row/tests.rs`.
 
-use super::{HeldLanes, Purpose, Resolution, Row, Tenure};
+use super::{HeldLanes, KnownRow, Purpose, Resolution, Row};
 
 /// A row that is being released. Its grant is sealed or never existed: whatever a read tells about
 /// its writes, the process issues nothing on it any more.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct ReleasingRow<P> {
     /// The row's token and marks, and the writes whose outcome is unknown.
-    pub tenure: Tenure<P>,
+    pub known_row: KnownRow<P>,
     /// The row's lanes.
     pub lanes: HeldLanes,
     /// The mark that the release writes: the next lease of the present lane may start there.
@@ -38,19 +38,19 @@ enum Progress {
 
 impl<P: Copy + Into<Purpose>> ReleasingRow<P> {
     /// Starts with a lease that was held; its grant is sealed.
-    pub fn of_lease(tenure: Tenure<P>, lanes: HeldLanes, mark: u64) -> Self {
-        Self::new(tenure, lanes, mark, true)
+    pub fn of_lease(known_row: KnownRow<P>, lanes: HeldLanes, mark: u64) -> Self {
+        Self::new(known_row, lanes, mark, true)
     }
 
     /// Starts with a row that an acquire may have taken, or may still take.
-    pub fn of_search(tenure: Tenure<P>) -> Self {
+    pub fn of_search(known_row: KnownRow<P>) -> Self {
         // Any lane will do: the mark stays as it is.
-        let mark = tenure.marks()[0];
-        Self::new(tenure, HeldLanes::on(0), mark, false)
+        let mark = known_row.marks()[0];
+        Self::new(known_row, HeldLanes::on(0), mark, false)
     }
 
-    fn new(tenure: Tenure<P>, lanes: HeldLanes, mark: u64, was_held: bool) -> Self {
-        let mut row = Self { tenure, lanes, mark, was_held, progress: Progress::Pending };
+    fn new(known_row: KnownRow<P>, lanes: HeldLanes, mark: u64, was_held: bool) -> Self {
+        let mut row = Self { known_row, lanes, mark, was_held, progress: Progress::Pending };
         row.adopt_visible();
         row
     }
@@ -63,7 +63,7 @@ impl<P: Copy + Into<Purpose>> ReleasingRow<P> {
     /// Resolves the writes with an unknown outcome by the row as it was read. Returns whether
     /// nothing is left to do: another process may have the row, or its epoch has ended.
     pub fn resolve(&mut self, row: Option<&Row>) -> bool {
-        match self.tenure.resolve(row) {
+        match self.known_row.resolve(row) {
             // After a refusal this means that the epoch has ended: no lease begins at this mark.
             Resolution::Unchanged => self.progress == Progress::Refused,
             Resolution::Visible => {
@@ -86,7 +86,7 @@ impl<P: Copy + Into<Purpose>> ReleasingRow<P> {
 
     /// Applies the write that a read of the row showed.
     fn adopt_visible(&mut self) {
-        let Some(visible) = self.tenure.visible() else { return };
+        let Some(visible) = self.known_row.visible() else { return };
         self.lanes.confirmed(&visible.write.marks);
         match visible.purpose.into() {
             // No ID was issued on the lane that it took.

@@ -2,7 +2,7 @@
 //! record tells, and the writes of rows.
 //!
 //! [`LeaseContext::survey`] reads record, rows and clocks, and follows the store into a new epoch.
-//! [`LeaseContext::swap`] records a write in its [`Tenure`], sends it and notes the answer.
+//! [`LeaseContext::swap`] records a write in its [`KnownRow`], sends it and notes the answer.
 //! [`LeaseContext::settle`] learns the outcome of a write that the store did not answer.
 //!
 //! It holds no lease and decides no state: `held.rs`, `search.rs` and `task.rs` do. Callers check
@@ -16,8 +16,8 @@ use raindrop_core::{
     instant::millis,
     keeper_api::Grant,
     lease::{
-        ClockCheck, ClockVerdict, EpochClocks, HeldLanes, HighWaterMarks, Lease, Purpose,
-        Resolution, Row, RowExpiry, RowWrite, StoreReading, Tenure, Token, judge_clock, next_token,
+        ClockCheck, ClockVerdict, EpochClocks, HeldLanes, HighWaterMarks, KnownRow, Lease, Purpose,
+        Resolution, Row, RowExpiry, RowWrite, StoreReading, Token, judge_clock, next_token,
     },
     planted::{Bug, planted},
 };
@@ -319,42 +319,42 @@ impl LeaseContext {
     /// or `None` if the row's token had changed.
     pub(crate) async fn take_lane(
         &mut self,
-        tenure: &mut Tenure<WriteIntent>,
+        known_row: &mut KnownRow<WriteIntent>,
         lanes: &HeldLanes,
         lane: usize,
         judged: &JudgedSurvey,
         operation: LeaseOperation,
     ) -> Result<Option<WriteIntent>, StoreError> {
         let reach_ms = self.reach_ms(self.has_renewed);
-        let marks = self.marks_of(tenure);
+        let marks = self.marks_of(known_row);
         let lease = Lease::from_mark(&self.settings.layout, &marks, lane, judged.now_ms, reach_ms);
         let expiry = RowExpiry::After(self.settings.lease.ttl);
-        let write = self.write(tenure, lanes, lane, lease.limit, expiry);
+        let write = self.write(known_row, lanes, lane, lease.limit, expiry);
         let intent = judged.intent(Purpose::Lease(lease), operation);
-        Ok(self.swap(tenure, write, intent).await?.then_some(intent))
+        Ok(self.swap(known_row, write, intent).await?.then_some(intent))
     }
 
     /// Returns the marks of a row as they count in the present epoch.
-    pub(crate) fn marks_of(&self, tenure: &Tenure<WriteIntent>) -> HighWaterMarks {
+    pub(crate) fn marks_of(&self, known_row: &KnownRow<WriteIntent>) -> HighWaterMarks {
         let layout = &self.settings.layout;
-        self.history.marks(layout, tenure.epoch(), tenure.marks())
+        self.history.marks(layout, known_row.epoch(), known_row.marks())
     }
 
     /// Builds a write of a row under a fresh token and the present epoch, which sets the mark of
     /// `lane` to `mark`.
     pub(crate) fn write(
         &mut self,
-        tenure: &Tenure<WriteIntent>,
+        known_row: &KnownRow<WriteIntent>,
         lanes: &HeldLanes,
         lane: usize,
         mark: u64,
         expiry: RowExpiry,
     ) -> RowWrite {
-        let token = self.next_token(tenure);
+        let token = self.next_token(known_row);
         let (layout, history) = (&self.settings.layout, &self.history);
-        let mut marks = lanes.marks_with(tenure.marks(), lane, mark);
+        let mut marks = lanes.marks_with(known_row.marks(), lane, mark);
         if !planted(Bug::OtherLanesNotRaised) {
-            marks = history.marks(layout, tenure.epoch(), &marks);
+            marks = history.marks(layout, known_row.epoch(), &marks);
         }
         RowWrite {
             token,
@@ -366,8 +366,8 @@ impl LeaseContext {
         }
     }
 
-    fn next_token(&mut self, tenure: &Tenure<WriteIntent>) -> Token {
-        next_token(tenure.token(), || self.random.fresh_token())
+    fn next_token(&mut self, known_row: &KnownRow<WriteIntent>) -> Token {
+        next_token(known_row.token(), || self.random.fresh_token())
     }
 
     /// Sends a write. Returns whether the store acknowledged it; `false` if the row's token had
@@ -375,21 +375,21 @@ impl LeaseContext {
     /// time.
     pub(crate) async fn swap(
         &self,
-        tenure: &mut Tenure<WriteIntent>,
+        known_row: &mut KnownRow<WriteIntent>,
         write: RowWrite,
         intent: WriteIntent,
     ) -> Result<bool, StoreError> {
-        let (worker, expected) = (tenure.worker(), tenure.token());
+        let (worker, expected) = (known_row.worker(), known_row.token());
         let ends_kept = |keeping: &Arc<Keeping>| keeping.has_lease_ended_by(worker, &write.marks);
         debug_assert!(
             !self.keeping.as_ref().is_some_and(ends_kept),
             "the file keeps what this ends"
         );
-        tenure.sent(write.clone(), intent);
+        known_row.sent(write.clone(), intent);
         let swap = self.store.swap_row(&self.scope, worker, expected, &write);
         let swapped = self.call(StoreOperation::Swap, swap).await;
         if let Ok(true) = swapped {
-            tenure.acknowledged();
+            known_row.acknowledged();
         }
         self.observe(
             intent.operation,
@@ -405,10 +405,10 @@ impl LeaseContext {
     /// Reads the row to learn the outcome of unacknowledged writes, and returns the row as well.
     pub(crate) async fn resolve(
         &self,
-        tenure: &mut Tenure<WriteIntent>,
+        known_row: &mut KnownRow<WriteIntent>,
     ) -> Result<(Resolution, Option<Row>), StoreError> {
-        let row = self.read_row(tenure.worker()).await?;
-        Ok((tenure.resolve(row.as_ref()), row))
+        let row = self.read_row(known_row.worker()).await?;
+        Ok((known_row.resolve(row.as_ref()), row))
     }
 
     pub(crate) async fn read_row(&self, worker: u64) -> Result<Option<Row>, StoreError> {
@@ -422,10 +422,10 @@ impl LeaseContext {
     /// counts once the store acknowledges that.
     pub(crate) async fn settle(
         &mut self,
-        tenure: &mut Tenure<WriteIntent>,
+        known_row: &mut KnownRow<WriteIntent>,
     ) -> Result<Option<WriteIntent>, LeaseError> {
-        if tenure.is_unresolved() {
-            match self.resolve(tenure).await? {
+        if known_row.is_unresolved() {
+            match self.resolve(known_row).await? {
                 (Resolution::Unchanged | Resolution::Visible, _) => {}
                 (Resolution::Lost, Some(row)) => return Err(LeaseError::Lost(row.into())),
                 (Resolution::Lost | Resolution::Vanished, _) => return Err(LeaseError::Vanished),
@@ -433,20 +433,20 @@ impl LeaseContext {
         }
         #[cfg(feature = "planted")]
         if planted(Bug::VisibleIsDurable)
-            && let Some(believed) = tenure.take_visible()
+            && let Some(believed) = known_row.take_visible()
         {
             return Ok(Some(believed.purpose));
         }
         let present = self.history.epoch();
-        let Some(visible) = tenure.visible() else { return Ok(None) };
+        let Some(visible) = known_row.visible() else { return Ok(None) };
         if visible.write.epoch != present {
             // The purpose of that write is decided again in the present epoch.
-            tenure.forget_before(present);
+            known_row.forget_before(present);
             return Ok(None);
         }
         let (write, intent) = (visible.write.clone(), visible.purpose);
-        let write = RowWrite { token: self.next_token(tenure), ..write };
-        if self.swap(tenure, write, intent).await? {
+        let write = RowWrite { token: self.next_token(known_row), ..write };
+        if self.swap(known_row, write, intent).await? {
             Ok(Some(intent))
         } else {
             Err(LeaseError::Overtaken)

@@ -16,8 +16,8 @@ use raindrop_core::{
     instant::millis,
     keeper_api::Grant,
     lease::{
-        ClockVerdict, HeldLanes, HeldRow, Lease, LimitRequest, NextLease, OtherToken, OwnWrite,
-        Purpose, ReleasingRow, Resolution, Row, RowCheck, RowExpiry, Tenure, Token, limit_for,
+        ClockVerdict, HeldLanes, HeldRow, KnownRow, Lease, LimitRequest, NextLease, OtherToken,
+        OwnWrite, Purpose, ReleasingRow, Resolution, Row, RowCheck, RowExpiry, Token, limit_for,
         usable_lane,
     },
     planted::{Bug, planted},
@@ -53,15 +53,15 @@ pub(crate) struct HeldLease {
 impl HeldLease {
     pub(crate) fn new(
         context: &LeaseContext,
-        tenure: Tenure<WriteIntent>,
+        known_row: KnownRow<WriteIntent>,
         lease: Lease,
         intent: Option<&WriteIntent>,
     ) -> Self {
         let is_kept = context.usable_keeping().is_some();
-        let grant = context.grant(tenure.worker(), lease, is_kept, intent.map(|it| it.clocks));
+        let grant = context.grant(known_row.worker(), lease, is_kept, intent.map(|it| it.clocks));
         let mut held = Self {
-            began: tenure.token(),
-            row: HeldRow::new(tenure, lease.lane),
+            began: known_row.token(),
+            row: HeldRow::new(known_row, lease.lane),
             grant,
             // At once: a resumed row may be about to expire.
             next_renewal: Instant::now(),
@@ -114,15 +114,15 @@ impl HeldLease {
         }
         let expiry = RowExpiry::After(context.settings.lease.ttl);
         let lane = self.row.lanes.present();
-        let mut write = context.write(&self.row.tenure, &self.row.lanes, lane, limit, expiry);
+        let mut write = context.write(&self.row.known_row, &self.row.lanes, lane, limit, expiry);
         if planted(Bug::RenewalKeepsToken) {
-            write.token = self.row.tenure.token();
+            write.token = self.row.known_row.token();
         }
         if planted(Bug::MarkAfterIssuing) {
             self.grant.raise_limit(limit, context.shared.present());
         }
         let intent = judged.intent(Purpose::Renew { limit }, LeaseOperation::Renew);
-        if context.swap(&mut self.row.tenure, write, intent).await? {
+        if context.swap(&mut self.row.known_row, write, intent).await? {
             self.apply(context, intent);
             self.keep(context).await?;
             return Ok(true);
@@ -143,14 +143,14 @@ impl HeldLease {
             // Every lane starts at the barrier, so none comes due before the present one.
             return Ok(false);
         }
-        let (layout, marks) = (&context.settings.layout, self.row.tenure.marks());
+        let (layout, marks) = (&context.settings.layout, self.row.known_row.marks());
         let Some(lane) = usable_lane(layout, marks, judged.now_ms, Some(left)) else {
             context.observe(LeaseOperation::Rotate, LeaseOutcome::NoneFree);
             return Ok(false);
         };
         let operation = LeaseOperation::Rotate;
         let taken =
-            context.take_lane(&mut self.row.tenure, &self.row.lanes, lane, &judged, operation);
+            context.take_lane(&mut self.row.known_row, &self.row.lanes, lane, &judged, operation);
         if let Some(intent) = taken.await? {
             self.apply(context, intent);
             self.keep(context).await?;
@@ -179,12 +179,13 @@ impl HeldLease {
     /// [`LeaseError::Overtaken`] if an epoch began during these steps: the next step decides again.
     async fn settled(&mut self, context: &mut LeaseContext) -> Result<JudgedSurvey, LeaseError> {
         // The step that leased the lane was cancelled before the state file had it.
-        if matches!(self.row.next, NextLease::Arriving(_)) && self.row.tenure.visible().is_none() {
+        if matches!(self.row.next, NextLease::Arriving(_)) && self.row.known_row.visible().is_none()
+        {
             self.keep(context).await?;
         }
         let mut judged = self.survey(context).await?;
         let is_behind = |held: &Self, context: &LeaseContext| {
-            held.row.tenure.epoch() != context.history.epoch()
+            held.row.known_row.epoch() != context.history.epoch()
         };
         if is_behind(self, context) {
             self.enter_epoch(context, &judged).await?;
@@ -195,7 +196,7 @@ impl HeldLease {
             }
         }
         self.wait_if_stale(context, &judged).await?;
-        if self.row.tenure.unsettled().is_some() {
+        if self.row.known_row.unsettled().is_some() {
             self.settle(context, &judged).await?;
             judged = self.survey(context).await?;
         }
@@ -260,8 +261,8 @@ impl HeldLease {
         context: &mut LeaseContext,
         judged: &JudgedSurvey,
     ) -> Result<(), LeaseError> {
-        match context.resolve(&mut self.row.tenure).await? {
-            (Resolution::Visible, _) if self.row.tenure.epoch() == context.history.epoch() => {
+        match context.resolve(&mut self.row.known_row).await? {
+            (Resolution::Visible, _) if self.row.known_row.epoch() == context.history.epoch() => {
                 return Ok(());
             }
             (Resolution::Unchanged | Resolution::Visible, _) => {}
@@ -269,7 +270,7 @@ impl HeldLease {
                 let check = self.check(context, judged);
                 match self.row.judge(&row, &check) {
                     OtherToken::Taken => return Err(LeaseError::Lost(row.into())),
-                    OtherToken::LastWrite => self.row.tenure.went_back(&row),
+                    OtherToken::LastWrite => self.row.known_row.went_back(&row),
                     OtherToken::CreatedAgain | OtherToken::WentBack => {
                         self.adopt(context, row, &check).await?;
                     }
@@ -324,15 +325,15 @@ impl HeldLease {
             return Err(LeaseError::ClockAhead(ahead_ms));
         }
         let lane = self.row.lanes.present();
-        let marks = context.marks_of(&self.row.tenure);
+        let marks = context.marks_of(&self.row.known_row);
         let reach_ms = context.reach_ms(true);
         let layout = &context.settings.layout;
         let lease = Lease::from_mark(layout, &marks, lane, judged.now_ms, reach_ms);
         let expiry = RowExpiry::After(context.settings.lease.ttl);
         let write =
-            context.write(&self.row.tenure, &HeldLanes::on(lane), lane, lease.limit, expiry);
+            context.write(&self.row.known_row, &HeldLanes::on(lane), lane, lease.limit, expiry);
         let intent = judged.intent(Purpose::NewEpoch(lease), LeaseOperation::Renew);
-        if context.swap(&mut self.row.tenure, write, intent).await? {
+        if context.swap(&mut self.row.known_row, write, intent).await? {
             self.apply(context, intent);
             return Ok(());
         }
@@ -346,7 +347,7 @@ impl HeldLease {
         context: &LeaseContext,
     ) -> Result<bool, LeaseError> {
         // The store must have acknowledged what is known of the row; a visible write is not enough.
-        let is_settled = self.row.tenure.visible().is_none();
+        let is_settled = self.row.known_row.visible().is_none();
         let is_due = is_settled && self.due_in(context).is_some_and(|wait| wait.is_zero());
         if is_due {
             self.row.come_due();
@@ -375,7 +376,7 @@ impl HeldLease {
     /// Records an acknowledged write: as evidence for later reads of the row, and for backfill.
     fn note_acknowledged(&mut self, context: &LeaseContext, intent: &WriteIntent) {
         self.renewed = Some(intent.clocks);
-        let (worker, token) = (self.row.tenure.worker(), self.row.tenure.token());
+        let (worker, token) = (self.row.known_row.worker(), self.row.known_row.token());
         let write = OwnWrite { lease: self.began, worker, token };
         context.shared.note_own_write(write, intent.clocks.steady);
         let lease = &context.settings.lease;
@@ -391,7 +392,7 @@ impl HeldLease {
     async fn survey(&mut self, context: &mut LeaseContext) -> Result<JudgedSurvey, LeaseError> {
         let judged = context.survey(self.renewed.as_ref()).await?;
         let Some(record) = &judged.survey.record else {
-            let found = context.resolve(&mut self.row.tenure).await?;
+            let found = context.resolve(&mut self.row.known_row).await?;
             context.rows_are_ours = match found {
                 (Resolution::Unchanged | Resolution::Visible, _) => true,
                 (_, Some(row)) if self.row.is_own(&row) => true,
@@ -408,16 +409,16 @@ impl HeldLease {
         if !context.is_recorded(&judged) {
             return Err(LeaseError::RecordForeign);
         }
-        if context.is_made(self.row.tenure.worker()) {
+        if context.is_made(self.row.known_row.worker()) {
             return Ok(judged);
         }
         // A row is leased only once the record names it, so the store lost that write of the
         // record.
-        if self.row.tenure.epoch() == context.history.epoch() {
+        if self.row.known_row.epoch() == context.history.epoch() {
             context.history.went_back = true;
             return Err(LeaseError::Overtaken);
         }
-        record_part(context, record.clone(), self.row.tenure.worker()).await?;
+        record_part(context, record.clone(), self.row.known_row.worker()).await?;
         Err(LeaseError::Overtaken)
     }
 
@@ -426,7 +427,7 @@ impl HeldLease {
         let reach_ms = context.reach_ms(whole_window);
         // The row's mark may be higher, from a write of an earlier epoch that has no effect in this
         // one.
-        let known = self.row.tenure.marks()[self.row.lanes.present()];
+        let known = self.row.known_row.marks()[self.row.lanes.present()];
         let (old_limit, now_ms) = (self.acknowledged().max(known), judged.now_ms);
         let request = match self.row.at_barrier() {
             // No ID was issued from it yet.
@@ -451,7 +452,7 @@ impl HeldLease {
         context: &mut LeaseContext,
         judged: &JudgedSurvey,
     ) -> Result<(), LeaseError> {
-        match context.settle(&mut self.row.tenure).await {
+        match context.settle(&mut self.row.known_row).await {
             Ok(Some(intent)) => {
                 self.apply(context, intent);
                 self.keep(context).await
@@ -468,7 +469,7 @@ impl HeldLease {
         context: &mut LeaseContext,
         judged: &JudgedSurvey,
     ) -> Result<(), LeaseError> {
-        match context.resolve(&mut self.row.tenure).await? {
+        match context.resolve(&mut self.row.known_row).await? {
             (Resolution::Unchanged | Resolution::Visible, _) => Ok(()),
             (Resolution::Lost, Some(row)) => Err(self.found(context, judged, row).await),
             (Resolution::Lost | Resolution::Vanished, _) => Err(LeaseError::Vanished),
@@ -485,7 +486,7 @@ impl HeldLease {
     ) -> LeaseError {
         let check = self.check(context, judged);
         match self.row.judge(&row, &check) {
-            OtherToken::LastWrite => self.row.tenure.went_back(&row),
+            OtherToken::LastWrite => self.row.known_row.went_back(&row),
             OtherToken::CreatedAgain => {
                 if let Err(error) = self.adopt(context, row, &check).await {
                     return error;
@@ -513,14 +514,14 @@ impl HeldLease {
         let keeping = keeping.filter(|_| self.is_kept && self.row.at_barrier().is_none());
         let grant = match self.row.next {
             NextLease::Arriving(lease) => {
-                context.grant(self.row.tenure.worker(), lease, self.is_kept, self.renewed)
+                context.grant(self.row.known_row.worker(), lease, self.is_kept, self.renewed)
             }
             NextLease::None | NextLease::AtBarrier(_) => Arc::clone(&self.grant),
         };
         if let Some(keeping) = keeping {
             // 0 if the record forgot the epoch: that is below every ordinal that it remembers.
-            let ordinal = context.history.ordinal_of(self.row.tenure.epoch()).unwrap_or(0);
-            keeping.keep(&self.row.tenure, ordinal, &grant).await?;
+            let ordinal = context.history.ordinal_of(self.row.known_row.epoch()).unwrap_or(0);
+            keeping.keep(&self.row.known_row, ordinal, &grant).await?;
         }
         if let NextLease::Arriving(_) = self.row.next {
             context.shared.generator.replace_grant(Some(Arc::clone(&grant)));

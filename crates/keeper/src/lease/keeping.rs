@@ -24,7 +24,7 @@ use raindrop_core::{
     instant::millis,
     keeper_api::Grant,
     lease::{
-        Epoch, HighWaterMarks, KeptLease, LimitRequest, ResumeRefusal, Tenure, next_local_mark,
+        Epoch, HighWaterMarks, KeptLease, KnownRow, LimitRequest, ResumeRefusal, next_local_mark,
     },
     planted::{Bug, planted},
 };
@@ -140,22 +140,22 @@ impl Keeping {
 
     /// Saves a lease as the store acknowledged it last, and raises the limit of its grant. It
     /// replaces the lease before, whose grant ends at its present limit. `ordinal` is that of the
-    /// tenure's epoch.
+    /// known row's epoch.
     pub(crate) async fn keep<T>(
         &self,
-        tenure: &Tenure<T>,
+        known_row: &KnownRow<T>,
         ordinal: u64,
         grant: &Arc<Grant>,
     ) -> Result<(), KeepingFailed> {
-        debug_assert!(tenure.visible().is_none(), "what is kept was acknowledged");
+        debug_assert!(known_row.visible().is_none(), "what is kept was acknowledged");
         let mut kept = self.kept.lock().await;
         let lane = usize::try_from(grant.lane()).expect("a lane is below 8");
         let lease = KeptLease {
-            worker: tenure.worker(),
+            worker: known_row.worker(),
             lane,
-            token: tenure.token(),
-            epoch: Epoch { token: tenure.epoch(), ordinal },
-            marks: tenure.marks().clone(),
+            token: known_row.token(),
+            epoch: Epoch { token: known_row.epoch(), ordinal },
+            marks: known_row.marks().clone(),
             local_mark: match &kept.present {
                 Some((lease, of)) if Arc::ptr_eq(of, grant) => lease.local_mark,
                 _ => grant.limit(),

@@ -34,11 +34,11 @@ impl Task {
 
 /// Uses a lane that was leased too late, and seals its grant.
 pub(super) fn touch_generator(row: &ReleasingRow<WriteIntent>, context: &LeaseContext) {
-    let visible = row.tenure.visible().map(|attempt| attempt.purpose.purpose);
+    let visible = row.known_row.visible().map(|attempt| attempt.purpose.purpose);
     if let Some(Purpose::Lease(lease)) = visible
         && planted(Bug::LeavingTouchesGenerator)
     {
-        let grant = context.grant(row.tenure.worker(), lease, false, None);
+        let grant = context.grant(row.known_row.worker(), lease, false, None);
         grant.seal();
         context.shared.generator.replace_grant(Some(grant));
     }
@@ -47,14 +47,14 @@ pub(super) fn touch_generator(row: &ReleasingRow<WriteIntent>, context: &LeaseCo
 /// Continues above the sealed mark, up to the former limit.
 fn revive(row: &ReleasingRow<WriteIntent>, context: &LeaseContext, forgets: bool) -> HeldLease {
     let (lane, start) = (row.lanes.present(), row.mark);
-    let limit = row.tenure.marks()[lane].max(start);
-    let mut tenure = row.tenure.clone();
+    let limit = row.known_row.marks()[lane].max(start);
+    let mut known_row = row.known_row.clone();
     if forgets {
-        tenure.discard_unresolved();
+        known_row.discard_unresolved();
     }
     let lease = Lease { lane, start, limit };
     let (purpose, operation) = (Purpose::Lease(lease), LeaseOperation::Release);
     let clocks = ClockReading::now(&*context.shared.clock);
     let intent = WriteIntent { purpose, operation, clocks, store_ms: 0 };
-    HeldLease::new(context, tenure, lease, Some(&intent))
+    HeldLease::new(context, known_row, lease, Some(&intent))
 }

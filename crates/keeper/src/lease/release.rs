@@ -29,8 +29,8 @@ pub(crate) async fn release(
     row: &mut ReleasingRow<WriteIntent>,
     context: &mut LeaseContext,
 ) -> Result<bool, StoreError> {
-    if row.tenure.is_unresolved() {
-        let found = context.read_row(row.tenure.worker()).await?;
+    if row.known_row.is_unresolved() {
+        let found = context.read_row(row.known_row.worker()).await?;
         if row.resolve(found.as_ref()) {
             return Ok(true);
         }
@@ -41,14 +41,14 @@ pub(crate) async fn release(
         return Ok(true);
     }
     let (lane, expiry) = (row.lanes.present(), RowExpiry::Released);
-    let write = context.write(&row.tenure, &row.lanes, lane, row.mark, expiry);
+    let write = context.write(&row.known_row, &row.lanes, lane, row.mark, expiry);
     if let Some(keeping) = &context.keeping {
         // A process that resumed the ended lease from the file would issue beside the next holder.
-        let removed = keeping.before_write(row.tenure.worker(), &write.marks).await;
+        let removed = keeping.before_write(row.known_row.worker(), &write.marks).await;
         if let Err(KeepingFailed(reason)) = removed {
             tracing::warn!(
                 namespace = context.settings.namespace,
-                worker = row.tenure.worker(),
+                worker = row.known_row.worker(),
                 %reason,
                 "row not released: the state file keeps its lease"
             );
@@ -62,7 +62,7 @@ pub(crate) async fn release(
         store_ms: 0,
     };
     row.sent();
-    let swapped = context.swap(&mut row.tenure, write, intent).await?;
+    let swapped = context.swap(&mut row.known_row, write, intent).await?;
     row.answered(swapped);
     Ok(swapped)
 }

@@ -63,10 +63,10 @@ async fn try_resume(
     };
     let Some(kept) = keeping.resumable(check).await? else { return Ok(None) };
     context.history.resume(kept.epoch);
-    let mut tenure = kept.tenure();
+    let mut known_row = kept.known_row();
     // Other processes wait for a crashed one only until its row expires. If one of them took the
     // row, this process must not issue.
-    let found = timeout(DEADLINE, context.resolve(&mut tenure)).await;
+    let found = timeout(DEADLINE, context.resolve(&mut known_row)).await;
     if let Ok(Ok((Resolution::Lost, Some(row)))) = found {
         context.note_taken(&row, kept.lane, kept.limit());
         let forgotten = keeping.forget().await;
@@ -77,7 +77,7 @@ async fn try_resume(
     }
     let layout = &context.settings.layout;
     let lease = Lease { lane: kept.lane, start: kept.start(layout, now_ms), limit: kept.limit() };
-    let mut held = HeldLease::new(context, tenure, lease, None);
+    let mut held = HeldLease::new(context, known_row, lease, None);
     held.grant.note_reading(now_ms);
     if let Err(LeaseError::NotKept(KeepingFailed(reason))) = held.keep(context).await {
         return Err(reason.to_string());

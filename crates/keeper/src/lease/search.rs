@@ -12,7 +12,7 @@
 use raindrop_core::{
     instant::millis,
     lease::{
-        Choice, ClockVerdict, HeldLanes, HighWaterMarks, Purpose, ReleasingRow, Row, Tenure,
+        Choice, ClockVerdict, HeldLanes, HighWaterMarks, KnownRow, Purpose, ReleasingRow, Row,
         choose_row, first_due, usable_lane,
     },
     planted::{Bug, planted},
@@ -88,7 +88,7 @@ enum Chosen {
 #[derive(Default)]
 pub(crate) struct Search {
     /// The row that the search keeps to, and its writes whose outcome is unknown.
-    chosen: Option<Tenure<WriteIntent>>,
+    chosen: Option<KnownRow<WriteIntent>>,
     /// The worker whose row this process holds meanwhile; that row may have expired.
     held: Option<u64>,
     /// How many rows other processes took first. It widens the next choice.
@@ -128,7 +128,7 @@ impl Search {
             {
                 context.observe(LeaseOperation::Acquire, LeaseOutcome::NoneFree);
                 // The search chooses a row again after the wait.
-                self.chosen.take_if(|tenure| tenure.unsettled().is_none());
+                self.chosen.take_if(|known_row| known_row.unsettled().is_none());
                 return Ok(SearchOutcome::Stale(stale));
             }
             if self.chosen.is_some() && self.stale.is_release_due(&judged) {
@@ -138,14 +138,14 @@ impl Search {
             if let Some(held) = self.settle(context).await? {
                 return Ok(SearchOutcome::Leased(held));
             }
-            if self.chosen.as_ref().is_some_and(|tenure| !context.is_made(tenure.worker())) {
+            if self.chosen.as_ref().is_some_and(|known_row| !context.is_made(known_row.worker())) {
                 // The store lost the write of the record that named the row's part.
                 self.chosen = None;
             }
             if self.chosen.is_none() {
                 match self.choose(context, judged.now_ms).await? {
                     Chosen::Row(row) => {
-                        self.chosen = Some(Tenure::of(&row));
+                        self.chosen = Some(KnownRow::of(&row));
                         // Survey once more: if the layout changed before the rows were read, their
                         // marks are in other units.
                         if !planted(Bug::RecordNotReread) {
@@ -198,8 +198,8 @@ impl Search {
         &mut self,
         context: &mut LeaseContext,
     ) -> Result<Option<Box<HeldLease>>, StoreError> {
-        let Some(tenure) = &mut self.chosen else { return Ok(None) };
-        match context.settle(tenure).await {
+        let Some(known_row) = &mut self.chosen else { return Ok(None) };
+        match context.settle(known_row).await {
             Ok(Some(intent)) => return Ok(self.won(context, intent)),
             // The next swap starts from the same token, so the store refuses a late write.
             Ok(None) | Err(LeaseError::Overtaken) => {}
@@ -219,18 +219,18 @@ impl Search {
         judged: &JudgedSurvey,
     ) -> Result<Option<Box<HeldLease>>, StoreError> {
         // A visible write is resolved before another one is sent.
-        let chosen = self.chosen.as_mut().filter(|tenure| tenure.visible().is_none());
-        let Some(tenure) = chosen else { return Ok(None) };
+        let chosen = self.chosen.as_mut().filter(|known_row| known_row.visible().is_none());
+        let Some(known_row) = chosen else { return Ok(None) };
         let now_ms = judged.now_ms;
         let due_ms = now_ms.saturating_add(millis(context.settings.issue.max_wait));
         let layout = &context.settings.layout;
-        let marks = context.marks_of(tenure);
+        let marks = context.marks_of(known_row);
         let usable = |at_ms| usable_lane(layout, &marks, at_ms, None);
         let lane = match usable(now_ms).or_else(|| usable(due_ms)) {
             Some(lane) => lane,
             // The clock went back, or an epoch began, and no write is in flight: the row can be
             // left.
-            None if !tenure.is_unresolved() => {
+            None if !known_row.is_unresolved() => {
                 self.chosen = None;
                 return Ok(None);
             }
@@ -239,7 +239,7 @@ impl Search {
             None => layout.rollback_initial() as usize,
         };
         let (lanes, operation) = (HeldLanes::on(lane), LeaseOperation::Acquire);
-        match context.take_lane(tenure, &lanes, lane, judged, operation).await? {
+        match context.take_lane(known_row, &lanes, lane, judged, operation).await? {
             Some(intent) => Ok(self.won(context, intent)),
             None => self.settle(context).await,
         }
@@ -248,8 +248,8 @@ impl Search {
     /// Ends the search. Returns the row that it may have taken, or may still take, which the caller
     /// must release. A row that may have expired is left, since another process may have taken it.
     pub(crate) fn abandon(self, context: &LeaseContext) -> Option<ReleasingRow<WriteIntent>> {
-        let is_ours = |tenure: &Tenure<WriteIntent>| {
-            let sent = tenure.unsettled().map(|attempt| &attempt.purpose.clocks);
+        let is_ours = |known_row: &KnownRow<WriteIntent>| {
+            let sent = known_row.unsettled().map(|attempt| &attempt.purpose.clocks);
             !context.may_have_expired(sent)
         };
         self.chosen.filter(is_ours).map(ReleasingRow::of_search)
@@ -257,10 +257,10 @@ impl Search {
 
     /// Ends the search with the lease that an acknowledged write took.
     fn won(&mut self, context: &LeaseContext, intent: WriteIntent) -> Option<Box<HeldLease>> {
-        let tenure = self.chosen.take()?;
+        let known_row = self.chosen.take()?;
         (self.conflicts, self.stale) = (0, StaleWait::default());
         let Purpose::Lease(lease) = intent.purpose else { return None };
-        Some(Box::new(HeldLease::new(context, tenure, lease, Some(&intent))))
+        Some(Box::new(HeldLease::new(context, known_row, lease, Some(&intent))))
     }
 
     /// Chooses a row to take. If none of the first rows comes due soon, reads every free row.

@@ -35,7 +35,7 @@ impl Task {
                 released = release(row, &mut self.context).await;
             }
             if let Err(error) = released {
-                let (worker, error) = (row.tenure.worker(), with_sources(&error));
+                let (worker, error) = (row.known_row.worker(), with_sources(&error));
                 let namespace = &self.context.settings.namespace;
                 tracing::warn!(
                     namespace,
@@ -132,7 +132,7 @@ impl Task {
                 Ok(true) => drop(self.releasing.pop()),
                 Ok(false) => {}
                 Err(error) => {
-                    let (worker, error) = (row.tenure.worker(), with_sources(&error));
+                    let (worker, error) = (row.known_row.worker(), with_sources(&error));
                     let retry_in = failures.failed(&mut self.context.random);
                     let namespace = &self.context.settings.namespace;
                     tracing::warn!(namespace, worker, error, ?retry_in, "release failed");

@@ -512,7 +512,7 @@ impl Task {
             return Ok(Some(self.until_renewal(Duration::ZERO)));
         }
         if policy != RollbackPolicy::Wait
-            && let worker = Some(held.row.tenure.worker())
+            && let worker = Some(held.row.known_row.worker())
             && let SearchOutcome::Leased(other) = search.run(&mut self.context, worker).await?
         {
             self.install(*other).await?;

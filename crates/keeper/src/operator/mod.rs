@@ -17,7 +17,7 @@ use raindrop_core::{
     clock::Clock,
     instant::millis,
     layout::Layout,
-    lease::{HighWaterMarks, Recorded, Resolution, Row, RowExpiry, RowWrite, Tenure, Token},
+    lease::{HighWaterMarks, KnownRow, Recorded, Resolution, Row, RowExpiry, RowWrite, Token},
 };
 use raindrop_store::{LayoutRecord, ListedRow, NewRows, Scope, Store, StoreError, Survey};
 use rand::Rng;
@@ -181,7 +181,7 @@ impl Operator {
         lane: usize,
         (marks, expiry): (&HighWaterMarks, RowExpiry),
     ) -> Result<WriteOutcome, StoreError> {
-        let mut tenure: Tenure<()> = Tenure::of(row);
+        let mut known_row: KnownRow<()> = KnownRow::of(row);
         let (mut failure, mut attempts) = (None, Attempts::default());
         for _ in 0..TRIES {
             let write = RowWrite {
@@ -193,13 +193,13 @@ impl Operator {
                 marks: marks.clone(),
                 expiry,
             };
-            tenure.sent(write.clone(), ());
-            let swapped = self.store.swap_row(scope, row.worker, tenure.token(), &write).await;
+            known_row.sent(write.clone(), ());
+            let swapped = self.store.swap_row(scope, row.worker, known_row.token(), &write).await;
             if self.pause_unless_answered(swapped, &mut attempts, &mut failure).await {
                 return Ok(WriteOutcome::Acknowledged);
             }
             match self.store.read_row(scope, row.worker).await {
-                Ok(found) => match tenure.resolve(found.as_ref()) {
+                Ok(found) => match known_row.resolve(found.as_ref()) {
                     // The write may still arrive: the next one starts from the same token.
                     Resolution::Unchanged | Resolution::Visible => {}
                     Resolution::Lost | Resolution::Vanished => {

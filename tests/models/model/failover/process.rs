@@ -6,9 +6,9 @@ use std::{sync::Arc, time::Duration};
 
 use raindrop_core::{
     lease::{
-        EpochClocks, HeldLanes, HeldRow, History, HistoryVerdict, LastWrite, Lease, LimitRequest,
-        OtherToken, Purpose, ReleasingRow, Resolution, Row, RowCheck, RowExpiry, RowWrite, Tenure,
-        Token, limit_for,
+        EpochClocks, HeldLanes, HeldRow, History, HistoryVerdict, KnownRow, LastWrite, Lease,
+        LimitRequest, OtherToken, Purpose, ReleasingRow, Resolution, Row, RowCheck, RowExpiry,
+        RowWrite, Token, limit_for,
         state::{Effect, Event, Held, State, next},
         usable_lane,
     },
@@ -80,7 +80,7 @@ pub(super) struct Survey<'a> {
 
 /// A search: the row that was chosen.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
-pub(super) struct Search(pub(super) Option<Tenure<Intent>>);
+pub(super) struct Search(pub(super) Option<KnownRow<Intent>>);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Intent {
@@ -216,24 +216,24 @@ impl Process {
                 let layout = &context.world.layout;
                 usable_lane(layout, &row.marks, judged.now_ms, None)
                     .filter(|_| row.free && is_first)?;
-                *chosen = Some(Tenure::of(row));
+                *chosen = Some(KnownRow::of(row));
                 Some(Some(self.take(context, judged)))
             }
-            State::Searching(Search(Some(tenure))) => {
+            State::Searching(Search(Some(known_row))) => {
                 if !is_first {
                     return None;
                 }
-                if tenure.is_unresolved() {
+                if known_row.is_unresolved() {
                     self.phase = Phase::Settle(Some(judged));
                     return Some(None);
                 }
                 Some(Some(self.confirm(context).unwrap_or_else(|| self.take(context, judged))))
             }
             State::Held(Held { lease: held, .. }) => {
-                let is_behind = held.tenure.epoch() != present.epoch();
+                let is_behind = held.known_row.epoch() != present.epoch();
                 let has_entered = self.phase == Phase::Entered;
                 self.phase = Phase::Idle;
-                let is_unsettled = held.tenure.unsettled().is_some();
+                let is_unsettled = held.known_row.unsettled().is_some();
                 if (is_behind || is_unsettled) && !is_first {
                     return None;
                 }
@@ -244,7 +244,7 @@ impl Process {
                 if is_behind {
                     return Some(Some(self.begin_anew(context, judged)?));
                 }
-                if held.tenure.is_unresolved() {
+                if held.known_row.is_unresolved() {
                     self.phase = Phase::Settle(None);
                     return Some(None);
                 }
@@ -338,28 +338,28 @@ impl Process {
         let (present, check) = (self.known(), self.check(context));
         self.phase = Phase::Entered;
         let held = self.held_mut().expect("only a holder enters");
-        match held.tenure.resolve(Some(row)) {
-            Resolution::Visible if held.tenure.epoch() == present.epoch() => return,
+        match held.known_row.resolve(Some(row)) {
+            Resolution::Visible if held.known_row.epoch() == present.epoch() => return,
             Resolution::Unchanged | Resolution::Visible => {}
             Resolution::Lost | Resolution::Vanished => match held.judge(row, &check) {
                 OtherToken::Taken => {
                     self.phase = Phase::Idle;
                     return self.lose(context);
                 }
-                OtherToken::LastWrite => held.tenure.went_back(row),
+                OtherToken::LastWrite => held.known_row.went_back(row),
                 _ if context.world.breaks(Breaks::WentBackForgetsMarks) => {
-                    held.tenure = Tenure::of(row);
+                    held.known_row = KnownRow::of(row);
                 }
                 _ => held.adopt(row.clone(), &check, Some(store_ms)),
             },
         }
         let (layout, lanes, marks) =
-            (&context.world.layout, held.lanes, held.tenure.marks().clone());
+            (&context.world.layout, held.lanes, held.known_row.marks().clone());
         held.enter(&present, layout, context.skew_ms());
         match context.world.configuration.breaks {
             Breaks::LeftLaneLowered => held.lanes = lanes,
-            Breaks::UnbrokenLanesNotRaised if held.tenure.epoch() == present.epoch() => {
-                held.tenure.continue_in(present.epoch(), marks);
+            Breaks::UnbrokenLanesNotRaised if held.known_row.epoch() == present.epoch() => {
+                held.known_row.continue_in(present.epoch(), marks);
             }
             Breaks::OlderEpochUnbroken if held.at_barrier().is_none() => {
                 let is_older = |last: LastWrite| present.since_ms - last.store_ms < last.ttl_ms;
@@ -390,14 +390,14 @@ impl Process {
             return self.release(context, Some(row));
         }
         let check = self.check(context);
-        let tenure = self.tenure().filter(|tenure| tenure.is_unresolved());
+        let known_row = self.known_row().filter(|known_row| known_row.is_unresolved());
         if let Some(Resolution::Lost | Resolution::Vanished) =
-            tenure.map(|tenure| tenure.resolve(Some(row)))
+            known_row.map(|known_row| known_row.resolve(Some(row)))
         {
             match &mut self.state {
                 State::Searching(search) => *search = Search(None),
                 State::Held(Held { lease, .. }) => match lease.judge(row, &check) {
-                    OtherToken::LastWrite => lease.tenure.went_back(row),
+                    OtherToken::LastWrite => lease.known_row.went_back(row),
                     OtherToken::WentBack => self.went_back = true,
                     OtherToken::CreatedAgain | OtherToken::Taken => self.lose(context),
                 },
@@ -413,10 +413,10 @@ impl Process {
     /// Repeats a visible write, if it is of the present epoch.
     fn confirm(&mut self, context: &Context<'_>) -> Option<Message> {
         let present = self.known().epoch();
-        let tenure = self.tenure()?;
-        let visible = tenure.visible()?;
+        let known_row = self.known_row()?;
+        let visible = known_row.visible()?;
         if visible.write.epoch != present {
-            tenure.forget_before(present);
+            known_row.forget_before(present);
             return None;
         }
         let write = RowWrite { token: FRESH[0], ..visible.write.clone() };
@@ -426,8 +426,8 @@ impl Process {
 
     fn take(&mut self, context: &Context<'_>, judged: Judged) -> Message {
         let World { layout, .. } = context.world;
-        let tenure = self.tenure().expect("a row was chosen").clone();
-        let marks = self.known().marks(layout, tenure.epoch(), tenure.marks());
+        let known_row = self.known_row().expect("a row was chosen").clone();
+        let marks = self.known().marks(layout, known_row.epoch(), known_row.marks());
         let lane = usable_lane(layout, &marks, judged.now_ms, None)
             .unwrap_or(layout.rollback_initial() as usize);
         self.take_lane(context, &HeldLanes::on(lane), lane, judged)
@@ -455,8 +455,8 @@ impl Process {
         is_first: bool,
     ) -> Lease {
         let (known, layout) = (self.known(), &context.world.layout);
-        let tenure = self.tenure().expect("a row is known");
-        let marks = known.marks(layout, tenure.epoch(), tenure.marks());
+        let known_row = self.known_row().expect("a row is known");
+        let marks = known.marks(layout, known_row.epoch(), known_row.marks());
         let window_ms = context.world.window_ms(context.index);
         let first_ms = ms(context.world.configuration.first_reach);
         let reach_ms = if is_first { window_ms.min(first_ms) } else { window_ms };
@@ -476,7 +476,7 @@ impl Process {
         let (lane, lanes) = (held.lanes.present(), held.lanes);
         let Lease { start, limit, .. } = held.at_barrier().unwrap_or(grant);
         let request = LimitRequest {
-            old_limit: limit.max(held.tenure.marks()[lane]),
+            old_limit: limit.max(held.known_row.marks()[lane]),
             start,
             highest_next: start,
             refused: 0,
@@ -491,7 +491,7 @@ impl Process {
 
     fn rotate(&mut self, context: &Context<'_>, judged: Judged) -> Option<Message> {
         let held = self.held().filter(|held| held.at_barrier().is_none())?;
-        let (lanes, marks) = (held.lanes, held.tenure.marks());
+        let (lanes, marks) = (held.lanes, held.known_row.marks());
         let left = Some(lanes.present());
         let lane = usable_lane(&context.world.layout, marks, judged.now_ms, left)?;
         Some(self.take_lane(context, &lanes, lane, judged))
@@ -506,10 +506,10 @@ impl Process {
         released: bool,
     ) -> RowWrite {
         let (known, layout) = (self.known(), &context.world.layout);
-        let tenure = self.tenure().expect("a row is known");
-        let mut marks = lanes.marks_with(tenure.marks(), lane, mark);
+        let known_row = self.known_row().expect("a row is known");
+        let mut marks = lanes.marks_with(known_row.marks(), lane, mark);
         if !planted(Bug::OtherLanesNotRaised) {
-            marks = known.marks(layout, tenure.epoch(), &marks);
+            marks = known.marks(layout, known_row.epoch(), &marks);
         }
         RowWrite {
             token: FRESH[0],
@@ -531,19 +531,19 @@ impl Process {
     ) -> Message {
         self.left -= 1;
         self.phase = Phase::Writing { settles };
-        let tenure = self.tenure().expect("a row is known");
-        tenure.sent(write.clone(), intent);
-        let expected = tenure.token();
+        let known_row = self.known_row().expect("a row is known");
+        known_row.sent(write.clone(), intent);
+        let expected = known_row.token();
         Message { awaited_by: Some(context.index), expected, swap: Swap::Row(write) }
     }
 
-    fn tenure(&mut self) -> Option<&mut Tenure<Intent>> {
+    fn known_row(&mut self) -> Option<&mut KnownRow<Intent>> {
         if let Some(releasing) = &mut self.releasing {
-            return Some(&mut releasing.tenure);
+            return Some(&mut releasing.known_row);
         }
         match &mut self.state {
             State::Searching(Search(chosen)) => chosen.as_mut(),
-            state => state.held_mut().map(|held| &mut held.lease.tenure),
+            state => state.held_mut().map(|held| &mut held.lease.known_row),
         }
     }
 
@@ -573,8 +573,8 @@ impl Process {
     }
 
     fn acknowledged(&mut self, context: &mut Context<'_>, all: bool) {
-        let Some(tenure) = self.tenure() else { return };
-        let Intent { purpose, store_ms } = tenure.acknowledged().purpose;
+        let Some(known_row) = self.known_row() else { return };
+        let Intent { purpose, store_ms } = known_row.acknowledged().purpose;
         if self.releasing.is_some() {
             return self.released();
         }
@@ -638,7 +638,7 @@ impl Process {
             return None;
         }
         let may_leave = match &self.state {
-            State::Searching(Search(Some(tenure))) => all && tenure.unsettled().is_some(),
+            State::Searching(Search(Some(known_row))) => all && known_row.unsettled().is_some(),
             state => state.has_lease(),
         };
         if self.releasing.is_some() || !may_leave {
@@ -652,18 +652,18 @@ impl Process {
                     context.issued.add(&grant, end);
                     Some(held.end(end))
                 }
-                Effect::Abandon(Search(tenure)) => tenure.map(|tenure| {
+                Effect::Abandon(Search(known_row)) => known_row.map(|known_row| {
                     if context.world.breaks(Breaks::AbandonedMarkNotRaised) {
-                        let mark = tenure.marks()[0];
-                        ReleasingRow::of_lease(tenure, HeldLanes::on(0), mark)
+                        let mark = known_row.marks()[0];
+                        ReleasingRow::of_lease(known_row, HeldLanes::on(0), mark)
                     } else {
-                        ReleasingRow::of_search(tenure)
+                        ReleasingRow::of_search(known_row)
                     }
                 }),
                 _ => unreachable!("a stop gives back"),
             };
         }
-        if self.tenure()?.is_unresolved() {
+        if self.known_row()?.is_unresolved() {
             self.phase = Phase::Settle(None);
             return Some(None);
         }
@@ -674,9 +674,9 @@ impl Process {
     fn release(&mut self, context: &mut Context<'_>, row: Option<&Row>) -> Option<Message> {
         let releasing = self.releasing.as_mut()?;
         let left = releasing.lanes;
-        let row = row.filter(|_| releasing.tenure.is_unresolved());
+        let row = row.filter(|_| releasing.known_row.is_unresolved());
         let is_done = row.is_some_and(|row| releasing.resolve(Some(row)));
-        let visible = releasing.tenure.visible().map(|visible| visible.purpose.purpose);
+        let visible = releasing.known_row.visible().map(|visible| visible.purpose.purpose);
         if let Some(Purpose::NewEpoch(_)) = visible
             && context.world.breaks(Breaks::LeftLaneLowered)
         {

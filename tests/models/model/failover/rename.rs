@@ -55,14 +55,14 @@ impl Names {
     fn process(&mut self, process: &mut Process) {
         process.known.iter_mut().for_each(|known| self.history(known));
         let mut set = |token: &mut Token| self.set(token);
-        if let Some(Search(Some(tenure))) = process.state.search_mut() {
-            tenure.rename(&mut set);
+        if let Some(Search(Some(known_row))) = process.state.search_mut() {
+            known_row.rename(&mut set);
         }
         if let Some(releasing) = &mut process.releasing {
-            releasing.tenure.rename(&mut set);
+            releasing.known_row.rename(&mut set);
         }
         let Some(held) = process.held_mut() else { return };
-        held.tenure.rename(&mut set);
+        held.known_row.rename(&mut set);
         if let Some(last) = &mut held.last_write {
             set(&mut last.token);
             set(&mut last.epoch);

@@ -424,7 +424,7 @@ impl FailOvers {
         let barrier = record.history.barrier(&self.world.layout);
         let extends = |process: &Process| match (process.held(), &process.grant) {
             (Some(held), Some(grant)) => {
-                held.tenure.token() == row.token
+                held.known_row.token() == row.token
                     && held.at_barrier().is_none()
                     && grant.start < barrier
                     && grant.limit == row.marks[grant.lane]

@@ -83,7 +83,7 @@ impl Process {
     fn is_confirmed(&self, context: &Context<'_>) -> bool {
         let Some(held) = self.held() else { return false };
         let Some(last) = held.row.last_write else { return false };
-        let worker = held.row.tenure.worker();
+        let worker = held.row.known_row.worker();
         let own = OwnWrite { lease: Token::UNUSED, worker, token: last.token };
         let row = context.tables.row(held.worker(), context.store_ms);
         let longest = duration(context.world.configuration.stale_wait);

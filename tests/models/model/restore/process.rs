@@ -7,8 +7,8 @@ use std::sync::Arc;
 
 use raindrop_core::lease::{
     ClockCheck, ClockVerdict, Epoch, EpochClocks, HeldLanes, HeldRow, History, HistoryVerdict,
-    Lease, LimitRequest, OtherToken, Purpose, Resolution, Row, RowCheck, RowExpiry, RowWrite,
-    StoreReading, Tenure, judge_clock, limit_for,
+    KnownRow, Lease, LimitRequest, OtherToken, Purpose, Resolution, Row, RowCheck, RowExpiry,
+    RowWrite, StoreReading, judge_clock, limit_for,
     state::{Effect, Event, State, next},
 };
 
@@ -50,9 +50,9 @@ pub(super) enum Phase {
     /// Creating rows.
     Make,
     /// A search: a survey, after which the process may swap the row that it read.
-    Chosen(Tenure<Purpose>),
+    Chosen(KnownRow<Purpose>),
     /// A search: the swap.
-    Ready(Tenure<Purpose>, Judged),
+    Ready(KnownRow<Purpose>, Judged),
     /// The swap that renews the lease.
     Renew(Judged),
     /// Reading the row, because the store refused a swap or the swap has to wait.
@@ -100,7 +100,7 @@ pub(super) struct Held {
 
 impl Held {
     pub(super) fn worker(&self) -> usize {
-        usize::try_from(self.row.tenure.worker()).expect("few rows")
+        usize::try_from(self.row.known_row.worker()).expect("few rows")
     }
 
     /// Returns whether the last write may be in a backup, by either clock, so that the row proves
@@ -233,7 +233,7 @@ impl Process {
             return self.looked();
         }
         let epoch = self.known().epoch();
-        let is_behind = self.lease().row.tenure.epoch() != epoch;
+        let is_behind = self.lease().row.known_row.epoch() != epoch;
         if !record.has_rows {
             // The record listed the row before it was leased: the store lost that.
             if is_behind {
@@ -271,7 +271,7 @@ impl Process {
             .filter(|held| has_state_file && held.row.at_barrier().is_none() && !held.is_given_up);
         let kept = kept.cloned().map(|held| Held {
             grant: Lease { start: held.highest_next(), ..held.grant },
-            row: HeldRow::new(held.row.tenure, 0),
+            row: HeldRow::new(held.row.known_row, 0),
             since: 0,
             presence: Presence::Down,
             ..held
@@ -279,7 +279,7 @@ impl Process {
         let start = Self::default();
         // Of the history, the file has the epoch alone.
         let known = kept.as_ref().map(|held| {
-            let token = held.row.tenure.epoch();
+            let token = held.row.known_row.epoch();
             let ordinal = self.known().ordinal_of(token).unwrap_or(0);
             Arc::new(History::kept(Epoch { token, ordinal }))
         });
@@ -297,7 +297,7 @@ impl Process {
         };
         held.presence = Presence::Here;
         let row = context.tables.row(held.worker(), context.store_ms);
-        match (held.row.tenure.resolve(row.as_ref()), row) {
+        match (held.row.known_row.resolve(row.as_ref()), row) {
             (Resolution::Lost, Some(row)) if !context.world.breaks(Breaks::ResumedBlindly) => {
                 self.note_taken(&row, held.acknowledged());
                 self.start(Event::NothingKept);
@@ -370,7 +370,7 @@ impl Process {
         let (judged, ..) = context.judge(true);
         let held = self.lease();
         let row = context.tables.row(held.worker(), judged.store_ms);
-        let rows_are_ours = match held.row.tenure.resolve(row.as_ref()) {
+        let rows_are_ours = match held.row.known_row.resolve(row.as_ref()) {
             Resolution::Unchanged | Resolution::Visible => true,
             Resolution::Lost | Resolution::Vanished => match row {
                 Some(row) if held.row.is_own(&row) => true,
@@ -428,18 +428,18 @@ impl Process {
     pub(super) fn write(
         &self,
         context: &Context<'_>,
-        tenure: &Tenure<Purpose>,
+        known_row: &KnownRow<Purpose>,
         mark: u64,
         expiry: RowExpiry,
     ) -> RowWrite {
-        let marks = HeldLanes::on(0).marks_with(tenure.marks(), 0, mark);
+        let marks = HeldLanes::on(0).marks_with(known_row.marks(), 0, mark);
         let known = self.known();
         RowWrite {
             token: FRESH_ROW,
             epoch: known.epoch(),
             holder: String::new(),
             lane: 0,
-            marks: known.marks(&context.world.layout, tenure.epoch(), &marks),
+            marks: known.marks(&context.world.layout, known_row.epoch(), &marks),
             expiry,
         }
     }
@@ -447,15 +447,15 @@ impl Process {
     /// Swaps the row, and returns whether the store acknowledged it.
     pub(super) fn swap(
         context: &mut Context<'_>,
-        tenure: &mut Tenure<Purpose>,
+        known_row: &mut KnownRow<Purpose>,
         write: RowWrite,
         purpose: Purpose,
     ) -> bool {
-        let worker = usize::try_from(tenure.worker()).expect("few rows");
-        let swapped = context.tables.swap_row(tenure.token(), context.store_ms, worker, &write);
+        let worker = usize::try_from(known_row.worker()).expect("few rows");
+        let swapped = context.tables.swap_row(known_row.token(), context.store_ms, worker, &write);
         if swapped {
-            tenure.sent(write, purpose);
-            tenure.acknowledged();
+            known_row.sent(write, purpose);
+            known_row.acknowledged();
         }
         swapped
     }
@@ -469,7 +469,7 @@ impl Process {
         let limit = limit_for(
             &context.world.layout,
             &LimitRequest {
-                old_limit: held.acknowledged().max(held.row.tenure.marks()[0]),
+                old_limit: held.acknowledged().max(held.row.known_row.marks()[0]),
                 start,
                 highest_next,
                 refused: 0,
@@ -477,32 +477,32 @@ impl Process {
                 reach_ms: context.world.reach_ms(),
             },
         );
-        let mut tenure = held.row.tenure.clone();
-        let write = self.write(context, &tenure, limit, RowExpiry::After(context.world.ttl()));
+        let mut known_row = held.row.known_row.clone();
+        let write = self.write(context, &known_row, limit, RowExpiry::After(context.world.ttl()));
         let purpose = Purpose::Renew { limit };
-        if !Self::swap(context, &mut tenure, write, purpose) {
+        if !Self::swap(context, &mut known_row, write, purpose) {
             self.phase = Phase::Refused(judged);
             return;
         }
         let held = self.lease();
-        held.row.tenure = tenure;
+        held.row.known_row = known_row;
         self.acknowledged(context, judged, purpose);
     }
 
     /// Leases the row again, from the barrier on. The present lease is used up.
     fn begin_anew(&mut self, context: &mut Context<'_>, judged: Judged) {
         let World { layout, .. } = context.world;
-        let mut tenure = self.lease().row.tenure.clone();
-        let marks = self.known().marks(layout, tenure.epoch(), tenure.marks());
+        let mut known_row = self.lease().row.known_row.clone();
+        let marks = self.known().marks(layout, known_row.epoch(), known_row.marks());
         let reach_ms = context.world.reach_ms();
         let lease = Lease::from_mark(layout, &marks, 0, judged.now_ms, reach_ms);
         let expiry = RowExpiry::After(context.world.ttl());
-        let write = self.write(context, &tenure, lease.limit, expiry);
+        let write = self.write(context, &known_row, lease.limit, expiry);
         let purpose = Purpose::NewEpoch(lease);
-        if !Self::swap(context, &mut tenure, write, purpose) {
+        if !Self::swap(context, &mut known_row, write, purpose) {
             return;
         }
-        self.lease().row.tenure = tenure;
+        self.lease().row.known_row = known_row;
         self.acknowledged(context, judged, purpose);
     }
 
@@ -549,7 +549,7 @@ impl Process {
     fn refused(&mut self, context: &mut Context<'_>, judged: Judged) {
         let held = self.lease();
         let row = context.tables.row(held.worker(), judged.store_ms);
-        match (held.row.tenure.resolve(row.as_ref()), row) {
+        match (held.row.known_row.resolve(row.as_ref()), row) {
             // The holder waits.
             (Resolution::Unchanged, _) if self.stale.is_some() => self.looked(),
             (Resolution::Unchanged | Resolution::Visible, _) => {}
@@ -560,7 +560,7 @@ impl Process {
 
     fn found(&mut self, context: &Context<'_>, judged: Judged, row: &Row) {
         match self.judge(context, judged, row) {
-            OtherToken::LastWrite => self.lease().row.tenure.went_back(row),
+            OtherToken::LastWrite => self.lease().row.known_row.went_back(row),
             OtherToken::CreatedAgain => {
                 self.adopt(context, judged, row.clone());
                 let epoch = self.known().epoch();
@@ -572,7 +572,7 @@ impl Process {
             OtherToken::WentBack if context.world.breaks(Breaks::NoEvidence) => {
                 let epoch = self.known().epoch();
                 let held = &mut self.lease().row;
-                held.tenure.went_back(row);
+                held.known_row.went_back(row);
                 held.continue_in(epoch);
             }
             OtherToken::WentBack => {
@@ -619,11 +619,11 @@ impl Process {
     fn enter_epoch(&mut self, context: &mut Context<'_>, judged: Judged) {
         let held = self.lease();
         let row = context.tables.row(held.worker(), judged.store_ms);
-        match (held.row.tenure.resolve(row.as_ref()), row) {
+        match (held.row.known_row.resolve(row.as_ref()), row) {
             (Resolution::Unchanged | Resolution::Visible, _) => {}
             (Resolution::Lost, Some(row)) => match self.judge(context, judged, &row) {
                 OtherToken::Taken => return self.lose(context, &row),
-                OtherToken::LastWrite => self.lease().row.tenure.went_back(&row),
+                OtherToken::LastWrite => self.lease().row.known_row.went_back(&row),
                 OtherToken::CreatedAgain | OtherToken::WentBack => self.adopt(context, judged, row),
             },
             (Resolution::Lost | Resolution::Vanished, _) => {
@@ -647,8 +647,8 @@ impl Process {
             }
             let sealed_mark = held.highest_next();
             let mut row = held.row.end(sealed_mark);
-            let write = self.write(context, &row.tenure, row.mark, RowExpiry::Released);
-            Self::swap(context, &mut row.tenure, write, Purpose::Release);
+            let write = self.write(context, &row.known_row, row.mark, RowExpiry::Released);
+            Self::swap(context, &mut row.known_row, write, Purpose::Release);
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use raindrop_core::lease::{Epoch, History, Purpose, Row, Tenure, Token};
+use raindrop_core::lease::{Epoch, History, KnownRow, Purpose, Row, Token};
 
 use super::{
     configuration::{Configuration, PRESENT},
@@ -55,11 +55,11 @@ impl Names {
             self.history(Arc::make_mut(known));
         }
         let mut set = |token: &mut Token| self.set(token);
-        if let Phase::Chosen(tenure) | Phase::Ready(tenure, _) = &mut process.phase {
-            tenure.rename(&mut set);
+        if let Phase::Chosen(known_row) | Phase::Ready(known_row, _) = &mut process.phase {
+            known_row.rename(&mut set);
         }
         let Some(held) = process.held_mut() else { return };
-        held.row.tenure.rename(&mut set);
+        held.row.known_row.rename(&mut set);
         if let Some(last) = &mut held.row.last_write {
             set(&mut last.token);
             set(&mut last.epoch);
@@ -99,7 +99,7 @@ fn forget(state: &mut State, remembers: usize) {
     }
     let of_process = |process: &Process| process.known.as_ref().map(|known| known.epoch());
     epochs.extend(processes.iter().filter_map(of_process));
-    let of_held = |process: &Process| process.held().map(|held| held.row.tenure.epoch());
+    let of_held = |process: &Process| process.held().map(|held| held.row.known_row.epoch());
     epochs.extend(processes.iter().filter_map(of_held));
     let trim = |history: &mut History| {
         history.before.truncate(remembers - 1);
@@ -115,11 +115,11 @@ fn forget(state: &mut State, remembers: usize) {
         if let Some(known) = &mut process.known {
             trim(Arc::make_mut(known));
         }
-        if let Phase::Chosen(tenure) | Phase::Ready(tenure, _) = &mut process.phase
-            && !tokens.contains(&tenure.token())
+        if let Phase::Chosen(known_row) | Phase::Ready(known_row, _) = &mut process.phase
+            && !tokens.contains(&known_row.token())
         {
             // The store refuses the swap, whatever it would write.
-            *tenure = Tenure::of(&Row { token: Token::UNUSED, ..unwritten(0, PRESENT) });
+            *known_row = KnownRow::of(&Row { token: Token::UNUSED, ..unwritten(0, PRESENT) });
         }
         if let Some(held) = process.held_mut() {
             held.row.own_tokens_mut().retain(|own| tokens.contains(own));
@@ -187,19 +187,19 @@ fn reorder_rows(state: &mut State) {
         }
     }
     for process in &mut state.processes {
-        if let Phase::Chosen(tenure) | Phase::Ready(tenure, _) = &mut process.phase {
-            swap_worker(tenure);
+        if let Phase::Chosen(known_row) | Phase::Ready(known_row, _) = &mut process.phase {
+            swap_worker(known_row);
         }
         if let Some(held) = process.held_mut() {
-            swap_worker(&mut held.row.tenure);
+            swap_worker(&mut held.row.known_row);
         }
     }
 }
 
-fn swap_worker(tenure: &mut Tenure<Purpose>) {
-    let (token, epoch) = (tenure.token(), tenure.epoch());
-    let row = unwritten(1 - tenure.worker(), tenure.marks()[0]);
-    *tenure = Tenure::of(&Row { token, epoch, ..row });
+fn swap_worker(known_row: &mut KnownRow<Purpose>) {
+    let (token, epoch) = (known_row.token(), known_row.epoch());
+    let row = unwritten(1 - known_row.worker(), known_row.marks()[0]);
+    *known_row = KnownRow::of(&Row { token, epoch, ..row });
 }
 
 /// Returns an order of processes that ignores their tokens.
@@ -208,8 +208,8 @@ fn order(process: &Process) -> impl Ord + use<> {
         Phase::Idle => (0, None),
         Phase::Recreate { rows_are_ours } => (1, Some(i64::from(*rows_are_ours))),
         Phase::Make => (2, None),
-        Phase::Chosen(tenure) => (3, i64::try_from(tenure.worker()).ok()),
-        Phase::Ready(tenure, judged) => (4 + tenure.worker(), Some(judged.now_ms)),
+        Phase::Chosen(known_row) => (3, i64::try_from(known_row.worker()).ok()),
+        Phase::Ready(known_row, judged) => (4 + known_row.worker(), Some(judged.now_ms)),
         Phase::Renew(judged) => (10, Some(judged.now_ms)),
         Phase::Refused(judged) => (11, Some(judged.now_ms)),
         Phase::Enter(judged) => (12, Some(judged.now_ms)),

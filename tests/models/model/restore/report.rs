@@ -114,7 +114,7 @@ fn process(process: &Process) -> String {
     }
     if let Some(held) = process.held() {
         let (start, limit) = (places(held.grant.start), places(held.grant.limit));
-        let (worker, token) = (held.worker(), held.row.tenure.token().bits());
+        let (worker, token) = (held.worker(), held.row.known_row.token().bits());
         let waiting = held.row.at_barrier().map(|lease| places(lease.start));
         let _ = write!(
             text,

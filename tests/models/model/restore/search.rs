@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use raindrop_core::lease::{
-    Choice, ClockVerdict, HeldRow, History, Lease, Purpose, Row, RowExpiry, RowWrite, Tenure,
+    Choice, ClockVerdict, HeldRow, History, KnownRow, Lease, Purpose, Row, RowExpiry, RowWrite,
     choose_row, state::Event, usable_lane,
 };
 
@@ -27,8 +27,8 @@ impl Process {
     pub(super) fn search(&mut self, context: &mut Context<'_>, random: u64) -> Option<()> {
         match std::mem::take(&mut self.phase) {
             Phase::Idle => self.choose(context, random)?,
-            Phase::Chosen(tenure) => self.look_again(context, tenure),
-            Phase::Ready(tenure, judged) => self.take(context, tenure, judged),
+            Phase::Chosen(known_row) => self.look_again(context, known_row),
+            Phase::Ready(known_row, judged) => self.take(context, known_row, judged),
             Phase::Make => self.make(context),
             // The holder planned this step before it lost its row.
             _ => {}
@@ -79,16 +79,16 @@ impl Process {
             return Some(());
         };
         if !(waits && looks_once) {
-            self.phase = Phase::Chosen(Tenure::of(&rows[index]));
+            self.phase = Phase::Chosen(KnownRow::of(&rows[index]));
         }
         Some(())
     }
 
-    fn look_again(&mut self, context: &mut Context<'_>, tenure: Tenure<Purpose>) {
+    fn look_again(&mut self, context: &mut Context<'_>, known_row: KnownRow<Purpose>) {
         if context.tables.record.is_none() {
             return;
         }
-        self.phase = Phase::Chosen(tenure);
+        self.phase = Phase::Chosen(known_row);
         let Some(judged) = self.survey(context) else { return };
         if !context.world.breaks(Breaks::NotLookedAtAgain) && self.stale_store(context, judged) {
             return;
@@ -96,9 +96,9 @@ impl Process {
         if self.stale.is_some() && self.free_outside(context, judged) {
             return;
         }
-        let Phase::Chosen(tenure) = std::mem::take(&mut self.phase) else { return };
+        let Phase::Chosen(known_row) = std::mem::take(&mut self.phase) else { return };
         if context.record().is_some_and(|record| record.has_rows) {
-            self.phase = Phase::Ready(tenure, judged);
+            self.phase = Phase::Ready(known_row, judged);
         }
     }
 
@@ -150,24 +150,29 @@ impl Process {
     }
 
     /// Swaps the row that was chosen.
-    fn take(&mut self, context: &mut Context<'_>, mut tenure: Tenure<Purpose>, judged: Judged) {
+    fn take(
+        &mut self,
+        context: &mut Context<'_>,
+        mut known_row: KnownRow<Purpose>,
+        judged: Judged,
+    ) {
         let World { layout, .. } = context.world;
         let known: Arc<History> = self.known.clone().expect("a record was read");
-        let marks = known.marks(layout, tenure.epoch(), tenure.marks());
+        let marks = known.marks(layout, known_row.epoch(), known_row.marks());
         let lane = usable_lane(layout, &marks, judged.now_ms, None).unwrap_or(0);
         let reach_ms = context.world.reach_ms();
         let lease = Lease::from_mark(layout, &marks, lane, judged.now_ms, reach_ms);
         let expiry = RowExpiry::After(context.world.ttl());
-        let write = self.write(context, &tenure, lease.limit, expiry);
-        if !Self::swap(context, &mut tenure, write, Purpose::Lease(lease)) {
-            let worker = usize::try_from(tenure.worker()).expect("few rows");
+        let write = self.write(context, &known_row, lease.limit, expiry);
+        if !Self::swap(context, &mut known_row, write, Purpose::Lease(lease)) {
+            let worker = usize::try_from(known_row.worker()).expect("few rows");
             let row = context.tables.row(worker, context.store_ms);
-            if row.is_some_and(|row| row.token == tenure.token()) {
-                self.phase = Phase::Chosen(tenure);
+            if row.is_some_and(|row| row.token == known_row.token()) {
+                self.phase = Phase::Chosen(known_row);
             }
             return;
         }
-        let mut row = HeldRow::new(tenure, lane);
+        let mut row = HeldRow::new(known_row, lane);
         row.acknowledged(judged.store_ms, context.world.proven_ms());
         (self.has_looked, self.stale) = (true, None);
         self.enter(Event::Leased(Held {

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use raindrop_core::lease::{
-    HighWaterMarks, History, Lease, NextLease, Purpose, Row, Tenure, state::Event,
+    HighWaterMarks, History, KnownRow, Lease, NextLease, Purpose, Row, state::Event,
 };
 
 use super::{
@@ -67,9 +67,9 @@ impl Passing {
             stale.left = (stale.left - 1).max(0);
         }
         match &mut process.phase {
-            Phase::Chosen(tenure) => older(tenure),
-            Phase::Ready(tenure, judged) => {
-                older(tenure);
+            Phase::Chosen(known_row) => older(known_row),
+            Phase::Ready(known_row, judged) => {
+                older(known_row);
                 self.remembered(&mut judged.store_ms);
                 self.remembered(&mut judged.now_ms);
             }
@@ -84,7 +84,7 @@ impl Passing {
         }
         process.has_issued = false;
         let Some(held) = process.held_mut() else { return };
-        older(&mut held.row.tenure);
+        older(&mut held.row.known_row);
         held.unwritten = self.longest.min(held.unwritten + 1);
         held.since = if held.presence != Presence::Here { 0 } else { held.since.saturating_add(1) };
         let waiting = match &mut held.row.next {
@@ -119,8 +119,8 @@ fn marks(marks: &HighWaterMarks) -> HighWaterMarks {
     HighWaterMarks::all_at(position(marks[0]), marks.lanes())
 }
 
-fn older(tenure: &mut Tenure<Purpose>) {
-    let (token, epoch) = (tenure.token(), tenure.epoch());
-    let row = unwritten(tenure.worker(), marks(tenure.marks())[0]);
-    *tenure = Tenure::of(&Row { token, epoch, ..row });
+fn older(known_row: &mut KnownRow<Purpose>) {
+    let (token, epoch) = (known_row.token(), known_row.epoch());
+    let row = unwritten(known_row.worker(), marks(known_row.marks())[0]);
+    *known_row = KnownRow::of(&Row { token, epoch, ..row });
 }

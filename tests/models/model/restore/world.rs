@@ -520,7 +520,7 @@ impl Restores {
         let Some(record) = &state.tables.record else { return false };
         let barrier = record.history.barrier(&self.world.layout);
         state.processes.iter().filter_map(|process| process.held()).any(|held| {
-            held.row.tenure.epoch() == record.history.epoch()
+            held.row.known_row.epoch() == record.history.epoch()
                 && held.row.at_barrier().is_none()
                 && held.grant.start < barrier
                 && held.grant.limit > PRESENT
@@ -539,7 +539,7 @@ impl Restores {
 fn issues(tables: &Tables, process: &Process) -> bool {
     process.held().filter(|held| held.presence == Presence::Here).is_some_and(|held| {
         let row = tables.rows[held.worker()].as_ref();
-        row.is_some_and(|row| row.token == held.row.tenure.token())
+        row.is_some_and(|row| row.token == held.row.known_row.token())
             && (held.grant.start..held.grant.limit).contains(&PRESENT)
     })
 }

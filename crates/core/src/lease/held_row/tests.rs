@@ -26,7 +26,7 @@ fn row(token: u128, marks: &str) -> Row {
 
 /// Returns a row that is leased up to [`LIMIT`] under token 1.
 fn held() -> HeldRow<Purpose> {
-    let mut held = HeldRow::new(Tenure::of(&row(1, "50,9")), 0);
+    let mut held = HeldRow::new(KnownRow::of(&row(1, "50,9")), 0);
     held.acknowledged(WRITTEN_MS, TTL_MS);
     held
 }
@@ -40,8 +40,8 @@ fn write(held: &mut HeldRow<Purpose>, token: u128, marks: &str, purpose: Purpose
         marks: marks.parse().expect("marks"),
         expiry: RowExpiry::After(Duration::ZERO),
     };
-    held.tenure.sent(write, purpose);
-    held.tenure.acknowledged();
+    held.known_row.sent(write, purpose);
+    held.known_row.acknowledged();
     held.acknowledged(WRITTEN_MS, TTL_MS);
     held.apply(purpose)
 }
@@ -52,8 +52,8 @@ fn last_write_proves_nothing_once_another_process_may_have_leased_beyond_it() {
         let mut held = held();
         held.adopt(row(2, &format!("{mark},9")), &CHECK, Some(WRITTEN_MS));
         assert_eq!(held.last_write.is_some(), proves, "{mark}");
-        assert_eq!(held.tenure.token(), Token::from_bits(2));
-        assert_eq!(held.tenure.marks()[0], mark.max(LIMIT), "what is known is not forgotten");
+        assert_eq!(held.known_row.token(), Token::from_bits(2));
+        assert_eq!(held.known_row.marks()[0], mark.max(LIMIT), "what is known is not forgotten");
     }
     // The ttl is 90 s, of which four skews are subtracted: 50 s remain.
     for (after_ms, proves) in [(49_999, true), (50_000, false)] {
@@ -69,7 +69,7 @@ fn row_that_this_process_wrote_proves_what_it_did_whatever_time_has_passed() {
     assert_eq!(write(&mut held, 2, "60,9", Purpose::Renew { limit: 60 }), Some(60));
     held.adopt(row(1, "50,9"), &CHECK, Some(WRITTEN_MS + 10 * TTL_MS));
     assert!(held.last_write.is_some());
-    assert_eq!(held.tenure.marks()[0], 60);
+    assert_eq!(held.known_row.marks()[0], 60);
 }
 
 #[test]
@@ -77,10 +77,10 @@ fn row_that_was_created_again_keeps_the_limit_that_its_holder_knows() {
     let mut held = held();
     held.adopt(Row { heartbeat_ms: 0, ..row(2, "900,900") }, &CHECK, Some(WRITTEN_MS));
     assert!(held.last_write.is_some());
-    assert_eq!(held.tenure.marks().to_string(), "50,900");
+    assert_eq!(held.known_row.marks().to_string(), "50,900");
     let mut late = self::held();
     late.adopt(Row { heartbeat_ms: 0, ..row(2, "900,900") }, &CHECK, Some(WRITTEN_MS + TTL_MS));
-    assert_eq!((late.last_write, late.tenure.marks()[0]), (None, 900));
+    assert_eq!((late.last_write, late.known_row.marks()[0]), (None, 900));
 }
 
 #[test]
@@ -114,7 +114,7 @@ fn row_with_another_token_is_judged_by_its_age() {
     let later = Row { epoch, ..found(10_001, "40,9") };
     assert_eq!(held.judge(&later, &RowCheck { epoch, ..CHECK }), OtherToken::Taken);
     // The store has acknowledged nothing to a process that resumed its lease.
-    let resumed = HeldRow::<Purpose>::new(Tenure::of(&row(1, "50,9")), 0);
+    let resumed = HeldRow::<Purpose>::new(KnownRow::of(&row(1, "50,9")), 0);
     assert_eq!(resumed.judge(&found(999_999, "40,9"), &CHECK), OtherToken::Taken);
     assert_eq!(resumed.judge(&never("49,49"), &CHECK), OtherToken::WentBack);
 }
@@ -164,6 +164,6 @@ fn lease_that_goes_on_in_another_epoch_forgets_the_lane_that_was_left() {
     held.lanes.moved_to(1, 30);
     let epoch = Token::from_bits(8);
     held.continue_in(epoch);
-    assert_eq!((held.tenure.epoch(), held.lanes), (epoch, HeldLanes::on(1)));
-    assert_eq!(held.tenure.marks().to_string(), "50,9");
+    assert_eq!((held.known_row.epoch(), held.lanes), (epoch, HeldLanes::on(1)));
+    assert_eq!(held.known_row.marks().to_string(), "50,9");
 }

@@ -43,9 +43,9 @@ fn lease_with_range_left_is_resumed_at_its_local_mark() {
         let kept = kept(&layout, local_ms, limit_ms);
         assert_eq!(check(&kept, &layout), Ok(()), "{local_ms} {limit_ms}");
         assert_eq!(kept.start(&layout, NOW), kept.local_mark);
-        let tenure: Tenure<()> = kept.tenure();
-        assert_eq!((tenure.token(), tenure.marks()), (kept.token, &kept.marks));
-        assert!(!tenure.is_unresolved() && tenure.visible().is_none());
+        let known_row: KnownRow<()> = kept.known_row();
+        assert_eq!((known_row.token(), known_row.marks()), (kept.token, &kept.marks));
+        assert!(!known_row.is_unresolved() && known_row.visible().is_none());
     }
 }
 

@@ -30,10 +30,10 @@ fn write(token: u128, marks: &str) -> RowWrite {
 
 /// Returns what a process knows of row 1 while its write for this purpose, under token 2, has no
 /// answer.
-fn unanswered(purpose: Purpose, marks: &str) -> Tenure<Purpose> {
-    let mut tenure = Tenure::of(&row(1, "50,9"));
-    tenure.sent(write(2, marks), purpose);
-    tenure
+fn unanswered(purpose: Purpose, marks: &str) -> KnownRow<Purpose> {
+    let mut known_row = KnownRow::of(&row(1, "50,9"));
+    known_row.sent(write(2, marks), purpose);
+    known_row
 }
 
 fn carried(row: &ReleasingRow<Purpose>) -> String {
@@ -59,11 +59,11 @@ fn release_that_was_refused_is_over_unless_an_earlier_write_was_faster() {
 
 #[test]
 fn release_that_is_acknowledged_or_seen_is_done() {
-    let tenure = unanswered(Purpose::Release, "30,9");
-    let mut acknowledged = ReleasingRow::of_lease(tenure.clone(), HeldLanes::on(0), 30);
+    let known_row = unanswered(Purpose::Release, "30,9");
+    let mut acknowledged = ReleasingRow::of_lease(known_row.clone(), HeldLanes::on(0), 30);
     acknowledged.answered(true);
     assert!(acknowledged.is_released());
-    let mut seen = ReleasingRow::of_lease(tenure, HeldLanes::on(0), 30);
+    let mut seen = ReleasingRow::of_lease(known_row, HeldLanes::on(0), 30);
     assert!(!seen.is_released());
     assert!(!seen.resolve(Some(&row(2, "30,9"))));
     assert!(seen.is_released());
@@ -72,12 +72,12 @@ fn release_that_is_acknowledged_or_seen_is_done() {
 #[test]
 fn lane_that_was_taken_late_is_given_back_where_it_began() {
     let lease = Purpose::Lease(Lease { lane: 1, start: 9, limit: 20 });
-    let tenure = unanswered(lease, "50,20");
-    let mut held = ReleasingRow::of_lease(tenure.clone(), HeldLanes::on(0), 30);
+    let known_row = unanswered(lease, "50,20");
+    let mut held = ReleasingRow::of_lease(known_row.clone(), HeldLanes::on(0), 30);
     assert!(!held.resolve(Some(&row(2, "50,20"))));
     assert_eq!(carried(&held), "30,9", "the lane that it was held on is lowered, too");
     // A search knows nothing of the other lane.
-    let mut searched = ReleasingRow::of_search(tenure);
+    let mut searched = ReleasingRow::of_search(known_row);
     assert_eq!((searched.lanes.present(), searched.mark), (0, 50));
     assert!(!searched.resolve(Some(&row(2, "50,20"))));
     assert_eq!(carried(&searched), "50,9");

@@ -1,12 +1,12 @@
 //! Tracks what a process knows about a row, and what a write with an unknown outcome means.
 //!
-//! A write is recorded with [`Tenure::sent`] *before* the caller sends it, so the caller may be
+//! A write is recorded with [`KnownRow::sent`] *before* the caller sends it, so the caller may be
 //! cancelled at any time. If the store does not answer, the caller reads the row and calls
-//! [`Tenure::resolve`]. The token that it finds says which write took place. A lost reply is never
-//! taken for a failure: the next write names the same token, so at most one of them succeeds.
+//! [`KnownRow::resolve`]. The token that it finds says which write took place. A lost reply is
+//! never taken for a failure: the next write names the same token, so at most one of them succeeds.
 //!
 //! It sends nothing and changes no lease. A write that was only seen is not durable: its caller
-//! raises no limit before [`Tenure::acknowledged`]. Tests: `tenure/tests.rs`; the models in
+//! raises no limit before [`KnownRow::acknowledged`]. Tests: `known_row/tests.rs`; the models in
 //! `tests/models`, which find the planted bugs `OwnByHolder`, `VisibleIsDurable` and
 //! `LostReplyIsFailure`.
 
@@ -32,7 +32,7 @@ pub struct Attempt<T> {
 /// process that a read shows is only [`visible`](Self::visible). It counts once a later write of
 /// this process, from its token, is [`acknowledged`](Self::acknowledged).
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct Tenure<T> {
+pub struct KnownRow<T> {
     worker: u64,
     token: Token,
     epoch: Token,
@@ -57,7 +57,7 @@ pub enum Resolution {
     Vanished,
 }
 
-impl<T> Tenure<T> {
+impl<T> KnownRow<T> {
     /// Starts from a row as it was read.
     pub fn of(row: &Row) -> Self {
         Self {
@@ -186,7 +186,7 @@ fn has_our_holder<T>(attempt: &Attempt<T>, row: &Row) -> bool {
 
 /// For planted bugs and the models only.
 #[cfg(feature = "planted")]
-impl<T> Tenure<T> {
+impl<T> KnownRow<T> {
     /// Passes every token and epoch in here to `rename`: models rename them to find equal states.
     pub fn rename(&mut self, rename: &mut impl FnMut(&mut Token)) {
         rename(&mut self.token);
