@@ -234,7 +234,7 @@ impl Backfill {
         // A move to another layout that begins after this read of the clock relies on every ID for
         // a past time being older than the move.
         let scope = Scope::new(namespace, layout, 0, layout.largest_worker());
-        let now_ms = self.call(StoreOperation::Read, self.store.glance(&scope)).await?.now_ms;
+        let now_ms = self.call(StoreOperation::Read, self.store.summary(&scope)).await?.now_ms;
         let open = self.open_ticks().await?;
         let tick = layout.tick_in_range(at_ms);
         let out_of_range = |open: OpenTicks| BackfillError::OutOfRange {

@@ -133,7 +133,7 @@ pub trait Store: SegmentStore {
 
     /// Like [`Self::survey`], but the counts of rows may be two minutes old on engines that must
     /// read every row to count them. The clock, the identity and the record are always current.
-    async fn glance(&self, scope: &Scope) -> Result<Survey> {
+    async fn summary(&self, scope: &Scope) -> Result<Survey> {
         self.survey(scope).await
     }
 

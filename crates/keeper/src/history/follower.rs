@@ -115,7 +115,7 @@ impl Follower {
 
     /// Reads the record, the server's identity and the clocks.
     async fn survey(&self, access: &Access<'_>) -> Result<(Survey, EpochClocks), StoreError> {
-        let survey = access.store.glance(&self.scope);
+        let survey = access.store.summary(&self.scope);
         let survey = store_call(access.store, access.observer, StoreOperation::Read, survey);
         let Some(Timed { lease, clock, .. }) = &self.timed else {
             let survey = survey.await?;

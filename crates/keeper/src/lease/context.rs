@@ -244,7 +244,7 @@ impl LeaseContext {
         // Only a holder may use row counts that are up to two minutes old; a search needs fresh
         // ones.
         let survey = match renewed {
-            Some(_) => self.store.glance(&self.scope),
+            Some(_) => self.store.summary(&self.scope),
             None => self.store.survey(&self.scope),
         };
         let (survey, mut clocks, reading) = self.timed(survey).await?;

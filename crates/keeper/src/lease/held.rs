@@ -293,7 +293,7 @@ impl HeldLease {
     ) -> Result<(), LeaseError> {
         let mut now_ms = None;
         if !self.row.is_own(&row) {
-            let survey = context.store.glance(&context.scope);
+            let survey = context.store.summary(&context.scope);
             now_ms = Some(context.call(StoreOperation::Read, survey).await?.now_ms);
         }
         self.row.adopt(row, check, now_ms);

@@ -156,7 +156,7 @@ pub(crate) async fn create_more(
     let range = scope.min_worker..=scope.max_worker;
     let Some((part, made)) = next_part(context, &record, &range) else { return Ok(None) };
     // The clock, read after the record.
-    let survey = context.store.glance(&scope);
+    let survey = context.store.summary(&scope);
     let now_ms = context.call(StoreOperation::Read, survey).await?.now_ms;
     let until_ms = valid_until_ms(&*context.store, now_ms);
     let marks = HighWaterMarks::all_at(0, lanes);

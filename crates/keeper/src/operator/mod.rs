@@ -132,7 +132,7 @@ impl Operator {
         let namespace = self.settings.namespace.clone();
         let scope = self.scope(&self.settings.layout, &self.settings.layout.reserved_key());
         for _ in 0..ROUNDS {
-            let (survey, _, reading) = timed(&*self.clock, self.store.glance(&scope)).await?;
+            let (survey, _, reading) = timed(&*self.clock, self.store.summary(&scope)).await?;
             let Some(record) = &survey.record else {
                 return Err(OperatorError::NoRecord { namespace });
             };
@@ -161,7 +161,7 @@ impl Operator {
     async fn survey(&self) -> Result<Survey, OperatorError> {
         let layout = &self.settings.layout;
         let scope = self.scope(layout, &layout.reserved_key());
-        let (survey, _, reading) = timed(&*self.clock, self.store.glance(&scope)).await?;
+        let (survey, _, reading) = timed(&*self.clock, self.store.summary(&scope)).await?;
         let ahead_ms = reading.node_ahead_ms();
         let most = self.settings.lease.max_clock_skew;
         if !self.store.clock_is_local() && ahead_ms.saturating_abs() > millis(most) {

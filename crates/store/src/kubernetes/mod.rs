@@ -54,7 +54,7 @@ use super::{
 const FIRST_PAUSE: Duration = Duration::from_millis(5);
 /// The longest pause before any attempt.
 const LONGEST_PAUSE: Duration = Duration::from_millis(200);
-/// The age up to which [`Store::glance`] returns the counts of an earlier survey.
+/// The age up to which [`Store::summary`] returns the counts of an earlier survey.
 const RECENT: Duration = Duration::from_mins(2);
 
 /// Worker rows, layout records and segment codes in the API of a Kubernetes cluster.
@@ -275,7 +275,7 @@ impl Store for KubernetesStore {
         Ok(self.survey_rows(scope).await?.2)
     }
 
-    async fn glance(&self, scope: &Scope) -> Result<Survey> {
+    async fn summary(&self, scope: &Scope) -> Result<Survey> {
         let last = lock(&self.surveyed).get(scope).cloned();
         let Some((_, recent)) = last.filter(|(at, _)| at.elapsed() < RECENT) else {
             return self.survey(scope).await;
