@@ -23,6 +23,7 @@
 
 mod address;
 mod connect;
+mod created_rows;
 mod error;
 #[cfg(any(feature = "redis", feature = "sql"))]
 mod hosts;
@@ -31,7 +32,6 @@ mod hosts;
 mod intercept;
 #[cfg(feature = "kubernetes")]
 mod kubernetes;
-mod made_rows;
 mod memory;
 #[cfg(any(feature = "kubernetes", feature = "redis", feature = "sql"))]
 mod parameters;
@@ -62,8 +62,8 @@ use self::error::LOSES_WRITES;
 pub use self::{
     address::{StoreUrl, UrlSource, identity},
     connect::{Failover, StoreSettings, check, connect, is_valid_table_name},
+    created_rows::CreatedRows,
     error::{Result, StoreError, with_sources},
-    made_rows::MadeRows,
     memory::MemoryStore,
     record::{LayoutRecord, ListedRow, NewRows, Scope, Survey, UnreleasedRow},
     segment::{

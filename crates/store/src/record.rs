@@ -7,7 +7,7 @@ use raindrop_core::{
     lease::{HighWaterMarks, History, Row, RowExpiry, RowWrite, Token},
 };
 
-use super::MadeRows;
+use super::CreatedRows;
 
 /// The longest lease: the present time plus this is within the range of every engine's timestamps.
 const TTL_MAX: Duration = Duration::from_hours(24 * 365 * 100);
@@ -56,7 +56,7 @@ pub struct LayoutRecord {
     pub token: Token,
     /// The canonical text of the layout.
     pub canonical: String,
-    /// For each reserved key with rows, which of them were created; see [`Self::made_rows`].
+    /// For each reserved key with rows, which of them were created; see [`Self::created_rows`].
     pub complete: Vec<String>,
     /// The first tick that IDs for a past time may have, whatever the configuration allows. It is
     /// the tick at which the namespace was moved to this layout, or its store was restored from a
@@ -109,18 +109,18 @@ impl LayoutRecord {
     /// Returns which rows of a reserved key were created; `None` before the first. A created row
     /// that is missing may have been in use, so it is created again with marks ahead of every
     /// lease.
-    pub fn made_rows(&self, reserved_key: &str) -> Option<MadeRows> {
-        let mut entries = self.complete.iter().filter_map(|entry| MadeRows::read(entry));
-        entries.find(|(key, _)| *key == reserved_key).map(|(_, made)| made)
+    pub fn created_rows(&self, reserved_key: &str) -> Option<CreatedRows> {
+        let mut entries = self.complete.iter().filter_map(|entry| CreatedRows::read(entry));
+        entries.find(|(key, _)| *key == reserved_key).map(|(_, created)| created)
     }
 
     /// Sets which rows of a reserved key were created.
-    pub fn set_made_rows(&mut self, reserved_key: &str, made: MadeRows) {
+    pub fn set_created_rows(&mut self, reserved_key: &str, created: CreatedRows) {
         let is_other =
-            |entry: &String| MadeRows::read(entry).is_none_or(|(key, _)| key != reserved_key);
+            |entry: &String| CreatedRows::read(entry).is_none_or(|(key, _)| key != reserved_key);
         let at = self.complete.iter().position(|entry| !is_other(entry));
         self.complete.retain(is_other);
-        self.complete.insert(at.unwrap_or(self.complete.len()), made.entry(reserved_key));
+        self.complete.insert(at.unwrap_or(self.complete.len()), created.entry(reserved_key));
     }
 }
 

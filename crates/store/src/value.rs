@@ -4,7 +4,7 @@ use std::{fmt, vec};
 
 use raindrop_core::lease::{HighWaterMarks, History, Row, Token};
 
-use super::{LayoutRecord, ListedSegment, MadeRows, ManagedCode, Result, Scope, StoreError};
+use super::{CreatedRows, LayoutRecord, ListedSegment, ManagedCode, Result, Scope, StoreError};
 #[cfg(any(feature = "redis", feature = "sql"))]
 use raindrop_core::segment::CodeRow;
 
@@ -170,7 +170,7 @@ impl<'a> Reader<'a> {
         let complete: String = self.get("complete")?;
         let keys: Vec<String> = complete.split_terminator(',').map(str::to_owned).collect();
         // Only the exact text is valid, because a change of the record compares it.
-        if keys.join(",") != complete || !keys.iter().all(|key| MadeRows::read(key).is_some()) {
+        if keys.join(",") != complete || !keys.iter().all(|key| CreatedRows::read(key).is_some()) {
             let reason = "reserved keys such as 0/0 or 0/0:1024:1 are joined by commas".to_owned();
             return Err(self.corrupt("complete", complete.into(), reason));
         }

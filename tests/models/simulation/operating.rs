@@ -209,7 +209,7 @@ impl World<'_> {
         let added = record.history.beyond(layout, now_ms);
         let is_covered = row.marks.lanes() == layout.lanes()
             && row.marks.iter().all(|mark| mark <= added)
-            && record.made_rows(&scope.reserved_key).is_some()
+            && record.created_rows(&scope.reserved_key).is_some()
             && self.setup.own_clock
             && self.store_clock.peek_ms() == now_ms;
         if !is_covered {

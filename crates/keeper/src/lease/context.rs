@@ -21,7 +21,7 @@ use raindrop_core::{
     },
     planted::{Bug, planted},
 };
-use raindrop_store::{LayoutRecord, MadeRows, Scope, Store, StoreError, Survey};
+use raindrop_store::{CreatedRows, LayoutRecord, Scope, Store, StoreError, Survey};
 use tokio::sync::Notify;
 
 use super::{
@@ -67,7 +67,7 @@ pub(crate) struct LeaseContext {
     /// The history of the store as of the last survey.
     pub(crate) history: KnownHistory,
     /// Which rows were created, as of the last survey.
-    made: Option<MadeRows>,
+    created: Option<CreatedRows>,
     /// Whether the rows of a namespace without a record are known to be of the configured layout.
     pub(crate) rows_are_ours: bool,
     /// Whether the record named another layout when the last survey found one.
@@ -182,7 +182,7 @@ impl LeaseContext {
             keeping,
             has_renewed: false,
             history: KnownHistory::default(),
-            made: None,
+            created: None,
             rows_are_ours: false,
             was_foreign: false,
         }
@@ -259,15 +259,16 @@ impl LeaseContext {
             max_skew,
         });
         let record = survey.record.as_ref();
-        self.made = record.and_then(|record| record.made_rows(&self.scope.reserved_key));
+        self.created = record.and_then(|record| record.created_rows(&self.scope.reserved_key));
         let range = self.scope.min_worker..=self.scope.max_worker;
         // Worker ids whose rows are not created yet are free.
-        let unmade = self.made.map_or(0, |made| self.scope.workers() - made.count(&range));
+        let not_created =
+            self.created.map_or(0, |created| self.scope.workers() - created.count(&range));
         self.shared.report.send_if_modified(|report| {
             report.clock_ahead_ms = if is_local { 0 } else { reading.node_ahead_ms() };
             // Some rows may be there that the record does not name yet.
             let unheld = self.scope.workers().saturating_sub(survey.held);
-            let free = unheld.min(survey.free + unmade);
+            let free = unheld.min(survey.free + not_created);
             (report.workers_held, report.workers_free) = (survey.held, free);
             false
         });
@@ -293,13 +294,14 @@ impl LeaseContext {
     /// Returns whether the last survey found a record and every row of the scope.
     pub(crate) fn has_all_rows(&self) -> bool {
         let report = self.shared.report.borrow();
-        self.made.is_some() && report.workers_held + report.workers_free >= self.scope.workers()
+        self.created.is_some() && report.workers_held + report.workers_free >= self.scope.workers()
     }
 
     /// Returns whether the record names this row as created. Another one must not be leased: if the
     /// store lost it, a node would create it again with marks at 0.
-    pub(crate) fn is_made(&self, worker: u64) -> bool {
-        self.made.is_some_and(|made| made.contains(worker)) || planted(Bug::UnrecordedRowTaken)
+    pub(crate) fn is_created(&self, worker: u64) -> bool {
+        self.created.is_some_and(|created| created.contains(worker))
+            || planted(Bug::UnrecordedRowTaken)
     }
 
     /// Returns whether the namespace has a record that names the configured layout. Otherwise this

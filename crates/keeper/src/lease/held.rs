@@ -409,7 +409,7 @@ impl HeldLease {
         if !context.is_recorded(&judged) {
             return Err(LeaseError::RecordForeign);
         }
-        if context.is_made(self.row.known_row.worker()) {
+        if context.is_created(self.row.known_row.worker()) {
             return Ok(judged);
         }
         // A row is leased only once the record names it, so the store lost that write of the

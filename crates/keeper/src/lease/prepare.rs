@@ -15,7 +15,7 @@ use raindrop_core::{
     instant::millis,
     lease::{EpochClocks, HighWaterMarks, Token},
 };
-use raindrop_store::{LayoutRecord, MadeRows, NewRows, Scope, Store, StoreError, Survey};
+use raindrop_store::{CreatedRows, LayoutRecord, NewRows, Scope, Store, StoreError, Survey};
 
 use super::context::LeaseContext;
 use crate::{
@@ -73,10 +73,12 @@ async fn create_missing(context: &mut LeaseContext) -> Result<bool, KeeperError>
     if !context.follow_history(&before, &record, clocks, None).await? {
         return Ok(false);
     }
-    let made = record.made_rows(&scope.reserved_key);
+    let created = record.created_rows(&scope.reserved_key);
     // Besides the parts that the record names there may be rows that it does not name yet.
-    let is_whole = made == Some(MadeRows::All) && before.held + before.free == all.workers();
-    for range in made.filter(|_| !is_whole).iter().flat_map(|made| made.ranges(all.workers())) {
+    let is_whole = created == Some(CreatedRows::All) && before.held + before.free == all.workers();
+    for range in
+        created.filter(|_| !is_whole).iter().flat_map(|created| created.ranges(all.workers()))
+    {
         // Rows and clock, read after the record.
         let part = part_of(&scope, &range);
         let (survey, _, reading) = context.timed(store.survey(&part)).await?;
@@ -96,7 +98,7 @@ async fn create_missing(context: &mut LeaseContext) -> Result<bool, KeeperError>
         }
     }
     let range = scope.min_worker..=scope.max_worker;
-    if made.is_some_and(|made| made.count(&range) > 0) {
+    if created.is_some_and(|created| created.count(&range) > 0) {
         return Ok(true);
     }
     Ok(create_more(context, record).await?.unwrap_or(true))
@@ -154,7 +156,7 @@ pub(crate) async fn create_more(
 ) -> Result<Option<bool>, StoreError> {
     let (scope, lanes) = (context.scope.clone(), context.settings.layout.lanes());
     let range = scope.min_worker..=scope.max_worker;
-    let Some((part, made)) = next_part(context, &record, &range) else { return Ok(None) };
+    let Some((part, created)) = next_part(context, &record, &range) else { return Ok(None) };
     // The clock, read after the record.
     let survey = context.store.summary(&scope);
     let now_ms = context.call(StoreOperation::Read, survey).await?.now_ms;
@@ -163,7 +165,7 @@ pub(crate) async fn create_more(
     if !create_rows(context, &part_of(&scope, &part), marks, record.token, until_ms).await? {
         return Ok(Some(false));
     }
-    record.set_made_rows(&scope.reserved_key, made);
+    record.set_created_rows(&scope.reserved_key, created);
     swap_record(context, record).await.map(Some)
 }
 
@@ -174,8 +176,8 @@ pub(crate) async fn record_part(
     mut record: LayoutRecord,
     worker: u64,
 ) -> Result<(), StoreError> {
-    if let Some((_, made)) = next_part(context, &record, &(worker..=worker)) {
-        record.set_made_rows(&context.scope.reserved_key, made);
+    if let Some((_, created)) = next_part(context, &record, &(worker..=worker)) {
+        record.set_created_rows(&context.scope.reserved_key, created);
         swap_record(context, record).await?;
     }
     Ok(())
@@ -187,11 +189,12 @@ fn next_part(
     context: &LeaseContext,
     record: &LayoutRecord,
     range: &RangeInclusive<u64>,
-) -> Option<(RangeInclusive<u64>, MadeRows)> {
+) -> Option<(RangeInclusive<u64>, CreatedRows)> {
     let workers = context.settings.layout.largest_worker() + 1;
-    let made = record.made_rows(&context.scope.reserved_key);
-    let made = made.unwrap_or_else(|| MadeRows::none(workers, context.settings.rows_at_once));
-    made.next(range, workers)
+    let created = record.created_rows(&context.scope.reserved_key);
+    let created =
+        created.unwrap_or_else(|| CreatedRows::none(workers, context.settings.rows_at_once));
+    created.next(range, workers)
 }
 
 /// Returns the scope of a part of the worker ids.

@@ -138,7 +138,8 @@ impl Search {
             if let Some(held) = self.settle(context).await? {
                 return Ok(SearchOutcome::Leased(held));
             }
-            if self.chosen.as_ref().is_some_and(|known_row| !context.is_made(known_row.worker())) {
+            if self.chosen.as_ref().is_some_and(|known_row| !context.is_created(known_row.worker()))
+            {
                 // The store lost the write of the record that named the row's part.
                 self.chosen = None;
             }
@@ -343,7 +344,7 @@ impl Search {
         let mut rows = context.call(StoreOperation::Read, rows).await?;
         rows.retain(|row| {
             Some(row.worker) != self.held
-                && context.is_made(row.worker)
+                && context.is_created(row.worker)
                 && has_our_lanes(context, row)
         });
         let (history, layout) = (&context.history, &context.settings.layout);

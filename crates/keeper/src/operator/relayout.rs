@@ -154,12 +154,12 @@ impl Operator {
         let mut marks: Vec<HighWaterMarks> =
             rows.iter().map(|listed| listed.row.marks.clone()).collect();
         let is_missing_some = |key: &String| {
-            let Some(made) = record.made_rows(key) else { return false };
+            let Some(created) = record.created_rows(key) else { return false };
             let is_there = |listed: &&ListedRow| {
-                listed.reserved_key == *key && made.contains(listed.row.worker)
+                listed.reserved_key == *key && created.contains(listed.row.worker)
             };
             let there = rows.iter().filter(is_there).count() as u64;
-            there < made.count(&(0..=old.largest_worker()))
+            there < created.count(&(0..=old.largest_worker()))
         };
         if old.reserved_keys().iter().any(is_missing_some) {
             // A missing row may have been in use.

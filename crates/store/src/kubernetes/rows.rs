@@ -102,12 +102,12 @@ impl KubernetesStore {
         let (listed, unlisted): (Vec<_>, Vec<_>) =
             snapshot.leases.iter().partition(|lease| is_listed(row_leases, lease));
         let record = snapshot.record.as_ref();
-        let made = record.and_then(|record| record.layout.made_rows(&scope.reserved_key));
-        let was_made = |worker| made.is_some_and(|made| made.contains(worker));
+        let created = record.and_then(|record| record.layout.created_rows(&scope.reserved_key));
+        let was_created = |worker| created.is_some_and(|created| created.contains(worker));
         // A written Lease that the record neither lists nor has created belongs to a lost record.
         // Rows that are created beside it would begin without marks.
         let is_foreign =
-            |lease: &&&Lease| was_written(lease) && !object::worker(lease).is_some_and(was_made);
+            |lease: &&&Lease| was_written(lease) && !object::worker(lease).is_some_and(was_created);
         if let Some(lease) = unlisted.iter().find(is_foreign) {
             return Err(self.of_another_record(lease));
         }
