@@ -123,7 +123,7 @@ impl JudgedSurvey {
 pub(crate) enum LeaseError {
     /// An earlier write of this process took effect instead, or an epoch began, so the facts that
     /// decided the write no longer hold. The next step decides again.
-    Overtaken,
+    Retry,
     /// The node's clock is ahead by this many ms. Mending the clock is up to the operator.
     ClockAhead(i64),
     /// The store may be a restored one, and another process may have taken the row since this one
@@ -451,7 +451,7 @@ impl LeaseContext {
         if self.swap(known_row, write, intent).await? {
             Ok(Some(intent))
         } else {
-            Err(LeaseError::Overtaken)
+            Err(LeaseError::Retry)
         }
     }
 

@@ -128,7 +128,7 @@ impl HeldLease {
             return Ok(true);
         }
         self.settle(context, &judged).await?;
-        Err(LeaseError::Overtaken)
+        Err(LeaseError::Retry)
     }
 
     /// Leases another lane of the row, because the clock went back. Returns `false` if no other
@@ -158,7 +158,7 @@ impl HeldLease {
         }
         self.settle(context, &judged).await?;
         // An earlier write of this process took effect first; it may have been a rotation.
-        if self.row.lanes.present() == left { Err(LeaseError::Overtaken) } else { Ok(true) }
+        if self.row.lanes.present() == left { Err(LeaseError::Retry) } else { Ok(true) }
     }
 
     /// Brings what is known of the row up to date before a write, and returns the survey that the
@@ -176,7 +176,7 @@ impl HeldLease {
     ///
     /// # Errors
     ///
-    /// [`LeaseError::Overtaken`] if an epoch began during these steps: the next step decides again.
+    /// [`LeaseError::Retry`] if an epoch began during these steps: the next step decides again.
     async fn settled(&mut self, context: &mut LeaseContext) -> Result<JudgedSurvey, LeaseError> {
         // The step that leased the lane was cancelled before the state file had it.
         if matches!(self.row.next, NextLease::Arriving(_)) && self.row.known_row.visible().is_none()
@@ -202,7 +202,7 @@ impl HeldLease {
         }
         if is_behind(self, context) {
             // The store failed over during these steps, so a write would be one of the new epoch.
-            return Err(LeaseError::Overtaken);
+            return Err(LeaseError::Retry);
         }
         Ok(judged)
     }
@@ -337,7 +337,7 @@ impl HeldLease {
             self.apply(context, intent);
             return Ok(());
         }
-        Err(LeaseError::Overtaken)
+        Err(LeaseError::Retry)
     }
 
     /// Uses the lease that begins at the barrier, once the barrier comes due. Returns whether it
@@ -416,10 +416,10 @@ impl HeldLease {
         // record.
         if self.row.known_row.epoch() == context.history.epoch() {
             context.history.went_back = true;
-            return Err(LeaseError::Overtaken);
+            return Err(LeaseError::Retry);
         }
         record_part(context, record.clone(), self.row.known_row.worker()).await?;
-        Err(LeaseError::Overtaken)
+        Err(LeaseError::Retry)
     }
 
     /// Returns the limit that a renewal asks for.
@@ -477,7 +477,7 @@ impl HeldLease {
     }
 
     /// Judges a row that has a token of another writer, and acts on the verdict. Returns why
-    /// nothing was written: `Lost`, or `Overtaken` if the next step can continue.
+    /// nothing was written: `Lost`, or `Retry` if the next step can continue.
     async fn found(
         &mut self,
         context: &mut LeaseContext,
@@ -502,7 +502,7 @@ impl HeldLease {
                 return LeaseError::Lost(row.into());
             }
         }
-        LeaseError::Overtaken
+        LeaseError::Retry
     }
 
     /// Saves the acknowledged lease in the state file, and then lets claims use it. Does not wait

@@ -203,7 +203,7 @@ impl Search {
         match context.settle(known_row).await {
             Ok(Some(intent)) => return Ok(self.won(context, intent)),
             // The next swap starts from the same token, so the store refuses a late write.
-            Ok(None) | Err(LeaseError::Overtaken) => {}
+            Ok(None) | Err(LeaseError::Retry) => {}
             Err(LeaseError::Store(error)) => return Err(error),
             Err(_) => {
                 self.chosen = None;

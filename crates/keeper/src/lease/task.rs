@@ -54,8 +54,8 @@ const FIRST_RENEWAL: Duration = Duration::from_secs(3);
 const BETWEEN_WOKEN: Duration = Duration::from_millis(20);
 /// The shortest time from a renewal that raised nothing to the next one that claims may ask for.
 const BETWEEN_USELESS: Duration = Duration::from_millis(200);
-/// How many consecutive writes of this process may be overtaken before the store counts as failing.
-const MOST_OVERTAKEN: u32 = 20;
+/// How many consecutive steps may end in a retry before the store counts as failing.
+const MOST_RETRIES: u32 = 20;
 /// The time between two looks at a clock that cannot be used.
 const CLOCK_PAUSE: Duration = Duration::from_secs(1);
 
@@ -65,8 +65,8 @@ pub(crate) struct Task {
     /// The rows that are still to be released.
     pub(crate) releasing: Vec<ReleasingRow<WriteIntent>>,
     failures: Attempts,
-    /// The number of consecutive writes that were overtaken.
-    overtaken: u32,
+    /// The number of consecutive retries.
+    retries: u32,
     _ended: EndReport,
 }
 
@@ -110,7 +110,7 @@ impl Task {
             state: State::Starting,
             releasing: Vec::new(),
             failures: Attempts::default(),
-            overtaken: 0,
+            retries: 0,
             _ended: ended,
         }
     }
@@ -254,7 +254,7 @@ impl Task {
                 ended => ended,
             },
         };
-        if !matches!(ended, Err(LeaseError::Store(_) | LeaseError::Overtaken)) {
+        if !matches!(ended, Err(LeaseError::Store(_) | LeaseError::Retry)) {
             self.failures.succeeded();
         }
         Ok(self.after_step(ended).await)
@@ -262,12 +262,12 @@ impl Task {
 
     /// Handles the result of a step, and returns when the next one is due.
     async fn after_step(&mut self, ended: Result<Pause, LeaseError>) -> Pause {
-        if !matches!(ended, Err(LeaseError::Overtaken)) {
-            self.overtaken = 0;
+        if !matches!(ended, Err(LeaseError::Retry)) {
+            self.retries = 0;
         }
         let pause = match ended {
             Ok(pause) => pause,
-            Err(LeaseError::Overtaken) => self.on_overtaken(),
+            Err(LeaseError::Retry) => self.retry_soon(),
             Err(LeaseError::ClockAhead(ahead_ms)) => self.clock_ahead(ahead_ms),
             Err(LeaseError::Stale(stale)) => self.stale(&stale),
             Err(LeaseError::Lost(row)) => self.lost(&row).await,
@@ -288,9 +288,9 @@ impl Task {
     }
 
     /// Retries at once. After too many retries, reports the store: its reads contradict its writes.
-    fn on_overtaken(&mut self) -> Pause {
-        self.overtaken += 1;
-        if self.overtaken <= MOST_OVERTAKEN {
+    fn retry_soon(&mut self) -> Pause {
+        self.retries += 1;
+        if self.retries <= MOST_RETRIES {
             return Pause::fixed(BETWEEN_WOKEN);
         }
         let reason = "reads contradict acknowledged writes: let no replica answer reads";
