@@ -103,7 +103,7 @@ impl<T> KnownRow<T> {
     }
 
     /// Returns the last write of this process that may still take place, or may still be lost.
-    pub fn unsettled(&self) -> Option<&Attempt<T>> {
+    pub fn unconfirmed(&self) -> Option<&Attempt<T>> {
         self.unresolved.last().or(self.visible.as_ref())
     }
 

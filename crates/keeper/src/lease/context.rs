@@ -3,7 +3,7 @@
 //!
 //! [`LeaseContext::survey`] reads record, rows and clocks, and follows the store into a new epoch.
 //! [`LeaseContext::swap`] records a write in its [`KnownRow`], sends it and notes the answer.
-//! [`LeaseContext::settle`] learns the outcome of a write that the store did not answer.
+//! [`LeaseContext::resolve_writes`] learns the outcome of a write that the store did not answer.
 //!
 //! It holds no lease and decides no state: `held.rs`, `search.rs` and `task.rs` do. Callers check
 //! the verdict about the clock before they write. They survey again after they read a row: a move
@@ -405,7 +405,7 @@ impl LeaseContext {
     }
 
     /// Reads the row to learn the outcome of unacknowledged writes, and returns the row as well.
-    pub(crate) async fn resolve(
+    pub(crate) async fn read_and_resolve(
         &self,
         known_row: &mut KnownRow<WriteIntent>,
     ) -> Result<(Resolution, Option<Row>), StoreError> {
@@ -422,12 +422,12 @@ impl LeaseContext {
     ///
     /// A write that is only visible need not be durable. It is repeated under a fresh token, and
     /// counts once the store acknowledges that.
-    pub(crate) async fn settle(
+    pub(crate) async fn resolve_writes(
         &mut self,
         known_row: &mut KnownRow<WriteIntent>,
     ) -> Result<Option<WriteIntent>, LeaseError> {
         if known_row.is_unresolved() {
-            match self.resolve(known_row).await? {
+            match self.read_and_resolve(known_row).await? {
                 (Resolution::Unchanged | Resolution::Visible, _) => {}
                 (Resolution::Lost, Some(row)) => return Err(LeaseError::Lost(row.into())),
                 (Resolution::Lost | Resolution::Vanished, _) => return Err(LeaseError::Vanished),

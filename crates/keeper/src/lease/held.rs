@@ -1,9 +1,9 @@
 //! Renews a held lease, and moves it to another lane.
 //!
-//! Before each write, [`HeldLease::renew`] and [`HeldLease::rotate`] call `settled`, which brings
-//! what is known of the row up to date. Its doc comment has the order of the steps, on which safety
-//! depends. A write changes the lease only after the store acknowledged it (`apply`), and claims
-//! use the change only after the state file has it ([`HeldLease::keep`]).
+//! Before each write, [`HeldLease::renew`] and [`HeldLease::rotate`] call `bring_up_to_date`, which
+//! prepares for the write. Its doc comment has the order of the steps, on which safety depends. A
+//! write changes the lease only after the store acknowledged it (`apply`), and claims use the
+//! change only after the state file has it ([`HeldLease::keep`]).
 //!
 //! The task decides whether to give the lease up and when to retry, by the [`LeaseError`].
 //! [`HeldRow::judge`] in `raindrop-core` decides what another token of the row means. A dropped
@@ -89,7 +89,7 @@ impl HeldLease {
         context: &mut LeaseContext,
         woken: bool,
     ) -> Result<bool, LeaseError> {
-        let judged = self.settled(context).await?;
+        let judged = self.bring_up_to_date(context).await?;
         match judged.verdict {
             ClockVerdict::Ahead(ahead_ms) => {
                 // Even without a write, the holder must notice that another process took the row.
@@ -127,7 +127,7 @@ impl HeldLease {
             self.keep(context).await?;
             return Ok(true);
         }
-        self.settle(context, &judged).await?;
+        self.resolve_writes(context, &judged).await?;
         Err(LeaseError::Retry)
     }
 
@@ -135,7 +135,7 @@ impl HeldLease {
     /// lane has a past mark.
     pub(crate) async fn rotate(&mut self, context: &mut LeaseContext) -> Result<bool, LeaseError> {
         let left = self.row.lanes.present();
-        let judged = self.settled(context).await?;
+        let judged = self.bring_up_to_date(context).await?;
         if self.row.lanes.present() != left {
             return Ok(true);
         }
@@ -156,7 +156,7 @@ impl HeldLease {
             self.keep(context).await?;
             return Ok(true);
         }
-        self.settle(context, &judged).await?;
+        self.resolve_writes(context, &judged).await?;
         // An earlier write of this process took effect first; it may have been a rotation.
         if self.row.lanes.present() == left { Err(LeaseError::Retry) } else { Ok(true) }
     }
@@ -177,7 +177,10 @@ impl HeldLease {
     /// # Errors
     ///
     /// [`LeaseError::Retry`] if an epoch began during these steps: the next step decides again.
-    async fn settled(&mut self, context: &mut LeaseContext) -> Result<JudgedSurvey, LeaseError> {
+    async fn bring_up_to_date(
+        &mut self,
+        context: &mut LeaseContext,
+    ) -> Result<JudgedSurvey, LeaseError> {
         // The step that leased the lane was cancelled before the state file had it.
         if matches!(self.row.next, NextLease::Arriving(_)) && self.row.known_row.visible().is_none()
         {
@@ -192,12 +195,12 @@ impl HeldLease {
             judged = self.survey(context).await?;
             if is_behind(self, context) {
                 self.wait_if_stale(context, &judged).await?;
-                self.begin_anew(context, &judged).await?;
+                self.lease_again(context, &judged).await?;
             }
         }
         self.wait_if_stale(context, &judged).await?;
-        if self.row.known_row.unsettled().is_some() {
-            self.settle(context, &judged).await?;
+        if self.row.known_row.unconfirmed().is_some() {
+            self.resolve_writes(context, &judged).await?;
             judged = self.survey(context).await?;
         }
         if is_behind(self, context) {
@@ -261,7 +264,7 @@ impl HeldLease {
         context: &mut LeaseContext,
         judged: &JudgedSurvey,
     ) -> Result<(), LeaseError> {
-        match context.resolve(&mut self.row.known_row).await? {
+        match context.read_and_resolve(&mut self.row.known_row).await? {
             (Resolution::Visible, _) if self.row.known_row.epoch() == context.history.epoch() => {
                 return Ok(());
             }
@@ -312,7 +315,7 @@ impl HeldLease {
 
     /// Leases the row again, from the barrier of the present epoch on. The present grant is used
     /// up.
-    async fn begin_anew(
+    async fn lease_again(
         &mut self,
         context: &mut LeaseContext,
         judged: &JudgedSurvey,
@@ -347,8 +350,8 @@ impl HeldLease {
         context: &LeaseContext,
     ) -> Result<bool, LeaseError> {
         // The store must have acknowledged what is known of the row; a visible write is not enough.
-        let is_settled = self.row.known_row.visible().is_none();
-        let is_due = is_settled && self.due_in(context).is_some_and(|wait| wait.is_zero());
+        let is_acknowledged = self.row.known_row.visible().is_none();
+        let is_due = is_acknowledged && self.due_in(context).is_some_and(|wait| wait.is_zero());
         if is_due {
             self.row.come_due();
             self.keep(context).await?;
@@ -392,7 +395,7 @@ impl HeldLease {
     async fn survey(&mut self, context: &mut LeaseContext) -> Result<JudgedSurvey, LeaseError> {
         let judged = context.survey(self.renewed.as_ref()).await?;
         let Some(record) = &judged.survey.record else {
-            let found = context.resolve(&mut self.row.known_row).await?;
+            let found = context.read_and_resolve(&mut self.row.known_row).await?;
             context.rows_are_ours = match found {
                 (Resolution::Unchanged | Resolution::Visible, _) => true,
                 (_, Some(row)) if self.row.is_own(&row) => true,
@@ -447,12 +450,12 @@ impl HeldLease {
     }
 
     /// Resolves writes whose outcome is unknown, and applies the one that took effect.
-    async fn settle(
+    async fn resolve_writes(
         &mut self,
         context: &mut LeaseContext,
         judged: &JudgedSurvey,
     ) -> Result<(), LeaseError> {
-        match context.settle(&mut self.row.known_row).await {
+        match context.resolve_writes(&mut self.row.known_row).await {
             Ok(Some(intent)) => {
                 self.apply(context, intent);
                 self.keep(context).await
@@ -469,7 +472,7 @@ impl HeldLease {
         context: &mut LeaseContext,
         judged: &JudgedSurvey,
     ) -> Result<(), LeaseError> {
-        match context.resolve(&mut self.row.known_row).await? {
+        match context.read_and_resolve(&mut self.row.known_row).await? {
             (Resolution::Unchanged | Resolution::Visible, _) => Ok(()),
             (Resolution::Lost, Some(row)) => Err(self.found(context, judged, row).await),
             (Resolution::Lost | Resolution::Vanished, _) => Err(LeaseError::Vanished),

@@ -66,7 +66,7 @@ async fn try_resume(
     let mut known_row = kept.known_row();
     // Other processes wait for a crashed one only until its row expires. If one of them took the
     // row, this process must not issue.
-    let found = timeout(DEADLINE, context.resolve(&mut known_row)).await;
+    let found = timeout(DEADLINE, context.read_and_resolve(&mut known_row)).await;
     if let Ok(Ok((Resolution::Lost, Some(row)))) = found {
         context.note_taken(&row, kept.lane, kept.limit());
         let forgotten = keeping.forget().await;

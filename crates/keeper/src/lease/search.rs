@@ -128,14 +128,14 @@ impl Search {
             {
                 context.observe(LeaseOperation::Acquire, LeaseOutcome::NoneFree);
                 // The search chooses a row again after the wait.
-                self.chosen.take_if(|known_row| known_row.unsettled().is_none());
+                self.chosen.take_if(|known_row| known_row.unconfirmed().is_none());
                 return Ok(SearchOutcome::Stale(stale));
             }
             if self.chosen.is_some() && self.stale.is_release_due(&judged) {
                 self.stale.release_rows(context, &judged).await?;
                 continue;
             }
-            if let Some(held) = self.settle(context).await? {
+            if let Some(held) = self.resolve_writes(context).await? {
                 return Ok(SearchOutcome::Leased(held));
             }
             if self.chosen.as_ref().is_some_and(|known_row| !context.is_created(known_row.worker()))
@@ -195,12 +195,12 @@ impl Search {
     }
 
     /// Resolves writes whose outcome is unknown. Returns the lease that they took, if any.
-    async fn settle(
+    async fn resolve_writes(
         &mut self,
         context: &mut LeaseContext,
     ) -> Result<Option<Box<HeldLease>>, StoreError> {
         let Some(known_row) = &mut self.chosen else { return Ok(None) };
-        match context.settle(known_row).await {
+        match context.resolve_writes(known_row).await {
             Ok(Some(intent)) => return Ok(self.won(context, intent)),
             // The next swap starts from the same token, so the store refuses a late write.
             Ok(None) | Err(LeaseError::Retry) => {}
@@ -242,7 +242,7 @@ impl Search {
         let (lanes, operation) = (HeldLanes::on(lane), LeaseOperation::Acquire);
         match context.take_lane(known_row, &lanes, lane, judged, operation).await? {
             Some(intent) => Ok(self.won(context, intent)),
-            None => self.settle(context).await,
+            None => self.resolve_writes(context).await,
         }
     }
 
@@ -250,7 +250,7 @@ impl Search {
     /// must release. A row that may have expired is left, since another process may have taken it.
     pub(crate) fn abandon(self, context: &LeaseContext) -> Option<ReleasingRow<WriteIntent>> {
         let is_ours = |known_row: &KnownRow<WriteIntent>| {
-            let sent = known_row.unsettled().map(|attempt| &attempt.purpose.clocks);
+            let sent = known_row.unconfirmed().map(|attempt| &attempt.purpose.clocks);
             !context.may_have_expired(sent)
         };
         self.chosen.filter(is_ours).map(ReleasingRow::of_search)

@@ -233,7 +233,7 @@ impl Process {
                 let is_behind = held.known_row.epoch() != present.epoch();
                 let has_entered = self.phase == Phase::Entered;
                 self.phase = Phase::Idle;
-                let is_unsettled = held.known_row.unsettled().is_some();
+                let is_unsettled = held.known_row.unconfirmed().is_some();
                 if (is_behind || is_unsettled) && !is_first {
                     return None;
                 }
@@ -638,7 +638,7 @@ impl Process {
             return None;
         }
         let may_leave = match &self.state {
-            State::Searching(Search(Some(known_row))) => all && known_row.unsettled().is_some(),
+            State::Searching(Search(Some(known_row))) => all && known_row.unconfirmed().is_some(),
             state => state.has_lease(),
         };
         if self.releasing.is_some() || !may_leave {
