@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use raindrop_core::{
     lease::{
-        Epoch, HeldLanes, HeldRow, HighWaterMarks, KeptLease, KnownRow, Lease, LimitRequest,
-        Purpose, ReleasingRow, Resolution, ResumeRequest, Row, RowExpiry, RowWrite, Token,
+        Epoch, HeldLanes, HeldRow, HighWaterMarks, KnownRow, Lease, LimitRequest, Purpose,
+        ReleasingRow, Resolution, ResumeRequest, Row, RowExpiry, RowWrite, SavedLease, Token,
         choose_row, limit_for, next_token,
         state::{Effect, Event, Held, Rows, State, next},
         usable_lane,
@@ -35,7 +35,7 @@ pub(crate) struct Process {
     /// The grant that serves claims. It outlives the row when that is lost.
     pub(crate) grant: Option<Grant>,
     /// The lease in the state file, which outlives the process.
-    pub(crate) kept: Option<KeptLease>,
+    pub(crate) kept: Option<SavedLease>,
     keeps_leases: bool,
     /// The write that the process waits for, and the store's answer once there is one.
     pub(crate) waiting: Option<Option<bool>>,
@@ -80,7 +80,7 @@ impl Process {
             waiting: None,
             must_read: false,
         };
-        process.start(Event::NothingKept);
+        process.start(Event::NothingSaved);
         process
     }
 
@@ -319,7 +319,7 @@ impl Process {
     /// Searches again, because the row is free or another process has it.
     fn released(&mut self) {
         self.releasing = None;
-        self.start(Event::NothingKept);
+        self.start(Event::NothingSaved);
     }
 
     /// Uses the lease again after a release without an answer, as planted bugs do.
@@ -378,7 +378,7 @@ impl Process {
     /// Writes the acknowledged lease to the state file.
     fn keep(&mut self) {
         let (Some(held), Some(grant)) = (self.held(), &self.grant) else { return };
-        self.kept = self.keeps_leases.then(|| KeptLease {
+        self.kept = self.keeps_leases.then(|| SavedLease {
             worker: held.known_row.worker(),
             lane: grant.lane,
             token: held.known_row.token(),
@@ -418,7 +418,7 @@ impl Process {
     pub(crate) fn resume(
         &mut self,
         world: &World,
-        kept: KeptLease,
+        kept: SavedLease,
         rows: &[Row],
         tick: u64,
     ) -> Option<()> {
@@ -426,7 +426,7 @@ impl Process {
         let now_ms = world.configuration.instant(tick);
         let request = ResumeRequest {
             layout,
-            kept_layout: &layout.canonical(),
+            saved_layout: &layout.canonical(),
             min_worker: 0,
             max_worker: rows.len() as u64 - 1,
             now_ms,
@@ -457,7 +457,7 @@ impl Process {
         let new = if self.keeps_leases { Grant::bounded } else { Grant::new };
         self.grant = Some(new(row, lease));
         self.enter(Event::Leased(held_row(known_row, lease.lane)));
-        self.enter(Event::Kept);
+        self.enter(Event::Saved);
         self.keep();
     }
 

@@ -191,7 +191,7 @@ impl History {
     }
 
     /// Returns the history as known to a process that kept only this epoch.
-    pub fn kept(epoch: Epoch) -> Self {
+    pub fn of_saved_epoch(epoch: Epoch) -> Self {
         let history = Self::first("", epoch.token, NodeTimes::default());
         Self { ordinal: epoch.ordinal, ..history }
     }

@@ -13,7 +13,6 @@ mod choose;
 mod held_row;
 mod high_water_marks;
 mod history;
-mod kept;
 mod known_row;
 mod limit;
 mod longest_time;
@@ -22,6 +21,7 @@ mod own_write;
 mod relayout;
 mod releasing_row;
 mod row;
+mod saved_lease;
 mod skew;
 pub mod state;
 mod token;
@@ -35,7 +35,6 @@ pub use self::{
         BarrierState, Epoch, EpochClocks, History, HistoryVerdict, InvalidHistory, LastWrite,
         NodeTimes,
     },
-    kept::{KeptLease, ResumeRefusal, ResumeRequest, next_local_mark},
     known_row::{Attempt, KnownRow, Resolution},
     limit::{LimitRequest, limit_for},
     longest_time::{LongestTime, ShorterTime},
@@ -47,6 +46,7 @@ pub use self::{
     },
     releasing_row::ReleasingRow,
     row::{Row, RowExpiry, RowWrite},
+    saved_lease::{ResumeRefusal, ResumeRequest, SavedLease, next_local_mark},
     skew::{ClockCheck, ClockVerdict, StoreReading, judge_clock},
     token::{InvalidToken, Token},
     writes::{HeldLanes, Lease, Purpose, next_token},

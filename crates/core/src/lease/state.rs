@@ -64,7 +64,7 @@ pub enum Rows {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Event<L> {
     /// The state file has no lease that can be resumed, or there is no state file.
-    NothingKept,
+    NothingSaved,
     /// The lease from the state file was resumed.
     Resumed(L),
     /// The store's tables, the record and the rows are there.
@@ -74,9 +74,9 @@ pub enum Event<L> {
     /// The search leased a row.
     Leased(L),
     /// The state file has the new lease, or there is no state file.
-    Kept,
+    Saved,
     /// The state file failed.
-    NotKept,
+    NotSaved,
     /// A renewal ended neither by a refusal because of the clock nor by a failure of the store.
     ClockTrusted,
     /// A write was refused because the node's wall clock is ahead.
@@ -212,7 +212,7 @@ pub fn next<L, S: Default>(state: State<L, S>, event: Event<L>) -> Option<Transi
     };
     let rows = state.rows();
     match (state, event) {
-        (Starting, Event::NothingKept) => to(Preparing(S::default()), []),
+        (Starting, Event::NothingSaved) => to(Preparing(S::default()), []),
         (Starting, Event::Resumed(lease)) => {
             to(Holding(Held::new(lease, Rows::Unchecked)), [Issue])
         }
@@ -222,16 +222,16 @@ pub fn next<L, S: Default>(state: State<L, S>, event: Event<L>) -> Option<Transi
         (Moving(before, _) | Refusing(before, _), Event::Leased(lease)) => {
             to(Arriving { lease, before: Some(before) }, [])
         }
-        (Arriving { lease, before }, Event::Kept) => {
+        (Arriving { lease, before }, Event::Saved) => {
             let left = before.map(|before| Release(before.lease));
             to(Holding(Held::new(lease, rows)), [Issue].into_iter().chain(left))
         }
-        (state @ Arriving { .. }, Event::NotKept) | (state, Event::Panicked) => {
+        (state @ Arriving { .. }, Event::NotSaved) | (state, Event::Panicked) => {
             let (leases, _) = state.end();
             to(State::without_lease(rows, S::default()), leases.into_iter().map(UseUp))
         }
         // The file failed, but no lease depends on it.
-        (state @ (Preparing(_) | Searching(_)), Event::NotKept) => to(state, []),
+        (state @ (Preparing(_) | Searching(_)), Event::NotSaved) => to(state, []),
         (Holding(held), Event::ClockBack) => to(Moving(held, S::default()), []),
         (state @ (Moving(..) | Refusing(..)), Event::ClockBack) => to(state, []),
         (Moving(held, search), Event::NothingElse) => to(Refusing(held, search), [ReportRefused]),
@@ -273,7 +273,7 @@ fn while_held<L, S: Default>(mut state: State<L, S>, event: Event<L>) -> Option<
             Effect::Release
         }
         Event::Lost => Effect::Seal,
-        Event::NotKept => Effect::UseUp,
+        Event::NotSaved => Effect::UseUp,
         _ => return None,
     };
     let (held, search) = match state {

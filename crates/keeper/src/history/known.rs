@@ -187,7 +187,8 @@ impl KnownHistory {
                 if verdict != HistoryVerdict::Continued {
                     self.check_servers(server, recorded, context.steady)?;
                 }
-                let known = self.present.clone().or_else(|| self.resumed.map(History::kept));
+                let known =
+                    self.present.clone().or_else(|| self.resumed.map(History::of_saved_epoch));
                 let present = recorded.or_known(known.as_ref());
                 let next = present.next(server, fresh(), context.clocks, context.own);
                 if let Some(layout) = context.layout.filter(|it| it.backfill_per_tick() > 0) {

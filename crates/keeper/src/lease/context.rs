@@ -25,10 +25,10 @@ use raindrop_store::{CreatedRows, LayoutRecord, Scope, Store, StoreError, Survey
 use tokio::sync::Notify;
 
 use super::{
-    keeping::{Keeping, KeepingFailed},
     settings::KeeperSettings,
     shared::{KeeperState, waker},
     stale::StaleStore,
+    state_file_writer::{StateFileFailed, StateFileWriter},
 };
 use crate::{
     ground::{
@@ -61,7 +61,7 @@ pub(crate) struct LeaseContext {
     pub(crate) canonical: String,
     pub(crate) random: Random,
     /// Writes leases to the state file; `None` if there is none.
-    pub(crate) keeping: Option<Arc<Keeping>>,
+    pub(crate) file_writer: Option<Arc<StateFileWriter>>,
     /// Whether this process has renewed a lease before.
     pub(crate) has_renewed: bool,
     /// The history of the store as of the last survey.
@@ -141,12 +141,12 @@ pub(crate) enum LeaseError {
     /// The store failed. A write that was sent may have taken effect, or still may.
     Store(StoreError),
     /// The state file failed. The lease ends at the local mark that the file has.
-    NotKept(KeepingFailed),
+    NotSaved(StateFileFailed),
 }
 
-impl From<KeepingFailed> for LeaseError {
-    fn from(failure: KeepingFailed) -> Self {
-        Self::NotKept(failure)
+impl From<StateFileFailed> for LeaseError {
+    fn from(failure: StateFileFailed) -> Self {
+        Self::NotSaved(failure)
     }
 }
 
@@ -167,9 +167,9 @@ impl LeaseContext {
         let scope = Scope::new(namespace, layout, *min_worker, *max_worker);
         let canonical = layout.canonical();
         let wake_up = Arc::clone(&shared.wake_up);
-        let keeping = settings.state_file.clone().map(|file| {
+        let file_writer = settings.state_file.clone().map(|file| {
             let (shared, wake_up) = (Arc::clone(&shared), Arc::clone(&wake_up));
-            Arc::new(Keeping::new(file, shared, scope.reserved_key.clone(), wake_up))
+            Arc::new(StateFileWriter::new(file, shared, scope.reserved_key.clone(), wake_up))
         });
         Self {
             canonical,
@@ -179,7 +179,7 @@ impl LeaseContext {
             shared,
             wake_up,
             random,
-            keeping,
+            file_writer,
             has_renewed: false,
             history: KnownHistory::default(),
             created: None,
@@ -189,8 +189,8 @@ impl LeaseContext {
     }
 
     /// Returns the state file, if new leases are saved in it.
-    pub(crate) fn usable_keeping(&self) -> Option<&Arc<Keeping>> {
-        self.keeping.as_ref().filter(|keeping| !keeping.has_failed())
+    pub(crate) fn usable_file_writer(&self) -> Option<&Arc<StateFileWriter>> {
+        self.file_writer.as_ref().filter(|file_writer| !file_writer.has_failed())
     }
 
     /// Returns whether leases wait while the store may be a restored one. An embedded store has no
@@ -382,9 +382,11 @@ impl LeaseContext {
         intent: WriteIntent,
     ) -> Result<bool, StoreError> {
         let (worker, expected) = (known_row.worker(), known_row.token());
-        let ends_kept = |keeping: &Arc<Keeping>| keeping.has_lease_ended_by(worker, &write.marks);
+        let ends_saved = |file_writer: &Arc<StateFileWriter>| {
+            file_writer.has_lease_ended_by(worker, &write.marks)
+        };
         debug_assert!(
-            !self.keeping.as_ref().is_some_and(ends_kept),
+            !self.file_writer.as_ref().is_some_and(ends_saved),
             "the file keeps what this ends"
         );
         known_row.sent(write.clone(), intent);
@@ -455,21 +457,25 @@ impl LeaseContext {
         }
     }
 
-    /// Creates the grant of an acknowledged lease. If `is_kept`, claims can use the grant only once
-    /// the state file has the lease. `clocks` were judged for the lease.
+    /// Creates the grant of an acknowledged lease. If `is_saved`, claims can use the grant only
+    /// once the state file has the lease. `clocks` were judged for the lease.
     pub(crate) fn grant(
         &self,
         worker: u64,
         lease: Lease,
-        is_kept: bool,
+        is_saved: bool,
         clocks: Option<ClockReading>,
     ) -> Arc<Grant> {
         let Lease { lane, start, limit } = lease;
         let layout = self.shared.layout();
         let codes_max = self.settings.issue.codes_max;
-        let keeping = self.keeping.as_ref().filter(|_| is_kept);
-        let waker =
-            waker(keeping.map(|keeping| &keeping.near_limit).into_iter().chain([&self.wake_up]));
+        let file_writer = self.file_writer.as_ref().filter(|_| is_saved);
+        let waker = waker(
+            file_writer
+                .map(|file_writer| &file_writer.near_limit)
+                .into_iter()
+                .chain([&self.wake_up]),
+        );
         let grant = Grant::new(layout, worker, lane as u64, start, codes_max, waker)
             .expect("rows of the scope fit the layout");
         if let Some(ClockReading { wall_ms, .. }) = clocks {
@@ -477,14 +483,14 @@ impl LeaseContext {
             // ID is issued: the grant could not issue.
             grant.note_reading(wall_ms.min(layout.start_of_tick_ms(layout.tick_of(start))));
         }
-        self.extend(&grant, limit, is_kept);
+        self.extend(&grant, limit, is_saved);
         Arc::new(grant)
     }
 
-    /// Extends a grant to the acknowledged mark. If `is_kept`, its limit rises only once the state
+    /// Extends a grant to the acknowledged mark. If `is_saved`, its limit rises only once the state
     /// file has a local mark beyond it.
-    pub(crate) fn extend(&self, grant: &Grant, limit: u64, is_kept: bool) {
-        if is_kept {
+    pub(crate) fn extend(&self, grant: &Grant, limit: u64, is_saved: bool) {
+        if is_saved {
             grant.acknowledge(limit);
         } else {
             grant.raise_limit(limit, self.shared.present());

@@ -3,7 +3,7 @@
 //! Before each write, [`HeldLease::renew`] and [`HeldLease::rotate`] call `bring_up_to_date`, which
 //! prepares for the write. Its doc comment has the order of the steps, on which safety depends. A
 //! write changes the lease only after the store acknowledged it (`apply`), and claims use the
-//! change only after the state file has it ([`HeldLease::keep`]).
+//! change only after the state file has it ([`HeldLease::save`]).
 //!
 //! The task decides whether to give the lease up and when to retry, by the [`LeaseError`].
 //! [`HeldRow::judge`] in `raindrop-core` decides what another token of the row means. A dropped
@@ -46,7 +46,7 @@ pub(crate) struct HeldLease {
     /// one.
     renewed: Option<ClockReading>,
     /// Whether the state file bounds the grant: its limit never exceeds the saved local mark.
-    is_kept: bool,
+    is_saved: bool,
     stale: StaleWait,
 }
 
@@ -57,8 +57,8 @@ impl HeldLease {
         lease: Lease,
         intent: Option<&WriteIntent>,
     ) -> Self {
-        let is_kept = context.usable_keeping().is_some();
-        let grant = context.grant(known_row.worker(), lease, is_kept, intent.map(|it| it.clocks));
+        let is_saved = context.usable_file_writer().is_some();
+        let grant = context.grant(known_row.worker(), lease, is_saved, intent.map(|it| it.clocks));
         let mut held = Self {
             began: known_row.token(),
             row: HeldRow::new(known_row, lease.lane),
@@ -66,7 +66,7 @@ impl HeldLease {
             // At once: a resumed row may be about to expire.
             next_renewal: Instant::now(),
             renewed: None,
-            is_kept,
+            is_saved,
             stale: StaleWait::of_holder(),
         };
         if let Some(intent) = intent {
@@ -124,7 +124,7 @@ impl HeldLease {
         let intent = judged.intent(Purpose::Renew { limit }, LeaseOperation::Renew);
         if context.swap(&mut self.row.known_row, write, intent).await? {
             self.apply(context, intent);
-            self.keep(context).await?;
+            self.save(context).await?;
             return Ok(true);
         }
         self.resolve_writes(context, &judged).await?;
@@ -153,7 +153,7 @@ impl HeldLease {
             context.take_lane(&mut self.row.known_row, &self.row.lanes, lane, &judged, operation);
         if let Some(intent) = taken.await? {
             self.apply(context, intent);
-            self.keep(context).await?;
+            self.save(context).await?;
             return Ok(true);
         }
         self.resolve_writes(context, &judged).await?;
@@ -184,7 +184,7 @@ impl HeldLease {
         // The step that leased the lane was cancelled before the state file had it.
         if matches!(self.row.next, NextLease::Arriving(_)) && self.row.known_row.visible().is_none()
         {
-            self.keep(context).await?;
+            self.save(context).await?;
         }
         let mut judged = self.survey(context).await?;
         let is_behind = |held: &Self, context: &LeaseContext| {
@@ -354,7 +354,7 @@ impl HeldLease {
         let is_due = is_acknowledged && self.due_in(context).is_some_and(|wait| wait.is_zero());
         if is_due {
             self.row.come_due();
-            self.keep(context).await?;
+            self.save(context).await?;
         }
         Ok(is_due)
     }
@@ -458,7 +458,7 @@ impl HeldLease {
         match context.resolve_writes(&mut self.row.known_row).await {
             Ok(Some(intent)) => {
                 self.apply(context, intent);
-                self.keep(context).await
+                self.save(context).await
             }
             Ok(None) => Ok(()),
             Err(LeaseError::Lost(row)) => Err(self.found(context, judged, *row).await),
@@ -510,21 +510,21 @@ impl HeldLease {
 
     /// Saves the acknowledged lease in the state file, and then lets claims use it. Does not wait
     /// if there is no state file.
-    pub(crate) async fn keep(&mut self, context: &LeaseContext) -> Result<(), LeaseError> {
+    pub(crate) async fn save(&mut self, context: &LeaseContext) -> Result<(), LeaseError> {
         // While the next lease waits for the barrier, the file still has the lease in use: the
         // row's marks are already those of the next one.
-        let keeping = context.keeping.as_ref();
-        let keeping = keeping.filter(|_| self.is_kept && self.row.at_barrier().is_none());
+        let file_writer = context.file_writer.as_ref();
+        let file_writer = file_writer.filter(|_| self.is_saved && self.row.at_barrier().is_none());
         let grant = match self.row.next {
             NextLease::Arriving(lease) => {
-                context.grant(self.row.known_row.worker(), lease, self.is_kept, self.renewed)
+                context.grant(self.row.known_row.worker(), lease, self.is_saved, self.renewed)
             }
             NextLease::None | NextLease::AtBarrier(_) => Arc::clone(&self.grant),
         };
-        if let Some(keeping) = keeping {
+        if let Some(file_writer) = file_writer {
             // 0 if the record forgot the epoch: that is below every ordinal that it remembers.
             let ordinal = context.history.ordinal_of(self.row.known_row.epoch()).unwrap_or(0);
-            keeping.keep(&self.row.known_row, ordinal, &grant).await?;
+            file_writer.save(&self.row.known_row, ordinal, &grant).await?;
         }
         if let NextLease::Arriving(_) = self.row.next {
             context.shared.generator.replace_grant(Some(Arc::clone(&grant)));
@@ -539,17 +539,17 @@ impl HeldLease {
         self.row.end(self.grant.seal())
     }
 
-    /// Applies an acknowledged write to the lease. The caller must then call [`Self::keep`].
+    /// Applies an acknowledged write to the lease. The caller must then call [`Self::save`].
     fn apply(&mut self, context: &LeaseContext, intent: WriteIntent) {
         self.note_acknowledged(context, &intent);
         let Some(limit) = self.row.apply(intent.purpose) else { return };
         if planted(Bug::TablePerRenewal) {
             let (worker, start) = (self.grant.worker(), self.grant.start());
             let lease = Lease { lane: self.row.lanes.present(), start, limit };
-            self.grant = context.grant(worker, lease, self.is_kept, None);
+            self.grant = context.grant(worker, lease, self.is_saved, None);
             context.shared.generator.replace_grant(Some(Arc::clone(&self.grant)));
         }
-        context.extend(&self.grant, limit, self.is_kept);
+        context.extend(&self.grant, limit, self.is_saved);
     }
 
     /// Returns by how much the clock is behind the highest reading under which IDs were issued, in

@@ -5,7 +5,6 @@ pub(crate) mod context;
 pub(crate) mod handle;
 pub(crate) mod held;
 pub(crate) mod issuer;
-pub(crate) mod keeping;
 pub(crate) mod loss;
 #[cfg(feature = "planted")]
 mod planted;
@@ -17,5 +16,6 @@ pub(crate) mod settings;
 pub(crate) mod shared;
 pub(crate) mod stale;
 mod stale_wait;
+pub(crate) mod state_file_writer;
 mod stop;
 pub(crate) mod task;

@@ -5,7 +5,7 @@ use raindrop_store::StoreError;
 
 use super::{
     context::{LeaseContext, WriteIntent},
-    keeping::KeepingFailed,
+    state_file_writer::StateFileFailed,
 };
 use crate::ground::{observer::LeaseOperation, store_call::ClockReading};
 
@@ -42,10 +42,10 @@ pub(crate) async fn release(
     }
     let (lane, expiry) = (row.lanes.present(), RowExpiry::Released);
     let write = context.write(&row.known_row, &row.lanes, lane, row.mark, expiry);
-    if let Some(keeping) = &context.keeping {
+    if let Some(file_writer) = &context.file_writer {
         // A process that resumed the ended lease from the file would issue beside the next holder.
-        let removed = keeping.before_write(row.known_row.worker(), &write.marks).await;
-        if let Err(KeepingFailed(reason)) = removed {
+        let removed = file_writer.before_write(row.known_row.worker(), &write.marks).await;
+        if let Err(StateFileFailed(reason)) = removed {
             tracing::warn!(
                 namespace = context.settings.namespace,
                 worker = row.known_row.worker(),

@@ -16,8 +16,8 @@ use tokio::time::timeout;
 use super::{
     context::{LeaseContext, LeaseError},
     held::HeldLease,
-    keeping::{Keeping, KeepingFailed},
     loss::loss,
+    state_file_writer::{StateFileFailed, StateFileWriter},
 };
 use crate::{
     ground::observer::{LeaseOperation, LeaseOutcome},
@@ -29,8 +29,8 @@ const DEADLINE: Duration = Duration::from_secs(1);
 
 /// Resumes the lease from the state file. Returns `None` if there is none, or if it is refused.
 pub(crate) async fn resume(context: &mut LeaseContext) -> Option<HeldLease> {
-    let keeping = Arc::clone(context.keeping.as_ref()?);
-    let resumed = try_resume(context, &keeping).await;
+    let file_writer = Arc::clone(context.file_writer.as_ref()?);
+    let resumed = try_resume(context, &file_writer).await;
     let outcome = match &resumed {
         Ok(Some(_)) => LeaseOutcome::Done,
         Ok(None) => LeaseOutcome::NoneFree,
@@ -46,7 +46,7 @@ pub(crate) async fn resume(context: &mut LeaseContext) -> Option<HeldLease> {
 
 async fn try_resume(
     context: &mut LeaseContext,
-    keeping: &Keeping,
+    file_writer: &StateFileWriter,
 ) -> Result<Option<HeldLease>, String> {
     let (settings, now_ms) = (&context.settings, context.shared.clock.now_ms());
     let (layout, issue) = (&settings.layout, &settings.issue);
@@ -54,35 +54,36 @@ async fn try_resume(
     let check = |entry: &Entry| {
         entry.lease.check(&ResumeRequest {
             layout,
-            kept_layout: &entry.layout,
+            saved_layout: &entry.layout,
             min_worker: settings.min_worker,
             max_worker: settings.max_worker,
             now_ms,
             issued_ahead_ms: ahead.map(millis).iter().sum(),
         })
     };
-    let Some(kept) = keeping.resumable(check).await? else { return Ok(None) };
-    context.history.resume(kept.epoch);
-    let mut known_row = kept.known_row();
+    let Some(saved) = file_writer.resumable(check).await? else { return Ok(None) };
+    context.history.resume(saved.epoch);
+    let mut known_row = saved.known_row();
     // Other processes wait for a crashed one only until its row expires. If one of them took the
     // row, this process must not issue.
     let found = timeout(DEADLINE, context.read_and_resolve(&mut known_row)).await;
     if let Ok(Ok((Resolution::Lost, Some(row)))) = found {
-        context.note_taken(&row, kept.lane, kept.limit());
-        let forgotten = keeping.forget().await;
+        context.note_taken(&row, saved.lane, saved.limit());
+        let forgotten = file_writer.forget().await;
         let reason = loss(&row, &context.settings.holder);
         return Err(
-            forgotten.map_or_else(|KeepingFailed(reason)| reason.to_string(), |()| reason.into())
+            forgotten.map_or_else(|StateFileFailed(reason)| reason.to_string(), |()| reason.into())
         );
     }
     let layout = &context.settings.layout;
-    let lease = Lease { lane: kept.lane, start: kept.start(layout, now_ms), limit: kept.limit() };
+    let lease =
+        Lease { lane: saved.lane, start: saved.start(layout, now_ms), limit: saved.limit() };
     let mut held = HeldLease::new(context, known_row, lease, None);
     held.grant.note_reading(now_ms);
-    if let Err(LeaseError::NotKept(KeepingFailed(reason))) = held.keep(context).await {
+    if let Err(LeaseError::NotSaved(StateFileFailed(reason))) = held.save(context).await {
         return Err(reason.to_string());
     }
-    let (namespace, worker, lane) = (&context.settings.namespace, kept.worker, kept.lane);
+    let (namespace, worker, lane) = (&context.settings.namespace, saved.worker, saved.lane);
     let until_ms = layout.start_of_tick_ms(layout.tick_of(lease.limit.saturating_sub(1)) + 1);
     let valid_until = format_unix_ms_or_year(until_ms);
     tracing::info!(namespace, worker, lane, valid_until, "lease resumed from the state file");

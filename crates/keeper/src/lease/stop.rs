@@ -58,7 +58,7 @@ impl Task {
         if let Some(grant) = state.generator.grant() {
             grant.seal();
         }
-        match timeout_at(deadline, self.keep_for_next(deadline)).await {
+        match timeout_at(deadline, self.save_for_next(deadline)).await {
             Ok(true) => return Released::Kept,
             Ok(false) => {}
             // The disk does not answer.
@@ -84,15 +84,15 @@ impl Task {
     /// Saves the lease in the state file, up to where IDs were issued, if the store does not
     /// answer: then the row cannot be released, and the next process can resume the lease. Returns
     /// whether it did.
-    async fn keep_for_next(&mut self, deadline: Instant) -> bool {
-        let Some(keeping) = self.context.usable_keeping().cloned() else { return false };
+    async fn save_for_next(&mut self, deadline: Instant) -> bool {
+        let Some(file_writer) = self.context.usable_file_writer().cloned() else { return false };
         if matches!(self.state, State::Starting) {
             // The file's lease was not looked at yet: it stays for the next process.
             return false;
         }
         if !self.state.has_lease() {
             // The file may still have a lease that was lost.
-            let _ = keeping.forget().await;
+            let _ = file_writer.forget().await;
             return false;
         }
         let patience = deadline.saturating_duration_since(Instant::now()) / 2;
@@ -108,20 +108,20 @@ impl Task {
         if timeout(patience, answers).await == Ok(true) {
             return false;
         }
-        self.keep_sealed().await
+        self.save_sealed().await
     }
 
     /// Lets a row expire that another process may have taken.
     async fn leave_to_expire(&self) -> Released {
         let namespace = &self.context.settings.namespace;
         tracing::warn!(namespace, "row not released: another process may have taken it");
-        if self.keep_sealed().await { Released::Kept } else { Released::GaveUp }
+        if self.save_sealed().await { Released::Kept } else { Released::GaveUp }
     }
 
     /// Saves the lease in the state file, up to where IDs were issued. Returns whether it did.
-    async fn keep_sealed(&self) -> bool {
-        let Some(keeping) = self.context.usable_keeping() else { return false };
-        keeping.keep_sealed().await.unwrap_or(false)
+    async fn save_sealed(&self) -> bool {
+        let Some(file_writer) = self.context.usable_file_writer() else { return false };
+        file_writer.save_sealed().await.unwrap_or(false)
     }
 
     /// Releases every row, however often the store fails. The caller sets a deadline.
@@ -140,9 +140,9 @@ impl Task {
                 }
             }
         }
-        if let Some(keeping) = self.context.usable_keeping() {
+        if let Some(file_writer) = self.context.usable_file_writer() {
             // The next process has no use for the lease: it would find that its row was released.
-            let _ = keeping.forget().await;
+            let _ = file_writer.forget().await;
         }
     }
 }

@@ -31,7 +31,6 @@ use tokio::{
 use super::{
     context::{LeaseContext, LeaseError, WriteIntent},
     held::HeldLease,
-    keeping::{Keeping, KeepingFailed},
     loss::loss,
     prepare::prepare,
     release::Released,
@@ -39,6 +38,7 @@ use super::{
     search::{Search, SearchOutcome},
     shared::KeeperState,
     stale::StaleStore,
+    state_file_writer::{StateFileFailed, StateFileWriter},
 };
 use crate::ground::{
     attempts::{Attempts, LONGEST_PAUSE, SHORTEST_PAUSE},
@@ -86,9 +86,9 @@ impl Pause {
 }
 
 /// Raises the local mark of the lease in the state file, whatever a step waits for.
-async fn keep_local_mark(keeping: Option<Arc<Keeping>>) -> Infallible {
-    match keeping {
-        Some(keeping) => keeping.run().await,
+async fn raise_local_mark(file_writer: Option<Arc<StateFileWriter>>) -> Infallible {
+    match file_writer {
+        Some(file_writer) => file_writer.run().await,
         None => pending().await,
     }
 }
@@ -175,12 +175,12 @@ impl Task {
         failed: oneshot::Sender<KeeperError>,
     ) -> Option<Instant> {
         let wake_up = Arc::clone(&self.context.wake_up);
-        let mut keeping = pin!(keep_local_mark(self.context.keeping.clone()));
+        let mut raising = pin!(raise_local_mark(self.context.file_writer.clone()));
         loop {
             let step = tokio::select! {
                 biased;
                 deadline = &mut *stop => return deadline.ok(),
-                never = &mut keeping => match never {},
+                never = &mut raising => match never {},
                 step = catch_panic(self.step()) => step,
             };
             let pause = match step {
@@ -195,7 +195,7 @@ impl Task {
             tokio::select! {
                 biased;
                 deadline = &mut *stop => return deadline.ok(),
-                never = &mut keeping => match never {},
+                never = &mut raising => match never {},
                 () = sleep_until(pause.until) => {}
                 () = async {
                     sleep_until(pause.wakeable_from).await;
@@ -222,7 +222,7 @@ impl Task {
             self.context.settings.check().map_err(KeeperError::Settings)?;
             self.resume().await;
         }
-        if let Some(failure) = self.context.keeping.as_ref().and_then(|it| it.take_failure()) {
+        if let Some(failure) = self.context.file_writer.as_ref().and_then(|it| it.take_failure()) {
             return Ok(self.after_step(Err(failure.into())).await);
         }
         let mut unusable = None;
@@ -281,7 +281,7 @@ impl Task {
                 self.store_lost()
             }
             Err(LeaseError::Store(error)) => self.store_failed(&error),
-            Err(LeaseError::NotKept(failure)) => self.not_kept(&failure),
+            Err(LeaseError::NotSaved(failure)) => self.not_saved(&failure),
         };
         self.check_grant();
         pause
@@ -409,8 +409,8 @@ impl Task {
         let State::Arriving { lease, .. } = &mut self.state else {
             unreachable!("a lease was found")
         };
-        lease.keep(&self.context).await?;
-        self.enter(Event::Kept);
+        lease.save(&self.context).await?;
+        self.enter(Event::Saved);
         let first = self.context.settings.lease.renew.min(FIRST_RENEWAL);
         self.held_mut().next_renewal = Instant::now() + first;
         let namespace = &self.context.shared.namespace;
@@ -428,7 +428,7 @@ impl Task {
     /// Resumes the lease from the state file, whether or not the store answers.
     async fn resume(&mut self) {
         let Some(held) = resume(&mut self.context).await else {
-            return self.enter(Event::NothingKept);
+            return self.enter(Event::NothingSaved);
         };
         self.enter(Event::Resumed(held));
         self.context.shared.announce_range();
@@ -562,10 +562,10 @@ impl Task {
         let (namespace, worker) = (&settings.namespace, row.worker);
         let (reason, holder) = (loss(row, &settings.holder), &row.holder);
         tracing::warn!(namespace, worker, holder, "lease lost: {reason}");
-        if let Some(keeping) = self.context.usable_keeping().map(Arc::clone)
-            && let Err(failure) = keeping.forget().await
+        if let Some(file_writer) = self.context.usable_file_writer().map(Arc::clone)
+            && let Err(failure) = file_writer.forget().await
         {
-            return self.not_kept(&failure);
+            return self.not_saved(&failure);
         }
         Pause::fixed(Duration::ZERO)
     }
@@ -573,14 +573,15 @@ impl Task {
     /// Drops a lease that the state file can no longer save. Its range ends at the local mark that
     /// the file has, and its row is not released: whatever the next process finds in the file, no
     /// other process issues there. The next lease is not saved.
-    fn not_kept(&mut self, failure: &KeepingFailed) -> Pause {
+    fn not_saved(&mut self, failure: &StateFileFailed) -> Pause {
         // The first failure says more than those that follow from it.
-        let first = self.context.keeping.as_ref().and_then(|keeping| keeping.take_failure());
+        let first =
+            self.context.file_writer.as_ref().and_then(|file_writer| file_writer.take_failure());
         let reason = &first.as_ref().unwrap_or(failure).0;
         let namespace = &self.context.settings.namespace;
         tracing::error!(namespace, %reason, "state file failed: leases are not kept until a restart");
         self.context.observe(LeaseOperation::Keep, LeaseOutcome::Unknown);
-        self.enter(Event::NotKept);
+        self.enter(Event::NotSaved);
         self.report(UnavailableReason::NotKept(Arc::clone(reason)));
         Pause::fixed(Duration::ZERO)
     }

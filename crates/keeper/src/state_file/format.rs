@@ -6,7 +6,7 @@
 
 use std::{collections::BTreeMap, str};
 
-use raindrop_core::lease::KeptLease;
+use raindrop_core::lease::SavedLease;
 
 /// The first line. Another number means another format.
 const MAGIC: &str = "raindrop state file 1\n";
@@ -36,7 +36,7 @@ pub(crate) struct Entry {
     pub(crate) layout: String,
     /// The width and value of the reserved bits, by which rows are keyed.
     pub(crate) reserved_key: String,
-    pub(crate) lease: KeptLease,
+    pub(crate) lease: SavedLease,
 }
 
 /// The content of a slot.
@@ -155,7 +155,7 @@ fn decode_content(text: &str) -> Option<Content> {
             _ => None,
         };
         let (layout, reserved_key) = (value("layout")?.to_owned(), value("reserved")?.to_owned());
-        let lease = KeptLease {
+        let lease = SavedLease {
             worker: value("worker")?.parse().ok()?,
             lane: value("lane")?.parse().ok()?,
             token: value("token")?.parse().ok()?,

@@ -1,12 +1,12 @@
 use std::os::unix::fs::PermissionsExt as _;
 
-use raindrop_core::lease::{Epoch, KeptLease, Token};
+use raindrop_core::lease::{Epoch, SavedLease, Token};
 
 use super::*;
 
 fn entry(local_mark: u64) -> Entry {
     let marks = "10,90".parse().expect("marks");
-    let lease = KeptLease {
+    let lease = SavedLease {
         worker: 5,
         lane: 1,
         token: Token::from_bits(7),

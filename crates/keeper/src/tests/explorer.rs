@@ -257,9 +257,9 @@ impl Scene {
             self.happen(event).await;
             self.decide(choices.swaps);
             let stepped = catch_panic(self.task.step()).await?;
-            if let Some(keeping) = &self.task.context.keeping {
+            if let Some(file_writer) = &self.task.context.file_writer {
                 // The next step learns of a failure.
-                let _ = keeping.raise_local_mark().await;
+                let _ = file_writer.raise_local_mark().await;
             }
             self.store.decide(None);
             if let Err(error) = stepped {
@@ -381,8 +381,8 @@ impl Scene {
         self.happen(Event::ClockRight).await;
         for _ in 0..12 {
             catch_panic(self.task.step()).await?.map_err(|error| error.to_string())?;
-            if let Some(keeping) = &self.task.context.keeping {
-                let _ = keeping.raise_local_mark().await;
+            if let Some(file_writer) = &self.task.context.file_writer {
+                let _ = file_writer.raise_local_mark().await;
             }
             let before = self.issued.len();
             self.issue()?;

@@ -156,7 +156,7 @@ impl Process {
     /// Begins to search; tables, record and row exist.
     pub(super) fn start(&mut self) {
         self.state = State::Starting;
-        for event in [Event::NothingKept, Event::Prepared] {
+        for event in [Event::NothingSaved, Event::Prepared] {
             assert_eq!(self.enter(event), []);
         }
     }
@@ -584,7 +584,7 @@ impl Process {
             let mut held = HeldRow::new(chosen.take().expect("a row was chosen"), lease.lane);
             held.acknowledged(store_ms, ttl_ms);
             self.install(context, lease);
-            for event in [Event::Leased(held), Event::Kept] {
+            for event in [Event::Leased(held), Event::Saved] {
                 assert_eq!(self.enter(event), []);
             }
             return;

@@ -168,7 +168,7 @@ impl Default for Process {
             has_issued: false,
             past: None,
         };
-        process.start(Event::NothingKept);
+        process.start(Event::NothingSaved);
         process
     }
 }
@@ -281,7 +281,7 @@ impl Process {
         let known = kept.as_ref().map(|held| {
             let token = held.row.known_row.epoch();
             let ordinal = self.known().ordinal_of(token).unwrap_or(0);
-            Arc::new(History::kept(Epoch { token, ordinal }))
+            Arc::new(History::of_saved_epoch(Epoch { token, ordinal }))
         });
         let state = if kept.is_some() { State::Starting } else { start.state };
         *self = Self { known, kept, state, ..start };
@@ -293,14 +293,14 @@ impl Process {
         let kept = self.kept.take().filter(|held| held.grant.start < held.grant.limit);
         let Some(mut held) = kept else {
             self.known = None;
-            return self.start(Event::NothingKept);
+            return self.start(Event::NothingSaved);
         };
         held.presence = Presence::Here;
         let row = context.tables.row(held.worker(), context.store_ms);
         match (held.row.known_row.resolve(row.as_ref()), row) {
             (Resolution::Lost, Some(row)) if !context.world.breaks(Breaks::ResumedBlindly) => {
                 self.note_taken(&row, held.acknowledged());
-                self.start(Event::NothingKept);
+                self.start(Event::NothingSaved);
             }
             _ => self.start(Event::Resumed(held)),
         }

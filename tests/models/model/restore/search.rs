@@ -183,6 +183,6 @@ impl Process {
             is_given_up: false,
             presence: Presence::Here,
         }));
-        self.enter(Event::Kept);
+        self.enter(Event::Saved);
     }
 }

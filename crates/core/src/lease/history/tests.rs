@@ -86,8 +86,8 @@ fn epoch_after_two_lines_of_epochs_follows_both() {
         }
     }
     // A state file has one epoch only.
-    let kept = History::kept(lost.present());
-    let next = after(&fork.or_known(Some(&kept)), 4, NOW_MS);
+    let saved = History::of_saved_epoch(lost.present());
+    let next = after(&fork.or_known(Some(&saved)), 4, NOW_MS);
     assert_eq!((next.ordinal, next.ordinal_of(THIRD)), (4, Some(3)));
     assert_eq!(next.barrier_ms, NOW_MS + 9 + 400_000);
 }

@@ -44,13 +44,13 @@ fn other_states() -> Vec<Machine> {
 fn events() -> Vec<(&'static str, Event<u8>)> {
     let patience = Duration::ZERO;
     vec![
-        ("NothingKept", Event::NothingKept),
+        ("NothingSaved", Event::NothingSaved),
         ("Resumed", Event::Resumed(3)),
         ("Prepared", Event::Prepared),
         ("RowsMissing", Event::RowsMissing),
         ("Leased", Event::Leased(3)),
-        ("Kept", Event::Kept),
-        ("NotKept", Event::NotKept),
+        ("Saved", Event::Saved),
+        ("NotSaved", Event::NotSaved),
         ("ClockTrusted", Event::ClockTrusted),
         ("ClockAhead", Event::ClockAhead { now: Duration::from_secs(9), patience }),
         ("ClockBack", Event::ClockBack),

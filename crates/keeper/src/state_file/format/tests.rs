@@ -3,7 +3,7 @@ use raindrop_core::lease::{Epoch, Token};
 use super::*;
 
 fn content(local_mark: u64) -> Content {
-    let lease = KeptLease {
+    let lease = SavedLease {
         worker: 5,
         epoch: Epoch { token: Token::from_bits(8), ordinal: 3 },
         lane: 1,

@@ -14,8 +14,8 @@ fn at(layout: &Layout, ms: i64) -> u64 {
     layout.first_position(layout.tick_clamped(NOW + ms))
 }
 
-fn kept(layout: &Layout, local_ms: i64, limit_ms: i64) -> KeptLease {
-    KeptLease {
+fn saved(layout: &Layout, local_ms: i64, limit_ms: i64) -> SavedLease {
+    SavedLease {
         worker: 5,
         lane: 1,
         token: Token::from_bits(7),
@@ -25,10 +25,10 @@ fn kept(layout: &Layout, local_ms: i64, limit_ms: i64) -> KeptLease {
     }
 }
 
-fn check(kept: &KeptLease, layout: &Layout) -> Result<(), ResumeRefusal> {
-    kept.check(&ResumeRequest {
+fn check(saved: &SavedLease, layout: &Layout) -> Result<(), ResumeRefusal> {
+    saved.check(&ResumeRequest {
         layout,
-        kept_layout: &layout.canonical(),
+        saved_layout: &layout.canonical(),
         min_worker: 1,
         max_worker: 5,
         now_ms: NOW,
@@ -40,11 +40,11 @@ fn check(kept: &KeptLease, layout: &Layout) -> Result<(), ResumeRefusal> {
 fn lease_with_range_left_is_resumed_at_its_local_mark() {
     let layout = layout(TimeUnit::Millisecond);
     for (local_ms, limit_ms) in [(-60_000, 1), (0, 300_000), (3_000, 300_000), (15_000, 300_000)] {
-        let kept = kept(&layout, local_ms, limit_ms);
-        assert_eq!(check(&kept, &layout), Ok(()), "{local_ms} {limit_ms}");
-        assert_eq!(kept.start(&layout, NOW), kept.local_mark);
-        let known_row: KnownRow<()> = kept.known_row();
-        assert_eq!((known_row.token(), known_row.marks()), (kept.token, &kept.marks));
+        let saved = saved(&layout, local_ms, limit_ms);
+        assert_eq!(check(&saved, &layout), Ok(()), "{local_ms} {limit_ms}");
+        assert_eq!(saved.start(&layout, NOW), saved.local_mark);
+        let known_row: KnownRow<()> = saved.known_row();
+        assert_eq!((known_row.token(), known_row.marks()), (saved.token, &saved.marks));
         assert!(!known_row.is_unresolved() && known_row.visible().is_none());
     }
 }
@@ -53,7 +53,7 @@ fn lease_with_range_left_is_resumed_at_its_local_mark() {
 fn lease_without_range_is_refused() {
     let layout = layout(TimeUnit::Millisecond);
     for (local_ms, limit_ms) in [(1_000, 1_000), (-86_500_000, -86_400_000), (-10, 0)] {
-        let refused = check(&kept(&layout, local_ms, limit_ms), &layout);
+        let refused = check(&saved(&layout, local_ms, limit_ms), &layout);
         assert_eq!(refused, Err(ResumeRefusal::UsedUp), "{local_ms} {limit_ms}");
     }
 }
@@ -61,36 +61,36 @@ fn lease_without_range_is_refused() {
 #[test]
 fn clock_that_went_back_is_refused_where_another_lane_could_issue() {
     let layout = layout(TimeUnit::Millisecond);
-    let refused = check(&kept(&layout, 15_001, 300_000), &layout);
+    let refused = check(&saved(&layout, 15_001, 300_000), &layout);
     assert_eq!(refused, Err(ResumeRefusal::ClockBehind { behind_ms: 15_001 }));
     // A local mark within the present day does not show that the clock went back.
     let day = self::layout(TimeUnit::Day);
-    let mut kept = kept(&day, 0, 0);
-    kept.local_mark += 5_000;
-    kept.marks = kept.marks.with(1, kept.local_mark + 100);
-    assert_eq!(check(&kept, &day), Ok(()));
+    let mut saved = saved(&day, 0, 0);
+    saved.local_mark += 5_000;
+    saved.marks = saved.marks.with(1, saved.local_mark + 100);
+    assert_eq!(check(&saved, &day), Ok(()));
 }
 
 #[test]
 fn values_that_do_not_fit_are_refused() {
     let layout = layout(TimeUnit::Millisecond);
-    let good = kept(&layout, 0, 300_000);
+    let good = saved(&layout, 0, 300_000);
     let inconsistent = [
-        KeptLease { local_mark: good.limit() + 1, ..good.clone() },
-        KeptLease { marks: HighWaterMarks::all_at(good.limit(), 4), ..good.clone() },
-        KeptLease { marks: good.marks.with(1, layout.end_position() + 1), ..good.clone() },
+        SavedLease { local_mark: good.limit() + 1, ..good.clone() },
+        SavedLease { marks: HighWaterMarks::all_at(good.limit(), 4), ..good.clone() },
+        SavedLease { marks: good.marks.with(1, layout.end_position() + 1), ..good.clone() },
     ];
-    for kept in inconsistent {
-        assert_eq!(check(&kept, &layout), Err(ResumeRefusal::Inconsistent), "{kept:?}");
+    for saved in inconsistent {
+        assert_eq!(check(&saved, &layout), Err(ResumeRefusal::Inconsistent), "{saved:?}");
     }
     let (worker, min, max) = (6, 1, 5);
-    let refused = check(&KeptLease { worker, ..good.clone() }, &layout);
+    let refused = check(&SavedLease { worker, ..good.clone() }, &layout);
     assert_eq!(refused, Err(ResumeRefusal::OtherWorker { worker, min, max }));
     let refused = check(&good, &self::layout(TimeUnit::Second));
     assert!(matches!(refused, Err(ResumeRefusal::Inconsistent | ResumeRefusal::UsedUp)));
     let refused = good.check(&ResumeRequest {
         layout: &layout,
-        kept_layout: "another",
+        saved_layout: "another",
         min_worker: 1,
         max_worker: 5,
         now_ms: NOW,
@@ -102,13 +102,13 @@ fn values_that_do_not_fit_are_refused() {
 #[test]
 fn write_that_lowers_the_mark_of_its_lane_ends_a_lease() {
     let layout = layout(TimeUnit::Millisecond);
-    let kept = kept(&layout, 0, 300_000);
-    let limit = kept.limit();
-    assert!(kept.is_ended_by(5, &kept.marks.with(1, limit - 1)));
-    assert!(!kept.is_ended_by(5, &kept.marks.with(1, limit)));
-    assert!(!kept.is_ended_by(5, &kept.marks.with(1, limit + 1).with(0, 0)));
-    assert!(!kept.is_ended_by(4, &kept.marks.with(1, 0)), "another row");
-    assert!(kept.is_ended_by(5, &HighWaterMarks::all_at(limit + 1, 1)), "the lane is gone");
+    let saved = saved(&layout, 0, 300_000);
+    let limit = saved.limit();
+    assert!(saved.is_ended_by(5, &saved.marks.with(1, limit - 1)));
+    assert!(!saved.is_ended_by(5, &saved.marks.with(1, limit)));
+    assert!(!saved.is_ended_by(5, &saved.marks.with(1, limit + 1).with(0, 0)));
+    assert!(!saved.is_ended_by(4, &saved.marks.with(1, 0)), "another row");
+    assert!(saved.is_ended_by(5, &HighWaterMarks::all_at(limit + 1, 1)), "the lane is gone");
 }
 
 fn request(layout: &Layout, old_limit: u64, highest_next: u64) -> LimitRequest {

@@ -5,10 +5,10 @@
 //! So a process that resumes the lease starts at the local mark and ends at the store's mark of the
 //! lane: it repeats nothing, and needs no answer from the store.
 //!
-//! [`KeptLease::check`] decides whether a lease may be resumed, and [`next_local_mark`] how far the
-//! local mark is raised. Neither reads nor writes the file. The caller makes a new local mark
-//! durable before it raises the limit, and removes a lease for which [`KeptLease::is_ended_by`] is
-//! true before it sends that write. Tests: `kept/tests.rs`.
+//! [`SavedLease::check`] decides whether a lease may be resumed, and [`next_local_mark`] how far
+//! the local mark is raised. Neither reads nor writes the file. The caller makes a new local mark
+//! durable before it raises the limit, and removes a lease for which [`SavedLease::is_ended_by`] is
+//! true before it sends that write. Tests: `saved_lease/tests.rs`.
 
 use std::time::Duration;
 
@@ -29,7 +29,7 @@ const RAISED_BELOW: Duration = Duration::from_secs(2);
 
 /// The lease in use, as saved in a state file.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct KeptLease {
+pub struct SavedLease {
     /// The worker id.
     pub worker: u64,
     /// The lane.
@@ -49,10 +49,10 @@ pub struct KeptLease {
 #[non_exhaustive]
 pub enum ResumeRefusal {
     /// The lease was saved under another layout.
-    #[error("its layout is `{kept}`, the configured one is `{configured}`")]
+    #[error("its layout is `{saved}`, the configured one is `{configured}`")]
     OtherLayout {
         /// The layout under which it was saved.
-        kept: String,
+        saved: String,
         /// The configured layout.
         configured: String,
     },
@@ -86,7 +86,7 @@ pub struct ResumeRequest<'a> {
     /// The configured layout.
     pub layout: &'a Layout,
     /// The canonical text of the layout under which the lease was saved.
-    pub kept_layout: &'a str,
+    pub saved_layout: &'a str,
     /// The smallest worker id that is allowed.
     pub min_worker: u64,
     /// The largest worker id that is allowed.
@@ -97,7 +97,7 @@ pub struct ResumeRequest<'a> {
     pub issued_ahead_ms: i64,
 }
 
-impl KeptLease {
+impl SavedLease {
     /// Returns where the lease ends: the mark of its lane in the store.
     pub fn limit(&self) -> u64 {
         self.marks[self.lane]
@@ -109,10 +109,10 @@ impl KeptLease {
     ///
     /// Returns the first reason why it cannot. The caller then acquires a lease from the store.
     pub fn check(&self, request: &ResumeRequest<'_>) -> Result<(), ResumeRefusal> {
-        let ResumeRequest { layout, kept_layout, min_worker, max_worker, now_ms, .. } = *request;
+        let ResumeRequest { layout, saved_layout, min_worker, max_worker, now_ms, .. } = *request;
         let configured = layout.canonical();
-        if kept_layout != configured {
-            return Err(ResumeRefusal::OtherLayout { kept: kept_layout.to_owned(), configured });
+        if saved_layout != configured {
+            return Err(ResumeRefusal::OtherLayout { saved: saved_layout.to_owned(), configured });
         }
         let (worker, min, max) = (self.worker, min_worker, max_worker);
         if !(min..=max).contains(&worker) {

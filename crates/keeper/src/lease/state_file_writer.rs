@@ -2,13 +2,13 @@
 //! local mark that the file has.
 //!
 //! An ID is issued only below a local mark that is durable: each save waits for the disk before it
-//! raises the limit. [`Keeping::run`] raises the mark ahead of claims, beside the steps of the
-//! task.
+//! raises the limit. [`StateFileWriter::run`] raises the mark ahead of claims, beside the steps of
+//! the task.
 //!
 //! It talks to no store, and it neither acquires nor ends a lease. The caller has three duties. It
-//! saves only what the store acknowledged. It calls [`Keeping::before_write`] before a write that
-//! ends a saved lease. And it gives the lease up after the first [`KeepingFailed`]. Tests:
-//! `state_files.rs` in `src/tests`.
+//! saves only what the store acknowledged. It calls [`StateFileWriter::before_write`] before a
+//! write that ends a saved lease. And it gives the lease up after the first [`StateFileFailed`].
+//! Tests: `state_files.rs` in `src/tests`.
 
 use std::{
     convert::Infallible,
@@ -24,7 +24,7 @@ use raindrop_core::{
     instant::millis,
     keeper_api::Grant,
     lease::{
-        Epoch, HighWaterMarks, KeptLease, KnownRow, LimitRequest, ResumeRefusal, next_local_mark,
+        Epoch, HighWaterMarks, KnownRow, LimitRequest, ResumeRefusal, SavedLease, next_local_mark,
     },
     planted::{Bug, planted},
 };
@@ -45,21 +45,21 @@ const DEADLINE: Duration = Duration::from_secs(5);
 
 /// The state file failed, for this reason. The process saves nothing more in it until a restart.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct KeepingFailed(pub(crate) Arc<str>);
+pub(crate) struct StateFileFailed(pub(crate) Arc<str>);
 
 /// Saves the lease of one namespace in the state file.
 #[derive(Debug)]
-pub(crate) struct Keeping {
+pub(crate) struct StateFileWriter {
     file: StateFile,
     state: Arc<KeeperState>,
     /// The canonical text of the layout, and the reserved bits by which rows are keyed.
     layout: String,
     reserved_key: String,
     /// Locked during a write of the file, so that changes follow each other.
-    kept: Mutex<Kept>,
+    saved: Mutex<Saved>,
     has_failed: AtomicBool,
     /// The failure, until it is reported.
-    failure: StdMutex<Option<KeepingFailed>>,
+    failure: StdMutex<Option<StateFileFailed>>,
     /// Notified by claims that the limit refused, or that come near it.
     pub(crate) near_limit: Arc<Notify>,
     /// Notified when the file fails, to wake the task.
@@ -67,22 +67,22 @@ pub(crate) struct Keeping {
 }
 
 #[derive(Debug, Default)]
-struct Kept {
+struct Saved {
     /// The lease that the file has, and the grant that it bounds.
-    present: Option<(KeptLease, Arc<Grant>)>,
+    present: Option<(SavedLease, Arc<Grant>)>,
     /// Every lease that may be in the file after a crash, each with the number of its change.
-    possible: Vec<(u64, KeptLease)>,
+    possible: Vec<(u64, SavedLease)>,
     /// The duration of the last write.
     took: Duration,
 }
 
-impl Kept {
+impl Saved {
     fn may_have_lease_ended_by(&self, worker: u64, marks: &HighWaterMarks) -> bool {
         self.possible.iter().any(|(_, lease)| lease.is_ended_by(worker, marks))
     }
 }
 
-impl Keeping {
+impl StateFileWriter {
     pub(crate) fn new(
         file: StateFile,
         state: Arc<KeeperState>,
@@ -95,7 +95,7 @@ impl Keeping {
             state,
             layout,
             reserved_key,
-            kept: Mutex::default(),
+            saved: Mutex::default(),
             has_failed: AtomicBool::new(false),
             failure: StdMutex::default(),
             near_limit: Arc::default(),
@@ -109,7 +109,7 @@ impl Keeping {
     }
 
     /// Returns the failure, once.
-    pub(crate) fn take_failure(&self) -> Option<KeepingFailed> {
+    pub(crate) fn take_failure(&self) -> Option<StateFileFailed> {
         self.failure.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
 
@@ -119,7 +119,7 @@ impl Keeping {
     pub(crate) async fn resumable(
         &self,
         check: impl FnOnce(&Entry) -> Result<(), ResumeRefusal>,
-    ) -> Result<Option<KeptLease>, String> {
+    ) -> Result<Option<SavedLease>, String> {
         let found = self.file.found(&self.state.namespace).map_err(|Refused(reason)| reason);
         let found = found.map(|entry| entry.filter(|it| it.reserved_key == self.reserved_key));
         let checked = found.and_then(|found| match found {
@@ -129,11 +129,11 @@ impl Keeping {
             },
             None => Ok(None),
         });
-        let mut kept = self.kept.lock().await;
+        let mut saved = self.saved.lock().await;
         match &checked {
-            Ok(lease) => kept.possible.extend(lease.clone().map(|lease| (0, lease))),
+            Ok(lease) => saved.possible.extend(lease.clone().map(|lease| (0, lease))),
             // A failure of this write is reported by the next step.
-            Err(_) => drop(self.write(&mut kept, None).await),
+            Err(_) => drop(self.write(&mut saved, None).await),
         }
         checked
     }
@@ -141,58 +141,59 @@ impl Keeping {
     /// Saves a lease as the store acknowledged it last, and raises the limit of its grant. It
     /// replaces the lease before, whose grant ends at its present limit. `ordinal` is that of the
     /// known row's epoch.
-    pub(crate) async fn keep<T>(
+    pub(crate) async fn save<T>(
         &self,
         known_row: &KnownRow<T>,
         ordinal: u64,
         grant: &Arc<Grant>,
-    ) -> Result<(), KeepingFailed> {
-        debug_assert!(known_row.visible().is_none(), "what is kept was acknowledged");
-        let mut kept = self.kept.lock().await;
+    ) -> Result<(), StateFileFailed> {
+        debug_assert!(known_row.visible().is_none(), "what is saved was acknowledged");
+        let mut saved = self.saved.lock().await;
         let lane = usize::try_from(grant.lane()).expect("a lane is below 8");
-        let lease = KeptLease {
+        let lease = SavedLease {
             worker: known_row.worker(),
             lane,
             token: known_row.token(),
             epoch: Epoch { token: known_row.epoch(), ordinal },
             marks: known_row.marks().clone(),
-            local_mark: match &kept.present {
+            local_mark: match &saved.present {
                 Some((lease, of)) if Arc::ptr_eq(of, grant) => lease.local_mark,
                 _ => grant.limit(),
             },
         };
-        let local_mark = self.next_local_mark(&lease, grant, kept.took).unwrap_or(lease.local_mark);
-        self.keep_present(&mut kept, KeptLease { local_mark, ..lease }, grant).await
+        let local_mark =
+            self.next_local_mark(&lease, grant, saved.took).unwrap_or(lease.local_mark);
+        self.save_present(&mut saved, SavedLease { local_mark, ..lease }, grant).await
     }
 
     /// Raises the local mark, if it is less far ahead than it should be.
-    pub(crate) async fn raise_local_mark(&self) -> Result<(), KeepingFailed> {
-        let mut kept = self.kept.lock().await;
-        let Some((lease, grant)) = kept.present.clone() else { return Ok(()) };
+    pub(crate) async fn raise_local_mark(&self) -> Result<(), StateFileFailed> {
+        let mut saved = self.saved.lock().await;
+        let Some((lease, grant)) = saved.present.clone() else { return Ok(()) };
         if self.has_failed() || grant.is_sealed() {
             return Ok(());
         }
-        let Some(local_mark) = self.next_local_mark(&lease, &grant, kept.took) else {
+        let Some(local_mark) = self.next_local_mark(&lease, &grant, saved.took) else {
             return Ok(());
         };
         if planted(Bug::LocalMarkAfterIssuing) {
             grant.raise_local_limit(local_mark, self.state.present());
         }
-        self.keep_present(&mut kept, KeptLease { local_mark, ..lease }, &grant).await?;
+        self.save_present(&mut saved, SavedLease { local_mark, ..lease }, &grant).await?;
         self.state.announce();
         Ok(())
     }
 
     /// Saves the position at which the sealed grant ended as the local mark, so that a process that
     /// resumes the lease skips no position. Returns whether the file has a lease to resume.
-    pub(crate) async fn keep_sealed(&self) -> Result<bool, KeepingFailed> {
-        let mut kept = self.kept.lock().await;
-        let Some((lease, grant)) = kept.present.clone() else { return Ok(false) };
+    pub(crate) async fn save_sealed(&self) -> Result<bool, StateFileFailed> {
+        let mut saved = self.saved.lock().await;
+        let Some((lease, grant)) = saved.present.clone() else { return Ok(false) };
         let local_mark = grant.seal();
         if local_mark >= lease.limit() {
             return Ok(false);
         }
-        self.keep_present(&mut kept, KeptLease { local_mark, ..lease }, &grant).await?;
+        self.save_present(&mut saved, SavedLease { local_mark, ..lease }, &grant).await?;
         Ok(true)
     }
 
@@ -201,30 +202,30 @@ impl Keeping {
         &self,
         worker: u64,
         marks: &HighWaterMarks,
-    ) -> Result<(), KeepingFailed> {
-        let mut kept = self.kept.lock().await;
-        if !kept.may_have_lease_ended_by(worker, marks) {
+    ) -> Result<(), StateFileFailed> {
+        let mut saved = self.saved.lock().await;
+        if !saved.may_have_lease_ended_by(worker, marks) {
             return Ok(());
         }
-        kept.present = None;
-        self.write(&mut kept, None).await
+        saved.present = None;
+        self.write(&mut saved, None).await
     }
 
     /// Removes the lease from the file.
-    pub(crate) async fn forget(&self) -> Result<(), KeepingFailed> {
-        let mut kept = self.kept.lock().await;
-        if kept.possible.is_empty() {
+    pub(crate) async fn forget(&self) -> Result<(), StateFileFailed> {
+        let mut saved = self.saved.lock().await;
+        if saved.possible.is_empty() {
             return Ok(());
         }
-        kept.present = None;
-        self.write(&mut kept, None).await
+        saved.present = None;
+        self.write(&mut saved, None).await
     }
 
     /// Returns whether a crash may leave a lease in the file that a write of a row would end. For
     /// assertions only: the answer is `false` during a write of the file.
     pub(crate) fn has_lease_ended_by(&self, worker: u64, marks: &HighWaterMarks) -> bool {
-        let kept = self.kept.try_lock();
-        kept.is_ok_and(|kept| kept.may_have_lease_ended_by(worker, marks))
+        let saved = self.saved.try_lock();
+        saved.is_ok_and(|saved| saved.may_have_lease_ended_by(worker, marks))
     }
 
     /// Raises the local mark again and again. Never resolves.
@@ -243,7 +244,7 @@ impl Keeping {
     }
 
     /// Returns the next local mark of the lease; `None` if the present one is far enough ahead.
-    fn next_local_mark(&self, lease: &KeptLease, grant: &Grant, took: Duration) -> Option<u64> {
+    fn next_local_mark(&self, lease: &SavedLease, grant: &Grant, took: Duration) -> Option<u64> {
         let layout = self.state.layout();
         // A claim beyond the limit of the lease needs a renewal by the task, not a higher local
         // mark.
@@ -261,23 +262,27 @@ impl Keeping {
     }
 
     /// Writes the lease to the file, and then raises the grant's limit to the lease's local mark.
-    async fn keep_present(
+    async fn save_present(
         &self,
-        kept: &mut Kept,
-        lease: KeptLease,
+        saved: &mut Saved,
+        lease: SavedLease,
         grant: &Arc<Grant>,
-    ) -> Result<(), KeepingFailed> {
+    ) -> Result<(), StateFileFailed> {
         let local_mark = lease.local_mark;
-        self.write(kept, Some(&lease)).await?;
+        self.write(saved, Some(&lease)).await?;
         grant.raise_local_limit(local_mark, self.state.present());
-        kept.present = Some((lease, Arc::clone(grant)));
+        saved.present = Some((lease, Arc::clone(grant)));
         Ok(())
     }
 
     /// Writes the file's entry of this namespace, and returns once it is durable.
-    async fn write(&self, kept: &mut Kept, lease: Option<&KeptLease>) -> Result<(), KeepingFailed> {
+    async fn write(
+        &self,
+        saved: &mut Saved,
+        lease: Option<&SavedLease>,
+    ) -> Result<(), StateFileFailed> {
         if self.has_failed() {
-            return Err(KeepingFailed("it failed before".into()));
+            return Err(StateFileFailed("it failed before".into()));
         }
         let entry = lease.map(|lease| Entry {
             layout: self.layout.clone(),
@@ -286,18 +291,18 @@ impl Keeping {
         });
         let began = Instant::now();
         let change = self.file.set(&self.state.namespace, entry);
-        kept.possible.extend(lease.map(|lease| (change, lease.clone())));
+        saved.possible.extend(lease.map(|lease| (change, lease.clone())));
         let durable = timeout(DEADLINE, self.file.durable(change)).await;
         let durable =
             durable.unwrap_or_else(|_| Err(format!("no write within {DEADLINE:?}").into()));
         match durable {
             Ok(()) => {
-                kept.took = began.elapsed();
-                kept.possible.retain(|(of, _)| *of >= change);
+                saved.took = began.elapsed();
+                saved.possible.retain(|(of, _)| *of >= change);
                 Ok(())
             }
             Err(reason) => {
-                let failure = KeepingFailed(reason);
+                let failure = StateFileFailed(reason);
                 self.has_failed.store(true, Ordering::Release);
                 let mut untold = self.failure.lock().unwrap_or_else(PoisonError::into_inner);
                 *untold = Some(failure.clone());
