@@ -7,7 +7,7 @@
 //!
 //! It calls no store, and it neither seals nor extends a grant: the keeper (`lease/held.rs`) does.
 //! A caller reads the row before [`HeldRow::enter`], and calls [`HeldRow::adopt`] only where
-//! `judge` returned `CreatedAgain` or `WentBack`. Tests: `held_row/tests.rs` and the models in
+//! `judge` returned `CreatedAgain` or `RolledBack`. Tests: `held_row/tests.rs` and the models in
 //! `tests/models`.
 
 use super::{HeldLanes, History, KnownRow, LastWrite, Lease, Purpose, ReleasingRow, Row, Token};
@@ -59,7 +59,7 @@ pub enum OtherToken {
     /// The row was created again, with marks beyond the lease.
     CreatedAgain,
     /// The store was rolled back: it lost the last write that it acknowledged.
-    WentBack,
+    RolledBack,
 }
 
 /// The facts by which a row under another token is judged.
@@ -158,7 +158,7 @@ impl<P: Copy + Into<Purpose>> HeldRow<P> {
         if row.was_never_written() {
             let mark = row.marks.iter().nth(self.lanes.present());
             let is_beyond = mark.is_some_and(|mark| mark >= limit);
-            return if is_beyond { OtherToken::CreatedAgain } else { OtherToken::WentBack };
+            return if is_beyond { OtherToken::CreatedAgain } else { OtherToken::RolledBack };
         }
         let is_before = |last: &LastWrite| {
             // Heartbeats are clock readings, epochs are not: a row of a later epoch is younger.
@@ -166,7 +166,7 @@ impl<P: Copy + Into<Purpose>> HeldRow<P> {
             !is_of_later_epoch && row.heartbeat_ms < last.store_ms.saturating_sub(max_skew_ms)
         };
         let is_older = !is_store_behind && last.is_some_and(is_before);
-        if is_older || self.is_own(row) { OtherToken::WentBack } else { OtherToken::Taken }
+        if is_older || self.is_own(row) { OtherToken::RolledBack } else { OtherToken::Taken }
     }
 
     /// Adopts a row that was found under another token. Unless this process wrote the row, another
@@ -187,7 +187,7 @@ impl<P: Copy + Into<Purpose>> HeldRow<P> {
                 row.marks = row.marks.with(lane, 0);
             }
         }
-        self.known_row.went_back(&row);
+        self.known_row.adopt(&row);
     }
 
     /// Continues the lease in this epoch, with the known marks unchanged.

@@ -130,7 +130,7 @@ pub enum HistoryVerdict {
     OtherServer,
     /// The store was rolled back: it had an epoch that the record neither remembers nor can have
     /// forgotten.
-    WentBack,
+    RolledBack,
 }
 
 /// The last write of a row that the store acknowledged, as its holder remembers it.
@@ -327,7 +327,7 @@ impl History {
     /// `server` is the server's identity, or `None` if identities are not compared.
     pub fn judge(&self, server: Option<&str>, known: Option<Epoch>) -> HistoryVerdict {
         if known.is_some_and(|known| self.lost(known)) {
-            return HistoryVerdict::WentBack;
+            return HistoryVerdict::RolledBack;
         }
         let is_other = server.is_some_and(|server| server != self.identity);
         if is_other && !self.identity.is_empty() && !planted(Bug::IdentityIgnored) {

@@ -148,7 +148,7 @@ impl<T> KnownRow<T> {
 
     /// Continues from the row as it was found, because the store lost writes of this process. For
     /// each lane the higher mark of the known one and the found one counts.
-    pub fn went_back(&mut self, row: &Row) {
+    pub fn adopt(&mut self, row: &Row) {
         (self.token, self.epoch) = (row.token, row.epoch);
         self.marks = self.marks.raised_to(&row.marks);
         self.visible = None;

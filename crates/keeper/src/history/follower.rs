@@ -2,8 +2,8 @@
 //!
 //! A reservation names an epoch, and the store refuses it in any other. [`Follower::follow`]
 //! returns the present history; if the store failed over, it first begins a new epoch in the
-//! record. [`Follower::went_back`] begins one because a reservation was lost. [`Follower::rows`]
-//! reads the rows of codes together with the history in which they were read.
+//! record. [`Follower::begin_epoch_after_loss`] begins one because a reservation was lost.
+//! [`Follower::rows`] reads the rows of codes together with the history in which they were read.
 //!
 //! It reserves nothing. A caller that gets another epoch must give up its numbers of the earlier
 //! one, and name the new one from then on. One lock serializes calls, so that a process begins no
@@ -146,7 +146,7 @@ impl Follower {
     ) -> Result<History, StoreError> {
         let mut known = self.known.lock().await;
         let present = known.present().filter(|present| Some(present.epoch()) != seen);
-        if let Some(present) = present.filter(|_| !known.went_back) {
+        if let Some(present) = present.filter(|_| !known.epoch_must_end) {
             return Ok(present.clone());
         }
         for _ in 0..RECORD_TRIES {
@@ -182,13 +182,13 @@ impl Follower {
 
     /// Begins a new epoch, unless another call did, because the store lost a reservation that it
     /// had acknowledged in the epoch `seen`. Returns the present history.
-    pub(crate) async fn went_back(
+    pub(crate) async fn begin_epoch_after_loss(
         &self,
         access: &Access<'_>,
         seen: Token,
     ) -> Result<History, StoreError> {
         let mut known = self.known.lock().await;
-        known.went_back |= known.epoch() == seen;
+        known.epoch_must_end |= known.epoch() == seen;
         drop(known);
         self.follow(access, Some(seen)).await
     }

@@ -44,7 +44,7 @@ pub(crate) struct KnownHistory {
     /// The epoch of the lease that was resumed from the state file.
     resumed: Option<Epoch>,
     /// Whether a row or reservation of this process was lost, so that the present epoch must end.
-    pub(crate) went_back: bool,
+    pub(crate) epoch_must_end: bool,
     /// The last epochs in the record, including those that other processes began.
     epochs: VecDeque<MetEpoch>,
     /// The longest times in the record when it was last read.
@@ -171,8 +171,8 @@ impl KnownHistory {
         }
         let server = survey.identity.as_deref();
         let mut verdict = recorded.judge(server, self.known());
-        if self.went_back && self.epoch() == recorded.epoch() {
-            verdict = HistoryVerdict::WentBack;
+        if self.epoch_must_end && self.epoch() == recorded.epoch() {
+            verdict = HistoryVerdict::RolledBack;
         }
         let mut since_tick = record.since_tick;
         // Once the clocks agree, a new epoch gets the barrier that the present one lacks.
@@ -252,7 +252,7 @@ impl KnownHistory {
     fn note(&mut self, recorded: &History, steady: Duration) {
         self.meet(recorded, steady);
         if self.epoch() != recorded.epoch() {
-            self.went_back = false;
+            self.epoch_must_end = false;
         }
         if !self.times.as_ref().is_some_and(|times| times.are_those_of(recorded)) {
             let History { reach, renew, .. } = *recorded;

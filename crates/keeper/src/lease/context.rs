@@ -209,9 +209,9 @@ impl LeaseContext {
     /// Records a row that another process took from a lease of this lane, which ends at `limit`. A
     /// lawful owner starts at `limit` or above, so a lower mark proves that the store was rolled
     /// back.
-    pub(crate) fn note_taken(&mut self, row: &Row, lane: usize, limit: u64) {
+    pub(crate) fn note_new_owner(&mut self, row: &Row, lane: usize, limit: u64) {
         let mark = row.marks.iter().nth(lane);
-        self.history.went_back |= mark.is_some_and(|mark| mark < limit);
+        self.history.epoch_must_end |= mark.is_some_and(|mark| mark < limit);
     }
 
     /// Awaits a call of the store, with a deadline and timed for the observer.

@@ -273,8 +273,8 @@ impl HeldLease {
                 let check = self.check(context, judged);
                 match self.row.judge(&row, &check) {
                     OtherToken::Taken => return Err(LeaseError::Lost(row.into())),
-                    OtherToken::LastWrite => self.row.known_row.went_back(&row),
-                    OtherToken::CreatedAgain | OtherToken::WentBack => {
+                    OtherToken::LastWrite => self.row.known_row.adopt(&row),
+                    OtherToken::CreatedAgain | OtherToken::RolledBack => {
                         self.adopt(context, row, &check).await?;
                     }
                 }
@@ -418,7 +418,7 @@ impl HeldLease {
         // A row is leased only once the record names it, so the store lost that write of the
         // record.
         if self.row.known_row.epoch() == context.history.epoch() {
-            context.history.went_back = true;
+            context.history.epoch_must_end = true;
             return Err(LeaseError::Retry);
         }
         record_part(context, record.clone(), self.row.known_row.worker()).await?;
@@ -489,7 +489,7 @@ impl HeldLease {
     ) -> LeaseError {
         let check = self.check(context, judged);
         match self.row.judge(&row, &check) {
-            OtherToken::LastWrite => self.row.known_row.went_back(&row),
+            OtherToken::LastWrite => self.row.known_row.adopt(&row),
             OtherToken::CreatedAgain => {
                 if let Err(error) = self.adopt(context, row, &check).await {
                     return error;
@@ -499,9 +499,9 @@ impl HeldLease {
                     self.row.continue_in(context.history.epoch());
                 }
             }
-            OtherToken::WentBack => context.history.went_back = true,
+            OtherToken::RolledBack => context.history.epoch_must_end = true,
             OtherToken::Taken => {
-                context.note_taken(&row, self.row.lanes.present(), self.acknowledged());
+                context.note_new_owner(&row, self.row.lanes.present(), self.acknowledged());
                 return LeaseError::Lost(row.into());
             }
         }

@@ -68,7 +68,7 @@ async fn try_resume(
     // row, this process must not issue.
     let found = timeout(DEADLINE, context.read_and_resolve(&mut known_row)).await;
     if let Ok(Ok((Resolution::Lost, Some(row)))) = found {
-        context.note_taken(&row, saved.lane, saved.limit());
+        context.note_new_owner(&row, saved.lane, saved.limit());
         let forgotten = file_writer.forget().await;
         let reason = loss(&row, &context.settings.holder);
         return Err(

@@ -40,7 +40,7 @@ impl Look {
 
     /// Records the check, and returns whether the store lost the last block. Blocks that are
     /// reserved meanwhile only raise the row's next number.
-    fn went_back(&self, row: Option<CodeRow>) -> bool {
+    fn lost_last_block(&self, row: Option<CodeRow>) -> bool {
         self.code.demand().looked = self.handed_out;
         row.is_some_and(|row| row.next < self.last_block_end)
     }
@@ -59,10 +59,10 @@ pub(super) async fn look(codes: &CodeTable, present: Token) -> Result<(), StoreE
         let rows = namespace.look_at_all(&names).await?;
         for (look, row) in looks.iter().zip(rows) {
             match row {
-                Ok(row) if look.went_back(row) => {
+                Ok(row) if look.lost_last_block(row) => {
                     let (name, code) = (namespace.name(), &look.code.name);
                     tracing::error!(namespace = name, code, "the store went back");
-                    let present = namespace.went_back(present).await?.epoch();
+                    let present = namespace.begin_epoch_after_loss(present).await?.epoch();
                     codes.leave_other_epochs(present);
                     return Ok(());
                 }

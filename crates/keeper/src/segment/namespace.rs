@@ -129,10 +129,10 @@ impl Namespace {
     }
 
     /// Begins a new epoch, because the store lost a reservation of the epoch `seen`.
-    pub(super) async fn went_back(&self, seen: Token) -> Result<History, StoreError> {
+    pub(super) async fn begin_epoch_after_loss(&self, seen: Token) -> Result<History, StoreError> {
         let fresh = || self.shared.random().fresh_token();
         let _connection = self.shared.connection().await;
-        self.follower.went_back(&self.access(&fresh), seen).await
+        self.follower.begin_epoch_after_loss(&self.access(&fresh), seen).await
     }
 
     /// Reads the row of a code, without writing.

@@ -75,7 +75,7 @@ impl Plan {
 
     /// Returns whether a block below the last one of this process shows that the store was rolled
     /// back within this epoch.
-    pub(super) fn went_back(&self) -> bool {
+    pub(super) fn shows_rollback(&self) -> bool {
         self.held.is_some_and(|(epoch, _)| epoch == self.history.epoch())
     }
 

@@ -141,16 +141,16 @@ async fn reserve(code: &Code, left: u64) -> Result<Option<ReservedBlock>, StoreE
                     let epoch = plan.history.epoch();
                     return Ok(Some(ReservedBlock { block, step, epoch }));
                 }
-                let went_back = plan.went_back();
-                let reason = match went_back {
+                let is_rolled_back = plan.shows_rollback();
+                let reason = match is_rolled_back {
                     true => "the store went back",
                     false => "a fail-over lost more numbers than segment.failover_gap skips",
                 };
                 let (first, held) = (block.first, demand.last_block_end);
                 let name = namespace.name();
                 tracing::error!(namespace = name, code = code.name, first, held, "{reason}");
-                if went_back {
-                    plan.enter(namespace.went_back(plan.history.epoch()).await?);
+                if is_rolled_back {
+                    plan.enter(namespace.begin_epoch_after_loss(plan.history.epoch()).await?);
                     continue;
                 }
                 let row = CodeRow { next: block.end, step: plan.by, epoch: plan.history.epoch() };

@@ -274,14 +274,14 @@ impl Process {
         let known = self.known.as_ref().map(|known| known.present());
         let mut verdict = recorded.judge(Some(identity), known);
         if self.went_back && epoch == Some(recorded.epoch()) {
-            verdict = HistoryVerdict::WentBack;
+            verdict = HistoryVerdict::RolledBack;
         }
         let history = match verdict {
             HistoryVerdict::Continued => recorded
                 .continued(Some(identity), own, None)
                 .used_by(own, judged.store_ms)
                 .without_unused_times(judged.store_ms),
-            HistoryVerdict::OtherServer | HistoryVerdict::WentBack => {
+            HistoryVerdict::OtherServer | HistoryVerdict::RolledBack => {
                 // Nothing bounds how far a node's clock may be behind.
                 let by_node = planted(Bug::BarrierByNodeClock);
                 let now_ms = judged.store_ms - if by_node { ms(2) } else { 0 };
@@ -346,7 +346,7 @@ impl Process {
                     self.phase = Phase::Idle;
                     return self.lose(context);
                 }
-                OtherToken::LastWrite => held.known_row.went_back(row),
+                OtherToken::LastWrite => held.known_row.adopt(row),
                 _ if context.world.breaks(Breaks::WentBackForgetsMarks) => {
                     held.known_row = KnownRow::of(row);
                 }
@@ -397,8 +397,8 @@ impl Process {
             match &mut self.state {
                 State::Searching(search) => *search = Search(None),
                 State::Held(Held { lease, .. }) => match lease.judge(row, &check) {
-                    OtherToken::LastWrite => lease.known_row.went_back(row),
-                    OtherToken::WentBack => self.went_back = true,
+                    OtherToken::LastWrite => lease.known_row.adopt(row),
+                    OtherToken::RolledBack => self.went_back = true,
                     OtherToken::CreatedAgain | OtherToken::Taken => self.lose(context),
                 },
                 _ => unreachable!("no other state writes"),

@@ -329,7 +329,7 @@ impl Process {
         let known = self.known.as_ref().map(|known| known.epoch());
         let mut verdict = self.judge_record(context.world, recorded);
         if self.went_back && known == Some(recorded.epoch()) {
-            verdict = HistoryVerdict::WentBack;
+            verdict = HistoryVerdict::RolledBack;
         }
         let can_set = recorded.is_pending() && clocks.later_ms.is_some();
         let history = match verdict {
@@ -359,7 +359,7 @@ impl Process {
             let is_forgotten = recorded.before.len() == world.configuration.remembers - 1
                 && known.since_ms < recorded.since_ms;
             let is_known = is_forgotten || recorded.epochs().any(|it| it == known.epoch());
-            return if is_known { HistoryVerdict::Continued } else { HistoryVerdict::WentBack };
+            return if is_known { HistoryVerdict::Continued } else { HistoryVerdict::RolledBack };
         }
         recorded.judge(Some(SERVER), known.map(|known| known.present()))
     }
@@ -539,7 +539,7 @@ impl Process {
         let held = self.held().expect("a row is held");
         match held.row.judge(row, &self.check(judged)) {
             OtherToken::Taken if context.world.breaks(Breaks::LossIsEvidence) => {
-                OtherToken::WentBack
+                OtherToken::RolledBack
             }
             judged => judged,
         }
@@ -560,7 +560,7 @@ impl Process {
 
     fn found(&mut self, context: &Context<'_>, judged: Judged, row: &Row) {
         match self.judge(context, judged, row) {
-            OtherToken::LastWrite => self.lease().row.known_row.went_back(row),
+            OtherToken::LastWrite => self.lease().row.known_row.adopt(row),
             OtherToken::CreatedAgain => {
                 self.adopt(context, judged, row.clone());
                 let epoch = self.known().epoch();
@@ -569,13 +569,13 @@ impl Process {
                     held.continue_in(epoch);
                 }
             }
-            OtherToken::WentBack if context.world.breaks(Breaks::NoEvidence) => {
+            OtherToken::RolledBack if context.world.breaks(Breaks::NoEvidence) => {
                 let epoch = self.known().epoch();
                 let held = &mut self.lease().row;
-                held.known_row.went_back(row);
+                held.known_row.adopt(row);
                 held.continue_in(epoch);
             }
-            OtherToken::WentBack => {
+            OtherToken::RolledBack => {
                 self.went_back = true;
                 // A mutant decides here: it does not read the row in the new epoch, and writes
                 // nothing.
@@ -623,8 +623,10 @@ impl Process {
             (Resolution::Unchanged | Resolution::Visible, _) => {}
             (Resolution::Lost, Some(row)) => match self.judge(context, judged, &row) {
                 OtherToken::Taken => return self.lose(context, &row),
-                OtherToken::LastWrite => self.lease().row.known_row.went_back(&row),
-                OtherToken::CreatedAgain | OtherToken::WentBack => self.adopt(context, judged, row),
+                OtherToken::LastWrite => self.lease().row.known_row.adopt(&row),
+                OtherToken::CreatedAgain | OtherToken::RolledBack => {
+                    self.adopt(context, judged, row);
+                }
             },
             (Resolution::Lost | Resolution::Vanished, _) => {
                 self.phase = Phase::Make;

@@ -103,11 +103,11 @@ fn row_with_another_token_is_judged_by_its_age() {
     let never = |marks| Row { heartbeat_ms: 0, ..row(2, marks) };
     // The row shows the last acknowledged write again, after a later one that was only visible.
     assert_eq!(held.judge(&row(1, "40,9"), &CHECK), OtherToken::LastWrite);
-    assert_eq!(held.judge(&found(10_001, "40,9"), &CHECK), OtherToken::WentBack);
+    assert_eq!(held.judge(&found(10_001, "40,9"), &CHECK), OtherToken::RolledBack);
     // The clocks of two servers may differ by the skew.
     assert_eq!(held.judge(&found(10_000, "40,9"), &CHECK), OtherToken::Taken);
     assert_eq!(held.judge(&found(-1, "40,9"), &CHECK), OtherToken::Taken);
-    assert_eq!(held.judge(&never("49,49"), &CHECK), OtherToken::WentBack);
+    assert_eq!(held.judge(&never("49,49"), &CHECK), OtherToken::RolledBack);
     assert_eq!(held.judge(&never("50,49"), &CHECK), OtherToken::CreatedAgain);
     // A server whose clock stepped back wrote the row, but in the epoch that began since.
     let epoch = Token::from_bits(8);
@@ -116,20 +116,20 @@ fn row_with_another_token_is_judged_by_its_age() {
     // The store has acknowledged nothing to a process that resumed its lease.
     let resumed = HeldRow::<Purpose>::new(KnownRow::of(&row(1, "50,9")), 0);
     assert_eq!(resumed.judge(&found(999_999, "40,9"), &CHECK), OtherToken::Taken);
-    assert_eq!(resumed.judge(&never("49,49"), &CHECK), OtherToken::WentBack);
+    assert_eq!(resumed.judge(&never("49,49"), &CHECK), OtherToken::RolledBack);
 }
 
 #[test]
 fn row_of_other_lanes_is_somebody_elses() {
     let older = Row { heartbeat_ms: WRITTEN_MS - 60_000, ..row(2, "50,9") };
-    assert_eq!(held().judge(&older, &CHECK), OtherToken::WentBack);
+    assert_eq!(held().judge(&older, &CHECK), OtherToken::RolledBack);
     let lanes = Row { marks: "50".parse().expect("marks"), ..older.clone() };
     assert_eq!(held().judge(&lanes, &CHECK), OtherToken::Taken);
     // A store whose clock is behind writes heartbeats that look old.
     let behind = RowCheck { is_store_behind: true, ..CHECK };
     assert_eq!(held().judge(&older, &behind), OtherToken::Taken);
     let created = Row { heartbeat_ms: 0, ..row(2, "0,0") };
-    assert_eq!(held().judge(&created, &behind), OtherToken::WentBack);
+    assert_eq!(held().judge(&created, &behind), OtherToken::RolledBack);
 }
 
 #[test]

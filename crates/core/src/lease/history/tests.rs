@@ -103,13 +103,13 @@ fn epoch_that_the_record_forgot_is_no_evidence() {
     };
     // The record remembers every epoch so far, so the store lost what it does not have.
     assert_eq!(verdict(&begun_to(8), 1, 1), HistoryVerdict::Continued);
-    assert_eq!(verdict(&begun_to(8), 77, 1), HistoryVerdict::WentBack);
+    assert_eq!(verdict(&begun_to(8), 77, 1), HistoryVerdict::RolledBack);
     // The record remembers epochs 2 to 9, and forgot the first.
     assert_eq!(verdict(&begun_to(9), 1, 1), HistoryVerdict::Continued);
     assert_eq!(verdict(&begun_to(9), 2, 2), HistoryVerdict::Continued);
-    assert_eq!(verdict(&begun_to(9), 77, 2), HistoryVerdict::WentBack);
+    assert_eq!(verdict(&begun_to(9), 77, 2), HistoryVerdict::RolledBack);
     assert_eq!(verdict(&begun_to(9), 77, 1), HistoryVerdict::Continued);
-    assert_eq!(verdict(&begun_to(9), 10, 10), HistoryVerdict::WentBack);
+    assert_eq!(verdict(&begun_to(9), 10, 10), HistoryVerdict::RolledBack);
 }
 
 #[test]
@@ -125,10 +125,10 @@ fn longest_time_between_renewals_is_that_of_the_present_epoch() {
 fn store_that_lost_a_known_epoch_went_back() {
     let second = first().next("b", SECOND, EpochClocks::of_store(NOW_MS), times(0));
     assert_eq!(second.judge(Some("b"), known(FIRST, 1)), HistoryVerdict::Continued);
-    assert_eq!(first().judge(Some("a"), known(SECOND, 2)), HistoryVerdict::WentBack);
+    assert_eq!(first().judge(Some("a"), known(SECOND, 2)), HistoryVerdict::RolledBack);
     // Another process began an epoch on the server after that was rolled back.
     let fork = first().next("a", THIRD, EpochClocks::of_store(NOW_MS), times(0));
-    assert_eq!(fork.judge(Some("a"), known(SECOND, 2)), HistoryVerdict::WentBack);
+    assert_eq!(fork.judge(Some("a"), known(SECOND, 2)), HistoryVerdict::RolledBack);
 }
 
 #[test]

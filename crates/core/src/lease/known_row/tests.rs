@@ -88,9 +88,9 @@ fn row_that_went_back_lowers_no_mark_that_is_known() {
     let mut known_row: KnownRow<&str> = KnownRow::of(&row(1, 10));
     known_row.sent(write(2, 20), "renew");
     assert_eq!(known_row.resolve(Some(&row(9, 15))), Resolution::Lost);
-    known_row.went_back(&row(9, 15));
+    known_row.adopt(&row(9, 15));
     assert_eq!((known_row.token(), known_row.marks()[0]), (Token::from_bits(9), 15));
     assert!(!known_row.is_unresolved());
-    known_row.went_back(&row(8, 12));
+    known_row.adopt(&row(8, 12));
     assert_eq!((known_row.token(), known_row.marks()[0]), (Token::from_bits(8), 15));
 }
