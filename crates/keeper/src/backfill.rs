@@ -28,14 +28,14 @@ use raindrop_store::{Reservation, Reserved, Scope, Store, StoreError};
 use tokio::time::sleep;
 
 use crate::{
-    ground::{
-        error::IssueError, observer::StoreOperation, random::fresh_token, store_call::store_call,
-    },
     history::{
         follower::{Access, Follower},
         record::contended,
     },
     lease::{issuer::Issuer, settings::KeeperSettings},
+    support::{
+        error::IssueError, observer::StoreOperation, random::fresh_token, store_call::store_call,
+    },
 };
 
 /// How many times a reservation is tried while the store names another epoch.

@@ -11,7 +11,11 @@ use rand::Rng;
 use tokio::sync::watch;
 
 use crate::{
-    ground::{
+    lease::{
+        context::LeaseContext, issuer::Issuer, release::Released, settings::KeeperSettings,
+        shared::KeeperState, task::Task,
+    },
+    support::{
         error::KeeperError,
         failure_log::FailureLog,
         keeper_runtime::KeeperRuntime,
@@ -19,10 +23,6 @@ use crate::{
         random::{Random, system_random},
         status::{Status, UnavailableReason},
         task_handle::TaskHandle,
-    },
-    lease::{
-        context::LeaseContext, issuer::Issuer, release::Released, settings::KeeperSettings,
-        shared::KeeperState, task::Task,
     },
 };
 

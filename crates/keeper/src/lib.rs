@@ -57,7 +57,6 @@
 //!   installs that first.
 
 mod backfill;
-mod ground;
 mod history;
 mod keeper;
 mod lease;
@@ -65,27 +64,19 @@ mod namespace_issuer;
 mod operator;
 mod segment;
 mod state_file;
+mod support;
 #[cfg(test)]
 mod tests;
 
 pub use raindrop_core as core;
 pub use raindrop_store as store;
 
-#[doc(hidden)]
-pub use self::ground::panics::catch_panic;
 #[cfg(any(test, feature = "planted"))]
 pub use self::state_file::MemoryDisk;
+#[doc(hidden)]
+pub use self::support::panics::catch_panic;
 pub use self::{
     backfill::{Backfill, BackfillError},
-    ground::{
-        error::{IssueError, KeeperError, LayoutError},
-        lease_times::LeaseTimes,
-        observer::{
-            Exhaustion, KeeperTask, LeaseOperation, LeaseOutcome, NoObserver, Observer,
-            RefillOutcome, RollbackAction, StoreOperation,
-        },
-        status::{LeaseView, Status, StoreFailure, UnavailableReason},
-    },
     keeper::Keeper,
     lease::{
         handle::{IssuerBlocks, IssuerHandle},
@@ -103,4 +94,13 @@ pub use self::{
         SegmentIssuer, SegmentKeeper, SegmentSettings, SegmentStatus,
     },
     state_file::{StateFile, StateFileError},
+    support::{
+        error::{IssueError, KeeperError, LayoutError},
+        lease_times::LeaseTimes,
+        observer::{
+            Exhaustion, KeeperTask, LeaseOperation, LeaseOutcome, NoObserver, Observer,
+            RefillOutcome, RollbackAction, StoreOperation,
+        },
+        status::{LeaseView, Status, StoreFailure, UnavailableReason},
+    },
 };

@@ -3,7 +3,7 @@
 use raindrop_core::layout::Layout;
 
 use crate::{
-    ground::status::UnavailableReason, lease::issuer::Issuer, segment::issuer::SegmentIssuer,
+    lease::issuer::Issuer, segment::issuer::SegmentIssuer, support::status::UnavailableReason,
 };
 
 /// Issues IDs or numbers of one namespace. Cheap to clone.

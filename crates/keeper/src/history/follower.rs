@@ -25,7 +25,7 @@ use super::{
     known::{HistoryContext, KnownHistory},
     record::{contended, create_record},
 };
-use crate::ground::{
+use crate::support::{
     lease_times::LeaseTimes,
     observer::{Observer, StoreOperation},
     store_call::{store_call, timed},

@@ -16,7 +16,7 @@ use raindrop_core::{
 };
 use raindrop_store::{LayoutRecord, Store, StoreError, Survey};
 
-use crate::ground::{
+use crate::support::{
     observer::{Observer, StoreOperation},
     store_call::store_call,
 };

@@ -2,7 +2,7 @@
 
 use raindrop_store::{LayoutRecord, Store, StoreError};
 
-use crate::ground::{
+use crate::support::{
     observer::{Observer, StoreOperation},
     store_call::store_call,
 };

@@ -31,15 +31,15 @@ use super::{
     state_file_writer::{StateFileFailed, StateFileWriter},
 };
 use crate::{
-    ground::{
+    history::{
+        known::{HistoryContext, KnownHistory},
+        record::contended,
+    },
+    support::{
         observer::{LeaseOperation, LeaseOutcome, StoreOperation},
         random::Random,
         status::{StoreFailure, UnavailableReason},
         store_call::{ClockReading, store_call, timed},
-    },
-    history::{
-        known::{HistoryContext, KnownHistory},
-        record::contended,
     },
 };
 

@@ -8,7 +8,7 @@ use raindrop_core::{
 };
 
 use super::issuer::Issuer;
-use crate::ground::{error::IssueError, observer::Observer};
+use crate::support::{error::IssueError, observer::Observer};
 
 /// Issues IDs of one code from the keeper's lease: a few nanoseconds each, if the keeper was
 /// given a clock that keeps a [recent](raindrop_core::clock::Clock::recent) reading, such as

@@ -29,7 +29,7 @@ use super::{
     prepare::record_part,
     stale_wait::StaleWait,
 };
-use crate::ground::{
+use crate::support::{
     observer::{LeaseOperation, LeaseOutcome, StoreOperation},
     store_call::ClockReading,
 };

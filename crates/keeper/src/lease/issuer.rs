@@ -11,7 +11,7 @@ use raindrop_core::{
 use tokio::time::Instant;
 
 use super::shared::KeeperState;
-use crate::ground::{
+use crate::support::{
     error::IssueError,
     keeper_runtime::NoRuntime,
     lease_times::LeaseTimes,

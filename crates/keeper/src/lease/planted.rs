@@ -15,7 +15,7 @@ use super::{
     held::HeldLease,
     task::Task,
 };
-use crate::ground::{observer::LeaseOperation, store_call::ClockReading};
+use crate::support::{observer::LeaseOperation, store_call::ClockReading};
 
 impl Task {
     /// Uses a lease again although the write that lowered its mark has no answer.

@@ -19,12 +19,12 @@ use raindrop_store::{CreatedRows, LayoutRecord, NewRows, Scope, Store, StoreErro
 
 use super::context::LeaseContext;
 use crate::{
-    ground::{
+    history::record::{self, contended},
+    support::{
         error::{KeeperError, LayoutError},
         observer::StoreOperation,
         random::initial_seed,
     },
-    history::record::{self, contended},
 };
 
 /// How many times a start is retried because other processes changed the record.

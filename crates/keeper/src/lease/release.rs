@@ -7,7 +7,7 @@ use super::{
     context::{LeaseContext, WriteIntent},
     state_file_writer::StateFileFailed,
 };
-use crate::ground::{observer::LeaseOperation, store_call::ClockReading};
+use crate::support::{observer::LeaseOperation, store_call::ClockReading};
 
 /// How the release at the end of a keeper ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

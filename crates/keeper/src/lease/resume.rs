@@ -20,8 +20,8 @@ use super::{
     state_file_writer::{StateFileFailed, StateFileWriter},
 };
 use crate::{
-    ground::observer::{LeaseOperation, LeaseOutcome},
     state_file::format::Entry,
+    support::observer::{LeaseOperation, LeaseOutcome},
 };
 
 /// A store that takes longer than this to return the row counts as unavailable.

@@ -27,7 +27,7 @@ use super::{
     stale::StaleStore,
     stale_wait::StaleWait,
 };
-use crate::ground::{
+use crate::support::{
     observer::{LeaseOperation, LeaseOutcome, StoreOperation},
     status::{StoreFailure, UnavailableReason},
 };

@@ -10,7 +10,7 @@ use raindrop_core::{
     violation::{Violation, Violations},
 };
 
-use crate::{ground::lease_times::LeaseTimes, state_file::StateFile};
+use crate::{state_file::StateFile, support::lease_times::LeaseTimes};
 
 /// The longest permitted value of a lease time.
 const LONGEST: Duration = Duration::from_hours(24);

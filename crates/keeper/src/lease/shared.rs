@@ -12,7 +12,7 @@ use std::{
 use raindrop_core::{clock::Clock, issue::Generator, layout::Layout, lease::OwnWrite};
 use tokio::sync::{Notify, watch};
 
-use crate::ground::{
+use crate::support::{
     failure_log::FailureLog,
     keeper_runtime::KeeperRuntime,
     lease_times::LeaseTimes,

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use raindrop_store::UnreleasedRow;
 
-use crate::ground::status::UnavailableReason;
+use crate::support::status::UnavailableReason;
 
 /// A store in which no holder has renewed for longer than a living one takes. If it is a restored
 /// store, its holders have until `until` to write their rows.

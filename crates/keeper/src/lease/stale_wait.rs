@@ -22,7 +22,7 @@ use super::{
     context::{JudgedSurvey, LeaseContext},
     stale::StaleStore,
 };
-use crate::ground::{attempts::LONGEST_PAUSE, lease_times::LeaseTimes, observer::StoreOperation};
+use crate::support::{attempts::LONGEST_PAUSE, lease_times::LeaseTimes, observer::StoreOperation};
 
 /// Number of rows that one start releases, so that many rows do not delay its own lease.
 const RELEASED_AT_ONCE: usize = 64;

@@ -15,7 +15,7 @@ use super::{
     release::{Released, release},
     task::Task,
 };
-use crate::ground::{
+use crate::support::{
     attempts::{Attempts, SHORTEST_PAUSE},
     status::UnavailableReason,
 };

@@ -40,7 +40,7 @@ use super::{
     stale::StaleStore,
     state_file_writer::{StateFileFailed, StateFileWriter},
 };
-use crate::ground::{
+use crate::support::{
     attempts::{Attempts, LONGEST_PAUSE, SHORTEST_PAUSE},
     error::KeeperError,
     observer::{KeeperTask, LeaseOperation, LeaseOutcome, RollbackAction},

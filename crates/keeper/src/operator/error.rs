@@ -10,7 +10,7 @@ use raindrop_core::{
 };
 use raindrop_store::StoreError;
 
-use crate::ground::error::LayoutError;
+use crate::support::error::LayoutError;
 
 /// Why an operation was not carried out, or not completed.
 #[derive(Debug, thiserror::Error)]

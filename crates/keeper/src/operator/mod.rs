@@ -31,15 +31,15 @@ pub use self::{
     release::WorkerRelease,
 };
 use crate::{
-    ground::{
+    history::known::{HistoryContext, KnownHistory},
+    lease::settings::KeeperSettings,
+    support::{
         attempts::Attempts,
         error::LayoutError,
         observer::NoObserver,
         random::{Random, initial_seed, system_random},
         store_call::timed,
     },
-    history::known::{HistoryContext, KnownHistory},
-    lease::settings::KeeperSettings,
 };
 
 /// How many times a write is tried while its outcome is unknown.

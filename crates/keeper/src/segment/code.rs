@@ -21,7 +21,7 @@ use tokio::{
 };
 
 use super::namespace::{Failing, Namespace};
-use crate::ground::status::{StoreFailure, UnavailableReason};
+use crate::support::status::{StoreFailure, UnavailableReason};
 
 /// How long a code counts as unserved after a claim that got no numbers. A refused client may retry
 /// late.

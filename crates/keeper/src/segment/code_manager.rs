@@ -26,12 +26,12 @@ use super::{
     settings::SegmentSettings,
 };
 use crate::{
-    ground::{
+    history::follower::{Access, Follower},
+    support::{
         error::{KeeperError, LayoutError},
         observer::NoObserver,
         random::fresh_token,
     },
-    history::follower::{Access, Follower},
 };
 
 /// How many times a write is tried while other processes change the same code.

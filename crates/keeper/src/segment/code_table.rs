@@ -18,7 +18,7 @@ use super::{
     namespace::Namespace,
     settings::RETRY_LATE,
 };
-use crate::ground::{
+use crate::support::{
     error::IssueError,
     status::{StoreFailure, UnavailableReason},
 };

@@ -11,7 +11,7 @@ use raindrop_core::{
 use tokio::time::Instant;
 
 use super::{code::Code, settings::RETRY_LATE};
-use crate::ground::{
+use crate::support::{
     error::IssueError,
     status::{StoreFailure, UnavailableReason},
 };

@@ -14,7 +14,7 @@ use super::{
     code_table::{CodeTable, SegmentStatus},
     handle::{RETRY_AFTER, SegmentHandle},
 };
-use crate::ground::{error::IssueError, status::UnavailableReason};
+use crate::support::{error::IssueError, status::UnavailableReason};
 
 /// Issues numbers of one segment namespace. Cheap to clone.
 #[derive(Clone, Debug)]

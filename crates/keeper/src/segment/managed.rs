@@ -15,7 +15,7 @@ use super::{
     code_table::CodeTable,
     handle::RETRY_AFTER,
 };
-use crate::ground::{
+use crate::support::{
     error::IssueError,
     observer::StoreOperation,
     status::{StoreFailure, UnavailableReason},

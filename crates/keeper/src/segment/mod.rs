@@ -39,7 +39,7 @@ use self::{
     namespace::{Namespace, SharedStore},
     task::Task,
 };
-use crate::ground::{
+use crate::support::{
     error::KeeperError,
     observer::{KeeperTask, Observer},
     random::{Random, system_random},

@@ -22,7 +22,8 @@ use super::{
     settings::SegmentSettings,
 };
 use crate::{
-    ground::{
+    history::follower::{Access, Follower},
+    support::{
         failure_log::FailureLog,
         keeper_runtime::KeeperRuntime,
         observer::{Observer, StoreOperation},
@@ -30,7 +31,6 @@ use crate::{
         status::{StoreFailure, UnavailableReason},
         store_call::store_call,
     },
-    history::follower::{Access, Follower},
 };
 
 /// Number of the store's connections that a node uses. Further calls wait for a permit here: in the

@@ -11,7 +11,7 @@ use raindrop_core::{
 };
 use raindrop_store::Reservation;
 
-use crate::ground::status::UnavailableReason;
+use crate::support::status::UnavailableReason;
 
 /// A reservation that is being tried.
 #[derive(Debug)]

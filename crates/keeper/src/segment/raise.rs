@@ -13,7 +13,7 @@ use super::{
     code_manager::{CodeManager, END, TRIES},
     manage_error::{ManageError, RaiseError},
 };
-use crate::ground::random::fresh_token;
+use crate::support::random::fresh_token;
 
 impl CodeManager {
     /// Raises the next number of a code to `to`, unless it is higher already. Returns the next

@@ -20,7 +20,7 @@ use super::{
     code::{Code, Current, Demand, Origin},
     plan::Plan,
 };
-use crate::ground::{
+use crate::support::{
     attempts::LONGEST_PAUSE,
     observer::{RefillOutcome, StoreOperation},
     status::UnavailableReason,

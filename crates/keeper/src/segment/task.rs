@@ -28,7 +28,7 @@ use super::{
     record_of,
     refill::refill,
 };
-use crate::ground::{
+use crate::support::{
     attempts::{Attempts, LONGEST_PAUSE},
     error::{KeeperError, LayoutError},
     observer::{KeeperTask, StoreOperation},

@@ -28,8 +28,8 @@ use super::{
     world::NOW,
 };
 use crate::{
-    Issuer, KeeperSettings, LeaseTimes, NoObserver, Operator, ground::panics::catch_panic,
-    keeper::task_and_issuer, lease::task::Task, state_file::MemoryDisk,
+    Issuer, KeeperSettings, LeaseTimes, NoObserver, Operator, keeper::task_and_issuer,
+    lease::task::Task, state_file::MemoryDisk, support::panics::catch_panic,
 };
 
 /// A point at which something unusual may happen.

@@ -11,7 +11,7 @@ use tokio::time::Instant;
 use super::world::{NOW, World, second, world};
 use crate::{
     Exhaustion, IssueError, KeeperTask, StoreFailure, UnavailableReason,
-    ground::task_handle::TaskHandle,
+    support::task_handle::TaskHandle,
 };
 
 /// Returns a world with ten IDs in a millisecond.

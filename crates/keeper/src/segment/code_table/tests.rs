@@ -7,8 +7,8 @@ use tokio::sync::mpsc;
 
 use super::*;
 use crate::{
-    ground::{observer::NoObserver, random::Random},
     segment::{namespace::SharedStore, settings::SegmentSettings},
+    support::{observer::NoObserver, random::Random},
 };
 
 /// Returns a prepared table of these codes, none of which has a block.

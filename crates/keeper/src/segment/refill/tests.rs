@@ -12,12 +12,12 @@ use tokio::{sync::mpsc, time::sleep};
 
 use super::*;
 use crate::{
-    ground::{observer::Observer, random::Random},
     segment::{
         code_table::CodeTable,
         namespace::{Namespace, SharedStore},
         settings::SegmentSettings,
     },
+    support::{observer::Observer, random::Random},
 };
 
 /// The outcomes of reservations, and the number of calls of the store.
