@@ -42,9 +42,9 @@ use crate::{
 const TRIES: u32 = 8;
 /// How many times the process's own row is read until it shows the last write, since the keeper may
 /// be writing it.
-const LOOKS: u32 = 4;
+const READS: u32 = 4;
 /// The pause between these reads.
-const BETWEEN_LOOKS: Duration = Duration::from_millis(50);
+const BETWEEN_READS: Duration = Duration::from_millis(50);
 
 /// Issues IDs for a past time in one namespace.
 ///
@@ -299,7 +299,7 @@ impl Backfill {
         let KeeperSettings { namespace, layout, lease, .. } = &self.settings;
         let (worker, keeper) = (before.worker, &self.issuer.state);
         let scope = Scope::new(namespace, layout, worker, worker);
-        for _ in 0..LOOKS {
+        for _ in 0..READS {
             let read = self.store.read_row(&scope, worker);
             let row = self.call(StoreOperation::Read, read).await?;
             // After the row, so that a write of the keeper in between shows as another token.
@@ -307,7 +307,7 @@ impl Backfill {
             if last.confirms(before, row.as_ref(), age, lease.longest_unwritten()) {
                 return Ok(());
             }
-            sleep(BETWEEN_LOOKS).await;
+            sleep(BETWEEN_READS).await;
         }
         keeper.doubt();
         let (namespace, longest) = (namespace.clone(), lease.longest_unwritten());

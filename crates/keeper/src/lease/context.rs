@@ -231,7 +231,7 @@ impl LeaseContext {
         renewed: Option<&ClockReading>,
     ) -> Result<JudgedSurvey, StoreError> {
         for _ in 0..TRIES {
-            let judged = self.look(renewed).await?;
+            let judged = self.survey_once(renewed).await?;
             if self.is_followed(&judged).await? {
                 return Ok(judged);
             }
@@ -240,7 +240,10 @@ impl LeaseContext {
     }
 
     /// Surveys once, judges the node's clock, and updates the report. Does not follow the history.
-    async fn look(&mut self, renewed: Option<&ClockReading>) -> Result<JudgedSurvey, StoreError> {
+    async fn survey_once(
+        &mut self,
+        renewed: Option<&ClockReading>,
+    ) -> Result<JudgedSurvey, StoreError> {
         // Only a holder may use row counts that are up to two minutes old; a search needs fresh
         // ones.
         let survey = match renewed {

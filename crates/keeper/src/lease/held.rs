@@ -236,7 +236,7 @@ impl HeldLease {
                 context.observe(LeaseOperation::Renew, LeaseOutcome::ClockAhead);
                 LeaseError::ClockAhead(ahead_ms)
             }
-            _ => match self.stale.look(context, judged).await? {
+            _ => match self.stale.check(context, judged).await? {
                 Some(stale) => LeaseError::Stale(stale),
                 None => return Ok(()),
             },

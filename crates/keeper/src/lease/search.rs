@@ -124,7 +124,7 @@ impl Search {
                 return Ok(SearchOutcome::ClockOutOfRange);
             }
             if self.chosen.is_some()
-                && let Some(stale) = self.stale.look(context, &judged).await?
+                && let Some(stale) = self.stale.check(context, &judged).await?
             {
                 context.observe(LeaseOperation::Acquire, LeaseOutcome::NoneFree);
                 // The search chooses a row again after the wait.
@@ -158,7 +158,7 @@ impl Search {
                             continue;
                         }
                         // A wait without a free row counts as a wait.
-                        let stale = self.stale.look(context, &judged).await?;
+                        let stale = self.stale.check(context, &judged).await?;
                         if stale.is_none() && self.stale.is_release_due(&judged) {
                             self.stale.release_rows(context, &judged).await?;
                             continue;

@@ -5,7 +5,7 @@
 //! start that has waited releases such rows.
 //!
 //! It writes nothing during the wait: a row with this process's heartbeat would let other starts
-//! take a restored store for one with living holders. The caller calls [`StaleWait::look`] again
+//! take a restored store for one with living holders. The caller calls [`StaleWait::check`] again
 //! before *each* write, surveys again after [`StaleWait::release_rows`], and keeps the `StaleWait`
 //! until it has a lease. Embedded stores never wait. Tests: `stale_stores.rs` in `src/tests`.
 
@@ -100,7 +100,7 @@ impl StaleWait {
     ///
     /// A start that will release rows waits longer by [`LONGEST_PAUSE`], for holders that wait as
     /// well: their wait began only when they next reached the store.
-    pub(crate) async fn look(
+    pub(crate) async fn check(
         &mut self,
         context: &LeaseContext,
         judged: &JudgedSurvey,

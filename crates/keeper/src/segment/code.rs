@@ -91,8 +91,8 @@ pub(super) struct Demand {
     /// When claims last lacked numbers and none was served, because each needed more than were
     /// left.
     pub(super) unserved_at: Option<Instant>,
-    /// How many numbers were handed out at the last look at the code's row.
-    pub(super) looked: u64,
+    /// How many numbers were handed out at the last check of the code's row.
+    pub(super) handed_out_at_check: u64,
     /// When the store was last seen not to have the code.
     pub(super) vanished: Option<Instant>,
 }

@@ -1,6 +1,7 @@
 //! Segment mode: the [`SegmentIssuer`] issues plain numbers from blocks that one task for each
 //! store reserves ahead.
 
+mod block_check;
 mod code;
 mod code_manager;
 mod code_table;
@@ -8,7 +9,6 @@ mod code_view;
 mod creations;
 mod handle;
 pub(crate) mod issuer;
-mod look;
 mod manage_error;
 mod managed;
 mod namespace;

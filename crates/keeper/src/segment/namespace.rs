@@ -136,14 +136,14 @@ impl Namespace {
     }
 
     /// Reads the row of a code, without writing.
-    pub(super) async fn look_at(&self, code: &str) -> Result<Option<CodeRow>, StoreError> {
+    pub(super) async fn read_row(&self, code: &str) -> Result<Option<CodeRow>, StoreError> {
         let fresh = || self.shared.random().fresh_token();
         let _connection = self.shared.connection().await;
         Ok(self.follower.row(&self.access(&fresh), code).await?.0)
     }
 
-    /// Reads the rows of these codes, in their order, like [`Self::look_at`].
-    pub(super) async fn look_at_all(
+    /// Reads the rows of these codes, in their order, like [`Self::read_row`].
+    pub(super) async fn read_rows(
         &self,
         codes: &[&str],
     ) -> Result<Vec<Result<Option<CodeRow>, StoreError>>, StoreError> {

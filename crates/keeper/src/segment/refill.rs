@@ -208,7 +208,7 @@ async fn is_back(code: &Code) -> Result<Option<bool>, StoreError> {
     if vanished.is_none_or(|looked| looked.elapsed() < LONGEST_PAUSE) {
         return Ok(None);
     }
-    let next = code.namespace.look_at(&code.name).await?.map(|row| row.next);
+    let next = code.namespace.read_row(&code.name).await?.map(|row| row.next);
     let has_failed_over = code.has_failed_over().await;
     let is_back = next.is_some_and(|next| has_failed_over || next >= code.demand().store_next);
     code.demand().vanished = (next.is_none() || is_back).then(Instant::now);

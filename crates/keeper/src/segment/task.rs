@@ -3,7 +3,7 @@
 //!
 //! Claims queue codes by their wakers. Each queued code gets a refill of its own ([`refill`]), at
 //! most 64 at a time, which retries until the store answers. Every 30 s each namespace is polled:
-//! its history, its managed codes, and whether the store still has their blocks (`look.rs`).
+//! its history, its managed codes, and whether the store still has their blocks (`block_check.rs`).
 //!
 //! The task issues no numbers. `refill.rs` and `plan.rs` decide what a refusal of the store means.
 //! [`Task::run`] must be polled to its end: only then are unused numbers given back. Tests:
@@ -20,9 +20,9 @@ use tokio::{
 };
 
 use super::{
+    block_check::check_blocks,
     code::Code,
     code_table::CodeTable,
-    look::look,
     managed::POLL_EVERY,
     namespace::{Namespace, SharedStore},
     record_of,
@@ -278,14 +278,14 @@ async fn wake_later(code: Arc<Code>) {
 /// use, which takes longest. After a failure the node uses what it knows until the next poll.
 async fn poll(codes: Arc<CodeTable>) {
     let namespace = &codes.namespace;
-    let follow_refresh_and_look = async {
+    let follow_refresh_and_check = async {
         let present = namespace.follow(namespace.epoch().await).await?.epoch();
         codes.leave_other_epochs(present);
         let refreshed = codes.refresh().await;
-        let looked = look(&codes, present).await;
-        refreshed.and(looked)
+        let checked = check_blocks(&codes, present).await;
+        refreshed.and(checked)
     };
-    match catch_panic(follow_refresh_and_look).await {
+    match catch_panic(follow_refresh_and_check).await {
         Ok(Ok(())) => namespace.store_answered(&namespace.poll_failures),
         Ok(Err(error)) => namespace.store_failed(&namespace.poll_failures, &error),
         Err(panic) => {

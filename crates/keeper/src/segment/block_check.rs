@@ -6,7 +6,7 @@
 //! call reads many rows; until the task has checked a code, its numbers may repeat.
 //!
 //! It reserves nothing. If a block was lost, it begins a new epoch and gives up all blocks of the
-//! namespace. A row that is missing is left to `refill.rs`. Tests: `segment_looks.rs` in
+//! namespace. A row that is missing is left to `refill.rs`. Tests: `segment_block_checks.rs` in
 //! `src/tests`.
 
 use std::sync::Arc;
@@ -20,7 +20,7 @@ use super::{
 };
 
 /// A code to check, as it was before its row is read.
-struct Look {
+struct BlockCheck {
     code: Arc<Code>,
     /// How many numbers of it were handed out.
     handed_out: u64,
@@ -28,20 +28,20 @@ struct Look {
     last_block_end: u64,
 }
 
-impl Look {
+impl BlockCheck {
     /// Returns the check of a code, if its last block is of the present epoch and numbers of it
     /// were handed out since the last check.
     fn due(code: Arc<Code>, present: Token) -> Option<Self> {
-        let Demand { epoch, last_block_end, looked, .. } = *code.demand();
+        let Demand { epoch, last_block_end, handed_out_at_check, .. } = *code.demand();
         let handed_out = code.cursor.handed_out();
-        let is_due = epoch == Some(present) && handed_out != looked;
+        let is_due = epoch == Some(present) && handed_out != handed_out_at_check;
         is_due.then_some(Self { code, handed_out, last_block_end })
     }
 
     /// Records the check, and returns whether the store lost the last block. Blocks that are
     /// reserved meanwhile only raise the row's next number.
     fn lost_last_block(&self, row: Option<CodeRow>) -> bool {
-        self.code.demand().looked = self.handed_out;
+        self.code.demand().handed_out_at_check = self.handed_out;
         row.is_some_and(|row| row.next < self.last_block_end)
     }
 }
@@ -49,27 +49,27 @@ impl Look {
 /// Checks the codes in use. If the store lost a block of one of them, begins a new epoch and gives
 /// up the blocks of all. Returns the last error: a row that cannot be read does not hide the
 /// others.
-pub(super) async fn look(codes: &CodeTable, present: Token) -> Result<(), StoreError> {
+pub(super) async fn check_blocks(codes: &CodeTable, present: Token) -> Result<(), StoreError> {
     let namespace = &codes.namespace;
-    let looks = codes.all().into_iter().filter_map(|code| Look::due(code, present));
-    let looks: Vec<Look> = looks.collect();
-    let mut looked = Ok(());
-    for looks in looks.chunks(namespace.shared.store.codes_at_once()) {
-        let names: Vec<&str> = looks.iter().map(|look| look.code.name.as_str()).collect();
-        let rows = namespace.look_at_all(&names).await?;
-        for (look, row) in looks.iter().zip(rows) {
+    let checks = codes.all().into_iter().filter_map(|code| BlockCheck::due(code, present));
+    let checks: Vec<BlockCheck> = checks.collect();
+    let mut result = Ok(());
+    for checks in checks.chunks(namespace.shared.store.codes_at_once()) {
+        let names: Vec<&str> = checks.iter().map(|check| check.code.name.as_str()).collect();
+        let rows = namespace.read_rows(&names).await?;
+        for (check, row) in checks.iter().zip(rows) {
             match row {
-                Ok(row) if look.lost_last_block(row) => {
-                    let (name, code) = (namespace.name(), &look.code.name);
+                Ok(row) if check.lost_last_block(row) => {
+                    let (name, code) = (namespace.name(), &check.code.name);
                     tracing::error!(namespace = name, code, "the store went back");
                     let present = namespace.begin_epoch_after_loss(present).await?.epoch();
                     codes.leave_other_epochs(present);
                     return Ok(());
                 }
                 Ok(_) => {}
-                Err(error) => looked = Err(error),
+                Err(error) => result = Err(error),
             }
         }
     }
-    looked
+    result
 }
