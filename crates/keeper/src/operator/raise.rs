@@ -74,8 +74,8 @@ impl Operator {
     ///
     /// # Errors
     ///
-    /// [`OperatorError::BarrierStays`] when correct clocks may have set the barrier, and the errors
-    /// of [`Self::raise`].
+    /// [`OperatorError::BarrierStays`] with the reason when the barrier cannot be lowered,
+    /// [`OperatorError::NoRecord`] when there is no record, and the errors of [`Self::raise`].
     pub async fn lower_barrier(
         &mut self,
         window: impl Into<RaiseWindow>,
