@@ -37,6 +37,8 @@ class Language:
     build_input: str = ""
     # The part of the IDs that bursts at full speed draw, for languages that take longer.
     scale: float = 1.0
+    # The files of scenarios that it runs, where those are not all.
+    files: tuple = ()
     # About how long a short scenario takes, for the order of the jobs.
     seconds: float = 0.0
     # The most memory that the driver may ever have, in MiB. The scenario of many answers reads 100 MiB, and
@@ -77,10 +79,19 @@ def languages(build_folder):
             seconds=1.5,
             memory_mib=320,
         ),
+        # Threads share one lock of the interpreter, so that they draw fewer IDs at full speed, too.
+        python("python"),
+        # Only its callers wait in another way.
+        python("python-asyncio", "--asyncio", files=("codes", "demand", "life")),
         # One thread does all, so it draws fewer IDs at full speed.
         Language("js", ["node", "--max-old-space-size=64", "conformance/driver.js"], [], CLIENTS / "js", "conformance/driver.js", scale=0.25, seconds=1.0, memory_mib=256),
     ]
     return {language.name: language for language in known}
+
+
+def python(name, *arguments, **more):
+    driver = "conformance/driver.py"
+    return Language(name, [sys.executable, "-B", driver, *arguments], [], CLIENTS / "python", driver, scale=0.1, **more)
 
 
 def reference(broken=()):

@@ -1,6 +1,6 @@
 """Runs every scenario with the driver of each language.
 
-    run.py [go|java|js|reference|self-test …] [--scenario TEXT] [--lanes N]
+    run.py [go|java|js|python|python-asyncio|reference|self-test …] [--scenario TEXT] [--lanes N]
 """
 
 import argparse
@@ -107,7 +107,7 @@ def load_scenarios():
     scenarios = []
     for file in sorted(HERE.glob("*.yaml")):
         if file.name != "self_test.yaml":
-            scenarios += yaml.safe_load(file.read_text(encoding="utf-8"))
+            scenarios += [{**one, "file": file.stem} for one in yaml.safe_load(file.read_text(encoding="utf-8"))]
     names = [scenario["name"] for scenario in scenarios]
     if len(set(names)) < len(names):
         raise ValueError(f"scenarios of the same name: {sorted(names)}")
@@ -164,9 +164,9 @@ def build(language):
 
 def main():
     parser = argparse.ArgumentParser(description="Holds the clients to the contract.")
-    parser.add_argument("languages", nargs="*", help="go, java, js, reference or self-test. By default every language that there is")
+    parser.add_argument("languages", nargs="*", help="go, java, js, python, python-asyncio, reference or self-test. By default every language that there is")
     parser.add_argument("--scenario", default="", help="only scenarios whose name contains this text")
-    parser.add_argument("--lanes", type=int, default=3, help="how many scenarios run side by side, and as many of the self-test")
+    parser.add_argument("--lanes", type=int, default=4, help="how many scenarios run side by side, and as many of the self-test")
     arguments = parser.parse_args()
     # The proxies wait for nobody's arithmetic.
     sys.setswitchinterval(0.0005)
@@ -180,7 +180,8 @@ def main():
         # What takes longest comes first, so that the lanes end together: broken clients wait until somebody
         # notices, and virtual machines take a while to start.
         clients.sort(key=lambda language: language.seconds, reverse=True)
-        groups = [[Job(language, scenario) for language in clients for scenario in scenarios]]
+        runs = ((language, scenario) for language in clients for scenario in scenarios)
+        groups = [[Job(language, scenario) for language, scenario in runs if scenario["file"] in language.files or not language.files]]
         if "self-test" in names:
             # In lanes of their own, because they wait while those of the languages compute.
             groups.append(broken_jobs(scenarios) + [Job(known["reference"], scenario) for scenario in scenarios])

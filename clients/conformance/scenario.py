@@ -25,7 +25,7 @@ ON_THE_WAY_S = 5.0
 LEARNING_REQUESTS = 20
 DRAWS = ("next", "text", "try")
 KEYS = {
-    "scenario": {"name", "why", "options", "nodes", "token", "token_faults", "alone", "steps"},
+    "scenario": {"file", "name", "why", "options", "nodes", "token", "token_faults", "alone", "steps"},
     "ask": {"ask", "expect", "times", "until_ok_within", "as", "within", "scaled"},
     "await": {"await", "expect", "within"},
     "proxy": {"proxy"},

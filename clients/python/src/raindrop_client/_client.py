@@ -1,0 +1,350 @@
+"""The client and its drivers: threads send the requests, and callers wait in a thread or a task."""
+
+import asyncio
+import contextlib
+import os
+import re
+import ssl
+import threading
+import weakref
+from collections.abc import Callable, Generator, Sequence
+from datetime import datetime
+from queue import Empty, SimpleQueue
+from typing import Generic, TypeVar
+
+from ._answer import LARGEST_ID, Reply
+from ._buffer import Attempt, Buffer, Context, Unique, Waiter, closed
+from ._errors import RaindropError, usage, wrap
+from ._options import Clock, Event, Token, base_urls, count, positive, steady_clock
+from ._transport import Call, Transport
+from ._version import __version__
+
+# What a header of HTTP can carry as a token.
+_TOKEN = re.compile(r"[\x21-\x7e]*")
+
+# The longest deadline, in seconds.
+_LONGEST_DEADLINE = 86_400.0 * 365
+
+USER_AGENT = f"raindrop-python/{__version__}"
+
+
+class _BaseCode(Unique):
+    """The handle of one code of a client."""
+
+    def __init__(self, name: str, buffer: Buffer, context: Context) -> None:
+        self.name = name
+        self._buffer = buffer
+        self._context = context
+
+    def try_next(self) -> int | None:
+        """Returns the next ID at once, or None if the buffer is empty.
+
+        A refill then starts, unless one is under way or the last one failed just now.
+        """
+        return self._buffer.take()
+
+    def time_of(self, one: int) -> datetime | None:
+        """Returns when an ID was claimed, or None: before the first answer, and in segment mode."""
+        time = self._buffer.time
+        return None if time is None else time.time_of(one)
+
+    def _deadline(self, deadline: float | None) -> float:
+        if deadline is None:
+            return self._context.deadline
+        if not 0 <= deadline <= _LONGEST_DEADLINE:
+            raise usage(f"deadline: {deadline}, but must be from 0 to {_LONGEST_DEADLINE:g} s")
+        return deadline
+
+    def _count(self, n: int) -> int:
+        return count("n", n, self._context.max_range)
+
+    def _texts(self, ids: Sequence[int]) -> list[str]:
+        prefix = self._buffer.prefix
+        return [f"{prefix}{one}" for one in ids]
+
+
+AnyCode = TypeVar("AnyCode", bound=_BaseCode)
+
+
+class Code(_BaseCode):
+    """The handle of one code of a Client. Any number of threads may use it."""
+
+    def next(self, deadline: float | None = None) -> int:
+        """Returns the next ID. If the buffer is empty, waits for at most `deadline` seconds."""
+        one = self._buffer.take()
+        return self._wait(1, deadline)[0] if one is None else one
+
+    def next_many(self, n: int, deadline: float | None = None) -> list[int]:
+        """Returns n IDs, ascending: 1 to `max_range`."""
+        ids = self._buffer.draw(self._count(n))
+        return self._wait(n, deadline) if ids is None else ids
+
+    def next_text(self, deadline: float | None = None) -> str:
+        """Returns the next ID as decimal text with the code's prefix."""
+        return self._texts([self.next(deadline)])[0]
+
+    def next_text_many(self, n: int, deadline: float | None = None) -> list[str]:
+        """Returns n ascending IDs as decimal texts with the code's prefix."""
+        return self._texts(self.next_many(n, deadline))
+
+    def warm_up(self, deadline: float | None = None) -> None:
+        """Waits until the buffer has an ID, and takes none."""
+        self._wait(1, deadline, takes=False)
+
+    def _wait(self, n: int, deadline: float | None, *, takes: bool = True) -> list[int]:
+        woken = threading.Event()
+        waiter = self._buffer.join(n, self._deadline(deadline), woken.set, takes=takes)
+        with _waiting(self._buffer, waiter):
+            while (ids := self._buffer.poll(waiter)) is None:
+                woken.wait(max(0.0, waiter.ends_at - self._context.clock()))
+                woken.clear()
+            return ids
+
+
+class AsyncCode(_BaseCode):
+    """The handle of one code of an AsyncClient. Any number of tasks may use it."""
+
+    async def next(self, deadline: float | None = None) -> int:
+        """Returns the next ID. If the buffer is empty, waits for at most `deadline` seconds."""
+        one = self._buffer.take()
+        return (await self._wait(1, deadline))[0] if one is None else one
+
+    async def next_many(self, n: int, deadline: float | None = None) -> list[int]:
+        """Returns n IDs, ascending: 1 to `max_range`."""
+        ids = self._buffer.draw(self._count(n))
+        return await self._wait(n, deadline) if ids is None else ids
+
+    async def next_text(self, deadline: float | None = None) -> str:
+        """Returns the next ID as decimal text with the code's prefix."""
+        return self._texts([await self.next(deadline)])[0]
+
+    async def next_text_many(self, n: int, deadline: float | None = None) -> list[str]:
+        """Returns n ascending IDs as decimal texts with the code's prefix."""
+        return self._texts(await self.next_many(n, deadline))
+
+    async def warm_up(self, deadline: float | None = None) -> None:
+        """Waits until the buffer has an ID, and takes none."""
+        await self._wait(1, deadline, takes=False)
+
+    async def _wait(self, n: int, deadline: float | None, *, takes: bool = True) -> list[int]:
+        woken = asyncio.Event()
+        loop = self._context.loop = asyncio.get_running_loop()
+
+        def wake() -> None:
+            # Fails if the loop is closed, and nobody waits there any more.
+            with contextlib.suppress(RuntimeError):
+                loop.call_soon_threadsafe(woken.set)
+
+        waiter = self._buffer.join(n, self._deadline(deadline), wake, takes=takes)
+        with _waiting(self._buffer, waiter):
+            while (ids := self._buffer.poll(waiter)) is None:
+                seconds = max(0.0, waiter.ends_at - self._context.clock())
+                timer = loop.call_later(seconds, woken.set)
+                try:
+                    await woken.wait()
+                finally:
+                    timer.cancel()
+                woken.clear()
+            return ids
+
+
+@contextlib.contextmanager
+def _waiting(buffer: Buffer, waiter: Waiter) -> Generator[None, None, None]:
+    """Ends the wait of a caller, however it ends."""
+    error: RaindropError | None = None
+    try:
+        yield
+    except RaindropError as thrown:
+        error = thrown
+        raise
+    except BaseException as thrown:
+        error = RaindropError("cancelled", f"the caller gave up: {type(thrown).__name__}")
+        raise
+    finally:
+        buffer.leave(waiter, error)
+
+
+class _Client(Unique, Generic[AnyCode]):
+    """What both clients do: they differ in how their callers wait."""
+
+    _kind: type[AnyCode]
+
+    def __init__(
+        self,
+        urls: str | Sequence[str],
+        *,
+        token: Token | None = None,
+        namespace: str | None = None,
+        target: float = 2.0,
+        min_range: int = 1,
+        max_range: int = 100_000,
+        max_age: float = 10.0,
+        deadline: float = 2.0,
+        request_timeout: float | None = None,
+        ssl_context: ssl.SSLContext | None = None,
+        proxy: str | None = None,
+        on_event: Callable[[Event], None] | None = None,
+        clock: Clock = steady_clock,
+    ) -> None:
+        """Sends no request yet. The README describes the options; times are in seconds."""
+        urls = base_urls(urls)
+        if request_timeout is None:
+            request_timeout = min(max(deadline / 2, 1.0), 5.0) if len(urls) > 1 else 5.0
+        self._token = token
+        self._timeout = positive("request_timeout", request_timeout)
+        self._context = Context(
+            urls=urls,
+            namespace=namespace,
+            target=min(positive("target", target), positive("max_age", max_age) / 2),
+            min_range=count("min_range", min_range, max_range),
+            max_range=count("max_range", max_range, LARGEST_ID),
+            max_age=max_age,
+            deadline=positive("deadline", deadline),
+            on_event=on_event,
+            clock=clock,
+            forget=self._forget,
+        )
+        self._transport = Transport(self._timeout, ssl_context, proxy)
+        self._buffers: dict[str, Buffer] = {}
+        self._codes: dict[str, AnyCode] = {}
+        self._calls: set[Call] = set()
+        self._closed = threading.Event()
+        _contexts.add(self._context)
+
+    def code(self, name: str) -> AnyCode:
+        """Returns the handle of a code, whose buffer stays until the client is closed."""
+        code = self._codes.get(name)
+        if code is None:
+            if not isinstance(name, str) or not name:
+                raise usage(f"code: {name!r}, but must be a text")
+            # Two threads may make two handles of the one buffer.
+            fresh = Buffer(name, self._context, self._start)
+            buffer = self._buffers.setdefault(name, fresh)
+            code = self._codes[name] = self._kind(name, buffer, self._context)
+            if self._closed.is_set():
+                buffer.close()
+        return code
+
+    def close(self) -> None:
+        """Ends requests and calls that wait, and drops all IDs."""
+        self._closed.set()
+        for buffer in tuple(self._buffers.values()):
+            buffer.close()
+        for call in tuple(self._calls):
+            call.end()
+        self._transport.close()
+
+    def _forget(self) -> None:
+        """Forgets what belongs to the parent: in the child of a fork, before anything else."""
+        is_closed = self._closed.is_set()
+        self._closed = threading.Event()
+        if is_closed:
+            self._closed.set()
+        self._calls = set()
+        self._transport.close()
+        for buffer in tuple(self._buffers.values()):
+            buffer.reset()
+        # Last, because another thread that finds it uses what is above.
+        self._context.pid = os.getpid()
+
+    def _start(self, buffer: Buffer) -> None:
+        """Runs a refill in a thread."""
+        thread = threading.Thread(target=self._run, args=(buffer,), name="raindrop", daemon=True)
+        try:
+            thread.start()
+        except RuntimeError as error:  # no more threads, or the interpreter ends
+            buffer.finish(wrap("no refill", error), is_final=True)
+
+    def _run(self, buffer: Buffer) -> None:
+        steps = buffer.refill()
+        reply: Reply | RaindropError | None = None
+        while True:
+            try:
+                step = steps.send(reply)
+            except StopIteration:
+                return
+            reply = None
+            if isinstance(step, Attempt):
+                reply = self._attempt(step)
+            else:
+                self._closed.wait(step.seconds)
+
+    def _attempt(self, step: Attempt) -> Reply | RaindropError:
+        """Sends a request from a thread of its own, because a token function may hang for ever."""
+        call = Call()
+        outcome: SimpleQueue[Reply | RaindropError] = SimpleQueue()
+
+        def run() -> None:
+            try:
+                headers = {"Accept": "application/json", "User-Agent": USER_AGENT}
+                headers.update(self._authorization())
+                outcome.put(self._transport.post(step.url, step.target, headers, call))
+            except BaseException as thrown:
+                outcome.put(wrap("the request failed", thrown))
+            if self._closed.is_set():
+                self._transport.close()
+
+        self._calls.add(call)
+        try:
+            if self._closed.is_set():
+                return closed()
+            threading.Thread(target=run, name="raindrop-request", daemon=True).start()
+            return outcome.get(timeout=self._timeout)
+        except Empty:
+            call.end()
+            return RaindropError("transport", f"no whole answer within {self._timeout:g} s")
+        except RuntimeError as error:
+            return wrap("no request", error)
+        finally:
+            self._calls.discard(call)
+
+    def _authorization(self) -> dict[str, str]:
+        value = self._token() if callable(self._token) else self._token
+        if value is None or value == "":
+            return {}
+        if not isinstance(value, str):
+            value = self._context.run(value, self._timeout)
+        if not _TOKEN.fullmatch(value):
+            raise RaindropError("transport", "the token is not of printable ASCII")
+        return {"Authorization": f"Bearer {value}"}
+
+
+class Client(_Client[Code]):
+    """Hands out unique 64-bit IDs from ranges that it leases from Raindrop ahead of demand.
+
+    One client serves a whole process, and its children after a fork: each leases ranges of its own.
+    """
+
+    _kind = Code
+
+    def __enter__(self) -> "Client":
+        """Returns the client, which the end of the block closes."""
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Closes the client."""
+        self.close()
+
+
+class AsyncClient(_Client[AsyncCode]):
+    """The same for asyncio: calls wait in their task, and requests are sent by threads."""
+
+    _kind = AsyncCode
+
+    async def __aenter__(self) -> "AsyncClient":
+        """Returns the client, which the end of the block closes."""
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        """Closes the client."""
+        self.close()
+
+
+def _after_fork() -> None:
+    for context in tuple(_contexts):
+        context.forget()
+
+
+_contexts: weakref.WeakSet[Context] = weakref.WeakSet()
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork)

@@ -1,0 +1,109 @@
+"""Answers as the service gives them, a clock that a test sets, and a driver that a test steps."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable
+from typing import Any
+
+from raindrop_client._answer import Reply
+from raindrop_client._buffer import Attempt, Buffer, Context, Pause
+from raindrop_client._errors import RaindropError
+from raindrop_client._options import Event
+
+LAYOUT = "unit=millisecond"
+
+
+def one_range(first: int, count: int, **more: Any) -> dict[str, Any]:
+    fields = {"first": str(first), "last": str(first + count - 1), "step": "1", "count": count}
+    return {**fields, **more}
+
+
+def answer(*ranges: dict[str, Any], **more: Any) -> Reply:
+    body = {"issued_at": "2026-11-28T09:30:00.123Z", "layout": LAYOUT, "ranges": ranges, **more}
+    return Reply(200, "application/json", "", json.dumps(body).encode())
+
+
+def problem(status: int, code: str, retry_after: str = "") -> Reply:
+    body = json.dumps({"code": code, "detail": "made up", "status": status}).encode()
+    return Reply(status, "application/problem+json", retry_after, body)
+
+
+class Bench:
+    """A buffer whose refills run step by step, against a service that a test commands."""
+
+    def __init__(self, urls: tuple[str, ...] = ("http://a",), **options: Any) -> None:
+        self.now = 1000.0
+        self.events: list[Event] = []
+        self.started = 0
+        # What each base URL answers; by default, the next IDs.
+        self.replies: dict[str, Reply | RaindropError] = {}
+        self.answer: Callable[[int], Reply] = self.issue
+        self.asked: list[tuple[str, int]] = []
+        self.pauses: list[float] = []
+        self.next_id = 1
+        values: dict[str, Any] = {
+            "namespace": None,
+            "target": 2.0,
+            "min_range": 1,
+            "max_range": 100_000,
+            "max_age": 10.0,
+            "deadline": 2.0,
+            "on_event": self.events.append,
+            **options,
+        }
+        self.context = Context(urls=urls, clock=lambda: self.now, forget=self.forget, **values)
+        self.buffer = Buffer("order", self.context, self.note_start)
+
+    def forget(self) -> None:
+        self.buffer.reset()
+        self.context.pid = os.getpid()
+
+    def note_start(self, _buffer: Buffer) -> None:
+        self.started += 1
+
+    def run(self) -> None:
+        """Runs the refills that were started, until none is left."""
+        while self.started:
+            self.run_one()
+
+    def run_one(self) -> None:
+        self.started -= 1
+        steps = self.buffer.refill()
+        reply: Reply | RaindropError | None = None
+        while True:
+            try:
+                step = steps.send(reply)
+            except StopIteration:
+                return
+            reply = self.perform(step)
+
+    def perform(self, step: Pause | Attempt) -> Reply | RaindropError | None:
+        if isinstance(step, Pause):
+            self.pauses.append(step.seconds)
+            self.now += step.seconds
+            return None
+        size = int(step.target.rpartition("=")[2])
+        self.asked.append((step.url, size))
+        return self.replies.get(step.url) or self.answer(size)
+
+    def issue(self, count: int) -> Reply:
+        self.next_id += count
+        return answer(one_range(self.next_id - count, count))
+
+    def draw(self, n: int) -> list[int]:
+        """Returns n IDs as a caller gets them that has all the time it needs."""
+        waiter = self.buffer.join(n, 1e6, lambda: None, takes=True)
+        try:
+            while (ids := self.buffer.poll(waiter)) is None:
+                self.run()
+            return ids
+        finally:
+            self.buffer.leave(waiter, None)
+
+    def kinds_of_requests(self) -> list[str | None]:
+        return [event.error.kind if event.error else None for event in self.of_type("request")]
+
+    def of_type(self, name: str) -> list[Event]:
+        return [event for event in self.events if event.type == name]

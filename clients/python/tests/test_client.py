@@ -1,0 +1,450 @@
+"""Both clients with a server on this machine: threads, tasks, forks, tokens, TLS and proxies."""
+
+import asyncio
+import contextlib
+import copy
+import ctypes
+import multiprocessing
+import os
+import pickle
+import ssl
+import threading
+import unittest
+import warnings
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from queue import SimpleQueue
+from typing import Any
+from unittest import mock
+
+from raindrop_client import AsyncClient, Client, Event, RaindropError, __version__
+from raindrop_client._buffer import Buffer
+
+from .server import Server, certificates, temporary, tls_of_server
+
+PATIENCE = 30.0
+
+
+def client(*servers: Server, **options: Any) -> Client:
+    return Client([server.url for server in servers], **{"deadline": PATIENCE, **options})
+
+
+def first_failure(*servers: Server, **options: Any) -> str | None:
+    """Returns the kind of error of the first request of a client."""
+    kinds: SimpleQueue[str | None] = SimpleQueue()
+
+    def on_event(event: Event) -> None:
+        if event.type == "request":
+            kinds.put(event.error.kind if event.error else None)
+
+    with client(*servers, on_event=on_event, **options) as ids:
+        ids.code("order").try_next()
+        return kinds.get(timeout=PATIENCE)
+
+
+class Calls(unittest.TestCase):
+    def test_ids_texts_and_events(self) -> None:
+        events: list[Event] = []
+        with Server() as server, client(server, min_range=20, on_event=events.append) as ids:
+            order = ids.code("order")
+            self.assertEqual(order.next(), 1_000_000)
+            self.assertEqual(order.next_many(3), [1_000_001, 1_000_002, 1_000_003])
+            self.assertEqual(order.next_text(), "1000004")
+            self.assertEqual(order.next_text_many(2), ["1000005", "1000006"])
+            self.assertEqual(order.try_next(), 1_000_007)
+            self.assertIs(ids.code("order"), order)
+            self.assertIsNone(order.time_of(7))
+            path, headers = server.requests[0]
+        self.assertEqual(path, "/ids/order?format=range&up_to=20")
+        self.assertEqual(headers["User-Agent"], f"raindrop-python/{__version__}")
+        self.assertEqual([event.type for event in events], ["request", "wait", "dropped"])
+        self.assertEqual((events[0].ids, events[0].up_to, events[0].url), (20, 20, server.url))
+        self.assertEqual(events[2].ids, 12)
+
+    def test_warm_up_takes_none(self) -> None:
+        with Server() as server, client(server) as ids:
+            ids.code("order").warm_up()
+            self.assertEqual(ids.code("order").try_next(), 1_000_000)
+
+    def test_names_are_quoted(self) -> None:
+        with Server() as server, client(server, namespace="a b/c") as ids:
+            ids.code("x/../y?").next()
+            self.assertEqual(
+                server.requests[0][0], "/ids/x%2F..%2Fy%3F?format=range&up_to=1&namespace=a%20b%2Fc"
+            )
+
+    def test_wrong_arguments(self) -> None:
+        wrong: tuple[dict[str, Any], ...] = (
+            {"urls": []},
+            {"urls": ["ftp://a"]},
+            {"urls": ["http://"]},
+            {"urls": "http://a:x"},
+            {"urls": "http://user@a"},
+            {"urls": "http://a?b=c"},
+            {"min_range": 0},
+            {"min_range": 6, "max_range": 5},
+            {"max_range": 2.0},
+            {"max_age": 0},
+            {"target": float("nan")},
+            {"deadline": "2"},
+        )
+        for options in wrong:
+            with self.subTest(str(options)), self.assertRaises(RaindropError) as raised:
+                Client(**{"urls": "http://a", **options})
+            self.assertEqual(raised.exception.kind, "usage")
+        with Client("http://a", max_range=5) as ids:
+            order = ids.code("order")
+            calls: tuple[Callable[[], object], ...] = (
+                lambda: ids.code(""),
+                lambda: order.next_many(0),
+                lambda: order.next_many(6),
+                lambda: order.next_many(True),
+                lambda: order.next(-1.0),
+                lambda: order.next(float("inf")),
+            )
+            for call in calls:
+                with self.assertRaises(RaindropError) as raised:
+                    call()
+                self.assertEqual(raised.exception.kind, "usage")
+
+    def test_a_client_has_no_copy(self) -> None:
+        with Client("http://a") as ids:
+            for one in (ids, ids.code("order")):
+                for make in (copy.copy, copy.deepcopy, pickle.dumps):
+                    with self.assertRaisesRegex(TypeError, "IDs would repeat"):
+                        make(one)
+
+    def test_close_ends_calls_that_wait(self) -> None:
+        with Server() as server, client(server) as ids:
+            server.faults = ["hang"]
+            errors: list[str] = []
+            waits = threading.Event()
+
+            def wait() -> None:
+                waits.set()
+                with self.assertRaises(RaindropError) as raised:
+                    ids.code("order").next()
+                errors.append(raised.exception.kind)
+
+            thread = threading.Thread(target=wait)
+            thread.start()
+            waits.wait(PATIENCE)
+            ids.close()
+            thread.join(PATIENCE)
+            self.assertEqual(errors, ["closed"])
+            order, new = ids.code("order"), ids.code("new")
+            for call in (order.next, order.warm_up, new.next, new.try_next, new.warm_up):
+                with self.assertRaisesRegex(RaindropError, "closed"):
+                    call()
+
+    def test_a_caller_that_is_interrupted_leaves(self) -> None:
+        events: list[Event] = []
+        with Server() as server, client(server, on_event=events.append) as ids:
+            server.faults = ["hang"]
+            with (
+                mock.patch.object(Buffer, "poll", side_effect=KeyboardInterrupt),
+                self.assertRaises(KeyboardInterrupt),
+            ):
+                ids.code("order").next()
+            waits = [event.error for event in events if event.type == "wait"]
+            self.assertEqual([error and error.kind for error in waits], ["cancelled"])
+
+    def test_no_thread_can_be_started(self) -> None:
+        with Server() as server, client(server) as ids:
+            with mock.patch("threading.Thread.start", side_effect=RuntimeError("no thread")):
+                with self.assertRaisesRegex(RaindropError, "no thread"):
+                    ids.code("order").next()
+            self.assertEqual(ids.code("order").next(), 1_000_000)
+
+
+class Connections(unittest.TestCase):
+    def test_a_connection_is_kept(self) -> None:
+        with Server() as server, client(server, max_range=5) as ids:
+            for _ in range(5):
+                ids.code("order").next_many(5)
+            self.assertEqual(server.connections, 1)
+
+    def test_a_kept_connection_that_was_dropped_costs_no_error(self) -> None:
+        events: list[Event] = []
+        with Server() as server, client(server, max_range=5, on_event=events.append) as ids:
+            server.drops_kept = True
+            for _ in range(5):
+                ids.code("order").next_many(5)
+            self.assertEqual(
+                [event.error for event in events if event.type == "request"], [None] * 5
+            )
+            self.assertEqual(server.connections, 5)
+
+    def test_a_second_answer_is_nobodys(self) -> None:
+        with Server() as server, client(server, max_range=5) as ids:
+            server.faults = ["twice"]
+            order = ids.code("order")
+            self.assertEqual(order.next_many(5)[0], 1_000_000)
+            self.assertEqual(order.next_many(5)[0], 2_000_000)
+
+    def test_what_fails_is_asked_at_the_next_url(self) -> None:
+        for fault in ("drop", "redirect", "cut"):
+            with self.subTest(fault), Server() as server, Server() as other:
+                with client(server, other) as ids:
+                    server.faults = [fault]
+                    ids.code("order").next()
+                    self.assertEqual(len(other.requests), 1)
+
+    def test_a_request_that_hangs_is_given_up(self) -> None:
+        with Server() as server, Server() as other:
+            with client(server, other, request_timeout=0.1) as ids:
+                server.faults = ["hang"]
+                ids.code("order").next()
+                self.assertEqual(len(other.requests), 1)
+
+
+class Tokens(unittest.TestCase):
+    def test_text_and_function(self) -> None:
+        with Server() as server:
+            with client(server, token="secret") as ids:
+                ids.code("order").next()
+            tokens = iter(["one", "two"])
+            with client(server, token=lambda: next(tokens), max_range=1) as ids:
+                ids.code("order").next()
+                ids.code("order").next()
+            with client(server) as ids:
+                ids.code("order").next()
+        sent = [headers.get("Authorization") for _, headers in server.requests]
+        self.assertEqual(sent, ["Bearer secret", "Bearer one", "Bearer two", None])
+
+    def test_a_function_that_fails_or_hangs(self) -> None:
+        forever = threading.Event()
+
+        def hang() -> str:
+            forever.wait()
+            return ""
+
+        def fail() -> str:
+            raise LookupError("no token today")
+
+        for token in (hang, fail, "of\nnobody", "é", lambda: 7):
+            with self.subTest(str(token)), Server() as server:
+                self.assertEqual(
+                    first_failure(server, token=token, request_timeout=0.05), "transport"
+                )
+                self.assertEqual(server.requests, [])
+        forever.set()
+
+
+class Tasks(unittest.IsolatedAsyncioTestCase):
+    async def test_ids_for_tasks(self) -> None:
+        with Server() as server:
+            async with AsyncClient(server.url, deadline=PATIENCE) as ids:
+                order = ids.code("order")
+                await order.warm_up()
+                drawn = await asyncio.gather(*(order.next() for _ in range(500)))
+                drawn += await order.next_many(100)
+                drawn.append(int(await order.next_text()))
+                drawn += [int(text) for text in await order.next_text_many(2)]
+            self.assertEqual(len(set(drawn)), 603)
+
+    async def test_cancel(self) -> None:
+        events: list[Event] = []
+        with Server() as server:
+            server.faults = ["hang"]
+            async with AsyncClient(server.url, deadline=PATIENCE, on_event=events.append) as ids:
+                task = asyncio.create_task(ids.code("order").next())
+                await asyncio.sleep(0)
+                task.cancel()
+                with self.assertRaises(asyncio.CancelledError):
+                    await task
+        kinds = [event.error and event.error.kind for event in events if event.type == "wait"]
+        self.assertEqual(kinds, ["cancelled"])
+
+    async def test_deadline(self) -> None:
+        with Server() as server:
+            server.faults = ["hang"]
+            async with AsyncClient(server.url) as ids:
+                with self.assertRaises(RaindropError) as raised:
+                    await ids.code("order").next(0.05)
+        self.assertEqual(raised.exception.kind, "deadline")
+
+    async def test_asynchronous_token(self) -> None:
+        loop = asyncio.get_running_loop()
+
+        async def token() -> str:
+            self.assertIs(asyncio.get_running_loop(), loop)
+            return "awaited"
+
+        with Server() as server:
+            async with AsyncClient(server.url, token=token, deadline=PATIENCE) as ids:
+                await ids.code("order").next()
+            self.assertEqual(server.requests[0][1]["Authorization"], "Bearer awaited")
+
+    async def test_one_client_in_several_loops(self) -> None:
+        with Server() as server:
+            ids = AsyncClient(server.url, max_range=1, deadline=PATIENCE)
+
+            async def draw() -> int:
+                return await ids.code("order").next()
+
+            drawn = [
+                await draw(),
+                *[await asyncio.to_thread(asyncio.run, draw()) for _ in range(2)],
+            ]
+            ids.close()
+        self.assertEqual(len(set(drawn)), 3)
+
+
+def child_draws(ids: Client) -> list[int]:
+    """Returns what a child draws, without waiting and then with."""
+    reading, writing = os.pipe()
+    if os.fork() == 0:
+        order = ids.code("order")
+        drawn = [order.try_next()]
+        with contextlib.suppress(RaindropError):
+            drawn += [order.next(PATIENCE), *order.next_many(20, PATIENCE)]
+        os.write(writing, repr([one for one in drawn if one is not None]).encode())
+        os._exit(0)
+    os.close(writing)
+    with os.fdopen(reading) as file:
+        found: list[int] = eval(file.read())
+    os.wait()
+    return found
+
+
+class Forks(unittest.TestCase):
+    def setUp(self) -> None:
+        # Python 3.12 warns of every fork beside threads, and the client has one now and then.
+        ignored = warnings.catch_warnings()
+        ignored.__enter__()
+        self.addCleanup(ignored.__exit__, None, None, None)
+        warnings.simplefilter("ignore", DeprecationWarning)
+
+    def test_a_child_leases_ranges_of_its_own(self) -> None:
+        with Server() as server, client(server, min_range=100) as ids:
+            own = [ids.code("order").next()]
+            of_children = [child_draws(ids) for _ in range(3)]
+            own += ids.code("order").next_many(20)
+        everything = [*own, *(one for drawn in of_children for one in drawn)]
+        self.assertEqual([len(drawn) for drawn in of_children], [21] * 3)
+        self.assertEqual(len(set(everything)), len(everything))
+        self.assertEqual(len(server.requests), 4)
+
+    def test_a_fork_that_python_does_not_know_of(self) -> None:
+        with Server() as server, client(server, min_range=100) as ids:
+            order = ids.code("order")
+            order.next()
+            reading, writing = os.pipe()
+            if ctypes.PyDLL(None).fork() == 0:
+                # Such a child of a process with threads can start none.
+                with mock.patch.object(order._buffer, "_start"):
+                    os.write(writing, repr(order.try_next()).encode())
+                os._exit(0)
+            os.close(writing)
+            with os.fdopen(reading) as file:
+                self.assertEqual(file.read(), "None")
+            os.wait()
+            self.assertEqual(order.try_next(), 1_000_001)
+
+    def test_a_child_uses_no_connection_of_its_parent(self) -> None:
+        with Server() as server, client(server) as ids:
+            ids.code("order").next()
+            with mock.patch("os.getpid", return_value=7):
+                # Its buffer was never the parent's.
+                ids.code("new").next()
+            self.assertEqual(server.connections, 2)
+
+    def test_a_fork_while_threads_draw(self) -> None:
+        with Server() as server, client(server, max_range=50) as ids:
+            ends = threading.Event()
+            drawn: list[int] = []
+
+            def draw() -> None:
+                while not ends.is_set():
+                    drawn.append(ids.code("order").next())
+
+            threads = [threading.Thread(target=draw) for _ in range(3)]
+            for thread in threads:
+                thread.start()
+            children = [one for _ in range(5) for one in child_draws(ids)]
+            ends.set()
+            for thread in threads:
+                thread.join()
+        everything = [*drawn, *children]
+        self.assertEqual(len(children), 5 * 21)
+        self.assertEqual(len(set(everything)), len(everything))
+
+    def test_multiprocessing(self) -> None:
+        global inherited
+        with Server() as server, client(server, min_range=100) as inherited:
+            own = inherited.code("order").next()
+            with multiprocessing.get_context("fork").Pool(2) as pool:
+                drawn = pool.map(draw_inherited, range(40))
+        self.assertEqual(len({own, *drawn}), 41)
+
+
+inherited: Client
+
+
+def draw_inherited(_: int) -> int:
+    return inherited.code("order").next(PATIENCE)
+
+
+class Networks(unittest.TestCase):
+    folder: Path
+
+    @classmethod
+    def setUpClass(cls) -> None:
+        temporary_folder = temporary()
+        cls.addClassCleanup(temporary_folder.cleanup)
+        cls.folder = Path(temporary_folder.name)
+        certificates(cls.folder)
+
+    def context(self, *, has_certificate: bool = True) -> ssl.SSLContext:
+        context = ssl.create_default_context(cafile=self.folder / "ca.pem")
+        if has_certificate:
+            context.load_cert_chain(self.folder / "client.pem", self.folder / "client.key")
+        return context
+
+    @contextlib.contextmanager
+    def environment(self, **variables: str) -> Iterator[None]:
+        names = ("http_proxy", "https_proxy", "no_proxy", "all_proxy")
+        other = {name: value for name, value in os.environ.items() if name.lower() not in names}
+        with mock.patch.dict(os.environ, {**other, **variables}, clear=True):
+            yield
+
+    def test_own_ca_and_client_certificate(self) -> None:
+        with Server(tls_of_server(self.folder)) as server, self.environment():
+            with client(server, ssl_context=self.context(), max_range=5) as ids:
+                ids.code("order").next_many(5)
+                ids.code("order").next_many(5)
+            self.assertEqual(server.connections, 1)
+            for context in (None, self.context(has_certificate=False)):
+                self.assertEqual(first_failure(server, ssl_context=context), "transport")
+
+    def test_proxy_of_the_environment(self) -> None:
+        with Server() as proxy:
+            there = proxy.url.replace("//", "//user:p%40ss@")
+            with self.environment(http_proxy=there, no_proxy="here.example.org"):
+                with Client("http://ids.example.org/base", deadline=PATIENCE) as ids:
+                    ids.code("order").next()
+        path, headers = proxy.requests[0]
+        self.assertEqual(path, "http://ids.example.org/base/ids/order?format=range&up_to=1")
+        self.assertEqual(headers["Host"], "ids.example.org")
+        self.assertEqual(headers["Proxy-Authorization"], "Basic dXNlcjpwQHNz")
+
+    def test_no_proxy(self) -> None:
+        with Server() as proxy, Server() as server:
+            with self.environment(http_proxy=proxy.url, no_proxy="127.0.0.1"):
+                with client(server) as ids:
+                    ids.code("order").next()
+            with self.environment(http_proxy=proxy.url), client(server, proxy="") as ids:
+                ids.code("order").next()
+        self.assertEqual((len(proxy.requests), len(server.requests)), (0, 2))
+
+    def test_tunnel_through_a_proxy(self) -> None:
+        with Server(tls_of_server(self.folder), is_proxy=True) as proxy, self.environment():
+            options: dict[str, Any] = {"ssl_context": self.context(), "proxy": proxy.url}
+            with Client("https://ids.example.org", deadline=PATIENCE, **options) as ids:
+                ids.code("order").next()
+        self.assertEqual(
+            [path for path, _ in proxy.requests],
+            ["ids.example.org:443", "/ids/order?format=range&up_to=1"],
+        )
+        self.assertNotIn("Authorization", proxy.requests[0][1])
