@@ -1,0 +1,1 @@
+"""Tests with real frameworks, databases and the real service, which RAINDROP names."""
