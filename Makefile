@@ -144,16 +144,17 @@ chart-test: ## the Helm chart on a real API server, the alerts and the dashboard
 console-test: ## the console in a browser; installs Chromium and Playwright. UPDATE=1 rewrites docs/images
 	tests/console/run.sh
 
-clients-test: ## the clients in Go, JavaScript and Java, against the real service; installs Maven
+clients-test: ## the clients in Go, JavaScript, Java and Python, against the real service; installs Maven
 	tests/clients/run.sh
 
 clients-package: ## builds the packages of the clients into target/packages, and checks what is in them
 	tests/clients/package.sh
 
-integrations-test: install-deps ## the clients in Chromium, Spring, MyBatis-Plus, Hibernate, GORM, Prisma and Drizzle
+integrations-test: install-deps ## the clients in Chromium and with Spring, MyBatis-Plus, Hibernate, GORM, Prisma, Drizzle, Django, SQLAlchemy
 	tests/clients/js-browser.sh
 	tests/clients/js-integrations.sh
 	tests/clients/go-integrations.sh
+	tests/clients/python-integrations.sh
 	tests/clients/java-integrations.sh
 
 image-test: ## builds the container image without a daemon and runs it once; Debian, as root
@@ -203,6 +204,7 @@ bench-clients: build ## what an ID costs in the clients and in other generators,
 	clients/go-bench/run.sh
 	clients/java-bench/run.sh
 	clients/js-bench/run.sh
+	clients/python-bench/run.sh
 
 bench-lint: ## formatting, clippy and tests of the benchmarks; compiles every peer
 	$(BENCH) fmt $(BENCH_AT) --check

@@ -1,7 +1,7 @@
 #!/bin/sh
 # Builds the clients' packages as registries get them, into target/packages, and checks what is in them: those
 # for npm with attw and publint, those for Maven by their jars and effective poms, Go's modules with the oldest
-# Go that they support. What the clients do is for clients-test and integrations-test.
+# Go that they support, Python's wheel with pyright. What the clients do is for clients-test and integrations-test.
 set -eu
 
 cd "$(dirname "$0")/../.."
@@ -78,5 +78,26 @@ done
 unexpected=$(go list -m -f '{{if not .Indirect}}{{.Path}}{{end}}' all |
   grep -v -x -e 'git.example.org/raindrop/clients/go' -e 'git.example.org/raindrop/clients/go-gorm' -e gorm.io/gorm) || true
 [ -z "$unexpected" ] || fail "clients/go-gorm requires more than the client and GORM: $unexpected"
+
+echo "== Python"
+cd "$root"
+python=$(keep python-client)
+tests/python/run.sh "$python" clients/python/requirements.txt
+# Not isolated, because a build would then install packages without hashes.
+"$python/bin/python" -m build --no-isolation --outdir "$packages" clients/python >/dev/null
+for file in "$packages"/raindrop_client-*.whl; do
+  unzip -Z1 "$file" | has "$file" raindrop_client/py.typed raindrop_client/django.py raindrop_client/sqlalchemy.py \
+    'raindrop_client-.*.dist-info/licenses/LICENSE'
+  ! unzip -p "$file" '*/METADATA' | grep "^Requires-Dist" | grep -v "extra ==" || fail "$file requires packages"
+  python3 -m venv --without-pip "$scratch/python"
+  unzip -q "$file" -d "$scratch/python"/lib/python3*/site-packages
+done
+for file in "$packages"/raindrop_client-*.tar.gz; do
+  tar -tzf "$file" | sed 's,^[^/]*/,,' | has "$file" LICENSE README.md pyproject.toml PKG-INFO src/raindrop_client/py.typed
+done
+"$scratch/python/bin/python" -c 'import raindrop_client; raindrop_client.Client("http://127.0.0.1:1").close()'
+for version in 3.10 3.14; do
+  (cd clients/python && "$tools/pyright" --pythonpath "$python/bin/python" --pythonversion $version)
+done
 
 ls -l "$packages"
