@@ -35,6 +35,13 @@ pub(super) struct Configuration {
     /// How far each server's clock is ahead.
     pub(super) clocks: [i64; 2],
     pub(super) failovers: u8,
+    /// Whether the second fail-over leads back to the first server as it was left, with writes that the
+    /// other never had.
+    pub(super) returns: bool,
+    /// Whether each write arrives at once, so that none is late, lost or unanswered.
+    pub(super) prompt: bool,
+    /// How often an operator begins an epoch.
+    pub(super) raises: u8,
     /// How often an operator releases the row while it is held.
     pub(super) releases: u8,
     pub(super) breaks: Breaks,

@@ -24,6 +24,8 @@ use super::{
 /// Fresh tokens: no other token of a state equals one of them, because each step ends by renaming
 /// them.
 pub(super) const FRESH: [Token; 2] = [Token::from_bits(200), Token::from_bits(201)];
+/// The same, of an operator's epochs.
+pub(super) const RAISED: [Token; 2] = [Token::from_bits(202), Token::from_bits(203)];
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Process {

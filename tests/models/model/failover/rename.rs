@@ -87,7 +87,7 @@ impl Names {
 
 pub(super) fn rename(state: &mut State) {
     let mut names = Names::default();
-    for tables in state.store.log.iter_mut().rev() {
+    for tables in state.store.tables_mut().rev() {
         names.record(&mut tables.record);
         let row = &mut tables.row;
         let (token, epoch) = (names.of(row.token), names.of(row.epoch));

@@ -20,6 +20,9 @@ pub(super) const QUICK: Configuration = Configuration {
     skew: 0,
     clocks: [0, 0],
     failovers: 2,
+    returns: false,
+    prompt: false,
+    raises: 0,
     releases: 0,
     breaks: Breaks::Nothing,
     shows: &[LOST, LATE, ANEW],
@@ -85,6 +88,31 @@ pub(super) const RELEASED_LANES: Configuration = Configuration {
     first_reach: 9,
     ..RELEASED
 };
+
+/// Holders check the store once while two epochs begin.
+pub(super) const SEVERAL: Configuration = Configuration {
+    name: "several epochs between two checks",
+    writes: &[3, 3],
+    instants: &[0, 1, 2, 3],
+    windows: &[2, 2],
+    first_reach: 0,
+    ttl: 2,
+    prompt: true,
+    shows: &[LOST, ANEW],
+    ..QUICK
+};
+
+/// The same where the first server comes back as it was left.
+pub(super) const RETURNING: Configuration = Configuration {
+    name: "a server that comes back without an epoch",
+    returns: true,
+    shows: &[LOST, UNBROKEN, ANEW],
+    ..SEVERAL
+};
+
+/// The same, and an operator begins an epoch.
+pub(super) const RAISED: Configuration =
+    Configuration { name: "a server that comes back, and an operator", raises: 1, ..RETURNING };
 
 fn explore_up_to(configuration: &Configuration, large: &[&Configuration]) {
     explore(configuration);
@@ -156,4 +184,40 @@ fn three_processes() {
         ..QUICK
     };
     explore_up_to(&three, &[&Configuration { writes: &[2, 2, 1], ..three.clone() }]);
+}
+
+#[test]
+fn several_epochs_between_two_checks() {
+    let three = Configuration { failovers: 3, ..SEVERAL };
+    let others = Configuration { writes: &[2, 2, 2], windows: &[2, 2, 2], ..SEVERAL };
+    explore_up_to(&SEVERAL, &[&three, &others]);
+}
+
+#[test]
+fn several_epochs_on_servers_whose_clocks_differ() {
+    let several = Configuration {
+        name: "several epochs on servers whose clocks differ",
+        prompt: true,
+        failovers: 2,
+        shows: &[LOST],
+        ..SKEWED_UNBROKEN
+    };
+    explore_up_to(&several, &[&Configuration { writes: &[3, 3], ..several.clone() }]);
+}
+
+#[test]
+fn several_epochs_and_a_row_that_an_operator_releases() {
+    let released = Configuration { name: "several epochs and a release", releases: 1, ..SEVERAL };
+    explore(&released);
+}
+
+#[test]
+fn a_server_that_comes_back_without_an_epoch() {
+    let later = Configuration { instants: &[0, 1, 2, 3, 4], windows: &[3, 3], ttl: 3, ..RETURNING };
+    explore_up_to(&RETURNING, &[&later]);
+}
+
+#[test]
+fn a_server_that_comes_back_and_an_operator() {
+    explore(&RAISED);
 }

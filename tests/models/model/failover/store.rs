@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use raindrop_core::{
-    lease::{History, Row, RowExpiry, RowWrite, Token},
+    lease::{History, HistoryVerdict, Row, RowExpiry, RowWrite, Token},
     planted::{Bug, planted},
 };
 
@@ -30,6 +30,11 @@ pub(super) struct Store {
     /// The tables after each acknowledged write. A fail-over goes back to any of them.
     pub(super) log: Vec<Tables>,
     pub(super) failovers: u8,
+    /// The server that was left, if the next fail-over leads back to it.
+    left: Option<Tables>,
+    /// Whether it leads on now, and its record lacks an epoch: then a process that knows that, or an
+    /// operator, acts first.
+    is_back: bool,
 }
 
 /// A swap that the store has not received yet, and may never receive.
@@ -48,6 +53,26 @@ pub(super) enum Swap {
 }
 
 impl Store {
+    pub(super) fn new(tables: Tables) -> Self {
+        Self { server: 0, log: vec![tables], failovers: 0, left: None, is_back: false }
+    }
+
+    /// Everything that a server shows or may show again.
+    pub(super) fn tables(&self) -> impl DoubleEndedIterator<Item = &Tables> {
+        self.log.iter().chain(&self.left)
+    }
+
+    pub(super) fn tables_mut(&mut self) -> impl DoubleEndedIterator<Item = &mut Tables> {
+        self.log.iter_mut().chain(&mut self.left)
+    }
+
+    /// Returns whether a process that knows this may be the first to check the store after a fail-over.
+    pub(super) fn may_be_checked(&self, known: Option<&History>) -> bool {
+        let history = &self.present().record.history;
+        let known = known.map(History::present);
+        !self.is_back || history.judge(None, known) == HistoryVerdict::RolledBack
+    }
+
     pub(super) fn present(&self) -> &Tables {
         self.log.last().expect("a server holds something")
     }
@@ -110,6 +135,7 @@ impl Store {
                     // Premise: the next fail-over keeps this write.
                     self.log.clear();
                 }
+                self.is_back &= !begins;
                 self.log.push(Tables { record: Arc::clone(changed), row });
             }
         }
@@ -121,19 +147,32 @@ impl Store {
     pub(super) fn may_fail_over(&self, world: &World) -> bool {
         let looked = self.is_continued_by(&self.present().record.history);
         self.failovers < world.configuration.failovers
+            && !self.is_back
             && (looked || world.breaks(Breaks::NobodyLooked))
     }
 
-    /// Lets the other server continue with the first `kept` states of the log.
-    pub(super) fn fail_over(&mut self, kept: usize) {
+    /// Lets the other server continue with the first `kept` states of the log, or as it was left.
+    pub(super) fn fail_over(&mut self, world: &World, kept: usize) {
+        if let Some(left) = self.left.take() {
+            (self.log, self.is_back) = (vec![left], true);
+        } else if world.configuration.returns && self.failovers == 0 {
+            self.left = self.log.last().cloned();
+        }
         self.log.truncate(kept);
         self.server = 1 - self.server;
         self.failovers += 1;
     }
 
+    /// Forgets the states that no fail-over goes back to.
+    pub(super) fn forget_states(&mut self, world: &World) {
+        if self.left.is_some() || self.failovers == world.configuration.failovers {
+            self.log.drain(..self.log.len() - 1);
+        }
+    }
+
     /// Returns whether a message may still change something, now or after a fail-over.
     pub(super) fn may_match(&self, message: &Message) -> bool {
-        self.log.iter().any(|Tables { record, row }| match &message.swap {
+        self.tables().any(|Tables { record, row }| match &message.swap {
             Swap::Row(_) => row.token == message.expected,
             Swap::Record(_) => record.token == message.expected,
         })

@@ -8,8 +8,8 @@ use std::{
 
 use raindrop_core::{
     lease::{
-        EpochClocks, HighWaterMarks, History, Lease, NodeTimes, Row, RowExpiry, RowWrite, Token,
-        state::State as LeaseState,
+        EpochClocks, HeldRow, HighWaterMarks, History, Lease, NodeTimes, Row, RowExpiry, RowWrite,
+        Token, state::State as LeaseState,
     },
     planted,
 };
@@ -18,7 +18,7 @@ use stateright::{Model, Property};
 use super::{
     configuration::{Breaks, SERVERS, World, ms},
     issued::Issued,
-    process::{Context, FRESH, Judged, Operation, Phase, Process, Search, Survey},
+    process::{Context, FRESH, Intent, Judged, Operation, Phase, Process, RAISED, Search, Survey},
     rename::rename,
     store::{Message, Record, Store, Swap, Tables},
 };
@@ -37,6 +37,7 @@ pub(super) struct State {
     pub(super) under_way: Vec<Message>,
     pub(super) processes: Vec<Process>,
     releases: u8,
+    raises: u8,
     issued: Issued,
 }
 
@@ -82,6 +83,7 @@ pub(super) enum Action {
         process: usize,
     },
     OperatorRelease,
+    OperatorRaise,
 }
 
 impl State {
@@ -102,7 +104,7 @@ impl FailOvers {
 
     fn step(&self, state: &mut State, action: Action) -> Option<()> {
         let world = &self.world;
-        let State { tick, store, under_way, processes, releases, issued } = state;
+        let State { tick, store, under_way, processes, releases, raises, issued } = state;
         let sent = match action {
             Action::Tick => {
                 let mut later = world.configuration.instants.iter().filter(|at| **at > *tick);
@@ -110,7 +112,7 @@ impl FailOvers {
                 None
             }
             Action::FailOver { kept } => {
-                store.fail_over(kept);
+                store.fail_over(world, kept);
                 None
             }
             Action::Survey { process: index, ahead, operation } => {
@@ -149,16 +151,7 @@ impl FailOvers {
             }
             Action::Arrive { message, all } => {
                 let arrived = under_way.remove(message);
-                let swapped = store.apply(world, *tick, &arrived);
-                match arrived.awaited_by {
-                    Some(index) => {
-                        let context = &mut Context { world, index, issued };
-                        processes[index].answer(context, swapped, all);
-                    }
-                    None if !swapped => return None,
-                    None => {}
-                }
-                None
+                return self.arrive(state, &arrived, all);
             }
             Action::GiveUp { process } => {
                 let awaited = |message: &&mut Message| message.awaited_by == Some(process);
@@ -184,9 +177,27 @@ impl FailOvers {
                 *releases += 1;
                 Some(release(world, store, *tick)?)
             }
+            Action::OperatorRaise => {
+                *raises += 1;
+                Some(raise(world, store, *tick))
+            }
         };
-        under_way.extend(sent);
+        match sent {
+            Some(message) if world.configuration.prompt => self.arrive(state, &message, true)?,
+            sent => under_way.extend(sent),
+        }
         Some(())
+    }
+
+    /// The store sees a swap, and its process the answer; `None` if that changes nothing.
+    fn arrive(&self, state: &mut State, arrived: &Message, all: bool) -> Option<()> {
+        let (world, State { tick, store, processes, issued, .. }) = (&self.world, state);
+        let swapped = store.apply(world, *tick, arrived);
+        if let Some(index) = arrived.awaited_by {
+            processes[index].answer(&mut Context { world, index, issued }, swapped, all);
+            return Some(());
+        }
+        swapped.then_some(())
     }
 
     /// Drops everything that can no longer change anything.
@@ -194,11 +205,9 @@ impl FailOvers {
         let world = &self.world;
         let State { tick, store, under_way, processes, issued, .. } = state;
         under_way.retain(|message| message.awaited_by.is_some() || store.may_match(message));
-        if store.failovers == world.configuration.failovers {
-            store.log.drain(..store.log.len() - 1);
-        }
+        store.forget_states(world);
         let earliest = world.earliest(*tick);
-        for row in store.log.iter_mut().map(|tables| &mut tables.row) {
+        for row in store.tables_mut().map(|tables| &mut tables.row) {
             if row.expires_ms != 0 && row.expires_ms <= earliest {
                 Arc::make_mut(row).expires_ms = 0;
             }
@@ -216,7 +225,7 @@ impl FailOvers {
                 let epoch = known.epoch();
                 let knows =
                     |tables: &Tables| tables.record.history.epochs().any(|known| known == epoch);
-                if process.is_free() && store.log.iter().all(knows) {
+                if process.is_free() && store.tables().all(knows) {
                     (process.known, process.went_back) = (None, false);
                 } else if !known.before.is_empty() || !known.identity.is_empty() {
                     // The next survey brings the rest; a release needs the barrier.
@@ -227,7 +236,7 @@ impl FailOvers {
             }
             if let Some(held) = process.held_mut() {
                 held.own_tokens_mut().retain(|own| {
-                    store.log.iter().any(|tables| tables.row.token == *own)
+                    store.tables().any(|tables| tables.row.token == *own)
                         || under_way.iter().any(|message| message.sets(*own))
                 });
             }
@@ -328,6 +337,15 @@ fn release(world: &World, store: &Store, tick: i64) -> Option<Message> {
     Some(Message { awaited_by: None, expected: row.token, swap: Swap::Row(write) })
 }
 
+/// An operator begins an epoch in which no lease goes on.
+fn raise(world: &World, store: &Store, tick: i64) -> Message {
+    let Tables { record, .. } = store.present();
+    let clocks = EpochClocks::of_store(world.clock(store.server, tick));
+    let history = record.history.raised(store.identity(), RAISED, clocks, world.times(0));
+    let raised = Record { token: FRESH[1], history };
+    Message { awaited_by: None, expected: record.token, swap: Swap::Record(Arc::new(raised)) }
+}
+
 impl Model for FailOvers {
     type State = State;
     type Action = Action;
@@ -358,10 +376,11 @@ impl Model for FailOvers {
         let processes = configuration.writes.iter().map(|left| Process::new(*left));
         vec![State {
             tick: 0,
-            store: Store { server: 0, log: vec![tables], failovers: 0 },
+            store: Store::new(tables),
             under_way: Vec::new(),
             processes: processes.collect(),
             releases: 0,
+            raises: 0,
             issued: Issued::default(),
         }]
     }
@@ -377,11 +396,21 @@ impl Model for FailOvers {
         if state.releases < configuration.releases {
             actions.push(Action::OperatorRelease);
         }
+        if state.raises < configuration.raises {
+            actions.push(Action::OperatorRaise);
+        }
         for (index, process) in state.processes.iter().enumerate() {
             if process.left == 0 {
                 continue;
             }
-            actions_of(self, index, process, actions);
+            if state.store.may_be_checked(process.known.as_deref()) {
+                actions_of(self, index, process, actions);
+            } else if process.phase == Phase::Idle && process.held().is_some() {
+                actions.push(Action::UseNextLease { process: index });
+            }
+            if process.grant.is_some() || !process.is_free() {
+                actions.push(Action::Crash { process: index });
+            }
         }
         for (index, message) in state.under_way.iter().enumerate() {
             let arrive = |all| Action::Arrive { message: index, all };
@@ -409,6 +438,7 @@ impl Model for FailOvers {
             Property::sometimes(LOST, |_, state| has_lost_lease(state)),
             Property::sometimes(LATE, |_, state| is_refused_late(state)),
             Property::sometimes(UNBROKEN, |model: &Self, state| model.is_unbroken(state)),
+            Property::sometimes(OVER_SEVERAL, |_, state| goes_on_over_several(state)),
             Property::sometimes(ANEW, |model, state| model.began_anew(state)),
         ];
         let shows = self.world.configuration.shows;
@@ -481,9 +511,6 @@ fn actions_of(model: &FailOvers, index: usize, process: &Process, actions: &mut 
         Phase::Enter | Phase::Settle(_) => actions.push(Action::Read { process: index }),
         Phase::Following { .. } | Phase::Writing { .. } => {}
     }
-    if process.grant.is_some() || !process.is_free() {
-        actions.push(Action::Crash { process: index });
-    }
 }
 
 /// No position of a lane is issued twice.
@@ -495,6 +522,8 @@ pub(super) const LATE: &str = "a late write is refused for its epoch alone";
 /// The same.
 pub(super) const UNBROKEN: &str = "a lease goes on unbroken in the next epoch";
 /// The same.
+pub(super) const OVER_SEVERAL: &str = "a lease goes on unbroken over several epochs";
+/// The same.
 pub(super) const ANEW: &str = "a lease begins at a barrier";
 
 fn has_lost_lease(state: &State) -> bool {
@@ -503,6 +532,17 @@ fn has_lost_lease(state: &State) -> bool {
     record.history.has_failed_over()
         && row.epoch != record.history.epoch()
         && state.grants().any(is_lost)
+}
+
+/// Whether a holder is about to extend a lease that it wrote more than one epoch ago.
+fn goes_on_over_several(state: &State) -> bool {
+    let history = &state.store.present().record.history;
+    let goes_on = |held: &HeldRow<Intent>| {
+        let is_present = held.known_row.epoch() == history.epoch();
+        let last = held.last_write.filter(|_| is_present && held.at_barrier().is_none());
+        last.is_some_and(|last| history.epochs().position(|epoch| epoch == last.epoch) > Some(1))
+    };
+    state.processes.iter().filter_map(Process::held).any(goes_on)
 }
 
 fn is_refused_late(state: &State) -> bool {
