@@ -84,6 +84,14 @@ pub enum Bug {
     OtherRowsIgnored,
     /// A lease is renewed in place even if its row is of another epoch.
     RenewedAcrossEpochs,
+    /// A lease of several epochs ago continues in place although its row was rolled back.
+    RolledBackRowPassed,
+    /// A lease continues in place over an epoch that began because the store lost another one.
+    LostEpochPassed,
+    /// A lease continues in place in an epoch that an operator began.
+    RaisePassed,
+    /// A lease of several epochs ago continues in place however old its last write is.
+    TtlPassed,
     /// A write under a new epoch raises the lane in use to the barrier, and not the others.
     OtherLanesNotRaised,
     /// An operator releases a row that is held without raising its mark.

@@ -558,6 +558,14 @@ impl Generator<'_> {
                 break;
             }
         }
+        if self.often() {
+            // Some nodes check the store between two of these restarts, and others only after them.
+            for _ in 0..self.random.random_range(2..=4) {
+                let ms = self.random.random_range(100..=self.setup.renew_ms);
+                ops.extend([Op::FailOver { back: false }, Op::Advance { ms }]);
+            }
+            ops.push(Op::Everyone { code, count: 2 });
+        }
         ops.extend([Op::Heal { node }, Op::Deliver { which: 0 }]);
         ops.extend([Op::Advance { ms: self.while_ms() }, Op::Everyone { code, count: 2 }]);
         ops

@@ -205,8 +205,10 @@ impl<P: Copy + Into<Purpose>> HeldRow<P> {
         // left.
         let lane = self.lanes.present();
         self.lanes = HeldLanes::on(lane);
-        let is_unbroken =
-            self.last_write.is_some_and(|last| present.is_unbroken(&last, max_skew_ms));
+        let is_unbroken = self.last_write.is_some_and(|last| {
+            let is_shown = last.token == self.known_row.token();
+            present.is_unbroken(&last, is_shown, max_skew_ms)
+        });
         if self.at_barrier().is_none() && is_unbroken {
             // An operator may have released the row, and another process may have leased another
             // lane of it.

@@ -14,6 +14,10 @@
 //! last epochs. If a process knows an epoch that the record does not remember, its ordinal decides:
 //! below those that are remembered, the record forgot it; otherwise the store lost it.
 //!
+//! An epoch *lost none* if its process found another server, or clocks that agreed again, and knew no
+//! epoch that the store lost and no row that was rolled back. Its ordinal is two more than that of the
+//! epoch before it, so that a holder which missed several epochs can tell ([`History::is_unbroken`]).
+//!
 //! A [`History`] writes nothing. The caller swaps the record with what these functions return; see
 //! `crates/keeper/src/history`. Tests: `history/tests.rs` and the fail-over models in
 //! `tests/models`.
@@ -32,13 +36,16 @@ const REMEMBERED: usize = 8;
 /// The clocks of two servers differ by at most one skew, each may step by at most one, and the old
 /// server may have run on for one.
 const SKEWS_OF_TTL: i64 = 4;
+/// How much larger the ordinal of an epoch that lost none is than the ordinal before it. A version that
+/// does not record the reason always adds one.
+const STEP_WITHOUT_LOSS: u64 = 2;
 
 /// One epoch of a namespace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Epoch {
     /// The random value that rows and writes name it by.
     pub token: Token,
-    /// 1 for the first epoch. A later one has one more than the epoch that it follows.
+    /// 1 for the first epoch. A later one has one or two more than the epoch that it follows.
     pub ordinal: u64,
 }
 
@@ -243,6 +250,15 @@ impl History {
         }
     }
 
+    /// Returns the history, whose present epoch [`Self::next`] just began because of this verdict, with an
+    /// ordinal that tells whether the epoch lost none.
+    #[must_use]
+    pub fn begun_by(self, verdict: HistoryVerdict) -> Self {
+        let is_loss = verdict == HistoryVerdict::RolledBack && !planted(Bug::LostEpochPassed);
+        let more = if is_loss { 0 } else { STEP_WITHOUT_LOSS - 1 };
+        Self { ordinal: self.ordinal.saturating_add(more), ..self }
+    }
+
     /// Returns the history with a new epoch in which no lease continues in place: it follows
     /// another new epoch, in which no row can have been written. See [`Self::next`].
     #[must_use]
@@ -254,6 +270,9 @@ impl History {
         own: NodeTimes,
     ) -> Self {
         let before = self.next(identity, nobodys, clocks, own);
+        if planted(Bug::RaisePassed) {
+            return before.begun_by(HistoryVerdict::Continued);
+        }
         before.next(identity, fresh, clocks, own)
     }
 
@@ -355,17 +374,35 @@ impl History {
         }
     }
 
-    /// Returns whether the holder of a row may continue its lease in this epoch. Its last
-    /// acknowledged write must be of the last epoch in which leases began, and the row must not
-    /// have expired, by the old server's clock, when the present epoch began. Then no other process
-    /// can have taken the row.
-    pub fn is_unbroken(&self, last: &LastWrite, max_skew_ms: i64) -> bool {
+    /// Returns whether a holder may continue its lease in place in the present epoch: no other process can
+    /// have taken the row since the holder's last acknowledged write, because the row had not expired by
+    /// the servers' clocks when this epoch began.
+    ///
+    /// That write is of the last epoch in which leases began. Or it is of an earlier one, the row shows
+    /// this very write (`is_shown`), and each epoch since lost none. Otherwise another process may have
+    /// leased the row in one of these epochs, and the store lost that lease.
+    pub fn is_unbroken(&self, last: &LastWrite, is_shown: bool, max_skew_ms: i64) -> bool {
         if planted(Bug::RenewedAcrossEpochs) {
             return true;
         }
+        let Some(begun) = self.epochs().position(|epoch| epoch == last.epoch) else {
+            return false;
+        };
         let left = if self.barrier_state == BarrierState::SetLater { 2 } else { 1 };
-        self.before.iter().take(left).any(|before| before.token == last.epoch)
-            && last.held_until(self.since_ms, max_skew_ms)
+        let is_shown = is_shown || planted(Bug::RolledBackRowPassed);
+        let is_held = last.held_until(self.since_ms, max_skew_ms);
+        if (1..=left).contains(&begun) {
+            return is_held;
+        }
+        begun > 0 && is_shown && self.have_lost_none(begun) && (is_held || planted(Bug::TtlPassed))
+    }
+
+    /// Returns whether each of the last `count` epochs lost none.
+    fn have_lost_none(&self, count: usize) -> bool {
+        let mut steps = self.remembered().zip(&self.before).take(count);
+        steps.all(|(epoch, before)| {
+            epoch.ordinal == before.ordinal.saturating_add(STEP_WITHOUT_LOSS)
+        })
     }
 }
 

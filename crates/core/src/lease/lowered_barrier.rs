@@ -117,7 +117,7 @@ mod tests {
         assert!(!lowered.is_far_ahead(NOW));
         // No lease continues in place.
         let held = LastWrite { token: token(3), epoch: token(2), store_ms: NOW, ttl_ms: 90_000 };
-        assert!(!lowered.is_unbroken(&held, 10_000));
+        assert!(!lowered.is_unbroken(&held, true, 10_000));
     }
 
     /// A restart of the store begins an epoch by the corrected clock, which keeps the barrier.

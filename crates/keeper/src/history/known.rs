@@ -191,6 +191,7 @@ impl KnownHistory {
                     self.present.clone().or_else(|| self.resumed.map(History::of_saved_epoch));
                 let present = recorded.or_known(known.as_ref());
                 let next = present.next(server, fresh(), context.clocks, context.own);
+                let next = next.begun_by(verdict);
                 if let Some(layout) = context.layout.filter(|it| it.backfill_per_tick() > 0) {
                     // Which IDs for a past time the lost writes had reserved is unknown.
                     since_tick = since_tick.max(layout.tick_of(next.barrier(layout)));

@@ -1,4 +1,5 @@
-//! More epochs than a record remembers, and processes that know an epoch which the record lacks.
+//! Several epochs between two checks by a node, more than a record remembers, and processes that know an
+//! epoch which the record lacks.
 
 use std::time::Duration;
 
@@ -6,7 +7,7 @@ use raindrop_core::preset::Preset;
 use raindrop_store::Store as _;
 
 use super::world::{Node, World, second, world};
-use crate::{Backfill, KeeperSettings, state_file::MemoryDisk};
+use crate::{Backfill, KeeperSettings, LeaseOperation, LeaseOutcome, state_file::MemoryDisk};
 
 const WINDOW: Duration = Duration::from_mins(5);
 /// Each raise begins two epochs, and a record remembers eight.
@@ -101,5 +102,33 @@ async fn processes_that_resume_in_a_lost_epoch_begin_one_together() {
     assert_eq!(began, 1);
     for node in &nodes {
         world.issue(node, "order", 10).await;
+    }
+}
+
+/// Each node checks the store once in 30 s, and each start of Redis begins an epoch.
+#[tokio::test(start_paused = true)]
+async fn nodes_go_on_over_several_restarts_between_two_checks() {
+    let world = world();
+    let mut nodes = Vec::new();
+    for _ in 0..5 {
+        nodes.push(world.node().await);
+        world.pass(second(6)).await;
+    }
+    world.pass(second(60)).await;
+    for restart in 1..=5 {
+        world.fail_over(&format!("start {restart}"), world.store.snapshot());
+        world.pass(second(7)).await;
+    }
+    let began: u64 = nodes.iter().map(|node| node.events.epochs()).sum();
+    assert_eq!(began, 5);
+    // Past the barrier of each epoch.
+    for _ in 0..400 {
+        world.pass(second(1)).await;
+        for node in &nodes {
+            world.issue(node, "order", 3).await;
+        }
+    }
+    for node in &nodes {
+        assert_eq!(node.events.count(LeaseOperation::Acquire, LeaseOutcome::Done), 1);
     }
 }

@@ -62,8 +62,6 @@ pub(super) enum Breaks {
     BarrierWithoutReach,
     /// The barrier ignores that clocks may disagree.
     BarrierWithoutSkews,
-    /// A lease of any earlier epoch continues as unbroken.
-    OlderEpochUnbroken,
     /// A holder whose row was rolled back forgets the marks that it knows.
     WentBackForgetsMarks,
     /// A holder lowers, in a new epoch, a lane that it left before that epoch.

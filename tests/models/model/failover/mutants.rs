@@ -6,7 +6,10 @@ use super::{
     configuration::{Breaks, Configuration},
     process::Operation,
     report::{find, is_duplicate_after},
-    sound::{QUICK, RELEASED, RELEASED_LANES, SKEWED, SKEWED_UNBROKEN, TWO_LANES, UNBROKEN_LEASES},
+    sound::{
+        QUICK, RAISED, RELEASED, RELEASED_LANES, RETURNING, SEVERAL, SKEWED, SKEWED_UNBROKEN,
+        TWO_LANES, UNBROKEN_LEASES,
+    },
     world::Action,
 };
 
@@ -29,6 +32,10 @@ finds!(
     other_lanes_that_are_not_raised: OtherLanesNotRaised
         in Configuration { writes: &[3, 3], ..TWO_LANES },
     a_release_that_keeps_the_mark: ReleaseKeepsMark in RELEASED,
+    a_lease_of_several_epochs_ago_whose_row_was_rolled_back: RolledBackRowPassed in SEVERAL,
+    a_lease_of_several_epochs_ago_whose_row_expired: TtlPassed in SEVERAL,
+    a_lease_that_goes_on_over_a_lost_epoch: LostEpochPassed in RETURNING,
+    a_lease_that_goes_on_over_an_operators_epoch: RaisePassed in RAISED,
 );
 
 macro_rules! breaks {
@@ -84,46 +91,6 @@ const fn look(process: usize) -> Action {
 
 const fn arrive(all: bool) -> Action {
     Action::Arrive { message: 0, all }
-}
-
-/// Too deep for a search: a lease of two epochs ago continues, though another process leased the
-/// row in the epoch between.
-#[test]
-fn an_unbroken_lease_of_an_older_epoch() {
-    let trace = [
-        look(0),
-        arrive(true),
-        Action::Tick,
-        look(0),
-        arrive(true),
-        // The renewal is lost, so that the row expires early.
-        Action::FailOver { kept: 2 },
-        look(1),
-        arrive(true),
-        Action::Tick,
-        look(1),
-        arrive(true),
-        look(1),
-        arrive(true),
-        Action::FailOver { kept: 1 },
-        look(0),
-        arrive(true),
-        look(0),
-        Action::Read { process: 0 },
-        look(0),
-        arrive(true),
-    ];
-    let twice = Configuration {
-        writes: &[5, 4],
-        instants: &[0, 1, 2],
-        windows: &[2, 2],
-        first_reach: 0,
-        ttl: 2,
-        ..QUICK
-    };
-    assert!(!is_duplicate_after(&twice, &trace));
-    let broken = Configuration { breaks: Breaks::OlderEpochUnbroken, ..twice };
-    assert!(is_duplicate_after(&broken, &trace));
 }
 
 /// Too deep for a search: a holder lowers, after a fail-over, the lane that it left before.

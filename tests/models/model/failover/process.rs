@@ -6,9 +6,9 @@ use std::{sync::Arc, time::Duration};
 
 use raindrop_core::{
     lease::{
-        EpochClocks, HeldLanes, HeldRow, History, HistoryVerdict, KnownRow, LastWrite, Lease,
-        LimitRequest, OtherToken, Purpose, ReleasingRow, Resolution, Row, RowCheck, RowExpiry,
-        RowWrite, Token, limit_for,
+        EpochClocks, HeldLanes, HeldRow, History, HistoryVerdict, KnownRow, Lease, LimitRequest,
+        OtherToken, Purpose, ReleasingRow, Resolution, Row, RowCheck, RowExpiry, RowWrite, Token,
+        limit_for,
         state::{Effect, Event, Held, State, next},
         usable_lane,
     },
@@ -289,6 +289,7 @@ impl Process {
                 let now_ms = judged.store_ms - if by_node { ms(2) } else { 0 };
                 let present = recorded.or_known(self.known.as_deref());
                 let mut next = present.next(identity, FRESH[0], EpochClocks::of_store(now_ms), own);
+                next = next.begun_by(verdict);
                 if context.world.breaks(Breaks::BarrierWithoutReach) {
                     next.barrier_ms = recorded.barrier_ms.max(now_ms);
                 }
@@ -362,12 +363,6 @@ impl Process {
             Breaks::LeftLaneLowered => held.lanes = lanes,
             Breaks::UnbrokenLanesNotRaised if held.known_row.epoch() == present.epoch() => {
                 held.known_row.continue_in(present.epoch(), marks);
-            }
-            Breaks::OlderEpochUnbroken if held.at_barrier().is_none() => {
-                let is_older = |last: LastWrite| present.since_ms - last.store_ms < last.ttl_ms;
-                if held.last_write.is_some_and(is_older) {
-                    held.continue_in(present.epoch());
-                }
             }
             _ => {}
         }

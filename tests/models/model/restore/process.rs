@@ -340,7 +340,7 @@ impl Process {
             _ => {
                 context.began = true;
                 let present = recorded.or_known(self.known.as_deref());
-                present.next(SERVER, FRESH_EPOCH, clocks, own)
+                present.next(SERVER, FRESH_EPOCH, clocks, own).begun_by(verdict)
             }
         };
         if history != *recorded {

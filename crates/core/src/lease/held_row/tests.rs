@@ -1,7 +1,10 @@
 use std::time::Duration;
 
 use super::*;
-use crate::lease::{HighWaterMarks, RowExpiry, RowWrite};
+use crate::{
+    layout::{LayoutSpec, TimeUnit},
+    lease::{EpochClocks, HighWaterMarks, HistoryVerdict, NodeTimes, RowExpiry, RowWrite},
+};
 
 const EPOCH: Token = Token::from_bits(7);
 const WRITTEN_MS: i64 = 1_000_000;
@@ -156,6 +159,26 @@ fn lane_that_arrives_is_left_at_its_start_and_the_one_before_where_it_was_sealed
     arrived.arrived(30);
     assert_eq!((arrived.next, arrived.lanes.present()), (NextLease::None, 1));
     assert_eq!(arrived.lanes.marks_with(&known, 1, 25).to_string(), "30,25");
+}
+
+/// Another process may have held a row that was rolled back, in one of the epochs.
+#[test]
+fn lease_goes_on_over_several_epochs_where_the_row_shows_its_last_write() {
+    let layout = LayoutSpec::for_unit(TimeUnit::Second).build().expect("valid");
+    let next = |history: History, bits| {
+        let clocks = EpochClocks::of_store(WRITTEN_MS);
+        let times = NodeTimes { reach_ms: 320_000, renew_ms: 0 };
+        let next = history.next("b", Token::from_bits(bits), clocks, times);
+        next.begun_by(HistoryVerdict::OtherServer)
+    };
+    let present = [8, 9].into_iter().fold(History::first("a", EPOCH, NodeTimes::default()), next);
+    for (found, goes_on) in [(2, true), (1, false)] {
+        let mut held = held();
+        write(&mut held, 2, "60,9", Purpose::Renew { limit: 60 });
+        held.adopt(row(found, "60,9"), &CHECK, None);
+        held.enter(&present, &layout, CHECK.max_skew_ms);
+        assert_eq!(held.known_row.epoch() == present.epoch(), goes_on, "{found}");
+    }
 }
 
 #[test]

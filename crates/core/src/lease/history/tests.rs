@@ -163,10 +163,10 @@ fn barrier_is_set_once_the_clocks_agree() {
     // No lease began in the pending epoch, so a lease of either epoch before `set` may continue.
     let written = |epoch| LastWrite { token: THIRD, epoch, store_ms: NOW_MS, ttl_ms: 90_000 };
     for (epoch, goes_on) in [(FIRST, true), (SECOND, true), (THIRD, false)] {
-        assert_eq!(set.is_unbroken(&written(epoch), 10_000), goes_on, "{epoch}");
+        assert_eq!(set.is_unbroken(&written(epoch), true, 10_000), goes_on, "{epoch}");
     }
     let next = set.next("b", Token::from_bits(4), clocks(20), times(0));
-    assert!(!next.is_unbroken(&written(SECOND), 10_000));
+    assert!(!next.is_unbroken(&written(SECOND), true, 10_000));
 }
 
 #[test]
@@ -194,7 +194,7 @@ fn no_lease_of_an_earlier_epoch_goes_on_after_a_raise() {
     let raised = first().raised("a", [SECOND, THIRD], clocks, times(0));
     assert_eq!((raised.epoch(), raised.barrier_ms), (THIRD, NOW_MS + 320_000));
     let last = LastWrite { token: SECOND, epoch: FIRST, store_ms: NOW_MS, ttl_ms: 90_000 };
-    assert!(!raised.is_unbroken(&last, 10_000));
+    assert!(!raised.is_unbroken(&last, true, 10_000));
     assert_eq!(raised.judge(Some("a"), known(FIRST, 1)), HistoryVerdict::Continued);
 }
 
@@ -216,21 +216,86 @@ fn lease_is_unbroken_while_nobody_can_have_taken_its_row() {
     let token = Token::from_bits(9);
     let written =
         |epoch, ms_ago| LastWrite { token, epoch, store_ms: NOW_MS - ms_ago, ttl_ms: 90_000 };
-    assert!(second.is_unbroken(&written(FIRST, 49_999), 10_000));
-    assert!(!second.is_unbroken(&written(FIRST, 50_000), 10_000));
-    assert!(second.is_unbroken(&written(FIRST, -10_000), 10_000));
-    assert!(!second.is_unbroken(&written(FIRST, -10_001), 10_000));
+    assert!(second.is_unbroken(&written(FIRST, 49_999), true, 10_000));
+    assert!(!second.is_unbroken(&written(FIRST, 50_000), true, 10_000));
+    assert!(second.is_unbroken(&written(FIRST, -10_000), true, 10_000));
+    assert!(!second.is_unbroken(&written(FIRST, -10_001), true, 10_000));
     // Between the write and this epoch there was a fail-over that no process saw, or one more than
     // this process saw.
-    assert!(!second.is_unbroken(&written(THIRD, 0), 10_000));
-    assert!(
-        !second
-            .next("c", THIRD, EpochClocks::of_store(NOW_MS), times(0))
-            .is_unbroken(&written(FIRST, 0), 10_000)
-    );
+    assert!(!second.is_unbroken(&written(THIRD, 0), true, 10_000));
+    assert!(!second.next("c", THIRD, EpochClocks::of_store(NOW_MS), times(0)).is_unbroken(
+        &written(FIRST, 0),
+        true,
+        10_000
+    ));
     // The ttl is four skews: the row may expire as soon as the old server's clock steps.
     let short = LastWrite { ttl_ms: 40_000, ..written(FIRST, 0) };
-    assert!(!second.is_unbroken(&short, 10_000));
+    assert!(!second.is_unbroken(&short, true, 10_000));
+}
+
+/// The next epoch, which begins at `NOW_MS` because of this verdict.
+fn begin(history: &History, bits: u128, verdict: HistoryVerdict) -> History {
+    let clocks = EpochClocks::of_store(NOW_MS);
+    history.next("b", Token::from_bits(bits), clocks, times(0)).begun_by(verdict)
+}
+
+/// A server that continues the history of another one.
+fn restarted(history: History, bits: u128) -> History {
+    begin(&history, bits, HistoryVerdict::OtherServer)
+}
+
+#[test]
+fn lease_is_unbroken_over_epochs_that_lost_none() {
+    let written = |ms_ago| LastWrite {
+        token: Token::from_bits(9),
+        epoch: FIRST,
+        store_ms: NOW_MS - ms_ago,
+        ttl_ms: 90_000,
+    };
+    let third = restarted(restarted(first(), 2), 3);
+    assert_eq!((third.ordinal, third.missed(FIRST)), (5, 2));
+    assert!(third.is_unbroken(&written(49_999), true, 10_000));
+    assert!(!third.is_unbroken(&written(50_000), true, 10_000), "the row may have expired");
+    assert!(!third.is_unbroken(&written(0), false, 10_000), "the row was rolled back");
+    // Clocks that agree again lose nothing either.
+    let again = begin(&third, 4, HistoryVerdict::Continued);
+    assert!(again.is_unbroken(&written(0), true, 10_000));
+    // The record remembers eight epochs.
+    let eighth = (4..=8).fold(third, restarted);
+    assert!(eighth.is_unbroken(&written(0), true, 10_000));
+    assert!(!restarted(eighth, 9).is_unbroken(&written(0), true, 10_000));
+}
+
+#[test]
+fn lease_is_broken_by_an_epoch_of_another_reason() {
+    let second = restarted(first(), 2);
+    let written =
+        |epoch| LastWrite { token: Token::from_bits(9), epoch, store_ms: NOW_MS, ttl_ms: 90_000 };
+    let clocks = EpochClocks::of_store(NOW_MS);
+    let raised = second.raised("b", [THIRD, Token::from_bits(4)], clocks, times(0));
+    // Of a version that does not record why.
+    let untold = second.next("b", THIRD, clocks, times(0));
+    for history in [begin(&second, 3, HistoryVerdict::RolledBack), raised, untold] {
+        let next = restarted(history.clone(), 5);
+        for broken in [&history, &next] {
+            assert!(!broken.is_unbroken(&written(FIRST), true, 10_000), "{broken:?}");
+        }
+        assert!(!next.is_unbroken(&written(SECOND), true, 10_000), "{next:?}");
+        assert!(next.is_unbroken(&written(history.epoch()), true, 10_000), "{next:?}");
+    }
+}
+
+/// Each process began an epoch on the server that it saw, and the third one knows of both.
+#[test]
+fn lease_is_broken_where_two_lines_of_epochs_meet() {
+    let (shown, lost) = (restarted(first(), 2), restarted(first(), 3));
+    let both = begin(&shown.or_known(Some(&lost)), 4, HistoryVerdict::RolledBack);
+    let next = restarted(both, 5);
+    for epoch in [FIRST, SECOND, THIRD] {
+        let written =
+            LastWrite { token: Token::from_bits(9), epoch, store_ms: NOW_MS, ttl_ms: 90_000 };
+        assert!(!next.is_unbroken(&written, true, 10_000), "{epoch}");
+    }
 }
 
 #[test]
