@@ -27,6 +27,7 @@ mod parsing;
 mod past;
 mod questions;
 mod report;
+mod restarts;
 mod restored;
 mod secrets;
 mod segments;
