@@ -12,10 +12,10 @@ use crate::{config::HttpConfig, process::memory_limit::memory_limit};
 /// The largest number of clients' connections, and the default if the process has no memory limit.
 const MOST_CONNECTIONS: u64 = 10_000;
 
-/// KiB that the kernel has received for a connection.
+/// KiB of received bytes that the kernel holds for a connection.
 const KERNEL_RECEIVED: u64 = 32;
 
-/// KiB that the kernel has to send for a connection.
+/// KiB of bytes to send that the kernel holds for a connection.
 const KERNEL_TO_SEND: u64 = 16;
 
 /// KiB for what is read of a request of HTTP/1.

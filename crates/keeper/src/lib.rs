@@ -86,8 +86,8 @@ pub use self::{
     },
     namespace_issuer::NamespaceIssuer,
     operator::{
-        FinishedMove, Operator, OperatorError, RaisePreview, RaiseWindow, RelayoutOutcome,
-        RelayoutPreview, WorkerRelease,
+        FinishedMove, Operator, OperatorError, RaisePreview, RelayoutOutcome, RelayoutPreview,
+        WorkerRelease,
     },
     segment::{
         CodeKind, CodeManager, CodeView, GivenBack, ManageError, RaiseError, SegmentHandle,

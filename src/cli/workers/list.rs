@@ -45,11 +45,11 @@ impl Selection {
         !(self.all || self.held || self.free)
     }
 
-    const fn shows(self, state: WorkerState) -> bool {
-        match state {
+    const fn shows(self, worker: &Worker) -> bool {
+        match worker.state {
             WorkerState::Held => !self.free,
             WorkerState::Free => !self.held,
-            WorkerState::Unused => self.all || self.free,
+            WorkerState::Unused => self.all || (self.free && worker.not_before.is_none()),
             WorkerState::Waiting => !self.held && !self.free,
         }
     }
@@ -63,9 +63,9 @@ enum WorkerState {
     Held,
     /// It was used, and can be leased.
     Free,
-    /// No lane of it can be leased before an instant.
+    /// It was used, and no lane of it can be leased before an instant.
     Waiting,
-    /// It was never used, and can be leased.
+    /// It was never used, and can be leased, after a fail-over from an instant on.
     Unused,
 }
 
@@ -177,7 +177,7 @@ fn namespaces(
             WorkerState::Waiting => &mut namespace.waiting,
             WorkerState::Unused => &mut namespace.unused,
         } += 1;
-        if selection.shows(worker.state) {
+        if selection.shows(&worker) {
             namespace.workers.push(worker);
         }
     }
@@ -198,7 +198,7 @@ fn unused_of_range(rows: &[ListedRow], settings: &KeeperSettings) -> u64 {
         listed.namespace == *namespace
             && listed.reserved_key == reserved_key
             && (*min_worker..=*max_worker).contains(&listed.row.worker)
-            && !listed.row.holder.is_empty()
+            && !listed.row.was_never_written()
     };
     let used = rows.iter().filter(is_used).count() as u64;
     (max_worker - min_worker + 1).saturating_sub(used)
@@ -234,7 +234,7 @@ impl Worker {
         };
         let due_ms = layout.and_then(|layout| first_due(layout, std::slice::from_ref(row)));
         let due_ms = due_ms.filter(|due_ms| row.free && *due_ms > now_ms);
-        let was_used = !row.holder.is_empty();
+        let was_used = !row.was_never_written();
         Self {
             worker_id: row.worker,
             lane: row.lane,
@@ -271,10 +271,10 @@ impl Worker {
 fn state(row: &Row, waits: bool) -> WorkerState {
     if !row.free {
         WorkerState::Held
+    } else if row.was_never_written() {
+        WorkerState::Unused
     } else if waits {
         WorkerState::Waiting
-    } else if row.holder.is_empty() {
-        WorkerState::Unused
     } else {
         WorkerState::Free
     }
@@ -373,9 +373,12 @@ mod tests {
         waiting.row.marks = HighWaterMarks::all_at(layout.first_position(tick + 90_000), 2)
             .with(1, layout.first_position(tick + 60_000));
         let mut unused = free.clone();
-        unused.row.holder = String::new();
+        (unused.row.holder, unused.row.heartbeat_ms) = (String::new(), 0);
+        // As after a fail-over: its marks count as at the barrier.
+        let mut unused_at_barrier = unused.clone();
+        unused_at_barrier.row.marks = waiting.row.marks.clone();
         let known = [("default", &settings)].into();
-        let rows = [held, free, waiting, unused];
+        let rows = [held, free, waiting, unused, unused_at_barrier];
         let states = |selection| {
             let mut shown = namespaces(&rows, &known, selection, NOW);
             let shown = shown.remove("default").expect("there");
@@ -385,7 +388,8 @@ mod tests {
         let not_before = "not before 2025-11-20T14:47:40.000Z";
         assert_eq!(states(Selection::default()), ["held", "free", not_before]);
         let only = Selection::default();
-        assert_eq!(states(Selection { all: true, ..only }), ["held", "free", not_before, "free"]);
+        let all = ["held", "free", not_before, "free", not_before];
+        assert_eq!(states(Selection { all: true, ..only }), all);
         assert_eq!(states(Selection { held: true, ..only }), ["held"]);
         assert_eq!(states(Selection { free: true, ..only }), ["free", "free"]);
         let counted = text(&namespaces(&rows, &known, only, NOW), only);

@@ -10,7 +10,7 @@ use crate::{
         output::{print, say},
     },
     core::instant::format_unix_ms_or_year,
-    keeper::{KeeperSettings, LeaseTimes, OperatorError, RaisePreview, RaiseWindow},
+    keeper::{KeeperSettings, LeaseTimes, OperatorError, RaisePreview},
 };
 
 /// The longest window of a lease.
@@ -41,7 +41,6 @@ pub(super) async fn raise(
     confirmation: &Confirmation,
 ) -> Result<(), Failure> {
     let lease = target.settings.lease;
-    let stated = window.map_or(RaiseWindow::Configured, RaiseWindow::Stated);
     let (window, origin) = match window {
         Some(window) => (window, "--window"),
         None => (lease.window, "lease.window of this configuration"),
@@ -57,10 +56,10 @@ pub(super) async fn raise(
             format!("{place}: the store has not been used yet\nno node gets a lease before {sum}");
         (effect, NOT_WRITTEN)
     } else if let Some(Barrier::Now) = barrier {
-        let preview = target.operator.preview_lower_barrier(stated).await?;
+        let preview = target.operator.preview_lower_barrier(window).await?;
         (format!("{place}: {}", lowers(&preview)), NOTHING_LOST)
     } else {
-        let preview = target.operator.preview_raise(stated).await?;
+        let preview = target.operator.preview_raise(window).await?;
         let sum = sum(&lease, window, origin);
         (format!("{place}: {}", raises(&preview, target.settings, window, &sum)), NOT_WRITTEN)
     };
@@ -70,10 +69,10 @@ pub(super) async fn raise(
     }
     let (due_ms, done) = match barrier {
         Some(Barrier::Now) => {
-            (target.operator.lower_barrier(stated).await?, "the barrier is lowered")
+            (target.operator.lower_barrier(window).await?, "the barrier is lowered")
         }
         None => (
-            target.operator.raise(stated).await?,
+            target.operator.raise(window).await?,
             "every new lease starts above everything that was ever leased",
         ),
     };
@@ -109,19 +108,12 @@ fn raises(
     // A barrier is the beginning of a tick.
     let tick = Duration::from_millis(layout.unit().millis().unsigned_abs());
     let longest = window + 2 * lease.max_clock_skew + tick;
-    let RaisePreview { now_ms, due_ms, far_ms, longer_used_ms, .. } = preview;
+    let RaisePreview { now_ms, due_ms, far_ms, .. } = preview;
     let wait = Duration::from_secs(due_ms.saturating_sub(*now_ms).max(0).unsigned_abs() / 1_000);
     let because = if far_ms.is_some() {
         format!(
             "{wait:?} from now: that is where an epoch put the barrier which began by a clock that was \
              ahead; --barrier now lowers it"
-        )
-    } else if let Some(used_ms) = longer_used_ms.filter(|_| wait > longest) {
-        format!(
-            "{wait:?} from now: the record holds a longer lease.window than this command has, which a \
-             node last confirmed at {}; once no node has confirmed it for two hours, --window counts \
-             instead",
-            format_unix_ms_or_year(used_ms)
         )
     } else if wait > longest {
         format!(

@@ -130,18 +130,6 @@ impl History {
         });
         Self { reach, renew, reached_ms: self.reached_ms.max(reaches_ms), ..self.clone() }
     }
-
-    /// Returns the history without a longest reach that no node has confirmed for two hours before
-    /// `store_ms`, the store's clock in Unix ms. Call it only if an operator states that no such
-    /// node runs.
-    #[must_use]
-    pub fn with_stated_reach(&self, store_ms: i64) -> Self {
-        let is_unused =
-            |it: &ShorterTime| store_ms >= it.used_ms.saturating_add(2 * CONFIRMED_EVERY_MS);
-        let reach =
-            self.reach.shorter.filter(is_unused).map_or(self.reach, |it| LongestTime::of(it.ms));
-        Self { reach, ..self.clone() }
-    }
 }
 
 impl fmt::Display for ShorterTime {

@@ -228,15 +228,19 @@ impl KnownHistory {
         }
         let store_ms = context.clocks.store_ms;
         let history = history.used_by(context.own, store_ms);
+        // By a clock that is ahead, the instant that leases can reach would stay until it is right.
+        let clocks_agree = context.clocks.later_ms.is_some() && !history.is_pending();
         let unchanged = self.times.as_ref().filter(|times| times.are_those_of(&history));
-        if unchanged.is_some_and(|times| context.steady >= times.since + READ_UNCHANGED) {
+        if clocks_agree
+            && unchanged.is_some_and(|times| context.steady >= times.since + READ_UNCHANGED)
+        {
             history.without_unused_times(store_ms)
         } else {
             history
         }
     }
 
-    /// Records the epoch in the record, even if another process began it.
+    /// Remembers the epoch that the record names, even one that another process began.
     fn meet(&mut self, recorded: &History, steady: Duration) {
         let (epoch, server) = (recorded.epoch(), recorded.identity.clone());
         if let Some(known) = self.epochs.iter_mut().find(|known| known.epoch == epoch) {

@@ -30,9 +30,9 @@ use crate::{
 /// How many times a start is retried because other processes changed the record.
 const TRIES: u32 = 100;
 
-/// Returns how long a decision about missing rows holds that was made at `now_ms`, as an instant of
-/// the store's clock in Unix ms. The call that acts on the decision may take as long. Marks are
-/// chosen for that instant, and the store refuses the call after it.
+/// Returns the instant, by the store's clock in Unix ms, until which a decision made at `now_ms`
+/// about missing rows holds. The call that acts on the decision may take as long. Marks are chosen
+/// for that instant, and the store refuses the call after it.
 pub(crate) fn valid_until_ms(store: &dyn Store, now_ms: i64) -> i64 {
     now_ms.saturating_add(millis(store.longest_call()))
 }

@@ -26,7 +26,6 @@ use tokio::time::sleep;
 pub use self::{
     error::OperatorError,
     preview::{RaisePreview, RelayoutPreview},
-    raise::RaiseWindow,
     relayout::{FinishedMove, RelayoutOutcome},
     release::WorkerRelease,
 };

@@ -21,9 +21,6 @@ pub struct RaisePreview {
     /// No new lease begins now before this instant, in Unix ms; set if a clock that was ahead set
     /// the barrier.
     pub far_ms: Option<i64>,
-    /// When a node last confirmed a longer `lease.window` that counts, by the store's clock in
-    /// Unix ms; `None` if no node with a shorter one has leased since.
-    pub longer_used_ms: Option<i64>,
 }
 
 /// The result that [`Operator::relayout`] would have now.

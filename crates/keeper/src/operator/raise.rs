@@ -30,22 +30,6 @@ enum RaisedBarrier {
     Lowered,
 }
 
-/// What an operator states about the largest `lease.window` of any node.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum RaiseWindow {
-    /// Nothing. The window of these settings counts, or a longer one in the record.
-    Configured,
-    /// This window is the largest. A longer one in the record still counts, unless a node with a
-    /// shorter one has leased since and no node has confirmed the longer one for two hours.
-    Stated(Duration),
-}
-
-impl From<Duration> for RaiseWindow {
-    fn from(window: Duration) -> Self {
-        Self::Stated(window)
-    }
-}
-
 impl Operator {
     /// Begins an epoch in which no lease continues: each next one starts at the epoch's barrier.
     /// That is the store's clock plus `window` and twice the allowed clock skew, or later. Returns
@@ -60,8 +44,8 @@ impl Operator {
     ///
     /// When the store names another layout, when clocks disagree, or when the store fails. The
     /// operation can be repeated.
-    pub async fn raise(&mut self, window: impl Into<RaiseWindow>) -> Result<i64, OperatorError> {
-        self.begin_epoch(window.into(), RaisedBarrier::Risen).await
+    pub async fn raise(&mut self, window: Duration) -> Result<i64, OperatorError> {
+        self.begin_epoch(window, RaisedBarrier::Risen).await
     }
 
     /// Begins an epoch like [`Self::raise`], whose barrier is the store's clock plus the longest
@@ -76,16 +60,13 @@ impl Operator {
     ///
     /// [`OperatorError::BarrierStays`] with the reason when the barrier cannot be lowered,
     /// [`OperatorError::NoRecord`] when there is no record, and the errors of [`Self::raise`].
-    pub async fn lower_barrier(
-        &mut self,
-        window: impl Into<RaiseWindow>,
-    ) -> Result<i64, OperatorError> {
-        self.begin_epoch(window.into(), RaisedBarrier::Lowered).await
+    pub async fn lower_barrier(&mut self, window: Duration) -> Result<i64, OperatorError> {
+        self.begin_epoch(window, RaisedBarrier::Lowered).await
     }
 
     async fn begin_epoch(
         &mut self,
-        window: RaiseWindow,
+        window: Duration,
         barrier: RaisedBarrier,
     ) -> Result<i64, OperatorError> {
         let layout = self.settings.layout.clone();
@@ -126,11 +107,8 @@ impl Operator {
     /// # Errors
     ///
     /// The errors that [`Self::raise`] returns before it writes anything.
-    pub async fn preview_raise(
-        &self,
-        window: impl Into<RaiseWindow>,
-    ) -> Result<RaisePreview, OperatorError> {
-        self.preview_epoch(window.into(), RaisedBarrier::Risen).await
+    pub async fn preview_raise(&self, window: Duration) -> Result<RaisePreview, OperatorError> {
+        self.preview_epoch(window, RaisedBarrier::Risen).await
     }
 
     /// Returns what [`Self::lower_barrier`] would do.
@@ -140,14 +118,14 @@ impl Operator {
     /// The errors that [`Self::lower_barrier`] returns before it writes anything.
     pub async fn preview_lower_barrier(
         &self,
-        window: impl Into<RaiseWindow>,
+        window: Duration,
     ) -> Result<RaisePreview, OperatorError> {
-        self.preview_epoch(window.into(), RaisedBarrier::Lowered).await
+        self.preview_epoch(window, RaisedBarrier::Lowered).await
     }
 
     async fn preview_epoch(
         &self,
-        window: RaiseWindow,
+        window: Duration,
         barrier: RaisedBarrier,
     ) -> Result<RaisePreview, OperatorError> {
         let layout = &self.settings.layout;
@@ -155,11 +133,8 @@ impl Operator {
         let survey = self.survey().await?;
         let raised = self.raised(record.as_ref(), &survey, window, [Token::UNUSED; 2], barrier)?;
         let present = record.map(|record| record.history);
-        let longer = present.as_ref().and_then(|present| present.reach.shorter);
-        let longer = longer.filter(|longer| raised.reach.ms > longer.ms);
         let far = present.filter(|present| present.is_far_ahead(self.right_ms(&survey)));
         Ok(RaisePreview {
-            longer_used_ms: longer.map(|longer| longer.used_ms),
             held: survey.held,
             now_ms: survey.now_ms,
             due_ms: due(layout, &raised).1,
@@ -177,22 +152,15 @@ impl Operator {
         &self,
         record: Option<&LayoutRecord>,
         survey: &Survey,
-        window: RaiseWindow,
+        window: Duration,
         fresh: [Token; 2],
         barrier: RaisedBarrier,
     ) -> Result<History, OperatorError> {
         let namespace = || self.settings.namespace.clone();
-        let lease = self.settings.lease;
+        let own = LeaseTimes { window, ..self.settings.lease }.of_node();
         let clocks = EpochClocks::of_store(survey.now_ms);
         let server = survey.identity.as_deref();
-        let (own, history) = match window {
-            RaiseWindow::Configured => (lease.of_node(), record.map(|it| it.history.clone())),
-            RaiseWindow::Stated(window) => (
-                LeaseTimes { window, ..lease }.of_node(),
-                record.map(|it| it.history.with_stated_reach(survey.now_ms)),
-            ),
-        };
-        match history {
+        match record.map(|record| &record.history) {
             Some(history) if barrier == RaisedBarrier::Lowered => history
                 .lowered(server, fresh, self.right_ms(survey), own)
                 .map_err(|why| OperatorError::BarrierStays { namespace: namespace(), why }),

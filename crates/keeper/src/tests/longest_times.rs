@@ -7,10 +7,9 @@ use raindrop_core::lease::{History, NodeTimes};
 use raindrop_store::Store;
 
 use super::world::{Node, World, second, world};
-use crate::{KeeperSettings, RaiseWindow, UnavailableReason};
+use crate::{KeeperSettings, UnavailableReason};
 
 const HOUR: Duration = Duration::from_hours(1);
-const WINDOW: Duration = Duration::from_mins(5);
 const USUAL: NodeTimes = NodeTimes { reach_ms: 320_000, renew_ms: 30_000 };
 const LONG: NodeTimes = NodeTimes { reach_ms: 3_620_000, renew_ms: 600_000 };
 
@@ -95,23 +94,20 @@ async fn times_do_not_fall_by_a_confirmation_of_a_backup() {
     assert_eq!(node.status().reason, None);
 }
 
+/// The instant that leases can reach would stay in the record until that clock is right.
 #[tokio::test(start_paused = true)]
-async fn operator_states_the_window_once_the_longer_one_is_not_confirmed() {
-    let (world, _usual) = slip().await;
-    let mut operator = world.operator(world.settings());
-    let waits_ms = |due_ms: i64| due_ms - world.now_ms();
-    let preview = operator.preview_raise(WINDOW).await.expect("up");
-    assert!(preview.longer_used_ms.is_some_and(|used_ms| used_ms <= world.now_ms()));
-    assert!(waits_ms(preview.due_ms) > 3_600_000);
-    pass_hours(&world, 2).await;
-    // Without a statement it counts.
-    let configured = operator.preview_raise(RaiseWindow::Configured).await.expect("up");
-    assert!(waits_ms(configured.due_ms) > 3_600_000 && configured.longer_used_ms.is_some());
-    let preview = operator.preview_raise(WINDOW).await.expect("up");
-    assert_eq!(preview.longer_used_ms, None);
-    let due_ms = operator.raise(WINDOW).await.expect("up");
-    assert!((300_000..=330_000).contains(&waits_ms(due_ms)), "{}", waits_ms(due_ms));
-    assert_eq!(history(&world).await.longest().reach_ms, USUAL.reach_ms);
+async fn times_do_not_fall_by_a_clock_that_is_ahead() {
+    let (world, node) = slip().await;
+    world.store_clock.step(10 * 24 * 3_600_000);
+    pass_hours(&world, 30).await;
+    let ahead = history(&world).await;
+    assert_eq!((ahead.longest().reach_ms, ahead.reached_ms), (LONG.reach_ms, 0));
+    world.store_clock.step(-10 * 24 * 3_600_000);
+    pass_hours(&world, 28).await;
+    let fallen = history(&world).await;
+    assert_eq!(fallen.longest(), USUAL);
+    assert!(fallen.reached_ms < world.now_ms(), "{fallen:?}");
+    world.issue(&node, "order", 100).await;
 }
 
 /// A fleet of equal nodes does not write the record once its nodes lease.

@@ -58,7 +58,8 @@ struct Present {
     authorities: u64,
 }
 
-/// The certificate that a client presented, and the authorities that accepted it, as their count.
+/// The certificate that a client presented, and which authorities were loaded at the handshake:
+/// [`Present::authorities`].
 #[derive(Clone, Debug)]
 pub(in crate::server) struct TlsClient {
     certificate: Arc<ClientCertificate>,

@@ -28,7 +28,6 @@ fn fleet_of_equal_nodes_records_no_shorter_time() {
     let history = first(USUAL).used_by(USUAL, NOW).used_by(USUAL, NOW + DAY);
     assert_eq!(history, first(USUAL));
     assert_eq!(history.without_unused_times(NOW + 9 * DAY), history);
-    assert_eq!(history.with_stated_reach(NOW + 9 * DAY), history);
 }
 
 #[test]
@@ -91,15 +90,6 @@ fn times_are_unused_since_the_present_epoch_at_most() {
     assert_eq!(next.without_unused_times(falls - 1), next);
     let fallen = next.without_unused_times(falls);
     assert_eq!((fallen.longest(), fallen.reached_ms), (USUAL, began + HOUR + LONG.reach_ms));
-}
-
-#[test]
-fn stated_reach_counts_once_the_longest_is_not_confirmed() {
-    let history = disputed();
-    assert_eq!(history.with_stated_reach(NOW + 2 * HOUR - 1), history);
-    let stated = history.with_stated_reach(NOW + 2 * HOUR);
-    assert_eq!((stated.reach, stated.renew), (LongestTime::of(USUAL.reach_ms), history.renew));
-    assert_eq!(stated.reached_ms, 0);
 }
 
 #[test]
