@@ -85,9 +85,9 @@ async fn assert_nothing_else_suffers(setup: Setup) {
 
     let folder = tempfile::tempdir().expect("a temporary folder");
     let rows = || run(&["workers"], &[("RAINDROP__STORE__URL", &url)], folder.path()).1;
-    assert!(rows().contains("held"), "{}", rows());
+    assert!(rows().contains("default: 1 held, 0 free"), "{}", rows());
     node.stop().await;
-    assert!(!rows().contains("held"), "{}", rows());
+    assert!(rows().contains("default: 0 held, 1 free"), "{}", rows());
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -89,7 +89,7 @@ async fn release_of_a_lease_that_is_live_asks() {
     assert_eq!(err, "Proceed? [y/N] raindrop: not confirmed: nothing was changed\n");
     let dry = run(&[&release[..], &["--dry-run"]].concat(), &[], folder);
     assert!(dry.0 == Some(0) && dry.1.starts_with(said), "{dry:?}");
-    assert!(run(&["workers"], &[], folder).1.contains("held"), "nothing was changed");
+    assert!(run(&["workers"], &[], folder).1.contains(" 1 held"), "nothing was changed");
 
     let (code, out, err) = run_on_terminal(&release, &[], folder, "y\n");
     assert!(code == Some(0) && out.contains("worker 7 is free. It was held by "), "{out}{err}");
