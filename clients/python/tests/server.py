@@ -43,6 +43,8 @@ class Handler(BaseHTTPRequestHandler):
             self.wfile.write(b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n")
             self.wfile.write(b'Content-Length: 500\r\n\r\n{"ranges":[')
             self.close_connection = True
+        elif fault == "hint":
+            self.wfile.write(b"HTTP/1.1 103 Early Hints\r\n\r\n")
         else:
             self.answer(200, self.ids(), "application/json", times=2 if fault == "twice" else 1)
 

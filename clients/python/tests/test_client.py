@@ -10,6 +10,7 @@ import pickle
 import ssl
 import threading
 import unittest
+import urllib.parse
 import warnings
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -19,6 +20,7 @@ from unittest import mock
 
 from raindrop_client import AsyncClient, Client, Event, RaindropError, __version__
 from raindrop_client._buffer import Buffer
+from raindrop_client._transport import Transport
 
 from .server import Server, certificates, temporary, tls_of_server
 
@@ -181,6 +183,19 @@ class Connections(unittest.TestCase):
             order = ids.code("order")
             self.assertEqual(order.next_many(5)[0], 1_000_000)
             self.assertEqual(order.next_many(5)[0], 2_000_000)
+
+    def test_a_connection_with_an_early_hint_is_not_used_again(self) -> None:
+        with Server() as server, client(server) as ids:
+            server.faults = ["hint"]
+            ids.code("order").next()
+            # What comes after the hint would answer the next request.
+            self.assertEqual((len(server.requests), server.connections), (2, 2))
+
+    def test_an_address_without_a_port_has_the_usual_one(self) -> None:
+        for url, port in (("http://[2001:db8::5]", 80), ("https://[2001:db8::5]", 443)):
+            parts = urllib.parse.urlsplit(url)
+            connection = Transport(1.0, None, None)._connect(parts, None)
+            self.assertEqual((connection.host, connection.port), ("2001:db8::5", port))
 
     def test_what_fails_is_asked_at_the_next_url(self) -> None:
         for fault in ("drop", "redirect", "cut"):

@@ -415,8 +415,8 @@ class Buffer(Unique):
 
     def _lease(self) -> Steps:
         with self._changing():
-            resume_at = self._waiters_resume_at if self._waiters else self._resume_at
-            pause = resume_at - self._clock()
+            # Without callers that wait, a refill starts only after the longer pause.
+            pause = self._waiters_resume_at - self._clock()
         if pause > 0:
             yield Pause(pause)
         with self._changing():
@@ -437,7 +437,7 @@ class Buffer(Unique):
         if self._context.namespace is not None:
             target += f"&namespace={urllib.parse.quote(self._context.namespace, safe='')}"
         for url in self._context.urls:
-            asked = self._clock()
+            asked, process = self._clock(), os.getpid()
             if self._is_closed:
                 return None
             if self._ask_at[url] > max(soonest, asked):
@@ -445,6 +445,9 @@ class Buffer(Unique):
             reply = yield Attempt(url, target)
             ids, failure = 0, None
             try:
+                if os.getpid() != process:
+                    # Green threads survive a fork: the parent has the same answer.
+                    raise RaindropError("transport", "the process forked meanwhile")
                 ids = self._accept(reply, up_to, asked)
             except RaindropError as error:
                 failure = error

@@ -1,5 +1,6 @@
 import base64
 import contextlib
+import http
 import http.client
 import selectors
 import socket
@@ -28,7 +29,8 @@ class Call:
         sock = self.connection.sock if self.connection else None
         with contextlib.suppress(OSError):
             if sock is not None:
-                sock.shutdown(socket.SHUT_RDWR)
+                # Not that of TLS: it would let the rest of a request go out unencrypted.
+                socket.socket.shutdown(sock, socket.SHUT_RDWR)
 
 
 class Transport:
@@ -73,8 +75,12 @@ class Transport:
             # `read` does not tell that a body ended early.
             if response.length and len(body) <= LARGEST_BODY:
                 raise RaindropError("transport", "the connection ended within the answer")
-            is_kept = response.isclosed() and not response.will_close
+            # After an early hint comes the answer itself, which must not answer the next request.
+            is_final = response.status >= http.HTTPStatus.OK
+            is_kept = is_final and response.isclosed() and not response.will_close
         finally:
+            # From here on, another request may use it.
+            call.connection = None
             if is_kept and len(self._idle[url]) < _MOST_IDLE:
                 self._idle[url].append(connection)
             else:
@@ -102,7 +108,9 @@ class Transport:
         self, parts: urllib.parse.SplitResult, proxy: urllib.parse.SplitResult | None
     ) -> http.client.HTTPConnection:
         there = proxy or parts
-        host, port = there.hostname or "", there.port or (80 if proxy else None)
+        # Without a port, http.client would take the end of an IPv6 address for one.
+        usual = 80 if proxy or parts.scheme == "http" else 443
+        host, port = there.hostname or "", there.port or usual
         if parts.scheme == "http":
             return http.client.HTTPConnection(host, port, timeout=self._timeout)
         self._ssl_context = self._ssl_context or ssl.create_default_context()
