@@ -250,7 +250,9 @@ class StarterTest {
     application()
         .withBean("hook", RaindropMetrics.class, () -> hook)
         .withBean(
-            RaindropCustomizer.class, () -> builder -> builder.token(() -> "token-" + ++calls[1]))
+            RaindropCustomizer.class,
+            // So many that one ID does not start another refill.
+            () -> builder -> builder.minRange(1_000).token(() -> "token-" + ++calls[1]))
         .run(context -> context.getBean(RaindropClient.class).next("order"));
     assertThat(List.of(calls[0], calls[1])).isEqualTo(List.of(1, 1));
   }
