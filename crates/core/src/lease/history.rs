@@ -14,9 +14,10 @@
 //! last epochs. If a process knows an epoch that the record does not remember, its ordinal decides:
 //! below those that are remembered, the record forgot it; otherwise the store lost it.
 //!
-//! An epoch *lost none* if its process found another server, or clocks that agreed again, and knew no
-//! epoch that the store lost and no row that was rolled back. Its ordinal is two more than that of the
-//! epoch before it, so that a holder which missed several epochs can tell ([`History::is_unbroken`]).
+//! An epoch *lost none* if the process that began it found another server, or clocks that agreed
+//! again, and knew no epoch that the store lost and no row that was rolled back. The ordinal of
+//! such an epoch is two more than that of the epoch before it. So a holder that missed several
+//! epochs can tell whether one of them lost another ([`History::is_unbroken`]).
 //!
 //! A [`History`] writes nothing. The caller swaps the record with what these functions return; see
 //! `crates/keeper/src/history`. Tests: `history/tests.rs` and the fail-over models in
@@ -36,8 +37,8 @@ const REMEMBERED: usize = 8;
 /// The clocks of two servers differ by at most one skew, each may step by at most one, and the old
 /// server may have run on for one.
 const SKEWS_OF_TTL: i64 = 4;
-/// How much larger the ordinal of an epoch that lost none is than the ordinal before it. A version that
-/// does not record the reason always adds one.
+/// How much larger the ordinal of an epoch that lost none is than the ordinal before it. A version
+/// that does not record the reason always adds one.
 const STEP_WITHOUT_LOSS: u64 = 2;
 
 /// One epoch of a namespace.
@@ -250,8 +251,8 @@ impl History {
         }
     }
 
-    /// Returns the history, whose present epoch [`Self::next`] just began because of this verdict, with an
-    /// ordinal that tells whether the epoch lost none.
+    /// Returns the history with the ordinal that tells whether the present epoch lost none, if
+    /// [`Self::next`] has just begun that epoch because of `verdict`.
     #[must_use]
     pub fn begun_by(self, verdict: HistoryVerdict) -> Self {
         let is_loss = verdict == HistoryVerdict::RolledBack && !planted(Bug::LostEpochPassed);
@@ -374,27 +375,29 @@ impl History {
         }
     }
 
-    /// Returns whether a holder may continue its lease in place in the present epoch: no other process can
-    /// have taken the row since the holder's last acknowledged write, because the row had not expired by
-    /// the servers' clocks when this epoch began.
+    /// Returns whether a holder may continue its lease in place in the present epoch. It may if no
+    /// other process can have taken the row since the holder's last acknowledged write, because the
+    /// row had not expired by the servers' clocks when this epoch began.
     ///
-    /// That write is of the last epoch in which leases began. Or it is of an earlier one, the row shows
-    /// this very write (`is_shown`), and each epoch since lost none. Otherwise another process may have
-    /// leased the row in one of these epochs, and the store lost that lease.
+    /// There are two cases. The write is of the last epoch in which leases began. Or it is of an
+    /// earlier one, the row shows this very write (`is_shown`), and each epoch since lost none.
+    /// Otherwise another process may have leased the row in one of these epochs, and the store lost
+    /// that lease.
     pub fn is_unbroken(&self, last: &LastWrite, is_shown: bool, max_skew_ms: i64) -> bool {
         if planted(Bug::RenewedAcrossEpochs) {
             return true;
         }
-        let Some(begun) = self.epochs().position(|epoch| epoch == last.epoch) else {
+        let Some(epochs_since) = self.epochs().position(|epoch| epoch == last.epoch) else {
             return false;
         };
         let left = if self.barrier_state == BarrierState::SetLater { 2 } else { 1 };
         let is_shown = is_shown || planted(Bug::RolledBackRowPassed);
         let is_held = last.held_until(self.since_ms, max_skew_ms);
-        if (1..=left).contains(&begun) {
+        if (1..=left).contains(&epochs_since) {
             return is_held;
         }
-        begun > 0 && is_shown && self.have_lost_none(begun) && (is_held || planted(Bug::TtlPassed))
+        let lost_none = epochs_since > 0 && is_shown && self.have_lost_none(epochs_since);
+        lost_none && (is_held || planted(Bug::TtlPassed))
     }
 
     /// Returns whether each of the last `count` epochs lost none.

@@ -1,5 +1,5 @@
-//! Several epochs between two checks by a node, more than a record remembers, and processes that know an
-//! epoch which the record lacks.
+//! Several epochs between two checks by a node, more epochs than a record remembers, and processes
+//! that know an epoch which the record lacks.
 
 use std::time::Duration;
 
