@@ -28,12 +28,13 @@ const HEADINGS: [&str; 7] = ["NAMESPACE", "WORKER", "LANE", "STATE", "EXPIRES", 
 
 /// Which worker ids are listed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::Args)]
+#[group(multiple = false)]
 pub(super) struct Selection {
     /// Also list each worker id that was never used.
-    #[arg(long, conflicts_with_all = ["held", "free"])]
+    #[arg(long)]
     all: bool,
     /// List only worker ids that a node holds.
-    #[arg(long, conflicts_with = "free")]
+    #[arg(long)]
     held: bool,
     /// List only worker ids that can be leased now, those that were never used included.
     #[arg(long)]
@@ -95,7 +96,8 @@ struct Namespace {
     held: u64,
     free: u64,
     waiting: u64,
-    /// Of the configured range, if this configuration has the recorded layout; else of the store's rows.
+    /// Of the configured range, if this configuration has the recorded layout; otherwise of the rows
+    /// in the store.
     unused: u64,
     workers: Vec<Worker>,
 }
