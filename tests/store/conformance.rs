@@ -313,9 +313,10 @@ async fn unreleased_rows_of_a_namespace_are_read_newest_first(backend: &Backend)
     let unreleased = async |limit| {
         let rows = store.unreleased_rows(&whole.namespace, limit).await.expect("rows");
         for UnreleasedRow { reserved_key, worker, heartbeat_ms } in &rows {
-            assert_eq!(read(&store, &key(reserved_key), *worker).await.heartbeat_ms, *heartbeat_ms);
+            let worker = *worker.as_ref().expect("readable");
+            assert_eq!(read(&store, &key(reserved_key), worker).await.heartbeat_ms, *heartbeat_ms);
         }
-        let names = rows.into_iter().map(|row| (row.reserved_key, row.worker));
+        let names = rows.into_iter().map(|row| (row.reserved_key, row.worker.expect("readable")));
         names.collect::<Vec<_>>()
     };
     let named = |names: &[(usize, u64)]| -> Vec<(String, u64)> {

@@ -206,6 +206,7 @@ fn every_value_is_read_or_named_with_its_place() {
             let unused = UnusedNumbers { from: 1, reserved, epoch: EPOCH, token: token(9) };
             vec![
                 store.survey(&scope).await.err(),
+                store.unreleased_rows("default", 9).await.err(),
                 store.free_rows(&scope, None, 9).await.err(),
                 store.free_rows(&scope, Some("somebody"), 1).await.err(),
                 store.read_row(&scope, 5).await.err(),

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use raindrop::{
     core::lease::{HighWaterMarks, Token},
-    store::{NewSegment, Reservation, StoreError},
+    store::{NewSegment, Reservation, StoreError, UnreleasedRow},
 };
 
 use crate::{
@@ -111,6 +111,54 @@ async fn corrupt_values_are_named() {
     run::<()>(&url, &["DEL", ROW]).await;
     assert_eq!(store.read_row(&scope(4, 5), 5).await.expect("an answer"), None);
     assert_eq!(store.free_rows(&scope(4, 5), None, 9).await.expect("rows").len(), 1);
+}
+
+/// A member of the expiry set that is not the worker id of a row counts as a row that was not
+/// released, and hides no other.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn member_that_is_no_worker_id_counts_as_unreleased_and_is_named() {
+    let backend = Backend::redis().await;
+    let url = backend.url();
+    let store = with_rows(&backend, &scope(4, 5)).await;
+    assert!(store.swap_row(&scope(4, 5), 5, birth(5), &write(1)).await.expect("an answer"));
+    let expiry = "soc_raindrop_worker:{default}:expiry:0/0";
+    let unused = "soc_raindrop_worker:{default}:unused:0/0";
+    for (member, reason) in [
+        ("five", "not a signed 64-bit integer"),
+        ("-0000000000000000005", "negative"),
+        ("99999999999999999999", "not a signed 64-bit integer"),
+        ("6", "a worker id has 20 digits here"),
+    ] {
+        run::<()>(&url, &["ZADD", expiry, "9000000000000000", member]).await;
+        let expected = format!(
+            "table {expiry}, row default 0/0, column worker_id: {member:?} cannot be read: {reason}: no \
+             node can lease or release such a row, so delete it"
+        );
+        let row = |heartbeat_ms| UnreleasedRow {
+            reserved_key: "0/0".to_owned(),
+            worker: Err(expected.clone()),
+            heartbeat_ms,
+        };
+        // Without a heartbeat, and with ones that are no 64-bit integer.
+        let heartbeats = [None, Some(("-inf", 0)), Some(("inf", 253_402_300_799_999))];
+        for heartbeat in heartbeats {
+            if let Some((heartbeat, _)) = heartbeat {
+                run::<()>(&url, &["ZADD", unused, heartbeat, member]).await;
+            }
+            let heartbeat_ms = heartbeat.map_or(0, |(_, heartbeat_ms)| heartbeat_ms);
+            let rows = store.unreleased_rows("default", 9).await.expect("rows");
+            assert_eq!(rows.len(), 2);
+            assert!(rows.contains(&row(heartbeat_ms)), "{rows:?}");
+            assert!(rows.iter().any(|row| row.worker == Ok(5)), "{rows:?}");
+            let newest = store.unreleased_rows("default", 1).await.expect("rows");
+            let is_newest = heartbeat_ms > 0;
+            assert_eq!(newest[0].worker, if is_newest { row(0).worker } else { Ok(5) });
+        }
+        run::<()>(&url, &["ZREM", expiry, member]).await;
+        run::<()>(&url, &["ZREM", unused, member]).await;
+    }
+    let rows = store.unreleased_rows("default", 9).await.expect("rows");
+    assert_eq!(rows.iter().map(|row| row.worker.clone()).collect::<Vec<_>>(), [Ok(5)]);
 }
 
 /// Checks that an error says that this field is missing.

@@ -1,7 +1,7 @@
 //! Tests mistakes that only SQL databases allow: tables, migrations and stored values that cannot
 //! be read.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use raindrop::store::{Store, StoreError};
 use sqlx::{
@@ -46,6 +46,7 @@ on_every_engine! {
     a_newer_versions_tables_are_used
     a_table_that_vanished_is_not_made_anew
     corrupt_values_are_named
+    row_with_a_negative_worker_id_counts_as_unreleased_and_is_named
     a_worker_table_may_be_called_anything
 }
 
@@ -222,6 +223,22 @@ async fn corrupt_values_are_named(backend: &Backend) {
         assert_eq!(store.list_rows().await.expect_err("corrupt").to_string(), expected);
         assert!(store.read_row(&scope, 4).await.expect("another row").is_some());
         backend.run(&set(&good)).await;
+    }
+}
+
+async fn row_with_a_negative_worker_id_counts_as_unreleased_and_is_named(backend: &Backend) {
+    let store = with_rows(backend, &scope(4, 5)).await;
+    assert!(store.swap_row(&scope(4, 5), 4, birth(4), &write(1)).await.expect("an answer"));
+    tokio::time::sleep(Duration::from_millis(5)).await;
+    assert!(store.swap_row(&scope(4, 5), 5, birth(5), &write(2)).await.expect("an answer"));
+    backend.run("UPDATE soc_raindrop_worker SET worker_id = -5 WHERE worker_id = 5").await;
+    let expected = "table soc_raindrop_worker, row default 0/0, column worker_id: \"-5\" cannot be read: \
+                    negative: no node can lease or release such a row, so delete it";
+    for (limit, expected) in [(1, vec![Err(expected)]), (9, vec![Err(expected), Ok(4)])] {
+        let rows = store.unreleased_rows("default", limit).await.expect("rows");
+        let workers: Vec<_> =
+            rows.iter().map(|row| row.worker.as_ref().map_err(String::as_str).copied()).collect();
+        assert_eq!(workers, expected);
     }
 }
 

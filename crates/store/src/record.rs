@@ -147,9 +147,10 @@ pub struct Survey {
 pub struct UnreleasedRow {
     /// Its reserved key.
     pub reserved_key: String,
-    /// Its worker id.
-    pub worker: u64,
-    /// When it was last written, Unix ms of the store's clock.
+    /// Its worker id, or why the stored one cannot be read: where it is, its value, and the way
+    /// out. No node can lease or release such a row.
+    pub worker: Result<u64, String>,
+    /// When it was last written, Unix ms of the store's clock; 0 if that cannot be read.
     pub heartbeat_ms: i64,
 }
 
@@ -168,14 +169,13 @@ pub struct ListedRow {
 pub(super) fn unreleased(reserved_key: &str, row: &Row) -> Option<UnreleasedRow> {
     let Row { worker, heartbeat_ms, expires_ms, .. } = *row;
     let reserved_key = reserved_key.to_owned();
-    (expires_ms > 0).then_some(UnreleasedRow { reserved_key, worker, heartbeat_ms })
+    (expires_ms > 0).then_some(UnreleasedRow { reserved_key, worker: Ok(worker), heartbeat_ms })
 }
 
 /// Sorts the last written rows first, and keeps at most `limit`.
 pub(super) fn keep_newest(rows: &mut Vec<UnreleasedRow>, limit: u32) {
-    rows.sort_by(|one, other| {
-        let key = |row: &UnreleasedRow| (Reverse(row.heartbeat_ms), row.worker);
-        key(one).cmp(&key(other)).then_with(|| one.reserved_key.cmp(&other.reserved_key))
+    rows.sort_by_cached_key(|row| {
+        (Reverse(row.heartbeat_ms), row.worker.clone(), row.reserved_key.clone())
     });
     rows.truncate(limit as usize);
 }

@@ -219,14 +219,20 @@ impl<'a> Reader<'a> {
         Ok(super::ListedRow { namespace, reserved_key, row: self.worker_row()? })
     }
 
-    /// Reads a row that was not released, after its reserved key.
+    /// Reads a row of this namespace that was not released, after its reserved key. `W` is the form
+    /// in which the engine stores worker ids. A row whose worker id has another form counts as
+    /// well: without it, a restored store could look as if every row had been released.
     #[cfg(any(feature = "redis", feature = "sql"))]
-    pub(super) fn unreleased_row(&mut self) -> Result<super::UnreleasedRow> {
-        Ok(super::UnreleasedRow {
-            reserved_key: self.get("reserved_key")?,
-            worker: self.get("worker_id")?,
-            heartbeat_ms: self.get("heartbeat_at")?,
-        })
+    pub(super) fn unreleased_row<W: FromValue + Into<u64>>(
+        &mut self,
+        namespace: &str,
+    ) -> Result<super::UnreleasedRow> {
+        let reserved_key: String = self.get("reserved_key")?;
+        self.row = format!("{namespace} {reserved_key}");
+        let worker = self.get::<W>("worker_id").map(W::into).map_err(|error| {
+            format!("{error}: no node can lease or release such a row, so delete it")
+        });
+        Ok(super::UnreleasedRow { reserved_key, worker, heartbeat_ms: self.get("heartbeat_at")? })
     }
 
     /// Reads a segment code after its namespace and name; `next` is the column of its next number.

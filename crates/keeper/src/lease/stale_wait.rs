@@ -9,7 +9,7 @@
 //! before *each* write, surveys again after [`StaleWait::release_rows`], and keeps the `StaleWait`
 //! until it has a lease. Embedded stores never wait. Tests: `stale_stores.rs` in `src/tests`.
 
-use std::{ops::ControlFlow, time::Duration};
+use std::time::Duration;
 
 use raindrop_core::{
     instant::{format_unix_ms, millis},
@@ -78,7 +78,8 @@ impl Ages {
     /// it either.
     fn is_left(&self, row: &UnreleasedRow, scope: &Scope) -> bool {
         let is_own_key = row.reserved_key == scope.reserved_key;
-        let is_own = is_own_key && (scope.min_worker..=scope.max_worker).contains(&row.worker);
+        let workers = scope.min_worker..=scope.max_worker;
+        let is_own = is_own_key && row.worker.as_ref().is_ok_and(|id| workers.contains(id));
         self.is_future(row.heartbeat_ms) || self.is_old(row.heartbeat_ms) && !is_own
     }
 }
@@ -166,10 +167,18 @@ impl StaleWait {
         let (ages, _) = limits(context, judged);
         let mut rows = Vec::new();
         for left in left_rows(context, &ages).await? {
+            if let Err(reason) = &left.worker {
+                log_left(context, &left, reason);
+                continue;
+            }
             match read_left(context, &left).await {
                 Ok(row) => rows.extend(row.filter(|left| left.is_releasable(&ages))),
-                Err(error) if log_left(context, &left, &error).is_break() => break,
-                Err(_) => {}
+                Err(error) => {
+                    log_left(context, &left, &with_sources(&error));
+                    if is_away(&error) {
+                        break;
+                    }
+                }
             }
         }
         // The rows were read before this survey: if it finds the configured layout, their marks are
@@ -177,10 +186,12 @@ impl StaleWait {
         let judged = context.survey(None).await?;
         if context.is_recorded(&judged) && !judged.is_store_behind() {
             for LeftRow { left, scope, row } in &rows {
-                if let Err(error) = release_row(context, scope, row, judged.survey.now_ms).await
-                    && log_left(context, left, &error).is_break()
-                {
-                    break;
+                let released = release_row(context, scope, row, judged.survey.now_ms).await;
+                if let Err(error) = released {
+                    log_left(context, left, &with_sources(&error));
+                    if is_away(&error) {
+                        break;
+                    }
                 }
             }
         }
@@ -240,13 +251,15 @@ async fn will_release(
     Ok(false)
 }
 
-/// Reads a row that a crashed process left. Returns `None` if another process has written it since.
+/// Reads a row that a crashed process left. Returns `None` if another process has written it since,
+/// or if no process can lease it because its worker id cannot be read.
 async fn read_left(
     context: &LeaseContext,
     left: &UnreleasedRow,
 ) -> Result<Option<LeftRow>, StoreError> {
+    let Ok(worker) = left.worker else { return Ok(None) };
     let scope = Scope { reserved_key: left.reserved_key.clone(), ..context.scope.clone() };
-    let row = context.store.read_row(&scope, left.worker);
+    let row = context.store.read_row(&scope, worker);
     let row = context.call(StoreOperation::Read, row).await?;
     let row = row.filter(|row| row.heartbeat_ms == left.heartbeat_ms);
     Ok(row.map(|row| LeftRow { left: left.clone(), scope, row }))
@@ -257,17 +270,16 @@ const fn is_away(error: &StoreError) -> bool {
     matches!(error, StoreError::Unavailable(_) | StoreError::TimedOut { .. })
 }
 
-/// Logs that a row could not be released. Breaks if calls for other rows would fail as well.
-fn log_left(context: &LeaseContext, left: &UnreleasedRow, error: &StoreError) -> ControlFlow<()> {
+/// Logs that a row could not be released.
+fn log_left(context: &LeaseContext, left: &UnreleasedRow, error: &str) {
     let UnreleasedRow { reserved_key, worker, .. } = left;
     tracing::warn!(
         namespace = context.scope.namespace,
-        worker,
+        worker = worker.as_ref().ok(),
         reserved_key,
-        error = with_sources(error),
+        error,
         "row not released: later starts wait for it as well"
     );
-    if is_away(error) { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
 }
 
 /// Returns the bounds of stale heartbeats, and how long to wait if the newest one is stale.
@@ -299,7 +311,10 @@ async fn unreleased_rows(
     }
     let mut rows = context.store.unreleased_rows(&scope.namespace, u32::MAX).await?;
     let workers = scope.min_worker..=scope.max_worker;
-    rows.retain(|row| row.reserved_key == scope.reserved_key && workers.contains(&row.worker));
+    rows.retain(|row| {
+        let is_own = row.worker.as_ref().is_ok_and(|worker| workers.contains(worker));
+        row.reserved_key == scope.reserved_key && is_own
+    });
     Ok(rows)
 }
 

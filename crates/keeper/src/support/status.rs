@@ -50,12 +50,13 @@ pub enum UnavailableReason {
         "no lease was renewed since {}, when {} was: after a crash of every node, an outage or a \
          restore of the store, leases wait for lease.stale_wait, until {}",
         format_unix_ms(*.renewed_ms),
-        row_name(*worker, reserved_key),
+        row_name(worker, reserved_key),
         format_unix_ms(*.due_ms)
     )]
     StaleStore {
-        /// The worker id of the last renewed lease.
-        worker: u64,
+        /// The worker id of the last renewed lease, or why it cannot be read: where it is stored, its
+        /// value, and the way out.
+        worker: Result<u64, String>,
         /// Width and value of its reserved bits, for example `1/0`.
         reserved_key: String,
         /// When that lease was last renewed, in Unix ms of the store's clock. Released leases do
@@ -125,7 +126,11 @@ impl UnavailableReason {
     /// Returns the reason in a text for clients that may not know where the store is. A failure of
     /// the store is one of a few texts.
     pub fn public_text(&self) -> String {
-        match self {
+        match self.clone() {
+            Self::StaleStore { worker: Err(_), reserved_key, renewed_ms, due_ms } => {
+                let worker = Err("the log says which".to_owned());
+                Self::StaleStore { worker, reserved_key, renewed_ms, due_ms }.to_string()
+            }
             Self::StoreUnavailable(failure) => {
                 format!("the store is unavailable: {}", failure.kind)
             }
@@ -136,7 +141,11 @@ impl UnavailableReason {
 }
 
 /// Names a row for people, without its reserved bits if it has none.
-fn row_name(worker: u64, reserved_key: &str) -> String {
+fn row_name(worker: &Result<u64, String>, reserved_key: &str) -> String {
+    let worker = match worker {
+        Ok(worker) => worker,
+        Err(reason) => return format!("a row that cannot be read ({reason})"),
+    };
     match reserved_key.split_once('/') {
         Some((width, value)) if width != "0" => {
             format!(

@@ -132,7 +132,13 @@ async fn lease_whose_last_position_was_issued_has_no_range() {
 
 fn stale_store(reserved_key: &str) -> UnavailableReason {
     let reserved_key = reserved_key.to_owned();
-    UnavailableReason::StaleStore { worker: 400, reserved_key, renewed_ms: NOW, due_ms: NOW + 1 }
+    let worker = Ok(400);
+    UnavailableReason::StaleStore { worker, reserved_key, renewed_ms: NOW, due_ms: NOW + 1 }
+}
+
+fn unreadable_row() -> UnavailableReason {
+    let (worker, reserved_key) = (Err("table workers, row 0/0".to_owned()), "0/0".to_owned());
+    UnavailableReason::StaleStore { worker, reserved_key, renewed_ms: NOW, due_ms: NOW + 1 }
 }
 
 #[test]
@@ -142,6 +148,7 @@ fn reasons_have_texts() {
         (UnavailableReason::NoFreeWorker { due_ms: NOW }, "at 2025-11-20T14:46:40Z, or once"),
         (stale_store("0/0"), "2025-11-20T14:46:40.000Z, when worker id 400 was:"),
         (stale_store("2/3"), "worker id 400 with layout.reserved_bits 2 and reserved_value 3 was:"),
+        (unreadable_row(), "when a row that cannot be read (table workers, row 0/0) was:"),
         (
             UnavailableReason::StoreUnavailable(StoreFailure::of_kind("down")),
             "the store is unavailable: down",

@@ -2,6 +2,7 @@
 //! holder crashed or a backup was restored.
 
 use std::{
+    cmp::Reverse,
     future::pending,
     sync::{
         Arc, Mutex,
@@ -12,7 +13,7 @@ use std::{
 
 use async_trait::async_trait;
 use raindrop_core::layout::{LayoutSpec, TimeUnit};
-use raindrop_store::{Call, Intercept, MemoryStore, Reply, Snapshot, StoreError};
+use raindrop_store::{Call, Intercept, MemoryStore, Reply, Snapshot, StoreError, UnreleasedRow};
 
 use super::{
     faulty_store::{Fault, FaultyStore},
@@ -52,7 +53,7 @@ async fn first_lease_after_a_crash_of_every_node_waits_and_says_so() {
     else {
         panic!("{reason:?}")
     };
-    assert_eq!((worker, &*reserved_key), (crashed, "0/0"));
+    assert_eq!((worker, &*reserved_key), (Ok(crashed), "0/0"));
     let now_ms = world.now_ms();
     assert!((75_000..80_000).contains(&(now_ms - renewed_ms)), "{}", now_ms - renewed_ms);
     assert!((43_900..44_100).contains(&(due_ms - now_ms)), "{}", due_ms - now_ms);
@@ -151,7 +152,7 @@ async fn crashed_row_that_no_process_may_lease_makes_one_start_wait() {
     world.pass(second(1)).await;
     let reason = node.status().reason;
     assert!(
-        matches!(reason, Some(UnavailableReason::StaleStore { worker: 400, .. })),
+        matches!(reason, Some(UnavailableReason::StaleStore { worker: Ok(400), .. })),
         "{reason:?}"
     );
     let waited = seconds_to_first_id(&world, &node).await;
@@ -196,6 +197,34 @@ async fn row_that_cannot_be_released_makes_a_start_wait_once() {
         let waited = seconds_to_first_id(&world, &node).await;
         assert!((43..=55).contains(&waited), "{refused:?}: {waited}");
         assert_ne!(world.row(400).await.expires_ms, 0, "{refused:?}");
+    }
+}
+
+/// No node can lease or release such a row, so it stands for a holder until an operator deletes it.
+#[tokio::test(start_paused = true)]
+async fn row_whose_worker_id_cannot_be_read_makes_each_start_wait_and_is_named() {
+    let world = world();
+    let link = link(&world);
+    let told = "table workers, row default 0/0: delete it".to_owned();
+    let heartbeat_ms = world.now_ms();
+    let reserved_key = "0/0".to_owned();
+    let row = UnreleasedRow { reserved_key, worker: Err(told.clone()), heartbeat_ms };
+    *link.unreadable.lock().expect("unpoisoned") = Some(row);
+    for _ in 0..2 {
+        world.pass(LONG).await;
+        let node = world.start_by(world.settings(), link.clone());
+        world.pass(second(1)).await;
+        let reason = node.status().reason.expect("it waits");
+        assert!(reason.to_string().contains(&told), "{reason}");
+        let public = reason.public_text();
+        assert!(public.contains("cannot be read") && !public.contains("workers"), "{public}");
+        let waited = seconds_to_first_id(&world, &node).await;
+        assert!((43..=45).contains(&waited), "{waited}");
+        // While a node lives, others start at once.
+        let other = world.start_by(world.settings(), link.clone());
+        assert_eq!(seconds_to_first_id(&world, &other).await, 0);
+        other.stop().await;
+        node.stop().await;
     }
 }
 
@@ -373,6 +402,8 @@ struct Link {
     hangs: AtomicBool,
     /// The worker id whose row the store refuses to read or write.
     refused: Mutex<Option<(u64, Refused)>>,
+    /// A row that was not released, and whose worker id cannot be read.
+    unreadable: Mutex<Option<UnreleasedRow>>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -394,6 +425,16 @@ impl Intercept for Link {
         if self.is_cut.load(SeqCst) {
             return Err(StoreError::Unavailable("cut off".into()));
         }
+        let unreadable = self.unreadable.lock().expect("unpoisoned").clone();
+        if let (Call::UnreleasedRows(_, limit), Some(unreadable)) = (&call, unreadable) {
+            let limit = *limit as usize;
+            let reply = self.store.answer(call).await?;
+            let mut rows = *reply.downcast::<Vec<UnreleasedRow>>().expect("rows");
+            rows.push(unreadable);
+            rows.sort_by_key(|row| Reverse(row.heartbeat_ms));
+            rows.truncate(limit);
+            return Ok(Box::new(rows));
+        }
         let asked = match &call {
             Call::ReadRow(_, worker) => Some((*worker, Refused::Read)),
             Call::SwapRow(_, worker, ..) => Some((*worker, Refused::Write)),
@@ -407,8 +448,8 @@ impl Intercept for Link {
 }
 
 fn link(world: &World) -> Arc<Link> {
-    let (is_cut, hangs, refused) = Default::default();
-    Arc::new(Link { store: Arc::clone(&world.store), is_cut, hangs, refused })
+    let (is_cut, hangs, refused, unreadable) = Default::default();
+    Arc::new(Link { store: Arc::clone(&world.store), is_cut, hangs, refused, unreadable })
 }
 
 fn world_of_one_lane() -> World {

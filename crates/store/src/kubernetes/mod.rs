@@ -41,12 +41,12 @@ use self::{
         uid, was_written,
     },
     record::{Record, new_record, record_annotations},
-    rows::{Snapshot, key},
+    rows::{Snapshot, is_listed, key},
 };
 use super::{
     Failover, LayoutRecord, ListedRow, NewRows, Result, Scope, Store, StoreError, StoreSettings,
     Survey, UnreleasedRow, lock,
-    record::{keep_free, keep_newest, unreleased},
+    record::{keep_free, keep_newest},
     value::{readable, shortened},
 };
 
@@ -295,10 +295,10 @@ impl Store for KubernetesStore {
         };
         let mut rows = Vec::new();
         for (reserved_key, row_leases) in Record::read(namespace, record)?.rows {
-            let scope = every_worker(namespace, &reserved_key);
-            let created = self.read_created(&scope, &row_leases, &leases)?;
-            let created = readable(&scope, created.into_iter());
-            rows.extend(created.iter().filter_map(|row| unreleased(&reserved_key, row)));
+            let listed = leases.iter().filter(|lease| is_listed(&row_leases, lease));
+            rows.extend(listed.filter_map(|lease| {
+                object::unreleased(&reserved_key, object::worker(lease)?, lease)
+            }));
         }
         keep_newest(&mut rows, limit);
         Ok(rows)

@@ -11,7 +11,7 @@ use serde_json::{Value as Json, json};
 
 use super::names::namespace_label;
 use crate::{
-    Result, Scope,
+    Result, Scope, UnreleasedRow,
     record::{ttl_ms, written},
     value::{Value, shortened, values, worker_rows},
 };
@@ -32,6 +32,7 @@ pub(super) const TABLE: &str = "raindrop/table";
 pub(super) const RESERVED: &str = "raindrop/reserved";
 
 const WORKER: &str = "raindrop/worker";
+const EXPIRES: &str = "raindrop/expires-ms";
 const HEARTBEAT: &str = "raindrop/heartbeat-ms";
 /// The annotations of a row, in the order in which the reader takes them.
 const ROW: [&str; 8] = [
@@ -41,7 +42,7 @@ const ROW: [&str; 8] = [
     "raindrop/holder",
     "raindrop/lane",
     "raindrop/marks",
-    "raindrop/expires-ms",
+    EXPIRES,
     HEARTBEAT,
 ];
 
@@ -189,6 +190,19 @@ pub(super) fn row(table: &str, scope: &Scope, lease: &Lease, now_ms: i64) -> Res
 /// Returns the worker id of a Lease, if it can be parsed.
 pub(super) fn worker(lease: &Lease) -> Option<u64> {
     annotation(lease, WORKER)?.parse().ok()
+}
+
+/// Describes the Lease of a row; `None` if the row was released or never written. Values that cannot
+/// be read do not release it: without it, a restored store could look as if every row had been
+/// released.
+pub(super) fn unreleased(reserved_key: &str, worker: u64, lease: &Lease) -> Option<UnreleasedRow> {
+    let read_ms = |name| annotation(lease, name)?.parse().ok();
+    let is_released = read_ms(EXPIRES).is_some_and(|expires_ms: i64| expires_ms <= 0);
+    (!is_released).then(|| UnreleasedRow {
+        reserved_key: reserved_key.to_owned(),
+        worker: Ok(worker),
+        heartbeat_ms: read_ms(HEARTBEAT).unwrap_or(0),
+    })
 }
 
 /// Returns whether a row's Lease was written after its creation.

@@ -236,7 +236,7 @@ impl KubernetesStore {
 }
 
 /// Returns whether a Lease is a row that the record lists.
-fn is_listed(row_leases: &RowLeases, lease: &Lease) -> bool {
+pub(super) fn is_listed(row_leases: &RowLeases, lease: &Lease) -> bool {
     object::worker(lease).and_then(|worker| row_leases.uid(worker)) == Some(uid(lease))
 }
 

@@ -1,7 +1,10 @@
 //! The names of the keys. All keys of a namespace share a hash tag.
 
 use super::RedisStore;
-use crate::Scope;
+use crate::{
+    Scope,
+    value::{FromValue, Value},
+};
 
 /// The name of a key, and the type that it must have.
 #[derive(Clone, Debug)]
@@ -81,4 +84,24 @@ impl RedisStore {
 /// numbers.
 pub(super) fn worker_id(worker: u64) -> String {
     format!("{worker:020}")
+}
+
+/// A worker id in the form of [`worker_id`]. The key of a row has this form, so a member of a set
+/// with another one belongs to no row.
+pub(super) struct WorkerId(u64);
+
+impl FromValue for WorkerId {
+    fn from_value(value: &Value) -> Result<Self, String> {
+        let worker = u64::from_value(value)?;
+        if *value != worker_id(worker).into() {
+            return Err("a worker id has 20 digits here".to_owned());
+        }
+        Ok(Self(worker))
+    }
+}
+
+impl From<WorkerId> for u64 {
+    fn from(WorkerId(worker): WorkerId) -> Self {
+        worker
+    }
 }

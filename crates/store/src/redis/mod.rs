@@ -23,7 +23,7 @@ use async_trait::async_trait;
 use raindrop_core::lease::{Row, RowWrite, Token};
 use redis::{FromRedisValue, ParsingError, RedisWrite, ToRedisArgs};
 
-use self::keys::worker_id;
+use self::keys::{WorkerId, worker_id};
 use super::{
     Failover, LayoutRecord, ListedRow, NewRows, Result, Scope, Store, StoreSettings, Survey,
     UnreleasedRow,
@@ -139,8 +139,13 @@ impl Store for RedisStore {
         let args = values![namespace, expiries, unused, i64::from(limit)];
         let rows: Vec<Vec<Value>> =
             self.run(&scripts::UNRELEASED_ROWS, &[self.scopes_key()], &args).await?;
-        let table = &self.settings.worker_table;
-        rows.into_iter().map(|row| Reader::new(table, namespace, row).unreleased_row()).collect()
+        let read = |row: Vec<Value>| {
+            // Errors name the set of this reserved key.
+            let reserved_key = row.first().map(Value::to_string).unwrap_or_default();
+            let expiries = self.of_key(namespace, "expiry", &reserved_key);
+            Reader::new(&expiries, "", row).unreleased_row::<WorkerId>(namespace)
+        };
+        rows.into_iter().map(read).collect()
     }
 
     async fn free_rows(&self, scope: &Scope, holder: Option<&str>, limit: u32) -> Result<Vec<Row>> {

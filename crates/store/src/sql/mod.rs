@@ -214,7 +214,7 @@ impl<E: Engine> Store for SqlStore<E> {
             let mut reader = self.reader(row);
             server.check_session(&reader.get::<String>("session")?)?;
             if is_there {
-                unreleased.push(reader.unreleased_row()?);
+                unreleased.push(reader.unreleased_row::<u64>(namespace)?);
             }
         }
         Ok(unreleased)

@@ -23,7 +23,9 @@ use super::{
     lock,
     object::{EPOCH, HISTORY, IDENTITY, TOKEN},
 };
-use crate::{LayoutRecord, NewRows, Result, Scope, Store as _, StoreError, StoreSettings};
+use crate::{
+    LayoutRecord, NewRows, Result, Scope, Store as _, StoreError, StoreSettings, UnreleasedRow,
+};
 
 /// How far a write raises a mark, in ms.
 const WINDOW_MS: u64 = 30_000;
@@ -267,6 +269,39 @@ async fn missing_annotations_are_named() {
         let row = missing(store.read_row(&scope(), 1).await.map(drop));
         assert_eq!([record, row], [of_record, of_row], "{name}");
     }
+}
+
+/// A row that was not released makes starts wait, whatever else of it cannot be read.
+#[tokio::test(start_paused = true)]
+async fn row_that_cannot_be_read_counts_as_unreleased() {
+    let server = Server::new(0, None);
+    server.heal();
+    let mut store = KubernetesStore::new(&StoreSettings::new("kubernetes:")).expect("usable");
+    store.api.server = ApiServer::Simulated(Arc::clone(&server));
+    let first = record(Token::from_bits(1));
+    store.create_record("default", &first).await.expect("a record");
+    let (marks, seed) = (HighWaterMarks::all_at(0, 1), Token::from_bits(100));
+    let new = NewRows { marks: marks.clone(), seed, record: first.token, until_ms: i64::MAX };
+    assert!(store.create_rows(&scope(), &new).await.expect("an answer"));
+    for (worker, expiry) in [(1, RowExpiry::Released), (2, RowExpiry::After(LASTS))] {
+        let (token, holder) = (Token::from_bits(2), "node".to_owned());
+        let write = RowWrite { token, epoch: FIRST, holder, lane: 0, marks: marks.clone(), expiry };
+        let scope = scope();
+        let swap = store.swap_row(&scope, worker, new.token(worker), &write);
+        assert!(swap.await.expect("an answer"));
+    }
+    let unreleased = async || store.unreleased_rows("default", 9).await.expect("rows");
+    let known = unreleased().await;
+    let [UnreleasedRow { worker: Ok(2), heartbeat_ms: 1.., .. }] = known[..] else {
+        panic!("{known:?}")
+    };
+    server.forget_annotations(&["raindrop/marks"]);
+    assert_eq!(unreleased().await, known);
+    server.forget_annotations(&["raindrop/heartbeat-ms"]);
+    assert_eq!(unreleased().await, [UnreleasedRow { heartbeat_ms: 0, ..known[0].clone() }]);
+    server.forget_annotations(&["raindrop/expires-ms"]);
+    let workers: Vec<_> = unreleased().await.into_iter().map(|row| row.worker).collect();
+    assert_eq!(workers, [Ok(1), Ok(2)]);
 }
 
 /// Returns the column that a Lease lacks.

@@ -5,6 +5,8 @@ for _, scope in ipairs(redis.call('SMEMBERS', KEYS[1])) do
   if namespace == ARGV[1] then
     for _, worker in ipairs(redis.call('ZRANGEBYSCORE', ARGV[2] .. reserved_key, '(0', '+inf')) do
       local heartbeat = tonumber(redis.call('ZSCORE', ARGV[3] .. reserved_key, worker) or 0)
+      -- Some doubles are no 64-bit integer: those count as 1970, or as the year 9999.
+      heartbeat = math.max(0, math.min(heartbeat, 253402300799999))
       table.insert(rows, { reserved_key, worker, heartbeat })
     end
   end
