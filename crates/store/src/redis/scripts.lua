@@ -1,0 +1,334 @@
+-- The Lua scripts of Raindrop on Redis. Each begins with the part `common`.
+--
+-- A script's keys and arguments are listed below its name. scripts.rs says what every script must
+-- observe.
+
+-- name: common
+-- The server's clock in whole milliseconds, as text: numbers of Lua are doubles, and some are
+-- written with an exponent.
+local time = redis.call('TIME')
+local now = string.format('%.0f', time[1] * 1000 + math.floor(time[2] / 1000))
+
+local unused = string.rep('0', 32)
+
+-- The identity of the server. Its replication id changes when a replica is promoted, and whenever
+-- the server is started. Empty where identities are not compared.
+local function server(compared)
+  if compared ~= '1' then
+    return ''
+  end
+  local info = redis.pcall('INFO', 'replication')
+  if type(info) == 'table' then
+    return 'unknown, because INFO is not allowed'
+  end
+  return 'replication ' .. (string.match(info, 'master_replid:(%w+)') or 'unknown')
+end
+
+-- The fields of a record; nothing where there is no record.
+local function record_fields(key)
+  if redis.call('EXISTS', key) == 0 then
+    return {}
+  end
+  return redis.call('HMGET', key, 'token', 'words', 'complete', 'since_tick', 'first_tick',
+    'identity', 'epoch', 'history')
+end
+
+-- Whether this server continues the history of a record with this identity.
+local function continues(identity, compared)
+  return compared ~= '1' or identity == '' or identity == server(compared)
+end
+
+-- Whether there is a record with this epoch, and this server continues its history.
+local function in_epoch(key, epoch, compared)
+  local fields = record_fields(key)
+  return fields[7] == epoch and continues(fields[6], compared)
+end
+
+-- Worker id, token, epoch, holder, lane, marks, whether the row is free, heartbeat, expiry; nothing where
+-- there is no row. An expiry that is no number is returned for the complaint.
+local function row_fields(key, worker)
+  if redis.call('EXISTS', key) == 0 then
+    return nil
+  end
+  local fields = redis.call('HMGET', key, 'token', 'holder', 'lane', 'marks', 'heartbeat_at',
+    'expires_at', 'epoch')
+  local free, expiry = fields[6], tonumber(fields[6] or '')
+  if expiry then
+    free = expiry <= tonumber(now) and '1' or '0'
+  end
+  return { worker, fields[1], fields[7], fields[2], fields[3], fields[4], free, fields[5],
+    fields[6] }
+end
+
+-- name: create_record
+-- KEYS: layout record. ARGV: token, words, complete, since tick, first tick, identity, epoch,
+-- history.
+if redis.call('EXISTS', KEYS[1]) == 0 then
+  redis.call('HSET', KEYS[1], 'token', ARGV[1], 'words', ARGV[2], 'complete', ARGV[3],
+    'since_tick', ARGV[4], 'first_tick', ARGV[5], 'identity', ARGV[6], 'epoch', ARGV[7],
+    'history', ARGV[8], 'created_at', now)
+end
+return record_fields(KEYS[1])
+
+-- name: read_record
+-- KEYS: layout record.
+return record_fields(KEYS[1])
+
+-- name: swap_record
+-- KEYS: layout record. ARGV: expected token, token, words, complete, since tick, first tick,
+-- identity, epoch, history, 1 if identities are compared.
+if redis.call('HGET', KEYS[1], 'token') ~= ARGV[1] or not continues(ARGV[7], ARGV[10]) then
+  return 0
+end
+redis.call('HSET', KEYS[1], 'token', ARGV[2], 'words', ARGV[3], 'complete', ARGV[4],
+  'since_tick', ARGV[5], 'first_tick', ARGV[6], 'identity', ARGV[7], 'epoch', ARGV[8],
+  'history', ARGV[9])
+return 1
+
+-- name: create_rows
+-- KEYS: layout record, scopes, workers, unused, expiry.
+-- ARGV: prefix of rows, scope, marks, token of the record, latest time, 1 if
+-- identities are compared, worker ids with tokens.
+-- A key of another type fails here, before anything is written.
+redis.call('SCARD', KEYS[2])
+for index = 3, 5 do
+  redis.call('ZCARD', KEYS[index])
+end
+local record = record_fields(KEYS[1])
+local holds = record[1] == ARGV[4] and tonumber(now) <= tonumber(ARGV[5])
+  and continues(record[6], ARGV[6])
+redis.call('SADD', KEYS[2], ARGV[2])
+for index = 7, #ARGV, 2 do
+  local worker = ARGV[index]
+  local row = ARGV[1] .. worker
+  if redis.call('EXISTS', row) == 0 then
+    if not holds then
+      return 0
+    end
+    redis.call('HSET', row, 'token', ARGV[index + 1], 'epoch', unused, 'holder', '', 'lane', '0',
+      'marks', ARGV[3], 'heartbeat_at', '0', 'expires_at', '0', 'created_at', now, 'updated_at', now)
+    redis.call('ZADD', KEYS[3], '0', worker)
+    redis.call('ZADD', KEYS[4], '0', worker)
+    redis.call('ZADD', KEYS[5], '0', worker)
+  end
+end
+return 1
+
+-- name: survey
+-- KEYS: layout record, workers, expiry. ARGV: smallest and largest worker id, 1 if identities are compared.
+local held, next_expiry = 0, ''
+local found = redis.call('ZRANGEBYSCORE', KEYS[3], '(' .. now, '+inf', 'WITHSCORES')
+for index = 1, #found, 2 do
+  if found[index] >= ARGV[1] and found[index] <= ARGV[2] then
+    held = held + 1
+    if next_expiry == '' then
+      next_expiry = string.format('%.0f', tonumber(found[index + 1]))
+    end
+  end
+end
+local workers = redis.call('ZLEXCOUNT', KEYS[2], '[' .. ARGV[1], '[' .. ARGV[2])
+return { now, server(ARGV[3]), held, workers - held, next_expiry, record_fields(KEYS[1]) }
+
+-- name: unreleased_rows
+-- KEYS: scopes. ARGV: namespace, what the names of its expiries and of its unused rows begin with, at most.
+local rows = {}
+for _, scope in ipairs(redis.call('SMEMBERS', KEYS[1])) do
+  local reserved_key, namespace = string.match(scope, '^([^ ]*) (.*)$')
+  if namespace == ARGV[1] then
+    for _, worker in ipairs(redis.call('ZRANGEBYSCORE', ARGV[2] .. reserved_key, '(0', '+inf')) do
+      local heartbeat = tonumber(redis.call('ZSCORE', ARGV[3] .. reserved_key, worker) or 0)
+      -- Some doubles are no 64-bit integer: those count as 1970, or as the year 9999.
+      heartbeat = math.max(0, math.min(heartbeat, 253402300799999))
+      table.insert(rows, { reserved_key, worker, heartbeat })
+    end
+  end
+end
+table.sort(rows, function(one, other)
+  if one[3] ~= other[3] then
+    return one[3] > other[3]
+  end
+  return one[2] .. one[1] < other[2] .. other[1]
+end)
+local newest = {}
+for index = 1, math.min(#rows, tonumber(ARGV[4])) do
+  local reserved_key, worker, heartbeat = unpack(rows[index])
+  table.insert(newest, { reserved_key, worker, string.format('%.0f', heartbeat) })
+end
+return newest
+
+-- name: free_rows
+-- KEYS: unused, expiry.
+-- ARGV: prefix of rows, smallest and largest worker id, limit, holder if only its rows count.
+local rows, start, limit, holder = {}, 0, tonumber(ARGV[4]), ARGV[5]
+local range = holder and 'ZREVRANGE' or 'ZRANGE'
+while #rows < limit do
+  local workers = redis.call(range, KEYS[1], start, start + 999)
+  if #workers == 0 then
+    break
+  end
+  start = start + 1000
+  local expiries = redis.call('ZMSCORE', KEYS[2], unpack(workers))
+  for index, worker in ipairs(workers) do
+    local is_free = expiries[index] and tonumber(expiries[index]) <= tonumber(now)
+    if #rows < limit and is_free and worker >= ARGV[2] and worker <= ARGV[3] then
+      local row = ARGV[1] .. worker
+      if not holder or redis.call('HGET', row, 'holder') == holder then
+        table.insert(rows, row_fields(row, worker))
+      end
+    end
+  end
+end
+return rows
+
+-- name: read_row
+-- KEYS: row. ARGV: worker id.
+return { row_fields(KEYS[1], ARGV[1]) }
+
+-- name: list_rows
+-- KEYS: workers. ARGV: prefix of rows.
+local rows = {}
+for _, worker in ipairs(redis.call('ZRANGE', KEYS[1], 0, -1)) do
+  table.insert(rows, row_fields(ARGV[1] .. worker, worker))
+end
+return rows
+
+-- name: swap_row
+-- KEYS: row, unused, expiry, layout record.
+-- ARGV: worker id, expected token, token, holder, lane, marks, milliseconds or nothing, epoch,
+-- 1 if identities are compared.
+-- A key of another type fails here, before anything is written.
+redis.call('ZCARD', KEYS[2])
+redis.call('ZCARD', KEYS[3])
+if redis.call('HGET', KEYS[1], 'token') ~= ARGV[2]
+  or not in_epoch(KEYS[4], ARGV[8], ARGV[9]) then
+  return 0
+end
+local expires = '0'
+if ARGV[7] ~= '' then
+  expires = string.format('%.0f', tonumber(now) + tonumber(ARGV[7]))
+end
+redis.call('HSET', KEYS[1], 'token', ARGV[3], 'epoch', ARGV[8], 'holder', ARGV[4], 'lane', ARGV[5],
+  'marks', ARGV[6], 'heartbeat_at', now, 'expires_at', expires, 'updated_at', now)
+redis.call('ZADD', KEYS[2], now, ARGV[1])
+redis.call('ZADD', KEYS[3], expires, ARGV[1])
+return 1
+
+-- name: create_segments
+-- KEYS: names of all codes. ARGV: prefix of codes, prefix of names, token, then code and number, …
+-- A key of another type fails here, before anything is written.
+redis.call('ZCARD', KEYS[1])
+for index = 4, #ARGV, 2 do
+  local code = ARGV[1] .. ARGV[index]
+  if redis.call('EXISTS', code) == 0 then
+    redis.call('HSET', code, 'next', ARGV[index + 1], 'step', '0', 'token', ARGV[3],
+      'epoch', unused, 'created_at', now, 'updated_at', now)
+  end
+  redis.call('ZADD', KEYS[1], 0, ARGV[2] .. ARGV[index])
+end
+
+-- name: write_managed_code
+-- KEYS: settings of a namespace's codes. ARGV: code, expected token or nothing, token, settings.
+local present = redis.call('HGET', KEYS[1], ARGV[1])
+if (present and string.sub(present, 1, 32) or '') ~= ARGV[2] then
+  return 0
+end
+redis.call('HSET', KEYS[1], ARGV[1], ARGV[3] .. ' ' .. ARGV[4])
+return 1
+
+-- name: count_segments
+-- KEYS: names of all codes. ARGV: bounds of the names.
+return redis.call('ZLEXCOUNT', KEYS[1], ARGV[1], ARGV[2])
+
+-- name: segments
+-- KEYS: names of all codes. ARGV: segment table, bounds of the names (of ZRANGEBYLEX), limit.
+local rows, from, limit = {}, ARGV[2], tonumber(ARGV[4])
+repeat
+  local names = redis.call('ZRANGEBYLEX', KEYS[1], from, ARGV[3], 'LIMIT', 0, limit - #rows)
+  for _, name in ipairs(names) do
+    local namespace, code = string.match(name, '^(%S+) (.*)$')
+    local prefix = ARGV[1] .. ':{' .. (namespace or '') .. '}:'
+    local key = prefix .. 'code:' .. (code or '')
+    -- Otherwise somebody deleted it.
+    if redis.call('EXISTS', key) == 1 then
+      local fields = redis.call('HMGET', key, 'next', 'step', 'updated_at', 'created_at', 'epoch')
+      local managed = redis.call('HGET', prefix .. 'settings', code)
+      local settings = managed and string.match(managed, ' (.*)$')
+      table.insert(rows, { namespace, code, fields[1], fields[2], fields[3], fields[4], fields[5],
+        settings })
+    end
+    from = '(' .. name
+  end
+until #names == 0 or #rows == limit
+return rows
+
+-- name: reserve
+-- KEYS: code, names of all codes, layout record.
+-- ARGV: by, end, token, where it begins or nothing, its name, step, epoch, epoch of the row, 1 if
+-- identities are compared.
+-- Numbers are added by Redis and compared as text: those of Lua are doubles.
+if not in_epoch(KEYS[3], ARGV[7], ARGV[9]) then
+  return { 'other epoch' }
+end
+local row = redis.call('HMGET', KEYS[1], 'next', 'step', 'epoch')
+local is_new = redis.call('EXISTS', KEYS[1]) == 0
+if is_new then
+  if ARGV[4] == '' then
+    return { 'no such code' }
+  end
+  row = { ARGV[4], '0', ARGV[8] }
+end
+local before, step, epoch = row[1], row[2], row[3]
+if not before or not step or epoch ~= ARGV[8] then
+  return { 'refused', before, step, epoch }
+end
+if is_new then
+  redis.call('ZCARD', KEYS[2])
+  redis.call('HSET', KEYS[1], 'next', before, 'created_at', now)
+end
+local raised = redis.pcall('HINCRBY', KEYS[1], 'next', ARGV[1])
+local fits = type(raised) == 'number'
+if not fits and not string.find(raised.err, 'overflow') then
+  return raised
+end
+if fits then
+  local after = redis.call('HGET', KEYS[1], 'next')
+  fits = #after < #ARGV[2] or (#after == #ARGV[2] and after <= ARGV[2])
+end
+if not fits then
+  if is_new then
+    redis.call('DEL', KEYS[1])
+  else
+    redis.call('HSET', KEYS[1], 'next', before)
+  end
+  return { 'refused', before, step, epoch }
+end
+redis.call('HSET', KEYS[1], 'token', ARGV[3], 'step', ARGV[6], 'epoch', ARGV[7],
+  'updated_at', now)
+if is_new then
+  redis.call('ZADD', KEYS[2], 0, ARGV[5])
+end
+return { 'raised', before }
+
+-- name: read_segments
+-- KEYS: layout record, codes. ARGV: epoch, 1 if identities are compared. An answer for each code.
+local is_in_epoch, answers = in_epoch(KEYS[1], ARGV[1], ARGV[2]), {}
+for at = 2, #KEYS do
+  if not is_in_epoch then
+    answers[at - 1] = { 'other epoch' }
+  elseif redis.call('EXISTS', KEYS[at]) == 0 then
+    answers[at - 1] = { 'no such code' }
+  else
+    local row = redis.call('HMGET', KEYS[at], 'next', 'step', 'epoch')
+    answers[at - 1] = { 'row', row[1], row[2], row[3] }
+  end
+end
+return answers
+
+-- name: give_back
+-- KEYS: code, layout record. ARGV: token of the reservation, from, token, epoch, 1 if identities are
+-- compared.
+if redis.call('HGET', KEYS[1], 'token') ~= ARGV[1] or not in_epoch(KEYS[2], ARGV[4], ARGV[5]) then
+  return 0
+end
+redis.call('HSET', KEYS[1], 'next', ARGV[2], 'token', ARGV[3], 'updated_at', now)
+return 1

@@ -1,2 +1,0 @@
--- KEYS: layout record.
-return record_fields(KEYS[1])
