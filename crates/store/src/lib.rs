@@ -23,7 +23,6 @@
 
 mod address;
 mod connect;
-mod created_rows;
 mod error;
 #[cfg(any(feature = "redis", feature = "sql"))]
 mod hosts;
@@ -62,10 +61,9 @@ use self::error::LOSES_WRITES;
 pub use self::{
     address::{StoreUrl, UrlSource, identity},
     connect::{Failover, StoreSettings, check, connect, is_valid_table_name},
-    created_rows::CreatedRows,
     error::{Result, StoreError, with_sources},
     memory::MemoryStore,
-    record::{LayoutRecord, ListedRow, NewRows, Scope, Survey, UnreleasedRow},
+    record::{CreatedRows, LayoutRecord, ListedRow, NewRows, Scope, Survey, UnreleasedRow},
     segment::{
         CodeState, ForeignSegment, ForeignTable, ListedSegment, ManagedCode, NewSegment,
         Reservation, Reserved, SegmentStore, UnusedNumbers,
