@@ -15,10 +15,9 @@ use tokio::time::{Instant, sleep, timeout};
 
 use super::{
     SqlStore,
-    engine::{Addressed, Answer, Class, Engine, Failure, RunSql as _, classify},
+    engine::{Addressed, Answer, Class, Engine, Failure, RunSql as _, Statements, classify},
     schema::Migrations,
     session::{Server, Session},
-    statements::Statements,
 };
 use crate::{
     Failover, Result, StoreError, StoreSettings,

@@ -2,12 +2,14 @@
 //!
 //! An [`Engine`] opens sessions that are durable and independent of the server's defaults, finds
 //! the identity of the server, and classifies errors. Its statements are in a file
-//! ([`statements`](super::statements)), under the same names and with the same meaning on each
-//! engine. The classes matter for safety in one place: [`Class::Retry`] may only contain errors
-//! after which the statement certainly did not take place.
+//! ([`Statements`]), under the same names and with the same meaning on each engine. The classes
+//! matter for safety in one place: [`Class::Retry`] may only contain errors after which the
+//! statement certainly did not take place.
 //!
 //! [`RunSql`] runs statements with [`Value`]s, so that all engines share the code that reads and
 //! writes rows. Tests: tests/store, on real servers of each engine.
+
+use std::{collections::HashMap, sync::Arc};
 
 use futures_util::{TryStreamExt as _, stream::BoxStream};
 use sqlx::Arguments as _;
@@ -18,8 +20,27 @@ use sqlx::{
     migrate::{Migrate, MigrateError},
 };
 
-use super::{schema::Migrations, session::Server, statements::Statements};
+use super::{schema::Migrations, session::Server};
 use crate::{Result, StoreError, StoreSettings, hosts::Hosts, value::Value};
+
+/// The statements of one engine by their names, with the tables' names filled in; clones share
+/// them. Each engine has those that the shared logic uses, and some of its own; a test compares
+/// them with the files.
+pub(crate) type Statements = Arc<HashMap<&'static str, String>>;
+
+/// Parses an engine's file. A statement follows a line with its name, and ends with a semicolon;
+/// comments are dropped.
+pub(super) fn read_statements(file: &'static str, settings: &StoreSettings) -> Statements {
+    let statement = |part: &'static str| {
+        let (name, rest) = part.split_once('\n')?;
+        let (sql, _) = rest.split_once(";\n")?;
+        let lines = sql.lines().filter(|line| !line.trim_start().starts_with("--"));
+        let sql = lines.collect::<Vec<_>>().join("\n");
+        let sql = sql.replace("{worker}", &settings.worker_table);
+        Some((name, sql.replace("{segment}", &settings.segment_table)))
+    };
+    Arc::new(file.split("-- name: ").skip(1).filter_map(statement).collect())
+}
 
 /// The consequence of a database's error for the statement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -281,4 +302,54 @@ where
     }
     let bytes: Vec<u8> = row.try_get_unchecked(column)?;
     Ok(Value::Text(String::from_utf8_lossy(&bytes).into_owned()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Each engine's statements, and the file that uses those of its own.
+    const FILES: [(&str, &str); 3] = [
+        (include_str!("mysql.sql"), include_str!("mysql.rs")),
+        (include_str!("postgres.sql"), include_str!("postgres.rs")),
+        (include_str!("sqlite.sql"), include_str!("sqlite.rs")),
+    ];
+    /// The files that use the statements of every engine.
+    const SHARED: [&str; 4] = [
+        include_str!("connections.rs"),
+        include_str!("mod.rs"),
+        include_str!("schema.rs"),
+        include_str!("segments.rs"),
+    ];
+    /// The statements that read tables of other services.
+    const FOREIGN: [&str; 3] = ["read_cosid", "read_leaf", "read_tinyid"];
+
+    #[test]
+    fn each_file_has_the_statements_that_are_used_and_no_others() {
+        for (file, own) in FILES {
+            let mut found: Vec<_> =
+                read_statements(file, &StoreSettings::default()).keys().copied().collect();
+            let sources = SHARED.iter().chain([&own]);
+            let named = sources.flat_map(|source| source.split("sql[\"").skip(1));
+            let named = named.filter_map(|rest| rest.split_once("\"]")).map(|(name, _)| name);
+            let mut expected: Vec<_> = named.chain(FOREIGN).collect();
+            found.sort_unstable();
+            expected.sort_unstable();
+            expected.dedup();
+            assert_eq!(found, expected);
+            assert_eq!(
+                file.matches("-- name: ").count(),
+                found.len(),
+                "each ends with a semicolon"
+            );
+        }
+    }
+
+    #[test]
+    fn statement_has_the_names_of_the_tables_and_no_comments() {
+        let settings = StoreSettings { worker_table: "w".into(), ..StoreSettings::default() };
+        let sql = &read_statements(FILES[2].0, &settings)["count_rows"];
+        assert!(sql.starts_with("SELECT COUNT(*)\nFROM \"w\"\nWHERE "), "{sql}");
+        assert!(!sql.contains("--") && !sql.contains(';'), "{sql}");
+    }
 }

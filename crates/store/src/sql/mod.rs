@@ -24,7 +24,6 @@ mod segments;
 mod session;
 #[cfg(feature = "sqlite")]
 pub(super) mod sqlite;
-mod statements;
 
 use std::{fmt, time::Duration};
 
@@ -32,8 +31,10 @@ use async_trait::async_trait;
 use raindrop_core::lease::{Row, RowWrite, Token};
 
 use self::{
-    connections::Sessions, engine::Engine, schema::WORKER_TABLES, session::Server,
-    statements::Statements,
+    connections::Sessions,
+    engine::{Engine, Statements},
+    schema::WORKER_TABLES,
+    session::Server,
 };
 use super::{
     Failover, LOSES_WRITES, LayoutRecord, ListedRow, NewRows, Result, Scope, Store, StoreError,
@@ -64,7 +65,7 @@ impl<E: Engine> fmt::Debug for SqlStore<E> {
 
 impl<E: Engine> SqlStore<E> {
     pub(super) fn new(settings: &StoreSettings) -> Result<Self> {
-        let sql = statements::read(E::SQL, settings);
+        let sql = engine::read_statements(E::SQL, settings);
         let statements = sql.clone();
         let sessions =
             Renewed::new(settings, move |settings| Sessions::new(settings, &statements))?;

@@ -25,11 +25,10 @@ use sqlx::{
 };
 
 use super::{
-    engine::{Addressed, Answer, Class, Engine, Failure, RunSql as _, migrations},
+    engine::{Addressed, Answer, Class, Engine, Failure, RunSql as _, Statements, migrations},
     login::{check_pinned, connect, not_pinned},
     schema::Migrations,
     session::Server,
-    statements::Statements,
 };
 use crate::{
     Result, StoreError, StoreSettings, TlsMode,

@@ -18,11 +18,10 @@ use sqlx::{
 };
 
 use super::{
-    engine::{Addressed, Answer, Class, Engine, Failure, RunSql as _, migrations},
+    engine::{Addressed, Answer, Class, Engine, Failure, RunSql as _, Statements, migrations},
     login::{check_pinned, connect},
     schema::Migrations,
     session::Server,
-    statements::Statements,
 };
 use crate::{
     Failover, Result, StoreError, StoreSettings, TlsMode,

@@ -29,10 +29,9 @@ use sqlx::{
 };
 
 use super::{
-    engine::{Addressed, Answer, Class, Engine, Failure, RunSql as _, migrations},
+    engine::{Addressed, Answer, Class, Engine, Failure, RunSql as _, Statements, migrations},
     schema::Migrations,
     session::Server,
-    statements::Statements,
 };
 use crate::{
     Result, StoreError, StoreSettings,
