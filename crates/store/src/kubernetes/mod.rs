@@ -7,7 +7,7 @@
 //!
 //! Three things differ from a database. There is no statement over several objects: each write
 //! tests versions, tokens or UIDs instead, and is repeated after a conflict (`pause`). Rows get
-//! their object at their first write; see [`row_leases`]. The clock is the API server's, in the
+//! their object at their first write; see [`record`]. The clock is the API server's, in the
 //! `Date` of its responses; see [`clock`].
 //!
 //! Tests: `tests`, against a simulated API, and tests/store/kubernetes.rs, against a real one.
@@ -15,10 +15,8 @@
 mod api;
 mod api_server;
 mod clock;
-mod names;
 mod object;
 mod record;
-mod row_leases;
 mod rows;
 mod segments;
 #[cfg(test)]
@@ -35,10 +33,9 @@ use tokio::time::{Instant, sleep};
 use self::{
     api::Api,
     api_server::{Address, ApiServer},
-    names::{Tables, namespace_label},
     object::{
-        NAMESPACE, TABLE, annotation, expect_token, expect_uid, is_under, name_of, row_patch, set,
-        uid, was_written,
+        NAMESPACE, TABLE, Tables, annotation, expect_token, expect_uid, is_under, name_of,
+        namespace_label, row_patch, set, uid, was_written,
     },
     record::{Record, new_record, record_annotations},
     rows::{Snapshot, is_listed, key},

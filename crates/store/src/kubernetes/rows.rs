@@ -20,13 +20,11 @@ use tokio::time::Instant;
 
 use super::{
     KubernetesStore,
-    names::{LAYOUT, key_label},
     object::{
-        self, RESERVED, RESERVED_KEY, has_annotations_of, lease, name_of, row_annotations, uid,
-        was_written,
+        self, LAYOUT, RESERVED, RESERVED_KEY, has_annotations_of, key_label, lease, name_of,
+        row_annotations, uid, was_written,
     },
-    record::Record,
-    row_leases::{self, RowLeases},
+    record::{self, Record, RowLeases},
 };
 use crate::{Result, Scope, StoreError, lock};
 
@@ -39,9 +37,7 @@ pub(super) struct Snapshot {
 impl Snapshot {
     /// Returns the rows of the reserved key.
     pub(super) fn row_leases(&self, scope: &Scope) -> &RowLeases {
-        self.record
-            .as_ref()
-            .map_or(&row_leases::NONE, |record| record.row_leases(&scope.reserved_key))
+        self.record.as_ref().map_or(&record::NONE, |record| record.row_leases(&scope.reserved_key))
     }
 }
 
