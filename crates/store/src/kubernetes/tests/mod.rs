@@ -8,7 +8,10 @@ mod server;
 
 use std::{env, ops::Range, panic::catch_unwind, sync::Arc, time::Duration};
 
-use raindrop_core::lease::{HighWaterMarks, History, NodeTimes, Row, RowExpiry, RowWrite, Token};
+use raindrop_core::{
+    lease::{HighWaterMarks, History, NodeTimes, Row, RowExpiry, RowWrite, Token},
+    segment::CodeRow,
+};
 use rand::{RngExt as _, SeedableRng as _, rngs::StdRng};
 use tokio::{
     task::JoinSet,
@@ -24,7 +27,8 @@ use super::{
     object::{EPOCH, HISTORY, IDENTITY, TOKEN},
 };
 use crate::{
-    LayoutRecord, NewRows, Result, Scope, Store as _, StoreError, StoreSettings, UnreleasedRow,
+    CodeState, LayoutRecord, NewRows, NewSegment, Result, Scope, SegmentStore as _, Store as _,
+    StoreError, StoreSettings, UnreleasedRow,
 };
 
 /// How far a write raises a mark, in ms.
@@ -268,6 +272,32 @@ async fn missing_annotations_are_named() {
         let record = missing(store.read_record("default").await.map(drop));
         let row = missing(store.read_row(&scope(), 1).await.map(drop));
         assert_eq!([record, row], [of_record, of_row], "{name}");
+    }
+}
+
+/// A list has every code of the namespace, however few a node uses.
+#[tokio::test(start_paused = true)]
+async fn few_codes_are_read_without_a_list_of_all() {
+    let server = Server::new(0, None);
+    server.heal();
+    let mut store = KubernetesStore::new(&StoreSettings::new("kubernetes:")).expect("usable");
+    store.api.server = ApiServer::Simulated(Arc::clone(&server));
+    store.create_record("default", &record(Token::from_bits(1))).await.expect("a record");
+    let new = |number: u64| NewSegment { code: format!("code-{number}"), first: number };
+    let codes: Vec<_> = (1..=20).map(new).collect();
+    store.create_segments("default", &codes).await.expect("codes");
+    let names: Vec<_> = ["missing"].into_iter().chain(codes.iter().map(|it| &*it.code)).collect();
+    for (count, lists) in [(1, 0), (2, 0), (16, 0), (17, 1), (21, 1)] {
+        let before = server.lists();
+        let states = store.read_segments("default", &names[..count], FIRST).await.expect("states");
+        assert_eq!(server.lists() - before, lists, "{count}");
+        let states: Vec<_> = states.into_iter().map(|state| state.expect("readable")).collect();
+        let row = |new: &NewSegment| CodeState::Row(CodeRow::missing(new.first));
+        let rows = codes.iter().take(count - 1).map(row);
+        assert_eq!(states, [CodeState::Missing].into_iter().chain(rows).collect::<Vec<_>>());
+        let other = store.read_segments("default", &names[..count], Token::from_bits(9)).await;
+        let other = other.expect("states").into_iter().map(|state| state.expect("readable"));
+        assert!(other.into_iter().all(|state| state == CodeState::OtherEpoch), "{count}");
     }
 }
 

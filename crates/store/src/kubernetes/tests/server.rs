@@ -49,6 +49,7 @@ struct State {
     /// Every state of every object that was ever written.
     past: Vec<Json>,
     writes: u64,
+    lists: u32,
     is_faulty: bool,
     /// The number of requests to refuse with 429.
     overload: u32,
@@ -69,6 +70,7 @@ impl Server {
             objects: BTreeMap::new(),
             past: Vec::new(),
             writes: 0,
+            lists: 0,
             is_faulty: true,
             overload: 0,
         };
@@ -93,6 +95,11 @@ impl Server {
     /// Refuses this many requests with 429, each with a pause of 1 s.
     pub(super) fn refuse(&self, requests: u32) {
         self.lock().overload = requests;
+    }
+
+    /// Returns how many lists were requested.
+    pub(super) fn lists(&self) -> u32 {
+        self.lock().lists
     }
 
     /// Removes annotations from every object.
@@ -194,6 +201,7 @@ impl Server {
         let name = name.trim_start_matches('/').to_owned();
         match *method {
             Method::GET if name.is_empty() => {
+                state.lists += 1;
                 let query = uri.query().unwrap_or_default();
                 let items = state.objects.values().filter(|object| is_selected(object, query));
                 let items: Vec<_> = items.cloned().collect();
