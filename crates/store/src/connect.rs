@@ -1,4 +1,12 @@
 //! Store settings, and the choice of the engine by the address.
+//!
+//! [`connect`] checks all that can be checked without a server: names of tables, limits, and the
+//! address with its parameters. So a mistake ends a start at once, and names the setting. It opens
+//! no connection: a server that cannot be reached is an error of the first call, which the keeper
+//! retries. [`check`] does the same for `raindrop config`. An error shows the address without its
+//! password.
+//!
+//! A new engine is a line in `KINDS`. Tests: connect/tests.rs.
 
 #[cfg(test)]
 mod tests;

@@ -1,4 +1,14 @@
-//! Errors of stores.
+//! Errors of stores, by who can mend them.
+//!
+//! Each variant says whose fault it is and the usual way out; its text adds the place, the value
+//! and the remedy, for the operator. Most pass or can be mended while the service runs, so callers
+//! retry; only after [`StoreError::is_permanent`] must the configuration or the tables change
+//! first.
+//!
+//! No error says whether a write took place: that shows the token of the row, which the caller
+//! reads. A text may quote the server, or an attacker in its place. So [`with_sources`] escapes
+//! control characters, and clients of the service get [`StoreError::kind`] alone. Tests: below, and
+//! tests/store for the errors of each engine.
 
 use std::{error::Error, iter, time::Duration};
 
@@ -18,31 +28,38 @@ pub type Result<T, E = StoreError> = std::result::Result<T, E>;
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum StoreError {
-    /// The store cannot be reached, or broke the connection.
+    /// The store cannot be reached, or broke the connection. The network or the server is at fault,
+    /// or the address or the certificate is wrong: an operator mends that, or it passes.
     #[error("the store cannot be reached")]
     Unavailable(#[source] Box<dyn Error + Send + Sync>),
 
-    /// Every server of the store can be reached, but none accepts writes. The text has the name of
-    /// each, the reason and the remedy.
+    /// Every server of the store can be reached, but none accepts writes. Either a fail-over is
+    /// under way, or the address names replicas: name the primary, or turn read-only off. The text
+    /// has the name of each server, the reason and the remedy.
     #[error("the store accepts no writes: {0}")]
     AcceptsNoWrites(String),
 
-    /// The store did not answer in time.
+    /// The store did not answer in time: it is frozen, overloaded or far away. For a store that is
+    /// only slow, raise `store.timeout`.
     #[error("the store did not answer within {after:?}")]
     TimedOut {
         /// The time-out.
         after: Duration,
     },
 
-    /// The file, a table or a record that was there before is gone, and may not be created again.
+    /// The file, a table or a record that was there before is gone: another program or a person
+    /// removed it. Raindrop does not create it again, since an empty one knows nothing of what was
+    /// issued: restore it.
     #[error("{0}")]
     Vanished(String),
 
-    /// The store refused a statement.
+    /// The store refused a statement. The account lacks a permission, the server has a limit or
+    /// another setting, or Raindrop has a fault: the source says what the server answered.
     #[error("the store refused a statement")]
     Refused(#[source] Box<dyn Error + Send + Sync>),
 
-    /// A stored value cannot be read.
+    /// A stored value cannot be read: another program or a person wrote it, since Raindrop writes
+    /// only what it can read. Repair the value from a backup, with the nodes stopped.
     #[error("table {table}, row {row}, column {column}: {value:?} cannot be read: {reason}")]
     Corrupt {
         /// The table.
@@ -58,6 +75,7 @@ pub enum StoreError {
     },
 
     /// A table with the configured name has other columns, so it belongs to another application.
+    /// The configuration is at fault: choose another name.
     #[error(
         "table {table} is not Raindrop's: {difference}; it was not changed; choose another name in store.worker_table or store.segment_table"
     )]
@@ -68,7 +86,8 @@ pub enum StoreError {
         difference: String,
     },
 
-    /// The store's address or settings cannot be used.
+    /// The store's address, or a setting of Raindrop or of the server, cannot be used. The text
+    /// says which, and what is allowed.
     #[error("{0}")]
     Unusable(String),
 }

@@ -1,4 +1,13 @@
-//! The types that stores take and return beside rows: scopes, records and surveys.
+//! The types that stores take and return beside rows: scopes, records, surveys and new rows.
+//!
+//! Two arguments rest on them. A row that was created and is missing may have been in use: nodes
+//! create it again with marks ahead of every lease. So the record says which rows were created
+//! ([`CreatedRows`]), in parts, as nodes need them. And rows are created only while the premise of
+//! that decision holds ([`NewRows`]): the same record, and not long after.
+//!
+//! The functions at the end sort and select rows for the engines that have no query language, in
+//! the same order as the SQL statements do. Nothing here reads a clock or a store. Tests: below,
+//! and tests/store/conformance.rs.
 
 use std::{cmp::Reverse, ops::RangeInclusive, time::Duration};
 

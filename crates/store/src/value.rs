@@ -1,4 +1,14 @@
-//! Conversions of values to and from a database. An error names the table, row and column.
+//! Values on their way between a database and the types of rows, records and codes.
+//!
+//! All engines write by [`Value`] and read by [`Reader`], whose errors name table, row, column and
+//! value. A value is read exactly or is an error, never a default: IDs would repeat if a mark were
+//! read too low. Numbers arrive as integers or as text, since some drivers and Redis know only
+//! text.
+//!
+//! A row that cannot be read does not stop nodes from using others: [`readable`] leaves it out of
+//! the free rows. It still counts as a row that was not released ([`Reader::unreleased_row`]),
+//! because a start must not take a restored store for an empty one. Tests:
+//! tests/store/corrupt_rows.rs puts any value into any column.
 
 use std::{fmt, vec};
 
@@ -140,14 +150,14 @@ impl<T: FromValue> FromValue for Option<T> {
 #[derive(Debug)]
 pub(super) struct Reader<'a> {
     table: &'a str,
-    row: String,
+    row_name: String,
     values: vec::IntoIter<Value>,
 }
 
 impl<'a> Reader<'a> {
-    /// `row` names the row in errors.
-    pub(super) fn new(table: &'a str, row: impl Into<String>, values: Vec<Value>) -> Self {
-        Self { table, row: row.into(), values: values.into_iter() }
+    /// `row_name` names the row in errors.
+    pub(super) fn new(table: &'a str, row_name: impl Into<String>, values: Vec<Value>) -> Self {
+        Self { table, row_name: row_name.into(), values: values.into_iter() }
     }
 
     /// Reads the next value. `column` names it in errors.
@@ -160,8 +170,8 @@ impl<'a> Reader<'a> {
     /// Reads a text that names the row in errors from here on.
     #[cfg(feature = "sql")]
     pub(super) fn named(&mut self, column: &'static str) -> Result<String> {
-        self.row = self.get(column)?;
-        Ok(self.row.clone())
+        self.row_name = self.get(column)?;
+        Ok(self.row_name.clone())
     }
 
     /// Reads a layout record.
@@ -189,7 +199,7 @@ impl<'a> Reader<'a> {
     /// Reads a worker's row, which errors name by its [`Scope::key`] until the worker id is known.
     fn worker_row(&mut self) -> Result<Row> {
         let worker = self.get("worker_id")?;
-        self.row = format!("{} {worker}", self.row);
+        self.row_name = format!("{} {worker}", self.row_name);
         let (token, epoch, holder) = (self.get("token")?, self.get("epoch")?, self.get("holder")?);
         let lane: u64 = self.get("lane")?;
         let marks: HighWaterMarks = self.get("marks")?;
@@ -215,7 +225,7 @@ impl<'a> Reader<'a> {
     #[cfg(any(feature = "redis", feature = "sql"))]
     pub(super) fn listed_row(&mut self) -> Result<super::ListedRow> {
         let (namespace, reserved_key) = (self.get("namespace")?, self.get("reserved_key")?);
-        self.row = format!("{namespace} {reserved_key}");
+        self.row_name = format!("{namespace} {reserved_key}");
         Ok(super::ListedRow { namespace, reserved_key, row: self.worker_row()? })
     }
 
@@ -228,7 +238,7 @@ impl<'a> Reader<'a> {
         namespace: &str,
     ) -> Result<super::UnreleasedRow> {
         let reserved_key: String = self.get("reserved_key")?;
-        self.row = format!("{namespace} {reserved_key}");
+        self.row_name = format!("{namespace} {reserved_key}");
         let worker = self.get::<W>("worker_id").map(W::into).map_err(|error| {
             format!("{error}: no node can lease or release such a row, so delete it")
         });
@@ -238,7 +248,7 @@ impl<'a> Reader<'a> {
     /// Reads a segment code after its namespace and name; `next` is the column of its next number.
     pub(super) fn listed_segment(&mut self, next: &'static str) -> Result<ListedSegment> {
         let (namespace, code) = (self.get("namespace")?, self.get("code")?);
-        self.row = format!("{namespace} {code}");
+        self.row_name = format!("{namespace} {code}");
         Ok(ListedSegment {
             namespace,
             code,
@@ -261,12 +271,12 @@ impl<'a> Reader<'a> {
     /// Reads a managed code; its namespace names the row in errors so far.
     pub(super) fn managed_code(&mut self) -> Result<ManagedCode> {
         let code: String = self.get("code")?;
-        self.row = format!("{} {code}", self.row);
+        self.row_name = format!("{} {code}", self.row_name);
         Ok(ManagedCode { code, settings: self.get("settings")?, token: self.get("token")? })
     }
 
     fn corrupt(&self, column: &'static str, value: Value, reason: String) -> StoreError {
-        let (table, row, value) = (self.table.to_owned(), self.row.clone(), value.to_string());
+        let (table, row, value) = (self.table.to_owned(), self.row_name.clone(), value.to_string());
         StoreError::Corrupt { table, row, column, value, reason }
     }
 }

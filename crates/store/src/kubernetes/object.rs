@@ -181,7 +181,8 @@ pub(super) fn row_patch(
     patch
 }
 
-/// Reads a worker's row. It is free if it has expired at this time of the server's clock.
+/// Reads a worker's row. The row is free if it has expired at `now_ms`, a time of the server's
+/// clock.
 pub(super) fn row(table: &str, scope: &Scope, lease: &Lease, now_ms: i64) -> Result<Row> {
     let mut values = columns(lease, ROW);
     // The reader takes the first expiry for whether the row is free, so it is added again in its
@@ -197,9 +198,9 @@ pub(super) fn worker(lease: &Lease) -> Option<u64> {
     annotation(lease, WORKER)?.parse().ok()
 }
 
-/// Describes the Lease of a row; `None` if the row was released or never written. Values that cannot
-/// be read do not release it: without it, a restored store could look as if every row had been
-/// released.
+/// Describes the Lease of a row; `None` if the row was released or never written. Values that
+/// cannot be read do not release it: without it, a restored store could look as if every row had
+/// been released.
 pub(super) fn unreleased(reserved_key: &str, worker: u64, lease: &Lease) -> Option<UnreleasedRow> {
     let read_ms = |name| annotation(lease, name)?.parse().ok();
     let is_released = read_ms(EXPIRES).is_some_and(|expires_ms: i64| expires_ms <= 0);
@@ -298,8 +299,8 @@ pub(super) fn name(table: &str, parts: &[&str]) -> String {
 }
 
 /// Escapes a text, so that different texts stay different. Small letters except x, digits, and
-/// hyphens that are not at an end are kept. Every other byte becomes x and two hexadecimal digits.
-/// An empty text becomes x.
+/// hyphens that are not at an end stay as they are. Every other byte becomes x and two hexadecimal
+/// digits. An empty text becomes x.
 fn escape(text: &str) -> String {
     if text.is_empty() {
         return "x".to_owned();

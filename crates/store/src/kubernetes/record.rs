@@ -4,12 +4,12 @@
 //! template. The record has an annotation for each row that has a Lease, with the identity (UID)
 //! that the API server gave the Lease; one more annotation holds the templates of all other rows. A
 //! Lease that the record does not list is no row, whatever its name. So a Lease that was deleted or
-//! restored from a backup is a missing row, never a fresh one. The record itself must be the newest:
-//! one that was restored from a backup does not list later rows. The callers check that.
+//! restored from a backup is a missing row, never a fresh one. The record itself must be the
+//! newest: one that was restored from a backup does not list later rows. The callers check that.
 //!
-//! A patch that adds rows requires the version that was read, so that no row is
-//! added twice. A patch that lists a single row requires only that its annotation is absent and the
-//! templates are the same, so that nodes which create different rows do not conflict.
+//! A patch that adds rows requires the version that was read, so that no row is added twice. A
+//! patch that lists a single row requires only that its annotation is absent and the templates are
+//! the same, so that nodes which create different rows do not conflict.
 //!
 //! An object is limited to 256 KiB of annotations, so a namespace can use about 4000 worker ids
 //! ([`Record::is_full`]). This module only builds patches; sending them is up to `rows`. Tests:
@@ -124,8 +124,8 @@ impl Record {
     }
 
     /// Returns the JSON patch that adds templates for missing rows, ascending by worker id, and
-    /// lists Leases that exist, by worker id with their UID. It is refused if the record was
-    /// written since it was read.
+    /// lists Leases that exist, by worker id with their UID. The API server refuses the patch if
+    /// the record was written since it was read.
     pub(super) fn add_rows(
         mut self,
         reserved_key: &str,
@@ -147,8 +147,8 @@ impl Record {
         patch
     }
 
-    /// Returns the JSON patch that lists the Lease of a row. It is refused if the row is listed
-    /// already, or the templates have changed.
+    /// Returns the JSON patch that lists the Lease of a row. The API server refuses the patch if
+    /// the row is listed already, or the templates have changed.
     pub(super) fn record_lease(&self, reserved_key: &str, worker: u64, uid: &str) -> Vec<Json> {
         let listed = listing(reserved_key, worker);
         let mut patch = vec![expect(ROWS, &*self.templates), expect(&listed, Json::Null)];

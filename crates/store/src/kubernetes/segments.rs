@@ -1,4 +1,13 @@
 //! Segment codes: a Lease for each, and one for the settings of each managed code.
+//!
+//! No statement covers two objects, so a reservation reads the code first, then the record, and
+//! writes the code only if its version is unchanged. If an epoch began between the two reads, the
+//! record shows that. If the code was restored from a backup since, its Lease has another UID,
+//! which refuses the patch. A conflict with another node is repeated after a pause.
+//!
+//! The API sorts by the names of objects, not of codes, and a list has every code of the namespace.
+//! So a few codes are read one by one ([`READ_SINGLY`]). Tests: `tests`, and
+//! tests/store/segments.rs on a real API server.
 
 use std::{
     collections::{BTreeMap, HashMap},
@@ -187,7 +196,7 @@ impl SegmentStore for KubernetesStore {
         codes: RangeInclusive<&str>,
         limit: u32,
     ) -> Result<Vec<ListedSegment>> {
-        // The API does not sort objects by these names: only a single code can be read by itself.
+        // The API does not sort objects by the names of codes: it reads a single code, or all.
         if codes.start() == codes.end() {
             let code = codes.start();
             let found = self.api.get(&self.tables.code(namespace, code)).await?;

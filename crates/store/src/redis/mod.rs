@@ -197,26 +197,26 @@ impl Store for RedisStore {
 
     async fn list_rows(&self) -> Result<Vec<ListedRow>> {
         let names: Vec<String> = self.command("SMEMBERS", &self.scopes_key()).await?;
-        let mut names: Vec<_> = names
+        let mut keys: Vec<_> = names
             .iter()
             .filter_map(|name| name.split_once(' '))
             .map(|(reserved_key, namespace)| (namespace, reserved_key))
             .collect();
-        names.sort_unstable();
+        keys.sort_unstable();
         let mut listed = Vec::new();
-        for (namespace, reserved_key) in names {
+        for (namespace, reserved_key) in keys {
             let scope = Scope {
                 namespace: namespace.to_owned(),
                 reserved_key: reserved_key.to_owned(),
                 min_worker: 0,
                 max_worker: u64::MAX,
             };
-            let keys = [self.workers_key(&scope)];
+            let workers = [self.workers_key(&scope)];
             let args = values![self.row_prefix(&scope)];
-            let rows: Vec<Vec<Value>> = self.run(&scripts::LIST_ROWS, &keys, &args).await?;
+            let rows: Vec<Vec<Value>> = self.run(&scripts::LIST_ROWS, &workers, &args).await?;
             for row in rows {
-                let row = [&values![namespace, reserved_key][..], &row].concat();
-                listed.push(Reader::new(&self.settings.worker_table, "", row).listed_row()?);
+                let columns = [&values![namespace, reserved_key][..], &row].concat();
+                listed.push(Reader::new(&self.settings.worker_table, "", columns).listed_row()?);
             }
         }
         Ok(listed)

@@ -130,7 +130,7 @@ local workers = redis.call('ZLEXCOUNT', KEYS[2], '[' .. ARGV[1], '[' .. ARGV[2])
 return { now, server(ARGV[3]), held, workers - held, next_expiry, record_fields(KEYS[1]) }
 
 -- name: unreleased_rows
--- KEYS: scopes. ARGV: namespace, what the names of its expiries and of its unused rows begin with, at most.
+-- KEYS: scopes. ARGV: namespace, the prefixes of the keys of its expiry sets and of its unused sets, limit.
 local rows = {}
 for _, scope in ipairs(redis.call('SMEMBERS', KEYS[1])) do
   local reserved_key, namespace = string.match(scope, '^([^ ]*) (.*)$')
@@ -248,7 +248,7 @@ repeat
     local namespace, code = string.match(name, '^(%S+) (.*)$')
     local prefix = ARGV[1] .. ':{' .. (namespace or '') .. '}:'
     local key = prefix .. 'code:' .. (code or '')
-    -- Otherwise somebody deleted it.
+    -- An operator may have deleted the code and not its name.
     if redis.call('EXISTS', key) == 1 then
       local fields = redis.call('HMGET', key, 'next', 'step', 'updated_at', 'created_at', 'epoch')
       local managed = redis.call('HGET', prefix .. 'settings', code)

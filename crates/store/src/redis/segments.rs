@@ -1,4 +1,9 @@
 //! Segment codes in Redis: a hash for each, and a sorted set of their names.
+//!
+//! A reservation is one script. Redis adds the numbers, because those of Lua are doubles; the
+//! script itself undoes a sum beyond the end. Lists are read in pages, since a script keeps the
+//! server from everything else while it runs. A code that is created or deleted between two pages
+//! may be missing; only people read lists. Tests: tests/store/segments.rs and segment_epochs.rs.
 
 use std::{collections::HashMap, ops::RangeInclusive};
 

@@ -1,4 +1,13 @@
 //! Segment codes in a SQL database.
+//!
+//! A reservation is one statement, which raises the next number only if the session, the epoch and
+//! the identity of the server are as expected and the number stays below its end. Why a reservation
+//! matched no row is read afterwards, and only for the error. Giving numbers back names the token
+//! of their reservation, so a late or repeated one changes nothing.
+//!
+//! Reads of several codes are one statement that returns a row for each code; fewer rows are an
+//! error, because some proxies cut results short. Tests: tests/store/segments.rs and
+//! segment_epochs.rs.
 
 use std::ops::RangeInclusive;
 
@@ -159,11 +168,10 @@ impl<E: Engine> SegmentStore for SqlStore<E> {
             columns.iter().copied().filter(|column| !found.contains(*column)).collect();
         if !missing.is_empty() {
             let (database, missing) = (&self.settings.url, missing.join(", "));
-            return Err(StoreError::Unusable(match found.is_empty() {
-                true => format!("there is no table {table} in {database}"),
-                false => {
-                    format!("table {table} in {database} is not of {service}: it lacks {missing}")
-                }
+            return Err(StoreError::Unusable(if found.is_empty() {
+                format!("there is no table {table} in {database}")
+            } else {
+                format!("table {table} in {database} is not of {service}: it lacks {missing}")
             }));
         }
         let sql = self.sql[&*format!("read_{service}")].replace("{table}", table);
