@@ -1,6 +1,7 @@
 //! Bugs that models and simulations must find.
 //!
-//! A checker that never finds a bug proves nothing. So the code that enforces a safety rule asks
+//! A checker that never finds a bug proves nothing. So the code that enforces a safety rule passes
+//! what the rule says through a function of the module `planted` beside it, and that one asks
 //! [`planted`] whether to break the rule. The answer is `false` at compile time, unless the feature
 //! `planted` is on, as in `make model-test`. In such a build, tests plant one [`Bug`] at a time on
 //! their thread and fail if no checker finds it. The service refuses to compile with the feature.

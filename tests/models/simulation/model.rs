@@ -5,7 +5,7 @@ use raindrop_core::{
     layout::{Layout, LayoutSpec, TimeUnit},
 };
 use raindrop_keeper::{KeeperSettings, LeaseTimes};
-use std::time::Duration;
+use std::{ops::RangeInclusive, time::Duration};
 
 pub(crate) const CODES: [&str; 5] = ["order", "user", "item", "cart", "note"];
 
@@ -83,6 +83,16 @@ impl Setup {
             Sharing::Never => false,
             Sharing::Always => true,
             Sharing::Changing => generation.is_multiple_of(2),
+        }
+    }
+
+    /// Returns the worker ids that the processes of a node may lease.
+    pub(crate) const fn workers_of(&self, node: usize) -> RangeInclusive<u64> {
+        if self.has_fixed_workers {
+            let worker = node as u64 % self.workers + 1;
+            worker..=worker
+        } else {
+            1..=self.workers
         }
     }
 

@@ -3,6 +3,7 @@
 use std::{
     collections::{BTreeMap, BTreeSet, VecDeque},
     fmt,
+    ops::RangeInclusive,
     sync::{Arc, Mutex, MutexGuard},
     time::Duration,
 };
@@ -10,11 +11,12 @@ use std::{
 use async_trait::async_trait;
 use raindrop_core::{
     layout::Layout,
-    lease::{Row, RowExpiry, RowWrite, Token},
+    lease::{Recorded, Relayout, RelayoutStage, Row, RowExpiry, RowWrite, Token},
+    planted::{Bug, planted},
 };
 use raindrop_store::{
-    Call, Intercept, LayoutRecord, ListedRow, MemoryStore, Reply, Scope, Snapshot, Store as _,
-    StoreError, Survey,
+    Call, Intercept, LayoutRecord, ListedRow, MemoryStore, NewRows, Reply, Scope, Snapshot,
+    Store as _, StoreError, Survey, UnreleasedRow,
 };
 use tokio::time::sleep;
 
@@ -141,6 +143,8 @@ pub(crate) struct Writer {
     pub(crate) clock: Arc<SkewedClock>,
     /// The layout with which the process started.
     pub(crate) layout: Arc<Layout>,
+    /// The worker ids that it may lease.
+    pub(crate) workers: RangeInclusive<u64>,
     /// Every answer takes this much longer.
     pub(crate) slow_ms: u64,
     /// Whether it is an operator's command and not a node.
@@ -626,6 +630,42 @@ impl Connection {
         state.unknown.remove(&(generation, worker));
     }
 
+    /// Returns the call that a process sends instead, under the bugs that a process shows in its
+    /// calls alone.
+    fn broken(call: Call) -> Call {
+        match call {
+            Call::CreateRows(scope, new) if planted(Bug::TokenOfBirth) => {
+                Call::CreateRows(scope, NewRows { seed: Token::UNUSED, ..new })
+            }
+            Call::UnreleasedRows(namespace, _) if planted(Bug::OtherRowsIgnored) => {
+                Call::UnreleasedRows(namespace, u32::MAX)
+            }
+            call => call,
+        }
+    }
+
+    /// Returns whether this is an operator that leaves out the fencing of rows, before a move to
+    /// another layout.
+    async fn skips_fencing(&self) -> Result<bool, StoreError> {
+        if !self.writer.is_operator || !planted(Bug::RelayoutWithoutFencing) {
+            return Ok(false);
+        }
+        let record = self.cluster.memory.read_record("default").await?;
+        let recorded = record.and_then(|record| Recorded::read(&record.canonical).ok());
+        Ok(matches!(
+            recorded,
+            Some(Recorded::Moving(Relayout { stage: RelayoutStage::Fencing, .. }))
+        ))
+    }
+
+    /// Returns whether a process takes an unreleased row into account.
+    fn considers(&self, row: &UnreleasedRow) -> bool {
+        let Writer { layout, workers, .. } = &self.writer;
+        !planted(Bug::OtherRowsIgnored)
+            || row.reserved_key == layout.reserved_key()
+                && row.worker.as_ref().is_ok_and(|worker| workers.contains(worker))
+    }
+
     /// Sends a swap of a row or of the record.
     async fn send(&self, swap: LateWrite) -> Result<bool, StoreError> {
         let way = self.go().await?;
@@ -650,6 +690,7 @@ impl Intercept for Connection {
 
     async fn answer(&self, call: Call) -> Result<Reply, StoreError> {
         let memory = &self.cluster.memory;
+        let call = Self::broken(call);
         match call {
             // A separate simulation covers segments, except those of IDs for a past time.
             Call::PrepareSegments
@@ -657,6 +698,7 @@ impl Intercept for Connection {
             | Call::GiveBack(..)
             | Call::CountSegments(..)
             | Call::ListSegments => call.run(memory).await,
+            Call::SwapRow(..) if self.skips_fencing().await? => Ok(Box::new(true)),
             Call::SwapRow(scope, worker, expected, write) => {
                 self.sent(worker, expected, write.token);
                 let surveyed = self.cluster.state().surveyed.get(&self.writer.generation).copied();
@@ -698,7 +740,10 @@ impl Intercept for Connection {
             }
             _ => {
                 let way = self.go().await?;
-                let answer = call.run(memory).await?;
+                let mut answer = call.run(memory).await?;
+                if let Some(rows) = answer.downcast_mut::<Vec<UnreleasedRow>>() {
+                    rows.retain(|row| self.considers(row));
+                }
                 let answer = self.come_back(&way, answer).await?;
                 // The process computes limits from the clocks of a survey of its own worker ids.
                 let is_own = !matches!(&call, Call::Survey(scope) if scope.min_worker == 0);

@@ -361,10 +361,7 @@ impl<'a> World<'a> {
             self.issued.issued_under(writer.generation, reading_ms);
         }
         let mut settings = self.setup.settings(&self.layout, &holder);
-        if self.setup.has_fixed_workers {
-            settings.min_worker = node as u64 % self.setup.workers + 1;
-            settings.max_worker = settings.min_worker;
-        }
+        (settings.min_worker, settings.max_worker) = writer.workers.clone().into_inner();
         let backfill_from_ms = Some(self.layout.epoch_ms());
         let past = KeeperSettings { backfill_from_ms, ..settings.clone() };
         let codes_shared = self.setup.codes_shared(writer.generation);
@@ -393,6 +390,7 @@ impl<'a> World<'a> {
             generation: self.processes,
             clock: Arc::clone(&self.clocks[node]),
             layout: Arc::clone(&self.layout),
+            workers: self.setup.workers_of(node),
             slow_ms: 0,
             is_operator: false,
         }

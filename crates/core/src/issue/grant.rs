@@ -14,13 +14,13 @@ use std::{ops::Range, task::Waker, time::Duration};
 use super::{
     Count,
     cursor::{Closed, Cursor},
+    planted,
     recent_codes::InstanceId,
     rules::{ClaimTime, ClaimTimeError, Plan, Refusal, Rules},
     table::{Share, Table, TableError},
 };
 use crate::{
     layout::{Composer, FieldOutOfRange, Layout},
-    planted::{Bug, planted},
     sync::{Arc, AtomicBool, AtomicI64, AtomicU64, Mutex, Ordering, PoisonError},
 };
 
@@ -218,8 +218,8 @@ impl Grant {
     pub fn seal(&self) -> u64 {
         let mut sealed_at = self.sealed_at.lock().unwrap_or_else(PoisonError::into_inner);
         // Cursors may have passed the limit, without issuing anything beyond it.
-        let sealed = *sealed_at.get_or_insert_with(|| self.table.seal().min(self.limit()));
-        if planted(Bug::LoweredToLastClaimed) { sealed.saturating_sub(1) } else { sealed }
+        let sealed = *sealed_at.get_or_insert_with(|| planted::seal(&self.table).min(self.limit()));
+        planted::mark(sealed)
     }
 
     /// Returns whether the grant is sealed.
@@ -313,7 +313,7 @@ impl Grant {
     /// before.
     pub(crate) fn unchecked_positions(&self, time: &ClaimTime) -> (Range<u64>, u64) {
         let present = time.present();
-        let limit = if planted(Bug::LimitIgnored) { u64::MAX } else { self.limit() };
+        let limit = planted::limit(self.limit());
         let wake_at = self.wake_at.load(Ordering::Acquire);
         (present.start..present.end.min(limit).min(wake_at), limit)
     }

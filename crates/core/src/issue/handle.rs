@@ -15,14 +15,10 @@ use super::{
     Blocks, Claim, ClaimError, Generator,
     cursor::Cursor,
     grant::{Denied, Grant, Granted},
+    planted,
     rules::ClaimTime,
 };
-use crate::{
-    clock::Recent,
-    id::Id,
-    planted::{Bug, planted},
-    sync::Arc,
-};
+use crate::{clock::Recent, id::Id, sync::Arc};
 
 /// Issues IDs of one code. It caches the code's cursor and the positions that the clock and the
 /// lease allow, so that most IDs cost one reading of the clock and one atomic step.
@@ -345,7 +341,7 @@ impl Window {
         match claimed {
             None if self.next != self.run_end => Some(self.take()),
             None => self.claim_run(cursor),
-            Some(position) if position >= self.end && !planted(Bug::OverrunIssued) => {
+            Some(position) if position >= planted::window_end(self.end) => {
                 self.keep_overrun(position, position + 1)
             }
             Some(position) => {

@@ -22,6 +22,7 @@ pub(crate) mod grant;
 mod handle;
 #[cfg(all(test, feature = "loom"))]
 mod models;
+mod planted;
 mod recent_codes;
 mod rules;
 mod run;

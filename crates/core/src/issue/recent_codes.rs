@@ -18,10 +18,9 @@ use std::{
 
 use foldhash::fast::FixedState;
 
-use super::{Claim, cursor::Cursor, generator::Generator, grant::Grant, rules::ClaimTime};
+use super::{Claim, cursor::Cursor, generator::Generator, grant::Grant, planted, rules::ClaimTime};
 use crate::{
     layout::Composer,
-    planted::{Bug, planted},
     sync::{Arc, thread_local},
 };
 
@@ -73,7 +72,7 @@ impl RecentCode {
         self.seen = position + 1;
         // A position beyond the end is never issued: another thread may have claimed above it, and
         // IDs that are claimed by name ascend.
-        (position < self.end || planted(Bug::OverrunIssued)).then_some(position)
+        (position < planted::window_end(self.end)).then_some(position)
     }
 }
 

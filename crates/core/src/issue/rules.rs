@@ -9,11 +9,10 @@
 
 use std::{ops::Range, time::Duration};
 
-use super::{IssueSettings, RollbackPolicy};
+use super::{IssueSettings, RollbackPolicy, planted};
 use crate::{
     instant::millis,
     layout::{FieldOrder, Layout, TimeUnit},
-    planted::{Bug, planted},
 };
 
 /// How far ahead of the clock a claim of "up to `n`" IDs may reach, in milliseconds.
@@ -213,7 +212,7 @@ impl Rules {
                 retry_after: self.due_in(time, end, time.max_wait_ms),
             });
         }
-        if end > limit && !planted(Bug::LimitIgnored) {
+        if end > planted::limit(limit) {
             return Err(Refusal::Limit { needed: end - next.max(time.first) });
         }
         if end <= time.at_once_end {

@@ -16,13 +16,10 @@ use std::{
 
 use hashbrown::HashTable;
 
-use super::cursor::Cursor;
-use crate::{
-    planted::{Bug, planted},
-    sync::{
-        Arc, AtomicU64, AtomicUsize, HashState, Mutex, MutexGuard, Ordering, PoisonError, RwLock,
-        RwLockReadGuard, RwLockWriteGuard,
-    },
+use super::{cursor::Cursor, planted};
+use crate::sync::{
+    Arc, AtomicU64, AtomicUsize, HashState, Mutex, MutexGuard, Ordering, PoisonError, RwLock,
+    RwLockReadGuard, RwLockWriteGuard,
 };
 
 const SHARDS: usize = if cfg!(feature = "loom") { 2 } else { 64 };
@@ -138,11 +135,8 @@ impl Table {
         }
         // If this code had a cursor before, an eviction raised the floor to it and removed it under
         // this lock. A reading of the clock would be wrong: this thread may have slept since.
-        let first = if planted(Bug::CursorAtClock) {
-            evict_below
-        } else {
-            self.start.max(self.floor.load(Ordering::Acquire))
-        };
+        let first = self.start.max(self.floor.load(Ordering::Acquire));
+        let first = planted::first_position(first, evict_below);
         let cursor = Arc::new(Cursor::new(first));
         let entry = Entry { code: code.into(), cursor: Arc::clone(&cursor) };
         let rehash = |entry: &Entry| self.hasher.hash_one(&*entry.code);
@@ -166,11 +160,7 @@ impl Table {
     /// Closes the table for new cursors and every cursor for claims. Returns one past the last
     /// claimed position of any code that ever had a cursor, or the start.
     pub(crate) fn seal(&self) -> u64 {
-        if planted(Bug::LoweredUnsealed) {
-            return self.highest_next();
-        }
-        let below_start = planted(Bug::LoweredBelowStart);
-        let mut highest = if below_start { 0 } else { self.start };
+        let mut highest = planted::lowest_mark(self.start);
         for shard in &self.shards {
             let mut shard = write(shard);
             shard.sealed = true;
@@ -202,22 +192,20 @@ impl Table {
             return;
         };
         let (_, &mut (youngest, last_rank), _) = candidates.select_nth_unstable(last);
-        let mut left = wanted;
+        let mut to_evict = wanted;
         for shard in &self.shards {
             let mut shard = write(shard);
             shard.entries.retain(|Entry { code, cursor }| {
                 let below = if rank(code) <= last_rank { youngest + 1 } else { youngest };
                 let raise_floor = |next| {
-                    if !planted(Bug::EvictionWithoutFloor) {
-                        self.floor.fetch_max(next, Ordering::AcqRel);
-                    }
+                    self.floor.fetch_max(planted::floor(next), Ordering::AcqRel);
                 };
-                let evicted = left > 0 && cursor.close_below(below, raise_floor);
-                left -= usize::from(evicted);
+                let evicted = to_evict > 0 && cursor.close_below(below, raise_floor);
+                to_evict -= usize::from(evicted);
                 !evicted
             });
         }
-        self.len.fetch_sub(wanted - left, Ordering::Relaxed);
+        self.len.fetch_sub(wanted - to_evict, Ordering::Relaxed);
     }
 
     /// Returns the index of the shard of a hash. It uses bits in the middle, because the hash table

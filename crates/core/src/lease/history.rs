@@ -25,11 +25,8 @@
 
 use std::{cmp::Reverse, fmt, iter, str::FromStr};
 
-use super::{HighWaterMarks, LongestTime, Token};
-use crate::{
-    layout::Layout,
-    planted::{Bug, planted},
-};
+use super::{HighWaterMarks, LongestTime, Token, planted};
+use crate::layout::Layout;
 
 /// Number of epochs that a record remembers, including the present one.
 const REMEMBERED: usize = 8;
@@ -228,14 +225,13 @@ impl History {
     /// a longer one than the node that begins the epoch.
     #[must_use]
     pub fn next(&self, identity: &str, fresh: Token, clocks: EpochClocks, own: NodeTimes) -> Self {
-        let fresh = if planted(Bug::EpochIsIdentity) { of_identity(identity) } else { fresh };
         let before = self.remembered().take(REMEMBERED - 1).collect();
         let EpochClocks { store_ms, later_ms } = clocks;
         let reach = self.reach.at_least(own.reach_ms);
         let set_ms = later_ms.map(|ms| ms.saturating_add(reach.ms).max(self.reached_ms));
         Self {
             identity: identity.to_owned(),
-            epoch: fresh,
+            epoch: planted::epoch(fresh, identity),
             ordinal: self.ordinal.saturating_add(1),
             before,
             since_ms: store_ms,
@@ -255,7 +251,7 @@ impl History {
     /// [`Self::next`] has just begun that epoch because of `verdict`.
     #[must_use]
     pub fn begun_by(self, verdict: HistoryVerdict) -> Self {
-        let is_loss = verdict == HistoryVerdict::RolledBack && !planted(Bug::LostEpochPassed);
+        let is_loss = planted::is_loss(verdict == HistoryVerdict::RolledBack);
         let more = if is_loss { 0 } else { STEP_WITHOUT_LOSS - 1 };
         Self { ordinal: self.ordinal.saturating_add(more), ..self }
     }
@@ -266,15 +262,12 @@ impl History {
     pub fn raised(
         &self,
         identity: &str,
-        [nobodys, fresh]: [Token; 2],
+        [unused, fresh]: [Token; 2],
         clocks: EpochClocks,
         own: NodeTimes,
     ) -> Self {
-        let before = self.next(identity, nobodys, clocks, own);
-        if planted(Bug::RaisePassed) {
-            return before.begun_by(HistoryVerdict::Continued);
-        }
-        before.next(identity, fresh, clocks, own)
+        let unused = self.next(identity, unused, clocks, own);
+        planted::raised(unused.next(identity, fresh, clocks, own), &unused)
     }
 
     /// Returns the first position beyond everything that any node can have leased by `store_ms`,
@@ -326,7 +319,7 @@ impl History {
     /// Returns whether the store lost this epoch: the record does not remember it, and forgot only
     /// earlier ones.
     fn lost(&self, known: Epoch) -> bool {
-        let is_forgotten = known.ordinal < self.oldest() && !planted(Bug::ForgottenEpochIsLost);
+        let is_forgotten = planted::is_forgotten(known.ordinal < self.oldest());
         !(self.remembers(known.token) || is_forgotten)
     }
 
@@ -350,7 +343,7 @@ impl History {
             return HistoryVerdict::RolledBack;
         }
         let is_other = server.is_some_and(|server| server != self.identity);
-        if is_other && !self.identity.is_empty() && !planted(Bug::IdentityIgnored) {
+        if planted::is_other_server(is_other && !self.identity.is_empty()) {
             return HistoryVerdict::OtherServer;
         }
         HistoryVerdict::Continued
@@ -368,7 +361,7 @@ impl History {
     /// Returns the marks of a row that was last written in `epoch`. If that is not the present
     /// epoch, writes may be lost, so no mark is below the barrier.
     pub fn marks(&self, layout: &Layout, epoch: Token, marks: &HighWaterMarks) -> HighWaterMarks {
-        if epoch == self.epoch() || planted(Bug::EpochNotInRows) {
+        if planted::is_present(epoch == self.epoch()) {
             marks.clone()
         } else {
             marks.at_least(self.barrier(layout))
@@ -384,20 +377,19 @@ impl History {
     /// Otherwise another process may have leased the row in one of these epochs, and the store lost
     /// that lease.
     pub fn is_unbroken(&self, last: &LastWrite, is_shown: bool, max_skew_ms: i64) -> bool {
-        if planted(Bug::RenewedAcrossEpochs) {
-            return true;
-        }
-        let Some(epochs_since) = self.epochs().position(|epoch| epoch == last.epoch) else {
-            return false;
-        };
-        let left = if self.barrier_state == BarrierState::SetLater { 2 } else { 1 };
-        let is_shown = is_shown || planted(Bug::RolledBackRowPassed);
+        // How many epochs ago leases began last: none begin in an epoch without a barrier.
+        let last_leased = if self.barrier_state == BarrierState::SetLater { 2 } else { 1 };
         let is_held = last.held_until(self.since_ms, max_skew_ms);
-        if (1..=left).contains(&epochs_since) {
-            return is_held;
-        }
-        let lost_none = epochs_since > 0 && is_shown && self.have_lost_none(epochs_since);
-        lost_none && (is_held || planted(Bug::TtlPassed))
+        planted::is_unbroken(match self.epochs().position(|epoch| epoch == last.epoch) {
+            // The record forgot the epoch, or the write is of the present one.
+            None | Some(0) => false,
+            Some(epochs_since) if epochs_since <= last_leased => is_held,
+            Some(epochs_since) => {
+                planted::is_shown(is_shown)
+                    && self.have_lost_none(epochs_since)
+                    && planted::is_held(is_held)
+            }
+        })
     }
 
     /// Returns whether each of the last `count` epochs lost none.
@@ -407,11 +399,6 @@ impl History {
             epoch.ordinal == before.ordinal.saturating_add(STEP_WITHOUT_LOSS)
         })
     }
-}
-
-/// The epoch of [`Bug::EpochIsIdentity`].
-fn of_identity(identity: &str) -> Token {
-    Token::from_bits(identity.bytes().fold(1, |bits, byte| (bits << 8) | u128::from(byte)))
 }
 
 impl fmt::Display for Epoch {

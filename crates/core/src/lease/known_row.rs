@@ -10,8 +10,7 @@
 //! `tests/models`, which find the planted bugs `OwnByHolder`, `VisibleIsDurable` and
 //! `LostReplyIsFailure`.
 
-use super::{HighWaterMarks, Row, RowWrite, Token};
-use crate::planted::{Bug, planted};
+use super::{HighWaterMarks, Row, RowWrite, Token, planted};
 
 /// A write that was sent.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -131,10 +130,8 @@ impl<T> KnownRow<T> {
         if row.token == self.token {
             return Resolution::Unchanged;
         }
-        let is_own = |attempt: &Attempt<T>| {
-            attempt.write.token == row.token
-                || (planted(Bug::OwnByHolder) && has_our_holder(attempt, row))
-        };
+        let is_own =
+            |attempt: &Attempt<T>| planted::is_own(attempt.write.token == row.token, attempt, row);
         match self.unresolved.iter().position(is_own) {
             Some(index) => {
                 self.visible = Some(self.took_place(index));
@@ -177,11 +174,6 @@ impl<T> KnownRow<T> {
         self.unresolved.clear();
         attempt
     }
-}
-
-/// Compares the holders, under [`Bug::OwnByHolder`].
-fn has_our_holder<T>(attempt: &Attempt<T>, row: &Row) -> bool {
-    attempt.write.holder == row.holder
 }
 
 /// For planted bugs and the models only.

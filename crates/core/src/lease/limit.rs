@@ -10,10 +10,8 @@
 //! only once the store has acknowledged that. Tests: `limit/tests.rs`; the simulation
 //! (`tests/models/simulation`) finds the planted bug `LimitWithoutCap`.
 
-use crate::{
-    layout::Layout,
-    planted::{Bug, planted},
-};
+use super::planted;
+use crate::layout::Layout;
 
 /// The input of [`limit_for`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -43,21 +41,13 @@ pub fn limit_for(layout: &Layout, request: &LimitRequest) -> u64 {
     let first = layout.first_position(tick);
     let end_of_tick = first + layout.positions_per_tick();
     let present = layout.first_position(layout.tick_clamped(request.now_ms));
-    if planted(Bug::LimitWithoutCap) {
-        return uncapped(layout, request, present);
-    }
     let wanted =
         request.highest_next.max(request.start).max(present).saturating_add(request.refused);
     let base = first.max(wanted);
     let left = layout.positions_per_tick() - base % layout.positions_per_tick();
     let slice = left.div_ceil(16);
-    request.old_limit.max(base.saturating_add(slice).min(end_of_tick))
-}
-
-/// Computes the limit under [`Bug::LimitWithoutCap`].
-fn uncapped(layout: &Layout, request: &LimitRequest, present: u64) -> u64 {
-    let ticks = u64::try_from(request.reach_ms / layout.unit().millis()).unwrap_or(0);
-    request.old_limit.max(present) + layout.first_position(ticks.max(1))
+    let limit = request.old_limit.max(base.saturating_add(slice).min(end_of_tick));
+    planted::limit(limit, layout, request)
 }
 
 #[cfg(test)]

@@ -18,8 +18,7 @@
 
 use std::{fmt, str::FromStr};
 
-use super::{History, NodeTimes};
-use crate::planted::{Bug, planted};
+use super::{History, NodeTimes, planted};
 
 /// How often a node that uses the longest time confirms that, while a shorter time is recorded.
 const CONFIRMED_EVERY_MS: i64 = 3_600_000;
@@ -74,7 +73,7 @@ impl LongestTime {
             None if own_ms == self.ms => None,
             None => Some(ShorterTime { ms: own_ms, used_ms: store_ms }),
             Some(it) if own_ms == self.ms => {
-                let is_confirmed = it.is_due(store_ms) && !planted(Bug::LongestNotConfirmed);
+                let is_confirmed = planted::is_confirmed(it.is_due(store_ms));
                 Some(ShorterTime {
                     used_ms: if is_confirmed { store_ms } else { it.used_ms },
                     ..it
@@ -124,8 +123,7 @@ impl History {
         let (reach, used_ms) =
             fall(self.reach).map_or((self.reach, None), |(it, at)| (it, Some(at)));
         let renew = fall(self.renew).map_or(self.renew, |(it, _)| it);
-        let used_ms = used_ms.filter(|_| !planted(Bug::FallenReachForgotten));
-        let reaches_ms = used_ms.map_or(0, |used_ms| {
+        let reaches_ms = planted::used_ms(used_ms).map_or(0, |used_ms| {
             used_ms.saturating_add(CONFIRMED_EVERY_MS).saturating_add(self.reach.ms)
         });
         Self { reach, renew, reached_ms: self.reached_ms.max(reaches_ms), ..self.clone() }

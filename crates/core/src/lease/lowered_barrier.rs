@@ -10,11 +10,8 @@
 //! the argument. `tests/models/model/clock_ahead.rs` explores it; unit tests are at the end of this
 //! file.
 
-use super::{EpochClocks, History, HistoryVerdict, NodeTimes, Token};
-use crate::{
-    instant::format_unix_ms_or_year,
-    planted::{Bug, planted},
-};
+use super::{EpochClocks, History, HistoryVerdict, NodeTimes, Token, planted};
+use crate::instant::format_unix_ms_or_year;
 
 /// Why a barrier is not lowered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -75,7 +72,7 @@ impl History {
         if self.judge(server, None) == HistoryVerdict::OtherServer {
             return Err(BarrierStays::OtherServer);
         }
-        let reach_ms = if planted(Bug::BarrierLoweredToNow) { 0 } else { raised.reach.ms };
+        let reach_ms = planted::reach_ms(raised.reach.ms);
         let lowest_ms = now_ms.saturating_add(reach_ms).max(self.reached_ms);
         if !self.is_far_ahead(now_ms) || self.barrier_ms <= lowest_ms {
             return Err(BarrierStays::InReach { barrier_ms: self.barrier_ms });

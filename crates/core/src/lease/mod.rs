@@ -18,6 +18,7 @@ mod limit;
 mod longest_time;
 mod lowered_barrier;
 mod own_write;
+mod planted;
 mod relayout;
 mod releasing_row;
 mod row;

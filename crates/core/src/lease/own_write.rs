@@ -12,8 +12,7 @@
 
 use std::time::Duration;
 
-use super::{Row, Token};
-use crate::planted::{Bug, planted};
+use super::{Row, Token, planted};
 
 /// The last acknowledged write of the row that a process holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -43,13 +42,12 @@ impl OwnWrite {
     ) -> bool {
         let is_shown = row.is_some_and(|row| row.token == self.token);
         let is_same_lease = self.lease == before.lease && self.worker == before.worker;
-        let is_unbroken = is_shown && is_same_lease && Self::is_recent(age, longest);
-        is_unbroken || planted(Bug::PastUnconfirmed)
+        planted::confirms(is_shown && is_same_lease && Self::is_recent(age, longest))
     }
 
     /// Returns whether a write of this age is young enough to confirm anything.
     pub fn is_recent(age: Duration, longest: Duration) -> bool {
-        age < longest || planted(Bug::OldWriteConfirms)
+        planted::is_recent(age < longest)
     }
 }
 

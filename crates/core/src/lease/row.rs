@@ -2,11 +2,8 @@
 
 use std::time::Duration;
 
-use super::{HighWaterMarks, History, Token};
-use crate::{
-    layout::Layout,
-    planted::{Bug, planted},
-};
+use super::{HighWaterMarks, History, Token, planted};
+use crate::layout::Layout;
 
 /// A row as one statement read it.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -53,7 +50,7 @@ impl Row {
         store_ms: i64,
     ) -> HighWaterMarks {
         let marks = history.marks(layout, self.epoch, &self.marks);
-        if self.free || planted(Bug::ReleaseKeepsMark) {
+        if planted::keeps_marks(self.free) {
             return marks;
         }
         let beyond = history.beyond(layout, store_ms).max(marks[self.lane]);

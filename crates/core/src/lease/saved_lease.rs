@@ -12,12 +12,8 @@
 
 use std::time::Duration;
 
-use super::{Epoch, HighWaterMarks, KnownRow, LimitRequest, Row, Token};
-use crate::{
-    instant::millis,
-    layout::Layout,
-    planted::{Bug, planted},
-};
+use super::{Epoch, HighWaterMarks, KnownRow, LimitRequest, Row, Token, planted};
+use crate::{instant::millis, layout::Layout};
 
 /// How far a local mark is ahead of the issued IDs on a fast disk. A write of the file may stall
 /// for as long, and a process that resumes after a crash may have to wait for as long.
@@ -154,18 +150,14 @@ impl SavedLease {
 
     /// Returns where a process that resumes the lease starts.
     pub fn start(&self, layout: &Layout, now_ms: i64) -> u64 {
-        if planted(Bug::ResumedAtClock) {
-            return layout.first_position(layout.tick_clamped(now_ms));
-        }
-        self.local_mark
+        planted::resumed_start(self.local_mark, layout, now_ms)
     }
 
     /// Returns whether a write of a row with these marks would let another process start below the
     /// limit of this lease. Then the lease must leave the file before that write is sent.
     pub fn is_ended_by(&self, worker: u64, marks: &HighWaterMarks) -> bool {
-        worker == self.worker
-            && (self.lane >= marks.lanes() || marks[self.lane] < self.limit())
-            && !planted(Bug::KeptWhileLowered)
+        let is_lowered = self.lane >= marks.lanes() || marks[self.lane] < self.limit();
+        planted::is_ended(worker == self.worker && is_lowered)
     }
 }
 

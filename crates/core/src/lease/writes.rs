@@ -5,11 +5,8 @@
 //! next write, whatever that is for, until a write with it was acknowledged. Tests are at the end
 //! of this file.
 
-use super::{HighWaterMarks, LimitRequest, Token, limit_for};
-use crate::{
-    layout::Layout,
-    planted::{Bug, planted},
-};
+use super::{HighWaterMarks, LimitRequest, Token, limit_for, planted};
+use crate::layout::Layout;
 
 /// The purpose of a write, kept until its outcome is known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -113,10 +110,7 @@ impl HeldLanes {
 /// Returns the token of the next write: a fresh one, never derived from `before`. Two processes
 /// would derive the same token.
 pub fn next_token(before: Token, fresh: impl FnOnce() -> Token) -> Token {
-    if planted(Bug::TokenDerived) {
-        return Token::from_bits(before.bits().wrapping_add(1));
-    }
-    fresh()
+    planted::next_token(fresh(), before)
 }
 
 #[cfg(test)]

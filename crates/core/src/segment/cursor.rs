@@ -13,12 +13,12 @@ use std::task::Waker;
 use super::{
     chain::{Chain, WentBack},
     numbers::Numbers,
+    planted,
     spec::{Block, Progression},
 };
 use crate::{
     id::Id,
     lease::Token,
-    planted::{Bug, planted},
     sync::{Arc, AtomicU64, Mutex, Ordering, PoisonError, Slot},
 };
 
@@ -157,9 +157,7 @@ impl SegmentCursor {
                 }
             };
             let end = taken.end();
-            if planted(Bug::QuickLimitAhead) {
-                self.quick.fetch_max(chain.remaining(end).block_end, Ordering::AcqRel);
-            }
+            planted::before_cursor_moves(&self.quick, &chain, end);
             if self.next.compare_exchange(next, end, Ordering::AcqRel, Ordering::Acquire).is_err() {
                 continue;
             }
@@ -255,17 +253,14 @@ impl SegmentCursor {
     /// unused numbers of earlier reservations are lost, because other processes have reserved in
     /// between.
     pub fn seal(&self) -> (Option<GiveBack>, u64) {
-        let next = if planted(Bug::GivenBackUnsealed) {
-            self.next.load(Ordering::Acquire)
-        } else {
-            self.next.swap(CLOSED, Ordering::AcqRel)
-        };
+        let next = self.next.swap(CLOSED, Ordering::AcqRel);
+        planted::after_closing(&self.next, next);
         let mut given = self.given.lock().unwrap_or_else(PoisonError::into_inner);
         let chain = self.chain.swap(None).unwrap_or_default();
         if next == CLOSED {
             return (None, 0);
         }
-        let unused = chain.unused_end(if planted(Bug::GivenBackWhole) { 0 } else { next });
+        let unused = chain.unused_end(planted::first_unused(next));
         let back = unused.map_or(0, |unused| unused.end - unused.from);
         let give_back = unused.map(|unused| GiveBack {
             from: self.progression.number(unused.from),

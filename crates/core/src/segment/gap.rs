@@ -6,11 +6,8 @@
 //! the lost reservations covered. The operator can set the gap (`segment.failover_gap`). By default
 //! it is a hundred of the largest reservations that the settings allow.
 
-use super::SegmentSpec;
-use crate::{
-    lease::{History, Token},
-    planted::{Bug, planted},
-};
+use super::{SegmentSpec, planted};
+use crate::lease::{History, Token};
 
 /// How many of the largest possible reservations the default gap covers.
 const RESERVATIONS: u64 = 100;
@@ -47,10 +44,7 @@ impl GapRule {
     /// Returns how many numbers the next reservation skips: one gap for each epoch that began since
     /// the row was written.
     pub fn skipped(&self, spec: &SegmentSpec, row: &CodeRow, history: &History) -> u64 {
-        if planted(Bug::GapNotSkipped) {
-            return 0;
-        }
-        self.gap(spec, row).saturating_mul(history.missed(row.epoch))
+        planted::skipped(self.gap(spec, row).saturating_mul(history.missed(row.epoch)))
     }
 
     /// Returns the gap of one fail-over, counted in all numbers, with those between the code's own.

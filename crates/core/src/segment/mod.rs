@@ -20,6 +20,7 @@ mod gap;
 #[cfg(all(test, feature = "loom"))]
 mod models;
 mod numbers;
+mod planted;
 mod spec;
 mod spec_change;
 mod step;

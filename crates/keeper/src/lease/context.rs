@@ -19,12 +19,12 @@ use raindrop_core::{
         ClockCheck, ClockVerdict, EpochClocks, HeldLanes, HighWaterMarks, KnownRow, Lease, Purpose,
         Resolution, Row, RowExpiry, RowWrite, StoreReading, Token, judge_clock, next_token,
     },
-    planted::{Bug, planted},
 };
 use raindrop_store::{CreatedRows, LayoutRecord, Scope, Store, StoreError, Survey};
 use tokio::sync::Notify;
 
 use super::{
+    planted,
     settings::KeeperSettings,
     shared::{KeeperState, waker},
     stale::StaleStore,
@@ -196,7 +196,8 @@ impl LeaseContext {
     /// Returns whether leases wait while the store may be a restored one. An embedded store has no
     /// other holders to wait for.
     pub(crate) fn waits_if_stale(&self) -> bool {
-        !self.settings.lease.stale_wait.is_zero() && !self.store.clock_is_local()
+        let has_wait = !self.settings.lease.stale_wait.is_zero();
+        planted::waits_if_stale(has_wait && !self.store.clock_is_local())
     }
 
     /// Returns whether a row that was written under these clocks may have expired since, so that
@@ -303,8 +304,7 @@ impl LeaseContext {
     /// Returns whether the record names this row as created. Another one must not be leased: if the
     /// store lost it, a node would create it again with marks at 0.
     pub(crate) fn is_created(&self, worker: u64) -> bool {
-        self.created.is_some_and(|created| created.contains(worker))
-            || planted(Bug::UnrecordedRowTaken)
+        planted::is_created(self.created.is_some_and(|created| created.contains(worker)))
     }
 
     /// Returns whether the namespace has a record that names the configured layout. Otherwise this
@@ -357,16 +357,14 @@ impl LeaseContext {
     ) -> RowWrite {
         let token = self.next_token(known_row);
         let (layout, history) = (&self.settings.layout, &self.history);
-        let mut marks = lanes.marks_with(known_row.marks(), lane, mark);
-        if !planted(Bug::OtherLanesNotRaised) {
-            marks = history.marks(layout, known_row.epoch(), &marks);
-        }
+        let known = lanes.marks_with(known_row.marks(), lane, mark);
+        let raised = history.marks(layout, known_row.epoch(), &known);
         RowWrite {
             token,
             epoch: history.epoch(),
             holder: self.settings.holder.clone(),
             lane,
-            marks,
+            marks: planted::marks(raised, known),
             expiry,
         }
     }
@@ -438,12 +436,6 @@ impl LeaseContext {
                 (Resolution::Lost | Resolution::Vanished, _) => return Err(LeaseError::Vanished),
             }
         }
-        #[cfg(feature = "planted")]
-        if planted(Bug::VisibleIsDurable)
-            && let Some(believed) = known_row.take_visible()
-        {
-            return Ok(Some(believed.purpose));
-        }
         let present = self.history.epoch();
         let Some(visible) = known_row.visible() else { return Ok(None) };
         if visible.write.epoch != present {
@@ -453,7 +445,8 @@ impl LeaseContext {
         }
         let (write, intent) = (visible.write.clone(), visible.purpose);
         let write = RowWrite { token: self.next_token(known_row), ..write };
-        if self.swap(known_row, write, intent).await? {
+        if planted::counts_as_acknowledged(known_row) || self.swap(known_row, write, intent).await?
+        {
             Ok(Some(intent))
         } else {
             Err(LeaseError::Retry)

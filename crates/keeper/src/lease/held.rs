@@ -20,12 +20,12 @@ use raindrop_core::{
         OwnWrite, Purpose, ReleasingRow, Resolution, Row, RowCheck, RowExpiry, Token, limit_for,
         usable_lane,
     },
-    planted::{Bug, planted},
 };
 use tokio::time::Instant;
 
 use super::{
     context::{JudgedSurvey, LeaseContext, LeaseError, WriteIntent},
+    planted,
     prepare::record_part,
     stale_wait::StaleWait,
 };
@@ -115,12 +115,7 @@ impl HeldLease {
         let expiry = RowExpiry::After(context.settings.lease.ttl);
         let lane = self.row.lanes.present();
         let mut write = context.write(&self.row.known_row, &self.row.lanes, lane, limit, expiry);
-        if planted(Bug::RenewalKeepsToken) {
-            write.token = self.row.known_row.token();
-        }
-        if planted(Bug::MarkAfterIssuing) {
-            self.grant.raise_limit(limit, context.shared.present());
-        }
+        planted::before_renewal(&mut write, &self.row.known_row, &self.grant, limit, context);
         let intent = judged.intent(Purpose::Renew { limit }, LeaseOperation::Renew);
         if context.swap(&mut self.row.known_row, write, intent).await? {
             self.apply(context, intent);
@@ -543,12 +538,7 @@ impl HeldLease {
     fn apply(&mut self, context: &LeaseContext, intent: WriteIntent) {
         self.note_acknowledged(context, &intent);
         let Some(limit) = self.row.apply(intent.purpose) else { return };
-        if planted(Bug::TablePerRenewal) {
-            let (worker, start) = (self.grant.worker(), self.grant.start());
-            let lease = Lease { lane: self.row.lanes.present(), start, limit };
-            self.grant = context.grant(worker, lease, self.is_saved, None);
-            context.shared.generator.replace_grant(Some(Arc::clone(&self.grant)));
-        }
+        planted::before_extending(&mut self.grant, limit, self.is_saved, context);
         context.extend(&self.grant, limit, self.is_saved);
     }
 

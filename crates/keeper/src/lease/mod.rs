@@ -6,7 +6,6 @@ pub(crate) mod handle;
 pub(crate) mod held;
 pub(crate) mod issuer;
 pub(crate) mod loss;
-#[cfg(feature = "planted")]
 mod planted;
 pub(crate) mod prepare;
 pub(crate) mod release;

@@ -23,7 +23,6 @@ use crate::{
     support::{
         error::{KeeperError, LayoutError},
         observer::StoreOperation,
-        random::initial_seed,
     },
 };
 
@@ -210,8 +209,7 @@ async fn create_rows(
     record: Token,
     until_ms: i64,
 ) -> Result<bool, StoreError> {
-    let seed = initial_seed(|| context.random.fresh_token());
-    let new = NewRows { marks, seed, record, until_ms };
+    let new = NewRows { marks, seed: context.random.fresh_token(), record, until_ms };
     context.call(StoreOperation::Prepare, context.store.create_rows(scope, &new)).await
 }
 

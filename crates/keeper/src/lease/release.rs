@@ -5,6 +5,7 @@ use raindrop_store::StoreError;
 
 use super::{
     context::{LeaseContext, WriteIntent},
+    planted,
     state_file_writer::StateFileFailed,
 };
 use crate::support::{observer::LeaseOperation, store_call::ClockReading};
@@ -34,8 +35,7 @@ pub(crate) async fn release(
         if row.resolve(found.as_ref()) {
             return Ok(true);
         }
-        #[cfg(feature = "planted")]
-        super::planted::touch_generator(row, context);
+        planted::after_releasing_read(row, context);
     }
     if row.is_released() {
         return Ok(true);

@@ -15,7 +15,6 @@ use raindrop_core::{
         Choice, ClockVerdict, HeldLanes, HighWaterMarks, KnownRow, Purpose, ReleasingRow, Row,
         choose_row, first_due, usable_lane,
     },
-    planted::{Bug, planted},
 };
 use raindrop_store::{Scope, StoreError};
 use rand::Rng;
@@ -23,6 +22,7 @@ use rand::Rng;
 use super::{
     context::{JudgedSurvey, LeaseContext, LeaseError, WriteIntent},
     held::HeldLease,
+    planted,
     prepare::create_more,
     stale::StaleStore,
     stale_wait::StaleWait,
@@ -149,7 +149,7 @@ impl Search {
                         self.chosen = Some(KnownRow::of(&row));
                         // Survey once more: if the layout changed before the rows were read, their
                         // marks are in other units.
-                        if !planted(Bug::RecordNotReread) {
+                        if planted::reads_record_again() {
                             continue;
                         }
                     }

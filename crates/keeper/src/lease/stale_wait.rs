@@ -14,7 +14,6 @@ use std::time::Duration;
 use raindrop_core::{
     instant::{format_unix_ms, millis},
     lease::{Row, RowExpiry, RowWrite},
-    planted::{Bug, planted},
 };
 use raindrop_store::{Scope, StoreError, UnreleasedRow, with_sources};
 
@@ -106,7 +105,7 @@ impl StaleWait {
         context: &LeaseContext,
         judged: &JudgedSurvey,
     ) -> Result<Option<StaleStore>, StoreError> {
-        if !context.waits_if_stale() || planted(Bug::StaleStoreTaken) {
+        if !context.waits_if_stale() {
             return Ok(None);
         }
         let (ages, mut wait) = limits(context, judged);
@@ -304,18 +303,8 @@ async fn unreleased_rows(
     context: &LeaseContext,
     limit: u32,
 ) -> Result<Vec<UnreleasedRow>, StoreError> {
-    let scope = &context.scope;
-    if !planted(Bug::OtherRowsIgnored) {
-        let rows = context.store.unreleased_rows(&scope.namespace, limit);
-        return context.call(StoreOperation::Read, rows).await;
-    }
-    let mut rows = context.store.unreleased_rows(&scope.namespace, u32::MAX).await?;
-    let workers = scope.min_worker..=scope.max_worker;
-    rows.retain(|row| {
-        let is_own = row.worker.as_ref().is_ok_and(|worker| workers.contains(worker));
-        row.reserved_key == scope.reserved_key && is_own
-    });
-    Ok(rows)
+    let rows = context.store.unreleased_rows(&context.scope.namespace, limit);
+    context.call(StoreOperation::Read, rows).await
 }
 
 /// Releases a row as it was read, unless another process has written it since. The holder label

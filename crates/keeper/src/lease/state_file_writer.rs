@@ -26,14 +26,13 @@ use raindrop_core::{
     lease::{
         Epoch, HighWaterMarks, KnownRow, LimitRequest, ResumeRefusal, SavedLease, next_local_mark,
     },
-    planted::{Bug, planted},
 };
 use tokio::{
     sync::{Mutex, Notify},
     time::{Instant, sleep, timeout},
 };
 
-use super::shared::KeeperState;
+use super::{planted, shared::KeeperState};
 use crate::state_file::{StateFile, error::Refused, format::Entry};
 
 /// The interval between checks of the local mark, unless claims ask for one.
@@ -176,9 +175,7 @@ impl StateFileWriter {
         let Some(local_mark) = self.next_local_mark(&lease, &grant, saved.took) else {
             return Ok(());
         };
-        if planted(Bug::LocalMarkAfterIssuing) {
-            grant.raise_local_limit(local_mark, self.state.present());
-        }
+        planted::before_saving(&grant, local_mark, || self.state.present());
         self.save_present(&mut saved, SavedLease { local_mark, ..lease }, &grant).await?;
         self.state.announce();
         Ok(())

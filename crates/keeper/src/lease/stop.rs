@@ -12,6 +12,7 @@ use raindrop_store::with_sources;
 use tokio::time::{Instant, sleep, timeout, timeout_at};
 
 use super::{
+    planted,
     release::{Released, release},
     task::Task,
 };
@@ -43,8 +44,7 @@ impl Task {
                     error,
                     "release failed: the row expires after its ttl"
                 );
-                #[cfg(feature = "planted")]
-                self.revive_lease();
+                planted::after_failed_release(self);
             }
             self.releasing.pop();
         }

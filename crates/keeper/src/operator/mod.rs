@@ -36,7 +36,7 @@ use crate::{
         attempts::Attempts,
         error::LayoutError,
         observer::NoObserver,
-        random::{Random, initial_seed, system_random},
+        random::{Random, system_random},
         store_call::timed,
     },
 };
@@ -116,7 +116,7 @@ impl Operator {
     ) -> Result<bool, StoreError> {
         for key in layout.reserved_keys() {
             let scope = self.scope(layout, &key);
-            let seed = initial_seed(|| self.random.fresh_token());
+            let seed = self.random.fresh_token();
             let new = NewRows { marks: marks.clone(), seed, record, until_ms };
             if !self.store.create_rows(&scope, &new).await? {
                 return Ok(false);

@@ -25,7 +25,6 @@ use raindrop_core::{
         HighWaterMarks, InvalidRelayout, Recorded, Relayout, RelayoutStage, RelayoutVerdict,
         RowExpiry, judge_relayout, largest_id_allowed,
     },
-    planted::{Bug, planted},
 };
 use raindrop_store::{LayoutRecord, ListedRow};
 
@@ -117,15 +116,11 @@ impl Operator {
         // The longest time for which a lease can count as unbroken.
         let held_ms = record.history.reach.ms.unsigned_abs() / 2;
         let held = RowExpiry::After(Duration::from_millis(held_ms));
-        let rows = if planted(Bug::RelayoutWithoutFencing) {
-            self.rows_of(&old).await?
-        } else {
-            self.rewrite_rows(&old, &record, |listed| {
-                let expiry = if listed.row.free { RowExpiry::Released } else { held };
-                Ok((listed.row.marks.clone(), expiry))
-            })
-            .await?
+        let fenced = |listed: &ListedRow| {
+            let expiry = if listed.row.free { RowExpiry::Released } else { held };
+            Ok((listed.row.marks.clone(), expiry))
         };
+        let rows = self.rewrite_rows(&old, &record, fenced).await?;
         let (largest_old, tick, smallest_new) = match self.judge(&old, &record, &rows).await {
             Ok(judged) => judged,
             Err(refused) => {

@@ -4,10 +4,7 @@ use std::{fmt, time::Duration};
 
 use rand::{Rng, RngExt, rand_core::UnwrapErr, rngs::SysRng};
 
-use raindrop_core::{
-    lease::Token,
-    planted::{Bug, planted},
-};
+use raindrop_core::lease::Token;
 
 /// A source of randomness: the operating system, or a seed in tests.
 pub(crate) struct Random(pub(crate) Box<dyn Rng + Send + Sync>);
@@ -36,9 +33,4 @@ impl Random {
     pub(crate) fn jittered(&mut self, duration: Duration) -> Duration {
         duration.mul_f64(self.0.random_range(0.5..=1.0))
     }
-}
-
-/// Draws the random seed of the tokens of new rows.
-pub(crate) fn initial_seed(fresh: impl FnOnce() -> Token) -> Token {
-    if planted(Bug::TokenOfBirth) { Token::UNUSED } else { fresh() }
 }
