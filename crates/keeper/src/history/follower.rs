@@ -22,7 +22,7 @@ use raindrop_store::{CodeState, LayoutRecord, Scope, Store, StoreError, Survey};
 use tokio::{sync::Mutex, time::Instant};
 
 use super::{
-    known::{HistoryContext, KnownHistory},
+    known::{Followed, HistoryContext, KnownHistory},
     record::{contended, create_record},
 };
 use crate::support::{
@@ -173,7 +173,8 @@ impl Follower {
                 leases: false,
                 until_ms: None,
             };
-            if known.follow(&context, &survey, record, access.fresh).await? {
+            let followed = known.follow(&context, &survey, record, access.fresh).await?;
+            if followed == Followed::Current {
                 return Ok(record.history.clone());
             }
         }

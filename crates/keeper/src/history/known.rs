@@ -3,8 +3,8 @@
 //!
 //! [`KnownHistory::follow`] compares the record with the server that has it and with the epochs
 //! that this process knows. If writes may be lost, it swaps the record to a new epoch. It decides
-//! nothing about leases or blocks. When it returns `false`, the record changed, and the caller must
-//! survey again.
+//! nothing about leases or blocks. When it returns [`Followed::ReadAgain`], the record changed, and
+//! the caller must survey again.
 
 use std::{collections::VecDeque, time::Duration};
 
@@ -155,60 +155,49 @@ impl KnownHistory {
         self.present.insert(record.history.clone())
     }
 
-    /// Follows the history of a record, and begins a new epoch if the store does not continue it.
-    /// Returns `false` after an attempt to change the record: then the caller must read it again.
+    /// Follows the history of a record: decides which history the record must have, and swaps the
+    /// record if it has another one. Begins a new epoch if the store does not continue the history.
     pub(crate) async fn follow(
         &mut self,
         context: &HistoryContext<'_>,
         survey: &Survey,
         record: &LayoutRecord,
         mut fresh: impl FnMut() -> Token,
-    ) -> Result<bool, StoreError> {
+    ) -> Result<Followed, StoreError> {
         let recorded = &record.history;
         // An epoch of another server counts even if this call ends it.
         if self.epochs.back().is_none_or(|last| last.server != recorded.identity) {
             self.meet(recorded, context.steady);
         }
         let server = survey.identity.as_deref();
-        let mut verdict = recorded.judge(server, self.known());
-        if self.epoch_must_end && self.epoch() == recorded.epoch() {
-            verdict = HistoryVerdict::RolledBack;
-        }
-        let mut since_tick = record.since_tick;
+        let verdict = if self.epoch_must_end && self.epoch() == recorded.epoch() {
+            HistoryVerdict::RolledBack
+        } else {
+            recorded.judge(server, self.known())
+        };
         // Once the clocks agree, a new epoch gets the barrier that the present one lacks.
-        let can_set = recorded.is_pending() && context.clocks.later_ms.is_some();
-        let history = match verdict {
-            HistoryVerdict::Continued if !can_set => {
-                let continued = recorded.continued(server, context.own, context.until_ms);
-                self.with_own_times(continued, context)
+        let can_set_barrier = recorded.is_pending() && context.clocks.later_ms.is_some();
+        let history = if verdict == HistoryVerdict::Continued && !can_set_barrier {
+            let continued = recorded.continued(server, context.own, context.until_ms);
+            self.with_own_times(continued, context)
+        } else {
+            let server = server.unwrap_or(&recorded.identity);
+            if verdict != HistoryVerdict::Continued {
+                self.check_servers(server, recorded, context.steady)?;
             }
-            _ => {
-                let server = server.unwrap_or(&recorded.identity);
-                if verdict != HistoryVerdict::Continued {
-                    self.check_servers(server, recorded, context.steady)?;
-                }
-                let known =
-                    self.present.clone().or_else(|| self.resumed.map(History::of_saved_epoch));
-                let present = recorded.or_known(known.as_ref());
-                let next = present.next(server, fresh(), context.clocks, context.own);
-                let next = next.begun_by(verdict);
-                if let Some(layout) = context.layout.filter(|it| it.backfill_per_tick() > 0) {
-                    // Which IDs for a past time the lost writes had reserved is unknown.
-                    since_tick = since_tick.max(layout.tick_of(next.barrier(layout)));
-                }
-                next
-            }
+            self.next_epoch(context, server, recorded, fresh()).begun_by(verdict)
         };
         if history == *recorded {
             self.note(recorded, context.steady);
-            return Ok(true);
+            return Ok(Followed::Current);
         }
+        let since_tick = context.since_tick(record, &history);
         let changed = LayoutRecord { token: fresh(), since_tick, history, ..record.clone() };
         let swap = context.store.swap_record(context.namespace, record.token, &changed);
         let swapped =
             store_call(context.store, context.observer, StoreOperation::Swap, swap).await?;
         if !swapped {
-            return Ok(false);
+            return Ok(Followed::ReadAgain);
         }
         self.note(&changed.history, context.steady);
         if changed.history.epoch() != recorded.epoch() {
@@ -217,7 +206,19 @@ impl KnownHistory {
             tracing::warn!(namespace, before, server, is_pending, "store failed over: new epoch");
             context.observer.epoch_changed();
         }
-        Ok(false)
+        Ok(Followed::ReadAgain)
+    }
+
+    /// Returns the history with the next epoch, later than any that this process knows.
+    fn next_epoch(
+        &self,
+        context: &HistoryContext<'_>,
+        server: &str,
+        recorded: &History,
+        fresh: Token,
+    ) -> History {
+        let known = self.present.clone().or_else(|| self.resumed.map(History::of_saved_epoch));
+        recorded.or_known(known.as_ref()).next(server, fresh, context.clocks, context.own)
     }
 
     /// Returns a history with the times of this process, if its leases use them, and without longer
@@ -299,6 +300,15 @@ impl KnownHistory {
     }
 }
 
+/// The result of [`KnownHistory::follow`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Followed {
+    /// The record has the present history.
+    Current,
+    /// This process or another one changed the record: the caller must read it again.
+    ReadAgain,
+}
+
 /// The parts that following a history needs.
 pub(crate) struct HistoryContext<'a> {
     pub(crate) store: &'a dyn Store,
@@ -317,4 +327,17 @@ pub(crate) struct HistoryContext<'a> {
     /// The instant that its leases reach, in Unix ms, if it uses a clock that is ahead of the
     /// store's.
     pub(crate) until_ms: Option<i64>,
+}
+
+impl HistoryContext<'_> {
+    /// Returns the tick from which IDs for a past time are issued, once the record has this history.
+    /// Which ones the writes before a new epoch had reserved is unknown, so it closes earlier ticks.
+    fn since_tick(&self, record: &LayoutRecord, history: &History) -> u64 {
+        match self.layout.filter(|layout| layout.backfill_per_tick() > 0) {
+            Some(layout) if history.epoch() != record.history.epoch() => {
+                record.since_tick.max(layout.tick_of(history.barrier(layout)))
+            }
+            _ => record.since_tick,
+        }
+    }
 }

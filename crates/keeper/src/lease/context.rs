@@ -32,7 +32,7 @@ use super::{
 };
 use crate::{
     history::{
-        known::{HistoryContext, KnownHistory},
+        known::{Followed, HistoryContext, KnownHistory},
         record::contended,
     },
     support::{
@@ -233,7 +233,7 @@ impl LeaseContext {
     ) -> Result<JudgedSurvey, StoreError> {
         for _ in 0..TRIES {
             let judged = self.survey_once(renewed).await?;
-            if self.is_followed(&judged).await? {
+            if self.follow_survey(&judged).await? == Followed::Current {
                 return Ok(judged);
             }
         }
@@ -436,11 +436,11 @@ impl LeaseContext {
                 (Resolution::Lost | Resolution::Vanished, _) => return Err(LeaseError::Vanished),
             }
         }
-        let present = self.history.epoch();
+        let epoch = self.history.epoch();
         let Some(visible) = known_row.visible() else { return Ok(None) };
-        if visible.write.epoch != present {
+        if visible.write.epoch != epoch {
             // The purpose of that write is decided again in the present epoch.
-            known_row.forget_before(present);
+            known_row.forget_before(epoch);
             return Ok(None);
         }
         let (write, intent) = (visible.write.clone(), visible.purpose);
@@ -518,8 +518,7 @@ impl LeaseContext {
     }
 
     /// Follows the history that the namespace's record tells; see
-    /// [`KnownHistory::follow`](crate::history::known::KnownHistory::follow). Returns `false` if
-    /// the caller must survey again.
+    /// [`KnownHistory::follow`](crate::history::known::KnownHistory::follow).
     ///
     /// `ahead_ms` is set if leases are computed from an instant ahead of the store's clock, in Unix
     /// ms, because the node's clock is trusted more. Such leases may exceed the longest lease that
@@ -530,7 +529,7 @@ impl LeaseContext {
         record: &LayoutRecord,
         clocks: EpochClocks,
         ahead_ms: Option<i64>,
-    ) -> Result<bool, StoreError> {
+    ) -> Result<Followed, StoreError> {
         let lease = &self.settings.lease;
         let own = lease.of_node();
         let context = HistoryContext {
@@ -549,7 +548,7 @@ impl LeaseContext {
     }
 
     /// Follows the history that a survey found, if the record names the configured layout.
-    pub(crate) async fn is_followed(&mut self, judged: &JudgedSurvey) -> Result<bool, StoreError> {
+    async fn follow_survey(&mut self, judged: &JudgedSurvey) -> Result<Followed, StoreError> {
         if judged.survey.record.is_some() {
             self.was_foreign = !self.is_recorded(judged);
         }
@@ -559,7 +558,7 @@ impl LeaseContext {
                 let ahead_ms = judged.is_store_behind().then_some(judged.now_ms);
                 self.follow_history(&judged.survey, record, judged.epoch_clocks, ahead_ms).await
             }
-            _ => Ok(true),
+            _ => Ok(Followed::Current),
         }
     }
 }

@@ -19,7 +19,10 @@ use raindrop_store::{CreatedRows, LayoutRecord, NewRows, Scope, Store, StoreErro
 
 use super::context::LeaseContext;
 use crate::{
-    history::record::{self, contended},
+    history::{
+        known::Followed,
+        record::{self, contended},
+    },
     support::{
         error::{KeeperError, LayoutError},
         observer::StoreOperation,
@@ -69,7 +72,7 @@ async fn create_missing(context: &mut LeaseContext) -> Result<bool, KeeperError>
     };
     context.was_foreign = record.canonical != context.canonical;
     LayoutError::check(&scope.namespace, &context.canonical, &record.canonical)?;
-    if !context.follow_history(&before, &record, clocks, None).await? {
+    if context.follow_history(&before, &record, clocks, None).await? == Followed::ReadAgain {
         return Ok(false);
     }
     let created = record.created_rows(&scope.reserved_key);

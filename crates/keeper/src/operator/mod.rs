@@ -30,7 +30,7 @@ pub use self::{
     release::WorkerRelease,
 };
 use crate::{
-    history::known::{HistoryContext, KnownHistory},
+    history::known::{Followed, HistoryContext, KnownHistory},
     lease::settings::KeeperSettings,
     support::{
         attempts::Attempts,
@@ -148,7 +148,8 @@ impl Operator {
                 until_ms: None,
             };
             let fresh = || self.random.fresh_token();
-            if self.history.follow(&context, &survey, record, fresh).await? {
+            let followed = self.history.follow(&context, &survey, record, fresh).await?;
+            if followed == Followed::Current {
                 return Ok((record.clone(), survey.now_ms));
             }
         }
