@@ -330,8 +330,9 @@ pub(crate) struct HistoryContext<'a> {
 }
 
 impl HistoryContext<'_> {
-    /// Returns the tick from which IDs for a past time are issued, once the record has this history.
-    /// Which ones the writes before a new epoch had reserved is unknown, so it closes earlier ticks.
+    /// Returns the tick from which IDs for a past time are issued, once the record has this
+    /// history. Which of them the lost writes had reserved is unknown, so a new epoch closes
+    /// earlier ticks.
     fn since_tick(&self, record: &LayoutRecord, history: &History) -> u64 {
         match self.layout.filter(|layout| layout.backfill_per_tick() > 0) {
             Some(layout) if history.epoch() != record.history.epoch() => {

@@ -21,6 +21,7 @@ use raindrop_core::{
         usable_lane,
     },
 };
+use raindrop_store::StoreError;
 use tokio::time::Instant;
 
 use super::{
@@ -126,12 +127,12 @@ impl HeldLease {
         Err(LeaseError::Retry)
     }
 
-    /// Leases another lane of the row, because the clock went back. Returns `false` if no other
-    /// lane has a past mark.
+    /// Leases another lane of the row, because the clock went back. Returns `false` if that is of
+    /// no use: no other lane has a past mark, or all lanes start at a barrier that is ahead.
     pub(crate) async fn rotate(&mut self, context: &mut LeaseContext) -> Result<bool, LeaseError> {
-        let left = self.row.lanes.present();
+        let lane_before = self.row.lanes.present();
         let judged = self.bring_up_to_date(context).await?;
-        if self.row.lanes.present() != left {
+        if self.row.lanes.present() != lane_before {
             return Ok(true);
         }
         if self.row.at_barrier().is_some() || context.history.is_pending() {
@@ -139,7 +140,7 @@ impl HeldLease {
             return Ok(false);
         }
         let (layout, marks) = (&context.settings.layout, self.row.known_row.marks());
-        let Some(lane) = usable_lane(layout, marks, judged.now_ms, Some(left)) else {
+        let Some(lane) = usable_lane(layout, marks, judged.now_ms, Some(lane_before)) else {
             context.observe(LeaseOperation::Rotate, LeaseOutcome::NoneFree);
             return Ok(false);
         };
@@ -152,8 +153,8 @@ impl HeldLease {
             return Ok(true);
         }
         self.resolve_writes(context, &judged).await?;
-        // An earlier write of this process took effect first; it may have been a rotation.
-        if self.row.lanes.present() == left { Err(LeaseError::Retry) } else { Ok(true) }
+        // An earlier write of this process took effect instead. If that was a rotation, it will do.
+        if self.row.lanes.present() == lane_before { Err(LeaseError::Retry) } else { Ok(true) }
     }
 
     /// Brings what is known of the row up to date before a write, and returns the survey that the
@@ -161,9 +162,8 @@ impl HeldLease {
     ///
     /// 1. saves a lane that was leased just before a step was cancelled;
     /// 2. surveys the clocks, the record and the history;
-    /// 3. if an epoch began since the last write: reads the row, enters the epoch and surveys
-    ///    again; if the lease cannot continue in place, leases the row again from the barrier on;
-    /// 4. waits if the last write is so old that a backup may contain it;
+    /// 3. if an epoch began since the last write, follows it ([`Self::follow_epoch`]);
+    /// 4. fails if the last write is so old that a backup may contain it;
     /// 5. resolves writes whose outcome is unknown, and surveys again.
     ///
     /// A read of the row is always followed by a survey: if the layout changed before the read, the
@@ -182,62 +182,76 @@ impl HeldLease {
             self.save(context).await?;
         }
         let mut judged = self.survey(context).await?;
-        let is_behind = |held: &Self, context: &LeaseContext| {
-            held.row.known_row.epoch() != context.history.epoch()
-        };
-        if is_behind(self, context) {
-            self.enter_epoch(context, &judged).await?;
-            judged = self.survey(context).await?;
-            if is_behind(self, context) {
-                self.wait_if_stale(context, &judged).await?;
-                self.lease_again(context, &judged).await?;
-            }
+        if self.is_of_earlier_epoch(context) {
+            judged = self.follow_epoch(context, &judged).await?;
         }
-        self.wait_if_stale(context, &judged).await?;
+        self.require_recent_write(context, &judged).await?;
         if self.row.known_row.unconfirmed().is_some() {
             self.resolve_writes(context, &judged).await?;
             judged = self.survey(context).await?;
         }
-        if is_behind(self, context) {
+        if self.is_of_earlier_epoch(context) {
             // The store failed over during these steps, so a write would be one of the new epoch.
             return Err(LeaseError::Retry);
         }
         Ok(judged)
     }
 
-    /// Waits, as a start does, if the last write is so old that a backup may contain it. Another
+    /// Returns whether an epoch began since the known row was written.
+    fn is_of_earlier_epoch(&self, context: &LeaseContext) -> bool {
+        self.row.known_row.epoch() != context.history.epoch()
+    }
+
+    /// Reads the row, enters the present epoch, and surveys again. If the lease cannot continue in
+    /// place, leases the row again, from the barrier on. Returns that survey.
+    async fn follow_epoch(
+        &mut self,
+        context: &mut LeaseContext,
+        judged: &JudgedSurvey,
+    ) -> Result<JudgedSurvey, LeaseError> {
+        self.enter_epoch(context, judged).await?;
+        let judged = self.survey(context).await?;
+        if self.is_of_earlier_epoch(context) {
+            self.require_recent_write(context, &judged).await?;
+            self.lease_again(context, &judged).await?;
+        }
+        Ok(judged)
+    }
+
+    /// Fails, as a start waits, if the last write is so old that a backup may contain it. Another
     /// process may have taken the row since, so that this write proves nothing in a store that was
     /// rolled back. The row is read all the same: another token in it may be evidence, which other
     /// processes wait for.
-    async fn wait_if_stale(
+    async fn require_recent_write(
         &mut self,
         context: &mut LeaseContext,
         judged: &JudgedSurvey,
     ) -> Result<(), LeaseError> {
-        if !context.waits_if_stale() {
+        if !context.waits_if_stale() || self.has_recent_write(context, judged) {
             return Ok(());
         }
-        let stale_wait_ms = millis(context.settings.lease.stale_wait);
-        if let (Some(written), Some(last)) = (self.written(), self.row.last_write) {
-            let by_node = written.elapsed_ms(&*context.shared.clock);
-            let by_store = judged.survey.now_ms.saturating_sub(last.store_ms);
-            if by_node.max(by_store) < stale_wait_ms {
-                return Ok(());
-            }
-        }
-        let error = match judged.verdict {
+        let error = if let ClockVerdict::Ahead(ahead_ms) = judged.verdict {
             // No write would follow anyway.
-            ClockVerdict::Ahead(ahead_ms) => {
-                context.observe(LeaseOperation::Renew, LeaseOutcome::ClockAhead);
-                LeaseError::ClockAhead(ahead_ms)
-            }
-            _ => match self.stale.check(context, judged).await? {
-                Some(stale) => LeaseError::Stale(stale),
-                None => return Ok(()),
-            },
+            context.observe(LeaseOperation::Renew, LeaseOutcome::ClockAhead);
+            LeaseError::ClockAhead(ahead_ms)
+        } else if let Some(stale) = self.stale.wait_for_holders(context, judged).await? {
+            LeaseError::Stale(stale)
+        } else {
+            return Ok(());
         };
         self.read_row(context, judged).await?;
         Err(error)
+    }
+
+    /// Returns whether the last write, if it proves anything, is so young by both clocks that no
+    /// backup contains it.
+    fn has_recent_write(&self, context: &LeaseContext, judged: &JudgedSurvey) -> bool {
+        let (Some(written), Some(last)) = (self.written(), self.row.last_write) else {
+            return false;
+        };
+        let by_node_ms = written.elapsed_ms(&*context.shared.clock);
+        let by_store_ms = judged.survey.now_ms.saturating_sub(last.store_ms);
+        by_node_ms.max(by_store_ms) < millis(context.settings.lease.stale_wait)
     }
 
     /// Returns the clocks of the last write, unless this process never wrote the row, or that write
@@ -265,12 +279,12 @@ impl HeldLease {
             }
             (Resolution::Unchanged | Resolution::Visible, _) => {}
             (Resolution::Lost, Some(row)) => {
-                let check = self.check(context, judged);
-                match self.row.judge(&row, &check) {
+                let facts = self.row_facts(context, judged);
+                match self.row.judge(&row, &facts) {
                     OtherToken::Taken => return Err(LeaseError::Lost(row.into())),
                     OtherToken::LastWrite => self.row.known_row.adopt(&row),
                     OtherToken::CreatedAgain | OtherToken::RolledBack => {
-                        self.adopt(context, row, &check).await?;
+                        self.adopt(context, row, &facts).await?;
                     }
                 }
             }
@@ -287,19 +301,19 @@ impl HeldLease {
         &mut self,
         context: &LeaseContext,
         row: Row,
-        check: &RowCheck,
+        facts: &RowCheck,
     ) -> Result<(), LeaseError> {
         let mut now_ms = None;
         if !self.row.is_own(&row) {
             let survey = context.store.summary(&context.scope);
             now_ms = Some(context.call(StoreOperation::Read, survey).await?.now_ms);
         }
-        self.row.adopt(row, check, now_ms);
+        self.row.adopt(row, facts, now_ms);
         Ok(())
     }
 
     /// Returns the facts by which a row under another token is judged.
-    fn check(&self, context: &LeaseContext, judged: &JudgedSurvey) -> RowCheck {
+    fn row_facts(&self, context: &LeaseContext, judged: &JudgedSurvey) -> RowCheck {
         RowCheck {
             epoch: context.history.epoch(),
             limit: self.acknowledged(),
@@ -390,18 +404,7 @@ impl HeldLease {
     async fn survey(&mut self, context: &mut LeaseContext) -> Result<JudgedSurvey, LeaseError> {
         let judged = context.survey(self.renewed.as_ref()).await?;
         let Some(record) = &judged.survey.record else {
-            let found = context.read_and_resolve(&mut self.row.known_row).await?;
-            context.rows_are_ours = match found {
-                (Resolution::Unchanged | Resolution::Visible, _) => true,
-                (_, Some(row)) if self.row.is_own(&row) => true,
-                (_, Some(row))
-                    if self.row.judge(&row, &self.check(context, &judged)) == OtherToken::Taken =>
-                {
-                    return Err(LeaseError::Lost(row.into()));
-                }
-                _ => false,
-            };
-            return Err(LeaseError::Vanished);
+            return Err(self.record_vanished(context, &judged).await?);
         };
         context.rows_are_ours = false;
         if !context.is_recorded(&judged) {
@@ -418,6 +421,29 @@ impl HeldLease {
         }
         record_part(context, record.clone(), self.row.known_row.worker()).await?;
         Err(LeaseError::Retry)
+    }
+
+    /// Reads the row of a namespace whose record is gone, and notes whether it shows that no
+    /// process has moved the rows to another layout. Returns what follows.
+    async fn record_vanished(
+        &mut self,
+        context: &mut LeaseContext,
+        judged: &JudgedSurvey,
+    ) -> Result<LeaseError, StoreError> {
+        let (resolution, row) = context.read_and_resolve(&mut self.row.known_row).await?;
+        let is_as_written = matches!(resolution, Resolution::Unchanged | Resolution::Visible);
+        let is_own = |row: &Row| is_as_written || self.row.is_own(row);
+        context.rows_are_ours = match row {
+            Some(row) if !is_own(&row) => {
+                let facts = self.row_facts(context, judged);
+                if self.row.judge(&row, &facts) == OtherToken::Taken {
+                    return Ok(LeaseError::Lost(row.into()));
+                }
+                false
+            }
+            row => row.is_some(),
+        };
+        Ok(LeaseError::Vanished)
     }
 
     /// Returns the limit that a renewal asks for.
@@ -482,11 +508,11 @@ impl HeldLease {
         judged: &JudgedSurvey,
         row: Row,
     ) -> LeaseError {
-        let check = self.check(context, judged);
-        match self.row.judge(&row, &check) {
+        let facts = self.row_facts(context, judged);
+        match self.row.judge(&row, &facts) {
             OtherToken::LastWrite => self.row.known_row.adopt(&row),
             OtherToken::CreatedAgain => {
-                if let Err(error) = self.adopt(context, row, &check).await {
+                if let Err(error) = self.adopt(context, row, &facts).await {
                     return error;
                 }
                 // Otherwise the next step leases the row again, as in a new epoch.

@@ -1,9 +1,9 @@
 //! Searches for a free row, and leases it.
 //!
-//! Each pass of [`Search::run`] surveys first. It ends if the store may be stale, resolves a write
-//! whose outcome is unknown, and then either chooses a row or swaps the chosen one. So a survey
-//! lies between the choice and the swap: the layout may have changed before the rows were read, and
-//! their marks would be in other units.
+//! [`Search::run`] makes one pass after the other, and surveys before each. A pass either chooses a
+//! row or swaps the one that an earlier pass chose. So a survey lies between the choice and the
+//! swap: the layout may have changed before the rows were read, and their marks would be in other
+//! units.
 //!
 //! It installs no grant and releases no row: the task does. While a write's outcome is unknown, the
 //! search keeps to that row. So the task must keep the search until it succeeds, or release its row
@@ -77,6 +77,13 @@ impl SearchOutcome {
     }
 }
 
+/// The result of one pass of a search.
+enum Pass {
+    Ended(SearchOutcome),
+    /// The next pass continues, with a new survey.
+    SurveyAgain,
+}
+
 /// The row to take, or all rows that were read if none of them comes due soon enough.
 enum Chosen {
     Row(Row),
@@ -90,89 +97,110 @@ pub(crate) struct Search {
     /// The row that the search keeps to, and its writes whose outcome is unknown.
     chosen: Option<KnownRow<WriteIntent>>,
     /// The worker whose row this process holds meanwhile; that row may have expired.
-    held: Option<u64>,
+    held_worker: Option<u64>,
     /// How many rows other processes took first. It widens the next choice.
     conflicts: u32,
     stale: StaleWait,
 }
 
 impl Search {
-    /// Tries to lease a row other than that of the worker `held`.
+    /// Tries to lease a row other than that of the worker `held_worker`.
     pub(crate) async fn run(
         &mut self,
         context: &mut LeaseContext,
-        held: Option<u64>,
+        held_worker: Option<u64>,
     ) -> Result<SearchOutcome, StoreError> {
-        self.held = held;
+        self.held_worker = held_worker;
         for _ in 0..TRIES {
             let judged = context.survey(None).await?;
-            if !context.is_recorded(&judged) {
-                return Ok(match judged.survey.record {
-                    None => SearchOutcome::RecordVanished,
-                    Some(_) => SearchOutcome::RecordForeign,
-                });
-            }
-            if context.history.is_pending() {
-                context.observe(LeaseOperation::Acquire, LeaseOutcome::NoneFree);
-                return Ok(SearchOutcome::BarrierPending);
-            }
-            if let ClockVerdict::Ahead(ahead_ms) = judged.verdict {
-                context.observe(LeaseOperation::Acquire, LeaseOutcome::ClockAhead);
-                return Ok(SearchOutcome::ClockAhead(ahead_ms));
-            }
-            if context.settings.layout.tick_in_range(context.shared.clock.now_ms()).is_none() {
-                return Ok(SearchOutcome::ClockOutOfRange);
-            }
-            if self.chosen.is_some()
-                && let Some(stale) = self.stale.check(context, &judged).await?
-            {
-                context.observe(LeaseOperation::Acquire, LeaseOutcome::NoneFree);
-                // The search chooses a row again after the wait.
-                self.chosen.take_if(|known_row| known_row.unconfirmed().is_none());
-                return Ok(SearchOutcome::Stale(stale));
-            }
-            if self.chosen.is_some() && self.stale.is_release_due(&judged) {
-                self.stale.release_rows(context, &judged).await?;
-                continue;
-            }
-            if let Some(held) = self.resolve_writes(context).await? {
-                return Ok(SearchOutcome::Leased(held));
-            }
-            if self.chosen.as_ref().is_some_and(|known_row| !context.is_created(known_row.worker()))
-            {
-                // The store lost the write of the record that named the row's part.
-                self.chosen = None;
-            }
-            if self.chosen.is_none() {
-                match self.choose(context, judged.now_ms).await? {
-                    Chosen::Row(row) => {
-                        self.chosen = Some(KnownRow::of(&row));
-                        // Survey once more: if the layout changed before the rows were read, their
-                        // marks are in other units.
-                        if planted::reads_record_again() {
-                            continue;
-                        }
-                    }
-                    Chosen::NoneDue(not_due) => {
-                        if self.has_more_rows(context, &judged).await? {
-                            continue;
-                        }
-                        // A wait without a free row counts as a wait.
-                        let stale = self.stale.check(context, &judged).await?;
-                        if stale.is_none() && self.stale.is_release_due(&judged) {
-                            self.stale.release_rows(context, &judged).await?;
-                            continue;
-                        }
-                        context.observe(LeaseOperation::Acquire, LeaseOutcome::NoneFree);
-                        return Ok(none_free(context, &judged, &not_due));
-                    }
-                }
-            }
-            if let Some(held) = self.take(context, &judged).await? {
-                return Ok(SearchOutcome::Leased(held));
+            if let Pass::Ended(outcome) = self.pass(context, &judged).await? {
+                return Ok(outcome);
             }
         }
         Ok(SearchOutcome::Contended)
+    }
+
+    /// Takes one pass, by a survey that was made for it. In this order:
+    ///
+    /// 1. ends the search if no lease may begin now;
+    /// 2. if a row was chosen: waits while the store may be stale, releases rows that crashed
+    ///    processes left, and resolves the writes of the row;
+    /// 3. without a row, chooses one for the next pass, or creates more rows;
+    /// 4. swaps the chosen row.
+    async fn pass(
+        &mut self,
+        context: &mut LeaseContext,
+        judged: &JudgedSurvey,
+    ) -> Result<Pass, StoreError> {
+        if let Some(outcome) = refusal(context, judged) {
+            return Ok(Pass::Ended(outcome));
+        }
+        if self.chosen.is_some() {
+            if let Some(stale) = self.stale.wait_for_holders(context, judged).await? {
+                context.observe(LeaseOperation::Acquire, LeaseOutcome::NoneFree);
+                // The search chooses a row again after the wait.
+                self.chosen.take_if(|known_row| known_row.unconfirmed().is_none());
+                return Ok(Pass::Ended(SearchOutcome::Stale(stale)));
+            }
+            if self.release_rows_if_due(context, judged).await? {
+                return Ok(Pass::SurveyAgain);
+            }
+            if let Some(lease) = self.resolve_writes(context).await? {
+                return Ok(Pass::Ended(SearchOutcome::Leased(lease)));
+            }
+            // If the record does not name the row's part, the store lost the write that named it.
+            self.chosen.take_if(|known_row| !context.is_created(known_row.worker()));
+        }
+        if self.chosen.is_none() {
+            let passed = self.choose_for_next_pass(context, judged).await?;
+            if self.chosen.is_none() || planted::reads_record_again() {
+                return Ok(passed);
+            }
+        }
+        Ok(match self.take(context, judged).await? {
+            Some(lease) => Pass::Ended(SearchOutcome::Leased(lease)),
+            None => Pass::SurveyAgain,
+        })
+    }
+
+    /// Chooses the row that the next pass takes. The survey of that pass finds whether the layout
+    /// changed before the rows were read, whose marks would then be in other units. If no row is
+    /// usable, creates more rows or ends the search.
+    async fn choose_for_next_pass(
+        &mut self,
+        context: &mut LeaseContext,
+        judged: &JudgedSurvey,
+    ) -> Result<Pass, StoreError> {
+        let not_due = match self.choose(context, judged.now_ms).await? {
+            Chosen::Row(row) => {
+                self.chosen = Some(KnownRow::of(&row));
+                return Ok(Pass::SurveyAgain);
+            }
+            Chosen::NoneDue(rows) => rows,
+        };
+        if self.has_more_rows(context, judged).await? {
+            return Ok(Pass::SurveyAgain);
+        }
+        // A wait without a free row counts as a wait.
+        let stale = self.stale.wait_for_holders(context, judged).await?;
+        if stale.is_none() && self.release_rows_if_due(context, judged).await? {
+            return Ok(Pass::SurveyAgain);
+        }
+        context.observe(LeaseOperation::Acquire, LeaseOutcome::NoneFree);
+        Ok(Pass::Ended(none_free(context, judged, &not_due)))
+    }
+
+    /// Releases the rows that made this search wait, if that is due. Returns whether it was.
+    async fn release_rows_if_due(
+        &mut self,
+        context: &mut LeaseContext,
+        judged: &JudgedSurvey,
+    ) -> Result<bool, StoreError> {
+        let is_due = self.stale.is_release_due(judged);
+        if is_due {
+            self.stale.release_rows(context, judged).await?;
+        }
+        Ok(is_due)
     }
 
     /// Creates more rows, if the node's worker ids have parts that were not needed so far and whose
@@ -343,7 +371,7 @@ impl Search {
         let rows = context.store.free_rows(scope, holder, limit);
         let mut rows = context.call(StoreOperation::Read, rows).await?;
         rows.retain(|row| {
-            Some(row.worker) != self.held
+            Some(row.worker) != self.held_worker
                 && context.is_created(row.worker)
                 && has_our_lanes(context, row)
         });
@@ -353,6 +381,26 @@ impl Search {
         }
         Ok(rows)
     }
+}
+
+/// Returns why no lease may begin now; `None` if one may.
+fn refusal(context: &LeaseContext, judged: &JudgedSurvey) -> Option<SearchOutcome> {
+    if !context.is_recorded(judged) {
+        return Some(match judged.survey.record {
+            None => SearchOutcome::RecordVanished,
+            Some(_) => SearchOutcome::RecordForeign,
+        });
+    }
+    if context.history.is_pending() {
+        context.observe(LeaseOperation::Acquire, LeaseOutcome::NoneFree);
+        return Some(SearchOutcome::BarrierPending);
+    }
+    if let ClockVerdict::Ahead(ahead_ms) = judged.verdict {
+        context.observe(LeaseOperation::Acquire, LeaseOutcome::ClockAhead);
+        return Some(SearchOutcome::ClockAhead(ahead_ms));
+    }
+    let is_in_range = context.settings.layout.tick_in_range(context.shared.clock.now_ms());
+    is_in_range.is_none().then_some(SearchOutcome::ClockOutOfRange)
 }
 
 /// Computes when the first free row comes due, or the first held row expires.

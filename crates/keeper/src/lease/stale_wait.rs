@@ -5,9 +5,10 @@
 //! start that has waited releases such rows.
 //!
 //! It writes nothing during the wait: a row with this process's heartbeat would let other starts
-//! take a restored store for one with living holders. The caller calls [`StaleWait::check`] again
-//! before *each* write, surveys again after [`StaleWait::release_rows`], and keeps the `StaleWait`
-//! until it has a lease. Embedded stores never wait. Tests: `stale_stores.rs` in `src/tests`.
+//! take a restored store for one with living holders. The caller calls
+//! [`StaleWait::wait_for_holders`] again before *each* write, surveys again after
+//! [`StaleWait::release_rows`], and keeps the `StaleWait` until it has a lease. Embedded stores
+//! never wait. Tests: `stale_stores.rs` in `src/tests`.
 
 use std::time::Duration;
 
@@ -100,7 +101,7 @@ impl StaleWait {
     ///
     /// A start that will release rows waits longer by [`LONGEST_PAUSE`], for holders that wait as
     /// well: their wait began only when they next reached the store.
-    pub(crate) async fn check(
+    pub(crate) async fn wait_for_holders(
         &mut self,
         context: &LeaseContext,
         judged: &JudgedSurvey,
@@ -108,35 +109,48 @@ impl StaleWait {
         if !context.waits_if_stale() {
             return Ok(None);
         }
-        let (ages, mut wait) = limits(context, judged);
+        let (ages, wait) = limits(context, judged);
         // While the store's clock is behind, a heartbeat that looks young may be old, so the store
-        // counts as stale.
+        // counts as stale, and a wait continues whatever the heartbeats are.
         let is_behind = judged.is_store_behind();
         let newest = newest_row(context).await?;
         let newest = newest.filter(|row| is_behind || ages.is_stale(row.heartbeat_ms));
-        // A clock that was ahead may have left several future heartbeats. If another one is the
-        // newest now, the same wait continues.
-        let goes_on = |stale: &StaleStore| {
-            let was_ms = stale.newest.heartbeat_ms;
-            newest.as_ref().is_some_and(|row| {
-                was_ms == row.heartbeat_ms
-                    || ages.is_future(was_ms) && ages.is_future(row.heartbeat_ms)
-            })
-        };
-        if !is_behind && !self.found.as_ref().is_some_and(goes_on) {
+        let continues = is_behind || self.waits_because_of(newest.as_ref(), &ages);
+        if !continues {
             self.end();
         }
         let Some(newest) = newest else { return Ok(None) };
-        let clock = &context.shared.clock;
         if self.found.is_none() {
-            if self.releases == Releases::Due && will_release(context, &ages, wait).await? {
-                wait = wait.saturating_add(LONGEST_PAUSE);
-            }
-            let until = clock.steady().saturating_add(wait);
-            let due_ms = clock.now_ms().saturating_add(millis(wait));
-            self.found = Some(StaleStore { newest, until, due_ms });
+            self.begin(context, newest, &ages, wait).await?;
         }
-        Ok(self.found.clone().filter(|stale| !stale.left(clock.steady()).is_zero()))
+        let steady = context.shared.clock.steady();
+        Ok(self.found.clone().filter(|stale| !stale.left(steady).is_zero()))
+    }
+
+    /// Returns whether this wait began because of a row with the heartbeat of `newest`. A clock
+    /// that was ahead may have left several future heartbeats: one of them counts as any other.
+    fn waits_because_of(&self, newest: Option<&UnreleasedRow>, ages: &Ages) -> bool {
+        let (Some(found), Some(newest)) = (&self.found, newest) else { return false };
+        let (began_ms, newest_ms) = (found.newest.heartbeat_ms, newest.heartbeat_ms);
+        began_ms == newest_ms || ages.is_future(began_ms) && ages.is_future(newest_ms)
+    }
+
+    /// Begins a wait because of this row.
+    async fn begin(
+        &mut self,
+        context: &LeaseContext,
+        newest: UnreleasedRow,
+        ages: &Ages,
+        mut wait: Duration,
+    ) -> Result<(), StoreError> {
+        if self.releases == Releases::Due && will_release(context, ages, wait).await? {
+            wait = wait.saturating_add(LONGEST_PAUSE);
+        }
+        let clock = &context.shared.clock;
+        let until = clock.steady().saturating_add(wait);
+        let due_ms = clock.now_ms().saturating_add(millis(wait));
+        self.found = Some(StaleStore { newest, until, due_ms });
+        Ok(())
     }
 
     fn end(&mut self) {
