@@ -362,8 +362,8 @@ impl Task {
             self.report(barrier.filter(|_| is_behind).unwrap_or(reason));
         }
         Ok(match outcome {
-            SearchOutcome::Leased(held) => {
-                self.install(*held).await?;
+            SearchOutcome::Leased(lease) => {
+                self.install(*lease).await?;
                 self.until_renewal(Duration::ZERO)
             }
             SearchOutcome::NoneFree(due_ms) => {
@@ -403,16 +403,16 @@ impl Task {
     }
 
     /// Lets claims use a new lease, once the state file has it, and seals the grant before.
-    async fn install(&mut self, held: HeldLease) -> Result<(), LeaseError> {
-        let (worker, lane) = (held.grant.worker(), held.grant.lane());
-        self.enter(Event::Leased(held));
+    async fn install(&mut self, lease: HeldLease) -> Result<(), LeaseError> {
+        let (worker, lane) = (lease.grant.worker(), lease.grant.lane());
+        self.enter(Event::Leased(lease));
         let State::Arriving { lease, .. } = &mut self.state else {
             unreachable!("a lease was found")
         };
         lease.save(&self.context).await?;
         self.enter(Event::Saved);
         let first = self.context.settings.lease.renew.min(FIRST_RENEWAL);
-        self.held_mut().next_renewal = Instant::now() + first;
+        self.lease_mut().next_renewal = Instant::now() + first;
         let namespace = &self.context.shared.namespace;
         tracing::info!(namespace, worker, lane, "lease acquired");
         self.context.shared.report.send_if_modified(|report| {
@@ -427,40 +427,40 @@ impl Task {
 
     /// Resumes the lease from the state file, whether or not the store answers.
     async fn resume(&mut self) {
-        let Some(held) = resume(&mut self.context).await else {
+        let Some(lease) = resume(&mut self.context).await else {
             return self.enter(Event::NothingSaved);
         };
-        self.enter(Event::Resumed(held));
+        self.enter(Event::Resumed(lease));
         self.context.shared.announce_range();
     }
 
     /// Returns the held lease. Callers know that there is one.
-    fn held_mut(&mut self) -> &mut HeldLease {
+    fn lease_mut(&mut self) -> &mut HeldLease {
         &mut self.state.held_mut().expect("a lease is held").lease
     }
 
     /// Returns the pause until the next renewal. Claims may end the pause after `wakeable_after`.
     fn until_renewal(&mut self, wakeable_after: Duration) -> Pause {
-        let until = self.held_mut().next_renewal;
+        let until = self.lease_mut().next_renewal;
         Pause { until, wakeable_from: Instant::now() + wakeable_after }
     }
 
     /// Renews the lease if that is due, or if it helps the claims that have woken the task.
     async fn renew(&mut self) -> Result<Pause, LeaseError> {
         let is_refusing = matches!(self.state, State::Refusing(..));
-        let held = &mut self.state.held_mut().expect("a lease is held").lease;
+        let lease = &mut self.state.held_mut().expect("a lease is held").lease;
         if self.context.shared.take_doubt() {
             // The renewal stays due until a read of the row succeeds.
-            held.next_renewal = Instant::now();
+            lease.next_renewal = Instant::now();
         }
-        let woken = Instant::now() < held.next_renewal;
-        if woken && !is_refusing && held.waits_for_file() {
+        let woken = Instant::now() < lease.next_renewal;
+        if woken && !is_refusing && lease.waits_for_file() {
             return Ok(self.until_renewal(BETWEEN_WOKEN));
         }
-        let renewed = held.renew(&mut self.context, woken).await;
+        let renewed = lease.renew(&mut self.context, woken).await;
         if matches!(renewed, Ok(true)) && !woken {
             self.context.has_renewed = true;
-            held.next_renewal = Instant::now() + self.context.settings.lease.renew;
+            lease.next_renewal = Instant::now() + self.context.settings.lease.renew;
         }
         if !matches!(renewed, Err(LeaseError::ClockAhead(_) | LeaseError::Store(_))) {
             self.enter(Event::ClockTrusted);
@@ -473,18 +473,9 @@ impl Task {
             // Another lane may come due meanwhile.
             return Ok(Pause::fixed(CLOCK_PAUSE));
         }
-        let held = &self.state.held().expect("a lease is held").lease;
-        if let Some(due_in) = held.due_in(&self.context) {
-            // The lease in use ends before the next one begins.
-            match self.context.barrier_ahead() {
-                Some(barrier) => self.report(barrier),
-                // The row was leased in an epoch whose barrier an operator has lowered since.
-                None if millis(due_in) > 2 * self.context.settings.lease.of_node().reach_ms => {
-                    let due_ms = self.context.shared.clock.now_ms().saturating_add(millis(due_in));
-                    self.report(UnavailableReason::FailedOver { due_ms });
-                }
-                None => self.context.shared.set_reason(None),
-            }
+        let lease = &self.state.held().expect("a lease is held").lease;
+        if let Some(due_in) = lease.due_in(&self.context) {
+            self.report_wait_for_barrier(due_in);
             let pause = self.until_renewal(BETWEEN_USELESS);
             return Ok(Pause { until: pause.until.min(Instant::now() + due_in), ..pause });
         }
@@ -496,15 +487,30 @@ impl Task {
         Ok(self.until_renewal(BETWEEN_USELESS))
     }
 
+    /// Reports why claims are refused once the lease in use has ended, until the next one begins in
+    /// this time.
+    fn report_wait_for_barrier(&self, due_in: Duration) {
+        let reach_ms = self.context.settings.lease.of_node().reach_ms;
+        match self.context.barrier_ahead() {
+            Some(barrier) => self.report(barrier),
+            // The row was leased in an epoch whose barrier an operator has lowered since.
+            None if millis(due_in) > 2 * reach_ms => {
+                let due_ms = self.context.shared.clock.now_ms().saturating_add(millis(due_in));
+                self.report(UnavailableReason::FailedOver { due_ms });
+            }
+            None => self.context.shared.set_reason(None),
+        }
+    }
+
     /// Follows the rollback policy. Returns `None` if the lease stays where it is.
     async fn move_away(&mut self, behind_ms: i64) -> Result<Option<Pause>, LeaseError> {
         self.enter(Event::ClockBack);
         let (State::Moving(held, search) | State::Refusing(held, search)) = &mut self.state else {
             unreachable!("the clock went back")
         };
-        let (held, policy) = (&mut held.lease, self.context.settings.issue.rollback);
-        if policy == RollbackPolicy::Rotate && held.rotate(&mut self.context).await? {
-            let (worker, lane) = (held.grant.worker(), held.grant.lane());
+        let (lease, policy) = (&mut held.lease, self.context.settings.issue.rollback);
+        if policy == RollbackPolicy::Rotate && lease.rotate(&mut self.context).await? {
+            let (worker, lane) = (lease.grant.worker(), lease.grant.lane());
             let namespace = &self.context.settings.namespace;
             tracing::warn!(namespace, worker, lane, behind_ms, "lane rotated: the clock went back");
             self.enter(Event::Rotated);
@@ -512,7 +518,7 @@ impl Task {
             return Ok(Some(self.until_renewal(Duration::ZERO)));
         }
         if policy != RollbackPolicy::Wait
-            && let worker = Some(held.row.known_row.worker())
+            && let worker = Some(lease.row.known_row.worker())
             && let SearchOutcome::Leased(other) = search.run(&mut self.context, worker).await?
         {
             self.install(*other).await?;
@@ -521,7 +527,7 @@ impl Task {
             self.moved(RollbackAction::Swapped);
             return Ok(Some(Pause::fixed(Duration::ZERO)));
         }
-        held.grant.refuse_rollback();
+        lease.grant.refuse_rollback();
         self.enter(Event::NothingElse);
         self.report(UnavailableReason::ClockWentBack);
         Ok(None)
@@ -534,8 +540,8 @@ impl Task {
         // Soon, so that the store has the lowered mark of the lane that was left by the next
         // rollback.
         let soon = Instant::now() + CLOCK_PAUSE.min(self.context.settings.lease.renew);
-        let held = self.held_mut();
-        held.next_renewal = held.next_renewal.min(soon);
+        let lease = self.lease_mut();
+        lease.next_renewal = lease.next_renewal.min(soon);
     }
 
     /// Waits for a clock that is ahead. Drops the lease after a whole window.
