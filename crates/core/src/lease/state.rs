@@ -170,7 +170,7 @@ impl<L, S> State<L, S> {
         }
     }
 
-    /// Returns the leases, first the one that IDs are issued from, and the search.
+    /// Returns the leases, in the order in which they began, and the search.
     fn end(self) -> (Vec<L>, Option<S>) {
         match self {
             Self::Starting | Self::Ended => (Vec::new(), None),

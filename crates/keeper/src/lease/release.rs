@@ -20,12 +20,14 @@ pub enum Released {
     /// The store did not answer, or another process may have the row. The state file has the lease
     /// for the next process.
     Kept,
-    /// The deadline passed, or another process may have the row. The row expires after its ttl.
+    /// The row is not released, and expires after its ttl: the deadline passed, the disk did not
+    /// answer, or another process may have the row.
     GaveUp,
 }
 
 /// Releases the row, and sets its mark to the end of the issued positions. Returns whether nothing
-/// is left to do: the row is free, or no longer this process's.
+/// is left to do: the row is free, another process may have it, or it must expire because its lease
+/// cannot be removed from the state file. Returns `false` if the store refused the write.
 pub(crate) async fn release(
     row: &mut ReleasingRow<WriteIntent>,
     context: &mut LeaseContext,
