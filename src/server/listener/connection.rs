@@ -116,7 +116,6 @@ impl Connection {
     where
         S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     {
-        let mut draining = pin!(became_true(self.server.draining.clone()));
         let mut stop = pin!(became_true(stop));
         let mut stream = tokio::select! {
             sniffed = VersionedStream::sniff(stream) => match sniffed {
@@ -142,7 +141,6 @@ impl Connection {
                 retired: Arc::clone(&self.retired),
             });
         }
-        let (mut is_draining, mut is_stopping) = (false, false);
         let connection = Arc::new(self);
         let shared = Arc::clone(&connection);
         let service = service_fn(move |mut request: Request<Incoming>| {
@@ -158,6 +156,19 @@ impl Connection {
         let builder = builder();
         let builder = if is_http2 { builder.http2_only() } else { builder.http1_only() };
         let mut served = pin!(builder.serve_connection(TokioIo::new(stream), service));
+        let must_end = async {
+            // HTTP/1 drains by `Connection: close` on its next response. Closing an idle connection
+            // now would fail the request that a client may be sending.
+            if !is_http2 {
+                return stop.await;
+            }
+            tokio::select! {
+                () = stop => {}
+                () = became_true(connection.server.draining.clone()) => {}
+                () = connection.retired.notified() => {}
+            }
+        };
+        let (mut must_end, mut is_ending) = (pin!(must_end), false);
         loop {
             tokio::select! {
                 biased;
@@ -170,18 +181,11 @@ impl Connection {
                     }
                     return;
                 }
-                () = stop.as_mut(), if !is_stopping => is_stopping = true,
-                () = draining.as_mut(), if !is_draining => {
-                    is_draining = true;
-                    // HTTP/1 drains by `Connection: close` on its next response. Closing an idle
-                    // connection now would fail the request that a client may be sending.
-                    if !is_http2 {
-                        continue;
-                    }
+                () = must_end.as_mut(), if !is_ending => {
+                    is_ending = true;
+                    served.as_mut().graceful_shutdown();
                 }
-                () = connection.retired.notified() => {}
             }
-            served.as_mut().graceful_shutdown();
         }
     }
 
