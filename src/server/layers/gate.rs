@@ -13,7 +13,6 @@
 use std::{net::SocketAddr, sync::Arc, time::Duration};
 
 use axum::{
-    body::HttpBody as _,
     extract::{ConnectInfo, Query, Request},
     http::{Method, Uri, header},
 };
@@ -55,12 +54,8 @@ impl Rules {
     pub(super) async fn pass(&self, request: &mut Request) -> Result<(), Problem> {
         if self.audience == Audience::Clients
             && let Some(connection) = Sender::connection(request)
-            && connection.place.is_spare()
         {
-            let connection = Arc::clone(connection);
-            // Boxed, so that requests that need not wait have a smaller future.
-            let moved = Box::pin(connection.place.leave_spare()).await;
-            moved.map_err(|reason| self.no_place(reason))?;
+            connection.leave_spare_place().await.map_err(|reason| self.no_place(reason))?;
         }
         let client = self.admit(request)?;
         Sender::set_client(request, client);
@@ -120,13 +115,10 @@ impl Rules {
         }
         caller.check_permission(self.audience.permission(), request.uri().path())?;
         check_body(request.body())?;
-        // Without a body only: a client that sends a body can keep the service waiting for its end,
-        // and must not keep its place by that.
-        if let Some(connection) = connection
-            && self.audience == Audience::Clients
-            && request.body().is_end_stream()
+        if self.audience == Audience::Clients
+            && let Some(connection) = connection
         {
-            connection.activity.note_admitted();
+            connection.note_admitted(request.body());
         }
         Ok(Client {
             caller,

@@ -72,7 +72,7 @@ impl CoarseClock {
 
 /// What a connection is doing. Every time is a tick of `clock`.
 #[derive(Debug)]
-pub(in crate::server) struct Activity {
+pub(super) struct Activity {
     clock: CoarseClock,
     /// When a request came, a response was ready, or the client took a part of one: the last of
     /// these.
@@ -126,7 +126,7 @@ impl Activity {
     }
 
     /// Notes that a request of a client was admitted.
-    pub(in crate::server) fn note_admitted(&self) {
+    pub(super) fn note_admitted(&self) {
         self.admitted.store(self.clock.now(), Relaxed);
     }
 

@@ -36,7 +36,7 @@ use super::{
     Server,
     activity::{Activity, RequestBody},
     http2::{WatchedBody, name_host},
-    places::Place,
+    places::{NoPlace, Place},
     stream::WatchedStream,
     tls::TlsClient,
     versioned_stream::{ReadLimits, VersionedStream},
@@ -77,8 +77,8 @@ const SEND_BUFFER: usize = 16 * 1024;
 /// The part of a connection that its requests share.
 pub(in crate::server) struct Connection {
     server: Arc<Server>,
-    pub(in crate::server) activity: Arc<Activity>,
-    pub(in crate::server) place: Place,
+    activity: Arc<Activity>,
+    place: Place,
     pub(in crate::server) peer: SocketAddr,
     client: Option<TlsClient>,
     /// Ends a connection of HTTP/2 gracefully, with GOAWAY.
@@ -93,6 +93,25 @@ impl Connection {
         peer: SocketAddr,
     ) -> Self {
         Self { server, activity, place, peer, client: None, retired: Arc::default() }
+    }
+
+    /// Moves the connection of a client from a spare place to one of the clients', which can take
+    /// seconds.
+    pub(in crate::server) async fn leave_spare_place(&self) -> Result<(), NoPlace> {
+        if !self.place.is_spare() {
+            return Ok(());
+        }
+        // Boxed, so that requests that need not wait have a smaller future.
+        Box::pin(self.place.leave_spare()).await
+    }
+
+    /// Notes that a request of a client was admitted, so that the connection keeps its place for a
+    /// while. A request with a body does not count: its client can keep the service waiting for the
+    /// end of the body, and must not keep its place by that.
+    pub(in crate::server) fn note_admitted(&self, body: &Body) {
+        if body.is_end_stream() {
+            self.activity.note_admitted();
+        }
     }
 
     /// Serves the connection to its end.

@@ -69,7 +69,7 @@ pub(super) struct Places {
 
 /// The place of a connection, until this is dropped. One of HTTP/2 holds several in one permit.
 #[derive(Debug)]
-pub(in crate::server) struct Place {
+pub(super) struct Place {
     // Declared first, so that it is dropped before the permit: otherwise the next connection could
     // take the place while this one is still counted as open.
     _open: Counted,
@@ -160,14 +160,14 @@ impl Place {
     }
 
     /// Returns whether it is a spare place, for probes and scrapes only.
-    pub(in crate::server) fn is_spare(&self) -> bool {
+    pub(super) fn is_spare(&self) -> bool {
         self.is_spare.load(Relaxed)
     }
 
     /// Moves the connection from its spare place to a clients' place, unless another request has
     /// done so. Only one request of a connection waits, because each waiting request keeps its head
     /// in memory.
-    pub(in crate::server) async fn leave_spare(&self) -> Result<(), NoPlace> {
+    pub(super) async fn leave_spare(&self) -> Result<(), NoPlace> {
         let places = &self.places;
         let permit = self.permit.try_lock();
         // Another request may have moved the connection since the caller looked.
