@@ -138,7 +138,7 @@ impl Activity {
     }
 
     /// Counts a request as being answered until the result is dropped.
-    pub(super) fn answer(&self, version: Version) -> Answering<'_> {
+    pub(super) fn begin_answer(&self, version: Version) -> Answering<'_> {
         self.version.get_or_init(|| version);
         self.progressed();
         self.answering.fetch_add(1, Release);
@@ -362,7 +362,7 @@ mod tests {
     fn who_reads_a_large_response_keeps_its_place_while_it_reads() {
         let clock = CoarseClock::start();
         let activity = Activity::new(clock.clone());
-        drop(activity.answer(Version::HTTP_11));
+        drop(activity.begin_answer(Version::HTTP_11));
         activity.note_admitted();
         for _ in 0..10 {
             activity.note_write(true);
@@ -381,14 +381,14 @@ mod tests {
     fn who_waited_for_a_response_keeps_its_place_to_read_it() {
         let clock = CoarseClock::start();
         let activity = Activity::new(clock.clone());
-        let answering = activity.answer(Version::HTTP_11);
+        let answering = activity.begin_answer(Version::HTTP_11);
         activity.note_admitted();
         pass(&clock, 2 * GRACE);
         drop(answering);
         assert!(!activity.is_evictable());
         pass(&clock, GRACE + TICK);
         // A refused request does not extend the grace period.
-        drop(activity.answer(Version::HTTP_11));
+        drop(activity.begin_answer(Version::HTTP_11));
         assert!(activity.is_evictable());
     }
 
@@ -396,7 +396,7 @@ mod tests {
     fn each_response_of_http2_is_timed_whatever_else_is_sent() {
         let clock = CoarseClock::start();
         let activity = Activity::new(clock.clone());
-        drop(activity.answer(Version::HTTP_2));
+        drop(activity.begin_answer(Version::HTTP_2));
         let (stalled, read) = (activity.begin_response(), activity.begin_response());
         let seconds = Duration::from_secs;
         pass(&clock, seconds(20));

@@ -211,7 +211,7 @@ impl Connection {
     /// Takes the additional places of HTTP/2; returns false if there are none. Meanwhile the
     /// connection counts as being answered, because the service is the one that reads nothing.
     async fn take_http2_places(&self) -> bool {
-        let _answering = self.activity.answer(Version::HTTP_2);
+        let _answering = self.activity.begin_answer(Version::HTTP_2);
         let has_places = self.place.take_http2_places().await;
         self.activity.restart_grace();
         has_places
@@ -224,7 +224,7 @@ impl Connection {
             // each.
             self.activity.unblocked().await;
         }
-        let answering = self.activity.answer(request.version());
+        let answering = self.activity.begin_answer(request.version());
         let mut must_close = *self.server.draining.borrow();
         if is_http2 {
             name_host(&mut request);

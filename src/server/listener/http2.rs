@@ -129,7 +129,7 @@ mod tests {
     #[test]
     fn responses_are_sent_in_pieces_and_unsent_until_the_last_is_taken() {
         let activity = Arc::new(Activity::new(CoarseClock::start()));
-        drop(activity.answer(axum::http::Version::HTTP_2));
+        drop(activity.begin_answer(axum::http::Version::HTTP_2));
         let chunk = || Ok::<_, Infallible>(Bytes::from(vec![7; 16_000]));
         for (body, sizes) in [
             (Body::from(vec![7; 40_000]), &[PIECE, PIECE, 40_000 - 2 * PIECE][..]),
