@@ -103,7 +103,7 @@ impl Guarded {
     async fn catch_panics(&self, request: Request) -> Response {
         // Pinned here: passed by value, the future would have room in this one twice, before and
         // after it is moved.
-        catch_panic(pin!(self.admit(request))).await.unwrap_or_else(|panic| {
+        catch_panic(pin!(self.gate_and_handle(request))).await.unwrap_or_else(|panic| {
             tracing::error!(panic, "handler panicked");
             let detail = "internal error; see the service's log";
             Problem::new(ProblemCode::Internal, detail).into_response()
@@ -111,7 +111,7 @@ impl Guarded {
     }
 
     /// Runs the gate, and then the handler with `http.request_timeout`.
-    async fn admit(&self, mut request: Request) -> Response {
+    async fn gate_and_handle(&self, mut request: Request) -> Response {
         if let Err(problem) = self.layers.rules.pass(&mut request).await {
             return problem.into_response();
         }
