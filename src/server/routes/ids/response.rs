@@ -110,9 +110,9 @@ impl IdRequest<'_> {
             writer.one(ids.next().expect("a claim of one has one ID")).into()
         } else if sending.is_whole {
             let mut body = Vec::with_capacity(sending.memory);
-            writer.open(&head, &mut body);
+            writer.begin(&head, &mut body);
             writer.all(&mut ids, &mut body);
-            writer.close(&mut body);
+            writer.end(&mut body);
             reserved_bytes(body, reservation).into()
         } else {
             Body::new(BatchInPieces {
@@ -123,7 +123,7 @@ impl IdRequest<'_> {
                 prefix: self.prefix.into(),
                 head: head.into(),
                 made: 0,
-                is_open: false,
+                has_begun: false,
                 is_complete: false,
                 reservation,
             })
@@ -155,7 +155,7 @@ struct BatchInPieces<B> {
     length: Option<u64>,
     /// The pieces written since other tasks last ran.
     made: usize,
-    is_open: bool,
+    has_begun: bool,
     is_complete: bool,
     reservation: Option<Arc<Reservation>>,
 }
@@ -180,12 +180,12 @@ impl<B: Batch> HttpBody for BatchInPieces<B> {
         batch.made += 1;
         let writer = batch.texts.writer(&batch.prefix, batch.issuer.layout());
         let mut piece = Vec::with_capacity(PIECE);
-        if !mem::replace(&mut batch.is_open, true) {
-            writer.open(&batch.head, &mut piece);
+        if !mem::replace(&mut batch.has_begun, true) {
+            writer.begin(&batch.head, &mut piece);
         }
         batch.is_complete = writer.until(&mut batch.ids, &mut piece, PIECE);
         if batch.is_complete {
-            writer.close(&mut piece);
+            writer.end(&mut piece);
         }
         Poll::Ready(Some(Ok(Frame::data(reserved_bytes(piece, batch.reservation.clone())))))
     }

@@ -144,7 +144,7 @@ impl Writer<'_> {
     }
 
     /// Writes the JSON before a batch; for ranges, that is `head`.
-    pub(super) fn open(&self, head: &str, body: &mut Vec<u8>) {
+    pub(super) fn begin(&self, head: &str, body: &mut Vec<u8>) {
         match self.format {
             BodyFormat::Lines => {}
             BodyFormat::Ranges => body.extend_from_slice(head.as_bytes()),
@@ -153,7 +153,7 @@ impl Writer<'_> {
     }
 
     /// Writes the JSON after a batch.
-    pub(super) fn close(&self, body: &mut Vec<u8>) {
+    pub(super) fn end(&self, body: &mut Vec<u8>) {
         if self.format != BodyFormat::Lines {
             // A claim has at least one ID, so the last byte is a comma.
             body.pop();
@@ -280,19 +280,19 @@ mod tests {
                     let texts = Texts { format, encoding, is_padded: false };
                     let writer = texts.writer(prefix, Some(&layout));
                     let mut whole = Vec::new();
-                    writer.open(r#"{"ranges":["#, &mut whole);
+                    writer.begin(r#"{"ranges":["#, &mut whole);
                     writer.all(&mut run(count), &mut whole);
-                    writer.close(&mut whole);
+                    writer.end(&mut whole);
                     let mut ids = run(count);
                     let (mut pieces, mut is_last) = (Vec::new(), false);
-                    writer.open(r#"{"ranges":["#, &mut pieces);
+                    writer.begin(r#"{"ranges":["#, &mut pieces);
                     while !is_last {
                         let mut piece = Vec::new();
                         is_last = writer.until(&mut ids, &mut piece, 5_000);
                         assert!(!piece.is_empty() && piece.len() <= 5_000 + 150, "{format:?}");
                         pieces.extend_from_slice(&piece);
                     }
-                    writer.close(&mut pieces);
+                    writer.end(&mut pieces);
                     let [whole, pieces] =
                         [whole, pieces].map(|it| String::from_utf8(it).expect("ASCII"));
                     assert_eq!(whole, pieces, "{format:?} {encoding} {count}");
