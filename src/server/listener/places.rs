@@ -133,11 +133,11 @@ impl Places {
 
     /// Waits for this many more of the clients' places. Returns `None` if they do not become free
     /// in time, or if too many connections wait already.
-    async fn wait_for_more(&self, more: u32) -> Option<OwnedSemaphorePermit> {
+    async fn wait_for_more(&self, count: u32) -> Option<OwnedSemaphorePermit> {
         let _may_wait = self.may_wait.try_acquire().ok()?;
         let _waiting = Arc::clone(&self.waiting);
-        let more = Arc::clone(&self.clients).acquire_many_owned(more);
-        timeout(PATIENCE, more).await.ok()?.ok()
+        let taken = Arc::clone(&self.clients).acquire_many_owned(count);
+        timeout(PATIENCE, taken).await.ok()?.ok()
     }
 }
 
@@ -147,15 +147,15 @@ impl Place {
     pub(super) async fn take_http2_places(&self) -> bool {
         let places = &self.places;
         let most = if self.is_spare() { places.most_spare } else { places.most };
-        let more = http2_places(most) - 1;
+        let count = http2_places(most) - 1;
         let mut permit = self.permit.lock().await;
-        let free = Arc::clone(permit.semaphore()).try_acquire_many_owned(more).ok();
-        let more = match free {
-            None if !self.is_spare() => places.wait_for_more(more).await,
+        let free = Arc::clone(permit.semaphore()).try_acquire_many_owned(count).ok();
+        let taken = match free {
+            None if !self.is_spare() => places.wait_for_more(count).await,
             free => free,
         };
-        let Some(more) = more else { return false };
-        permit.merge(more);
+        let Some(taken) = taken else { return false };
+        permit.merge(taken);
         true
     }
 
