@@ -7,28 +7,29 @@
 //! The order matters. Tracking sees every response, also refusals and panics. CORS headers are on
 //! error responses, too, so that pages can read them. The time-out covers the handler only, not the
 //! wait for a place in the gate. Limits of connections are not here but in `listener`.
-//! tests/http/matrix.rs, cors.rs and properties.rs go through all of it.
+//! tests/http/matrix.rs, cors.rs and properties.rs go through all of it; metrics.rs checks what is
+//! counted.
 
 mod browsers;
 mod gate;
 mod host;
-mod track;
 
 use std::{convert::Infallible, pin::pin, sync::Arc};
 
 use axum::{
     extract::Request,
+    http::{Method, StatusCode, header},
     response::{IntoResponse as _, Response},
     routing::{MethodRouter, Route},
 };
 use futures_util::future::{FutureExt as _, poll_immediate};
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout};
 use tower::{Service as _, ServiceExt as _, layer::layer_fn, service_fn};
 
-use self::{browsers::Browsers, gate::Rules, track::Tracked};
+use self::{browsers::Browsers, gate::Rules};
 use super::{
     audience::{Audience, Listener},
-    metrics::RouteMetrics,
+    metrics::{Counted, FORBIDDEN, RouteMetrics},
     response::{Problem, ProblemCode},
     state::AppState,
 };
@@ -128,6 +129,38 @@ impl Guarded {
                 let detail = format!("no answer within {limit:?}");
                 Problem::new(ProblemCode::RequestTimeout, detail).into_response()
             }
+        }
+    }
+}
+
+/// A request in flight, until this is dropped. It begins before every other layer, and refuses
+/// nothing.
+struct Tracked<'a> {
+    state: &'a AppState,
+    route: &'a RouteMetrics,
+    method: Method,
+    began: Instant,
+    _in_flight: Counted,
+}
+
+impl<'a> Tracked<'a> {
+    fn begin(state: &'a Arc<AppState>, route: &'a RouteMetrics, request: &Request) -> Self {
+        let in_flight = Counted::new(state.metrics.http.in_flight.clone());
+        let (method, began) = (request.method().clone(), Instant::now());
+        Self { state, route, method, began, _in_flight: in_flight }
+    }
+
+    /// Counts and times the response to the request. A request whose client leaves before there is
+    /// a response has no status: it is neither counted nor timed.
+    fn answered(&self, response: &Response) {
+        let status = response.status();
+        self.route.answered(&self.method, status, self.began.elapsed());
+        // Only the 403 for a token without the permission has this challenge. Other 403, such as
+        // for a page of another site, are not failures of authentication.
+        if status == StatusCode::FORBIDDEN
+            && response.headers().contains_key(header::WWW_AUTHENTICATE)
+        {
+            self.state.metrics.auth_refused.with_label_values(&[FORBIDDEN]).inc();
         }
     }
 }
