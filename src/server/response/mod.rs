@@ -2,7 +2,6 @@
 
 pub(super) mod body;
 mod problem;
-mod refusal;
 mod unsent;
 
 pub use self::problem::{Problem, ProblemCode};

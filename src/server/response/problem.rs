@@ -6,7 +6,7 @@
 //!
 //! The conversions below decide the code and the `Retry-After` of each error of the library. Those
 //! of `ClaimError`, `IssueError` and `BackfillError` match every variant, so a new one must be
-//! decided here. Challenges of authentication are in `refusal`.
+//! decided here. Requests that are not authenticated, or not permitted, get a challenge (RFC 6750).
 //!
 //! A problem does not quote the store's errors to clients: they may name the server (see
 //! [`store_text`]). Tests: tests/http/problems.rs, and matrix.rs for the refusals.
@@ -26,11 +26,19 @@ use utoipa::{
 
 use super::body;
 use crate::{
+    auth::{Forbidden, Refusal},
     config::WrongNamespace,
     core::{encoding::InvalidId, issue::ClaimError, layout::BoundsError},
     keeper::{BackfillError, IssueError, UnavailableReason},
     store::{StoreError, with_sources},
 };
+
+/// The challenge to a request without a token (RFC 6750).
+const MISSING_TOKEN: &str = r#"Bearer realm="raindrop""#;
+/// The challenge to a request with a token that is not valid.
+const INVALID_TOKEN: &str = r#"Bearer realm="raindrop", error="invalid_token""#;
+/// The challenge to a token without the permission.
+const INSUFFICIENT: &str = r#"Bearer realm="raindrop", error="insufficient_scope""#;
 
 /// The longest `detail` in bytes.
 const LONGEST_DETAIL: usize = 1000;
@@ -338,6 +346,37 @@ pub(in crate::server) fn store_problem(error: &StoreError, is_operator: bool) ->
         _ => ProblemCode::StoreUnavailable,
     };
     Problem::passing(code, format!("the store is unavailable: {text}"), RETRY_UNKNOWN)
+}
+
+impl From<Refusal> for Problem {
+    fn from(refusal: Refusal) -> Self {
+        tracing::debug!(reason = ?refusal, "request unauthorized");
+        let (challenge, detail) = match refusal {
+            Refusal::Missing => {
+                (MISSING_TOKEN, "send a token in the header Authorization: Bearer <token>")
+            }
+            Refusal::Unusable => (
+                INVALID_TOKEN,
+                "send one header Authorization: Bearer <token>, with a token of at most 512 bytes",
+            ),
+            Refusal::UnknownToken => (INVALID_TOKEN, "the token is not known"),
+            Refusal::UnknownCertificate => (
+                MISSING_TOKEN,
+                "the client certificate is not known, and there is no token in the header \
+                 Authorization: Bearer <token>",
+            ),
+            Refusal::Expired => (INVALID_TOKEN, "the token or client certificate has expired"),
+        };
+        let problem = Self::new(ProblemCode::Unauthorized, detail);
+        problem.with_header(header::WWW_AUTHENTICATE, challenge)
+    }
+}
+
+impl From<Forbidden> for Problem {
+    fn from(Forbidden(detail): Forbidden) -> Self {
+        let problem = Self::new(ProblemCode::Forbidden, detail);
+        problem.with_header(header::WWW_AUTHENTICATE, INSUFFICIENT)
+    }
 }
 
 #[cfg(test)]
