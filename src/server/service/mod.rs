@@ -12,35 +12,34 @@
 //! `supervisor` reports tasks that fail. Tests: tests/http/serving.rs, supervision.rs and admin.rs.
 
 mod announce;
-mod error;
 mod keepers;
 mod router;
-mod serve;
 mod supervisor;
 
-use std::{sync::Arc, time::Duration};
+use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
+use prometheus::Registry;
 use tokio::{net::TcpListener, sync::watch, time::Instant};
 
-pub use self::{error::ServeError, router::router, serve::serve};
+pub use self::router::router;
 use self::{
     keepers::Keepers,
-    serve::server,
+    router::of_listener,
     supervisor::{Supervised, Supervisor},
 };
 use super::{
     audience::Listener,
-    listener::Tls,
-    metrics::{Metrics, Task},
+    listener::{PerAddress, SPARE_PLACES, Server, Tls, TlsError},
+    metrics::{Connections, Metrics, Task},
     state::AppState,
 };
 use crate::{
     auth::{Auth, announce as announce_auth},
-    config::Config,
+    config::{Config, ConfigError},
     core::clock::Clock,
-    keeper::{Backfill, KeeperError, NamespaceIssuer, StateFile, catch_panic},
+    keeper::{Backfill, KeeperError, NamespaceIssuer, StateFile, StateFileError, catch_panic},
     process::{hangup::Hangups, reading::Reads},
-    store::{Store, identity},
+    store::{Store, identity, with_sources},
 };
 
 /// After this time without a lease or block, the log says why.
@@ -276,4 +275,85 @@ async fn report(tasks: &Supervisor, errors: Vec<KeeperError>) -> ServeError {
         }
     }
     if has_failed { tasks.failed().await } else { ServeError::Keepers(errors) }
+}
+
+/// Serves this state on this listener until `stop` becomes true, then lets open requests end.
+/// Dropping the future ends every connection at once.
+///
+/// It serves [`router`](crate::server::router()), without keepers, TLS and the admin listener:
+/// [`Service::run`](crate::server::Service::run) has those.
+pub async fn serve(listener: TcpListener, state: Arc<AppState>, stop: watch::Receiver<bool>) {
+    server(&state, Listener::Public, None).run(listener, stop).await;
+}
+
+/// Returns the server of a listener, with TLS if it is given.
+fn server(state: &Arc<AppState>, listener: Listener, tls: Option<Arc<Tls>>) -> Server {
+    let (max_connections, per_address, metrics) = match listener {
+        Listener::Public => {
+            let metrics = state.metrics.http.connections.clone();
+            (state.max_connections, PerAddress::new(&state.http), metrics)
+        }
+        // The connections of operators are not exported as metrics.
+        Listener::Operators => {
+            (SPARE_PLACES, PerAddress::default(), Connections::new(&Registry::new()))
+        }
+    };
+    Server {
+        router: of_listener(state, listener),
+        tls,
+        max_connections,
+        per_address: per_address.into(),
+        idle_timeout: state.http.idle_timeout,
+        unsent_budget: state.unsent_budget.clone(),
+        head_budget: state.head_budget.clone(),
+        draining: state.draining.subscribe(),
+        metrics,
+    }
+}
+
+/// Why the service could not start, or stopped without being told to.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ServeError {
+    /// Keepers gave up: as configuration and store are, no retry gets them a lease or a block.
+    #[error("{}", in_lines(.0))]
+    Keepers(Vec<KeeperError>),
+    /// The tokens of `auth.tokens_file` cannot be used.
+    #[error("{0}")]
+    Tokens(ConfigError),
+    /// The certificates of `http.tls` cannot be used.
+    #[error("{0}")]
+    Tls(TlsError),
+    /// The file of `store.state_file` cannot be used.
+    #[error("{0}")]
+    StateFile(StateFileError),
+    /// Reading a file took too long, for example on a dead network mount.
+    #[error("the file of {key}: {reason}")]
+    NotRead {
+        /// The key that names it.
+        key: &'static str,
+        /// Why it was not read.
+        reason: String,
+    },
+    /// The process cannot listen to SIGHUP, the signal that reloads files.
+    #[error("SIGHUP cannot be listened to")]
+    Hangup(#[source] std::io::Error),
+    /// The listener cannot be used.
+    #[error("the listener cannot be used")]
+    Listener(#[source] std::io::Error),
+    /// A background task failed that cannot be restarted. That is a defect; only a new process
+    /// helps.
+    #[error("the background task {task} failed: {reason}")]
+    Task {
+        /// Its name, as in the label `task` of `raindrop_task_failures_total`.
+        task: &'static str,
+        /// How it failed.
+        reason: String,
+    },
+}
+
+fn in_lines(errors: &[KeeperError]) -> String {
+    // A fault of the store is an error of every keeper; equal texts are shown once.
+    let lines: BTreeSet<String> = errors.iter().map(|error| with_sources(error)).collect();
+    Vec::from_iter(lines).join("\n")
 }

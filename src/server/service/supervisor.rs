@@ -13,7 +13,7 @@ use std::time::Duration;
 use prometheus::IntCounterVec;
 use tokio::{sync::watch, task::JoinHandle, time::sleep};
 
-use super::error::ServeError;
+use super::ServeError;
 use crate::{keeper::catch_panic, process::telemetry::log_safely, server::metrics::Task};
 
 /// The pause between a panic and the restart, so that repeated panics do not fill the log.
