@@ -88,48 +88,47 @@ impl Guarded {
         let inner = &*self;
         let response = match &self.layers.browsers {
             Some(browsers) if browsers.need_headers(&request) => {
-                let inner =
-                    service_fn(|request| inner.catch_panics(request).map(Ok::<_, Infallible>));
+                let inner = service_fn(|request| inner.handle(request).map(Ok::<_, Infallible>));
                 // Boxed, so that requests without CORS have a smaller future.
                 let Ok(response) = Box::pin(browsers.around(inner).oneshot(request)).await;
                 response
             }
-            _ => inner.catch_panics(request).await,
+            _ => inner.handle(request).await,
         };
         tracked.answered(&response);
         Ok(response)
     }
 
-    /// Turns a panic of the gate or the handler into a 500 response.
-    async fn catch_panics(&self, request: Request) -> Response {
-        // Pinned here: passed by value, the future would have room in this one twice, before and
-        // after it is moved.
-        catch_panic(pin!(self.gate_and_handle(request))).await.unwrap_or_else(|panic| {
+    /// Runs the gate, and then the handler with `http.request_timeout`. A panic of either becomes a
+    /// 500 response.
+    async fn handle(&self, mut request: Request) -> Response {
+        // A block, which keeps the request in one place, while a function would have room for it
+        // twice: as its argument and as its variable.
+        let handled = async move {
+            if let Err(problem) = self.layers.rules.pass(&mut request).await {
+                return problem.into_response();
+            }
+            let mut answer = pin!(self.route.clone().call(request));
+            // Most responses are ready at the first poll. They need no timer, which costs more than
+            // that poll.
+            if let Some(Ok(response)) = poll_immediate(answer.as_mut()).await {
+                return response;
+            }
+            let limit = self.layers.state.http.request_timeout;
+            match timeout(limit, answer).await {
+                Ok(Ok(response)) => response,
+                Err(_) => {
+                    let detail = format!("no answer within {limit:?}");
+                    Problem::new(ProblemCode::RequestTimeout, detail).into_response()
+                }
+            }
+        };
+        // Pinned here, for the same reason.
+        catch_panic(pin!(handled)).await.unwrap_or_else(|panic| {
             tracing::error!(panic, "handler panicked");
             let detail = "internal error; see the service's log";
             Problem::new(ProblemCode::Internal, detail).into_response()
         })
-    }
-
-    /// Runs the gate, and then the handler with `http.request_timeout`.
-    async fn gate_and_handle(&self, mut request: Request) -> Response {
-        if let Err(problem) = self.layers.rules.pass(&mut request).await {
-            return problem.into_response();
-        }
-        let mut answer = pin!(self.route.clone().call(request));
-        // Most responses are ready at the first poll. They need no timer, which costs more than
-        // that poll.
-        if let Some(Ok(response)) = poll_immediate(answer.as_mut()).await {
-            return response;
-        }
-        let limit = self.layers.state.http.request_timeout;
-        match timeout(limit, answer).await {
-            Ok(Ok(response)) => response,
-            Err(_) => {
-                let detail = format!("no answer within {limit:?}");
-                Problem::new(ProblemCode::RequestTimeout, detail).into_response()
-            }
-        }
     }
 }
 
