@@ -35,4 +35,5 @@ mod service;
 mod state_files;
 mod tls;
 mod tokens;
+mod unsafe_stores;
 mod workers;

@@ -1,6 +1,10 @@
 //! Metrics of keepers and issuers, which report through [`Observer`].
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    collections::BTreeMap,
+    sync::{Arc, Mutex, PoisonError},
+    time::Duration,
+};
 
 use prometheus::{GaugeVec, HistogramVec, IntCounter, IntCounterVec, Registry};
 
@@ -24,6 +28,8 @@ pub(super) struct KeeperMetrics {
     refills: IntCounterVec,
     epoch_changes: IntCounterVec,
     unsafe_settings: GaugeVec,
+    /// What `unsafe_settings` counts, by namespace.
+    store_warnings: Mutex<BTreeMap<String, Vec<String>>>,
     task_failures: IntCounterVec,
 }
 
@@ -71,6 +77,7 @@ impl KeeperMetrics {
                  the start.",
                 NAMESPACE,
             ),
+            store_warnings: Mutex::default(),
             task_failures,
         };
         for operation in StoreOperation::ALL {
@@ -126,6 +133,13 @@ impl KeeperMetrics {
         }
     }
 
+    /// Returns the settings by which the store may lose acknowledged writes, as it was last
+    /// prepared for a namespace.
+    pub(super) fn store_warnings(&self, namespace: &str) -> Vec<String> {
+        let warnings = self.store_warnings.lock().unwrap_or_else(PoisonError::into_inner);
+        warnings.get(namespace).cloned().unwrap_or_default()
+    }
+
     fn observer(
         self: &Arc<Self>,
         namespace: &str,
@@ -175,9 +189,11 @@ impl Observer for NamespaceObserver {
         self.metrics.epoch_changes.with_label_values(&[&self.namespace]).inc();
     }
 
-    fn store_prepared(&self, unsafe_settings: usize) {
-        let settings = u32::try_from(unsafe_settings).expect("a few").into();
+    fn store_prepared(&self, warnings: &[String]) {
+        let settings = u32::try_from(warnings.len()).expect("a few").into();
         self.metrics.unsafe_settings.with_label_values(&[&self.namespace]).set(settings);
+        let mut all = self.metrics.store_warnings.lock().unwrap_or_else(PoisonError::into_inner);
+        all.insert(self.namespace.clone(), warnings.to_vec());
     }
 
     fn segment_refilled(&self, outcome: RefillOutcome) {
@@ -209,7 +225,8 @@ mod tests {
         observer.clock_rolled_back(RollbackAction::Swapped);
         observer.lease_operation(LeaseOperation::Rotate, LeaseOutcome::NoneFree);
         observer.epoch_changed();
-        observer.store_prepared(2);
+        let warnings = ["appendonly is no".to_owned(), "appendfsync is everysec".to_owned()];
+        observer.store_prepared(&warnings);
         observer.store_operation(StoreOperation::Swap, Duration::from_millis(2));
         metrics.of_segments("numbers").segment_refilled(RefillOutcome::Failed);
         metrics.of_segments("numbers").step_panicked(KeeperTask::Refill);
@@ -234,5 +251,9 @@ mod tests {
         ] {
             assert!(text.contains(line), "{line} in\n{text}");
         }
+        assert_eq!(metrics.store_warnings("default"), warnings);
+        assert!(metrics.store_warnings("numbers").is_empty());
+        observer.store_prepared(&[]);
+        assert!(metrics.store_warnings("default").is_empty());
     }
 }

@@ -108,6 +108,11 @@ impl Metrics {
         self.keeper.counts(issuer.namespace(), issuer.layout().is_some())
     }
 
+    /// Returns the settings by which the store may lose acknowledged writes, as the log named them.
+    pub(super) fn store_warnings(&self, namespace: &str) -> Vec<String> {
+        self.keeper.store_warnings(namespace)
+    }
+
     /// Registers the metrics of TLS, which only a service with TLS exports.
     pub(super) fn tls(&self, files: &HttpTls) -> TlsMetrics {
         TlsMetrics::new(&self.registry, files.client_crl_file.is_some())

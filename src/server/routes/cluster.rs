@@ -95,7 +95,6 @@ pub(in crate::server) async fn cluster(
         Ok((rows, verified)) => (Some(rows), Some(verified), None),
         Err(error) => (None, None, Some(store_text(&error, client.is_operator()))),
     };
-    let draining = state.is_draining();
     let issuers = state.issuers.values();
     let is_shown = |name: &str| client.caller.may_use(name);
     let namespaces = issuers.filter(|issuer| is_shown(issuer.namespace()));
@@ -105,7 +104,7 @@ pub(in crate::server) async fn cluster(
             workers: rows.as_ref().map(|rows| held(rows, issuer.namespace(), layout)),
         };
         let namespace = Namespace {
-            node: NamespaceHealth::of(issuer, draining, client.is_operator()),
+            node: NamespaceHealth::of(issuer, &state, client.is_operator()),
             leases: issuer.layout().map(leases),
         };
         (issuer.namespace(), namespace)

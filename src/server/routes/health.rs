@@ -66,6 +66,11 @@ pub(super) struct NamespaceHealth {
     segment: Option<SegmentHealth>,
     /// What is wrong.
     reason: Option<String>,
+    /// The settings by which the store may lose acknowledged writes, as they were when this node
+    /// started: for operators.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[schema(required = false)]
+    store_warnings: Vec<String>,
 }
 
 #[derive(Serialize, ToSchema)]
@@ -98,9 +103,12 @@ struct SegmentHealth {
 }
 
 impl NamespaceHealth {
-    /// Returns the state of a namespace. Only operators get the store's errors, which may name the
-    /// server.
-    pub(super) fn of(issuer: &NamespaceIssuer, draining: bool, is_operator: bool) -> Self {
+    /// Returns the state of a namespace. Only operators get the store's errors and warnings, which
+    /// may name the server.
+    pub(super) fn of(issuer: &NamespaceIssuer, state: &AppState, is_operator: bool) -> Self {
+        let draining = state.is_draining();
+        let warnings = || state.metrics.store_warnings(issuer.namespace());
+        let store_warnings = if is_operator { warnings() } else { Vec::new() };
         let text = |reason: Option<UnavailableReason>| {
             let reason = if draining { UnavailableReason::ShuttingDown } else { reason? };
             Some(if is_operator { reason.to_string() } else { reason.public_text() })
@@ -118,6 +126,7 @@ impl NamespaceHealth {
                     }),
                     segment: None,
                     reason: text(status.reason),
+                    store_warnings,
                 }
             }
             NamespaceIssuer::Segment(issuer) => {
@@ -133,6 +142,7 @@ impl NamespaceHealth {
                     snowflake: None,
                     segment: Some(SegmentHealth { codes, remaining }),
                     reason,
+                    store_warnings,
                 }
             }
         }
@@ -163,12 +173,12 @@ pub(in crate::server) async fn health(
     Query(query): Query<HealthQuery>,
 ) -> Result<Response, Problem> {
     let issuers = query.issuers(&state, &client)?;
-    let (readiness, draining) = (readiness(&state, &issuers), state.is_draining());
+    let readiness = readiness(&state, &issuers);
     // If operators have a listener of their own, clients get only the sum of all namespaces.
     if state.http.admin_listen.is_some() && !client.is_operator() {
         return Ok(answer(readiness));
     }
-    let of = |issuer| NamespaceHealth::of(issuer, draining, client.is_operator());
+    let of = |issuer| NamespaceHealth::of(issuer, &state, client.is_operator());
     let shown = issuers.iter().filter(|issuer| client.caller.may_use(issuer.namespace()));
     let namespaces = shown.map(|issuer| (issuer.namespace(), of(issuer))).collect();
     let health = client.json(readiness.code(), &Health { status: readiness, namespaces })?;

@@ -43,7 +43,7 @@ pub(crate) fn valid_until_ms(store: &dyn Store, now_ms: i64) -> i64 {
 pub(crate) async fn prepare(context: &mut LeaseContext) -> Result<(), KeeperError> {
     let (store, namespace) = (context.store.clone(), context.scope.namespace.clone());
     let warnings = context.call(StoreOperation::Prepare, store.prepare()).await?;
-    context.shared.observer.store_prepared(warnings.len());
+    context.shared.observer.store_prepared(&warnings);
     for warning in warnings {
         tracing::warn!(namespace, warning, "store may lose acknowledged writes");
     }

@@ -300,7 +300,7 @@ async fn prepare_namespace(codes: &CodeTable) -> Result<(), KeeperError> {
     let Namespace { settings, shared, .. } = namespace;
     let store = &shared.store;
     let warnings = namespace.call(StoreOperation::Prepare, store.prepare()).await?;
-    namespace.observer.store_prepared(warnings.len());
+    namespace.observer.store_prepared(&warnings);
     for warning in warnings {
         tracing::warn!(
             namespace = settings.namespace,
