@@ -69,6 +69,7 @@ async fn what_the_operator_should_know() {
     let refused = |error: &StoreError| matches!(error, StoreError::Refused(_));
     let error = open(&plain("wrong")).await.prepare().await.expect_err("a wrong password");
     assert!(refused(&error) && !error.is_permanent(), "{error:?}");
+    assert_eq!(error.kind(), "it denied access");
     server.run("INSTALL SONAME 'auth_ed25519'").await;
     server.run("CREATE USER 'key'@'127.0.0.1' IDENTIFIED VIA ed25519 USING PASSWORD('p')").await;
     let by_key = format!("mysql://key:p@127.0.0.1:{}/{database}", server.port());

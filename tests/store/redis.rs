@@ -56,6 +56,12 @@ async fn what_the_operator_should_know() {
     assert!(warnings[1].contains("does not report its maxmemory-policy"), "{warnings:?}");
     let error = open(&patient(plain("wrong"))).await.prepare().await.expect_err("no entry");
     assert!(matches!(error, StoreError::Refused(_)), "{error:?}");
+    assert_eq!(error.kind(), "it denied access");
+    run::<()>(&url, &["CONFIG", "SET", "maxmemory", "1"]).await;
+    let store = backend.unprepared().await;
+    let full = create_rows(&store, &scope(1, 2), &HighWaterMarks::all_at(0, 2)).await;
+    assert_eq!(full.expect_err("no memory").kind(), "it has no space left");
+    run::<()>(&url, &["CONFIG", "SET", "maxmemory", "0"]).await;
 
     let other = Server::start(&Redis).await;
     let port = other.port().to_string();

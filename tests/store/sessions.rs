@@ -223,6 +223,7 @@ async fn rows_that_a_policy_hides_are_an_error() {
     backend.run("ALTER TABLE soc_raindrop_worker ENABLE ROW LEVEL SECURITY").await;
     let error = store.list_rows().await.expect_err("two are hidden");
     assert!(matches!(error, StoreError::Refused(_)), "{error:?}");
+    assert_eq!(error.kind(), "it denied access");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -95,13 +95,17 @@ pub enum StoreError {
 impl StoreError {
     /// Returns the kind of error, without any text of the store or the configuration: for clients,
     /// who must not learn where the store is.
-    pub const fn kind(&self) -> &'static str {
+    pub fn kind(&self) -> &'static str {
         match self {
             Self::Unavailable(_) => "it cannot be reached",
             Self::AcceptsNoWrites(_) => "it accepts no writes",
             Self::TimedOut { .. } => "it did not answer in time",
             Self::Vanished(_) => "a table or file is gone",
-            Self::Refused(_) => "it refused a statement",
+            Self::Refused(reason) => match reason.downcast_ref::<Refusal>().map(|it| it.cause) {
+                Some(Cause::AccessDenied) => "it denied access",
+                Some(Cause::NoSpace) => "it has no space left",
+                None => "it refused a statement",
+            },
             Self::Corrupt { .. } => "a stored value cannot be read",
             Self::ForeignTable { .. } | Self::Unusable(_) => "it cannot be used as it is",
         }
@@ -117,6 +121,15 @@ impl StoreError {
             Some(advice) => format!("{text}: {advice}").into(),
             None => reason,
         })
+    }
+
+    /// Creates the error of a statement that was refused for this cause.
+    #[cfg(any(feature = "redis", feature = "sql"))]
+    pub(super) fn refused_for(
+        cause: Cause,
+        reason: impl Into<Box<dyn Error + Send + Sync>>,
+    ) -> Self {
+        Self::Refused(Box::new(Refusal { cause, reason: reason.into() }))
     }
 
     /// Adds the server's name to an error that is about one server.
@@ -142,6 +155,32 @@ impl StoreError {
     pub const fn is_permanent(&self) -> bool {
         matches!(self, Self::ForeignTable { .. } | Self::Unusable(_))
     }
+}
+
+/// Why a store refused a statement, for the causes that its operator can mend.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Cause {
+    /// The account is unknown, has another password, or lacks a right.
+    #[cfg_attr(
+        not(any(feature = "mysql", feature = "postgres", feature = "redis")),
+        expect(dead_code, reason = "no engine with accounts")
+    )]
+    AccessDenied,
+    /// The disk or the memory of the store is full.
+    #[cfg_attr(
+        not(any(feature = "redis", feature = "sql")),
+        expect(dead_code, reason = "no engine that says so")
+    )]
+    NoSpace,
+}
+
+/// The reason of [`StoreError::Refused`], with its cause. It reads like the reason alone.
+#[derive(Debug, thiserror::Error)]
+#[error("{reason}")]
+pub(super) struct Refusal {
+    cause: Cause,
+    #[source]
+    pub(super) reason: Box<dyn Error + Send + Sync>,
 }
 
 /// Returns the remedy for a failure of TLS that rustls reports without one.
@@ -180,6 +219,22 @@ pub fn with_sources(error: &dyn Error) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[cfg(any(feature = "redis", feature = "sql"))]
+    #[test]
+    fn cause_of_a_refusal_changes_its_kind_and_not_its_text() {
+        for (cause, kind) in
+            [(Cause::AccessDenied, "it denied access"), (Cause::NoSpace, "it has no space left")]
+        {
+            let error = StoreError::refused_for(cause, "the database says: no");
+            assert_eq!(error.kind(), kind);
+            assert_eq!(
+                with_sources(&error),
+                "the store refused a statement: the database says: no"
+            );
+        }
+        assert_eq!(StoreError::Refused("no".into()).kind(), "it refused a statement");
+    }
 
     #[test]
     fn error_of_a_server_is_one_line_without_escapes() {

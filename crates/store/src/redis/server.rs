@@ -6,7 +6,7 @@
 //! host ([`AWAY`]). After a time-out or a broken connection, the outcome of a script is unknown;
 //! nothing is retried here. Tests: tests/store/redis.rs, hosts.rs and outage.rs.
 
-use std::fs;
+use std::{error::Error, fs};
 
 use redis::{
     AsyncConnectionConfig, Client, Cmd, ConnectionInfo, ErrorKind, FromRedisValue, RedisError,
@@ -21,6 +21,7 @@ use super::{
 };
 use crate::{
     Result, StoreError, StoreSettings,
+    error::{Cause, Refusal},
     hosts::{self, Connector, Hosts},
     pool::Pool,
     renewed::Renewed,
@@ -160,9 +161,7 @@ impl RedisStore {
         command: &[&str],
     ) -> Result<Option<T>> {
         match self.send(command).await {
-            Err(StoreError::Refused(error)) if error.downcast_ref().is_some_and(is_forbidden) => {
-                Ok(None)
-            }
+            Err(StoreError::Refused(reason)) if is_forbidden_by(&*reason) => Ok(None),
             answer => answer.map(Some),
         }
     }
@@ -220,6 +219,23 @@ fn is_forbidden(error: &RedisError) -> bool {
         || error.to_string().contains("unknown command")
 }
 
+/// Returns whether this reason of a refusal is that a command is not allowed.
+fn is_forbidden_by(reason: &(dyn Error + Send + Sync + 'static)) -> bool {
+    let reason = reason.downcast_ref::<Refusal>().map_or(reason, |refusal| &*refusal.reason);
+    reason.downcast_ref().is_some_and(is_forbidden)
+}
+
+/// Returns the cause of a refusal that the operator can mend.
+fn cause(error: &RedisError) -> Option<Cause> {
+    match error.code() {
+        Some("NOAUTH" | "WRONGPASS" | "NOPERM") => Some(Cause::AccessDenied),
+        // Writes to the disk fail; the memory is full.
+        Some("MISCONF" | "OOM") => Some(Cause::NoSpace),
+        _ if error.kind() == ErrorKind::AuthenticationFailed => Some(Cause::AccessDenied),
+        _ => None,
+    }
+}
+
 fn store_error(error: RedisError) -> StoreError {
     let text = error.to_string();
     let is_away = error.is_io_error()
@@ -229,5 +245,9 @@ fn store_error(error: RedisError) -> StoreError {
         // Older servers put the code of a script's error into its text.
         || text.contains("READONLY")
         || text.contains("max number of clients reached");
-    if is_away { StoreError::unavailable(error) } else { StoreError::Refused(Box::new(error)) }
+    match cause(&error) {
+        _ if is_away => StoreError::unavailable(error),
+        Some(cause) => StoreError::refused_for(cause, error),
+        None => StoreError::Refused(Box::new(error)),
+    }
 }

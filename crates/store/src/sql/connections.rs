@@ -223,6 +223,7 @@ fn store_error<E: Engine>(failure: Failure) -> StoreError {
         }
         #[cfg(any(feature = "mysql", feature = "postgres"))]
         Class::OtherSession => super::session::other_session(&with_sources(&*error)),
+        Class::RefusedFor(cause) => StoreError::refused_for(cause, error),
         Class::Retry | Class::Refused => StoreError::Refused(error),
     }
 }

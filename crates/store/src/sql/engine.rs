@@ -21,7 +21,7 @@ use sqlx::{
 };
 
 use super::{schema::Migrations, session::Server};
-use crate::{Result, StoreError, StoreSettings, hosts::Hosts, value::Value};
+use crate::{Result, StoreError, StoreSettings, error::Cause, hosts::Hosts, value::Value};
 
 /// The statements of one engine by their names, with the tables' names filled in; clones share
 /// them. Each engine has those that the shared logic uses, and some of its own; a test compares
@@ -55,6 +55,8 @@ pub(crate) enum Class {
     /// sessions.
     #[cfg(any(feature = "mysql", feature = "postgres"))]
     OtherSession,
+    /// The statement was refused for a cause that the operator can mend.
+    RefusedFor(Cause),
     /// Anything else.
     Refused,
 }

@@ -32,6 +32,7 @@ use super::{
 };
 use crate::{
     Result, StoreError, StoreSettings, TlsMode,
+    error::Cause,
     hosts::{self, Hosts, resolvable},
     parameters::{self, Parameters, Target},
     tls::{Protection, is_local},
@@ -387,10 +388,25 @@ impl Engine for MySql {
             Some(1146) => Class::Vanished,
             // No such prepared statement.
             Some(1243) => Class::OtherSession,
+            // In this order: to a database, with this password, without one; a command, a column, a
+            // privilege, a routine; an account that is locked (MySQL's and MariaDB's number).
+            Some(1044 | 1045 | 1698 | 1142 | 1143 | 1227 | 1370 | 3118 | 4151) => {
+                Class::RefusedFor(Cause::AccessDenied)
+            }
+            // The disk, the table or the file is full.
+            Some(1021 | 1114) => Class::RefusedFor(Cause::NoSpace),
+            _ if is_of_full_disk(error.message()) => Class::RefusedFor(Cause::NoSpace),
             _ if error.code().as_deref() == Some("40001") => Class::Retry,
             _ => Class::Refused,
         }
     }
+}
+
+/// Returns whether an error of a storage engine or file quotes `ENOSPC`, whose number is 28.
+fn is_of_full_disk(message: &str) -> bool {
+    ["No space left on device", "error 28 ", "errno: 28", "Errcode: 28"]
+        .iter()
+        .any(|part| message.contains(part))
 }
 
 /// Makes replicas copy the rows that our statements write. A replica that ran the statements again
@@ -400,7 +416,11 @@ impl Engine for MySql {
 async fn replicate_rows(connection: &mut MySqlConnection) -> Result<(), Failure> {
     let refusal = match connection.execute("SET SESSION binlog_format = 'ROW'").await {
         Ok(_) => return Ok(()),
-        Err(sqlx::Error::Database(error)) if MySql::class(&*error) == Class::Refused => error,
+        Err(sqlx::Error::Database(error))
+            if matches!(MySql::class(&*error), Class::Refused | Class::RefusedFor(_)) =>
+        {
+            error
+        }
         Err(error) => return Err(error.into()),
     };
     Err(StoreError::Unusable(format!(

@@ -25,6 +25,7 @@ use super::{
 };
 use crate::{
     Failover, Result, StoreError, StoreSettings, TlsMode,
+    error::Cause,
     hosts::{self, Hosts, resolvable},
     parameters::{self, Parameters, Target},
     tls::{Protection, is_local},
@@ -280,6 +281,10 @@ impl Engine for Postgres {
             "42P01" => Class::Vanished,
             // A prepared statement exists already, or does not exist.
             "42P05" | "26000" => Class::OtherSession,
+            // Unknown user or refused by pg_hba.conf, wrong password, missing privilege.
+            "28000" | "28P01" | "42501" => Class::RefusedFor(Cause::AccessDenied),
+            // Disk full.
+            "53100" => Class::RefusedFor(Cause::NoSpace),
             _ => Class::Refused,
         }
     }

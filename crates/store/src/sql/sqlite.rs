@@ -35,6 +35,7 @@ use super::{
 };
 use crate::{
     Result, StoreError, StoreSettings,
+    error::Cause,
     hosts::Hosts,
     parameters::{self, Parameters},
     value::values,
@@ -264,6 +265,7 @@ impl Engine for Sqlite {
         match primary_code(error) {
             BUSY | LOCKED => Class::Retry,
             INPUT_OUTPUT | CANNOT_OPEN => Class::Unavailable,
+            FULL => Class::RefusedFor(Cause::NoSpace),
             _ if error.message().starts_with("no such table") => Class::Vanished,
             _ => Class::Refused,
         }
@@ -274,6 +276,7 @@ const BUSY: i32 = 5;
 const LOCKED: i32 = 6;
 const READ_ONLY: i32 = 8;
 const INPUT_OUTPUT: i32 = 10;
+const FULL: i32 = 13;
 const CANNOT_OPEN: i32 = 14;
 const NOT_A_DATABASE: i32 = 26;
 
