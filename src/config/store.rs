@@ -137,12 +137,22 @@ fn read_url(reader: &mut Reader) -> (&'static str, String, Option<UrlSource>) {
             Ok(None) => {
                 let address = StoreUrl::new(&url);
                 let needed = "the address must name a user and no password";
-                reader.reject(PASSWORD_FILE, format!("left out, or {needed}: {address}"));
+                let hint = if is_redis(&url) { REDIS_USER } else { "" };
+                reader.reject(PASSWORD_FILE, format!("left out, or {needed}: {address}{hint}"));
             }
             Err(reason) => reader.reject(PASSWORD_FILE, format!("a readable file: {reason}")),
         }
     }
     (key, url, source)
+}
+
+/// The way out where a Redis has a password (`requirepass`) and no users.
+const REDIS_USER: &str = "; the user of a Redis that has only requirepass is default, as in \
+                          redis://default@host/0";
+
+/// Returns whether it is the address of a Redis or of Sentinels, with TLS or without.
+fn is_redis(url: &str) -> bool {
+    url.starts_with("redis") && url.contains("://")
 }
 
 /// Reads an address again from its files.

@@ -473,6 +473,23 @@ fn secrets_are_read_from_files_and_never_shown() {
         let found = problems(&environment(&pairs)).join("\n");
         assert!(!found.contains("hunter2"), "{found}");
     }
+    for (url, is_redis) in [
+        ("redis://host/0", true),
+        ("rediss://host/0", true),
+        ("redis+sentinel://host/ids/0", true),
+        ("mysql://host/ids", false),
+    ] {
+        let pairs = [("store.url", url), ("store.password_file", password.as_str())];
+        let found = problems(&environment(&pairs)).join("\n");
+        let said = "requirepass is default, as in redis://default@host/0";
+        assert!(found.contains("must name a user and no password"), "{found}");
+        assert_eq!(found.contains(said), is_redis, "{found}");
+    }
+    if cfg!(feature = "redis") {
+        let pairs =
+            [("store.url", "redis://default@localhost/0"), ("store.password_file", &password)];
+        assert!(Config::load(&environment(&pairs)).is_ok());
+    }
 }
 
 #[test]

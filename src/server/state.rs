@@ -9,7 +9,11 @@ use std::{
     time::Duration,
 };
 
-use tokio::sync::{Mutex, MutexGuard, Semaphore, SemaphorePermit, watch};
+use arc_swap::ArcSwapOption;
+use tokio::{
+    sync::{Mutex, MutexGuard, Semaphore, SemaphorePermit, watch},
+    time::{Instant, timeout, timeout_at},
+};
 
 use super::{
     clients::Clients,
@@ -42,6 +46,24 @@ pub(crate) fn unknown_segment_code(code: &str, namespace: &str) -> String {
     )
 }
 
+/// How long `/cluster` waits for the store before it answers with what the node knows.
+const LIST_PATIENCE: Duration = Duration::from_secs(1);
+
+/// The worker rows as the store listed them.
+#[derive(Debug)]
+pub(super) struct Listing {
+    pub(super) rows: Vec<ListedRow>,
+    /// Whether the store was verified then.
+    pub(super) verified: bool,
+    read: Instant,
+}
+
+impl Listing {
+    pub(super) fn age(&self) -> Duration {
+        self.read.elapsed()
+    }
+}
+
 /// The state that all requests share, behind one `Arc`.
 #[derive(Debug)]
 pub struct AppState {
@@ -71,8 +93,10 @@ pub struct AppState {
     failed: AtomicBool,
     /// The store that all nodes share. Operators' requests lock it, so that they query it one at a
     /// time.
-    store: Option<Mutex<Arc<dyn Store>>>,
+    store: Option<Arc<Mutex<Arc<dyn Store>>>>,
     list_timeout: Duration,
+    /// The last answer of the store to `/cluster`.
+    listing: Arc<ArcSwapOption<Listing>>,
 }
 
 impl AppState {
@@ -106,6 +130,7 @@ impl AppState {
             failed: AtomicBool::new(false),
             store: None,
             list_timeout: Duration::MAX,
+            listing: Arc::default(),
         }
     }
 
@@ -129,7 +154,7 @@ impl AppState {
     /// Enables `/cluster` and `/codes`. Listing the worker ids takes at most `timeout`.
     #[must_use]
     pub fn with_cluster(mut self, store: Arc<dyn Store>, timeout: Duration) -> Self {
-        (self.store, self.list_timeout) = (Some(Mutex::new(store)), timeout);
+        (self.store, self.list_timeout) = (Some(Arc::new(Mutex::new(store))), timeout);
         self
     }
 
@@ -141,18 +166,41 @@ impl AppState {
         Ok(self.store.as_ref().ok_or_else(none)?.lock().await)
     }
 
-    /// Returns every worker row of the store, and whether the store is verified. The time-out
-    /// includes the wait for other operators' requests.
+    /// Asks the store for every worker row. Returns what it listed last, by this request or an
+    /// earlier one, and why this request got no answer from it.
+    ///
+    /// A request waits for one second. A query that takes longer goes on, for at most the time-out
+    /// of lists, so that a slow store answers the next request.
     pub(super) async fn list_rows(
         &self,
-    ) -> Result<Result<(Vec<ListedRow>, bool), StoreError>, Problem> {
-        let after = self.list_timeout;
-        let listed = async {
-            let store = self.store().await?;
-            Ok(store.list_rows().await.map(|rows| (rows, store.is_verified())))
+    ) -> Result<(Option<Arc<Listing>>, Option<StoreError>), Problem> {
+        let none = || Problem::new(ProblemCode::NotFound, "this service has no store to query");
+        let store = Arc::clone(self.store.as_ref().ok_or_else(none)?);
+        let until = Instant::now() + LIST_PATIENCE.min(self.list_timeout);
+        let late = || StoreError::TimedOut { after: LIST_PATIENCE.min(self.list_timeout) };
+        let error = match timeout_at(until, store.lock_owned()).await {
+            Err(_) => Some(late()),
+            Ok(store) => {
+                let (after, listing) = (self.list_timeout, Arc::clone(&self.listing));
+                let query = tokio::spawn(async move {
+                    let rows = timeout(after, store.list_rows()).await;
+                    let rows = rows.unwrap_or(Err(StoreError::TimedOut { after }))?;
+                    let (verified, read) = (store.is_verified(), Instant::now());
+                    listing.store(Some(Arc::new(Listing { rows, verified, read })));
+                    Ok(())
+                });
+                match timeout_at(until, query).await {
+                    Err(_) => Some(late()),
+                    Ok(Ok(answer)) => answer.err(),
+                    Ok(Err(ended)) => match ended.try_into_panic() {
+                        Ok(panic) => std::panic::resume_unwind(panic),
+                        // The runtime is shutting down, and this request with it.
+                        Err(_) => Some(late()),
+                    },
+                }
+            }
         };
-        let listed = tokio::time::timeout(after, listed).await;
-        listed.unwrap_or(Ok(Err(StoreError::TimedOut { after })))
+        Ok((self.listing.load_full(), error))
     }
 
     /// Requires a token or client certificate that `auth` knows.
@@ -182,7 +230,7 @@ impl AppState {
     /// Waits until no other request for a past time is being served, for at most half of
     /// `http.request_timeout`: the other half is left to serve this one.
     pub(super) async fn begin_backfill(&self) -> Result<MutexGuard<'_, ()>, Problem> {
-        let turn = tokio::time::timeout(self.http.request_timeout / 2, self.backfill_turn.lock());
+        let turn = timeout(self.http.request_timeout / 2, self.backfill_turn.lock());
         turn.await.map_err(|_| {
             let detail = "too many requests for a past time are waiting";
             Problem::passing(ProblemCode::Overloaded, detail, Duration::from_secs(1))

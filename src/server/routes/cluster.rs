@@ -39,12 +39,14 @@ fn default_namespace() -> String {
 struct Cluster<'a> {
     /// This node's clock.
     now: String,
-    /// Whether no other server on the network can pose as the store; absent if it did not answer.
+    /// Whether no other server on the network can pose as the store; absent if it never answered.
     #[serde(skip_serializing_if = "Option::is_none")]
     store_verified: Option<bool>,
     /// Why the store did not answer.
     #[serde(skip_serializing_if = "Option::is_none")]
     store_error: Option<String>,
+    /// How long ago the store listed `workers`; null if it never did.
+    workers_age_seconds: Option<u64>,
     namespaces: BTreeMap<&'a str, Namespace>,
     /// What this node did in the last ten minutes.
     history: Report,
@@ -63,7 +65,7 @@ struct Namespace {
 #[derive(Serialize)]
 struct Leases {
     layout: String,
-    /// The worker ids that are held; null if the store did not answer.
+    /// The worker ids that are held; null if the store never answered.
     workers: Option<Vec<Worker>>,
 }
 
@@ -79,8 +81,9 @@ struct Worker {
 
 /// Who holds which worker id
 ///
-/// Every worker id that is held, in every namespace, as the store has it now. While the store does
-/// not answer, `store_error` says why, and `workers` is null.
+/// Every worker id that is held, in every namespace, as the store has it now. If the store does not
+/// answer within a second, `store_error` says why, `workers` is what it listed last, or null, and
+/// `workers_age_seconds` says how long ago that was.
 #[utoipa::path(
     get,
     path = "/cluster",
@@ -91,17 +94,17 @@ pub(in crate::server) async fn cluster(
     State(state): State<Arc<AppState>>,
     client: Client,
 ) -> Result<Response, Problem> {
-    let (rows, store_verified, store_error) = match state.list_rows().await? {
-        Ok((rows, verified)) => (Some(rows), Some(verified), None),
-        Err(error) => (None, None, Some(store_text(&error, client.is_operator()))),
-    };
+    let (listing, error) = state.list_rows().await?;
+    let store_error = error.map(|error| store_text(&error, client.is_operator()));
+    let workers_age_seconds = listing.as_ref().map(|listing| listing.age().as_secs());
+    let store_verified = listing.as_ref().map(|listing| listing.verified);
     let issuers = state.issuers.values();
     let is_shown = |name: &str| client.caller.may_use(name);
     let namespaces = issuers.filter(|issuer| is_shown(issuer.namespace()));
     let namespaces = namespaces.map(|issuer| {
         let leases = |layout: &Layout| Leases {
             layout: layout.canonical(),
-            workers: rows.as_ref().map(|rows| held(rows, issuer.namespace(), layout)),
+            workers: listing.as_ref().map(|it| held(&it.rows, issuer.namespace(), layout)),
         };
         let namespace = Namespace {
             node: NamespaceHealth::of(issuer, &state, client.is_operator()),
@@ -111,7 +114,8 @@ pub(in crate::server) async fn cluster(
     });
     let now = format_unix_ms(state.clock.now_ms());
     let (namespaces, history) = (namespaces.collect(), state.history.report(is_shown));
-    let cluster = Cluster { now, store_verified, store_error, namespaces, history };
+    let cluster =
+        Cluster { now, store_verified, store_error, workers_age_seconds, namespaces, history };
     client.json(StatusCode::OK, &cluster)
 }
 
