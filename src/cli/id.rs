@@ -67,6 +67,7 @@ enum Format {
 }
 
 pub(super) fn run(config: &Config, arguments: &IdArguments) -> Result<(), Failure> {
+    output::require_stdout()?;
     // Refuse an encoding that does not fit before the command leases or reserves.
     let IdArguments { code, namespace, at, encoding, padded, .. } = arguments;
     let located = config.codes.locate(code, namespace.as_deref());

@@ -18,6 +18,7 @@ mod store;
 #[cfg(test)]
 mod tests;
 mod token;
+mod version;
 mod workers;
 
 use std::{ffi::OsString, process::ExitCode};
@@ -54,6 +55,8 @@ enum Command {
     Config(config::ConfigArguments),
     /// Ask a running service whether it is alive or ready.
     Health(health::HealthArguments),
+    /// Print the version of this program.
+    Version(version::VersionArguments),
     /// Create a token for requests, and its entry for auth.tokens_file.
     ///
     /// Prints the entry, which has only the token's hash, to standard output, and the token itself
@@ -91,9 +94,14 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
     let cli = match parse(arguments) {
         Ok(cli) => cli,
         Err(error) => {
+            let printed = error.print();
+            if error.use_stderr() {
+                return ExitCode::from(2);
+            }
             // Help and version are no errors, and go to standard output.
-            let _ = error.print();
-            return ExitCode::from(if error.use_stderr() { 2 } else { 0 });
+            let Err(failure) = output::is_written(printed) else { return ExitCode::SUCCESS };
+            output::error(failure.text());
+            return ExitCode::from(failure.exit_code());
         }
     };
     forbid_core_dumps();
@@ -135,6 +143,7 @@ fn dispatch(Cli { overrides, command }: Cli) -> Result<(), Failure> {
         Command::Plan(arguments) => plan::run(overrides, arguments),
         Command::Config(arguments) => config::run(overrides, &arguments),
         Command::Health(arguments) => health::run(overrides, &arguments),
+        Command::Version(arguments) => version::run(&arguments),
         Command::Token(arguments) => token::run(&arguments),
         Command::Workers(arguments) => workers::run(&overrides.load()?, &arguments),
         Command::Codes(arguments) => codes::run(&overrides.load()?, &arguments),

@@ -29,6 +29,14 @@ fn help_lists_a_commands_own_options_apart_from_the_global_ones() {
 }
 
 #[test]
+fn help_is_wrapped_to_the_terminal() {
+    let mut cli = Cli::command().term_width(70);
+    cli.build();
+    let help = cli.find_subcommand_mut("token").expect("a command").render_long_help().to_string();
+    assert!(help.lines().all(|line| line.chars().count() <= 70), "{help}");
+}
+
+#[test]
 fn serve_is_the_default_command() {
     let cli = Cli::try_parse_from(["raindrop", "--listen", "[::]:80"]).expect("valid");
     assert!(cli.command.is_none() && cli.overrides.listen.as_deref() == Some("[::]:80"));

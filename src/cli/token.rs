@@ -62,6 +62,7 @@ fn expiry(text: &str) -> Result<String, String> {
 }
 
 pub(super) fn run(arguments: &TokenArguments) -> Result<(), Failure> {
+    output::require_stdout()?;
     let mut random = [0; 32];
     SysRng
         .try_fill_bytes(&mut random)

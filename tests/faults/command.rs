@@ -1,4 +1,6 @@
-use std::collections::HashSet;
+use std::{collections::HashSet, path::Path, process::Command};
+
+use serde_json::{Value, json};
 
 use crate::service::{Setup, run};
 
@@ -115,8 +117,16 @@ async fn the_probe_and_the_list_of_workers_tell_what_is_so() {
     let default = &document["namespaces"]["default"];
     assert_eq!((&default["held"], &default["unused"]), (&1.into(), &510.into()), "{out}");
     assert_eq!(default["workers"][0]["worker_id"].to_string(), worker, "{out}");
-    let (code, _, err) = run(&["workers", "--json", "release", "7"], &settings, node.folder());
+    let (code, _, err) = run(&["workers", "--held", "release", "7"], &settings, node.folder());
     assert_eq!(code, Some(2), "{err}");
+    let (code, out, err) = run(&["health", "--json"], &settings, node.folder());
+    let (_, health) = node.json("/health").await;
+    let health = health["namespaces"]["default"]["worker_id"].clone();
+    let said: serde_json::Value = serde_json::from_str(&out).expect("JSON");
+    assert_eq!((code, &said["namespaces"]["default"]["worker_id"]), (Some(0), &health), "{err}");
+    let of = ["health", "--json", "--namespace", "none"];
+    let (code, out, err) = run(&of, &settings, node.folder());
+    assert!(code == Some(1) && out.is_empty() && err.contains("404"), "{code:?} {out}{err}");
     let (code, out, err) = run(&["workers", "--all"], &settings, node.folder());
     assert_eq!((code, out.lines().count()), (Some(0), 2 + 512), "{out}{err}");
     let folder = node.folder().to_owned();
@@ -247,4 +257,119 @@ fn a_configuration_of_raindrop_go_becomes_one_that_can_be_used() {
     assert!(err.contains("WorkIdLength = 2: must be 3 to 16"), "{err}");
     let (code, _, err) = run(&["config", "--from-raindrop", "nowhere"], &[], folder.path());
     assert!(code == Some(2) && err.contains("nowhere: "), "{code:?} {err}");
+}
+
+/// Runs a command in a shell that redirects its standard output; gives code and standard error.
+fn redirected(arguments: &[&str], to: &str, folder: &Path) -> (Option<i32>, String) {
+    let mut shell = Command::new("/bin/sh");
+    shell.args(["-c", &format!("exec \"$0\" \"$@\" {to}"), env!("CARGO_BIN_EXE_raindrop")]);
+    let output = shell.args(arguments).env_clear().current_dir(folder).output().expect("it runs");
+    (output.status.code(), String::from_utf8(output.stderr).expect("UTF-8"))
+}
+
+#[test]
+fn output_that_cannot_be_written_is_an_error() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let closed = |arguments: &[&str]| redirected(arguments, ">&-", folder.path());
+    for arguments in [&["id", "order", "-n", "1000"][..], &["token", "shop"]] {
+        let (code, err) = closed(arguments);
+        assert!(code == Some(1) && err.contains("standard output is closed"), "{code:?} {err}");
+        assert!(!err.contains("raindrop_"), "no token was created: {err}");
+    }
+    let left = std::fs::read_dir(folder.path()).expect("readable").count();
+    assert_eq!(left, 0, "nothing was leased");
+    for arguments in [
+        &["id", "order"][..],
+        &["token", "shop"],
+        &["workers", "--json"],
+        &["codes", "--json"],
+        &["config"],
+        &["config", "--json"],
+        &["plan"],
+        &["version"],
+        &["man"],
+        &["completions", "bash"],
+        &["--help"],
+        &["--version"],
+    ] {
+        assert_eq!(redirected(arguments, ">/dev/null", folder.path()).0, Some(0), "{arguments:?}");
+        let (code, err) = redirected(arguments, ">/dev/full", folder.path());
+        let said = "standard output cannot be written: No space left on device";
+        assert!(code == Some(1) && err.contains(said), "{arguments:?}: {code:?} {err}");
+    }
+}
+
+#[test]
+fn what_is_not_in_the_store_is_told_as_json() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let token = format!("raindrop_{}", "0123456789abcdef".repeat(4));
+    let settings = [("RAINDROP__WORKER__HOLDER", token.as_str())];
+    let json = |arguments: &[&str]| {
+        let (code, out, err) = run(arguments, &settings, folder.path());
+        assert_eq!((code, err.as_str()), (Some(0), ""));
+        serde_json::from_str::<Value>(&out).expect("JSON")
+    };
+    let config = json(&["config", "--json"]);
+    let settings = config["settings"].as_array().expect("settings");
+    let setting = |key: &str| settings.iter().find(|setting| setting["key"] == key).expect(key);
+    let (key, source) = ("worker.holder", "environment variable RAINDROP__WORKER__HOLDER");
+    assert_eq!(setting(key), &json!({ "key": key, "value": "raindrop_***", "source": source }));
+    assert_eq!(setting("store.state_file")["value"], Value::Null);
+    assert_eq!(config["notes"], json!([]));
+    let version = json(&["version", "--json"]);
+    assert_eq!(version["version"], env!("CARGO_PKG_VERSION"));
+    assert!(version["commit"].is_string(), "{version}");
+}
+
+#[test]
+fn each_change_is_told_as_json() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let settings = [("RAINDROP__NAMESPACES__NUMBERS__MODE", "segment")];
+    let json = |words: &str, said: &str| {
+        let arguments: Vec<&str> = words.split(' ').chain(["--json"]).collect();
+        let (code, out, err) = run(&arguments, &settings, folder.path());
+        assert!(code == Some(0) && err.contains(said), "{words}: {code:?} {out}{err}");
+        serde_json::from_str::<Value>(&out).unwrap_or_else(|error| panic!("{error}: {out}"))
+    };
+    let code = |document: &Value, code: &str| {
+        let codes = document["codes"].as_array().expect("codes");
+        codes.iter().find(|listed| listed["code"] == code).expect("the code").clone()
+    };
+    let first = json("workers raise --dry-run", "the store has not been used yet");
+    let unknown =
+        json!({ "done": false, "namespace": "default", "held": null, "issued_from": null });
+    assert_eq!(first, unknown);
+
+    let created = json("codes create order --start 100", "the next number is 100");
+    let order = code(&created, "order");
+    assert_eq!((&created["done"], &order["next"]), (&true.into(), &"100".into()), "{created}");
+    assert_eq!(order, code(&json("codes", ""), "order"), "as it is listed");
+    json("codes create user", "");
+    let set = json("codes set order --max 5000", "the next number is 100");
+    assert_eq!(code(&set, "order")["max"], "5000");
+    let tried = json("codes raise --by 10 --dry-run", "raises 2 next numbers by 10");
+    assert_eq!((&tried["done"], &code(&tried, "order")["next"]), (&false.into(), &"100".into()));
+    let raised = json("codes raise --by 10 --yes", "numbers order: the next number is 110");
+    assert_eq!((&raised["done"], &code(&raised, "user")["next"]), (&true.into(), &"11".into()));
+    let retired = json("codes retire user --yes", "user: retired");
+    assert_eq!(
+        (&retired["done"], &code(&retired, "user")["kind"]),
+        (&true.into(), &"retired".into())
+    );
+
+    assert_eq!(run(&["id", "order"], &settings, folder.path()).0, Some(0));
+    let workers = json("workers", "");
+    let worker = workers["namespaces"]["default"]["workers"][0]["worker_id"].clone();
+    let released = json(&format!("workers release {worker}"), "was free already");
+    let already = json!([{ "worker_id": worker, "released": false }]);
+    let document = json!({ "done": true, "namespace": "default", "workers": already });
+    assert_eq!(released, document);
+    let relayout = json("workers relayout --yes", "nothing to do");
+    assert_eq!((&relayout["done"], &relayout["effect"]), (&true.into(), &"none".into()));
+    let raised = json("workers raise --yes", "begins a new epoch");
+    assert_eq!((&raised["done"], &raised["held"]), (&true.into(), &0.into()), "{raised}");
+    assert!(
+        raised["issued_from"].as_str().is_some_and(|instant| instant.ends_with('Z')),
+        "{raised}"
+    );
 }

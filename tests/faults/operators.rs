@@ -104,6 +104,12 @@ async fn a_released_row_is_taken_by_the_next_start(place: Place) {
     .await;
     assert_eq!(refused, 503);
 
+    let (code, out, err) = place.workers(&["release", "7", "--dry-run", "--json"], &[]);
+    assert!(code == Some(0) && err.contains("frees worker 7, which"), "{err}");
+    let tried: Value = serde_json::from_str(&out).expect("JSON");
+    let worker = &tried["workers"][0];
+    assert_eq!((&tried["done"], &worker["released"]), (&false.into(), &false.into()), "{tried}");
+    assert!(worker["holder"].is_string() && worker["expires"].is_string(), "{tried}");
     let (code, out, err) = place.workers(&["release", "7", "--yes"], &[]);
     assert_eq!(code, Some(0), "{err}");
     assert!(out.contains("worker 7 is free. It was held by"), "{out}");

@@ -2,6 +2,8 @@
 
 use std::{collections::BTreeSet, sync::Arc};
 
+use serde::Serialize;
+
 use super::ambiguous;
 use crate::{
     cli::{
@@ -9,17 +11,44 @@ use crate::{
         codes::list::{has_code, read},
         confirm::Confirmation,
         failure::Failure,
-        output::{error, say},
+        output::{Report, error},
     },
     config::Config,
     core::segment::{SegmentSpec, SpecChange},
     keeper::{CodeManager, ManageError, RaiseError, SegmentSettings},
+    server::CodeDocument,
     store::{ListedSegment, Store},
 };
 
 /// What the operator should know before a next number is raised.
 const FOR_GOOD: &str =
     "for good: nothing lowers a next number, and skipped numbers are never issued";
+
+/// What a command that changes codes prints with `--json`.
+#[derive(Serialize)]
+pub(super) struct Changed {
+    /// Whether the command did all that it was to do.
+    done: bool,
+    /// The codes that it is about, as the store has them now, like those of `GET /codes`.
+    codes: Vec<CodeDocument>,
+}
+
+/// Prints the document of a command, if the report is JSON.
+pub(super) async fn report_codes(
+    report: Report,
+    manager: &CodeManager,
+    codes: impl IntoIterator<Item: AsRef<str>>,
+    done: bool,
+) -> Result<(), Failure> {
+    if report == Report::Text {
+        return Ok(());
+    }
+    let mut documents = Vec::new();
+    for code in codes {
+        documents.extend(manager.get(code.as_ref()).await?.map(CodeDocument::stored));
+    }
+    report.document(&Changed { done, codes: documents })
+}
 
 /// Settings of a code; those that are left out have their defaults, or stay.
 #[derive(Clone, Copy, Debug, clap::Args)]
@@ -59,22 +88,25 @@ pub(super) async fn create(
     namespace: &SegmentSettings,
     code: &str,
     change: &SpecChange,
+    report: Report,
 ) -> Result<(), Failure> {
     let manager = CodeManager::new(store, namespace.clone());
     // Refuse bad settings before the store creates a table.
     manager.new_spec(code, change)?;
     manager.prepare().await?;
     manager.put(code, change, true).await?;
-    show(&manager, code).await
+    show(&manager, code, report).await
 }
 
 pub(super) async fn set(
     store: Arc<dyn Store>,
     namespace: &SegmentSettings,
     code: &str,
-    change: &SpecChange,
+    settings: Settings,
     confirmation: &Confirmation,
+    report: Report,
 ) -> Result<(), Failure> {
+    let change = &SpecChange::from(settings);
     if *change == SpecChange::default() {
         let text = "codes set: must have at least one setting, such as --max-step";
         return Err(Failure::Usage(text.into()));
@@ -86,19 +118,20 @@ pub(super) async fn set(
     let is_raised = spec.first() > next;
     if is_raised {
         confirmation.check("codes set --start")?;
-        say(&format!(
+        report.say(&format!(
             "{name} {code}: the next number is {next}, and {} then {FOR_GOOD}",
             spec.first()
         ))?;
     }
     if confirmation.is_dry_run() {
-        return say(&format!("{name} {code}: would be set to {spec}"));
+        report.say(&format!("{name} {code}: would be set to {spec}"))?;
+        return report_codes(report, &manager, [code], false).await;
     }
     if is_raised && !confirmation.is_given()? {
         return Ok(());
     }
     manager.patch(code, change).await?;
-    show(&manager, code).await
+    show(&manager, code, report).await
 }
 
 pub(super) async fn retire(
@@ -106,15 +139,18 @@ pub(super) async fn retire(
     namespace: &SegmentSettings,
     code: &str,
     confirmation: &Confirmation,
+    report: Report,
 ) -> Result<(), Failure> {
     let manager = existing(store, namespace, code).await?;
-    let name = &namespace.namespace;
-    say(&format!("{name} {code}: retires it for good, none of its other numbers is issued"))?;
-    if confirmation.is_given()? {
+    let place = format!("{} {code}", namespace.namespace);
+    report.say(&format!("{place}: retires it for good, none of its other numbers is issued"))?;
+    let is_confirmed = confirmation.is_given()?;
+    if is_confirmed {
         manager.retire(code).await?;
-        say(&format!("{name} {code}: retired; nodes that have numbers in hand stop within 30 s"))?;
+        report
+            .say(&format!("{place}: retired; nodes that have numbers in hand stop within 30 s"))?;
     }
-    Ok(())
+    report_codes(report, &manager, [code], is_confirmed).await
 }
 
 /// Returns the manager of a namespace, for a change of a code that exists and is not configured.
@@ -147,22 +183,32 @@ pub(super) async fn prepared(
     Ok(manager)
 }
 
-/// Prints the present state of a code.
-async fn show(manager: &CodeManager, code: &str) -> Result<(), Failure> {
+/// Prints the present state of a code that was changed.
+async fn show(manager: &CodeManager, code: &str, report: Report) -> Result<(), Failure> {
     let Some(view) = manager.get(code).await? else { return Ok(()) };
     let settings = view.spec.map(|spec| format!(", {spec}")).unwrap_or_default();
     let (namespace, next) = (&view.listed.namespace, view.listed.next);
-    say(&format!("{namespace} {code}: the next number is {next}{settings}"))
+    report.say(&format!("{namespace} {code}: the next number is {next}{settings}"))?;
+    report.document(&Changed { done: true, codes: vec![CodeDocument::stored(view)] })
+}
+
+/// The arguments of `raindrop codes raise`.
+#[derive(Clone, Copy)]
+pub(super) struct Raise<'a> {
+    pub(super) config: &'a Config,
+    pub(super) namespace: Option<&'a str>,
+    pub(super) by: u64,
+    /// All of the namespace if empty.
+    pub(super) codes: &'a [String],
+    pub(super) confirmation: &'a Confirmation,
 }
 
 pub(super) async fn raise(
-    config: &Config,
     store: Arc<dyn Store>,
-    namespace: Option<&str>,
-    by: u64,
-    codes: &[String],
-    confirmation: &Confirmation,
+    raise: Raise<'_>,
+    report: Report,
 ) -> Result<(), Failure> {
+    let Raise { config, namespace, by, codes, confirmation } = raise;
     let listed = read(&*store).await?;
     let namespaces: BTreeSet<&str> = listed.iter().map(|it| it.namespace.as_str()).collect();
     let namespace = match (namespace, namespaces.first()) {
@@ -192,23 +238,38 @@ pub(super) async fn raise(
         .iter()
         .filter(|listed| listed.namespace == namespace && chosen.contains(&listed.code))
     {
-        say(&format!("{namespace} {code}: the next number is {next}"))?;
+        report.say(&format!("{namespace} {code}: the next number is {next}"))?;
     }
-    say(&format!("{namespace}: raises {} next numbers by {by}, {FOR_GOOD}", chosen.len()))?;
-    if !confirmation.is_given()? {
-        return Ok(());
-    }
+    report
+        .say(&format!("{namespace}: raises {} next numbers by {by}, {FOR_GOOD}", chosen.len()))?;
     let configured = config.segments().find(|settings| settings.namespace == namespace);
     let settings = configured.cloned().unwrap_or_else(|| SegmentSettings::new(namespace));
-    let manager = prepared(Arc::clone(&store), &settings).await?;
+    if !confirmation.is_given()? {
+        let manager = CodeManager::new(store, settings);
+        return report_codes(report, &manager, chosen, false).await;
+    }
+    let manager = prepared(store, &settings).await?;
+    let raised = raise_each(&manager, namespace, chosen, by, report).await;
+    report_codes(report, &manager, chosen, raised.is_ok()).await?;
+    raised
+}
+
+/// Raises these codes one after the other, and says their next numbers.
+async fn raise_each(
+    manager: &CodeManager,
+    namespace: &str,
+    codes: &[String],
+    by: u64,
+    report: Report,
+) -> Result<(), Failure> {
     let mut left = Vec::new();
-    for code in chosen {
+    for code in codes {
         match manager.raise_by(code, by).await {
-            Ok(next) => say(&format!("{namespace} {code}: the next number is {next}"))?,
+            Ok(next) => report.say(&format!("{namespace} {code}: the next number is {next}"))?,
             Err(ManageError::Raise(RaiseError::TooLarge { next, .. }))
                 if next > SegmentSpec::LARGEST_NUMBER =>
             {
-                say(&format!("{namespace} {code}: has no numbers left"))?;
+                report.say(&format!("{namespace} {code}: has no numbers left"))?;
             }
             // Continue: the other codes must be safe all the same.
             Err(refused @ ManageError::Raise(RaiseError::TooLarge { .. })) => {

@@ -11,6 +11,7 @@ use super::{
     arguments::{code, duration, namespace_of},
     confirm::Confirmation,
     failure::Failure,
+    output::Report,
     store::with_store,
 };
 use crate::{
@@ -28,8 +29,8 @@ pub(super) struct CodesArguments {
     /// Nodes reserve about once in segment.target_duration: choose several times that.
     #[arg(long, value_name = "DURATION", value_parser = duration)]
     rate_over: Option<Duration>,
-    /// Print the list as JSON, with the keys of GET /codes.
-    #[arg(long)]
+    /// Print JSON: the list, or what a command did, with the keys of GET /codes.
+    #[arg(long, global = true)]
     json: bool,
     #[command(subcommand)]
     command: Option<Command>,
@@ -98,16 +99,16 @@ pub(super) fn run(config: &Config, arguments: &CodesArguments) -> Result<(), Fai
     let Some(command) = command else {
         return with_store(config, async |store, _| list::list(config, store, arguments).await);
     };
-    for (flag, is_given) in [("--rate-over", rate_over.is_some()), ("--json", *json)] {
-        if is_given {
-            return Err(Failure::Usage(format!("{flag}: must be left out with a subcommand")));
-        }
+    if rate_over.is_some() {
+        return Err(Failure::usage("--rate-over: must be left out with a subcommand"));
     }
+    let report = Report::of(*json);
     match command {
         Command::Raise { by, codes, confirmation } => {
             confirmation.check("codes raise")?;
             with_store(config, async |store, _| {
-                change::raise(config, store, namespace, *by, codes, confirmation).await
+                let raise = change::Raise { config, namespace, by: *by, codes, confirmation };
+                change::raise(store, raise, report).await
             })
         }
         Command::Create { code, settings } => {
@@ -115,27 +116,27 @@ pub(super) fn run(config: &Config, arguments: &CodesArguments) -> Result<(), Fai
             // Refuse a code that is bound to another namespace: no request could reach it here.
             config.codes.locate(code, Some(&namespace.namespace)).map_err(Failure::usage)?;
             with_store(config, async |store, _| {
-                change::create(store, namespace, code, &(*settings).into()).await
+                change::create(store, namespace, code, &(*settings).into(), report).await
             })
         }
         Command::Set { code, settings, confirmation } => {
             let namespace = settings_of(config, namespace)?;
             with_store(config, async |store, _| {
-                change::set(store, namespace, code, &(*settings).into(), confirmation).await
+                change::set(store, namespace, code, *settings, confirmation, report).await
             })
         }
         Command::Import(arguments) => {
             let namespace = settings_of(config, namespace)?;
             arguments.confirmation.check("codes import")?;
             with_store(config, async |store, _| {
-                import::run(config, store, namespace, arguments).await
+                import::run(config, store, namespace, arguments, report).await
             })
         }
         Command::Retire { code, confirmation } => {
             let namespace = settings_of(config, namespace)?;
             confirmation.check("codes retire")?;
             with_store(config, async |store, _| {
-                change::retire(store, namespace, code, confirmation).await
+                change::retire(store, namespace, code, confirmation, report).await
             })
         }
     }

@@ -4,6 +4,8 @@ mod raindrop_go;
 
 use std::path::{Path, PathBuf};
 
+use serde::Serialize;
+
 use super::{arguments::Overrides, failure::Failure, output};
 use crate::{
     auth::Auth,
@@ -20,6 +22,25 @@ pub(super) struct ConfigArguments {
     /// standard error.
     #[arg(long, value_name = "FILE")]
     from_raindrop: Option<PathBuf>,
+    /// Print JSON: the settings with their sources, and notes.
+    #[arg(long, conflicts_with = "from_raindrop")]
+    json: bool,
+}
+
+/// What `raindrop config --json` prints.
+#[derive(Serialize)]
+struct Document {
+    settings: Vec<Setting>,
+    /// What the operator should know, such as secrets that others can read.
+    notes: Vec<String>,
+}
+
+#[derive(Serialize)]
+struct Setting {
+    key: String,
+    /// Secrets are masked; null if it is not set.
+    value: Option<String>,
+    source: String,
 }
 
 pub(super) fn run(overrides: Overrides, arguments: &ConfigArguments) -> Result<(), Failure> {
@@ -28,14 +49,27 @@ pub(super) fn run(overrides: Overrides, arguments: &ConfigArguments) -> Result<(
         None => {
             let config = overrides.load()?;
             Auth::of(&config)?;
-            show(&config)?;
             let of_key = config.http.tls.as_ref().and_then(HttpTls::readable_key);
-            for note in config.notes.iter().chain(&of_key) {
+            let notes: Vec<String> = config.notes.iter().cloned().chain(of_key).collect();
+            if arguments.json {
+                return output::print_json(&document(&config, notes));
+            }
+            show(&config)?;
+            for note in notes {
                 output::error(&format!("note: {note}"));
             }
             Ok(())
         }
     }
+}
+
+fn document(config: &Config, notes: Vec<String>) -> Document {
+    let setting = |EffectiveSetting { key, value, source }: &EffectiveSetting| Setting {
+        key: key.to_string(),
+        value: (!value.is_empty()).then(|| mask_tokens(value).into_owned()),
+        source: source.to_string(),
+    };
+    Document { settings: config.effective.iter().map(setting).collect(), notes }
 }
 
 fn show(config: &Config) -> Result<(), Failure> {

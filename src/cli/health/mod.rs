@@ -9,6 +9,7 @@ use std::{
 };
 
 use axum::http::{Request, StatusCode, Uri, header};
+use clap::ArgGroup;
 use http_body_util::{BodyExt, Empty};
 use hyper::{body::Bytes, client::conn::http1};
 use hyper_util::rt::TokioIo;
@@ -30,13 +31,18 @@ use crate::store::with_sources;
 const TIMEOUT: Duration = Duration::from_secs(5);
 
 #[derive(Debug, clap::Args)]
+#[command(group = ArgGroup::new("readiness").multiple(true))]
 pub(super) struct HealthArguments {
     /// Ask whether the service is ready, not only alive.
-    #[arg(long)]
+    #[arg(long, group = "readiness")]
     ready: bool,
+    /// Print the answer of GET /health, which is JSON with the state of each namespace. The exit
+    /// code is that of --ready. No token is sent.
+    #[arg(long, group = "readiness")]
+    json: bool,
     /// Ask about this namespace only. No token is sent: where requests need one, only
     /// http.admin_listen answers.
-    #[arg(long, value_name = "NAME", requires = "ready", value_parser = namespace)]
+    #[arg(long, value_name = "NAME", requires = "readiness", value_parser = namespace)]
     namespace: Option<String>,
     /// The service's address, such as http://127.0.0.1:8080 or https://127.0.0.1:8443; by default
     /// the configured http.admin_listen, or else http.listen.
@@ -53,10 +59,13 @@ pub(super) fn run(overrides: Overrides, arguments: &HealthArguments) -> Result<(
             (scheme, reachable(http.admin_listen.unwrap_or(http.listen)).to_string())
         }
     };
-    let path = match &arguments.namespace {
-        Some(namespace) => format!("/readyz?namespace={namespace}"),
-        None => (if arguments.ready { "/readyz" } else { "/livez" }).to_owned(),
+    let route = match arguments {
+        HealthArguments { json: true, .. } => "/health",
+        HealthArguments { ready: true, .. } => "/readyz",
+        _ => "/livez",
     };
+    let query = arguments.namespace.as_ref().map(|namespace| format!("?namespace={namespace}"));
+    let path = route.to_owned() + query.as_deref().unwrap_or_default();
     let failed =
         |reason: String| Failure::Failed(format!("{scheme}://{authority}{path}: {reason}"));
     block_on(Builder::new_current_thread(), async {
@@ -65,6 +74,11 @@ pub(super) fn run(overrides: Overrides, arguments: &HealthArguments) -> Result<(
         let (status, body) = answer.map_err(|error| failed(with_sources(&*error)))?;
         match status {
             StatusCode::OK => output::say(&body),
+            // With the reason of each namespace.
+            StatusCode::SERVICE_UNAVAILABLE if arguments.json => {
+                output::say(&body)?;
+                Err(failed(format!("{status}")))
+            }
             status => Err(failed(format!("{status}: {body}"))),
         }
     })

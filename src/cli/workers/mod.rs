@@ -11,6 +11,7 @@ use super::{
     arguments::{duration, namespace_of},
     confirm::Confirmation,
     failure::Failure,
+    output::Report,
     store::with_store,
 };
 use crate::{
@@ -27,8 +28,8 @@ pub(super) struct WorkersArguments {
     namespace: Option<String>,
     #[command(flatten)]
     selection: list::Selection,
-    /// Print the list as JSON; docs/operations.md lists its keys.
-    #[arg(long)]
+    /// Print JSON: the list, or what a command did; docs/operations.md lists the keys.
+    #[arg(long, global = true)]
     json: bool,
     #[command(subcommand)]
     command: Option<Command>,
@@ -96,6 +97,7 @@ struct Target<'a> {
     store: Arc<dyn Store>,
     settings: &'a KeeperSettings,
     operator: Operator,
+    report: Report,
 }
 
 impl Target<'_> {
@@ -120,8 +122,8 @@ pub(super) fn run(config: &Config, arguments: &WorkersArguments) -> Result<(), F
             list::list(config, &*store, &*clock, arguments).await
         });
     };
-    if !arguments.selection.is_default() || arguments.json {
-        let flags = "--all, --held, --free and --json";
+    if !arguments.selection.is_default() {
+        let flags = "--all, --held and --free";
         return Err(Failure::Usage(format!("{flags}: must be left out with a subcommand")));
     }
     let namespace = namespace.unwrap_or(DEFAULT_NAMESPACE);
@@ -142,7 +144,8 @@ pub(super) fn run(config: &Config, arguments: &WorkersArguments) -> Result<(), F
     with_store(config, async |store, clock| {
         let operator = Operator::new(settings.clone(), Arc::clone(&store), clock);
         let address = config.store.url.to_string();
-        let mut target = Target { address, store, settings, operator };
+        let report = Report::of(arguments.json);
+        let mut target = Target { address, store, settings, operator, report };
         match command {
             Command::Release { workers, confirmation } => {
                 release::release(&mut target, workers, confirmation).await

@@ -2,13 +2,11 @@
 
 use std::time::Duration;
 
+use serde::Serialize;
+
 use super::Target;
 use crate::{
-    cli::{
-        confirm::Confirmation,
-        failure::Failure,
-        output::{print, say},
-    },
+    cli::{confirm::Confirmation, failure::Failure},
     core::instant::format_unix_ms_or_year,
     keeper::{KeeperSettings, LeaseTimes, OperatorError, RaisePreview},
 };
@@ -25,6 +23,19 @@ pub(super) fn check_window(lease: &LeaseTimes, window: Option<Duration>) -> Resu
         )),
         _ => Ok(()),
     }
+}
+
+/// What `raindrop workers raise --json` prints.
+#[derive(Serialize)]
+struct Document<'a> {
+    /// Whether the new epoch has begun.
+    done: bool,
+    namespace: &'a str,
+    /// How many worker ids were held: their holders issue until their leases are used up. Null if
+    /// the store was not used yet.
+    held: Option<u64>,
+    /// From when on new leases issue IDs; null if the store was not used yet and is not now.
+    issued_from: Option<String>,
 }
 
 /// Where `--barrier` puts the barrier.
@@ -46,7 +57,7 @@ pub(super) async fn raise(
         None => (lease.window, "lease.window of this configuration"),
     };
     let place = target.place();
-    let (effect, presumed) = if target.is_unused().await? {
+    let (effect, presumed, preview) = if target.is_unused().await? {
         if barrier.is_some() {
             let namespace = target.settings.namespace.clone();
             return Err(OperatorError::NoRecord { namespace }.into());
@@ -54,18 +65,26 @@ pub(super) async fn raise(
         let sum = sum(&lease, window, origin);
         let effect =
             format!("{place}: the store has not been used yet\nno node gets a lease before {sum}");
-        (effect, NOT_WRITTEN)
+        (effect, NOT_WRITTEN, None)
     } else if let Some(Barrier::Now) = barrier {
         let preview = target.operator.preview_lower_barrier(window).await?;
-        (format!("{place}: {}", lowers(&preview)), NOTHING_LOST)
+        (format!("{place}: {}", lowers(&preview)), NOTHING_LOST, Some(preview))
     } else {
         let preview = target.operator.preview_raise(window).await?;
         let sum = sum(&lease, window, origin);
-        (format!("{place}: {}", raises(&preview, target.settings, window, &sum)), NOT_WRITTEN)
+        let effect = raises(&preview, target.settings, window, &sum);
+        (format!("{place}: {effect}"), NOT_WRITTEN, Some(preview))
     };
-    print(&format!("{effect}\n{presumed}\n"))?;
+    let report = target.report;
+    let document = |done, due_ms: Option<i64>| Document {
+        done,
+        namespace: &target.settings.namespace,
+        held: preview.map(|preview| preview.held),
+        issued_from: due_ms.map(format_unix_ms_or_year),
+    };
+    report.print(&format!("{effect}\n{presumed}\n"))?;
     if !confirmation.is_given()? {
-        return Ok(());
+        return report.document(&document(false, preview.map(|preview| preview.due_ms)));
     }
     let (due_ms, done) = match barrier {
         Some(Barrier::Now) => {
@@ -76,7 +95,8 @@ pub(super) async fn raise(
             "every new lease starts above everything that was ever leased",
         ),
     };
-    say(&format!("{done}; IDs are issued from {} on", format_unix_ms_or_year(due_ms)))
+    report.say(&format!("{done}; IDs are issued from {} on", format_unix_ms_or_year(due_ms)))?;
+    report.document(&document(true, Some(due_ms)))
 }
 
 /// What a raise presumes.

@@ -4,7 +4,6 @@ use std::{collections::BTreeMap, sync::Arc};
 
 use axum::{extract::State, http::StatusCode, response::Response};
 use serde::{Deserialize, Serialize};
-use serde_json::json;
 use utoipa::ToSchema;
 
 use super::health::NamespaceHealth;
@@ -33,6 +32,32 @@ pub(in crate::server) struct ReleaseBody {
 
 fn default_namespace() -> String {
     DEFAULT_NAMESPACE.to_owned()
+}
+
+/// What became of a worker id that was to be released.
+#[derive(Debug, Serialize)]
+pub(crate) struct ReleaseDocument {
+    /// False if it was free already.
+    pub(crate) released: bool,
+    /// Who held it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) holder: Option<String>,
+    /// Until when it was held.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) expires: Option<String>,
+}
+
+impl From<&WorkerRelease> for ReleaseDocument {
+    fn from(release: &WorkerRelease) -> Self {
+        match release {
+            WorkerRelease::Released(row) => Self {
+                released: true,
+                holder: Some(row.holder.clone()),
+                expires: Some(format_unix_ms(row.expires_ms)),
+            },
+            WorkerRelease::AlreadyFree(_) => Self { released: false, holder: None, expires: None },
+        }
+    }
 }
 
 #[derive(Serialize)]
@@ -148,9 +173,8 @@ pub(in crate::server) async fn release(
     };
     let store = state.store().await?;
     let mut operator = Operator::new(settings, Arc::clone(&store), Arc::clone(&state.clock));
-    let (released, row) = match operator.release(worker_id).await {
-        Ok(WorkerRelease::Released(row)) => (true, row),
-        Ok(WorkerRelease::AlreadyFree(row)) => (false, row),
+    let release = match operator.release(worker_id).await {
+        Ok(release) => release,
         Err(error) => {
             let code = match error {
                 OperatorError::WorkerOutOfRange { .. } => P::InvalidParameter,
@@ -163,13 +187,10 @@ pub(in crate::server) async fn release(
         }
     };
     let by = client.caller.name().unwrap_or("an operator");
-    let (worker, holder) = (worker_id, &row.holder);
+    let answer = ReleaseDocument::from(&release);
+    let (WorkerRelease::Released(row) | WorkerRelease::AlreadyFree(row)) = &release;
+    let (worker, holder, released) = (worker_id, &row.holder, answer.released);
     tracing::info!(namespace, worker, holder, by, released, "worker id released");
-    let mut answer = json!({ "released": released });
-    if released {
-        answer["holder"] = row.holder.into();
-        answer["expires"] = format_unix_ms(row.expires_ms).into();
-    }
     Ok(uncached_json(StatusCode::OK, &answer))
 }
 

@@ -47,7 +47,7 @@ fn the_command_line_counts_too_and_gives_back_what_it_did_not_need() {
         (&["parse", "ORD-4"], "namespace \"n\" is in segment mode"),
         (&["workers", "--namespace", "n", "release", "1"], "namespace \"n\" is in segment mode"),
         (&["codes", "--rate-over", "5"], "a duration with its unit"),
-        (&["codes", "--json", "retire", "order"], "--json: must be left out with a subcommand"),
+        (&["codes", "--rate-over", "5s", "retire", "order"], "--rate-over: must be left out"),
     ] {
         let (code, _, err) = raindrop(arguments);
         assert_eq!(code, Some(2), "{arguments:?}: {err}");

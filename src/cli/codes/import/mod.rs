@@ -5,12 +5,15 @@ mod plan;
 use std::{path::PathBuf, sync::Arc};
 
 use self::plan::{Import, Selection, Start};
-use super::{change::prepared, list::read};
+use super::{
+    change::{prepared, report_codes},
+    list::read,
+};
 use crate::{
     cli::{
         confirm::Confirmation,
         failure::Failure,
-        output::{print, say, table},
+        output::{Report, table},
     },
     config::{Config, small_file},
     core::{clock::SystemClock, segment::SpecChange},
@@ -95,11 +98,12 @@ pub(super) async fn run(
     store: Arc<dyn Store>,
     namespace: &SegmentSettings,
     arguments: &ImportArguments,
+    report: Report,
 ) -> Result<(), Failure> {
     let foreign = arguments.service.table(arguments.table.as_deref());
     let Some(url) = arguments.url()? else {
         let read = async || Ok(store.foreign_segments(&foreign).await?);
-        return import(&store, namespace, &foreign.name, read, arguments).await;
+        return import(&store, namespace, &foreign.name, read, arguments, report).await;
     };
     let place = StoreUrl::new(&url).to_string();
     let at_place = |error: StoreError| Failure::from(error).at(&place);
@@ -113,7 +117,7 @@ pub(super) async fn run(
     let other = store::connect(&settings, Arc::new(SystemClock::default())).map_err(at_place)?;
     let read = async || other.foreign_segments(&foreign).await.map_err(at_place);
     let table = format!("{} of {place}", foreign.name);
-    let result = import(&store, namespace, &table, read, arguments).await;
+    let result = import(&store, namespace, &table, read, arguments, report).await;
     other.close().await;
     result
 }
@@ -126,6 +130,7 @@ async fn import(
     place: &str,
     read_foreign: impl AsyncFn() -> Result<Vec<ForeignSegment>, Failure>,
     arguments: &ImportArguments,
+    report: Report,
 ) -> Result<(), Failure> {
     let ImportArguments { names, margin, rename, confirmation, .. } = arguments;
     let selection = Selection { names, rename, margin: margin.unwrap_or(0) };
@@ -133,13 +138,15 @@ async fn import(
     let manager = CodeManager::new(Arc::clone(store), namespace.clone());
     let known = views(store, &manager).await?;
     let imports = plan::plan(foreign, &selection, &known, namespace)?;
+    let codes = || imports.iter().map(|import| &import.code);
     if imports.is_empty() {
-        return say(&format!("{place} has no rows"));
+        report.say(&format!("{place} has no rows"))?;
+        return report_codes(report, &manager, codes(), true).await;
     }
-    print(&listed(&imports))?;
+    report.print(&listed(&imports))?;
     for Import { from, .. } in imports.iter().filter(|import| import.from.delta > 1) {
         let (name, delta) = (&from.name, from.delta);
-        say(&format!(
+        report.say(&format!(
             "{name} has delta {delta}: other databases may have other numbers of it; import it from \
              each of them"
         ))?;
@@ -148,17 +155,17 @@ async fn import(
     let is_in_use =
         |import: &&Import| import.start != Start::New || namespace.auto_create.is_some();
     if let Some(Import { code, first, .. }) = imports.iter().find(is_in_use) {
-        say(&format!(
+        report.say(&format!(
             "running nodes go on issuing numbers that they reserved earlier, for example of {code} \
              below {first}: stop them before you proceed, and start them after the import"
         ))?;
     }
-    say(&format!(
+    report.say(&format!(
         "nothing may reserve numbers in {place} any more: stop the other service first, or rename \
          its table, which --table then names"
     ))?;
     if !confirmation.is_given()? {
-        return Ok(());
+        return report_codes(report, &manager, codes(), false).await;
     }
     let foreign = read_foreign().await?;
     check_unmoved(place, &imports, &foreign, "nothing was changed")?;
@@ -186,10 +193,10 @@ async fn import(
     for Import { code, .. } in &imports {
         if let Some(view) = manager.get(code).await? {
             let (namespace, next) = (&namespace.namespace, view.listed.next);
-            say(&format!("{namespace} {code}: the next number is {next}"))?;
+            report.say(&format!("{namespace} {code}: the next number is {next}"))?;
         }
     }
-    Ok(())
+    report_codes(report, &manager, codes(), true).await
 }
 
 /// Returns the codes of a namespace; none if the store has no segment table.

@@ -24,7 +24,8 @@ async fn imported(
     let settings = SegmentSettings::new("numbers");
     let answers = RefCell::new(answers.iter().cloned());
     let read_foreign = async || Ok(answers.borrow_mut().next().expect("an answer for each read"));
-    let result = import(store, &settings, "leaf_alloc", read_foreign, &arguments).await;
+    let result =
+        import(store, &settings, "leaf_alloc", read_foreign, &arguments, Report::Text).await;
     let next = store.list_segments().await.expect("memory does not fail").pop().map(|it| it.next);
     (result, next)
 }
