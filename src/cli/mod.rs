@@ -3,6 +3,7 @@
 //! Exit codes: 0 fine, 1 failed, 2 usage or configuration.
 
 mod arguments;
+mod client;
 mod codes;
 mod config;
 mod confirm;
@@ -145,8 +146,8 @@ fn dispatch(Cli { overrides, command }: Cli) -> Result<(), Failure> {
         Command::Health(arguments) => health::run(overrides, &arguments),
         Command::Version(arguments) => version::run(&arguments),
         Command::Token(arguments) => token::run(&arguments),
-        Command::Workers(arguments) => workers::run(&overrides.load()?, &arguments),
-        Command::Codes(arguments) => codes::run(&overrides.load()?, &arguments),
+        Command::Workers(arguments) => workers::run(overrides, &arguments),
+        Command::Codes(arguments) => codes::run(overrides, &arguments),
         Command::Completions(arguments) => manual::completions(&arguments),
         Command::Man(arguments) => manual::man(&arguments),
     }

@@ -33,7 +33,7 @@ pub use self::{
 };
 pub(crate) use self::{
     memory::most_connections,
-    routes::cluster::ReleaseDocument,
+    routes::cluster::{ReleaseDocument, Worker, WorkerList, WorkerState, has_layout},
     routes::codes::CodeDocument,
     state::{unknown_namespace, unknown_segment_code},
 };

@@ -1,7 +1,7 @@
 //! The state that all requests share.
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     sync::{
         Arc,
         atomic::{AtomicBool, Ordering},
@@ -21,12 +21,13 @@ use super::{
     memory::{max_heads, max_unsent, most_connections},
     metrics::{Metrics, history::History},
     response::{Problem, ProblemCode, UnsentBudget},
+    routes::cluster::{WorkerList, has_layout},
 };
 use crate::{
     auth::Auth,
     config::{Codes, Config, HttpConfig},
     core::{clock::Clock, preset::foreign::ForeignLayout},
-    keeper::{Backfill, NamespaceIssuer},
+    keeper::{Backfill, KeeperSettings, NamespaceIssuer},
     plan::Plan,
     store::{ListedRow, Store, StoreError},
 };
@@ -52,13 +53,32 @@ const LIST_PATIENCE: Duration = Duration::from_secs(1);
 /// The worker rows as the store listed them.
 #[derive(Debug)]
 pub(super) struct Listing {
+    /// With the marks that count in the present epoch, in the namespaces of `known`.
     pub(super) rows: Vec<ListedRow>,
+    /// The namespaces whose recorded layout is the configured one.
+    known: BTreeSet<String>,
     /// Whether the store was verified then.
     pub(super) verified: bool,
     read: Instant,
 }
 
 impl Listing {
+    async fn read(store: &dyn Store, leasing: &[KeeperSettings]) -> Result<Self, StoreError> {
+        let mut rows = store.list_rows().await?;
+        let mut known = BTreeSet::new();
+        for settings in leasing {
+            let record = match store.read_record(&settings.namespace).await {
+                // The rows can be read.
+                Err(StoreError::Corrupt { .. }) => None,
+                record => record?,
+            };
+            if has_layout(settings, record.as_ref(), &mut rows) {
+                known.insert(settings.namespace.clone());
+            }
+        }
+        Ok(Self { rows, known, verified: store.is_verified(), read: Instant::now() })
+    }
+
     pub(super) fn age(&self) -> Duration {
         self.read.elapsed()
     }
@@ -95,6 +115,8 @@ pub struct AppState {
     /// time.
     store: Option<Arc<Mutex<Arc<dyn Store>>>>,
     list_timeout: Duration,
+    /// The namespaces that lease worker ids.
+    leasing: Arc<[KeeperSettings]>,
     /// The last answer of the store to `/cluster`.
     listing: Arc<ArcSwapOption<Listing>>,
 }
@@ -130,6 +152,7 @@ impl AppState {
             failed: AtomicBool::new(false),
             store: None,
             list_timeout: Duration::MAX,
+            leasing: Arc::default(),
             listing: Arc::default(),
         }
     }
@@ -153,7 +176,13 @@ impl AppState {
 
     /// Enables `/cluster` and `/codes`. Listing the worker ids takes at most `timeout`.
     #[must_use]
-    pub fn with_cluster(mut self, store: Arc<dyn Store>, timeout: Duration) -> Self {
+    pub fn with_cluster(
+        mut self,
+        store: Arc<dyn Store>,
+        timeout: Duration,
+        leasing: impl IntoIterator<Item = KeeperSettings>,
+    ) -> Self {
+        self.leasing = leasing.into_iter().collect();
         (self.store, self.list_timeout) = (Some(Arc::new(Mutex::new(store))), timeout);
         self
     }
@@ -182,11 +211,11 @@ impl AppState {
             Err(_) => Some(late()),
             Ok(store) => {
                 let (after, listing) = (self.list_timeout, Arc::clone(&self.listing));
+                let leasing = Arc::clone(&self.leasing);
                 let query = tokio::spawn(async move {
-                    let rows = timeout(after, store.list_rows()).await;
-                    let rows = rows.unwrap_or(Err(StoreError::TimedOut { after }))?;
-                    let (verified, read) = (store.is_verified(), Instant::now());
-                    listing.store(Some(Arc::new(Listing { rows, verified, read })));
+                    let listed = timeout(after, Listing::read(&**store, &leasing)).await;
+                    let listed = listed.unwrap_or(Err(StoreError::TimedOut { after }))?;
+                    listing.store(Some(Arc::new(listed)));
                     Ok(())
                 });
                 match timeout_at(until, query).await {
@@ -201,6 +230,13 @@ impl AppState {
             }
         };
         Ok((self.listing.load_full(), error))
+    }
+
+    /// Describes each worker id of a namespace that has a row.
+    pub(super) fn worker_list(&self, listing: &Listing, namespace: &str) -> WorkerList {
+        let is_known = listing.known.contains(namespace);
+        let settings = self.leasing.iter().find(|it| is_known && it.namespace == namespace);
+        WorkerList::of(namespace, &listing.rows, settings, self.clock.now_ms())
     }
 
     /// Requires a token or client certificate that `auth` knows.

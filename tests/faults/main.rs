@@ -26,6 +26,7 @@ mod overload;
 mod parsing;
 mod past;
 mod questions;
+mod remote;
 mod report;
 mod restarts;
 mod restored;

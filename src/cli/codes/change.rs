@@ -3,6 +3,7 @@
 use std::{collections::BTreeSet, sync::Arc};
 
 use serde::Serialize;
+use serde_json::Value;
 
 use super::ambiguous;
 use crate::{
@@ -21,7 +22,7 @@ use crate::{
 };
 
 /// What the operator should know before a next number is raised.
-const FOR_GOOD: &str =
+pub(super) const FOR_GOOD: &str =
     "for good: nothing lowers a next number, and skipped numbers are never issued";
 
 /// What a command that changes codes prints with `--json`.
@@ -55,7 +56,7 @@ pub(super) async fn report_codes(
 pub(super) struct Settings {
     /// The lower bound of the numbers from now on.
     #[arg(long, value_name = "NUMBER")]
-    start: Option<u64>,
+    pub(super) start: Option<u64>,
     /// The smallest block that a node reserves, in numbers.
     #[arg(long, value_name = "NUMBERS")]
     min_step: Option<u64>,
@@ -74,6 +75,27 @@ pub(super) struct Settings {
     /// True lowers a larger --max to 2^53 − 1, exact as a JSON number; false undoes just that.
     #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true")]
     js_safe: Option<bool>,
+}
+
+impl Settings {
+    /// Returns the settings that are given as the body of a request; numbers are texts, which are
+    /// exact.
+    pub(super) fn body(self) -> serde_json::Map<String, Value> {
+        let Self { start, min_step, max_step, increment, remainder, max, js_safe } = self;
+        let numbers = [
+            ("start", start),
+            ("min_step", min_step),
+            ("max_step", max_step),
+            ("increment", increment),
+            ("remainder", remainder),
+            ("max", max),
+        ];
+        let numbers = numbers
+            .into_iter()
+            .filter_map(|(key, number)| Some((key.to_owned(), Value::String(number?.to_string()))));
+        let switch = js_safe.map(|js_safe| ("js_safe".to_owned(), Value::Bool(js_safe)));
+        numbers.chain(switch).collect()
+    }
 }
 
 impl From<Settings> for SpecChange {

@@ -22,7 +22,7 @@ use crate::{
     store::{ListedSegment, Store, StoreError},
 };
 
-const HEADINGS: [&str; 8] =
+pub(super) const HEADINGS: [&str; 8] =
     ["NAMESPACE", "CODE", "KIND", "NEXT", "LEFT", "STEP", "WRITTEN", "RATE"];
 
 /// A code as `GET /codes` shows it, with the rate of `--rate-over`.
@@ -152,14 +152,18 @@ fn key(listed: &ListedSegment) -> (String, String) {
 
 /// Returns how many numbers were reserved per second; `None` for a code whose next number is lower
 /// than before, because a node returned numbers.
-#[expect(clippy::cast_precision_loss, reason = "a rate needs no digits")]
 fn rate_of(
     listed: &ListedSegment,
     before: &BTreeMap<(String, String), u64>,
     elapsed: Duration,
 ) -> Option<f64> {
-    let reserved = listed.next.checked_sub(*before.get(&key(listed))?)?;
-    Some(reserved as f64 / elapsed.as_secs_f64())
+    rate_between(before.get(&key(listed)).copied(), listed.next, elapsed)
+}
+
+/// Returns how many numbers were reserved per second between two next numbers, like [`rate_of`].
+#[expect(clippy::cast_precision_loss, reason = "a rate needs no digits")]
+pub(super) fn rate_between(before: Option<u64>, now: u64, elapsed: Duration) -> Option<f64> {
+    Some(now.checked_sub(before?)? as f64 / elapsed.as_secs_f64())
 }
 
 fn line(listed: &ListedSegment, view: Option<&CodeView>, rate: Option<f64>) -> [String; 8] {

@@ -3,16 +3,20 @@
 mod change;
 mod import;
 pub(super) mod list;
+mod remote;
 
 use std::{collections::BTreeSet, time::Duration};
 
 use self::{change::Settings, import::ImportArguments};
+use tokio::runtime::Builder;
+
 use super::{
-    arguments::{code, duration, namespace_of},
+    arguments::{Overrides, code, duration, namespace_of},
+    client::Remote,
     confirm::Confirmation,
     failure::Failure,
     output::Report,
-    store::with_store,
+    store::{block_on, with_store},
 };
 use crate::{
     config::{Config, Mode},
@@ -32,6 +36,8 @@ pub(super) struct CodesArguments {
     /// Print JSON: the list, or what a command did, with the keys of GET /codes.
     #[arg(long, global = true)]
     json: bool,
+    #[command(flatten)]
+    remote: Remote,
     #[command(subcommand)]
     command: Option<Command>,
 }
@@ -93,15 +99,22 @@ enum Command {
     },
 }
 
-pub(super) fn run(config: &Config, arguments: &CodesArguments) -> Result<(), Failure> {
-    let CodesArguments { namespace, rate_over, json, command } = arguments;
+pub(super) fn run(overrides: Overrides, arguments: &CodesArguments) -> Result<(), Failure> {
+    if arguments.command.is_some() && arguments.rate_over.is_some() {
+        return Err(Failure::usage("--rate-over: must be left out with a subcommand"));
+    }
+    match arguments.remote.client()? {
+        Some(client) => block_on(Builder::new_current_thread(), remote::run(&client, arguments)),
+        None => run_in_store(&overrides.load()?, arguments),
+    }
+}
+
+fn run_in_store(config: &Config, arguments: &CodesArguments) -> Result<(), Failure> {
+    let CodesArguments { namespace, json, command, .. } = arguments;
     let namespace = namespace.as_deref();
     let Some(command) = command else {
         return with_store(config, async |store, _| list::list(config, store, arguments).await);
     };
-    if rate_over.is_some() {
-        return Err(Failure::usage("--rate-over: must be left out with a subcommand"));
-    }
     let report = Report::of(*json);
     match command {
         Command::Raise { by, codes, confirmation } => {

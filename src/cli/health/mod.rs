@@ -1,29 +1,19 @@
 //! `raindrop health`: a probe for images that have no other program.
 
-mod tls;
-
 use std::{
-    error::Error,
     net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr},
     time::Duration,
 };
 
-use axum::http::{Request, StatusCode, Uri, header};
+use axum::http::{StatusCode, Uri};
 use clap::ArgGroup;
-use http_body_util::{BodyExt, Empty};
-use hyper::{body::Bytes, client::conn::http1};
-use hyper_util::rt::TokioIo;
-use tokio::{
-    io::{AsyncRead, AsyncWrite},
-    net::TcpStream,
-    runtime::Builder,
-};
+use tokio::runtime::Builder;
 
 use super::{
     arguments::{Overrides, namespace},
+    client::{Address, Answer},
     failure::Failure,
     output,
-    serve::is_without_ipv6,
     store::block_on,
 };
 use crate::store::with_sources;
@@ -51,12 +41,12 @@ pub(super) struct HealthArguments {
 }
 
 pub(super) fn run(overrides: Overrides, arguments: &HealthArguments) -> Result<(), Failure> {
-    let (scheme, authority) = match &arguments.url {
-        Some(url) => authority_of(url)?,
+    let address = match &arguments.url {
+        Some(url) => Address::of("--url", url)?,
         None => {
             let http = overrides.load()?.http;
-            let scheme = if http.tls.is_some() { "https" } else { "http" };
-            (scheme, reachable(http.admin_listen.unwrap_or(http.listen)).to_string())
+            let listen = http.admin_listen.unwrap_or(http.listen);
+            Address::new(http.tls.is_some(), reachable(listen))
         }
     };
     let route = match arguments {
@@ -66,12 +56,11 @@ pub(super) fn run(overrides: Overrides, arguments: &HealthArguments) -> Result<(
     };
     let query = arguments.namespace.as_ref().map(|namespace| format!("?namespace={namespace}"));
     let path = route.to_owned() + query.as_deref().unwrap_or_default();
-    let failed =
-        |reason: String| Failure::Failed(format!("{scheme}://{authority}{path}: {reason}"));
+    let failed = |reason: String| Failure::Failed(format!("{address}{path}: {reason}"));
     block_on(Builder::new_current_thread(), async {
-        let answer = tokio::time::timeout(TIMEOUT, probe(scheme, &authority, &path)).await;
+        let answer = tokio::time::timeout(TIMEOUT, address.probe(&path)).await;
         let answer = answer.map_err(|_| failed(format!("no answer within {TIMEOUT:?}")))?;
-        let (status, body) = answer.map_err(|error| failed(with_sources(&*error)))?;
+        let Answer { status, body } = answer.map_err(|error| failed(with_sources(&*error)))?;
         match status {
             StatusCode::OK => output::say(&body),
             // With the reason of each namespace.
@@ -84,16 +73,6 @@ pub(super) fn run(overrides: Overrides, arguments: &HealthArguments) -> Result<(
     })
 }
 
-fn authority_of(url: &Uri) -> Result<(&'static str, String), Failure> {
-    let (scheme, port, authority) = match (url.scheme_str(), url.authority()) {
-        (Some("http"), Some(authority)) => ("http", 80, authority),
-        (Some("https"), Some(authority)) => ("https", 443, authority),
-        _ => return Err(Failure::Usage(format!("--url {url}: must be http(s)://host:port"))),
-    };
-    let port = url.port_u16().unwrap_or(port);
-    Ok((scheme, format!("{}:{port}", authority.host())))
-}
-
 /// Returns an address that reaches the listener: the loopback address if it listens on every
 /// address.
 fn reachable(listen: SocketAddr) -> SocketAddr {
@@ -102,38 +81,6 @@ fn reachable(listen: SocketAddr) -> SocketAddr {
         IpAddr::V4(_) => (Ipv4Addr::LOCALHOST, listen.port()).into(),
         IpAddr::V6(_) => (Ipv6Addr::LOCALHOST, listen.port()).into(),
     }
-}
-
-async fn probe(
-    scheme: &str,
-    authority: &str,
-    path: &str,
-) -> Result<(StatusCode, String), Box<dyn Error>> {
-    let stream = match TcpStream::connect(authority).await {
-        // Fall back to IPv4, as the service does.
-        Err(error) if is_without_ipv6(&error) => {
-            TcpStream::connect(authority.replace("[::1]", "127.0.0.1")).await?
-        }
-        stream => stream?,
-    };
-    if scheme == "https" {
-        return get(tls::connect(stream).await?, authority, path).await;
-    }
-    get(stream, authority, path).await
-}
-
-async fn get(
-    stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
-    authority: &str,
-    path: &str,
-) -> Result<(StatusCode, String), Box<dyn Error>> {
-    let (mut sender, connection) = http1::handshake(TokioIo::new(stream)).await?;
-    tokio::spawn(connection);
-    let request = Request::get(path).header(header::HOST, authority).body(Empty::<Bytes>::new())?;
-    let response = sender.send_request(request).await?;
-    let status = response.status();
-    let body = response.into_body().collect().await?.to_bytes();
-    Ok((status, String::from_utf8_lossy(&body).into_owned()))
 }
 
 #[cfg(test)]

@@ -7,12 +7,15 @@ mod release;
 
 use std::{sync::Arc, time::Duration};
 
+use tokio::runtime::Builder;
+
 use super::{
-    arguments::{duration, namespace_of},
+    arguments::{Overrides, duration, namespace_of},
+    client::{Client, Remote, needs_store},
     confirm::Confirmation,
     failure::Failure,
     output::Report,
-    store::with_store,
+    store::{block_on, with_store},
 };
 use crate::{
     config::{Config, Mode},
@@ -31,6 +34,8 @@ pub(super) struct WorkersArguments {
     /// Print JSON: the list, or what a command did; docs/operations.md lists the keys.
     #[arg(long, global = true)]
     json: bool,
+    #[command(flatten)]
+    remote: Remote,
     #[command(subcommand)]
     command: Option<Command>,
 }
@@ -115,17 +120,40 @@ impl Target<'_> {
     }
 }
 
-pub(super) fn run(config: &Config, arguments: &WorkersArguments) -> Result<(), Failure> {
+pub(super) fn run(overrides: Overrides, arguments: &WorkersArguments) -> Result<(), Failure> {
+    let selects = arguments.command.is_some() && !arguments.selection.is_default();
+    if selects {
+        let flags = "--all, --held and --free";
+        return Err(Failure::Usage(format!("{flags}: must be left out with a subcommand")));
+    }
+    match arguments.remote.client()? {
+        Some(client) => block_on(Builder::new_current_thread(), run_remote(&client, arguments)),
+        None => run_in_store(&overrides.load()?, arguments),
+    }
+}
+
+/// Runs a command through the admin routes of a service.
+async fn run_remote(client: &Client, arguments: &WorkersArguments) -> Result<(), Failure> {
+    let name = match &arguments.command {
+        None => return list::list_remote(client, arguments).await,
+        Some(Command::Release { workers, confirmation }) => {
+            let namespace = arguments.namespace.as_deref().unwrap_or(DEFAULT_NAMESPACE);
+            let report = Report::of(arguments.json);
+            return release::release_remote(client, namespace, workers, confirmation, report).await;
+        }
+        Some(Command::Raise { .. }) => "workers raise",
+        Some(Command::Relayout { .. }) => "workers relayout",
+    };
+    Err(needs_store(name))
+}
+
+fn run_in_store(config: &Config, arguments: &WorkersArguments) -> Result<(), Failure> {
     let namespace = arguments.namespace.as_deref();
     let Some(command) = &arguments.command else {
         return with_store(config, async |store, clock| {
             list::list(config, &*store, &*clock, arguments).await
         });
     };
-    if !arguments.selection.is_default() {
-        let flags = "--all, --held and --free";
-        return Err(Failure::Usage(format!("{flags}: must be left out with a subcommand")));
-    }
     let namespace = namespace.unwrap_or(DEFAULT_NAMESPACE);
     let Mode::Snowflake { keeper: settings, .. } = &namespace_of(config, namespace)?.mode else {
         return Err(Failure::Usage(format!(

@@ -1,15 +1,17 @@
 //! `raindrop workers release`.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
-use serde::Serialize;
+use axum::http::{HeaderMap, Method};
+use serde::{Deserialize, Serialize};
+use serde_json::json;
 
 use super::Target;
 use crate::{
-    cli::{confirm::Confirmation, failure::Failure},
+    cli::{client::Client, confirm::Confirmation, failure::Failure, output::Report},
     core::{instant::format_unix_ms, lease::Row},
     keeper::{OperatorError, WorkerRelease},
-    server::ReleaseDocument,
+    server::{ReleaseDocument, unknown_namespace},
 };
 
 /// What `raindrop workers release --json` prints.
@@ -60,16 +62,9 @@ pub(super) async fn release(
         confirmation.check("workers release")?;
         let place = target.place();
         for row in held {
-            report.say(&format!(
-                "{place}: frees worker {}, which {} holds until {}",
-                row.worker,
-                row.holder,
-                format_unix_ms(row.expires_ms)
-            ))?;
+            report.say(&frees(&place, row.worker, &row.holder, &format_unix_ms(row.expires_ms)))?;
         }
-        report.say(
-            "a holder that still runs may issue IDs up to its mark, and then leases another worker id",
-        )?;
+        report.say(STILL_RUNS)?;
         if !confirmation.is_given()? {
             let workers = rows.iter().map(Released::not_yet).collect();
             return report.document(&Document { done: false, namespace: &namespace, workers });
@@ -99,16 +94,131 @@ async fn release_all(
             }
             target.operator.release(worker).await?
         };
-        workers.push(Released { worker_id: worker, document: (&released).into() });
-        target.report.say(&match released {
-            WorkerRelease::Released(row) => format!(
-                "worker {worker} is free. It was held by {} until {}; the next lease starts above its \
-                 mark",
-                row.holder,
-                format_unix_ms(row.expires_ms),
-            ),
-            WorkerRelease::AlreadyFree(_) => format!("worker {worker} was free already"),
-        })?;
+        let document = ReleaseDocument::from(&released);
+        target.report.say(&became(worker, &document))?;
+        workers.push(Released { worker_id: worker, document });
+    }
+    Ok(())
+}
+
+/// What happens to a holder that is alive.
+const STILL_RUNS: &str =
+    "a holder that still runs may issue IDs up to its mark, and then leases another worker id";
+
+fn frees(place: &str, worker: u64, holder: &str, expires: &str) -> String {
+    format!("{place}: frees worker {worker}, which {holder} holds until {expires}")
+}
+
+/// Says what became of a worker id.
+fn became(worker: u64, document: &ReleaseDocument) -> String {
+    match document {
+        ReleaseDocument { released: true, holder: Some(holder), expires: Some(expires) } => {
+            format!(
+                "worker {worker} is free. It was held by {holder} until {expires}; the next lease starts \
+             above its mark"
+            )
+        }
+        _ => format!("worker {worker} was free already"),
+    }
+}
+
+/// The part of `/cluster` that is read: the worker ids that are held, by namespace.
+#[derive(Deserialize)]
+struct Cluster {
+    store_error: Option<String>,
+    namespaces: BTreeMap<String, Leases>,
+}
+
+#[derive(Deserialize)]
+struct Leases {
+    workers: Option<Vec<HeldWorker>>,
+}
+
+#[derive(Clone, Deserialize)]
+struct HeldWorker {
+    worker_id: u64,
+    holder: String,
+    expires: String,
+}
+
+/// Returns who holds these worker ids now, by worker id.
+async fn holders(
+    client: &Client,
+    namespace: &str,
+    workers: &BTreeSet<u64>,
+) -> Result<BTreeMap<u64, HeldWorker>, Failure> {
+    let Cluster { store_error, mut namespaces } = client.get("/cluster").await?;
+    if let Some(reason) = store_error {
+        return Err(Failure::Failed(format!("the store of the service: {reason}")));
+    }
+    let leases = namespaces
+        .remove(namespace)
+        .ok_or_else(|| Failure::Usage(unknown_namespace(namespace, namespaces.keys())))?;
+    let held = leases.workers.unwrap_or_default().into_iter();
+    let held = held.filter(|worker| workers.contains(&worker.worker_id));
+    Ok(held.map(|worker| (worker.worker_id, worker)).collect())
+}
+
+/// Releases worker ids through a service, as [`release`] does in the store.
+pub(super) async fn release_remote(
+    client: &Client,
+    namespace: &str,
+    workers: &[u64],
+    confirmation: &Confirmation,
+    report: Report,
+) -> Result<(), Failure> {
+    let chosen: BTreeSet<u64> = workers.iter().copied().collect();
+    let held = holders(client, namespace, &chosen).await?;
+    if confirmation.is_dry_run() || !held.is_empty() {
+        confirmation.check("workers release")?;
+        let place = format!("service {}, namespace {namespace}", client.address());
+        for HeldWorker { worker_id, holder, expires } in held.values() {
+            report.say(&frees(&place, *worker_id, holder, expires))?;
+        }
+        if !held.is_empty() {
+            report.say(STILL_RUNS)?;
+        }
+        if !confirmation.is_given()? {
+            let not_yet = |worker_id: &u64| {
+                let held = held.get(worker_id).cloned();
+                let (holder, expires) = held.map(|it| (it.holder, it.expires)).unzip();
+                let document = ReleaseDocument { released: false, holder, expires };
+                Released { worker_id: *worker_id, document }
+            };
+            let workers = chosen.iter().map(not_yet).collect();
+            return report.document(&Document { done: false, namespace, workers });
+        }
+    }
+    let mut workers = Vec::new();
+    let result = release_each(client, namespace, &chosen, &held, report, &mut workers).await;
+    report.document(&Document { done: result.is_ok(), namespace, workers })?;
+    result
+}
+
+/// Releases these worker ids one after the other, and adds what became of each.
+async fn release_each(
+    client: &Client,
+    namespace: &str,
+    chosen: &BTreeSet<u64>,
+    confirmed: &BTreeMap<u64, HeldWorker>,
+    report: Report,
+    workers: &mut Vec<Released>,
+) -> Result<(), Failure> {
+    for (worker, HeldWorker { holder, .. }) in holders(client, namespace, chosen).await? {
+        if confirmed.get(&worker).is_none_or(|confirmed| confirmed.holder != holder) {
+            // The operator has not confirmed the release from this holder.
+            return Err(Failure::Failed(format!(
+                "worker {worker}: {holder} holds it since it was asked: nothing was released; run this \
+                 again"
+            )));
+        }
+    }
+    for worker in chosen {
+        let body = json!({ "namespace": namespace, "worker_id": worker });
+        let document: ReleaseDocument =
+            client.change(Method::POST, "/cluster/release", HeaderMap::new(), Some(&body)).await?;
+        report.say(&became(*worker, &document))?;
+        workers.push(Released { worker_id: *worker, document });
     }
     Ok(())
 }

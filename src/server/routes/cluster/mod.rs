@@ -1,17 +1,20 @@
 //! `/cluster`: who holds which worker id, in every namespace.
 
+mod workers;
+
 use std::{collections::BTreeMap, sync::Arc};
 
 use axum::{extract::State, http::StatusCode, response::Response};
 use serde::{Deserialize, Serialize};
-use utoipa::ToSchema;
+use utoipa::{IntoParams, ToSchema};
 
+pub(crate) use self::workers::{Worker, WorkerList, WorkerState, has_layout};
 use super::health::NamespaceHealth;
 use crate::{
     core::{instant::format_unix_ms, layout::Layout, namespace::DEFAULT_NAMESPACE},
     keeper::{KeeperSettings, NamespaceIssuer, Operator, OperatorError, WorkerRelease},
     server::{
-        extract::{Client, JsonBody, invalid},
+        extract::{Client, JsonBody, Query, invalid},
         metrics::history::Report,
         openapi::names,
         response::{Problem, ProblemCode as P, body::uncached_json, store_problem, store_text},
@@ -19,6 +22,18 @@ use crate::{
     },
     store::ListedRow,
 };
+
+#[derive(Debug, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub(in crate::server) struct ClusterQuery {
+    /// Whether `workers` has each worker id that has a row, of every value of the reserved bits, as
+    /// `raindrop workers --all --json` prints them, and each namespace their counts; else those that
+    /// are held.
+    #[serde(default)]
+    #[param(required = false)]
+    all: bool,
+}
 
 /// Which worker id to free.
 #[derive(Debug, Deserialize, ToSchema)]
@@ -35,7 +50,7 @@ fn default_namespace() -> String {
 }
 
 /// What became of a worker id that was to be released.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Deserialize, Serialize)]
 pub(crate) struct ReleaseDocument {
     /// False if it was free already.
     pub(crate) released: bool,
@@ -88,15 +103,20 @@ struct Namespace {
 
 /// The worker ids of a namespace that has some.
 #[derive(Serialize)]
-struct Leases {
-    layout: String,
-    /// The worker ids that are held; null if the store never answered.
-    workers: Option<Vec<Worker>>,
+#[serde(untagged)]
+enum Leases {
+    Held {
+        layout: String,
+        /// The worker ids that are held; null if the store never answered.
+        workers: Option<Vec<HeldWorker>>,
+    },
+    /// With `all`.
+    All(WorkerList),
 }
 
 /// A worker id that is held.
 #[derive(Serialize)]
-struct Worker {
+struct HeldWorker {
     worker_id: u64,
     lane: usize,
     holder: String,
@@ -113,11 +133,13 @@ struct Worker {
     get,
     path = "/cluster",
     operation_id = "cluster",
+    params(ClusterQuery),
     responses((status = 200, description = "Who holds which worker id", body = Object)),
 )]
 pub(in crate::server) async fn cluster(
     State(state): State<Arc<AppState>>,
     client: Client,
+    Query(ClusterQuery { all }): Query<ClusterQuery>,
 ) -> Result<Response, Problem> {
     let (listing, error) = state.list_rows().await?;
     let store_error = error.map(|error| store_text(&error, client.is_operator()));
@@ -127,9 +149,12 @@ pub(in crate::server) async fn cluster(
     let is_shown = |name: &str| client.caller.may_use(name);
     let namespaces = issuers.filter(|issuer| is_shown(issuer.namespace()));
     let namespaces = namespaces.map(|issuer| {
-        let leases = |layout: &Layout| Leases {
-            layout: layout.canonical(),
-            workers: listing.as_ref().map(|it| held(&it.rows, issuer.namespace(), layout)),
+        let leases = |layout: &Layout| match &listing {
+            Some(listing) if all => Leases::All(state.worker_list(listing, issuer.namespace())),
+            _ => Leases::Held {
+                layout: layout.canonical(),
+                workers: listing.as_ref().map(|it| held(&it.rows, issuer.namespace(), layout)),
+            },
         };
         let namespace = Namespace {
             node: NamespaceHealth::of(issuer, &state, client.is_operator()),
@@ -203,12 +228,12 @@ const RELEASE: &[P] = &[
     P::StoreLost,
 ];
 
-fn held(rows: &[ListedRow], namespace: &str, layout: &Layout) -> Vec<Worker> {
+fn held(rows: &[ListedRow], namespace: &str, layout: &Layout) -> Vec<HeldWorker> {
     let reserved_key = layout.reserved_key();
     let of_it = |row: &&ListedRow| {
         row.namespace == namespace && row.reserved_key == reserved_key && !row.row.free
     };
-    let worker = |listed: &ListedRow| Worker {
+    let worker = |listed: &ListedRow| HeldWorker {
         worker_id: listed.row.worker,
         lane: listed.row.lane,
         holder: listed.row.holder.clone(),
