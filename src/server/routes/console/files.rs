@@ -19,7 +19,7 @@ macro_rules! scripts {
 }
 
 /// The files that the pages load from `/console/`: name, content type and content.
-pub(super) const FILES: [(&str, &str, &str); 23] = scripts![
+pub(super) const FILES: [(&str, &str, &str); 27] = scripts![
     "api.js",
     "app.js",
     "bits.js",
@@ -34,12 +34,16 @@ pub(super) const FILES: [(&str, &str, &str); 23] = scripts![
     "encodings.js",
     "i18n.js",
     "inspect.js",
+    "list.js",
     "live.js",
+    "overview.js",
     "page.js",
     "parsed.js",
+    "patch.js",
     "plan.js",
     "poll.js",
     "settings.js",
+    "tip.js",
     "try.js",
     "zh.js",
 ];

@@ -25,6 +25,7 @@ function read() {
 function show(name, params) {
   running?.stop?.();
   shown = name;
+  document.body.dataset.part = name;
   for (const tab of document.querySelectorAll('[role=tab]')) {
     const isShown = tab.id === `tab-${name}`;
     tab.setAttribute('aria-selected', isShown);

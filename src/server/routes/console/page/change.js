@@ -4,6 +4,7 @@ import { ask } from './dialog.js';
 import { announce, field, h, select, typed } from './dom.js';
 import { t } from './i18n.js';
 import { chooser, segments, settings } from './settings.js';
+import { tip } from './tip.js';
 
 const path = (code, action = '') => address(`/codes/${encodeURIComponent(code.code)}${action}`, { namespace: code.namespace });
 const text = (value, props) => typed({ value: value ?? '', inputmode: 'numeric', pattern: '[0-9]*', ...props });
@@ -33,7 +34,7 @@ export function create(again) {
     body: [
       h('p', t('Every node can issue it a moment later. Increment and remainder are fixed from then on.')),
       h('.controls', field(t('Code'), name), (segments.length > 1 || settings.needs_token) && field(t('Namespace'), namespace), field(t('Start'), inputs.start), field(t('Largest number'), inputs.max, t('empty: none below 2^63')),
-        field(t('Smallest step'), inputs.min_step, t('empty: as configured')), field(t('Largest step'), inputs.max_step, t('empty: as configured')), field(t('Increment'), inputs.increment), field(t('Remainder'), inputs.remainder)),
+        field(t('Smallest step'), inputs.min_step, t('empty: as configured'), tip('step')), field(t('Largest step'), inputs.max_step, t('empty: as configured')), field(t('Increment'), inputs.increment), field(t('Remainder'), inputs.remainder)),
       h('label.check', inputs.js_safe, ' ', t('Stay below 2^53, safe in JavaScript')),
     ],
     action: t('Create'),
@@ -46,8 +47,8 @@ export function widen(code, again) {
   return done(ask({
     title: t('Widen {code}', { code: code.code }),
     body: [
-      h('p', t('Larger steps ask the store less often; a crash loses at most one.')),
-      field(t('Smallest step'), inputs.min_step), field(t('Largest step'), inputs.max_step), field(t('Largest number'), inputs.max),
+      h('p', t('Larger steps ask the store less often. A crash loses up to two blocks of this size, and one that was being reserved.')),
+      h('.controls', field(t('Smallest step'), inputs.min_step, '', tip('step')), field(t('Largest step'), inputs.max_step), field(t('Largest number'), inputs.max)),
     ],
     action: t('Save'),
     submit: () => change('PATCH', path(code), given(inputs)),

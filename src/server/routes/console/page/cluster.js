@@ -4,8 +4,11 @@ import { sum } from './bits.js';
 import { grid, sparkline } from './chart.js';
 import { ask } from './dialog.js';
 import { announce, badge, button, card, facts, h, meter, muted, swatch, table, until } from './dom.js';
-import { number, relative, t, told } from './i18n.js';
+import { countdown, number, relative, t, told } from './i18n.js';
+import { list } from './list.js';
+import { overview, sectionOf } from './overview.js';
 import { poll } from './poll.js';
+import { tip } from './tip.js';
 
 const EVERY = 5000;
 const SLOTS = 60;
@@ -60,19 +63,24 @@ function map(name, { layout, workers: rows, worker_id }, now) {
     size > 1 && muted(t('Each cell is {n} worker ids.', { n: number(size) })));
 }
 
-function workers(name, namespace, now, ahead, again) {
-  const rows = namespace.workers.map((worker) => {
-    const isThis = worker.worker_id === namespace.worker_id;
+function workers(name, namespace, { now, ahead, again, draw }) {
+  const isThis = (worker) => worker.worker_id === namespace.worker_id;
+  const row = (worker) => {
     const renewed = Date.parse(worker.renewed);
-    return { class: isThis ? 'this' : '', cells: [
+    return { class: isThis(worker) ? 'this' : '', 'data-key': `worker-${worker.worker_id}`, cells: [
       h('b.mono', worker.worker_id), worker.lane,
-      h('span.mono.wrap', worker.holder, isThis && h('em', ` · ${t('this node')}`)),
+      h('span.mono.wrap', worker.holder, isThis(worker) && h('em', ` · ${t('this node')}`)),
       left(worker, now, ahead), renewed ? relative(renewed, now) : '–',
       button(t('Release'), () => release(name, worker, again), { class: 'quiet', id: `release-${name}-${worker.worker_id}`, 'aria-label': t('Release worker {id}', { id: worker.worker_id }) }),
     ] };
-  });
-  const heads = [t('Worker'), t('Lane'), t('Holder'), t('Lease ends'), t('Renewed'), t('Action')];
-  return h('.beside', map(name, namespace, now), table(t('Workers of {name}', { name }), heads, rows, '.stacked'));
+  };
+  const state = (worker) => t(Date.parse(worker.expires) > now ? 'held' : 'lease over');
+  const columns = [
+    { head: t('Worker'), by: (one) => one.worker_id }, { head: t('Lane'), by: (one) => one.lane, tip: 'lane' }, { head: t('Holder'), by: (one) => one.holder },
+    { head: t('Lease ends'), by: (one) => one.expires }, { head: t('Renewed'), by: (one) => one.renewed }, { head: t('Action') },
+  ];
+  const text = (one) => `${one.worker_id} ${one.holder} ${state(one)} ${isThis(one) ? t('this node') : ''}`;
+  return h('.beside', map(name, namespace, now), h('div', list(`workers-${name}`, t('Workers of {name}', { name }), columns, namespace.workers, { text, row, draw })));
 }
 
 // Segment namespaces neither wait for ticks nor read a clock. A count that is 0 is only named.
@@ -102,44 +110,57 @@ function storeAway({ store_error, namespaces, history }, ahead) {
       : isCounting ? t('{n} numbers in hand', { n: number(namespace.remaining) }) : h('b.count', lasts(namespace, ahead)),
     count('issued'), count('refused')] };
   };
-  return h('section.card.alarm', h('h2', t('The store does not answer')), h('p.problem', told(store_error)),
+  return h('section.card.alarm', { 'data-key': 'store' }, h('h2', t('The store does not answer')), h('p.problem', told(store_error)),
     table(t('This node without the store'), [t('Namespace'), t('Issues without the store for'), t('Issued in ten minutes'), t('Refused in ten minutes')], all.map(row), '.stacked'),
     h('p', all.some(([, one]) => one.issuing) ? t('Until then this node issues from memory.') : t('This node issues again as soon as the store answers.'), ' ',
       t('Bring the store back: every node then renews its leases by itself, and nothing needs a restart.')));
 }
 
-function section([name, namespace], cluster, now, ahead, again) {
+// Who holds which worker; while the store is away, who held it when the store answered last.
+function holders(name, namespace, known, view) {
+  if (namespace.workers) known.set(name, { workers: namespace.workers, at: Date.now() });
+  if (!known.has(name)) return muted(t('Unknown until the store answers.'));
+  const { workers: rows, at } = known.get(name);
+  return [!namespace.workers && h('p.soon', t('As the store had it {age} ago.', { age: countdown(Date.now() - at) })),
+    workers(name, { ...namespace, workers: rows }, view)];
+}
+
+function section([name, namespace], cluster, known, view) {
   const { history } = cluster;
   const isCounting = namespace.mode === 'segment';
   const state = badge(namespace.issuing, namespace.issuing ? t('issuing') : t('not issuing'));
-  return h('section.card',
+  return h('section.card', { id: sectionOf(name), tabindex: -1 },
     h('.row', h('h2.mono', name), state),
     namespace.reason && h('p.problem', told(namespace.reason)),
-    facts(isCounting ? [[t('Mode'), t('plain numbers')], [t('Codes'), number(namespace.codes)], [t('Numbers in hand'), number(namespace.remaining)]] : [
+    facts(isCounting ? [[t('Mode'), t('plain numbers')], [t('Codes'), number(namespace.codes)], [[t('Numbers in hand'), tip('in hand')], number(namespace.remaining)]] : [
       [t('Worker of this node'), namespace.worker_id ?? '–'],
-      [t('Lane'), namespace.lane ?? '–'],
-      [t('Issues without the store for'), lasts(namespace, ahead)],
+      [[t('Lane'), tip('lane')], namespace.lane ?? '–'],
+      [t('Issues without the store for'), lasts(namespace, view.ahead)],
     ]),
     history && [h('h3', t('This node, last ten minutes')), plots(history.namespaces[name], history.every_seconds, isCounting)],
-    namespace.layout && [h('h3', t('Who holds which worker')), namespace.workers ? workers(name, namespace, now, ahead, again)
-      : muted(t('Unknown until the store answers.'))]);
+    namespace.layout && [h('h3', t('Who holds which worker')), holders(name, namespace, known, view)]);
 }
 
 export function mount(panel) {
-  const output = h('.stack');
+  const output = h();
+  // What the store said last of each namespace.
+  const known = new Map();
   let isAway = false;
   panel.append(output);
-  return poll(EVERY, async (quiet, again) => {
+  const polling = poll(() => EVERY, async (quiet, again) => {
     const cluster = await getJson('/cluster', { quiet });
-    const now = Date.parse(cluster.now);
-    const ahead = now - Date.now();
+    const ahead = Date.parse(cluster.now) - Date.now();
+    if (isAway !== Boolean(cluster.store_error)) announce(isAway ? t('The store answers again') : t('The store does not answer'));
+    isAway = Boolean(cluster.store_error);
     return () => {
-      const parts = Object.entries(cluster.namespaces).map((one) => section(one, cluster, now, ahead, again));
-      if (cluster.store_error) parts.unshift(storeAway(cluster, ahead));
-      if (isAway !== Boolean(cluster.store_error)) announce(isAway ? t('The store answers again') : t('The store does not answer'));
-      isAway = Boolean(cluster.store_error);
-      if (cluster.store_verified === false) parts.unshift(card(null, muted(t('The store is not verified: whoever controls the network can pose as it.'))));
-      return parts;
+      const now = Date.now() + ahead;
+      const view = { now, ahead, again, draw: polling.draw };
+      return [
+        overview(cluster, now, ahead), isAway && storeAway(cluster, ahead),
+        cluster.store_verified === false && card(null, muted(t('The store is not verified: another server on the network can pose as it.'))),
+        Object.entries(cluster.namespaces).map((one) => section(one, cluster, known, view)),
+      ];
     };
   }, output);
+  return polling;
 }

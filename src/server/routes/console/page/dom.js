@@ -1,5 +1,5 @@
 // Builds the elements of the pages, without a framework.
-import { countdown, localTime, t, told } from './i18n.js';
+import { localTime, remaining, t, told } from './i18n.js';
 
 const isShown = (child) => (child ?? false) !== false;
 
@@ -12,8 +12,7 @@ const maker = (make) => (what = '', ...children) => {
   const props = children[0]?.constructor === Object ? children.shift() : {};
   for (const [name, value] of Object.entries(props)) {
     if (!isShown(value)) continue;
-    if (name.startsWith('on')) element.addEventListener(name.slice(2), value);
-    else if (name === 'value' || name === 'checked') element[name] = value;
+    if (name.startsWith('on') || name === 'value' || name === 'checked') element[name] = value;
     else element.setAttribute(name, value === true ? '' : value);
   }
   put(element, children);
@@ -37,10 +36,11 @@ export const uid = () => `e${(last += 1)}`;
 export const typed = (props) => h('input', { autocomplete: 'off', spellcheck: 'false', autocapitalize: 'none', ...props });
 export const pre = (text, label) => h('pre.mono', { tabindex: 0, role: 'group', 'aria-label': label }, text);
 
-// A control with its label above and perhaps a hint below.
-export function field(label, control, hint) {
+// A control with its label above, perhaps with a tip beside that, and perhaps a hint below.
+export function field(label, control, hint, tip) {
   control.id ||= uid();
-  const parts = [h('label', { for: control.id }, label), control];
+  const name = h('label', { for: control.id }, label);
+  const parts = [tip ? h('.row.tight', name, tip) : name, control];
   if (hint) {
     const id = uid();
     control.setAttribute('aria-describedby', id);
@@ -116,13 +116,15 @@ export const meter = (...shares) => h('span.meter', { 'aria-hidden': 'true' }, s
 }));
 
 // The time until an instant. The page's poll keeps it counting down.
-export const until = (ms, ends = ms) => h('time', { 'data-until': ms, title: localTime(ends) }, countdown(ms - Date.now()));
+export const until = (ms, ends = ms) => h('time', { 'data-until': ms, title: localTime(ends) }, remaining(ms - Date.now()));
 
-// Builds a table. With `kind` ".stacked", each row becomes a list on a telephone.
+// Builds a table. A head is a text, or what is shown with that text. With `kind` ".stacked", each row
+// becomes a list on a telephone.
 export function table(caption, heads, rows, kind = '') {
-  const cell = (content, index) => h('td', { 'data-head': heads[index] }, content);
+  const cell = (content, index) => h('td', { 'data-head': heads[index].text ?? heads[index] }, content);
+  const title = (head) => h('th', { scope: 'col', 'aria-sort': head.sort }, head.shown ?? head);
   return h(`.scroll${kind}`, { tabindex: 0, role: 'region', 'aria-label': caption },
-    h('table', h('thead', h('tr', heads.map((head) => h('th', { scope: 'col' }, head)))),
+    h('table', h('thead', h('tr', heads.map(title))),
       h('tbody', rows.map(({ cells, ...props }) => h('tr', props, cells.map(cell))))));
 }
 

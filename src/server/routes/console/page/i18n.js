@@ -1,30 +1,37 @@
-// The texts in the code are English; zh.js has their Chinese.
-import { patterns, zh } from './zh.js';
-
+// The texts in the code are English; zh.js, which only its readers load, has their Chinese.
 const KEPT = 'raindrop.language';
 export const LANGUAGES = { en: 'English', zh: '中文' };
 
 let language = localStorage.getItem(KEPT) ?? (navigator.language.startsWith('zh') ? 'zh' : 'en');
 if (!LANGUAGES[language]) language = 'en';
 
+let chinese = { zh: {}, patterns: [] };
+
+async function load() {
+  // Without the file, the page is in English.
+  if (language === 'zh') chinese = await import('./zh.js').catch(() => chinese);
+}
+await load();
+
 export const lang = () => language;
 export const locale = () => (language === 'zh' ? 'zh-CN' : 'en-GB');
 
-export function setLanguage(name) {
+export async function setLanguage(name) {
   language = name;
   localStorage.setItem(KEPT, name);
+  await load();
 }
 
 // Returns a text in the language of the page, with {name} replaced by its value.
 export function t(text, values = {}) {
-  const found = language === 'zh' ? (zh[text] ?? text) : text;
+  const found = language === 'zh' ? (chinese.zh[text] ?? text) : text;
   return found.replace(/\{(\w+)\}/g, (whole, name) => values[name] ?? whole);
 }
 
 // Returns a text of the server in the language of the page, if zh.js has it.
 export function told(text) {
   const line = (one) => {
-    const found = language === 'zh' && patterns.find(([pattern]) => pattern.test(one));
+    const found = language === 'zh' && chinese.patterns.find(([pattern]) => pattern.test(one));
     return found ? one.replace(...found) : one;
   };
   return text.split('\n').map(line).join('\n');
@@ -55,6 +62,9 @@ export function countdown(ms) {
   });
   return parts.join(' ');
 }
+
+// The time until an instant, which may be over.
+export const remaining = (ms) => (ms > 0 ? countdown(ms) : t('over'));
 
 const UNITS = [['year', 31557600e3], ['month', 2629800e3], ['day', 864e5], ['hour', 36e5], ['minute', 6e4], ['second', 1e3]];
 

@@ -5,6 +5,7 @@ import { ENCODINGS, guess } from './encodings.js';
 import { number, relative, t, told } from './i18n.js';
 import { details } from './parsed.js';
 import { isDescription, layouts, timed } from './settings.js';
+import { tip } from './tip.js';
 
 const MOST = 1000;
 const AT_A_TIME = 8;
@@ -12,6 +13,8 @@ const MARKS = 6;
 const DESCRIBED = 'layout=';
 // The number of implausible IDs on which other layouts are tried.
 const TRIED = 3;
+// So many IDs are read at once, without a sign of progress.
+const FEW = 20;
 
 async function parse(text, encoding, where) {
   const read = encoding === 'auto' ? guess(text) : encoding;
@@ -20,10 +23,12 @@ async function parse(text, encoding, where) {
   return getJson(address(path, { ...where, encoding: read === 'decimal' ? '' : read }));
 }
 
-// Applies `read` to every item, with a few requests at a time; returns results or errors.
-async function each(items, read, isStale) {
+// Applies `read` to every item, with a few requests at a time; returns results or errors. `tell` gets
+// the number of items that are read.
+async function each(items, read, isStale, tell) {
   const results = [];
   let next = 0;
+  let done = 0;
   const worker = async () => {
     while (next < items.length && !isStale()) {
       const index = next;
@@ -33,6 +38,8 @@ async function each(items, read, isStale) {
       } catch (error) {
         results[index] = { item: items[index], error };
       }
+      done += 1;
+      tell?.(done);
     }
   };
   await Promise.all(Array.from({ length: AT_A_TIME }, worker));
@@ -105,6 +112,8 @@ function listed(good) {
     table(t('IDs by time'), heads, sorted.map(row)));
 }
 
+const reading = (count) => card(null, h('label.stack', t('Reading {n} IDs…', { n: number(count) }), h('progress', { max: count, value: 0 })));
+
 export function mount(panel, { params, save }) {
   const input = h('textarea', { rows: 3, spellcheck: 'false', autocomplete: 'off', value: (params.ids ?? '').replaceAll(',', '\n') });
   const encoding = select([['auto', t('find out')], ...ENCODINGS], params.encoding ?? 'auto');
@@ -117,7 +126,7 @@ export function mount(panel, { params, save }) {
   const description = text(isDescribed ? params.layout : '', 'time:39@10ms,sequence:8,worker:16');
   const epoch = text(params.epoch ?? '', '1970-01-01T00:00:00Z');
   const describing = field(t('Fields'), description, t('From the most significant, with their widths in bits.'));
-  const beginning = field(t('Epoch'), epoch, t('If it is not the usual one of the layout.'));
+  const beginning = field(t('Epoch'), epoch, t('If it is not the usual one of the layout.'), tip('epoch'));
   const output = h('div', { 'aria-live': 'polite' });
   let run = 0;
 
@@ -134,7 +143,11 @@ export function mount(panel, { params, save }) {
     if (!texts.length) return put(output, muted(t('An ID tells when and by which worker it was made. To read those of other systems, choose their layout.')));
     if (texts.length > MOST) return put(output, problem({ detail: t('{n} IDs: at most {most} at a time', { n: number(texts.length), most: number(MOST) }) }));
     const isStale = () => mine !== run;
-    const results = await each(texts, (text) => parse(text, encoding.value, by), isStale);
+    if (texts.length > FEW) put(output, reading(texts.length));
+    const results = await each(texts, (text) => parse(text, encoding.value, by), isStale, (done) => {
+      const bar = output.querySelector('progress');
+      if (bar && !isStale()) bar.value = done;
+    });
     if (isStale()) return;
     const good = results.filter((one) => one.parsed);
     const bad = results.map((one, index) => ({ ...one, line: index + 1 })).filter((one) => one.error);

@@ -46,8 +46,8 @@ for (const name of ['down', 'up']) {
 
 function header(again) {
   const other = lang() === 'en' ? 'zh' : 'en';
-  const language = button(LANGUAGES[other], () => {
-    setLanguage(other);
+  const language = button(LANGUAGES[other], async () => {
+    await setLanguage(other);
     again();
     document.querySelector('#language').focus();
   }, { class: 'quiet', id: 'language', lang: other });
@@ -75,7 +75,13 @@ export function build(main, again) {
   document.documentElement.lang = lang() === 'zh' ? 'zh-CN' : 'en';
   tellState();
   const announcer = h('.away', { id: 'announcer', 'aria-live': 'polite' });
-  put(document.body, header(again), main, footer(), announcer);
+  Object.assign(main, { id: 'main', tabIndex: -1 });
+  // The address of the page is its state, so a plain link would lose it.
+  const skip = h('a.skip', { href: '#main', onclick: (event) => {
+    event.preventDefault();
+    main.focus();
+  } }, t('Skip to the content'));
+  put(document.body, skip, header(again), main, footer(), announcer);
 }
 
 setInterval(() => {

@@ -5,6 +5,7 @@ import { borders } from './borders.js';
 import { card, copyButton, debounce, facts, field, h, muted, pre, problem, put, select, swatch, typed, wordsOf } from './dom.js';
 import { number, t } from './i18n.js';
 import { presets } from './settings.js';
+import { tip } from './tip.js';
 
 // The fields with adjustable widths: the parameter of each, and the widths that the service allows.
 const KEYS = {
@@ -91,8 +92,11 @@ export function mount(panel, { params, save }) {
     }
     if (!epochIsSet) epoch.value = plan.epoch;
     // Dates end with the year 9999.
-    const day = (end, none) => (!end ? none : end.timestamp.startsWith('unix')
+    const date = (end) => (end.timestamp.startsWith('unix')
       ? t('the year {year}', { year: Math.floor(1970 + end.unix_ms / YEAR) }) : end.timestamp.slice(0, 10));
+    const isPast = (end) => end?.unix_ms < Date.now();
+    const day = (end, none) => (!end ? none : isPast(end) ? t('{day}, which is past', { day: date(end) }) : date(end));
+    const warned = (end, none) => h('span', { class: isPast(end) && 'soon' }, day(end, none));
     const rate = plan.ids_per_second;
     const perTick = t('{n} in each {unit}', { n: number(plan.ids_per_tick), unit: t(plan.time_unit) });
     gist.className = 'gist';
@@ -104,9 +108,9 @@ export function mount(panel, { params, save }) {
         [t('IDs per tick and node'), perTick],
         [t('Nodes'), number(plan.nodes)],
         [t('Data centres'), number(plan.data_centers)],
-        [t('Lanes for clock steps'), number(plan.lanes)],
-        [t('Last day'), plan.wraps_after_ms ? t('none: the time wraps every {n} s', { n: number(plan.wraps_after_ms / 1000) }) : day(plan.ends, '–')],
-        [t('Safe in JavaScript until'), day(plan.js_safe_until, t('always'))],
+        [[t('Lanes for clock steps'), tip('lane')], number(plan.lanes)],
+        [t('Last day'), plan.wraps_after_ms ? t('none: the time wraps every {n} s', { n: number(plan.wraps_after_ms / 1000) }) : warned(plan.ends, '–')],
+        [t('Safe in JavaScript until'), warned(plan.js_safe_until, t('always'))],
       ])),
       plan.toml && h('section.card', h('.row', h('h2', t('Configuration')), copyButton(plan.toml, 'TOML')), pre(plan.toml, 'TOML')));
   }
@@ -184,7 +188,7 @@ export function mount(panel, { params, save }) {
   };
   panel.append(gist, h('.sides',
     h('section.card.stack', h('h2', t('Layout')),
-      field(t('Begin with'), preset), field(t('Unit of time'), unit), field(t('Order of the fields'), order), field(t('Epoch'), epoch), FIELDS.map(slider),
+      field(t('Begin with'), preset), field(t('Unit of time'), unit), field(t('Order of the fields'), order), field(t('Epoch'), epoch, '', tip('epoch')), FIELDS.map(slider),
       h('.controls', field(t('First sequence number'), first), field(t('Last sequence number'), last)),
       muted(t('The sequence gets the bits that are left of 63.'))),
     h('.stack', card(t('The bits'), bar.element, drawn, muted(t('Drag the borders, or move them with the arrow keys.'))), output)));

@@ -43,7 +43,7 @@ export const zh = Object.fromEntries(`
   Create|新建
   Done|完成
   Widen {code}|放宽 {code}
-  Larger steps ask the store less often; a crash loses at most one.|号段越大，访问存储越少；一次崩溃最多丢一个号段。
+  Larger steps ask the store less often. A crash loses up to two blocks of this size, and one that was being reserved.|号段越大，访问存储越少。一次崩溃最多丢两个号段，外加正在预留的一个。
   Save|保存
   by|增加
   to|提高到
@@ -102,7 +102,7 @@ export const zh = Object.fromEntries(`
   Unknown until the store answers.|存储恢复后才能得知。
   This node, last ten minutes|本节点，最近十分钟
   Who holds which worker|机器号的持有者
-  The store is not verified: whoever controls the network can pose as it.|未验证存储的身份：控制网络的人可以冒充它。
+  The store is not verified: another server on the network can pose as it.|未验证存储的身份：控制网络的人可以冒充它。
   Try again|重试
   used up|已用完
   in more than 1000 years|一千多年以后
@@ -126,7 +126,6 @@ export const zh = Object.fromEntries(`
   Rate|速率
   Runs out|用完时间
   Actions|操作
-  Only the first {n} codes are shown.|只显示前 {n} 个 code。
   There is no code yet.|还没有 code。
   Cancel|取消
   This service needs a token|此服务需要令牌
@@ -231,6 +230,34 @@ export const zh = Object.fromEntries(`
   Spread over shards|分片是否均匀
   How evenly id % k chooses among k tables.|id % k 在 k 张表之间的分布。
   No ID was claimed yet.|还没有获取 ID。
+  Skip to the content|跳到内容
+  Shown is the last answer, from {age} ago.|当前显示的是 {age} 前的最后一次响应。
+  As the store had it {age} ago.|存储 {age} 前的状态。
+  Overview|概览
+  {n} of {all} namespaces in trouble|{all} 个命名空间中有 {n} 个异常
+  every namespace issues|所有命名空间都在发号
+  Nodes with a lease|持有租约的节点
+  Leases that are over|已到期的租约
+  This node issues without the store for|没有存储时本节点还可发号
+  {first}–{last} of {all}|第 {first}–{last} 行，共 {all} 行
+  none found|没有找到
+  No row has these words.|没有包含这些词的行。
+  Filter|筛选
+  Filter {what}|筛选：{what}
+  Previous page|上一页
+  Next page|下一页
+  {n} codes read…|已读取 {n} 个 code…
+  The first {n} codes|前 {n} 个 code
+  {n} codes behind {code}|{code} 之后的 {n} 个 code
+  The codes behind {code}|{code} 之后的 code
+  From the first|从头开始
+  What is this?|这是什么？
+  One value of the rollback bits. When the clock goes back, a node goes on in another lane of its worker id, and so repeats no ID.|回拨位的一个取值。时钟回拨时，节点换用同一机器号的另一个 lane 继续发号，因此不会重复。
+  How many numbers the next block will have that a node reserves for this code. It grows and shrinks with the demand.|节点下一次为此 code 预留的号码个数，随需求增减。
+  Numbers that this node has reserved and not issued yet. It issues them without the store; a crash loses them.|本节点已预留、尚未发出的号码。没有存储也能发出；崩溃时会丢失。
+  The instant at which the timestamp of an ID is 0. IDs of another epoch have other times.|ID 的时间戳为 0 的时刻。纪元不同，ID 对应的时间也不同。
+  {day}, which is past|{day}（已过）
+  Reading {n} IDs…|正在读取 {n} 个 ID…
 `.trim().split('\n').map((line) => line.trim().split('|')));
 
 // Patterns of the server's texts, each with its translation.
