@@ -162,8 +162,10 @@ class Configuration(unittest.TestCase):
             # Its worker ids are its own; and segment mode has none.
             ("config.worker.max_id=1", "config.mode=segment"),
             ("config.worker.max_id=1", "config.mode=segment", "config.namespaces.web.worker.max_id=3"),
-            # Neither the bits of a preset are known here, nor what the environment sets.
-            ("config.layout.preset=js-safe", "replicaCount=40"),
+            ("config.layout.preset=js-safe", "replicaCount=30"),
+            ("config.layout.preset=sonyflake", "replicaCount=600"),
+            # Neither a preset that does not exist has bits here, nor is it known what the environment sets.
+            ("config.layout.preset=nope", "replicaCount=600"),
             ("config.worker.max_id=1", "extraEnv[0].name=RAINDROP__WORKER__MAX_ID", "extraEnv[0].value=9"),
         ]:
             with self.subTest(values=values):
@@ -175,7 +177,7 @@ class Configuration(unittest.TestCase):
         memory = sets("store.url=memory:", "kind=StatefulSet", "replicaCount=1", "config.worker.id=1")
         in_memory = {"RAINDROP__STORE__URL": "memory:", "RAINDROP__STORE__URL_FILE": ""}
         secret = sets("store.existingSecret=a")
-        client_ca = sets("tls.clientCA.existingSecret=a")
+        client_ca = sets("tls.existingSecret=a", "tls.clientCA.existingSecret=a")
         for values, environment, says in [
             (sets("config.layout.preset=nope"), {}, "layout.preset = nope "),
             (sets("config.layout.worker_bits=17"), {}, "layout.worker_bits = 17 "),
@@ -187,7 +189,6 @@ class Configuration(unittest.TestCase):
             ([*memory, *sets("stateFile.enabled=true")], in_memory, "store.state_file = /var/lib/raindrop-state/state "),
             (client_ca, {}, "must be used with auth.tokens_file"),
             (sets("tls.existingSecret=a", "tls.clientCRL.existingSecret=a"), {}, "must be used with http.tls.client_ca_file"),
-            ([*client_ca, *sets("auth.existingSecret=a")], {}, "must be used with both http.tls.cert_file and http.tls.key_file"),
             ([*sets("config.http.drain_delay=5"), skip], {}, "http.drain_delay = 5 "),
             ([*sets("config.http.shutdown_timeout=soon"), skip], {}, "http.shutdown_timeout = soon "),
             ([*sets("config.http.listen=localhost"), skip], {}, "http.listen = localhost "),

@@ -9,6 +9,7 @@ from chart import HERE, manifests, of_case, only, refused, render, sets, templat
 from control_plane import ApiError, collection, control_plane, eventually
 
 WHY = "is there, because nodes on two stores issue the same IDs; keep the values of the store, or follow docs/kubernetes.md, Another store"
+MOVED = "is there, because nodes in two namespaces may issue the same IDs; unset it, or follow docs/kubernetes.md, Another store"
 OWNED = {"meta.helm.sh/release-name": "ids", "meta.helm.sh/release-namespace": "apps"}
 SCALED = ("autoscaling.enabled=true", "autoscaling.minReplicas=3")
 
@@ -218,6 +219,17 @@ class Store(unittest.TestCase):
             said = refused(*options)
             self.assertIn("Deployment ids-raindrop: its selector cannot change from", said)
             self.assertIn(f'"raindrop/store":"{label()}"', said)
+
+    def test_a_release_with_pods_does_not_move_to_another_namespace(self):
+        pod = {"apiVersion": "v1", "kind": "Pod", **live()["spec"]["template"]}
+        pod["metadata"] |= {"name": "left", "namespace": "apps"}
+        pod["spec"]["serviceAccountName"] = "default"
+        with cluster(pod) as options:
+            render(*sets("namespaceOverride=apps"), *options)
+            said = refused(*sets("namespaceOverride=ids"), *options)
+            self.assertIn(f'namespaceOverride = "ids": must not move a release while its pod left {MOVED}', said)
+        with cluster() as options:
+            render(*sets("namespaceOverride=ids"), *options)
 
     def test_a_pod_on_another_store_is_found_by_itself(self):
         """Not by the selector: it belongs to the other kind, or to nothing."""

@@ -3,6 +3,7 @@
 import copy
 import difflib
 import json
+import os
 import pathlib
 import re
 import shutil
@@ -25,6 +26,7 @@ from chart import (
     notes,
     of_case,
     only,
+    run,
     sets,
     template,
     without_files,
@@ -45,6 +47,16 @@ def validate(manifest, kubernetes):
             # Newer than that; the chart refuses it there.
             known["spec"].pop("trafficDistribution", None)
         kubernetes_validate.validate(known, kubernetes, strict=True)
+
+
+class OnceLoader(yaml.SafeLoader):
+    """Refuses a map with a key twice, of which the usual loader takes the last."""
+
+    def construct_mapping(self, node, deep=False):
+        keys = [self.construct_object(key, deep=True) for key, _ in node.value]
+        if len(keys) != len(set(keys)):
+            raise yaml.YAMLError(f"a key is there twice: {keys}")
+        return super().construct_mapping(node, deep)
 
 
 class Render(unittest.TestCase):
@@ -109,10 +121,66 @@ class Render(unittest.TestCase):
             with self.subTest(case=path.stem):
                 # After the user's, which may write files that it reads.
                 check, service = spec["initContainers"][-1], spec["containers"][0]
-                own = {"name": "check-config", "args": ["config"], "terminationMessagePolicy": "FallbackToLogsOnError"}
-                of_service = {"name", "args", "ports", "livenessProbe", "readinessProbe"}
+                own = {"name": "check-config", "args": ["config", *service["args"][1:]], "terminationMessagePolicy": "FallbackToLogsOnError"}
+                of_service = {"name", "args", "ports", "lifecycle", "startupProbe", "livenessProbe", "readinessProbe"}
                 shared = {key: value for key, value in service.items() if key not in of_service}
                 self.assertEqual(check, {**own, **shared})
+
+    def test_no_key_is_there_twice(self):
+        for path in CASES:
+            with self.subTest(case=path.stem):
+                list(yaml.load_all(of_case(path), OnceLoader))
+        with self.assertRaisesRegex(yaml.YAMLError, "twice"):
+            yaml.load("a: {b: 1, b: 2}", OnceLoader)
+
+    def test_what_is_common_is_everywhere_once_and_yields_to_what_is_said_of_one_object(self):
+        text = of_case(HERE / "cases" / "conventions.yaml")
+        for manifest in manifests(text):
+            metadata = manifest["metadata"]
+            with self.subTest(kind=manifest["kind"], name=metadata["name"]):
+                self.assertEqual(metadata["namespace"], "ids")
+                self.assertEqual(metadata["labels"]["team"], "platform")
+                self.assertEqual(metadata["annotations"]["example.org/owner"], "platform")
+        self.assertEqual(only(text, "ServiceAccount")["metadata"]["annotations"]["example.org/role"], "ids")
+        self.assertEqual(only(text, "ServiceMonitor")["metadata"]["labels"]["tier"], "monitoring")
+        pods = only(text, "Deployment")["spec"]["template"]["metadata"]
+        self.assertEqual((pods["labels"]["team"], pods["labels"]["tier"]), ("platform", "core"))
+        self.assertNotIn("example.org/owner", pods["annotations"])
+
+    def test_openshift_chooses_user_and_groups(self):
+        text = template(*sets("openshift.enabled=true"))
+        for pod in (only(text, "Deployment")["spec"]["template"], only(text, "Pod")):
+            context = pod["spec"]["securityContext"]
+            self.assertIs(context["runAsNonRoot"], True)
+            self.assertFalse({"runAsUser", "runAsGroup", "fsGroup"} & set(context))
+
+    def test_hosts_of_the_ingress_may_have_paths_of_their_own(self):
+        rules = only(of_case(HERE / "cases" / "conventions.yaml"), "Ingress")["spec"]["rules"]
+        found = {
+            rule["host"]: [(path["path"], path["pathType"]) for path in rule["http"]["paths"]] for rule in rules
+        }
+        of_all = [(path, "Exact") for path in ("/id", "/ids", "/parse", "/bounds")]
+        self.assertEqual(found, {"a.example.org": of_all, "b.example.org": [("/id", "Exact"), ("/ids", "Prefix")]})
+
+    def test_a_port_alone_is_that_port_of_every_address(self):
+        text = template("--set-json", 'config.http.listen=":8081"')
+        config = tomllib.loads(only(text, "ConfigMap")["data"]["raindrop.toml"])["http"]
+        self.assertEqual((config["listen"], config["admin_listen"]), ("[::]:8081", "[::]:9090"))
+        (service,) = only(text, "Deployment")["spec"]["template"]["spec"]["containers"]
+        self.assertEqual(service["ports"][0]["containerPort"], 8081)
+
+    def test_the_chart_knows_the_worker_ids_of_every_preset(self):
+        helpers = (CHART / "templates" / "_check_workers.tpl").read_text()
+        words = re.search(r'dict ("raindrop" .*) \| toJson', helpers)[1].split()
+        known = {name.strip('"'): int(bits) for name, bits in zip(words[::2], words[1::2])}
+        told = run(os.environ["RAINDROP"], "plan", "--preset", "none").stderr
+        self.assertEqual({*known}, {*told.partition("must be one of ")[2].strip().split(", ")})
+        for name, bits in known.items():
+            plan = json.loads(run(os.environ["RAINDROP"], "plan", "--preset", name, "--json").stdout)
+            with self.subTest(preset=name):
+                self.assertIn({"name": "worker_id", "bits": bits}, [
+                    {key: field[key] for key in ("name", "bits")} for field in plan["fields"]
+                ])
 
     def test_a_strategy_without_rolling_updates_needs_no_null(self):
         def strategy(kind, name, *values):

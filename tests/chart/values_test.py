@@ -82,7 +82,7 @@ class Values(unittest.TestCase):
     def test_every_value_has_a_default_and_says_what_it_is(self):
         for name in leaves(SCHEMA):
             # Helm's own; and what is Kubernetes' is described as a whole.
-            if name == "global" or name.partition(".")[0] in ("livenessProbe", "readinessProbe", "resources"):
+            if name == "global" or name.partition(".")[0] in ("startupProbe", "livenessProbe", "readinessProbe", "resources"):
                 continue
             with self.subTest(value=name):
                 self.assertIn(name, self.documented, "has no `# --` comment")

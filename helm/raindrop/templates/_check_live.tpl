@@ -1,7 +1,20 @@
+{{/* Leases, Secrets and volumes belong to a namespace: nodes in two of them are on two stores, or may be. */}}
+{{- define "raindrop.check.liveNamespace" -}}
+{{- $namespace := include "raindrop.namespace" . -}}
+{{- if ne $namespace .Release.Namespace -}}
+{{- range dig "items" list (lookup "v1" "Pod" .Release.Namespace "") -}}
+{{- $labels := .metadata.labels | default dict -}}
+{{- if and (eq (get $labels "app.kubernetes.io/instance") $.Release.Name) (hasKey $labels "raindrop/store") -}}
+{{- fail (printf "namespaceOverride = %q: must not move a release while its pod %s is there, because nodes in two namespaces may issue the same IDs; unset it, or follow docs/kubernetes.md, Another store" $namespace .metadata.name) -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+
 {{/* Pods of the other kind, or without their Deployment, are out of the selector's reach. */}}
 {{- define "raindrop.check.liveStore" -}}
 {{- $is := get (include "raindrop.podSelectorLabels" . | fromYaml) "raindrop/store" -}}
-{{- range dig "items" list (lookup "v1" "Pod" .Release.Namespace "") -}}
+{{- range dig "items" list (lookup "v1" "Pod" (include "raindrop.namespace" .) "") -}}
 {{- $labels := .metadata.labels | default dict -}}
 {{- $was := get $labels "raindrop/store" | default $is -}}
 {{- if and (eq (get $labels "app.kubernetes.io/instance") $.Release.Name) (ne $was $is) -}}

@@ -5,6 +5,10 @@
 {{- fail (printf "autoscaling.minReplicas = %d: must be at most autoscaling.maxReplicas (%d)" (int .minReplicas) (int .maxReplicas)) -}}
 {{- end -}}
 {{- end -}}
+{{- $requests := default dict (default dict .Values.resources).requests -}}
+{{- if and .Values.autoscaling.enabled (not .Values.autoscaling.metrics) (not $requests.cpu) -}}
+{{- fail "autoscaling.enabled needs resources.requests.cpu, of which autoscaling.targetCPUUtilizationPercentage is a share; set it, for example to 100m, or set autoscaling.metrics" -}}
+{{- end -}}
 {{- $nodes := include "raindrop.minReplicas" . | int -}}
 {{- $isScaled := and (include "raindrop.several" .) (gt $nodes 0) -}}
 {{- with .Values.podDisruptionBudget -}}

@@ -50,8 +50,13 @@ config.{{ with . }}namespaces.{{ . }}.{{ end }}worker
 {{- end -}}
 {{- end -}}
 
+{{/* The worker bits of each preset, whose layout never changes. */}}
+{{- define "raindrop.presetBits" -}}
+{{- dict "raindrop" 9 "js-safe" 5 "twitter" 5 "lingdu" 15 "westid" 10 "westid-qr" 5 "yitter" 6 "yitter-csharp" 6 "yitter-js" 6 "node" 5 "adnc-classic" 5 "sonyflake" 16 "sonyflake-v2" 16 "baidu-uid" 16 "baidu-uid-default" 16 | toJson -}}
+{{- end -}}
+
 {{/* With too few worker ids for the nodes of an update, the update never ends. Every namespace in snowflake mode has
-worker ids of its own. Not counted are those of a preset, and those that the environment sets. */}}
+worker ids of its own. Not counted are those that the environment sets. */}}
 {{- define "raindrop.check.workerIds" -}}
 {{- $isKnown := true -}}
 {{- range .Values.extraEnv -}}
@@ -69,8 +74,10 @@ worker ids of its own. Not counted are those of a preset, and those that the env
 {{- $layout := default dict $config.layout -}}
 {{- $first := 1 -}}
 {{- $last := 0 -}}
-{{- range until (default 9 $layout.worker_bits | int) }}{{ $last = add 1 (mul 2 $last) }}{{ end -}}
-{{- $isCounted := and $isKnown (not $layout.preset) -}}
+{{- $bits := default 9 $layout.worker_bits -}}
+{{- with $layout.preset }}{{ $bits = get (include "raindrop.presetBits" $ | fromJson) . | default 0 }}{{ end -}}
+{{- range until (int $bits) }}{{ $last = add 1 (mul 2 $last) }}{{ end -}}
+{{- $isCounted := and $isKnown (gt (int $bits) 0) -}}
 {{- range list $inherited $own -}}
 {{- if not (kindIs "invalid" .min_id) }}{{ $first = int64 .min_id }}{{ end -}}
 {{- if not (kindIs "invalid" .max_id) }}{{ $last = int64 .max_id }}{{ $isCounted = $isKnown }}{{ end -}}

@@ -3,13 +3,18 @@ settings in `config`, in the init container `check-config`. */}}
 {{- define "raindrop.check" -}}
 {{- include "raindrop.check.numbers" (dict "value" (omit .Values "global") "path" "") -}}
 {{- include "raindrop.check.kind" . -}}
+{{- include "raindrop.check.image" . -}}
+{{- include "raindrop.check.labels" . -}}
 {{- include "raindrop.check.store" . -}}
 {{- include "raindrop.check.workers" . -}}
 {{- include "raindrop.check.workerIds" . -}}
 {{- include "raindrop.check.pods" . -}}
 {{- include "raindrop.check.scaling" . -}}
 {{- include "raindrop.check.monitoring" . -}}
+{{- include "raindrop.check.alerts" . -}}
 {{- include "raindrop.check.network" . -}}
+{{- include "raindrop.check.entry" . -}}
+{{- include "raindrop.check.liveNamespace" . -}}
 {{- include "raindrop.check.liveStore" . -}}
 {{- include "raindrop.check.live" . -}}
 {{- end -}}
@@ -40,6 +45,31 @@ The schema says so in its own words, but it can be skipped. */}}
 {{- end -}}
 {{- end -}}
 
+{{/* A reference with two tags names no image. */}}
+{{- define "raindrop.check.image" -}}
+{{- range $path, $image := dict "image" .Values.image "tests.image" .Values.tests.image -}}
+{{- with regexFind "[:@][^/]*$" $image.repository -}}
+{{- fail (printf "%s.repository = %q: must not contain the tag or digest %q; set %s.tag or %s.digest" $path $image.repository . $path $path) -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+
+{{/* Some tools refuse a key that is there twice, and others take either value. */}}
+{{- define "raindrop.check.labels" -}}
+{{- $own := keys (include "raindrop.podSelectorLabels" . | fromYaml) (include "raindrop.chartLabels" . | fromYaml) (dict "raindrop/scraped" "" "checksum/config" "" "checksum/store" "") -}}
+{{- $given := dict "commonLabels" .Values.commonLabels "podLabels" .Values.podLabels "podAnnotations" .Values.podAnnotations -}}
+{{- range $name := list "serviceMonitor" "podMonitor" "prometheusRule" "grafanaDashboard" -}}
+{{- $_ := set $given (printf "%s.labels" $name) (get $.Values $name).labels -}}
+{{- end -}}
+{{- range $path, $entries := $given -}}
+{{- range $key := keys (default dict $entries) | sortAlpha -}}
+{{- if has $key $own -}}
+{{- fail (printf "%s: must not contain %s, because the chart sets it; use another key, or nameOverride for app.kubernetes.io/name" $path $key) -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+
 {{/* Nodes on two stores issue the same IDs. */}}
 {{- define "raindrop.check.store" -}}
 {{- $store := .Values.store -}}
@@ -56,6 +86,11 @@ The schema says so in its own words, but it can be skipped. */}}
 {{- range .Values.extraEnv -}}
 {{- if regexMatch "^RAINDROP(CONFIG|STORE(URL|URLFILE|WORKERTABLE|SEGMENTTABLE))$" (upper .name | replace "_" "") -}}
 {{- fail (printf "extraEnv: must not contain %s, because the chart sets it; set config or store" .name) -}}
+{{- end -}}
+{{- end -}}
+{{- range .Values.extraArgs -}}
+{{- with regexFind "^--(config|listen|store-url)" . -}}
+{{- fail (printf "extraArgs: must not contain %s, because the chart sets it; set config, config.http.listen or store" .) -}}
 {{- end -}}
 {{- end -}}
 {{- if hasPrefix "sqlite:" (toString $store.url) -}}
@@ -88,6 +123,13 @@ The schema says so in its own words, but it can be skipped. */}}
 {{- if and $tokens (not $.Values.admin.enabled) -}}
 {{- fail (printf "readinessNamespace: needs admin.enabled beside %s: without it the probe would need a token" $tokens) -}}
 {{- end -}}
+{{- end -}}
+{{- $listen := .Values.config.http.listen -}}
+{{- if regexMatch "^(127[.]|localhost:|\\[::1\\]:|\\[::ffff:127[.])" $listen -}}
+{{- fail (printf "config.http.listen = %q: neither the Service nor the probes reach this address; set [::]:8080, 0.0.0.0:8080 or :8080" $listen) -}}
+{{- end -}}
+{{- if and (include "raindrop.isGiven" .Values.tls.clientCA) (not (include "raindrop.tlsSecretName" .)) -}}
+{{- fail "tls.clientCA needs TLS, without which clients send no certificates; set tls.existingSecret or tls.certificate.enabled" -}}
 {{- end -}}
 {{- $drain := .Values.config.http.drain_delay -}}
 {{- $shutdown := .Values.config.http.shutdown_timeout -}}

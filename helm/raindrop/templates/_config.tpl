@@ -6,6 +6,7 @@
 {{- $_ := set $store "state_file" "/var/lib/raindrop-state/state" -}}
 {{- end -}}
 {{- $_ := set $config "store" (ternary $store nil (not (empty $store))) -}}
+{{- $_ := set $config.http "listen" (include "raindrop.listen" .) -}}
 {{- $worker := default dict $config.worker -}}
 {{- if and (eq .Values.kind "StatefulSet") (not (hasKey $worker "prefer_previous")) -}}
 {{- $_ := set $worker "prefer_previous" true -}}
@@ -32,6 +33,11 @@
 {{- $_ := set $config "auth" $auth -}}
 {{- end -}}
 {{- include "raindrop.table" (dict "table" $config "path" "") -}}
+{{- end -}}
+
+{{/* The address of the service. A port alone, such as `:8080`, is that port of every address. */}}
+{{- define "raindrop.listen" -}}
+{{- regexReplaceAll "^:" .Values.config.http.listen "[::]:" -}}
 {{- end -}}
 
 {{/* A TOML table: its values, then the tables in it. Helm's own toToml writes 8080 as 8080.0. */}}

@@ -9,6 +9,11 @@
 {{- default $full .Values.fullnameOverride | trunc 50 | trimSuffix "-" -}}
 {{- end -}}
 
+{{/* The Kubernetes namespace of every object. */}}
+{{- define "raindrop.namespace" -}}
+{{- default .Release.Namespace .Values.namespaceOverride -}}
+{{- end -}}
+
 {{- define "raindrop.selectorLabels" -}}
 app.kubernetes.io/name: {{ include "raindrop.name" . }}
 app.kubernetes.io/instance: {{ .Release.Name }}
@@ -22,29 +27,32 @@ update to another store: its nodes would issue the IDs of the old store's nodes.
 raindrop/store: {{ include "raindrop.store" . }}-{{ include "raindrop.storeHash" . }}
 {{- end -}}
 
-{{- define "raindrop.commonLabels" -}}
+{{- define "raindrop.chartLabels" -}}
 helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" | trunc 63 | trimSuffix "-" }}
 app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
 app.kubernetes.io/managed-by: {{ .Release.Service }}
-{{- with .Values.commonLabels }}
-{{ toYaml . }}
-{{- end }}
-{{- end -}}
-
-{{- define "raindrop.labels" -}}
-{{ include "raindrop.selectorLabels" . }}
-{{ include "raindrop.commonLabels" . }}
 {{- end -}}
 
 {{/* An object's metadata; takes {root, name, suffix, labels, annotations}, of which only root is needed. */}}
 {{- define "raindrop.metadata" -}}
 metadata:
   name: {{ default (include "raindrop.fullname" .root) .name }}{{ default "" .suffix }}
-  namespace: {{ .root.Release.Namespace }}
+  namespace: {{ include "raindrop.namespace" .root }}
   labels:
-    {{- include "raindrop.labels" .root | nindent 4 }}
-    {{- with .labels }}{{ toYaml . | nindent 4 }}{{ end }}
-  {{- include "raindrop.optional" (list 2 (pick . "annotations")) }}
+    {{- include "raindrop.selectorLabels" .root | nindent 4 }}
+    {{- include "raindrop.chartLabels" .root | nindent 4 }}
+    {{- include "raindrop.entries" (list 4 .root.Values.commonLabels .labels) }}
+  {{- with include "raindrop.entries" (list 4 .root.Values.commonAnnotations .annotations) }}
+  annotations:
+    {{- . }}
+  {{- end }}
+{{- end -}}
+
+{{/* The entries of several maps, each key once: the last map wins. Takes a list of their indentation and the maps. */}}
+{{- define "raindrop.entries" -}}
+{{- $all := dict -}}
+{{- range rest . }}{{ $all = mergeOverwrite $all (default dict . | deepCopy) }}{{ end -}}
+{{- with $all }}{{ toYaml . | nindent (first $) }}{{ end -}}
 {{- end -}}
 
 {{/* The fields of a map that are not empty; takes a list of their indentation and the map. */}}

@@ -6,20 +6,18 @@ metadata:
     {{- if and .Values.store.url (eq (include "raindrop.store" .) "secret") }}
     checksum/store: {{ sha256sum .Values.store.url }}
     {{- end }}
-    {{- with .Values.podAnnotations }}{{ toYaml . | nindent 4 }}{{ end }}
+    {{- include "raindrop.entries" (list 4 .Values.podAnnotations) }}
   labels:
     {{- include "raindrop.podSelectorLabels" . | nindent 4 }}
-    {{- range list .Values.commonLabels .Values.podLabels }}
-    {{- with . }}{{ toYaml . | nindent 4 }}{{ end }}
-    {{- end }}
+    {{- include "raindrop.entries" (list 4 .Values.commonLabels .Values.podLabels) }}
 spec:
   serviceAccountName: {{ include "raindrop.serviceAccountName" . }}
   automountServiceAccountToken: {{ eq (include "raindrop.store" .) "kubernetes" }}
   enableServiceLinks: false
   terminationGracePeriodSeconds: {{ .Values.terminationGracePeriodSeconds }}
   {{- with include "raindrop.imagePullSecrets" . }}{{ . | nindent 2 }}{{ end }}
-  {{- include "raindrop.optional" (list 2 (dict "securityContext" .Values.podSecurityContext)) }}
-  {{- include "raindrop.optional" (list 2 (pick .Values "priorityClassName" "runtimeClassName")) }}
+  {{- include "raindrop.optional" (list 2 (include "raindrop.podSecurity" (list . .Values.podSecurityContext) | fromJson)) }}
+  {{- include "raindrop.optional" (list 2 (pick .Values "priorityClassName" "runtimeClassName" "schedulerName")) }}
   {{- include "raindrop.optional" (list 2 (pick .Values "hostAliases" "dnsPolicy" "dnsConfig")) }}
   {{- include "raindrop.optional" (list 2 (pick .Values "nodeSelector" "affinity" "tolerations")) }}
   initContainers:
@@ -27,13 +25,13 @@ spec:
     {{- if .Values.checkConfig }}
     # Stops the pod before it serves if the configuration is invalid, and says why. It does not connect to the store.
     - name: check-config
-      args: [config]
+      args: [config{{ range .Values.extraArgs }}, {{ quote . }}{{ end }}]
       terminationMessagePolicy: FallbackToLogsOnError
       {{- include "raindrop.container" . | nindent 6 }}
     {{- end }}
   containers:
     - name: raindrop
-      args: [serve]
+      args: [serve{{ range .Values.extraArgs }}, {{ quote . }}{{ end }}]
       {{- include "raindrop.container" . | nindent 6 }}
       ports:
         - name: http
@@ -44,6 +42,11 @@ spec:
           containerPort: {{ .Values.admin.port }}
           protocol: TCP
         {{- end }}
+      {{- include "raindrop.optional" (list 6 (pick .Values "lifecycle")) }}
+      {{- with .Values.startupProbe }}
+      startupProbe:
+        {{- include "raindrop.probe" (dict "root" $ "path" "/livez" "timing" .) | nindent 8 }}
+      {{- end }}
       livenessProbe:
         {{- include "raindrop.probe" (dict "root" . "path" "/livez" "timing" .Values.livenessProbe) | nindent 8 }}
       readinessProbe:
@@ -121,6 +124,14 @@ volumeMounts:
     mountPath: /var/lib/raindrop-state
   {{- end }}
   {{- with .Values.extraVolumeMounts }}{{ toYaml . | nindent 2 }}{{ end }}
+{{- end -}}
+
+{{/* The security context of pods; takes a list of the root and the context. OpenShift chooses the user and the groups of
+pods itself, and admits none that names others. */}}
+{{- define "raindrop.podSecurity" -}}
+{{- $context := last . -}}
+{{- if (default dict (first .).Values.openshift).enabled }}{{ $context = omit (default dict $context) "runAsUser" "runAsGroup" "fsGroup" }}{{ end -}}
+{{- toJson (dict "securityContext" $context) -}}
 {{- end -}}
 
 {{/* A probe; takes {root, path, timing}. */}}

@@ -1,6 +1,6 @@
 {{/* The live object of the chart's kind; empty on installation and where no cluster is at hand. */}}
 {{- define "raindrop.live" -}}
-{{- lookup "apps/v1" .Values.kind .Release.Namespace (include "raindrop.fullname" .) | toJson -}}
+{{- lookup "apps/v1" .Values.kind (include "raindrop.namespace" .) (include "raindrop.fullname" .) | toJson -}}
 {{- end -}}
 
 {{/* The number of nodes; empty if only an autoscaler knows it. Kubernetes resets an object that loses the field to one
