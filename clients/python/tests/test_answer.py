@@ -143,10 +143,13 @@ class Problems(unittest.TestCase):
         for text, seconds in {
             "0": 0.0,
             "60": 60.0,
+            "5 ": 5.0,
             "86400": 60.0,
             "9" * 5000: 60.0,
             "-1": None,
             "1.5": None,
+            "5, 6": None,
+            "٥": None,
             "": None,
             "Fri, 31 Dec 1999 23:59:59 GMT": None,
         }.items():

@@ -4,14 +4,21 @@ import asyncio
 import contextlib
 import copy
 import ctypes
+import gc
+import http.client
 import multiprocessing
 import os
 import pickle
+import socket
 import ssl
+import subprocess
+import sys
 import threading
+import time
 import unittest
 import urllib.parse
 import warnings
+import weakref
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from queue import SimpleQueue
@@ -20,7 +27,7 @@ from unittest import mock
 
 from raindrop_client import AsyncClient, Client, Event, RaindropError, __version__
 from raindrop_client._buffer import Buffer
-from raindrop_client._transport import Transport
+from raindrop_client._transport import Call, Transport, _Idle
 
 from .server import Server, certificates, temporary, tls_of_server
 
@@ -89,20 +96,59 @@ class Calls(unittest.TestCase):
             {"max_age": 0},
             {"target": float("nan")},
             {"deadline": "2"},
+            {"deadline": "2", "urls": ["http://a", "http://b"]},
+            {"deadline": True},
+            {"deadline": 1e300},
+            {"request_timeout": 10**400},
+            {"max_range": "5"},
+            {"min_range": True},
+            {"namespace": ""},
+            {"namespace": 5},
+            {"namespace": "\ud800"},
+            {"token": 7},
+            {"token": b"secret"},
+            {"ssl_context": "ca.pem"},
+            {"on_event": "print"},
+            {"clock": 5},
+            {"proxy": 5},
+            {"proxy": "http://"},
+            {"proxy": "socks5://a"},
+            {"proxy": "http://user:secret"},
+            {"proxy": "http://user:secret@a:99999"},
+            {"urls": None},
+            {"urls": 5},
+            {"urls": [5]},
+            {"urls": [b"http://a"]},
+            {"urls": ""},
+            {"urls": "http://a:0"},
+            {"urls": "http://a:70000"},
+            {"urls": "http://[::1"},
+            {"urls": "http://a b"},
+            {"urls": "http://a/b c"},
+            {"urls": "http://a/é"},
+            {"urls": "http://a\r\nX: y"},
+            {"urls": "http://a\n"},
+            {"urls": "http://a\\b"},
         )
         for options in wrong:
             with self.subTest(str(options)), self.assertRaises(RaindropError) as raised:
                 Client(**{"urls": "http://a", **options})
             self.assertEqual(raised.exception.kind, "usage")
+            self.assertNotIn("secret", str(raised.exception))
         with Client("http://a", max_range=5) as ids:
             order = ids.code("order")
             calls: tuple[Callable[[], object], ...] = (
                 lambda: ids.code(""),
+                lambda: ids.code(5),  # type: ignore[arg-type]
+                lambda: ids.code([]),  # type: ignore[arg-type]
+                lambda: ids.code("\ud800"),
                 lambda: order.next_many(0),
                 lambda: order.next_many(6),
                 lambda: order.next_many(True),
                 lambda: order.next(-1.0),
                 lambda: order.next(float("inf")),
+                lambda: order.next(1e300),
+                lambda: order.next("2"),  # type: ignore[arg-type]
             )
             for call in calls:
                 with self.assertRaises(RaindropError) as raised:
@@ -151,6 +197,56 @@ class Calls(unittest.TestCase):
             waits = [event.error for event in events if event.type == "wait"]
             self.assertEqual([error and error.kind for error in waits], ["cancelled"])
 
+    def test_forms_of_urls(self) -> None:
+        for urls in (
+            "HTTP://a/",
+            ["https://a:8443/base/", "http://b"],
+            ("http://bücher.example",),
+            {"http://[::1]:8080"},
+            (url for url in ["http://a", "http://a/"]),
+        ):
+            with self.subTest(str(urls)):
+                Client(urls).close()
+
+    def test_a_program_that_ends(self) -> None:
+        program = """if True:
+            import atexit, logging, sys
+            logging.disable()
+            from raindrop_client import Client, RaindropError
+            ids = Client(sys.argv[1], min_range=10)
+            def draw(): print(ids.code("order").try_next())
+            def wait():
+                try: print(ids.code("new").next(30.0) > 0)
+                except RaindropError as error: print("interpreter shutdown" in str(error))
+            atexit.register(wait)
+            atexit.register(draw)
+            print(ids.code("order").next())
+        """
+        with Server() as server:
+            ended = subprocess.run(
+                [sys.executable, "-X", "dev", "-W", "ignore", "-c", program, server.url],
+                env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+                capture_output=True,
+                timeout=PATIENCE,
+                check=True,
+                text=True,
+            )
+        self.assertEqual((ended.stdout, ended.stderr), ("1000000\n1000001\nTrue\n", ""))
+
+    def test_a_client_that_is_not_referenced_is_collected(self) -> None:
+        with Server() as server:
+            ids = client(server)
+            ids.code("order").next()
+            reference = weakref.ref(ids)
+            threads = [one for one in threading.enumerate() if one.name.startswith("raindrop")]
+            for thread in threads:
+                thread.join(PATIENCE)
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", ResourceWarning)
+                del ids
+                gc.collect()
+            self.assertIsNone(reference())
+
     def test_no_thread_can_be_started(self) -> None:
         with Server() as server, client(server) as ids:
             with mock.patch("threading.Thread.start", side_effect=RuntimeError("no thread")):
@@ -165,6 +261,42 @@ class Connections(unittest.TestCase):
             for _ in range(5):
                 ids.code("order").next_many(5)
             self.assertEqual(server.connections, 1)
+
+    def test_a_connection_that_was_idle_for_a_minute_is_closed(self) -> None:
+        now = 1000.0
+        with (
+            Server() as server,
+            Server() as other,
+            client(server, other, max_range=5, clock=lambda: now) as ids,
+        ):
+            for seconds, connections in ((0.0, 1), (59.0, 1), (61.0, 2)):
+                now += seconds
+                ids.code("order").next_many(5)
+                self.assertEqual(server.connections, connections)
+            # Also those to a base URL that is not asked any more.
+            server.faults = ["drop", "drop"]
+            ids.code("order").next_many(5)
+            ids._transport._idle[server.url].append(kept := idle(now))
+            now += 61
+            ids.code("order").next_many(5)
+            self.assertEqual(other.connections, 2)
+            self.assertIsNone(kept.connection.sock)
+
+    def test_a_request_that_ends_while_it_is_given_up(self) -> None:
+        class Ending(Call):
+            """Has a connection when it is asked the first time, and none afterwards."""
+
+            @property
+            def connection(self) -> http.client.HTTPConnection | None:
+                self.__dict__["count"] = self.__dict__.get("count", 0) + 1
+                is_first = self.__dict__["count"] == 1
+                return http.client.HTTPConnection("127.0.0.1") if is_first else None
+
+            @connection.setter
+            def connection(self, _: object) -> None:
+                pass
+
+        Ending().end()
 
     def test_a_kept_connection_that_was_dropped_costs_no_error(self) -> None:
         events: list[Event] = []
@@ -194,7 +326,7 @@ class Connections(unittest.TestCase):
     def test_an_address_without_a_port_has_the_usual_one(self) -> None:
         for url, port in (("http://[2001:db8::5]", 80), ("https://[2001:db8::5]", 443)):
             parts = urllib.parse.urlsplit(url)
-            connection = Transport(1.0, None, None)._connect(parts, None)
+            connection = Transport(1.0, None, None, time.monotonic)._connect(parts, None)
             self.assertEqual((connection.host, connection.port), ("2001:db8::5", port))
 
     def test_what_fails_is_asked_at_the_next_url(self) -> None:
@@ -211,6 +343,12 @@ class Connections(unittest.TestCase):
                 server.faults = ["hang"]
                 ids.code("order").next()
                 self.assertEqual(len(other.requests), 1)
+
+
+def idle(since: float) -> _Idle:
+    connection = http.client.HTTPConnection("127.0.0.1")
+    connection.sock = socket.socket()
+    return _Idle(connection, since)
 
 
 class Tokens(unittest.TestCase):
@@ -443,6 +581,26 @@ class Networks(unittest.TestCase):
         self.assertEqual(path, "http://ids.example.org/base/ids/order?format=range&up_to=1")
         self.assertEqual(headers["Host"], "ids.example.org")
         self.assertEqual(headers["Proxy-Authorization"], "Basic dXNlcjpwQHNz")
+
+    def test_no_proxy_for_an_ipv6_address(self) -> None:
+        parts = urllib.parse.urlsplit("http://[::1]:8080")
+        transport = Transport(1.0, None, None, time.monotonic)
+        for listed in ("::1", "[::1]", "a, ::1", "*"):
+            with self.environment(http_proxy="http://proxy", no_proxy=listed):
+                self.assertIsNone(transport._proxy_of(parts), listed)
+        with self.environment(http_proxy="http://proxy", no_proxy="::2"):
+            self.assertIsNotNone(transport._proxy_of(parts))
+
+    def test_a_wrong_proxy_of_the_environment_is_named_without_its_password(self) -> None:
+        events: SimpleQueue[Event] = SimpleQueue()
+        with self.environment(http_proxy="socks5://user:secret@a"):
+            with Client("http://a", on_event=events.put) as ids:
+                ids.code("order").try_next()
+                error = events.get(timeout=PATIENCE).error
+        assert error
+        self.assertEqual(error.kind, "transport")
+        self.assertRegex(str(error), "proxy: must be http://")
+        self.assertNotIn("secret", str(error))
 
     def test_no_proxy(self) -> None:
         with Server() as proxy, Server() as server:

@@ -111,8 +111,8 @@ def _fields(value: object) -> _Object:
 def _problem(reply: Reply, longest_retry_after: float) -> RaindropError:
     """Returns the error of an answer whose status is not 200."""
     retry_after = None
-    if re.fullmatch("[0-9]+", reply.retry_after):
-        retry_after = min(float(reply.retry_after), longest_retry_after)
+    if re.fullmatch("[0-9]+", seconds := reply.retry_after.strip()):
+        retry_after = min(float(seconds), longest_retry_after)
     is_document = reply.is_of_type("application/problem+json")
     fields = (_read_json(reply.body) if is_document else None) or {}
     code, detail, status = fields.get("code"), fields.get("detail", ""), reply.status

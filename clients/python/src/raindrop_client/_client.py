@@ -7,7 +7,7 @@ import re
 import ssl
 import threading
 import weakref
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator, Iterable, Sequence
 from datetime import datetime
 from queue import Empty, SimpleQueue
 from typing import Generic, TypeVar
@@ -15,15 +15,23 @@ from typing import Generic, TypeVar
 from ._answer import LARGEST_ID, Reply
 from ._buffer import Attempt, Buffer, Context, Unique, Waiter, closed
 from ._errors import RaindropError, usage, wrap
-from ._options import Clock, Event, Token, base_urls, count, positive, steady_clock
+from ._options import (
+    Clock,
+    Event,
+    Token,
+    base_urls,
+    count,
+    proxy_parts,
+    require,
+    seconds,
+    steady_clock,
+    text,
+)
 from ._transport import Call, Transport
 from ._version import __version__
 
 # What a header of HTTP can carry as a token.
 _TOKEN = re.compile(r"[\x21-\x7e]*")
-
-# The longest deadline, in seconds.
-_LONGEST_DEADLINE = 86_400.0 * 365
 
 USER_AGENT = f"raindrop-python/{__version__}"
 
@@ -51,9 +59,7 @@ class _BaseCode(Unique):
     def _deadline(self, deadline: float | None) -> float:
         if deadline is None:
             return self._context.deadline
-        if not 0 <= deadline <= _LONGEST_DEADLINE:
-            raise usage(f"deadline: {deadline}, but must be from 0 to {_LONGEST_DEADLINE:g} s")
-        return deadline
+        return 0.0 if deadline == 0 else seconds("deadline", deadline)
 
     def _count(self, n: int) -> int:
         return count("n", n, self._context.max_range)
@@ -138,8 +144,8 @@ class AsyncCode(_BaseCode):
         waiter = self._buffer.join(n, self._deadline(deadline), wake, takes=takes)
         with _waiting(self._buffer, waiter):
             while (ids := self._buffer.poll(waiter)) is None:
-                seconds = max(0.0, waiter.ends_at - self._context.clock())
-                timer = loop.call_later(seconds, woken.set)
+                left = max(0.0, waiter.ends_at - self._context.clock())
+                timer = loop.call_later(left, woken.set)
                 try:
                     await woken.wait()
                 finally:
@@ -171,7 +177,7 @@ class _Client(Unique, Generic[AnyCode]):
 
     def __init__(
         self,
-        urls: str | Sequence[str],
+        urls: str | Iterable[str],
         *,
         token: Token | None = None,
         namespace: str | None = None,
@@ -188,23 +194,36 @@ class _Client(Unique, Generic[AnyCode]):
     ) -> None:
         """Sends no request yet. The README describes the options; times are in seconds."""
         urls = base_urls(urls)
+        deadline = seconds("deadline", deadline)
+        max_range = count("max_range", max_range, LARGEST_ID)
         if request_timeout is None:
             request_timeout = min(max(deadline / 2, 1.0), 5.0) if len(urls) > 1 else 5.0
+        is_token = token is None or isinstance(token, str) or callable(token)
+        require(is_token, "token", "a text or a function")
+        is_context = ssl_context is None or isinstance(ssl_context, ssl.SSLContext)
+        require(is_context, "ssl_context", "an ssl.SSLContext")
+        require(on_event is None or callable(on_event), "on_event", "a function")
+        require(callable(clock), "clock", "a function")
+        if proxy:
+            try:
+                proxy_parts(proxy)
+            except ValueError as error:
+                raise usage(str(error)) from None
         self._token = token
-        self._timeout = positive("request_timeout", request_timeout)
+        self._timeout = seconds("request_timeout", request_timeout)
         self._context = Context(
             urls=urls,
-            namespace=namespace,
-            target=min(positive("target", target), positive("max_age", max_age) / 2),
+            namespace=None if namespace is None else text("namespace", namespace),
+            target=min(seconds("target", target), seconds("max_age", max_age) / 2),
             min_range=count("min_range", min_range, max_range),
-            max_range=count("max_range", max_range, LARGEST_ID),
+            max_range=max_range,
             max_age=max_age,
-            deadline=positive("deadline", deadline),
+            deadline=deadline,
             on_event=on_event,
             clock=clock,
             forget=self._forget,
         )
-        self._transport = Transport(self._timeout, ssl_context, proxy)
+        self._transport = Transport(self._timeout, ssl_context, proxy, clock)
         self._buffers: dict[str, Buffer] = {}
         self._codes: dict[str, AnyCode] = {}
         self._calls: set[Call] = set()
@@ -213,10 +232,9 @@ class _Client(Unique, Generic[AnyCode]):
 
     def code(self, name: str) -> AnyCode:
         """Returns the handle of a code, whose buffer stays until the client is closed."""
-        code = self._codes.get(name)
+        code = self._codes.get(name) if isinstance(name, str) else None
         if code is None:
-            if not isinstance(name, str) or not name:
-                raise usage(f"code: {name!r}, but must be a text")
+            name = text("code", name)
             # Two threads may make two handles of the one buffer.
             fresh = Buffer(name, self._context, self._start)
             buffer = self._buffers.setdefault(name, fresh)

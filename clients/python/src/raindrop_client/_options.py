@@ -1,7 +1,9 @@
-import math
+import contextlib
+import re
+import threading
 import time
 import urllib.parse
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass
 from functools import partial
 from typing import Literal
@@ -35,28 +37,68 @@ class Event:
     url: str = ""
 
 
-def base_urls(urls: str | Sequence[str]) -> tuple[str, ...]:
+# The most seconds that every platform can wait.
+_LONGEST = min(86_400.0 * 365, threading.TIMEOUT_MAX)
+
+
+def require(holds: bool, name: str, allowed: str) -> None:
+    """Raises a usage error that says what is allowed. It quotes no value: that may be a secret."""
+    if not holds:
+        raise usage(f"{name}: must be {allowed}")
+
+
+def base_urls(urls: str | Iterable[str]) -> tuple[str, ...]:
     """Returns the base URLs without a slash at the end, or raises a usage error."""
+    require(isinstance(urls, Iterable), "urls", "a base URL or several")
     urls = (urls,) if isinstance(urls, str) else tuple(urls)
     for url in urls:
-        try:
-            parts = urllib.parse.urlsplit(url)
-            is_right = parts.scheme in ("http", "https") and parts.hostname and parts.port != 0
-        except ValueError:
-            is_right = False
-        if not is_right or any(one in url for one in "@?#"):
+        if not _is_base_url(url):
             raise usage(
                 f"urls: {url!r}, but must be http:// or https:// with a host and perhaps a path"
             )
-    if not urls:
-        raise usage("urls: none, but a client needs at least one base URL")
+    require(len(urls) > 0, "urls", "at least one base URL")
     return tuple(url.rstrip("/") for url in urls)
 
 
-def positive(name: str, value: float) -> float:
-    """Returns a number of seconds, or raises a usage error."""
-    if not (isinstance(value, (int, float)) and math.isfinite(value) and value > 0):
-        raise usage(f"{name}: {value!r}, but must be a number of seconds above 0")
+def _is_base_url(url: str) -> bool:
+    try:
+        parts = urllib.parse.urlsplit(url)
+        return (
+            parts.scheme in ("http", "https")
+            and bool(parts.hostname)
+            and parts.port != 0
+            and parts.path.isascii()
+            and not re.search(r"[\s\x00-\x1f\x7f@?#\\]", url)
+        )
+    except (AttributeError, TypeError, ValueError):
+        return False
+
+
+def proxy_parts(proxy: str) -> urllib.parse.SplitResult:
+    """Returns the parts of a proxy's URL, or raises a ValueError that tells no password."""
+    try:
+        parts = urllib.parse.urlsplit(proxy if "://" in proxy else f"http://{proxy}")
+        if parts.scheme == "http" and parts.hostname and parts.port != 0:
+            return parts
+    except (TypeError, ValueError):
+        pass
+    raise ValueError("proxy: must be http://host:port, perhaps with user:password@ before the host")
+
+
+def text(name: str, value: str) -> str:
+    """Returns a text that a URL can carry, or raises a usage error."""
+    if isinstance(value, str) and value:
+        with contextlib.suppress(UnicodeEncodeError):
+            value.encode()
+            return value
+    raise usage(f"{name}: {value!r}, but must be a text of at least one character")
+
+
+def seconds(name: str, value: float) -> float:
+    """Returns a number of seconds above 0, or raises a usage error."""
+    is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
+    if not (is_number and 0 < value <= _LONGEST):
+        raise usage(f"{name}: {value!r}, but must be seconds, above 0 and at most {_LONGEST:.0f}")
     return value
 
 

@@ -8,12 +8,18 @@ import ssl
 import urllib.parse
 import urllib.request
 from collections import defaultdict
+from dataclasses import dataclass
 
 from ._answer import LARGEST_BODY, Reply
 from ._errors import RaindropError
+from ._options import Clock, proxy_parts
 
 # More idle connections to one base URL are closed. Each is used by one request at a time.
 _MOST_IDLE = 8
+
+# Connections that were idle for so many seconds are closed: a load balancer may have dropped them
+# without a word.
+_LONGEST_IDLE = 60.0
 
 
 class Call:
@@ -26,24 +32,35 @@ class Call:
     def end(self) -> None:
         """Ends the request, also where it waits for bytes. Its own thread closes the connection."""
         self.is_ended = True
-        sock = self.connection.sock if self.connection else None
+        # Read once: its own thread may take it away meanwhile.
+        connection = self.connection
+        sock = connection.sock if connection else None
         with contextlib.suppress(OSError):
             if sock is not None:
                 # Not that of TLS: it would let the rest of a request go out unencrypted.
                 socket.socket.shutdown(sock, socket.SHUT_RDWR)
 
 
+@dataclass(frozen=True, slots=True)
+class _Idle:
+    """A kept connection, and since when nothing uses it."""
+
+    connection: http.client.HTTPConnection
+    since: float
+
+
 class Transport:
     """Sends requests by `http.client`, and keeps their connections."""
 
     def __init__(
-        self, timeout: float, ssl_context: ssl.SSLContext | None, proxy: str | None
+        self, timeout: float, ssl_context: ssl.SSLContext | None, proxy: str | None, clock: Clock
     ) -> None:
         """`proxy` is a URL, empty for none, or None for what the environment says."""
         self._timeout = timeout
         self._ssl_context = ssl_context
         self._proxy = proxy
-        self._idle: defaultdict[str, list[http.client.HTTPConnection]] = defaultdict(list)
+        self._clock = clock
+        self._idle: defaultdict[str, list[_Idle]] = defaultdict(list)
 
     def close(self) -> None:
         """Closes the idle connections. A child closes its copies, and its parent's go on."""
@@ -58,6 +75,7 @@ class Transport:
         if proxy and parts.scheme == "http":
             target = f"http://{parts.netloc}{target}"
             headers = {**headers, **_authorization(proxy)}
+        self._close_old()
         connection = self._take_idle(url)
         response = None
         if connection is not None:
@@ -81,22 +99,30 @@ class Transport:
         finally:
             # From here on, another request may use it.
             call.connection = None
-            if is_kept and len(self._idle[url]) < _MOST_IDLE:
-                self._idle[url].append(connection)
+            if is_kept and not call.is_ended and len(self._idle[url]) < _MOST_IDLE:
+                self._idle[url].append(_Idle(connection, self._clock()))
             else:
                 connection.close()
         content_type = response.headers.get("content-type", "")
         return Reply(response.status, content_type, response.headers.get("retry-after", ""), body)
 
     def _close_idle(self, url: str) -> None:
-        for connection in self._idle.pop(url, ()):
-            connection.close()
+        for idle in self._idle.pop(url, ()):
+            idle.connection.close()
+
+    def _close_old(self) -> None:
+        before = self._clock() - _LONGEST_IDLE
+        for idle in tuple(self._idle.values()):
+            # The oldest comes first.
+            with contextlib.suppress(IndexError):
+                while idle[0].since <= before:
+                    idle.pop(0).connection.close()
 
     def _take_idle(self, url: str) -> http.client.HTTPConnection | None:
         """Returns a kept connection on which nothing came since: no end, no second answer."""
         with contextlib.suppress(IndexError):
             while True:
-                connection = self._idle[url].pop()
+                connection = self._idle[url].pop().connection
                 with selectors.DefaultSelector() as selector:
                     selector.register(connection.sock, selectors.EVENT_READ)
                     if not selector.select(0):
@@ -123,14 +149,12 @@ class Transport:
 
     def _proxy_of(self, parts: urllib.parse.SplitResult) -> urllib.parse.SplitResult | None:
         proxy = self._proxy
-        if proxy is None and not urllib.request.proxy_bypass(parts.netloc):
-            proxy = urllib.request.getproxies().get(parts.scheme)
-        if not proxy:
-            return None
-        there = urllib.parse.urlsplit(proxy if "://" in proxy else f"http://{proxy}")
-        if there.scheme != "http":
-            raise RaindropError("transport", f"proxy: {there.scheme}://, but must be http://")
-        return there
+        if proxy is None:
+            # An IPv6 address is listed without the brackets of a URL, too.
+            hosts = (parts.netloc, parts.hostname or "")
+            if not any(urllib.request.proxy_bypass(host) for host in hosts):
+                proxy = urllib.request.getproxies().get(parts.scheme)
+        return proxy_parts(proxy) if proxy else None
 
 
 def _exchange(
