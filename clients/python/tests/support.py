@@ -4,11 +4,16 @@ from __future__ import annotations
 
 import json
 import os
+import sys
 from collections.abc import Callable
-from typing import Any
+from types import FrameType
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from _typeshed import TraceFunction
 
 from raindrop_client._answer import Reply
-from raindrop_client._buffer import Attempt, Buffer, Context, Pause
+from raindrop_client._buffer import Attempt, Buffer, Context, Pause, Waiter
 from raindrop_client._errors import RaindropError
 from raindrop_client._options import Event
 
@@ -28,6 +33,33 @@ def answer(*ranges: dict[str, Any], **more: Any) -> Reply:
 def problem(status: int, code: str, retry_after: str = "") -> Reply:
     body = json.dumps({"code": code, "detail": "made up", "status": status}).encode()
     return Reply(status, "application/problem+json", retry_after, body)
+
+
+def at_line(
+    number: int, handler: Callable[[], object], call: Callable[[], object], *modules: str
+) -> bool:
+    """Makes a call that a signal interrupts at one line of the client, or of one of the modules.
+
+    Returns whether the call came so far. An exception of the handler goes through the call.
+    """
+    lines = 0
+
+    def trace(frame: FrameType, event: str, _argument: object) -> TraceFunction | None:
+        nonlocal lines
+        if not str(frame.f_globals.get("__name__")).startswith(("raindrop_client.", *modules)):
+            return None
+        lines += event == "line"
+        if event == "line" and lines == number:
+            sys.settrace(None)
+            handler()
+        return trace
+
+    sys.settrace(trace)
+    try:
+        call()
+    finally:
+        sys.settrace(None)
+    return lines >= number
 
 
 class Bench:
@@ -92,9 +124,12 @@ class Bench:
         self.next_id += count
         return answer(one_range(self.next_id - count, count))
 
+    def waiter(self, n: int = 1, deadline: float = 2.0) -> Waiter:
+        return Waiter(n, True, lambda: None, self.now, self.now + deadline)
+
     def draw(self, n: int) -> list[int]:
         """Returns n IDs as a caller gets them that has all the time it needs."""
-        waiter = self.buffer.join(n, 1e6, lambda: None, takes=True)
+        waiter = self.waiter(n, 1e6)
         try:
             while (ids := self.buffer.poll(waiter)) is None:
                 self.run()

@@ -3,9 +3,11 @@
 import copy
 import itertools
 import pickle
+import signal
 import threading
 import unittest
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 from unittest import mock
 
@@ -13,13 +15,9 @@ from raindrop_client import Event, RaindropError
 from raindrop_client._answer import Reply
 from raindrop_client._buffer import Buffer, Waiter
 
-from .support import Bench, answer, one_range, problem
+from .support import Bench, answer, at_line, one_range, problem
 
 PAGE = Reply(200, "text/html", "", b"<html>")
-
-
-def join(bench: Bench, n: int = 1, deadline: float = 2.0) -> Waiter:
-    return bench.buffer.join(n, deadline, lambda: None, takes=True)
 
 
 class Demand(unittest.TestCase):
@@ -35,7 +33,7 @@ class Demand(unittest.TestCase):
 
     def test_all_who_wait_share_a_request(self) -> None:
         bench = Bench()
-        waiters = [join(bench) for _ in range(5)]
+        waiters = [bench.waiter() for _ in range(5)]
         for waiter in waiters:
             self.assertIsNone(bench.buffer.poll(waiter))
         bench.run()
@@ -86,7 +84,7 @@ class Demand(unittest.TestCase):
     def test_many_may_take_several_answers(self) -> None:
         bench = Bench()
         bench.replies["http://a"] = answer(one_range(500, 2))
-        waiter = join(bench, 4)
+        waiter = bench.waiter(4)
         self.assertIsNone(bench.buffer.poll(waiter))
         bench.run_one()
         bench.replies.clear()
@@ -94,6 +92,13 @@ class Demand(unittest.TestCase):
         bench.run_one()
         # Those of the second answer are below those of the first.
         self.assertEqual(bench.buffer.poll(waiter), [1, 2, 500, 501])
+
+    def test_a_caller_without_time_starts_a_refill(self) -> None:
+        bench = Bench()
+        waiter = Waiter(1, False, lambda: None, bench.now, bench.now)
+        with self.assertRaisesRegex(RaindropError, "no ID of code order within 0 s"):
+            bench.buffer.poll(waiter)
+        self.assertEqual(bench.started, 1)
 
     def test_fewer_after_invalid_count(self) -> None:
         bench = Bench(min_range=100)
@@ -123,7 +128,7 @@ class Freshness(unittest.TestCase):
             bench.now += 60
             yield 3
 
-        bench.buffer._ids = stop()
+        bench.buffer._current.ids = stop()
         self.assertIsNone(bench.buffer.take())
 
     def test_many_are_replaced_when_the_process_was_stopped(self) -> None:
@@ -162,6 +167,18 @@ class Freshness(unittest.TestCase):
             [event.error and event.error.kind for event in bench.of_type("request")],
             ["transport", None],
         )
+
+    def test_an_answer_that_was_too_old_is_refused_when_it_comes_again(self) -> None:
+        bench = Bench(("http://a", "http://b"))
+        late = answer(one_range(1000, 1))
+
+        def slow(size: int) -> Reply:
+            bench.now += 10 if len(bench.asked) == 1 else 0
+            return late if len(bench.asked) <= 2 else bench.issue(size)
+
+        bench.answer = slow
+        self.assertEqual(bench.draw(1), [1])
+        self.assertEqual(bench.kinds_of_requests(), ["transport", "invalid_answer", None])
 
     def test_numbers_do_not_expire_and_until_ends_them(self) -> None:
         bench = Bench(min_range=10)
@@ -209,7 +226,7 @@ class Failures(unittest.TestCase):
     def test_back_off_doubles_up_to_ten_seconds(self) -> None:
         bench = Bench()
         bench.replies["http://a"] = PAGE
-        bench.buffer.poll(join(bench, deadline=1000))
+        bench.buffer.poll(bench.waiter(deadline=1000))
         for _ in range(10):
             bench.run_one()
         longest_pauses = (0.2, 0.4, 0.8, 1.6, 3.2, 6.4, 10, 10, 10)
@@ -219,7 +236,7 @@ class Failures(unittest.TestCase):
     def test_those_who_have_time_go_on_waiting(self) -> None:
         bench = Bench()
         bench.replies["http://a"] = PAGE
-        patient, hasty = join(bench, deadline=5.0), join(bench, deadline=0.05)
+        patient, hasty = bench.waiter(deadline=5.0), bench.waiter(deadline=0.05)
         self.assertIsNone(bench.buffer.poll(patient))
         bench.run_one()
         with self.assertRaisesRegex(RaindropError, "text/html"):
@@ -233,7 +250,7 @@ class Failures(unittest.TestCase):
     def test_a_late_caller_gets_the_failure_and_not_the_deadline(self) -> None:
         bench = Bench()
         bench.replies["http://a"] = PAGE
-        waiter = join(bench, deadline=5.0)
+        waiter = bench.waiter(deadline=5.0)
         bench.buffer.poll(waiter)
         bench.run_one()
         self.assertIsNone(bench.buffer.poll(waiter))
@@ -243,7 +260,7 @@ class Failures(unittest.TestCase):
 
     def test_deadline(self) -> None:
         bench = Bench()
-        waiter = join(bench)
+        waiter = bench.waiter()
         self.assertIsNone(bench.buffer.poll(waiter))
         bench.now += 2
         with self.assertRaises(RaindropError) as raised:
@@ -253,7 +270,7 @@ class Failures(unittest.TestCase):
     def test_retry_after_of_a_url_leaves_it_out(self) -> None:
         bench = Bench(("http://a", "http://b"))
         bench.replies = {"http://a": problem(503, "x", "60"), "http://b": problem(503, "x", "1")}
-        waiter = join(bench, deadline=100)
+        waiter = bench.waiter(deadline=100)
         bench.buffer.poll(waiter)
         bench.run_one()
         bench.replies.clear()
@@ -264,7 +281,7 @@ class Failures(unittest.TestCase):
     def test_a_caller_waits_ten_seconds_whatever_retry_after_says(self) -> None:
         bench = Bench()
         bench.replies["http://a"] = problem(503, "x", "86400")
-        waiter = join(bench, deadline=30)
+        waiter = bench.waiter(deadline=30)
         bench.buffer.poll(waiter)
         bench.run_one()
         bench.replies.clear()
@@ -297,7 +314,7 @@ class Failures(unittest.TestCase):
             raise LookupError("no metrics")
 
         bench = Bench(on_event=on_event)
-        waiter = join(bench)
+        waiter = bench.waiter()
         self.assertIsNone(bench.buffer.poll(waiter))
         with self.assertLogs("raindrop_client", "WARNING"):
             bench.run_one()
@@ -321,7 +338,7 @@ class Life(unittest.TestCase):
     def test_close_fails_those_who_wait_and_drops_the_rest(self) -> None:
         bench = Bench(min_range=10)
         bench.draw(1)
-        waiter = join(bench, 20)
+        waiter = bench.waiter(20)
         bench.buffer.poll(waiter)
         bench.buffer.close()
         for call in (
@@ -351,24 +368,63 @@ class Life(unittest.TestCase):
                 make(buffer)
 
     def test_threads_and_a_signal_take_each_id_once(self) -> None:
-        bench = Bench(min_range=60_000)
+        bench = Bench(min_range=100_000)
         bench.draw(1)
-        taken: list[list[int]] = []
+        taken: list[list[int | None]] = []
+        by_handler: list[int | None] = []
 
         def run() -> None:
-            own = []
+            own: list[int | None] = []
+            taken.append(own)
             for _ in range(2000):
-                own += [bench.buffer.take(), *(bench.buffer.draw(5) or ())]
-            taken.append([one for one in own if one is not None])
+                own.append(bench.buffer.take())
+                own += bench.buffer.draw(5) or [None]
 
-        threads = [threading.Thread(target=run) for _ in range(4)]
+        def handle(*_: object) -> None:
+            by_handler.append(bench.buffer.take())
+            by_handler.extend(bench.buffer.draw(5) or [None])
+
+        before = signal.signal(signal.SIGALRM, handle)
+        self.addCleanup(signal.signal, signal.SIGALRM, before)
+        threads = [threading.Thread(target=run) for _ in range(3)]
         for thread in threads:
             thread.start()
+        signal.setitimer(signal.ITIMER_REAL, 0.0005, 0.0005)
+        try:
+            run()
+            # However busy the machine is, some of them interrupt a call.
+            while len(by_handler) < 20 * 6:
+                run()
+        finally:
+            signal.setitimer(signal.ITIMER_REAL, 0)
         for thread in threads:
             thread.join()
-        ids = [one for own in taken for one in own]
-        self.assertEqual(len(ids), 4 * 2000 * 6)
+        ids = [one for own in [*taken, by_handler] for one in own]
+        self.assertGreaterEqual(len(ids), 4 * 2000 * 6)
+        self.assertNotIn(None, ids)
         self.assertEqual(len(set(ids)), len(ids))
+
+    def test_two_threads_of_a_child_forget_once(self) -> None:
+        bench = Bench()
+        forgotten: list[int] = []
+        may_go_on = threading.Event()
+
+        def forget() -> None:
+            forgotten.append(threading.get_ident())
+            may_go_on.wait(10)
+            bench.forget()
+
+        bench.context.forget = forget
+        with mock.patch("os.getpid", return_value=7):
+            threads = [threading.Thread(target=bench.buffer.take) for _ in range(2)]
+            for thread in threads:
+                thread.start()
+            # The second one has compared the process ids before the first one is done.
+            threads[1].join(0.1)
+            may_go_on.set()
+            for thread in threads:
+                thread.join()
+        self.assertEqual(len(forgotten), 1)
 
     def test_an_error_can_be_pickled(self) -> None:
         error = RaindropError(
@@ -376,3 +432,144 @@ class Life(unittest.TestCase):
         )
         again = pickle.loads(pickle.dumps(error))
         self.assertEqual((str(again), vars(again)), (str(error), vars(error)))
+
+
+class Interruptions(unittest.TestCase):
+    """What a signal handler does at any line of a call, and what else ends a refill too early."""
+
+    def benches(self) -> Iterator[tuple[str, Callable[[], Bench], Callable[[Bench], object]]]:
+        """Yields calls, and makers of the buffers that they are made with."""
+
+        def full() -> Bench:
+            bench = Bench(max_range=4)
+            for first in (100, 200, 300):
+                reply = answer(one_range(first, 2), one_range(first + 50, 2))
+                bench.replies["http://a"] = reply
+                bench.buffer._missed = 100
+                bench.buffer.take()
+                bench.run_one()
+            bench.replies.clear()
+            bench.started = 0
+            return bench
+
+        def old() -> Bench:
+            bench = full()
+            bench.now += 20
+            return bench
+
+        def wait(bench: Bench) -> list[int] | None:
+            waiter = bench.waiter(2)
+            try:
+                return bench.buffer.poll(waiter)
+            finally:
+                bench.buffer.leave(waiter, None)
+
+        for make in (Bench, full, old):
+            yield f"take {make.__name__}", make, lambda bench: [bench.buffer.take()]
+            yield f"draw {make.__name__}", make, lambda bench: bench.buffer.draw(7)
+            yield f"wait {make.__name__}", make, wait
+
+    def test_an_exception_stops_no_refill(self) -> None:
+        def interrupt() -> None:
+            raise KeyboardInterrupt
+
+        interrupted = 0
+        for name, make, call in self.benches():
+            for number in itertools.count(1):
+                bench = make()
+                try:
+                    if not at_line(number, interrupt, partial(call, bench)):
+                        break
+                except KeyboardInterrupt:
+                    interrupted += 1
+                bench.started = 0
+                drawn: list[int] = []
+                # A buffer that holds what it does not have notices that by a first refill.
+                for _ in range(6):
+                    bench.now += 1.0
+                    waiter = bench.waiter(2, 1e6)
+                    drawn += bench.buffer.poll(waiter) or []
+                    bench.run()
+                    drawn += bench.buffer.poll(waiter) or []
+                    bench.buffer.leave(waiter, None)
+                with self.subTest(name, line=number):
+                    self.assertGreaterEqual(len(drawn), 8)
+                    self.assertEqual(len(set(drawn)), len(drawn))
+                    self.assertEqual((len(bench.buffer._waiters), bench.buffer._wanted), (0, 0))
+        self.assertGreater(interrupted, 200)
+
+    def test_a_handler_that_draws_gets_other_ids(self) -> None:
+        for name, make, call in self.benches():
+            for number in itertools.count(1):
+                bench = make()
+                drawn: list[int | None] = []
+
+                def draw(bench: Bench = bench, drawn: list[int | None] = drawn) -> None:
+                    drawn += [bench.buffer.take(), *(bench.buffer.draw(3) or [])]
+
+                def run(
+                    bench: Bench = bench,
+                    drawn: list[int | None] = drawn,
+                    call: Callable[[Bench], Any] = call,
+                ) -> None:
+                    drawn += call(bench) or []
+
+                if not at_line(number, draw, run):
+                    break
+                bench.run()
+                bench.now += 1.0
+                drawn += bench.draw(4)
+                ids = [one for one in drawn if one is not None]
+                with self.subTest(name, line=number):
+                    self.assertEqual(len(set(ids)), len(ids))
+
+    def test_a_handler_that_would_wait_for_its_own_call_is_told(self) -> None:
+        bench = Bench()
+        waiter = bench.waiter()
+        self.assertEqual(bench.buffer.patience(waiter), 1.0)
+        with bench.buffer.lock, self.assertRaisesRegex(RaindropError, "use try_next") as raised:
+            bench.buffer.patience(waiter)
+        self.assertEqual(raised.exception.kind, "usage")
+
+    def test_a_refill_that_does_not_begin_is_started_again(self) -> None:
+        bench = Bench()
+        for seconds, started in ((0.0, 1), (0.9, 1), (0.1, 2)):
+            bench.now += seconds
+            self.assertIsNone(bench.buffer.take())
+            self.assertEqual(bench.started, started)
+        # The first one was late, and the other finds that nothing is left to do.
+        bench.run()
+        self.assertEqual(bench.asked, [("http://a", 1)])
+
+    def test_only_one_refill_is_under_way(self) -> None:
+        bench = Bench()
+        bench.buffer.take()
+        first, second = bench.buffer.refill(), bench.buffer.refill()
+        next(first)
+        self.assertEqual(list(second), [])
+        first.close()
+
+    def test_a_refill_whose_thread_is_ended_is_a_failure(self) -> None:
+        bench = Bench()
+        bench.buffer.take()
+        bench.started = 0
+        steps = bench.buffer.refill()
+        next(steps)
+        with self.assertLogs("raindrop_client", "WARNING"):
+            steps.close()
+        bench.now += 1.0
+        self.assertEqual(bench.draw(1), [1])
+
+    def test_a_refill_of_the_parent_ends_none_of_the_child(self) -> None:
+        bench = Bench()
+        bench.buffer.take()
+        of_parent = bench.buffer.refill()
+        next(of_parent)
+        with mock.patch("os.getpid", return_value=7):
+            bench.buffer.take()
+            of_child = bench.buffer.refill()
+            next(of_child)
+            of_parent.close()
+            self.assertIsNone(bench.buffer.take())
+            self.assertEqual(list(bench.buffer.refill()), [])
+            of_child.close()

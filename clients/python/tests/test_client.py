@@ -6,9 +6,11 @@ import copy
 import ctypes
 import gc
 import http.client
+import itertools
 import multiprocessing
 import os
 import pickle
+import signal
 import socket
 import ssl
 import subprocess
@@ -30,6 +32,7 @@ from raindrop_client._buffer import Buffer
 from raindrop_client._transport import Call, Transport, _Idle
 
 from .server import Server, certificates, temporary, tls_of_server
+from .support import at_line
 
 PATIENCE = 30.0
 
@@ -208,6 +211,51 @@ class Calls(unittest.TestCase):
             with self.subTest(str(urls)):
                 Client(urls).close()
 
+    def test_a_signal_handler_that_draws_while_its_thread_waits(self) -> None:
+        with Server() as server, client(server, min_range=10, request_timeout=0.3) as ids:
+            order, number = ids.code("order"), ids.code("number")
+            number.warm_up()
+            drawn: list[int | None] = []
+
+            def handle(*_: object) -> None:
+                drawn.extend([number.next(), order.try_next()])
+
+            server.faults = ["hang"]
+            before = signal.signal(signal.SIGALRM, handle)
+            self.addCleanup(signal.signal, signal.SIGALRM, before)
+            signal.setitimer(signal.ITIMER_REAL, 0.05)
+            self.assertIsInstance(order.next(), int)
+            self.assertEqual(drawn, [1_000_000, None])
+
+    def test_a_signal_handler_that_interrupts_a_draw_gets_an_error_at_once(self) -> None:
+        with Server() as server, client(server) as ids:
+            order = ids.code("order")
+            with order._buffer.lock, self.assertRaisesRegex(RaindropError, "use try_next"):
+                order.next()
+            self.assertIsInstance(order.next(), int)
+
+    def test_a_wake_up_at_any_line_of_a_wait(self) -> None:
+        def draw(server: Server, number: int, goes_on: list[bool]) -> None:
+            with client(server) as ids:
+                buffer = ids.code("order")._buffer
+
+                def wake() -> None:
+                    for waiter in tuple(buffer._waiters):
+                        waiter.wake()
+
+                goes_on.append(at_line(number, wake, ids.code("order").next, "threading"))
+
+        with Server() as server:
+            for number in itertools.count(1):
+                goes_on: list[bool] = []
+                thread = threading.Thread(target=draw, args=(server, number, goes_on), daemon=True)
+                thread.start()
+                thread.join(PATIENCE)
+                self.assertFalse(thread.is_alive(), f"hangs at line {number}")
+                if not goes_on[0]:
+                    break
+            self.assertGreater(number, 50)
+
     def test_a_program_that_ends(self) -> None:
         program = """if True:
             import atexit, logging, sys
@@ -246,6 +294,14 @@ class Calls(unittest.TestCase):
                 del ids
                 gc.collect()
             self.assertIsNone(reference())
+
+    def test_an_interpreter_that_allows_no_such_threads(self) -> None:
+        refused = RuntimeError("daemon threads are disabled in this (sub)interpreter")
+        with Server() as server, client(server) as ids:
+            with mock.patch("threading.Thread.__init__", side_effect=refused):
+                with self.assertRaisesRegex(RaindropError, "daemon threads are disabled"):
+                    ids.code("order").next()
+            self.assertIsInstance(ids.code("order").next(), int)
 
     def test_no_thread_can_be_started(self) -> None:
         with Server() as server, client(server) as ids:
@@ -429,6 +485,22 @@ class Tasks(unittest.IsolatedAsyncioTestCase):
                 await ids.code("order").next()
             self.assertEqual(server.requests[0][1]["Authorization"], "Bearer awaited")
 
+    async def test_asynchronous_token_that_hangs_is_cancelled(self) -> None:
+        cancelled = asyncio.Event()
+
+        async def token() -> str:
+            try:
+                await asyncio.Event().wait()
+            finally:
+                cancelled.set()
+            return ""
+
+        with Server() as server:
+            async with AsyncClient(server.url, token=token, request_timeout=0.05) as ids:
+                with self.assertRaises(RaindropError):
+                    await ids.code("order").next(0.05)
+                await asyncio.wait_for(cancelled.wait(), PATIENCE)
+
     async def test_one_client_in_several_loops(self) -> None:
         with Server() as server:
             ids = AsyncClient(server.url, max_range=1, deadline=PATIENCE)
@@ -442,6 +514,54 @@ class Tasks(unittest.IsolatedAsyncioTestCase):
             ]
             ids.close()
         self.assertEqual(len(set(drawn)), 3)
+
+
+class Loops(unittest.TestCase):
+    """A coroutine function as token, when no loop of a caller runs any more."""
+
+    def test_token_without_the_loop_of_the_callers(self) -> None:
+        async def token() -> str:
+            return "awaited"
+
+        for is_closed in (True, False):
+            with self.subTest(is_closed=is_closed), Server() as server:
+                ids = AsyncClient(server.url, token=token, max_range=1, deadline=PATIENCE)
+                self.addCleanup(ids.close)
+                loop = asyncio.new_event_loop()
+                loop.run_until_complete(ids.code("order").next())
+                if is_closed:
+                    loop.close()
+                else:
+                    self.addCleanup(loop.close)
+                self.assertEqual(first_of(ids), 2_000_000)
+
+    def test_a_child_does_not_use_the_loop_of_its_parent(self) -> None:
+        async def token() -> str:
+            return "awaited"
+
+        async def draw(ids: AsyncClient) -> int | None:
+            await ids.code("order").next()
+            with mock.patch("os.getpid", return_value=7):
+                return await asyncio.to_thread(first_of, ids)
+
+        with Server() as server:
+            ids = AsyncClient(server.url, token=token, max_range=1, request_timeout=5.0)
+            with mock.patch.object(asyncio, "run_coroutine_threadsafe") as scheduled:
+                scheduled.side_effect = AssertionError
+                ids._context.loop = asyncio.new_event_loop()
+                self.addCleanup(ids._context.loop.close)
+                ids._forget()
+                self.assertIsNone(ids._context.loop)
+            self.assertEqual(asyncio.run(draw(ids)), 2_000_000)
+            ids.close()
+
+
+def first_of(ids: AsyncClient) -> int | None:
+    """Returns the next ID without an event loop."""
+    ends = time.monotonic() + PATIENCE
+    while (one := ids.code("order").try_next()) is None and time.monotonic() < ends:
+        time.sleep(0.01)
+    return one
 
 
 def child_draws(ids: Client) -> list[int]:

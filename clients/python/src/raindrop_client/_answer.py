@@ -56,9 +56,11 @@ class Segment:
     ids: Iterator[int]
     first: int
     last: int
-    total: int
-    # The reading of the clock from which on no ID may be used.
+    # How many IDs the iterator still has. An exception of a signal handler can leave it wrong.
+    left: int
+    # The readings of the clock from which on no ID may be used, and a caller checks more than that.
     limit: float = inf
+    look_at: float = -inf
 
 
 @dataclass(slots=True)
@@ -133,7 +135,7 @@ def _read_answer(fields: _Object, up_to: int) -> Answer:
     segments = [_read_range(one, f"ranges[{i}]") for i, one in enumerate(ranges)]
     for i, (before, after) in enumerate(pairwise(segments), 1):
         _check(after.first > before.last, f"ranges[{i}]: does not begin above the range before")
-    total = sum(segment.total for segment in segments)
+    total = sum(segment.left for segment in segments)
     _check(total <= up_to, f"ranges: {total} IDs, but at most {up_to} were asked for")
     if not isinstance(prefix, str):
         raise _invalid("prefix: not a string")

@@ -5,25 +5,31 @@ A driver runs the steps of a refill and lets callers wait. Whatever is called fo
 
 No ID comes twice, whichever thread, signal handler or finalizer draws at the same time: an ID is
 taken from an iterator, and a segment from a queue, by one call that nothing interrupts.
+
+The main thread can leave a method at any point, by an exception of a signal handler. So no count
+and no flag that such an exception leaves wrong may stop refills: a refill begins in its own thread,
+where no handler runs, another is started if none has begun in time, and counts are set right where
+the queue is empty and where a refill ends.
 """
 
 import asyncio
 import contextlib
+import functools
 import logging
 import os
 import random
 import threading
 import urllib.parse
 from collections import deque
-from collections.abc import Awaitable, Callable, Generator, Iterator
+from collections.abc import Awaitable, Callable, Generator
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import islice
 from math import exp, expm1, inf
-from typing import NoReturn
+from typing import Concatenate, NoReturn, ParamSpec, TypeVar
 
-from ._answer import Reply, Segment, TimeField, read_reply
-from ._errors import RaindropError, wrap
+from ._answer import Answer, Reply, Segment, TimeField, read_reply
+from ._errors import RaindropError, usage, wrap
 from ._options import Clock, Event
 
 # In seconds. A caller that waits is reason to ask again after the longest pause, whatever a
@@ -36,10 +42,17 @@ _LOG_AGAIN = 60.0
 # How often a caller that draws looks at the whole buffer, in seconds.
 _LOOK_AGAIN = 0.001
 
+# When another refill may be started if none has begun, and how often a caller that waits polls
+# though nothing woke it, in seconds.
+START_AGAIN = 1.0
+
 # How many answers are remembered, to notice one that something on the way repeats.
 _REMEMBERED = 1000
 
 _log = logging.getLogger("raindrop_client")
+
+_Arguments = ParamSpec("_Arguments")
+_Result = TypeVar("_Result")
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,10 +99,20 @@ class Context:
     # Resets all buffers and connections, in the child of a fork, and then `pid`.
     forget: Callable[[], None]
     pid: int = field(default_factory=os.getpid)
+    locks: dict[int, threading.RLock] = field(default_factory=dict[int, threading.RLock])
     # The loop in which a call waited last. It runs an asynchronous token function.
     loop: asyncio.AbstractEventLoop | None = None
     hook_error: RaindropError | None = None
     log_at: float = -inf
+
+    def check_process(self) -> None:
+        """Forgets what belongs to the parent, if the process was forked without Python's hooks."""
+        pid = os.getpid()
+        if pid != self.pid:
+            # A lock of this process: no other thread of the parent held it at the fork.
+            with self.locks.setdefault(pid, threading.RLock()):
+                if pid != self.pid:
+                    self.forget()
 
     def prefer(self, url: str) -> None:
         """Puts a base URL in front of the others."""
@@ -110,9 +133,9 @@ class Context:
         """Returns what an asynchronous token function returns."""
 
         async def awaited() -> str:
-            return await token
+            return await asyncio.wait_for(token, timeout)
 
-        if self.loop is None:
+        if self.loop is None or not self.loop.is_running():
             return asyncio.run(awaited())
         return asyncio.run_coroutine_threadsafe(awaited(), self.loop).result(timeout)
 
@@ -138,13 +161,32 @@ class Waiter:
     error: RaindropError | None = None
 
 
+def _changing(
+    method: Callable[Concatenate["Buffer", _Arguments], _Result],
+) -> Callable[Concatenate["Buffer", _Arguments], _Result]:
+    """Calls a method of a buffer with the lock, and then what has to be called without it."""
+
+    @functools.wraps(method)
+    def call(
+        buffer: "Buffer", /, *arguments: _Arguments.args, **named: _Arguments.kwargs
+    ) -> _Result:
+        buffer.context.check_process()
+        try:
+            with buffer.lock:
+                return method(buffer, *arguments, **named)
+        finally:
+            buffer.flush()
+
+    return call
+
+
 class Buffer(Unique):
     """The IDs of one code that this client holds, and the refill that replaces them."""
 
     def __init__(self, code: str, context: Context, start: Callable[["Buffer"], object]) -> None:
         """`start` is called to run the steps of a refill in the background."""
         self.code = code
-        self._context = context
+        self.context = context
         self._clock = context.clock
         self._start = start
         self._is_closed = False
@@ -152,12 +194,10 @@ class Buffer(Unique):
 
     def reset(self) -> None:
         """Forgets all IDs, callers and requests, as a child does: they are its parent's."""
-        self._lock = threading.RLock()
+        self.lock = threading.RLock()
         self._after: deque[Callable[[], object]] = deque()
-        # The segment that IDs are taken from, and those after it.
-        self._ids: Iterator[int] = iter(())
-        self._left = 0
-        self._limit = self._look_at = -inf
+        # The segment that IDs are taken from, those after it, and how many IDs these have.
+        self._current = _empty()
         self._segments: deque[Segment] = deque()
         self._reserve = 0
         self.prefix = ""
@@ -168,129 +208,121 @@ class Buffer(Unique):
         self._usage = 0.0
         self._measured_at = self._used_at = -inf
         self._last_total, self._last_came = 0, -inf
-        self._most = self._context.max_range
+        self._most = self.context.max_range
         self._missed = self._wanted = 0
         self._waiters: set[Waiter] = set()
+        # The refill that has begun, and when another may be started if none has.
+        self._refill: object | None = None
+        self._start_again_at = -inf
         # Failures: when a refill may begin, without callers that wait and with them.
-        self._is_refilling = False
         self._failures = 0
         self._last_error: RaindropError | None = None
         self._resume_at = self._waiters_resume_at = -inf
-        self._ask_at = dict.fromkeys(self._context.urls, -inf)
+        self._ask_at = dict.fromkeys(self.context.urls, -inf)
 
     def take(self) -> int | None:
         """Returns the next ID, or None if there is none; a refill then starts, if one may."""
-        # Some servers fork without Python's hooks.
-        if os.getpid() != self._context.pid:
-            self._context.forget()
-        with self._lock:
-            one = next(self._ids, None)
-            if self._clock() < self._look_at and one is not None:
-                self._left -= 1
+        if os.getpid() != self.context.pid:
+            self.context.check_process()
+        with self.lock:
+            segment = self._current
+            one = next(segment.ids, None)
+            if self._clock() < segment.look_at and one is not None:
+                segment.left -= 1
                 return one
-            one = self._settle(one)
-        self._flush()
+            one = self._settle(segment, one)
+        self.flush()
         return one
 
+    @_changing
     def draw(self, n: int) -> list[int] | None:
         """Returns n IDs, ascending, or None if there are fewer; then a refill starts if it may."""
-        if os.getpid() != self._context.pid:
-            self._context.forget()
-        with self._changing():
-            ids = self._draw(n)
-            self._refill_if_low(n if ids is None else 0)
-            return ids
+        ids = self._draw(n)
+        self._refill_if_low(n if ids is None else 0)
+        return ids
 
-    def join(self, n: int, deadline: float, wake: Callable[[], object], *, takes: bool) -> Waiter:
-        """Adds a caller that waits. `wake` is called whenever it should poll."""
-        if os.getpid() != self._context.pid:
-            self._context.forget()
-        with self._changing():
-            now = self._clock()
-            waiter = Waiter(n, takes, wake, now, now + deadline)
-            self._waiters.add(waiter)
-            self._wanted += n
-            return waiter
-
+    @_changing
     def poll(self, waiter: Waiter) -> list[int] | None:
         """Returns the IDs of a caller, raises why it gets none, or returns None: it has to wait."""
-        with self._changing():
-            if waiter.error is not None:
-                raise waiter.error.again()
-            if self._is_closed:
-                raise closed()
-            ids: list[int] | None = None
-            if waiter.takes:
-                ids = self._draw(waiter.n)
-            elif self._advance(self._clock()):
-                ids = []
-            if ids is not None:
-                # It is no more demand.
-                self._dismiss(waiter)
-                self._refill_if_low(0)
-                return ids
-            now = self._clock()
-            pause_ends = self._waiters_resume_at
-            if self._last_error is not None and now < pause_ends and waiter.ends_at <= pause_ends:
-                raise self._last_error.again()
-            if now >= waiter.ends_at:
-                seconds = waiter.ends_at - waiter.since
-                late = RaindropError("deadline", f"no ID of code {self.code} within {seconds:g} s")
-                raise (waiter.failure or late).again()
+        if waiter.error is not None:
+            raise waiter.error.again()
+        if self._is_closed:
+            raise closed()
+        if waiter not in self._waiters:
+            self._waiters.add(waiter)
+            self._wanted += waiter.n
+        ids: list[int] | None = None
+        if waiter.takes:
+            ids = self._draw(waiter.n)
+        elif self._advance(self._clock()):
+            ids = []
+        if ids is not None:
+            # It is no more demand.
+            self._dismiss(waiter)
             self._refill_if_low(0)
-            return None
+            return ids
+        now = self._clock()
+        pause_ends = self._waiters_resume_at
+        if self._last_error is not None and now < pause_ends and waiter.ends_at <= pause_ends:
+            raise self._last_error.again()
+        self._refill_if_low(waiter.n)
+        if now >= waiter.ends_at:
+            seconds = waiter.ends_at - waiter.since
+            late = RaindropError("deadline", f"no ID of code {self.code} within {seconds:g} s")
+            raise (waiter.failure or late).again()
+        return None
 
+    def patience(self, waiter: Waiter) -> float:
+        """Returns how many seconds a caller waits for its wake-up before it polls again.
+
+        Raises if this thread holds the lock: then it runs a signal handler or a finalizer in the
+        midst of a call, and the refill that it would wait for would wait for that call.
+        """
+        if self.lock._is_owned():  # type: ignore[attr-defined]  # pyright: ignore
+            raise usage(
+                f"no buffered ID of code {self.code}, and a signal handler that interrupts a call "
+                "of that code cannot wait for one: use try_next in handlers and finalizers"
+            )
+        return min(max(waiter.ends_at - self._clock(), 0.0), START_AGAIN)
+
+    @_changing
     def leave(self, waiter: Waiter, error: RaindropError | None) -> None:
         """Removes a caller, which has its IDs or an error."""
-        with self._changing():
-            self._dismiss(waiter)
-            self._emit(Event("wait", self.code, self._clock() - waiter.since, error=error))
+        self._dismiss(waiter)
+        self._emit(Event("wait", self.code, self._clock() - waiter.since, error=error))
 
+    @_changing
     def close(self) -> None:
         """Drops all IDs, and fails those who wait."""
-        with self._changing():
-            self._is_closed = True
-            self._look_at = -inf
-            self._ids = iter(())
-            self._segments.clear()
-            self._drop(self._left + self._reserve)
-            self._left = self._reserve = 0
-            self._fail_waiters(closed(), inf)
+        self._is_closed = True
+        left = self._current.left + self._reserve
+        self._current = _empty()
+        self._segments.clear()
+        self._reserve = 0
+        self._drop(left)
+        self._fail_waiters(closed(), inf)
 
     def refill(self) -> Steps:
         """Yields the steps of one refill, and keeps what comes of them."""
+        refill = object()
+        if not self._begin(refill):
+            return None
+        error: RaindropError | None = RaindropError("transport", "the refill's thread was ended")
         try:
             error = yield from self._lease()
         except GeneratorExit:
             raise
         except BaseException as thrown:  # whatever it is, callers must hear of it
             error = wrap("the refill failed", thrown)
-        self.finish(error)
+        finally:
+            self._finish(refill, error)
         return error
 
-    def finish(self, error: RaindropError | None, *, is_final: bool = False) -> None:
-        """Ends a refill, and wakes those who wait. If the error is final, all of them get it."""
-        with self._changing():
-            self._is_refilling = False
-            if error is None:
-                self._failures, self._last_error = 0, None
-                self._resume_at = self._waiters_resume_at = -inf
-            elif not self._is_closed:
-                self._fail(error, is_final or error.is_certain)
-            self._after.extend(waiter.wake for waiter in self._waiters)
-            self._refill_if_low(0)
+    def fail_start(self, error: RaindropError) -> None:
+        """Gives an error to all who wait, because no refill can be started."""
+        self._finish(None, error, is_final=True)
 
-    # What follows is called with the lock, except the steps of a refill.
-
-    @contextlib.contextmanager
-    def _changing(self) -> Generator[None, None, None]:
-        try:
-            with self._lock:
-                yield
-        finally:
-            self._flush()
-
-    def _flush(self) -> None:
+    def flush(self) -> None:
         """Does what has to be done without the lock."""
         while True:
             try:
@@ -299,28 +331,61 @@ class Buffer(Unique):
                 return
             call()
 
-    def _emit(self, event: Event) -> None:
-        self._after.append(partial(self._context.emit, event))
+    @_changing
+    def _begin(self, refill: object) -> bool:
+        """Makes a refill the one of this buffer, unless there is one, or none is wanted."""
+        if self._refill is not None or self._start_again_at == -inf:
+            return False
+        self._refill = refill
+        return True
 
-    def _settle(self, one: int | None) -> int | None:
+    @_changing
+    def _finish(
+        self, refill: object | None, error: RaindropError | None, *, is_final: bool = False
+    ) -> None:
+        """Ends a refill, and wakes those who wait. If the error is final, all of them get it."""
+        # It may be one of the parent, or one that failed to start beside one that did not.
+        if refill is not self._refill:
+            return
+        self._refill = None
+        self._start_again_at = -inf
+        if error is None:
+            self._failures, self._last_error = 0, None
+            self._resume_at = self._waiters_resume_at = -inf
+        elif not self._is_closed:
+            self._fail(error, is_final or error.is_certain)
+        self._after.extend(waiter.wake for waiter in self._waiters)
+        # Those whose time is over notice it themselves, if a signal handler has not ended them.
+        now = self._clock()
+        self._waiters = {waiter for waiter in self._waiters if now < waiter.ends_at}
+        self._wanted = sum(waiter.n for waiter in self._waiters)
+        self._refill_if_low(0)
+
+    # What follows is called with the lock, except the steps of a refill.
+
+    def _emit(self, event: Event) -> None:
+        self._after.append(partial(self.context.emit, event))
+
+    def _settle(self, segment: Segment, one: int | None) -> int | None:
         """Returns an ID that was taken, if it is not too old, or else the next that is not."""
         if self._is_closed:
             raise closed()
         while True:
             now = self._clock()
             if one is None:
-                self._left = 0
+                segment.left = 0
             else:
-                self._left -= 1
-                if now < self._limit:
-                    self._look_at = min(self._limit, now + _LOOK_AGAIN)
+                segment.left -= 1
+                if now < segment.limit:
+                    segment.look_at = min(segment.limit, now + _LOOK_AGAIN)
                     self._refill_if_low(0)
                     return one
                 self._drop(1)
             if not self._advance(now):
                 self._refill_if_low(1)
                 return None
-            one = next(self._ids, None)
+            segment = self._current
+            one = next(segment.ids, None)
 
     def _draw(self, n: int) -> list[int] | None:
         if self._is_closed:
@@ -330,13 +395,14 @@ class Buffer(Unique):
             limit = inf
             now = self._clock()
             has_some = self._advance(now)
-            if self._left + self._reserve < n:
+            if self._current.left + self._reserve < n:
                 return None
             while has_some and len(ids) < n:
-                limit = min(limit, self._limit)
-                taken = list(islice(self._ids, n - len(ids)))
+                segment = self._current
+                limit = min(limit, segment.limit)
+                taken = list(islice(segment.ids, n - len(ids)))
                 ids += taken
-                self._left = self._left - len(taken) if taken else 0
+                segment.left = segment.left - len(taken) if taken else 0
                 has_some = self._advance(now)
             # The process may have been stopped meanwhile.
             if len(ids) == n and self._clock() < limit:
@@ -347,20 +413,20 @@ class Buffer(Unique):
 
     def _advance(self, now: float) -> bool:
         """Drops what is too old, and returns whether there is an ID that is not."""
-        if self._left > 0 and now < self._limit:
+        if self._current.left > 0 and now < self._current.limit:
             return True
-        self._ids = iter(())
-        self._drop(self._left)
-        self._left = 0
-        while self._segments:
-            segment = self._segments.popleft()
-            self._reserve -= segment.total
-            if now < segment.limit:
-                self._limit = segment.limit
-                self._look_at = min(segment.limit, now + _LOOK_AGAIN)
-                self._left, self._ids = segment.total, segment.ids
-                return True
-            self._drop(segment.total)
+        self._drop(self._current.left)
+        self._current = _empty()
+        with contextlib.suppress(IndexError):
+            while True:
+                segment = self._segments.popleft()
+                self._reserve -= segment.left
+                if now < segment.limit:
+                    segment.look_at = min(segment.limit, now + _LOOK_AGAIN)
+                    self._current = segment
+                    return True
+                self._drop(segment.left)
+        self._reserve = 0
         return False
 
     def _drop(self, ids: int) -> None:
@@ -374,30 +440,32 @@ class Buffer(Unique):
         Below one ID in that time it fetches nothing ahead: that would expire unused.
         """
         self._missed = max(self._missed, missed)
-        if self._is_refilling or self._is_closed:
-            return
         now = self._clock()
+        if self._refill is not None or self._is_closed or now < self._start_again_at:
+            return
         self._measure(now)
         resume_at = self._waiters_resume_at if self._waiters else self._resume_at
         needed = max(self._missed, self._wanted, int(self._usage))
-        if needed <= self._left + self._reserve or (now < resume_at and not self._waiters):
+        has_enough = needed <= self._current.left + self._reserve
+        if has_enough or (now < resume_at and not self._waiters):
             self._missed = 0
             return
-        self._is_refilling = True
+        self._start_again_at = now + START_AGAIN
         self._after.append(partial(self._start, self))
 
     def _measure(self, now: float) -> None:
         """Brings usage up to date: a mean that forgets; its time constant is half of `target`."""
-        used = self._accepted - self._left - self._reserve
+        used = self._accepted - self._current.left - self._reserve
         fresh = max(used - self._measured_use, 0)
         if fresh > 0:
             # The first use after a pause says nothing of the next one.
-            fresh = fresh if now - self._used_at < self._context.target else 0
+            fresh = fresh if now - self._used_at < self.context.target else 0
             self._used_at = now
-        elapsed = max(now - self._measured_at, 1e-9) / (self._context.target / 2)
+        elapsed = max(now - self._measured_at, 1e-9) / (self.context.target / 2)
         self._usage = self._usage * exp(-elapsed) - fresh * expm1(-elapsed) / elapsed
         self._measured_at, self._measured_use = now, used
 
+    @_changing
     def _size(self) -> int:
         """Returns how many IDs to ask for.
 
@@ -406,21 +474,19 @@ class Buffer(Unique):
         """
         now = self._clock()
         self._measure(now)
-        lacking = max(self._missed, self._wanted) - self._left - self._reserve
+        lacking = max(self._missed, self._wanted) - self._current.left - self._reserve
         self._missed = 0
         size = int(min(2 * self._usage, self._most)) + max(lacking, 0)
-        if lacking > 0 and now - self._last_came < self._context.target:
+        if lacking > 0 and now - self._last_came < self.context.target:
             size = max(size, 2 * self._last_total)
-        return min(self._most, max(self._context.min_range, size))
+        return min(self._most, max(self.context.min_range, size))
 
     def _lease(self) -> Steps:
-        with self._changing():
-            # Without callers that wait, a refill starts only after the longer pause.
-            pause = self._waiters_resume_at - self._clock()
+        # Without callers that wait, a refill starts only after the longer pause.
+        pause = self._waiters_resume_at - self._clock()
         if pause > 0:
             yield Pause(pause)
-        with self._changing():
-            size = self._size()
+        size = self._size()
         while True:
             error = yield from self._ask(size)
             if error is None or error.code != "invalid_count" or size == 1:
@@ -434,9 +500,9 @@ class Buffer(Unique):
         soonest = min(self._ask_at.values())
         failure: RaindropError | None = None
         target = f"/ids/{urllib.parse.quote(self.code, safe='')}?format=range&up_to={up_to}"
-        if self._context.namespace is not None:
-            target += f"&namespace={urllib.parse.quote(self._context.namespace, safe='')}"
-        for url in self._context.urls:
+        if self.context.namespace is not None:
+            target += f"&namespace={urllib.parse.quote(self.context.namespace, safe='')}"
+        for url in self.context.urls:
             asked, process = self._clock(), os.getpid()
             if self._is_closed:
                 return None
@@ -452,11 +518,11 @@ class Buffer(Unique):
             except RaindropError as error:
                 failure = error
             seconds = self._clock() - asked
-            self._context.emit(Event("request", self.code, seconds, ids, failure, up_to, url))
+            self.context.emit(Event("request", self.code, seconds, ids, failure, up_to, url))
             if failure is None:
-                self._context.prefer(url)
+                self.context.prefer(url)
                 # A hook that raises is the caller's mistake, which must not stay unnoticed.
-                failure, self._context.hook_error = self._context.hook_error, None
+                failure, self.context.hook_error = self.context.hook_error, None
                 return failure
             ask_at = self._clock() + (failure.retry_after or 0.0)
             if failure.is_certain:
@@ -470,29 +536,33 @@ class Buffer(Unique):
         """Keeps the IDs of a reply, and returns their number; or raises why it cannot be used."""
         if not isinstance(reply, Reply):
             raise reply or RaindropError("transport", "no answer")
-        max_age = self._context.max_age
+        max_age = self.context.max_age
         answer = read_reply(reply, up_to, max(_LONGEST_RETRY_AFTER, max_age))
         limit = asked + min(max_age if answer.ages else inf, answer.life)
-        first = answer.segments[0].first
-        with self._changing():
-            now = self._clock()
-            if limit <= now:
-                raise RaindropError("transport", "the answer came when its IDs were too old")
-            if first in self._known:
-                raise RaindropError("invalid_answer", f"an earlier answer began with {first}, too")
-            if self._is_closed:
-                raise closed()
-            self._known[first] = None
-            if len(self._known) > _REMEMBERED:
-                del self._known[next(iter(self._known))]
-            for segment in answer.segments:
-                segment.limit = limit
-            self._segments.extend(answer.segments)
-            self._reserve += answer.total
-            self._accepted += answer.total
-            self._last_total, self._last_came = answer.total, now
-            self.prefix, self.time = answer.prefix, answer.time or self.time
+        self._keep(answer, limit)
         return answer.total
+
+    @_changing
+    def _keep(self, answer: Answer, limit: float) -> None:
+        now = self._clock()
+        first = answer.segments[0].first
+        if first in self._known:
+            raise RaindropError("invalid_answer", f"an earlier answer began with {first}, too")
+        # Also one that is not used: when it comes again, its IDs are still older than they seem.
+        self._known[first] = None
+        if len(self._known) > _REMEMBERED:
+            del self._known[next(iter(self._known))]
+        if limit <= now:
+            raise RaindropError("transport", "the answer came when its IDs were too old")
+        if self._is_closed:
+            raise closed()
+        for segment in answer.segments:
+            segment.limit = limit
+        self._segments.extend(answer.segments)
+        self._reserve += answer.total
+        self._accepted += answer.total
+        self._last_total, self._last_came = answer.total, now
+        self.prefix, self.time = answer.prefix, answer.time or self.time
 
     def _fail(self, error: RaindropError, is_final: bool) -> None:
         """Begins a pause. Those who wait go on if the next attempt is due before their deadline."""
@@ -504,7 +574,7 @@ class Buffer(Unique):
         self._last_error = error
         self._resume_at = max(pause_ends, min(self._ask_at.values()))
         self._waiters_resume_at = min(self._resume_at, now + _LONGEST_PAUSE)
-        self._after.append(partial(self._context.log_failure, self.code, error))
+        self._after.append(partial(self.context.log_failure, self.code, error))
         self._fail_waiters(error, inf if is_final else self._waiters_resume_at)
 
     def _fail_waiters(self, error: RaindropError, before: float) -> None:
@@ -520,6 +590,10 @@ class Buffer(Unique):
         if waiter in self._waiters:
             self._waiters.remove(waiter)
             self._wanted -= waiter.n
+
+
+def _empty() -> Segment:
+    return Segment(iter(()), 0, 0, 0)
 
 
 def closed() -> RaindropError:

@@ -9,6 +9,7 @@ import threading
 import weakref
 from collections.abc import Callable, Generator, Iterable, Sequence
 from datetime import datetime
+from functools import partial
 from queue import Empty, SimpleQueue
 from typing import Generic, TypeVar
 
@@ -56,10 +57,15 @@ class _BaseCode(Unique):
         time = self._buffer.time
         return None if time is None else time.time_of(one)
 
-    def _deadline(self, deadline: float | None) -> float:
+    def _waiter(
+        self, n: int, deadline: float | None, wake: Callable[[], object], *, takes: bool
+    ) -> Waiter:
         if deadline is None:
-            return self._context.deadline
-        return 0.0 if deadline == 0 else seconds("deadline", deadline)
+            deadline = self._context.deadline
+        elif deadline != 0:
+            deadline = seconds("deadline", deadline)
+        now = self._context.clock()
+        return Waiter(n, takes, wake, now, now + deadline)
 
     def _count(self, n: int) -> int:
         return count("n", n, self._context.max_range)
@@ -98,12 +104,13 @@ class Code(_BaseCode):
         self._wait(1, deadline, takes=False)
 
     def _wait(self, n: int, deadline: float | None, *, takes: bool = True) -> list[int]:
-        woken = threading.Event()
-        waiter = self._buffer.join(n, self._deadline(deadline), woken.set, takes=takes)
+        # A signal handler can wake the call that it interrupts, which an Event does not allow.
+        woken: SimpleQueue[None] = SimpleQueue()
+        waiter = self._waiter(n, deadline, partial(woken.put, None), takes=takes)
         with _waiting(self._buffer, waiter):
             while (ids := self._buffer.poll(waiter)) is None:
-                woken.wait(max(0.0, waiter.ends_at - self._context.clock()))
-                woken.clear()
+                with contextlib.suppress(Empty):
+                    woken.get(timeout=self._buffer.patience(waiter))
             return ids
 
 
@@ -141,11 +148,10 @@ class AsyncCode(_BaseCode):
             with contextlib.suppress(RuntimeError):
                 loop.call_soon_threadsafe(woken.set)
 
-        waiter = self._buffer.join(n, self._deadline(deadline), wake, takes=takes)
+        waiter = self._waiter(n, deadline, wake, takes=takes)
         with _waiting(self._buffer, waiter):
             while (ids := self._buffer.poll(waiter)) is None:
-                left = max(0.0, waiter.ends_at - self._context.clock())
-                timer = loop.call_later(left, woken.set)
+                timer = loop.call_later(self._buffer.patience(waiter), woken.set)
                 try:
                     await woken.wait()
                 finally:
@@ -259,6 +265,7 @@ class _Client(Unique, Generic[AnyCode]):
         if is_closed:
             self._closed.set()
         self._calls = set()
+        self._context.loop = None
         self._transport.close()
         for buffer in tuple(self._buffers.values()):
             buffer.reset()
@@ -267,11 +274,10 @@ class _Client(Unique, Generic[AnyCode]):
 
     def _start(self, buffer: Buffer) -> None:
         """Runs a refill in a thread."""
-        thread = threading.Thread(target=self._run, args=(buffer,), name="raindrop", daemon=True)
         try:
-            thread.start()
-        except RuntimeError as error:  # no more threads, or the interpreter ends
-            buffer.finish(wrap("no refill", error), is_final=True)
+            threading.Thread(target=self._run, args=(buffer,), name="raindrop", daemon=True).start()
+        except RuntimeError as error:  # no more threads, or the interpreter ends or allows none
+            buffer.fail_start(wrap("no refill", error))
 
     def _run(self, buffer: Buffer) -> None:
         steps = buffer.refill()
@@ -311,7 +317,7 @@ class _Client(Unique, Generic[AnyCode]):
         except Empty:
             call.end()
             return RaindropError("transport", f"no whole answer within {self._timeout:g} s")
-        except RuntimeError as error:
+        except Exception as error:
             return wrap("no request", error)
         finally:
             self._calls.discard(call)
