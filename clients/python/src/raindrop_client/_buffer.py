@@ -227,10 +227,11 @@ class Buffer(Unique):
         with self.lock:
             segment = self._current
             one = next(segment.ids, None)
-            if self._clock() < segment.look_at and one is not None:
+            if one is not None:
                 segment.left -= 1
-                return one
-            one = self._settle(segment, one)
+                if self._clock() < segment.look_at:
+                    return one
+            one = self._look(segment, one)
         self.flush()
         return one
 
@@ -366,26 +367,23 @@ class Buffer(Unique):
     def _emit(self, event: Event) -> None:
         self._after.append(partial(self.context.emit, event))
 
-    def _settle(self, segment: Segment, one: int | None) -> int | None:
-        """Returns an ID that was taken, if it is not too old, or else the next that is not."""
+    def _look(self, segment: Segment, one: int | None) -> int | None:
+        """Returns an ID that was taken, if it is not too old, or else another one."""
         if self._is_closed:
             raise closed()
-        while True:
-            now = self._clock()
-            if one is None:
-                segment.left = 0
-            else:
-                segment.left -= 1
-                if now < segment.limit:
-                    segment.look_at = min(segment.limit, now + _LOOK_AGAIN)
-                    self._refill_if_low(0)
-                    return one
-                self._drop(1)
-            if not self._advance(now):
-                self._refill_if_low(1)
-                return None
-            segment = self._current
-            one = next(segment.ids, None)
+        now = self._clock()
+        if one is None:
+            segment.left = 0
+        elif now < segment.limit:
+            segment.look_at = min(segment.limit, now + _LOOK_AGAIN)
+        else:
+            self._drop(1)
+            one = None
+        if one is None:
+            ids = self._draw(1)
+            one = ids[0] if ids else None
+        self._refill_if_low(1 if one is None else 0)
+        return one
 
     def _draw(self, n: int) -> list[int] | None:
         if self._is_closed:
