@@ -11,7 +11,7 @@ from functools import partial
 from typing import Any
 from unittest import mock
 
-from raindrop_client import Event, RaindropError
+from raindrop_client import Code, Event, RaindropError
 from raindrop_client._answer import Reply
 from raindrop_client._buffer import Buffer, Waiter
 
@@ -222,6 +222,19 @@ class Failures(unittest.TestCase):
         with self.assertRaises(RaindropError) as raised:
             bench.draw(1)
         self.assertEqual((raised.exception.code, bench.asked), ("unknown_code", [("http://a", 1)]))
+
+    def test_a_caller_hears_of_a_refill_that_is_faster_than_its_wait(self) -> None:
+        class Fast(Bench):
+            def note_start(self, _buffer: Buffer) -> None:
+                self.started += 1
+                self.run_one()
+
+        for call in (Code.next, lambda code: code.next_many(2)):
+            bench = Fast()
+            bench.replies["http://a"] = problem(404, "unknown_code")
+            with self.assertRaisesRegex(RaindropError, "unknown_code"):
+                call(Code("order", bench.buffer, bench.context))
+            self.assertEqual(len(bench.asked), 1)
 
     def test_back_off_doubles_up_to_ten_seconds(self) -> None:
         bench = Bench()

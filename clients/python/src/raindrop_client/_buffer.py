@@ -220,8 +220,11 @@ class Buffer(Unique):
         self._resume_at = self._waiters_resume_at = -inf
         self._ask_at = dict.fromkeys(self.context.urls, -inf)
 
-    def take(self) -> int | None:
-        """Returns the next ID, or None if there is none; a refill then starts, if one may."""
+    def take(self, *, will_wait: bool = False) -> int | None:
+        """Returns the next ID, or None if there is none; a refill then starts, if one may.
+
+        That of a caller that will wait starts when it does, so that it hears how that refill ends.
+        """
         if os.getpid() != self.context.pid:
             self.context.check_process()
         with self.lock:
@@ -231,15 +234,16 @@ class Buffer(Unique):
                 segment.left -= 1
                 if self._clock() < segment.look_at:
                     return one
-            one = self._look(segment, one)
+            one = self._look(segment, one, will_wait=will_wait)
         self.flush()
         return one
 
     @_changing
     def draw(self, n: int) -> list[int] | None:
-        """Returns n IDs, ascending, or None if there are fewer; then a refill starts if it may."""
+        """Returns n IDs, ascending, or None if there are fewer: then the caller will wait."""
         ids = self._draw(n)
-        self._refill_if_low(n if ids is None else 0)
+        if ids is not None:
+            self._refill_if_low(0)
         return ids
 
     @_changing
@@ -367,7 +371,7 @@ class Buffer(Unique):
     def _emit(self, event: Event) -> None:
         self._after.append(partial(self.context.emit, event))
 
-    def _look(self, segment: Segment, one: int | None) -> int | None:
+    def _look(self, segment: Segment, one: int | None, *, will_wait: bool) -> int | None:
         """Returns an ID that was taken, if it is not too old, or else another one."""
         if self._is_closed:
             raise closed()
@@ -382,7 +386,8 @@ class Buffer(Unique):
         if one is None:
             ids = self._draw(1)
             one = ids[0] if ids else None
-        self._refill_if_low(1 if one is None else 0)
+        if one is not None or not will_wait:
+            self._refill_if_low(1 if one is None else 0)
         return one
 
     def _draw(self, n: int) -> list[int] | None:

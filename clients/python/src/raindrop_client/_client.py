@@ -83,7 +83,7 @@ class Code(_BaseCode):
 
     def next(self, deadline: float | None = None) -> int:
         """Returns the next ID. If the buffer is empty, waits for at most `deadline` seconds."""
-        one = self._buffer.take()
+        one = self._buffer.take(will_wait=True)
         return self._wait(1, deadline)[0] if one is None else one
 
     def next_many(self, n: int, deadline: float | None = None) -> list[int]:
@@ -119,7 +119,7 @@ class AsyncCode(_BaseCode):
 
     async def next(self, deadline: float | None = None) -> int:
         """Returns the next ID. If the buffer is empty, waits for at most `deadline` seconds."""
-        one = self._buffer.take()
+        one = self._buffer.take(will_wait=True)
         return (await self._wait(1, deadline))[0] if one is None else one
 
     async def next_many(self, n: int, deadline: float | None = None) -> list[int]:
