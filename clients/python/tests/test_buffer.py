@@ -511,6 +511,25 @@ class Interruptions(unittest.TestCase):
                     self.assertEqual((len(bench.buffer._waiters), bench.buffer._wanted), (0, 0))
         self.assertGreater(interrupted, 200)
 
+    def test_exceptions_of_signals_leave_the_lock_free(self) -> None:
+        class InterruptionError(Exception):
+            pass
+
+        def interrupt(*_: object) -> None:
+            raise InterruptionError
+
+        bench = Bench(min_range=100_000)
+        bench.draw(1)
+        before = signal.signal(signal.SIGALRM, interrupt)
+        self.addCleanup(signal.signal, signal.SIGALRM, before)
+        for number in range(200):
+            with self.assertRaises(InterruptionError):
+                signal.setitimer(signal.ITIMER_REAL, 0.0001 + number * 1e-6)
+                while True:
+                    bench.buffer.take()
+                    bench.buffer.draw(1)
+            self.assertFalse(bench.buffer.lock._is_owned())  # type: ignore[attr-defined]
+
     def test_a_handler_that_draws_gets_other_ids(self) -> None:
         for name, make, call in self.benches():
             for number in itertools.count(1):

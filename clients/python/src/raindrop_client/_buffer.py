@@ -18,6 +18,7 @@ import functools
 import logging
 import os
 import random
+import sys
 import threading
 import urllib.parse
 from collections import deque
@@ -26,7 +27,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from itertools import islice
 from math import exp, expm1, inf
-from typing import Concatenate, NoReturn, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Concatenate, NoReturn, ParamSpec, TypeVar
 
 from ._answer import Answer, Reply, Segment, TimeField, read_reply
 from ._errors import RaindropError, usage, wrap
@@ -53,6 +54,27 @@ _log = logging.getLogger("raindrop_client")
 
 _Arguments = ParamSpec("_Arguments")
 _Result = TypeVar("_Result")
+
+
+if TYPE_CHECKING:
+    _RLock = threading.RLock
+else:
+    _RLock = type(threading.RLock())
+
+
+class Lock(_RLock):  # type: ignore[misc]  # pyright: ignore[reportGeneralTypeIssues]
+    """A lock that its thread can acquire again, and that no exception of a signal leaves locked."""
+
+    if (3, 14) <= sys.version_info < (3, 15):
+
+        def __enter__(self) -> bool:  # type: ignore[override]
+            """Acquires the lock.
+
+            Python 3.14 may run a signal handler between a call of `acquire` and the block of
+            `with`. It runs none while it unpacks an iterator, nor from there to that block.
+            """
+            (is_acquired,) = map(self.acquire, (True,))
+            return is_acquired
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +121,7 @@ class Context:
     # Resets all buffers and connections, in the child of a fork, and then `pid`.
     forget: Callable[[], None]
     pid: int = field(default_factory=os.getpid)
-    locks: dict[int, threading.RLock] = field(default_factory=dict[int, threading.RLock])
+    locks: dict[int, Lock] = field(default_factory=dict[int, Lock])
     # The loop in which a call waited last. It runs an asynchronous token function.
     loop: asyncio.AbstractEventLoop | None = None
     hook_error: RaindropError | None = None
@@ -110,7 +132,7 @@ class Context:
         pid = os.getpid()
         if pid != self.pid:
             # A lock of this process: no other thread of the parent held it at the fork.
-            with self.locks.setdefault(pid, threading.RLock()):
+            with self.locks.setdefault(pid, Lock()):
                 if pid != self.pid:
                     self.forget()
 
@@ -194,7 +216,7 @@ class Buffer(Unique):
 
     def reset(self) -> None:
         """Forgets all IDs, callers and requests, as a child does: they are its parent's."""
-        self.lock = threading.RLock()
+        self.lock = Lock()
         self._after: deque[Callable[[], object]] = deque()
         # The segment that IDs are taken from, those after it, and how many IDs these have.
         self._current = _empty()
