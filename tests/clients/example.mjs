@@ -22,7 +22,10 @@ export class Example {
 
   /** Returns what the TypeScript compiler says about the example with more lines at its end. */
   async complaints(typescript, more) {
-    const { ModuleKind: { NodeNext: module }, ScriptTarget: { ES2023: target } } = typescript;
+    const {
+      ModuleKind: { NodeNext: module },
+      ScriptTarget: { ES2023: target },
+    } = typescript;
     const options = { module, target, strict: true, noEmit: true, skipLibCheck: true, types: [] };
     return this.#written('example.tmp.mts', this.#text + more, (file) => {
       const program = typescript.createProgram([fileURLToPath(file)], options);
@@ -33,12 +36,19 @@ export class Example {
 
   /** Runs the example against a service and a database; returns its variables of the given names. */
   async run(service, database, names) {
-    const places = { '127.0.0.1:8080': new URL(service.url).host, '127.0.0.1:5432': new URL(database.connectionString).host };
+    const places = {
+      '127.0.0.1:8080': new URL(service.url).host,
+      '127.0.0.1:5432': new URL(database.connectionString).host,
+    };
     const text = Object.entries(places).reduce((text, [written, real]) => {
       if (!text.includes(written)) throw new Error(`the example does not use ${written}`);
       return text.replaceAll(written, real);
     }, this.#text);
-    return this.#written('example.tmp.mjs', `${text}\nexport { ${names.join(', ')} };\n`, (file) => import(file));
+    return this.#written(
+      'example.tmp.mjs',
+      `${text}\nexport { ${names.join(', ')} };\n`,
+      (file) => import(file),
+    );
   }
 
   async #written(name, text, use) {

@@ -3,7 +3,16 @@
 import { execFileSync, spawn } from 'node:child_process';
 import { createHash } from 'node:crypto';
 import { once } from 'node:events';
-import { chownSync, mkdirSync, mkdtempSync, openSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import {
+  chownSync,
+  mkdirSync,
+  mkdtempSync,
+  openSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  writeFileSync,
+} from 'node:fs';
 import { createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
@@ -11,7 +20,10 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 
 const ROOT = fileURLToPath(new URL('../..', import.meta.url));
-const BINARY = resolve(ROOT, process.env.RAINDROP ?? join(process.env.CARGO_TARGET_DIR ?? 'target', 'debug/raindrop'));
+const BINARY = resolve(
+  ROOT,
+  process.env.RAINDROP ?? join(process.env.CARGO_TARGET_DIR ?? 'target', 'debug/raindrop'),
+);
 const PATIENCE_MS = 60_000;
 
 /** Programs that are to end with the tests, also where these are ended before their time. */
@@ -38,7 +50,11 @@ async function freePort() {
 async function start({ folder, command, arguments: list, signal, isReady, ...options }) {
   const log = join(folder, 'log');
   const output = openSync(log, 'a');
-  const child = spawn(command, list, { cwd: folder, stdio: ['ignore', output, output], ...options });
+  const child = spawn(command, list, {
+    cwd: folder,
+    stdio: ['ignore', output, output],
+    ...options,
+  });
   running.add(child);
   const ended = once(child, 'exit').finally(() => running.delete(child));
   const stop = async () => {
@@ -68,8 +84,13 @@ export async function startService({ http = '', tokens = false } = {}) {
   const folder = mkdtempSync(join(tmpdir(), 'raindrop-js-'));
   const url = `http://127.0.0.1:${await freePort()}`;
   const hash = createHash('sha256').update(TOKEN).digest('hex');
-  writeFileSync(join(folder, 'tokens.toml'), `[[token]]\nname = "test"\nhash = "sha256:${hash}"\npermissions = ["ids"]\n`);
-  writeFileSync(join(folder, 'raindrop.toml'), `
+  writeFileSync(
+    join(folder, 'tokens.toml'),
+    `[[token]]\nname = "test"\nhash = "sha256:${hash}"\npermissions = ["ids"]\n`,
+  );
+  writeFileSync(
+    join(folder, 'raindrop.toml'),
+    `
 [http]
 listen = "${new URL(url).host}"
 ${http}
@@ -85,11 +106,28 @@ ${tokens ? `[auth]\ntokens_file = "${folder}/tokens.toml"` : ''}
 [[code]]
 name = "order"
 prefix = "ORD-"
-`);
-  const env = Object.fromEntries(Object.entries(process.env).filter(([name]) => !name.startsWith('RAINDROP')));
-  const isReady = () => fetch(`${url}/readyz`).then(({ ok }) => ok, () => false);
+`,
+  );
+  const env = Object.fromEntries(
+    Object.entries(process.env).filter(([name]) => !name.startsWith('RAINDROP')),
+  );
+  const isReady = () =>
+    fetch(`${url}/readyz`).then(
+      ({ ok }) => ok,
+      () => false,
+    );
   const list = ['serve', '--config', 'raindrop.toml'];
-  return { url, stop: await start({ folder, command: BINARY, arguments: list, signal: 'SIGTERM', isReady, env }) };
+  return {
+    url,
+    stop: await start({
+      folder,
+      command: BINARY,
+      arguments: list,
+      signal: 'SIGTERM',
+      isReady,
+      env,
+    }),
+  };
 }
 
 /** Starts a PostgreSQL without passwords; `connectionString` names its database. */
@@ -102,7 +140,8 @@ export async function startPostgres() {
   const user = process.getuid() === 0 ? { uid: id('-u'), gid: id('-g') } : {};
   const data = join(folder, 'data');
   mkdirSync(data);
-  if (user.uid !== undefined) for (const path of [folder, data]) chownSync(path, user.uid, user.gid);
+  if (user.uid !== undefined)
+    for (const path of [folder, data]) chownSync(path, user.uid, user.gid);
   const setup = ['-D', data, '-U', 'postgres', '-A', 'trust', '-N', '--no-locale', '-E', 'UTF8'];
   execFileSync(`${programs}/initdb`, setup, { cwd: folder, stdio: 'pipe', ...user });
   const port = await freePort();
@@ -118,6 +157,13 @@ export async function startPostgres() {
   const list = ['-D', data, '-p', `${port}`, ...settings.flatMap((setting) => ['-c', setting])];
   // SIGQUIT: nothing of it is kept, so it need not shut down in order.
   const command = `${programs}/postgres`;
-  const stop = await start({ folder, command, arguments: list, signal: 'SIGQUIT', isReady, ...user });
+  const stop = await start({
+    folder,
+    command,
+    arguments: list,
+    signal: 'SIGQUIT',
+    isReady,
+    ...user,
+  });
   return { connectionString: `postgresql://postgres@127.0.0.1:${port}/postgres`, stop };
 }

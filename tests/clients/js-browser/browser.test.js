@@ -12,7 +12,12 @@ import { chromium } from 'playwright-core';
 import { startService, TOKEN } from '../service.mjs';
 
 const SOURCES = new URL('../../../clients/js/src/', import.meta.url);
-const FLAGS = ['--no-sandbox', '--disable-gpu', '--disable-background-networking', '--disable-component-update'];
+const FLAGS = [
+  '--no-sandbox',
+  '--disable-gpu',
+  '--disable-background-networking',
+  '--disable-component-update',
+];
 FLAGS.push('--disable-sync', '--no-first-run');
 
 const WORKER = `
@@ -25,7 +30,8 @@ const WORKER = `
 /** Serves an empty page, a worker and the client's modules; returns its server and origin. */
 async function servePage() {
   const server = createServer(async (request, response) => {
-    if (request.url === '/') return response.writeHead(200, { 'content-type': 'text/html' }).end('<!doctype html>');
+    if (request.url === '/')
+      return response.writeHead(200, { 'content-type': 'text/html' }).end('<!doctype html>');
     const [, module] = request.url.match(/^\/src\/(\w+\.js)$/) ?? [];
     if (module === undefined && request.url !== '/worker.js') return response.writeHead(404).end();
     response.setHeader('content-type', 'text/javascript');
@@ -41,7 +47,10 @@ before(async () => {
   allowed = await servePage();
   stranger = await servePage();
   service = await startService({ http: `cors_origins = "${allowed.origin}"`, tokens: true });
-  browser = await chromium.launch({ executablePath: process.env.CHROMIUM ?? '/usr/bin/chromium', args: FLAGS });
+  browser = await chromium.launch({
+    executablePath: process.env.CHROMIUM ?? '/usr/bin/chromium',
+    args: FLAGS,
+  });
 });
 
 after(async () => {
@@ -59,10 +68,14 @@ async function visit(t, { origin } = allowed) {
   await page.evaluate(async (url) => {
     const { Raindrop, RaindropError } = await import('./src/index.js');
     window.open = (options) => new Raindrop({ urls: [url], deadline: 20_000, ...options });
-    window.failure = (promise) => promise.then(() => 'none', (error) => {
-      const { kind, code, status } = error;
-      return { isTyped: error instanceof RaindropError, kind, code, status };
-    });
+    window.failure = (promise) =>
+      promise.then(
+        () => 'none',
+        (error) => {
+          const { kind, code, status } = error;
+          return { isTyped: error instanceof RaindropError, kind, code, status };
+        },
+      );
   }, service.url);
   return page;
 }
@@ -73,7 +86,8 @@ test('a page draws IDs and texts, none of them twice', async (t) => {
     const [one, two] = [open({ token }), open({ token: async () => token })];
     const ids = [await one.next('order'), await two.next('order')];
     const age = Date.now() - one.timeOf('order', ids[0]).getTime();
-    for (let i = 0; i < 10; i++) ids.push(...(await one.nextMany('order', 1000)), ...(await two.nextMany('order', 1000)));
+    for (let i = 0; i < 10; i++)
+      ids.push(...(await one.nextMany('order', 1000)), ...(await two.nextMany('order', 1000)));
     for (let i = 0; i < 1000; i++) ids.push(one.tryNext('order') ?? (await one.next('order')));
     const texts = [await one.nextText('order'), ...(await two.nextTextMany('order', 100))];
     one.close();
@@ -89,20 +103,29 @@ test('a page draws IDs and texts, none of them twice', async (t) => {
 
 test('a page and its worker have buffers of their own', async (t) => {
   const page = await visit(t);
-  const ids = await page.evaluate(async ([url, token]) => {
-    const worker = new Worker('./worker.js', { type: 'module' });
-    const answer = new Promise((resolve) => (worker.onmessage = ({ data }) => resolve(data)));
-    worker.postMessage({ url, token, n: 1000 });
-    const own = await open({ token }).nextMany('order', 1000);
-    return [...own, ...(await answer)];
-  }, [service.url, TOKEN]);
+  const ids = await page.evaluate(
+    async ([url, token]) => {
+      const worker = new Worker('./worker.js', { type: 'module' });
+      const answer = new Promise((resolve) => (worker.onmessage = ({ data }) => resolve(data)));
+      worker.postMessage({ url, token, n: 1000 });
+      const own = await open({ token }).nextMany('order', 1000);
+      return [...own, ...(await answer)];
+    },
+    [service.url, TOKEN],
+  );
   assert.equal(new Set(ids).size, 2000);
 });
 
-for (const [what, token] of [['no token', undefined], ['a wrong token', 'raindrop_wrong']]) {
+for (const [what, token] of [
+  ['no token', undefined],
+  ['a wrong token', 'raindrop_wrong'],
+]) {
   test(`with ${what} the page gets the service's refusal`, async (t) => {
     const page = await visit(t);
-    const error = await page.evaluate((given) => failure(open({ token: given }).next('order')), token);
+    const error = await page.evaluate(
+      (given) => failure(open({ token: given }).next('order')),
+      token,
+    );
     assert.deepEqual(error, { isTyped: true, kind: 'problem', code: 'unauthorized', status: 401 });
   });
 }
@@ -138,16 +161,22 @@ function assertFresh({ kept, dropped, age }) {
 test('after a page was frozen, it hands out no ID from before', async (t) => {
   const page = await visit(t);
   const session = await page.context().newCDPSession(page);
-  assertFresh(await drawAfter(page, async () => {
-    await session.send('Page.setWebLifecycleState', { state: 'frozen' });
-    await sleep(1500);
-    await session.send('Page.setWebLifecycleState', { state: 'active' });
-  }));
+  assertFresh(
+    await drawAfter(page, async () => {
+      await session.send('Page.setWebLifecycleState', { state: 'frozen' });
+      await sleep(1500);
+      await session.send('Page.setWebLifecycleState', { state: 'active' });
+    }),
+  );
 });
 
 test('after its thread was blocked, a page hands out no ID from before', async (t) => {
   const page = await visit(t);
-  assertFresh(await drawAfter(page, () => page.evaluate(() => {
-    for (const ends = Date.now() + 1500; Date.now() < ends; );
-  })));
+  assertFresh(
+    await drawAfter(page, () =>
+      page.evaluate(() => {
+        for (const ends = Date.now() + 1500; Date.now() < ends;);
+      }),
+    ),
+  );
 });

@@ -1,8 +1,12 @@
 package org.example.raindrop;
 
 import java.math.BigDecimal;
-import java.time.*;
-import java.util.*;
+import java.time.Duration;
+import java.time.Instant;
+import java.time.OffsetDateTime;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.Map;
 import java.util.function.Supplier;
 
 /**
@@ -56,8 +60,8 @@ record Answer(List<Range> ranges, long ids, Time time) {
           String prefix = fields.containsKey("prefix") ? field(fields, "prefix", String.class) : "";
           boolean ageless = fields.containsKey("increment") && !fields.containsKey("layout");
           long lifetime = ageless ? Long.MAX_VALUE : maxAge;
-          if (fields.containsKey(
-              "until")) { // It and issued_at are times of one clock, the service's.
+          // It and issued_at are times of one clock, the service's.
+          if (fields.containsKey("until")) {
             ageless = false;
             OffsetDateTime issued = OffsetDateTime.parse(field(fields, "issued_at", String.class));
             OffsetDateTime until = OffsetDateTime.parse(field(fields, "until", String.class));

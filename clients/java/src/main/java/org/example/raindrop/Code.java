@@ -2,9 +2,15 @@ package org.example.raindrop;
 
 import java.time.Duration;
 import java.time.Instant;
-import java.util.*;
+import java.util.ArrayDeque;
+import java.util.Arrays;
+import java.util.Map;
+import java.util.OptionalLong;
+import java.util.SortedMap;
+import java.util.TreeMap;
 import java.util.concurrent.ThreadLocalRandom;
-import java.util.concurrent.locks.*;
+import java.util.concurrent.locks.Condition;
+import java.util.concurrent.locks.ReentrantLock;
 import org.example.raindrop.RaindropException.Kind;
 
 /**
@@ -164,8 +170,8 @@ public final class Code {
   private long next(long timeout) {
     Segment segment = current;
     long index = segment.getAndIncrement();
-    boolean fresh =
-        segment.range.isFresh(client); // After the draw, so that no pause comes between them.
+    // After the draw, so that no pause comes between them.
+    boolean fresh = segment.range.isFresh(client);
     if (fresh && index < segment.refillAt) return segment.id(index);
     if (fresh && index < segment.count) {
       // Whoever holds the lock, a later call looks again.
@@ -224,8 +230,8 @@ public final class Code {
           if (prefixes != null) prefixes.put(segment.id(index), segment.range.prefix());
         }
         if (oldest.ageless() || segment.range.expires() < oldest.expires()) oldest = segment.range;
-        if (drawn == n
-            && !oldest.isFresh(client)) { // They became too old while the call waited for more.
+        // They can become too old while the call waits for more.
+        if (drawn == n && !oldest.isFresh(client)) {
           drop(drawn);
           drawn = 0;
           oldest = Segment.EMPTY.range;

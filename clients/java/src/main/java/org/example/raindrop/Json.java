@@ -2,8 +2,12 @@ package org.example.raindrop;
 
 import java.math.BigDecimal;
 import java.nio.charset.StandardCharsets;
-import java.util.*;
-import java.util.regex.*;
+import java.util.ArrayList;
+import java.util.HashMap;
+import java.util.List;
+import java.util.Map;
+import java.util.regex.Matcher;
+import java.util.regex.Pattern;
 
 /**
  * Reads JSON strictly (RFC 8259): objects as maps, arrays as lists, numbers as {@link BigDecimal}

@@ -4,10 +4,17 @@ import java.io.ByteArrayOutputStream;
 import java.io.IOException;
 import java.net.ConnectException;
 import java.net.URI;
-import java.net.http.*;
+import java.net.http.HttpHeaders;
+import java.net.http.HttpRequest;
+import java.net.http.HttpResponse;
+import java.net.http.HttpTimeoutException;
 import java.time.Duration;
 import java.util.Map;
-import java.util.concurrent.*;
+import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.CompletionException;
+import java.util.concurrent.Future;
+import java.util.concurrent.ThreadLocalRandom;
+import java.util.concurrent.TimeoutException;
 import java.util.concurrent.atomic.AtomicBoolean;
 import org.example.raindrop.RaindropException.Kind;
 
@@ -120,8 +127,8 @@ final class Refill {
   }
 
   private void send(String token, long began) {
-    long sent =
-        client.clock(); // Before the request leaves: an ID is never older than its age says.
+    // Before the request leaves: an ID is never older than its age says.
+    long sent = client.clock();
     ByteArrayOutputStream body = new ByteArrayOutputStream();
     AtomicBoolean isAnswered = new AtomicBoolean();
     try {
@@ -225,7 +232,8 @@ final class Refill {
     if (failure instanceof RaindropException.Problem problem
         && problem.code().equals("invalid_count")
         && ask > 1) {
-      code.serviceLimit = ask /= 2; // A layout may allow less than maxRange.
+      ask /= 2; // A layout may allow less than maxRange.
+      code.serviceLimit = ask;
       return true;
     }
     long wait = failure.retryAfter().map(RaindropClient::nanos).orElse(0L);
