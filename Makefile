@@ -31,7 +31,7 @@ CASES ?= 20000
 SEED ?= $(shell date +%s)
 
 .PHONY: help build static check deps install-deps test format clippy model-lint check-build examples test-build soak-build unit-test doc-test http-test embedded-test store-test fault-test model-test explorer protocol-test loom simulation kubernetes-build mutants mutants-loom deny fuzz soak soak-simulation soak-faults soak-overload soak-models fleets \
-	engine-test mysql-test kubernetes-test api-test chart-test console-test clients-test clients-package integrations-test image-test bench bench-http bench-instructions bench-clients bench-lint lint workflow-lint fmt doc ci steps-table
+	engine-test mysql-test kubernetes-test api-test chart-test console-test clients-test clients-fmt clients-package integrations-test image-test bench bench-http bench-instructions bench-clients bench-lint lint workflow-lint fmt doc ci steps-table
 
 help:
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 18
@@ -146,6 +146,9 @@ console-test: ## the console in a browser; installs Chromium and Playwright. UPD
 
 clients-test: ## the clients in Go, JavaScript, Java and Python, against the real service; installs Maven
 	tests/clients/run.sh
+
+clients-fmt: ## formats the clients in Java, Go and JavaScript
+	tests/clients/format.sh --write
 
 clients-package: ## builds the packages of the clients into target/packages, and checks what is in them
 	tests/clients/package.sh

@@ -10,14 +10,15 @@ cd "$(dirname "$0")/../.."
 need_maven
 need go node npm openssl
 
+echo "== Format"
+tests/clients/format.sh
+
 log=$(mktemp)
 trap 'rm -f "$log"' EXIT
 
 # Go's tests run beside JavaScript's, because both wait a lot. Java's have the machine for themselves.
 (
   cd clients/go
-  unformatted=$(gofmt -l .)
-  [ -z "$unformatted" ] || fail "not as gofmt writes it: $unformatted"
   go vet ./...
   go test -race ./...
 ) >"$log" 2>&1 &
@@ -26,7 +27,6 @@ go=$!
 echo "== JavaScript"
 (
   cd clients/js
-  npm ci --ignore-scripts --no-audit --no-fund
   npm test
 )
 
