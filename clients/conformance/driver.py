@@ -84,7 +84,7 @@ def languages(build_folder):
         # Only its callers wait in another way.
         python("python-asyncio", "--asyncio", files=("codes", "demand", "life")),
         # One thread does all, so it draws fewer IDs at full speed.
-        Language("js", ["node", "--max-old-space-size=64", "conformance/driver.js"], [], CLIENTS / "js", "conformance/driver.js", scale=0.25, seconds=1.0, memory_mib=256),
+        Language("js", ["node", "--max-old-space-size=64", "conformance/driver.js"], [["npm", "ci", "--ignore-scripts", "--silent"], ["npm", "run", "--silent", "build"]], CLIENTS / "js", "conformance/driver.js", scale=0.25, seconds=1.0, memory_mib=256),
     ]
     return {language.name: language for language in known}
 

@@ -9,6 +9,8 @@ cd "$(dirname "$0")/../.."
 need node npm
 need_service
 
+(cd clients/js && npm ci --ignore-scripts --silent && npm run --silent build)
+
 cd clients/js-bench
 npm ci --ignore-scripts --silent
 echo "JavaScript: Node $(node --version), $(nproc) cores, load $(cut -d ' ' -f 1 /proc/loadavg), $(sed -n 's/^model name.*: //p' /proc/cpuinfo | head -1)"

@@ -1,7 +1,7 @@
 // Prints what an ID from a warm buffer costs, beside a closure that increments a bigint.
 import { pathToFileURL } from 'node:url';
 
-import { Raindrop } from './src/index.js';
+import { Raindrop } from './dist/esm/index.js';
 import { FakeService } from './test/support.js';
 
 const ROUNDS = 9;

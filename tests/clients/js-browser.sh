@@ -10,6 +10,8 @@ need node npm
 need_chromium
 need_service
 
+(cd clients/js && npm ci --ignore-scripts --silent && npm run --silent build)
+
 cd tests/clients/js-browser
 npm ci --ignore-scripts --silent
 exec node --test "$@" ./*.test.js

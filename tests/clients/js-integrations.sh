@@ -10,6 +10,8 @@ need node npm
 need_service
 ls /usr/lib/postgresql/*/bin/initdb >/dev/null 2>&1 || apt_install postgresql || fail "needs PostgreSQL (Debian: postgresql)"
 
+(cd clients/js && npm ci --ignore-scripts --silent && npm run --silent build)
+
 [ $# != 0 ] || set -- prisma drizzle
 for package; do
   echo "== $package"

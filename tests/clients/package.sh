@@ -27,13 +27,13 @@ has() {
 
 echo "== JavaScript"
 (cd tests/clients/package && npm ci --ignore-scripts --silent)
-# The client's own compiler writes the CommonJS form of all three.
-(cd clients/js && npm ci --ignore-scripts --silent)
 tools=$root/tests/clients/package/node_modules/.bin
 for package in js js-prisma js-drizzle; do
-  file=$(cd "clients/$package" && npm run --silent build && npm pack --silent --pack-destination "$packages")
-  tar -tzf "$packages/$file" | has "$file" package/LICENSE package/README.md package/package.json package/index.d.ts \
-    package/commonjs/index.js package/commonjs/index.d.ts package/commonjs/package.json
+  file=$(cd "clients/$package" && npm ci --ignore-scripts --silent && rm -rf dist && npm run --silent build &&
+    npm pack --silent --pack-destination "$packages")
+  tar -tzf "$packages/$file" | has "$file" package/LICENSE package/README.md package/package.json \
+    package/dist/esm/index.js package/dist/esm/index.d.ts \
+    package/dist/commonjs/index.js package/dist/commonjs/index.d.ts package/dist/commonjs/package.json
   "$tools/publint" --strict "$packages/$file"
   "$tools/attw" --no-emoji "$packages/$file"
 done

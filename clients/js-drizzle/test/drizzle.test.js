@@ -11,7 +11,7 @@ import typescript from 'typescript';
 import { Raindrop } from '@example/raindrop';
 import { Example } from '../../../tests/clients/example.mjs';
 import { startPostgres, startService } from '../../../tests/clients/service.mjs';
-import { RaindropIds } from '../index.js';
+import { RaindropIds } from '../dist/esm/index.js';
 
 let database, service, raindrop, ids, db, orders, invoices;
 

@@ -10,7 +10,7 @@ import typescript from 'typescript';
 import { Raindrop, RaindropError } from '@example/raindrop';
 import { Example } from '../../../tests/clients/example.mjs';
 import { startPostgres, startService } from '../../../tests/clients/service.mjs';
-import { raindropIds } from '../index.js';
+import { raindropIds } from '../dist/esm/index.js';
 import generated from './generated/client.js';
 
 const MODELS = {

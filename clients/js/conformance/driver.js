@@ -5,7 +5,7 @@ import { closeSync, openSync, writeSync } from 'node:fs';
 import { createInterface } from 'node:readline';
 import { setImmediate as turn, setTimeout as sleep } from 'node:timers/promises';
 
-import { Raindrop, RaindropError } from '../src/index.js';
+import { Raindrop, RaindropError } from '../dist/esm/index.js';
 
 /** How many IDs a task of a burst draws before it lets the event loop turn. */
 const BATCH = 1000;

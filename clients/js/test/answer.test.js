@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { readFile } from 'node:fs/promises';
 import test from 'node:test';
 
-import { readAnswer } from '../src/answer.js';
+import { readAnswer } from '../dist/esm/answer.js';
 import { answerOf } from './support.js';
 
 const read = (body, upTo = 1_000_000) => readAnswer(JSON.stringify(body), upTo);

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { getEventListeners } from 'node:events';
 import test from 'node:test';
 
-import { Raindrop, RaindropError } from '../src/index.js';
+import { Raindrop, RaindropError } from '../dist/esm/index.js';
 import { answerOf, FakeClock, FakeService, json, problem, settle } from './support.js';
 
 const URLS = ['http://a.example.org'];

@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict';
 import test from 'node:test';
 
-import { AgeClock, platformClock } from '../src/clock.js';
-import { Rate } from '../src/rate.js';
+import { AgeClock, platformClock } from '../dist/esm/clock.js';
+import { Rate } from '../dist/esm/rate.js';
 import { FakeClock } from './support.js';
 
 const SLACK = 25;

@@ -7,7 +7,7 @@ import { createServer } from 'node:http';
 import test from 'node:test';
 import { promisify } from 'node:util';
 
-import { Raindrop } from '../src/index.js';
+import { Raindrop } from '../dist/esm/index.js';
 import { FakeService } from './support.js';
 
 /** Starts a server that answers with `handle`; returns its base URL. */
@@ -155,7 +155,7 @@ const child = (script, url) =>
       '--eval',
       script,
       '--',
-      new URL('../src/index.js', import.meta.url).href,
+      new URL('../dist/esm/index.js', import.meta.url).href,
       url,
     ],
     { timeout: 60_000 },

@@ -11,7 +11,7 @@ import { chromium } from 'playwright-core';
 
 import { startService, TOKEN } from '../service.mjs';
 
-const SOURCES = new URL('../../../clients/js/src/', import.meta.url);
+const SOURCES = new URL('../../../clients/js/dist/esm/', import.meta.url);
 const FLAGS = [
   '--no-sandbox',
   '--disable-gpu',

@@ -1,5 +1,44 @@
+import type { Raindrop } from '@example/raindrop';
+
+/** For each model, by its name in the schema: the code of its IDs, and the field if it is not `id`. */
+export type Models = Record<string, string | { code: string; field?: string }>;
+
+/** Leaves the types of a client as they are. */
+export interface Unchanged {
+  $extends: { extArgs: { result: {}; model: {}; query: {}; client: {} } };
+}
+
+/** Where the records of a model have their ID. */
+interface IdField {
+  code: string;
+  field: string;
+  isText: boolean;
+}
+
+/** What Prisma says about a field of a model, as far as it matters here. */
+interface Field {
+  name: string;
+  kind: string;
+  type: string;
+}
+
+/** By model, then by name. */
+type Fields = Record<string, Map<string, Field>>;
+
+/** The arguments of a write, or a record in them. */
+type Data = Record<string, any>;
+
+/** A record that has no ID yet. */
+interface Missing {
+  record: Data;
+  field: string;
+  isText: boolean;
+}
+
+type Write = 'create' | 'update';
+
 // The operations that can create records, with the arguments that hold these or nested ones.
-const WRITES = {
+const WRITES: Record<string, Record<string, Write>> = {
   create: { data: 'create' },
   createMany: { data: 'create' },
   createManyAndReturn: { data: 'create' },
@@ -10,24 +49,26 @@ const WRITES = {
 /**
  * Returns an extension for `$extends` that gives new records an ID from Raindrop, nested ones as well.
  *
- * @param {import('@example/raindrop').Raindrop} raindrop
- * @param {import('./index.d.ts').Models} models
+ * A field of type `BigInt` gets the ID, one of type `String` its decimal text with the code's prefix.
+ * A record that has an ID keeps it.
  */
-export function raindropIds(raindrop, models) {
+export function raindropIds(raindrop: Raindrop, models: Models): (prisma: any) => Unchanged {
   return (prisma) => {
     // Prisma tells extensions nothing else about relations, without which nested writes cannot be found.
     const fieldsOf = readFields(prisma._runtimeDataModel);
-    const ids = Object.entries(models).map(([model, given]) => [
-      model,
-      readId(model, given, fieldsOf[model]),
-    ]);
-    const idOf = Object.fromEntries(ids);
+    const idOf: Record<string, IdField> = Object.fromEntries(
+      Object.entries(models).map(([model, given]) => [
+        model,
+        readId(model, given, fieldsOf[model]),
+      ]),
+    );
 
-    async function $allOperations({ model, operation, args, query }) {
-      if (!Object.hasOwn(WRITES, operation)) return query(args);
+    async function $allOperations({ model, operation, args, query }: Operation) {
+      const writes = Object.hasOwn(WRITES, operation) ? WRITES[operation] : undefined;
+      if (writes === undefined) return query(args);
       const copy = new Copy(idOf, fieldsOf);
       const filled = { ...args };
-      for (const [name, kind] of Object.entries(WRITES[operation])) {
+      for (const [name, kind] of Object.entries(writes)) {
         if (args?.[name] !== undefined)
           filled[name] = copy.each(args[name], (record) => copy[kind](model, record));
       }
@@ -39,7 +80,14 @@ export function raindropIds(raindrop, models) {
   };
 }
 
-function readFields(dataModel) {
+interface Operation {
+  model: string;
+  operation: string;
+  args: Data | undefined;
+  query: (args: Data | undefined) => Promise<unknown>;
+}
+
+function readFields(dataModel: { models?: Record<string, { fields: Field[] }> }): Fields {
   if (dataModel?.models === undefined)
     throw new Error('this version of Prisma does not tell extensions about the models');
   return Object.fromEntries(
@@ -50,10 +98,14 @@ function readFields(dataModel) {
   );
 }
 
-function readId(model, given, fields) {
+function readId(
+  model: string,
+  given: Models[string],
+  fields: Map<string, Field> | undefined,
+): IdField {
   if (fields === undefined) throw new Error(`models: the schema has no model ${model}`);
   const { code, field = 'id' } = typeof given === 'string' ? { code: given } : given;
-  const { type } = fields.get(field) ?? {};
+  const type = fields.get(field)?.type;
   if (type !== 'BigInt' && type !== 'String') {
     throw new Error(
       `models: ${model}.${field} is ${type ?? 'missing'}, but BigInt or String is needed`,
@@ -64,51 +116,52 @@ function readId(model, given, fields) {
 
 /** Copies the arguments of a write, and collects the records that have no ID. */
 class Copy {
-  /** @type {Map<string, {record: object, field: string, isText: boolean}[]>} by code */
-  missing = new Map();
-  #idOf;
-  #fieldsOf;
+  /** By code. */
+  missing = new Map<string, Missing[]>();
+  #idOf: Record<string, IdField>;
+  #fieldsOf: Fields;
 
-  constructor(idOf, fieldsOf) {
+  constructor(idOf: Record<string, IdField>, fieldsOf: Fields) {
     this.#idOf = idOf;
     this.#fieldsOf = fieldsOf;
   }
 
   /** Applies a function to one or each of many, as Prisma takes both. */
-  each(given, change) {
+  each(given: Data | Data[], change: (one: Data) => Data): Data | Data[] {
     return Array.isArray(given) ? given.map(change) : change(given);
   }
 
-  create(model, data) {
-    const record = { ...data };
+  create(model: string, data: Data): Data {
+    const record: Data = { ...data };
     const id = this.#idOf[model];
     if (id !== undefined && record[id.field] === undefined) {
       const { code, ...rest } = id;
-      if (!this.missing.has(code)) this.missing.set(code, []);
-      this.missing.get(code).push({ record, ...rest });
+      const missing = this.missing.get(code) ?? [];
+      missing.push({ record, ...rest });
+      this.missing.set(code, missing);
     }
     return Object.assign(record, this.#relations(model, data));
   }
 
-  update(model, data) {
+  update(model: string, data: Data): Data {
     return { ...data, ...this.#relations(model, data) };
   }
 
   /** Returns copies of the fields that write to other models. */
-  #relations(model, data) {
+  #relations(model: string, data: Data | undefined): Data {
     const fields = this.#fieldsOf[model];
     const written = Object.entries(data ?? {}).filter(([name, value]) => {
-      return typeof value === 'object' && value !== null && fields.get(name)?.kind === 'object';
+      return typeof value === 'object' && value !== null && fields?.get(name)?.kind === 'object';
     });
     return Object.fromEntries(
-      written.map(([name, value]) => [name, this.#nested(fields.get(name).type, value)]),
+      written.map(([name, value]) => [name, this.#nested(fields!.get(name)!.type, value)]),
     );
   }
 
-  #nested(model, writes) {
-    const create = (data) => this.create(model, data);
-    const update = (data) => this.update(model, data);
-    const changes = {
+  #nested(model: string, writes: Data): Data {
+    const create = (data: Data) => this.create(model, data);
+    const update = (data: Data) => this.update(model, data);
+    const changes: Record<string, (given: Data) => Data> = {
       create,
       createMany: (given) => ({ ...given, data: this.each(given.data, create) }),
       connectOrCreate: (given) => ({ ...given, create: create(given.create) }),
@@ -125,7 +178,7 @@ class Copy {
   }
 }
 
-function isWrapped(given) {
+function isWrapped(given: Data): boolean {
   return (
     typeof given.data === 'object' &&
     Object.keys(given).every((key) => key === 'where' || key === 'data')
@@ -133,7 +186,7 @@ function isWrapped(given) {
 }
 
 /** Gives records IDs of a code, ascending in their order. */
-async function fill(raindrop, code, records) {
+async function fill(raindrop: Raindrop, code: string, records: Missing[]): Promise<void> {
   const texts = records.filter(({ isText }) => isText);
   const numbers = records.filter(({ isText }) => !isText);
   const [textIds, ids] = await Promise.all([

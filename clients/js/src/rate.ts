@@ -17,10 +17,10 @@ export class Rate {
    * within two windows. The first call after a pause only begins the measurement: however many IDs
    * it took, it says nothing about the next one.
    *
-   * @param {number} now in milliseconds
-   * @param {number} count how many IDs were used until now
+   * @param now in milliseconds
+   * @param count how many IDs were used until now
    */
-  measure(now, count) {
+  measure(now: number, count: number): number {
     const elapsed = now - this.#start;
     const used = count - this.#countAtStart;
     const isFirst = this.#isIdle && used > 0;

@@ -1,6 +1,8 @@
 import { parseJson } from './answer.js';
 import { invalid, RaindropError } from './errors.js';
 
+type Fetch = typeof globalThis.fetch;
+
 const LARGEST_BODY = 1024 * 1024;
 
 /** The longest `Retry-After` that counts, unless `maxAge` is longer, in milliseconds. */
@@ -15,14 +17,16 @@ const NAME = globalThis.document === undefined && { 'User-Agent': 'raindrop-js/0
 /**
  * Sends one request and returns the text of its answer, which has status 200 and is JSON.
  *
- * @param {typeof fetch} fetch
- * @param {string} url
- * @param {string | undefined} token
- * @param {AbortSignal} signal
- * @param {number} maxAge in milliseconds
+ * @param maxAge in milliseconds
  * @throws {RaindropError} of kind `problem`, `invalid_answer` or `transport`, and what `fetch` throws
  */
-export async function post(fetch, url, token, signal, maxAge) {
+export async function post(
+  fetch: Fetch,
+  url: string,
+  token: string | undefined,
+  signal: AbortSignal,
+  maxAge: number,
+): Promise<string> {
   const headers = {
     Accept: 'application/json',
     ...NAME,
@@ -45,26 +49,18 @@ export async function post(fetch, url, token, signal, maxAge) {
   return text;
 }
 
-/**
- * Calls `fetch`, a second time if no head of an answer came because a kept connection had ended.
- *
- * @param {typeof fetch} fetch
- * @param {string} url
- * @param {RequestInit} init
- */
-async function fetchAgain(fetch, url, init) {
+/** Calls `fetch`, a second time if no head of an answer came because a kept connection had ended. */
+async function fetchAgain(fetch: Fetch, url: string, init: RequestInit): Promise<Response> {
   try {
     return await fetch(url, init);
-  } catch (thrown) {
-    const error = /** @type {any} */ (thrown);
+  } catch (error: any) {
     if (!DROPPED.includes(error?.cause?.code)) throw error;
     // A new connection may be well. IDs that were issued are a gap.
     return fetch(url, init);
   }
 }
 
-/** @param {Response} response */
-async function readText({ body }) {
+async function readText({ body }: Response): Promise<string> {
   const reader = body?.getReader();
   const decoder = new TextDecoder();
   let text = '';
@@ -82,11 +78,12 @@ async function readText({ body }) {
 }
 
 /**
- * @param {Response} response
- * @param {string} text its body
- * @param {number} maxAge in milliseconds
+ * Returns the error of an answer whose status is not 200.
+ *
+ * @param text its body
+ * @param maxAge in milliseconds
  */
-function problem(response, text, maxAge) {
+function problem(response: Response, text: string, maxAge: number): RaindropError {
   const { status } = response;
   const seconds = response.headers.get('retry-after') ?? '';
   const longest = Math.max(LONGEST_RETRY_AFTER, maxAge);
@@ -96,12 +93,12 @@ function problem(response, text, maxAge) {
   const { code, detail = '' } =
     (isOfType(response, 'application/problem+json') && parseJson(text)) || {};
   if (typeof code !== 'string' || typeof detail !== 'string') {
-    return new RaindropError('transport', `status ${status} without a problem document`, {
+    return RaindropError.of('transport', `status ${status} without a problem document`, {
       status,
       retryAfter,
     });
   }
-  return new RaindropError('problem', `${code} (${status}): ${detail}`, {
+  return RaindropError.of('problem', `${code} (${status}): ${detail}`, {
     code,
     status,
     detail,
@@ -109,10 +106,7 @@ function problem(response, text, maxAge) {
   });
 }
 
-/**
- * @param {Response} response
- * @param {string} type a media type in lower case
- */
-function isOfType(response, type) {
-  return response.headers.get('content-type')?.split(';')[0].trim().toLowerCase() === type;
+/** @param type a media type in lower case */
+function isOfType(response: Response, type: string): boolean {
+  return response.headers.get('content-type')?.split(';')[0]!.trim().toLowerCase() === type;
 }

@@ -1,6 +1,10 @@
+import type { TimeField } from './answer.js';
+import type { Context } from './client.js';
 import { closed, invalid, RaindropError, usage, wrap } from './errors.js';
 import { Rate } from './rate.js';
 import { isCertain } from './service.js';
+import type { Lease } from './service.js';
+import type { CallOptions } from './types.js';
 import { cancelled, Waiters } from './waiters.js';
 
 const FIRST_PAUSE = 100;
@@ -10,18 +14,20 @@ const LONGEST_DEADLINE = 2 ** 31 - 1;
 /** How many answers are remembered, to notice one that something on the way repeats. */
 const REMEMBERED = 1000;
 
-/**
- * @typedef {object} BufferedRange
- * @property {bigint} first
- * @property {bigint} last
- * @property {bigint} step
- * @property {number} count how many IDs a row has
- * @property {bigint} stride from a row to the next
- * @property {bigint} next the first ID of the next row
- * @property {number} rows how many rows have not been begun
- * @property {string} prefix
- * @property {number} limit the time of the age clock from which on no ID may be used
- */
+interface BufferedRange {
+  step: bigint;
+  /** How many IDs a row has. */
+  count: number;
+  /** From a row to the next. */
+  stride: bigint;
+  /** The first ID of the next row. */
+  next: bigint;
+  /** How many rows have not been begun. */
+  rows: number;
+  prefix: string;
+  /** The time of the age clock from which on no ID may be used. */
+  limit: number;
+}
 
 /** The IDs of one code that this client holds, and the refill that replaces them. */
 export class Buffer {
@@ -32,54 +38,43 @@ export class Buffer {
 
   // The wall clock when expiry was checked last.
   #checkedAt = NaN;
-  #wall;
+  #wall: () => number;
 
   // Ranges in the order in which they came; the first one has the current row, if there is one.
-  /** @type {BufferedRange[]} */
-  #ranges = [];
-  /** @type {BufferedRange | undefined} */
-  #current;
+  #ranges: BufferedRange[] = [];
+  #current: BufferedRange | undefined;
   // How many IDs there are beyond the current row, and how many came and were not dropped.
   #reserve = 0;
   #accepted = 0;
 
-  #code;
-  #context;
+  #code: string;
+  #context: Context;
   #rate = new Rate();
   #waiters = new Waiters();
   #isClosed = false;
   #isRefilling = false;
   #last = { total: 0, came: -Infinity };
   // The first IDs of the last answers, oldest first.
-  #known = new Set();
+  #known = new Set<bigint>();
 
   // The pause after failed refills, by the age clock.
   #resumeAt = -Infinity;
   // The same for a refill that callers wait for: an answer may not silence them for long.
   #waitersResumeAt = -Infinity;
-  /** @type {any} a number in browsers, and an object in Node */
-  #resumeTimer;
+  // A number in browsers, and an object in Node.
+  #resumeTimer: any;
   #failures = 0;
-  /** @type {RaindropError | undefined} */
-  #lastError;
+  #lastError: RaindropError | undefined;
   // When each base URL may be asked again, by the age clock.
-  #notBefore;
+  #notBefore: Map<string, number>;
 
   // The most to ask for: less than `maxRange` once the service has refused that.
-  #most;
+  #most: number;
 
-  /**
-   * How to read the time of an ID, by the last answer that said so.
-   *
-   * @type {import('./answer.js').TimeField | undefined}
-   */
-  time;
+  /** How to read the time of an ID, by the last answer that said so. */
+  time: TimeField | undefined;
 
-  /**
-   * @param {string} code
-   * @param {import('./client.js').Context} context
-   */
-  constructor(code, context) {
+  constructor(code: string, context: Context) {
     this.#code = code;
     this.#context = context;
     this.#wall = context.wall;
@@ -93,10 +88,8 @@ export class Buffer {
    *
    * This path decides what an ID costs: it reads the wall clock each time, because no timer runs
    * while a process is paused, and does the rest only once a millisecond.
-   *
-   * @returns {bigint | undefined}
    */
-  draw() {
+  draw(): bigint | undefined {
     const wall = this.#wall();
     if (wall === this.#checkedAt && this.#left > 0) {
       this.#left--;
@@ -109,18 +102,12 @@ export class Buffer {
     return this.#refillIfLow(1);
   }
 
-  /**
-   * Returns n IDs, ascending, or undefined if there are fewer.
-   *
-   * @param {number} n
-   * @param {boolean} asText with the prefix of the newest one
-   * @returns {any[] | undefined} texts, or else bigints
-   */
-  drawMany(n, asText) {
+  /** Returns n IDs, ascending, or undefined if there are fewer. */
+  drawMany(n: number): bigint[] | undefined {
     for (;;) {
       this.#check(this.#wall());
       if (this.#stock() < n) return this.#refillIfLow(n);
-      const ids = [];
+      const ids: bigint[] = [];
       let limit = Infinity;
       while (ids.length < n) {
         if (this.#left === 0) this.#nextRow();
@@ -129,24 +116,19 @@ export class Buffer {
           ids.push(this.#value);
       }
       // The process may have been paused meanwhile.
-      if (this.#now() < limit)
-        return asText
-          ? ascending(ids).map((id) => `${this.#current?.prefix}${id}`)
-          : ascending(ids);
+      if (this.#now() < limit) return ascending(ids);
       this.#countDropped(n);
     }
   }
 
-  /**
-   * Waits for n IDs, which `take` draws.
-   *
-   * @template T
-   * @param {number} n
-   * @param {() => T | undefined} take
-   * @param {{signal?: AbortSignal, deadline?: number}} [options]
-   * @returns {Promise<T>}
-   */
-  async wait(n, take, { signal, deadline = this.#context.options.deadline } = {}) {
+  /** Does the same for texts, with the prefix of the newest answer among them. */
+  drawTexts(n: number): string[] | undefined {
+    return this.drawMany(n)?.map((id) => `${this.#current?.prefix}${id}`);
+  }
+
+  /** Waits for n IDs, which `take` draws. */
+  async wait<T>(n: number, take: () => T | undefined, options: CallOptions = {}): Promise<T> {
+    const { signal, deadline = this.#context.options.deadline } = options;
     const { maxRange } = this.#context.options;
     const isCount = Number.isSafeInteger(n) && n >= 1 && n <= maxRange;
     if (!isCount) throw usage(`n: ${n}, but 1 to ${maxRange} (maxRange) is allowed`);
@@ -159,20 +141,15 @@ export class Buffer {
     const since = this.#now();
     const endsAt = since + deadline;
     if (this.#waitersResumeAt > since && this.#waitersResumeAt >= endsAt) throw this.#lastError;
-    const onLeave = (/** @type {RaindropError | undefined} */ error) =>
+    const onLeave = (error?: RaindropError) =>
       this.#context.emit({ type: 'wait', code: this.#code, ms: this.#now() - since, error });
     const waiting = this.#waiters.add({ n, take, deadline, endsAt, signal, onLeave });
     this.#refillIfLow(0);
     return waiting;
   }
 
-  /**
-   * Waits until there is an ID, and takes none.
-   *
-   * @param {{signal?: AbortSignal, deadline?: number}} [options]
-   * @returns {Promise<void>}
-   */
-  async warmUp(options) {
+  /** Waits until there is an ID, and takes none. */
+  async warmUp(options?: CallOptions): Promise<void> {
     const isWarm = () => {
       this.#check(this.#wall());
       return this.#stock() > 0 || undefined;
@@ -180,7 +157,7 @@ export class Buffer {
     await this.wait(1, isWarm, options);
   }
 
-  close() {
+  close(): void {
     this.#isClosed = true;
     this.#checkedAt = NaN;
     clearTimeout(this.#resumeTimer);
@@ -188,20 +165,16 @@ export class Buffer {
     this.#waiters.fail(closed());
   }
 
-  #now() {
+  #now(): number {
     return this.#context.ages.now();
   }
 
-  #stock() {
+  #stock(): number {
     return this.#left + this.#reserve;
   }
 
-  /**
-   * Drops what has expired, and starts a refill if little is left.
-   *
-   * @param {number} wall
-   */
-  #check(wall) {
+  /** Drops what has expired, and starts a refill if little is left. */
+  #check(wall: number): void {
     if (this.#isClosed) throw closed();
     const now = this.#context.ages.now(wall);
     this.#checkedAt = wall;
@@ -210,7 +183,7 @@ export class Buffer {
   }
 
   /** Begins the next row; returns whether there is one. */
-  #nextRow() {
+  #nextRow(): boolean {
     if (this.#ranges[0]?.rows === 0) this.#ranges.shift();
     const [range] = this.#ranges;
     if (range === undefined) return false;
@@ -224,10 +197,7 @@ export class Buffer {
     return true;
   }
 
-  /**
-   * @param {(range: BufferedRange) => boolean} isOver
-   */
-  #drop(isOver) {
+  #drop(isOver: (range: BufferedRange) => boolean): void {
     const over = this.#ranges.filter(isOver);
     if (over.length === 0) return;
     let ids = over.reduce((sum, { rows, count }) => sum + rows * count, 0);
@@ -240,16 +210,13 @@ export class Buffer {
     if (ids > 0) this.#countDropped(ids);
   }
 
-  /**
-   * @param {number} ids
-   */
-  #countDropped(ids) {
+  #countDropped(ids: number): void {
     this.#accepted -= ids;
     this.#context.emit({ type: 'dropped', code: this.#code, ids });
   }
 
   /** Returns how many IDs `target` milliseconds use at the present rate. */
-  #useInTarget() {
+  #useInTarget(): number {
     return (
       this.#rate.measure(this.#now(), this.#accepted - this.#stock()) * this.#context.options.target
     );
@@ -259,10 +226,10 @@ export class Buffer {
    * Starts a refill if callers want more than there is, or if the rest lasts less than half of
    * `target`. Below one ID in that time it fetches nothing ahead: it would expire unused.
    *
-   * @param {number} missed how many IDs a caller that does not wait wanted
-   * @returns {undefined} what that caller gets
+   * @param missed how many IDs a caller that does not wait wanted
+   * @returns what that caller gets
    */
-  #refillIfLow(missed) {
+  #refillIfLow(missed: number): undefined {
     if (this.#isRefilling || this.#isClosed) return;
     const wanted = Math.max(missed, this.#waiters.wanted);
     if (Math.max(wanted, Math.floor(this.#useInTarget() / 2)) <= this.#stock()) return;
@@ -277,8 +244,7 @@ export class Buffer {
     }
   }
 
-  /** @param {number} missed */
-  async #refill(missed) {
+  async #refill(missed: number): Promise<void> {
     this.#isRefilling = true;
     try {
       // Callers of the same turn are counted before the size is chosen.
@@ -298,20 +264,16 @@ export class Buffer {
     this.#refillIfLow(0);
   }
 
-  /**
-   * Asks for fewer until the service and its layout allow so many.
-   *
-   * @param {number} size
-   */
-  async #lease(size) {
+  /** Asks for fewer until the service and its layout allow so many. */
+  async #lease(size: number): Promise<void> {
     for (; ; size = this.#most) {
       try {
-        const accept = (/** @type {import('./service.js').Lease} */ answer) => this.#accept(answer);
+        const accept = (answer: Lease) => this.#accept(answer);
         await this.#context.service.lease(this.#code, size, this.#notBefore, accept);
         if (this.#context.hookError !== undefined) throw this.#context.hookError;
         return;
       } catch (thrown) {
-        const error = /** @type {RaindropError} */ (thrown);
+        const error = thrown as RaindropError;
         if (error.code !== 'invalid_count' || size === 1) throw error;
         this.#most = Math.floor(size / 2);
       }
@@ -321,10 +283,8 @@ export class Buffer {
   /**
    * Returns how many IDs to ask for: if the last ones were used up within `target`, twice as many.
    * While callers wait, they can use little, so what was used does not tell how many they need.
-   *
-   * @param {number} missed
    */
-  #size(missed) {
+  #size(missed: number): number {
     const { minRange, target } = this.#context.options;
     const wanted = Math.max(missed, this.#waiters.wanted) - this.#stock();
     const isShort = wanted > 0 && this.#now() - this.#last.came <= target;
@@ -335,22 +295,21 @@ export class Buffer {
     );
   }
 
-  /** @param {import('./answer.js').Answer & {asked: number}} answer */
-  #accept({ ranges, total, prefix, time, ages, life, asked }) {
+  #accept({ ranges, total, prefix, time, ages, life, asked }: Lease): void {
     const { maxAge, slack } = this.#context.options;
     const now = this.#now();
     const limit = asked + Math.min(ages ? maxAge - slack : Infinity, life);
     if (limit <= now)
-      throw new RaindropError('transport', 'all IDs of the answer had expired when it came');
-    const [{ first }] = ranges;
+      throw RaindropError.of('transport', 'all IDs of the answer had expired when it came');
+    const first = ranges[0]!.first;
     if (this.#known.has(first))
       throw invalid(
         `ranges[0].first: an earlier answer began with ${first} too; its IDs are in use`,
       );
     this.#known.add(first);
-    if (this.#known.size > REMEMBERED) this.#known.delete(this.#known.values().next().value);
-    for (const { repeat, ...range } of ranges)
-      this.#ranges.push({ ...range, next: range.first, rows: repeat, prefix, limit });
+    if (this.#known.size > REMEMBERED) this.#known.delete(this.#known.values().next().value!);
+    for (const { first: next, repeat: rows, step, count, stride } of ranges)
+      this.#ranges.push({ next, rows, step, count, stride, prefix, limit });
     this.#last = { total, came: now };
     this.#accepted += total;
     this.#reserve += total;
@@ -358,8 +317,7 @@ export class Buffer {
     this.#failures = 0;
   }
 
-  /** @param {RaindropError} error */
-  #fail(error) {
+  #fail(error: RaindropError): void {
     // Half of the pause is random, so that clients which failed together do not return together.
     const pause =
       (Math.min(LONGEST_PAUSE, FIRST_PAUSE * 2 ** this.#failures) * (1 + Math.random())) / 2;
@@ -377,12 +335,8 @@ export class Buffer {
   }
 }
 
-/**
- * Sorts if need be: after a fail-over, IDs of the next node may be below those of the last.
- *
- * @param {bigint[]} ids
- */
-function ascending(ids) {
-  const isAscending = ids.every((id, i) => i === 0 || ids[i - 1] < id);
+/** Sorts if need be: after a fail-over, IDs of the next node may be below those of the last. */
+function ascending(ids: bigint[]): bigint[] {
+  const isAscending = ids.every((id, i) => i === 0 || ids[i - 1]! < id);
   return isAscending ? ids : ids.sort((a, b) => (a < b ? -1 : 1));
 }

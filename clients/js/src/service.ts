@@ -1,37 +1,29 @@
 import { readAnswer } from './answer.js';
+import type { Answer } from './answer.js';
+import type { Context } from './client.js';
 import { RaindropError, wrap } from './errors.js';
 import { post } from './request.js';
 
 /** Problems with these statuses are of one node, or of one moment. */
 const OF_ONE_NODE = [401, 408, 425, 429];
 
-/**
- * Returns whether every base URL would answer so, now and later.
- *
- * @param {RaindropError} error
- */
-export function isCertain({ kind, status = 0 }) {
+/** Returns whether every base URL would answer so, now and later. */
+export function isCertain({ kind, status = 0 }: RaindropError): boolean {
   const isOfRequest =
     kind === 'problem' && status >= 400 && status < 500 && !OF_ONE_NODE.includes(status);
   return isOfRequest || kind === 'usage' || kind === 'closed';
 }
 
-/**
- * @typedef {import('./answer.js').Answer & {asked: number}} Lease `asked` is the time of the age clock
- *   before the request was sent
- */
+/** An answer, and the time of the age clock before its request was sent. */
+export type Lease = Answer & { asked: number };
 
 /** Leases ranges from the first base URL that answers; the one that answered last comes first. */
 export class Service {
-  #urls;
-  #context;
-  /** @type {Set<AbortController>} */
-  #underWay = new Set();
+  #urls: string[];
+  #context: Pick<Context, 'ages' | 'emit' | 'options'>;
+  #underWay = new Set<AbortController>();
 
-  /**
-   * @param {Pick<import('./client.js').Context, 'ages' | 'emit' | 'options'>} context
-   */
-  constructor(context) {
+  constructor(context: Pick<Context, 'ages' | 'emit' | 'options'>) {
     this.#urls = context.options.urls;
     this.#context = context;
   }
@@ -40,13 +32,16 @@ export class Service {
    * Leases at most `upTo` IDs. Tries every base URL once that may be asked; if all fail, throws the
    * last error.
    *
-   * @param {string} code
-   * @param {number} upTo
-   * @param {Map<string, number>} notBefore when each base URL may be asked, by the age clock. The one
-   *   that may be asked first is asked in any case. A failure sets it by its `Retry-After`
-   * @param {(answer: Lease) => void} accept takes an answer, or throws if it cannot be used
+   * @param notBefore when each base URL may be asked, by the age clock. The one that may be asked
+   *   first is asked in any case. A failure sets it by its `Retry-After`
+   * @param accept takes an answer, or throws if it cannot be used
    */
-  async lease(code, upTo, notBefore, accept) {
+  async lease(
+    code: string,
+    upTo: number,
+    notBefore: Map<string, number>,
+    accept: (answer: Lease) => void,
+  ): Promise<void> {
     const { ages } = this.#context;
     const soonest = Math.min(...notBefore.values());
     let failure;
@@ -57,7 +52,7 @@ export class Service {
         this.#urls = [url, ...this.#urls.filter((other) => other !== url)];
         return;
       } catch (thrown) {
-        const error = /** @type {RaindropError} */ (thrown);
+        const error = thrown as RaindropError;
         if (isCertain(error)) throw error;
         notBefore.set(url, ages.now() + (error.retryAfter ?? 0));
         failure = error;
@@ -66,40 +61,34 @@ export class Service {
     throw failure;
   }
 
-  /**
-   * Ends the requests that are under way with the error.
-   *
-   * @param {RaindropError} error
-   */
-  abort(error) {
+  /** Ends the requests that are under way with the error. */
+  abort(error: RaindropError): void {
     for (const controller of this.#underWay) controller.abort(error);
   }
 
-  /**
-   * @param {string} url
-   * @param {string} code
-   * @param {number} upTo
-   * @param {(answer: Lease) => void} accept
-   */
-  async #attempt(url, code, upTo, accept) {
+  async #attempt(
+    url: string,
+    code: string,
+    upTo: number,
+    accept: (answer: Lease) => void,
+  ): Promise<void> {
     const { ages, emit, options } = this.#context;
     const asked = ages.now();
     const controller = new AbortController();
     // A race, because a token function or a fetch function of the caller may ignore the signal.
-    /** @type {Promise<never>} */
-    const aborted = new Promise((_, reject) => {
+    const aborted = new Promise<never>((_, reject) => {
       controller.signal.addEventListener('abort', () => reject(controller.signal.reason));
     });
-    /** @type {any} a number in browsers, and an object in Node */
-    const timer = setTimeout(() => {
+    // A number in browsers, and an object in Node.
+    const timer: any = setTimeout(() => {
       controller.abort(
-        new RaindropError('transport', `no whole answer within ${options.requestTimeout} ms`),
+        RaindropError.of('transport', `no whole answer within ${options.requestTimeout} ms`),
       );
     }, options.requestTimeout);
     timer.unref?.();
     this.#underWay.add(controller);
     let ids = 0;
-    let error;
+    let error: RaindropError | undefined;
     try {
       const answer = readAnswer(
         await Promise.race([this.#send(url, code, upTo, controller.signal), aborted]),
@@ -117,13 +106,7 @@ export class Service {
     if (error !== undefined) throw error;
   }
 
-  /**
-   * @param {string} url
-   * @param {string} code
-   * @param {number} upTo
-   * @param {AbortSignal} signal
-   */
-  async #send(url, code, upTo, signal) {
+  async #send(url: string, code: string, upTo: number, signal: AbortSignal): Promise<string> {
     const { namespace, fetch, token, maxAge } = this.#context.options;
     const query = namespace === undefined ? '' : `&namespace=${encodeURIComponent(namespace)}`;
     const current = typeof token === 'function' ? await token() : token;

@@ -1,20 +1,4 @@
-/** What went wrong: see the README's table of errors. */
-export type ErrorKind =
-  'problem' | 'invalid_answer' | 'transport' | 'deadline' | 'cancelled' | 'closed' | 'usage';
-
-/** What every call of this package fails with. */
-export class RaindropError extends Error {
-  private constructor();
-  readonly kind: ErrorKind;
-  /** The problem's code, such as `lease_unavailable`, if `kind` is `problem`. */
-  readonly code?: string | undefined;
-  /** The HTTP status, if the service or a proxy answered with an error. */
-  readonly status?: number | undefined;
-  /** The problem's text for people, if `kind` is `problem`. */
-  readonly detail?: string | undefined;
-  /** How long the service asks to wait, in milliseconds: at most the larger of 60 000 and `maxAge`. */
-  readonly retryAfter?: number | undefined;
-}
+import type { RaindropError } from './errors.js';
 
 /** A request was answered or failed. */
 export interface RequestEvent {
@@ -94,49 +78,6 @@ export interface CallOptions {
   signal?: AbortSignal | undefined;
   /** How long the call waits, in milliseconds. */
   deadline?: number | undefined;
-}
-
-/** The handle of one code of a client. */
-export class Code {
-  private constructor();
-  readonly name: string;
-  /** Returns the next ID, after a wait if the buffer is empty. */
-  next(options?: CallOptions): Promise<bigint>;
-  /** Returns n IDs, ascending: 1 to `maxRange`. */
-  nextMany(n: number, options?: CallOptions): Promise<bigint[]>;
-  /** Like `next`, as decimal text with the code's prefix. */
-  nextText(options?: CallOptions): Promise<string>;
-  /** Like `nextMany`, as decimal texts with the code's prefix. */
-  nextTextMany(n: number, options?: CallOptions): Promise<string[]>;
-  /**
-   * Returns the next ID at once, or undefined if the buffer is empty. A refill then starts, unless
-   * one is under way or the last one failed just now.
-   */
-  tryNext(): bigint | undefined;
-  /** Waits until the buffer has an ID, and takes none. */
-  warmUp(options?: CallOptions): Promise<void>;
-  /** Returns when an ID was claimed. Fails before the code's first answer, and in segment mode. */
-  timeOf(id: bigint): Date;
-}
-
-/** Hands out unique 64-bit IDs from ranges that it leases from Raindrop ahead of demand. */
-export class Raindrop {
-  constructor(options: RaindropOptions);
-  /** Returns the handle of a code, which saves the look-up by name. */
-  code(name: string): Code;
-  next(code: string, options?: CallOptions): Promise<bigint>;
-  nextMany(code: string, n: number, options?: CallOptions): Promise<bigint[]>;
-  nextText(code: string, options?: CallOptions): Promise<string>;
-  nextTextMany(code: string, n: number, options?: CallOptions): Promise<string[]>;
-  tryNext(code: string): bigint | undefined;
-  warmUp(code: string, options?: CallOptions): Promise<void>;
-  timeOf(code: string | Code, id: bigint): Date;
-  /** Ends requests and waiting calls, and drops the buffers. Later calls fail with `closed`. */
-  close(): void;
-  /** Closes the client at the end of a block that declares it by `using`. */
-  [Symbol.dispose](): void;
-  /** Does the same for `await using`, as frameworks dispose of what they made. */
-  [Symbol.asyncDispose](): Promise<void>;
 }
 
 declare global {

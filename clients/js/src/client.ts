@@ -3,61 +3,77 @@ import { Buffer } from './buffer.js';
 import { AgeClock, platformClock } from './clock.js';
 import { closed, RaindropError, usage } from './errors.js';
 import { Service } from './service.js';
+import type { CallOptions, Clock, RaindropEvent, RaindropOptions } from './types.js';
 
 const CODE = /^[A-Za-z0-9][A-Za-z0-9._:-]{0,63}$/;
 const DAY = 86_400_000;
+
+type NumberOption = 'maxAge' | 'minRange' | 'maxRange' | 'deadline' | 'requestTimeout' | 'target';
 
 /** How many milliseconds of an ID's age may go unnoticed; `maxAge` is reduced by as much. */
 const LARGEST_SLACK = 50;
 
 // Older browsers have neither symbol.
-/** @type {typeof Symbol.dispose} */
-const DISPOSE = Symbol.dispose ?? Symbol.for('Symbol.dispose');
-/** @type {typeof Symbol.asyncDispose} */
-const ASYNC_DISPOSE = Symbol.asyncDispose ?? Symbol.for('Symbol.asyncDispose');
+const DISPOSE: typeof Symbol.dispose = Symbol.dispose ?? Symbol.for('Symbol.dispose');
+const ASYNC_DISPOSE: typeof Symbol.asyncDispose =
+  Symbol.asyncDispose ?? Symbol.for('Symbol.asyncDispose');
+
+/** Options that are checked, with the defaults of those that were missing. */
+interface Settings {
+  urls: string[];
+  token: RaindropOptions['token'];
+  namespace: string | undefined;
+  fetch: typeof fetch;
+  onEvent: RaindropOptions['onEvent'];
+  log: (message: string) => void;
+  clock: Clock;
+  target: number;
+  minRange: number;
+  maxRange: number;
+  maxAge: number;
+  /** How many milliseconds of an ID's age may go unnoticed. */
+  slack: number;
+  deadline: number;
+  requestTimeout: number;
+}
 
 /**
- * @typedef {import('../index.d.ts').CallOptions} CallOptions
- * @typedef {ReturnType<typeof checkOptions>} Settings
+ * What the parts of one client share.
  *
- * @typedef {object} Context what the parts of one client share
- * @property {Settings} options
- * @property {() => number} wall the wall clock, in milliseconds
- * @property {AgeClock} ages
- * @property {(event: import('../index.d.ts').RaindropEvent) => void} emit
- * @property {(message: string) => void} log
- * @property {RaindropError | undefined} hookError what the hook for events threw last
- * @property {Service} service
+ * @internal
  */
+export interface Context {
+  options: Settings;
+  /** The wall clock, in milliseconds. */
+  wall: () => number;
+  ages: AgeClock;
+  emit: (event: RaindropEvent) => void;
+  log: (message: string) => void;
+  /** What the hook for events threw last. */
+  hookError: RaindropError | undefined;
+  service: Service;
+}
 
 /** Hands out unique 64-bit IDs from ranges that it leases from Raindrop ahead of demand. */
 export class Raindrop {
-  /** @type {Map<string, Code>} */
-  #codes = new Map();
-  /** @type {Buffer[]} */
-  #buffers = [];
-  /** @type {Context} */
-  #context;
+  #codes = new Map<string, Code>();
+  #buffers: Buffer[] = [];
+  #context: Context;
   #isClosed = false;
 
-  /**
-   * @param {import('../index.d.ts').RaindropOptions} options
-   * @throws {RaindropError} of kind `usage`
-   */
-  constructor(options) {
+  /** @throws {RaindropError} of kind `usage` */
+  constructor(options: RaindropOptions) {
     const checked = checkOptions(options ?? {});
     const { clock, onEvent, slack } = checked;
-    /** @param {any} error */
-    const onHookError = (error) => {
-      this.#context.hookError = new RaindropError('usage', `onEvent threw: ${error?.message}`, {
+    const onHookError = (error: any) => {
+      this.#context.hookError = RaindropError.of('usage', `onEvent threw: ${error?.message}`, {
         cause: error,
       });
     };
-    /** @param {import('../index.d.ts').RaindropEvent} event */
-    const emit = (event) => {
+    const emit = (event: RaindropEvent) => {
       try {
         // An async hook throws by what it returns; unhandled, that would end a Node process.
-        /** @type {any} */ (onEvent?.(event))?.then?.(undefined, onHookError);
+        (onEvent?.(event) as any)?.then?.(undefined, onHookError);
       } catch (error) {
         onHookError(error);
       }
@@ -76,12 +92,8 @@ export class Raindrop {
     };
   }
 
-  /**
-   * Returns the handle of a code, which saves the look-up by name.
-   *
-   * @param {string} name
-   */
-  code(name) {
+  /** Returns the handle of a code, which saves the look-up by name. */
+  code(name: string): Code {
     const known = this.#codes.get(name);
     if (known !== undefined) return known;
     if (typeof name !== 'string' || !CODE.test(name)) {
@@ -91,143 +103,112 @@ export class Raindrop {
     }
     if (this.#isClosed) throw closed();
     const buffer = new Buffer(name, this.#context);
-    const code = new Code(name, buffer);
+    const code = Code.of(name, buffer);
     this.#buffers.push(buffer);
     this.#codes.set(name, code);
     return code;
   }
 
-  /**
-   * @param {string} code
-   * @param {CallOptions} [options]
-   */
-  async next(code, options) {
+  async next(code: string, options?: CallOptions): Promise<bigint> {
     return this.code(code).next(options);
   }
 
-  /**
-   * @param {string} code
-   * @param {number} n
-   * @param {CallOptions} [options]
-   */
-  async nextMany(code, n, options) {
+  async nextMany(code: string, n: number, options?: CallOptions): Promise<bigint[]> {
     return this.code(code).nextMany(n, options);
   }
 
-  /**
-   * @param {string} code
-   * @param {CallOptions} [options]
-   */
-  async nextText(code, options) {
+  async nextText(code: string, options?: CallOptions): Promise<string> {
     return this.code(code).nextText(options);
   }
 
-  /**
-   * @param {string} code
-   * @param {number} n
-   * @param {CallOptions} [options]
-   */
-  async nextTextMany(code, n, options) {
+  async nextTextMany(code: string, n: number, options?: CallOptions): Promise<string[]> {
     return this.code(code).nextTextMany(n, options);
   }
 
-  /** @param {string} code */
-  tryNext(code) {
+  tryNext(code: string): bigint | undefined {
     return this.code(code).tryNext();
   }
 
-  /**
-   * @param {string} code
-   * @param {CallOptions} [options]
-   */
-  async warmUp(code, options) {
+  async warmUp(code: string, options?: CallOptions): Promise<void> {
     return this.code(code).warmUp(options);
   }
 
-  /**
-   * @param {string | Code} code
-   * @param {bigint} id
-   */
-  timeOf(code, id) {
+  timeOf(code: string | Code, id: bigint): Date {
     return (code instanceof Code ? code : this.code(code)).timeOf(id);
   }
 
-  /** Ends requests and waiting callers with an error of kind `closed`, as every later call. */
-  close() {
+  /** Ends requests and waiting calls, and drops the buffers. Later calls fail with `closed`. */
+  close(): void {
     this.#isClosed = true;
     for (const buffer of this.#buffers) buffer.close();
     this.#context.service.abort(closed());
   }
 
-  [DISPOSE]() {
+  /** Closes the client at the end of a block that declares it by `using`. */
+  [DISPOSE](): void {
     this.close();
   }
 
-  async [ASYNC_DISPOSE]() {
+  /** Does the same for `await using`, as frameworks dispose of what they made. */
+  async [ASYNC_DISPOSE](): Promise<void> {
     this.close();
   }
 }
 
 /** The handle of one code of a client. */
 export class Code {
-  #buffer;
+  readonly name: string;
+  #buffer: Buffer;
 
-  /**
-   * @param {string} name
-   * @param {Buffer} buffer
-   */
-  constructor(name, buffer) {
+  private constructor(name: string, buffer: Buffer) {
     this.name = name;
     this.#buffer = buffer;
   }
 
-  /** Returns the next ID, or undefined if the buffer is empty; a refill then starts. */
-  tryNext() {
-    return this.#buffer.draw();
+  /** @internal */
+  static of(name: string, buffer: Buffer): Code {
+    return new Code(name, buffer);
   }
 
-  /**
-   * Waits until the buffer has an ID, and takes none.
-   *
-   * @param {CallOptions} [options]
-   */
-  warmUp(options) {
-    return this.#buffer.warmUp(options);
-  }
-
-  /** @param {CallOptions} [options] */
-  next(options) {
+  /** Returns the next ID, after a wait if the buffer is empty. */
+  next(options?: CallOptions): Promise<bigint> {
     return this.#buffer.wait(1, () => this.#buffer.draw(), options);
   }
 
-  /**
-   * @param {number} n
-   * @param {CallOptions} [options]
-   */
-  nextMany(n, options) {
-    return this.#buffer.wait(n, () => this.#buffer.drawMany(n, false), options);
+  /** Returns n IDs, ascending: 1 to `maxRange`. */
+  nextMany(n: number, options?: CallOptions): Promise<bigint[]> {
+    return this.#buffer.wait(n, () => this.#buffer.drawMany(n), options);
   }
 
-  /** @param {CallOptions} [options] */
-  nextText(options) {
-    return this.#buffer.wait(1, () => this.#buffer.drawMany(1, true)?.[0], options);
+  /** Like `next`, as decimal text with the code's prefix. */
+  nextText(options?: CallOptions): Promise<string> {
+    return this.#buffer.wait(1, () => this.#buffer.drawTexts(1)?.[0], options);
+  }
+
+  /** Like `nextMany`, as decimal texts with the code's prefix. */
+  nextTextMany(n: number, options?: CallOptions): Promise<string[]> {
+    return this.#buffer.wait(n, () => this.#buffer.drawTexts(n), options);
   }
 
   /**
-   * @param {number} n
-   * @param {CallOptions} [options]
+   * Returns the next ID at once, or undefined if the buffer is empty. A refill then starts, unless
+   * one is under way or the last one failed just now.
    */
-  nextTextMany(n, options) {
-    return this.#buffer.wait(n, () => this.#buffer.drawMany(n, true), options);
+  tryNext(): bigint | undefined {
+    return this.#buffer.draw();
+  }
+
+  /** Waits until the buffer has an ID, and takes none. */
+  warmUp(options?: CallOptions): Promise<void> {
+    return this.#buffer.warmUp(options);
   }
 
   /**
    * Returns the time at which an ID was claimed, as the last answer tells how to read it.
    *
-   * @param {bigint} id
    * @throws {RaindropError} of kind `usage` before the first answer, and where IDs have no time
    */
-  timeOf(id) {
+  timeOf(id: bigint): Date {
     if (typeof id !== 'bigint' || id < 0n || id > LARGEST_ID) {
       throw usage(`id: ${String(id)}, but a bigint from 0 to 2^63 - 1 is allowed`);
     }
@@ -241,13 +222,10 @@ export class Code {
 /**
  * Returns a function that passes a message on unless it did so less than a minute ago. What `log`
  * throws changes nothing for the callers.
- *
- * @param {(message: string) => void} log
- * @param {AgeClock} ages
  */
-function atMostOnceAMinute(log, ages) {
+function atMostOnceAMinute(log: (message: string) => void, ages: AgeClock) {
   let next = -Infinity;
-  return (/** @type {string} */ message) => {
+  return (message: string) => {
     const now = ages.now();
     if (now < next) return;
     next = now + 60_000;
@@ -259,27 +237,16 @@ function atMostOnceAMinute(log, ages) {
   };
 }
 
-/** @param {import('../index.d.ts').RaindropOptions} options */
-function checkOptions(options) {
-  const given = /** @type {Record<string, any>} */ (options);
-  /**
-   * @param {string} name
-   * @param {number} byDefault
-   * @param {number} min
-   * @returns {number}
-   */
-  const number = (name, byDefault, min, max = DAY) => {
-    const value = given[name] ?? byDefault;
+function checkOptions(options: RaindropOptions): Settings {
+  const number = (name: NumberOption, byDefault: number, min: number, max = DAY): number => {
+    const value = options[name] ?? byDefault;
     if (Number.isSafeInteger(value) && value >= min && value <= max) return value;
     throw usage(`${name}: ${value}, but a whole number from ${min} to ${max} is allowed`);
   };
-  /**
-   * @template {keyof import('../index.d.ts').RaindropOptions} K
-   * @param {K} name
-   * @param {...string} types
-   * @returns {import('../index.d.ts').RaindropOptions[K]}
-   */
-  const optional = (name, ...types) => {
+  const optional = <K extends keyof RaindropOptions>(
+    name: K,
+    ...types: string[]
+  ): RaindropOptions[K] => {
     const value = options[name];
     if (value === undefined || types.includes(typeof value)) return value;
     throw usage(`${name}: ${typeof value}, but ${types.join(' or ')} is allowed`);
@@ -296,7 +263,7 @@ function checkOptions(options) {
     namespace: optional('namespace', 'string'),
     fetch: optional('fetch', 'function') ?? globalThis.fetch,
     onEvent: optional('onEvent', 'function'),
-    log: optional('log', 'function') ?? ((/** @type {string} */ message) => console.warn(message)),
+    log: optional('log', 'function') ?? ((message: string) => console.warn(message)),
     clock: optional('clock', 'object') ?? platformClock,
     // A buffer holds up to one and a half times this, which is to be used before it expires.
     target: Math.min(number('target', 2000, 1), maxAge / 2),
@@ -309,8 +276,7 @@ function checkOptions(options) {
   };
 }
 
-/** @param {readonly string[]} urls */
-function checkUrls(urls) {
+function checkUrls(urls: readonly string[]): string[] {
   if (!Array.isArray(urls) || urls.length === 0)
     throw usage('urls: at least one base URL is needed');
   return urls.map((text) => {

@@ -1,2 +1,0 @@
-export { Code, Raindrop } from './client.js';
-export { RaindropError } from './errors.js';
