@@ -8,7 +8,6 @@ import (
 	"io"
 	"math"
 	"math/rand/v2"
-	"mime"
 	"net/http"
 	"net/url"
 	"slices"
@@ -133,7 +132,7 @@ func (c *Client) request(base, code string, upTo int64) (a *answer, failure *Err
 	}
 	defer response.Body.Close()
 	body, err := io.ReadAll(io.LimitReader(response.Body, maxBody+1))
-	mediaType, _, _ := mime.ParseMediaType(response.Header.Get("Content-Type"))
+	mediaType := mediaType(response.Header)
 	switch {
 	case err != nil:
 		return &answer{}, fail(KindTransport, err, "half an answer")
@@ -143,6 +142,13 @@ func (c *Client) request(base, code string, upTo int64) (a *answer, failure *Err
 		return &answer{}, fail(KindInvalidAnswer, nil, "content type %q, %d bytes: must be application/json of at most %d bytes", mediaType, len(body), maxBody)
 	}
 	return readAnswer(body, upTo, sentAt, c.options.MaxAge)
+}
+
+// mediaType returns the media type of an answer, in lower case and without its parameters. These
+// do not matter, so that [mime.ParseMediaType], which refuses some of them, does not fit.
+func mediaType(header http.Header) string {
+	name, _, _ := strings.Cut(header.Get("Content-Type"), ";")
+	return strings.ToLower(strings.TrimSpace(name))
 }
 
 // readProblem returns the error of an answer whose status is not 200. Of its Retry-After, at most

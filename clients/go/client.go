@@ -67,7 +67,7 @@ func StaticToken(token string) func(context.Context) (string, error) {
 }
 
 // What an [Event] is about. A request for UpTo IDs to URL ended after Duration, with IDs or with
-// Err. IDs were dropped, because they were too old or their caller failed. A call found too few IDs
+// Err. IDs were dropped, because they were too old, their caller failed, or the client was closed. A call found too few IDs
 // and waited for Duration; Err is what it returned.
 const EventRequest, EventDropped, EventWait = "request", "dropped", "wait"
 

@@ -662,12 +662,15 @@ func TestATokenSourceThatHangsFailsTheRequest(t *testing.T) {
 }
 
 func TestWarmUpTakesNothing(t *testing.T) {
-	s := newService(t)
-	c := s.client(t, Options{MinRange: 10})
+	s, seen := newService(t), &events{}
+	c := s.client(t, Options{MinRange: 10, OnEvent: seen.observe})
 	for range 2 {
 		if err := c.WarmUp(background, "order"); err != nil {
 			t.Fatal(err)
 		}
+	}
+	if seen.waits != 1 {
+		t.Errorf("OnEvent was told of %d waits", seen.waits)
 	}
 	if id, ok := c.Code("order").TryNext(); !ok || id != 252201579132751872 || len(s.asked()) != 1 {
 		t.Errorf("got %d, %v after %d requests", id, ok, len(s.asked()))
@@ -1044,6 +1047,9 @@ func TestClose(t *testing.T) {
 	eventually(t, "a refill waits for its pause", func() bool { return !paused.idle() })
 	c.Close()
 	c.Close()
+	if seen.dropped != 9 {
+		t.Errorf("OnEvent was told of %d dropped IDs", seen.dropped)
+	}
 	if paused.refill.timer.Stop() {
 		t.Error("a refill of a closed client went on waiting")
 	}

@@ -96,23 +96,30 @@ func (c *Code) TryNext() (int64, bool) {
 // it is ready. It waits and fails like [Code.Next]. With [Options].MinRange, the buffer then has
 // as many IDs.
 func (c *Code) WarmUp(ctx context.Context) error {
+	if c.isWarm() {
+		return nil
+	}
 	w, cancel := c.newWait(ctx)
 	defer cancel()
 	defer c.lack(-1)
-	for more := int64(1); ; more = 0 {
-		c.lock.Lock()
-		dropped := c.advance(c.client.now())
-		c.supply -= dropped
-		isWarm := c.rest() > 0
-		c.lock.Unlock()
-		c.observeDropped(dropped)
-		if isWarm && more == 0 {
-			return nil
-		}
-		if err := c.await(w, more); err != nil {
-			return err
-		}
+	since := time.Now()
+	err := c.await(w, 1)
+	for err == nil && !c.isWarm() {
+		err = c.await(w, 0)
 	}
+	c.observeWait(since, err)
+	return err
+}
+
+// isWarm reports whether the buffer has IDs, after it has dropped what is too old.
+func (c *Code) isWarm() bool {
+	c.lock.Lock()
+	dropped := c.advance(c.client.now())
+	c.supply -= dropped
+	isWarm := c.rest() > 0
+	c.lock.Unlock()
+	c.observeDropped(dropped)
+	return isWarm
 }
 
 // NextMany returns n ascending IDs: 1 to [Options].MaxRange. It returns all of them or an error;
@@ -249,7 +256,7 @@ func (c *Code) draw(ctx context.Context, n int) ([]int64, error) {
 	}
 	c.lack(-int64(announced))
 	c.observeDropped(int64(dropped))
-	c.client.options.OnEvent(Event{Kind: EventWait, Code: c.name, Duration: time.Since(since), Err: err})
+	c.observeWait(since, err)
 	return ids, err
 }
 
@@ -323,6 +330,11 @@ func (c *Code) observeDropped(ids int64) {
 	if ids > 0 {
 		c.client.options.OnEvent(Event{Kind: EventDropped, Code: c.name, IDs: ids})
 	}
+}
+
+// observeWait tells OnEvent that a call which found too few IDs has ended.
+func (c *Code) observeWait(since time.Time, err error) {
+	c.client.options.OnEvent(Event{Kind: EventWait, Code: c.name, Duration: time.Since(since), Err: err})
 }
 
 // join returns the refill to wait for, which it begins if there is none, or nil if there is an
@@ -440,10 +452,13 @@ func backOff(failures int) time.Duration {
 // empty drops the buffer of a closed client, and the refill that waits for its pause.
 func (c *Code) empty() {
 	c.lock.Lock()
-	defer c.lock.Unlock()
 	if c.refill != nil {
 		c.refill.timer.Stop()
 	}
+	s := c.current.Swap(&segment{})
+	dropped := c.queued + max(s.count-s.taken.Swap(s.count), 0)
 	c.queued = 0
-	c.current.Store(&segment{})
+	c.supply -= dropped
+	c.lock.Unlock()
+	c.observeDropped(dropped)
 }
