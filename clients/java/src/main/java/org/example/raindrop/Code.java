@@ -143,11 +143,17 @@ public final class Code {
    * process says that it is ready. With {@code minRange}, the buffer then has as many IDs.
    */
   public void warmUp(Duration timeout) {
-    Wait wait = new Wait(System.nanoTime() + RaindropClient.nanos(timeout));
-    locked(
-        () -> {
-          while (freshSegment() == null) await(1, wait);
-        });
+    Wait wait = new Wait(RaindropClient.nanos(timeout));
+    lock.lock();
+    try {
+      while (freshSegment() == null) await(1, wait);
+    } catch (RaindropException e) {
+      wait.error = e;
+      throw e;
+    } finally {
+      lock.unlock();
+      wait.report();
+    }
   }
 
   /**
@@ -203,11 +209,10 @@ public final class Code {
     int most = client.settings.maxRange;
     if (n < 1 || n > most)
       throw new RaindropException(Kind.USAGE, "n = " + n + ": must be 1 to " + most);
-    long began = System.nanoTime();
     long[] ids = new long[n];
     int drawn = 0;
     Answer.Range oldest = Segment.EMPTY.range;
-    Wait wait = new Wait(began + timeout);
+    Wait wait = new Wait(timeout);
     if (!lock.tryLock()) {
       if (timeout < 0) return null;
       lock.lock();
@@ -240,21 +245,24 @@ public final class Code {
       }
       drawn = 0; // Nothing is left over.
       refillIfLow(null);
+    } catch (RaindropException e) {
+      wait.error = e;
+      throw e;
     } finally {
       try {
         drop(drawn);
       } finally {
         lock.unlock();
       }
-      if (wait.awaited != null)
-        client.report(hook -> hook.waited(name, Duration.ofNanos(System.nanoTime() - began)));
+      wait.report();
     }
     Arrays.sort(ids); // They ascend already, unless they come from answers of several nodes.
     return ids;
   }
 
-  /** A call that waits for IDs until a deadline, which is a reading of {@link System#nanoTime}. */
-  private static final class Wait {
+  /** A call that waits for IDs until a deadline. Times are readings of {@link System#nanoTime}. */
+  private final class Wait {
+    private final long began = System.nanoTime();
     private final long deadline;
 
     /** The refill that the call waited for last. */
@@ -265,8 +273,18 @@ public final class Code {
      */
     private RaindropException failure;
 
-    Wait(long deadline) {
-      this.deadline = deadline;
+    /** What the call failed with; null if it did not. */
+    private RaindropException error;
+
+    Wait(long timeout) {
+      deadline = began + timeout;
+    }
+
+    /** Tells the hook that the call has ended, if it waited. */
+    private void report() {
+      if (awaited == null) return;
+      Duration duration = Duration.ofNanos(System.nanoTime() - began);
+      client.report(hook -> hook.waited(name, duration, error));
     }
   }
 

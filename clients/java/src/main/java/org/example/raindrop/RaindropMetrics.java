@@ -9,24 +9,35 @@ import java.time.Duration;
  * and the others are logged.
  */
 public interface RaindropMetrics {
+  /**
+   * A request to one base URL, which has ended.
+   *
+   * @param code the code of the IDs that it asked for
+   * @param url the base URL
+   * @param duration how long it took, with its token
+   * @param upTo how many IDs it asked for
+   */
+  record Request(String code, String url, Duration duration, long upTo) {}
+
   /** Counts a request whose answer brought {@code ids} IDs. */
-  default void requestFinished(String code, Duration duration, long ids) {}
+  default void requestFinished(Request request, long ids) {}
 
   /**
    * Counts a request that failed. A refill that fails over to another base URL makes several
    * requests.
    */
-  default void requestFailed(String code, Duration duration, RaindropException error) {}
+  default void requestFailed(Request request, RaindropException error) {}
 
   /**
-   * Counts IDs that were fetched and will never be returned: too old, or left over by a failed
-   * call.
+   * Counts IDs that were fetched and will never be returned: too old, left over by a failed call,
+   * or in the buffer of a client that was closed.
    */
   default void idsDropped(String code, long ids) {}
 
   /**
-   * Counts a call that waited because the buffer was empty, whether it then got its IDs or an
-   * error.
+   * Counts a call that waited because the buffer had too few IDs.
+   *
+   * @param error what the call failed with; null if it got what it waited for
    */
-  default void waited(String code, Duration duration) {}
+  default void waited(String code, Duration duration, RaindropException error) {}
 }

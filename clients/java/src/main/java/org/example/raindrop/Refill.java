@@ -198,32 +198,35 @@ final class Refill {
   private void finish(
       HttpResponse<Void> head, ByteArrayOutputStream body, Throwable error, long began, long sent) {
     Duration duration = Duration.ofNanos(System.nanoTime() - began);
+    RaindropMetrics.Request request =
+        new RaindropMetrics.Request(code.name, client.settings.urls.get(url()), duration, ask);
+    Answer answer;
     try {
-      if (body.size() > MAX_BODY)
-        throw new RaindropException(Kind.INVALID_ANSWER, "the answer is larger than 1 MiB");
-      if (error != null) throw error;
-      Answer answer = answer(head, body.toByteArray(), sent);
-      if (code.isRepeated(answer))
-        throw new RaindropException(Kind.INVALID_ANSWER, "an earlier answer was repeated");
-      boolean fresh = answer.ranges().get(0).isFresh(client);
-      if (!fresh)
-        throw new RaindropException(Kind.TRANSPORT, "the answer came when its IDs were too old");
-      client.settings.metrics.requestFinished(code.name, duration, answer.ids());
-      client.preferredUrl = url();
-      code.refilled(answer);
+      answer = answer(head, body, error, sent);
+      report(request, answer.ids());
+    } catch (RaindropException e) {
+      failed(request, client.closed ? RaindropClient.closedError() : e);
+      return;
+    }
+    client.preferredUrl = url();
+    code.refilled(answer);
+  }
+
+  /** Tells the hook that a request has succeeded. What it throws fails the request. */
+  private void report(RaindropMetrics.Request request, long ids) {
+    try {
+      client.settings.metrics.requestFinished(request, ids);
     } catch (Throwable e) {
-      RaindropException failure =
-          client.closed
-              ? RaindropClient.closedError()
-              : e instanceof RaindropException known
-                  ? known
-                  : new RaindropException(Kind.USAGE, "the refill died: " + e, e);
-      client.report(hook -> hook.requestFailed(code.name, duration, failure));
-      if (!client.closed && triesAgain(failure)) {
-        client.schedule(this::send, 0);
-      } else {
-        code.failed(this, failure, earliestNext);
-      }
+      throw new RaindropException(Kind.USAGE, "the metrics hook failed: " + e, e);
+    }
+  }
+
+  private void failed(RaindropMetrics.Request request, RaindropException failure) {
+    client.report(hook -> hook.requestFailed(request, failure));
+    if (!client.closed && triesAgain(failure)) {
+      client.schedule(this::send, 0);
+    } else {
+      code.failed(this, failure, earliestNext);
     }
   }
 
@@ -247,7 +250,7 @@ final class Refill {
   }
 
   private static String mediaType(HttpHeaders headers) {
-    return headers.firstValue("Content-Type").orElse("").split(";")[0].strip();
+    return headers.firstValue("Content-Type").orElse("").split(";", 2)[0].strip();
   }
 
   /** Returns how long an answer asks to wait, but at most the larger of a minute and maxAge. */
@@ -259,12 +262,30 @@ final class Refill {
     return Duration.ofNanos(Math.min(seconds * RaindropClient.SECOND, longest));
   }
 
-  private Answer answer(HttpResponse<Void> head, byte[] body, long sent) {
-    String type = mediaType(head.headers());
-    if (head.statusCode() != 200) throw problem(head, type, body);
-    if (type.equalsIgnoreCase("application/json"))
-      return Answer.parse(body, ask, sent, client.settings.maxAge);
-    throw new RaindropException(Kind.INVALID_ANSWER, "the answer has the type \"" + type + "\"");
+  /** Returns the answer of a request, checked, or throws why it cannot be used. */
+  private Answer answer(
+      HttpResponse<Void> head, ByteArrayOutputStream body, Throwable error, long sent) {
+    try {
+      if (body.size() > MAX_BODY)
+        throw new RaindropException(Kind.INVALID_ANSWER, "the answer is larger than 1 MiB");
+      if (error != null) throw error;
+      String type = mediaType(head.headers());
+      if (head.statusCode() != 200) throw problem(head, type, body.toByteArray());
+      if (!type.equalsIgnoreCase("application/json"))
+        throw new RaindropException(
+            Kind.INVALID_ANSWER, "the answer has the type \"" + type + "\"");
+      Answer answer = Answer.parse(body.toByteArray(), ask, sent, client.settings.maxAge);
+      if (code.isRepeated(answer))
+        throw new RaindropException(Kind.INVALID_ANSWER, "an earlier answer was repeated");
+      if (!answer.ranges().get(0).isFresh(client))
+        throw new RaindropException(Kind.TRANSPORT, "the answer came when its IDs were too old");
+      return answer;
+    } catch (RaindropException e) {
+      throw e;
+    } catch (Throwable e) {
+      // Whatever it is, another base URL may do better.
+      throw noAnswer(e);
+    }
   }
 
   /** Returns the error of an answer whose status is not 200. */

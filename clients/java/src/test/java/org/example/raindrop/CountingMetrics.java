@@ -13,18 +13,26 @@ public final class CountingMetrics implements RaindropMetrics {
   public final AtomicLong idsDropped = new AtomicLong();
   public final AtomicLong waits = new AtomicLong();
 
+  /** The requests that have ended, in their order. */
+  public final List<Request> ended = new CopyOnWriteArrayList<>();
+
   /** The errors of the failed requests. */
   public final List<RaindropException> errors = new CopyOnWriteArrayList<>();
 
+  /** The errors of the calls that waited and failed. */
+  public final List<RaindropException> failedWaits = new CopyOnWriteArrayList<>();
+
   @Override
-  public void requestFinished(String code, Duration duration, long ids) {
+  public void requestFinished(Request request, long ids) {
     requests.incrementAndGet();
+    ended.add(request);
     idsFetched.addAndGet(ids);
   }
 
   @Override
-  public void requestFailed(String code, Duration duration, RaindropException error) {
+  public void requestFailed(Request request, RaindropException error) {
     requests.incrementAndGet();
+    ended.add(request);
     failedRequests.incrementAndGet();
     errors.add(error);
   }
@@ -35,7 +43,8 @@ public final class CountingMetrics implements RaindropMetrics {
   }
 
   @Override
-  public void waited(String code, Duration duration) {
+  public void waited(String code, Duration duration, RaindropException error) {
     waits.incrementAndGet();
+    if (error != null) failedWaits.add(error);
   }
 }

@@ -702,6 +702,46 @@ class RaindropClientTest {
   }
 
   @Test
+  void events_name_the_url_and_the_error() throws Exception {
+    try (FakeServer second = new FakeServer();
+        RaindropClient client =
+            server
+                .client()
+                .url(second.url())
+                .metrics(metrics)
+                .minRange(7)
+                .deadline(BRIEF)
+                .build()) {
+      server.handler = request -> FakeServer.problem(503, "lease_unavailable", "3600");
+      client.warmUp("order");
+      assertEquals(1, metrics.waits.get());
+      assertEquals(List.of(), metrics.failedWaits);
+      second.handler = server.handler;
+      RaindropException error = fails(Kind.PROBLEM, () -> client.warmUp("other"));
+      assertSame(error, metrics.failedWaits.get(0));
+      assertEquals(2, metrics.waits.get());
+      assertEquals("order " + server.url() + " 7", describe(metrics.ended.get(0)));
+      assertEquals("order " + second.url() + " 7", describe(metrics.ended.get(1)));
+      assertTrue(metrics.ended.get(1).duration().compareTo(Duration.ZERO) > 0);
+    }
+  }
+
+  private static String describe(RaindropMetrics.Request request) {
+    return request.code() + " " + request.url() + " " + request.upTo();
+  }
+
+  @Test
+  void what_is_thrown_on_the_way_fails_over() throws Exception {
+    try (FakeServer second = new FakeServer();
+        RaindropClient client =
+            server.client().url(second.url()).metrics(metrics).deadline(LONG).build()) {
+      server.handler = request -> FakeServer.response("200 OK", ";", "", server.ids(1));
+      assertEquals(1, client.next("order"));
+      assertEquals(Kind.INVALID_ANSWER, metrics.errors.get(0).kind());
+    }
+  }
+
+  @Test
   void a_url_is_not_asked_before_its_retry_after_is_over_and_the_others_are() throws Exception {
     try (FakeServer second = new FakeServer()) {
       server.handler = request -> server.requests.size() < 3 ? "HTTP/1.1 CUT" : server.ids(1);
@@ -771,14 +811,14 @@ class RaindropClientTest {
     RaindropMetrics hook =
         new RaindropMetrics() {
           @Override
-          public void requestFinished(String code, Duration duration, long ids) {
+          public void requestFinished(Request request, long ids) {
             if (broken.get()) {
               throw new IllegalStateException("broken hook");
             }
           }
 
           @Override
-          public void requestFailed(String code, Duration duration, RaindropException error) {
+          public void requestFailed(Request request, RaindropException error) {
             failures.incrementAndGet();
             throw new NoClassDefFoundError("broken hook");
           }

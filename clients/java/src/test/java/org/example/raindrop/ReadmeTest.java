@@ -92,8 +92,7 @@ class ReadmeTest {
             .metrics(
                 new RaindropMetrics() {
                   @Override
-                  public void requestFailed(
-                      String code, Duration duration, RaindropException error) {
+                  public void requestFailed(Request request, RaindropException error) {
                     failures.increment();
                   }
                 })

@@ -113,19 +113,19 @@ final class Requests {
     final LongAdder waits = new LongAdder();
 
     @Override
-    public void requestFinished(String code, Duration duration, long ids) {
+    public void requestFinished(Request request, long ids) {
       requests.increment();
       fetched.add(ids);
     }
 
     @Override
-    public void requestFailed(String code, Duration duration, RaindropException error) {
+    public void requestFailed(Request request, RaindropException error) {
       requests.increment();
       failed.increment();
     }
 
     @Override
-    public void waited(String code, Duration duration) {
+    public void waited(String code, Duration duration, RaindropException error) {
       waits.increment();
     }
 

@@ -12,13 +12,13 @@ import org.example.raindrop.RaindropMetrics;
  */
 record AllMetrics(List<RaindropMetrics> hooks) implements RaindropMetrics {
   @Override
-  public void requestFinished(String code, Duration duration, long ids) {
-    report(hook -> hook.requestFinished(code, duration, ids));
+  public void requestFinished(Request request, long ids) {
+    report(hook -> hook.requestFinished(request, ids));
   }
 
   @Override
-  public void requestFailed(String code, Duration duration, RaindropException error) {
-    report(hook -> hook.requestFailed(code, duration, error));
+  public void requestFailed(Request request, RaindropException error) {
+    report(hook -> hook.requestFailed(request, error));
   }
 
   @Override
@@ -27,8 +27,8 @@ record AllMetrics(List<RaindropMetrics> hooks) implements RaindropMetrics {
   }
 
   @Override
-  public void waited(String code, Duration duration) {
-    report(hook -> hook.waited(code, duration));
+  public void waited(String code, Duration duration, RaindropException error) {
+    report(hook -> hook.waited(code, duration, error));
   }
 
   /** A hook that fails must not cost an ID, or keep an event from the others. */

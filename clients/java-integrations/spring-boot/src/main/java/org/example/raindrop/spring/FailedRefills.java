@@ -1,6 +1,5 @@
 package org.example.raindrop.spring;
 
-import java.time.Duration;
 import java.util.Map;
 import java.util.TreeMap;
 import java.util.concurrent.ConcurrentHashMap;
@@ -13,13 +12,13 @@ final class FailedRefills implements RaindropMetrics {
   private final Map<String, RaindropException> errors = new ConcurrentHashMap<>();
 
   @Override
-  public void requestFinished(String code, Duration duration, long ids) {
-    errors.remove(code);
+  public void requestFinished(Request request, long ids) {
+    errors.remove(request.code());
   }
 
   @Override
-  public void requestFailed(String code, Duration duration, RaindropException error) {
-    errors.put(code, error);
+  public void requestFailed(Request request, RaindropException error) {
+    errors.put(request.code(), error);
   }
 
   /**

@@ -15,18 +15,18 @@ final class Meters implements RaindropMetrics {
   }
 
   @Override
-  public void requestFinished(String code, Duration duration, long ids) {
-    registry.timer("raindrop.requests", "code", code, "outcome", "success").record(duration);
-    registry.counter("raindrop.ids.fetched", "code", code).increment(ids);
+  public void requestFinished(Request request, long ids) {
+    count(request, "success");
+    registry.counter("raindrop.ids.fetched", "code", request.code()).increment(ids);
   }
 
   @Override
-  public void requestFailed(String code, Duration duration, RaindropException error) {
+  public void requestFailed(Request request, RaindropException error) {
     String outcome =
         error instanceof RaindropException.Problem problem
             ? problem.code()
             : error.kind().name().toLowerCase(Locale.ROOT);
-    registry.timer("raindrop.requests", "code", code, "outcome", outcome).record(duration);
+    count(request, outcome);
   }
 
   @Override
@@ -35,7 +35,13 @@ final class Meters implements RaindropMetrics {
   }
 
   @Override
-  public void waited(String code, Duration duration) {
+  public void waited(String code, Duration duration, RaindropException error) {
     registry.timer("raindrop.waits", "code", code).record(duration);
+  }
+
+  private void count(Request request, String outcome) {
+    registry
+        .timer("raindrop.requests", "code", request.code(), "outcome", outcome)
+        .record(request.duration());
   }
 }

@@ -216,7 +216,7 @@ class StarterTest {
     RaindropMetrics broken =
         new RaindropMetrics() {
           @Override
-          public void requestFinished(String code, Duration duration, long ids) {
+          public void requestFinished(Request request, long ids) {
             throw new NoClassDefFoundError("broken hook");
           }
         };
@@ -243,7 +243,7 @@ class StarterTest {
     RaindropMetrics hook =
         new RaindropMetrics() {
           @Override
-          public void waited(String code, Duration duration) {
+          public void waited(String code, Duration duration, RaindropException error) {
             calls[0]++;
           }
         };
