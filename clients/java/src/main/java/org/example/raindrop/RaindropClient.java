@@ -13,16 +13,15 @@ import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.CompletionException;
 import java.util.concurrent.CompletionStage;
 import java.util.concurrent.ConcurrentHashMap;
-import java.util.concurrent.Executor;
 import java.util.concurrent.ExecutorService;
 import java.util.concurrent.Future;
 import java.util.concurrent.ScheduledThreadPoolExecutor;
 import java.util.concurrent.SynchronousQueue;
 import java.util.concurrent.ThreadPoolExecutor;
 import java.util.concurrent.TimeUnit;
+import java.util.concurrent.atomic.AtomicBoolean;
 import java.util.concurrent.atomic.AtomicLong;
 import java.util.function.Consumer;
-import java.util.function.Function;
 import java.util.function.LongSupplier;
 import java.util.function.Supplier;
 import java.util.stream.Stream;
@@ -185,24 +184,44 @@ public final class RaindropClient implements AutoCloseable {
    * request can send, is an error of kind {@code TRANSPORT}. Errors never quote the token.
    */
   CompletableFuture<String> bearerToken() {
-    if (settings.token == null) return CompletableFuture.completedFuture(null);
     CompletableFuture<String> result = new CompletableFuture<>();
     try {
-      settings
-          .token
-          .apply(tokenThreads)
-          .whenComplete(
-              (token, failure) -> {
-                if (failure != null || !isToken(token)) {
-                  result.completeExceptionally(noToken(failure));
-                } else {
-                  result.complete(token);
-                }
-              });
+      settings.token.get(tokenThreads, result);
     } catch (Throwable e) {
       result.completeExceptionally(noToken(e));
     }
     return result;
+  }
+
+  private static void complete(CompletableFuture<String> result, String token, Throwable failure) {
+    if (failure == null && isToken(token)) {
+      result.complete(token);
+    } else {
+      result.completeExceptionally(noToken(failure));
+    }
+  }
+
+  /** Calls a supplier on a thread of its own. Interrupts it if the result is decided before. */
+  private static void call(
+      Supplier<String> token, ExecutorService threads, CompletableFuture<String> result) {
+    AtomicBoolean isOver = new AtomicBoolean();
+    Future<?> call =
+        threads.submit(
+            () -> {
+              String text = null;
+              Throwable failure = null;
+              try {
+                text = token.get();
+              } catch (Throwable e) {
+                failure = e;
+              }
+              isOver.set(true);
+              complete(result, text, failure);
+            });
+    result.whenComplete(
+        (text, failure) -> {
+          if (!isOver.get()) call.cancel(true);
+        });
   }
 
   static RaindropException noToken(Throwable failure) {
@@ -259,10 +278,16 @@ public final class RaindropClient implements AutoCloseable {
     if (!holds) throw new RaindropException(Kind.USAGE, otherwise);
   }
 
+  /** Completes a future with the token of a request, with null for none, or with why it failed. */
+  @FunctionalInterface
+  private interface TokenSource {
+    void get(ExecutorService threads, CompletableFuture<String> result);
+  }
+
   /** Collects the settings of a client. */
   public static final class Builder implements Cloneable {
     List<String> urls = List.of();
-    private Function<Executor, CompletionStage<String>> token;
+    private TokenSource token = (threads, result) -> result.complete(null);
     private HttpClient http;
 
     /** Empty, or a parameter of the request. */
@@ -311,22 +336,24 @@ public final class RaindropClient implements AutoCloseable {
     /** Sets the token that every request sends. */
     public Builder token(String token) {
       checkToken(token);
-      this.token = threads -> CompletableFuture.completedFuture(token);
+      this.token = (threads, result) -> result.complete(token);
       return this;
     }
 
     /**
      * Sets where each request gets its token, so that tokens can rotate. The supplier runs on a
-     * thread of its own, and counts towards {@code requestTimeout}.
+     * thread of its own, which is interrupted after {@code requestTimeout}.
      */
     public Builder token(Supplier<String> token) {
-      this.token = threads -> CompletableFuture.supplyAsync(token, threads);
+      this.token = (threads, result) -> call(token, threads, result);
       return this;
     }
 
     /** Sets where each request gets its token, as {@link #token(Supplier)}, without a thread. */
     public Builder tokenAsync(Supplier<? extends CompletionStage<String>> token) {
-      this.token = threads -> token.get();
+      this.token =
+          (threads, result) ->
+              token.get().whenComplete((text, failure) -> complete(result, text, failure));
       return this;
     }
 

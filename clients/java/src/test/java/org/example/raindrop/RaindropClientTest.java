@@ -883,6 +883,7 @@ class RaindropClientTest {
   @Test
   void a_token_supplier_that_hangs_fails_the_request_and_keeps_no_other_code() throws Exception {
     CountDownLatch release = new CountDownLatch(1);
+    CountDownLatch interrupted = new CountDownLatch(1);
     AtomicInteger calls = new AtomicInteger();
     RaindropClient.Builder builder =
         server.client().metrics(metrics).deadline(LONG).requestTimeout(Duration.ofMillis(100));
@@ -890,12 +891,15 @@ class RaindropClientTest {
         () -> {
           if (calls.getAndIncrement() == 0) {
             assertThrows(InterruptedException.class, release::await);
+            interrupted.countDown();
           }
           return "secret";
         });
     try (RaindropClient client = builder.build()) {
       client.next("order");
       client.next("other");
+      // Not only when the client is closed: each attempt would leave a thread that hangs.
+      assertTrue(interrupted.await(LONG.toSeconds(), TimeUnit.SECONDS));
     }
     assertEquals(Kind.TRANSPORT, metrics.errors.get(0).kind());
   }

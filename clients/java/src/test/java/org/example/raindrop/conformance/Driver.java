@@ -149,6 +149,8 @@ public final class Driver {
     }
     while (faults.get(call).equals("hang")) {
       LockSupport.park();
+      // It ignores that it is interrupted. While a thread is, park returns at once.
+      Thread.interrupted();
     }
     throw new IllegalStateException("no token today");
   }
