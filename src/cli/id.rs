@@ -11,7 +11,7 @@ use super::{
     store::with_store,
 };
 use crate::{
-    config::{Config, LogConfig, Mode},
+    config::{Config, LocatedCode, LogConfig, Mode},
     core::{
         clock::SystemClock,
         encoding::{Encoder, Encoding},
@@ -51,9 +51,10 @@ pub(super) struct IdArguments {
     /// Print one ID per line, or a JSON array of strings.
     #[arg(long, default_value = "lines")]
     format: Format,
-    /// The encoding of the IDs. Those of base62 and base64url may differ only in case.
-    #[arg(long, value_name = "NAME", default_value_t, value_parser = encodings())]
-    encoding: Encoding,
+    /// The encoding of the IDs; by default that of the code, or else decimal. Those of base62 and
+    /// base64url may differ only in case.
+    #[arg(long, value_name = "NAME", value_parser = encodings())]
+    encoding: Option<Encoding>,
     /// Pad with zeros, so that texts sort as their IDs do; for decimal, hex, base32, base36 and
     /// base62-sorted.
     #[arg(long)]
@@ -71,14 +72,22 @@ pub(super) fn run(config: &Config, arguments: &IdArguments) -> Result<(), Failur
     // Refuse an encoding that does not fit before the command leases or reserves.
     let IdArguments { code, namespace, at, encoding, padded, .. } = arguments;
     let located = config.codes.locate(code, namespace.as_deref());
-    let (namespace, prefix) = located.map_err(Failure::usage)?;
+    let LocatedCode { namespace, prefix, encoding: own } = located.map_err(Failure::usage)?;
+    let encoding = encoding.unwrap_or(own);
     let mode = &namespace_of(config, namespace)?.mode;
     let layout = match mode {
         Mode::Snowflake { keeper, .. } => Some(&keeper.layout),
         Mode::Segment { .. } => None,
     };
-    let encoder = Encoder::new(*encoding, *padded, layout).map_err(Failure::usage)?;
-    let prefix = prefix.map_or("", |prefix| &**prefix);
+    let encoder = Encoder::new(encoding, *padded, layout).map_err(Failure::usage)?;
+    let prefix = prefix.unwrap_or_default();
+    if !encoding.allows_prefix(prefix) {
+        let text = format!(
+            "--encoding {encoding}: code {code:?} has the prefix {prefix:?}; that of a \
+                            TypeID has only a-z and _, a letter first, such as ord_"
+        );
+        return Err(Failure::Usage(text));
+    }
     let issue = Issue { arguments, prefix, encoder, release_timeout: config.store.timeout * 2 };
 
     let level = if config.log.level == "info" { "warn" } else { config.log.level };

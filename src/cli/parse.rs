@@ -8,13 +8,15 @@ use super::{
     output,
 };
 use crate::{
-    config::Config,
+    config::{Config, LocatedText},
     core::{
         clock::{Clock, SystemClock},
-        encoding::Encoding,
+        encoding::{Encoding, InvalidId},
+        id::Id,
+        layout::{Layout, TooLong},
         preset::{NamedLayout, UnknownLayout},
     },
-    server::ParsedId,
+    server::{ForeignUuid, ParsedId, ParsedText},
 };
 
 /// The largest amount of output that is buffered, in bytes.
@@ -86,28 +88,52 @@ struct Parser<'a> {
 }
 
 impl Parser<'_> {
-    fn parse(&self, id: &str) -> Result<ParsedId, Failure> {
+    fn parse(&self, text: &str) -> Result<ParsedText, Failure> {
         let now_ms = self.clock.now_ms();
-        let read = |text: &str, layout| {
-            let as_usage = |error| Failure::Usage(format!("ID {text:?}: {error}"));
-            self.arguments.encoding.decode(text, layout).map_err(as_usage)
-        };
-        let parsed = match &self.by {
-            ReadBy::Layout(named) => ParsedId::of_named(read(id, named.layout())?, named, now_ms),
+        match &self.by {
+            ReadBy::Layout(named) => {
+                let fields = |id| ParsedId::of_named(id, named, now_ms);
+                self.read(text, text, named.layout(), fields)
+            }
             ReadBy::Namespace(config) => {
                 let namespace = self.arguments.namespace.as_deref();
-                let located = config.codes.locate_text(id, namespace, |_| true);
+                let located = config.codes.locate_text(text, namespace, |_| true);
                 let located = located.map_err(Failure::usage)?;
-                let layout = &keeper_of(config, located.namespace)?.layout;
-                let id = read(located.text, Some(layout))?;
-                ParsedId::of_namespace(id, layout, located.namespace, now_ms)
+                let LocatedText { namespace, prefix, text: digits } = located;
+                if !self.arguments.encoding.allows_prefix(prefix) {
+                    let text =
+                        format!("the prefix {prefix:?} is not that of a TypeID, such as ord_");
+                    return Err(Failure::Usage(text));
+                }
+                let layout = &keeper_of(config, namespace)?.layout;
+                let fields = |id| ParsedId::of_namespace(id, layout, namespace, now_ms);
+                self.read(text, digits, Some(layout), fields)
             }
-        };
-        let parsed = parsed.map_err(Failure::usage)?;
-        if let Some(warning) = parsed.warning() {
-            output::error(&format!("ID {id:?}: {warning}"));
         }
-        Ok(parsed)
+    }
+
+    /// Reads the digits of a text, which follow its prefix.
+    fn read(
+        &self,
+        text: &str,
+        digits: &str,
+        layout: Option<&Layout>,
+        fields: impl FnOnce(Id) -> Result<ParsedId, TooLong>,
+    ) -> Result<ParsedText, Failure> {
+        let id = match self.arguments.encoding.decode(digits, layout) {
+            Ok(id) => id,
+            Err(InvalidId::ForeignUuid { version, unix_ms }) => {
+                let uuid = ForeignUuid::new(version, unix_ms);
+                output::error(&format!("ID {text:?}: {}", uuid.warning()));
+                return Ok(ParsedText::ForeignUuid(uuid));
+            }
+            Err(error) => return Err(Failure::Usage(format!("ID {digits:?}: {error}"))),
+        };
+        let parsed = fields(id).map_err(Failure::usage)?;
+        if let Some(warning) = parsed.warning() {
+            output::error(&format!("ID {text:?}: {warning}"));
+        }
+        Ok(ParsedText::Id(Box::new(parsed)))
     }
 
     /// Prints the fields of each of these IDs.
@@ -162,7 +188,7 @@ impl Parser<'_> {
     }
 }
 
-fn json_line(parsed: &ParsedId) -> String {
+fn json_line(parsed: &ParsedText) -> String {
     serde_json::to_string(parsed).expect("texts and numbers are always JSON") + "\n"
 }
 

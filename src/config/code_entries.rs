@@ -11,10 +11,15 @@ use super::{
     namespace::{Mode, NamespaceRead},
     reader::{DEFAULT, Place, Reader},
 };
-use crate::core::segment::{SegmentSpec, SpecChange};
+use crate::core::{
+    encoding::{Encoder, Encoding},
+    segment::{SegmentSpec, SpecChange},
+};
 
 const PREFIX_FORM: &str =
     "1 to 32 of A-Z a-z 0-9 . _ : -, a letter first and one of . _ : - last, such as ORD-";
+const TYPEID_PREFIX_FORM: &str =
+    "1 to 31 of a-z and _, a letter first and last, such as ord, since encoding is typeid";
 
 /// Reads every entry, and adds the codes of segment namespaces to them.
 pub(super) fn read(reader: &mut Reader, namespaces: &mut [NamespaceRead]) -> Codes {
@@ -27,14 +32,15 @@ pub(super) fn read(reader: &mut Reader, namespaces: &mut [NamespaceRead]) -> Cod
         let position = |text: &str| known.iter().position(|name| name == text);
         let namespace = reader.given("namespace", known.join(" or "), position);
         let namespace = if reader.is_given("namespace") { namespace } else { Some(0) };
-        let prefix: Option<Arc<str>> =
-            reader.given("prefix", PREFIX_FORM, |text| is_valid_prefix(text).then(|| text.into()));
+        let names = Encoding::ALL.map(Encoding::name).join(", ");
+        let encoding = reader.given("encoding", names, Encoding::by_name).unwrap_or_default();
+        let prefix = read_prefix(reader, encoding);
         let (Some(name), Some(namespace)) = (name, namespace) else { continue };
         let NamespaceRead { config, allow, spec, step_sources } = &mut namespaces[namespace];
         if allow.as_ref().is_some_and(|allow| !allow.contains(&name)) {
             reader.reject("name", format!("one of codes.allow of namespace {:?}", config.name));
         }
-        let code = CodeConfig { name, namespace: config.name.clone(), prefix };
+        let code = CodeConfig { name, namespace: config.name.clone(), prefix, encoding };
         if let Some(prefix) = &code.prefix {
             let first = owners.entry(prefix.clone()).or_insert_with(|| code.clone());
             // A prefix identifies the namespace of an ID.
@@ -46,7 +52,20 @@ pub(super) fn read(reader: &mut Reader, namespaces: &mut [NamespaceRead]) -> Cod
         }
         reader.resolve("namespace", &code.namespace);
         reader.show("namespace", DEFAULT);
+        reader.resolve("encoding", encoding);
+        reader.show("encoding", DEFAULT);
+        if let Some(prefix) = &code.prefix {
+            reader.resolve("prefix", prefix);
+        }
         reader.show("prefix", DEFAULT);
+        let layout = match &config.mode {
+            Mode::Snowflake { keeper, .. } => Some(&keeper.layout),
+            Mode::Segment { .. } => None,
+        };
+        if let Err(error) = Encoder::new(encoding, false, layout) {
+            let namespace = &code.namespace;
+            reader.reject("encoding", format!("another one in namespace {namespace:?}: {error}"));
+        }
         match &mut config.mode {
             Mode::Segment { keeper } => {
                 let spec = read_spec(reader, *spec, step_sources);
@@ -62,6 +81,20 @@ pub(super) fn read(reader: &mut Reader, namespaces: &mut [NamespaceRead]) -> Cod
     }
     complete_segments(reader, namespaces, &codes);
     Codes::new(codes)
+}
+
+/// Reads the prefix of a code whose IDs are written in this encoding. The `_` after the prefix of a
+/// TypeID is added if it is missing.
+fn read_prefix(reader: &mut Reader, encoding: Encoding) -> Option<Arc<str>> {
+    if encoding != Encoding::Typeid {
+        let read = |text: &str| is_valid_prefix(text).then(|| text.into());
+        return reader.given("prefix", PREFIX_FORM, read);
+    }
+    reader.given("prefix", TYPEID_PREFIX_FORM, |text| {
+        let prefix = if text.ends_with('_') { text.to_owned() } else { format!("{text}_") };
+        let is_valid = is_valid_prefix(&prefix) && encoding.allows_prefix(&prefix);
+        is_valid.then(|| prefix.into())
+    })
 }
 
 /// Reads the settings of a code of a segment namespace.

@@ -2,7 +2,7 @@
 
 use std::{collections::HashMap, sync::Arc};
 
-use crate::core::namespace::DEFAULT_NAMESPACE;
+use crate::core::{encoding::Encoding, namespace::DEFAULT_NAMESPACE};
 
 /// A configured code.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -13,6 +13,8 @@ pub struct CodeConfig {
     pub namespace: String,
     /// The text before the IDs of the code.
     pub prefix: Option<Arc<str>>,
+    /// How its IDs are written where a request does not say it.
+    pub encoding: Encoding,
 }
 
 /// The configured codes. Any other code may be used in every namespace and has no prefix.
@@ -50,7 +52,7 @@ impl Codes {
         Self { by_name, by_prefix }
     }
 
-    /// Returns the namespace that issues for a code, and the prefix of its IDs.
+    /// Returns the namespace that issues for a code, and how its IDs are written.
     ///
     /// # Errors
     ///
@@ -59,11 +61,16 @@ impl Codes {
         &'a self,
         code: &str,
         requested: Option<&'b str>,
-    ) -> Result<(&'b str, Option<&'a Arc<str>>), WrongNamespace> {
-        match self.by_name.get(code) {
-            Some(code) => Ok((code.namespace_for(requested)?, code.prefix.as_ref())),
-            None => Ok((requested.unwrap_or(DEFAULT_NAMESPACE), None)),
-        }
+    ) -> Result<LocatedCode<'b>, WrongNamespace> {
+        let Some(code) = self.by_name.get(code) else {
+            let namespace = requested.unwrap_or(DEFAULT_NAMESPACE);
+            return Ok(LocatedCode { namespace, prefix: None, encoding: Encoding::default() });
+        };
+        Ok(LocatedCode {
+            namespace: code.namespace_for(requested)?,
+            prefix: code.prefix.as_deref(),
+            encoding: code.encoding,
+        })
     }
 
     /// Splits an ID's text into the longest configured prefix that it begins with and the rest, and
@@ -87,6 +94,17 @@ impl Codes {
         }
         Ok(LocatedText { namespace: requested.unwrap_or(DEFAULT_NAMESPACE), prefix: "", text })
     }
+}
+
+/// Where the IDs of a code come from, and how they are written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LocatedCode<'a> {
+    /// The namespace that issues them.
+    pub namespace: &'a str,
+    /// The text before each ID.
+    pub prefix: Option<&'a str>,
+    /// How they are written where a request does not say it.
+    pub encoding: Encoding,
 }
 
 /// The text of an ID, split into the prefix of its code and the rest.
@@ -123,20 +141,27 @@ mod tests {
     use super::*;
 
     fn code(name: &str, prefix: &str) -> CodeConfig {
-        CodeConfig { name: name.into(), namespace: "n".into(), prefix: Some(prefix.into()) }
+        CodeConfig {
+            name: name.into(),
+            namespace: "n".into(),
+            prefix: Some(prefix.into()),
+            encoding: Encoding::Uuid7,
+        }
     }
 
     #[test]
     fn a_bound_code_needs_no_namespace_and_refuses_others() {
         let codes = Codes::new([code("a", "A-")]);
-        let prefix: Arc<str> = "A-".into();
-        assert_eq!(codes.locate("a", None), Ok(("n", Some(&prefix))));
-        assert_eq!(codes.locate("a", Some("n")), Ok(("n", Some(&prefix))));
+        let own = Ok(LocatedCode { namespace: "n", prefix: Some("A-"), encoding: Encoding::Uuid7 });
+        assert_eq!(codes.locate("a", None), own);
+        assert_eq!(codes.locate("a", Some("n")), own);
         let refused = codes.locate("a", Some("m")).expect_err("another").to_string();
         assert_eq!(refused, r#"code "a" belongs to namespace "n", not to "m""#);
-        assert_eq!(codes.locate("b", None), Ok((DEFAULT_NAMESPACE, None)));
-        assert_eq!(codes.locate("b", Some("m")), Ok(("m", None)));
-        assert_eq!(Codes::default().locate("a", None), Ok((DEFAULT_NAMESPACE, None)));
+        let plain =
+            |namespace| Ok(LocatedCode { namespace, prefix: None, encoding: Encoding::Decimal });
+        assert_eq!(codes.locate("b", None), plain(DEFAULT_NAMESPACE));
+        assert_eq!(codes.locate("b", Some("m")), plain("m"));
+        assert_eq!(Codes::default().locate("a", None), plain(DEFAULT_NAMESPACE));
     }
 
     #[test]

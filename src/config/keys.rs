@@ -12,7 +12,7 @@ pub(super) const LAYOUT_FIELDS: [&str; 2] = ["layout", "epoch"];
 /// The list of codes.
 pub(super) const CODES: &str = "code";
 /// The fields of an entry of that list.
-pub(super) const CODE_FIELDS: [&str; 3] = ["name", "namespace", "prefix"];
+pub(super) const CODE_FIELDS: [&str; 4] = ["name", "namespace", "prefix", "encoding"];
 /// The fields of an entry for a code of a segment namespace.
 pub(super) const SEGMENT_CODE_FIELDS: [&str; 6] =
     ["start", "min_step", "max_step", "increment", "remainder", "js_safe"];

@@ -32,7 +32,7 @@ mod worker;
 use std::path::PathBuf;
 
 pub use self::{
-    codes::{CodeConfig, Codes, LocatedText, WrongNamespace},
+    codes::{CodeConfig, Codes, LocatedCode, LocatedText, WrongNamespace},
     host::Host,
     keys::{KEYS, Key},
     layers::{FlagValue, Inputs},

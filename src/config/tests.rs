@@ -559,6 +559,6 @@ fn the_examples_of_the_documentation_are_valid() {
         }
         let web = keeper_of(&config, "web").expect("a namespace").layout.canonical();
         assert!(web.contains("timestamp=50"), "{page}");
-        assert_eq!(config.codes.locate("order", None).map(|(namespace, _)| namespace), Ok("web"));
+        assert_eq!(config.codes.locate("order", None).map(|located| located.namespace), Ok("web"));
     }
 }

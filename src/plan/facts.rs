@@ -5,6 +5,7 @@ use serde::Serialize;
 use super::toml::layout_table;
 use crate::{
     core::{
+        encoding::Encoding,
         instant::{format_unix_ms, format_unix_ms_short},
         layout::{FieldKind, Layout},
         lease::{HighWaterMarks, Lease},
@@ -42,6 +43,9 @@ pub(crate) struct Plan {
     pub(crate) ends: Option<Instant>,
     /// The last instant at which every ID is below 2^53; null if all IDs are.
     pub(crate) js_safe_until: Option<Instant>,
+    /// How many bits of each text in `uuid7` and `typeid` are random; null if IDs of this layout
+    /// have no UUIDs.
+    pub(crate) uuid_random_bits: Option<u32>,
     /// How many nodes of one data centre can issue at the same time.
     pub(crate) nodes: u64,
     pub(crate) data_centers: u64,
@@ -130,6 +134,7 @@ impl Plan {
             max_sequence: layout.max_sequence(),
             ends: ends_ms.map(instant),
             js_safe_until: js_safe_until_ms(layout).map(instant),
+            uuid_random_bits: Encoding::Uuid7.random_bits(layout).ok().flatten(),
             nodes,
             data_centers,
             lanes: layout.lanes(),

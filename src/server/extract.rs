@@ -248,10 +248,10 @@ pub(super) fn parse<T>(
     parse(text).ok_or_else(refuse).map(Some)
 }
 
-/// Parses the parameter `encoding`; decimal if it is missing.
-pub(super) fn encoding(text: Option<&str>) -> Result<Encoding, Problem> {
+/// Parses the parameter `encoding` if the request has it.
+pub(super) fn encoding(text: Option<&str>) -> Result<Option<Encoding>, Problem> {
     let names = || format!("one of {}", Encoding::ALL.map(Encoding::name).join(", "));
-    Ok(parse("encoding", text, names, Encoding::by_name)?.unwrap_or_default())
+    parse("encoding", text, names, Encoding::by_name)
 }
 
 /// Parses an instant if the request has it; returns Unix milliseconds.

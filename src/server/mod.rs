@@ -27,7 +27,7 @@ pub use self::{
     listener::TlsError,
     metrics::Metrics,
     response::{Problem, ProblemCode},
-    routes::parse::{NoFields, ParsedId},
+    routes::parse::{ForeignUuid, NoFields, ParsedId, ParsedText},
     service::{ServeError, Service, router, serve},
     state::AppState,
 };

@@ -16,6 +16,7 @@ from datetime import datetime, timedelta
 import schemathesis
 
 NAMESPACES = {"default": True, "js": True, "past": True, "qr": False, "numbers": False}
+UUIDS = ("uuid7", "typeid")
 BOUND = {"count": ("numbers", ""), "invoice": ("numbers", "INV-"), "ticket": ("js", "T-")}
 DIGITS = {
     "decimal": "0123456789",
@@ -129,12 +130,15 @@ def mend_parsing(case, query):
         query["layout"] = pick(case, *FOREIGN_LAYOUTS)
     else:
         query.pop("epoch", None)
-    if query.get("encoding") == "friendly":
+    if query.get("encoding") in ("friendly", *UUIDS):
         del query["encoding"]
     case.path_parameters["id"] = encoded(number, query.get("encoding", "decimal"))
 
 
 def mend_span(case, query):
+    # Their texts do not sort as their IDs do.
+    if query.get("encoding") in ("base62", "base64url", "friendly"):
+        del query["encoding"]
     # Most instants are outside every layout's time.
     if pick(case, True, True, False):
         for end in ("from", "to"):

@@ -164,7 +164,7 @@ class Pages(Browser):
                 "[...document.querySelectorAll('h1, h2, h3, label, dt, th, button, caption, option, figcaption span,"
                 " small, .muted, .badge, footer a')].map((one) => one.textContent.trim())"
             )
-            names = r"decimal|hex|base\d+(url|-sorted)?|friendly|string|number|range|text|namespace|invoice|typed"
+            names = r"decimal|hex|base\d+(url|-sorted)?|friendly|uuid7|typeid|string|number|range|text|namespace|invoice|typed"
             for text in texts:
                 if re.fullmatch(rf"({same}|{names}|[\W\d]*|[\d.,]+/.)", text) or re.search("[一-鿿]", text):
                     continue

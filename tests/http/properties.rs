@@ -39,8 +39,15 @@ const SERVICE: &str = "
 
 const ROUTES: [&str; 8] = ["id", "ids", "parse", "bounds", "health", "livez", "readyz", "metrics"];
 const CODES: [&str; 5] = ["order", "invoice", "large", "a", "b"];
-const IDS: [&str; 5] =
-    ["4096066", "ORD-4096066", "INV-7", "9223372036854775807", "20261120T151102.123Z-0-5-0-17-0"];
+const IDS: [&str; 7] = [
+    "4096066",
+    "ORD-4096066",
+    "INV-7",
+    "9223372036854775807",
+    "20261120T151102.123Z-0-5-0-17-0",
+    "019a9f2b-4c8b-7002-8011-c2a91f3be4d7",
+    "01h455vb4pex5vsknk084sn02q",
+];
 const INSTANTS: [&str; 5] = [
     "2020-02-19T18:20:03Z",
     "2024-02-29T12:00:00.123Z",
@@ -55,7 +62,18 @@ const PARAMETERS: [(&str, &[&str]); 10] = [
     ("format", &["string", "number", "range"]),
     (
         "encoding",
-        &["decimal", "hex", "base32", "base36", "base62", "base62-sorted", "base64url", "friendly"],
+        &[
+            "decimal",
+            "hex",
+            "base32",
+            "base36",
+            "base62",
+            "base62-sorted",
+            "base64url",
+            "friendly",
+            "uuid7",
+            "typeid",
+        ],
     ),
     ("padded", &["true", "false"]),
     ("namespace", &["default", "hourly", "web", "wrapping", "numbers"]),

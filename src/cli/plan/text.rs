@@ -111,6 +111,10 @@ fn facts(plan: &Plan, now_ms: i64) -> Vec<String> {
         Some(until) if until.unix_ms < plan.keeper.layout.epoch_ms() => "never: above 2^53".into(),
         Some(until) => format!("until {}", instant(until.unix_ms, now_ms)),
     };
+    let uuid = match plan.uuid_random_bits {
+        Some(bits) => format!("uuid7 and typeid, with {bits} random bits each"),
+        None => "no: needs ticks of 1 ms from 1970 or later, and a time that does not wrap".into(),
+    };
     let centers = match plan.data_centers {
         1 => String::new(),
         centers => format!(" in each of {centers} data centres"),
@@ -122,6 +126,7 @@ fn facts(plan: &Plan, now_ms: i64) -> Vec<String> {
         ("IDs a second", format!("{node}{of_whom} on a node")),
         ("", format!("{cluster}{of_whom} on {nodes} nodes{centers}")),
         ("JS-safe", js_safe),
+        ("As UUID", uuid),
         ("As text", "base62 and base64url collide where case is ignored: use base32".to_owned()),
     ];
     let reach = duration(plan.crash.lane_rests_ms);

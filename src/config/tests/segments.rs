@@ -57,7 +57,7 @@ fn a_segment_namespace_has_the_codes_bound_to_it() {
     let order = SegmentSpec { start: 100, increment: 2, remainder: 1, ..steps };
     let web = SegmentSpec { min_step: 7, max: Id::MAX_JS_SAFE.get(), ..steps };
     assert_eq!(a.codes, [("order".into(), order), ("web".into(), web)].into());
-    assert_eq!(config.codes.locate("web", None).map(|(namespace, _)| namespace), Ok("a"));
+    assert_eq!(config.codes.locate("web", None).map(|located| located.namespace), Ok("a"));
     assert_eq!(config.keepers().count(), 1);
 
     let file = |key| value_of(&config, key).1.ends_with("raindrop.toml");

@@ -15,8 +15,8 @@ use self::responses::{add_problems, problem};
 pub(super) use self::{
     problems::{CLAIM, POSTED, names},
     schemas::{
-        Code, IdText, Instant, LayoutText, ManyFormat, Namespace, OneEncoding, OneFormat,
-        PlanParameters,
+        Code, EncodingOfCode, IdText, Instant, LayoutText, ManyFormat, Namespace, OneEncoding,
+        OneFormat, PlanParameters,
     },
 };
 use super::{

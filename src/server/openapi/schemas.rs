@@ -59,6 +59,8 @@ schemas! {
     Namespace: pattern(NAMESPACE_PATTERN).examples([DEFAULT_NAMESPACE]);
     OneEncoding: one_of(Encoding::ALL.map(Encoding::name))
         .default(Some(Encoding::default().name().into()));
+    // No default: the code may have its own.
+    EncodingOfCode: one_of(Encoding::ALL.map(Encoding::name));
     OneFormat: one_of(["string"]).default(Some("string".into()));
     ManyFormat: one_of(["string", "range"]).default(Some("string".into()));
     LayoutText: text().examples(

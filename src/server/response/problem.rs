@@ -28,7 +28,11 @@ use super::body;
 use crate::{
     auth::{Forbidden, Refusal},
     config::WrongNamespace,
-    core::{encoding::InvalidId, issue::ClaimError, layout::BoundsError},
+    core::{
+        encoding::{EncoderError, InvalidId},
+        issue::ClaimError,
+        layout::BoundsError,
+    },
     keeper::{BackfillError, IssueError, UnavailableReason},
     store::{StoreError, with_sources},
 };
@@ -87,6 +91,7 @@ problem_codes! {
     PayloadTooLarge: PAYLOAD_TOO_LARGE, "payload_too_large", "The body is too large";
     UriTooLong: URI_TOO_LONG, "uri_too_long", "The address is too long";
     UnsafeNumber: UNPROCESSABLE_ENTITY, "unsafe_number", "A JSON number would lose digits";
+    NotEncodable: UNPROCESSABLE_ENTITY, "not_encodable", "These IDs cannot be written like this";
     NotDecodable: UNPROCESSABLE_ENTITY, "not_decodable", "Not an ID of this layout";
     OutOfRange: UNPROCESSABLE_ENTITY, "out_of_range", "Time outside the allowed range";
     TooManyCodes: TOO_MANY_REQUESTS, "too_many_codes", "Too many codes are in use";
@@ -239,9 +244,16 @@ impl From<InvalidId> for Problem {
     fn from(error: InvalidId) -> Self {
         let code = match error {
             // The text may be an ID, but this layout cannot decode it.
-            InvalidId::NoLayout | InvalidId::Wraps => P::NotDecodable,
+            InvalidId::NoLayout | InvalidId::Wraps | InvalidId::NotEncodable(_) => P::NotDecodable,
             _ => P::InvalidId,
         };
+        Self::new(code, error.to_string())
+    }
+}
+
+impl From<EncoderError> for Problem {
+    fn from(error: EncoderError) -> Self {
+        let code = if error.encoding().is_uuid() { P::NotEncodable } else { P::InvalidParameter };
         Self::new(code, error.to_string())
     }
 }

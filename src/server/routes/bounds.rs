@@ -8,9 +8,13 @@ use utoipa::{IntoParams, ToSchema};
 
 use super::parse::no_fields;
 use crate::{
-    core::{layout::Bounds, namespace::DEFAULT_NAMESPACE},
+    core::{
+        encoding::{Encoder, Encoding},
+        layout::Bounds,
+        namespace::DEFAULT_NAMESPACE,
+    },
     server::{
-        extract::{Client, Query, instant, invalid},
+        extract::{Client, Query, encoding, instant, invalid},
         openapi::{self, names},
         response::{Problem, ProblemCode as P},
         state::AppState,
@@ -30,17 +34,21 @@ pub(in crate::server) struct BoundsQuery {
     /// Whose IDs.
     #[param(inline, value_type = Option<openapi::Namespace>)]
     namespace: Option<String>,
+    /// How they are written; only encodings whose texts sort as their IDs, which `uuid7` does. For a
+    /// UUID, the smallest that an ID can have.
+    #[param(inline, value_type = Option<openapi::OneEncoding>)]
+    encoding: Option<String>,
 }
 
 /// The IDs of a span: `id >= from AND id < until`.
 #[derive(Serialize, ToSchema)]
 #[schema(as = Bounds)]
 struct BoundsOfSpan {
-    /// The smallest ID of the tick that contains the start.
-    #[schema(pattern = "^[0-9]{1,19}$", example = "249322851532800000")]
+    /// The smallest ID of the tick that contains the start; padded unless in decimal.
+    #[schema(example = "249322851532800000")]
     from: String,
     /// The smallest ID of the tick that contains the end.
-    #[schema(pattern = "^[0-9]{1,19}$", example = "249685239398400000")]
+    #[schema(example = "249685239398400000")]
     until: String,
 }
 
@@ -69,8 +77,15 @@ pub(in crate::server) async fn bounds(
         instant(name, text.as_deref())?.ok_or_else(missing)
     };
     let (from_ms, to_ms) = (read("from", query.from)?, read("to", query.to)?);
+    let encoding = encoding(query.encoding.as_deref())?.unwrap_or_default();
+    // A comparison of numbers needs no zeros before them.
+    let encoder = Encoder::new(encoding, encoding != Encoding::Decimal, layout)?;
     let Bounds { from, until } = layout.bounds(from_ms, to_ms)?;
-    client.cached_json(&BoundsOfSpan { from: from.to_string(), until: until.to_string() })
+    client.cached_json(&BoundsOfSpan {
+        from: encoder.smallest_text(from).to_string(),
+        until: encoder.smallest_text(until).to_string(),
+    })
 }
 
-const PROBLEMS: &[P] = &[P::InvalidParameter, P::UnknownNamespace, P::NotDecodable, P::OutOfRange];
+const PROBLEMS: &[P] =
+    &[P::InvalidParameter, P::UnknownNamespace, P::NotEncodable, P::NotDecodable, P::OutOfRange];

@@ -9,6 +9,7 @@ use utoipa::{IntoParams, ToSchema};
 use crate::{
     config::{LocatedText, WrongNamespace},
     core::{
+        encoding::InvalidId,
         id::Id,
         instant::format_unix_ms,
         layout::{Layout, Parsed, TooLong},
@@ -26,7 +27,8 @@ use crate::{
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub(in crate::server) struct ParseQuery {
-    /// How the ID is written. `friendly` needs a layout whose time does not wrap.
+    /// How the ID is written. `friendly` needs a layout whose time does not wrap, `uuid7` and
+    /// `typeid` one with ticks of a millisecond.
     #[param(inline, value_type = Option<openapi::OneEncoding>)]
     encoding: Option<String>,
     /// What to read the ID by, instead of a namespace's layout: a preset, the name of another
@@ -145,6 +147,47 @@ impl ParsedId {
     }
 }
 
+/// A UUID that no ID of the layout has.
+#[derive(Clone, Debug, Serialize, ToSchema)]
+pub struct ForeignUuid {
+    /// The version of the UUID (RFC 9562).
+    #[schema(maximum = 15)]
+    uuid_version: u8,
+    /// When it was made, if UUIDs of its version say so: RFC 3339; after the year 9999 `unix_ms:`
+    /// and the number.
+    #[schema(required, example = "2022-02-22T19:22:22.000Z")]
+    timestamp: Option<String>,
+    /// The same in milliseconds since 1970.
+    #[schema(required)]
+    unix_ms: Option<i64>,
+    /// Why it has no other fields.
+    warning: &'static str,
+}
+
+impl ForeignUuid {
+    /// Describes a UUID of this version that was made at this instant.
+    pub fn new(uuid_version: u8, unix_ms: Option<i64>) -> Self {
+        let warning = "not a UUID of this layout: it is not of version 7, or its instant is outside \
+                       the layout's time";
+        Self { uuid_version, timestamp: unix_ms.map(format_unix_ms), unix_ms, warning }
+    }
+
+    /// Returns why it has no other fields.
+    pub const fn warning(&self) -> &'static str {
+        self.warning
+    }
+}
+
+/// What a text is found to be.
+#[derive(Clone, Debug, Serialize, ToSchema)]
+#[serde(untagged)]
+pub enum ParsedText {
+    /// An ID.
+    Id(Box<ParsedId>),
+    /// A UUID of another system.
+    ForeignUuid(ForeignUuid),
+}
+
 /// The IDs of this namespace are plain numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("namespace {0:?} is in segment mode: its IDs are plain numbers, without fields or a time")]
@@ -159,7 +202,7 @@ pub struct NoFields<'a>(pub &'a str);
     path = "/parse/{id}",
     operation_id = "parse",
     params(IdInPath, ParseQuery),
-    responses((status = 200, description = "The fields of an ID", body = ParsedId)),
+    responses((status = 200, description = "The fields of an ID", body = inline(ParsedText))),
     extensions(("x-problems" = json!(names(&[PROBLEMS])))),
 )]
 pub(in crate::server) async fn parse(
@@ -168,7 +211,7 @@ pub(in crate::server) async fn parse(
     InPath(text): InPath,
     Query(query): Query<ParseQuery>,
 ) -> Result<Response, Problem> {
-    let encoding = encoding(query.encoding.as_deref())?;
+    let encoding = encoding(query.encoding.as_deref())?.unwrap_or_default();
     let epoch_ms = instant("epoch", query.epoch.as_deref())?;
     if epoch_ms.is_some() && query.layout.is_none() {
         return Err(invalid("parameter epoch goes with layout"));
@@ -193,7 +236,16 @@ pub(in crate::server) async fn parse(
     let LocatedText { namespace, prefix, text } = located?;
     let issuer = state.issuer(namespace)?;
     let layout = named.as_ref().map_or(issuer.layout(), NamedLayout::layout);
-    let id = encoding.decode(text, layout).map_err(|error| Problem::from(error).after(prefix))?;
+    if !encoding.allows_prefix(prefix) {
+        let detail = format!("the prefix {prefix:?} is not that of a TypeID, such as ord_");
+        return Err(Problem::new(P::InvalidId, detail));
+    }
+    let id = match encoding.decode(text, layout) {
+        Err(InvalidId::ForeignUuid { version, unix_ms }) => {
+            return client.cached_json(&ForeignUuid::new(version, unix_ms));
+        }
+        id => id.map_err(|error| Problem::from(error).after(prefix))?,
+    };
     let now_ms = state.clock.now_ms();
     let parsed = match (named, issuer.layout()) {
         (Some(layout), _) => ParsedId::of_named(id, &layout, now_ms),

@@ -1,6 +1,64 @@
-//! The errors of reading an ID.
+//! The errors of writing and reading IDs.
 
-use crate::layout::FieldOutOfRange;
+use super::Encoding;
+use crate::layout::{FieldOutOfRange, TimeUnit};
+
+/// Why IDs cannot be written in an encoding. The client named an encoding that does not fit the
+/// layout; a retry fails again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum EncoderError {
+    /// The texts were to be padded, and would not sort as their IDs.
+    #[error(
+        "{encoding} cannot be padded: its texts do not sort as their IDs; those of decimal, hex, \
+         base32, base36 and base62-sorted do"
+    )]
+    NotPadded {
+        /// The encoding.
+        encoding: Encoding,
+    },
+    /// Plain numbers have no layout.
+    #[error("{encoding} needs a layout, and plain numbers have none")]
+    NoLayout {
+        /// The encoding.
+        encoding: Encoding,
+    },
+    /// The layout's time wraps.
+    #[error("{encoding} needs an instant, and the time of this layout wraps")]
+    Wraps {
+        /// The encoding.
+        encoding: Encoding,
+    },
+    /// The layout's ticks are longer than 1 ms: the IDs of a tick would have one instant.
+    #[error(
+        "{encoding} needs a layout whose unit is the millisecond; that of this layout is {unit}"
+    )]
+    Unit {
+        /// The encoding.
+        encoding: Encoding,
+        /// The layout's unit.
+        unit: TimeUnit,
+    },
+    /// The layout begins before 1970, and a UUID has no instant before that.
+    #[error("{encoding} needs a layout whose epoch is 1970 or later")]
+    Before1970 {
+        /// The encoding.
+        encoding: Encoding,
+    },
+}
+
+impl EncoderError {
+    /// Returns the encoding that was named.
+    pub const fn encoding(&self) -> Encoding {
+        match self {
+            Self::NotPadded { encoding }
+            | Self::NoLayout { encoding }
+            | Self::Wraps { encoding }
+            | Self::Unit { encoding, .. }
+            | Self::Before1970 { encoding } => *encoding,
+        }
+    }
+}
 
 /// Returns a hint for a text in decimal, which is the default: the client may have forgotten to
 /// name the encoding.
@@ -79,7 +137,34 @@ pub enum InvalidId {
     /// The layout of a friendly text has a time that wraps.
     #[error("a friendly ID needs an instant, and the time of this layout wraps")]
     Wraps,
-    /// A friendly text came without a layout that Raindrop can issue.
-    #[error("reading a friendly ID needs a layout that Raindrop can issue")]
+    /// A text that holds fields came without a layout that Raindrop can issue.
+    #[error("reading friendly IDs, UUIDs and TypeIDs needs a layout that Raindrop can issue")]
     NoLayout,
+    /// IDs of the layout cannot be written in this encoding.
+    #[error(transparent)]
+    NotEncodable(#[from] EncoderError),
+    /// The text is no UUID.
+    #[error(
+        "a UUID has 32 hexadecimal digits, as in 017f22e2-79b0-7cc3-98c4-dc0c0c07398f: {reason}"
+    )]
+    Uuid {
+        /// The first thing that is wrong.
+        reason: String,
+    },
+    /// A UUID of another variant than that of RFC 9562; also the nil and the max UUID.
+    #[error("this UUID is not of the variant of RFC 9562, so Raindrop did not write it")]
+    UuidVariant,
+    /// A UUID that Raindrop cannot have written with this layout.
+    #[error(
+        "this UUID of version {version} is not of this layout: Raindrop writes version 7, with an instant of the layout"
+    )]
+    ForeignUuid {
+        /// The version of the UUID.
+        version: u8,
+        /// When it was made, in Unix milliseconds, if UUIDs of its version say so.
+        unix_ms: Option<i64>,
+    },
+    /// The digits of a TypeID are above 2^128 − 1.
+    #[error("a TypeID has 128 bits, so its first digit after the prefix is 0 to 7")]
+    TypeidTooLarge,
 }

@@ -10,6 +10,11 @@
 //! | `base62-sorted` | 11 | `0-9A-Za-z`, in ASCII order | 11 |
 //! | `base64url` | 11, always | RFC 4648 §5 of 8 big-endian bytes; `=` is read, not written | no: ASCII sorts it otherwise |
 //! | `friendly` | see [`Encoding::Friendly`] | | no |
+//! | `uuid7` | 36, always | `0-9a-f` and `-`, read in either case | 36 |
+//! | `typeid` | 26, always | Crockford's in lower case, `0-9a-hjkmnp-tv-z` | 26 |
+//!
+//! The last three hold the fields of a layout, and need one. The last two hold random bits, too:
+//! each text of an ID differs, and all of them are read as that ID.
 //!
 //! Padded texts sort as their IDs do.
 
@@ -17,13 +22,14 @@ mod decimal;
 mod error;
 mod friendly;
 mod radix;
+mod uuid;
 
 use std::{fmt, io::Write, str::FromStr};
 
 use self::radix::{BASE32, BASE36, BASE62, BASE62_SORTED, DECIMAL, HEX};
 pub use self::{
     decimal::{write_decimal, write_decimal_range},
-    error::InvalidId,
+    error::{EncoderError, InvalidId},
 };
 use crate::{id::Id, issue::IdRange, layout::Layout};
 
@@ -48,11 +54,16 @@ pub enum Encoding {
     /// `20261120T151102.123Z-<data centre>-<worker>-<lane>-<sequence>-<reserved>`: the instant in
     /// UTC and every other field, for people. Writing and reading it needs a layout.
     Friendly,
+    /// A UUID of version 7 (RFC 9562): the instant, every other field, and random bits.
+    Uuid7,
+    /// The 26 digits of a TypeID 0.3, which are those of a UUID of version 7. The prefix and `_`
+    /// before them are the prefix of the code.
+    Typeid,
 }
 
 impl Encoding {
     /// Every encoding.
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 10] = [
         Self::Decimal,
         Self::Hex,
         Self::Base32,
@@ -61,6 +72,8 @@ impl Encoding {
         Self::Base62Sorted,
         Self::Base64Url,
         Self::Friendly,
+        Self::Uuid7,
+        Self::Typeid,
     ];
 
     /// The name in requests, and the length of padded texts.
@@ -74,6 +87,8 @@ impl Encoding {
             Self::Base62Sorted => ("base62-sorted", Some(11)),
             Self::Base64Url => ("base64url", None),
             Self::Friendly => ("friendly", None),
+            Self::Uuid7 => ("uuid7", Some(36)),
+            Self::Typeid => ("typeid", Some(26)),
         }
     }
 
@@ -92,12 +107,33 @@ impl Encoding {
         self.definition().1
     }
 
-    /// Reads an ID, padded or not. Only [`Self::Friendly`] needs a layout.
+    /// Returns whether its texts are UUIDs, which have random bits.
+    pub const fn is_uuid(self) -> bool {
+        matches!(self, Self::Uuid7 | Self::Typeid)
+    }
+
+    /// Returns whether the texts may follow this prefix, which is empty or ends with a separator.
+    /// A TypeID 0.3 allows at most 63 of `a-z` and `_`, a letter first and last, and then `_`.
+    pub fn allows_prefix(self, prefix: &str) -> bool {
+        self != Self::Typeid || prefix.is_empty() || uuid::is_typeid_prefix(prefix)
+    }
+
+    /// Returns how many bits of each text are random, if its texts are UUIDs.
     ///
     /// # Errors
     ///
-    /// The first character that is not a digit, a number above 2^63 − 1, or a friendly text that
-    /// does not fit the layout.
+    /// When IDs of this layout cannot be written in this encoding.
+    pub fn random_bits(self, layout: &Layout) -> Result<Option<u32>, EncoderError> {
+        if self.is_uuid() { uuid::random_bits(self, layout).map(Some) } else { Ok(None) }
+    }
+
+    /// Reads an ID, padded or not. Only [`Self::Friendly`], [`Self::Uuid7`] and [`Self::Typeid`]
+    /// need a layout.
+    ///
+    /// # Errors
+    ///
+    /// The first character that is not a digit, a number above 2^63 − 1, or a text that does not
+    /// fit the layout.
     pub fn decode(self, text: &str, layout: Option<&Layout>) -> Result<Id, InvalidId> {
         match self {
             Self::Decimal => DECIMAL.decode(text),
@@ -110,6 +146,10 @@ impl Encoding {
             Self::Friendly => {
                 let layout = layout.ok_or(InvalidId::NoLayout)?;
                 friendly::decode(text, layout)
+            }
+            Self::Uuid7 | Self::Typeid => {
+                let layout = layout.ok_or(InvalidId::NoLayout)?;
+                uuid::decode(self, text, layout)
             }
         }
     }
@@ -144,14 +184,6 @@ pub struct Encoder<'a> {
     layout: Option<&'a Layout>,
 }
 
-/// Why an encoding cannot be used.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{encoding} {reason}")]
-pub struct EncoderError {
-    encoding: Encoding,
-    reason: &'static str,
-}
-
 impl<'a> Encoder<'a> {
     /// Makes an encoder. Padded texts are equally long and sort as their IDs. Plain numbers have no
     /// layout.
@@ -159,30 +191,42 @@ impl<'a> Encoder<'a> {
     /// # Errors
     ///
     /// When the encoding cannot be padded but should be, or when it needs a layout or an instant
-    /// that the IDs do not have.
+    /// that the IDs do not have, or a layout with ticks of another length.
     pub fn new(
         encoding: Encoding,
         is_padded: bool,
         layout: impl Into<Option<&'a Layout>>,
     ) -> Result<Self, EncoderError> {
         let layout = layout.into();
-        let reason = if is_padded && encoding.padded_width().is_none() {
-            "cannot be padded: its texts do not sort as their IDs; those of decimal, hex, base32, \
-             base36 and base62-sorted do"
-        } else if encoding == Encoding::Friendly && layout.is_none() {
-            "needs a layout, and plain numbers have none"
-        } else if encoding == Encoding::Friendly && layout.is_some_and(Layout::wraps) {
-            "needs an instant, and the time of this layout wraps"
-        } else {
-            return Ok(Self { encoding, is_padded, layout });
-        };
-        Err(EncoderError { encoding, reason })
+        if is_padded && encoding.padded_width().is_none() {
+            return Err(EncoderError::NotPadded { encoding });
+        }
+        if encoding == Encoding::Friendly || encoding.is_uuid() {
+            let layout = layout.ok_or(EncoderError::NoLayout { encoding })?;
+            if layout.wraps() {
+                return Err(EncoderError::Wraps { encoding });
+            }
+            encoding.random_bits(layout)?;
+        }
+        Ok(Self { encoding, is_padded, layout })
     }
 
     /// Returns the text of an ID, for formatting.
     pub fn text(&self, id: Id) -> impl fmt::Display + use<'a> {
         let encoder = *self;
         fmt::from_fn(move |f| encoder.write(f, id))
+    }
+
+    /// Returns the smallest text that an ID can have, for formatting: that of a UUID has no random
+    /// bits.
+    pub fn smallest_text(&self, id: Id) -> impl fmt::Display + use<'a> {
+        let encoder = *self;
+        fmt::from_fn(move |f| match encoder.layout {
+            Some(layout) if encoder.encoding.is_uuid() => {
+                uuid::write_smallest(f, encoder.encoding, id, layout)
+            }
+            _ => encoder.write(f, id),
+        })
     }
 
     /// Appends the texts of a range of IDs, each between the same two texts. IDs of a layout must be
@@ -212,6 +256,10 @@ impl<'a> Encoder<'a> {
             Encoding::Base64Url => radix::write_base64url(out, id),
             Encoding::Friendly => {
                 friendly::write(out, id, self.layout.expect("`new` requires a layout"))
+            }
+            Encoding::Uuid7 | Encoding::Typeid => {
+                let layout = self.layout.expect("`new` requires a layout");
+                uuid::write(out, self.encoding, id, layout)
             }
         }
     }

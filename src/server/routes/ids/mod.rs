@@ -70,8 +70,14 @@ pub(in crate::server) async fn many(
 }
 
 /// Problems of a request for IDs that are found before a claim.
-const CHECKED: &[P] =
-    &[P::InvalidCode, P::InvalidParameter, P::Forbidden, P::UnknownNamespace, P::UnsafeNumber];
+const CHECKED: &[P] = &[
+    P::InvalidCode,
+    P::InvalidParameter,
+    P::Forbidden,
+    P::UnknownNamespace,
+    P::UnsafeNumber,
+    P::NotEncodable,
+];
 
 /// Claims IDs and writes the response. For HEAD it checks the request and claims nothing.
 async fn claim(parameters: &IdParameters, is_batch: bool) -> Result<Response, Problem> {

@@ -11,10 +11,10 @@ use utoipa::IntoParams;
 
 use super::writer::{BodyFormat, Texts};
 use crate::{
-    config::{HttpConfig, WrongNamespace},
+    config::{HttpConfig, LocatedCode, WrongNamespace},
     core::{
         code::{CODE_PATTERN, is_valid_code},
-        encoding::Encoder,
+        encoding::{Encoder, Encoding},
         id::Id,
         issue::Count,
         layout::{Fields, Layout},
@@ -39,9 +39,10 @@ pub(super) struct IdsQuery {
     up_to: Option<String>,
     #[param(ignore)]
     format: Option<String>,
-    /// How IDs are written. `friendly` needs a layout whose time does not wrap. Texts in `base62`,
-    /// `base62-sorted` and `base64url` may differ only in case.
-    #[param(inline, value_type = Option<openapi::OneEncoding>)]
+    /// How IDs are written; by default as the code is configured, else in decimal. `friendly` needs
+    /// a layout whose time does not wrap, `uuid7` and `typeid` one with ticks of a millisecond.
+    /// Texts in `base62`, `base62-sorted` and `base64url` may differ only in case.
+    #[param(inline, value_type = Option<openapi::EncodingOfCode>)]
     encoding: Option<String>,
     /// Texts of equal length that sort as their IDs: with decimal, hex, base32, base36 and
     /// base62-sorted alone.
@@ -108,20 +109,32 @@ impl<'a> IdRequest<'a> {
         caller.check_code(code)?;
         let requested = query.namespace.as_deref();
         let located = state.codes.locate(code, requested);
-        let own = located.as_ref().map_or_else(WrongNamespace::own, |(namespace, _)| namespace);
+        let own = located.as_ref().map_or_else(WrongNamespace::own, |located| located.namespace);
         caller.check_namespace(own, requested)?;
-        let (namespace, prefix) = located?;
+        let LocatedCode { namespace, prefix, encoding: own_encoding } = located?;
         let issuer = state.issuer(namespace)?;
         let count = read_count(query, issuer, &state.http)?;
         let requested_format = query.format.as_deref();
         let format = read_format(requested_format, is_batch, parameters.prefers_text)?;
-        let encoding = encoding(query.encoding.as_deref())?;
+        // JSON numbers and ranges are numbers, so the encoding of the code does not count there.
+        let by_code = if matches!(requested_format, Some("number" | "range")) {
+            Encoding::Decimal
+        } else {
+            own_encoding
+        };
+        let encoding = encoding(query.encoding.as_deref())?.unwrap_or(by_code);
         let (padded, allowed) = (query.padded.as_deref(), || "true or false".into());
         let is_padded = parse("padded", padded, allowed, |it| it.parse().ok())?.unwrap_or_default();
         let texts = Texts { format, encoding, is_padded };
         if !texts.are_plain() {
-            Encoder::new(encoding, is_padded, issuer.layout())
-                .map_err(|error| invalid(error.to_string()))?;
+            Encoder::new(encoding, is_padded, issuer.layout())?;
+        }
+        if let Some(prefix) = prefix.filter(|prefix| !encoding.allows_prefix(prefix)) {
+            let detail = format!(
+                "code {code:?} has the prefix {prefix:?}; that of a TypeID has only a-z and _, a \
+                 letter first, and a letter and _ last, such as ord_"
+            );
+            return Err(Problem::new(ProblemCode::NotEncodable, detail));
         }
         if let Some(format @ ("number" | "range")) = requested_format {
             let because = match (prefix, texts.are_plain()) {
@@ -132,7 +145,11 @@ impl<'a> IdRequest<'a> {
                 (_, true) => String::new(),
             };
             if !because.is_empty() {
-                return Err(invalid(format!("format = {format:?}: must be string {because}")));
+                let detail = format!("format = {format:?}: must be string {because}");
+                let is_uuid = encoding.is_uuid();
+                let code =
+                    if is_uuid { ProblemCode::NotEncodable } else { ProblemCode::InvalidParameter };
+                return Err(Problem::new(code, detail));
             }
         }
         let backfill = read_past(parameters, issuer.namespace())?;
@@ -146,7 +163,7 @@ impl<'a> IdRequest<'a> {
             };
             at_least.map_or(Ok(()), |id| refuse_unsafe(id, issuer))?;
         }
-        let prefix = prefix.map(|prefix| &**prefix).unwrap_or_default();
+        let prefix = prefix.unwrap_or_default();
         Ok(Self { issuer, code, is_batch, count, texts, prefix, backfill })
     }
 }

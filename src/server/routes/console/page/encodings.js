@@ -12,7 +12,10 @@ const ALPHABETS = {
 };
 const BASE64URL = UPPER + LOWER + DIGITS + '-_';
 
-export const ENCODINGS = ['decimal', 'hex', 'base32', 'base36', 'base62', 'base62-sorted', 'base64url', 'friendly'];
+export const ENCODINGS = ['decimal', 'hex', 'base32', 'base36', 'base62', 'base62-sorted', 'base64url', 'friendly', 'uuid7', 'typeid'];
+
+// The encodings that are written here; the server alone writes UUIDs, which have random bits.
+const WRITTEN = ENCODINGS.slice(0, -3);
 
 // The name of an encoding, with a warning where the texts of two IDs may differ only in case.
 export const label = (name) => (/^base6/.test(name) ? t('{name} (case matters)', { name }) : name);
@@ -45,7 +48,7 @@ export function encode(id, encoding) {
 // Returns an ID of `/parse` in every encoding that it has, as [name, text].
 export function everyEncoding(parsed, hasLayout) {
   const id = BigInt(parsed.id);
-  const texts = ENCODINGS.slice(0, -1).map((name) => [name, encode(id, name)]);
+  const texts = WRITTEN.map((name) => [name, encode(id, name)]);
   if (hasLayout && !parsed.wraps) {
     const { timestamp, data_center, worker_id, lane, sequence, reserved } = parsed;
     const instant = timestamp.slice(1).replace(/[-:]/g, '');
@@ -59,6 +62,8 @@ export function guess(text) {
   if (/^\d{1,19}$/.test(text)) return 'decimal';
   if (/^[0-9a-f]{16}$/i.test(text)) return 'hex';
   if (/^[-+]?\d{8,}T\d{6}\.\d{3}Z(-\d+){5}$/.test(text)) return 'friendly';
+  if (/^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i.test(text)) return 'uuid7';
+  if (/^([a-z_]+_)?[0-7][0-9a-hjkmnp-tv-z]{25}$/.test(text)) return 'typeid';
   // An ID with the prefix of its code.
   if (/^[A-Za-z0-9._:-]*[._:-]\d{1,19}$/.test(text)) return 'decimal';
   throw { detail: t('could be base32, base36, base62, base62-sorted or base64url: choose the encoding') };

@@ -20,7 +20,9 @@ async function parse(text, encoding, where) {
   const read = encoding === 'auto' ? guess(text) : encoding;
   const plain = read === 'hex' ? text.replace(/^0x/i, '') : text;
   const path = `/parse/${encodeURIComponent(plain)}`;
-  return getJson(address(path, { ...where, encoding: read === 'decimal' ? '' : read }));
+  const parsed = await getJson(address(path, { ...where, encoding: read === 'decimal' ? '' : read }));
+  if (parsed.id) return parsed;
+  throw { detail: t('A UUID of another system, of version {n}.', { n: parsed.uuid_version }) };
 }
 
 // Applies `read` to every item, with a few requests at a time; returns results or errors. `tell` gets

@@ -2,7 +2,7 @@
 import { address, getJson, request } from './api.js';
 import { columns } from './chart.js';
 import { announce, card, copyButton, field, h, muted, pre, problem, put, select, typed } from './dom.js';
-import { ENCODINGS, label } from './encodings.js';
+import { ENCODINGS, guess, label } from './encodings.js';
 import { number, relative, t, told } from './i18n.js';
 import { live } from './live.js';
 import { bits } from './parsed.js';
@@ -103,11 +103,15 @@ export function mount(panel, { params, save }) {
       h('small.mono', '0'), h('small', told), h('small.mono', k - 1)));
   }
 
+  // The encoding of an answer: a code may have its own, where none is asked for.
+  const encodingOf = (text) => (encoding.value === 'decimal' ? guess(text) : encoding.value);
+
   // Decodes an ID, or explains why it cannot be decoded.
   async function decode(text) {
     const own = namespace.value;
     try {
-      const parsed = await getJson(address(`/parse/${encodeURIComponent(text)}`, { encoding: encoding.value, namespace: own }), { quiet: true });
+      const parsed = await getJson(address(`/parse/${encodeURIComponent(text)}`, { encoding: encodingOf(text), namespace: own }), { quiet: true });
+      if (parsed.uuid_version !== undefined) return t('A UUID of another system, of version {n}.', { n: parsed.uuid_version });
       // A code may be bound to another namespace; then its ID, decoded here, has another time.
       return several && !own && Math.abs(parsed.unix_ms - Date.now()) > FAR ? t('Choose its namespace to see its time.') : parsed;
     } catch (error) {
@@ -143,7 +147,7 @@ export function mount(panel, { params, save }) {
     try {
       const [text, ids] = await claim(target());
       await showNewest(ids.at(-1));
-      if (encoding.value === 'decimal') {
+      if (encoding.value === 'decimal' && ids.every((id) => /^([A-Za-z].*[._:-])?\d{1,19}$/.test(id))) {
         if (key !== received.key) received = Object.assign([], { key });
         // Without the prefix of the code, which ends in no digit.
         for (const id of ids) received.push(BigInt(id.match(/\d+$/)[0]));

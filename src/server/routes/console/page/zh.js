@@ -144,6 +144,7 @@ export const zh = Object.fromEntries(`
   Routes|路由
   Copy|复制
   Copied|已复制
+  A UUID of another system, of version {n}.|其他系统的 UUID，版本 {n}。
   could be base32, base36, base62, base62-sorted or base64url: choose the encoding|可能是 base32、base36、base62、base62-sorted 或 base64url：请选择编码
   {n} IDs of this worker|此机器号有 {n} 个 ID
   yes|是
