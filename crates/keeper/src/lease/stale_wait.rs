@@ -308,8 +308,15 @@ fn limits(context: &LeaseContext, judged: &JudgedSurvey) -> (Ages, Duration) {
     (ages, Duration::from_millis(wait_ms.unsigned_abs()))
 }
 
+/// Returns the row that was written last. One that cannot be read counts only where there is no
+/// other: nobody releases it, so its heartbeat would hide those of all holders.
 async fn newest_row(context: &LeaseContext) -> Result<Option<UnreleasedRow>, StoreError> {
-    Ok(unreleased_rows(context, 1).await?.into_iter().next())
+    let newest = unreleased_rows(context, 1).await?.pop();
+    if newest.as_ref().is_none_or(|row| row.worker.is_ok()) {
+        return Ok(newest);
+    }
+    let all = unreleased_rows(context, u32::MAX).await?;
+    Ok(all.into_iter().find(|row| row.worker.is_ok()).or(newest))
 }
 
 /// Reads unreleased rows of the namespace, the last written first.
