@@ -5,7 +5,7 @@ mod tls;
 use std::{error::Error, fmt, net::SocketAddr, path::PathBuf, time::Duration};
 
 use axum::http::{HeaderMap, HeaderValue, Method, Request, StatusCode, Uri, header};
-use http_body_util::{BodyExt, Full};
+use http_body_util::{BodyExt, Full, Limited};
 use hyper::{body::Bytes, client::conn::http1};
 use hyper_util::rt::TokioIo;
 use serde::{Serialize, de::DeserializeOwned};
@@ -22,6 +22,9 @@ use crate::{config::small_file, core::visible::visible, store::with_sources};
 /// How long an answer may take: longer than a service waits for its store by default.
 const TIMEOUT: Duration = Duration::from_secs(30);
 
+/// The most bytes of an answer: more than any list of worker ids or page of codes has.
+const LARGEST_ANSWER: usize = 64 << 20;
+
 /// The address of a service.
 #[derive(Clone, Debug)]
 pub(super) struct Address {
@@ -33,7 +36,12 @@ pub(super) struct Address {
 impl Address {
     /// Reads the URL that a flag has.
     pub(super) fn of(flag: &str, url: &Uri) -> Result<Self, Failure> {
-        let wrong = || Failure::Usage(format!("{flag} {url}: must be http(s)://host:port"));
+        let wrong = || {
+            // A password before the @ is not shown.
+            let url = url.to_string();
+            let shown = url.rsplit_once('@').map_or(&*url, |(_, rest)| rest);
+            Failure::Usage(format!("{flag} {shown}: must be http(s)://host:port"))
+        };
         let (is_tls, port) = match url.scheme_str() {
             Some("http") => (false, 80),
             Some("https") => (true, 443),
@@ -44,8 +52,13 @@ impl Address {
         if url.path().len() > 1 || url.query().is_some() {
             return Err(wrong());
         }
-        let port = url.port_u16().unwrap_or(port);
-        Ok(Self { is_tls, host: authority.host().to_owned(), port })
+        let host = authority.host();
+        let port = match authority.as_str().strip_prefix(host) {
+            Some("") => port,
+            // A number that is no port would otherwise lead to another service.
+            _ => authority.port_u16().ok_or_else(wrong)?,
+        };
+        Ok(Self { is_tls, host: host.to_owned(), port })
     }
 
     pub(super) fn new(is_tls: bool, address: SocketAddr) -> Self {
@@ -106,7 +119,8 @@ async fn exchange(
     tokio::spawn(connection);
     let response = sender.send_request(request).await?;
     let status = response.status();
-    let body = response.into_body().collect().await?.to_bytes();
+    let body = Limited::new(response.into_body(), LARGEST_ANSWER).collect().await;
+    let body = body.map_err(|error| -> Box<dyn Error> { error })?.to_bytes();
     Ok(Answer { status, body: String::from_utf8_lossy(&body).into_owned() })
 }
 
@@ -181,8 +195,8 @@ impl Remote {
 /// Returns the failure of a command that no service does for its clients.
 pub(super) fn needs_store(command: &str) -> Failure {
     Failure::Usage(format!(
-        "{command}: needs the store itself, because no node may change it meanwhile: run it without \
-         --server where store.url names the store"
+        "{command}: needs the store itself, because no service does this for its clients: run it \
+         without --server where store.url names the store"
     ))
 }
 
@@ -272,9 +286,19 @@ mod tests {
         ] {
             assert_eq!(of(url).expect(url).to_string(), address);
         }
-        for url in ["ids:9090", "ftp://ids", "http://user:secret@ids", "http://ids/cluster", "/a"] {
+        for url in [
+            "ids:9090",
+            "ftp://ids",
+            "http://user:secret@ids",
+            "http://ids/cluster",
+            "/a",
+            "http://ids:90900",
+            "http://ids:9O90",
+            "http://ids:",
+        ] {
             let Err(Failure::Usage(text)) = of(url) else { panic!("{url} is no address") };
             assert!(text.ends_with("must be http(s)://host:port"), "{text}");
+            assert!(!text.contains("secret"), "{text}");
         }
     }
 

@@ -136,6 +136,11 @@ impl Service<'_> {
             let query = self.namespace.map(|name| ("namespace", name)).into_iter().chain(after);
             let Page { codes: page, has_more } = self.client.get(&path("/codes", query)).await?;
             let is_over = page.is_empty() || !has_more;
+            if !is_over && page.last().map(|code| &code.code) <= codes.last().map(|code| &code.code)
+            {
+                let text = "/codes of the service: a page repeats codes of the page before it";
+                return Err(Failure::Failed(text.into()));
+            }
             codes.extend(page);
             if is_over {
                 // As the store lists them.

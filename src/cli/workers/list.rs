@@ -56,6 +56,12 @@ impl Selection {
 struct Document {
     /// The clock of this machine, or of the service.
     now: String,
+    /// Why the service has no answer from its store; then its list is older.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    store_error: Option<String>,
+    /// How old the list is, if it is not of now.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    workers_age_seconds: Option<u64>,
     namespaces: BTreeMap<String, WorkerList>,
 }
 
@@ -102,7 +108,8 @@ pub(super) async fn list(
         (name.clone(), WorkerList::of(name, &rows, settings, now_ms))
     };
     let namespaces = names.into_iter().map(list).collect();
-    show(Document { now: format_unix_ms(now_ms), namespaces }, arguments)
+    let now = format_unix_ms(now_ms);
+    show(Document { now, store_error: None, workers_age_seconds: None, namespaces }, arguments)
 }
 
 /// Prints the worker ids of one namespace of a service, or of all.
@@ -112,11 +119,15 @@ pub(super) async fn list_remote(
 ) -> Result<(), Failure> {
     let Cluster { now, store_error, workers_age_seconds, namespaces: answered } =
         client.get("/cluster?all=true").await?;
-    if let Some(reason) = store_error {
-        let Some(age) = workers_age_seconds else {
-            return Err(Failure::Failed(format!("the store of the service: {reason}")));
-        };
-        error(&format!("the store of the service: {reason}; this is its list of {age} s ago"));
+    // With an answer of the store, the list is of now.
+    let workers_age_seconds = workers_age_seconds.filter(|_| store_error.is_some());
+    let is_old = store_error.as_ref().map(|reason| {
+        let age = workers_age_seconds.map(|age| format!("; this is its list of {age} s ago"));
+        let age = age.unwrap_or_default();
+        Failure::Failed(format!("the store of the service: {reason}{age}"))
+    });
+    if let (Some(failure), None) = (&is_old, workers_age_seconds) {
+        return Err(Failure::Failed(failure.text().to_owned()));
     }
     let mut namespaces: BTreeMap<String, WorkerList> = BTreeMap::new();
     // Those in segment mode have no worker ids.
@@ -132,7 +143,8 @@ pub(super) async fn list_remote(
         };
         namespaces = [(namespace.clone(), list)].into();
     }
-    show(Document { now, namespaces }, arguments)
+    show(Document { now, store_error, workers_age_seconds, namespaces }, arguments)?;
+    is_old.map_or(Ok(()), Err)
 }
 
 /// Prints the worker ids that are selected, or says that there are none.

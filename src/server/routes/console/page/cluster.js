@@ -117,11 +117,12 @@ function storeAway({ store_error, namespaces, history }, ahead) {
 }
 
 // Who holds which worker; while the store is away, who held it when the store answered last.
-function holders(name, namespace, known, view) {
-  if (namespace.workers) known.set(name, { workers: namespace.workers, at: Date.now() });
+function holders(name, namespace, { store_error, workers_age_seconds }, known, view) {
+  const age = 1000 * (workers_age_seconds ?? 0);
+  if (namespace.workers) known.set(name, { workers: namespace.workers, at: view.read - age });
   if (!known.has(name)) return muted(t('Unknown until the store answers.'));
   const { workers: rows, at } = known.get(name);
-  return [!namespace.workers && h('p.soon', t('As the store had it {age} ago.', { age: countdown(Date.now() - at) })),
+  return [store_error && h('p.soon', t('As the store had it {age} ago.', { age: countdown(Date.now() - at) })),
     workers(name, { ...namespace, workers: rows }, view)];
 }
 
@@ -138,7 +139,7 @@ function section([name, namespace], cluster, known, view) {
       [t('Issues without the store for'), lasts(namespace, view.ahead)],
     ]),
     history && [h('h3', t('This node, last ten minutes')), plots(history.namespaces[name], history.every_seconds, isCounting)],
-    namespace.layout && [h('h3', t('Who holds which worker')), holders(name, namespace, known, view)]);
+    namespace.layout && [h('h3', t('Who holds which worker')), holders(name, namespace, cluster, known, view)]);
 }
 
 export function mount(panel) {
@@ -149,12 +150,13 @@ export function mount(panel) {
   panel.append(output);
   const polling = poll(() => EVERY, async (quiet, again) => {
     const cluster = await getJson('/cluster', { quiet });
-    const ahead = Date.parse(cluster.now) - Date.now();
+    const read = Date.now();
+    const ahead = Date.parse(cluster.now) - read;
     if (isAway !== Boolean(cluster.store_error)) announce(isAway ? t('The store answers again') : t('The store does not answer'));
     isAway = Boolean(cluster.store_error);
     return () => {
       const now = Date.now() + ahead;
-      const view = { now, ahead, again, draw: polling.draw };
+      const view = { now, read, ahead, again, draw: polling.draw };
       return [
         overview(cluster, now, ahead), isAway && storeAway(cluster, ahead),
         cluster.store_verified === false && card(null, muted(t('The store is not verified: another server on the network can pose as it.'))),
