@@ -5,7 +5,7 @@ use std::{sync::Arc, time::Duration};
 use futures_util::future::join_all;
 use reqwest::StatusCode;
 use serde_json::Value;
-use tokio::time::{Instant, sleep};
+use tokio::time::sleep;
 
 use crate::{
     load::Load,
@@ -150,7 +150,7 @@ async fn the_cluster_is_answered_while_the_database_is_frozen() {
     assert_eq!(cluster["workers_age_seconds"], 0, "{cluster}");
     assert!(cluster["store_verified"].is_boolean(), "{cluster}");
     server.freeze();
-    let (frozen, mut oldest) = (Instant::now(), 0);
+    let mut oldest = 0;
     while oldest < 2 {
         for (status, cluster) in join_all((0..10).map(|_| get(&admins[0]))).await {
             let default = &cluster["namespaces"]["default"];
@@ -172,7 +172,6 @@ async fn the_cluster_is_answered_while_the_database_is_frozen() {
     let default = &cluster["namespaces"]["default"];
     assert_eq!((&default["issuing"], &default["workers"]), (&true.into(), &Value::Null));
     assert_eq!(cluster.get("store_verified"), None);
-    assert!(frozen.elapsed() < Duration::from_secs(9), "no call timed out so far");
     server.thaw();
     for (admin, node) in admins.iter().zip(nodes) {
         poll::until(PATIENCE, "the workers are listed again", async || {

@@ -590,7 +590,6 @@ async fn fifty_nodes_start_on_an_empty_store(backend: &Backend) {
 async fn many_rows_are_read_in_order(backend: &Backend) {
     let scope = scope(0, 32_767);
     let store = with_rows(backend, &scope).await;
-    let begin = tokio::time::Instant::now();
     for (bits, worker) in [(1, 0), (2, 1), (3, 9), (4, 32_767)] {
         assert!(
             store.swap_row(&scope, worker, birth(worker), &write(bits)).await.expect("an answer")
@@ -603,7 +602,6 @@ async fn many_rows_are_read_in_order(backend: &Backend) {
     assert!(store.free_rows(&scope, Some("nobody"), 1).await.expect("an answer").is_empty());
     let last = Scope { min_worker: 32_766, ..scope };
     assert_eq!(workers(&store.free_rows(&last, None, 32).await.expect("rows")), [32_766]);
-    assert!(begin.elapsed() < Duration::from_secs(3), "{:?}", begin.elapsed());
 }
 
 async fn large_marks_are_exact(backend: &Backend) {

@@ -329,8 +329,11 @@ class Connections(unittest.TestCase):
                 now += seconds
                 ids.code("order").next_many(5)
                 self.assertEqual(server.connections, connections)
+            # So long after the last draw, nothing is fetched ahead, which would race with the test.
+            now += 30
             # Also those to a base URL that is not asked any more.
             server.faults = ["drop", "drop"]
+            other.blocks = server.blocks
             ids.code("order").next_many(5)
             ids._transport._idle[server.url].append(kept := idle(now))
             now += 61
