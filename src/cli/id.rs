@@ -81,13 +81,9 @@ pub(super) fn run(config: &Config, arguments: &IdArguments) -> Result<(), Failur
     };
     let encoder = Encoder::new(encoding, *padded, layout).map_err(Failure::usage)?;
     let prefix = prefix.unwrap_or_default();
-    if !encoding.allows_prefix(prefix) {
-        let text = format!(
-            "--encoding {encoding}: code {code:?} has the prefix {prefix:?}; that of a \
-                            TypeID has only a-z and _, a letter first, such as ord_"
-        );
-        return Err(Failure::Usage(text));
-    }
+    encoding.check_prefix(prefix).map_err(|error| {
+        Failure::Usage(format!("--encoding {encoding}: code {code:?}: {error}"))
+    })?;
     let issue = Issue { arguments, prefix, encoder, release_timeout: config.store.timeout * 2 };
 
     let level = if config.log.level == "info" { "warn" } else { config.log.level };

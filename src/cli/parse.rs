@@ -100,11 +100,7 @@ impl Parser<'_> {
                 let located = config.codes.locate_text(text, namespace, |_| true);
                 let located = located.map_err(Failure::usage)?;
                 let LocatedText { namespace, prefix, text: digits } = located;
-                if !self.arguments.encoding.allows_prefix(prefix) {
-                    let text =
-                        format!("the prefix {prefix:?} is not that of a TypeID, such as ord_");
-                    return Err(Failure::Usage(text));
-                }
+                self.arguments.encoding.check_prefix(prefix).map_err(Failure::usage)?;
                 let layout = &keeper_of(config, namespace)?.layout;
                 let fields = |id| ParsedId::of_namespace(id, layout, namespace, now_ms);
                 self.read(text, digits, Some(layout), fields)

@@ -92,7 +92,7 @@ fn read_prefix(reader: &mut Reader, encoding: Encoding) -> Option<Arc<str>> {
     }
     reader.given("prefix", TYPEID_PREFIX_FORM, |text| {
         let prefix = if text.ends_with('_') { text.to_owned() } else { format!("{text}_") };
-        let is_valid = is_valid_prefix(&prefix) && encoding.allows_prefix(&prefix);
+        let is_valid = is_valid_prefix(&prefix) && encoding.check_prefix(&prefix).is_ok();
         is_valid.then(|| prefix.into())
     })
 }

@@ -197,7 +197,7 @@ async fn what_has_no_uuid_is_refused_and_claims_nothing() {
     for (uri, said) in [
         ("/ids/a?encoding=uuid7&format=range", "must be string with encoding"),
         ("/id/a?encoding=typeid&format=number", "must be string with encoding"),
-        ("/id/large?encoding=typeid", "has the prefix \"ORD-\""),
+        ("/id/large?encoding=typeid", "code \"large\": \"ORD-\" is not the prefix of a TypeID"),
     ] {
         let detail = world.get(uri).await.problem(422, "not_encodable");
         assert!(detail.contains(said), "{uri}: {detail}");

@@ -153,8 +153,8 @@ pub struct ForeignUuid {
     /// The version of the UUID (RFC 9562).
     #[schema(maximum = 15)]
     uuid_version: u8,
-    /// When it was made, if UUIDs of its version say so: RFC 3339; after the year 9999 `unix_ms:`
-    /// and the number.
+    /// Its instant, RFC 3339; after the year 9999 `unix_ms:` and the number. Null for versions
+    /// without an instant.
     #[schema(required, example = "2022-02-22T19:22:22.000Z")]
     timestamp: Option<String>,
     /// The same in milliseconds since 1970.
@@ -178,7 +178,7 @@ impl ForeignUuid {
     }
 }
 
-/// What a text is found to be.
+/// An ID or a UUID that was read.
 #[derive(Clone, Debug, Serialize, ToSchema)]
 #[serde(untagged)]
 pub enum ParsedText {
@@ -236,10 +236,7 @@ pub(in crate::server) async fn parse(
     let LocatedText { namespace, prefix, text } = located?;
     let issuer = state.issuer(namespace)?;
     let layout = named.as_ref().map_or(issuer.layout(), NamedLayout::layout);
-    if !encoding.allows_prefix(prefix) {
-        let detail = format!("the prefix {prefix:?} is not that of a TypeID, such as ord_");
-        return Err(Problem::new(P::InvalidId, detail));
-    }
+    encoding.check_prefix(prefix).map_err(|error| Problem::new(P::InvalidId, error.to_string()))?;
     let id = match encoding.decode(text, layout) {
         Err(InvalidId::ForeignUuid { version, unix_ms }) => {
             return client.cached_json(&ForeignUuid::new(version, unix_ms));

@@ -60,6 +60,18 @@ impl EncoderError {
     }
 }
 
+/// A prefix that a TypeID cannot have. The configuration of the code has it, or the client sent it;
+/// a retry fails again.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "{prefix:?} is not the prefix of a TypeID, which has at most 63 of a-z and _, a letter first and \
+     last, and then _, such as ord_"
+)]
+pub struct InvalidPrefix {
+    /// The prefix.
+    pub(super) prefix: String,
+}
+
 /// Returns a hint for a text in decimal, which is the default: the client may have forgotten to
 /// name the encoding.
 fn way_out(encoding: &str) -> &'static str {
@@ -161,7 +173,7 @@ pub enum InvalidId {
     ForeignUuid {
         /// The version of the UUID.
         version: u8,
-        /// When it was made, in Unix milliseconds, if UUIDs of its version say so.
+        /// Its instant in Unix milliseconds; `None` for versions without an instant.
         unix_ms: Option<i64>,
     },
     /// The digits of a TypeID are above 2^128 − 1.

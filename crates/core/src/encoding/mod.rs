@@ -29,7 +29,7 @@ use std::{fmt, io::Write, str::FromStr};
 use self::radix::{BASE32, BASE36, BASE62, BASE62_SORTED, DECIMAL, HEX};
 pub use self::{
     decimal::{write_decimal, write_decimal_range},
-    error::{EncoderError, InvalidId},
+    error::{EncoderError, InvalidId, InvalidPrefix},
 };
 use crate::{id::Id, issue::IdRange, layout::Layout};
 
@@ -112,10 +112,17 @@ impl Encoding {
         matches!(self, Self::Uuid7 | Self::Typeid)
     }
 
-    /// Returns whether the texts may follow this prefix, which is empty or ends with a separator.
+    /// Checks whether the texts may follow this prefix, which is empty or ends with a separator.
     /// A TypeID 0.3 allows at most 63 of `a-z` and `_`, a letter first and last, and then `_`.
-    pub fn allows_prefix(self, prefix: &str) -> bool {
-        self != Self::Typeid || prefix.is_empty() || uuid::is_typeid_prefix(prefix)
+    ///
+    /// # Errors
+    ///
+    /// When they may not.
+    pub fn check_prefix(self, prefix: &str) -> Result<(), InvalidPrefix> {
+        if self != Self::Typeid || prefix.is_empty() || uuid::is_typeid_prefix(prefix) {
+            return Ok(());
+        }
+        Err(InvalidPrefix { prefix: prefix.to_owned() })
     }
 
     /// Returns how many bits of each text are random, if its texts are UUIDs.
@@ -201,14 +208,15 @@ impl<'a> Encoder<'a> {
         if is_padded && encoding.padded_width().is_none() {
             return Err(EncoderError::NotPadded { encoding });
         }
-        if encoding == Encoding::Friendly || encoding.is_uuid() {
-            let layout = layout.ok_or(EncoderError::NoLayout { encoding })?;
-            if layout.wraps() {
-                return Err(EncoderError::Wraps { encoding });
+        let required = || layout.ok_or(EncoderError::NoLayout { encoding });
+        match encoding {
+            Encoding::Friendly if required()?.wraps() => Err(EncoderError::Wraps { encoding }),
+            Encoding::Uuid7 | Encoding::Typeid => {
+                uuid::random_bits(encoding, required()?)?;
+                Ok(Self { encoding, is_padded, layout })
             }
-            encoding.random_bits(layout)?;
+            _ => Ok(Self { encoding, is_padded, layout }),
         }
-        Ok(Self { encoding, is_padded, layout })
     }
 
     /// Returns the text of an ID, for formatting.

@@ -191,7 +191,7 @@ fn read_typeid(text: &str) -> Result<Uuid, InvalidId> {
     Ok(Uuid::from_u128(bits))
 }
 
-/// Returns 128 random bits of the operating system, which is asked for a block of them at a time.
+/// Returns 128 random bits. Asks the operating system for a block of them at a time.
 fn next_random() -> u128 {
     thread_local! {
         static UNUSED: RefCell<Vec<[u8; 16]>> = const { RefCell::new(Vec::new()) };

@@ -129,13 +129,9 @@ impl<'a> IdRequest<'a> {
         if !texts.are_plain() {
             Encoder::new(encoding, is_padded, issuer.layout())?;
         }
-        if let Some(prefix) = prefix.filter(|prefix| !encoding.allows_prefix(prefix)) {
-            let detail = format!(
-                "code {code:?} has the prefix {prefix:?}; that of a TypeID has only a-z and _, a \
-                 letter first, and a letter and _ last, such as ord_"
-            );
-            return Err(Problem::new(ProblemCode::NotEncodable, detail));
-        }
+        encoding.check_prefix(prefix.unwrap_or_default()).map_err(|error| {
+            Problem::new(ProblemCode::NotEncodable, format!("code {code:?}: {error}"))
+        })?;
         if let Some(format @ ("number" | "range")) = requested_format {
             let because = match (prefix, texts.are_plain()) {
                 (Some(prefix), _) if format == "number" => {

@@ -73,7 +73,7 @@ fn invalid_typeids_are_refused() {
 #[test]
 fn prefixes_of_typeids_are_checked() {
     for prefix in ["", "prefix_", "pre_fix_"] {
-        assert!(Encoding::Typeid.allows_prefix(prefix), "{prefix:?}");
+        assert_eq!(Encoding::Typeid.check_prefix(prefix), Ok(()));
     }
     let long = format!("{}_", "a".repeat(64));
     for prefix in [
@@ -88,8 +88,9 @@ fn prefixes_of_typeids_are_checked() {
         "prefix__",
         "ord-",
     ] {
-        assert!(!Encoding::Typeid.allows_prefix(prefix), "{prefix:?}");
-        assert!(Encoding::Uuid7.allows_prefix(prefix), "{prefix:?}");
+        let error = Encoding::Typeid.check_prefix(prefix).expect_err(prefix).to_string();
+        assert!(error.starts_with(&format!("{prefix:?} is not the prefix of a TypeID")), "{error}");
+        assert_eq!(Encoding::Uuid7.check_prefix(prefix), Ok(()));
     }
 }
 
