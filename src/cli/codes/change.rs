@@ -25,7 +25,7 @@ use crate::{
 pub(super) const FOR_GOOD: &str =
     "for good: nothing lowers a next number, and skipped numbers are never issued";
 
-/// What a command that changes codes prints with `--json`.
+/// The document of a command that changes codes, for `--json`.
 #[derive(Serialize)]
 pub(super) struct Changed {
     /// Whether the command did all that it was to do.
@@ -78,8 +78,8 @@ pub(super) struct Settings {
 }
 
 impl Settings {
-    /// Returns the settings that are given as the body of a request; numbers are texts, which are
-    /// exact.
+    /// Returns the body of a request with the settings that the operator gave. Numbers are texts,
+    /// which are exact.
     pub(super) fn body(self) -> serde_json::Map<String, Value> {
         let Self { start, min_step, max_step, increment, remainder, max, js_safe } = self;
         let numbers = [
@@ -149,8 +149,8 @@ pub(super) async fn set(
         report.say(&format!("{name} {code}: would be set to {spec}"))?;
         return report_codes(report, &manager, [code], false).await;
     }
-    if is_raised && !confirmation.is_given()? {
-        return Ok(());
+    if is_raised {
+        confirmation.is_given()?;
     }
     manager.patch(code, change).await?;
     show(&manager, code, report).await

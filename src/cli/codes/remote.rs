@@ -26,7 +26,7 @@ struct Page {
     has_more: bool,
 }
 
-/// A code of `GET /codes`: what is read of it, and the rest.
+/// A code of `GET /codes`: the fields that the commands read, and the others.
 #[derive(Deserialize, Serialize)]
 struct Code {
     namespace: String,
@@ -44,7 +44,7 @@ struct Code {
     rate: Option<f64>,
 }
 
-/// What the commands print with `--json`.
+/// The document that the commands print with `--json`.
 #[derive(Serialize)]
 struct Document {
     /// Whether the command did all that it was to do; absent in the list.
@@ -170,21 +170,20 @@ impl Service<'_> {
         }
         let now: Code = self.client.get(&self.path(code, "")).await?;
         let raised_to = settings.start.filter(|start| *start > now.number());
+        let place = format!("{} {code}", now.namespace);
         if let Some(start) = raised_to {
             confirmation.check("codes set --start")?;
-            let place = format!("{} {code}", now.namespace);
             self.report.say(&format!(
                 "{place}: the next number is {}, and at least {start} then {FOR_GOOD}",
                 now.next
             ))?;
         }
         if confirmation.is_dry_run() {
-            let place = format!("{} {code}", now.namespace);
             self.report.say(&format!("{place}: would be set to {}", Value::Object(body)))?;
             return self.document(false, vec![now]);
         }
-        if raised_to.is_some() && !confirmation.is_given()? {
-            return Ok(());
+        if raised_to.is_some() {
+            confirmation.is_given()?;
         }
         let code = self.change(Method::PATCH, code, "", HeaderMap::new(), &body).await?;
         self.told(code)

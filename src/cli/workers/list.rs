@@ -56,13 +56,26 @@ impl Selection {
 struct Document {
     /// The clock of this machine, or of the service.
     now: String,
-    /// Why the service has no answer from its store; then its list is older.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    store_error: Option<String>,
-    /// How old the list is, if it is not of now.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    workers_age_seconds: Option<u64>,
+    /// Only if the list is not of now.
+    #[serde(flatten)]
+    stale: Option<Stale>,
     namespaces: BTreeMap<String, WorkerList>,
+}
+
+/// Why a service lists what its store had earlier.
+#[derive(Debug, Deserialize, Serialize)]
+struct Stale {
+    /// Why the store did not answer.
+    store_error: String,
+    workers_age_seconds: u64,
+}
+
+impl From<Stale> for Failure {
+    fn from(Stale { store_error, workers_age_seconds }: Stale) -> Self {
+        Self::Failed(format!(
+            "the store of the service: {store_error}; this is its list of {workers_age_seconds} s ago"
+        ))
+    }
 }
 
 /// The part of `/cluster?all=true` that is read.
@@ -108,8 +121,7 @@ pub(super) async fn list(
         (name.clone(), WorkerList::of(name, &rows, settings, now_ms))
     };
     let namespaces = names.into_iter().map(list).collect();
-    let now = format_unix_ms(now_ms);
-    show(Document { now, store_error: None, workers_age_seconds: None, namespaces }, arguments)
+    show(&mut Document { now: format_unix_ms(now_ms), stale: None, namespaces }, arguments)
 }
 
 /// Prints the worker ids of one namespace of a service, or of all.
@@ -119,16 +131,15 @@ pub(super) async fn list_remote(
 ) -> Result<(), Failure> {
     let Cluster { now, store_error, workers_age_seconds, namespaces: answered } =
         client.get("/cluster?all=true").await?;
-    // With an answer of the store, the list is of now.
-    let workers_age_seconds = workers_age_seconds.filter(|_| store_error.is_some());
-    let is_old = store_error.as_ref().map(|reason| {
-        let age = workers_age_seconds.map(|age| format!("; this is its list of {age} s ago"));
-        let age = age.unwrap_or_default();
-        Failure::Failed(format!("the store of the service: {reason}{age}"))
-    });
-    if let (Some(failure), None) = (&is_old, workers_age_seconds) {
-        return Err(Failure::Failed(failure.text().to_owned()));
-    }
+    let stale = match (store_error, workers_age_seconds) {
+        (None, _) => None,
+        (Some(store_error), Some(workers_age_seconds)) => {
+            Some(Stale { store_error, workers_age_seconds })
+        }
+        (Some(reason), None) => {
+            return Err(Failure::Failed(format!("the store of the service: {reason}")));
+        }
+    };
     let mut namespaces: BTreeMap<String, WorkerList> = BTreeMap::new();
     // Those in segment mode have no worker ids.
     for (name, answer) in answered.into_iter().filter(|(_, answer)| answer["workers"].is_array()) {
@@ -143,13 +154,14 @@ pub(super) async fn list_remote(
         };
         namespaces = [(namespace.clone(), list)].into();
     }
-    show(Document { now, store_error, workers_age_seconds, namespaces }, arguments)?;
-    is_old.map_or(Ok(()), Err)
+    let mut document = Document { now, stale, namespaces };
+    show(&mut document, arguments)?;
+    document.stale.map_or(Ok(()), |stale| Err(stale.into()))
 }
 
 /// Prints the worker ids that are selected, or says that there are none.
 fn show(
-    mut document: Document,
+    document: &mut Document,
     WorkersArguments { namespace, selection, json, .. }: &WorkersArguments,
 ) -> Result<(), Failure> {
     if document.namespaces.is_empty() && !json {
@@ -161,7 +173,7 @@ fn show(
     for list in document.namespaces.values_mut() {
         list.workers.retain(|worker| selection.shows(worker));
     }
-    if *json { print_json(&document) } else { print(&text(&document.namespaces, *selection)) }
+    if *json { print_json(document) } else { print(&text(&document.namespaces, *selection)) }
 }
 
 /// Returns the table for people, and a line of counts for each namespace.

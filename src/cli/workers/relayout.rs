@@ -29,7 +29,7 @@ struct Document {
     smallest_new: Option<String>,
 }
 
-/// What the command does, or would do.
+/// The effect of the command, or with `--dry-run` the one that it would have.
 #[derive(Clone, Copy, Serialize)]
 #[serde(rename_all = "snake_case")]
 enum Effect {

@@ -247,8 +247,8 @@ async fn overloaded_server_is_left_alone_for_as_long_as_it_says() {
     store.read_record("default").await.expect("an answer");
 }
 
-#[tokio::test(start_paused = true)]
-async fn missing_annotations_are_named() {
+/// Returns an API server without faults, and a store on it that has a record and rows.
+async fn store_with_rows() -> (Arc<Server>, KubernetesStore, NewRows) {
     let server = Server::new(0, None);
     server.heal();
     let mut store = KubernetesStore::new(&StoreSettings::new("kubernetes:")).expect("usable");
@@ -256,8 +256,15 @@ async fn missing_annotations_are_named() {
     let first = record(Token::from_bits(1));
     store.create_record("default", &first).await.expect("a record");
     let (marks, seed) = (HighWaterMarks::all_at(0, 1), Token::from_bits(100));
-    let new = NewRows { marks: marks.clone(), seed, record: first.token, until_ms: i64::MAX };
+    let new = NewRows { marks, seed, record: first.token, until_ms: i64::MAX };
     assert!(store.create_rows(&scope(), &new).await.expect("an answer"));
+    (server, store, new)
+}
+
+#[tokio::test(start_paused = true)]
+async fn missing_annotations_are_named() {
+    let (server, store, new) = store_with_rows().await;
+    let marks = new.marks.clone();
     let (token, holder, expiry) = (Token::from_bits(2), "node".to_owned(), RowExpiry::Released);
     let write = RowWrite { token, epoch: FIRST, holder, lane: 0, marks, expiry };
     assert!(store.swap_row(&scope(), 1, new.token(1), &write).await.expect("an answer"));
@@ -278,11 +285,7 @@ async fn missing_annotations_are_named() {
 /// A list has every code of the namespace, however few a node uses.
 #[tokio::test(start_paused = true)]
 async fn few_codes_are_read_without_a_list_of_all() {
-    let server = Server::new(0, None);
-    server.heal();
-    let mut store = KubernetesStore::new(&StoreSettings::new("kubernetes:")).expect("usable");
-    store.api.server = ApiServer::Simulated(Arc::clone(&server));
-    store.create_record("default", &record(Token::from_bits(1))).await.expect("a record");
+    let (server, store, _) = store_with_rows().await;
     let new = |number: u64| NewSegment { code: format!("code-{number}"), first: number };
     let codes: Vec<_> = (1..=20).map(new).collect();
     store.create_segments("default", &codes).await.expect("codes");
@@ -304,15 +307,8 @@ async fn few_codes_are_read_without_a_list_of_all() {
 /// A row that was not released makes starts wait, whatever else of it cannot be read.
 #[tokio::test(start_paused = true)]
 async fn row_that_cannot_be_read_counts_as_unreleased() {
-    let server = Server::new(0, None);
-    server.heal();
-    let mut store = KubernetesStore::new(&StoreSettings::new("kubernetes:")).expect("usable");
-    store.api.server = ApiServer::Simulated(Arc::clone(&server));
-    let first = record(Token::from_bits(1));
-    store.create_record("default", &first).await.expect("a record");
-    let (marks, seed) = (HighWaterMarks::all_at(0, 1), Token::from_bits(100));
-    let new = NewRows { marks: marks.clone(), seed, record: first.token, until_ms: i64::MAX };
-    assert!(store.create_rows(&scope(), &new).await.expect("an answer"));
+    let (server, store, new) = store_with_rows().await;
+    let marks = new.marks.clone();
     for (worker, expiry) in [(1, RowExpiry::Released), (2, RowExpiry::After(LASTS))] {
         let (token, holder) = (Token::from_bits(2), "node".to_owned());
         let write = RowWrite { token, epoch: FIRST, holder, lane: 0, marks: marks.clone(), expiry };
