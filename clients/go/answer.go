@@ -144,8 +144,8 @@ func (c *Client) request(base, code string, upTo int64) (a *answer, failure *Err
 	return readAnswer(body, upTo, sentAt, c.options.MaxAge)
 }
 
-// mediaType returns the media type of an answer, in lower case and without its parameters. These
-// do not matter, so that [mime.ParseMediaType], which refuses some of them, does not fit.
+// mediaType returns the media type of an answer, in lower case and without its
+// parameters. The client ignores parameters, and [mime.ParseMediaType] would refuse some of them.
 func mediaType(header http.Header) string {
 	name, _, _ := strings.Cut(header.Get("Content-Type"), ";")
 	return strings.ToLower(strings.TrimSpace(name))

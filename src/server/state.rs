@@ -195,8 +195,8 @@ impl AppState {
     /// Asks the store for every worker row. Returns what it listed last, by this request or an
     /// earlier one, and why this request got no answer from it.
     ///
-    /// A request waits for one second. A query that takes longer goes on, for at most the time-out
-    /// of lists, so that a slow store answers the next request.
+    /// A request waits for one second. A longer query continues in the background, for at most the
+    /// time-out of lists, and the next request gets its answer.
     pub(super) async fn list_rows(
         &self,
     ) -> Result<(Option<Arc<Listing>>, Option<StoreError>), Problem> {

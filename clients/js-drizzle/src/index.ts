@@ -2,7 +2,7 @@ import type { CallOptions, Raindrop } from '@example/raindrop';
 import { getTableColumns, getTableName } from 'drizzle-orm';
 import type { Column, InferInsertModel, Table } from 'drizzle-orm';
 
-/** What a default function of a column stands for. */
+/** The code and the type of the IDs that a column gets by default. */
 interface Mark {
   code: string;
   dataType: 'bigint' | 'string';

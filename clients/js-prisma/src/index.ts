@@ -1,6 +1,6 @@
 import type { Raindrop } from '@example/raindrop';
 
-/** For each model, by its name in the schema: the code of its IDs, and the field if it is not `id`. */
+/** The code of the IDs of each model, by the name of the model; and their field, if not `id`. */
 export type Models = Record<string, string | { code: string; field?: string }>;
 
 /** Leaves the types of a client as they are. */

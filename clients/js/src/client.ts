@@ -49,7 +49,7 @@ export interface Context {
   ages: AgeClock;
   emit: (event: RaindropEvent) => void;
   log: (message: string) => void;
-  /** What the hook for events threw last. */
+  /** The last error that the hook for events threw. */
   hookError: RaindropError | undefined;
   service: Service;
 }

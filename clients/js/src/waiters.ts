@@ -55,7 +55,7 @@ export class Waiters {
       const waiter: Waiter = { n, take, leave, endsAt, failure: undefined };
       const onTimeout = () =>
         leave(waiter.failure ?? RaindropError.of('deadline', `no ID within ${deadline} ms`));
-      // Not unref'd: somebody awaits this promise, so Node must not exit before it settles.
+      // Not unref'd: a caller awaits this promise, so Node must not exit before it settles.
       const timer = setTimeout(onTimeout, deadline);
       if (signal !== undefined) this.#listen(signal, leave);
       this.#waiting.add(waiter);

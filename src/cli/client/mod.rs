@@ -255,7 +255,7 @@ impl Client {
         let Answer { status, body } = answer.map_err(|error| failed(with_sources(&*error)))?;
         if !status.is_success() {
             let reason = format!("{place}: {status}: {}", detail(&body));
-            // What the client asks for must change, or its token.
+            // The operator must change the request or the token.
             let is_usage = status.is_client_error() && status != StatusCode::TOO_MANY_REQUESTS;
             return Err(if is_usage { Failure::Usage(reason) } else { Failure::Failed(reason) });
         }

@@ -284,7 +284,7 @@ class Buffer(Unique):
         elif self._advance(self._clock()):
             ids = []
         if ids is not None:
-            # It is no more demand.
+            # A caller that has its IDs is no demand.
             self._dismiss(waiter)
             self._refill_if_low(0)
             return ids
@@ -371,7 +371,7 @@ class Buffer(Unique):
         self, refill: object | None, error: RaindropError | None, *, is_final: bool = False
     ) -> None:
         """Ends a refill, and wakes those who wait. If the error is final, all of them get it."""
-        # It may be one of the parent, or one that failed to start beside one that did not.
+        # A refill of the parent process, or one that failed to start while another runs.
         if refill is not self._refill:
             return
         self._refill = None

@@ -308,8 +308,8 @@ fn limits(context: &LeaseContext, judged: &JudgedSurvey) -> (Ages, Duration) {
     (ages, Duration::from_millis(wait_ms.unsigned_abs()))
 }
 
-/// Returns the row that was written last. One that cannot be read counts only where there is no
-/// other: nobody releases it, so its heartbeat would hide those of all holders.
+/// Returns the row that was written last. An unreadable row counts only if the namespace has no
+/// readable one: no process releases it, so its heartbeat would hide those of all holders.
 async fn newest_row(context: &LeaseContext) -> Result<Option<UnreleasedRow>, StoreError> {
     let newest = unreleased_rows(context, 1).await?.pop();
     if newest.as_ref().is_none_or(|row| row.worker.is_ok()) {

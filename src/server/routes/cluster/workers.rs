@@ -18,11 +18,11 @@ use crate::{
 pub(crate) enum WorkerState {
     /// A node holds it: its lease has not expired by the store's clock.
     Held,
-    /// It was used, and can be leased.
+    /// A node used it, and it can be leased.
     Free,
-    /// It was used, and no lane of it can be leased before an instant.
+    /// A node used it, and none of its lanes can be leased before an instant.
     Waiting,
-    /// It was never used, and can be leased, after a fail-over from an instant on.
+    /// No node ever used it. It can be leased, after a fail-over from an instant on.
     Unused,
 }
 

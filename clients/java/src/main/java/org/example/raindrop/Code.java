@@ -235,7 +235,7 @@ public final class Code {
           if (prefixes != null) prefixes.put(segment.id(index), segment.range.prefix());
         }
         if (oldest.ageless() || segment.range.expires() < oldest.expires()) oldest = segment.range;
-        // They can become too old while the call waits for more.
+        // The IDs drawn so far can become too old while the call waits for more.
         if (drawn == n && !oldest.isFresh(client)) {
           drop(drawn);
           drawn = 0;
@@ -269,11 +269,12 @@ public final class Code {
     private Refill awaited;
 
     /**
-     * Why the last refill failed that the call waited for and that has failed; null if none has.
+     * The error of the last failed refill among those that the call waited for; null if none
+     * failed.
      */
     private RaindropException failure;
 
-    /** What the call failed with; null if it did not. */
+    /** The error with which the call failed; null if it did not fail. */
     private RaindropException error;
 
     Wait(long timeout) {

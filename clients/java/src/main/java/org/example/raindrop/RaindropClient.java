@@ -201,7 +201,7 @@ public final class RaindropClient implements AutoCloseable {
     }
   }
 
-  /** Calls a supplier on a thread of its own. Interrupts it if the result is decided before. */
+  /** Calls a supplier on a new thread. Interrupts that thread if the result is decided earlier. */
   private static void call(
       Supplier<String> token, ExecutorService threads, CompletableFuture<String> result) {
     AtomicBoolean isOver = new AtomicBoolean();

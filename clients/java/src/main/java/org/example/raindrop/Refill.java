@@ -212,7 +212,7 @@ final class Refill {
     code.refilled(answer);
   }
 
-  /** Tells the hook that a request has succeeded. What it throws fails the request. */
+  /** Tells the hook that a request has succeeded. An exception of the hook fails the request. */
   private void report(RaindropMetrics.Request request, long ids) {
     try {
       client.settings.metrics.requestFinished(request, ids);
