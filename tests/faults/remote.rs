@@ -159,6 +159,10 @@ async fn changes_need_a_token_with_the_permission() {
     assert_eq!(code(&place.json("codes raise --by 10 --yes"))["next"], "110");
     assert_eq!(place.json("codes retire order --dry-run")["done"], false);
     assert_eq!(code(&place.json("codes retire order --yes"))["kind"], "retired");
+    place.json("codes create refund --start 1");
+    let raised = place.json("codes raise --by 10 --yes");
+    assert_eq!(raised["codes"].as_array().expect("codes").len(), 1, "{raised}");
+    assert_eq!((&raised["done"], &code(&raised)["next"]), (&true.into(), &"11".into()), "{raised}");
     for (words, command) in [
         ("workers raise --yes", "workers raise"),
         ("workers relayout --yes", "workers relayout"),

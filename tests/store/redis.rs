@@ -63,6 +63,19 @@ async fn what_the_operator_should_know() {
     assert_eq!(full.expect_err("no memory").kind(), "it has no space left");
     run::<()>(&url, &["CONFIG", "SET", "maxmemory", "0"]).await;
 
+    // A snapshot cannot replace a folder.
+    std::fs::create_dir(server.folder().join("dump.rdb")).expect("a folder");
+    run::<()>(&url, &["CONFIG", "SET", "save", "3600 1"]).await;
+    run::<redis::Value>(&url, &["BGSAVE"]).await;
+    poll::until(Duration::from_secs(60), "a snapshot failed", async || {
+        let refused = create_rows(&store, &scope(3, 3), &HighWaterMarks::all_at(0, 2)).await;
+        refused.is_err_and(|error| error.kind() == "it cannot write to its disk").then_some(())
+    })
+    .await;
+    std::fs::remove_dir(server.folder().join("dump.rdb")).expect("the folder");
+    run::<()>(&url, &["SAVE"]).await;
+    create_rows(&store, &scope(4, 4), &HighWaterMarks::all_at(0, 2)).await.expect("rows");
+
     let other = Server::start(&Redis).await;
     let port = other.port().to_string();
     run::<()>(&url, &["REPLICAOF", "127.0.0.1", &port]).await;

@@ -104,6 +104,7 @@ impl StoreError {
             Self::Refused(reason) => match reason.downcast_ref::<Refusal>().map(|it| it.cause) {
                 Some(Cause::AccessDenied) => "it denied access",
                 Some(Cause::NoSpace) => "it has no space left",
+                Some(Cause::DiskFails) => "it cannot write to its disk",
                 None => "it refused a statement",
             },
             Self::Corrupt { .. } => "a stored value cannot be read",
@@ -172,6 +173,9 @@ pub(super) enum Cause {
         expect(dead_code, reason = "no engine that says so")
     )]
     NoSpace,
+    /// The store could not write its files, and takes no more writes until it can.
+    #[cfg_attr(not(feature = "redis"), expect(dead_code, reason = "no other engine says so"))]
+    DiskFails,
 }
 
 /// The reason of [`StoreError::Refused`], with its cause. It reads like the reason alone.
@@ -223,9 +227,11 @@ mod tests {
     #[cfg(any(feature = "redis", feature = "sql"))]
     #[test]
     fn cause_of_a_refusal_changes_its_kind_and_not_its_text() {
-        for (cause, kind) in
-            [(Cause::AccessDenied, "it denied access"), (Cause::NoSpace, "it has no space left")]
-        {
+        for (cause, kind) in [
+            (Cause::AccessDenied, "it denied access"),
+            (Cause::NoSpace, "it has no space left"),
+            (Cause::DiskFails, "it cannot write to its disk"),
+        ] {
             let error = StoreError::refused_for(cause, "the database says: no");
             assert_eq!(error.kind(), kind);
             assert_eq!(

@@ -255,9 +255,15 @@ impl Client {
         let Answer { status, body } = answer.map_err(|error| failed(with_sources(&*error)))?;
         if !status.is_success() {
             let reason = format!("{place}: {status}: {}", detail(&body));
-            // The operator must change the request or the token.
-            let is_usage = status.is_client_error() && status != StatusCode::TOO_MANY_REQUESTS;
-            return Err(if is_usage { Failure::Usage(reason) } else { Failure::Failed(reason) });
+            return Err(match status {
+                // A retry can succeed.
+                StatusCode::REQUEST_TIMEOUT | StatusCode::TOO_MANY_REQUESTS => {
+                    Failure::Failed(reason)
+                }
+                // The operator must change the request or the token.
+                _ if status.is_client_error() => Failure::Usage(reason),
+                _ => Failure::Failed(reason),
+            });
         }
         serde_json::from_str(&body).map_err(|error| {
             failed(format!("the answer is not the one of a Raindrop of this version: {error}"))

@@ -200,7 +200,11 @@ impl Service<'_> {
         if let Some(unknown) = codes.iter().find(|code| chosen.iter().all(|it| it.code != **code)) {
             return Err(Failure::Usage(format!("code {unknown:?} is not in the service")));
         }
-        chosen.retain(|listed| codes.is_empty() || codes.contains(&listed.code));
+        // A retired code has no numbers to issue, and the service refuses to raise it.
+        chosen.retain(|listed| match codes {
+            [] => listed.kind != "retired",
+            named => named.contains(&listed.code),
+        });
         if let Some(first) = chosen.first()
             && chosen.iter().any(|listed| listed.namespace != first.namespace)
         {

@@ -229,8 +229,8 @@ fn is_forbidden_by(reason: &(dyn Error + Send + Sync + 'static)) -> bool {
 fn cause(error: &RedisError) -> Option<Cause> {
     match error.code() {
         Some("NOAUTH" | "WRONGPASS" | "NOPERM") => Some(Cause::AccessDenied),
-        // Writes to the disk fail; the memory is full.
-        Some("MISCONF" | "OOM") => Some(Cause::NoSpace),
+        Some("OOM") => Some(Cause::NoSpace),
+        Some("MISCONF") => Some(Cause::DiskFails),
         _ if error.kind() == ErrorKind::AuthenticationFailed => Some(Cause::AccessDenied),
         _ => None,
     }
