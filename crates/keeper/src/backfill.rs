@@ -187,7 +187,7 @@ struct OpenTicks {
 
 /// The result of a reservation of numbers of a tick.
 enum Numbers {
-    /// All that were asked for, from this number on, in this epoch.
+    /// The first of the reserved numbers, and the epoch of the reservation.
     From(u64, Token),
     /// None: fewer are left. `next` is the next number.
     TooFew { next: u64 },
@@ -220,10 +220,10 @@ impl Backfill {
     /// So that no ID is issued twice, the steps have this order (see `docs/safety.md`):
     ///
     /// 1. By the store's clock the tick is past, and by the record it is open.
-    /// 2. The keeper's last write is noted: the store has kept everything up to it.
+    /// 2. This function notes the keeper's last write: the store has everything up to it.
     /// 3. The store reserves the numbers, in a statement that names the epoch.
-    /// 4. The keeper's row is read: it shows that the store was not restored since step 2.
-    /// 5. The record is read: it has the epoch of step 3, and the tick is still open.
+    /// 4. A read of the keeper's row shows that the store was not restored since step 2.
+    /// 5. A read of the record shows the epoch of step 3, and that the tick is still open.
     pub async fn ids(&self, code: &str, count: u32, at_ms: i64) -> Result<Vec<Id>, BackfillError> {
         let layout = &self.settings.layout;
         let (namespace, of) = (&self.settings.namespace, layout.backfill_per_tick());
@@ -348,8 +348,8 @@ impl Backfill {
         Ok(OpenTicks { first, closed_before, epoch })
     }
 
-    /// Creates the table, once it is certain that IDs are counted as before: in the same table, and
-    /// for each code or for all together. A record of its own says so, under a name that no
+    /// Checks that IDs are counted as before, in the same table and for each code or for all
+    /// together, and creates the table. A separate record stores both, under a name that no
     /// namespace can have.
     async fn prepare(&self) -> Result<(), BackfillError> {
         if self.prepared.load(Ordering::Acquire) {

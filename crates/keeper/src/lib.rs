@@ -47,13 +47,13 @@
 //!
 //! # Runtimes and cryptography
 //!
-//! - A keeper runs on the tokio runtime in which it was started. Keep both for as long as IDs are
-//!   issued: without them, claims use up the lease and then fail with
+//! - A keeper runs on the tokio runtime in which the application started it. Keep both for as long
+//!   as you issue IDs: without them, claims use up the lease and then fail with
 //!   [`UnavailableReason::KeeperEnded`].
 //! - Any executor may poll claims: if they wait, they wait on the keeper's runtime. Everything else
 //!   that calls the store, such as an [`Operator`] or a [`CodeManager`], needs a tokio runtime.
 //! - TLS to Redis and Kubernetes uses the cryptography that the process has installed for rustls.
-//!   If none is installed by then, the store installs ring; an application that wants another one
+//!   If none is installed by then, the store installs ring. An application that wants another one
 //!   installs that first.
 
 mod backfill;

@@ -24,7 +24,7 @@ impl NamespaceIssuer {
         }
     }
 
-    /// Returns the layout of its IDs; plain numbers have none.
+    /// Returns the layout of the IDs; plain numbers have none.
     pub fn layout(&self) -> Option<&Layout> {
         match self {
             Self::Snowflake(issuer) => Some(issuer.layout()),

@@ -423,8 +423,8 @@ impl LeaseContext {
     /// Resolves writes whose outcome is unknown. Returns the one that took effect, or `None` if
     /// none did; the next write makes the store refuse one that still arrives.
     ///
-    /// A write that is only visible need not be durable. It is repeated under a fresh token, and
-    /// counts once the store acknowledges that.
+    /// A write that is only visible need not be durable: the keeper repeats it under a fresh token,
+    /// and counts on it once the store acknowledges the repetition.
     pub(crate) async fn resolve_writes(
         &mut self,
         known_row: &mut KnownRow<WriteIntent>,

@@ -10,12 +10,12 @@ use raindrop_core::{
 use super::issuer::Issuer;
 use crate::support::{error::IssueError, observer::Observer};
 
-/// Issues IDs of one code from the keeper's lease: a few nanoseconds each, if the keeper was
-/// given a clock that keeps a [recent](raindrop_core::clock::Clock::recent) reading, such as
+/// Issues IDs of one code from the keeper's lease. An ID takes a few nanoseconds if the keeper's
+/// clock keeps a [recent](raindrop_core::clock::Clock::recent) reading, such as
 /// [`CachedClock`](raindrop_core::clock::CachedClock).
 ///
-/// A handle belongs to one thread or task at a time; others take a clone. Single IDs are reported
-/// to the [`Observer`] from time to time and when the handle is dropped, not one by one.
+/// A handle belongs to one thread or task at a time; others take a clone. The handle reports single
+/// IDs to the [`Observer`] from time to time and when it is dropped, not one by one.
 #[derive(Clone, Debug)]
 pub struct IssuerHandle {
     issuer: Issuer,

@@ -35,7 +35,7 @@ use crate::support::{
     store_call::ClockReading,
 };
 
-/// A row that this process holds, and the grant of its present lane.
+/// A row that this process holds, and the grant of the lane in use.
 pub(crate) struct HeldLease {
     pub(crate) row: HeldRow<WriteIntent>,
     pub(crate) grant: Arc<Grant>,
@@ -166,8 +166,8 @@ impl HeldLease {
     /// 4. fails if the last write is so old that a backup may contain it;
     /// 5. resolves writes whose outcome is unknown, and surveys again.
     ///
-    /// A read of the row is always followed by a survey: if the layout changed before the read, the
-    /// row's marks are in other units, and the survey finds the new layout in the record.
+    /// A survey follows each read of the row. If the layout changed before the read, the row's
+    /// marks are in other units, and the survey finds the new layout in the record.
     ///
     /// # Errors
     ///

@@ -61,7 +61,7 @@ impl Issuer {
 
     /// Issues IDs for a client, which has a share of the new codes of a tick
     /// ([`IssueSettings::codes_max_per_client`](raindrop_core::issue::IssueSettings::codes_max_per_client)).
-    /// The function `client` identifies the client. It is called only if the code is new.
+    /// The issuer calls `client`, which identifies the client, only if the code is new.
     ///
     /// # Errors
     ///

@@ -6,8 +6,9 @@
 //! of a named part may have been in use, and starts beyond everything that any node can have
 //! leased. Creating is bound to the record's token and to a deadline by the store's clock.
 //!
-//! It takes no row and lowers no mark. `false` means that another process changed the record: the
-//! caller reads everything again. Tests: `preparing.rs` and `lost_records.rs` in `src/tests`.
+//! This module takes no row and lowers no mark. `false` means that another process changed the
+//! record: the caller reads everything again. Tests: `preparing.rs` and `lost_records.rs` in
+//! `src/tests`.
 
 use std::ops::RangeInclusive;
 

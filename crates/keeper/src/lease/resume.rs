@@ -1,9 +1,9 @@
 //! Resumes the lease that the state file has, when a process starts.
 //!
-//! The file's lease is checked against layout, worker ids and clock, and the row is read if the
-//! store answers within a second: if another process has taken it, the lease is dropped. A resumed
-//! grant starts at the saved local mark. It is renewed like any other lease once the store answers.
-//! Tests: `state_files.rs` in `src/tests`.
+//! The keeper checks the file's lease against layout, worker ids and clock. It also reads the row,
+//! if the store answers within a second, and drops the lease if another process has taken the row.
+//! A resumed grant starts at the saved local mark. Once the store answers, the keeper renews the
+//! lease like any other. Tests: `state_files.rs` in `src/tests`.
 
 use std::{sync::Arc, time::Duration};
 

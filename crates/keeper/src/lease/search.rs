@@ -36,7 +36,7 @@ use crate::support::{
 const FIRST_ROWS: u32 = 64;
 /// Largest number of rows that are read to choose among those that were never written.
 const PART: u64 = 4_096;
-/// Number of passes before the task gets to look at the rest of its state.
+/// Number of passes before the search returns, so that the task can do its other work.
 const TRIES: u32 = 32;
 
 /// The result of a search for a row.
@@ -123,8 +123,8 @@ impl Search {
     /// Takes one pass, by a survey that was made for it. In this order:
     ///
     /// 1. ends the search if no lease may begin now;
-    /// 2. if a row was chosen: waits while the store may be stale, releases rows that crashed
-    ///    processes left, and resolves the writes of the row;
+    /// 2. if an earlier pass chose a row: waits while the store may be stale, releases rows that
+    ///    crashed processes left, and resolves the writes of the row;
     /// 3. without a row, chooses one for the next pass, or creates more rows;
     /// 4. swaps the chosen row.
     async fn pass(

@@ -1,9 +1,9 @@
-//! Saves the lease of one namespace in the state file, and raises the limit of its grant to the
-//! local mark that the file has.
+//! Saves the lease of one namespace in the state file, and raises the grant's limit to the local
+//! mark that the file has.
 //!
-//! An ID is issued only below a local mark that is durable: each save waits for the disk before it
-//! raises the limit. [`StateFileWriter::run`] raises the mark ahead of claims, beside the steps of
-//! the task.
+//! A process issues an ID only below a local mark that is durable: each save waits for the disk
+//! before it raises the limit. [`StateFileWriter::run`] raises the mark ahead of claims, beside the
+//! steps of the task.
 //!
 //! It talks to no store, and it neither acquires nor ends a lease. The caller has three duties. It
 //! saves only what the store acknowledged. It calls [`StateFileWriter::before_write`] before a
@@ -69,7 +69,8 @@ pub(crate) struct StateFileWriter {
 struct Saved {
     /// The lease that the file has, and the grant that it bounds.
     present: Option<(SavedLease, Arc<Grant>)>,
-    /// Every lease that may be in the file after a crash, each with the number of its change.
+    /// Every lease that the file may have after a crash, each with the number of the change that
+    /// saved it.
     possible: Vec<(u64, SavedLease)>,
     /// The duration of the last write.
     took: Duration,
@@ -137,9 +138,9 @@ impl StateFileWriter {
         checked
     }
 
-    /// Saves a lease as the store acknowledged it last, and raises the limit of its grant. It
-    /// replaces the lease before, whose grant ends at its present limit. `ordinal` is that of the
-    /// known row's epoch.
+    /// Saves a lease as the store acknowledged it last, and raises the limit of its grant. The
+    /// lease replaces the one in the file, whose grant ends at its present limit. `ordinal` is that
+    /// of the known row's epoch.
     pub(crate) async fn save<T>(
         &self,
         known_row: &KnownRow<T>,

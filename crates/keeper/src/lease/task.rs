@@ -209,14 +209,14 @@ impl Task {
     ///
     /// 1. at the start, checks the settings and resumes the lease from the state file;
     /// 2. gives the lease up if the state file has failed;
-    /// 3. creates tables, record and rows, unless they are known to be there;
+    /// 3. creates tables, record and rows, unless this process has seen them;
     /// 4. tries to release the rows that the process gave up;
     /// 5. renews, moves or acquires the lease.
     ///
     /// # Errors
     ///
     /// When the settings are invalid, or when the store is permanently unusable and this process
-    /// neither holds a lease nor has renewed one. A process that has lived keeps retrying.
+    /// neither holds a lease nor has renewed one. Any other process keeps retrying.
     pub(crate) async fn step(&mut self) -> Result<Pause, KeeperError> {
         if matches!(self.state, State::Starting) {
             self.context.settings.check().map_err(KeeperError::Settings)?;

@@ -54,7 +54,7 @@ pub enum OperatorError {
         worker: u64,
         /// The row's reserved key.
         reserved_key: String,
-        /// Number of its marks.
+        /// Number of marks in the row.
         found: usize,
         /// Number of lanes of the layout.
         expected: usize,

@@ -59,7 +59,7 @@ pub struct Operator {
 /// The result of a write of a row.
 enum WriteOutcome {
     Acknowledged,
-    /// Another process wrote the row. This is the row now, if it is still there.
+    /// Another process wrote the row, which is now as given; `None` if the row is missing.
     Changed(Option<Row>),
 }
 
@@ -104,7 +104,7 @@ impl Operator {
         Ok(rows)
     }
 
-    /// Adds the missing rows of a layout, for every value of its reserved bits. A node that added
+    /// Adds the missing rows of a layout, for every value of the reserved bits. A node that added
     /// them later would not know these marks. Returns `false` if the record changed, or if the
     /// store's clock is past `until_ms`.
     async fn add_missing_rows(
@@ -172,8 +172,8 @@ impl Operator {
 
     /// Writes a row as it was read, with a fresh token and these marks.
     ///
-    /// If the outcome is unknown, resolves it as a node does, by the tokens of its own writes.
-    /// Repeats a visible write until the store acknowledges one.
+    /// If the outcome is unknown, resolves it as a node does, by the tokens of the command's own
+    /// writes. Repeats a visible write until the store acknowledges one.
     async fn write(
         &mut self,
         scope: &Scope,

@@ -31,14 +31,14 @@ enum RaisedBarrier {
 }
 
 impl Operator {
-    /// Begins an epoch in which no lease continues: each next one starts at the epoch's barrier.
-    /// That is the store's clock plus `window` and twice the allowed clock skew, or later. Returns
-    /// that instant, in Unix ms. One write suffices for any number of rows.
+    /// Begins an epoch in which no lease continues: each later lease starts at the epoch's barrier.
+    /// The barrier is the store's clock plus `window` and twice the allowed clock skew, or later.
+    /// Returns the barrier, in Unix ms. One write suffices for any number of rows.
     ///
-    /// Safe at any time, because leases only start later. It makes a *restored backup* safe under
-    /// two conditions: no node leased a row between the restore and the raise, and `window` is the
-    /// largest of any node that used the store before. Such nodes may still issue, but only what
-    /// they had leased.
+    /// Safe at any time, because leases only start later. The raise makes a *restored backup* safe
+    /// under two conditions: no node leased a row between the restore and the raise, and `window`
+    /// is the largest of any node that used the store before. Such nodes may still issue, but only
+    /// what they had leased.
     ///
     /// # Errors
     ///
@@ -185,8 +185,8 @@ impl Operator {
         let record = self.store.read_record(namespace).await?;
         match &record {
             Some(record) => LayoutError::check(namespace, &layout.canonical(), &record.canonical)?,
-            // Rows without a record may be of another layout. They are counted, not listed: a store
-            // that finds its rows by the record counts these all the same.
+            // Rows without a record may be of another layout. Counts them instead of listing them,
+            // because a store that finds its rows by the record can still count these.
             None => {
                 for key in layout.reserved_keys() {
                     let survey = self.store.survey(&self.scope(layout, &key)).await?;

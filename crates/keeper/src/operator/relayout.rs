@@ -1,16 +1,16 @@
 //! Moves a namespace to another layout.
 //!
-//! 1. The record says that a move is under way. From then on no node takes or renews a row, because
-//!    each node reads the record between reading a row and writing it.
-//! 2. *Fencing*: every row gets a fresh token, and keeps its marks. From then on the store refuses
-//!    earlier writes, so the marks are final: nothing beyond them will ever be issued. In case the
-//!    move is reverted, a held row counts as held until its holder could not continue after a
-//!    fail-over.
-//! 3. The smallest ID that the new layout can issue now must be above everything that these marks
-//!    allow.
-//! 4. *Converting*: every row of the new layout gets as its marks the first position of its present
-//!    tick. Rows that the new layout does not use stay fenced.
-//! 5. The record gets the text of the new layout.
+//! 1. The operator writes into the record that a move is under way. From then on no node takes or
+//!    renews a row: each node reads the record after it reads a row and before it writes the row.
+//! 2. *Fencing*: the operator gives every row a fresh token, and keeps the row's marks. From then
+//!    on the store refuses earlier writes, so the marks are final: no node will ever issue beyond
+//!    them. In case the move is reverted, a held row counts as held until its holder could not
+//!    continue after a fail-over.
+//! 3. The operator checks that the smallest ID that the new layout can issue now is above
+//!    everything that these marks allow.
+//! 4. *Converting*: the operator sets the marks of every row of the new layout to the first
+//!    position of the new layout's present tick. Rows that the new layout does not use stay fenced.
+//! 5. The operator writes the text of the new layout into the record.
 //!
 //! Each change of the record is a compare-and-swap on its token. An operator that resumes a move
 //! first writes the record under a fresh token, so that only one operator works on it.

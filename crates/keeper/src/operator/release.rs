@@ -62,9 +62,9 @@ impl Operator {
         }
     }
 
-    /// Returns the marks of a row that is taken from its holder. The store may fail over and lose
-    /// both this write and the next lease of the row. Then the holder may continue, so the next
-    /// lease must start beyond everything that the holder can have leased.
+    /// Returns the marks of a row that the operator takes from its holder. The store may fail over
+    /// and lose both this write and the next lease of the row. Then the holder may continue, so the
+    /// next lease must start beyond everything that the holder can have leased.
     async fn marks_of_released(
         &self,
         row: &Row,

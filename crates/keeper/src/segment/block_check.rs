@@ -24,7 +24,7 @@ struct BlockCheck {
     code: Arc<Code>,
     /// How many numbers of it were handed out.
     handed_out: u64,
-    /// One past the last number of its last block.
+    /// One past the last number of the code's last block.
     last_block_end: u64,
 }
 

@@ -43,7 +43,8 @@ pub(super) struct Code {
     /// block.
     pub(super) reason: watch::Sender<Option<UnavailableReason>>,
     demand: Mutex<Demand>,
-    /// The failure of its reservations, and since when. Those of other codes may succeed meanwhile.
+    /// Why and since when the store fails to reserve for this code. Reservations for other codes
+    /// may succeed meanwhile.
     failing: Mutex<Option<Failing>>,
     queued: Arc<AtomicBool>,
     /// How many numbers were reported to the observer.
@@ -69,7 +70,7 @@ pub(super) enum Origin {
     OnDemand { client: Option<u64> },
 }
 
-/// What the task knows of the code's demand and of its row in the store.
+/// The code's demand, and its row in the store, as far as the task knows them.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Demand {
     /// The code's next number in the store, as last seen.

@@ -5,8 +5,9 @@
 //! repeated, interrupted, or done by several operators at once.
 //!
 //! It reserves no blocks and touches no running node: a node takes new settings over at its next
-//! poll, or when its issuer is told to ([`SegmentIssuer::refresh`](super::SegmentIssuer::refresh)).
-//! The caller calls [`CodeManager::prepare`] first, and repeats an operation whose store failed.
+//! poll, or when its application calls
+//! [`SegmentIssuer::refresh`](super::SegmentIssuer::refresh). The caller calls
+//! [`CodeManager::prepare`] first, and repeats an operation if the store failed.
 //! Raising a next number is in `raise.rs`. Tests: `src/tests/managed_codes.rs`.
 
 use std::sync::Arc;

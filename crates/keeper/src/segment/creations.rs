@@ -38,7 +38,7 @@ struct Counts {
     refused: Vec<String>,
 }
 
-/// A permission to create one code. It counts until it is dropped.
+/// A permission to create one code, counted as in use until it is dropped.
 #[derive(Debug)]
 pub(super) struct Creation<'a> {
     creations: &'a Creations,
@@ -66,7 +66,7 @@ impl Creations {
         self.counts().count_at.is_none_or(|count_at| count_at <= now)
     }
 
-    /// Records the number of codes in the store, which was asked for at `began`.
+    /// Records the number of codes in the store, as the answer to a query sent at `began`.
     pub(super) fn counted(&self, stored: u64, began: Instant) {
         let mut counts = self.counts();
         counts.stored = stored;

@@ -47,8 +47,8 @@ impl SegmentIssuer {
 
     /// Issues numbers for a client, who may create a share of the codes
     /// ([`SegmentSettings::codes_max_per_client`](super::SegmentSettings::codes_max_per_client)).
-    /// The function `client` identifies the client. It is called only if this node does not know
-    /// the code.
+    /// The issuer calls `client`, which identifies the client, only if this node does not know the
+    /// code.
     ///
     /// # Errors
     ///

@@ -1,9 +1,9 @@
 //! Plans a reservation, and adapts it to the store's refusals.
 //!
-//! A store refuses a reservation with the row as it is: the row may be of an earlier epoch, so that
-//! numbers must be skipped; it may be missing; or it may have too few numbers left. A plan is only
-//! numbers: `refill.rs` sends it, and drops a block that [`Plan::is_free`] does not find beyond the
-//! process's last one.
+//! When a store refuses a reservation, it answers with the row as it is. The row may be of an
+//! earlier epoch, so that numbers must be skipped; it may be missing; or it may have too few
+//! numbers left. A plan is only numbers: `refill.rs` sends it, and drops a block that is not beyond
+//! the process's last one ([`Plan::is_free`]).
 
 use raindrop_core::{
     lease::{History, Token},

@@ -1,12 +1,13 @@
 //! Runs the task of all segment namespaces of a store: prepares the store, then reserves blocks for
 //! the codes that need one, until it is stopped.
 //!
-//! Claims queue codes by their wakers. Each queued code gets a refill of its own ([`refill`]), at
-//! most 64 at a time, which retries until the store answers. Every 30 s each namespace is polled:
-//! its history, its managed codes, and whether the store still has their blocks (`block_check.rs`).
+//! A claim queues its code by the code's waker. The task runs one refill for each queued code
+//! ([`refill`]), at most 64 at a time, and a refill retries until the store answers. Every 30 s the
+//! task polls each namespace: its history, its managed codes, and whether the store still has their
+//! blocks (`block_check.rs`).
 //!
 //! The task issues no numbers. `refill.rs` and `plan.rs` decide what a refusal of the store means.
-//! [`Task::run`] must be polled to its end: only then are unused numbers given back. Tests:
+//! Poll [`Task::run`] to its end: only then does the task give unused numbers back. Tests:
 //! `segments.rs`, `segment_status.rs` and `panics.rs` in `src/tests`.
 
 use std::sync::Arc;

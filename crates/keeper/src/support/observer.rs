@@ -17,7 +17,7 @@ macro_rules! labels {
             /// Every value, in the order of declaration.
             $visibility const ALL: [Self; [$($label),*].len()] = [$(Self::$variant),*];
 
-            /// The value of its metric's label.
+            /// Returns the value of the metric's label.
             $visibility const fn name(self) -> &'static str {
                 match self {
                     $(Self::$variant => $label,)*

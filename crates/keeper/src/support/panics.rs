@@ -10,8 +10,8 @@ use std::{
 
 /// Runs a future to its end. The text of a panic becomes the error.
 ///
-/// State that the future shares with other code must tolerate a panic: poisoned locks are taken
-/// anyway.
+/// State that the future shares with other code must tolerate a panic: that code ignores that a
+/// lock is poisoned.
 pub async fn catch_panic<T>(work: impl Future<Output = T>) -> Result<T, String> {
     let mut work = pin!(work);
     poll_fn(|context| match catch_unwind(AssertUnwindSafe(|| work.as_mut().poll(context))) {

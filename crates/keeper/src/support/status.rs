@@ -44,8 +44,8 @@ pub enum UnavailableReason {
         due_ms: i64,
     },
     /// No holder has renewed for longer than a living one takes. Either every node crashed, or the
-    /// store was restored and does not show the living holders yet. They have until `due_ms` to
-    /// write their rows.
+    /// store was restored and does not show the living holders yet. Living holders have until
+    /// `due_ms` to write their rows.
     #[error(
         "no lease was renewed since {}, when {} was: after a crash of every node, an outage or a \
          restore of the store, leases wait for lease.stale_wait, until {}",
@@ -57,7 +57,7 @@ pub enum UnavailableReason {
         /// The worker id of the last renewed lease, or why it cannot be read: where it is stored, its
         /// value, and the way out.
         worker: Result<u64, String>,
-        /// Width and value of its reserved bits, for example `1/0`.
+        /// Width and value of the layout's reserved bits, for example `1/0`.
         reserved_key: String,
         /// When that lease was last renewed, in Unix ms of the store's clock. Released leases do
         /// not count.

@@ -1,4 +1,4 @@
-//! A handle to a background task, which stops the task and learns of its failure.
+//! Handles to background tasks: the owner stops the task, or waits for its failure.
 
 use std::{future::pending, time::Duration};
 

@@ -301,7 +301,8 @@ async fn forward_jump_during_a_survey_does_not_raise_the_mark() {
     world.issue(&node, "order", 10).await;
 }
 
-/// A renewal that is resolved late has the clocks of its write, so a later step is noticed.
+/// The keeper compares a renewal whose outcome it learns late with the clocks at its write, so it
+/// notices a later step of a clock.
 #[tokio::test(start_paused = true)]
 async fn forward_jump_before_a_renewal_is_settled_does_not_raise_the_mark() {
     let world = world(1);

@@ -546,7 +546,7 @@ async fn row_that_was_created_again_long_after_the_last_write_is_leased_anew() {
     }
 }
 
-/// It is unknown which process held the row before it was created again.
+/// The keeper cannot know which process held the row before it was created again.
 #[tokio::test(start_paused = true)]
 async fn row_that_was_created_again_and_not_leased_anew_is_not_released() {
     let world = world();
@@ -629,7 +629,7 @@ async fn unbroken_lease_goes_on_in_an_epoch_without_a_barrier() {
     world.issue(&late, "order", 10).await;
 }
 
-/// It is unknown how far another process leased the other lanes.
+/// The keeper cannot know how far another process leased the other lanes.
 #[tokio::test(start_paused = true)]
 async fn no_other_lane_is_leased_in_an_epoch_without_a_barrier() {
     let world = world();

@@ -1,4 +1,4 @@
-//! What a node creates in a store when it starts.
+//! Tables, records and rows that a node creates in a store when it starts.
 
 use std::{
     sync::{

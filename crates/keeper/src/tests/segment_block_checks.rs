@@ -164,7 +164,7 @@ async fn row_that_cannot_be_read_is_reported() {
     assert!(matches!(reason, Some(UnavailableReason::StoreUnavailable(_))), "{reason:?}");
 }
 
-/// Unused numbers are given back during the poll, which has read the codes as they were before.
+/// The node gives unused numbers back during a poll that has already read the codes.
 #[tokio::test(start_paused = true)]
 async fn clean_stop_during_a_poll_begins_no_epoch() {
     // Before each answer of a poll: the epoch, the settings, and three lists of rows.

@@ -88,7 +88,7 @@ async fn nothing_is_given_back_in_another_epoch() {
     let in_hand = node.issuer.status().remaining;
     assert_eq!(node.keeper.release(LONG).await, GivenBack { returned: 0, lost: in_hand });
     assert_eq!(world.row("order").await, before);
-    // In the epoch of its reservation, the node gives numbers back.
+    // The node gives numbers back in the epoch in which it reserved them.
     let node = world.node(with_gap()).await;
     let number = world.issue(&node, "order", 1).await[0];
     sleep(LONG).await;

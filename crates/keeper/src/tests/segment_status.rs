@@ -88,7 +88,7 @@ impl Node {
         self.seen.issued.lock().expect("unpoisoned").clone()
     }
 
-    /// Returns how often the store was asked for numbers.
+    /// Returns how often nodes asked the store for numbers.
     fn reservations(&self) -> usize {
         let asked = self.seen.asked.lock().expect("unpoisoned");
         asked.iter().filter(|operation| **operation == StoreOperation::Reserve).count()
@@ -258,7 +258,7 @@ async fn released_namespace_is_shutting_down_and_makes_no_codes() {
     assert_eq!(node.issuer.status().codes, 1);
 }
 
-/// Another node's numbers lie between the blocks, so the first block cannot be given back.
+/// Another node's numbers lie between the blocks, so the node cannot give the first block back.
 #[tokio::test(start_paused = true)]
 async fn release_counts_what_is_returned_and_what_is_lost() {
     let node = Node::start(orders()).await;

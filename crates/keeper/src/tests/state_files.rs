@@ -374,7 +374,8 @@ async fn disk_that_fails_at_the_start_costs_nothing() {
     assert_eq!(node.stop().await, Released::Done);
 }
 
-/// Before the lease leaves the file, the store is asked whether it can be released.
+/// Before the node removes the lease from the file, it asks the store whether the lease can be
+/// released.
 #[tokio::test(start_paused = true)]
 async fn stop_whose_release_is_lost_leaves_nothing_to_resume() {
     let (world, disk) = (world(), MemoryDisk::default());

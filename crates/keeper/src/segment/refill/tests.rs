@@ -185,7 +185,7 @@ async fn code_that_went_back_begins_an_epoch_and_skips_a_gap() {
     bench.refill().await;
     assert!(!bench.is_lost());
     assert_ne!(bench.code.namespace.epoch().await, before);
-    // Its numbers of the old epoch are given up.
+    // The code gives up its numbers of the old epoch.
     let next = bench.claim(1).expect("a number")[0];
     let row = bench.code.namespace.settings.gap_rule().skipped(
         &bench.code.spec(),
