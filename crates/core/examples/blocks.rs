@@ -52,7 +52,7 @@ impl Blocks<'_> {
         let claimed = self.clock.steady();
         let claim = self.generator.claim(self.code, self.size)?;
         // A block that does not fit into the current millisecond extends into the following ones.
-        // It may be used once the last of them has begun.
+        // Wait until the last of them has begun before you use the block.
         thread::sleep(claim.wait);
         let mut ids = claim.ids;
         let first = ids.next().expect("a claim has at least one ID");

@@ -111,7 +111,7 @@ pub enum Bug {
     QuickLimitAhead,
     /// Segment mode: numbers are returned without sealing the cursor.
     GivenBackUnsealed,
-    /// Segment mode: a whole block is returned, although some of its numbers were issued.
+    /// Segment mode: a node returns a whole block, although it issued some of the numbers.
     GivenBackWhole,
     /// Segment mode: the first reservation after a fail-over skips nothing.
     GapNotSkipped,

@@ -2,8 +2,8 @@
 //!
 //! A store ensures that a worker id has one holder at a time. Without a store, uniqueness rests on
 //! how the ids are assigned: each source states what must hold ([`WorkerIdSource::premise`]). With
-//! a store, an assigned worker id is leased, too, on exactly its row, and the full promise holds. A
-//! program with a source of its own gives its number to [`WorkerIdSource::Fixed`].
+//! a store, the keeper leases an assigned worker id, too, on exactly its row, and the full promise
+//! holds. A program that has another source gives its number to [`WorkerIdSource::Fixed`].
 //!
 //! # Examples
 //!

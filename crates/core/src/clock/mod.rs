@@ -19,7 +19,7 @@ pub use self::{cached::CachedClock, recent::Recent};
 
 /// A source of wall time and steady time.
 pub trait Clock: Debug + Send + Sync {
-    /// Returns the wall clock's time in Unix milliseconds. It may step in either direction.
+    /// Returns the wall clock's time in Unix milliseconds. The clock may step in either direction.
     fn now_ms(&self) -> i64;
 
     /// Returns the time since a fixed but unknown instant. It never steps, and includes the time

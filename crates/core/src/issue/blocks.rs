@@ -10,10 +10,10 @@ const MAX_AGE_MS: i64 = 10;
 
 /// Claims IDs of one code in blocks and returns them one by one; each costs one addition.
 ///
-/// The speed has two drawbacks. The timestamp of an ID is that of its block, which may be up to
-/// [`max_age`](Self::with_max_age) old, 10 ms by default; the rest of an older block is discarded.
-/// And IDs ascend within one `Blocks` only: two threads with a `Blocks` each draw from different
-/// blocks.
+/// The speed has two drawbacks. First, the timestamp of an ID is that of the ID's block, which may
+/// be up to [`max_age`](Self::with_max_age) old, 10 ms by default; `Blocks` discards the rest of an
+/// older block. Second, IDs ascend within one `Blocks` only: two threads with a `Blocks` each draw
+/// from different blocks.
 ///
 /// Use a clock that keeps a [recent](crate::clock::Clock::recent) reading. With another clock, each
 /// ID costs one reading of the clock.

@@ -181,9 +181,9 @@ impl Generator {
         self.recent.as_ref().map(Recent::ms)
     }
 
-    /// Reads the clock, and updates its recent reading, so that no thread continues in an earlier
-    /// tick after this one has claimed in a later tick. (This keeps the order of IDs, not their
-    /// uniqueness.)
+    /// Reads the clock and updates its recent reading. So no thread continues in an earlier tick
+    /// after this thread has claimed in a later one. (The order of IDs depends on this, their
+    /// uniqueness does not.)
     pub(super) fn read_clock(&self) -> i64 {
         match &self.recent {
             Some(recent) => recent.renew(|| self.clock.now_ms()),

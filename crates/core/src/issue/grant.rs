@@ -194,8 +194,8 @@ impl Grant {
         self.rolled_back.load(Ordering::Acquire)
     }
 
-    /// Returns the highest reading of the clock at which positions were claimed or that was noted,
-    /// in Unix milliseconds.
+    /// Returns the highest reading of the clock, in Unix milliseconds, that a claim used or that
+    /// the keeper noted.
     pub fn highest_ms(&self) -> i64 {
         self.highest_ms.load(Ordering::Acquire)
     }

@@ -19,9 +19,9 @@ pub struct Parsed {
 }
 
 impl Parsed {
-    /// Returns a warning if the instant is in the future of the reader's clock, or before `first`:
-    /// the name of a system and the instant of its first ID. Then the layout or its epoch is
-    /// probably not that of the ID.
+    /// Returns a warning if the instant is later than `now_ms`, the reader's clock, or before
+    /// `first`: the name of a system and the instant of its first ID. Then the layout or its epoch
+    /// is probably not that of the ID.
     pub fn warning(&self, first: Option<(&str, i64)>, now_ms: i64) -> Option<String> {
         let instant = format_unix_ms_or_year(self.unix_ms);
         if self.unix_ms > now_ms.saturating_add(AHEAD_MS) {

@@ -180,9 +180,9 @@ impl History {
     }
 
     /// Returns the history as a process that continues it records it. The process adds the server's
-    /// identity, if none is recorded, and its own times, if they are longer. If it uses a clock
-    /// that is ahead of the store's, it also adds `until_ms`, the instant that its leases reach,
-    /// plus a quarter of its longest lease, so that not every lease writes the record. That instant
+    /// identity, if none is recorded, and its own times, if they are longer. A process whose clock
+    /// is ahead of the store's also adds `until_ms`, the instant that its leases reach. It adds a
+    /// quarter of its longest lease to that, so that not every lease writes the record. The instant
     /// needs no removal: it passes.
     #[must_use]
     pub fn continued(&self, server: Option<&str>, own: NodeTimes, until_ms: Option<i64>) -> Self {
@@ -368,9 +368,9 @@ impl History {
         }
     }
 
-    /// Returns whether a holder may continue its lease in place in the present epoch. It may if no
-    /// other process can have taken the row since the holder's last acknowledged write, because the
-    /// row had not expired by the servers' clocks when this epoch began.
+    /// Returns whether a holder may continue its lease in place in the present epoch. A holder may
+    /// if no other process can have taken the row since the holder's last acknowledged write,
+    /// because the row had not expired by the servers' clocks when this epoch began.
     ///
     /// There are two cases. The write is of the last epoch in which leases began. Or it is of an
     /// earlier one, the row shows this very write (`is_shown`), and each epoch since lost none.

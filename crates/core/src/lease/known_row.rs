@@ -28,8 +28,9 @@ pub struct Attempt<T> {
 /// write from that token makes the store refuse all that are still in flight.
 ///
 /// A store may show a write before it is durable, and lose it in a crash. So a write of this
-/// process that a read shows is only [`visible`](Self::visible). It counts once a later write of
-/// this process, from its token, is [`acknowledged`](Self::acknowledged).
+/// process that a read shows is only [`visible`](Self::visible). The write counts once the store
+/// acknowledges a later write of this process that names its token
+/// ([`acknowledged`](Self::acknowledged)).
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct KnownRow<T> {
     worker: u64,

@@ -2,8 +2,8 @@
 //!
 //! The limit is also the mark that the store keeps, and the next lease of the lane starts at the
 //! mark. So [`limit_for`] bounds a mark by the clock, even if a process leases and crashes in a
-//! loop. It takes only a slice of what is *left* of a tick, so that leases do not use up a long
-//! tick such as a day.
+//! loop. A lease takes only a slice of the rest of a tick, so that leases do not use up a long tick
+//! such as a day.
 //!
 //! It only computes. A caller passes the mark that the store acknowledged as `old_limit`, and a
 //! clock that it has judged ([`judge_clock`](super::judge_clock)); it issues up to the new limit
@@ -22,8 +22,8 @@ pub struct LimitRequest {
     pub start: u64,
     /// One past the last claimed position of any code.
     pub highest_next: u64,
-    /// How many positions the largest refused claim needs, counted from the present tick or from
-    /// the cursor of its code, whichever is higher; 0 if the limit refused none.
+    /// How many positions the largest refused claim needs; 0 if the limit refused none. Counted
+    /// from the present tick or from the cursor of the claim's code, whichever is higher.
     pub refused: u64,
     /// The earlier of the node's clock and the store's plus the allowed skew, in Unix ms.
     pub now_ms: i64,

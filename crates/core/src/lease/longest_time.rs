@@ -12,8 +12,8 @@
 //!    since the instant.
 //!
 //! A fleet of equal nodes records no shorter time and writes nothing. This module uses only the
-//! store's clock. That is not enough for the keeper (`history/known.rs`), because a backup shows an
-//! old instant: the keeper must also have read the same times for two hours. `docs/safety.md` has
+//! store's clock. The keeper (`history/known.rs`) needs more, because a backup shows an old
+//! instant: the keeper must also have read the same times for two hours. `docs/safety.md` has
 //! the argument, and `tests/models/model/long_window.rs` explores it.
 
 use std::{fmt, str::FromStr};

@@ -1,8 +1,8 @@
 //! Lowers a barrier that was set far ahead by a clock that was itself ahead.
 //!
-//! A barrier never falls by itself. Nothing in a store proves that no lost write leased up to it; a
-//! mark above the barrier does not prove it either. So only an operator lowers one, who can know
-//! what no store shows: that no write was lost which a process made while a clock was ahead.
+//! No node lowers a barrier. Nothing in a store proves that no lost write leased up to it; a mark
+//! above the barrier does not prove it either. Only an operator can lower one, because only an
+//! operator can know that the store lost no write which a process made while a clock was ahead.
 //! [`History::lowered`] checks everything else, and writes nothing: its caller swaps the record.
 //!
 //! `since_ms` of the present epoch is not checked. After the clock was corrected, a restart of the
@@ -137,7 +137,7 @@ mod tests {
         assert_eq!(lower(&reached), Err(BarrierStays::InReach { barrier_ms }));
     }
 
-    /// Leases of the command's own window count as much as registered ones.
+    /// A lease with the command's own window counts like a registered one.
     #[test]
     fn barrier_is_lowered_to_the_longest_lease() {
         let longer = NodeTimes { reach_ms: 3_600_000, ..OWN };

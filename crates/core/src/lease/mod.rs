@@ -4,10 +4,11 @@
 //! A *row* belongs to one worker id. Every write of a row is one compare-and-swap on its token and
 //! sets a fresh random token, so a process knows its own write by that write's token alone.
 //!
-//! These are plain functions of their arguments: none calls a store, reads a clock or sleeps. The
-//! keeper (`crates/keeper`) and the models (`tests/models`) call the same code. Two rules are left
-//! to the caller: it records a write in its [`KnownRow`] *before* it sends the write, and it raises
-//! a limit only after the store acknowledged the write. `docs/safety.md` has the whole argument.
+//! The functions are plain functions of their arguments: none calls a store, reads a clock or
+//! sleeps. The keeper (`crates/keeper`) and the models (`tests/models`) call the same code. The
+//! caller must follow two rules: it records a write in its [`KnownRow`] *before* it sends the
+//! write, and it raises a limit only after the store acknowledged the write. `docs/safety.md` has
+//! the whole argument.
 
 mod choose;
 mod held_row;

@@ -122,7 +122,7 @@ impl Recorded {
         }
     }
 
-    /// Reads the text of a record. The canonical text of a layout is taken unchecked.
+    /// Reads the text of a record. Does not check the canonical text of a layout.
     ///
     /// # Errors
     ///

@@ -65,7 +65,7 @@ pub enum ResumeRefusal {
     /// Its values contradict each other.
     #[error("its marks contradict each other or the layout")]
     Inconsistent,
-    /// Nothing is left of its range: the clock or the local mark has reached its end.
+    /// The lease's range is used up: the clock or the local mark has reached its end.
     #[error("its range has ended")]
     UsedUp,
     /// The clock is further behind the issued IDs than waiting can explain.

@@ -1,9 +1,9 @@
 //! The states of a process's lease, and which event leads from one to the next.
 //!
-//! [`next`] alone decides, from a state and an [`Event`]. It calls no store and reads no
-//! clock: what the caller must do is in the [`Effect`]s, as data. The caller, the keeper's task
-//! (`crates/keeper/src/lease/task.rs`), takes one step at a time, reports the outcome as an event,
-//! and carries out every effect in order. An effect that it dropped would leave a grant
+//! [`next`] alone decides, from a state and an [`Event`]. It calls no store and reads no clock: it
+//! returns the actions that the caller must take as data, in [`Effect`]s. The caller is the
+//! keeper's task (`crates/keeper/src/lease/task.rs`). It takes one step at a time, reports the
+//! outcome as an event, and carries out every effect in order. A dropped effect would leave a grant
 //! unsealed or a row leased. `L` is the caller's type for a lease, `S` for a search.
 //!
 //! `docs/architecture.md` has the table of transitions, which `state/tests.rs` generates from this

@@ -1,9 +1,9 @@
-//! What a write of a held row is for, and which marks it carries.
+//! The purpose of a write of a held row, and the marks that the write carries.
 //!
-//! A process keeps the [`Purpose`] of a write until its outcome is known, because that says what
-//! the acknowledgement means. [`HeldLanes`] adds the lowered mark of a lane that was left to the
-//! next write, whatever that is for, until a write with it was acknowledged. Tests are at the end
-//! of this file.
+//! A process keeps the [`Purpose`] of a write until it knows the outcome, because the purpose says
+//! what the acknowledgement means. After the process leaves a lane, [`HeldLanes`] adds the lane's
+//! lowered mark to each write, whatever its purpose, until the store acknowledges one that has it.
+//! Tests are at the end of this file.
 
 use super::{HighWaterMarks, LimitRequest, Token, limit_for, planted};
 use crate::layout::Layout;

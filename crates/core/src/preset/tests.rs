@@ -112,7 +112,7 @@ fn yitters_vectors() {
             (1_292_658_282_840_139, EPOCH + 315_590_401_084, 0, 1, 0, 11),
             (9_007_199_254_740_992, EPOCH + 2_199_023_255_552, 0, 0, 0, 0),
             (165_399_880_288_699_493, EPOCH + 40_380_830_148_608, 0, 17, 0, 37),
-            // Traces of its drift algorithm; sequences 1 to 4 are a clock that went back.
+            // Traces of the library's drift algorithm; with sequences 1 to 4, a clock went back.
             (4_096_069, EPOCH + 1_000, 0, 1, 0, 5),
             (4_096_127, EPOCH + 1_000, 0, 1, 0, 63),
             (4_100_165, EPOCH + 1_001, 0, 1, 0, 5),
@@ -211,7 +211,7 @@ fn westids_qr_scenes() {
     );
     let layout = Preset::WestidQr.layout();
     assert_eq!((layout.widths().total(), layout.wrap_ms()), (31, Some(ROUND)));
-    // Cursors go on where the ID starts again.
+    // Cursors continue where the ID starts again.
     let composer = layout.composer(12, 0).expect("fits");
     let tick = layout.tick_in_range(NOW).expect("fits");
     assert_eq!(composer.compose(layout.first_position(tick)).get(), 1_465_194_880);
@@ -274,8 +274,8 @@ fn presets_past_their_end_need_an_epoch() {
 #[test]
 fn sonyflakes_vectors() {
     let at = |text: &str| parse_unix_ms(text).expect("an instant");
-    // Output of its example server: {"id":133591991580950539,"machine-id":11,"msb":0,"sequence":5,
-    // "time":7962703203}; the others with sequence 0.
+    // The library's example server prints {"id":133591991580950539,"machine-id":11,"msb":0,
+    // "sequence":5,"time":7962703203}; the other IDs have sequence 0.
     check_preset(
         Preset::Sonyflake,
         &[
@@ -283,7 +283,7 @@ fn sonyflakes_vectors() {
             (257_532_141_091_473_317, at("2019-07-13T15:11:57.880Z"), 0, 51_109, 0, 0),
         ],
     );
-    // What the source's formula makes of these fields
+    // The source's formula gives this ID for these fields.
     check_preset(
         Preset::SonyflakeV2,
         &[(21_963_749_921_769_381, at("2025-06-01T12:30:15.120Z"), 0, 51_109, 0, 5)],
@@ -301,7 +301,7 @@ fn uid_generators_vectors() {
     // "workerId":"4","sequence":"9"}}
     let readme = (180_363_646_902_239_241, at("2017-01-19T04:15:46Z"), 0, 4, 0, 9);
     check_preset(Preset::BaiduUid, &[readme]);
-    // What the source's formula makes of worker 2 000 001 = 30 · 65 536 + 33 921
+    // The source's formula gives this ID for worker 2 000 001 = 30 · 65 536 + 33 921.
     let wide = (4_373_857_271_676_936_201, at("2020-06-01T00:00:00Z"), 30, 33_921, 0, 9);
     check_preset(Preset::BaiduUidDefault, &[wide]);
 }

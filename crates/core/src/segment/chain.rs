@@ -1,9 +1,9 @@
 //! The reserved blocks of one code, in ascending order.
 //!
 //! A chain is a value that never changes: each reservation makes a new one, which the cursor swaps
-//! in. It counts in *indexes* of the code's [`Progression`], so that neighbours differ by 1
-//! whatever the increment is. The last block stays in the chain even when it is used up, because a
-//! later block below its end shows that the store was rolled back.
+//! in. The chain counts in *indexes* of the code's [`Progression`], so that neighbours differ by 1
+//! with any increment. The last block stays in the chain even when it is used up, because a later
+//! block below its end shows that the store was rolled back.
 
 use std::ops::Range;
 

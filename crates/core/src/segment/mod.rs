@@ -10,8 +10,9 @@
 //! - The cursor moves in one atomic step from its position to the end of the claim. All numbers in
 //!   between are in blocks of this process, or are skipped.
 //! - The limit of the fast path never passes the end of the block that the cursor has reached.
-//! - A block below an earlier one is refused: it shows that the store was rolled back.
-//! - The cursor is sealed before unused numbers are returned, so that no claim can still take them.
+//! - The chain refuses a block below an earlier one: it shows that the store was rolled back.
+//! - The keeper seals the cursor before it returns unused numbers, so that no claim can still take
+//!   them.
 
 mod chain;
 mod code_settings;

@@ -109,7 +109,7 @@ fn leading_digits(number: u64) -> ([u8; 4], usize) {
 /// ```
 pub fn write_decimal_range(buffer: &mut Vec<u8>, range: &IdRange, before: &str, after: &str) {
     // With a step of up to a million, a hundred IDs or more then share their leading digits. With a
-    // step above 100 million, every ID is converted by itself.
+    // step above 100 million, every ID is converted separately.
     if range.step <= 100 {
         write_parts::<1>(buffer, range, before, after);
     } else {

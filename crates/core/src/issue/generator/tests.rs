@@ -17,7 +17,7 @@ fn layout(unit: TimeUnit) -> Layout {
     LayoutSpec::for_unit(unit).build().expect("valid")
 }
 
-/// Each code with a cursor of its own.
+/// Returns settings that give each code a cursor.
 fn separate() -> IssueSettings {
     IssueSettings { codes_shared: false, ..IssueSettings::default() }
 }
@@ -156,7 +156,7 @@ fn beyond_hold_claims_continue_within_hold_and_are_then_refused() {
     assert_eq!(bench.generator.claim("order", 4096).expect_err("used up"), refused);
     grant.refuse_rollback();
     assert_eq!(bench.generator.claim("other", 1).expect_err("no alternative"), refused);
-    // Another lane goes on at the clock's tick.
+    // Another lane continues at the clock's tick.
     bench.lease(1, 0, u64::MAX);
     grant.seal();
     assert_eq!(bench.ticks(&bench.ids("order", 1)), [-60_000]);
@@ -312,7 +312,7 @@ fn where_the_time_wraps_issuing_goes_on_and_no_id_is_zero() {
     assert_eq!(distinct.len(), ids.len());
     assert!(ids.iter().all(|id| (1..1 << 31).contains(id)), "{ids:?}");
     assert!(!ids.is_sorted(), "the claim reaches across the wrap");
-    // The clock goes on: so do the IDs, until the round is over.
+    // The clock continues, and so do the IDs, until the round is over.
     clock.step(ROUND / 2);
     let later = generator.claim("scene", 1).expect("claimed").ids.next().expect("one").get();
     assert!(!distinct.contains(&later));
@@ -409,7 +409,7 @@ fn claim_in_a_new_tick_fits_below_a_limit_inside_it() {
     let settings = IssueSettings { sequence_spread_bits: 3, ..separate() };
     let bench = Bench::new(TimeUnit::Second, settings);
     let present = bench.generator.layout().first_position(bench.tick());
-    // Its last ID before would have low bits from which the new tick goes on.
+    // The code's last ID before that would have low bits from which the new tick continues.
     bench.lease(0, present - 3, present + 100);
     assert_eq!(bench.ids("order", 100).len(), 100);
 }

@@ -164,8 +164,8 @@ impl World {
         CodeHandle::new(Held(Arc::clone(self)), code).expect("a valid code")
     }
 
-    /// A claim that starts over at most twice when its cursor is evicted under its hands. The
-    /// generator goes on for as long as it takes, and two threads that evict each other's code
+    /// Claims, and starts over at most twice if another thread evicts the cursor meanwhile. The
+    /// generator starts over any number of times; here, two threads that evict each other's code
     /// for ever would be one more execution.
     pub(super) fn claim_or_give_up(&self, code: &str, count: u64) -> Vec<Id> {
         let grant = self.generator.grant().expect("leased");

@@ -47,7 +47,7 @@ fn eviction_takes_the_oldest_and_raises_the_floor_for_new_cursors() {
     let new = table.cursor("new", None, 1_010).expect("two were evicted");
     assert_eq!((new.next(), table.len()), (Some(1_001), 31));
     assert_eq!(oldest.next(), None);
-    // The evicted code goes on above what it had issued.
+    // The evicted code continues above its last ID.
     let again = table.cursor("code-0", None, 1_010).expect("room");
     assert!(again.next() >= Some(1_000));
     assert_eq!(table.len(), 32);

@@ -75,7 +75,7 @@ fn unused_times_fall_a_day_and_themselves_later() {
     assert_eq!(fallen.without_unused_times(reach_falls - 1), fallen);
     let fallen = fallen.without_unused_times(reach_falls);
     assert_eq!(fallen.longest(), USUAL);
-    // What a node leased just before it would have had to confirm its reach.
+    // A lease that a node takes just before it would have had to confirm its reach.
     assert_eq!(fallen.reached_ms, NOW + HOUR + LONG.reach_ms);
     assert_eq!(fallen.used_by(USUAL, reach_falls), fallen);
 }

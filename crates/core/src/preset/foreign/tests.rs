@@ -39,7 +39,7 @@ const PUBLISHED: [Published; 10] = [
     // README: where "millisecond changed"
     published("tsid", 38_352_658_567_418_874, "2020-04-15T19:59:46.360Z", [0, 421, 1018]),
     published("tsid", 38_352_658_573_940_759, "2020-04-15T19:59:46.361Z", [0, 989, 2071]),
-    // What the formulas in the sources named in the table make of these fields
+    // The formulas in the sources named in the table give these IDs for the fields.
     published("seata", 4_657_378_791_159_824_461, "2025-06-01T12:30:15.120Z", [0, 517, 77]),
     published("tiktok", 7_510_957_267_414_142_229, "2025-06-01T12:30:15Z", [0, 0, 123_456_789]),
 ];
