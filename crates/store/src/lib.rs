@@ -9,9 +9,9 @@
 //!
 //! # Adding an engine
 //!
-//! 1. Implement [`Store`] in a folder of its own. For a SQL database, write two files in `sql`: the
-//!    statements, named as those of the other engines, and an `Engine` with the set-up of its
-//!    sessions and the classes of its errors.
+//! 1. Implement [`Store`] in a new folder. For a SQL database, write two files in `sql`: the
+//!    statements, named as those of the other engines, and an `Engine` that sets up sessions and
+//!    classifies errors.
 //! 2. Make every method one statement, or a few that are harmless when repeated or cut short. A
 //!    swap is *one* autocommitted statement: never read-then-write in a transaction.
 //! 3. Take the time from the store's own clock, in UTC, inside the statement.
@@ -94,8 +94,8 @@ pub trait Store: SegmentStore {
     /// this machine, or its certificate is verified.
     fn is_verified(&self) -> bool;
 
-    /// Returns how long a call may take, except [`Self::prepare`]: the sum of the time-outs of its
-    /// steps. After that the caller may give up.
+    /// Returns how long a call other than [`Self::prepare`] may take: the sum of the time-outs of
+    /// its steps. After that the caller may give up.
     fn longest_call(&self) -> Duration {
         Duration::from_secs(10)
     }

@@ -2,8 +2,8 @@
 //! assigns.
 //!
 //! It has the semantics of the other engines, and the same conformance suite (tests/store) runs on
-//! it; the simulation builds on it. It persists nothing: after a restart, only the premise of the
-//! assigned worker id and the clock keep IDs unique, as the service warns at its start.
+//! it. The simulation uses this store. It persists nothing: after a restart, only the premise of
+//! the assigned worker id and the clock keep IDs unique, as the service warns at its start.
 //!
 //! Under the feature `simulation` it can lose writes like a server that crashes (`tests/crash.rs`)
 //! and delay or drop calls (`tests/intercept.rs`).
@@ -35,7 +35,7 @@ use super::{
     record::{keep_free, keep_newest, unreleased, unwritten, written},
 };
 
-/// Rows in memory, with the semantics of the other engines. They are gone with the process.
+/// Rows in memory, with the semantics of the other engines. They are lost when the process ends.
 ///
 /// Its clock is passed in, so that tests can give the store a clock that differs from the node's.
 #[derive(Debug)]
@@ -102,7 +102,7 @@ impl MemoryStore {
         }
     }
 
-    /// Creates an empty store that stands for a server with a clock of its own.
+    /// Creates an empty store that stands for a server with its own clock.
     pub fn with_own_clock(clock: Arc<dyn Clock>) -> Self {
         Self { clock_is_local: false, ..Self::new(clock) }
     }

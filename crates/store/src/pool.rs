@@ -9,9 +9,9 @@
 //!
 //! Why not another pool:
 //!
-//! - When a connection is returned, sqlx's pool waits for a ping without a time-out, so a frozen
-//!   database keeps its permits. It also reports a refused connection only after its whole
-//!   time-out.
+//! - When a caller returns a connection, sqlx's pool waits for a ping without a time-out, so a
+//!   frozen database keeps permits of the pool. The pool also reports a refused connection only
+//!   after its whole time-out.
 //! - deadpool reuses the connection of a cancelled call, on which the next response may be the
 //!   previous call's, and never closes idle ones.
 

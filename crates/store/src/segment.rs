@@ -215,9 +215,9 @@ pub trait SegmentStore: Debug + Send + Sync {
         500
     }
 
-    /// Reads the state by which a reservation of this epoch would be decided, for each of these
-    /// codes in their order, in one statement. A row that cannot be parsed is an error of its code
-    /// only.
+    /// Reads, in one statement, the state by which the store would decide a reservation of this
+    /// epoch, for each of these codes in their order. A row that cannot be parsed is an error of
+    /// that code only.
     async fn read_segments(
         &self,
         namespace: &str,

@@ -245,7 +245,8 @@ impl<'a> Reader<'a> {
         Ok(super::UnreleasedRow { reserved_key, worker, heartbeat_ms: self.get("heartbeat_at")? })
     }
 
-    /// Reads a segment code after its namespace and name; `next` is the column of its next number.
+    /// Reads the columns of a segment code that follow namespace and name; `next` is the column of
+    /// the next number.
     pub(super) fn listed_segment(&mut self, next: &'static str) -> Result<ListedSegment> {
         let (namespace, code) = (self.get("namespace")?, self.get("code")?);
         self.row_name = format!("{namespace} {code}");
@@ -262,7 +263,7 @@ impl<'a> Reader<'a> {
     }
 
     /// Reads the columns of a segment code that a reservation depends on; `next` is the column of
-    /// its next number.
+    /// the next number.
     #[cfg(any(feature = "redis", feature = "sql"))]
     pub(super) fn code_row(&mut self, next: &'static str) -> Result<CodeRow> {
         Ok(CodeRow { next: self.get(next)?, step: self.get("step")?, epoch: self.get("epoch")? })

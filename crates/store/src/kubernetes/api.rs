@@ -238,7 +238,8 @@ fn read<T: DeserializeOwned>(code: StatusCode, body: &[u8]) -> Result<Answer<T>>
         }
         "AlreadyExists" | "Conflict" => Ok(Err(status)),
         "Invalid" if is_failed_test(&status) => Ok(Err(status)),
-        // Reading the list took so long that the server dropped the version of its first page.
+        // The server has dropped the version of the list's first page: reading the list took too
+        // long.
         "Expired" | "Gone" => Err(StoreError::unavailable(status)),
         _ if code.is_server_error() => Err(StoreError::unavailable(status)),
         _ => Err(refused(status)),

@@ -1,12 +1,12 @@
 //! Finds the API server: that of the pod's own cluster, or the one in a kubeconfig.
 //!
-//! [`Address::connect`] reads the files of the service account or the kubeconfig anew for each
-//! client, because tokens and certificates are rotated. It refuses a server whose certificate is
-//! not verified, unless that is on this machine: an attacker in between could answer that a write
-//! took place.
+//! [`Address::connect`] reads the files of the service account or the kubeconfig again for each
+//! client, because tokens and certificates are rotated. It refuses a server whose certificate it
+//! cannot verify, unless the server is on this machine: an attacker in between could answer that a
+//! write took place.
 //!
-//! The client that it makes neither retries nor has time-outs. A retry inside the client could be
-//! refused because its first attempt took place; `api.rs` bounds each request as a whole. Tests:
+//! The client that it makes neither retries nor has time-outs. The server could refuse a retry
+//! because the first attempt took place; `api.rs` bounds each request as a whole. Tests:
 //! tests/store/kubernetes.rs, against real servers.
 
 use std::collections::HashMap;

@@ -2,8 +2,8 @@
 //!
 //! `Date` has whole seconds, and a response travels for a while. So each response gives an earliest
 //! and a latest difference between the server's clock and a monotonic one, and further responses
-//! narrow them. Bounds that a response contradicts are replaced: a clock was set, or another API
-//! server responded.
+//! narrow these bounds. A response that contradicts the bounds replaces them: a clock was set, or
+//! another API server responded.
 //!
 //! Callers must choose the bound that is safe: a row has expired only by
 //! [`DateClock::earliest_ms`], and writes carry [`DateClock::latest_ms`]. So the uncertainty only

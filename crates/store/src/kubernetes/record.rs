@@ -7,9 +7,9 @@
 //! restored from a backup is a missing row, never a fresh one. The record itself must be the
 //! newest: one that was restored from a backup does not list later rows. The callers check that.
 //!
-//! A patch that adds rows requires the version that was read, so that no row is added twice. A
-//! patch that lists a single row requires only that its annotation is absent and the templates are
-//! the same, so that nodes which create different rows do not conflict.
+//! A patch that adds rows requires the version that the node read, so that no two nodes add the
+//! same row. A patch that lists a single row requires only that the row's annotation is absent and
+//! the templates are the same, so that nodes which create different rows do not conflict.
 //!
 //! An object is limited to 256 KiB of annotations, so a namespace can use about 4000 worker ids
 //! ([`Record::is_full`]). This module only builds patches; sending them is up to `rows`. Tests:
@@ -58,7 +58,7 @@ const LISTED: &str = "born.raindrop/";
 #[derive(Debug)]
 pub(super) struct Record {
     pub(super) layout: LayoutRecord,
-    /// The UID of its Lease.
+    /// The UID of the record's Lease.
     pub(super) uid: String,
     /// The rows of each reserved key that has, or had, some.
     pub(super) rows: BTreeMap<String, RowLeases>,

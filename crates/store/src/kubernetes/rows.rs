@@ -4,7 +4,7 @@
 //! name of a row is one of these:
 //!
 //! - never written, or with marks within the template's: a late or cut-short creation, or a copy.
-//!   It is deleted, and the row gets another Lease.
+//!   The store deletes the Lease, and creates another one for the row.
 //! - written beyond the template ([`KubernetesStore::is_beyond`]): used with another record. A new
 //!   row could repeat its IDs, so this is an error for the operator.
 //! - written before the record was lost and created again: the new record lists it again

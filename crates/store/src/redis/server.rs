@@ -1,10 +1,10 @@
 //! Connections to Redis servers, and the classes of their errors.
 //!
-//! A connection is opened only to a primary: directly, or through a Sentinel that names it. Each
-//! call has a connection of its own for as long as it runs, and a time-out around it. An error of a
-//! server that takes no commands or no writes at present makes the next search begin at another
-//! host ([`AWAY`]). After a time-out or a broken connection, the outcome of a script is unknown;
-//! nothing is retried here. Tests: tests/store/redis.rs, hosts.rs and outage.rs.
+//! The store connects only to a primary: directly, or through a Sentinel that names it. A call has
+//! a connection to itself for as long as it runs, and a time-out around it. If a server answers
+//! that it takes no commands or no writes at present, the next search begins at another host
+//! ([`AWAY`]). After a time-out or a broken connection, the outcome of a script is unknown; this
+//! module retries nothing. Tests: tests/store/redis.rs, hosts.rs and outage.rs.
 
 use std::{error::Error, fs};
 
@@ -170,8 +170,8 @@ impl RedisStore {
         self.call(async |connection| Cmd::new().arg(command).query_async(connection).await).await
     }
 
-    /// Runs `work` on a connection of its own: a cancelled call closes its connection, and must not
-    /// affect others.
+    /// Runs `work` on a connection that no other call uses: a cancelled call closes its connection,
+    /// and must not affect others.
     async fn call<T>(
         &self,
         work: impl AsyncFnOnce(&mut MultiplexedConnection) -> Result<T, RedisError>,

@@ -24,8 +24,8 @@ use super::{schema::Migrations, session::Server};
 use crate::{Result, StoreError, StoreSettings, error::Cause, hosts::Hosts, value::Value};
 
 /// The statements of one engine by their names, with the tables' names filled in; clones share
-/// them. Each engine has those that the shared logic uses, and some of its own; a test compares
-/// them with the files.
+/// them. Each engine has the statements that the shared logic uses, and some that only this engine
+/// uses; a test compares them with the files.
 pub(crate) type Statements = Arc<HashMap<&'static str, String>>;
 
 /// Parses an engine's file. A statement follows a line with its name, and ends with a semicolon;
@@ -118,7 +118,7 @@ pub(crate) trait Engine: Sized + Send + Sync + 'static {
 
     /// The quotation mark around identifiers.
     const QUOTE: char;
-    /// The file of its statements.
+    /// The text of the file of the engine's statements.
     const SQL: &'static str;
     /// The migrations in order; `{table}` stands for the table's name. Each must be harmless when
     /// repeated, and a single statement on engines whose DDL is not transactional.
@@ -131,7 +131,7 @@ pub(crate) trait Engine: Sized + Send + Sync + 'static {
     /// Parses the address, without connecting.
     fn new(settings: &StoreSettings, sql: &Statements) -> Result<Addressed<Self>>;
 
-    /// Returns a warning for the operator about an observation of its connections.
+    /// Returns a warning for the operator about something that the engine's connections observed.
     fn warning(&self) -> Option<&'static str> {
         None
     }
@@ -310,7 +310,7 @@ where
 mod tests {
     use super::*;
 
-    /// Each engine's statements, and the file that uses those of its own.
+    /// Each engine's statements, and the file that uses the statements which only it has.
     const FILES: [(&str, &str); 3] = [
         (include_str!("mysql.sql"), include_str!("mysql.rs")),
         (include_str!("postgres.sql"), include_str!("postgres.rs")),

@@ -379,8 +379,7 @@ impl Engine for MySql {
             Some(1213 | 1205 | 1020 | 1050 | 1060 | 1412) => Class::Retry,
             // In this order: too many connections (of the server, of the user), shutting down, a
             // cluster's node that is not ready, blocked host, statement interrupted, killed
-            // (MariaDB's and MySQL's number); the server, its InnoDB or its transactions have
-            // become read-only.
+            // (MariaDB's and MySQL's number), read-only (the server, its InnoDB, its transactions).
             Some(1040 | 1203 | 1053 | 1047 | 1129 | 1317 | 1927 | 3169 | 1290 | 1836 | 1792) => {
                 Class::Unavailable
             }

@@ -243,9 +243,10 @@ WHERE namespace = ? AND code = ? AND epoch = ? AND next_number BETWEEN 0 AND ?
                 @@server_id, @@GLOBAL.read_only, @@GLOBAL.innodb_flush_log_at_trx_commit,
                 @@GLOBAL.sync_binlog) = ?;
 
--- Assignments are made from left to right, so what they compare comes last, and then the fresh token
--- tells. Where next_number is not raised, the number kept for the answer becomes 0, whatever the insert
--- had put there.
+-- The server assigns from left to right, so next_number and epoch, which the assignments compare,
+-- come last. When epoch is assigned, the fresh token shows whether this statement changed the row.
+-- If next_number is not raised, the number kept for the answer becomes 0, whatever the insert put
+-- there.
 -- namespace, code, first, by, step, token, epoch, epoch of the row, highest, namespace, epoch,
 -- identity, identity, session
 -- name: create_or_reserve

@@ -164,8 +164,8 @@ impl Postgres {
             let _ = second.close().await;
             Ok::<_, Failure>(others.iter().find(|other| **other != before).map(|it| moved(it)))
         };
-        // A pooler whose sessions are all in use has none for the second connection. That is no
-        // proof, and every write compares its session anyway.
+        // A pooler whose sessions are all in use has none for the second connection. So a time-out
+        // proves nothing, and every write compares its session anyway.
         match tokio::time::timeout(self.timeout, seen).await {
             Ok(seen) => seen?.map_or(Ok(()), refuse),
             Err(_) => Ok(()),

@@ -79,9 +79,9 @@ fn history_of(path: &Path) -> String {
     format!("file {inode} created {created_ms}")
 }
 
-/// Finds out why a file, or one that SQLite keeps beside it, cannot be opened. It does not open a
-/// file that exists: closing it would drop the locks that SQLite holds on it for other connections
-/// of this process.
+/// Finds out why SQLite cannot open a file, or one that it keeps beside it. This function does not
+/// open a file that exists: closing it would drop the locks that SQLite holds on it for other
+/// connections of this process.
 fn check_access(path: &Path, may_create: bool) -> Result<(), (PathBuf, io::Error)> {
     match std::fs::metadata(path) {
         Ok(_) => check_permissions(path),

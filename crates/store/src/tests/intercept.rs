@@ -107,7 +107,7 @@ impl Call {
     }
 }
 
-/// The reply, of its call's type.
+/// Returns the reply in the type that the call returns.
 fn typed<T: 'static>(reply: Reply) -> T {
     *reply.downcast().expect("each call has one type of reply")
 }

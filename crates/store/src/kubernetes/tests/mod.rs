@@ -1,8 +1,8 @@
 //! Nodes on an API server that loses answers and takes requests late, while a person deletes and
 //! restores Leases: no two acknowledged writes of a row cover the same part of its marks.
 //!
-//! A server that does not compare what it must is found out. `SEED=n` runs one seed again, and
-//! `SEEDS=n` so many.
+//! The test also finds a server that omits a comparison. `SEED=n` runs one seed again, and
+//! `SEEDS=n` runs n seeds.
 
 mod server;
 
