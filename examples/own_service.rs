@@ -32,7 +32,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let temporary = tempfile::tempdir()?;
     let folder = arguments.next().map_or_else(|| temporary.path().to_owned(), PathBuf::from);
 
-    // Bind first, so that a port in use fails before a lease is taken.
+    // Bind first, so that a port in use fails before the keeper takes a lease.
     let listener = TcpListener::bind(address).await?;
     let address = listener.local_addr()?;
 

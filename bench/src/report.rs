@@ -105,7 +105,7 @@ impl Report {
         self.add(&text);
     }
 
-    /// Adds a target: what is measured, the figure, and the limit for it. A target without a
+    /// Adds a target: the name of the measurement, the figure, and its limit. A target without a
     /// figure is not met.
     pub fn target(&mut self, what: &str, figure: Option<f64>, limit: Limit, unit: &str) {
         let shown = figure.map_or_else(

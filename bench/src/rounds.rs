@@ -1,6 +1,6 @@
 //! Contestants measured in alternating rounds of one run.
 //!
-//! Other work of the machine and changes of its clock rate affect all contestants of a round
+//! Other work on the machine and changes of the clock rate affect all contestants of a round
 //! alike, so only ratios within a run mean anything.
 
 use std::{
@@ -85,7 +85,7 @@ pub fn one_thread<T>(mut operation: impl FnMut() -> T) -> impl FnMut(u64) -> Sam
 ///
 /// # Panics
 ///
-/// If a thread cannot be pinned to a core of its own.
+/// If a thread cannot be pinned to a core that no other thread has.
 pub fn two_threads<T, O: FnMut() -> T>(
     make: impl Fn(usize) -> O + Sync,
 ) -> impl FnMut(u64) -> Sample {

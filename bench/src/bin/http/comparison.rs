@@ -20,7 +20,7 @@ use super::{
 const CONNECTIONS: usize = 64;
 /// The requests that a connection sends at once if they are pipelined.
 const PIPELINED: usize = 16;
-/// `/id` over HTTP/2; a connection has as many streams at a time as it sends requests.
+/// `/id` over HTTP/2; a connection has one stream for each request of a batch.
 const OVER_HTTP2: &str = "/id over HTTP/2";
 /// The compared batch sizes of `/ids`.
 const BATCHES: [usize; 2] = [10, 1000];

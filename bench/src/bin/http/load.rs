@@ -45,7 +45,7 @@ pub(crate) struct Measured {
     server: Duration,
     /// Time within `time` in which the load generator had nothing to do.
     idle: Duration,
-    /// From sending a batch to each of its responses, in nanoseconds.
+    /// From sending a batch to each response, in nanoseconds.
     latency: Histogram<u64>,
 }
 
