@@ -6,9 +6,9 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-# Sets what the step $1 needs: `load`, the tenths of a processor that it keeps busy on average, taken from
-# its row in the table of a run; `lock`, the name of what two steps cannot use at a time, which is `-` if
-# there is none; and `after`, the steps that come before it, where they are part of the run.
+# Sets three variables for the step $1. `load` is the tenths of a processor that the step keeps busy on
+# average, from its row in the table of a run. `lock` names a thing that two steps cannot use at a time;
+# `-` means none. `after` lists the steps that come before it, if they are part of the run.
 #
 # Cargo holds a lock on each profile's folder while it compiles, for minutes. Whatever compiles in one
 # folder therefore runs one after another, and before the steps that only ask cargo for what is built.
@@ -50,7 +50,7 @@ fi
 
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
-# Each step has a process group, which an interrupt ends as a whole; what it printed so far is shown.
+# Each step has a process group, which an interrupt ends as a whole; the output so far is shown.
 set -m
 running=()
 # shellcheck disable=SC2329 # the trap calls it
@@ -149,7 +149,7 @@ finish() {
 collect() {
   local step left=()
   for step in ${running[@]+"${running[@]}"}; do
-    # Nobody writes the result of a step that was killed as a whole.
+    # No process writes the result of a step whose whole group was killed.
     if [ -e "$folder/$step.result" ] || ! kill -0 "$(cat "$folder/$step.pid")" 2>/dev/null; then
       finish "$step"
       forget "$step"

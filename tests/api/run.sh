@@ -1,7 +1,7 @@
 #!/bin/sh
-# Tests a running service against its own API document, with requests that schemathesis makes of it:
-# right ones and wrong ones, the same in every run. Schemathesis is installed by pip into the build's
-# folder, where its report is found afterwards. Arguments are given on to it.
+# Tests a running service against its own API document. Schemathesis makes right and wrong requests
+# from the document, the same in every run. pip installs schemathesis into the build's folder, where
+# its report is found afterwards. Arguments go to schemathesis.
 set -eu
 
 cd "$(dirname "$0")/../.."

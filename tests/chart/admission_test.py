@@ -36,7 +36,7 @@ def pod_of(workload):
     pod = json.loads(json.dumps(workload["spec"]["template"]))
     pod["metadata"].update({"name": "pod-0"})
     pod["spec"]["serviceAccountName"] = "default"
-    # What the controller of a StatefulSet adds.
+    # The controller of a StatefulSet adds this label.
     pod["metadata"]["labels"]["apps.kubernetes.io/pod-index"] = "0"
     for claim in workload["spec"].get("volumeClaimTemplates", []):
         name = claim["metadata"]["name"]

@@ -17,7 +17,7 @@ from control_plane import ApiError, control_plane, eventually
 from kubelet import Kubelet, is_ready
 from service import free_port
 
-# What an installation cannot do without.
+# The values that every installation needs.
 IMAGE = ("image.repository=registry.example.org/raindrop", "image.tag=test")
 SERVERS = "app.kubernetes.io/instance=raindrop,app.kubernetes.io/component=server"
 _numbers = itertools.count(1)
@@ -27,7 +27,7 @@ _numbers = itertools.count(1)
 def machine():
     """The one machine of the private Kubernetes."""
     kubelet = Kubelet(control_plane())
-    # It ends before the control plane, which has registered before.
+    # The control plane has registered before, so it ends after the kubelet.
     atexit.register(kubelet.stop)
     kubelet.start()
     return kubelet

@@ -85,7 +85,7 @@ class WithSecret(Changes, unittest.TestCase):
                 self.assertIn("layout.preset = unheard-of", message)
                 self.assertIn("must be one of raindrop, js-safe", message)
                 self.assertNotIn("redis:", message)
-            # Long enough for the update to go on, if it could.
+            # Waits long enough for the update to continue, if it could.
             issued = len(fleet.ids)
             time.sleep(5)
             self.assertGreater(len(fleet.ids), issued + 100)

@@ -32,7 +32,7 @@ from chart import (
     without_files,
 )
 
-# Kinds of other projects, by schemas that are kept here.
+# Kinds of other projects, whose schemas are in this folder.
 FOREIGN = ("monitoring.coreos.com/", "cert-manager.io/", "gateway.networking.k8s.io/")
 
 

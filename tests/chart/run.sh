@@ -1,8 +1,8 @@
 #!/bin/sh
-# Tests the chart, the plain manifests, the alerts and the dashboard: all with Helm 4, and what Helm renders with
-# Helm 3, too. What the tests need and cannot find they install: helm, kustomize and Kubernetes' servers by Go, Prometheus
-# and Redis by Debian's packages, Kubernetes' schemas by a Python package.
-# UPDATE=1 rewrites the golden files, deploy/kubernetes and the chart's README; read the difference before it is kept.
+# Tests the chart, the plain manifests, the alerts and the dashboard: all with Helm 4, and the rendered manifests with
+# Helm 3, too. The tests install the programs that they do not find: helm, kustomize and Kubernetes' servers by Go,
+# Prometheus and Redis by Debian's packages, Kubernetes' schemas by a Python package.
+# UPDATE=1 rewrites the golden files, deploy/kubernetes and the chart's README; read the difference before a commit.
 set -eu
 
 cd "$(dirname "$0")/../.."

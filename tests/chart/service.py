@@ -14,7 +14,7 @@ import urllib.error
 import urllib.request
 
 BINARY = os.environ["RAINDROP"]
-# What a secured service lets in.
+# The token that a secured service accepts.
 TOKEN = "of-the-chart-tests"
 # What openssl needs to write a revocation list.
 AUTHORITY = """

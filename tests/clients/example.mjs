@@ -4,8 +4,8 @@ import { readFile, rm, writeFile } from 'node:fs/promises';
 import { fileURLToPath } from 'node:url';
 
 /**
- * The first JavaScript example of a package's README. `folder` is that of the tests: what is written
- * there can import the package by its name.
+ * The first JavaScript example of a package's README. `folder` is that of the tests: a file in it
+ * can import the package by its name.
  */
 export class Example {
   #folder;

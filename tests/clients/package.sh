@@ -1,7 +1,7 @@
 #!/bin/sh
-# Builds the clients' packages as registries get them, into target/packages, and checks what is in them: those
-# for npm with attw and publint, those for Maven by their jars and effective poms, Go's modules with the oldest
-# Go that they support, Python's wheel with pyright. What the clients do is for clients-test and integrations-test.
+# Builds the clients' packages as registries get them, into target/packages, and checks their contents: packages for
+# npm with attw and publint, packages for Maven by their jars and effective poms, Go's modules with the oldest Go
+# that they support, Python's wheel with pyright. clients-test and integrations-test test the clients' behaviour.
 set -eu
 
 cd "$(dirname "$0")/../.."

@@ -1,7 +1,7 @@
 #!/bin/sh
-# Tests the clients: each with the tools of its language, and all of them by the conformance suite
-# against the real service. Java and Maven are installed by Debian's packages, and what checks Python's by pip;
-# Go, Node and Python must be there.
+# Tests each client with the tools of its language, and all of them by the conformance suite against
+# the real service. Debian's packages install Java and Maven, and pip the tools that check Python; Go, Node and
+# Python must be there.
 set -eu
 
 cd "$(dirname "$0")/../.."

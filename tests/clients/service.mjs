@@ -43,7 +43,7 @@ async function freePort() {
 }
 
 /**
- * Starts a program with a temporary folder of its own, and waits until `isReady`.
+ * Starts a program in a new temporary folder, and waits until `isReady`.
  *
  * @returns {Promise<() => Promise<void>>} ends the program by a signal and removes the folder
  */
@@ -75,7 +75,7 @@ async function start({ folder, command, arguments: list, signal, isReady, ...opt
 }
 
 /**
- * Starts a node of the service with a store of its own.
+ * Starts a node of the service with a new store.
  *
  * @param {{http?: string, tokens?: boolean}} [settings] `http`: more lines of that section;
  *   `tokens`: whether requests need TOKEN
@@ -155,7 +155,7 @@ export async function startPostgres() {
   };
   const settings = ['listen_addresses=127.0.0.1', `unix_socket_directories=${folder}`, 'fsync=off'];
   const list = ['-D', data, '-p', `${port}`, ...settings.flatMap((setting) => ['-c', setting])];
-  // SIGQUIT: nothing of it is kept, so it need not shut down in order.
+  // SIGQUIT: the test removes the database, so the server need not shut down in order.
   const command = `${programs}/postgres`;
   const stop = await start({
     folder,

@@ -163,7 +163,7 @@ class Borders(Browser):
         self.border(page, "Timestamp").press("ArrowRight")
         self.assert_bits(page, Timestamp=32, Worker=10)
         expect(page.locator(".borders")).to_have_attribute("aria-label", re.compile("Timestamp 32, Sequence 20, Data centre 0, Worker 10, Lane 1"))
-        # The sequence keeps the bits of its last number.
+        # The sequence field keeps its bits when its last number changes.
         page.get_by_label("Last sequence number").fill("1000")
         self.border(page, "Timestamp").press("End")
         self.assert_bits(page, Timestamp=42)

@@ -13,7 +13,7 @@ FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-background-networking"]
 FLAGS += ["--disable-component-update", "--disable-sync", "--no-first-run"]
 ROOT = pathlib.Path(__file__).parent.parent.parent
 PATIENCE_MS = 30_000
-# What a browser says of an answer that is an error, and of a service that is away.
+# The browser's message about an answer that is an error, and about a service that is away.
 ANSWERED = "Failed to load resource"
 DESK = {"width": 1280, "height": 900}
 PHONE = {"width": 360, "height": 780}

@@ -42,7 +42,7 @@ class Many(Browser):
         url = f"{cls.admin}/codes/tenant-0000?namespace=numbers"
         request = urllib.request.Request(url, b'{"start": 10000}', {"Content-Type": "application/json"}, method="PUT")
         urllib.request.urlopen(request, timeout=30).close()
-        # A transaction of its own for each code takes minutes on a slow disk.
+        # One transaction for all codes: one for each code takes minutes on a slow disk.
         with contextlib.closing(sqlite3.connect(f"{folder}/raindrop.db", timeout=30)) as store, store:
             for number in range(1, CODES):
                 row = (f"tenant-{number:04}", 10_000 + number)

@@ -40,7 +40,7 @@ class Pages(Browser):
             "codes": f"{cls.admin}/#codes",
             "docs": f"{cls.service.url}/docs",
         }
-        # What is there when a part has its answers.
+        # The element that appears when a part has its answers.
         cls.done = {
             "try": ".newest .bar", "one": ".newest .bar", "inspect": ".encodings", "many": "tbody tr", "plan": ".stack .facts",
             "impossible": "[role=alert]", "cluster": "tbody tr", "codes": "tbody tr", "docs": "section[id]",
@@ -222,7 +222,7 @@ class Pages(Browser):
             self.assert_accessible(page, "the question for a token")
             dialog.get_by_label("Token").fill("raindrop_wrong")
             dialog.get_by_role("button", name="Use this token").click()
-            # Refused, so it is asked for again.
+            # The service refuses the token, so the page asks for another one.
             expect(dialog.get_by_label("Token")).to_have_value("")
             dialog.get_by_label("Token").fill(TOKEN)
             page.keyboard.press("Enter")

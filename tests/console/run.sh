@@ -1,8 +1,8 @@
 #!/bin/sh
 # Tests the console in a real browser, against services on free ports. Debian's package brings the
 # browser; the program that drives it and the rules of accessibility are Python packages, installed
-# into the build's folder. UPDATE=1 rewrites the screenshots of README and docs. Arguments are given
-# on to unittest: tests/console/run.sh -k docs.
+# into the build's folder. UPDATE=1 rewrites the screenshots of README and docs. Arguments go to
+# unittest: tests/console/run.sh -k docs.
 set -eu
 
 cd "$(dirname "$0")/../.."

@@ -2,9 +2,9 @@
 # Advisories, licences, bans and sources of every dependency, by deny.toml. Finds cargo-deny on the
 # path, or builds it.
 #
-# The database of advisories is a git repository, which git fetches: a mirror is configured by git's
-# url.<mirror>.insteadOf. Where it cannot be fetched, a copy of the last 14 days does; without one,
-# advisories are not checked, which is said last, and is an error with ADVISORIES=required.
+# git fetches the database of advisories; git's url.<mirror>.insteadOf configures a mirror. If git
+# cannot fetch it, the script uses a copy of the last 14 days. Without a copy it does not check
+# advisories, and says so at the end; with ADVISORIES=required it fails instead.
 set -eu
 
 cd "$(dirname "$0")/../.."
@@ -16,7 +16,7 @@ $cargo fetch --quiet --locked || fail "the dependencies cannot be downloaded"
 "$deny" --offline --locked --workspace --all-features check bans licenses sources
 
 if ! timeout 300 "$deny" fetch db; then
-  # The date of its last commit, unless that is older.
+  # The date of the copy's last commit, unless that is older than 14 days.
   dated=
   for copy in "${CARGO_HOME:-$HOME/.cargo}"/advisory-dbs/advisory-db-*/; do
     dated=$(git -C "$copy" log -1 --since=14.days --format=%cs 2>/dev/null) || dated=

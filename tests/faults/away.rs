@@ -118,7 +118,7 @@ async fn a_service_starts_without_its_database_and_serves_when_it_is_there() {
 }
 
 /// While the database does not answer, the node reports what it knows itself, also to ten clients
-/// at once, and long before its calls of the store time out: one of 9 s, and the next ones of as long.
+/// at once. It does so long before its calls of the store time out, each of which takes 9 s.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_cluster_is_answered_while_the_database_is_frozen() {
     let server = Server::start(&Mariadb).await;

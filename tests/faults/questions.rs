@@ -13,7 +13,7 @@ fn run_on_terminal(
     folder: &Path,
     answer: &str,
 ) -> (Option<i32>, String, String) {
-    // It must not become the controlling terminal of this process, which would end with it.
+    // The terminal must not become the controlling one of this process, which would end with it.
     let flags = OpenptFlags::RDWR | OpenptFlags::NOCTTY;
     let controller = openpt(flags).expect("a terminal");
     unlockpt(&controller).expect("usable");

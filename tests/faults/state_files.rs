@@ -262,7 +262,7 @@ async fn disk_that_hangs_costs_the_lease_and_not_the_service() {
     node.signal(Signal::KILL);
     node.mend_disk();
     node.kill9().await;
-    // The file has the lease that was given up, and no process used its range.
+    // The file has the lease that the process gave up, and no process used the range of that lease.
     let node = setup.start_leased().await;
     home.moved(&node);
     home.is_well();

@@ -1,4 +1,4 @@
-//! Tests what operators are told about a store that may lose acknowledged writes.
+//! Tests the warnings to operators about a store that may lose acknowledged writes.
 
 use serde_json::Value;
 

@@ -184,7 +184,7 @@ async fn used_up_code_is_reported_and_was_announced() {
         (200, &true.into())
     );
     let reason = &json["namespaces"]["numbers"]["reason"];
-    // Operators are told which.
+    // The service tells operators the reason.
     assert_eq!(reason, "the code has no numbers left");
     assert_eq!(world.get("/id/order").await.status, 200);
 }

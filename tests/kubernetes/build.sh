@@ -21,7 +21,7 @@ if [ ! -d "$programs" ]; then
   (cd $module && go build -buildvcs=false -trimpath -ldflags "$flags" -o "$fresh/" \
     ./etcd k8s.io/kubernetes/cmd/kube-apiserver k8s.io/kubernetes/cmd/kube-controller-manager) >&2 ||
     fail "Kubernetes cannot be built"
-  # In one step; who was faster has built the same.
+  # In one step; a process that was faster has built the same files.
   chmod 755 "$fresh"
   mv -T "$fresh" "$programs" 2>/dev/null || rm -rf "$fresh"
 fi

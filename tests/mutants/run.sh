@@ -1,10 +1,11 @@
 #!/bin/sh
 # Mutation testing of what keeps IDs unique: changes the code in one place at a time, as
 # .cargo/mutants.toml says, and demands that the unit tests notice. Every mutant that survives must
-# be listed in docs/mutants.md with the reason. Arguments are patterns of files to take instead of
-# all, such as 'crates/core/src/lease/**'; JOBS=n mutants are tested at a time; FILTER=regex takes the
-# mutants whose names it matches; QUICK=1 leaves out the explorer; BASELINE=skip takes the tests for
-# sound. Finds cargo-mutants on the path, or builds it.
+# be listed in docs/mutants.md with the reason. Finds cargo-mutants on the path, or builds it.
+#
+# Arguments are patterns of files to take instead of all, such as 'crates/core/src/lease/**'.
+# JOBS=n tests n mutants at a time. FILTER=regex takes the mutants whose names it matches.
+# QUICK=1 leaves out the explorer. BASELINE=skip assumes that the tests pass without a mutant.
 set -eu
 
 cd "$(dirname "$0")/../.."
@@ -22,7 +23,7 @@ done
 
 rm -rf "$kept"/[0-9]*/mutants.out
 
-# Each job has a build folder of its own, which keeps the dependencies for the next time.
+# Each job has a separate build folder, which keeps the dependencies for the next run.
 set -f
 shard=0
 processes=

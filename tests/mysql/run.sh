@@ -33,7 +33,7 @@ SQL
 (mysqld --initialize-insecure --init-file="$data/init.sql") >"$data/log" 2>&1 ||
   fail "mysqld cannot be initialised: $(cat "$data/log")"
 
-# Somebody may have the port: then the next one.
+# Another process may have the port: then tries the next one.
 port=$((10000 + $$ % 20000))
 for _ in 1 2 3 4 5; do
   port=$((port + 1))

@@ -78,7 +78,7 @@ fn since(began: Instant) -> u64 {
     u64::try_from(began.elapsed().as_millis()).expect("not that long")
 }
 
-/// The behaviour of a fleet in a part of its life.
+/// The behaviour of a fleet during one phase of the test.
 struct Report {
     nodes: usize,
     fewest_issuing: usize,

@@ -22,7 +22,7 @@ use crate::{
     },
 };
 
-/// Returns the address of a database with these ports of this machine in place of its server's.
+/// Returns the address of a database, with these ports of this machine instead of the server's.
 fn at(url: &str, ports: &[u16]) -> String {
     let (server, database) = url.rsplit_once('/').expect("a database");
     let (before, _) = server.split_once("127.0.0.1").expect("this machine");

@@ -226,8 +226,8 @@ async fn divided_statements_issue_nothing_twice(engine: &'static dyn Engine) {
     assert!(written.is_empty(), "to the second server: {written:?}");
 }
 
-/// Checks that no statement that writes changes another server than that of its session, if a proxy
-/// sends it there. Without the comparison of sessions, each would take effect there.
+/// Checks that a statement which a proxy sends to another server than that of its session writes
+/// nothing there. Without the comparison of sessions, each statement would take effect there.
 async fn no_write_changes_another_server(engine: &'static dyn Engine) {
     let servers = [Server::start(engine).await, Server::start(engine).await];
     let [first, second] = &servers;

@@ -163,7 +163,7 @@ async fn a_migration_that_was_cut_short_is_repaired(backend: &Backend) {
     assert!(store.swap_row(&scope(1, 3), 2, birth(2), &write(1)).await.expect("an answer"));
     backend.run(cut_short).await;
     let store = backend.store().await;
-    // The migration was interrupted after the tables existed: later writes are kept.
+    // The migration was interrupted after the tables existed: the repair keeps later writes.
     assert_eq!(store.read_record("default").await.expect("an answer"), Some(rows_record()));
     let row = store.read_row(&scope(1, 3), 2).await.expect("an answer").expect("the row");
     assert_eq!((row.token, row.epoch), (token(1), EPOCH));

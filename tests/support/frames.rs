@@ -36,8 +36,9 @@ pub(crate) async fn frame(stream: &mut (impl AsyncRead + Unpin), wanted: u8) -> 
     }
 }
 
-/// Returns a `GET /id/a` with 235 headers, of which 110 are in the table that the first such head
-/// of a connection fills: a few hundred bytes, and in memory as large as a head may be.
+/// Returns a `GET /id/a` with 235 headers, 110 of them different. The first such head of a
+/// connection fills the table of headers with these, and later heads name only entries of the
+/// table. A head has a few hundred bytes, and is in memory as large as a head may be.
 pub(crate) fn large(stream: u8, is_first: bool) -> Vec<u8> {
     const NAMES: u8 = 110;
     /// The index of the newest entry of the table.

@@ -283,8 +283,8 @@ impl Shared {
         self.answered.send_modify(|count| *count += 1);
     }
 
-    /// Returns the fault, if this request has the text. `is_kept` says whether the earlier requests
-    /// were kept.
+    /// Returns the fault, if this request has the text. `is_kept` says whether the proxy recorded
+    /// the earlier requests.
     fn take(&self, request: &[u8], is_kept: bool) -> Option<Fault> {
         let mut fault = lock(&self.fault);
         let (text, found) = fault.as_ref()?;

@@ -1,5 +1,6 @@
 //! Runs Redis; `RAINDROP_TEST_REDIS_URL` (`redis://user:password@host:port`, no database) names
-//! another shared server. It must have 1000 databases, and the tests empty those that they use.
+//! another shared server. That server must have 1000 databases, and the tests empty those that they
+//! use.
 
 use std::{
     ffi::OsString,

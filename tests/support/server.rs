@@ -303,7 +303,7 @@ impl Server {
         let deadline = Instant::now() + STARTING;
         while Instant::now() < deadline {
             let answers = timeout(STARTING, self.engine.answers(&self.address)).await;
-            // It may have ended because another process has the port, and answers.
+            // The server may have ended because another process has the port, and answers.
             if program.has_ended() {
                 program.kill9();
                 return false;

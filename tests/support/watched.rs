@@ -170,7 +170,7 @@ fn signal(process: Pid, signal: Signal) {
     let _ = kill_process(process, signal);
 }
 
-/// Stops a process, and waits until none of its threads runs: they need not notice at once.
+/// Stops a process, and waits until no thread of it runs: threads need not notice at once.
 fn stop(process: Pid) {
     signal(process, Signal::STOP);
     let runs = |thread: fs::DirEntry| {

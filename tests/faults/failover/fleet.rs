@@ -138,7 +138,7 @@ impl Fleet {
         self.nodes.push(Node { service, home });
     }
 
-    /// Starts one more node, and returns the time of its start.
+    /// Starts one more node, and returns when it started.
     async fn start_another(&mut self) -> Instant {
         let start = Instant::now();
         let service = self.setup.clone().start().await;

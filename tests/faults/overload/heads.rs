@@ -91,7 +91,7 @@ async fn connect(service: &Service) -> TcpStream {
     client
 }
 
-/// A connection holds as much as its client can make it hold for any time: a full table of headers,
+/// A connection holds the most that a client can make it hold for long: a full table of headers,
 /// requests that wait for their bodies, and most of a head.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_connection_that_waits_takes_no_more_than_is_counted() {

@@ -1,7 +1,7 @@
-//! A node with a longer window beside one with a short window, a clock of the store that is ahead for a
-//! while, and a fail-over: how the longest reach of the record falls, explored to the end. Barriers,
-//! marks, epochs and the longest reach are those of the service. A tick is an hour and has one position.
-//! What the service requires beside, two hours of its own steady clock, is left out.
+//! Explores how the longest reach in the record falls. One node has a longer window than the other,
+//! the store's clock is ahead for a while, and the store fails over. Barriers, marks, epochs and
+//! the longest reach are those of the service. A tick is an hour and has one position. The model
+//! omits one condition of the service: two hours of the node's own steady clock.
 //!
 //! Premise: a fail-over does not lose the first record of a longer window.
 
@@ -21,7 +21,7 @@ const LEAP: u8 = 27;
 const AHEAD: u8 = 28;
 const FRESH: [Token; 2] = [Token::from_bits(200), Token::from_bits(201)];
 
-/// What is wrong.
+/// The fault in a world, if any.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Mutant {
     Sound,
@@ -230,7 +230,7 @@ impl LongWindow {
         }
         let (token, limit) = (FRESH[1], marks[0]);
         *row = Row { token, epoch, marks, is_released: false, written };
-        // What it issues meanwhile is issued by the lease that goes on.
+        // The process issues meanwhile by the lease that continues.
         let next = state.holders[process].as_ref().map_or(next, |holder| holder.next);
         state.holders[process] = Some(Holder { token, epoch, next, limit });
         Some(())

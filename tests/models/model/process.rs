@@ -1,4 +1,4 @@
-//! One process: what it knows, what it sends, and what it does with an answer.
+//! One process: its knowledge, the writes that it sends, and its handling of the answers.
 //!
 //! The order of steps is the keeper's; every decision is the production function.
 
@@ -336,7 +336,7 @@ impl Process {
         self.state = State::Held(Held { lease, rows: Rows::Checked, clock_ahead_since });
     }
 
-    /// Lets a step panic: the process no longer knows anything of its rows.
+    /// Lets a step panic: the process forgets everything about the rows.
     pub(crate) fn panic(&mut self) {
         (self.releasing, self.waiting, self.must_read) = (None, None, false);
         self.enter(Event::Panicked);

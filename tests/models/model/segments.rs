@@ -81,7 +81,7 @@ struct Process {
     chain: Chain,
     next: u64,
     sealed: bool,
-    /// The epoch of its last block.
+    /// The epoch of the last block in the chain.
     epoch: u8,
     writes_left: u8,
     /// The write whose answer it waits for.

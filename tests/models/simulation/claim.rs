@@ -13,7 +13,7 @@ use tokio::time::Instant;
 
 use crate::{check::AnsweredBefore, model::CODES, store::Writer};
 
-/// A claim, and the state of its node when it began.
+/// A claim, and the state of the node when the claim began.
 pub(crate) struct Claim {
     pub(crate) writer: Writer,
     pub(crate) code: usize,

@@ -4,28 +4,34 @@
 //!
 //! # What must hold
 //!
-//! After every operation: no ID was issued twice for a code; IDs of a code ascend on a node and
-//! lane; no claim waits longer than `max_wait` for its lease and `max_wait` for its tick; no ID is
-//! further ahead of its node's clock than borrowing, holding and waiting allow; no mark was written
-//! more than a window ahead of the writer's clock. At the end all faults are repaired, and every
-//! node that can have a row must issue again.
+//! The simulation checks after every operation:
+//!
+//! - No node issued an ID twice for a code.
+//! - IDs of a code ascend on a node and lane.
+//! - No claim waits longer than `max_wait` for its lease and `max_wait` for its tick.
+//! - No ID is further ahead of its node's clock than borrowing, holding and waiting allow.
+//! - No process wrote a mark more than a window ahead of its clock.
+//!
+//! At the end the simulation repairs all faults, and every node that can have a row must issue
+//! again.
 //!
 //! Meanwhile operators release rows, raise marks and move the namespace to another layout, and some
-//! are killed. Rows and the record vanish, but only as the premises allow it: no mark of a lost row
-//! is beyond the mark at which an added row begins. That holds while the store's clock is right and
-//! does not go back.
+//! operators are killed. Rows and the record vanish, but only as the premises allow: no mark of a
+//! lost row is beyond the mark at which an added row begins. The premise holds while the store's
+//! clock is right and does not go back.
 //!
 //! # What is no failure
 //!
-//! A claim that is refused while the store is away, while rows or positions are used up, or while a
-//! clock is wrong; numbers that are left out; IDs of different lanes out of order.
+//! A node may refuse a claim while the store is away, while rows or positions are used up, or while
+//! a clock is wrong. It may skip numbers. IDs of different lanes may be out of order.
 //!
 //! # How to use it
 //!
-//! - `make simulation`: seeds without a bug, and one planted bug after the other, each of which the
-//!   same seeds must find.
-//! - `make soak-simulation SEEDS=1000000`: more seeds, with progress; `FIRST=…` begins elsewhere.
-//! - `make simulation ONLY=replay SEED=17`: one seed step by step, and with `BUG=TokenDerived`
+//! - `make simulation` runs seeds without a bug, and then with one planted bug after the other. The
+//!   same seeds must find each bug.
+//! - `make soak-simulation SEEDS=1000000` runs more seeds, with progress; `FIRST=…` begins
+//!   elsewhere.
+//! - `make simulation ONLY=replay SEED=17` runs one seed step by step, and with `BUG=TokenDerived`
 //!   under that bug.
 
 #![expect(clippy::print_stdout, reason = "the figures of a run are its result")]

@@ -1,5 +1,5 @@
-//! Mishaps that must not come together, in a calm world: a node acts on what it read before a move
-//! to another layout or before a row was lost, or a write arrives in the middle of a move.
+//! Mishaps that need a calm world without other mishaps. A node acts on a read from before a move
+//! to another layout or before the loss of a row, or a write arrives in the middle of a move.
 
 use raindrop_core::layout::TimeUnit;
 use rand::{RngExt, rngs::StdRng};
@@ -120,8 +120,8 @@ pub(crate) fn backfill_after_a_restore(seed: u64, setup: Setup, mut random: StdR
 }
 
 /// Restores a backup under nodes that have one worker id each, and another node starts before they
-/// check the store. At the backup, only the holder of the other worker id ran. It may crash
-/// meanwhile, so that a start releases its row.
+/// check the store. At the backup, only the holder of the other worker id ran. That holder may
+/// crash meanwhile, so that a start releases its row.
 pub(crate) fn node_starts_beside_another_worker_id(
     seed: u64,
     setup: Setup,

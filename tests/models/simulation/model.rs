@@ -149,7 +149,7 @@ pub(crate) enum Order {
     Raise,
     /// Lowers a barrier that a clock put far ahead.
     LowerBarrier,
-    /// Moves to another layout: one with an epoch so much earlier has larger IDs.
+    /// Moves to another layout, whose epoch is `earlier_ms` earlier, so that its IDs are larger.
     Relayout {
         earlier_ms: i64,
         positions: u64,
@@ -194,7 +194,7 @@ pub(crate) enum Op {
         count: u32,
     },
     /// A claim that reads the clock and is then suspended with its machine, while another thread of
-    /// its process issues some other codes.
+    /// the process issues some other codes.
     Stale {
         node: usize,
         code: usize,
@@ -275,7 +275,8 @@ pub(crate) enum Op {
     },
     /// A node with another layout tries to join.
     OtherLayout,
-    /// An operator begins; one of its coming writes may fail, the next one after `skip` others.
+    /// An operator begins. `fault` may make one of the operator's writes fail, after this number of
+    /// other writes.
     Operate {
         order: Order,
         fault: Option<(usize, Fault)>,

@@ -194,8 +194,8 @@ impl World<'_> {
         }
     }
 
-    /// Loses a row if the rule for rows that are added later covers it: none of its marks is
-    /// further ahead than those of a row that would be added now.
+    /// Loses a row if the rule for rows that are added later covers the row: none of the row's
+    /// marks is further ahead than those of a row that would be added now.
     pub(crate) async fn lose_row(&mut self, worker: u64) {
         let now_ms = self.time.now_ms();
         let scope = Scope::new("default", &self.layout, 0, self.layout.largest_worker());
@@ -247,9 +247,9 @@ impl World<'_> {
         }
     }
 
-    /// Restores the backup and raises its marks, while no node reaches the store. It does so only
-    /// if that covers every lease since: the clocks are right, and no mark is beyond the raised
-    /// ones.
+    /// Restores the backup and raises its marks, while no node reaches the store. Does nothing
+    /// unless the raise covers every lease since the backup: the clocks are right, and no mark is
+    /// beyond the raised ones.
     pub(crate) async fn restore_backup(&mut self) {
         let Some(Backup { moment, words, .. }) = self.operating.backup.clone() else { return };
         let is_same = self.recorded().await == Some(Recorded::Settled(words.clone()))
@@ -290,11 +290,11 @@ impl World<'_> {
         }
     }
 
-    /// Restores the backup under running nodes; others start at once. It does so only under the
-    /// premises of that: the backup is older than holders take to check, some of them lived then
-    /// and some live now. No start waits, no operator moved the namespace since, the store's clock
-    /// is right, and no lease reaches beyond the barrier. All living holders reach the store until
-    /// they have checked.
+    /// Restores the backup under running nodes; others start at once. Does nothing unless the
+    /// premises of such a restore hold: the backup is older than holders take to check, some
+    /// holders lived then and some live now. No start waits, no operator moved the namespace since,
+    /// the store's clock is right, and no lease reaches beyond the barrier. All living holders
+    /// reach the store until they have checked.
     pub(crate) async fn restore_in_place(&mut self) {
         let Some(backup) = self.operating.backup.take() else { return };
         let Setup { renew_ms, latency_ms, disk_ms, window_ms, skew_ms, own_clock, .. } =
@@ -362,9 +362,9 @@ impl World<'_> {
         self.operating.replica.get_or_insert(self.cluster.moment());
     }
 
-    /// Lets the replica take the store's place, under the premises of a fail-over: the clocks are
-    /// right, no lease reaches beyond the barrier, a process checked since the last fail-over, and
-    /// the replica has the record that this process wrote.
+    /// Lets the replica take the store's place if the premises of a fail-over hold. The clocks are
+    /// right, and no lease reaches beyond the barrier. A process checked the store since the last
+    /// fail-over, and the replica has the record that this process wrote.
     pub(crate) async fn fail_over(&mut self, back: bool) {
         let replica = self.operating.replica.take().unwrap_or_else(|| self.cluster.moment());
         let now_ms = self.time.now_ms();

@@ -6,8 +6,8 @@ use crate::{check::FailureKind, world::World};
 
 /// How often the simulation checks whether a node issues again.
 const LOOK_MS: u64 = 1_000;
-/// How long a node may take beyond the times of its lease. It gives up a request without an answer
-/// after 10 s, and checks the store again 5 s later at most.
+/// How long a node may take beyond the times of its lease. A node gives up a request without an
+/// answer after 10 s, and checks the store again 5 s later at most.
 const SLACK_MS: u64 = 20_000;
 
 impl World<'_> {

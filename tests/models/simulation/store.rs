@@ -745,7 +745,8 @@ impl Intercept for Connection {
                     rows.retain(|row| self.considers(row));
                 }
                 let answer = self.come_back(&way, answer).await?;
-                // The process computes limits from the clocks of a survey of its own worker ids.
+                // The process computes limits from the clocks of a survey of the worker ids that
+                // it may lease.
                 let is_own = !matches!(&call, Call::Survey(scope) if scope.min_worker == 0);
                 if let Some(survey) = answer.downcast_ref::<Survey>().filter(|_| is_own) {
                     let (wall_ms, store_ms) = (self.writer.clock.peek_ms(), survey.now_ms);

@@ -50,7 +50,7 @@ impl Replicated for Mariadb {
     }
 
     async fn rejoin(&self, old: &Server, primary: &Server) {
-        // The identity of the server is one of its arguments.
+        // The server keeps its identity, which is one of its arguments.
         old.refill(|folder| copy_data(primary, folder)).await;
         old.run("SET GLOBAL gtid_slave_pos = @@GLOBAL.gtid_binlog_pos").await;
         follow_mariadb(old, primary).await;

@@ -2,8 +2,8 @@
 
 use raindrop_core::lease::Lease;
 
-/// The positions that ended leases may have issued, by lane. A lease that continues may issue all
-/// of its positions at any time, so no step says that it does.
+/// The positions that ended leases may have issued, by lane. A lease that continues may issue every
+/// position in it at any time, so the model has no step for that.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub(super) struct Issued {
     lanes: [u64; 2],

@@ -1,4 +1,4 @@
-//! One process: what it knows, what it sends, and what it does with an answer.
+//! One process: its knowledge, the writes that it sends, and its handling of the answers.
 //!
 //! The order of steps is the keeper's; every decision is the production function.
 
@@ -96,7 +96,7 @@ impl From<Intent> for Purpose {
     }
 }
 
-/// What a holder does if nothing else comes first.
+/// The operation that a holder begins if no other step must come first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Operation {
     Renew,
@@ -544,8 +544,8 @@ impl Process {
         }
     }
 
-    /// Handles the store's answer. If a lane is left, its lease issued `all` of its positions, or
-    /// none.
+    /// Handles the store's answer. If the process leaves a lane, the lease of that lane issued
+    /// `all` of the positions in it, or none.
     pub(super) fn answer(&mut self, context: &mut Context<'_>, swapped: bool, all: bool) {
         match std::mem::take(&mut self.phase) {
             Phase::Following { has_entered: true } => self.phase = Phase::Entered,
@@ -624,8 +624,8 @@ impl Process {
         Some(())
     }
 
-    /// Ends the lease, which issued `all` of its positions, or none; or ends a search that may have
-    /// taken the row.
+    /// Ends the lease, which issued `all` of the positions in it, or none; or ends a search that
+    /// may have taken the row.
     pub(super) fn leave(
         &mut self,
         context: &mut Context<'_>,

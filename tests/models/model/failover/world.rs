@@ -337,7 +337,7 @@ fn release(world: &World, store: &Store, tick: i64) -> Option<Message> {
     Some(Message { awaited_by: None, expected: row.token, swap: Swap::Row(write) })
 }
 
-/// An operator begins an epoch in which no lease goes on.
+/// An operator begins an epoch in which no lease continues.
 fn raise(world: &World, store: &Store, tick: i64) -> Message {
     let Tables { record, .. } = store.present();
     let clocks = EpochClocks::of_store(world.clock(store.server, tick));

@@ -1,4 +1,4 @@
-//! One process: what it knows, and one statement after the other.
+//! One process: its knowledge, and one statement after the other.
 //!
 //! The order of steps is the keeper's; every decision about rows and epochs is the production
 //! function.
@@ -534,7 +534,7 @@ impl Process {
         }
     }
 
-    /// Judges a row with another token than that of its holder.
+    /// Judges a row that has another token than this process wrote.
     fn judge(&self, context: &Context<'_>, judged: Judged, row: &Row) -> OtherToken {
         let held = self.held().expect("a row is held");
         match held.row.judge(row, &self.check(judged)) {

@@ -115,7 +115,7 @@ pub(super) const FORGOTTEN: Configuration = Configuration {
     ..LAWFUL
 };
 
-/// After a restore the store's clock is ahead, by as much as leases reach.
+/// After a restore the store's clock is ahead, by the reach of a lease.
 pub(super) const CLOCK_AHEAD: Configuration = Configuration {
     name: "a store clock ahead",
     window: 2,

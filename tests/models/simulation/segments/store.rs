@@ -71,8 +71,8 @@ impl Flaky {
         self.state().latency_ms = ms;
     }
 
-    /// Gives the replica the state of the store. It does nothing before the codes exist and a node
-    /// has checked the server, because the premises allow no fail-over then.
+    /// Gives the replica the state of the store. Does nothing before the codes exist and a node has
+    /// checked the server, because the premises allow no fail-over then.
     pub(super) async fn replicate(&self) {
         let record = self.memory.read_record("numbers").await.expect("memory does not fail");
         let codes = self.memory.list_segments().await.expect("memory does not fail");
