@@ -15,7 +15,7 @@ import time
 HERE = pathlib.Path(__file__).parent
 CLIENTS = HERE.parent
 JAVA_DRIVER = "src/test/java/org/example/raindrop/conformance/Driver.java"
-# What the virtual machine of Java does once, so that the ones after it have its classes at hand.
+# A run of Java's virtual machine that stores its classes, so that later ones start sooner.
 JAVA_WARM_UP = [
     {"do": "open", "urls": ["http://127.0.0.1:1"], "token": "warm-up", "options": {"deadline_ms": 1000}},
     {"do": "next", "code": "plain"},
@@ -31,7 +31,7 @@ class Language:
     # Commands that are run in the client's folder, once, before the first scenario.
     build: list = dataclasses.field(default_factory=list)
     folder: pathlib.Path = HERE
-    # What the driver consists of; the language is left out by default where it is missing.
+    # A file of the driver; without the file, the suite leaves the language out by default.
     needs: str = "reference.py"
     # The standard input of the commands that build it.
     build_input: str = ""

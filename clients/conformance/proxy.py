@@ -50,7 +50,7 @@ class Exchange:
     fault: str = ""
     # Whether the client may use the IDs of the answer.
     usable: bool = False
-    # Until when the client may use them, in Unix seconds, if the answer was given such an end.
+    # Until when the client may use them, in Unix seconds, if the proxy gave the answer such an end.
     until: float = None
     answer: Answer = None
     sent_bytes: int = 0

@@ -130,7 +130,7 @@ class Buffer:
         self.failed = 0
         self.retry_at = 0.0
         self.failed_at = 0.0
-        # When each URL may be asked again.
+        # When the client may ask each URL again.
         self.ask_at = collections.defaultdict(float)
         self.window_began = time.monotonic()
         self.window_used = 0
@@ -155,7 +155,7 @@ class Client:
         # The one that answered last.
         self.best = None
         self.token = token
-        # What the next calls of the token function do instead of returning the token.
+        # The faults of the next calls of the token function, instead of returning the token.
         self.token_faults = list(token_faults)
         self.broken = broken
         self.target = options.get("target_ms", 2000) / 1000
@@ -344,7 +344,7 @@ class Client:
         if not {"asks_every_url", "ignores_retry_after"} & self.broken:
             now = time.monotonic()
             urls = [url for url in urls if buffer.ask_at[url] <= now]
-        # A caller waits and the pause is over, so the URL that may be asked first is asked now.
+        # A caller waits and the pause is over, so the client asks the URL whose time ends first.
         urls = urls or [min(self.urls, key=lambda url: buffer.ask_at[url])]
         failure = None
         for url in urls:

@@ -86,7 +86,7 @@ class Job:
     def run(self, lane, ledger):
         """Returns whether it came out as it should, and says so."""
         began = time.monotonic()
-        # What a broken driver draws must not make others look broken.
+        # The IDs of a broken driver must not make other clients look broken.
         ledger = Ledger() if self.broken else ledger
         scenario = Scenario(lane, self.language, copy.deepcopy(self.scenario), ledger)
         try:
@@ -168,7 +168,7 @@ def main():
     parser.add_argument("--scenario", default="", help="only scenarios whose name contains this text")
     parser.add_argument("--lanes", type=int, default=4, help="how many scenarios run side by side, and as many of the self-test")
     arguments = parser.parse_args()
-    # The proxies wait for nobody's arithmetic.
+    # A thread that computes must not delay the threads of the proxies.
     sys.setswitchinterval(0.0005)
     scenarios = [one for one in load_scenarios() if arguments.scenario.lower() in one["name"].lower()]
     with tempfile.TemporaryDirectory() as folder:
@@ -177,8 +177,8 @@ def main():
         present = [name for name, language in known.items() if name != "reference" and language.exists()]
         names = arguments.languages or present
         clients = [known[name] for name in names if name != "self-test"]
-        # What takes longest comes first, so that the lanes end together: broken clients wait until somebody
-        # notices, and virtual machines take a while to start.
+        # The slowest clients come first, so that the lanes end together: broken clients wait until a
+        # scenario notices, and virtual machines take a while to start.
         clients.sort(key=lambda language: language.seconds, reverse=True)
         runs = ((language, scenario) for language in clients for scenario in scenarios)
         groups = [[Job(language, scenario) for language, scenario in runs if scenario["file"] in language.files or not language.files]]

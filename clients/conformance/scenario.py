@@ -7,9 +7,9 @@ from driver import Driver, Enough, Hang
 from ledger import not_issued
 from service import CODES, TOKEN
 
-# How much older than max_age an ID may be at the time before it was asked for: the length of a tick and
-# what is claimed ahead of the clock. The load of the machine does not count, because nothing is measured
-# after the ID was drawn.
+# How much older than max_age an ID may be at the time before the request for it: the length of a tick and
+# the time by which the service claims ahead of the clock. The load of the machine does not count, because
+# the suite measures nothing after the client drew the ID.
 AGE_TOLERANCE_MS = 50
 # The same for `oldest_ms`, which a driver measures a moment after the ID was drawn.
 OLDEST_TOLERANCE_MS = 800
@@ -21,7 +21,7 @@ OVERLAP_S = 1.0
 DEADLINE_MS = 10_000
 # How long a request may take from the client to the proxy, where too few have come.
 ON_THE_WAY_S = 5.0
-# `ids_per_request` leaves out so many requests.
+# `ids_per_request` leaves out this number of requests.
 LEARNING_REQUESTS = 20
 DRAWS = ("next", "text", "try")
 KEYS = {
@@ -77,7 +77,7 @@ class Scenario:
         self.ids = {code: [] for code in CODES}
         self.started = {}
         self.last = {}
-        # What the step after this one allows of requests.
+        # The requests that the step after this one allows.
         self.allowed = {}
         self.files = []
         self.marked = 0
@@ -348,7 +348,7 @@ class Scenario:
             ranges = [one for exchange in self.lane.exchanges if exchange.usable and exchange.code == code for one in exchange.document()["ranges"]]
             if wrong := not_issued(ids, ranges):
                 self.failures.append(f"{len(wrong)} IDs of {code} were in no whole answer: {wrong[:3]}")
-                # They are nobody's, so they say nothing about other scenarios.
+                # No answer has these IDs, so they say nothing about other scenarios.
                 self.ids[code] = sorted(set(ids).difference(wrong))
         for space in {code["space"] for code in CODES.values()}:
             ids = [one for code, ids in self.ids.items() if CODES[code]["space"] == space for one in ids]

@@ -13,7 +13,7 @@ import urllib.request
 
 BINARY = os.environ.get("RAINDROP", "")
 TOKEN = "of-the-conformance-suite"
-# How long a node may take until it is ready, or until it has read the tokens anew.
+# How long a node may take until it is ready, or until it has read the tokens again.
 PATIENCE_S = 60
 
 CONFIG = """
