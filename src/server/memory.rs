@@ -65,7 +65,7 @@ pub(super) fn max_unsent(http: &HttpConfig) -> u64 {
 const MAX_HEADS: u64 = 32 << 20;
 
 /// Returns the bytes that decoded heads of HTTP/2 may take. A small part of the memory suffices,
-/// because a head is dropped as soon as its handler has run.
+/// because a head is dropped as soon as its handler has read it.
 pub(super) fn max_heads() -> u64 {
     let part = |memory: u64| (memory / 32).clamp(1 << 20, MAX_HEADS);
     memory_limit().map_or(MAX_HEADS, part)

@@ -1,5 +1,6 @@
 //! Access: every caller with every route and method on every listener. Routes and methods come from
-//! the API document that the listener serves, so a new route is checked without a change here.
+//! the API document that the listener serves, so every new route is checked. The first part of its
+//! path must be in `permission` below.
 
 use std::net::SocketAddr;
 

@@ -6,7 +6,7 @@ use tower::ServiceExt as _;
 use crate::support::World;
 
 #[tokio::test]
-async fn every_metric_is_exported_from_the_start() {
+async fn counters_are_exported_before_they_count() {
     let world = World::start(&[("worker.id", "9")]).await;
     let answer = world.get("/metrics").await;
     assert_eq!(answer.header("content-type"), Some("text/plain; version=0.0.4"));

@@ -1,4 +1,5 @@
-//! Limits on each client: requests per second, and new codes.
+//! Limits the requests per second of each client, and says by which name a client is counted, for
+//! these limits and for the one on new codes (`state`).
 
 mod client_address;
 mod rate_limit;

@@ -78,8 +78,8 @@ impl OpenConnections {
     }
 
     fn tick(&mut self) {
-        // One tick, however late it is: after a suspension of the process, the clients' requests
-        // are in the kernel, and their connections must not look idle.
+        // Counts one tick, however late it is. After a suspension of the process, the clients'
+        // requests wait in the kernel, so their connections must not look idle.
         self.next_tick = Instant::now() + TICK;
         self.clock.tick();
         self.all.retain(|entry| !entry.task.is_finished());

@@ -34,13 +34,14 @@ const PLACE_WITHIN: Duration = Duration::from_millis(10);
 /// only a quarter as many as clients' places if those are few, but at least 8.
 pub(in crate::server) const SPARE_PLACES: usize = 64;
 
-/// Divisor of the share of spare places that stays for probes: while fewer are free, no client
-/// waits on a spare place.
+/// Divisor of the share of spare places that stays for probes. While fewer spare places than that
+/// are free, no client waits on one.
 const FOR_PROBES: usize = 4;
 
-/// One connection of HTTP/2 for this many of the clients' places may wait for more, and
-/// [`MOST_WAITING`] at most. If such connections held all places, none of them would get more.
+/// Divisor of the clients' places: so many connections of HTTP/2 may wait for more places at a time.
+/// If such connections held all places, none of them would get more.
 const FOR_WAITING: usize = 32;
+/// The largest number of them.
 const MOST_WAITING: usize = 64;
 
 /// How long a client may wait for clients' places. It is longer than the grace period of a served

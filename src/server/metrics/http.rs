@@ -119,8 +119,8 @@ impl Connections {
                 registry,
                 "raindrop_http_connections_dropped_total",
                 "Connections closed by reason: stalled (a response was not read), unsent (the \
-                 same, while memory for responses was scarce), room (for another client), address \
-                 (refused: too many of one client address).",
+                 same, while memory for responses was scarce), room (for another client, or HTTP/2 \
+                 that found none), address (refused: too many of one client address).",
                 "reason",
                 Dropped::ALL.map(Dropped::name),
             ),

@@ -105,7 +105,7 @@ pub enum Event<L> {
 /// An action for the task to take after the state has changed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Effect<L, S> {
-    /// Issue from the lease that is held now, and seal the grant before.
+    /// Issue from the lease that is held now, and then seal the grant that it replaced.
     Issue,
     /// Seal the grant of a lease that was lost.
     Seal(L),

@@ -31,9 +31,9 @@ const RECENT: Duration = Duration::from_mins(5);
 /// Number of epochs that are remembered.
 const REMEMBERED: usize = 8;
 
-/// How long this process must have read the same longest times before they fall. Every node that
-/// uses them confirms that each hour. So a backup's record, whose confirmation is old, is corrected
-/// before that time has passed.
+/// How long this process must have read the same longest times before it lowers them. Every node
+/// that uses such times confirms them in the record each hour. So if a backup's record lacks a
+/// confirmation, a node renews it before this time has passed.
 const READ_UNCHANGED: Duration = Duration::from_hours(2);
 
 /// The history of a store, as far as a process knows it.
@@ -165,7 +165,7 @@ impl KnownHistory {
         mut fresh: impl FnMut() -> Token,
     ) -> Result<Followed, StoreError> {
         let recorded = &record.history;
-        // An epoch of another server counts even if this call ends it.
+        // Remembers an epoch of another server even if this call ends it.
         if self.epochs.back().is_none_or(|last| last.server != recorded.identity) {
             self.meet(recorded, context.steady);
         }
@@ -175,7 +175,8 @@ impl KnownHistory {
         } else {
             recorded.judge(server, self.known())
         };
-        // Once the clocks agree, a new epoch gets the barrier that the present one lacks.
+        // The present epoch has no barrier, because the clocks differed when it began. Now they
+        // agree, so this call begins a new epoch with one.
         let can_set_barrier = recorded.is_pending() && context.clocks.later_ms.is_some();
         let history = if verdict == HistoryVerdict::Continued && !can_set_barrier {
             let continued = recorded.continued(server, context.own, context.until_ms);
@@ -229,7 +230,8 @@ impl KnownHistory {
         }
         let store_ms = context.clocks.store_ms;
         let history = history.used_by(context.own, store_ms);
-        // By a clock that is ahead, the instant that leases can reach would stay until it is right.
+        // If the clock is ahead, the record would name an instant far ahead as the one that leases
+        // can reach, and keep it until the clock is right. So times fall only if the clocks agree.
         let clocks_agree = context.clocks.later_ms.is_some() && !history.is_pending();
         let unchanged = self.times.as_ref().filter(|times| times.are_those_of(&history));
         if clocks_agree

@@ -98,9 +98,9 @@ pub(crate) struct JudgedSurvey {
     pub(crate) verdict: ClockVerdict,
     /// The instant from which limits are computed, in Unix ms.
     pub(crate) now_ms: i64,
-    /// The clocks that were judged. While the store's clock is behind, the wall clock is replaced
-    /// by the last agreed one plus the steady time since, so that a gain in small steps does not go
-    /// unnoticed.
+    /// The clocks that were judged. While the store's clock is behind, the wall clock in here is
+    /// computed: its reading when both clocks last agreed, plus the time that passed by the steady
+    /// clock. Otherwise a clock could gain in steps too small to notice.
     pub(crate) clocks: ClockReading,
     /// The clocks for an epoch that begins now.
     pub(crate) epoch_clocks: EpochClocks,
@@ -121,8 +121,9 @@ impl JudgedSurvey {
 
 /// Why a write of a row was not made, or had no effect. Each variant says what follows from it.
 pub(crate) enum LeaseError {
-    /// An earlier write of this process took effect instead, or an epoch began, so the facts that
-    /// decided the write no longer hold. The next step decides again.
+    /// The facts that decided the write no longer hold: an earlier write of this process took
+    /// effect instead, an epoch began or must begin, the row was found changed, or the record had
+    /// to name it again. The next step decides again.
     Retry,
     /// The node's clock is ahead by this many ms. Mending the clock is up to the operator.
     ClockAhead(i64),
@@ -276,7 +277,7 @@ impl LeaseContext {
             (report.workers_held, report.workers_free) = (survey.held, free);
             false
         });
-        // A wrong clock of the store does not bound how far a lease reaches.
+        // A lease reaches at most the skew beyond the store's clock, unless that clock is wrong.
         let is_bound = !is_local && !matches!(verdict, ClockVerdict::StoreBehind(_));
         let bound_ms = store_ms.saturating_add(millis(max_skew));
         let now_ms = if is_bound { clocks.wall_ms.min(bound_ms) } else { clocks.wall_ms };

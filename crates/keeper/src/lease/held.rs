@@ -218,10 +218,10 @@ impl HeldLease {
         Ok(judged)
     }
 
-    /// Fails, as a start waits, if the last write is so old that a backup may contain it. Another
-    /// process may have taken the row since, so that this write proves nothing in a store that was
-    /// rolled back. The row is read all the same: another token in it may be evidence, which other
-    /// processes wait for.
+    /// Fails if this process wrote the row so long ago that a backup may contain that write. In a
+    /// store that was restored from it, the row looks as this process left it, although another
+    /// process may have taken it in between. Then the holder waits as a start does. It reads the
+    /// row all the same: another process's token in it may be evidence that others wait for.
     async fn require_recent_write(
         &mut self,
         context: &mut LeaseContext,
@@ -322,8 +322,8 @@ impl HeldLease {
         }
     }
 
-    /// Leases the row again, from the barrier of the present epoch on. The present grant is used
-    /// up.
+    /// Leases the row again, from the barrier of the present epoch on. Until then, claims use up the
+    /// grant in use.
     async fn lease_again(
         &mut self,
         context: &mut LeaseContext,
@@ -392,8 +392,9 @@ impl HeldLease {
         let write = OwnWrite { lease: self.began, worker, token };
         context.shared.note_own_write(write, intent.clocks.steady);
         let lease = &context.settings.lease;
-        // At most half of the window: a row that an operator released can be leased when all leases
-        // have ended, less `issue.max_wait`, which is at most the other half.
+        // Another process can lease a row that an operator released `issue.max_wait` before all
+        // leases have ended. That is at most half of the window before, so this write proves
+        // possession for at most the other half.
         let ttl_ms = millis(lease.ttl.min(lease.window / 2));
         self.row.acknowledged(intent.store_ms, ttl_ms);
         self.stale = StaleWait::of_holder();
@@ -446,11 +447,12 @@ impl HeldLease {
         Ok(LeaseError::Vanished)
     }
 
-    /// Returns the limit that a renewal asks for.
+    /// Returns the limit that a renewal asks for. Resets the count of refused claims, by which it
+    /// grows.
     fn next_limit(&self, context: &LeaseContext, judged: &JudgedSurvey, whole_window: bool) -> u64 {
         let reach_ms = context.reach_ms(whole_window);
-        // The row's mark may be higher, from a write of an earlier epoch that has no effect in this
-        // one.
+        // A write of an earlier epoch may have set a higher mark. In this epoch that mark has no
+        // effect.
         let known = self.row.known_row.marks()[self.row.lanes.present()];
         let (old_limit, now_ms) = (self.acknowledged().max(known), judged.now_ms);
         let request = match self.row.at_barrier() {
@@ -515,7 +517,8 @@ impl HeldLease {
                 if let Err(error) = self.adopt(context, row, &facts).await {
                     return error;
                 }
-                // Otherwise the next step leases the row again, as in a new epoch.
+                // Without a write that proves possession, the next step leases the row again, as in
+                // a new epoch.
                 if self.row.last_write.is_some() {
                     self.row.continue_in(context.history.epoch());
                 }
@@ -532,8 +535,8 @@ impl HeldLease {
     /// Saves the acknowledged lease in the state file, and then lets claims use it. Does not wait
     /// if there is no state file.
     pub(crate) async fn save(&mut self, context: &LeaseContext) -> Result<(), LeaseError> {
-        // While the next lease waits for the barrier, the file still has the lease in use: the
-        // row's marks are already those of the next one.
+        // While the next lease waits for the barrier, the row's marks are already those of the next
+        // lease. So the file keeps the lease in use.
         let file_writer = context.file_writer.as_ref();
         let file_writer = file_writer.filter(|_| self.is_saved && self.row.at_barrier().is_none());
         let grant = match self.row.next {

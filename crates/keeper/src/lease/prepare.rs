@@ -108,8 +108,8 @@ async fn create_missing(context: &mut LeaseContext) -> Result<bool, KeeperError>
 }
 
 /// Creates the record. A process that knew the namespace writes it again with a new epoch: every
-/// earlier lease ends below the barrier. If there are rows, only a holder that finds its row as it
-/// wrote it knows that no process has moved them to another layout.
+/// earlier lease ends below the barrier. If there are rows, an operator may have moved them to
+/// another layout. Only a holder that finds its row as it wrote it knows that nobody did.
 async fn create_record(
     context: &mut LeaseContext,
     before: &Survey,
@@ -218,6 +218,7 @@ async fn create_rows(
 }
 
 /// Writes the record under a fresh token. Returns `false` if another process changed it meanwhile.
+/// Has the time of [`StoreOperation::Prepare`], like the other calls of a start.
 async fn swap_record(
     context: &mut LeaseContext,
     mut record: LayoutRecord,

@@ -181,7 +181,7 @@ impl Search {
         if self.has_more_rows(context, judged).await? {
             return Ok(Pass::SurveyAgain);
         }
-        // A wait without a free row counts as a wait.
+        // Waits for holders without a row, too: the search need not wait again once it has one.
         let stale = self.stale.wait_for_holders(context, judged).await?;
         if stale.is_none() && self.release_rows_if_due(context, judged).await? {
             return Ok(Pass::SurveyAgain);
@@ -315,7 +315,8 @@ impl Search {
         let few = FIRST_ROWS << self.conflicts.min(16);
         let rows = self.free_rows(context, &scope, None, few).await?;
         let complete = rows.len() < few as usize;
-        // Rows that were never written are all alike, so one of a random part is chosen below.
+        // Rows that were never written are all alike. So that nodes that start together choose
+        // different ones, one is chosen from a random part of the range below.
         let may_be_fresher = !complete && rows.iter().all(Row::was_never_written);
         match choose_among(context, rows, now_ms, self.conflicts) {
             chosen @ Chosen::Row(_) if !may_be_fresher => Ok(chosen),

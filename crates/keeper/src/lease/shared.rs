@@ -28,14 +28,16 @@ pub(crate) struct KeeperState {
     pub(crate) generator: Arc<Generator>,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) observer: Arc<dyn Observer>,
-    /// The keeper's latest status, without `lease` and `codes`, which an issuer looks up. Its
-    /// subscribers are notified of every change that may let a refused claim succeed.
+    /// The keeper's latest status. Its fields `lease` and `codes` are empty here: an issuer fills
+    /// them in when it is asked. Subscribers are notified of every change that may let a refused
+    /// claim succeed.
     pub(crate) report: watch::Sender<Status>,
     pub(crate) failures: FailureLog,
     pub(crate) runtime: KeeperRuntime,
     /// Notified by claims that need a renewal, and by [`Self::doubt`].
     pub(crate) wake_up: Arc<Notify>,
-    /// The last acknowledged write of the held row, and the steady clock when the write was judged.
+    /// The last acknowledged write of the held row, and the steady clock when the keeper judged the
+    /// clocks for it.
     /// Only the lease's task sets it.
     pub(crate) own_write: Mutex<Option<(OwnWrite, Duration)>>,
     /// Whether a read of the row did not show that write, so that the task must read it at once.

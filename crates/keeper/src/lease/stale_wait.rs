@@ -4,8 +4,8 @@
 //! A row that a crashed process left, and that no process leases, would make every start wait. So a
 //! start that has waited releases such rows.
 //!
-//! It writes nothing during the wait: a row with this process's heartbeat would let other starts
-//! take a restored store for one with living holders. The caller calls
+//! It writes nothing during the wait. Otherwise other starts would see a fresh heartbeat in a
+//! restored store, and conclude that it has living holders. The caller calls
 //! [`StaleWait::wait_for_holders`] again before *each* write, surveys again after
 //! [`StaleWait::release_rows`], and keeps the `StaleWait` until it has a lease. Embedded stores
 //! never wait. Tests: `stale_stores.rs` in `src/tests`.
@@ -99,8 +99,8 @@ impl StaleWait {
     /// The rows of all holders in the namespace count, and the wait is long enough for the holder
     /// that renews most seldom.
     ///
-    /// A start that will release rows waits longer by [`LONGEST_PAUSE`], for holders that wait as
-    /// well: their wait began only when they next reached the store.
+    /// A start that will release rows waits longer by [`LONGEST_PAUSE`]: holders may wait, too, and
+    /// their wait began only when they next reached the store.
     pub(crate) async fn wait_for_holders(
         &mut self,
         context: &LeaseContext,
@@ -301,7 +301,8 @@ fn limits(context: &LeaseContext, judged: &JudgedSurvey) -> (Ages, Duration) {
     let seldom_ms = context.history.present().map_or(0, |history| history.renew.ms);
     let wait_ms = millis(stale_wait).max(seldom_ms / 2 * 3);
     // The store's clock may have stepped by the skew, so heartbeats count as old that much sooner.
-    // But a living holder renews at least this often.
+    // But never while a living holder may not have renewed yet: that takes the longest
+    // `lease.renew` of all nodes, and an eighth more because no renewal is exactly on time.
     let skew_ms = millis(max_clock_skew);
     let oldest_ms = wait_ms.saturating_sub(skew_ms).max(seldom_ms / 8 * 9);
     let ages = Ages { now_ms: judged.survey.now_ms, oldest_ms, skew_ms };

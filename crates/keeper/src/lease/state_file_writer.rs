@@ -69,8 +69,8 @@ pub(crate) struct StateFileWriter {
 struct Saved {
     /// The lease that the file has, and the grant that it bounds.
     present: Option<(SavedLease, Arc<Grant>)>,
-    /// Every lease that the file may have after a crash, each with the number of the change that
-    /// saved it.
+    /// The leases that the file may have after a crash, since writes of the file are under way.
+    /// Each has the number of the change that saves it.
     possible: Vec<(u64, SavedLease)>,
     /// The duration of the last write.
     took: Duration,

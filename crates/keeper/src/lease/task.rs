@@ -50,9 +50,9 @@ use crate::support::{
 
 /// The time from a new lease to its first renewal.
 const FIRST_RENEWAL: Duration = Duration::from_secs(3);
-/// The shortest time between renewals that claims ask for.
+/// The pause before a renewal that claims ask for, and before a step that decides again.
 const BETWEEN_WOKEN: Duration = Duration::from_millis(20);
-/// The shortest time from a renewal that raised nothing to the next one that claims may ask for.
+/// The pause before a renewal that claims ask for, if the one before it raised nothing.
 const BETWEEN_USELESS: Duration = Duration::from_millis(200);
 /// How many consecutive steps may end in a retry before the store counts as failing.
 const MOST_RETRIES: u32 = 20;
@@ -146,7 +146,7 @@ impl Task {
         }
     }
 
-    /// Gives the generator the grant of the held lease, and seals the grant before.
+    /// Gives the generator the grant of the held lease, and then seals the grant that it replaced.
     fn issue(&self) {
         let held = self.state.held().expect("a lease is held");
         let generator = &self.context.shared.generator;
@@ -287,7 +287,8 @@ impl Task {
         pause
     }
 
-    /// Retries at once. After too many retries, reports the store: its reads contradict its writes.
+    /// Decides again after [`BETWEEN_WOKEN`]. After too many such steps, reports the store: its
+    /// reads contradict its writes.
     fn retry_soon(&mut self) -> Pause {
         self.retries += 1;
         if self.retries <= MOST_RETRIES {
@@ -402,7 +403,8 @@ impl Task {
         Pause::fixed(self.context.random.jittered(pause))
     }
 
-    /// Lets claims use a new lease, once the state file has it, and seals the grant before.
+    /// Lets claims use a new lease, once the state file has it, and then seals the grant that it
+    /// replaced.
     async fn install(&mut self, lease: HeldLease) -> Result<(), LeaseError> {
         let (worker, lane) = (lease.grant.worker(), lease.grant.lane());
         self.enter(Event::Leased(lease));
@@ -602,7 +604,7 @@ impl Task {
     /// Starts to create the missing row or record again, beyond everything that was leased.
     fn vanished(&mut self) -> Pause {
         self.enter(Event::RowsMissing);
-        self.store_lost();
+        self.report(UnavailableReason::StoreLost);
         self.jittered_pause(SHORTEST_PAUSE)
     }
 

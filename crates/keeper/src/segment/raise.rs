@@ -177,7 +177,8 @@ mod tests {
         let (store, manager) = with_order().await;
         manager.raise_to("order", 100).await.expect("raised");
         store.fail_over("b", store.snapshot());
-        // A hundred blocks of a million each.
+        // The store may have lost a hundred reservations of at most a million numbers each
+        // (`gap.rs` in core).
         let next = manager.raise_by("order", 5).await.expect("raised");
         assert_eq!(next, 100 + 100_000_000);
         let listed = store.list_segments().await.expect("up").pop().expect("the code");

@@ -127,7 +127,8 @@ impl StateFile {
         Self(Arc::new(Inner { wanted, changes, progress, found }))
     }
 
-    /// Returns, once, the entry that was found for a namespace when the file was opened.
+    /// Returns the entry that was found for a namespace when the file was opened; `None` the second
+    /// time. A file that was refused is refused each time.
     pub(crate) fn found(&self, namespace: &str) -> Result<Option<Entry>, Refused> {
         let mut found = self.0.found.lock().unwrap_or_else(PoisonError::into_inner);
         match &mut *found {

@@ -54,7 +54,7 @@ labels! {
 }
 
 labels! {
-    /// A write of a row.
+    /// What the keeper does with a lease: writes a row, or reads or writes the state file.
     pub LeaseOperation {
         /// Takes a free row.
         Acquire = "acquire",
@@ -72,7 +72,7 @@ labels! {
 }
 
 labels! {
-    /// The outcome of a write of a row.
+    /// The outcome of such an operation.
     pub LeaseOutcome {
         /// The store acknowledged it.
         Done = "done",
@@ -80,7 +80,8 @@ labels! {
         Refused = "refused",
         /// The store failed. The write may have taken effect, or still may.
         Unknown = "unknown",
-        /// Not tried: no row or lane is usable.
+        /// Not tried: no row or lane is usable, the store may be a restored one, an epoch has no
+        /// barrier yet, or the state file has no lease.
         NoneFree = "none_free",
         /// Not tried: the node's clock is ahead.
         ClockAhead = "clock_ahead",

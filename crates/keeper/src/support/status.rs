@@ -69,8 +69,8 @@ pub enum UnavailableReason {
     #[error("the store is unavailable: {0}")]
     StoreUnavailable(StoreFailure),
     /// The row, the code or the namespace's record is not in the store any more, the code's next
-    /// number is lower than before, or the record names another layout. The keeper checks again
-    /// every 5 s.
+    /// number is lower than before, or the record names another layout. The keeper creates a
+    /// missing row or record again at once, and otherwise looks again every 5 s.
     #[error(
         "rows or records of this process are missing from the store, went back or name another layout: repair the store"
     )]

@@ -142,10 +142,11 @@ impl<'a> IdRequest<'a> {
             };
             if !because.is_empty() {
                 let detail = format!("format = {format:?}: must be string {because}");
-                let is_uuid = encoding.is_uuid();
-                let code =
-                    if is_uuid { ProblemCode::NotEncodable } else { ProblemCode::InvalidParameter };
-                return Err(Problem::new(code, detail));
+                let problem = match encoding.is_uuid() {
+                    true => ProblemCode::NotEncodable,
+                    false => ProblemCode::InvalidParameter,
+                };
+                return Err(Problem::new(problem, detail));
             }
         }
         let backfill = read_past(parameters, issuer.namespace())?;
