@@ -1,6 +1,7 @@
 use std::collections::HashSet;
 
 use proptest::{prelude::*, test_runner::RngSeed};
+use serde_json::{Value, json};
 
 use super::*;
 use crate::{
@@ -25,6 +26,31 @@ fn the_example_of_the_rfc_has_its_fields_where_the_rfc_has_them() {
     assert_eq!(id.get() & ((1 << below) - 1), fields);
     let random = u128::from(rand_b) & low_mask(FREE_BITS - below);
     assert_eq!(uuid_of(id, &layout, random), uuid);
+}
+
+/// The contract of the clients, which make UUIDs of the IDs that they lease.
+#[test]
+fn vectors_of_the_clients_are_those_of_the_service() {
+    let vectors = include_str!("../../../../../clients/conformance/uuids.json");
+    let vectors: Vec<Value> = serde_json::from_str(vectors).expect("JSON");
+    for vector in &vectors {
+        let text = |name: &str| vector[name].as_str().expect("a text");
+        let layout = Layout::from_canonical(text("layout")).expect("a layout");
+        let widths = layout.widths();
+        let time = json!({
+            "epoch_ms": layout.epoch_ms(),
+            "unit_ms": layout.unit().millis(),
+            "shift": widths.below_timestamp(),
+            "bits": widths.timestamp,
+        });
+        assert_eq!(vector["time"], time);
+        let id = Id::new(text("id").parse().expect("a number")).expect("63 bits");
+        let random = u128::from_str_radix(text("random"), 16).expect("a number");
+        let uuid = uuid_of(id, &layout, random).hyphenated().to_string();
+        assert_eq!(uuid, text("uuid"), "{}", text("why"));
+        assert_eq!(decode(Encoding::Uuid7, &uuid, &layout), Ok(id));
+    }
+    assert_eq!(vectors.len(), 8);
 }
 
 /// `valid.json` of TypeID 0.3.
