@@ -173,13 +173,9 @@ func readProblem(response *http.Response, mediaType string, body []byte, longest
 
 // answer is the JSON of a response, and its ranges as the buffer keeps them.
 type answer struct {
-	IssuedAt time.Time `json:"issued_at"`
-	Layout   *string
-	Time     *struct {
-		EpochMs     int64 `json:"epoch_ms"`
-		UnitMs      int64 `json:"unit_ms"`
-		Shift, Bits uint
-	}
+	IssuedAt  time.Time `json:"issued_at"`
+	Layout    *string
+	Time      *timeField
 	Increment json.RawMessage
 	Prefix    string
 	Until     *time.Time
@@ -187,6 +183,18 @@ type answer struct {
 
 	segments []segment
 	total    int64
+}
+
+// timeField is how an ID has its time.
+type timeField struct {
+	EpochMs     int64 `json:"epoch_ms"`
+	UnitMs      int64 `json:"unit_ms"`
+	Shift, Bits uint
+}
+
+// fits reports whether an ID, which has 63 bits, can have such a time.
+func (t *timeField) fits() bool {
+	return t.UnitMs >= 1 && t.Bits >= 1 && t.Bits <= 63 && t.Shift <= 63-t.Bits
 }
 
 type rangeBody struct {
@@ -220,6 +228,9 @@ func readAnswer(body []byte, upTo, sentAt int64, maxAge time.Duration) (*answer,
 	err := json.Unmarshal(body, a)
 	if err != nil || len(a.Ranges) == 0 || a.Until != nil && a.IssuedAt.IsZero() {
 		return &answer{}, fail(KindInvalidAnswer, err, "not the JSON of ranges, or until without issued_at")
+	}
+	if a.Time != nil && !a.Time.fits() {
+		return &answer{}, fail(KindInvalidAnswer, nil, "time %+v: has no place in an ID", *a.Time)
 	}
 	expires := sentAt + int64(min(maxAge, never/2))
 	if a.Layout == nil && a.Increment != nil {

@@ -111,6 +111,10 @@ func TestWrongAnswersAreRefusedWhole(t *testing.T) {
 	bodies = append(bodies, ``, `[]`, `{}`, `{"ranges":null}`, `{"ranges":{}}`, `{"ranges":[`+good+`]}x`, `{"ranges":[`+good+`]`,
 		head(`"time":{"epoch_ms":0,"unit_ms":1,"shift":-1,"bits":41}`),
 		head(`"time":{"epoch_ms":0.5,"unit_ms":1,"shift":22,"bits":41}`),
+		head(`"time":{"epoch_ms":0,"unit_ms":0,"shift":22,"bits":41}`),
+		head(`"time":{"epoch_ms":0,"unit_ms":1,"shift":22,"bits":0}`),
+		head(`"time":{"epoch_ms":0,"unit_ms":1,"shift":22,"bits":42}`),
+		head(`"time":{"epoch_ms":0,"unit_ms":1,"shift":18446744073709551615,"bits":41}`),
 		head(`"until":"soon","issued_at":"2026-11-28T09:30:00Z"`),
 		head(`"until":"2026-11-28T09:30:00Z"`),
 	)

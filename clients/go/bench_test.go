@@ -100,3 +100,15 @@ func BenchmarkSteadyClock(b *testing.B) {
 		sum += c.now()
 	}
 }
+
+func BenchmarkNextUUID(b *testing.B) {
+	client, ctx := full(b, false), context.Background()
+	code := client.Code("order")
+	code.latest.Store(&answer{Time: &timeField{UnitMs: 1, Shift: 22, Bits: 41}})
+	b.ReportAllocs()
+	b.ResetTimer()
+	for range b.N {
+		uuid, _ := code.NextUUID(ctx)
+		sum += int64(uuid[15])
+	}
+}

@@ -95,7 +95,8 @@ const (
 	KindCancelled Kind = "cancelled"
 	// KindClosed: the client is closed.
 	KindClosed Kind = "closed"
-	// KindUsage: an argument is outside its range, or OnEvent panicked.
+	// KindUsage: an argument is outside its range, OnEvent panicked, or no ID of the code can be a
+	// UUID.
 	KindUsage Kind = "usage"
 )
 
@@ -235,6 +236,16 @@ func (c *Client) NextText(ctx context.Context, code string) (string, error) {
 // NextTextMany returns n ascending IDs of a code as texts. See [Code.NextTextMany].
 func (c *Client) NextTextMany(ctx context.Context, code string, n int) ([]string, error) {
 	return c.Code(code).NextTextMany(ctx, n)
+}
+
+// NextUUID returns one ID of a code as a UUID. See [Code.NextUUID].
+func (c *Client) NextUUID(ctx context.Context, code string) ([16]byte, error) {
+	return c.Code(code).NextUUID(ctx)
+}
+
+// NextUUIDMany returns n ascending IDs of a code as UUIDs. See [Code.NextUUIDMany].
+func (c *Client) NextUUIDMany(ctx context.Context, code string, n int) ([][16]byte, error) {
+	return c.Code(code).NextUUIDMany(ctx, n)
 }
 
 // WarmUp waits until the buffer of a code has an ID. See [Code.WarmUp].

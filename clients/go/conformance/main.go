@@ -7,6 +7,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"os"
 	"runtime"
 	"strconv"
@@ -83,7 +84,7 @@ func (d *driver) do(r *request) answer {
 	switch r.Do {
 	case "open":
 		return d.open(r)
-	case "next", "text":
+	case "next", "text", "uuid":
 		return d.draw(r)
 	case "try":
 		if id, ok := d.client.Code(r.Code).TryNext(); ok {
@@ -182,11 +183,22 @@ func (d *driver) draw(r *request) answer {
 	start := time.Now()
 	var texts []string
 	var err error
-	if r.Do == "text" {
+	switch r.Do {
+	case "text":
 		var text string
 		text, err = d.client.NextText(ctx, r.Code)
 		texts = []string{text}
-	} else {
+	case "uuid":
+		uuids := make([][16]byte, 1)
+		if r.N == nil {
+			uuids[0], err = d.client.NextUUID(ctx, r.Code)
+		} else {
+			uuids, err = d.client.NextUUIDMany(ctx, r.Code, *r.N)
+		}
+		for _, u := range uuids {
+			texts = append(texts, fmt.Sprintf("%x-%x-%x-%x-%x", u[:4], u[4:6], u[6:8], u[8:10], u[10:]))
+		}
+	default:
 		var ids []int64
 		if r.N == nil {
 			ids = make([]int64, 1)
