@@ -44,6 +44,13 @@ const actions = {
   text: ({ code, deadline_ms: deadline }) =>
     timed(async () => [await client.nextText(code, { deadline })]),
 
+  uuid: ({ code, n, deadline_ms: deadline }) =>
+    timed(async () => {
+      return n === undefined
+        ? [await client.nextUuid(code, { deadline })]
+        : client.nextUuidMany(code, n, { deadline });
+    }),
+
   try({ code }) {
     const id = client.tryNext(code);
     return id === undefined ? { error: { kind: 'empty' } } : { ids: [`${id}`] };
