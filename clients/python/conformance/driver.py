@@ -30,6 +30,7 @@ from raindrop_client import (
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
+    from uuid import UUID
 
 Message: TypeAlias = dict[str, Any]
 T = TypeVar("T")
@@ -192,6 +193,13 @@ class ThreadDriver(Driver):
         code = self.client.code(request["code"])
         return timed(lambda: [code.next_text(seconds(request, "deadline_ms"))])
 
+    def do_uuid(self, request: Message) -> Message:
+        code, n = self.client.code(request["code"]), request.get("n")
+        deadline = seconds(request, "deadline_ms")
+        if n is None:
+            return timed(lambda: [code.next_uuid(deadline)])
+        return timed(lambda: code.next_uuid_many(n, deadline))
+
     def do_warm_up(self, request: Message) -> Message:
         self.client.code(request["code"]).warm_up()
         return {"ok": True}
@@ -274,6 +282,17 @@ class TaskDriver(Driver):
 
         return await timed_task(draw())
 
+    async def do_uuid(self, request: Message) -> Message:
+        code, n = self.client.code(request["code"]), request.get("n")
+        deadline = seconds(request, "deadline_ms")
+
+        async def draw() -> list[UUID]:
+            if n is None:
+                return [await code.next_uuid(deadline)]
+            return await code.next_uuid_many(n, deadline)
+
+        return await timed_task(draw())
+
     async def do_warm_up(self, request: Message) -> Message:
         await self.client.code(request["code"]).warm_up()
         return {"ok": True}
@@ -353,7 +372,7 @@ def describe(error: RaindropError) -> Message:
     return {"error": {**fields, "retry_after_ms": retry_after, "message": str(error)[:300]}}
 
 
-def timed(draw: Callable[[], list[int] | list[str]]) -> Message:
+def timed(draw: Callable[[], list[int] | list[str] | list[UUID]]) -> Message:
     began = time.monotonic()
     try:
         answer: Message = {"ids": [str(one) for one in draw()]}
@@ -362,7 +381,9 @@ def timed(draw: Callable[[], list[int] | list[str]]) -> Message:
     return {**answer, "waited_ms": (time.monotonic() - began) * 1000}
 
 
-async def timed_task(draw: Coroutine[Any, Any, list[int] | list[str]]) -> Message:
+async def timed_task(
+    draw: Coroutine[Any, Any, list[int] | list[str] | list[UUID]],
+) -> Message:
     began = time.monotonic()
     try:
         answer: Message = {"ids": [str(one) for one in await draw]}

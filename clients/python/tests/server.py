@@ -64,7 +64,8 @@ class Handler(BaseHTTPRequestHandler):
         size = int(parse_qs(urlsplit(self.path).query)["up_to"][0])
         with self.server.lock:
             first = next(self.server.blocks) * 1_000_000
-        return json.dumps({"layout": LAYOUT, "ranges": [one_range(first, size)]}).encode()
+        fields = {"layout": LAYOUT, **self.server.fields, "ranges": [one_range(first, size)]}
+        return json.dumps(fields).encode()
 
     def answer(
         self, status: int, body: bytes, content_type: str, location: str = "", times: int = 1
@@ -96,6 +97,8 @@ class Server(ThreadingHTTPServer):
         self.drops_kept = False
         self.released = threading.Event()
         self.blocks = itertools.count(1)
+        # What answers have besides ranges.
+        self.fields: dict[str, Any] = {}
         scheme = "http"
         if tls is not None and not is_proxy:
             self.socket = tls.wrap_socket(self.socket, server_side=True)

@@ -6,6 +6,7 @@ from datetime import datetime, timedelta, timezone
 from itertools import chain, pairwise, repeat
 from math import inf
 from typing import Any, TypeAlias, cast
+from uuid import UUID
 
 from ._errors import RaindropError
 
@@ -14,6 +15,8 @@ LARGEST_ID = 2**63 - 1
 
 _DECIMAL = re.compile(r"0|[1-9][0-9]{0,18}")
 _TIME = re.compile(r"(\d{4}-\d\d-\d\d)[Tt ](\d\d:\d\d:\d\d)(\.\d+)?(?:[Zz]|([+-]\d\d:\d\d))")
+# The bits of a UUID besides instant, version and variant, and those of them behind the variant.
+_UUID_FREE_BITS, _UUID_LOW_BITS = 74, 62
 _EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 
 # What `json.loads` makes of an object.
@@ -47,6 +50,19 @@ class TimeField:
         """Returns when an ID was claimed."""
         tick = (one >> self.shift) & ((1 << self.bits) - 1)
         return _EPOCH + timedelta(milliseconds=self.epoch_ms + tick * self.unit_ms)
+
+    def uuid_of(self, one: int, random: int) -> UUID:
+        """Writes the instant, and then the fields below the timestamp before random bits.
+
+        docs/clients.md has the layout.
+        """
+        unix_ms = self.epoch_ms + ((one >> self.shift) & ((1 << self.bits) - 1))
+        random_bits = _UUID_FREE_BITS - self.shift
+        fields = one & ((1 << self.shift) - 1)
+        free = fields << random_bits | random & ((1 << random_bits) - 1)
+        low = free & ((1 << _UUID_LOW_BITS) - 1)
+        high = (unix_ms & ((1 << 48) - 1)) << 16 | 7 << 12 | free >> _UUID_LOW_BITS
+        return UUID(int=high << 64 | 0b10 << _UUID_LOW_BITS | low)
 
 
 @dataclass(slots=True)

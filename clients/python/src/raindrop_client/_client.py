@@ -12,6 +12,7 @@ from datetime import datetime
 from functools import partial
 from queue import Empty, SimpleQueue
 from typing import Generic, TypeVar
+from uuid import UUID
 
 from ._answer import LARGEST_ID, Reply
 from ._buffer import Attempt, Buffer, Context, Unique, Waiter, closed
@@ -70,6 +71,18 @@ class _BaseCode(Unique):
     def _count(self, n: int) -> int:
         return count("n", n, self._context.max_range)
 
+    def _uuids(self, ids: Sequence[int]) -> list[UUID]:
+        time = self._buffer.time
+        at = f"IDs of code {self.name}"
+        if time is None:
+            raise usage(f"{at} have no time, or one that wraps, and a UUID needs one")
+        if time.unit_ms != 1:
+            raise usage(f"{at} have ticks of {time.unit_ms} ms, and a UUID needs 1 ms")
+        if time.epoch_ms < 0:
+            raise usage(f"{at} begin at {time.epoch_ms} Unix ms, and a UUID in 1970 or later")
+        # Not in blocks: the child of a fork would have the rest of its parent's.
+        return [time.uuid_of(one, int.from_bytes(os.urandom(10), "big")) for one in ids]
+
     def _texts(self, ids: Sequence[int]) -> list[str]:
         prefix = self._buffer.prefix
         return [f"{prefix}{one}" for one in ids]
@@ -98,6 +111,18 @@ class Code(_BaseCode):
     def next_text_many(self, n: int, deadline: float | None = None) -> list[str]:
         """Returns n ascending IDs as decimal texts with the code's prefix."""
         return self._texts(self.next_many(n, deadline))
+
+    def next_uuid(self, deadline: float | None = None) -> UUID:
+        """Returns the next ID as a UUID of version 7, with random bits: they sort as their IDs do.
+
+        Raises an error of kind `usage` where IDs have no ticks of a millisecond since 1970 or
+        later: in segment mode, and where the time wraps, too.
+        """
+        return self._uuids([self.next(deadline)])[0]
+
+    def next_uuid_many(self, n: int, deadline: float | None = None) -> list[UUID]:
+        """Returns n ascending IDs as UUIDs."""
+        return self._uuids(self.next_many(n, deadline))
 
     def warm_up(self, deadline: float | None = None) -> None:
         """Waits until the buffer has an ID, and takes none."""
@@ -134,6 +159,18 @@ class AsyncCode(_BaseCode):
     async def next_text_many(self, n: int, deadline: float | None = None) -> list[str]:
         """Returns n ascending IDs as decimal texts with the code's prefix."""
         return self._texts(await self.next_many(n, deadline))
+
+    async def next_uuid(self, deadline: float | None = None) -> UUID:
+        """Returns the next ID as a UUID of version 7, with random bits: they sort as their IDs do.
+
+        Raises an error of kind `usage` where IDs have no ticks of a millisecond since 1970 or
+        later: in segment mode, and where the time wraps, too.
+        """
+        return self._uuids([await self.next(deadline)])[0]
+
+    async def next_uuid_many(self, n: int, deadline: float | None = None) -> list[UUID]:
+        """Returns n ascending IDs as UUIDs."""
+        return self._uuids(await self.next_many(n, deadline))
 
     async def warm_up(self, deadline: float | None = None) -> None:
         """Waits until the buffer has an ID, and takes none."""
