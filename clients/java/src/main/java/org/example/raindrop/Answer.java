@@ -7,6 +7,7 @@ import java.time.OffsetDateTime;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Map;
+import java.util.UUID;
 import java.util.function.Supplier;
 
 /**
@@ -46,6 +47,23 @@ record Answer(List<Range> ranges, long ids, Time time) {
   record Time(long epochMs, long unitMs, int shift, long mask) {
     Instant of(long id) {
       return Instant.ofEpochMilli(epochMs + (id >>> shift & mask) * unitMs);
+    }
+
+    /**
+     * Writes the instant, and then the fields below the timestamp before random bits: {@code
+     * docs/clients.md} has the layout.
+     *
+     * @param random 64 random bits, of which the fields replace the first
+     * @param last 10 more in the lowest bits
+     */
+    UUID uuid(long id, long random, long last) {
+      long unixMs = epochMs + (id >>> shift & mask);
+      // In two steps, because Java shifts by 64 bits as by none.
+      long ones = -1L << 1 << (63 - shift);
+      // The first 64 of the 74 bits that are free; the others are random.
+      long fields = id << 1 << (63 - shift) | random & ~ones;
+      long low = fields << 12 >>> 2 | last & 0x3ff;
+      return new UUID(unixMs << 16 | 7 << 12 | fields >>> 52, 1L << 63 | low);
     }
   }
 

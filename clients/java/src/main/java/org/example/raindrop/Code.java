@@ -1,5 +1,7 @@
 package org.example.raindrop;
 
+import java.nio.ByteBuffer;
+import java.security.SecureRandom;
 import java.time.Duration;
 import java.time.Instant;
 import java.util.ArrayDeque;
@@ -8,6 +10,7 @@ import java.util.Map;
 import java.util.OptionalLong;
 import java.util.SortedMap;
 import java.util.TreeMap;
+import java.util.UUID;
 import java.util.concurrent.ThreadLocalRandom;
 import java.util.concurrent.locks.Condition;
 import java.util.concurrent.locks.ReentrantLock;
@@ -21,6 +24,9 @@ public final class Code {
   private static final long MIN_BACKOFF = 100_000_000;
   private static final long MAX_BACKOFF = 10_000_000_000L;
   private static final int REMEMBERED = 1000;
+
+  /** Reads random bytes of the operating system ahead itself. */
+  private static final SecureRandom RANDOM = new SecureRandom();
 
   private final RaindropClient client;
   final String name;
@@ -121,6 +127,39 @@ public final class Code {
     return prefixes.entrySet().stream()
         .map(id -> id.getValue() + id.getKey())
         .toArray(String[]::new);
+  }
+
+  /**
+   * Returns the next ID as a UUID of version 7. UUIDs sort by their bytes as their IDs do, and are
+   * as unique. What the ID leaves of 74 bits is random: 52 with the default layout. The call fails
+   * with an error of kind {@code USAGE} where IDs have no ticks of a millisecond since 1970 or
+   * later: in segment mode, and where the time wraps, too.
+   */
+  public UUID nextUuid() {
+    return uuid(next());
+  }
+
+  /**
+   * Returns {@code n} ascending IDs as UUIDs, and waits at most {@code timeout} for all of them.
+   */
+  public UUID[] nextUuidMany(int n, Duration timeout) {
+    return Arrays.stream(nextMany(n, timeout)).mapToObj(this::uuid).toArray(UUID[]::new);
+  }
+
+  /** Returns a UUID of an ID that was drawn, so an answer has come. */
+  private UUID uuid(long id) {
+    Answer.Time layout = time;
+    if (layout == null || layout.unitMs() != 1 || layout.epochMs() < 0)
+      throw new RaindropException(Kind.USAGE, "the IDs of code " + name + " " + whyNoUuid(layout));
+    ByteBuffer random = ByteBuffer.allocate(10);
+    RANDOM.nextBytes(random.array());
+    return layout.uuid(id, random.getLong(), random.getShort());
+  }
+
+  private static String whyNoUuid(Answer.Time layout) {
+    if (layout == null) return "have no time, or one that wraps: a UUID needs one";
+    if (layout.unitMs() != 1) return "have ticks of " + layout.unitMs() + " ms: a UUID needs 1 ms";
+    return "begin at " + layout.epochMs() + " Unix ms: a UUID begins in 1970 or later";
   }
 
   /**

@@ -9,6 +9,7 @@ import java.net.http.HttpRequest;
 import java.time.Duration;
 import java.time.Instant;
 import java.util.List;
+import java.util.UUID;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.CompletionException;
 import java.util.concurrent.CompletionStage;
@@ -136,6 +137,11 @@ public final class RaindropClient implements AutoCloseable {
   /** Returns the text of the code's next ID; see {@link Code#nextText()}. */
   public String nextText(String code) {
     return code(code).nextText();
+  }
+
+  /** Returns the code's next ID as a UUID; see {@link Code#nextUuid()}. */
+  public UUID nextUuid(String code) {
+    return code(code).nextUuid();
   }
 
   /** Waits until the code's buffer has an ID; see {@link Code#warmUp()}. */

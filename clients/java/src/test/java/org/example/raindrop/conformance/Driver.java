@@ -17,6 +17,7 @@ import java.util.List;
 import java.util.Locale;
 import java.util.Map;
 import java.util.OptionalLong;
+import java.util.UUID;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.TimeUnit;
@@ -77,6 +78,7 @@ public final class Driver {
         case "open" -> open(request);
         case "next" -> ids(next(request), began);
         case "text" -> ids(new String[] {client.nextText((String) request.get("code"))}, began);
+        case "uuid" -> ids(uuids(request), began);
         case "try" -> {
           OptionalLong id = client.code((String) request.get("code")).tryNext();
           yield id.isPresent()
@@ -166,6 +168,16 @@ public final class Driver {
     int n = (int) number(request, "n", 1);
     long[] ids = timeout < 0 ? code.nextMany(n) : code.nextMany(n, Duration.ofMillis(timeout));
     return Arrays.stream(ids).mapToObj(Long::toString).toArray(String[]::new);
+  }
+
+  private String[] uuids(Map<?, ?> request) {
+    Code code = client.code((String) request.get("code"));
+    if (!request.containsKey("n")) {
+      return new String[] {code.nextUuid().toString()};
+    }
+    Duration timeout = Duration.ofMillis(number(request, "deadline_ms", 10_000));
+    UUID[] uuids = code.nextUuidMany((int) number(request, "n", 1), timeout);
+    return Arrays.stream(uuids).map(UUID::toString).toArray(String[]::new);
   }
 
   /** What one thread of a burst did. */
