@@ -15,6 +15,7 @@ import sys
 import threading
 import time
 import urllib.parse
+import uuid
 
 LARGEST = 2**63 - 1
 MAX_BODY = 1 << 20
@@ -68,6 +69,10 @@ BROKEN = {
     "times_each_read": "limits the time of each read, not that of the request",
     "reads_loosely": "takes any text for a number that the language can read as one",
     "wraps": "calculates IDs in 64 bits, and their number in 32",
+    "uuid_by_chance": "makes UUIDs of nothing but the time",
+    "uuid_fields_last": "writes the fields behind the random bits",
+    "uuid_one_random": "draws the random bits once",
+    "uuid_of_any_tick": "makes UUIDs of ticks that are not of a millisecond",
     "dies_of_surprise": "expects only the usual errors in its refill",
 }
 
@@ -563,6 +568,24 @@ class Client:
         tick = (one >> layout["shift"]) & (2 ** layout["bits"] - 1)
         return tick * layout["unit_ms"] + (0 if "wrong_time" in self.broken else layout["epoch_ms"])
 
+    def uuid(self, code, one):
+        """Returns the UUID of an ID: its time, and the fields below that before random bits."""
+        layout = self.buffer(code).time
+        usual = layout and layout["unit_ms"] == 1 and layout["epoch_ms"] >= 0
+        if not usual and not (layout and "uuid_of_any_tick" in self.broken):
+            raise Failure("usage", "its ticks are not of a millisecond since 1970, or it has none")
+        shift = layout["shift"]
+        fields = format(one % 2**shift, "b").zfill(shift) if shift else ""
+        tail = format(self.random_tail(), "074b")[shift:]
+        if "uuid_by_chance" in self.broken:
+            fields = format(random.getrandbits(74), "074b")[:shift]
+        free = tail + fields if "uuid_fields_last" in self.broken else fields + tail
+        bits = format(self.time_of(code, one), "048b") + "0111" + free[:12] + "10" + free[12:]
+        return str(uuid.UUID(int=int(bits, 2)))
+
+    def random_tail(self):
+        return 5 if "uuid_one_random" in self.broken else random.SystemRandom().getrandbits(74)
+
     def close(self):
         with self.changed:
             self.closed = True
@@ -607,6 +630,12 @@ class Driver:
         answer = self.draw(request)
         if "ids" in answer:
             answer["ids"] = self.client.text(request["code"], answer["ids"])
+        return answer
+
+    def do_uuid(self, request):
+        answer = self.draw(request)
+        if "ids" in answer:
+            answer["ids"] = [self.client.uuid(request["code"], one) for one in answer["ids"]]
         return answer
 
     def do_try(self, request):

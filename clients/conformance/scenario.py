@@ -1,7 +1,11 @@
 """Runs one scenario with one driver, and checks what holds for every scenario."""
 
+import functools
+import json
+import operator
 import pathlib
 import time
+import uuid
 
 from driver import Driver, Enough, Hang
 from ledger import not_issued
@@ -23,7 +27,10 @@ DEADLINE_MS = 10_000
 ON_THE_WAY_S = 5.0
 # `ids_per_request` leaves out this number of requests.
 LEARNING_REQUESTS = 20
-DRAWS = ("next", "text", "try")
+DRAWS = ("next", "text", "try", "uuid")
+# How many UUIDs must differ in each of their random bits: two of them are equal in a bit by chance, all never.
+ENOUGH_UUIDS = 200
+VECTORS = json.loads(pathlib.Path(__file__).with_name("uuids.json").read_text(encoding="utf-8"))
 KEYS = {
     "scenario": {"file", "name", "why", "options", "nodes", "token", "token_faults", "alone", "steps"},
     "ask": {"ask", "expect", "times", "until_ok_within", "as", "within", "scaled"},
@@ -35,6 +42,7 @@ KEYS = {
     "mark": {"mark"},
     "requests": {"requests"},
     "time_of": {"time_of"},
+    "uuid_vectors": {"uuid_vectors"},
 }
 
 
@@ -62,6 +70,12 @@ def check_keys(scenario):
         unknown |= step.keys() - KEYS.get(kind, set())
     if unknown:
         raise ValueError(f"scenario {scenario['name']!r} has unknown keys: {sorted(unknown)}")
+
+
+def random_bits(shift):
+    """Returns a mask of a UUID's random bits: those that 12 bits before the variant, and 62 after it, leave."""
+    free = 2 ** (74 - shift) - 1
+    return free >> 62 << 64 | free & 2**62 - 1
 
 
 class Scenario:
@@ -144,6 +158,8 @@ class Scenario:
             self.await_requests(step["requests"])
         elif "time_of" in step:
             self.compare_time(step["time_of"])
+        elif "uuid_vectors" in step:
+            self.compare_vectors()
 
     def open(self):
         urls = [self.lane.proxies[node].url for node in self.data.get("nodes", ["a"])]
@@ -226,6 +242,8 @@ class Scenario:
 
     def keep(self, request, answer, asked_at):
         code, texts = request["code"], answer["ids"]
+        if request["do"] == "uuid":
+            texts = self.read_uuids(request, texts)
         prefix = CODES[code]["prefix"] if request["do"] == "text" else ""
         wrong = [text for text in texts if not text.startswith(prefix) or not text[len(prefix) :].isdigit()]
         if wrong or len(texts) != request.get("n", 1):
@@ -303,6 +321,32 @@ class Scenario:
         parsed = self.lane.service.parse(CODES[code]["prefix"] + str(one))
         if answer.get("unix_ms") != parsed["unix_ms"]:
             raise Failed(f"time_of of {one} is {answer}; the service parses {parsed['unix_ms']}")
+
+    def read_uuids(self, request, texts):
+        """Returns the IDs that the service reads from UUIDs, whose texts ascend and whose random bits differ."""
+        if texts != sorted(texts) or any(text != str(uuid.UUID(text)) for text in texts):
+            raise Failed(f"{request} got UUIDs that do not ascend, or are not written as usual: {texts[:3]}")
+        if len(texts) >= ENOUGH_UUIDS:
+            numbers = [uuid.UUID(text).int for text in texts]
+            differ = functools.reduce(operator.or_, (number ^ numbers[0] for number in numbers))
+            if missing := random_bits(self.layout_time(request["code"])["shift"]) & ~differ:
+                raise Failed(f"{request} got UUIDs that are equal in bits which should be random: {missing:032x}")
+        return [self.lane.service.parse(text, "uuid7")["id"] for text in texts]
+
+    def compare_vectors(self):
+        """Draws the UUID of the one ID of an answer. Each vector has a code of its own, whose buffer is empty."""
+        for number, vector in enumerate(VECTORS):
+            code, one = f"vector-{number}", vector["id"]
+            ranges = [{"first": one, "last": one, "step": "1", "count": 1}]
+            body = {"issued_at": "2026-11-28T09:30:00.123Z", **{name: vector[name] for name in ("layout", "time")}, "ranges": ranges}
+            self.lane.proxy_command({"fault": "answer", "code": code, "status": 200, "type": "application/json", "body": body})
+            request = {"do": "uuid", "code": code}
+            answer = self.driver.ask(request, self.patience(request))
+            differ = -1
+            if len(texts := answer.get("ids", [])) == 1:
+                differ = uuid.UUID(texts[0]).int ^ uuid.UUID(vector["uuid"]).int
+            if differ & ~random_bits(vector["time"]["shift"]):
+                raise Failed(f"the UUID of {one} ({vector['why']}) is {answer}; should be {vector['uuid']} but for its random bits")
 
     # What holds for every scenario.
 

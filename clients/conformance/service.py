@@ -153,10 +153,10 @@ class Service:
                     raise RuntimeError(f"node {node.name} did not read its tokens anew")
                 time.sleep(0.02)
 
-    def parse(self, text):
+    def parse(self, text, encoding="decimal"):
         """Returns what the service reads from an ID's text."""
         for node in self.nodes.values():
-            status, fields = node.status("GET", "/parse/" + urllib.parse.quote(text, safe=""))
+            status, fields = node.status("GET", f"/parse/{urllib.parse.quote(text, safe='')}?encoding={encoding}")
             if status == 200:
                 return fields
         raise RuntimeError(f"no node could parse {text}: status {status}")

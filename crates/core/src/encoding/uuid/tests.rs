@@ -51,6 +51,13 @@ fn vectors_of_the_clients_are_those_of_the_service() {
         assert_eq!(decode(Encoding::Uuid7, &uuid, &layout), Ok(id));
     }
     assert_eq!(vectors.len(), 8);
+    let contract = include_str!("../../../../../docs/clients.md");
+    let named = |vector: &&Value| {
+        let (id, uuid) = (vector["id"].as_str(), vector["uuid"].as_str());
+        contract.contains(&format!("| {} |", id.expect("a text")))
+            && contract.contains(&format!("`{}` |", uuid.expect("a text")))
+    };
+    assert_eq!(vectors.iter().filter(named).count(), 5);
 }
 
 /// `valid.json` of TypeID 0.3.
