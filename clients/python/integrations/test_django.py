@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import unittest
+import uuid
 from typing import Any
 
 import django
@@ -65,7 +66,7 @@ def make_models() -> None:
     global Customer, Order, Parcel
     from django.db import models
 
-    from raindrop_client.django import RaindropField, RaindropTextField
+    from raindrop_client.django import RaindropField, RaindropTextField, RaindropUUIDField
 
     class Customer(models.Model):
         id = RaindropField("order", primary_key=True)
@@ -86,6 +87,7 @@ def make_models() -> None:
     class Parcel(models.Model):
         id = RaindropTextField("order", primary_key=True)
         tracking = RaindropField("order", unique=True)
+        uid = RaindropUUIDField("order", unique=True)
         weight = models.IntegerField(default=0)
 
         class Meta:
@@ -132,6 +134,18 @@ class Fields(unittest.TestCase):
             self.assertRegex(parcel.pk, r"^ORD-\d+$")
             again = Parcel.objects.using(alias).get(tracking=parcel.tracking)
             self.assertEqual(again.pk, parcel.pk)
+
+    def test_uuids(self) -> None:
+        for alias in ALIASES:
+            parcels = [Parcel(weight=-1) for _ in range(1000)]
+            Parcel.objects.using(alias).bulk_create(parcels)
+            own = Parcel.objects.using(alias).create(uid=uuid.UUID(int=5), weight=-1)
+            stored = Parcel.objects.using(alias).filter(weight=-1)
+            # As the database sorts them.
+            in_order = list(stored.order_by("uid").values_list("uid", flat=True))
+            self.assertEqual(in_order, [own.uid, *(parcel.uid for parcel in parcels)])
+            self.assertEqual({uid.version for uid in in_order[1:]}, {7})
+            self.assertEqual(stored.get(uid=parcels[9].uid).pk, parcels[9].pk)
 
     def test_assigned_keys_are_kept(self) -> None:
         from django.db import IntegrityError

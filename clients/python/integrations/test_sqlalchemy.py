@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import unittest
+import uuid
 from typing import Any
 
 import pydantic
-from sqlalchemy import BigInteger, ForeignKey, String, create_engine, func, insert, select
+from sqlalchemy import BigInteger, ForeignKey, String, Uuid, create_engine, func, insert, select
 from sqlalchemy.ext.asyncio import AsyncSession, create_async_engine
 from sqlalchemy.orm import DeclarativeBase, Mapped, Session, mapped_column, relationship
 
 from raindrop_client import AsyncClient, Client
-from raindrop_client.sqlalchemy import next_id, next_text
+from raindrop_client.sqlalchemy import next_id, next_text, next_uuid
 
 from . import peers
 
@@ -41,6 +42,7 @@ def tables(code: Any, prefix: str) -> Any:
         __tablename__ = f"{prefix}_order"
         id: Mapped[int] = mapped_column(BigInteger, primary_key=True, default=next_id(code))
         number: Mapped[str] = mapped_column(String(64), unique=True, default=next_text(code))
+        uid: Mapped[uuid.UUID] = mapped_column(Uuid, unique=True, default=next_uuid(code))
         note: Mapped[str] = mapped_column(String(80), default="")
         lines: Mapped[list[Line]] = relationship()
 
@@ -62,6 +64,11 @@ class Threads(unittest.TestCase):
         found = connection.execute(select(order.id, order.number)).all()
         ids = {one for one, _ in found} | {int(text.removeprefix("ORD-")) for _, text in found}
         self.assertEqual((len(found), len(ids)), (rows, 2 * rows))
+        # The database sorts UUIDs as they were issued, and so the IDs of their rows.
+        by_uuid = connection.execute(select(order.id, order.uid).order_by(order.uid)).all()
+        self.assertEqual(by_uuid, sorted(by_uuid))
+        self.assertEqual({type(uid) for _, uid in by_uuid}, {uuid.UUID})
+        self.assertEqual({uid.version for _, uid in by_uuid}, {7})
 
     def test_core_orm_and_assigned_keys(self) -> None:
         for url, _ in urls:
@@ -125,5 +132,7 @@ class Tasks(unittest.IsolatedAsyncioTestCase):
                         session.add_all([order(note="orm") for _ in range(ROWS)])
                         await session.commit()
                         ids = (await session.scalars(select(order.id))).all()
+                        uids = (await session.scalars(select(order.uid).distinct())).all()
                     await engine.dispose()
                 self.assertEqual((len(ids), len(set(ids))), (2 * ROWS, 2 * ROWS))
+                self.assertEqual(len(uids), 2 * ROWS)

@@ -8,6 +8,7 @@ The setting RAINDROP holds the options of the client: {"urls": ["http://127.0.0.
 
 import functools
 from typing import TYPE_CHECKING, Any, TypeAlias
+from uuid import UUID
 
 from django.conf import settings
 from django.core.exceptions import ImproperlyConfigured
@@ -15,15 +16,17 @@ from django.db import models
 
 from ._client import Client
 
-__all__ = ["RaindropField", "RaindropTextField", "client"]
+__all__ = ["RaindropField", "RaindropTextField", "RaindropUUIDField", "client"]
 
 # Django's fields are generic for type checkers alone.
 if TYPE_CHECKING:
     _Field: TypeAlias = models.Field[Any, Any]
     _BigIntegerField: TypeAlias = models.BigIntegerField[Any, Any]
     _CharField: TypeAlias = models.CharField[Any, Any]
+    _UUIDField: TypeAlias = models.UUIDField[Any, Any]
 else:
     _Field, _BigIntegerField, _CharField = models.Field, models.BigIntegerField, models.CharField
+    _UUIDField = models.UUIDField
 
 
 @functools.cache
@@ -56,11 +59,11 @@ class _RaindropMixin(_Field):
         del options["default"]
         return name, path, [self.code, *positional], options
 
-    def draw(self) -> int | str:
+    def draw(self) -> int | str | UUID:
         """Returns a new value."""
         raise NotImplementedError
 
-    def get_pk_value_on_save(self, instance: models.Model) -> int | str:
+    def get_pk_value_on_save(self, instance: models.Model) -> int | str | UUID:
         """Returns the key of a new object, also in `bulk_create`."""
         return self.draw()
 
@@ -92,3 +95,11 @@ class RaindropTextField(_RaindropMixin, _CharField):
     def draw(self) -> str:
         """Returns the text of a new ID."""
         return client().code(self.code).next_text()
+
+
+class RaindropUUIDField(_RaindropMixin, _UUIDField):
+    """A UUID of version 7 that is made of an ID of a code."""
+
+    def draw(self) -> UUID:
+        """Returns a new ID as a UUID."""
+        return client().code(self.code).next_uuid()

@@ -4,12 +4,13 @@ id: Mapped[int] = mapped_column(BigInteger, primary_key=True, default=next_id(cl
 """
 
 from collections.abc import Callable
+from uuid import UUID
 
 from sqlalchemy.util import await_only
 
 from ._client import AsyncCode, Code
 
-__all__ = ["next_id", "next_text"]
+__all__ = ["next_id", "next_text", "next_uuid"]
 
 
 def next_id(code: Code | AsyncCode) -> Callable[[], int]:
@@ -32,3 +33,10 @@ def next_text(code: Code | AsyncCode) -> Callable[[], str]:
     if isinstance(code, Code):
         return lambda: code.next_text()
     return lambda: await_only(code.next_text())
+
+
+def next_uuid(code: Code | AsyncCode) -> Callable[[], UUID]:
+    """Returns a default that gives each new row an ID as a UUID, for columns of the type Uuid."""
+    if isinstance(code, Code):
+        return lambda: code.next_uuid()
+    return lambda: await_only(code.next_uuid())
