@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"reflect"
 	"strconv"
+	"strings"
 
 	raindrop "git.example.org/raindrop/clients/go"
 	"gorm.io/gorm"
@@ -20,7 +21,8 @@ const codeTag = "RAINDROP"
 
 // Plugin fills each tagged field that is zero when a row is created. Integers of 64 bits and
 // [sql.NullInt64] get the number of an ID, strings its text, which includes the prefix of the code.
-// Other types are refused. Create it with [New].
+// Arrays of 16 bytes, such as those of the usual UUID packages, get a UUID of version 7, and so do
+// strings with `type:uuid`, as text. Other types are refused. Create it with [New].
 type Plugin struct {
 	client *raindrop.Client
 }
@@ -55,9 +57,9 @@ func (p *Plugin) fillField(stmt *gorm.Statement, field *schema.Field, code strin
 	switch {
 	case code == codeTag: // what GORM has for a tag without a value
 		return fmt.Errorf("raindrop: the tag of %s names no code: write raindrop:CODE", place(field))
-	case !holdsID(field.IndirectFieldType):
+	case !holdsID(field.IndirectFieldType) && !holdsUUID(field.IndirectFieldType):
 		return fmt.Errorf("raindrop: %s is of type %s, which cannot hold every ID: use int64, uint64, string, "+
-			"sql.NullInt64 or a pointer to one of them", place(field), field.FieldType)
+			"sql.NullInt64, a UUID of 16 bytes or a pointer to one of them", place(field), field.FieldType)
 	case field.AutoIncrement:
 		// The database would continue from the largest ID, with numbers that the service issues later.
 		return fmt.Errorf("raindrop: %s needs autoIncrement:false in its tag", place(field))
@@ -66,10 +68,34 @@ func (p *Plugin) fillField(stmt *gorm.Statement, field *schema.Field, code strin
 	if err != nil || len(setters) == 0 {
 		return err
 	}
-	if text {
+	switch {
+	case holdsUUID(field.IndirectFieldType) || text && strings.EqualFold(string(field.DataType), "uuid"):
+		return setAll(stmt.Context, p.uuidsFor(field.IndirectFieldType), code, setters)
+	case text:
 		return setAll(stmt.Context, p.client.NextTextMany, code, setters)
 	}
 	return setAll(stmt.Context, p.client.NextMany, code, setters)
+}
+
+// uuidsFor returns a function that draws UUIDs as values of a type.
+func (p *Plugin) uuidsFor(t reflect.Type) func(context.Context, string, int) ([]any, error) {
+	return func(ctx context.Context, code string, n int) ([]any, error) {
+		uuids, err := p.client.NextUUIDMany(ctx, code, n)
+		values := make([]any, len(uuids))
+		for i, u := range uuids {
+			if t.Kind() == reflect.String {
+				values[i] = fmt.Sprintf("%x-%x-%x-%x-%x", u[:4], u[4:6], u[6:8], u[8:10], u[10:])
+			} else {
+				values[i] = reflect.ValueOf(u).Convert(t).Interface()
+			}
+		}
+		return values, err
+	}
+}
+
+// holdsUUID reports whether a type is an array of 16 bytes.
+func holdsUUID(t reflect.Type) bool {
+	return t.Kind() == reflect.Array && t.Len() == 16 && t.Elem().Kind() == reflect.Uint8
 }
 
 // holdsID reports whether a type holds every ID whole. GORM would cut or round it to fit any number.

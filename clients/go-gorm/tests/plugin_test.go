@@ -184,7 +184,7 @@ func TestWhatCannotBeFilledIsNotCreated(t *testing.T) {
 	tables := []any{&Counted{}, &Nameless{}, &Order{}, &Voucher{}, &Keyed[int64]{}}
 	migrate(t, tables...)
 	// A short type would cut an ID, and a float would round it.
-	const unfit = ", which cannot hold every ID: use int64, uint64, string, sql.NullInt64 or a pointer to one of them"
+	const unfit = ", which cannot hold every ID: use int64, uint64, string, sql.NullInt64, a UUID of 16 bytes or a pointer to one of them"
 	const nilMap = "raindrop: unsupported data: Create needs a map that is not nil to set Order.ID"
 	const noTable = `: Table not set, please set it like: db.Model(&user) or db.Table("users")`
 	var none map[string]any
