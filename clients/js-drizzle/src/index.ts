@@ -6,6 +6,7 @@ import type { Column, InferInsertModel, Table } from 'drizzle-orm';
 interface Mark {
   code: string;
   dataType: 'bigint' | 'string';
+  draw: 'nextMany' | 'nextTextMany' | 'nextUuidMany';
 }
 
 /**
@@ -28,7 +29,7 @@ export class RaindropIds {
    */
   bigint(code: string): () => bigint {
     const handle = this.#raindrop.code(code);
-    const mark: Mark = { code, dataType: 'bigint' };
+    const mark: Mark = { code, dataType: 'bigint', draw: 'nextMany' };
     return this.#mark(mark, function (this: Column | undefined) {
       // Drizzle calls it as a method of the column.
       if (this !== undefined) refuseUnfit(this, mark);
@@ -41,11 +42,15 @@ export class RaindropIds {
 
   /** Returns a function for `$defaultFn` of a text column. It only marks the column for `fill`: called, it throws. */
   text(code: string): () => string {
-    return this.#mark({ code, dataType: 'string' }, () => {
-      throw new Error(
-        `no text of an ID of ${code} without waiting: fill() the rows before the insert`,
-      );
-    });
+    return this.#onlyFill({ code, dataType: 'string', draw: 'nextTextMany' });
+  }
+
+  /**
+   * Returns a function for `$defaultFn` of a uuid column, or of a text column. It only marks the column for
+   * `fill`, as `text` does.
+   */
+  uuid(code: string): () => string {
+    return this.#onlyFill({ code, dataType: 'string', draw: 'nextUuidMany' });
   }
 
   /**
@@ -67,13 +72,22 @@ export class RaindropIds {
       throw new Error(`${getTableName(table)}: no column has a default of this RaindropIds`);
     for (const { name, column, mark } of marks) {
       refuseUnfit(column, mark);
-      const draw = mark.dataType === 'bigint' ? 'nextMany' : 'nextTextMany';
       const missing = copies.filter((copy) => copy[name] === undefined);
       const ids =
-        missing.length === 0 ? [] : await this.#raindrop[draw](mark.code, missing.length, options);
+        missing.length === 0
+          ? []
+          : await this.#raindrop[mark.draw](mark.code, missing.length, options);
       missing.forEach((copy, i) => (copy[name] = ids[i]));
     }
     return copies as InferInsertModel<T>[];
+  }
+
+  #onlyFill(mark: Mark): () => string {
+    return this.#mark(mark, () => {
+      throw new Error(
+        `no text of an ID of ${mark.code} without waiting: fill() the rows before the insert`,
+      );
+    });
   }
 
   #mark<F extends () => unknown>(mark: Mark, byDefault: F): F {
@@ -94,6 +108,6 @@ function refuseUnfit({ name, table, dataType }: Column, mark: Mark): void {
       `${place}: a column of number would round an ID; use bigint with mode 'bigint', or text`,
     );
   throw new Error(
-    `${place}: a column of ${dataType}; bigint() needs one with mode 'bigint', text() one of text`,
+    `${place}: a column of ${dataType}; bigint() needs one with mode 'bigint', text() and uuid() one of text or uuid`,
   );
 }

@@ -5,7 +5,7 @@ import { after, before, test } from 'node:test';
 
 import { DrizzleQueryError, sql } from 'drizzle-orm';
 import { drizzle } from 'drizzle-orm/node-postgres';
-import { bigint, doublePrecision, pgTable, text } from 'drizzle-orm/pg-core';
+import { bigint, doublePrecision, integer, pgTable, text, uuid } from 'drizzle-orm/pg-core';
 import typescript from 'typescript';
 
 import { Raindrop } from '@example/raindrop';
@@ -75,6 +75,26 @@ test('a text column gets the text with the prefix', async () => {
   assert.throws(() => db.insert(invoices).values({}).toSQL(), /without waiting: fill\(\)/);
 });
 
+test('a uuid column gets UUIDs, which PostgreSQL sorts as they were drawn', async () => {
+  await db.execute(sql`CREATE TABLE parcels (id uuid PRIMARY KEY, place integer NOT NULL)`);
+  const parcels = pgTable('parcels', {
+    id: uuid('id').primaryKey().$defaultFn(ids.uuid('order')),
+    place: integer('place').notNull(),
+  });
+  const rows = Array.from({ length: 1000 }, (_, place) => ({ place }));
+  const filled = await ids.fill(parcels, rows);
+  await db.insert(parcels).values(filled);
+  assert.deepEqual(await db.select().from(parcels).orderBy(parcels.id), filled);
+  assert.match(filled[0].id, /^[0-9a-f]{8}-[0-9a-f]{4}-7/);
+  const own = '01a21f29-7c00-7004-8000-000000000000';
+  assert.equal((await ids.fill(parcels, [{ id: own, place: 7 }]))[0].id, own);
+  assert.throws(() => db.insert(parcels).values({ place: 1 }).toSQL(), /without waiting: fill\(\)/);
+  const wrong = pgTable('wrong', {
+    id: bigint('id', { mode: 'bigint' }).$defaultFn(ids.uuid('order')),
+  });
+  await assert.rejects(ids.fill(wrong, [{}]), /uuid\(\) one of text or uuid/);
+});
+
 test('an ID survives a round trip through JSON as text', async () => {
   const [order] = await db
     .insert(orders)
@@ -135,7 +155,7 @@ test('a column that would round or lose the prefix is refused, with fill and wit
     [
       bigint('id', { mode: 'bigint' }),
       'text',
-      /orders\.id: a column of bigint; .* text\(\) one of text$/,
+      /orders\.id: a column of bigint; .* text\(\) and uuid\(\) one of text or uuid$/,
     ],
   ]) {
     const unfit = pgTable('orders', {
