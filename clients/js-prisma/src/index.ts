@@ -1,7 +1,10 @@
 import type { Raindrop } from '@example/raindrop';
 
-/** The code of the IDs of each model, by the name of the model; and their field, if not `id`. */
-export type Models = Record<string, string | { code: string; field?: string }>;
+/**
+ * The code of the IDs of each model, by the name of the model; their field, if not `id`; and whether the
+ * field, a String, gets UUIDs.
+ */
+export type Models = Record<string, string | { code: string; field?: string; uuid?: boolean }>;
 
 /** Leaves the types of a client as they are. */
 export interface Unchanged {
@@ -12,8 +15,11 @@ export interface Unchanged {
 interface IdField {
   code: string;
   field: string;
-  isText: boolean;
+  draw: Draw;
 }
+
+/** The method of the client that draws the IDs of a field. */
+type Draw = 'nextMany' | 'nextTextMany' | 'nextUuidMany';
 
 /** What Prisma says about a field of a model, as far as it matters here. */
 interface Field {
@@ -32,7 +38,7 @@ type Data = Record<string, any>;
 interface Missing {
   record: Data;
   field: string;
-  isText: boolean;
+  draw: Draw;
 }
 
 type Write = 'create' | 'update';
@@ -104,14 +110,17 @@ function readId(
   fields: Map<string, Field> | undefined,
 ): IdField {
   if (fields === undefined) throw new Error(`models: the schema has no model ${model}`);
-  const { code, field = 'id' } = typeof given === 'string' ? { code: given } : given;
+  const { code, field = 'id', uuid = false } = typeof given === 'string' ? { code: given } : given;
   const type = fields.get(field)?.type;
   if (type !== 'BigInt' && type !== 'String') {
     throw new Error(
       `models: ${model}.${field} is ${type ?? 'missing'}, but BigInt or String is needed`,
     );
   }
-  return { code, field, isText: type === 'String' };
+  if (uuid && type === 'BigInt')
+    throw new Error(`models: ${model}.${field} is BigInt, but a UUID needs String`);
+  const draw = type === 'BigInt' ? 'nextMany' : uuid ? 'nextUuidMany' : 'nextTextMany';
+  return { code, field, draw };
 }
 
 /** Copies the arguments of a write, and collects the records that have no ID. */
@@ -185,14 +194,15 @@ function isWrapped(given: Data): boolean {
   );
 }
 
-/** Gives records IDs of a code, ascending in their order. */
+/** Gives records IDs of a code, ascending in their order for each type of field. */
 async function fill(raindrop: Raindrop, code: string, records: Missing[]): Promise<void> {
-  const texts = records.filter(({ isText }) => isText);
-  const numbers = records.filter(({ isText }) => !isText);
-  const [textIds, ids] = await Promise.all([
-    texts.length > 0 ? raindrop.nextTextMany(code, texts.length) : [],
-    numbers.length > 0 ? raindrop.nextMany(code, numbers.length) : [],
-  ]);
-  texts.forEach(({ record, field }, i) => (record[field] = textIds[i]));
-  numbers.forEach(({ record, field }, i) => (record[field] = ids[i]));
+  const draws: Draw[] = ['nextMany', 'nextTextMany', 'nextUuidMany'];
+  await Promise.all(
+    draws.map(async (draw) => {
+      const drawn = records.filter((record) => record.draw === draw);
+      if (drawn.length === 0) return;
+      const ids = await raindrop[draw](code, drawn.length);
+      drawn.forEach(({ record, field }, i) => (record[field] = ids[i]));
+    }),
+  );
 }

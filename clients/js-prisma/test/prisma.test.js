@@ -18,11 +18,13 @@ const MODELS = {
   Order: 'order',
   OrderLine: { code: 'line' },
   Invoice: { code: 'order', field: 'id' },
+  Parcel: { code: 'order', uuid: true },
 };
 const TABLES = `
   CREATE TABLE "Customer" ("id" bigint PRIMARY KEY, "name" text NOT NULL UNIQUE);
   CREATE TABLE "Order" ("id" bigint PRIMARY KEY, "note" text NOT NULL UNIQUE, "customerId" bigint REFERENCES "Customer");
   CREATE TABLE "OrderLine" ("id" bigint PRIMARY KEY, "item" text NOT NULL, "orderId" bigint NOT NULL REFERENCES "Order");
+  CREATE TABLE "Parcel" ("id" uuid PRIMARY KEY, "place" integer NOT NULL);
   CREATE TABLE "Invoice" ("id" text PRIMARY KEY, "note" text NOT NULL);
 `;
 
@@ -96,6 +98,21 @@ test('a text field gets the text with the prefix', async () => {
   const { id } = await prisma.invoice.create({ data: { note: 'text' } });
   assert.match(id, /^ORD-\d+$/);
   assertFresh(id);
+});
+
+test('a uuid field gets UUIDs, which PostgreSQL sorts as they were drawn', async () => {
+  const data = Array.from({ length: 1000 }, (_, place) => ({ place }));
+  const records = await prisma.parcel.createManyAndReturn({ data });
+  assert.deepEqual(
+    records.map(({ place }) => place),
+    data.map(({ place }) => place),
+  );
+  assert.deepEqual(await plain.parcel.findMany({ orderBy: { id: 'asc' } }), records);
+  assert.match(records[0].id, /^[0-9a-f]{8}-[0-9a-f]{4}-7/);
+  const id = '01a21f29-7c00-7004-8000-000000000000';
+  assert.equal((await prisma.parcel.create({ data: { id, place: 7 } })).id, id);
+  const wrong = raindropIds(raindrop, { Order: { code: 'order', uuid: true } });
+  assert.throws(() => plain.$extends(wrong), /Order\.id is BigInt, but a UUID needs String/);
 });
 
 test('upsert creates once', async () => {
