@@ -12,18 +12,17 @@ use raindrop::{
 };
 use tokio::time::timeout;
 
-use crate::{
-    outage::PATIENCE,
-    support::{
-        mariadb::Mariadb,
-        poll,
-        postgres::Postgres,
-        proxy::Proxy,
-        redis::Redis,
-        server::{Engine, Server},
-    },
+use crate::support::{
+    mariadb::Mariadb,
+    poll,
+    postgres::Postgres,
+    proxy::Proxy,
+    redis::Redis,
+    server::{Engine, Server},
 };
 
+/// How long nodes may take on a machine that is busy with other tests.
+const PATIENCE: Duration = Duration::from_secs(300);
 /// How long a node may take to release its row.
 const STOPPING: Duration = Duration::from_secs(30);
 /// A lease reaches this far only from its first renewal on.
