@@ -45,6 +45,11 @@ BROKEN = {
     "waits_for_the_longest": "waits for the longest Retry-After of all URLs",
     "asks_every_url": "asks every URL when the pause is over, also one whose Retry-After is not",
     "asks_elsewhere": "asks every URL, also after a problem that all of them would answer with",
+    "spares_other_urls": "keeps a Retry-After for the URL that sent it, also with a problem that all of them would answer with",
+    "takes_408_for_permanent": "takes 408 and 425 for what every node would answer",
+    "never_halves": "asks for as many IDs again after 400 invalid_count",
+    "forgets_halves": "asks for as many IDs as before, once it has some",
+    "remembers_few": "remembers the first IDs of three answers",
     "keeps_wrong_node": "asks another URL only if no answer came",
     "fails_waiters": "fails those who wait as soon as one request has failed",
     "trusts_retry_after": "waits for as long as Retry-After says, however long",
@@ -127,8 +132,10 @@ class Buffer:
         self.in_flight = 0
         self.needed = 0
         self.size = 0
+        # The most IDs to ask for, where the service has refused more.
+        self.most = sys.maxsize
         self.fetched_at = 0.0
-        self.seen = collections.deque(maxlen=1000)
+        self.seen = collections.deque(maxlen=100)
         self.failures = 0
         self.error = None
         # Counts failed refills, so that a caller notices one that failed while it waited.
@@ -294,7 +301,7 @@ class Client:
         if is_short and "forgets_demand" not in self.broken:
             # The last answer did not last long.
             wanted = max(wanted, 2 * buffer.size)
-        size = min(wanted, self.max_range)
+        size = min(wanted, self.max_range, buffer.most)
         if "asks_one_by_one" in self.broken:
             size = 1
         if "asks_for_much" in self.broken:
@@ -308,7 +315,7 @@ class Client:
         failure = None
         expected = (ValueError, KeyError) if "dies_of_surprise" in self.broken else Exception
         try:
-            answer = self.fetch(code, buffer, size)
+            answer = self.fetch_allowed(code, buffer, size)
             if "counts_age_late" in self.broken:
                 born = self.age_clock()
             pieces = [Piece(fields, born + self.lasts(answer)) for fields in answer["ranges"]]
@@ -344,6 +351,18 @@ class Client:
                 self.stats["ids_fetched"] += sum(piece.left() for piece in pieces)
             self.changed.notify_all()
 
+    def fetch_allowed(self, code, buffer, size):
+        """Asks for half as many, as long as that is more than the service allows."""
+        while True:
+            try:
+                return self.fetch(code, buffer, size)
+            except Failure as failure:
+                if failure.more.get("code") != "invalid_count" or size == 1 or "never_halves" in self.broken:
+                    raise
+                size //= 2
+                if "forgets_halves" not in self.broken:
+                    buffer.most = size
+
     def fetch(self, code, buffer, size):
         urls = sorted(self.urls, key=lambda url: url != self.best)
         if not {"asks_every_url", "ignores_retry_after"} & self.broken:
@@ -358,8 +377,10 @@ class Client:
                 self.best = url
                 return failure
             certain = is_certain(failure)
+            if "takes_408_for_permanent" in self.broken and failure.more.get("status") in (408, 425):
+                certain = True
             ask_at = time.monotonic() + failure.more.get("retry_after_ms", 0) / 1000
-            for one in self.urls if certain else [url]:
+            for one in self.urls if certain and "spares_other_urls" not in self.broken else [url]:
                 buffer.ask_at[one] = max(buffer.ask_at[one], ask_at)
             if certain and "asks_elsewhere" not in self.broken:
                 break
@@ -384,7 +405,8 @@ class Client:
             answer = self.fetch_from(url, code, size)
             if self.age_clock() - born >= self.lasts(answer) and "keeps_old" not in self.broken:
                 return Failure("transport", "the answer came when its IDs were too old")
-            if int(answer["ranges"][0]["first"]) in buffer.seen and "uses_replays" not in self.broken:
+            seen = collections.deque(buffer.seen, maxlen=3 if "remembers_few" in self.broken else None)
+            if int(answer["ranges"][0]["first"]) in seen and "uses_replays" not in self.broken:
                 return Failure("invalid_answer", "the answer was used before")
             return answer
         except Failure as failure:
