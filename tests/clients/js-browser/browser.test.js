@@ -101,6 +101,16 @@ test('a page draws IDs and texts, none of them twice', async (t) => {
   assert.ok(age > -1000 && age < 20_000, `${age} ms`);
 });
 
+test('a page draws UUIDs, which ascend', async (t) => {
+  const page = await visit(t);
+  const uuids = await page.evaluate(async (token) => {
+    const client = open({ token });
+    return [await client.nextUuid('order'), ...(await client.nextUuidMany('order', 1000))];
+  }, TOKEN);
+  assert.deepEqual(uuids, [...new Set(uuids)].sort());
+  assert.match(uuids[0], /^[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$/);
+});
+
 test('a page and its worker have buffers of their own', async (t) => {
   const page = await visit(t);
   const ids = await page.evaluate(
