@@ -10,8 +10,9 @@ import org.hibernate.annotations.ValueGenerationType;
 /**
  * Gives an attribute of an entity the next ID of a code if it is null or 0 when the entity is
  * inserted; a value that is set stays. The attribute may be the identifier or another one. A {@code
- * long} or {@code Long} gets the number, and a {@code String} the text with the code's prefix. The
- * property {@link #CLIENT} of Hibernate holds the client.
+ * long} or {@code Long} gets the number, a {@code String} the text with the code's prefix, and a
+ * {@code java.util.UUID} a UUID of version 7. The property {@link #CLIENT} of Hibernate holds the
+ * client.
  */
 @IdGeneratorType(RaindropIdGenerator.class)
 @ValueGenerationType(generatedBy = RaindropIdGenerator.class)

@@ -2,6 +2,8 @@ package org.example.raindrop.hibernate;
 
 import java.lang.reflect.Member;
 import java.util.EnumSet;
+import java.util.Set;
+import java.util.UUID;
 import org.example.raindrop.Code;
 import org.example.raindrop.RaindropClient;
 import org.hibernate.MappingException;
@@ -17,7 +19,7 @@ import org.hibernate.generator.GeneratorCreationContext;
 public final class RaindropIdGenerator
     implements BeforeExecutionGenerator, AnnotationBasedGenerator<RaindropId> {
   private transient Code code;
-  private boolean text;
+  private Class<?> type;
 
   @Override
   public void initialize(RaindropId annotation, Member member, GeneratorCreationContext context) {
@@ -36,13 +38,12 @@ public final class RaindropIdGenerator
               + RaindropId.CLIENT
               + " of Hibernate to a RaindropClient");
     }
-    Class<?> type = context.getProperty().getType().getReturnedClass();
-    text = type == String.class;
-    if (!text && type != Long.class && type != long.class) {
+    type = context.getProperty().getType().getReturnedClass();
+    if (!Set.of(long.class, Long.class, String.class, UUID.class).contains(type)) {
       throw new MappingException(
           "@RaindropId of "
               + attribute
-              + ": an ID is a long, Long or String, not a "
+              + ": an ID is a long, Long, String or UUID, not a "
               + type.getName());
     }
     code = ((RaindropClient) client).code(annotation.value());
@@ -55,7 +56,10 @@ public final class RaindropIdGenerator
     if (current != null && !current.equals(0L)) {
       return current;
     }
-    return text ? code.nextText() : (Object) code.next();
+    if (type == UUID.class) {
+      return code.nextUuid();
+    }
+    return type == String.class ? code.nextText() : (Object) code.next();
   }
 
   /**

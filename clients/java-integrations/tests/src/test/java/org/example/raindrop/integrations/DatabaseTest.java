@@ -10,6 +10,7 @@ import jakarta.persistence.EntityManagerFactory;
 import java.util.HashSet;
 import java.util.List;
 import java.util.Set;
+import java.util.UUID;
 import java.util.stream.IntStream;
 import org.example.raindrop.RaindropClient;
 import org.example.raindrop.hibernate.RaindropId;
@@ -235,6 +236,7 @@ class DatabaseTest {
       set.number = 7;
       set.text = "mine";
       set.part.serial = 8L;
+      set.uuid = new UUID(5, 6);
       factory.inTransaction(
           session -> {
             session.persist(unset);
@@ -248,11 +250,32 @@ class DatabaseTest {
           .hasSize(3)
           .allMatch(id -> id > 1L << 32);
       assertThat(found.text).matches("PCL-[0-9]{10,}");
+      assertThat(found.uuid.version()).isEqualTo(7);
       assertThat(found).usingRecursiveComparison().ignoringFields("note").isEqualTo(unset);
       found = factory.fromSession(session -> session.find(Ticket.class, set.id));
       assertThat(found).usingRecursiveComparison().ignoringFields("note").isEqualTo(set);
-      assertThat(List.of(found.number, found.text, found.part.serial))
-          .isEqualTo(List.of(7L, "mine", 8L));
+      assertThat(List.of(found.number, found.text, found.part.serial, found.uuid))
+          .isEqualTo(List.of(7L, "mine", 8L, new UUID(5, 6)));
+      List<UUID> drawn =
+          factory.fromTransaction(
+              session ->
+                  IntStream.range(0, 300)
+                      .mapToObj(
+                          i -> {
+                            Ticket ticket = new Ticket();
+                            session.persist(ticket);
+                            session.flush();
+                            return ticket.uuid;
+                          })
+                      .toList());
+      List<UUID> stored =
+          factory.fromSession(
+              session ->
+                  session
+                      .createQuery("SELECT t.uuid FROM Ticket t ORDER BY t.uuid", UUID.class)
+                      .getResultList());
+      // The columns of two rows were filled before.
+      assertThat(stored.subList(2, 302)).isEqualTo(drawn);
     }
   }
 

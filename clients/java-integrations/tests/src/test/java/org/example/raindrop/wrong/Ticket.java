@@ -4,6 +4,7 @@ import jakarta.persistence.Embeddable;
 import jakarta.persistence.Embedded;
 import jakarta.persistence.Entity;
 import jakarta.persistence.Id;
+import java.util.UUID;
 import org.example.raindrop.hibernate.RaindropId;
 
 /** Has annotated attributes that are no identifiers. Only its test maps it. */
@@ -18,6 +19,9 @@ public class Ticket {
 
   @RaindropId("parcel")
   public String text;
+
+  @RaindropId("ticket")
+  public UUID uuid;
 
   public String note;
   @Embedded public Part part = new Part();
