@@ -7,8 +7,8 @@ use ipnet::IpNet;
 
 const X_FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
 
-/// Returns the address of the client. That is the peer, unless the peer is a trusted proxy: then it
-/// is the last address in `X-Forwarded-For` or `Forwarded` that is not a trusted proxy's.
+/// Returns the address of the client: the peer's or, if the peer is a trusted proxy, the last
+/// address in `X-Forwarded-For` or `Forwarded` that is not a trusted proxy's.
 pub(in crate::server) fn client_address(
     peer: IpAddr,
     headers: &HeaderMap,

@@ -58,7 +58,7 @@ impl Clients {
         })
     }
 
-    /// Returns the key of a client: a hash of its token's name, or without a token of its address.
+    /// Returns the key of a client: a hash of the token's name or, without a token, of the address.
     pub(super) fn key(&self, token: Option<&str>, address: Option<IpAddr>) -> u64 {
         match token {
             Some(token) => self.hasher.hash_one(token),

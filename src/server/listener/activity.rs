@@ -1,14 +1,14 @@
 //! Records what each connection is doing, and since when, so that `open` can end slow and idle
 //! ones.
 //!
-//! Time is a count of [`TICK`]s on a coarse clock: setting and clearing a timer for every request
-//! costs a good part of what a response costs.
+//! Time is a count of [`TICK`]s on a coarse clock: compared with a response, setting and clearing a
+//! timer for every request is not cheap.
 //!
-//! Progress is seen in two ways. Over HTTP/1 the stream reports what the kernel takes
+//! Two callers report progress. Over HTTP/1 the stream reports what the kernel takes
 //! ([`Activity::note_write`]), since a connection with a request sends nothing but responses. A
-//! connection of HTTP/2 also sends other frames, so each of its responses reports what the client
-//! takes ([`Activity::note_part_taken`]). The version is known from the first request on; before
-//! it, writes are those of a TLS handshake and count as nothing.
+//! connection of HTTP/2 also sends other frames, so each response reports what the client takes
+//! ([`Activity::note_part_taken`]). The version is known from the first request on; writes before
+//! that belong to a TLS handshake, and count as no progress.
 //!
 //! This module ends no connection. Unit tests are below; tests/http/unread.rs and
 //! tests/faults/overload/slow.rs use real clients.
@@ -70,7 +70,7 @@ impl CoarseClock {
     }
 }
 
-/// What a connection is doing. Every time is a tick of `clock`.
+/// The recent requests, reads and writes of a connection. Every time is a tick of `clock`.
 #[derive(Debug)]
 pub(super) struct Activity {
     clock: CoarseClock,

@@ -4,10 +4,11 @@
 //! it decodes every head that it can read. Therefore `versioned_stream` lets a connection read only
 //! a few KiB in a poll of its task, and only while [`HeadBudget::poll_room`] finds room.
 //!
-//! A head is charged when h2 hands over its request, and all heads of one poll by its end. So the
-//! budget is exceeded by at most what each worker thread decodes in one poll. A head is released
-//! when its handler has read it. No client can delay that; only a request on a spare place waits
-//! for a few seconds first. Tests: below, and tests/faults/overload/heads.rs.
+//! The budget is charged for a head when h2 hands over the request, and for all heads of one poll
+//! by the end of the poll. So all heads together exceed the budget by at most what each worker
+//! thread decodes in one poll. A head is released when the handler has read it. No client can delay
+//! that; only a request on a spare place waits for a few seconds first. Tests: below, and
+//! tests/faults/overload/heads.rs.
 
 use std::{
     pin::Pin,
@@ -43,7 +44,7 @@ struct Budget {
 #[derive(Debug, Default)]
 pub(super) struct WaitForRoom(Option<Pin<Box<OwnedNotified>>>);
 
-/// A head's part of the budget, released when it is dropped. It is an extension of the request.
+/// A head's part of the budget, released on drop; stored as an extension of the request.
 #[derive(Debug)]
 pub(super) struct DecodedHead {
     budget: Arc<Budget>,

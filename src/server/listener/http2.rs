@@ -30,7 +30,7 @@ const PIECE: usize = 16 * 1024;
 #[derive(Debug)]
 pub(super) struct WatchedBody {
     body: Body,
-    /// The part of its last frame that was not sent yet.
+    /// The part of the body's last frame that was not sent yet.
     rest: Bytes,
     activity: Arc<Activity>,
     /// When the client last took a part of it, in ticks.

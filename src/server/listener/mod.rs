@@ -75,9 +75,9 @@ impl Server {
         tokio::select! {
             biased;
             () = became_true(stop.clone()) => {}
-            // Unconstrained, because it yields by itself. With tokio's budget, its turn would come
-            // so seldom among thousands of busy connections that the kernel's accept queue fills
-            // up.
+            // Outside tokio's budget, because the loop yields explicitly. Within the budget,
+            // thousands of busy connections would delay the loop so long that the kernel's accept
+            // queue fills up.
             () = unconstrained(accepting) => {}
         }
         drop(listener);

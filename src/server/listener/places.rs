@@ -44,8 +44,8 @@ const FOR_WAITING: usize = 32;
 /// The largest number of them.
 const MOST_WAITING: usize = 64;
 
-/// How long a client may wait for clients' places. It is longer than the grace period of a served
-/// connection (`activity`), so that one can be evicted meanwhile.
+/// How long a client may wait for clients' places. Longer than the grace period of a served
+/// connection (`activity`), so that the service can evict one meanwhile.
 const PATIENCE: Duration = Duration::from_secs(3);
 
 /// Returns the number of places that a connection of HTTP/2 takes, given how many there are.
@@ -97,7 +97,7 @@ impl Places {
         Self { most, clients, most_spare, spare, waiting: Arc::default(), may_wait, open }
     }
 
-    /// Returns how many of the clients' places are taken.
+    /// Returns how many of the clients' places are in use.
     pub(super) fn taken(&self) -> usize {
         self.most - self.clients.available_permits()
     }

@@ -20,8 +20,8 @@ const BACKLOG: i32 = 4096;
 /// in several parts.
 const RECEIVE_BUFFER: usize = 16 * 1024;
 
-/// The smallest and largest send buffer in bytes, which the kernel doubles. With a small one, a
-/// batch of IDs needs more wake-ups of its task.
+/// The smallest and largest send buffer in bytes, which the kernel doubles. With a small buffer,
+/// the task that sends a batch of IDs must wake up more often.
 const SEND_BUFFER: [usize; 2] = [8 * 1024, 128 * 1024];
 
 /// The most bytes that the kernel takes while the client's window is closed.

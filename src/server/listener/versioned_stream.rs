@@ -1,10 +1,10 @@
 //! A stream whose version of HTTP is known, and which paces the reads of HTTP/2.
 //!
 //! [`VersionedStream::sniff`] tells the versions apart by the first bytes, and gives them to hyper
-//! again. For HTTP/2, the stream then bounds what h2 decodes before this service sees a request: it
-//! reads a few KiB for each poll of the connection, only while the budget of `heads` has room. h2
-//! keeps trailers in memory, so the first trailers of a connection retire it, and the next ones end
-//! it. The stream parses the heads of frames only to count trailers; everything else is h2's.
+//! again. For HTTP/2, the stream then bounds what h2 decodes before this service sees a request. It
+//! reads a few KiB for each poll of the connection, and only while the budget of `heads` has room.
+//! h2 keeps trailers in memory, so the first trailers of a connection retire it, and the next ones
+//! end it. The stream parses the heads of frames only to count trailers; h2 parses everything else.
 //!
 //! The caller must raise `polls` before each poll of the connection: without that, the stream reads
 //! nothing after [`READ_AT_A_TIME`] bytes. Tests: below, and tests/faults/overload/heads.rs.

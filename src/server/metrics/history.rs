@@ -12,7 +12,7 @@ use tokio::time::{MissedTickBehavior, interval};
 
 /// The length of an interval.
 const EVERY: Duration = Duration::from_secs(10);
-/// The intervals that are kept: ten minutes of them.
+/// The number of intervals in the history, which together last ten minutes.
 const KEPT: usize = 60;
 
 /// Counts since the service was started, or in one interval.

@@ -28,7 +28,7 @@ pub(super) struct KeeperMetrics {
     refills: IntCounterVec,
     epoch_changes: IntCounterVec,
     unsafe_settings: GaugeVec,
-    /// What `unsafe_settings` counts, by namespace.
+    /// The warnings that `unsafe_settings` counts, by namespace.
     store_warnings: Mutex<BTreeMap<String, Vec<String>>>,
     task_failures: IntCounterVec,
 }
@@ -112,8 +112,8 @@ impl KeeperMetrics {
         self.observer(namespace, Vec::new())
     }
 
-    /// Returns what a namespace has done since the start. One in segment mode has neither ticks to
-    /// use up nor a clock that matters, so those counts are 0.
+    /// Returns the counts of a namespace since the start. In segment mode, a namespace has neither
+    /// ticks to use up nor a clock that matters, so those counts are 0.
     pub(super) fn counts(&self, namespace: &str, has_ticks: bool) -> Counts {
         let issued = self.ids_issued.with_label_values(&[namespace]).get();
         if !has_ticks {
@@ -161,7 +161,7 @@ pub(super) struct NamespaceObserver {
     metrics: Arc<KeeperMetrics>,
     // Looked up once, because every claim counts here.
     ids_issued: IntCounter,
-    /// By outcome; empty for a segment namespace.
+    /// Claims that found their tick used up, by outcome; empty for a segment namespace.
     exhausted: Vec<IntCounter>,
 }
 

@@ -42,7 +42,7 @@ use crate::{
     process::telemetry,
 };
 
-/// The label of an ID namespace. It is not `namespace`, because Kubernetes adds that label to every
+/// The label of an ID namespace, not called `namespace` because Kubernetes adds that label to every
 /// scrape.
 const NAMESPACE: &str = "id_namespace";
 
@@ -98,11 +98,11 @@ impl Metrics {
         Arc::new(self.keeper.of_segments(namespace))
     }
 
-    /// Returns what a namespace has done since the service was started.
+    /// Returns the counts of a namespace since the start of the service.
     pub(super) fn counts(&self, issuer: &NamespaceIssuer) -> Counts {
         if let NamespaceIssuer::Segment(issuer) = issuer {
-            // Reading its status makes the issuer report the IDs that it has issued since it last
-            // did.
+            // Reading the status makes the issuer report the IDs that it has issued since its last
+            // report.
             issuer.status();
         }
         self.keeper.counts(issuer.namespace(), issuer.layout().is_some())
@@ -133,8 +133,8 @@ impl Metrics {
         issuers: impl Iterator<Item = &'a NamespaceIssuer>,
         auth: Option<&Auth>,
     ) -> String {
-        // Before the counters are gathered: reading its status makes a segment issuer report the
-        // IDs that it has issued.
+        // Before the counters are gathered, because reading the status makes a segment issuer
+        // report the IDs that it has issued.
         let gauges = status_gauges(issuers);
         let families =
             [self.registry.gather(), gauges.gather(), auth::gauges(auth).gather()].concat();

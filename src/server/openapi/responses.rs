@@ -10,7 +10,7 @@ use crate::server::{audience::Audience, response::ProblemCode};
 const PROBLEM_JSON: &str = "application/problem+json";
 
 /// The extension in which a response names the codes of its problems. A schema for each response
-/// would tell them, too, but generators of clients would make a type of each.
+/// could list them, too, but client generators would make a type of each schema.
 const CODES: &str = "x-codes";
 
 /// Adds the problems that the handler names and those of the layers, grouped by status. Replaces

@@ -31,8 +31,8 @@ where
     }
 }
 
-/// Headers of every response except IDs, whose headers cost as much as the ID. Those are digits and
-/// letters, which are harmless whatever a browser takes them for.
+/// Headers of every response except IDs, because headers cost as much as an ID. IDs are digits and
+/// letters, which are harmless whatever type a browser guesses.
 const FOR_BROWSERS: [(HeaderName, HeaderValue); 2] = [
     // Some responses quote the request: no browser must take that for a page or a script.
     (header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff")),

@@ -1,7 +1,7 @@
 //! Every error response is a [`Problem`]: a problem document of RFC 9457.
 //!
 //! The table of [`ProblemCode`]s is a contract, since programs tell errors apart by `code`; a test
-//! compares it with docs/http.md. `detail` is for people: what is wrong with this request, and what
+//! compares it with docs/http.md. `detail` tells people what is wrong with this request, and what
 //! is allowed.
 //!
 //! The conversions below decide the code and the `Retry-After` of each error of the library. Those
@@ -49,7 +49,7 @@ const LONGEST_DETAIL: usize = 1000;
 
 macro_rules! problem_codes {
     ($($code:ident: $status:ident, $name:literal, $title:literal;)*) => {
-        /// What went wrong, as programs tell errors apart.
+        /// The kind of an error, by which programs tell errors apart.
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
         pub enum ProblemCode {
             $(
@@ -119,7 +119,7 @@ impl ProblemCode {
         self.row().1
     }
 
-    /// Returns its title: what it means, in a few words.
+    /// Returns the title: the meaning of the code in a few words.
     pub const fn title(self) -> &'static str {
         self.row().2
     }
@@ -142,14 +142,14 @@ pub(in crate::server) struct Document<'a> {
     /// `urn:raindrop:problem:` and the code.
     #[schema(example = "urn:raindrop:problem:invalid_code")]
     r#type: String,
-    /// What the code means, for people.
+    /// The meaning of the code, for people.
     title: &'a str,
     /// The status of the answer.
     #[schema(minimum = 400, maximum = 599)]
     status: u16,
-    /// What is wrong with this request, for people.
+    /// Explains the error of this request, for people.
     detail: &'a str,
-    /// What went wrong, for programs.
+    /// The kind of the error, for programs.
     #[schema(schema_with = any_code)]
     code: &'a str,
 }

@@ -23,7 +23,7 @@ use super::problem::{Problem, ProblemCode};
 /// times this much of them, which is less than its read buffer.
 const FREE: usize = 4 * 1024;
 
-/// The same over HTTP/2, where a connection holds one such response for each of its streams.
+/// The same over HTTP/2, where each stream of a connection holds one such response.
 const FREE_OVER_HTTP2: usize = 512;
 
 /// Divisor of the share of the budget that clients leave to scrapes and operators.

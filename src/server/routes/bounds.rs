@@ -25,13 +25,13 @@ use crate::{
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub(in crate::server) struct BoundsQuery {
-    /// Where the span begins.
+    /// The start of the span.
     #[param(inline, value_type = openapi::Instant)]
     from: Option<String>,
-    /// Where the span ends; not before `from`.
+    /// The end of the span, not before `from`.
     #[param(inline, value_type = openapi::Instant)]
     to: Option<String>,
-    /// Whose IDs.
+    /// The namespace of the IDs.
     #[param(inline, value_type = Option<openapi::Namespace>)]
     namespace: Option<String>,
     /// How they are written; only encodings whose texts sort as their IDs, which `uuid7` does. For a

@@ -22,7 +22,7 @@ pub(super) struct Document {
     content_type: &'static str,
     content: Bytes,
     gzipped: Bytes,
-    /// The ETag. It is weak, because it is the same for the plain and the compressed form.
+    /// The ETag: a weak one, because the plain and the compressed form have the same.
     tag: HeaderValue,
 }
 

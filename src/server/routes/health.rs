@@ -27,7 +27,7 @@ use crate::{
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub(in crate::server) struct HealthQuery {
-    /// Which one alone.
+    /// The only namespace to report.
     #[param(inline, value_type = Option<openapi::Namespace>)]
     namespace: Option<String>,
 }
@@ -36,7 +36,7 @@ pub(in crate::server) struct HealthQuery {
 #[derive(Serialize, ToSchema)]
 struct Health<'a> {
     status: Readiness,
-    /// Of `/health` alone, by name.
+    /// The namespaces by name; only `/health` has them.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     namespaces: BTreeMap<&'a str, NamespaceHealth>,
 }
@@ -64,7 +64,7 @@ pub(super) struct NamespaceHealth {
     #[serde(flatten)]
     #[schema(inline, value_type = SegmentHealth)]
     segment: Option<SegmentHealth>,
-    /// What is wrong.
+    /// The fault of the namespace, null without one. A node may issue IDs in spite of it.
     reason: Option<String>,
     /// The settings by which the store may lose acknowledged writes, as they were when this node
     /// started: for operators.
@@ -80,24 +80,24 @@ enum IssuingMode {
     Segment,
 }
 
-/// What mode snowflake has alone.
+/// The fields that only mode snowflake has.
 #[derive(Serialize, ToSchema)]
 struct SnowflakeHealth {
     /// The leased worker id.
     worker_id: Option<u64>,
     /// The leased lane.
     lane: Option<u64>,
-    /// Up to when IDs are issued without the store, RFC 3339.
+    /// The instant up to which the node can issue without the store, RFC 3339.
     valid_until: Option<String>,
 }
 
-/// What mode segment has alone.
+/// The fields that only mode segment has.
 #[derive(Serialize, ToSchema)]
 struct SegmentHealth {
-    /// How many codes there are.
+    /// The number of codes.
     #[schema(required = false)]
     codes: usize,
-    /// How many numbers are in hand, in all codes.
+    /// The reserved and unused numbers of all codes.
     #[schema(required = false)]
     remaining: u64,
 }
@@ -263,8 +263,8 @@ impl Readiness {
     }
 }
 
-/// Returns the response without namespaces. It is so small that it needs no reservation, so probes
-/// are answered while memory for responses is used up.
+/// Returns the response without namespaces. A response this small needs no reservation, so the
+/// service answers probes while memory for responses is used up.
 fn answer(status: Readiness) -> Response {
     let health = Health { status, namespaces: BTreeMap::new() };
     with_retry(status, uncached_json(status.code(), &health))

@@ -31,12 +31,12 @@ pub(in crate::server) struct ParseQuery {
     /// `typeid` one with ticks of a millisecond.
     #[param(inline, value_type = Option<openapi::OneEncoding>)]
     encoding: Option<String>,
-    /// What to read the ID by, instead of a namespace's layout: a preset, the name of another
-    /// system's layout, a configured name, or the fields from the most significant with their
-    /// widths, `time` with the length of its tick.
+    /// The layout to read the ID by, instead of a namespace's: a preset, the name of another
+    /// system's layout, a configured name, or a description. A description lists the fields from
+    /// the most significant with their widths, `time` with the length of its tick.
     #[param(inline, value_type = Option<openapi::LayoutText>)]
     layout: Option<String>,
-    /// The epoch of `layout`, instead of its own.
+    /// The epoch to read `layout` with, instead of the layout's own.
     #[param(inline, value_type = Option<openapi::Instant>)]
     epoch: Option<String>,
     /// Whose ID. A prefix that is bound to a namespace needs none, and refuses another.
@@ -63,10 +63,10 @@ pub struct ParsedId {
     /// In 16 hexadecimal digits.
     #[schema(pattern = "^[0-9a-f]{16}$", example = "03770a7d84806000")]
     hex: String,
-    /// The start of its tick, RFC 3339; after the year 9999 `unix_ms:` and the number.
+    /// The start of the ID's tick, RFC 3339; after the year 9999 `unix_ms:` and the number.
     #[schema(example = "2026-11-20T23:38:32.338Z")]
     timestamp: String,
-    /// The start of its tick, in milliseconds since 1970.
+    /// The start of the ID's tick, in milliseconds since 1970.
     unix_ms: i64,
     /// The timestamp as it stands in the ID, in the layout's unit and from its epoch.
     tick: u64,
@@ -85,7 +85,7 @@ pub struct ParsedId {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     namespace: Option<String>,
-    /// The layout that was asked for.
+    /// The layout that the request named.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     layout: Option<String>,
@@ -195,8 +195,8 @@ pub struct NoFields<'a>(pub &'a str);
 
 /// The fields of an ID
 ///
-/// Takes an ID apart by the layout of a namespace, or by `layout`, one of the two: a name, or a
-/// description of its fields. An ID whose code has a prefix may be given with it.
+/// Splits an ID into its fields by the layout of a namespace, or by `layout`: a name, or a
+/// description of the fields. Give only one of the two. The ID may have the prefix of its code.
 #[utoipa::path(
     get,
     path = "/parse/{id}",

@@ -62,10 +62,10 @@ pub struct Service {
 }
 
 impl Service {
-    /// Fails if the service cannot continue: a namespace was recorded with another layout, the
-    /// store's tables are not ours, the tokens cannot be read, the state file cannot be used, or a
-    /// background task failed. In the last case `/livez` answers 503, and the service first stops
-    /// in order.
+    /// Fails if the service cannot continue: the store has a namespace with another layout, the
+    /// store's tables are not Raindrop's, the tokens cannot be read, the state file cannot be used,
+    /// or a background task failed. In the last case `/livez` answers 503, and the service first
+    /// stops in order.
     pub async fn run(self, shutdown: impl Future<Output = ()> + Send) -> Result<(), ServeError> {
         let mut running = self.start().await?;
         let ended = running.serve_until(shutdown).await;
@@ -286,7 +286,7 @@ pub async fn serve(listener: TcpListener, state: Arc<AppState>, stop: watch::Rec
     server(&state, Listener::Public, None).run(listener, stop).await;
 }
 
-/// Returns the server of a listener, with TLS if it is given.
+/// Returns the server of a listener, with TLS if `tls` has a configuration.
 fn server(state: &Arc<AppState>, listener: Listener, tls: Option<Arc<Tls>>) -> Server {
     let (max_connections, per_address, metrics) = match listener {
         Listener::Public => {
@@ -341,8 +341,8 @@ pub enum ServeError {
     /// The listener cannot be used.
     #[error("the listener cannot be used")]
     Listener(#[source] std::io::Error),
-    /// A background task failed that cannot be restarted. That is a defect; only a new process
-    /// helps.
+    /// A background task failed that cannot be restarted. This is a defect of the service; only a
+    /// new process helps.
     #[error("the background task {task} failed: {reason}")]
     Task {
         /// Its name, as in the label `task` of `raindrop_task_failures_total`.

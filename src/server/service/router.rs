@@ -42,7 +42,7 @@ struct Group {
     cors: Option<bool>,
 }
 
-/// Returns the routes of a listener, grouped by audience. This is the table of contents.
+/// Returns the routes of a listener, grouped by audience: the table of contents of the service.
 fn groups(state: &AppState, listener: Listener) -> Vec<Group> {
     let is_public = listener == Listener::Public;
     let has_own_listener = state.http.admin_listen.is_some();

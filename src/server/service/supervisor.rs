@@ -22,7 +22,7 @@ const RESTART_AFTER: Duration = Duration::from_secs(1);
 /// Starts tasks and reports their failures; cheap to clone.
 #[derive(Clone, Debug)]
 pub(super) struct Supervisor {
-    /// By task.
+    /// The failures of each task.
     failures: IntCounterVec,
     /// The first failure that the service cannot survive.
     fatal: watch::Sender<Option<(Task, String)>>,

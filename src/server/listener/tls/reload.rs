@@ -13,8 +13,8 @@ use super::{
 };
 use crate::{core::instant::format_unix_ms_or_year, process::hangup::Hangups};
 
-/// How often the files are read. They are small enough to poll, and Kubernetes replaces them
-/// through a symbolic link.
+/// How often the task reads the files. It polls because the files are small, and because Kubernetes
+/// replaces them through a symbolic link.
 const READ_EVERY: Duration = Duration::from_secs(10);
 
 impl Tls {

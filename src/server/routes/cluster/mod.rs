@@ -49,15 +49,15 @@ fn default_namespace() -> String {
     DEFAULT_NAMESPACE.to_owned()
 }
 
-/// What became of a worker id that was to be released.
+/// The result of a release of a worker id.
 #[derive(Debug, Deserialize, Serialize)]
 pub(crate) struct ReleaseDocument {
-    /// False if it was free already.
+    /// False if the worker id was free already.
     pub(crate) released: bool,
-    /// Who held it.
+    /// The holder until the release.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) holder: Option<String>,
-    /// Until when it was held.
+    /// When the lease would have expired.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) expires: Option<String>,
 }
@@ -88,7 +88,7 @@ struct Cluster<'a> {
     /// How long ago the store listed `workers`; null if it never did.
     workers_age_seconds: Option<u64>,
     namespaces: BTreeMap<&'a str, Namespace>,
-    /// What this node did in the last ten minutes.
+    /// The work of this node in the last ten minutes.
     history: Report,
 }
 
@@ -127,8 +127,8 @@ struct HeldWorker {
 /// Who holds which worker id
 ///
 /// Every worker id that is held, in every namespace, as the store has it now. If the store does not
-/// answer within a second, `store_error` says why, `workers` is what it listed last, or null, and
-/// `workers_age_seconds` says how long ago that was.
+/// answer within a second, `store_error` says why. `workers` is then the last list that the store
+/// returned, or null, and `workers_age_seconds` the age of that list.
 #[utoipa::path(
     get,
     path = "/cluster",

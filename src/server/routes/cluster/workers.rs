@@ -20,9 +20,9 @@ pub(crate) enum WorkerState {
     Held,
     /// A node used it, and it can be leased.
     Free,
-    /// A node used it, and none of its lanes can be leased before an instant.
+    /// A node used it, and no lane can be leased before a later instant.
     Waiting,
-    /// No node ever used it. It can be leased, after a fail-over from an instant on.
+    /// No node ever used it, and it can be leased; after a fail-over, from a later instant on.
     Unused,
 }
 
@@ -40,7 +40,8 @@ pub(crate) struct Worker {
     pub(crate) holder: Option<String>,
     renewed: Option<String>,
     pub(crate) expires: Option<String>,
-    /// Of each lane: the instant, or the position where the layout is not known; null if unused.
+    /// The mark of each lane: an instant, or a position if the layout is not known; null if no node
+    /// has used the lane.
     pub(crate) marks: Vec<Option<String>>,
 }
 
@@ -52,8 +53,8 @@ pub(crate) struct WorkerList {
     pub(crate) held: u64,
     pub(crate) free: u64,
     pub(crate) waiting: u64,
-    /// Of the configured range, if this configuration has the recorded layout; otherwise of the rows
-    /// in the store.
+    /// The number of unused worker ids: in the configured range, if this configuration has the
+    /// recorded layout; otherwise among the rows in the store.
     pub(crate) unused: u64,
     pub(crate) workers: Vec<Worker>,
 }

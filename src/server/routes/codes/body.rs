@@ -36,11 +36,11 @@ pub(in crate::server) struct SettingsBody {
     js_safe: Option<bool>,
 }
 
-/// By how much, or to which number: one of the two.
+/// How far to raise the next number: `by` or `to`, one of the two.
 #[derive(Clone, Copy, Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub(in crate::server) struct RaiseBody {
-    /// How many numbers are skipped.
+    /// The count of numbers to skip.
     #[schema(value_type = u64, required = false, minimum = 1, example = 100_000)]
     by: Option<Number>,
     /// The least next number.

@@ -26,10 +26,10 @@ pub(crate) struct CodeDocument {
     /// `configured` (in the configuration, and changed there), `managed`, `automatic` (created on
     /// demand), `retired` or `unserved` (in the store, and unknown to this service).
     kind: &'static str,
-    /// Where its numbers are asked for.
+    /// The path at which clients claim numbers of this code.
     #[schema(example = "/id/order?namespace=numbers")]
     path: String,
-    /// Where the next block begins.
+    /// The first number of the next block.
     #[schema(example = "1001")]
     next: String,
     /// How many numbers can still be reserved.
@@ -42,7 +42,7 @@ pub(crate) struct CodeDocument {
     in_hand: Option<u64>,
     /// How many numbers the last reservation took; 0 before the first.
     step: u64,
-    /// When that was.
+    /// The time of the last reservation.
     reserved_at: Option<String>,
     created_at: String,
     #[serde(flatten)]
@@ -53,7 +53,7 @@ pub(crate) struct CodeDocument {
 /// The settings of a code; there are none of an `unserved` one.
 #[derive(Debug, Serialize, ToSchema)]
 struct Settings {
-    /// The lower bound of its numbers.
+    /// The lower bound of the code's numbers.
     #[schema(required = false)]
     start: String,
     /// The smallest block that a node reserves, in numbers.

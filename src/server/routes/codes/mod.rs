@@ -66,15 +66,15 @@ pub(in crate::server) struct ListQuery {
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub(in crate::server) struct CodeQuery {
-    /// Whose code; where only one namespace is in segment mode, it need not be given.
+    /// The namespace of the code; needed only if several namespaces are in segment mode.
     #[param(inline, value_type = Option<openapi::Namespace>)]
     namespace: Option<String>,
 }
 
 /// The codes of segment mode
 ///
-/// By name, the first 1000: those behind `after`, where that is given. The last name is listed of
-/// every namespace that has it.
+/// Lists the first 1000 codes by name or, with `after`, the first 1000 behind that name. The list
+/// has its last name for every namespace that has the code.
 #[utoipa::path(
     get,
     path = "/codes",
@@ -150,8 +150,8 @@ pub(in crate::server) async fn get(target: Target) -> Result<Response, Problem> 
 
 /// A code of segment mode
 ///
-/// Creates a code or replaces all of its settings. Every node follows within 30 s; one that does
-/// not know a code looks at once.
+/// Creates a code or replaces all of its settings. Every node follows within 30 s; a node that does
+/// not know the code reads it at once.
 #[utoipa::path(
     put,
     path = "/codes/{code}",
@@ -188,8 +188,8 @@ pub(in crate::server) async fn put(
 
 /// A code of segment mode
 ///
-/// Changes the settings that are given. Every node follows within 30 s; one that does not know a
-/// code looks at once.
+/// Changes only the settings in the request. Every node follows within 30 s; a node that does not
+/// know the code reads it at once.
 #[utoipa::path(
     patch,
     path = "/codes/{code}",
@@ -210,7 +210,8 @@ pub(in crate::server) async fn patch(
 
 /// Raises the next number of a code
 ///
-/// By a number of numbers, or to a number. What is skipped is only a gap, so this is always safe.
+/// Raises the next number to a number, or by a count of numbers. Skipped numbers are only a gap, so
+/// this is always safe.
 #[utoipa::path(
     post,
     path = "/codes/{code}/raise",

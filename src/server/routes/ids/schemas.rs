@@ -1,5 +1,5 @@
-//! What stands in requests and responses, as the API document describes it: the responses are
-//! written by hand.
+//! The parameters and responses of `/id` and `/ids`, as the API document describes them. Other code
+//! writes the responses.
 
 #![expect(dead_code, reason = "most are only described")]
 
@@ -11,27 +11,27 @@ use crate::{
     server::openapi,
 };
 
-/// What one ID has alone.
+/// The parameter that only a request for one ID has.
 #[derive(IntoParams)]
 #[into_params(parameter_in = Query)]
 pub(super) struct OfOne {
-    /// A JSON string. `number` is served, too, for callers by hand: a JSON number, which is never
-    /// rounded, since above 2^53 - 1 the answer is 422 `unsafe_number`. It goes with neither
-    /// `encoding`, `padded` nor a code with a prefix.
+    /// A JSON string. `number` is for people who try a request: a JSON number, which is never
+    /// rounded, since above 2^53 - 1 the answer is 422 `unsafe_number`. `number` cannot be combined
+    /// with `encoding`, `padded` or a code that has a prefix.
     #[param(inline, value_type = Option<openapi::OneFormat>)]
     format: Option<String>,
 }
 
-/// What a batch has alone.
+/// The parameters that only a batch has.
 #[derive(IntoParams)]
 #[into_params(parameter_in = Query)]
 pub(super) struct OfMany {
     /// How many IDs, at most `http.max_batch`.
     #[param(minimum = 1, default = 1)]
     n: Option<u32>,
-    /// At least one ID and at most so many, in place of `n` and with `format=range` alone: so many
-    /// that the next request waits for 10 ms at most. At most `http.max_range`, or what the layout
-    /// allows if that is less.
+    /// Replaces `n`, and needs `format=range`. The service issues at least one ID and at most this
+    /// number, and only so many that the next request waits for 10 ms at most. At most
+    /// `http.max_range`, or what the layout allows if that is less.
     #[param(minimum = 1)]
     up_to: Option<u32>,
     /// JSON strings, or ranges of IDs; `number` is served as for one ID. Number and range go with
@@ -40,7 +40,7 @@ pub(super) struct OfMany {
     format: Option<String>,
 }
 
-/// What POST alone has.
+/// The parameter that only POST has.
 #[derive(IntoParams)]
 #[into_params(parameter_in = Query)]
 pub(super) struct At {
@@ -81,7 +81,7 @@ pub(super) struct Ids {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false, pattern = "^[0-9]{1,19}$")]
     increment: Option<String>,
-    /// What precedes the text of each ID, if the code has a prefix.
+    /// The text before each ID, if the code has a prefix.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     prefix: Option<String>,
@@ -100,7 +100,7 @@ pub(super) struct IdTime {
 }
 
 impl Ids {
-    /// What is told of ranges, and none of them.
+    /// Returns the description of ranges, without any range yet.
     pub(super) fn no_ranges(
         issued_at_ms: i64,
         layout: Option<&Layout>,

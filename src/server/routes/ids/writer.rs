@@ -266,7 +266,7 @@ mod tests {
     const FORMATS: [BodyFormat; 4] =
         [BodyFormat::Strings, BodyFormat::Numbers, BodyFormat::Ranges, BodyFormat::Lines];
 
-    /// As in a run: ten IDs in each of many ticks.
+    /// Returns a run with ten IDs in each of many ticks.
     fn run(count: u64) -> Run {
         let layout = Preset::JsSafe.layout();
         let composer = layout.composer(3, 1).expect("fits");

@@ -144,7 +144,7 @@ function section([name, namespace], cluster, known, view) {
 
 export function mount(panel) {
   const output = h();
-  // What the store said last of each namespace.
+  // The store's last answer about each namespace.
   const known = new Map();
   let isAway = false;
   panel.append(output);

@@ -74,8 +74,7 @@ function forecast(code, rate, now) {
   return h('span', { title: localTime(ms), class: seconds < 30 * DAY ? 'soon' : '' }, new Date(ms).toISOString().slice(0, 10), h('br'), relative(ms, now));
 }
 
-// The used, reserved and remaining numbers of a code; with a bar, unless the code has no limit of
-// its own.
+// The used, reserved and remaining numbers of a code; with a bar if the code has a limit.
 function share(code) {
   const issued = issuedOf(code);
   if (issued === undefined || code.left === undefined) return about(code.left);

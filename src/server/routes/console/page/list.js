@@ -6,7 +6,7 @@ import { tip } from './tip.js';
 const ROWS = 50;
 // Fewer rows are seen at a glance.
 const FILTERED = 10;
-// What the user chose in each table, for as long as the page is open.
+// The user's choices in each table, for as long as the page is open.
 const choices = new Map();
 
 const order = (a, b) => (a < b ? -1 : Number(a > b));
@@ -21,7 +21,7 @@ function sorted(items, by, isDown) {
 
 // `columns` have a `head`, perhaps the word that a `tip` explains, and `by`, which returns the value
 // of an item by which it is sorted. `text` returns the words of an item that the filter finds, `row`
-// its row. `draw` draws the content anew. At first the rows are in the order of the items.
+// its row. `draw` draws the content again. At first the rows are in the order of the items.
 export function list(id, caption, columns, items, { text, row, draw }) {
   if (!choices.has(id)) choices.set(id, { find: '', isDown: false, page: 0 });
   const chosen = choices.get(id);

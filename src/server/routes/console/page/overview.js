@@ -1,4 +1,4 @@
-// The first card of "Cluster": what is wrong, how many nodes there are, and how much time is left.
+// The first card of "Cluster": faults, the number of nodes, and the time that is left.
 import { badge, facts, h, until } from './dom.js';
 import { number, t, told } from './i18n.js';
 

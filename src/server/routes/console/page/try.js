@@ -103,7 +103,7 @@ export function mount(panel, { params, save }) {
       h('small.mono', '0'), h('small', told), h('small.mono', k - 1)));
   }
 
-  // The encoding of an answer: a code may have its own, where none is asked for.
+  // The encoding of an answer. If the page requested none, the code's own encoding may apply.
   const encodingOf = (text) => (encoding.value === 'decimal' ? guess(text) : encoding.value);
 
   // Decodes an ID, or explains why it cannot be decoded.
