@@ -1,4 +1,4 @@
-//! The client that sends a request, what it may use, and why a request is refused.
+//! The client that sends a request, its permissions, and the reasons to refuse a request.
 
 use std::sync::Arc;
 

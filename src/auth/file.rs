@@ -1,4 +1,4 @@
-//! Reads the file of tokens, and reports all of its problems at once.
+//! Reads the file of tokens, and reports every problem in it at once.
 
 use std::{collections::HashSet, path::Path};
 

@@ -78,7 +78,7 @@ impl Auth {
     ///
     /// # Errors
     ///
-    /// As [`open`](Self::open).
+    /// See [`open`](Self::open).
     pub fn of(config: &Config) -> Result<Option<Self>, ConfigError> {
         let names = || config.namespaces.iter().map(|namespace| namespace.name.as_str());
         config.tokens_file.as_ref().map(|file| Self::open(file, names())).transpose()
@@ -88,7 +88,7 @@ impl Auth {
     ///
     /// # Errors
     ///
-    /// As [`open`](Self::open); the previous tokens stay in force.
+    /// See [`open`](Self::open); the previous tokens stay in force.
     pub fn reload(&self) -> Result<(), ConfigError> {
         self.tokens.store(self.read()?.into());
         Ok(())
@@ -109,9 +109,9 @@ impl Auth {
         self.tokens.load().count()
     }
 
-    /// Calls `export` with each name, the time of its last use and the time at which its last entry
-    /// expires, both in Unix seconds. 0 means that the name was not used since it was added, `None`
-    /// that it never expires.
+    /// Calls `export` with each name, when a client last used it, and when the name's last entry
+    /// expires. Both are in Unix seconds. 0 means that no client used the name since it was added,
+    /// `None` that the name never expires.
     #[expect(clippy::cast_precision_loss, reason = "Prometheus knows floats only")]
     pub(crate) fn each_name(&self, mut export: impl FnMut(&str, f64, Option<f64>)) {
         for (name, named) in self.tokens.load().by_name() {

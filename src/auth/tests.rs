@@ -202,6 +202,6 @@ fn nothing_of_a_token_is_shown() {
     let auth = open(&format!("[[token]]\nname = 'shop'\nhash = '{ABC}'\n")).expect("valid");
     let shown = format!("{auth:?}");
     assert!(shown.contains("shop") && !shown.contains("ba78"), "{shown}");
-    // As a list of its bytes.
+    // Nor does it show the hash as a list of bytes.
     assert!(!shown.contains("186, 120"), "{shown}");
 }

@@ -15,7 +15,7 @@ use super::{
     rights::Rights,
 };
 
-/// What identifies a client: the hash of its token, or a name of its certificate.
+/// Identifies a client: by the hash of its token, or by a name in its certificate.
 #[derive(Debug)]
 pub(super) enum Proof {
     Token(TokenHash),

@@ -1,10 +1,10 @@
 //! Watches a file for changes, by polling.
 //!
-//! A file counts as changed when its stamp (time, length, inode) differs from that of the last read
-//! and was the same at two polls in a row, because a process may still be writing it. Reads go
-//! through [`Reads`], since a file on a network may hang. The caller must read the file by
-//! [`Watch::read`], which records the stamp from *before* the read: a change during the read is
-//! then noticed by the next poll.
+//! A file counts as changed when its stamp (time, length, inode) differs from that of the last
+//! read. The stamp must also be the same at two polls in a row, because a process may still be
+//! writing the file. Reads go through [`Reads`], since a file on a network may hang. The caller
+//! must read the file by [`Watch::read`], which records the stamp from *before* the read: so the
+//! next poll notices a change during the read.
 
 use std::{
     fs,

@@ -106,7 +106,7 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
         }
     };
     forbid_core_dumps();
-    // The service has handlers of its signals for an orderly stop.
+    // The service handles these signals itself, for an orderly stop.
     if !matches!(cli.command, None | Some(Command::Serve))
         && let Err(error) = end_by_signals_as_process_1()
     {

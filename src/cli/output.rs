@@ -45,7 +45,7 @@ pub(super) fn is_written(written: io::Result<()>) -> Result<bool, Failure> {
 }
 
 /// Refuses to continue if the process was started without a standard output. Commands call this
-/// before they produce what cannot be had again, such as IDs.
+/// before they produce a result that cannot be produced again, such as IDs.
 ///
 /// Rust opens `/dev/null` for reading and writing in place of a closed stream, before `main`, so
 /// writes to it succeed. Shells open it for writing alone.
@@ -180,7 +180,8 @@ fn table_of_width<const N: usize>(
     text
 }
 
-/// Cuts a line to the terminal, if that has room for its last column and for some of its text.
+/// Cuts a line to the width of the terminal, if the terminal has room for the last column and for
+/// some of its text.
 fn cut(line: &str, last_column: usize, terminal: Option<usize>) -> String {
     const LEAST: usize = 8;
     match terminal {

@@ -11,7 +11,7 @@ pub(super) struct VersionArguments {
     json: bool,
 }
 
-/// What `raindrop version --json` prints, with the labels of `raindrop_build_info`.
+/// The document that `raindrop version --json` prints, with the labels of `raindrop_build_info`.
 #[derive(Serialize)]
 struct Document {
     version: &'static str,

@@ -96,14 +96,14 @@ impl Codes {
     }
 }
 
-/// Where the IDs of a code come from, and how they are written.
+/// The namespace that issues the IDs of a code, and their text form.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LocatedCode<'a> {
-    /// The namespace that issues them.
+    /// The namespace that issues the IDs.
     pub namespace: &'a str,
     /// The text before each ID.
     pub prefix: Option<&'a str>,
-    /// How they are written where a request does not say it.
+    /// The encoding of the IDs if a request names none.
     pub encoding: Encoding,
 }
 

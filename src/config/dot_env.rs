@@ -1,11 +1,11 @@
 //! Reads a `.env` file, which may have lines for other applications, too.
 //!
 //! The file must belong to this user, because it decides about the service. A line for Raindrop
-//! that cannot be read is an error. Lines of other applications may have any form: [`read`] blanks
-//! those that dotenvy cannot read, one after the other, until it can read the rest. dotenvy reports
-//! no line numbers, so [`Lines`] counts the lines that it has read. A value of Raindrop never has
-//! several lines. If one seems to, the quote of an earlier line was not closed, and that line is
-//! the bad one ([`parse`]).
+//! that cannot be read is an error. Lines of other applications may have any form: if dotenvy
+//! cannot read one, [`read`] blanks it and parses the file again. dotenvy reports no line numbers,
+//! so [`Lines`] counts the lines that dotenvy has read. A value of Raindrop never has several
+//! lines. If one seems to, the quote of an earlier line was not closed, and that line is the bad
+//! one ([`parse`]).
 
 use std::{
     cell::Cell,
@@ -24,7 +24,7 @@ use super::{
 /// that cannot be read.
 ///
 /// The file must belong to this user, and its values may contain no variables of other applications
-/// (`$HOME`): another user who can write to the working folder could otherwise change the service,
+/// (`$HOME`). Otherwise another user who can write to the working folder could change the service,
 /// or make it reveal a secret.
 ///
 /// # Errors

@@ -37,8 +37,8 @@ pub struct EffectiveSetting {
     pub key: String,
     /// Its value without secrets; empty when it is unset.
     pub value: String,
-    /// Where it came from, for people: `default`, `preset js-safe`, the path of the file, or the
-    /// name of a variable or a flag.
+    /// The source of the value, for people: `default`, `preset js-safe`, the path of the file, or
+    /// the name of a variable or a flag.
     pub source: String,
 }
 
@@ -47,7 +47,8 @@ pub struct EffectiveSetting {
 /// Keys have the names of the key table, relative to the place that is being read.
 #[derive(Debug, Default)]
 pub(crate) struct Reader {
-    /// By the whole name, `namespaces.orders.lease.ttl` or `[[code]] order: prefix` for example.
+    /// The values that are set, by the whole name of the key, such as `namespaces.orders.lease.ttl`
+    /// or `[[code]] order: prefix`.
     pub(super) given: BTreeMap<String, Given>,
     /// Every namespace that is named, and where it is named first.
     pub(super) namespaces: BTreeMap<String, String>,

@@ -80,8 +80,8 @@ pub struct HttpTls {
 }
 
 impl HttpTls {
-    /// Returns a warning if every user of this machine may read the key. It can hang with a file
-    /// system that does not answer, so reading the configuration does not call it.
+    /// Returns a warning if every user of this machine may read the key. This call can hang with a
+    /// file system that does not answer, so reading the configuration does not make it.
     pub(crate) fn readable_key(&self) -> Option<String> {
         small_file::readable_by_all(KEY_FILE, &self.key_file)
     }
@@ -161,7 +161,7 @@ fn read_admin_changes(reader: &mut Reader) -> bool {
     is_open
 }
 
-/// Reads an address and port. It does not look up names: the answer could be another machine.
+/// Reads an address and port. Looks up no names: the answer could be another machine.
 fn listen_address(text: &str) -> Option<SocketAddr> {
     text.parse().ok().or_else(|| {
         let (host, port) = text.rsplit_once(':')?;

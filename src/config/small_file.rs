@@ -31,7 +31,8 @@ pub(crate) fn read_text(path: &Path) -> io::Result<String> {
     text(read(path, LARGEST_TEXT)?)
 }
 
-/// Reads a file that grants access. It must not belong to another user, or be writable by one.
+/// Reads a file that grants access. Refuses a file that belongs to another user, or that another
+/// user can write.
 pub(crate) fn read_trusted(path: &Path, largest: u64) -> io::Result<Vec<u8>> {
     let file = SmallFile::open(path)?;
     match owned_by_others(&file.metadata) {

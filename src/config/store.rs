@@ -63,7 +63,7 @@ pub(super) fn read(reader: &mut Reader, namespaces: &[NamespaceConfig]) -> Store
     settings
 }
 
-/// Reads the path of the state file. It is of use only with leases in a store that can be
+/// Reads the path of the state file, which helps only with leases in a store that can be
 /// unavailable.
 pub(super) fn read_state_file(
     reader: &mut Reader,

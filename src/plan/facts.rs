@@ -201,8 +201,8 @@ fn js_safe_until_ms(layout: &Layout) -> Option<i64> {
     Some(layout.start_of_tick_ms(unsafe_tick) - 1)
 }
 
-/// Returns how many sequence numbers a crash loses at most. The limit of a lease is the furthest
-/// ahead at the beginning of a tick in which nothing was issued yet.
+/// Returns the most sequence numbers that a crash can lose. The limit of a lease is the furthest
+/// ahead at the beginning of a tick in which the node has issued nothing yet.
 fn numbers_lost(layout: &Layout, window_ms: i64) -> u64 {
     if layout.unit().millis() <= window_ms {
         return 0;

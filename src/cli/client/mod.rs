@@ -124,7 +124,7 @@ async fn exchange(
     Ok(Answer { status, body: String::from_utf8_lossy(&body).into_owned() })
 }
 
-/// Flags of the commands that can ask a running service in place of the store.
+/// Flags of the commands that can use a running service instead of the store.
 #[derive(Debug, Default, clap::Args)]
 pub(super) struct Remote {
     /// Ask this running service in place of the store, such as http://10.0.0.7:9090: its

@@ -21,7 +21,7 @@ use crate::{
     store::{ListedSegment, Store},
 };
 
-/// What the operator should know before a next number is raised.
+/// Warns the operator before a command raises a next number.
 pub(super) const FOR_GOOD: &str =
     "for good: nothing lowers a next number, and skipped numbers are never issued";
 

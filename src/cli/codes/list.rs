@@ -35,7 +35,7 @@ struct Code {
     rate: Option<f64>,
 }
 
-/// What `raindrop codes --json` prints.
+/// The document that `raindrop codes --json` prints.
 #[derive(Debug, Serialize)]
 struct Document {
     codes: Vec<Code>,

@@ -39,7 +39,7 @@ struct Code {
     reserved_at: Option<String>,
     #[serde(flatten)]
     more: BTreeMap<String, Value>,
-    /// Of `--rate-over`.
+    /// Reserved numbers per second, with `--rate-over`.
     #[serde(skip_serializing_if = "Option::is_none")]
     rate: Option<f64>,
 }

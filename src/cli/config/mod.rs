@@ -27,11 +27,11 @@ pub(super) struct ConfigArguments {
     json: bool,
 }
 
-/// What `raindrop config --json` prints.
+/// The document that `raindrop config --json` prints.
 #[derive(Serialize)]
 struct Document {
     settings: Vec<Setting>,
-    /// What the operator should know, such as secrets that others can read.
+    /// Notes for the operator, such as secrets that other users can read.
     notes: Vec<String>,
 }
 

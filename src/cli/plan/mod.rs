@@ -27,7 +27,7 @@ pub(super) struct PlanArguments {
     json: bool,
 }
 
-/// Written by hand, so that each flag has the help text of its key.
+/// Not derived, so that each flag has the help text of its configuration key.
 impl Args for PlanArguments {
     fn augment_args(command: Command) -> Command {
         let layout = PLAN_KEYS.map(|PlanKey { flag, key, .. }| {

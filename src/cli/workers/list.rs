@@ -51,7 +51,7 @@ impl Selection {
     }
 }
 
-/// What `raindrop workers --json` prints.
+/// The document that `raindrop workers --json` prints.
 #[derive(Debug, Deserialize, Serialize)]
 struct Document {
     /// The clock of this machine, or of the service.
@@ -303,7 +303,7 @@ mod tests {
                 "marks": [null, "2025-11-20T14:46:40.000Z"],
             })
         );
-        // What the marks mean is unknown.
+        // Without the layout, the marks cannot be shown as instants.
         assert_eq!(Worker::new(&listed, None, NOW).marks[0].as_deref(), Some("0"));
     }
 

@@ -60,7 +60,7 @@ enum Command {
     /// A backup has old marks: nodes that started from them would repeat IDs that were issued
     /// since. In the new epoch every lease begins at a barrier, which is ahead of the store's clock
     /// by --window and twice lease.max_clock_skew; nodes issue IDs again when that time has passed.
-    /// It is one write, however many worker ids there are.
+    /// The command writes once, for any number of worker ids.
     ///
     /// Safe if no node has written to the restored store before, the store's clock is right, and
     /// --window is the largest lease.window of any node. Nodes that still run on their old leases

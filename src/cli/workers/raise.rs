@@ -25,7 +25,7 @@ pub(super) fn check_window(lease: &LeaseTimes, window: Option<Duration>) -> Resu
     }
 }
 
-/// What `raindrop workers raise --json` prints.
+/// The document that `raindrop workers raise --json` prints.
 #[derive(Serialize)]
 struct Document<'a> {
     /// Whether the new epoch has begun.
@@ -34,7 +34,8 @@ struct Document<'a> {
     /// How many worker ids were held: their holders issue until their leases are used up. Null if
     /// the store was not used yet.
     held: Option<u64>,
-    /// From when on new leases issue IDs; null if the store was not used yet and is not now.
+    /// The instant from which new leases issue IDs; null if the store was not used before, and the
+    /// command did not use it either.
     issued_from: Option<String>,
 }
 
@@ -99,15 +100,15 @@ pub(super) async fn raise(
     report.document(&document(true, Some(due_ms)))
 }
 
-/// What a raise presumes.
+/// The premise of a raise.
 const NOT_WRITTEN: &str = "no node may have written to the store since it was restored";
-/// What lowering the barrier presumes, and what follows if that is untrue.
+/// The premises of lowering the barrier, and the consequence if they are untrue.
 const NOTHING_LOST: &str = "\
 the clocks must be right now, and the store must have lost no write that a process made while a clock was \
 ahead, be it by a fail-over, a restore or a crash: no store can tell
 if it lost one, IDs that were issued by that clock are issued again when that time comes";
 
-/// Says from what the barrier is computed.
+/// Returns the terms from which the barrier is computed.
 fn sum(lease: &LeaseTimes, window: Duration, origin: &str) -> String {
     let skew = lease.max_clock_skew;
     let reach = window + 2 * skew;

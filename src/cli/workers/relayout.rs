@@ -9,7 +9,7 @@ use crate::{
     keeper::{FinishedMove, OperatorError, RelayoutOutcome, RelayoutPreview},
 };
 
-/// What `raindrop workers relayout --json` prints.
+/// The document that `raindrop workers relayout --json` prints.
 #[derive(Serialize)]
 struct Document {
     /// Whether the namespace has the configured layout now.

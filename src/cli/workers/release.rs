@@ -14,7 +14,7 @@ use crate::{
     server::{ReleaseDocument, unknown_namespace},
 };
 
-/// What `raindrop workers release --json` prints.
+/// The document that `raindrop workers release --json` prints.
 #[derive(Serialize)]
 struct Document<'a> {
     /// Whether all worker ids are free now.
@@ -101,7 +101,7 @@ async fn release_all(
     Ok(())
 }
 
-/// What happens to a holder that is alive.
+/// The effect of a release on a holder that still runs.
 const STILL_RUNS: &str =
     "a holder that still runs may issue IDs up to its mark, and then leases another worker id";
 

@@ -1,8 +1,8 @@
 //! Odd layouts, each with its outcome, and changes of them.
 //!
-//! A file of the corpus begins with lines that say what becomes of it: `# layout:` and the canonical
-//! text of each namespace's layout, or for each problem `# problem:` and a part of it, where FILE is
-//! the path. A file that a fuzzer finds is kept there as well.
+//! A file of the corpus begins with lines that state its outcome. A valid file states `# layout:`
+//! and the canonical text of each namespace's layout. An invalid one states `# problem:` and a part
+//! of each problem, where FILE is the path. Add a file that a fuzzer finds to the corpus.
 
 use std::{path::PathBuf, str::from_utf8};
 
@@ -23,7 +23,7 @@ fn corpus() -> Vec<(PathBuf, Vec<u8>)> {
     paths.into_iter().map(read).collect()
 }
 
-/// What a file states, after each `# NAME: `.
+/// Returns what a file states after each `# NAME: `.
 fn stated<'a>(bytes: &'a [u8], name: &str) -> Vec<&'a str> {
     let lines = bytes.split(|byte| *byte == b'\n').map_while(|line| from_utf8(line).ok());
     let comments = lines.map_while(|line| line.trim_start_matches('\u{feff}').strip_prefix("# "));

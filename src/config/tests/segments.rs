@@ -14,7 +14,7 @@ fn codes_that_are_not_listed_are_explained_where_some_count() {
     for text in [
         "",
         "[namespaces.web]\nlayout.preset = 'js-safe'\n",
-        // They are refused.
+        // Every namespace refuses codes that are not listed.
         &format!("codes.allow = ['b']\n{numbers}"),
         &format!("mode = 'segment'\ncodes.allow = ['b']\n{numbers}"),
     ] {
@@ -114,7 +114,7 @@ fn default_may_be_a_segment_namespace_without_a_file() {
     let config = Config::load(&environment(&on_demand)).expect("valid");
     let made = |config: &Config| config.segments().next().expect("one").auto_create;
     assert_eq!(made(&config), Some(SegmentSpec::default()));
-    // What is not allowed is not made.
+    // With `codes.allow`, no code is created on demand.
     let allowed =
         Config::load(&environment(&[on_demand.as_slice(), &[("codes.allow", "a")]].concat()));
     assert_eq!(made(&allowed.expect("valid")), None);

@@ -9,7 +9,7 @@ use crate::config::percent_encode;
 /// The form of a Go data source name.
 const MYSQL_FORM: &str = "user:password@tcp(host:port)/database?parameter=value, as the Go driver \
                           reads it: a / among the parameters is %2F";
-/// The form of what raindrop-Go puts after `postgres://`.
+/// The form of the text that raindrop-Go puts after `postgres://`.
 const POSTGRES_FORM: &str = "user:password@host:port/database?parameter=value, as in an address: a \
                              / in the password is %2F";
 /// The parameters of PostgreSQL addresses that Raindrop has under the same name.
@@ -95,7 +95,7 @@ pub(super) fn mysql(text: &str) -> Result<Address, &'static str> {
     Ok(Address { url, has_password: !secret.is_empty(), warnings })
 }
 
-/// Reads the text that raindrop-Go puts after `postgres://`. It may contain the scheme, too.
+/// Reads the text that raindrop-Go puts after `postgres://`, which may contain the scheme, too.
 ///
 /// # Errors
 ///

@@ -89,7 +89,7 @@ impl Conversion {
     fn take(&mut self, prefix: &str, table: Map<String, Value>) {
         for (name, value) in table {
             let name = format!("{prefix}{name}");
-            // The only JSON tag that differs from the name of its field.
+            // No other JSON tag differs from the name of its field.
             let is_tag = name.eq_ignore_ascii_case("EndBitValue");
             let name = if is_tag { "EndBitsValue" } else { &name };
             let field = FIELDS.split(", ").find(|field| field.eq_ignore_ascii_case(name));

@@ -44,7 +44,7 @@ fn converted(text: &str) -> Converted {
     convert(text, NOW_MS).expect("it can be converted")
 }
 
-/// What the service makes of it.
+/// Loads the converted file as the service does.
 fn loaded(converted: &Converted) -> Config {
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("raindrop.toml");
