@@ -53,7 +53,7 @@ pub enum WorkerIdSource {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum WorkerIdError {
-    /// The source has no number; the text says what it has instead.
+    /// The source has no number; the text names the value that it has instead.
     #[error("{0}")]
     Missing(String),
     /// The layout has no such worker id.

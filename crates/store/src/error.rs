@@ -48,8 +48,8 @@ pub enum StoreError {
     },
 
     /// The file, a table or a record that was there before is gone: another program or a person
-    /// removed it. Raindrop does not create it again, since an empty one knows nothing of what was
-    /// issued: restore it.
+    /// removed it. Raindrop does not create it again, since an empty one does not show which IDs
+    /// were issued: restore it.
     #[error("{0}")]
     Vanished(String),
 

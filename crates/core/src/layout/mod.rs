@@ -50,7 +50,7 @@ pub struct Widths {
 }
 
 impl Widths {
-    /// Returns the sum of the widths below the timestamp, by which that is shifted.
+    /// Returns the sum of the widths below the timestamp, which is the shift of the timestamp.
     pub const fn below_timestamp(self) -> u32 {
         self.data_center + self.worker + self.rollback + self.sequence + self.reserved
     }

@@ -62,7 +62,7 @@ pub enum OtherToken {
     RolledBack,
 }
 
-/// The facts by which a row under another token is judged.
+/// The facts by which a holder judges a row under another token.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RowCheck {
     /// The present epoch.

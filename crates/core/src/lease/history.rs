@@ -428,7 +428,8 @@ impl FromStr for Epoch {
 pub struct InvalidHistory;
 
 impl History {
-    /// Returns what the record has in addition to the identity and the present epoch.
+    /// Returns the text of all fields except the identity and the present epoch, which the record
+    /// keeps separately.
     pub fn text(&self) -> String {
         let Self { ordinal, before, since_ms, barrier_ms, barrier_state, .. } = self;
         let Self { reach, renew, reached_ms, .. } = self;

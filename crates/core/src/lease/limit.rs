@@ -32,10 +32,10 @@ pub struct LimitRequest {
 }
 
 /// Returns the limit of a lease: the position that issuing will have reached after `reach_ms`, plus
-/// a sixteenth of what is left of that tick, but nothing beyond that tick.
+/// a sixteenth of the rest of that tick, but nothing beyond that tick.
 ///
 /// The limit is never computed from the mark alone, so that a process in a crash loop cannot push
-/// the marks into the future. A sixteenth of what is *left* never uses up a long tick.
+/// the marks into the future. A sixteenth of the *rest* never uses up a long tick.
 pub fn limit_for(layout: &Layout, request: &LimitRequest) -> u64 {
     let tick = layout.tick_clamped(request.now_ms.saturating_add(request.reach_ms));
     let first = layout.first_position(tick);

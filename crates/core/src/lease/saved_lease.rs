@@ -162,13 +162,13 @@ impl SavedLease {
 }
 
 /// Returns the next local mark of a lease that ends at `limit`; `None` if the present one, which is
-/// `request.old_limit`, is far enough ahead. `request.reach_ms` is what a slow disk adds, at most
-/// 10 s.
+/// `request.old_limit`, is far enough ahead. `request.reach_ms` is the time that a slow disk adds,
+/// at most 10 s.
 pub fn next_local_mark(layout: &Layout, request: &LimitRequest, limit: u64) -> Option<u64> {
     let reaching = |reach: Duration| {
-        // Issued IDs may be ahead of the clock: borrowed, held or waited for. Before any are
-        // issued, only the clock counts, so that a process in a crash loop does not use the lease
-        // up.
+        // Issued IDs may be ahead of the clock: borrowed, held or waited for. Before the process
+        // has issued any, only the clock counts, so that a process in a crash loop does not use the
+        // lease up.
         let has_issued = request.highest_next > request.start;
         let issued_ms = layout.start_of_tick_ms(layout.tick_of(request.highest_next));
         let now_ms = if has_issued { request.now_ms.max(issued_ms) } else { request.now_ms };
@@ -178,8 +178,7 @@ pub fn next_local_mark(layout: &Layout, request: &LimitRequest, limit: u64) -> O
         let present = layout.first_position(layout.tick_clamped(now_ms));
         let wanted = request.highest_next.max(request.start).max(present);
         let base = layout.first_position(tick).max(wanted.saturating_add(request.refused));
-        // Only a sixteenth of what is left, so that crashes within a long tick do not use up the
-        // lease.
+        // Only a sixteenth of the rest, so that crashes within a long tick do not use up the lease.
         base.saturating_add(end.saturating_sub(base).div_ceil(16)).min(end)
     };
     let next = reaching(REACH).max(request.old_limit);

@@ -63,7 +63,7 @@ const TABLE: [BuiltIn; 9] = [
     // github.com/Ahoo-Wang/CosId: MillisecondSnowflakeId, with CosId.COSID_EPOCH
     known("cosid", "time:41,worker:10,sequence:12", 1_577_203_200_000),
     // github.com/apache/incubator-seata: IdWorker with its twepoch, 2020-05-03 at +08:00; the time
-    // is what a process began with plus what its sequence carried, so it may lag behind
+    // is the start of the process plus the carries of its sequence, so it may lag behind
     known("seata", "worker:10,time:41,sequence:12", 1_588_435_200_000),
     // Seconds above 32 bits that TikTok does not explain; the service began in September 2016
     known("tiktok", "time:31@1s,sequence:32", 0).since(1_472_688_000_000),

@@ -312,7 +312,7 @@ impl HeldLease {
         Ok(())
     }
 
-    /// Returns the facts by which a row under another token is judged.
+    /// Returns the facts by which this holder judges a row under another token.
     fn row_facts(&self, context: &LeaseContext, judged: &JudgedSurvey) -> RowCheck {
         RowCheck {
             epoch: context.history.epoch(),

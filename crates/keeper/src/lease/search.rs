@@ -84,7 +84,7 @@ enum Pass {
     SurveyAgain,
 }
 
-/// The row to take, or all rows that were read if none of them comes due soon enough.
+/// The row to take, or all rows that the search read if none of them comes due soon enough.
 enum Chosen {
     Row(Row),
     NoneDue(Vec<Row>),

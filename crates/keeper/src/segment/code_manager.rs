@@ -227,8 +227,8 @@ impl CodeManager {
         Ok((expected, spec))
     }
 
-    /// Retires a code for good: no number of it is reserved again. A node that has reserved numbers
-    /// left issues none of them once it has read the settings.
+    /// Retires a code for good: no node reserves a number of it again. A node that still has
+    /// reserved numbers issues none of them once it has read the settings.
     ///
     /// # Errors
     ///

@@ -3,10 +3,10 @@
 //! The client is dropped after each failure. The next request creates a new one, which reads tokens
 //! and certificates again and opens a new connection.
 //!
-//! A response counts only if it says what became of the request; everything else, such as a proxy's
-//! error page, is an error. Requests are retried only after 429, which says that the server did
-//! nothing. [`check_stored`] notices admission webhooks that change what is stored. Which
-//! conditions a write has is up to the caller. Tests: tests/server.rs simulates the API, and
+//! A response counts only if it states the outcome of the request; any other response, such as a
+//! proxy's error page, is an error. The client retries a request only after 429, which says that
+//! the server did nothing. [`check_stored`] notices admission webhooks that change a stored object.
+//! The caller sets the conditions of a write. Tests: tests/server.rs simulates the API, and
 //! tests/store/kubernetes.rs uses a real one.
 
 use std::{sync::OnceLock, time::Duration};

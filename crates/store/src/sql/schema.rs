@@ -5,8 +5,8 @@
 //! with its own sqlx migrations is not affected. A newer version of Raindrop may have added columns
 //! or migrations; an older one still starts beside it.
 //!
-//! A table that is gone although its migration is recorded is an error and is never created again:
-//! an empty one would know nothing of what was issued. Locking between nodes is the engine's
+//! A table that is gone although its migration is recorded is an error, and no node creates it
+//! again: an empty table would not show which IDs were issued. The engine locks between nodes
 //! ([`Engine::migrate`]). Tests: tests/store/sql.rs and foreign.rs.
 
 use std::collections::BTreeSet;

@@ -5,12 +5,13 @@ use loom::thread;
 use super::world::{POSITIONS_PER_TICK, World, assert_distinct, explore, must_fail};
 use crate::planted::Bug;
 
-/// An eviction walks over the whole table, so that bounding the preemptions is what makes an end
-/// of the exploration; a duplicate by a stale reader takes one.
+/// The bound of preemptions. An eviction walks over the whole table, so without a bound the
+/// exploration does not end; a duplicate by a stale reader takes one preemption.
 const PREEMPTIONS: usize = 4;
 
-/// The table is full of `x`, which has issued. One thread moves the clock and has `x` evicted for
-/// `y`; the other one claims on `x` again, with a reading of the clock that may be from before.
+/// The code `x`, which has issued, fills the table. One thread moves the clock and claims on `y`,
+/// which evicts `x`. The other thread claims on `x` again, with a reading of the clock that may be
+/// from before the move.
 fn stale_reader() {
     let world = World::new(1);
     let mut ids = world.claim_or_give_up("x", 2);
