@@ -13,20 +13,20 @@ WAITING = --test-threads=4
 BENCH = CARGO_TARGET_DIR=$(or $(CARGO_TARGET_DIR),target)/bench/build $(CARGO)
 BENCH_AT = --manifest-path bench/Cargo.toml
 
-# What `make soak` does: so many seeds are simulated (FIRST=n begins elsewhere), each fault strikes
-# so often on each engine, and the database is away for so many seconds with the default settings.
+# For `make soak`: the seeds to simulate (FIRST=n begins elsewhere), how often each fault strikes on
+# each engine, and the seconds for which the database is away with the default settings.
 SEEDS ?= 1000000
 ROUNDS ?= 5
 OUTAGE ?= 210
-# So long, and against so many slow clients, `make soak-overload` lasts.
+# For `make soak-overload`: how long it lasts, and the number of slow clients.
 SECONDS ?= 60
 SLOW ?= 10000
-# `make fleets`: so many nodes, answers that are so late, for so many seconds.
+# For `make fleets`: the numbers of nodes, the delays of answers, and the seconds of a run.
 NODES ?= 100 200 300
 LATE_MS ?= 200 400 800
 LASTING ?= 300
 
-# `make fuzz`: so many inputs of each kind, drawn from this seed.
+# For `make fuzz`: the inputs of each kind, drawn from this seed.
 CASES ?= 20000
 SEED ?= $(shell date +%s)
 
