@@ -162,9 +162,10 @@ impl Activity {
         self.admitted.load(Relaxed)
     }
 
-    /// Returns whether the connection may be evicted: the next step is the client's, and its grace
-    /// period is over. That begins with its last admitted request, or the last part that it took of
-    /// a large response; without an admitted request, with its start.
+    /// Returns whether the connection may be evicted: the next step is the client's, and the grace
+    /// period is over. The grace period begins with the last admitted request, or with the last
+    /// part that the client took of a large response; without an admitted request, with the start
+    /// of the connection.
     pub(super) fn is_evictable(&self) -> bool {
         let is_due = match self.admitted.load(Relaxed) {
             0 => {

@@ -1,7 +1,7 @@
 //! Watches what clients of HTTP/2 take of their responses, and gives their requests a `Host`.
 //!
 //! Over HTTP/1 the stream sees progress, because it carries nothing but responses. A connection of
-//! HTTP/2 also carries other frames, so progress is seen on each response: [`WatchedBody`] cuts the
+//! HTTP/2 also carries other frames, so each response reports progress: [`WatchedBody`] cuts the
 //! body into pieces of 16 KiB, and h2 drops a piece once it has written it.
 //!
 //! h2 takes up to `connection::SEND_BUFFER` bytes of a response before the client's window has room

@@ -1,10 +1,10 @@
 //! Accepts connections, bounds them, serves them with hyper, and ends them at a stop.
 //!
-//! A flood is survived in four steps. `per_address` refuses connections of an address that has too
-//! many. `places` bounds all of them; when they are used up, `open` evicts connections that wait
-//! for their clients, and a few spare places keep probes and scrapes working. `activity` records
-//! what each connection does, and `open` ends stalled and idle ones. `socket`, `versioned_stream`
-//! and `heads` bound the memory of one connection.
+//! Four parts let the service survive a flood. `per_address` refuses connections of an address
+//! that has too many. `places` bounds all of them; when they are used up, `open` evicts connections
+//! that wait for their clients, and a few spare places keep probes and scrapes working. `activity`
+//! records what each connection does, and `open` ends stalled and idle ones. `socket`,
+//! `versioned_stream` and `heads` bound the memory of one connection.
 //!
 //! Routes and callers are not known here: the gate reports admitted requests back through
 //! [`Connection`]. Dropping the future of [`Server::run`] ends every connection at once. Tests:

@@ -228,7 +228,7 @@ mod tests {
         assert_eq!(spare.leave_spare().now_or_never(), Some(Err(NoPlace::AlreadyWaiting)));
         drop(client);
         assert_eq!(first.await, Ok(()));
-        // As a request that found a spare place before the first one was done.
+        // Acts like a request that found a spare place before the first one was done.
         assert_eq!(spare.leave_spare().now_or_never(), Some(Ok(())));
         assert_eq!(places.taken(), 1);
         let other = places.take(|| {}).await;

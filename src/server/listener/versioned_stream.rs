@@ -40,7 +40,7 @@ pub(super) struct VersionedStream<S> {
     first: [u8; PREFACE.len()],
     /// How many of `first` were read from the stream.
     received: usize,
-    /// How many of those the reader of this stream has had.
+    /// How many of these bytes the reader of this stream has got.
     replayed: usize,
     /// Set for HTTP/2.
     pace: Option<ReadPace>,

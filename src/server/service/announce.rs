@@ -35,7 +35,7 @@ pub(super) fn warn(config: &Config, store: &dyn Store) {
     }
 }
 
-/// Logs on which premise each worker id that the configuration assigns is unique.
+/// Logs the premise under which each worker id that the configuration assigns is unique.
 fn warn_of_assigned_workers(config: &Config) {
     for namespace in &config.namespaces {
         let Mode::Snowflake { keeper, premise } = &namespace.mode else { continue };

@@ -2,7 +2,7 @@
 //!
 //! The order matters. At the start, files are read first, so that a mistake in one ends the start
 //! before anything is leased; then keepers start; then listeners, whose `/readyz` answers 503 until
-//! there are leases. The stop goes like this:
+//! there are leases. The stop has this order:
 //!
 //! 1. `/readyz` answers 503 for `http.drain_delay`, so that load balancers notice.
 //! 2. The public listener finishes open requests.
@@ -311,11 +311,11 @@ fn server(state: &Arc<AppState>, listener: Listener, tls: Option<Arc<Tls>>) -> S
     }
 }
 
-/// Why the service could not start, or stopped without being told to.
+/// Why the service could not start, or stopped although no signal told it to.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ServeError {
-    /// Keepers gave up: as configuration and store are, no retry gets them a lease or a block.
+    /// Keepers gave up: with this configuration and store, no retry gets them a lease or a block.
     #[error("{}", in_lines(.0))]
     Keepers(Vec<KeeperError>),
     /// The tokens of `auth.tokens_file` cannot be used.

@@ -47,7 +47,7 @@ pub(crate) struct Follower {
     known: Mutex<KnownHistory>,
 }
 
-/// What decides how far the leases of a namespace reach.
+/// The facts that decide how far the leases of a namespace reach.
 #[derive(Debug)]
 struct Timed {
     layout: Layout,
@@ -55,7 +55,7 @@ struct Timed {
     clock: Arc<dyn Clock>,
 }
 
-/// The store, and what is needed to call it and to write the record.
+/// The store, and the parts that calls of it and writes of the record need.
 pub(crate) struct Access<'a> {
     pub(crate) store: &'a dyn Store,
     pub(crate) observer: &'a dyn Observer,

@@ -1,5 +1,5 @@
-//! What every step of a lease's task shares: the store, the judged clocks, the history that the
-//! record tells, and the writes of rows.
+//! The parts that every step of a lease's task shares: the store, the judged clocks, the history in
+//! the record, and the writes of rows.
 //!
 //! [`LeaseContext::survey`] reads record, rows and clocks, and follows the store into a new epoch.
 //! [`LeaseContext::swap`] records a write in its [`KnownRow`], sends it and notes the answer.
@@ -74,7 +74,7 @@ pub(crate) struct LeaseContext {
     pub(crate) was_foreign: bool,
 }
 
-/// What this process remembers of a write until its outcome is known.
+/// The facts about a write that this process remembers until it knows the outcome.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct WriteIntent {
     pub(crate) purpose: Purpose,
@@ -112,7 +112,7 @@ impl JudgedSurvey {
         matches!(self.verdict, ClockVerdict::StoreBehind(_))
     }
 
-    /// Returns what to remember of a write that is decided by this survey.
+    /// Returns the facts to remember about a write that this survey decided.
     pub(crate) const fn intent(&self, purpose: Purpose, operation: LeaseOperation) -> WriteIntent {
         let (clocks, store_ms) = (self.clocks, self.survey.now_ms);
         WriteIntent { purpose, operation, clocks, store_ms }
@@ -518,7 +518,7 @@ impl LeaseContext {
         })
     }
 
-    /// Follows the history that the namespace's record tells; see
+    /// Follows the history in the namespace's record; see
     /// [`KnownHistory::follow`](crate::history::known::KnownHistory::follow).
     ///
     /// `ahead_ms` is set if leases are computed from an instant ahead of the store's clock, in Unix

@@ -127,8 +127,8 @@ impl HeldLease {
         Err(LeaseError::Retry)
     }
 
-    /// Leases another lane of the row, because the clock went back. Returns `false` if that is of
-    /// no use: no other lane has a past mark, or all lanes start at a barrier that is ahead.
+    /// Leases another lane of the row, because the clock went back. Returns `false` if that would
+    /// not help: no other lane has a past mark, or all lanes start at a barrier that is ahead.
     pub(crate) async fn rotate(&mut self, context: &mut LeaseContext) -> Result<bool, LeaseError> {
         let lane_before = self.row.lanes.present();
         let judged = self.bring_up_to_date(context).await?;
@@ -153,12 +153,12 @@ impl HeldLease {
             return Ok(true);
         }
         self.resolve_writes(context, &judged).await?;
-        // An earlier write of this process took effect instead. If that was a rotation, it will do.
+        // An earlier write of this process took effect instead. If that was a rotation, it suffices.
         if self.row.lanes.present() == lane_before { Err(LeaseError::Retry) } else { Ok(true) }
     }
 
-    /// Brings what is known of the row up to date before a write, and returns the survey that the
-    /// write is decided by. In this order:
+    /// Updates what this process knows of the row before a write, and returns the survey that
+    /// decides the write. In this order:
     ///
     /// 1. saves a lane that was leased just before a step was cancelled;
     /// 2. surveys the clocks, the record and the history;

@@ -2,8 +2,8 @@
 //!
 //! [`Task::stop`] first seals the grant, so that no ID is issued during the release. If there is a
 //! state file and the store does not answer, the lease stays in the file for the next process.
-//! Otherwise the rows are released, which lowers their marks. Whatever is not released by the
-//! deadline expires after its ttl. Tests: `releases.rs` and `state_files.rs` in `src/tests`.
+//! Otherwise the task releases the rows, which lowers their marks. A row that it has not released
+//! by the deadline expires after its ttl. Tests: `releases.rs` and `state_files.rs` in `src/tests`.
 
 use std::time::Duration;
 
@@ -88,7 +88,7 @@ impl Task {
     async fn save_for_next(&mut self, deadline: Instant) -> bool {
         let Some(file_writer) = self.context.usable_file_writer().cloned() else { return false };
         if matches!(self.state, State::Starting) {
-            // The file's lease was not looked at yet: it stays for the next process.
+            // The task has not read the file's lease yet: it stays for the next process.
             return false;
         }
         if !self.state.has_lease() {

@@ -56,7 +56,7 @@ const BETWEEN_WOKEN: Duration = Duration::from_millis(20);
 const BETWEEN_USELESS: Duration = Duration::from_millis(200);
 /// How many consecutive steps may end in a retry before the store counts as failing.
 const MOST_RETRIES: u32 = 20;
-/// The time between two looks at a clock that cannot be used.
+/// The time between two readings of a clock that cannot be used.
 const CLOCK_PAUSE: Duration = Duration::from_secs(1);
 
 pub(crate) struct Task {
@@ -387,7 +387,7 @@ impl Task {
         })
     }
 
-    /// Pauses before another look at a store that may be a restored one.
+    /// Pauses before the task reads a store again that may be a restored one.
     fn stale(&mut self, stale: &StaleStore) -> Pause {
         self.report(stale.reason());
         let left = stale.left(self.context.shared.clock.steady());

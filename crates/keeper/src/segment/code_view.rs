@@ -3,7 +3,7 @@
 use raindrop_core::segment::SegmentSpec;
 use raindrop_store::ListedSegment;
 
-/// Says who decides about a code.
+/// The party that decides about a code.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CodeKind {
     /// The configuration lists the code.
@@ -21,9 +21,9 @@ pub enum CodeKind {
 /// A code as the store and the configuration have it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CodeView {
-    /// Its row in the store.
+    /// The code's row in the store.
     pub listed: ListedSegment,
-    /// Says who decides about it.
+    /// The party that decides about the code.
     pub kind: CodeKind,
     /// Its settings, if it has any.
     pub spec: Option<SegmentSpec>,

@@ -74,7 +74,7 @@ pub enum RaiseError {
         code: String,
         /// Its next number.
         next: u64,
-        /// By how much the operator wanted to raise it.
+        /// The count of numbers by which the operator wanted to raise it.
         by: u64,
     },
     /// The store has no such code.

@@ -18,11 +18,11 @@ use crate::support::status::UnavailableReason;
 pub(super) struct Plan {
     spec: SegmentSpec,
     rule: GapRule,
-    /// The history in which it is made.
+    /// The history in which the process makes the reservation.
     pub(super) history: History,
-    /// How many numbers it takes.
+    /// The count of numbers that it takes.
     pub(super) by: u64,
-    /// How many numbers it skips before those.
+    /// The count of numbers that it skips before these.
     skip: u64,
     /// The epoch that the row is expected to have.
     row_epoch: Token,

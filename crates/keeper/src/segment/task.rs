@@ -220,9 +220,9 @@ async fn give_back(code: &Code, unused: GiveBack) -> bool {
     returned.unwrap_or(false)
 }
 
-/// Reserves for a code until it has what it needs, however often the store fails. A panic counts as
-/// a failure: numbers that were reserved before it are lost, never issued twice. Returns the code,
-/// still queued, if it vanished from the store.
+/// Reserves for a code until it has enough numbers, however often the store fails. A panic counts
+/// as a failure: numbers that were reserved before it are lost, never issued twice. Returns the
+/// code, still queued, if it vanished from the store.
 async fn serve(code: Arc<Code>) -> Option<Arc<Code>> {
     let (namespace, shared) = (&code.namespace, &code.namespace.shared);
     let mut failures = Attempts::default();
@@ -276,7 +276,7 @@ async fn wake_later(code: Arc<Code>) {
 }
 
 /// Follows the history of the store, reads the managed codes of a namespace, and checks those in
-/// use, which takes longest. After a failure the node uses what it knows until the next poll.
+/// use, which takes longest. After a failure the node uses its earlier reads until the next poll.
 async fn poll(codes: Arc<CodeTable>) {
     let namespace = &codes.namespace;
     let follow_refresh_and_check = async {
