@@ -163,14 +163,13 @@ impl Connection {
         let connection = Arc::new(self);
         let shared = Arc::clone(&connection);
         let service = service_fn(move |mut request: Request<Incoming>| {
-            let connection = Arc::clone(&shared);
             if is_http2 {
                 // Charged here and not in the future, which may run later: hyper's next read must
                 // find this head in the budget.
-                let head = connection.server.head_budget.charge(request.headers());
+                let head = shared.server.head_budget.charge(request.headers());
                 request.extensions_mut().insert(head);
             }
-            async move { Ok::<_, Infallible>(connection.answer(request).await) }
+            Arc::clone(&shared).answer(request)
         });
         let builder = builder();
         let builder = if is_http2 { builder.http2_only() } else { builder.http1_only() };
@@ -217,7 +216,10 @@ impl Connection {
         has_places
     }
 
-    async fn answer(self: &Arc<Self>, mut request: Request<Incoming>) -> Response {
+    async fn answer(
+        self: Arc<Self>,
+        mut request: Request<Incoming>,
+    ) -> Result<Response, Infallible> {
         let is_http2 = request.version() == Version::HTTP_2;
         if !is_http2 {
             // Over HTTP/2 at most `STREAMS` responses wait, and flow control bounds what is sent of
@@ -237,9 +239,9 @@ impl Connection {
                 None => must_close = true,
             }
         }
-        request.extensions_mut().insert(Sender::from_connection(Arc::clone(self)));
+        request.extensions_mut().insert(Sender::from_connection(Arc::clone(&self)));
         let is_old = request.version() == Version::HTTP_10;
-        let waits_to_send = expects_continue(request.headers());
+        let waits_to_send = !request.body().is_end_stream() && expects_continue(request.headers());
         let mut unread = None;
         let request = request.map(|body| {
             if body.is_end_stream() {
@@ -271,7 +273,7 @@ impl Connection {
         } else if must_close {
             response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
         }
-        response
+        Ok(response)
     }
 
     /// Reads and drops the rest of a body, because a client that still sends may not read the
