@@ -76,7 +76,11 @@ impl FromRequestParts<Arc<AppState>> for IdParameters {
         if !is_valid_code(&code) {
             return Err(invalid_code(&format!("{code:?}")));
         }
-        let Query(query) = Query::from_request_parts(head, state).await?;
+        let query = match head.uri.query() {
+            // Most requests have none, so there is nothing to read.
+            None => IdsQuery::default(),
+            Some(_) => Query::from_request_parts(head, state).await?.0,
+        };
         let prefers_text = prefers_text(&head.headers);
         let (state, method) = (Arc::clone(state), head.method.clone());
         Ok(Self { state, client, method, code, query, prefers_text })
