@@ -18,13 +18,14 @@ use std::{convert::Infallible, pin::pin, sync::Arc};
 
 use axum::{
     extract::Request,
+    handler::Handler,
     http::{Method, StatusCode, header},
     response::{IntoResponse as _, Response},
-    routing::{MethodRouter, Route},
+    routing::{MethodFilter, MethodRouter, Route, on_service},
 };
 use futures_util::future::{FutureExt as _, poll_immediate};
 use tokio::time::{Instant, timeout};
-use tower::{Service as _, ServiceExt as _, layer::layer_fn, service_fn};
+use tower::{Service, ServiceExt as _, layer::layer_fn, service_fn};
 
 use self::{browsers::Browsers, gate::Rules};
 use super::{
@@ -43,11 +44,11 @@ pub(super) struct Layers {
     rules: Rules,
 }
 
-/// A route with its middleware.
-struct Guarded {
+/// A route or a handler with its middleware.
+struct Guarded<S> {
     layers: Arc<Layers>,
     metrics: Arc<RouteMetrics>,
-    route: Route,
+    inner: S,
 }
 
 impl Layers {
@@ -72,16 +73,36 @@ impl Layers {
         metrics: &Arc<RouteMetrics>,
     ) -> MethodRouter<Arc<AppState>> {
         let (layers, metrics) = (Arc::clone(self), Arc::clone(metrics));
-        methods.layer(layer_fn(move |route| {
-            let (layers, metrics) = (Arc::clone(&layers), Arc::clone(&metrics));
-            // Behind one `Arc`, because axum clones the service for each request.
-            let guarded = Arc::new(Guarded { layers, metrics, route });
+        methods.layer(layer_fn(move |route: Route| {
+            let guarded = Guarded::new(&layers, &metrics, route);
             service_fn(move |request| Arc::clone(&guarded).answer(request))
         }))
     }
+
+    /// Wraps a handler of GET and POST, in the same way. axum puts the handlers of a
+    /// [`MethodRouter`] into routes, which allocate three times for each request; this wraps the
+    /// handler itself.
+    pub(super) fn around_handler<H: Handler<T, Arc<AppState>>, T: 'static>(
+        self: &Arc<Self>,
+        handler: H,
+        metrics: &Arc<RouteMetrics>,
+    ) -> MethodRouter<Arc<AppState>> {
+        let handler = handler.with_state(Arc::clone(&self.state));
+        let guarded = Guarded::new(self, metrics, handler);
+        let service = service_fn(move |request| Arc::clone(&guarded).answer(request));
+        on_service(MethodFilter::GET.or(MethodFilter::POST), service)
+    }
 }
 
-impl Guarded {
+impl<S> Guarded<S>
+where
+    S: Service<Request, Response = Response, Error = Infallible> + Clone,
+{
+    /// Behind an `Arc`, because axum clones the service for each request.
+    fn new(layers: &Arc<Layers>, metrics: &Arc<RouteMetrics>, inner: S) -> Arc<Self> {
+        Arc::new(Self { layers: Arc::clone(layers), metrics: Arc::clone(metrics), inner })
+    }
+
     /// Counts and times a request, and adds CORS headers if its response needs them.
     async fn answer(self: Arc<Self>, request: Request) -> Result<Response, Infallible> {
         let tracked = Tracked::begin(&self.layers.state, &self.metrics, &request);
@@ -108,7 +129,7 @@ impl Guarded {
             if let Err(problem) = self.layers.rules.pass(&mut request).await {
                 return problem.into_response();
             }
-            let mut answer = pin!(self.route.clone().call(request));
+            let mut answer = pin!(self.inner.clone().call(request));
             // Most responses are ready at the first poll. They need no timer, which costs more than
             // that poll.
             if let Some(Ok(response)) = poll_immediate(answer.as_mut()).await {

@@ -7,7 +7,7 @@ use axum::{
     body::Bytes,
     extract::State,
     http::{Method, Uri},
-    routing::{any, get},
+    routing::{MethodRouter, any, get},
 };
 use utoipa::openapi::Paths;
 use utoipa_axum::{
@@ -112,11 +112,20 @@ pub(super) fn of_listener(state: &Arc<AppState>, listener: Listener) -> Router {
     for Group { audience, endpoints, cors } in groups(state, listener) {
         let layers = Layers::new(state, listener, audience, cors);
         for (path, (_, _, methods)) in endpoints {
-            let mut methods = methods.fallback(no_method);
-            if audience != Audience::Clients {
-                methods = methods.layer(Extension(Arc::clone(&about)));
-            }
-            let methods = layers.around(methods, &metrics.route(&path, "200"));
+            let metrics = metrics.route(&path, "200");
+            let others = || layers.around(MethodRouter::new().fallback(no_method), &metrics);
+            let methods = match &*path {
+                // What most requests ask for.
+                "/id/{code}" => others().merge(layers.around_handler(ids::one, &metrics)),
+                "/ids/{code}" => others().merge(layers.around_handler(ids::many, &metrics)),
+                _ => {
+                    let mut methods = methods.fallback(no_method);
+                    if audience != Audience::Clients {
+                        methods = methods.layer(Extension(Arc::clone(&about)));
+                    }
+                    layers.around(methods, &metrics)
+                }
+            };
             router = router.route(&path, methods);
         }
     }
