@@ -34,11 +34,11 @@ use self::{
     api::Api,
     api_server::{Address, ApiServer},
     object::{
-        NAMESPACE, TABLE, Tables, annotation, expect_token, expect_uid, is_under, name_of,
-        namespace_label, row_patch, set, uid, was_written,
+        NAMESPACE, TABLE, Tables, annotation, expect_token, expect_uid, is_record, is_under,
+        name_of, namespace_label, row, row_patch, set, uid, was_written,
     },
     record::{Record, new_record, record_annotations},
-    rows::{Snapshot, is_listed, key},
+    rows::{Snapshot, key, listed},
 };
 use super::{
     Failover, LayoutRecord, ListedRow, NewRows, Result, Scope, Store, StoreError, StoreSettings,
@@ -104,12 +104,22 @@ impl KubernetesStore {
         if let Some(namespace) = namespace {
             selector = format!("{selector},{NAMESPACE}={}", namespace_label(namespace));
         }
-        let mut leases = self.api.list(&format!("{selector}{further}")).await?;
-        // The label of a long namespace is a hash cut short, so compare the annotation.
-        leases.retain(|lease| {
-            namespace.is_none_or(|namespace| annotation(lease, NAMESPACE) == Some(namespace))
-        });
-        Ok(leases)
+        // Not compared with the annotation, which a person may have changed: different namespaces
+        // have different labels.
+        self.api.list(&format!("{selector}{further}")).await
+    }
+
+    /// Returns the namespace of a record.
+    fn namespace_of<'a>(&self, record: &'a Lease) -> Result<&'a str> {
+        let namespace = annotation(record, NAMESPACE);
+        let is_its = |namespace: &&str| name_of(record) == self.tables.record(namespace);
+        namespace.filter(is_its).ok_or_else(|| StoreError::Corrupt {
+            table: name_of(record).to_owned(),
+            row: String::new(),
+            column: "namespace",
+            value: namespace.unwrap_or("null").to_owned(),
+            reason: "not the namespace in the name of the Lease".to_owned(),
+        })
     }
 
     /// Sets annotations of a Lease if it has this token and, with `Some`, this UID. Returns `false`
@@ -292,10 +302,10 @@ impl Store for KubernetesStore {
         };
         let mut rows = Vec::new();
         for (reserved_key, row_leases) in Record::read(namespace, record)?.rows {
-            let listed = leases.iter().filter(|lease| is_listed(&row_leases, lease));
-            rows.extend(listed.filter_map(|lease| {
-                object::unreleased(&reserved_key, object::worker(lease)?, lease)
-            }));
+            rows.extend(
+                listed(&row_leases, &leases)
+                    .filter_map(|(worker, lease)| object::unreleased(&reserved_key, worker, lease)),
+            );
         }
         keep_newest(&mut rows, limit);
         Ok(rows)
@@ -305,7 +315,7 @@ impl Store for KubernetesStore {
         let (snapshot, mut rows, _) = self.survey_rows(scope).await?;
         let has_room = snapshot.record.as_ref().is_some_and(|record| !record.is_full());
         if holder.is_none() && has_room {
-            let blocked = self.blocked(scope, &snapshot);
+            let blocked = Self::blocked(scope, &snapshot);
             let not_created =
                 snapshot.row_leases(scope).all_not_created(scope.min_worker..=scope.max_worker);
             // Rows without a Lease have been unused equally long, so any of them will do.
@@ -322,7 +332,7 @@ impl Store for KubernetesStore {
         for _ in 0..2 {
             let lease = self.api.get(&name).await?;
             let read =
-                |lease: &Lease| self.row(scope, lease, self.api.clock.earliest_ms()?).map(Some);
+                |lease: &Lease| row(scope, worker, lease, self.api.clock.earliest_ms()?).map(Some);
             let known = self.known_uid(scope, worker);
             if let Some(lease) = lease.as_ref().filter(|lease| known.as_deref() == Some(uid(lease)))
             {
@@ -376,27 +386,24 @@ impl Store for KubernetesStore {
 
     async fn list_rows(&self) -> Result<Vec<ListedRow>> {
         let leases = self.leases_of(&self.tables.worker, None, "").await?;
-        let mut listed = Vec::new();
-        for lease in &leases {
-            let namespace = annotation(lease, NAMESPACE).unwrap_or_default();
-            if name_of(lease) != self.tables.record(namespace) {
-                continue;
-            }
+        let mut rows = Vec::new();
+        for lease in leases.iter().filter(|lease| is_record(lease)) {
+            let namespace = self.namespace_of(lease)?;
             for (key, row_leases) in Record::read(namespace, lease)?.rows {
                 let scope = every_worker(namespace, &key);
                 let created = self.read_created(&scope, &row_leases, &leases)?;
                 let not_created = row_leases.all_not_created(0..=u64::MAX).map(Ok);
                 for row in created.into_iter().chain(not_created) {
                     let Scope { namespace, reserved_key, .. } = scope.clone();
-                    listed.push(ListedRow { namespace, reserved_key, row: row? });
+                    rows.push(ListedRow { namespace, reserved_key, row: row? });
                 }
             }
         }
         let key = |listed: &ListedRow| {
             (listed.namespace.clone(), listed.reserved_key.clone(), listed.row.worker)
         };
-        listed.sort_by_cached_key(key);
-        Ok(listed)
+        rows.sort_by_cached_key(key);
+        Ok(rows)
     }
 
     async fn close(&self) {

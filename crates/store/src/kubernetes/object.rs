@@ -181,21 +181,32 @@ pub(super) fn row_patch(
     patch
 }
 
-/// Reads a worker's row. The row is free if it has expired at `now_ms`, a time of the server's
-/// clock.
-pub(super) fn row(table: &str, scope: &Scope, lease: &Lease, now_ms: i64) -> Result<Row> {
+/// Reads the row of a worker from its Lease, which errors name. The row is free if it has expired
+/// at `now_ms`, a time of the server's clock.
+pub(super) fn row(scope: &Scope, worker: u64, lease: &Lease, now_ms: i64) -> Result<Row> {
     let mut values = columns(lease, ROW);
+    // The caller knows the worker id from the record, which no person changes by mistake with the
+    // Lease. The next write of the row repairs the annotation.
+    values[0] = worker.into();
     // The reader takes the first expiry for whether the row is free, so it is added again in its
     // own place. `free` is computed below.
     values.push(values[6].clone());
-    let row = worker_rows(table, scope, vec![values]).next();
+    let row = worker_rows(name_of(lease), scope, vec![values]).next();
     let row = row.expect("one row is read")?;
     Ok(Row { free: row.expires_ms <= now_ms, ..row })
 }
 
-/// Returns the worker id of a Lease, if it can be parsed.
+/// Returns the worker id in the name of a Lease, which nothing changes; from its annotation if the
+/// name is a hash.
 pub(super) fn worker(lease: &Lease) -> Option<u64> {
-    annotation(lease, WORKER)?.parse().ok()
+    let in_name = name_of(lease).rsplit('.').next().and_then(|worker| worker.parse().ok());
+    in_name.or_else(|| annotation(lease, WORKER)?.parse().ok())
+}
+
+/// Returns whether a Lease is a layout record.
+pub(super) fn is_record(lease: &Lease) -> bool {
+    let labels = lease.metadata.labels.as_ref();
+    labels.and_then(|labels| labels.get(RESERVED)).is_some_and(|reserved| reserved == LAYOUT)
 }
 
 /// Describes the Lease of a row; `None` if the row was released or never written. Values that

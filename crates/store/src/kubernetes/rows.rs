@@ -1,7 +1,8 @@
 //! Worker rows: how they are read, and how their Leases are created and listed.
 //!
-//! A Lease is a row only if the record lists its UID ([`is_listed`]). An unlisted Lease with the
-//! name of a row is one of these:
+//! A Lease is a row only if the record lists its UID, and the record says which one ([`listed`]):
+//! its annotations do not, because a person may have changed them. An unlisted Lease with the name
+//! of a row is one of these:
 //!
 //! - never written, or with marks within the template's: a late or cut-short creation, or a copy.
 //!   The store deletes the Lease, and creates another one for the row.
@@ -12,7 +13,7 @@
 //!
 //! Tests: `tests`, and tests/store/kubernetes.rs.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 
 use k8s_openapi::api::coordination::v1::Lease;
 use raindrop_core::lease::{Row, Token};
@@ -64,16 +65,8 @@ impl KubernetesStore {
     ) -> Result<Vec<Result<Row>>> {
         let now_ms = self.api.clock.earliest_ms()?;
         let workers = scope.min_worker..=scope.max_worker;
-        let is_inside = |lease: &&Lease| {
-            is_listed(row_leases, lease)
-                && object::worker(lease).is_some_and(|worker| workers.contains(&worker))
-        };
-        let inside = leases.iter().filter(is_inside);
-        Ok(inside.map(|lease| self.row(scope, lease, now_ms)).collect())
-    }
-
-    pub(super) fn row(&self, scope: &Scope, lease: &Lease, now_ms: i64) -> Result<Row> {
-        object::row(&self.settings.worker_table, scope, lease, now_ms)
+        let inside = listed(row_leases, leases).filter(|(worker, _)| workers.contains(worker));
+        Ok(inside.map(|(worker, lease)| object::row(scope, worker, lease, now_ms)).collect())
     }
 
     /// Returns the rows that a recreated record must list again, with the UIDs of their Leases. The
@@ -95,19 +88,21 @@ impl KubernetesStore {
     /// Returns the workers of a scope that have neither a listed Lease nor a template, ascending.
     pub(super) fn missing(&self, scope: &Scope, snapshot: &Snapshot) -> Result<Vec<u64>> {
         let row_leases = snapshot.row_leases(scope);
-        let (listed, unlisted): (Vec<_>, Vec<_>) =
-            snapshot.leases.iter().partition(|lease| is_listed(row_leases, lease));
+        let listed: HashMap<_, _> = listed(row_leases, &snapshot.leases)
+            .map(|(worker, lease)| (uid(lease), worker))
+            .collect();
         let record = snapshot.record.as_ref();
         let created = record.and_then(|record| record.layout.created_rows(&scope.reserved_key));
         let was_created = |worker| created.is_some_and(|created| created.contains(worker));
         // A written Lease that the record neither lists nor has created belongs to a lost record.
         // Rows that are created beside it would begin without marks.
         let is_foreign =
-            |lease: &&&Lease| was_written(lease) && !object::worker(lease).is_some_and(was_created);
-        if let Some(lease) = unlisted.iter().find(is_foreign) {
+            |lease: &&Lease| was_written(lease) && !object::worker(lease).is_some_and(was_created);
+        let mut unlisted = snapshot.leases.iter().filter(|lease| !listed.contains_key(uid(lease)));
+        if let Some(lease) = unlisted.find(is_foreign) {
             return Err(self.of_another_record(lease));
         }
-        let present: HashSet<u64> = listed.into_iter().filter_map(object::worker).collect();
+        let present: HashSet<u64> = listed.into_values().collect();
         let is_missing =
             |worker: &u64| !present.contains(worker) && row_leases.not_created(*worker).is_none();
         Ok((scope.min_worker..=scope.max_worker).filter(is_missing).collect())
@@ -115,8 +110,8 @@ impl KubernetesStore {
 
     /// Returns whether an unlisted Lease was written, and has marks above those with which its row
     /// would be created. Then the row was used with another record.
-    pub(super) fn is_beyond(&self, scope: &Scope, lease: &Lease, template: &Row) -> bool {
-        let marks = self.row(scope, lease, 0).map(|row| row.marks);
+    pub(super) fn is_beyond(scope: &Scope, lease: &Lease, template: &Row) -> bool {
+        let marks = object::row(scope, template.worker, lease, 0).map(|row| row.marks);
         let is_within = marks.is_ok_and(|marks| {
             marks.lanes() == template.marks.lanes()
                 && (0..marks.lanes()).all(|lane| marks[lane] <= template.marks[lane])
@@ -126,11 +121,11 @@ impl KubernetesStore {
 
     /// Returns the workers whose rows cannot get a Lease until an operator decides about the Leases
     /// that have their names.
-    pub(super) fn blocked(&self, scope: &Scope, snapshot: &Snapshot) -> HashSet<u64> {
+    pub(super) fn blocked(scope: &Scope, snapshot: &Snapshot) -> HashSet<u64> {
         let row_leases = snapshot.row_leases(scope);
         let blocked = snapshot.leases.iter().filter_map(|lease| {
             let row = row_leases.not_created(object::worker(lease)?)?;
-            self.is_beyond(scope, lease, &row).then_some(row.worker)
+            Self::is_beyond(scope, lease, &row).then_some(row.worker)
         });
         blocked.collect()
     }
@@ -212,7 +207,7 @@ impl KubernetesStore {
             {
                 return Ok(None);
             }
-            if self.is_beyond(scope, &found, row) {
+            if Self::is_beyond(scope, &found, row) {
                 return Err(self.of_another_record(&found));
             }
             // A late creation of a row that vanished since, or a copy of a deleted Lease. The row
@@ -231,9 +226,14 @@ impl KubernetesStore {
     }
 }
 
-/// Returns whether a Lease is a row that the record lists.
-pub(super) fn is_listed(row_leases: &RowLeases, lease: &Lease) -> bool {
-    object::worker(lease).and_then(|worker| row_leases.uid(worker)) == Some(uid(lease))
+/// Returns the Leases that the record lists, by worker id.
+pub(super) fn listed<'a>(
+    row_leases: &'a RowLeases,
+    leases: &'a [Lease],
+) -> impl Iterator<Item = (u64, &'a Lease)> {
+    let by_uid: HashMap<_, _> = leases.iter().map(|lease| (uid(lease), lease)).collect();
+    let lease = move |uid: &String| by_uid.get(uid.as_str()).copied();
+    row_leases.uids.iter().filter_map(move |(worker, uid)| Some((*worker, lease(uid)?)))
 }
 
 pub(super) fn key(scope: &Scope, worker: u64) -> (String, String, u64) {

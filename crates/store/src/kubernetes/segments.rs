@@ -23,7 +23,7 @@ use super::{
     KubernetesStore,
     object::{
         EPOCH, NAMESPACE, TOKEN, annotation, columns, expect_token, expect_uid, expect_version,
-        is_under, lease, set, uid,
+        is_under, lease, name_of, set, uid,
     },
 };
 use crate::{
@@ -122,9 +122,8 @@ impl SegmentStore for KubernetesStore {
         };
         // Read after the codes, as for a reservation.
         let is_in_epoch = self.is_in_epoch(namespace, epoch).await?;
-        let by_code = found.iter().filter_map(|lease| Some((annotation(lease, CODE)?, lease)));
-        let by_code: HashMap<_, _> = by_code.collect();
-        let state = |code: &&str| match by_code.get(code) {
+        let by_name: HashMap<_, _> = found.iter().map(|lease| (name_of(lease), lease)).collect();
+        let state = |code: &&str| match by_name.get(&*self.tables.code(namespace, code)) {
             _ if !is_in_epoch => Ok(CodeState::OtherEpoch),
             None => Ok(CodeState::Missing),
             Some(lease) => Ok(CodeState::Row(self.read_code(lease)?.row())),
@@ -219,7 +218,7 @@ impl KubernetesStore {
 
     fn read_code(&self, lease: &Lease) -> Result<ListedSegment> {
         let row = columns(lease, [NAMESPACE, CODE, NEXT, STEP, UPDATED, CREATED, EPOCH]);
-        Reader::new(&self.settings.segment_table, "", row).listed_segment("next")
+        Reader::new(name_of(lease), "", row).listed_segment("next")
     }
 
     /// Reads codes with their settings, by namespace and name.

@@ -330,6 +330,86 @@ async fn row_that_cannot_be_read_counts_as_unreleased() {
     assert_eq!(workers, [Ok(1), Ok(2)]);
 }
 
+/// The record says which row a Lease is, so a person who changes annotations hides no row.
+#[tokio::test(start_paused = true)]
+async fn annotations_of_a_row_that_a_person_changed_hide_nothing() {
+    let lease = "soc-raindrop-worker.default.0-0.2";
+    let (worker, namespace) = ("raindrop/worker", "raindrop/namespace");
+    for (name, value) in [
+        (worker, None),
+        (worker, Some("five")),
+        (worker, Some("-2")),
+        // The worker id of another row, and one outside the range.
+        (worker, Some("1")),
+        (worker, Some("999")),
+        (namespace, None),
+        (namespace, Some("other")),
+    ] {
+        let (server, store, new) = store_with_rows().await;
+        let (token, holder) = (Token::from_bits(2), "node".to_owned());
+        let (marks, expiry) = (new.marks.clone(), RowExpiry::After(LASTS));
+        let write = RowWrite { token, epoch: FIRST, holder, lane: 0, marks, expiry };
+        assert!(store.swap_row(&scope(), 2, new.token(2), &write).await.expect("an answer"));
+        let before = seen(&store).await;
+        assert_eq!((before.0.len(), before.1), (1, 1));
+        server.annotate(lease, name, value);
+        assert_eq!(seen(&store).await, before, "{name} {value:?}");
+        // No row is missing, and none is taken for one of another record.
+        assert!(store.create_rows(&scope(), &new).await.expect("an answer"), "{name} {value:?}");
+        let row = store.read_row(&scope(), 2).await.expect("readable").expect("the row");
+        assert_eq!((row.worker, row.token), (2, token), "{name} {value:?}");
+        assert_eq!(seen(&store).await, before, "{name} {value:?}");
+        // The next write of the row repairs its worker id.
+        let write = RowWrite { token: Token::from_bits(3), ..write };
+        assert!(store.swap_row(&scope(), 2, token, &write).await.expect("an answer"));
+        assert_eq!(server.annotation(lease, worker), "2");
+    }
+}
+
+/// Returns the unreleased rows, how many rows are held, and every row, as a store shows them.
+async fn seen(store: &KubernetesStore) -> (Vec<UnreleasedRow>, u64, Vec<u64>) {
+    let unreleased = store.unreleased_rows("default", 9).await.expect("rows");
+    let held = store.survey(&scope()).await.expect("a survey").held;
+    let listed = store.list_rows().await.expect("a list");
+    (unreleased, held, listed.into_iter().map(|listed| listed.row.worker).collect())
+}
+
+/// A record whose namespace a person removed is named, and does not vanish from the list.
+#[tokio::test(start_paused = true)]
+async fn record_without_its_namespace_is_named_by_the_list_of_rows() {
+    let (server, store, _) = store_with_rows().await;
+    for value in [None, Some("other")] {
+        server.annotate("soc-raindrop-worker-layout.default", "raindrop/namespace", value);
+        let error = store.list_rows().await.expect_err("no namespace");
+        let StoreError::Corrupt { table, column, value: found, .. } = &error else {
+            panic!("{error:?}")
+        };
+        assert_eq!(
+            (&**table, *column, &**found),
+            ("soc-raindrop-worker-layout.default", "namespace", value.unwrap_or("null"))
+        );
+    }
+}
+
+/// A code is found by the name of its Lease, so a changed annotation does not make it a missing
+/// one.
+#[tokio::test(start_paused = true)]
+async fn annotations_of_a_code_that_a_person_changed_are_named() {
+    for (name, column) in [("raindrop/code", "code"), ("raindrop/namespace", "namespace")] {
+        let (server, store, _) = store_with_rows().await;
+        let new = |number: u64| NewSegment { code: format!("code-{number}"), first: number };
+        let codes: Vec<_> = (1..=20).map(new).collect();
+        store.create_segments("default", &codes).await.expect("codes");
+        server.annotate("soc-raindrop-segment.default.code-1", name, None);
+        let names: Vec<_> = codes.iter().map(|it| &*it.code).collect();
+        for count in [1, 20] {
+            let states = store.read_segments("default", &names[..count], FIRST).await;
+            let first = states.expect("states").swap_remove(0).map(drop);
+            assert_eq!(missing(first), Some(column), "{name} of {count}");
+        }
+    }
+}
+
 /// Returns the column that a Lease lacks.
 fn missing(read: Result<()>) -> Option<&'static str> {
     match read {

@@ -110,6 +110,23 @@ impl Server {
         }
     }
 
+    /// Sets an annotation of one object, as a person would; with `None` removes it.
+    pub(super) fn annotate(&self, object: &str, name: &str, value: Option<&str>) {
+        let mut state = self.lock();
+        let mut object = state.objects[object].clone();
+        let annotations = object["metadata"]["annotations"].as_object_mut().expect("a map");
+        match value {
+            Some(value) => drop(annotations.insert(name.to_owned(), json!(value))),
+            None => drop(annotations.remove(name)),
+        }
+        write(&mut state, object);
+    }
+
+    /// Returns an annotation of an object.
+    pub(super) fn annotation(&self, object: &str, name: &str) -> Json {
+        self.lock().objects[object]["metadata"]["annotations"][name].clone()
+    }
+
     /// Deletes an object, or restores an earlier state of it, as an operator would.
     pub(super) fn interfere(&self, prefix: &str) {
         let mut state = self.lock();
