@@ -111,14 +111,9 @@ impl SegmentStore for KubernetesStore {
         codes: &[&str],
         epoch: Token,
     ) -> Result<Vec<Result<CodeState>>> {
-        let found = if codes.len() <= READ_SINGLY {
-            let mut found = Vec::new();
-            for code in codes {
-                found.extend(self.api.get(&self.tables.code(namespace, code)).await?);
-            }
-            found
-        } else {
-            self.codes(Some(namespace)).await?
+        let found = match self.read_singly(namespace, codes).await? {
+            Some(found) => found,
+            None => self.codes(Some(namespace)).await?,
         };
         // Read after the codes, as for a reservation.
         let is_in_epoch = self.is_in_epoch(namespace, epoch).await?;
@@ -214,6 +209,24 @@ impl SegmentStore for KubernetesStore {
 impl KubernetesStore {
     async fn codes(&self, namespace: Option<&str>) -> Result<Vec<Lease>> {
         self.leases_of(&self.tables.segment, namespace, "").await
+    }
+
+    /// Reads the Leases of a few codes one by one. Returns `None` if they are many, or if the server
+    /// is so slow that half of the call's time has passed: the other half is enough for a list of
+    /// 1000 codes and the record, even if each request takes nearly its time-out.
+    async fn read_singly(&self, namespace: &str, codes: &[&str]) -> Result<Option<Vec<Lease>>> {
+        if codes.len() > READ_SINGLY {
+            return Ok(None);
+        }
+        let begin = Instant::now();
+        let mut found = Vec::new();
+        for code in codes {
+            if begin.elapsed() >= self.settings.longest_call() / 2 {
+                return Ok(None);
+            }
+            found.extend(self.api.get(&self.tables.code(namespace, code)).await?);
+        }
+        Ok(Some(found))
     }
 
     fn read_code(&self, lease: &Lease) -> Result<ListedSegment> {

@@ -304,6 +304,28 @@ async fn few_codes_are_read_without_a_list_of_all() {
     }
 }
 
+/// Codes that are read one by one by a slow server take no longer than the caller waits.
+#[tokio::test(start_paused = true)]
+async fn slow_server_answers_a_read_of_codes_in_time() {
+    let (server, store, _) = store_with_rows().await;
+    let new = |number: u64| NewSegment { code: format!("code-{number}"), first: number };
+    let codes: Vec<_> = (1..=16).map(new).collect();
+    store.create_segments("default", &codes).await.expect("codes");
+    let names: Vec<_> = codes.iter().map(|it| &*it.code).collect();
+    // The last one is nearly the time-out of a request.
+    for (delay, lists) in [(10, 0), (500, 0), (1_000, 1), (2_900, 1)] {
+        server.slow_down(Duration::from_millis(delay));
+        let (begin, before) = (Instant::now(), server.lists());
+        let states = store.read_segments("default", &names, FIRST).await.expect("states");
+        let took = begin.elapsed();
+        assert!(took < store.longest_call(), "{delay} ms a request: {took:?}");
+        let rows: Vec<_> =
+            codes.iter().map(|it| CodeState::Row(CodeRow::missing(it.first))).collect();
+        assert_eq!(states.into_iter().collect::<Result<Vec<_>>>().expect("readable"), rows);
+        assert_eq!(server.lists() - before, lists, "{delay} ms a request");
+    }
+}
+
 /// A row that was not released makes starts wait, whatever else of it cannot be read.
 #[tokio::test(start_paused = true)]
 async fn row_that_cannot_be_read_counts_as_unreleased() {

@@ -53,6 +53,8 @@ struct State {
     is_faulty: bool,
     /// The number of requests to refuse with 429.
     overload: u32,
+    /// How much longer each request takes.
+    delay: Duration,
 }
 
 /// The fate of a request.
@@ -73,6 +75,7 @@ impl Server {
             lists: 0,
             is_faulty: true,
             overload: 0,
+            delay: Duration::ZERO,
         };
         Arc::new(Self { begin: Instant::now(), bug, state: Mutex::new(state) })
     }
@@ -95,6 +98,11 @@ impl Server {
     /// Refuses this many requests with 429, each with a pause of 1 s.
     pub(super) fn refuse(&self, requests: u32) {
         self.lock().overload = requests;
+    }
+
+    /// Takes this much longer for each request from now on.
+    pub(super) fn slow_down(&self, delay: Duration) {
+        self.lock().delay = delay;
     }
 
     /// Returns how many lists were requested.
@@ -174,7 +182,7 @@ impl Server {
                 8..10 => Fate::Never,
                 _ => Fate::Answered,
             };
-            (arrives, answers, fate)
+            (arrives + state.delay, answers, fate)
         };
         sleep(arrives).await;
         let handle = {
