@@ -11,12 +11,12 @@ use raindrop::{
         preset::Preset,
     },
     keeper::{KeeperSettings, Operator, OperatorError},
-    store::{CodeState, Reservation, Scope, Store, StoreError, UnusedNumbers},
+    store::{CodeState, Reservation, Scope, Store, StoreError, UnreleasedRow, UnusedNumbers},
 };
 use sqlx::{AssertSqlSafe, Connection as _, Executor as _, SqliteConnection};
 use tokio::{runtime::Runtime, sync::Mutex};
 
-use crate::backend::{Backend, EPOCH, record, token};
+use crate::backend::{Backend, EPOCH, birth, record, scope, token, with_rows, write};
 
 /// Each table with its columns, and the values in its one row.
 const WORKER: (&str, &[(&str, &str)]) = (
@@ -188,6 +188,41 @@ fn config(cases: u32) -> ProptestConfig {
         rng_seed: RngSeed::Fixed(20_261_122),
         ..ProptestConfig::default()
     }
+}
+
+/// Sets a time of a held row to one that the calendar does not have. The row is read with the given
+/// times, of which `None` stays as it was, counts as unreleased, and is written like any other.
+pub(crate) async fn rows_with_odd_times_are_used(
+    backend: &Backend,
+    (column, value): (&str, &str),
+    (heartbeat_ms, expires_ms): (Option<i64>, Option<i64>),
+) {
+    let scope = scope(4, 5);
+    let store = with_rows(backend, &scope).await;
+    assert!(store.swap_row(&scope, 5, birth(5), &write(1)).await.expect("an answer"));
+    let read = async || store.read_row(&scope, 5).await.expect("readable").expect("the row");
+    let before = read().await;
+    let set = format!("UPDATE soc_raindrop_worker SET {column} = '{value}' WHERE worker_id = 5");
+    backend.run(&set).await;
+    let found = read().await;
+    let heartbeat_ms = heartbeat_ms.unwrap_or(before.heartbeat_ms);
+    let expires_ms = expires_ms.unwrap_or(before.expires_ms);
+    assert_eq!((found.heartbeat_ms, found.expires_ms), (heartbeat_ms, expires_ms), "{value}");
+    assert_eq!(found.free, expires_ms < 0);
+    assert!(!found.was_never_written());
+    let unreleased = store.unreleased_rows("default", 9).await.expect("rows");
+    let expected =
+        UnreleasedRow { reserved_key: scope.reserved_key.clone(), worker: Ok(5), heartbeat_ms };
+    assert_eq!(unreleased, [expected], "{column} {value}");
+    let survey = store.survey(&scope).await.expect("a survey");
+    assert_eq!((survey.held, survey.free), if found.free { (0, 2) } else { (1, 1) });
+    assert_eq!(store.list_rows().await.expect("a list").len(), 2);
+    let free = store.free_rows(&scope, None, 9).await.expect("rows");
+    assert_eq!(free.iter().any(|row| row.worker == 5), found.free);
+    // The next write repairs the row.
+    assert!(store.swap_row(&scope, 5, token(1), &write(2)).await.expect("an answer"));
+    let repaired = read().await;
+    assert!(!repaired.free && (repaired.heartbeat_ms - before.heartbeat_ms) < 3_600_000);
 }
 
 #[test]

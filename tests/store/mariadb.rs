@@ -13,8 +13,24 @@ use crate::{
         Backend, birth, create_rows, open, patient, record, rows_record, scope, token, with_rows,
         write,
     },
+    corrupt_rows::rows_with_odd_times_are_used,
     support::{mariadb::Mariadb, mysql::Mysql, pair::Replicated, poll, server::Server},
 };
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn rows_with_times_that_are_no_dates_are_used_like_any_other() {
+    let server = Server::start(&Mariadb).await;
+    server.run("SET GLOBAL sql_mode = ''").await;
+    let past = Some(-62_135_596_800_000);
+    for (column, value, heartbeat, expiry) in [
+        ("heartbeat_at", "0000-00-00", past, None),
+        ("heartbeat_at", "2027-00-10", past, None),
+        ("expires_at", "0000-00-00", None, past),
+    ] {
+        let backend = Backend::Mariadb(server.database().await);
+        rows_with_odd_times_are_used(&backend, (column, value), (heartbeat, expiry)).await;
+    }
+}
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn few_connections_are_kept_and_not_for_long() {

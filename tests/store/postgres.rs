@@ -5,6 +5,7 @@ use sqlx::{Connection as _, PgConnection};
 
 use crate::{
     backend::{Backend, birth, create_rows, open, patient, scope, with_rows, write},
+    corrupt_rows::rows_with_odd_times_are_used,
     outage::{MARGIN, PATIENCE, TIMEOUT, settings},
     support::{poll, postgres::Postgres, server::Server},
 };
@@ -68,6 +69,21 @@ async fn what_the_operator_should_know() {
     let error = store.read_row(&scope(1, 3), 1).await.expect_err("not even a read");
     assert!(matches!(error, StoreError::AcceptsNoWrites(_)), "{error:?}");
     assert!(error.to_string().contains("default_transaction_read_only is on"), "{error}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn rows_with_infinite_times_are_used_like_any_other() {
+    let server = Server::start(&Postgres).await;
+    let (past, future) = (Some(-62_135_596_800_000), Some(253_402_128_000_000));
+    for (column, value, heartbeat, expiry) in [
+        ("heartbeat_at", "infinity", future, None),
+        ("heartbeat_at", "-infinity", past, None),
+        ("expires_at", "infinity", None, future),
+        ("expires_at", "-infinity", None, past),
+    ] {
+        let backend = Backend::Postgres(server.database().await);
+        rows_with_odd_times_are_used(&backend, (column, value), (heartbeat, expiry)).await;
+    }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

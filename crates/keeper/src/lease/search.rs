@@ -306,7 +306,7 @@ impl Search {
         if self.stale.has_begun() {
             // Rows of crashed nodes first: until such a row is released, each start waits for it.
             let mut rows = self.free_rows(context, &scope, None, u32::MAX).await?;
-            rows.retain(|row| row.expires_ms > 0);
+            rows.retain(|row| row.expires_ms != 0);
             let chosen = choose_among(context, rows, now_ms, self.conflicts);
             if let Chosen::Row(_) = chosen {
                 return Ok(chosen);

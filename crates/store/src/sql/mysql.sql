@@ -8,6 +8,10 @@
 -- to another session or server writes nothing, nor does one after these settings have changed. Every
 -- write of a row also compares the epoch in the namespace's record, and the record's identity with
 -- that of the server.
+--
+-- A time that is no date, such as 0000-00-00, which MariaDB allows, is read as the first year of the
+-- calendar. Times decide only which process may try to take a row, so such a row is used like any
+-- other, and its next write repairs it.
 
 -- For update, although it reads no row: a proxy that divides reads from writes sends it to the server
 -- of the writes.
@@ -151,20 +155,24 @@ LEFT JOIN `{worker}_layout` ON namespace = ?;
 SELECT CONCAT_WS(' ', COALESCE(@raindrop_session, 'not set up'), CONNECTION_ID(), @@hostname, @@port,
                  @@server_id, @@GLOBAL.read_only, @@GLOBAL.innodb_flush_log_at_trx_commit,
                  @@GLOBAL.sync_binlog) AS session,
-       reserved_key, worker_id, TIMESTAMPDIFF(MICROSECOND, '1970-01-01', heartbeat_at) DIV 1000
+       reserved_key, worker_id, heartbeat_ms
 FROM (SELECT 1 AS one) AS one
-LEFT JOIN (SELECT reserved_key, worker_id, heartbeat_at
+LEFT JOIN (SELECT reserved_key, worker_id,
+                  COALESCE(TIMESTAMPDIFF(MICROSECOND, '1970-01-01', heartbeat_at) DIV 1000,
+                           -62135596800000) AS heartbeat_ms
            FROM `{worker}`
-           WHERE namespace = ? AND expires_at > TIMESTAMP'1970-01-01 00:00:00'
-           ORDER BY heartbeat_at DESC, worker_id, reserved_key
+           WHERE namespace = ? AND expires_at <> TIMESTAMP'1970-01-01 00:00:00'
+           ORDER BY heartbeat_ms DESC, worker_id, reserved_key
            LIMIT ?) AS unreleased ON TRUE
-ORDER BY heartbeat_at DESC, worker_id, reserved_key;
+ORDER BY heartbeat_ms DESC, worker_id, reserved_key;
 
 -- namespace, reserved key, smallest worker, largest worker, at most
 -- name: free_rows
 SELECT worker_id, token, epoch, holder, lane, marks, expires_at <= UTC_TIMESTAMP(6),
-       TIMESTAMPDIFF(MICROSECOND, '1970-01-01', heartbeat_at) DIV 1000,
-       TIMESTAMPDIFF(MICROSECOND, '1970-01-01', expires_at) DIV 1000
+       COALESCE(TIMESTAMPDIFF(MICROSECOND, '1970-01-01', heartbeat_at) DIV 1000,
+                -62135596800000),
+       COALESCE(TIMESTAMPDIFF(MICROSECOND, '1970-01-01', expires_at) DIV 1000,
+                -62135596800000)
 FROM `{worker}`
 WHERE namespace = ? AND reserved_key = ? AND worker_id BETWEEN ? AND ?
   AND expires_at <= UTC_TIMESTAMP(6)
@@ -174,8 +182,10 @@ LIMIT ?;
 -- namespace, reserved key, smallest worker, largest worker, holder, at most
 -- name: free_rows_of_holder
 SELECT worker_id, token, epoch, holder, lane, marks, expires_at <= UTC_TIMESTAMP(6),
-       TIMESTAMPDIFF(MICROSECOND, '1970-01-01', heartbeat_at) DIV 1000,
-       TIMESTAMPDIFF(MICROSECOND, '1970-01-01', expires_at) DIV 1000
+       COALESCE(TIMESTAMPDIFF(MICROSECOND, '1970-01-01', heartbeat_at) DIV 1000,
+                -62135596800000),
+       COALESCE(TIMESTAMPDIFF(MICROSECOND, '1970-01-01', expires_at) DIV 1000,
+                -62135596800000)
 FROM `{worker}`
 WHERE namespace = ? AND reserved_key = ? AND worker_id BETWEEN ? AND ?
   AND expires_at <= UTC_TIMESTAMP(6)
@@ -187,8 +197,10 @@ LIMIT ?;
 -- namespace, reserved key, worker
 -- name: read_row
 SELECT worker_id, token, epoch, holder, lane, marks, expires_at <= UTC_TIMESTAMP(6),
-       TIMESTAMPDIFF(MICROSECOND, '1970-01-01', heartbeat_at) DIV 1000,
-       TIMESTAMPDIFF(MICROSECOND, '1970-01-01', expires_at) DIV 1000
+       COALESCE(TIMESTAMPDIFF(MICROSECOND, '1970-01-01', heartbeat_at) DIV 1000,
+                -62135596800000),
+       COALESCE(TIMESTAMPDIFF(MICROSECOND, '1970-01-01', expires_at) DIV 1000,
+                -62135596800000)
 FROM `{worker}`
 WHERE namespace = ? AND reserved_key = ? AND worker_id = ?;
 
@@ -211,8 +223,10 @@ WHERE namespace = ? AND reserved_key = ? AND worker_id = ? AND token = ?
 -- name: list_rows
 SELECT namespace, reserved_key, worker_id, token, epoch, holder, lane, marks,
        expires_at <= UTC_TIMESTAMP(6),
-       TIMESTAMPDIFF(MICROSECOND, '1970-01-01', heartbeat_at) DIV 1000,
-       TIMESTAMPDIFF(MICROSECOND, '1970-01-01', expires_at) DIV 1000,
+       COALESCE(TIMESTAMPDIFF(MICROSECOND, '1970-01-01', heartbeat_at) DIV 1000,
+                -62135596800000),
+       COALESCE(TIMESTAMPDIFF(MICROSECOND, '1970-01-01', expires_at) DIV 1000,
+                -62135596800000),
        (SELECT COUNT(*) FROM `{worker}`)
 FROM `{worker}`
 ORDER BY namespace, reserved_key, worker_id;
@@ -299,8 +313,10 @@ SELECT COUNT(*) FROM `{segment}` WHERE namespace = ?;
 
 -- name: list_segments
 SELECT listed.namespace, listed.code, next_number, step,
-       TIMESTAMPDIFF(MICROSECOND, '1970-01-01', listed.updated_at) DIV 1000,
-       TIMESTAMPDIFF(MICROSECOND, '1970-01-01', listed.created_at) DIV 1000,
+       COALESCE(TIMESTAMPDIFF(MICROSECOND, '1970-01-01', listed.updated_at) DIV 1000,
+                -62135596800000),
+       COALESCE(TIMESTAMPDIFF(MICROSECOND, '1970-01-01', listed.created_at) DIV 1000,
+                -62135596800000),
        epoch, settings, COUNT(*) OVER ()
 FROM `{segment}` AS listed
 LEFT JOIN `{segment}_settings` AS managed ON managed.namespace = listed.namespace AND managed.code = listed.code
@@ -309,8 +325,10 @@ ORDER BY listed.namespace, listed.code;
 -- namespace, first code, last code, limit
 -- name: segments_in
 SELECT listed.namespace, listed.code, next_number, step,
-       TIMESTAMPDIFF(MICROSECOND, '1970-01-01', listed.updated_at) DIV 1000,
-       TIMESTAMPDIFF(MICROSECOND, '1970-01-01', listed.created_at) DIV 1000,
+       COALESCE(TIMESTAMPDIFF(MICROSECOND, '1970-01-01', listed.updated_at) DIV 1000,
+                -62135596800000),
+       COALESCE(TIMESTAMPDIFF(MICROSECOND, '1970-01-01', listed.created_at) DIV 1000,
+                -62135596800000),
        epoch, settings, COUNT(*) OVER ()
 FROM (SELECT * FROM `{segment}` WHERE namespace = ? AND code BETWEEN ? AND ? ORDER BY code LIMIT ?) AS listed
 LEFT JOIN `{segment}_settings` AS managed ON managed.namespace = listed.namespace AND managed.code = listed.code

@@ -8,6 +8,10 @@
 -- passes to another session writes nothing, nor does one after these settings have changed. Every
 -- write of a row also compares the epoch in the namespace's record, and the record's identity with
 -- that of the server.
+--
+-- A time that a person set to `infinity` is read as the last year of the calendar, and `-infinity` as
+-- the first one. Times decide only which process may try to take a row, so such a row is used like
+-- any other, and its next write repairs it.
 
 -- name: session
 SELECT concat_ws(' ', COALESCE(NULLIF(current_setting('raindrop.session', TRUE), ''), 'not set up'),
@@ -126,7 +130,8 @@ SELECT CAST(ROUND(EXTRACT(EPOCH FROM date_trunc('milliseconds', statement_timest
 FROM (SELECT COUNT(CASE WHEN expires_at > statement_timestamp() THEN 1 END) AS held_rows,
              COUNT(CASE WHEN expires_at <= statement_timestamp() THEN 1 END) AS free_rows,
              CAST(ROUND(EXTRACT(EPOCH FROM date_trunc('milliseconds',
-               MIN(CASE WHEN expires_at > statement_timestamp() THEN expires_at END))) * 1000)
+               MIN(CASE WHEN expires_at > statement_timestamp()
+                        THEN LEAST(expires_at, '9999-12-30 00:00:00+00') END))) * 1000)
                AS BIGINT) AS next_expiry_ms
       FROM "{worker}"
       WHERE namespace = $1 AND reserved_key = $2 AND worker_id BETWEEN $3 AND $4) AS counted
@@ -141,9 +146,11 @@ SELECT concat_ws(' ', COALESCE(NULLIF(current_setting('raindrop.session', TRUE),
        reserved_key, worker_id,
        CAST(ROUND(EXTRACT(EPOCH FROM date_trunc('milliseconds', heartbeat_at)) * 1000) AS BIGINT)
 FROM (SELECT 1 AS one) AS one
-LEFT JOIN (SELECT reserved_key, worker_id, heartbeat_at
+LEFT JOIN (SELECT reserved_key, worker_id,
+                  LEAST(GREATEST(heartbeat_at, '0001-01-01 00:00:00+00'), '9999-12-30 00:00:00+00')
+                    AS heartbeat_at
            FROM "{worker}"
-           WHERE namespace = $1 AND expires_at > 'epoch'
+           WHERE namespace = $1 AND expires_at <> 'epoch'
            ORDER BY heartbeat_at DESC, worker_id, reserved_key
            LIMIT $2) AS unreleased ON TRUE
 ORDER BY heartbeat_at DESC, worker_id, reserved_key;
@@ -151,8 +158,12 @@ ORDER BY heartbeat_at DESC, worker_id, reserved_key;
 -- namespace, reserved key, smallest worker, largest worker, at most
 -- name: free_rows
 SELECT worker_id, token, epoch, holder, lane, marks, expires_at <= statement_timestamp(),
-       CAST(ROUND(EXTRACT(EPOCH FROM date_trunc('milliseconds', heartbeat_at)) * 1000) AS BIGINT),
-       CAST(ROUND(EXTRACT(EPOCH FROM date_trunc('milliseconds', expires_at)) * 1000) AS BIGINT)
+       CAST(ROUND(EXTRACT(EPOCH FROM date_trunc('milliseconds',
+         LEAST(GREATEST(heartbeat_at, '0001-01-01 00:00:00+00'), '9999-12-30 00:00:00+00')))
+         * 1000) AS BIGINT),
+       CAST(ROUND(EXTRACT(EPOCH FROM date_trunc('milliseconds',
+         LEAST(GREATEST(expires_at, '0001-01-01 00:00:00+00'), '9999-12-30 00:00:00+00')))
+         * 1000) AS BIGINT)
 FROM "{worker}"
 WHERE namespace = $1 AND reserved_key = $2 AND worker_id BETWEEN $3 AND $4
   AND expires_at <= statement_timestamp()
@@ -162,8 +173,12 @@ LIMIT $5;
 -- namespace, reserved key, smallest worker, largest worker, holder, at most
 -- name: free_rows_of_holder
 SELECT worker_id, token, epoch, holder, lane, marks, expires_at <= statement_timestamp(),
-       CAST(ROUND(EXTRACT(EPOCH FROM date_trunc('milliseconds', heartbeat_at)) * 1000) AS BIGINT),
-       CAST(ROUND(EXTRACT(EPOCH FROM date_trunc('milliseconds', expires_at)) * 1000) AS BIGINT)
+       CAST(ROUND(EXTRACT(EPOCH FROM date_trunc('milliseconds',
+         LEAST(GREATEST(heartbeat_at, '0001-01-01 00:00:00+00'), '9999-12-30 00:00:00+00')))
+         * 1000) AS BIGINT),
+       CAST(ROUND(EXTRACT(EPOCH FROM date_trunc('milliseconds',
+         LEAST(GREATEST(expires_at, '0001-01-01 00:00:00+00'), '9999-12-30 00:00:00+00')))
+         * 1000) AS BIGINT)
 FROM "{worker}"
 WHERE namespace = $1 AND reserved_key = $2 AND worker_id BETWEEN $3 AND $4
   AND expires_at <= statement_timestamp()
@@ -174,8 +189,12 @@ LIMIT $6;
 -- namespace, reserved key, worker
 -- name: read_row
 SELECT worker_id, token, epoch, holder, lane, marks, expires_at <= statement_timestamp(),
-       CAST(ROUND(EXTRACT(EPOCH FROM date_trunc('milliseconds', heartbeat_at)) * 1000) AS BIGINT),
-       CAST(ROUND(EXTRACT(EPOCH FROM date_trunc('milliseconds', expires_at)) * 1000) AS BIGINT)
+       CAST(ROUND(EXTRACT(EPOCH FROM date_trunc('milliseconds',
+         LEAST(GREATEST(heartbeat_at, '0001-01-01 00:00:00+00'), '9999-12-30 00:00:00+00')))
+         * 1000) AS BIGINT),
+       CAST(ROUND(EXTRACT(EPOCH FROM date_trunc('milliseconds',
+         LEAST(GREATEST(expires_at, '0001-01-01 00:00:00+00'), '9999-12-30 00:00:00+00')))
+         * 1000) AS BIGINT)
 FROM "{worker}"
 WHERE namespace = $1 AND reserved_key = $2 AND worker_id = $3;
 
@@ -198,8 +217,12 @@ WHERE namespace = $7 AND reserved_key = $8 AND worker_id = $9 AND token = $10
 -- name: list_rows
 SELECT namespace, reserved_key, worker_id, token, epoch, holder, lane, marks,
        expires_at <= statement_timestamp(),
-       CAST(ROUND(EXTRACT(EPOCH FROM date_trunc('milliseconds', heartbeat_at)) * 1000) AS BIGINT),
-       CAST(ROUND(EXTRACT(EPOCH FROM date_trunc('milliseconds', expires_at)) * 1000) AS BIGINT),
+       CAST(ROUND(EXTRACT(EPOCH FROM date_trunc('milliseconds',
+         LEAST(GREATEST(heartbeat_at, '0001-01-01 00:00:00+00'), '9999-12-30 00:00:00+00')))
+         * 1000) AS BIGINT),
+       CAST(ROUND(EXTRACT(EPOCH FROM date_trunc('milliseconds',
+         LEAST(GREATEST(expires_at, '0001-01-01 00:00:00+00'), '9999-12-30 00:00:00+00')))
+         * 1000) AS BIGINT),
        (SELECT COUNT(*) FROM "{worker}")
 FROM "{worker}"
 ORDER BY namespace, reserved_key, worker_id;
@@ -274,8 +297,12 @@ SELECT COUNT(*) FROM "{segment}" WHERE namespace = $1;
 
 -- name: list_segments
 SELECT listed.namespace, listed.code, next_number, step,
-       CAST(ROUND(EXTRACT(EPOCH FROM date_trunc('milliseconds', listed.updated_at)) * 1000) AS BIGINT),
-       CAST(ROUND(EXTRACT(EPOCH FROM date_trunc('milliseconds', listed.created_at)) * 1000) AS BIGINT),
+       CAST(ROUND(EXTRACT(EPOCH FROM date_trunc('milliseconds',
+         LEAST(GREATEST(listed.updated_at, '0001-01-01 00:00:00+00'), '9999-12-30 00:00:00+00')))
+         * 1000) AS BIGINT),
+       CAST(ROUND(EXTRACT(EPOCH FROM date_trunc('milliseconds',
+         LEAST(GREATEST(listed.created_at, '0001-01-01 00:00:00+00'), '9999-12-30 00:00:00+00')))
+         * 1000) AS BIGINT),
        epoch, settings, COUNT(*) OVER ()
 FROM "{segment}" AS listed
 LEFT JOIN "{segment}_settings" AS managed ON managed.namespace = listed.namespace AND managed.code = listed.code
@@ -284,8 +311,12 @@ ORDER BY listed.namespace, listed.code;
 -- namespace, first code, last code, limit
 -- name: segments_in
 SELECT listed.namespace, listed.code, next_number, step,
-       CAST(ROUND(EXTRACT(EPOCH FROM date_trunc('milliseconds', listed.updated_at)) * 1000) AS BIGINT),
-       CAST(ROUND(EXTRACT(EPOCH FROM date_trunc('milliseconds', listed.created_at)) * 1000) AS BIGINT),
+       CAST(ROUND(EXTRACT(EPOCH FROM date_trunc('milliseconds',
+         LEAST(GREATEST(listed.updated_at, '0001-01-01 00:00:00+00'), '9999-12-30 00:00:00+00')))
+         * 1000) AS BIGINT),
+       CAST(ROUND(EXTRACT(EPOCH FROM date_trunc('milliseconds',
+         LEAST(GREATEST(listed.created_at, '0001-01-01 00:00:00+00'), '9999-12-30 00:00:00+00')))
+         * 1000) AS BIGINT),
        epoch, settings, COUNT(*) OVER ()
 FROM (SELECT * FROM "{segment}" WHERE namespace = $1 AND code BETWEEN $2 AND $3 ORDER BY code LIMIT $4) AS listed
 LEFT JOIN "{segment}_settings" AS managed ON managed.namespace = listed.namespace AND managed.code = listed.code
