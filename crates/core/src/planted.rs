@@ -53,6 +53,9 @@ pub enum Bug {
     /// The limit is computed from the mark and without its cap: not unsafe, but a crash loop pushes
     /// the marks into the future.
     LimitWithoutCap,
+    /// A lane that is leased while the clock is ahead makes that clock the agreed one: not unsafe,
+    /// but leases follow it from then on.
+    ClockAheadAgreed,
     /// A row is swapped without reading the record again after the row was read.
     RecordNotReread,
     /// A move to another layout does not change the tokens of the old layout's rows.

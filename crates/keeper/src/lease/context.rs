@@ -98,9 +98,10 @@ pub(crate) struct JudgedSurvey {
     pub(crate) verdict: ClockVerdict,
     /// The instant from which limits are computed, in Unix ms.
     pub(crate) now_ms: i64,
-    /// The clocks that were judged. While the store's clock is behind, the wall clock in here is
-    /// computed: its reading when both clocks last agreed, plus the time that passed by the steady
-    /// clock. Otherwise a clock could gain in steps too small to notice.
+    /// The clocks that were judged. While the store's clock is behind or the node's is ahead, the
+    /// wall clock in here is computed: its reading when both clocks last agreed, plus the time that
+    /// passed by the steady clock. Otherwise a clock could gain in steps too small to notice, and a
+    /// write would make a clock that is ahead the agreed one.
     pub(crate) clocks: ClockReading,
     /// The clocks for an epoch that begins now.
     pub(crate) epoch_clocks: EpochClocks,
@@ -256,11 +257,11 @@ impl LeaseContext {
         let store_ms = survey.now_ms;
         let is_local = self.store.clock_is_local();
         let max_skew = self.settings.lease.max_clock_skew;
+        let agreed = renewed.map(|renewed| renewed.evenly(clocks.steady));
         let verdict = judge_clock(&ClockCheck {
             store: (!is_local).then_some(reading),
-            ahead_since_renewal_ms: renewed.map(|renewed| {
-                clocks.wall_ms.saturating_sub(renewed.evenly(clocks.steady).wall_ms)
-            }),
+            ahead_since_renewal_ms: agreed
+                .map(|agreed| clocks.wall_ms.saturating_sub(agreed.wall_ms)),
             max_skew,
         });
         let record = survey.record.as_ref();
@@ -278,12 +279,16 @@ impl LeaseContext {
             false
         });
         // A lease reaches at most the skew beyond the store's clock, unless that clock is wrong.
-        let is_bound = !is_local && !matches!(verdict, ClockVerdict::StoreBehind(_));
-        let bound_ms = store_ms.saturating_add(millis(max_skew));
-        let now_ms = if is_bound { clocks.wall_ms.min(bound_ms) } else { clocks.wall_ms };
+        let bounding_ms = match verdict {
+            ClockVerdict::StoreBehind(_) => None,
+            _ if is_local => agreed.map(|agreed| agreed.wall_ms),
+            _ => Some(store_ms),
+        };
+        let bound_ms = bounding_ms.map_or(i64::MAX, |ms| ms.saturating_add(millis(max_skew)));
+        let now_ms = clocks.wall_ms.min(bound_ms);
         let epoch_clocks = reading.epoch_clocks(self.settings.lease.window);
-        if let (ClockVerdict::StoreBehind(_), Some(renewed)) = (verdict, renewed) {
-            clocks = renewed.evenly(clocks.steady);
+        if let Some(agreed) = agreed.filter(|_| verdict != ClockVerdict::Trusted) {
+            clocks = planted::agreed(verdict, agreed, clocks);
         }
         Ok(JudgedSurvey { survey, verdict, now_ms, clocks, epoch_clocks })
     }

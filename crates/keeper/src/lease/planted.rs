@@ -10,7 +10,7 @@ use std::sync::Arc;
 use raindrop_core::{
     keeper_api::Grant,
     lease::{
-        HighWaterMarks, KnownRow, Lease, Purpose, ReleasingRow, RowWrite, Token,
+        ClockVerdict, HighWaterMarks, KnownRow, Lease, Purpose, ReleasingRow, RowWrite, Token,
         state::{Held, Rows, State},
     },
     planted::{Bug, planted},
@@ -36,6 +36,17 @@ pub(super) fn is_created(is_created: bool) -> bool {
 /// Returns the marks that a write sets: those `known` of the row, raised to the barrier.
 pub(super) fn marks(raised: HighWaterMarks, known: HighWaterMarks) -> HighWaterMarks {
     if planted(Bug::OtherLanesNotRaised) { known } else { raised }
+}
+
+/// Returns the clocks to remember of a write under a wall clock that counts as wrong: those
+/// `agreed`, not those `read`.
+pub(super) fn agreed(
+    verdict: ClockVerdict,
+    agreed: ClockReading,
+    read: ClockReading,
+) -> ClockReading {
+    let is_ahead = matches!(verdict, ClockVerdict::Ahead(_));
+    if is_ahead && planted(Bug::ClockAheadAgreed) { read } else { agreed }
 }
 
 /// Returns whether a visible write counts as acknowledged.

@@ -209,6 +209,38 @@ async fn forward_jump_inside_the_window_keeps_issuing_there_and_back() {
     assert_eq!(node.lane(), 1);
 }
 
+/// The clock goes back only part of the way that it had jumped. A lane that is leased then does not
+/// make it a right clock.
+#[tokio::test(start_paused = true)]
+async fn rotation_does_not_make_a_clock_trusted_that_is_ahead() {
+    let world = world(1);
+    let node = settled(&world, |_| {}).await;
+    node.clock.step(120_000);
+    world.issue(&node, "order", 100).await;
+    node.clock.step(-60_000);
+    for _ in 0..20 {
+        world.issue(&node, "order", 100).await;
+        world.pass(Duration::from_millis(50)).await;
+    }
+    assert_eq!(node.lane(), 1);
+    for _ in 0..5 {
+        world.pass(second(31)).await;
+        world.issue(&node, "order", 100).await;
+        assert_mark_within_window(&world, &node).await;
+    }
+    let reason = node.status().reason;
+    assert!(matches!(reason, Some(UnavailableReason::ClockAhead(60_000))), "{reason:?}");
+    node.clock.step(-60_000);
+    // It has written nothing for so long that it waits as a start does, and issues meanwhile.
+    for _ in 0..12 {
+        world.issue(&node, "order", 100).await;
+        world.pass(second(5)).await;
+    }
+    world.issue(&node, "order", 100).await;
+    assert_mark_within_window(&world, &node).await;
+    assert_eq!(node.status().reason, None);
+}
+
 #[tokio::test(start_paused = true)]
 async fn node_ahead_of_the_store_gets_no_lease_until_corrected() {
     let world = world(1);

@@ -15,6 +15,7 @@ use std::{
 use raindrop_core::{
     clock::{Clock, ManualClock},
     id::Id,
+    instant::millis,
     issue::RollbackPolicy,
     keeper_api::Grant,
     layout::{LayoutSpec, TimeUnit},
@@ -40,6 +41,10 @@ enum Event {
     ClockBack,
     /// The node's clock jumps ahead, further than is tolerated.
     ClockAhead,
+    /// The node's clock jumps ahead, further than is tolerated, to where it still issues.
+    ClockAheadInWindow,
+    /// The node's clock goes back, less far than it had jumped ahead.
+    ClockPartlyBack,
     ClockRight,
     /// Delayed writes arrive.
     Deliver,
@@ -68,6 +73,7 @@ struct Choices {
     rollback_bits: u32,
     /// Whether the node has a state file.
     keeps_leases: bool,
+    window: Duration,
     steps: usize,
     mishaps: usize,
 }
@@ -85,12 +91,29 @@ const ROTATIONS: Choices = Choices {
     rollback: RollbackPolicy::Rotate,
     rollback_bits: 1,
     keeps_leases: false,
+    window: Duration::from_secs(61),
     steps: 9,
     mishaps: 4,
 };
 
 const WORKERS: Choices =
     Choices { name: "changes of worker", rollback_bits: 0, steps: 8, mishaps: 3, ..ROTATIONS };
+
+const PARTLY_BACK: Choices = Choices {
+    name: "a clock that goes back part of its way",
+    events: &[
+        Event::Nothing,
+        Event::ClockAheadInWindow,
+        Event::ClockPartlyBack,
+        Event::ClockRight,
+        Event::Deliver,
+    ],
+    // Longer than a clock jumps, so that IDs are issued under it.
+    window: Duration::from_secs(600),
+    steps: 8,
+    mishaps: 3,
+    ..ROTATIONS
+};
 
 const STORE: Choices = Choices {
     name: "a store that crashes, operators and a rival",
@@ -107,6 +130,7 @@ const STORE: Choices = Choices {
     rollback: RollbackPolicy::Swap,
     rollback_bits: 1,
     keeps_leases: false,
+    window: Duration::from_secs(61),
     steps: 6,
     mishaps: 3,
 };
@@ -202,7 +226,7 @@ impl Scene {
         let mut settings = KeeperSettings::new(layout, "the same for all");
         settings.max_worker = 2;
         settings.issue.rollback = choices.rollback;
-        let window = Duration::from_secs(61);
+        let window = choices.window;
         // A wait would only add steps in which nothing happens after each failure.
         let stale_wait = Duration::ZERO;
         settings.lease = LeaseTimes { window, stale_wait, ..LeaseTimes::default() };
@@ -281,6 +305,8 @@ impl Scene {
             Event::Nothing => {}
             Event::ClockBack => self.clock.step(-300_000),
             Event::ClockAhead => self.clock.step(600_000),
+            Event::ClockAheadInWindow => self.clock.step(300_000),
+            Event::ClockPartlyBack => self.clock.step(-100_000),
             Event::ClockRight => self.clock.set(self.store_clock.now_ms()),
             Event::Deliver => drop(self.store.deliver().await),
             Event::Crash => self.store.crash(),
@@ -339,6 +365,7 @@ impl Scene {
         {
             self.grants.push(used);
         }
+        self.check_marks()?;
         // A grant ends at the limit of an acknowledged write of its own, and is sealed before its
         // mark is lowered.
         for grant in &self.grants {
@@ -356,6 +383,20 @@ impl Scene {
             }
         }
         Ok(())
+    }
+
+    /// Checks that no mark is further ahead of the store's clock than a window and the skew: a clock
+    /// of the node that is wrong moves no mark.
+    fn check_marks(&self) -> Result<(), String> {
+        let LeaseTimes { window, max_clock_skew, .. } = self.settings.lease;
+        let layout = &self.settings.layout;
+        let latest = self.store_clock.now_ms() + millis(window) + millis(max_clock_skew);
+        let acknowledged = self.store.acknowledged.lock().expect("one");
+        let mut marks = acknowledged.iter().flat_map(|(_, write)| write.marks.iter());
+        match marks.find(|mark| layout.start_of_tick_ms(layout.tick_of(*mark)) > latest + 1) {
+            Some(mark) => Err(format!("mark {mark} is beyond {latest} ms")),
+            None => Ok(()),
+        }
     }
 
     fn issue(&mut self) -> Result<(), String> {
@@ -439,6 +480,11 @@ fn every_schedule_of_rotations_holds() {
 }
 
 #[test]
+fn every_schedule_of_a_clock_that_goes_partly_back_holds() {
+    all_hold(&PARTLY_BACK);
+}
+
+#[test]
 fn every_schedule_of_changes_of_worker_holds() {
     all_hold(&WORKERS);
 }
@@ -476,6 +522,11 @@ mod planted {
     #[test]
     fn releasing_row_that_touches_the_generator_is_found() {
         finds(Bug::LeavingTouchesGenerator, &WORKERS);
+    }
+
+    #[test]
+    fn clock_ahead_that_becomes_the_agreed_one_is_found() {
+        finds(Bug::ClockAheadAgreed, &PARTLY_BACK);
     }
 
     #[test]
