@@ -134,6 +134,9 @@ pub(crate) enum LeaseError {
     /// The row has a token of another process, or the store lost writes and nothing proves it. The
     /// lease ends, and the task searches for another row.
     Lost(Box<Row>),
+    /// The row cannot be read, so this process cannot tell whether it still has its token. As after
+    /// [`Self::Lost`], the lease ends, and the task searches for another row.
+    Unreadable(StoreError),
     /// The row or the namespace's record is not there. The task creates it again.
     Vanished,
     /// The namespace's record names another layout. An operator may revert the move.
@@ -417,9 +420,12 @@ impl LeaseContext {
     pub(crate) async fn read_and_resolve(
         &self,
         known_row: &mut KnownRow<WriteIntent>,
-    ) -> Result<(Resolution, Option<Row>), StoreError> {
-        let row = self.read_row(known_row.worker()).await?;
-        Ok((known_row.resolve(row.as_ref()), row))
+    ) -> Result<(Resolution, Option<Row>), LeaseError> {
+        match self.read_row(known_row.worker()).await {
+            Ok(row) => Ok((known_row.resolve(row.as_ref()), row)),
+            Err(error @ StoreError::Corrupt { .. }) => Err(LeaseError::Unreadable(error)),
+            Err(error) => Err(error.into()),
+        }
     }
 
     pub(crate) async fn read_row(&self, worker: u64) -> Result<Option<Row>, StoreError> {

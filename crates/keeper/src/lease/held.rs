@@ -21,7 +21,6 @@ use raindrop_core::{
         usable_lane,
     },
 };
-use raindrop_store::StoreError;
 use tokio::time::Instant;
 
 use super::{
@@ -435,7 +434,7 @@ impl HeldLease {
         &mut self,
         context: &mut LeaseContext,
         judged: &JudgedSurvey,
-    ) -> Result<LeaseError, StoreError> {
+    ) -> Result<LeaseError, LeaseError> {
         let (resolution, row) = context.read_and_resolve(&mut self.row.known_row).await?;
         let is_as_written = matches!(resolution, Resolution::Unchanged | Resolution::Visible);
         let is_own = |row: &Row| is_as_written || self.row.is_own(row);

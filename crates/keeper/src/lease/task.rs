@@ -271,6 +271,7 @@ impl Task {
             Err(LeaseError::ClockAhead(ahead_ms)) => self.clock_ahead(ahead_ms),
             Err(LeaseError::Stale(stale)) => self.stale(&stale),
             Err(LeaseError::Lost(row)) => self.lost(&row).await,
+            Err(LeaseError::Unreadable(error)) => self.unreadable(&error).await,
             Err(LeaseError::Vanished) => self.vanished(),
             Err(LeaseError::BarrierPending) => self.barrier_pending(),
             // An operator may revert the move.
@@ -570,6 +571,21 @@ impl Task {
         let (namespace, worker) = (&settings.namespace, row.worker);
         let (reason, holder) = (loss(row, &settings.holder), &row.holder);
         tracing::warn!(namespace, worker, holder, "lease lost: {reason}");
+        self.forget().await
+    }
+
+    /// Ends a lease whose row cannot be read. The store refuses every write of it if the token is
+    /// what was changed.
+    async fn unreadable(&mut self, error: &StoreError) -> Pause {
+        let worker = self.state.held().map(|held| held.lease.grant.worker());
+        self.enter(Event::Lost);
+        let namespace = &self.context.settings.namespace;
+        tracing::error!(namespace, worker, %error, "lease lost: its row cannot be read");
+        self.forget().await
+    }
+
+    /// Removes a lost lease from the state file, so that the next process does not resume it.
+    async fn forget(&mut self) -> Pause {
         if let Some(file_writer) = self.context.usable_file_writer().map(Arc::clone)
             && let Err(failure) = file_writer.forget().await
         {

@@ -51,6 +51,8 @@ pub(super) struct FaultyStore {
     /// them.
     contended: Mutex<Option<String>>,
     late_records: Mutex<Vec<Call>>,
+    /// The worker whose row has a token that cannot be read.
+    unreadable: Mutex<Option<u64>>,
     /// The state to which a crash returns, if something is visible that was not acknowledged.
     durable: Mutex<Option<Snapshot>>,
     down: AtomicBool,
@@ -84,6 +86,7 @@ impl FaultyStore {
             record_faults: Mutex::default(),
             contended: Mutex::default(),
             late_records: Mutex::default(),
+            unreadable: Mutex::default(),
             durable: Mutex::default(),
             down: AtomicBool::new(false),
             unusable: AtomicBool::new(false),
@@ -116,6 +119,16 @@ impl FaultyStore {
     /// Makes the coming writes of records meet these faults; the last call first.
     pub(super) fn fail_next_record(&self, fault: Fault) {
         self.record_faults.lock().expect("unpoisoned").push(fault);
+    }
+
+    /// Makes the token of a worker's row one that cannot be read, as a person may; with `None`, no
+    /// row's.
+    pub(super) fn damage(&self, worker: Option<u64>) {
+        *self.unreadable.lock().expect("unpoisoned") = worker;
+    }
+
+    fn is_unreadable(&self, worker: u64) -> bool {
+        *self.unreadable.lock().expect("unpoisoned") == Some(worker)
     }
 
     /// Makes every reservation of this code too late from now on; with `None`, no reservation.
@@ -331,6 +344,18 @@ impl Intercept for FaultyStore {
             return Err(unavailable());
         }
         match &call {
+            Call::ReadRow(_, worker) if self.is_unreadable(*worker) => {
+                return Err(StoreError::Corrupt {
+                    table: "memory".to_owned(),
+                    row: format!("default 0/0 {worker}"),
+                    column: "token",
+                    value: "x".to_owned(),
+                    reason: "a token is 32 lower-case hexadecimal digits".to_owned(),
+                });
+            }
+            Call::SwapRow(_, worker, ..) if self.is_unreadable(*worker) => {
+                return Ok(Box::new(false));
+            }
             Call::SwapRow(_, _, _, write) => {
                 let write = write.clone();
                 return self.swap(call, &write).await;
@@ -367,6 +392,9 @@ impl Intercept for FaultyStore {
                 clock.step(by_ms);
             }
             survey.record.take_if(|_| wiped);
+        }
+        if let Some(rows) = reply.downcast_mut::<Vec<Row>>() {
+            rows.retain(|row| !self.is_unreadable(row.worker));
         }
         if let Some(row) = reply.downcast_mut::<Option<Row>>() {
             row.take_if(|_| wiped);

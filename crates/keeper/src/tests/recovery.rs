@@ -112,6 +112,39 @@ async fn holder_of_a_recreated_row_keeps_issuing() {
     world.issue(&node, "order", 1).await;
 }
 
+/// The store refuses every write of such a row, so its holder leases another one at once.
+#[tokio::test(start_paused = true)]
+async fn holder_of_a_row_that_cannot_be_read_leases_another_one() {
+    let world = world();
+    let node = world.node().await;
+    world.pass(second(40)).await;
+    let worker = node.worker();
+    world.store.damage(Some(worker));
+    for _ in 0..10 {
+        world.pass(second(40)).await;
+        world.issue(&node, "order", 1).await;
+        assert_ne!(node.worker(), worker);
+        assert_eq!(node.status().reason, None);
+    }
+}
+
+/// With a fixed worker id there is no other row. The node issues again once the row is repaired.
+#[tokio::test(start_paused = true)]
+async fn holder_of_the_only_row_waits_until_it_can_be_read() {
+    let world = world();
+    let node = world.start(world.only(5));
+    node.issuer.leased().await;
+    world.pass(second(40)).await;
+    world.store.damage(Some(5));
+    world.pass(second(40)).await;
+    let refused = node.issuer.next_id("order").await;
+    assert!(refused.is_err() && node.status().reason.is_some(), "{refused:?}");
+    world.store.damage(None);
+    world.pass(second(400)).await;
+    world.issue(&node, "order", 1).await;
+    assert_eq!(node.worker(), 5);
+}
+
 /// Both the rotation and its repetition were visible.
 #[tokio::test(start_paused = true)]
 async fn release_after_a_rotation_seen_twice_has_true_marks() {
