@@ -1,11 +1,13 @@
-use std::collections::HashSet;
+use std::{collections::HashSet, sync::Arc};
 
 use proptest::{prelude::*, test_runner::RngSeed};
 use serde_json::{Value, json};
 
 use super::*;
 use crate::{
+    clock::ManualClock,
     encoding::Encoder,
+    issue::{ClaimError, Generator, IssueSettings},
     layout::{Fields, LayoutSpec},
     preset::Preset,
 };
@@ -189,6 +191,67 @@ fn random_bits_differ_and_fill_what_the_fields_leave() {
     assert_eq!(changing, low_mask(bits));
     let smallest = encoder.smallest_text(id).to_string();
     assert!(smallest.ends_with("000000000000"), "{smallest}");
+}
+
+/// How many UUIDs each of four nodes issues.
+const UUIDS_OF_NODE: usize = 25_000;
+
+/// By how many milliseconds the clocks of the nodes step before a claim, again and again. A node
+/// holds its time for the smaller step back, and refuses claims after the larger one.
+const STEPS_MS: [i64; 9] = [1, 0, 3, -400, 7, 900, 0, -2_500, 40];
+
+/// What one node issued while its clock stepped.
+struct Issued {
+    uuids: Vec<Uuid>,
+    held: usize,
+    refused: usize,
+}
+
+fn issue_while_the_clock_steps(layout: &Layout, worker: u32) -> Issued {
+    let clock = Arc::new(ManualClock::new(1_795_000_000_000 + i64::from(worker)));
+    let settings = IssueSettings::default();
+    let generator = Generator::with_worker(layout.clone(), worker.into(), &settings, clock.clone());
+    let generator = generator.expect("a worker id of the layout");
+    let encoder = Encoder::new(Encoding::Uuid7, false, layout).expect("milliseconds");
+    let mut issued = Issued { uuids: Vec::new(), held: 0, refused: 0 };
+    for step_ms in STEPS_MS.into_iter().cycle().skip(worker as usize) {
+        clock.step(step_ms);
+        match generator.claim("order", 100) {
+            Ok(claim) => {
+                clock.advance(claim.wait);
+                issued.held += usize::from(claim.hold_began);
+                let texts = claim.ids.map(|id| encoder.text(id).to_string());
+                issued.uuids.extend(texts.map(|text| Uuid::try_parse(&text).expect("a UUID")));
+            }
+            Err(ClaimError::ClockRollback { retry_after, .. }) => {
+                clock.advance(retry_after);
+                issued.refused += 1;
+            }
+            Err(error) => panic!("{error}"),
+        }
+        if issued.uuids.len() >= UUIDS_OF_NODE {
+            break;
+        }
+    }
+    issued
+}
+
+#[test]
+fn uuids_of_nodes_whose_clocks_step_differ_and_sort_as_issued() {
+    let layout = Preset::Raindrop.layout();
+    let nodes = [1, 2, 3, 4].map(|worker| issue_while_the_clock_steps(&layout, worker));
+    let mut sorted: Vec<Uuid> = nodes.iter().flat_map(|node| node.uuids.clone()).collect();
+    sorted.sort_unstable_by_key(|uuid| *uuid.as_bytes());
+    for (worker, node) in (1..).zip(&nodes) {
+        assert!(node.held > 0 && node.refused > 0, "{} {}", node.held, node.refused);
+        let worker_of = |uuid| layout.decompose(id_of(uuid, &layout).expect("an ID")).worker;
+        let of_node = sorted.iter().copied().filter(|uuid| worker_of(*uuid) == worker);
+        assert!(of_node.eq(node.uuids.iter().copied()), "node {worker}");
+    }
+    let random = random_bits(Encoding::Uuid7, &layout).expect("milliseconds");
+    let count = sorted.len();
+    sorted.dedup_by_key(|uuid| uuid.as_u128() >> random);
+    assert_eq!((sorted.len(), count), (4 * UUIDS_OF_NODE, 4 * UUIDS_OF_NODE));
 }
 
 proptest! {
