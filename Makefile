@@ -222,11 +222,14 @@ fmt: ## formats the code
 
 lint: format clippy model-lint ## formatting and clippy, warnings denied
 
-model-lint: ## clippy of the models, and of the library with each engine alone
+model-lint: ## clippy of the models, and of the library with each engine and each feature of `Id` alone
 	$(CARGO) clippy --locked -p raindrop-keeper -p raindrop-models --all-targets -- -D warnings
 	$(CARGO) clippy --locked -p raindrop-keeper -- -D warnings
 	for engine in kubernetes mysql postgres redis sqlite; do \
 	  $(CARGO) clippy --locked -p raindrop-store --features $$engine -- -D warnings || exit 1; \
+	done
+	for feature in serde sqlx sqlx-postgres utoipa; do \
+	  $(CARGO) clippy --locked -p raindrop-core --features $$feature -- -D warnings || exit 1; \
 	done
 
 doc: ## the API documentation, warnings denied

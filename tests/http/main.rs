@@ -15,6 +15,7 @@ mod console;
 mod corpus;
 mod cors;
 mod documents;
+mod embedded_ids;
 mod encodings;
 #[cfg(feature = "sqlite")]
 #[path = "../support/example.rs"]

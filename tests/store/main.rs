@@ -4,6 +4,7 @@
 mod support;
 
 mod backend;
+mod columns;
 mod conformance;
 mod corrupt_rows;
 mod epochs;

@@ -1,6 +1,28 @@
-//! The type of IDs.
+//! The type of IDs, and what it is in JSON, in columns of databases and in API documents.
+//!
+//! | feature | makes [`Id`] |
+//! |---|---|
+//! | `serde` | decimal text in formats for people, such as JSON, and a number in binary ones; with `id::as_number` always a number |
+//! | `sqlx` | a `BIGINT` of MySQL, MariaDB and PostgreSQL, and an `INTEGER` of SQLite, with sqlx 0.9 |
+//! | `sqlx-postgres` | the same, and `Vec<Id>` and `&[Id]` a `BIGINT[]` of PostgreSQL |
+//! | `utoipa` | a schema of OpenAPI, with utoipa 6 |
+//!
+//! All are off by default, and `raindrop-keeper` has features of the same names. Without them,
+//! `Display` and `FromStr` are decimal text, and [`Id::new`] and [`Id::get`] the number.
 
 use std::fmt;
+
+#[cfg(feature = "serde")]
+pub use self::serde::as_number;
+
+#[cfg(feature = "serde")]
+mod serde;
+#[cfg(feature = "sqlx")]
+mod sqlx;
+#[cfg(all(test, feature = "serde"))]
+mod tests;
+#[cfg(feature = "utoipa")]
+mod utoipa;
 
 /// A 63-bit ID, which is never negative as a signed 64-bit integer.
 ///

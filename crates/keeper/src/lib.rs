@@ -6,7 +6,8 @@
 //! the administrators' routes. `docs/glossary.md` in the repository defines the terms.
 //!
 //! [`core`] and [`store`] are re-exported: an application names only this package, with the
-//! features of its engines (`kubernetes`, `mysql`, `postgres`, `redis`, `sqlite`).
+//! features of its engines (`kubernetes`, `mysql`, `postgres`, `redis`, `sqlite`). The features
+//! `serde`, `sqlx`, `sqlx-postgres` and `utoipa` are those of [`core::id`].
 //!
 //! # Example
 //!
