@@ -195,18 +195,24 @@ async fn forward_jump_beyond_the_window_leaves_the_marks_alone() {
     assert_eq!(node.events.rollbacks(), []);
 }
 
+/// Issues under a clock that jumps ahead and then goes back, these many ms each, until the node has
+/// leased its other lane.
+async fn issue_ahead_and_back(world: &World, node: &Node, ahead_ms: i64, back_ms: i64) {
+    node.clock.step(ahead_ms);
+    world.issue(node, "order", 100).await;
+    node.clock.step(-back_ms);
+    for _ in 0..20 {
+        world.issue(node, "order", 100).await;
+        world.pass(Duration::from_millis(50)).await;
+    }
+    assert_eq!(node.lane(), 1);
+}
+
 #[tokio::test(start_paused = true)]
 async fn forward_jump_inside_the_window_keeps_issuing_there_and_back() {
     let world = world(1);
     let node = settled(&world, |_| {}).await;
-    node.clock.step(60_000);
-    world.issue(&node, "order", 100).await;
-    node.clock.step(-60_000);
-    for _ in 0..20 {
-        world.issue(&node, "order", 100).await;
-        world.pass(Duration::from_millis(50)).await;
-    }
-    assert_eq!(node.lane(), 1);
+    issue_ahead_and_back(&world, &node, 60_000, 60_000).await;
 }
 
 /// The clock goes back only part of the way that it had jumped. A lane that is leased then does not
@@ -215,14 +221,7 @@ async fn forward_jump_inside_the_window_keeps_issuing_there_and_back() {
 async fn rotation_does_not_make_a_clock_trusted_that_is_ahead() {
     let world = world(1);
     let node = settled(&world, |_| {}).await;
-    node.clock.step(120_000);
-    world.issue(&node, "order", 100).await;
-    node.clock.step(-60_000);
-    for _ in 0..20 {
-        world.issue(&node, "order", 100).await;
-        world.pass(Duration::from_millis(50)).await;
-    }
-    assert_eq!(node.lane(), 1);
+    issue_ahead_and_back(&world, &node, 120_000, 60_000).await;
     for _ in 0..5 {
         world.pass(second(31)).await;
         world.issue(&node, "order", 100).await;
