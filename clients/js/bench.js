@@ -9,50 +9,44 @@ const CALLS = 1_000_000;
 
 /** Returns the nanoseconds per call of each function: medians of rounds in alternating order. */
 export async function measure(rounds = ROUNDS, calls = CALLS) {
-  const service = new FakeService();
-  let underWay = 0;
-  const fetch = async (...request) => {
-    underWay += 1;
-    try {
-      return await service.fetch(...request);
-    } finally {
-      underWay -= 1;
-    }
-  };
-  const client = new Raindrop({
-    urls: ['http://raindrop.example.org'],
-    minRange: calls,
-    maxRange: calls,
-    fetch,
-  });
-  const order = client.code('order');
-  // A loop without a pause lets no refill in, so the buffer is filled before each round.
-  const warm = async () => {
-    await order.next();
-    do await new Promise((resolve) => setTimeout(resolve, 5));
-    while (underWay);
+  // Each round has a client of its own, whose buffer is full after one call: a loop without a pause
+  // lets no refill in, and when a used buffer is refilled depends on how fast it was used.
+  const clientWithFullBuffer = async () => {
+    const client = new Raindrop({
+      urls: ['http://raindrop.example.org'],
+      minRange: calls,
+      maxRange: calls,
+      fetch: new FakeService().fetch,
+    });
+    await client.next('order');
+    return client;
   };
   let counter = 252201579132751872n;
   const subjects = {
-    closure: () => ++counter,
-    handle: () => order.tryNext(),
-    name: () => client.tryNext('order'),
+    closure: () => () => ++counter,
+    handle: (client) => {
+      const order = client.code('order');
+      return () => order.tryNext();
+    },
+    name: (client) => () => client.tryNext('order'),
   };
   const times = { closure: [], handle: [], name: [] };
   for (let round = 0; round < rounds; round++) {
     for (const [name, subject] of Object.entries(subjects)) {
-      await warm();
-      times[name].push(time(subject, calls / 2));
+      const client = await clientWithFullBuffer();
+      times[name].push(time(subject(client), calls / 2));
+      client.close();
     }
   }
   const asynchronous = [];
   for (let round = 0; round < rounds; round++) {
-    await warm();
+    const client = await clientWithFullBuffer();
+    const order = client.code('order');
     const start = performance.now();
     for (let i = 0; i < calls / 4; i++) await order.next();
     asynchronous.push(((performance.now() - start) * 1e6) / (calls / 4));
+    client.close();
   }
-  client.close();
   return {
     closure: median(times.closure),
     handle: median(times.handle),
