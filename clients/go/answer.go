@@ -197,6 +197,11 @@ func (t *timeField) fits() bool {
 	return t.UnitMs >= 1 && t.Bits >= 1 && t.Bits <= 63 && t.Shift <= 63-t.Bits
 }
 
+// equals reports whether both are absent, or are how IDs of one layout have their time.
+func (t *timeField) equals(other *timeField) bool {
+	return t == other || t != nil && other != nil && *t == *other
+}
+
 type rangeBody struct {
 	First, Last, Step, Stride string
 	Count, Repeat             int64
@@ -210,7 +215,9 @@ type segment struct {
 	first, step, period, jump, count int64
 	// expires is the reading of the client's clock from which on no ID may be used.
 	expires int64
-	next    *segment
+	// time is that of the answer.
+	time *timeField
+	next *segment
 }
 
 func (s *segment) id(i int64) int64 {
@@ -247,7 +254,7 @@ func readAnswer(body []byte, upTo, sentAt int64, maxAge time.Duration) (*answer,
 		if !r.read(s, upTo-a.total) || s.first <= end {
 			return &answer{}, fail(KindInvalidAnswer, nil, "range %d, %+v: breaks the contract", i, r)
 		}
-		s.expires, end = expires, s.id(s.count-1)
+		s.expires, s.time, end = expires, a.Time, s.id(s.count-1)
 		s.mark.Store(s.count)
 		previous.next, previous = s, s
 		a.total += s.count

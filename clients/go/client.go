@@ -67,8 +67,9 @@ func StaticToken(token string) func(context.Context) (string, error) {
 }
 
 // What an [Event] is about. A request for UpTo IDs to URL ended after Duration, with IDs or with
-// Err. IDs were dropped, because they were too old, their caller failed, or the client was closed. A call found too few IDs
-// and waited for Duration; Err is what it returned.
+// Err. IDs were dropped, because they were too old, the service moved to another layout, their
+// caller failed, or the client was closed. A call found too few IDs and waited for Duration; Err is
+// what it returned.
 const EventRequest, EventDropped, EventWait = "request", "dropped", "wait"
 
 // Event is what [Options].OnEvent is told. Kind is one of the constants above.

@@ -72,8 +72,9 @@ func (c *Code) Next(ctx context.Context) (int64, error) {
 	if s, i, n := c.take(1); n == 1 {
 		return s.id(i), nil
 	}
-	ids, err := c.draw(ctx, 1)
-	return append(ids, 0)[0], err
+	b := newBatch(1)
+	err := c.draw(ctx, b)
+	return append(b.ids, 0)[0], err
 }
 
 // TryNext returns one ID of the warm buffer, and false if the buffer is empty. It never waits. A
@@ -125,13 +126,19 @@ func (c *Code) isWarm() bool {
 // NextMany returns n ascending IDs: 1 to [Options].MaxRange. It returns all of them or an error;
 // IDs that a failed call had taken are lost. It waits like [Code.Next].
 func (c *Code) NextMany(ctx context.Context, n int) ([]int64, error) {
-	if n < 1 || n > c.client.options.MaxRange {
-		return nil, fail(KindUsage, nil, "%d IDs: must be 1 to MaxRange, %d", n, c.client.options.MaxRange)
+	if err := c.checkCount(n); err != nil {
+		return nil, err
 	}
-	ids, err := c.draw(ctx, n)
-	// After a fail-over, the ranges of two nodes can overlap.
-	slices.Sort(ids)
-	return ids, err
+	b := newBatch(n)
+	err := c.draw(ctx, b)
+	return b.ids, err
+}
+
+func (c *Code) checkCount(n int) error {
+	if n < 1 || n > c.client.options.MaxRange {
+		return fail(KindUsage, nil, "%d IDs: must be 1 to MaxRange, %d", n, c.client.options.MaxRange)
+	}
+	return nil
 }
 
 // NextText returns one ID in decimal, after the prefix of the code. It waits like [Code.Next].
@@ -231,33 +238,52 @@ func (c *Code) rest() int64 {
 	return c.queued + max(s.count-s.taken.Load(), 0)
 }
 
-// draw takes n IDs, and waits where the buffer has too few.
-func (c *Code) draw(ctx context.Context, n int) ([]int64, error) {
-	ids, oldest := c.takeAll(make([]int64, 0, n), never)
-	if len(ids) == n {
-		return ids, nil
-	}
-	w, cancel := c.newWait(ctx)
-	defer cancel()
+// batch is what a call has drawn, as many IDs as ids has room for when it is full.
+type batch struct {
+	ids []int64
+	// oldest is the reading of the clock from which on one of the IDs is too old.
+	oldest int64
+	// oneTime is whether all IDs must have come with the same time, which is that of the last one.
+	oneTime bool
+	time    *timeField
+}
+
+func newBatch(n int) *batch { return &batch{ids: make([]int64, 0, n), oldest: never} }
+
+// drop empties the batch, and returns how many IDs it had.
+func (b *batch) drop() int {
+	dropped := len(b.ids)
+	b.ids, b.oldest = b.ids[:0], never
+	return dropped
+}
+
+// draw fills a batch with ascending IDs, and waits where the buffer has too few.
+func (c *Code) draw(ctx context.Context, b *batch) error {
+	dropped := c.takeAll(b)
 	var err error
-	since, announced, dropped := time.Now(), 0, 0
-	for err == nil && len(ids) < n {
-		more := n - len(ids) - announced
-		announced += more
-		err = c.await(w, int64(more))
-		if err == nil {
-			ids, oldest = c.takeAll(ids, oldest)
+	if n := cap(b.ids); len(b.ids) < n {
+		w, cancel := c.newWait(ctx)
+		defer cancel()
+		since, announced := time.Now(), 0
+		for err == nil && len(b.ids) < n {
+			more := n - len(b.ids) - announced
+			announced += more
+			err = c.await(w, int64(more))
+			if err == nil {
+				dropped += c.takeAll(b)
+			}
+			// IDs can become too old while their caller waits for more.
+			if err != nil || c.client.now() >= b.oldest {
+				dropped += b.drop()
+			}
 		}
-		// IDs can become too old while their caller waits for more.
-		if err != nil || c.client.now() >= oldest {
-			dropped += len(ids)
-			ids, oldest = ids[:0], never
-		}
+		c.lack(-int64(announced))
+		defer c.observeWait(since, err)
 	}
-	c.lack(-int64(announced))
 	c.observeDropped(int64(dropped))
-	c.observeWait(since, err)
-	return ids, err
+	// After a fail-over, the ranges of two nodes can overlap.
+	slices.Sort(b.ids)
+	return err
 }
 
 // wait is a call that waits for IDs, and why the last refill failed meanwhile, if it did.
@@ -311,19 +337,23 @@ func (c *Code) lack(more int64) {
 	c.setMark()
 }
 
-// takeAll appends IDs until ids is full or the buffer is empty. It returns the earliest expiry.
-func (c *Code) takeAll(ids []int64, oldest int64) ([]int64, int64) {
-	for len(ids) < cap(ids) {
-		s, from, got := c.take(int64(cap(ids) - len(ids)))
+// takeAll takes IDs until the batch is full or the buffer is empty. It returns how many IDs of the
+// batch it dropped because later ones came with another time.
+func (c *Code) takeAll(b *batch) (dropped int) {
+	for len(b.ids) < cap(b.ids) {
+		s, from, got := c.take(int64(cap(b.ids) - len(b.ids)))
 		if got == 0 {
 			break
 		}
-		for i := from; i < from+got; i++ {
-			ids = append(ids, s.id(i))
+		if b.oneTime && !b.time.equals(s.time) {
+			dropped += b.drop()
 		}
-		oldest = min(oldest, s.expires)
+		for i := from; i < from+got; i++ {
+			b.ids = append(b.ids, s.id(i))
+		}
+		b.oldest, b.time = min(b.oldest, s.expires), s.time
 	}
-	return ids, oldest
+	return dropped
 }
 
 func (c *Code) observeDropped(ids int64) {
@@ -410,12 +440,27 @@ func (c *Code) run(r *refill, size int64) {
 	}()
 	for ; ; size = c.ceiling {
 		a, err = c.client.fetch(c, size)
+		if err == nil {
+			c.dropUnlike(a)
+		}
 		if err == nil || err.Code != "invalid_count" || size == 1 {
 			return
 		}
 		// The service or the layout allows less than the client's options.
 		c.ceiling = size / 2
 	}
+}
+
+// dropUnlike drops the buffer if the time of an answer, which follows, is another than that of the
+// last one: the service has moved to another layout, by whose time the IDs are read from then on.
+func (c *Code) dropUnlike(a *answer) {
+	c.lock.Lock()
+	dropped := int64(0)
+	if latest := c.latest.Load(); latest != nil && !latest.Time.equals(a.Time) {
+		dropped = c.drain()
+	}
+	c.lock.Unlock()
+	c.observeDropped(dropped)
 }
 
 // finish keeps what a refill came to.
@@ -455,10 +500,17 @@ func (c *Code) empty() {
 	if c.refill != nil {
 		c.refill.timer.Stop()
 	}
-	s := c.current.Swap(&segment{})
+	dropped := c.drain()
+	c.lock.Unlock()
+	c.observeDropped(dropped)
+}
+
+// drain takes all IDs of the buffer, and returns how many they were.
+func (c *Code) drain() int64 {
+	c.last = &segment{}
+	s := c.current.Swap(c.last)
 	dropped := c.queued + max(s.count-s.taken.Swap(s.count), 0)
 	c.queued = 0
 	c.supply -= dropped
-	c.lock.Unlock()
-	c.observeDropped(dropped)
+	return dropped
 }

@@ -17,19 +17,26 @@ var randomBlocks = sync.Pool{New: func() any { return bufio.NewReaderSize(rand.R
 // It waits like [Code.Next], and fails with an error of [KindUsage] where IDs have no ticks of a
 // millisecond since 1970 or later: in segment mode, and where the time wraps, too.
 func (c *Code) NextUUID(ctx context.Context) ([16]byte, error) {
-	id, err := c.Next(ctx)
-	if err != nil {
-		return [16]byte{}, err
+	if s, i, n := c.take(1); n == 1 {
+		return c.uuid(s.id(i), s.time)
 	}
-	return c.uuid(id)
+	uuids, err := c.NextUUIDMany(ctx, 1)
+	return append(uuids, [16]byte{})[0], err
 }
 
-// NextUUIDMany returns the IDs of [Code.NextMany] as UUIDs like those of [Code.NextUUID].
+// NextUUIDMany returns n ascending UUIDs like those of [Code.NextUUID]: 1 to [Options].MaxRange. All
+// of them are of one layout. It returns all or an error, as [Code.NextMany] does.
 func (c *Code) NextUUIDMany(ctx context.Context, n int) ([][16]byte, error) {
-	ids, err := c.NextMany(ctx, n)
-	uuids := make([][16]byte, len(ids))
-	for i := 0; i < len(ids) && err == nil; i++ {
-		uuids[i], err = c.uuid(ids[i])
+	err := c.checkCount(n)
+	if err != nil {
+		return nil, err
+	}
+	b := newBatch(n)
+	b.oneTime = true
+	err = c.draw(ctx, b)
+	uuids := make([][16]byte, len(b.ids))
+	for i := 0; i < len(b.ids) && err == nil; i++ {
+		uuids[i], err = c.uuid(b.ids[i], b.time)
 	}
 	if err != nil {
 		return nil, err
@@ -37,9 +44,8 @@ func (c *Code) NextUUIDMany(ctx context.Context, n int) ([][16]byte, error) {
 	return uuids, nil
 }
 
-// uuid returns a UUID of an ID that was drawn, so an answer has come.
-func (c *Code) uuid(id int64) ([16]byte, error) {
-	t := c.latest.Load().Time
+// uuid returns a UUID of an ID that came with a time.
+func (c *Code) uuid(id int64, t *timeField) ([16]byte, error) {
 	switch {
 	case t == nil:
 		return [16]byte{}, fail(KindUsage, nil, "the IDs of code %s have no time, or one that wraps: UUIDs need one", c.name)
