@@ -6,7 +6,7 @@ import java.time.Duration;
 import java.time.Instant;
 import java.util.ArrayDeque;
 import java.util.Arrays;
-import java.util.Map;
+import java.util.Objects;
 import java.util.OptionalLong;
 import java.util.SortedMap;
 import java.util.TreeMap;
@@ -14,6 +14,7 @@ import java.util.UUID;
 import java.util.concurrent.ThreadLocalRandom;
 import java.util.concurrent.locks.Condition;
 import java.util.concurrent.locks.ReentrantLock;
+import java.util.function.Predicate;
 import org.example.raindrop.RaindropException.Kind;
 
 /**
@@ -37,6 +38,11 @@ public final class Code {
   /** The refill that is under way, or starts when the back-off ends. Changes under the lock. */
   private volatile Refill refill;
 
+  /**
+   * How to read the IDs of the buffer, as the last answer said; null before, and if they have no
+   * time. As long as answers say the same, this is the same object. When it changes, the buffer is
+   * empty. Changes under the lock.
+   */
   private volatile Answer.Time time;
 
   /** What the service accepts in one request, as far as it has refused more. */
@@ -104,12 +110,12 @@ public final class Code {
 
   /** Returns {@code n} ascending IDs, 1 to the client's {@code maxRange}. */
   public long[] nextMany(int n) {
-    return draw(n, null, client.settings.deadline);
+    return draw(new Batch(n, Form.NUMBERS), client.settings.deadline);
   }
 
   /** Returns {@code n} ascending IDs, and waits at most {@code timeout} for all of them. */
   public long[] nextMany(int n, Duration timeout) {
-    return draw(n, null, RaindropClient.nanos(timeout));
+    return draw(new Batch(n, Form.NUMBERS), RaindropClient.nanos(timeout));
   }
 
   /** Returns the text of the next ID: the code's prefix and the decimal number. */
@@ -122,9 +128,9 @@ public final class Code {
    * them.
    */
   public String[] nextTextMany(int n, Duration timeout) {
-    SortedMap<Long, String> prefixes = new TreeMap<>();
-    draw(n, prefixes, RaindropClient.nanos(timeout));
-    return prefixes.entrySet().stream()
+    Batch batch = new Batch(n, Form.TEXTS);
+    draw(batch, RaindropClient.nanos(timeout));
+    return batch.prefixes.entrySet().stream()
         .map(id -> id.getValue() + id.getKey())
         .toArray(String[]::new);
   }
@@ -136,19 +142,28 @@ public final class Code {
    * later: in segment mode, and where the time wraps, too.
    */
   public UUID nextUuid() {
-    return uuid(next());
+    long deadline = System.nanoTime() + client.settings.deadline;
+    Answer.Time layout = time;
+    if (layout != null) {
+      long id = next();
+      if (time == layout) return uuid(id, layout);
+      locked(() -> drop(1));
+    }
+    return nextUuidMany(1, Duration.ofNanos(deadline - System.nanoTime()))[0];
   }
 
   /**
-   * Returns {@code n} ascending IDs as UUIDs, and waits at most {@code timeout} for all of them.
+   * Returns {@code n} ascending IDs of one layout as UUIDs, and waits at most {@code timeout} for
+   * all of them.
    */
   public UUID[] nextUuidMany(int n, Duration timeout) {
-    return Arrays.stream(nextMany(n, timeout)).mapToObj(this::uuid).toArray(UUID[]::new);
+    Batch batch = new Batch(n, Form.UUIDS);
+    long[] ids = draw(batch, RaindropClient.nanos(timeout));
+    return Arrays.stream(ids).mapToObj(id -> uuid(id, batch.time)).toArray(UUID[]::new);
   }
 
-  /** Returns a UUID of an ID that was drawn, so an answer has come. */
-  private UUID uuid(long id) {
-    Answer.Time layout = time;
+  /** Returns a UUID of an ID that came with this time. */
+  private UUID uuid(long id, Answer.Time layout) {
     if (layout == null || layout.unitMs() != 1 || layout.epochMs() < 0)
       throw new RaindropException(Kind.USAGE, "the IDs of code " + name + " " + whyNoUuid(layout));
     ByteBuffer random = ByteBuffer.allocate(10);
@@ -236,67 +251,104 @@ public final class Code {
         locked(() -> drop(1));
       }
     }
-    long[] ids = draw(1, null, timeout);
+    long[] ids = draw(new Batch(1, Form.NUMBERS), timeout);
     return ids == null ? -1 : ids[0];
   }
 
+  /** What a call makes of the IDs that it draws. */
+  private enum Form {
+    NUMBERS,
+    TEXTS,
+    UUIDS
+  }
+
+  /** What a call has drawn. Changes under the lock. */
+  private final class Batch {
+    private final Form form;
+    private final long[] ids;
+    private int drawn;
+
+    /** The range whose IDs become too old first. */
+    private Answer.Range oldest = Segment.EMPTY.range;
+
+    /** For texts, the prefix of each ID. */
+    private final SortedMap<Long, String> prefixes = new TreeMap<>();
+
+    /** The time of the last ID; UUIDs have one in common. */
+    private Answer.Time time;
+
+    Batch(int n, Form form) {
+      int most = client.settings.maxRange;
+      if (n < 1 || n > most)
+        throw new RaindropException(Kind.USAGE, "n = " + n + ": must be 1 to " + most);
+      this.form = form;
+      ids = new long[n];
+    }
+
+    int lacking() {
+      return ids.length - drawn;
+    }
+
+    /** Draws from a segment of the buffer as many IDs as it has, up to those that are lacking. */
+    void add(Segment segment) {
+      if (form == Form.UUIDS && time != Code.this.time) clear();
+      time = Code.this.time;
+      long index = segment.getAndAdd(lacking());
+      for (long end = Math.min(segment.count, index + lacking()); index < end; index++) {
+        ids[drawn++] = segment.id(index);
+        if (form == Form.TEXTS) prefixes.put(segment.id(index), segment.range.prefix());
+      }
+      if (oldest.ageless() || segment.range.expires() < oldest.expires()) oldest = segment.range;
+    }
+
+    /** Drops what was drawn. */
+    void clear() {
+      drop(drawn);
+      drawn = 0;
+      oldest = Segment.EMPTY.range;
+      prefixes.clear();
+    }
+  }
+
   /**
-   * Returns {@code n} IDs, and stores their prefixes unless {@code prefixes} is null. Returns null
-   * if the buffer has too few and the timeout, in nanoseconds, is negative.
+   * Fills a batch, and returns its IDs. Returns null if the buffer has too few and the timeout, in
+   * nanoseconds, is negative.
    */
-  private long[] draw(int n, Map<Long, String> prefixes, long timeout) {
-    int most = client.settings.maxRange;
-    if (n < 1 || n > most)
-      throw new RaindropException(Kind.USAGE, "n = " + n + ": must be 1 to " + most);
-    long[] ids = new long[n];
-    int drawn = 0;
-    Answer.Range oldest = Segment.EMPTY.range;
+  private long[] draw(Batch batch, long timeout) {
     Wait wait = new Wait(timeout);
     if (!lock.tryLock()) {
       if (timeout < 0) return null;
       lock.lock();
     }
     try {
-      while (drawn < n) {
+      while (batch.lacking() > 0) {
         Segment segment = freshSegment();
-        if (segment == null) {
-          if (timeout < 0) {
-            if (client.closed) throw RaindropClient.closedError();
-            refillFor(n - drawn);
-            return null;
-          }
-          await(n - drawn, wait);
-          continue;
-        }
-        long index = segment.getAndAdd(n - drawn);
-        for (long end = Math.min(segment.count, index + n - drawn); index < end; index++) {
-          ids[drawn++] = segment.id(index);
-          if (prefixes != null) prefixes.put(segment.id(index), segment.range.prefix());
-        }
-        if (oldest.ageless() || segment.range.expires() < oldest.expires()) oldest = segment.range;
-        // The IDs drawn so far can become too old while the call waits for more.
-        if (drawn == n && !oldest.isFresh(client)) {
-          drop(drawn);
-          drawn = 0;
-          oldest = Segment.EMPTY.range;
-          if (prefixes != null) prefixes.clear();
+        if (segment != null) {
+          batch.add(segment);
+          // The IDs drawn so far can become too old while the call waits for more.
+          if (batch.lacking() == 0 && !batch.oldest.isFresh(client)) batch.clear();
+        } else if (timeout >= 0) {
+          await(batch.lacking(), wait);
+        } else {
+          if (client.closed) throw RaindropClient.closedError();
+          refillFor(batch.lacking());
+          return null;
         }
       }
-      drawn = 0; // Nothing is left over.
       refillIfLow(null);
     } catch (RaindropException e) {
       wait.error = e;
       throw e;
     } finally {
       try {
-        drop(drawn);
+        if (batch.lacking() > 0) batch.clear();
       } finally {
         lock.unlock();
       }
       wait.report();
     }
-    Arrays.sort(ids); // They ascend already, unless they come from answers of several nodes.
-    return ids;
+    Arrays.sort(batch.ids); // They ascend already, unless they come from answers of several nodes.
+    return batch.ids;
   }
 
   /** A call that waits for IDs until a deadline. Times are readings of {@link System#nanoTime}. */
@@ -437,13 +489,16 @@ public final class Code {
 
   /** Drops what is too old; if the client is closed, everything. */
   private void dropExpired() {
+    dropWhile(range -> client.closed || !range.isFresh(client));
+  }
+
+  private void dropWhile(Predicate<Answer.Range> isUseless) {
     Segment segment = current;
-    if (client.closed || !segment.range.isFresh(client)) {
+    if (isUseless.test(segment.range)) {
       current = Segment.EMPTY;
       drop(segment.later() + segment.drain());
     }
-    while (!ranges.isEmpty() && (client.closed || !ranges.element().isFresh(client)))
-      drop(dequeue().ids());
+    while (!ranges.isEmpty() && isUseless.test(ranges.element())) drop(dequeue().ids());
   }
 
   private void drop(long ids) {
@@ -478,7 +533,11 @@ public final class Code {
           refill = null;
           lastError = null;
           failuresInRow = 0;
-          time = answer.time();
+          if (!Objects.equals(time, answer.time())) {
+            // Before the time changes: nextUuid reads it before and after it draws.
+            dropWhile(range -> true);
+            time = answer.time();
+          }
           fetched = answer.ids();
           fetchedAt = client.clock();
           queuedIds += answer.ids();

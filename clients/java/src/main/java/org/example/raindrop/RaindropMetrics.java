@@ -30,7 +30,7 @@ public interface RaindropMetrics {
 
   /**
    * Counts IDs that were fetched and will never be returned: too old, left over by a failed call,
-   * or in the buffer of a client that was closed.
+   * of a layout from which the service has moved, or in the buffer of a client that was closed.
    */
   default void idsDropped(String code, long ids) {}
 

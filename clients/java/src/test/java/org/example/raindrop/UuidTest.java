@@ -6,6 +6,7 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import java.math.BigDecimal;
 import java.math.BigInteger;
+import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.time.Duration;
@@ -14,6 +15,15 @@ import java.util.HashSet;
 import java.util.List;
 import java.util.Map;
 import java.util.UUID;
+import java.util.concurrent.ConcurrentHashMap;
+import java.util.concurrent.ExecutorService;
+import java.util.concurrent.Executors;
+import java.util.concurrent.Future;
+import java.util.concurrent.atomic.AtomicInteger;
+import java.util.concurrent.atomic.AtomicLong;
+import java.util.concurrent.atomic.AtomicReference;
+import java.util.function.IntFunction;
+import java.util.function.LongSupplier;
 import java.util.stream.Stream;
 import org.example.raindrop.RaindropException.Kind;
 import org.junit.jupiter.api.Test;
@@ -103,6 +113,137 @@ class UuidTest {
           assertEquals(Kind.USAGE, error.kind());
           assertTrue(error.getMessage().contains(one.getValue()), error.getMessage());
         }
+      }
+    }
+  }
+
+  /**
+   * What a service answers whose operator moves a namespace: the fields beside the ranges, and the
+   * first ID with its Unix milliseconds, which thousands of IDs after it have, too.
+   */
+  private record Layout(String fields, long id, long ms) {
+    boolean wrote(UUID uuid) {
+      long since = (uuid.getMostSignificantBits() >>> 16) - ms;
+      return since >= 0 && since < 1000;
+    }
+  }
+
+  private static final Layout BEFORE = new Layout(TIME, 252201579132751872L, 1795819142144L);
+  private static final Layout AFTER =
+      new Layout(
+          TIME.replace("\"shift\":22,\"bits\":41", "\"shift\":13,\"bits\":50"),
+          491212350996480L,
+          1795652045190L);
+  private static final Layout SEGMENTS = new Layout("\"increment\":\"1\"", 7, 0);
+
+  /** Returns a server that answers with up to 50 IDs of the layout of each answer's number. */
+  private static FakeServer move(IntFunction<Layout> layout) throws Exception {
+    FakeServer server = new FakeServer();
+    AtomicInteger answers = new AtomicInteger();
+    Map<Layout, AtomicLong> next = new ConcurrentHashMap<>();
+    server.handler =
+        request -> {
+          Layout now = layout.apply(answers.incrementAndGet());
+          long count = Math.min(request.upTo(), 50);
+          long first = next.computeIfAbsent(now, key -> new AtomicLong(key.id)).getAndAdd(count);
+          return "{" + now.fields + ",\"ranges\":[" + FakeServer.range(first, 1, count) + "]}";
+        };
+    return server;
+  }
+
+  @Test
+  void uuids_of_a_call_are_of_the_layout_of_its_last_answer() throws Exception {
+    CountingMetrics metrics = new CountingMetrics();
+    try (FakeServer server = move(answer -> answer == 1 ? BEFORE : AFTER);
+        RaindropClient client = server.client().metrics(metrics).deadline(LONG).build()) {
+      UUID[] uuids = client.code("order").nextUuidMany(60, LONG);
+      assertEquals(60, Stream.of(uuids).filter(AFTER::wrote).distinct().count());
+      assertEquals(50, metrics.idsDropped.get());
+    }
+  }
+
+  @Test
+  void a_buffer_of_another_layout_is_dropped() throws Exception {
+    CountingMetrics metrics = new CountingMetrics();
+    try (FakeServer server = move(answer -> BEFORE);
+        RaindropClient client =
+            server.client().metrics(metrics).minRange(50).deadline(LONG).build()) {
+      Code code = client.code("order");
+      assertTrue(BEFORE.wrote(code.nextUuid()));
+      code.refilled(refill(BEFORE, 1000));
+      assertTrue(BEFORE.wrote(code.nextUuid()));
+      assertEquals(0, metrics.idsDropped.get());
+      code.refilled(refill(AFTER, 0));
+      assertEquals(98, metrics.idsDropped.get());
+      assertTrue(AFTER.wrote(code.nextUuid()));
+      code.refilled(refill(SEGMENTS, 0));
+      assertEquals(98 + 49, metrics.idsDropped.get());
+      for (Executable call :
+          List.<Executable>of(
+              code::nextUuid, () -> code.nextUuidMany(1, LONG), () -> code.timeOf(AFTER.id))) {
+        assertEquals(Kind.USAGE, assertThrows(RaindropException.class, call).kind());
+      }
+      assertEquals(SEGMENTS.id + 2, code.next());
+    }
+  }
+
+  /** Returns an answer of 50 IDs, checked, with a first ID so far from the layout's. */
+  private static Answer refill(Layout layout, long from) {
+    String ranges = FakeServer.range(layout.id + from, 1, 50);
+    String body = "{" + layout.fields + ",\"ranges\":[" + ranges + "]}";
+    return Answer.parse(
+        body.getBytes(StandardCharsets.UTF_8), 50, System.nanoTime(), LONG.toNanos());
+  }
+
+  @Test
+  void an_answer_that_comes_while_an_id_is_drawn_takes_it_back() throws Exception {
+    CountingMetrics metrics = new CountingMetrics();
+    AtomicReference<Runnable> meanwhile = new AtomicReference<>(() -> {});
+    LongSupplier clock =
+        () -> {
+          meanwhile.getAndSet(() -> {}).run();
+          return System.nanoTime();
+        };
+    try (FakeServer server = move(answer -> BEFORE);
+        RaindropClient client =
+            server.client().metrics(metrics).clock(clock).minRange(50).deadline(LONG).build()) {
+      Code code = client.code("order");
+      assertTrue(BEFORE.wrote(code.nextUuid()));
+      // The clock is read after the draw.
+      meanwhile.set(() -> code.refilled(refill(AFTER, 0)));
+      assertTrue(AFTER.wrote(code.nextUuid()));
+      assertEquals(49, metrics.idsDropped.get());
+    }
+  }
+
+  @Test
+  void no_uuid_has_the_time_of_another_answer() throws Exception {
+    try (FakeServer server = move(answer -> answer / 2 % 2 == 0 ? BEFORE : AFTER);
+        RaindropClient client = server.client().deadline(LONG).build()) {
+      Code code = client.code("order");
+      ExecutorService threads = Executors.newFixedThreadPool(4);
+      try {
+        List<Future<List<UUID>>> calls = new ArrayList<>();
+        for (int thread = 1; thread <= 4; thread++) {
+          int n = thread;
+          calls.add(
+              threads.submit(
+                  () -> {
+                    List<UUID> uuids = new ArrayList<>();
+                    for (int call = 0; call < 400; call++) {
+                      uuids.addAll(List.of(code.nextUuidMany(n, LONG)));
+                      uuids.add(code.nextUuid());
+                    }
+                    return uuids;
+                  }));
+        }
+        for (Future<List<UUID>> call : calls) {
+          // With the time of the other answer, an instant would be years away.
+          for (UUID uuid : call.get())
+            assertTrue(BEFORE.wrote(uuid) || AFTER.wrote(uuid), uuid.toString());
+        }
+      } finally {
+        threads.shutdownNow();
       }
     }
   }
