@@ -21,8 +21,8 @@ const codeTag = "RAINDROP"
 
 // Plugin fills each tagged field that is zero when a row is created. Integers of 64 bits and
 // [sql.NullInt64] get the number of an ID, strings its text, which includes the prefix of the code.
-// Arrays of 16 bytes, such as those of the usual UUID packages, get a UUID of version 7, and so do
-// strings with `type:uuid`, as text. Other types are refused. Create it with [New].
+// [16]byte and types defined as it, such as those of the usual UUID packages, get a UUID of version 7,
+// and so do strings with `type:uuid`, as text. Other types are refused. Create it with [New].
 type Plugin struct {
 	client *raindrop.Client
 }
@@ -59,7 +59,7 @@ func (p *Plugin) fillField(stmt *gorm.Statement, field *schema.Field, code strin
 		return fmt.Errorf("raindrop: the tag of %s names no code: write raindrop:CODE", place(field))
 	case !holdsID(field.IndirectFieldType) && !holdsUUID(field.IndirectFieldType):
 		return fmt.Errorf("raindrop: %s is of type %s, which cannot hold every ID: use int64, uint64, string, "+
-			"sql.NullInt64, a UUID of 16 bytes or a pointer to one of them", place(field), field.FieldType)
+			"sql.NullInt64, a UUID of [16]byte or a pointer to one of them", place(field), field.FieldType)
 	case field.AutoIncrement:
 		// The database would continue from the largest ID, with numbers that the service issues later.
 		return fmt.Errorf("raindrop: %s needs autoIncrement:false in its tag", place(field))
@@ -93,9 +93,10 @@ func (p *Plugin) uuidsFor(t reflect.Type) func(context.Context, string, int) ([]
 	}
 }
 
-// holdsUUID reports whether a type is an array of 16 bytes.
+// holdsUUID reports whether a type is [16]byte or defined as it. An array of a byte type of its own
+// is not: Go does not convert to it.
 func holdsUUID(t reflect.Type) bool {
-	return t.Kind() == reflect.Array && t.Len() == 16 && t.Elem().Kind() == reflect.Uint8
+	return t.Kind() == reflect.Array && reflect.TypeFor[[16]byte]().ConvertibleTo(t)
 }
 
 // holdsID reports whether a type holds every ID whole. GORM would cut or round it to fit any number.

@@ -3,7 +3,9 @@ package raindropgorm_test
 import (
 	"context"
 	"database/sql"
+	"database/sql/driver"
 	"errors"
+	"fmt"
 	"reflect"
 	"slices"
 	"strings"
@@ -151,6 +153,13 @@ func (Keyed[T]) TableName() string { return "keyed" }
 
 type Named int64
 
+// Octets has 16 bytes, but of a type to which Go converts no [16]byte.
+type Octets [16]octet
+
+type octet byte
+
+func (o Octets) Value() (driver.Value, error) { return fmt.Sprintf("%x", o), nil }
+
 func TestTypesThatHoldIDsAreFilled(t *testing.T) {
 	for _, one := range []func(*testing.T){
 		fillsKeys[int64], fillsKeys[uint64], fillsKeys[int], fillsKeys[uint], fillsKeys[Named], fillsKeys[*Named],
@@ -184,7 +193,7 @@ func TestWhatCannotBeFilledIsNotCreated(t *testing.T) {
 	tables := []any{&Counted{}, &Nameless{}, &Order{}, &Voucher{}, &Keyed[int64]{}}
 	migrate(t, tables...)
 	// A short type would cut an ID, and a float would round it.
-	const unfit = ", which cannot hold every ID: use int64, uint64, string, sql.NullInt64, a UUID of 16 bytes or a pointer to one of them"
+	const unfit = ", which cannot hold every ID: use int64, uint64, string, sql.NullInt64, a UUID of [16]byte or a pointer to one of them"
 	const nilMap = "raindrop: unsupported data: Create needs a map that is not nil to set Order.ID"
 	const noTable = `: Table not set, please set it like: db.Model(&user) or db.Table("users")`
 	var none map[string]any
@@ -216,6 +225,9 @@ func TestWhatCannotBeFilledIsNotCreated(t *testing.T) {
 		{nil, &Keyed[float64]{}, "raindrop: Keyed[float64].ID is of type float64" + unfit},
 		{nil, &Keyed[bool]{}, "raindrop: Keyed[bool].ID is of type bool" + unfit},
 		{nil, &Keyed[[]byte]{}, "raindrop: Keyed[[]uint8].ID is of type []uint8" + unfit},
+		{nil, &Keyed[Octets]{}, "raindrop: Keyed[git.example.org/raindrop/clients/go-gorm/tests_test.Octets].ID is of type raindropgorm_test.Octets" + unfit},
+		{nil, &Keyed[*Octets]{}, "raindrop: Keyed[*git.example.org/raindrop/clients/go-gorm/tests_test.Octets].ID is of type *raindropgorm_test.Octets" + unfit},
+		{nil, &Keyed[*[8]byte]{}, "raindrop: Keyed[*[8]uint8].ID is of type *[8]uint8" + unfit},
 		{nil, &Keyed[time.Time]{}, "raindrop: Keyed[time.Time].ID is of type time.Time" + unfit},
 		{nil, &Keyed[sql.NullFloat64]{}, "raindrop: Keyed[database/sql.NullFloat64].ID is of type sql.NullFloat64" + unfit},
 		{&Keyed[int32]{}, map[string]any{}, "raindrop: Keyed[int32].ID is of type int32" + unfit},
