@@ -28,6 +28,16 @@ export interface TimeField {
   unit: number;
 }
 
+/** Whether two answers say the same of the time of their IDs. */
+export function isSameTime(one: TimeField | undefined, other: TimeField | undefined): boolean {
+  return (
+    one?.shift === other?.shift &&
+    one?.mask === other?.mask &&
+    one?.epoch === other?.epoch &&
+    one?.unit === other?.unit
+  );
+}
+
 /** A checked answer. */
 export interface Answer {
   ranges: Range[];

@@ -1,3 +1,4 @@
+import { isSameTime } from './answer.js';
 import type { TimeField } from './answer.js';
 import type { Context } from './client.js';
 import { closed, invalid, RaindropError, usage, wrap } from './errors.js';
@@ -27,6 +28,12 @@ interface BufferedRange {
   prefix: string;
   /** The time of the age clock from which on no ID may be used. */
   limit: number;
+}
+
+/** IDs, and how to read their time: as the answers said that they came with. */
+interface Timed {
+  ids: bigint[];
+  time: TimeField | undefined;
 }
 
 /** The IDs of one code that this client holds, and the refill that replaces them. */
@@ -71,7 +78,7 @@ export class Buffer {
   // The most to ask for: less than `maxRange` once the service has refused that.
   #most: number;
 
-  /** How to read the time of an ID, by the last answer that said so. */
+  /** How to read the time of an ID, by the last answer. All IDs in the buffer came with the same. */
   time: TimeField | undefined;
 
   constructor(code: string, context: Context) {
@@ -124,6 +131,21 @@ export class Buffer {
   /** Does the same for texts, with the prefix of the newest answer among them. */
   drawTexts(n: number): string[] | undefined {
     return this.drawMany(n)?.map((id) => `${this.#current?.prefix}${id}`);
+  }
+
+  /**
+   * Does what `draw` does for a UUID: also returns how to read the time of the ID. No answer can come
+   * between the two.
+   */
+  drawTimed(): Timed | undefined {
+    const id = this.draw();
+    return id === undefined ? undefined : { ids: [id], time: this.time };
+  }
+
+  /** Does the same for n IDs. */
+  drawManyTimed(n: number): Timed | undefined {
+    const ids = this.drawMany(n);
+    return ids === undefined ? undefined : { ids, time: this.time };
   }
 
   /** Waits for n IDs, which `take` draws. */
@@ -306,6 +328,8 @@ export class Buffer {
       throw invalid(
         `ranges[0].first: an earlier answer began with ${first} too; its IDs are in use`,
       );
+    // The time of other IDs is read otherwise, so a call could not make UUIDs of both.
+    if (!isSameTime(time, this.time)) this.#drop(() => true);
     this.#known.add(first);
     if (this.#known.size > REMEMBERED) this.#known.delete(this.#known.values().next().value!);
     for (const { first: next, repeat: rows, step, count, stride } of ranges)
@@ -313,7 +337,7 @@ export class Buffer {
     this.#last = { total, came: now };
     this.#accepted += total;
     this.#reserve += total;
-    this.time = time ?? this.time;
+    this.time = time;
     this.#failures = 0;
   }
 

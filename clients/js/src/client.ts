@@ -4,7 +4,7 @@ import { AgeClock, platformClock } from './clock.js';
 import { closed, RaindropError, usage } from './errors.js';
 import { Service } from './service.js';
 import type { CallOptions, Clock, RaindropEvent, RaindropOptions } from './types.js';
-import { loadRandomSource, randomUuid } from './uuid.js';
+import { loadRandomSource, randomUuids } from './uuid.js';
 
 const CODE = /^[A-Za-z0-9][A-Za-z0-9._:-]{0,63}$/;
 const DAY = 86_400_000;
@@ -204,19 +204,19 @@ export class Code {
    * leaves of 74 bits is random, 52 with the default layout.
    *
    * @throws {RaindropError} of kind `usage` where IDs have no ticks of a millisecond since 1970 or later:
-   *   in segment mode, and where the time wraps, too
+   *   in segment mode, and where the time wraps, too; of kind `transport` if the platform has no random bits
    */
   async nextUuid(options?: CallOptions): Promise<string> {
     await loadRandomSource();
-    const id = await this.next(options);
-    return randomUuid(this.name, this.#buffer.time, id);
+    const { ids, time } = await this.#buffer.wait(1, () => this.#buffer.drawTimed(), options);
+    return randomUuids(this.name, time, ids)[0]!;
   }
 
   /** Like `nextMany`, as UUIDs. */
   async nextUuidMany(n: number, options?: CallOptions): Promise<string[]> {
     await loadRandomSource();
-    const ids = await this.nextMany(n, options);
-    return ids.map((id) => randomUuid(this.name, this.#buffer.time, id));
+    const { ids, time } = await this.#buffer.wait(n, () => this.#buffer.drawManyTimed(n), options);
+    return randomUuids(this.name, time, ids);
   }
 
   /**
@@ -235,7 +235,7 @@ export class Code {
   /**
    * Returns the time at which an ID was claimed, as the last answer tells how to read it.
    *
-   * @throws {RaindropError} of kind `usage` before the first answer, and where IDs have no time
+   * @throws {RaindropError} of kind `usage` before the first answer, and where its IDs have no time
    */
   timeOf(id: bigint): Date {
     if (typeof id !== 'bigint' || id < 0n || id > LARGEST_ID) {
@@ -243,7 +243,7 @@ export class Code {
     }
     const { time } = this.#buffer;
     if (time === undefined)
-      throw usage(`${this.name}: no answer has told yet how to read the time of an ID`);
+      throw usage(`${this.name}: no answer has come yet, or the IDs of the last one have no time`);
     return new Date(time.epoch + Number((id >> time.shift) & time.mask) * time.unit);
   }
 }

@@ -14,7 +14,10 @@ export interface RequestEvent {
   error?: RaindropError | undefined;
 }
 
-/** IDs were dropped unused: they expired, or the client was closed. */
+/**
+ * IDs were dropped unused: they expired, the time of later ones is read otherwise, or the client was
+ * closed.
+ */
 export interface DroppedEvent {
   type: 'dropped';
   code: string;

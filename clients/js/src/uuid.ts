@@ -1,5 +1,5 @@
 import type { TimeField } from './answer.js';
-import { usage } from './errors.js';
+import { usage, wrap } from './errors.js';
 
 /** The random bits that one call of the platform gives: two numbers for each UUID. */
 const block = new BigUint64Array(128);
@@ -14,22 +14,34 @@ let source: Crypto | undefined = globalThis.crypto;
 export async function loadRandomSource(): Promise<void> {
   if (source !== undefined) return;
   const module = ['node', 'crypto'].join(':');
-  source = (await import(/* webpackIgnore: true */ /* @vite-ignore */ module)).webcrypto;
+  try {
+    source = (await import(/* webpackIgnore: true */ /* @vite-ignore */ module)).webcrypto;
+  } catch (error) {
+    throw wrap('the platform has no source of random bits', error);
+  }
 }
 
-/** Returns a UUID of version 7 of an ID, with random bits of the platform. */
-export function randomUuid(code: string, time: TimeField | undefined, id: bigint): string {
+/** Returns UUIDs of version 7 of IDs, with random bits of the platform. */
+export function randomUuids(code: string, time: TimeField | undefined, ids: bigint[]): string[] {
   if (time === undefined)
     throw usage(`${code}: its IDs have no time, or one that wraps, and a UUID needs one`);
   if (time.unit !== 1)
     throw usage(`${code}: its IDs have ticks of ${time.unit} ms, and a UUID needs 1 ms`);
   if (time.epoch < 0)
     throw usage(`${code}: its IDs begin at ${time.epoch} Unix ms, and a UUID in 1970 or later`);
+  return ids.map((id) => uuidOf(time, id, random74Bits()));
+}
+
+function random74Bits(): bigint {
   if (used === block.length) {
-    source!.getRandomValues(block);
+    try {
+      source!.getRandomValues(block);
+    } catch (error) {
+      throw wrap('the platform has no random bits', error);
+    }
     used = 0;
   }
-  return uuidOf(time, id, (block[used++]! << 10n) | (block[used++]! & 0x3ffn));
+  return (block[used++]! << 10n) | (block[used++]! & 0x3ffn);
 }
 
 /**

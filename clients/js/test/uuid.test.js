@@ -6,7 +6,7 @@ import { promisify } from 'node:util';
 
 import { Raindrop } from '../dist/esm/index.js';
 import { uuidOf } from '../dist/esm/uuid.js';
-import { FakeService } from './support.js';
+import { FakeService, answerOf } from './support.js';
 
 function open(t, more) {
   const service = new FakeService();
@@ -60,13 +60,120 @@ for (const build of ['esm', 'commonjs']) {
   test(`${build} has random bits where crypto is not global, as in Node 18`, async () => {
     const script = `
       delete globalThis.crypto;
-      import('./dist/${build}/uuid.js').then(async ({ loadRandomSource, randomUuid }) => {
+      import('./dist/${build}/uuid.js').then(async ({ loadRandomSource, randomUuids }) => {
         await loadRandomSource();
-        console.log(randomUuid('order', { epoch: 0, unit: 1, shift: 22n, mask: 2n ** 41n - 1n }, 0n));
+        const time = { epoch: 0, unit: 1, shift: 22n, mask: 2n ** 41n - 1n };
+        console.log(randomUuids('order', time, [0n])[0]);
       });`;
     const cwd = new URL('..', import.meta.url);
     const { stdout } = await promisify(execFile)(process.execPath, ['-e', script], { cwd });
     assert.match(stdout, /^00000000-0000-7000-800[0-9a-f]-[0-9a-f]{12}\n$/);
+  });
+}
+
+// The field `time` of two layouts of uuids.json, and an ID of each.
+const DEFAULT = { epoch_ms: 1735689600000, unit_ms: 1, shift: 22, bits: 41 };
+const DEFAULT_ID = 252201579132751872n;
+const JS_SAFE = { epoch_ms: 1582136402000, unit_ms: 1, shift: 12, bits: 51 };
+const JS_SAFE_ID = 871234567890123n;
+const SEGMENT = { layout: undefined, time: undefined, increment: '1' };
+
+/** Opens a client whose service gives these answers: what differs, the first ID, and by default `up_to` IDs. */
+function openWith(t, ...answers) {
+  const service = new FakeService();
+  service.answer = (upTo) => {
+    const [more, first, count = upTo] = answers.shift();
+    return answerOf(count, first, more);
+  };
+  const dropped = [];
+  const onEvent = ({ type, ids }) => type === 'dropped' && dropped.push(ids);
+  const { fetch } = service;
+  const client = new Raindrop({ urls: ['http://a.example.org'], fetch, minRange: 6, onEvent });
+  t.after(() => client.close());
+  return { client, dropped };
+}
+
+/** The ID of the default layout in a UUID. */
+function idOf(uuid) {
+  const bits = BigInt(`0x${uuid.replaceAll('-', '')}`);
+  const free = (((bits >> 64n) & 0xfffn) << 62n) | BigInt.asUintN(62, bits);
+  return (((bits >> 80n) - BigInt(DEFAULT.epoch_ms)) << 22n) | (free >> 52n);
+}
+
+const idsFrom = (first, n) => Array.from({ length: n }, (_, i) => first + BigInt(i));
+
+test('all UUIDs of a call are of IDs that came with one time', async (t) => {
+  const { client, dropped } = openWith(
+    t,
+    [{ time: JS_SAFE }, JS_SAFE_ID, 4],
+    [{ time: DEFAULT }, DEFAULT_ID],
+  );
+  await client.warmUp('order');
+  const uuids = await client.nextUuidMany('order', 6);
+  assert.deepEqual(uuids.map(idOf), idsFrom(DEFAULT_ID, 6));
+  assert.deepEqual(dropped, [4]);
+  assert.equal(client.timeOf('order', DEFAULT_ID).toISOString(), '2026-11-27T22:39:02.144Z');
+});
+
+test('IDs of two answers with equal times are UUIDs of one call', async (t) => {
+  const { client, dropped } = openWith(
+    t,
+    [{ time: DEFAULT }, DEFAULT_ID, 4],
+    [{ time: { ...DEFAULT } }, DEFAULT_ID + 4n],
+  );
+  await client.warmUp('order');
+  const uuids = await client.nextUuidMany('order', 6);
+  assert.deepEqual(uuids.map(idOf), idsFrom(DEFAULT_ID, 6));
+  assert.deepEqual(dropped, []);
+});
+
+test('no UUID has the time of an earlier answer', async (t) => {
+  const { client, dropped } = openWith(
+    t,
+    [{ time: DEFAULT }, DEFAULT_ID, 6],
+    [SEGMENT, 1n, 8],
+    [{ time: DEFAULT }, DEFAULT_ID + 6n],
+  );
+  const refused = { kind: 'usage', message: /have no time/ };
+  assert.equal(idOf(await client.nextUuid('order')), DEFAULT_ID);
+  await assert.rejects(client.nextUuidMany('order', 8), refused);
+  assert.throws(() => client.timeOf('order', 1n), { kind: 'usage', message: /have no time/ });
+  assert.deepEqual(dropped, [5]);
+  const uuids = await client.nextUuidMany('order', 2);
+  assert.deepEqual(uuids.map(idOf), idsFrom(DEFAULT_ID + 6n, 2));
+});
+
+const withoutBits = {
+  'a source that fails': `
+    const getRandomValues = () => { throw new Error('no bits today'); };
+    Object.defineProperty(globalThis, 'crypto', { value: { getRandomValues } });`,
+  'no source': `
+    delete globalThis.crypto;
+    const hooks = "export const resolve = (name, context, next) => {" +
+      " if (name === 'node:crypto') throw new Error('no bits today');" +
+      " return next(name, context); };";
+    require('node:module').register('data:text/javascript,' + encodeURIComponent(hooks));`,
+};
+
+for (const [what, prepare] of Object.entries(withoutBits)) {
+  test(`${what} of random bits is an error of kind transport`, async () => {
+    const script = `${prepare}
+      const url = 'http://a.example.org';
+      Promise.all([import('./dist/esm/index.js'), import('./test/support.js')]).then(
+        async ([{ Raindrop, RaindropError }, { FakeService }]) => {
+          const client = new Raindrop({ urls: [url], fetch: new FakeService().fetch });
+          for (const call of [client.nextUuid('order'), client.nextUuidMany('order', 2)]) {
+            const error = await call.catch((thrown) => thrown);
+            const isOurs = error instanceof RaindropError;
+            console.log(isOurs, error.kind, error.message, '<-', error.cause?.message);
+          }
+        });`;
+    const cwd = new URL('..', import.meta.url);
+    const { stdout } = await promisify(execFile)(process.execPath, ['-e', script], { cwd });
+    assert.match(
+      stdout,
+      /^(true transport the platform has no [a-z ]+: no bits today <- no bits today\n){2}$/,
+    );
   });
 }
 
