@@ -7,15 +7,22 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Any
+from unittest import mock
 from uuid import RFC_4122, UUID
 
-from raindrop_client import AsyncClient, Client, RaindropError
-from raindrop_client._answer import TimeField
+from raindrop_client import AsyncClient, AsyncCode, Client, Code, RaindropError
+from raindrop_client._answer import Reply, TimeField
+from raindrop_client._buffer import Buffer
 
 from .server import Server
+from .support import Bench, answer, one_range
 
 VECTORS = Path(__file__).parents[2] / "conformance" / "uuids.json"
 TIME = {"epoch_ms": 1735689600000, "unit_ms": 1, "shift": 22, "bits": 41}
+JS_SAFE = {"epoch_ms": 1582136402000, "unit_ms": 1, "shift": 12, "bits": 51}
+# An ID of each, of uuids.json.
+ONE = 252201579132751872
+JS_SAFE_ONE = 871234567890123
 
 
 class Uuids(unittest.TestCase):
@@ -80,3 +87,108 @@ class Uuids(unittest.TestCase):
     def test_wrong_count(self) -> None:
         with Client("http://127.0.0.1:1") as ids, self.assertRaisesRegex(RaindropError, "n: 0"):
             ids.code("order").next_uuid_many(0)
+
+
+class Moving(Bench):
+    """A buffer that is refilled at once, with one answer after another: a first ID and a `time`.
+
+    A refill for which there is no answer yet does not run.
+    """
+
+    def __init__(self, *answers: tuple[int, dict[str, int] | None]) -> None:
+        super().__init__(min_range=4)
+        self.answers = list(answers)
+        self.answer = self.next_answer
+
+    def next_answer(self, count: int) -> Reply:
+        first, time = self.answers.pop(0)
+        return answer(one_range(first, count), **({"time": time} if time else {}))
+
+    def note_start(self, _buffer: Buffer) -> None:
+        self.started += 1
+        if self.answers:
+            self.run_one()
+
+    def dropped(self) -> list[int]:
+        return [event.ids for event in self.of_type("dropped")]
+
+
+class TimesOfAnswers(unittest.TestCase):
+    def check(self, uuids: list[UUID], first: int) -> None:
+        """Compares all bits but the random ones."""
+        time = TimeField(**TIME)
+        expected = [time.uuid_of(first + i, 0).int >> 52 for i in range(len(uuids))]
+        self.assertEqual([one.int >> 52 for one in uuids], expected)
+
+    def test_all_uuids_of_a_call_came_with_one_time(self) -> None:
+        bench = Moving((JS_SAFE_ONE, JS_SAFE), (ONE, TIME))
+        code = Code("order", bench.buffer, bench.context)
+        code.warm_up()
+        self.check(code.next_uuid_many(6), ONE)
+        self.assertEqual(bench.dropped(), [4])
+
+    def test_all_uuids_of_a_task_came_with_one_time(self) -> None:
+        bench = Moving((JS_SAFE_ONE, JS_SAFE), (ONE, TIME))
+        code = AsyncCode("order", bench.buffer, bench.context)
+
+        async def draw() -> list[UUID]:
+            await code.warm_up()
+            return await code.next_uuid_many(6)
+
+        self.check(asyncio.run(draw()), ONE)
+        self.assertEqual(bench.dropped(), [4])
+
+    def test_equal_times_are_one(self) -> None:
+        bench = Moving((ONE, TIME), (ONE + 4, dict(TIME)))
+        code = Code("order", bench.buffer, bench.context)
+        code.warm_up()
+        self.check(code.next_uuid_many(6), ONE)
+        self.assertEqual(bench.dropped(), [])
+
+    def test_no_uuid_has_the_time_of_an_earlier_answer(self) -> None:
+        bench = Moving((ONE, TIME), (1, None))
+        code = Code("order", bench.buffer, bench.context)
+        self.check([code.next_uuid()], ONE)
+        with self.assertRaisesRegex(RaindropError, "have no time") as raised:
+            code.next_uuid_many(8)
+        self.assertEqual(raised.exception.kind, "usage")
+        self.assertIsNone(code.time_of(1))
+        self.assertEqual(bench.dropped(), [3])
+        bench.answers.append((ONE + 4, TIME))
+        if bench.started:
+            bench.run_one()
+        self.check(code.next_uuid_many(8), ONE + 4)
+
+    def test_an_answer_that_comes_while_ids_are_drawn(self) -> None:
+        for n, draw in ((1, "take"), (2, "draw")):
+            bench = Moving((JS_SAFE_ONE, JS_SAFE), (ONE, TIME))
+            code = Code("order", bench.buffer, bench.context)
+            code.warm_up()
+            original = getattr(bench.buffer, draw)
+
+            def drawn_before(
+                *of: Any,
+                bench: Bench = bench,
+                original: Callable[..., Any] = original,
+                **named: Any,
+            ) -> object:
+                drawn = original(*of, **named)
+                # Another thread needs more than there is.
+                self.assertEqual(bench.draw(5), list(range(ONE, ONE + 5)))
+                return drawn
+
+            with self.subTest(draw), mock.patch.object(bench.buffer, draw, drawn_before):
+                self.check(code.next_uuid_many(n), ONE + 5)
+                # First those that were left, and then those that were drawn.
+                self.assertEqual(bench.dropped(), [4 - n, n])
+
+    def test_no_random_bits(self) -> None:
+        bench = Moving((ONE, TIME))
+        code = Code("order", bench.buffer, bench.context)
+        code.warm_up()
+        for cause in (OSError("no bits today"), NotImplementedError("no bits today")):
+            with mock.patch("os.urandom", side_effect=cause):
+                with self.assertRaisesRegex(RaindropError, "no bits today") as raised:
+                    code.next_uuid()
+                self.assertEqual(raised.exception.kind, "transport")
+                self.assertIs(raised.exception.__cause__, cause)

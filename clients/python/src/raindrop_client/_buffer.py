@@ -181,6 +181,8 @@ class Waiter:
     # Why the last refill failed that it waited for, and why it must not go on waiting.
     failure: RaindropError | None = None
     error: RaindropError | None = None
+    # How to read the time of its IDs, once it has them.
+    time: TimeField | None = None
 
 
 def _changing(
@@ -284,6 +286,7 @@ class Buffer(Unique):
         elif self._advance(self._clock()):
             ids = []
         if ids is not None:
+            waiter.time = self.time
             # A caller that has its IDs is no demand.
             self._dismiss(waiter)
             self._refill_if_low(0)
@@ -298,6 +301,11 @@ class Buffer(Unique):
             late = RaindropError("deadline", f"no ID of code {self.code} within {seconds:g} s")
             raise (waiter.failure or late).again()
         return None
+
+    @_changing
+    def discard(self, ids: int) -> None:
+        """Counts IDs that were drawn and that no caller gets."""
+        self._drop(ids)
 
     def patience(self, waiter: Waiter) -> float:
         """Returns how many seconds a caller waits for its wake-up before it polls again.
@@ -322,11 +330,7 @@ class Buffer(Unique):
     def close(self) -> None:
         """Drops all IDs, and fails those who wait."""
         self._is_closed = True
-        left = self._current.left + self._reserve
-        self._current = _empty()
-        self._segments.clear()
-        self._reserve = 0
-        self._drop(left)
+        self._drop_all()
         self._fail_waiters(closed(), inf)
 
     def refill(self) -> Steps:
@@ -453,6 +457,14 @@ class Buffer(Unique):
                 self._drop(segment.left)
         self._reserve = 0
         return False
+
+    def _drop_all(self) -> None:
+        left = self._current.left + self._reserve
+        # First, because a finalizer that draws in between would make one of them the current one.
+        self._segments.clear()
+        self._current = _empty()
+        self._reserve = 0
+        self._drop(left)
 
     def _drop(self, ids: int) -> None:
         if ids > 0:
@@ -583,11 +595,16 @@ class Buffer(Unique):
             raise closed()
         for segment in answer.segments:
             segment.limit = limit
+        if answer.time != self.time:
+            # All IDs in the buffer came with this `time`. One that is equal stays the same object,
+            # so that a caller can tell whether it has changed.
+            self._drop_all()
+            self.time = answer.time
         self._segments.extend(answer.segments)
         self._reserve += answer.total
         self._accepted += answer.total
         self._last_total, self._last_came = answer.total, now
-        self.prefix, self.time = answer.prefix, answer.time or self.time
+        self.prefix = answer.prefix
 
     def _fail(self, error: RaindropError, is_final: bool) -> None:
         """Begins a pause. Those who wait go on if the next attempt is due before their deadline."""

@@ -8,13 +8,14 @@ import ssl
 import threading
 import weakref
 from collections.abc import Callable, Generator, Iterable, Sequence
+from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
 from queue import Empty, SimpleQueue
 from typing import Generic, TypeVar
 from uuid import UUID
 
-from ._answer import LARGEST_ID, Reply
+from ._answer import LARGEST_ID, Reply, TimeField
 from ._buffer import Attempt, Buffer, Context, Unique, Waiter, closed
 from ._errors import RaindropError, usage, wrap
 from ._options import (
@@ -38,6 +39,14 @@ _TOKEN = re.compile(r"[\x21-\x7e]*")
 USER_AGENT = f"raindrop-python/{__version__}"
 
 
+@dataclass(frozen=True, slots=True)
+class _Timed:
+    """IDs that came with one `time`."""
+
+    ids: list[int]
+    time: TimeField | None
+
+
 class _BaseCode(Unique):
     """The handle of one code of a client."""
 
@@ -54,7 +63,10 @@ class _BaseCode(Unique):
         return self._buffer.take()
 
     def time_of(self, one: int) -> datetime | None:
-        """Returns when an ID was claimed, or None: before the first answer, and in segment mode."""
+        """Returns when an ID was claimed, as the last answer says, or None if there is none.
+
+        None, too, where the IDs of that answer have no time, as in segment mode.
+        """
         time = self._buffer.time
         return None if time is None else time.time_of(one)
 
@@ -71,8 +83,24 @@ class _BaseCode(Unique):
     def _count(self, n: int) -> int:
         return count("n", n, self._context.max_range)
 
-    def _uuids(self, ids: Sequence[int]) -> list[UUID]:
+    def _draw_timed(self, n: int) -> _Timed | None:
+        """Returns n IDs that came with one `time`, or None if the caller has to wait for them."""
         time = self._buffer.time
+        if n == 1:  # without what is slower for many
+            one = self._buffer.take(will_wait=True)
+            ids = None if one is None else [one]
+        else:
+            ids = self._buffer.draw(n)
+        if ids is None:
+            return None
+        if self._buffer.time is time:
+            return _Timed(ids, time)
+        # Another answer has come meanwhile, and the IDs may be of either.
+        self._buffer.discard(n)
+        return None
+
+    def _uuids(self, timed: _Timed) -> list[UUID]:
+        time = timed.time
         at = f"IDs of code {self.name}"
         if time is None:
             raise usage(f"{at} have no time, or one that wraps, and a UUID needs one")
@@ -80,8 +108,11 @@ class _BaseCode(Unique):
             raise usage(f"{at} have ticks of {time.unit_ms} ms, and a UUID needs 1 ms")
         if time.epoch_ms < 0:
             raise usage(f"{at} begin at {time.epoch_ms} Unix ms, and a UUID in 1970 or later")
-        # Not in blocks: the child of a fork would have the rest of its parent's.
-        return [time.uuid_of(one, int.from_bytes(os.urandom(10), "big")) for one in ids]
+        try:
+            # Not in blocks: the child of a fork would have the rest of its parent's.
+            return [time.uuid_of(one, int.from_bytes(os.urandom(10), "big")) for one in timed.ids]
+        except (OSError, NotImplementedError) as error:
+            raise wrap("the operating system has no random bits", error) from error
 
     def _texts(self, ids: Sequence[int]) -> list[str]:
         prefix = self._buffer.prefix
@@ -97,12 +128,12 @@ class Code(_BaseCode):
     def next(self, deadline: float | None = None) -> int:
         """Returns the next ID. If the buffer is empty, waits for at most `deadline` seconds."""
         one = self._buffer.take(will_wait=True)
-        return self._wait(1, deadline)[0] if one is None else one
+        return self._wait(1, deadline).ids[0] if one is None else one
 
     def next_many(self, n: int, deadline: float | None = None) -> list[int]:
         """Returns n IDs, ascending: 1 to `max_range`."""
         ids = self._buffer.draw(self._count(n))
-        return self._wait(n, deadline) if ids is None else ids
+        return self._wait(n, deadline).ids if ids is None else ids
 
     def next_text(self, deadline: float | None = None) -> str:
         """Returns the next ID as decimal text with the code's prefix."""
@@ -116,19 +147,20 @@ class Code(_BaseCode):
         """Returns the next ID as a UUID of version 7, with random bits: they sort as their IDs do.
 
         Raises an error of kind `usage` where IDs have no ticks of a millisecond since 1970 or
-        later: in segment mode, and where the time wraps, too.
+        later: in segment mode, and where the time wraps, too; of kind `transport` if the operating
+        system has no random bits.
         """
-        return self._uuids([self.next(deadline)])[0]
+        return self._uuids(self._draw_timed(1) or self._wait(1, deadline))[0]
 
     def next_uuid_many(self, n: int, deadline: float | None = None) -> list[UUID]:
         """Returns n ascending IDs as UUIDs."""
-        return self._uuids(self.next_many(n, deadline))
+        return self._uuids(self._draw_timed(self._count(n)) or self._wait(n, deadline))
 
     def warm_up(self, deadline: float | None = None) -> None:
         """Waits until the buffer has an ID, and takes none."""
         self._wait(1, deadline, takes=False)
 
-    def _wait(self, n: int, deadline: float | None, *, takes: bool = True) -> list[int]:
+    def _wait(self, n: int, deadline: float | None, *, takes: bool = True) -> _Timed:
         # A signal handler can wake the call that it interrupts, which an Event does not allow.
         woken: SimpleQueue[None] = SimpleQueue()
         waiter = self._waiter(n, deadline, partial(woken.put, None), takes=takes)
@@ -136,7 +168,7 @@ class Code(_BaseCode):
             while (ids := self._buffer.poll(waiter)) is None:
                 with contextlib.suppress(Empty):
                     woken.get(timeout=self._buffer.patience(waiter))
-            return ids
+            return _Timed(ids, waiter.time)
 
 
 class AsyncCode(_BaseCode):
@@ -145,12 +177,12 @@ class AsyncCode(_BaseCode):
     async def next(self, deadline: float | None = None) -> int:
         """Returns the next ID. If the buffer is empty, waits for at most `deadline` seconds."""
         one = self._buffer.take(will_wait=True)
-        return (await self._wait(1, deadline))[0] if one is None else one
+        return (await self._wait(1, deadline)).ids[0] if one is None else one
 
     async def next_many(self, n: int, deadline: float | None = None) -> list[int]:
         """Returns n IDs, ascending: 1 to `max_range`."""
         ids = self._buffer.draw(self._count(n))
-        return await self._wait(n, deadline) if ids is None else ids
+        return (await self._wait(n, deadline)).ids if ids is None else ids
 
     async def next_text(self, deadline: float | None = None) -> str:
         """Returns the next ID as decimal text with the code's prefix."""
@@ -164,19 +196,20 @@ class AsyncCode(_BaseCode):
         """Returns the next ID as a UUID of version 7, with random bits: they sort as their IDs do.
 
         Raises an error of kind `usage` where IDs have no ticks of a millisecond since 1970 or
-        later: in segment mode, and where the time wraps, too.
+        later: in segment mode, and where the time wraps, too; of kind `transport` if the operating
+        system has no random bits.
         """
-        return self._uuids([await self.next(deadline)])[0]
+        return self._uuids(self._draw_timed(1) or await self._wait(1, deadline))[0]
 
     async def next_uuid_many(self, n: int, deadline: float | None = None) -> list[UUID]:
         """Returns n ascending IDs as UUIDs."""
-        return self._uuids(await self.next_many(n, deadline))
+        return self._uuids(self._draw_timed(self._count(n)) or await self._wait(n, deadline))
 
     async def warm_up(self, deadline: float | None = None) -> None:
         """Waits until the buffer has an ID, and takes none."""
         await self._wait(1, deadline, takes=False)
 
-    async def _wait(self, n: int, deadline: float | None, *, takes: bool = True) -> list[int]:
+    async def _wait(self, n: int, deadline: float | None, *, takes: bool = True) -> _Timed:
         woken = asyncio.Event()
         loop = self._context.loop = asyncio.get_running_loop()
 
@@ -194,7 +227,7 @@ class AsyncCode(_BaseCode):
                 finally:
                     timer.cancel()
                 woken.clear()
-            return ids
+            return _Timed(ids, waiter.time)
 
 
 @contextlib.contextmanager

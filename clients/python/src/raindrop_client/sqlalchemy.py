@@ -36,7 +36,10 @@ def next_text(code: Code | AsyncCode) -> Callable[[], str]:
 
 
 def next_uuid(code: Code | AsyncCode) -> Callable[[], UUID]:
-    """Returns a default that gives each new row an ID as a UUID, for columns of the type Uuid."""
+    """Returns a default that gives each new row an ID as a UUID.
+
+    It is for columns of the type `Uuid` with `as_uuid`, the default.
+    """
     if isinstance(code, Code):
         return lambda: code.next_uuid()
     return lambda: await_only(code.next_uuid())
