@@ -78,6 +78,7 @@ BROKEN = {
     "uuid_fields_last": "writes the fields behind the random bits",
     "uuid_one_random": "draws the random bits once",
     "uuid_of_any_tick": "makes UUIDs of ticks that are not of a millisecond",
+    "keeps_time": "makes UUIDs with the time of another answer than that of their IDs",
     "dies_of_surprise": "expects only the usual errors in its refill",
 }
 
@@ -207,6 +208,7 @@ class Client:
             self.stats["ids_dropped"] += buffer.pieces.popleft().left()
 
     def next(self, code, n=1, deadline=None):
+        """Returns IDs, and how to read the time of all of them."""
         if not 1 <= n <= self.max_range:
             raise Failure("usage", f"n is {n}, but must be 1 to {self.max_range}")
         ends = time.monotonic() + (self.deadline if deadline is None else deadline)
@@ -222,7 +224,7 @@ class Client:
                     ids = self.take(code, buffer, n)
                     # The process may have been stopped since the last look at the clock.
                     if self.age_clock() < ends_first or "keeps_old" in self.broken:
-                        return ids
+                        return ids, buffer.time
                     self.stats["ids_dropped"] += n
                     continue
                 if buffer.failed != failed and (is_certain(buffer.error) or "fails_waiters" in self.broken):
@@ -345,9 +347,15 @@ class Client:
                     for piece in pieces:
                         piece.step = 1
                         piece.stride = piece.count
+                layout = answer.get("time")
+                if "keeps_time" in self.broken:
+                    layout = layout or buffer.time
+                elif layout != buffer.time:
+                    self.stats["ids_dropped"] += buffer.left()
+                    buffer.pieces.clear()
+                buffer.time = layout
                 buffer.pieces.extend(pieces)
                 buffer.prefix = answer.get("prefix", "")
-                buffer.time = answer.get("time")
                 self.stats["ids_fetched"] += sum(piece.left() for piece in pieces)
             self.changed.notify_all()
 
@@ -583,16 +591,14 @@ class Client:
         prefix = "" if "no_prefix" in self.broken else self.buffer(code).prefix
         return [f"{prefix}{one}" for one in ids]
 
-    def time_of(self, code, one):
-        layout = self.buffer(code).time
+    def time_of(self, layout, one):
         if layout is None:
             return None
         tick = (one >> layout["shift"]) & (2 ** layout["bits"] - 1)
         return tick * layout["unit_ms"] + (0 if "wrong_time" in self.broken else layout["epoch_ms"])
 
-    def uuid(self, code, one):
+    def uuid(self, layout, one):
         """Returns the UUID of an ID: its time, and the fields below that before random bits."""
-        layout = self.buffer(code).time
         usual = layout and layout["unit_ms"] == 1 and layout["epoch_ms"] >= 0
         if not usual and not (layout and "uuid_of_any_tick" in self.broken):
             raise Failure("usage", "its ticks are not of a millisecond since 1970, or it has none")
@@ -602,7 +608,7 @@ class Client:
         if "uuid_by_chance" in self.broken:
             fields = format(random.getrandbits(74), "074b")[:shift]
         free = tail + fields if "uuid_fields_last" in self.broken else fields + tail
-        bits = format(self.time_of(code, one), "048b") + "0111" + free[:12] + "10" + free[12:]
+        bits = format(self.time_of(layout, one), "048b") + "0111" + free[:12] + "10" + free[12:]
         return str(uuid.UUID(int=int(bits, 2)))
 
     def random_tail(self):
@@ -633,32 +639,24 @@ class Driver:
         self.client = Client(request["urls"], request.get("token", ""), request.get("options", {}), self.broken, request.get("token_faults", []))
         return {"ok": True}
 
-    def draw(self, request):
+    def draw(self, request, write=lambda ids, _layout: ids):
+        """Draws IDs, and answers with what `write` makes of them."""
         began = time.monotonic()
         deadline = request.get("deadline_ms")
         try:
-            ids = self.client.next(request["code"], request.get("n", 1), deadline and deadline / 1000)
+            ids = write(*self.client.next(request["code"], request.get("n", 1), deadline and deadline / 1000))
         except Failure as error:
             return {"error": error.as_json(), "waited_ms": (time.monotonic() - began) * 1000}
         return {"ids": ids, "waited_ms": (time.monotonic() - began) * 1000}
 
     def do_next(self, request):
-        answer = self.draw(request)
-        if "ids" in answer:
-            answer["ids"] = [str(one) for one in answer["ids"]]
-        return answer
+        return self.draw(request, lambda ids, _layout: [str(one) for one in ids])
 
     def do_text(self, request):
-        answer = self.draw(request)
-        if "ids" in answer:
-            answer["ids"] = self.client.text(request["code"], answer["ids"])
-        return answer
+        return self.draw(request, lambda ids, _layout: self.client.text(request["code"], ids))
 
     def do_uuid(self, request):
-        answer = self.draw(request)
-        if "ids" in answer:
-            answer["ids"] = [self.client.uuid(request["code"], one) for one in answer["ids"]]
-        return answer
+        return self.draw(request, lambda ids, layout: [self.client.uuid(layout, one) for one in ids])
 
     def do_try(self, request):
         return {"ids": [str(one) for one in self.client.try_next(request["code"])]}
@@ -683,7 +681,7 @@ class Driver:
                     failed += 1
                     continue
                 own += answer["ids"]
-                unix_ms = self.client.time_of(request["code"], own[-1])
+                unix_ms = self.time_of(request["code"], own[-1])
                 if unix_ms is not None:
                     oldest = max(oldest or 0.0, time.time() * 1000 - unix_ms)
             with self.file_lock:
@@ -707,7 +705,11 @@ class Driver:
         }
 
     def do_time_of(self, request):
-        return {"unix_ms": self.client.time_of(request["code"], int(request["id"]))}
+        return {"unix_ms": self.time_of(request["code"], int(request["id"]))}
+
+    def time_of(self, code, one):
+        """Returns the time of an ID, read as the last answer says."""
+        return self.client.time_of(self.client.buffer(code).time, one)
 
     def do_stats(self, _request):
         with open("/proc/self/status", encoding="ascii") as file:
