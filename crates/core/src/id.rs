@@ -2,7 +2,7 @@
 //!
 //! | feature | makes [`Id`] |
 //! |---|---|
-//! | `serde` | decimal text in formats for people, such as JSON, and a number in binary ones; with `id::as_number` always a number |
+//! | `serde` | decimal text in self-describing formats such as JSON, TOML and YAML (not XML elements), and a number in binary ones; with `id::as_number` always a number |
 //! | `sqlx` | a `BIGINT` of MySQL, MariaDB and PostgreSQL, and an `INTEGER` of SQLite, with sqlx 0.9 |
 //! | `sqlx-postgres` | the same, and `Vec<Id>` and `&[Id]` a `BIGINT[]` of PostgreSQL |
 //! | `utoipa` | a schema of OpenAPI, with utoipa 6 |
