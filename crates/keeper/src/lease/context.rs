@@ -120,6 +120,15 @@ impl JudgedSurvey {
     }
 }
 
+/// What the store said to the last write of a row whose outcome is to be resolved.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum LastAnswer {
+    /// It gave no answer, so the row may still have the token that the write names.
+    Missing,
+    /// It refused the write, so the row has another token.
+    Refused,
+}
+
 /// Why a write of a row was not made, or had no effect. Each variant says what follows from it.
 pub(crate) enum LeaseError {
     /// The facts that decided the write no longer hold: an earlier write of this process took
@@ -134,8 +143,9 @@ pub(crate) enum LeaseError {
     /// The row has a token of another process, or the store lost writes and nothing proves it. The
     /// lease ends, and the task searches for another row.
     Lost(Box<Row>),
-    /// The row cannot be read, so this process cannot tell whether it still has its token. As after
-    /// [`Self::Lost`], the lease ends, and the task searches for another row.
+    /// The row cannot be read, and no longer has the token that this process knows: that is what
+    /// cannot be read, or the store refused a swap. As after [`Self::Lost`], the lease ends, and the
+    /// task searches for another row.
     Unreadable(StoreError),
     /// The row or the namespace's record is not there. The task creates it again.
     Vanished,
@@ -423,7 +433,9 @@ impl LeaseContext {
     ) -> Result<(Resolution, Option<Row>), LeaseError> {
         match self.read_row(known_row.worker()).await {
             Ok(row) => Ok((known_row.resolve(row.as_ref()), row)),
-            Err(error @ StoreError::Corrupt { .. }) => Err(LeaseError::Unreadable(error)),
+            Err(error @ StoreError::Corrupt { column: "token", .. }) => {
+                Err(LeaseError::Unreadable(error))
+            }
             Err(error) => Err(error.into()),
         }
     }
@@ -435,17 +447,31 @@ impl LeaseContext {
     /// Resolves writes whose outcome is unknown. Returns the one that took effect, or `None` if
     /// none did; the next write makes the store refuse one that still arrives.
     ///
+    /// If another value than the token cannot be read, the token decides without a read: the next
+    /// write names the same token as these, so the store refuses it if one of them took effect, and
+    /// otherwise it repairs the row. After a refusal nothing is left to try
+    /// ([`LeaseError::Unreadable`]).
+    ///
     /// A write that is only visible need not be durable: the keeper repeats it under a fresh token,
     /// and counts on it once the store acknowledges the repetition.
     pub(crate) async fn resolve_writes(
         &mut self,
         known_row: &mut KnownRow<WriteIntent>,
+        last_answer: LastAnswer,
     ) -> Result<Option<WriteIntent>, LeaseError> {
+        let mut unreadable = None;
         if known_row.is_unresolved() {
-            match self.read_and_resolve(known_row).await? {
-                (Resolution::Unchanged | Resolution::Visible, _) => {}
-                (Resolution::Lost, Some(row)) => return Err(LeaseError::Lost(row.into())),
-                (Resolution::Lost | Resolution::Vanished, _) => return Err(LeaseError::Vanished),
+            match self.read_and_resolve(known_row).await {
+                Ok((Resolution::Unchanged | Resolution::Visible, _)) => {}
+                Ok((Resolution::Lost, Some(row))) => return Err(LeaseError::Lost(row.into())),
+                Ok((Resolution::Lost | Resolution::Vanished, _)) => {
+                    return Err(LeaseError::Vanished);
+                }
+                Err(LeaseError::Store(error @ StoreError::Corrupt { .. })) => match last_answer {
+                    LastAnswer::Missing => unreadable = Some(error),
+                    LastAnswer::Refused => return Err(LeaseError::Unreadable(error)),
+                },
+                Err(error) => return Err(error),
             }
         }
         let epoch = self.history.epoch();
@@ -461,7 +487,7 @@ impl LeaseContext {
         {
             Ok(Some(intent))
         } else {
-            Err(LeaseError::Retry)
+            Err(unreadable.map_or(LeaseError::Retry, LeaseError::Unreadable))
         }
     }
 

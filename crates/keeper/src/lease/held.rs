@@ -24,7 +24,7 @@ use raindrop_core::{
 use tokio::time::Instant;
 
 use super::{
-    context::{JudgedSurvey, LeaseContext, LeaseError, WriteIntent},
+    context::{JudgedSurvey, LastAnswer, LeaseContext, LeaseError, WriteIntent},
     planted,
     prepare::record_part,
     stale_wait::StaleWait,
@@ -122,7 +122,7 @@ impl HeldLease {
             self.save(context).await?;
             return Ok(true);
         }
-        self.resolve_writes(context, &judged).await?;
+        self.resolve_writes(context, &judged, LastAnswer::Refused).await?;
         Err(LeaseError::Retry)
     }
 
@@ -156,7 +156,7 @@ impl HeldLease {
             self.save(context).await?;
             return Ok(true);
         }
-        self.resolve_writes(context, &judged).await?;
+        self.resolve_writes(context, &judged, LastAnswer::Refused).await?;
         // An earlier write of this process took effect instead. If that was a rotation, it suffices.
         if self.row.lanes.present() == lane_before { Err(LeaseError::Retry) } else { Ok(true) }
     }
@@ -191,7 +191,7 @@ impl HeldLease {
         }
         self.require_recent_write(context, &judged).await?;
         if self.row.known_row.unconfirmed().is_some() {
-            self.resolve_writes(context, &judged).await?;
+            self.resolve_writes(context, &judged, LastAnswer::Missing).await?;
             judged = self.survey(context).await?;
         }
         if self.is_of_earlier_epoch(context) {
@@ -481,8 +481,9 @@ impl HeldLease {
         &mut self,
         context: &mut LeaseContext,
         judged: &JudgedSurvey,
+        last_answer: LastAnswer,
     ) -> Result<(), LeaseError> {
-        match context.resolve_writes(&mut self.row.known_row).await {
+        match context.resolve_writes(&mut self.row.known_row, last_answer).await {
             Ok(Some(intent)) => {
                 self.apply(context, intent);
                 self.save(context).await

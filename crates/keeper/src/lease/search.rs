@@ -7,7 +7,9 @@
 //!
 //! It installs no grant and releases no row: the task does. While a write's outcome is unknown, the
 //! search keeps to that row. So the task must keep the search until it succeeds, or release its row
-//! with [`Search::abandon`]. Tests: `searches.rs`, `crowd.rs` and `leases.rs` in `src/tests`.
+//! with [`Search::abandon`]. Only a row that cannot be read, and has another token, is left: if a
+//! write of this process set that token, the row stays leased without a holder for one ttl. Tests:
+//! `searches.rs`, `crowd.rs` and `leases.rs` in `src/tests`.
 
 use raindrop_core::{
     instant::millis,
@@ -20,7 +22,7 @@ use raindrop_store::{Scope, StoreError};
 use rand::Rng;
 
 use super::{
-    context::{JudgedSurvey, LeaseContext, LeaseError, WriteIntent},
+    context::{JudgedSurvey, LastAnswer, LeaseContext, LeaseError, WriteIntent},
     held::HeldLease,
     planted,
     prepare::create_more,
@@ -145,7 +147,7 @@ impl Search {
             if self.release_rows_if_due(context, judged).await? {
                 return Ok(Pass::SurveyAgain);
             }
-            if let Some(lease) = self.resolve_writes(context).await? {
+            if let Some(lease) = self.resolve_writes(context, LastAnswer::Missing).await? {
                 return Ok(Pass::Ended(SearchOutcome::Leased(lease)));
             }
             // If the record does not name the row's part, the store lost the write that named it.
@@ -226,9 +228,10 @@ impl Search {
     async fn resolve_writes(
         &mut self,
         context: &mut LeaseContext,
+        last_answer: LastAnswer,
     ) -> Result<Option<Box<HeldLease>>, StoreError> {
         let Some(known_row) = &mut self.chosen else { return Ok(None) };
-        match context.resolve_writes(known_row).await {
+        match context.resolve_writes(known_row, last_answer).await {
             Ok(Some(intent)) => return Ok(self.won(context, intent)),
             // The next swap starts from the same token, so the store refuses a late write.
             Ok(None) | Err(LeaseError::Retry) => {}
@@ -270,7 +273,7 @@ impl Search {
         let (lanes, operation) = (HeldLanes::on(lane), LeaseOperation::Acquire);
         match context.take_lane(known_row, &lanes, lane, judged, operation).await? {
             Some(intent) => Ok(self.won(context, intent)),
-            None => self.resolve_writes(context).await,
+            None => self.resolve_writes(context, LastAnswer::Refused).await,
         }
     }
 

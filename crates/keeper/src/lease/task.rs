@@ -574,8 +574,8 @@ impl Task {
         self.forget().await
     }
 
-    /// Ends a lease whose row cannot be read. The store refuses every write of it if the token is
-    /// what was changed.
+    /// Ends a lease whose row cannot be read and has another token: the store refuses every write
+    /// of it.
     async fn unreadable(&mut self, error: &StoreError) -> Pause {
         let worker = self.state.held().map(|held| held.lease.grant.worker());
         self.enter(Event::Lost);

@@ -51,8 +51,8 @@ pub(super) struct FaultyStore {
     /// them.
     contended: Mutex<Option<String>>,
     late_records: Mutex<Vec<Call>>,
-    /// The worker whose row has a token that cannot be read.
-    unreadable: Mutex<Option<u64>>,
+    /// The worker whose row has a value that cannot be read, and the column.
+    unreadable: Mutex<Option<(u64, &'static str)>>,
     /// The state to which a crash returns, if something is visible that was not acknowledged.
     durable: Mutex<Option<Snapshot>>,
     down: AtomicBool,
@@ -124,11 +124,30 @@ impl FaultyStore {
     /// Makes the token of a worker's row one that cannot be read, as a person may; with `None`, no
     /// row's.
     pub(super) fn damage(&self, worker: Option<u64>) {
-        *self.unreadable.lock().expect("unpoisoned") = worker;
+        *self.unreadable.lock().expect("unpoisoned") = worker.map(|worker| (worker, "token"));
     }
 
-    fn is_unreadable(&self, worker: u64) -> bool {
-        *self.unreadable.lock().expect("unpoisoned") == Some(worker)
+    /// Makes another value than the token of a worker's row one that cannot be read. The next write
+    /// of the row repairs it.
+    pub(super) fn damage_value(&self, worker: u64) {
+        *self.unreadable.lock().expect("unpoisoned") = Some((worker, "heartbeat_at"));
+    }
+
+    /// Returns the column of a worker's row that cannot be read.
+    pub(super) fn damaged(&self, worker: u64) -> Option<&'static str> {
+        let unreadable = *self.unreadable.lock().expect("unpoisoned");
+        unreadable.filter(|(damaged, _)| *damaged == worker).map(|(_, column)| column)
+    }
+
+    /// Applies a write of a row. Returns whether it took place.
+    async fn apply(&self, write: &Call) -> Result<bool, StoreError> {
+        let took_place = write.takes_place(&self.inner).await?;
+        if let Call::SwapRow(_, worker, ..) = write
+            && took_place
+        {
+            self.unreadable.lock().expect("unpoisoned").take_if(|(damaged, _)| *damaged == *worker);
+        }
+        Ok(took_place)
     }
 
     /// Makes every reservation of this code too late from now on; with `None`, no reservation.
@@ -232,12 +251,12 @@ impl FaultyStore {
     async fn visible(&self, write: &Call) -> bool {
         let before = self.inner.snapshot();
         self.durable.lock().expect("unpoisoned").get_or_insert(before);
-        write.takes_place(&self.inner).await.expect("memory does not fail")
+        self.apply(write).await.expect("memory does not fail")
     }
 
     /// Applies a write durably, and with it everything before it.
     async fn acknowledged(&self, swap: &Call) -> Result<Reply, StoreError> {
-        let took_place = swap.takes_place(&self.inner).await?;
+        let took_place = self.apply(swap).await?;
         if took_place {
             *self.durable.lock().expect("unpoisoned") = None;
             if self.decide.lock().expect("unpoisoned").is_some()
@@ -344,16 +363,17 @@ impl Intercept for FaultyStore {
             return Err(unavailable());
         }
         match &call {
-            Call::ReadRow(_, worker) if self.is_unreadable(*worker) => {
+            Call::ReadRow(_, worker) if self.damaged(*worker).is_some() => {
+                let column = self.damaged(*worker).expect("damaged");
                 return Err(StoreError::Corrupt {
                     table: "memory".to_owned(),
                     row: format!("default 0/0 {worker}"),
-                    column: "token",
+                    column,
                     value: "x".to_owned(),
-                    reason: "a token is 32 lower-case hexadecimal digits".to_owned(),
+                    reason: "planned by the test".to_owned(),
                 });
             }
-            Call::SwapRow(_, worker, ..) if self.is_unreadable(*worker) => {
+            Call::SwapRow(_, worker, ..) if self.damaged(*worker) == Some("token") => {
                 return Ok(Box::new(false));
             }
             Call::SwapRow(_, _, _, write) => {
@@ -394,7 +414,7 @@ impl Intercept for FaultyStore {
             survey.record.take_if(|_| wiped);
         }
         if let Some(rows) = reply.downcast_mut::<Vec<Row>>() {
-            rows.retain(|row| !self.is_unreadable(row.worker));
+            rows.retain(|row| self.damaged(row.worker).is_none());
         }
         if let Some(row) = reply.downcast_mut::<Option<Row>>() {
             row.take_if(|_| wiped);

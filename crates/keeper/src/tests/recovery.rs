@@ -9,7 +9,7 @@ use super::{
     faulty_store::Fault,
     world::{NOW, Node, World, second, world},
 };
-use crate::{Released, RollbackAction, UnavailableReason};
+use crate::{LeaseOperation, LeaseOutcome, Released, RollbackAction, UnavailableReason};
 
 fn lose_everything(world: &World) {
     for worker in 0..512 {
@@ -143,6 +143,60 @@ async fn holder_of_the_only_row_waits_until_it_can_be_read() {
     world.pass(second(400)).await;
     world.issue(&node, "order", 1).await;
     assert_eq!(node.worker(), 5);
+}
+
+/// The token decides, so a value that cannot be read costs no lease: the next write repairs it.
+#[tokio::test(start_paused = true)]
+async fn holder_of_a_row_with_a_value_that_cannot_be_read_repairs_it() {
+    for lost_reply in [None, Some(Fault::NeverArrives), Some(Fault::LostReply)] {
+        let world = world();
+        let mut settings = world.only(5);
+        settings.lease.stale_wait = Duration::ZERO;
+        let node = world.start(settings);
+        node.issuer.leased().await;
+        world.pass(second(40)).await;
+        if let Some(fault) = lost_reply {
+            world.store.fail_next(fault);
+            world.until_swap().await;
+        }
+        world.store.damage_value(5);
+        // The node reads its row before it renews: it may not write with this clock.
+        node.clock.step(20_000);
+        world.pass(second(35)).await;
+        node.clock.step(-20_000);
+        for _ in 0..4 {
+            world.pass(second(20)).await;
+            if lost_reply != Some(Fault::LostReply) {
+                world.issue(&node, "order", 1).await;
+                assert_eq!((node.worker(), node.status().reason), (5, None), "{lost_reply:?}");
+            }
+        }
+        match lost_reply {
+            // The write took place, and a person changed the row after it: no swap can.
+            Some(Fault::LostReply) => {
+                assert_eq!(node.status().lease, None);
+                assert_eq!(world.store.damaged(5), Some("heartbeat_at"));
+            }
+            _ => {
+                assert_eq!(world.store.damaged(5), None, "{lost_reply:?}");
+                assert_eq!(node.events.count(LeaseOperation::Acquire, LeaseOutcome::Done), 1);
+            }
+        }
+    }
+}
+
+/// A search keeps to the row that its write may still take, although it cannot read that row.
+#[tokio::test(start_paused = true)]
+async fn search_takes_the_row_of_its_lost_write_although_it_cannot_be_read() {
+    let world = world();
+    world.node().await.stop().await;
+    world.store.fail_next(Fault::NeverArrives);
+    let node = world.start(world.only(5));
+    world.until_swap().await;
+    world.store.damage_value(5);
+    world.pass(second(20)).await;
+    world.issue(&node, "order", 1).await;
+    assert_eq!((node.worker(), world.store.damaged(5)), (5, None));
 }
 
 /// Both the rotation and its repetition were visible.
