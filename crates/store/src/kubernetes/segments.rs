@@ -10,13 +10,15 @@
 //! tests/store/segments.rs on a real API server.
 
 use std::{
-    collections::{BTreeMap, HashMap},
+    collections::{BTreeMap, HashMap, HashSet},
     ops::RangeInclusive,
+    time::Duration,
 };
 
 use async_trait::async_trait;
 use k8s_openapi::api::coordination::v1::Lease;
 use raindrop_core::{lease::Token, segment::CodeRow};
+use rand::RngExt as _;
 use tokio::time::Instant;
 
 use super::{
@@ -28,7 +30,7 @@ use super::{
 };
 use crate::{
     CodeState, ListedSegment, ManagedCode, NewSegment, Reservation, Reserved, Result, SegmentStore,
-    UnusedNumbers, value::Reader,
+    StoreError, UnusedNumbers, lock, value::Reader,
 };
 
 const CODE: &str = "raindrop/code";
@@ -111,19 +113,24 @@ impl SegmentStore for KubernetesStore {
         codes: &[&str],
         epoch: Token,
     ) -> Result<Vec<Result<CodeState>>> {
-        let found = match self.read_singly(namespace, codes).await? {
-            Some(found) => found,
-            None => self.codes(Some(namespace)).await?,
+        let names: Vec<_> = codes.iter().map(|code| self.tables.code(namespace, code)).collect();
+        let FoundCodes { leases, unread } = if names.len() <= READ_SINGLY {
+            self.read_singly(&names).await?
+        } else {
+            FoundCodes { leases: self.codes(Some(namespace)).await?, unread: HashSet::new() }
         };
         // Read after the codes, as for a reservation.
         let is_in_epoch = self.is_in_epoch(namespace, epoch).await?;
-        let by_name: HashMap<_, _> = found.iter().map(|lease| (name_of(lease), lease)).collect();
-        let state = |code: &&str| match by_name.get(&*self.tables.code(namespace, code)) {
+        let by_name: HashMap<_, _> = leases.iter().map(|lease| (name_of(lease), lease)).collect();
+        let state = |name: &String| match by_name.get(&**name) {
             _ if !is_in_epoch => Ok(CodeState::OtherEpoch),
+            _ if unread.contains(&**name) => {
+                Err(StoreError::TimedOut { after: self.settings.longest_call() })
+            }
             None => Ok(CodeState::Missing),
             Some(lease) => Ok(CodeState::Row(self.read_code(lease)?.row())),
         };
-        Ok(codes.iter().map(state).collect())
+        Ok(names.iter().map(state).collect())
     }
 
     async fn give_back(&self, namespace: &str, code: &str, unused: &UnusedNumbers) -> Result<bool> {
@@ -206,27 +213,37 @@ impl SegmentStore for KubernetesStore {
     }
 }
 
+/// The Leases of codes that were read, and the names of those that were not.
+struct FoundCodes<'a> {
+    leases: Vec<Lease>,
+    unread: HashSet<&'a str>,
+}
+
 impl KubernetesStore {
     async fn codes(&self, namespace: Option<&str>) -> Result<Vec<Lease>> {
         self.leases_of(&self.tables.segment, namespace, "").await
     }
 
-    /// Reads the Leases of a few codes one by one. Returns `None` if they are many, or if the server
-    /// is so slow that half of the call's time has passed: the other half is enough for a list of
-    /// 1000 codes and the record, even if each request takes nearly its time-out.
-    async fn read_singly(&self, namespace: &str, codes: &[&str]) -> Result<Option<Vec<Lease>>> {
-        if codes.len() > READ_SINGLY {
-            return Ok(None);
-        }
+    /// Reads a few codes one by one, as many as a slow server returns before the caller gives up. A
+    /// list would take such a server longer yet, as soon as the namespace has more than a few pages.
+    ///
+    /// Begins with a random code, so that repeated calls read each of them.
+    async fn read_singly<'a>(&self, names: &'a [String]) -> Result<FoundCodes<'a>> {
+        let first = lock(&self.random).random_range(0..names.len().max(1));
         let begin = Instant::now();
-        let mut found = Vec::new();
-        for code in codes {
-            if begin.elapsed() >= self.settings.longest_call() / 2 {
-                return Ok(None);
+        let mut slowest = Duration::ZERO;
+        let mut found = FoundCodes { leases: Vec::new(), unread: HashSet::new() };
+        for name in names[first..].iter().chain(&names[..first]) {
+            // The caller reads the record as well.
+            if begin.elapsed() + 2 * slowest >= self.settings.longest_call() {
+                found.unread.insert(name);
+                continue;
             }
-            found.extend(self.api.get(&self.tables.code(namespace, code)).await?);
+            let sent = Instant::now();
+            found.leases.extend(self.api.get(name).await?);
+            slowest = slowest.max(sent.elapsed());
         }
-        Ok(Some(found))
+        Ok(found)
     }
 
     fn read_code(&self, lease: &Lease) -> Result<ListedSegment> {
