@@ -1,9 +1,9 @@
 //! Resumes the lease that the state file has, when a process starts.
 //!
 //! The keeper checks the file's lease against layout, worker ids and clock. It also reads the row,
-//! if the store answers within a second, and drops the lease if another process has taken the row.
-//! A resumed grant starts at the saved local mark. Once the store answers, the keeper renews the
-//! lease like any other. Tests: `state_files.rs` in `src/tests`.
+//! if the store answers within a second, and drops the lease if another process has taken the row,
+//! or if its token cannot be read. A resumed grant starts at the saved local mark. Once the store
+//! answers, the keeper renews the lease like any other. Tests: `state_files.rs` in `src/tests`.
 
 use std::{sync::Arc, time::Duration};
 
@@ -67,12 +67,18 @@ async fn try_resume(
     // Other processes wait for a crashed one only until its row expires. If one of them took the
     // row, this process must not issue.
     let found = timeout(DEADLINE, context.read_and_resolve(&mut known_row)).await;
-    if let Ok(Ok((Resolution::Lost, Some(row)))) = found {
-        context.note_new_owner(&row, saved.lane, saved.limit());
+    let lost = match found {
+        Ok(Ok((Resolution::Lost, Some(row)))) => {
+            context.note_new_owner(&row, saved.lane, saved.limit());
+            Some(loss(&row, &context.settings.holder).to_owned())
+        }
+        Ok(Err(LeaseError::Unreadable(error))) => Some(format!("its row cannot be read: {error}")),
+        _ => None,
+    };
+    if let Some(reason) = lost {
         let forgotten = file_writer.forget().await;
-        let reason = loss(&row, &context.settings.holder);
         return Err(
-            forgotten.map_or_else(|StateFileFailed(reason)| reason.to_string(), |()| reason.into())
+            forgotten.map_or_else(|StateFileFailed(reason)| reason.to_string(), |()| reason)
         );
     }
     let layout = &context.settings.layout;

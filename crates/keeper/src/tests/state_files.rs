@@ -258,6 +258,34 @@ async fn lost_lease_is_not_resumed() {
     assert_eq!(resumed(&node, LeaseOutcome::Done), 0);
 }
 
+/// No process can have written such a token, so the row is lost as one that another process took.
+/// If another value cannot be read, the token decides.
+#[tokio::test(start_paused = true)]
+async fn lease_whose_token_in_the_row_cannot_be_read_is_not_resumed() {
+    for is_token in [true, false] {
+        let (world, disk) = (world(), MemoryDisk::default());
+        let node = start(&world, &disk, Some(5)).await;
+        world.pass(second(60)).await;
+        kill(node, &disk);
+        if is_token {
+            world.store.damage(Some(5));
+        } else {
+            world.store.damage_value(5);
+        }
+        let node = start(&world, &disk, Some(5)).await;
+        assert_eq!(resumed(&node, LeaseOutcome::Refused), usize::from(is_token));
+        assert_eq!(node.status().lease.is_some(), !is_token);
+        world.pass(second(5)).await;
+        let repaired = world.store.damaged(5).is_none();
+        assert_eq!(repaired, !is_token, "the first renewal repairs the row");
+        kill(node, &disk);
+        // The file no longer has a lost lease, whatever the store says.
+        world.store.set_down(true);
+        let node = start(&world, &disk, Some(5)).await;
+        assert_eq!(resumed(&node, LeaseOutcome::Done), usize::from(!is_token));
+    }
+}
+
 /// As any process does that starts. Its own lease is used up before the new one begins.
 #[tokio::test(start_paused = true)]
 async fn resumed_process_adds_its_lost_row_beyond_its_lease() {
