@@ -163,7 +163,12 @@ impl<P: Copy + Into<Purpose>> HeldRow<P> {
         let is_before = |last: &LastWrite| {
             // Heartbeats are clock readings, epochs are not: a row of a later epoch is younger.
             let is_of_later_epoch = row.epoch == epoch && last.epoch != epoch;
-            !is_of_later_epoch && row.heartbeat_ms < last.store_ms.saturating_sub(max_skew_ms)
+            // No process wrote a heartbeat before 1970: an engine returns one for a time that no
+            // calendar has, which a person set.
+            let is_written = row.heartbeat_ms > 0;
+            is_written
+                && !is_of_later_epoch
+                && row.heartbeat_ms < last.store_ms.saturating_sub(max_skew_ms)
         };
         let is_older = !is_store_behind && last.is_some_and(is_before);
         if is_older || self.is_own(row) { OtherToken::RolledBack } else { OtherToken::Taken }

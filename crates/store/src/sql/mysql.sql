@@ -10,8 +10,8 @@
 -- that of the server.
 --
 -- A time that is no date, such as 0000-00-00, which MariaDB allows, is read as the first year of the
--- calendar. Times decide only which process may try to take a row, so such a row is used like any
--- other, and its next write repairs it.
+-- calendar. The next write of such a row repairs it. A heartbeat before 1970 is no evidence that the
+-- server was rolled back.
 
 -- For update, although it reads no row: a proxy that divides reads from writes sends it to the server
 -- of the writes.

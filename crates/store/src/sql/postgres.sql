@@ -10,8 +10,8 @@
 -- that of the server.
 --
 -- A time that a person set to `infinity` is read as the last year of the calendar, and `-infinity` as
--- the first one. Times decide only which process may try to take a row, so such a row is used like
--- any other, and its next write repairs it.
+-- the first one. The next write of such a row repairs it. A heartbeat before 1970 is no evidence that
+-- the server was rolled back; one in the last year makes starts wait until the row is written.
 
 -- name: session
 SELECT concat_ws(' ', COALESCE(NULLIF(current_setting('raindrop.session', TRUE), ''), 'not set up'),

@@ -112,6 +112,13 @@ fn row_with_another_token_is_judged_by_its_age() {
     assert_eq!(held.judge(&found(-1, "40,9"), &CHECK), OtherToken::Taken);
     assert_eq!(held.judge(&never("49,49"), &CHECK), OtherToken::RolledBack);
     assert_eq!(held.judge(&never("50,49"), &CHECK), OtherToken::CreatedAgain);
+    // A person set a time that no calendar has. A token of the holder is evidence all the same.
+    let odd = Row { heartbeat_ms: -62_135_596_800_000, ..row(2, "40,9") };
+    assert_eq!(held.judge(&odd, &CHECK), OtherToken::Taken);
+    let mut renewed = self::held();
+    write(&mut renewed, 3, "60,9", Purpose::Renew { limit: 60 });
+    let own = Row { token: Token::from_bits(1), ..odd };
+    assert_eq!(renewed.judge(&own, &CHECK), OtherToken::RolledBack);
     // A server whose clock stepped back wrote the row, but in the epoch that began since.
     let epoch = Token::from_bits(8);
     let later = Row { epoch, ..found(10_001, "40,9") };
