@@ -180,6 +180,23 @@ async fn member_that_is_no_worker_id_counts_as_unreleased_and_is_named() {
     assert_eq!(rows.iter().map(|row| row.worker.clone()).collect::<Vec<_>>(), [Ok(5)]);
 }
 
+/// A release writes 1970 and no other time, so an earlier one does not release a row.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn expiry_before_1970_releases_no_row() {
+    let backend = Backend::redis().await;
+    let url = backend.url();
+    let store = with_rows(&backend, &scope(4, 5)).await;
+    assert!(store.swap_row(&scope(4, 5), 5, birth(5), &release(1)).await.expect("an answer"));
+    let expiry = "soc_raindrop_worker:{default}:expiry:0/0";
+    let member = "00000000000000000005";
+    for (expires, is_released) in [("0", true), ("-1", false), ("-inf", false), ("1", false)] {
+        run::<()>(&url, &["ZADD", expiry, "XX", expires, member]).await;
+        let rows = store.unreleased_rows("default", 9).await.expect("rows");
+        let found: Vec<_> = rows.into_iter().map(|row| row.worker.expect("readable")).collect();
+        assert_eq!(found, if is_released { vec![] } else { vec![5] }, "{expires}");
+    }
+}
+
 /// Checks that an error says that this field is missing.
 fn is_missing(error: &StoreError, field: &str) {
     let StoreError::Corrupt { column, value, .. } = error else { panic!("{error:?}") };

@@ -5,6 +5,7 @@ use sqlx::{Connection as _, SqliteConnection};
 
 use crate::{
     backend::{Backend, birth, open, scope, with_rows, write},
+    corrupt_rows::rows_with_odd_times_are_used,
     outage::{MARGIN, PATIENCE, TIMEOUT, settings},
     support::poll,
 };
@@ -128,4 +129,11 @@ async fn rows_survive_the_process() {
     assert!(matches!(store.survey(&scope(1, 5)).await, Err(StoreError::Unavailable(_))));
     assert!(backend.store().await.clock_is_local());
     assert_eq!(backend.store().await.survey(&scope(1, 5)).await.expect("a survey").free, 5);
+}
+
+/// A release writes 1970 and no other time, so an earlier one does not release a row.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn expiry_before_1970_releases_no_row() {
+    let backend = Backend::sqlite().await;
+    rows_with_odd_times_are_used(&backend, ("expires_at", "-1"), (None, Some(-1))).await;
 }

@@ -268,7 +268,7 @@ pub struct ListedRow {
 pub(super) fn unreleased(reserved_key: &str, row: &Row) -> Option<UnreleasedRow> {
     let Row { worker, heartbeat_ms, expires_ms, .. } = *row;
     let reserved_key = reserved_key.to_owned();
-    (expires_ms > 0).then_some(UnreleasedRow { reserved_key, worker: Ok(worker), heartbeat_ms })
+    (expires_ms != 0).then_some(UnreleasedRow { reserved_key, worker: Ok(worker), heartbeat_ms })
 }
 
 /// Sorts the last written rows first, and keeps at most `limit`.
@@ -327,7 +327,28 @@ pub(super) fn unwritten(worker: u64, token: Token, marks: HighWaterMarks) -> Row
 
 #[cfg(test)]
 mod tests {
+    use raindrop_core::lease::HighWaterMarks;
+
     use super::*;
+
+    #[test]
+    fn only_an_expiry_of_1970_releases_a_row() {
+        let row = Row {
+            worker: 5,
+            token: Token::UNUSED,
+            epoch: Token::UNUSED,
+            holder: String::new(),
+            lane: 0,
+            marks: HighWaterMarks::all_at(0, 1),
+            free: true,
+            heartbeat_ms: 7,
+            expires_ms: 0,
+        };
+        for (expires_ms, is_released) in [(0, true), (-1, false), (1, false), (i64::MIN, false)] {
+            let found = unreleased("0/0", &Row { expires_ms, ..row.clone() });
+            assert_eq!(found.is_none(), is_released, "{expires_ms}");
+        }
+    }
 
     #[test]
     fn parts_are_made_until_all_are() {

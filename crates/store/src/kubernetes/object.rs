@@ -214,7 +214,7 @@ pub(super) fn is_record(lease: &Lease) -> bool {
 /// been released.
 pub(super) fn unreleased(reserved_key: &str, worker: u64, lease: &Lease) -> Option<UnreleasedRow> {
     let read_ms = |name| annotation(lease, name)?.parse().ok();
-    let is_released = read_ms(EXPIRES).is_some_and(|expires_ms: i64| expires_ms <= 0);
+    let is_released = read_ms(EXPIRES).is_some_and(|expires_ms: i64| expires_ms == 0);
     (!is_released).then(|| UnreleasedRow {
         reserved_key: reserved_key.to_owned(),
         worker: Ok(worker),

@@ -246,9 +246,21 @@ impl KubernetesStore {
         Ok(found)
     }
 
+    /// Reads a code from its Lease, whose name must be that of the namespace and code in its
+    /// annotations: a person may have changed these, and nothing changes the name.
     fn read_code(&self, lease: &Lease) -> Result<ListedSegment> {
         let row = columns(lease, [NAMESPACE, CODE, NEXT, STEP, UPDATED, CREATED, EPOCH]);
-        Reader::new(name_of(lease), "", row).listed_segment("next")
+        let code = Reader::new(name_of(lease), "", row).listed_segment("next")?;
+        if name_of(lease) != self.tables.code(&code.namespace, &code.code) {
+            return Err(StoreError::Corrupt {
+                table: name_of(lease).to_owned(),
+                row: format!("{} {}", code.namespace, code.code),
+                column: "code",
+                value: code.code,
+                reason: "not the namespace and code in the name of the Lease".to_owned(),
+            });
+        }
+        Ok(code)
     }
 
     /// Reads codes with their settings, by namespace and name.

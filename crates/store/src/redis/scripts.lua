@@ -135,11 +135,14 @@ local rows = {}
 for _, scope in ipairs(redis.call('SMEMBERS', KEYS[1])) do
   local reserved_key, namespace = string.match(scope, '^([^ ]*) (.*)$')
   if namespace == ARGV[1] then
-    for _, worker in ipairs(redis.call('ZRANGEBYSCORE', ARGV[2] .. reserved_key, '(0', '+inf')) do
-      local heartbeat = tonumber(redis.call('ZSCORE', ARGV[3] .. reserved_key, worker) or 0)
-      -- Some doubles are no 64-bit integer: those count as 1970, or as the year 9999.
-      heartbeat = math.max(0, math.min(heartbeat, 253402300799999))
-      table.insert(rows, { reserved_key, worker, heartbeat })
+    -- A release writes exactly 1970.
+    for _, range in ipairs({ { '-inf', '(0' }, { '(0', '+inf' } }) do
+      for _, worker in ipairs(redis.call('ZRANGEBYSCORE', ARGV[2] .. reserved_key, range[1], range[2])) do
+        local heartbeat = tonumber(redis.call('ZSCORE', ARGV[3] .. reserved_key, worker) or 0)
+        -- Some doubles are no 64-bit integer: those count as 1970, or as the year 9999.
+        heartbeat = math.max(0, math.min(heartbeat, 253402300799999))
+        table.insert(rows, { reserved_key, worker, heartbeat })
+      end
     end
   end
 end

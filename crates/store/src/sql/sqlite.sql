@@ -87,7 +87,7 @@ SELECT 'this file' AS session, reserved_key, worker_id, heartbeat_at
 FROM (SELECT 1 AS one) AS one
 LEFT JOIN (SELECT reserved_key, worker_id, heartbeat_at
            FROM "{worker}"
-           WHERE namespace = ?1 AND expires_at > 0
+           WHERE namespace = ?1 AND expires_at <> 0
            ORDER BY heartbeat_at DESC, worker_id, reserved_key
            LIMIT ?2) AS unreleased ON TRUE
 ORDER BY heartbeat_at DESC, worker_id, reserved_key;

@@ -367,6 +367,21 @@ async fn row_that_cannot_be_read_counts_as_unreleased() {
     assert_eq!(workers, [Ok(1), Ok(2)]);
 }
 
+/// A release writes 1970 and no other time, so an earlier one does not release a row.
+#[tokio::test(start_paused = true)]
+async fn expiry_before_1970_releases_no_row() {
+    let (server, store, new) = store_with_rows().await;
+    let (token, holder) = (Token::from_bits(2), "node".to_owned());
+    let (marks, expiry) = (new.marks.clone(), RowExpiry::Released);
+    let write = RowWrite { token, epoch: FIRST, holder, lane: 0, marks, expiry };
+    assert!(store.swap_row(&scope(), 2, new.token(2), &write).await.expect("an answer"));
+    for (expires, is_released) in [("0", true), ("-1", false), ("1", false)] {
+        server.annotate("soc-raindrop-worker.default.0-0.2", "raindrop/expires-ms", Some(expires));
+        let rows = store.unreleased_rows("default", 9).await.expect("rows");
+        assert_eq!(rows.is_empty(), is_released, "{expires}");
+    }
+}
+
 /// The record says which row a Lease is, so a person who changes annotations hides no row.
 #[tokio::test(start_paused = true)]
 async fn annotations_of_a_row_that_a_person_changed_hide_nothing() {
@@ -432,17 +447,30 @@ async fn record_without_its_namespace_is_named_by_the_list_of_rows() {
 /// one.
 #[tokio::test(start_paused = true)]
 async fn annotations_of_a_code_that_a_person_changed_are_named() {
-    for (name, column) in [("raindrop/code", "code"), ("raindrop/namespace", "namespace")] {
+    let (code, namespace) = ("raindrop/code", "raindrop/namespace");
+    for (name, value, column, found) in [
+        (code, None, "code", "null"),
+        (namespace, None, "namespace", "null"),
+        // Those of another code, and of none.
+        (code, Some("code-2"), "code", "code-2"),
+        (code, Some("other"), "code", "other"),
+        (namespace, Some("other"), "code", "code-1"),
+    ] {
         let (server, store, _) = store_with_rows().await;
         let new = |number: u64| NewSegment { code: format!("code-{number}"), first: number };
         let codes: Vec<_> = (1..=20).map(new).collect();
         store.create_segments("default", &codes).await.expect("codes");
-        server.annotate("soc-raindrop-segment.default.code-1", name, None);
+        server.annotate("soc-raindrop-segment.default.code-1", name, value);
         let names: Vec<_> = codes.iter().map(|it| &*it.code).collect();
         for count in [1, 20] {
             let states = store.read_segments("default", &names[..count], FIRST).await;
-            let first = states.expect("states").swap_remove(0).map(drop);
-            assert_eq!(missing(first), Some(column), "{name} of {count}");
+            let mut states = states.expect("states").into_iter();
+            let error = states.next().expect("a state").expect_err("changed");
+            let StoreError::Corrupt { column: of, value: is, .. } = &error else {
+                panic!("{error:?}")
+            };
+            assert_eq!((*of, &**is), (column, found), "{name} of {count}");
+            assert!(states.all(|state| state.is_ok()), "{name} of {count}");
         }
     }
 }
