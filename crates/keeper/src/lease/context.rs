@@ -92,6 +92,15 @@ impl From<WriteIntent> for Purpose {
     }
 }
 
+/// How old the counts of rows in a survey may be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum RowCounts {
+    /// Up to two minutes.
+    Recent,
+    /// As of now: a search needs them.
+    Fresh,
+}
+
 /// A survey of the namespace's rows and record, and the verdict about the node's clock.
 pub(crate) struct JudgedSurvey {
     pub(crate) survey: Survey,
@@ -100,8 +109,9 @@ pub(crate) struct JudgedSurvey {
     pub(crate) now_ms: i64,
     /// The clocks that were judged. While the store's clock is behind or the node's is ahead, the
     /// wall clock in here is computed: its reading when both clocks last agreed, plus the time that
-    /// passed by the steady clock. Otherwise a clock could gain in steps too small to notice, and a
-    /// write would make a clock that is ahead the agreed one.
+    /// passed by the steady clock; or the store's clock, if no such reading is known. Otherwise a
+    /// clock could gain in steps too small to notice, and a write would make a clock that is ahead
+    /// the agreed one.
     pub(crate) clocks: ClockReading,
     /// The clocks for an epoch that begins now.
     pub(crate) epoch_clocks: EpochClocks,
@@ -246,8 +256,29 @@ impl LeaseContext {
         &mut self,
         renewed: Option<&ClockReading>,
     ) -> Result<JudgedSurvey, StoreError> {
+        // Only a holder may use row counts that are up to two minutes old.
+        let counts = if renewed.is_some() { RowCounts::Recent } else { RowCounts::Fresh };
+        self.survey_with(counts, renewed).await
+    }
+
+    /// Surveys for a search. `renewed` are the clocks of the last write of the lease that this
+    /// process holds meanwhile. They count only if the store has no clock of its own: a new lease
+    /// must not make a clock that is ahead the agreed one.
+    pub(crate) async fn survey_for_search(
+        &mut self,
+        renewed: Option<&ClockReading>,
+    ) -> Result<JudgedSurvey, StoreError> {
+        let renewed = renewed.filter(|_| self.store.clock_is_local());
+        self.survey_with(RowCounts::Fresh, renewed).await
+    }
+
+    async fn survey_with(
+        &mut self,
+        counts: RowCounts,
+        renewed: Option<&ClockReading>,
+    ) -> Result<JudgedSurvey, StoreError> {
         for _ in 0..TRIES {
-            let judged = self.survey_once(renewed).await?;
+            let judged = self.survey_once(counts, renewed).await?;
             if self.follow_survey(&judged).await? == Followed::Current {
                 return Ok(judged);
             }
@@ -258,13 +289,12 @@ impl LeaseContext {
     /// Surveys once, judges the node's clock, and updates the report. Does not follow the history.
     async fn survey_once(
         &mut self,
+        counts: RowCounts,
         renewed: Option<&ClockReading>,
     ) -> Result<JudgedSurvey, StoreError> {
-        // Only a holder may use row counts that are up to two minutes old; a search needs fresh
-        // ones.
-        let survey = match renewed {
-            Some(_) => self.store.summary(&self.scope),
-            None => self.store.survey(&self.scope),
+        let survey = match counts {
+            RowCounts::Recent => self.store.summary(&self.scope),
+            RowCounts::Fresh => self.store.survey(&self.scope),
         };
         let (survey, mut clocks, reading) = self.timed(survey).await?;
         let store_ms = survey.now_ms;
@@ -300,7 +330,9 @@ impl LeaseContext {
         let bound_ms = bounding_ms.map_or(i64::MAX, |ms| ms.saturating_add(millis(max_skew)));
         let now_ms = clocks.wall_ms.min(bound_ms);
         let epoch_clocks = reading.epoch_clocks(self.settings.lease.window);
-        if let Some(agreed) = agreed.filter(|_| verdict != ClockVerdict::Trusted) {
+        if verdict != ClockVerdict::Trusted {
+            // Without a last write, as after a resume, only the store's clock can be the right one.
+            let agreed = agreed.unwrap_or(ClockReading { wall_ms: store_ms, ..clocks });
             clocks = planted::agreed(verdict, agreed, clocks);
         }
         Ok(JudgedSurvey { survey, verdict, now_ms, clocks, epoch_clocks })

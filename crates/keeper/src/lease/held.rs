@@ -75,6 +75,12 @@ impl HeldLease {
         held
     }
 
+    /// Returns the clocks judged for the last acknowledged write; `None` after a resume until the
+    /// first one.
+    pub(crate) const fn renewed(&self) -> Option<&ClockReading> {
+        self.renewed.as_ref()
+    }
+
     /// Returns whether the limit is below the acknowledged mark. Then claims wait for the state
     /// file, and a renewal would not help them.
     pub(crate) fn waits_for_file(&self) -> bool {

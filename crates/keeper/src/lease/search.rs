@@ -106,15 +106,15 @@ pub(crate) struct Search {
 }
 
 impl Search {
-    /// Tries to lease a row other than that of the worker `held_worker`.
+    /// Tries to lease a row other than that of the lease `held`, which this process holds meanwhile.
     pub(crate) async fn run(
         &mut self,
         context: &mut LeaseContext,
-        held_worker: Option<u64>,
+        held: Option<&HeldLease>,
     ) -> Result<SearchOutcome, StoreError> {
-        self.held_worker = held_worker;
+        self.held_worker = held.map(|held| held.row.known_row.worker());
         for _ in 0..TRIES {
-            let judged = context.survey(None).await?;
+            let judged = context.survey_for_search(held.and_then(HeldLease::renewed)).await?;
             if let Pass::Ended(outcome) = self.pass(context, &judged).await? {
                 return Ok(outcome);
             }

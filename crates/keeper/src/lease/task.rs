@@ -521,8 +521,8 @@ impl Task {
             return Ok(Some(self.until_renewal(Duration::ZERO)));
         }
         if policy != RollbackPolicy::Wait
-            && let worker = Some(lease.row.known_row.worker())
-            && let SearchOutcome::Leased(other) = search.run(&mut self.context, worker).await?
+            && let SearchOutcome::Leased(other) =
+                search.run(&mut self.context, Some(&*lease)).await?
         {
             self.install(*other).await?;
             let namespace = &self.context.settings.namespace;

@@ -240,6 +240,32 @@ async fn rotation_does_not_make_a_clock_trusted_that_is_ahead() {
     assert_eq!(node.status().reason, None);
 }
 
+/// Without a clock of the store, only the held lease shows that the node's clock is still ahead.
+#[tokio::test(start_paused = true)]
+async fn change_of_worker_does_not_make_a_clock_trusted_that_is_ahead() {
+    let world = World::with_local_clock(LayoutSpec::for_unit(TimeUnit::Millisecond));
+    let node = settled(&world, |settings| settings.issue.rollback = RollbackPolicy::Swap).await;
+    let worker = node.worker();
+    node.clock.step(120_000);
+    world.issue(&node, "order", 100).await;
+    node.clock.step(-60_000);
+    for _ in 0..20 {
+        let _: Result<_, _> = node.issuer.next_ids("order", 1).await;
+        world.pass(Duration::from_millis(50)).await;
+        assert_mark_within_window(&world, &node).await;
+    }
+    assert_eq!(node.worker(), worker);
+    let reason = node.status().reason;
+    assert!(matches!(reason, Some(UnavailableReason::ClockAhead(60_000))), "{reason:?}");
+    node.clock.step(-60_000);
+    let _: Result<_, _> = node.issuer.next_ids("order", 1).await;
+    world.pass(second(5)).await;
+    world.issue(&node, "order", 100).await;
+    assert_ne!(node.worker(), worker);
+    assert_mark_within_window(&world, &node).await;
+    assert_eq!(node.status().reason, None);
+}
+
 #[tokio::test(start_paused = true)]
 async fn node_ahead_of_the_store_gets_no_lease_until_corrected() {
     let world = world(1);

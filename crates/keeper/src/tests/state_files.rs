@@ -195,6 +195,45 @@ async fn rotated_lease_is_resumed_on_its_lane() {
     assert_eq!((resumed(&node, LeaseOutcome::Done), node.lane()), (1, 1 - lane));
 }
 
+/// A resumed lease has no reading under which both clocks agreed, so the store's clock counts.
+#[tokio::test(start_paused = true)]
+async fn rotation_of_a_resumed_lease_does_not_make_a_clock_trusted_that_is_ahead() {
+    let (world, disk) = (world(), MemoryDisk::default());
+    let settings = || {
+        let mut settings = world.only(5);
+        settings.lease.stale_wait = Duration::ZERO;
+        settings
+    };
+    let node = start_with(&world, &disk, settings()).await;
+    world.pass(second(60)).await;
+    world.issue(&node, "order", 10).await;
+    let lane = node.lane();
+    world.store.set_down(true);
+    kill(node, &disk);
+    let node = start_with(&world, &disk, settings()).await;
+    assert_eq!(resumed(&node, LeaseOutcome::Done), 1);
+    world.pass(second(3)).await;
+    node.clock.step(120_000);
+    // The local mark has to follow.
+    let _: Result<_, _> = node.issuer.next_ids("order", 1).await;
+    world.pass(second(2)).await;
+    world.issue(&node, "order", 10).await;
+    node.clock.step(-60_000);
+    let _: Result<_, _> = node.issuer.next_ids("order", 1).await;
+    world.store.set_down(false);
+    world.pass(second(15)).await;
+    assert_eq!(node.lane(), 1 - lane);
+    for _ in 0..3 {
+        world.pass(second(31)).await;
+        let reason = node.status().reason;
+        assert!(matches!(reason, Some(UnavailableReason::ClockAhead(60_000))), "{reason:?}");
+        let layout = node.issuer.layout();
+        let mark = world.row(5).await.marks.iter().max().expect("two lanes");
+        let ahead_ms = layout.start_of_tick_ms(layout.tick_of(mark)) - world.now_ms();
+        assert!(ahead_ms <= 310_000, "{ahead_ms}");
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn resumed_process_issues_although_the_store_shows_nothing() {
     let (world, disk) = (world(), MemoryDisk::default());

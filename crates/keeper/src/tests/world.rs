@@ -123,8 +123,18 @@ impl Events {
 impl World {
     /// Creates a world whose store has a clock of its own.
     pub(super) fn new(spec: LayoutSpec) -> Self {
+        Self::with_store(spec, |clock| MemoryStore::with_own_clock(clock))
+    }
+
+    /// Creates a world whose store has no clock of its own, like SQLite. Its clock shows true time
+    /// all the same, whatever the nodes' show.
+    pub(super) fn with_local_clock(spec: LayoutSpec) -> Self {
+        Self::with_store(spec, |clock| MemoryStore::new(clock))
+    }
+
+    fn with_store(spec: LayoutSpec, memory: impl FnOnce(Arc<ManualClock>) -> MemoryStore) -> Self {
         let store_clock = Arc::new(ManualClock::new(NOW));
-        let memory = MemoryStore::with_own_clock(store_clock.clone());
+        let memory = memory(store_clock.clone());
         Self {
             store: Arc::new(FaultyStore::new(memory)),
             store_clock,
