@@ -34,8 +34,8 @@ use self::{
     api::Api,
     api_server::{Address, ApiServer},
     object::{
-        NAMESPACE, TABLE, Tables, annotation, expect_token, expect_uid, is_record, is_under,
-        name_of, namespace_label, row, row_patch, set, uid, was_written,
+        NAMESPACE, TABLE, Tables, expect_token, expect_uid, is_under, name_of, namespace_label,
+        row, row_patch, set, uid, was_written,
     },
     record::{Record, new_record, record_annotations},
     rows::{Snapshot, key, listed},
@@ -107,19 +107,6 @@ impl KubernetesStore {
         // Not compared with the annotation, which a person may have changed: different namespaces
         // have different labels.
         self.api.list(&format!("{selector}{further}")).await
-    }
-
-    /// Returns the namespace of a record.
-    fn namespace_of<'a>(&self, record: &'a Lease) -> Result<&'a str> {
-        let namespace = annotation(record, NAMESPACE);
-        let is_its = |namespace: &&str| name_of(record) == self.tables.record(namespace);
-        namespace.filter(is_its).ok_or_else(|| StoreError::Corrupt {
-            table: name_of(record).to_owned(),
-            row: String::new(),
-            column: "namespace",
-            value: namespace.unwrap_or("null").to_owned(),
-            reason: "not the namespace in the name of the Lease".to_owned(),
-        })
     }
 
     /// Sets annotations of a Lease if it has this token and, with `Some`, this UID. Returns `false`
@@ -387,10 +374,10 @@ impl Store for KubernetesStore {
     async fn list_rows(&self) -> Result<Vec<ListedRow>> {
         let leases = self.leases_of(&self.tables.worker, None, "").await?;
         let mut rows = Vec::new();
-        for lease in leases.iter().filter(|lease| is_record(lease)) {
-            let namespace = self.namespace_of(lease)?;
-            for (key, row_leases) in Record::read(namespace, lease)?.rows {
-                let scope = every_worker(namespace, &key);
+        for lease in &leases {
+            let Some(namespace) = self.tables.namespace_of_record(lease) else { continue };
+            for (key, row_leases) in Record::read(&namespace, lease)?.rows {
+                let scope = every_worker(&namespace, &key);
                 let created = self.read_created(&scope, &row_leases, &leases)?;
                 let not_created = row_leases.all_not_created(0..=u64::MAX).map(Ok);
                 for row in created.into_iter().chain(not_created) {

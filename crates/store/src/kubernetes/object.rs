@@ -203,10 +203,8 @@ pub(super) fn worker(lease: &Lease) -> Option<u64> {
     in_name.or_else(|| annotation(lease, WORKER)?.parse().ok())
 }
 
-/// Returns whether a Lease is a layout record.
-pub(super) fn is_record(lease: &Lease) -> bool {
-    let labels = lease.metadata.labels.as_ref();
-    labels.and_then(|labels| labels.get(RESERVED)).is_some_and(|reserved| reserved == LAYOUT)
+fn label<'a>(lease: &'a Lease, name: &str) -> Option<&'a str> {
+    lease.metadata.labels.as_ref()?.get(name).map(String::as_str)
 }
 
 /// Describes the Lease of a row; `None` if the row was released or never written. Values that
@@ -259,6 +257,19 @@ impl Tables {
     /// Returns the name of a namespace's layout record.
     pub(super) fn record(&self, namespace: &str) -> String {
         name(&format!("{}-layout", self.worker), &[namespace])
+    }
+
+    /// Returns the namespace of which a Lease is the layout record; `None` if it is none, or the
+    /// copy of one under another name. Nothing changes a name, and lists select by labels, so a
+    /// changed annotation has no effect.
+    pub(super) fn namespace_of_record(&self, lease: &Lease) -> Option<String> {
+        let name = name_of(lease);
+        let escaped = name.strip_prefix(&self.worker)?.strip_prefix("-layout.")?;
+        let namespace = unescape(escaped)?;
+        let is_its = name == self.record(&namespace)
+            && label(lease, RESERVED) == Some(LAYOUT)
+            && label(lease, NAMESPACE) == Some(namespace_label(&namespace).as_str());
+        is_its.then_some(namespace)
     }
 
     /// Returns the name of a worker's row.
@@ -327,6 +338,22 @@ fn escape(text: &str) -> String {
     escaped
 }
 
+/// Returns the text that was escaped; `None` if it is a hash, or no escaped text.
+fn unescape(escaped: &str) -> Option<String> {
+    let mut bytes = escaped.bytes();
+    let mut text = Vec::with_capacity(escaped.len());
+    while let Some(byte) = bytes.next() {
+        text.push(match byte {
+            b'x' => {
+                let digits = [bytes.next()?, bytes.next()?];
+                u8::from_str_radix(std::str::from_utf8(&digits).ok()?, 16).ok()?
+            }
+            byte => byte,
+        });
+    }
+    String::from_utf8(text).ok()
+}
+
 /// Returns a hash that begins with "xx", as no escaped text does.
 fn hash(text: &str) -> String {
     Sha256::digest(text).iter().fold("xx".to_owned(), |hash, byte| format!("{hash}{byte:02x}"))
@@ -349,7 +376,9 @@ mod tests {
             ("", "x"),
         ] {
             assert_eq!(escape(text), escaped);
+            assert_eq!(unescape(escaped), (!text.is_empty()).then(|| text.to_owned()));
         }
+        assert_eq!(unescape(&hash("default")), None);
         let tables = Tables::new(&StoreSettings::new("kubernetes:")).expect("usable tables");
         assert_eq!(tables.record("default"), "soc-raindrop-worker-layout.default");
         assert_eq!(tables.code("default", "Order"), "soc-raindrop-segment.default.x4frder");

@@ -426,20 +426,28 @@ async fn seen(store: &KubernetesStore) -> (Vec<UnreleasedRow>, u64, Vec<u64>) {
     (unreleased, held, listed.into_iter().map(|listed| listed.row.worker).collect())
 }
 
-/// A record whose namespace a person removed is named, and does not vanish from the list.
+/// The name of a record says whose it is, so a changed annotation hides no namespace, and a copy
+/// under another name is no record.
 #[tokio::test(start_paused = true)]
-async fn record_without_its_namespace_is_named_by_the_list_of_rows() {
+async fn list_of_rows_takes_the_names_of_records_for_true() {
     let (server, store, _) = store_with_rows().await;
+    let other = record(Token::from_bits(5));
+    store.create_record("other", &other).await.expect("a record");
+    let default = "soc-raindrop-worker-layout.default";
+    let listed = async || {
+        let rows = store.list_rows().await.expect("a list");
+        rows.into_iter().map(|row| (row.namespace, row.row.worker)).collect::<Vec<_>>()
+    };
+    let known: Vec<_> = (1..=WORKERS).map(|worker| ("default".to_owned(), worker)).collect();
+    assert_eq!(listed().await, known);
     for value in [None, Some("other")] {
-        server.annotate("soc-raindrop-worker-layout.default", "raindrop/namespace", value);
-        let error = store.list_rows().await.expect_err("no namespace");
-        let StoreError::Corrupt { table, column, value: found, .. } = &error else {
-            panic!("{error:?}")
-        };
-        assert_eq!(
-            (&**table, *column, &**found),
-            ("soc-raindrop-worker-layout.default", "namespace", value.unwrap_or("null"))
-        );
+        server.annotate(default, "raindrop/namespace", value);
+        assert_eq!(listed().await, known, "{value:?}");
+    }
+    for name in ["copy", "soc-raindrop-worker-layout.copy", "soc-raindrop-worker-layout.default-2"]
+    {
+        server.copy(default, name);
+        assert_eq!(listed().await, known, "{name}");
     }
 }
 

@@ -130,6 +130,14 @@ impl Server {
         write(&mut state, object);
     }
 
+    /// Creates a copy of an object under another name, as a person would.
+    pub(super) fn copy(&self, object: &str, name: &str) {
+        let mut state = self.lock();
+        let mut copy = state.objects[object].clone();
+        copy["metadata"]["name"] = json!(name);
+        self.create(&mut state, copy);
+    }
+
     /// Returns an annotation of an object.
     pub(super) fn annotation(&self, object: &str, name: &str) -> Json {
         self.lock().objects[object]["metadata"]["annotations"][name].clone()
