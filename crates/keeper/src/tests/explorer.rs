@@ -115,6 +115,20 @@ const PARTLY_BACK: Choices = Choices {
     ..ROTATIONS
 };
 
+const KEPT_PARTLY_BACK: Choices = Choices {
+    name: "a clock that goes back part of its way, with a state file",
+    events: &[
+        Event::Nothing,
+        Event::Kill,
+        Event::ClockAheadInWindow,
+        Event::ClockPartlyBack,
+        Event::ClockRight,
+    ],
+    keeps_leases: true,
+    steps: 7,
+    ..PARTLY_BACK
+};
+
 const STORE: Choices = Choices {
     name: "a store that crashes, operators and a rival",
     events: &[
@@ -482,6 +496,7 @@ fn every_schedule_of_rotations_holds() {
 #[test]
 fn every_schedule_of_a_clock_that_goes_partly_back_holds() {
     all_hold(&PARTLY_BACK);
+    all_hold(&KEPT_PARTLY_BACK);
 }
 
 #[test]
