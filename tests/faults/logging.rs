@@ -17,7 +17,7 @@ use crate::{
     support::{mariadb::Mariadb, poll, server::Server},
 };
 
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_secs(300);
 
 /// Returns a full pipe, and its reader, which does not read.
 fn full_pipe() -> (PipeReader, std::io::PipeWriter) {

@@ -19,7 +19,7 @@ use tempfile::TempDir;
 use crate::support::{PLANTED, faketime, free_port, guardian, hung_log, poll};
 
 /// How long a process may take for anything that it should do at once, on a busy machine.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(300);
 
 /// The settings of a process.
 #[derive(Clone, Debug, Default)]

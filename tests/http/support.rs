@@ -22,7 +22,7 @@ use tower::ServiceExt;
 use crate::api::assert_documented;
 
 /// For what must happen, however busy the machine is.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(300);
 
 /// The configuration of these keys, and defaults.
 pub(crate) fn config(pairs: &[(&str, &str)]) -> Config {

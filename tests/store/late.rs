@@ -87,7 +87,7 @@ async fn a_late_write_takes_place_when_nothing_else_did(backend: &Backend) {
     assert_eq!(token_of(&*direct).await, birth(1));
     proxy.release();
     proxy.answered(1).await;
-    poll::until(Duration::from_secs(60), "the late write takes place", async || {
+    poll::until(Duration::from_secs(300), "the late write takes place", async || {
         (token_of(&*direct).await == token(1)).then_some(())
     })
     .await;

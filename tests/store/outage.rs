@@ -49,7 +49,7 @@ pub(crate) const OPENING: Duration = TIMEOUT.saturating_mul(3);
 pub(crate) const MARGIN: Duration = Duration::from_millis(900);
 
 /// For events that must happen, however busy the machine is.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(300);
 
 /// Returns settings with a short time-out.
 pub(crate) fn settings(url: String) -> StoreSettings {

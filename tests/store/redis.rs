@@ -67,7 +67,7 @@ async fn what_the_operator_should_know() {
     std::fs::create_dir(server.folder().join("dump.rdb")).expect("a folder");
     run::<()>(&url, &["CONFIG", "SET", "save", "3600 1"]).await;
     run::<redis::Value>(&url, &["BGSAVE"]).await;
-    poll::until(Duration::from_secs(60), "a snapshot failed", async || {
+    poll::until(Duration::from_secs(300), "a snapshot failed", async || {
         let refused = create_rows(&store, &scope(3, 3), &HighWaterMarks::all_at(0, 2)).await;
         refused.is_err_and(|error| error.kind() == "it cannot write to its disk").then_some(())
     })
@@ -83,7 +83,7 @@ async fn what_the_operator_should_know() {
     assert!(matches!(error, StoreError::AcceptsNoWrites(_)), "{error:?}");
     assert!(format!("{error:?}").contains("it is a replica"), "{error:?}");
     let other = Backend::Redis(other.database().await);
-    poll::until(Duration::from_secs(60), "the replica is seen", async || {
+    poll::until(Duration::from_secs(300), "the replica is seen", async || {
         let warnings = other.unprepared().await.prepare().await.expect("a primary");
         warnings.iter().any(|said| said.contains("has replicas")).then_some(())
     })
@@ -354,7 +354,7 @@ async fn few_connections_are_kept_and_not_for_long() {
         while calls.try_join_next().is_some() {}
     }
     assert!(connected().await > 0);
-    poll::until(Duration::from_secs(60), "idle connections are closed", async || {
+    poll::until(Duration::from_secs(300), "idle connections are closed", async || {
         (connected().await == 0).then_some(())
     })
     .await;

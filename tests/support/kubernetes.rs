@@ -35,7 +35,7 @@ use super::{
     tls::openssl,
 };
 
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_secs(300);
 /// The administrator's token for the API server.
 const ADMIN: &str = "planted-admin-token";
 

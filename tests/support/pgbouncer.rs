@@ -14,7 +14,7 @@ use super::{
     watched::Watched,
 };
 
-const STARTING: Duration = Duration::from_secs(60);
+const STARTING: Duration = Duration::from_secs(300);
 
 /// A running pooler.
 #[derive(Debug)]

@@ -27,7 +27,7 @@ use super::{carried::Carried, kubernetes, poll::until};
 const TOO_MANY: &[u8] = b"oo many c";
 
 /// How long a server may take to answer a client that is gone.
-const DRAINING: Duration = Duration::from_secs(60);
+const DRAINING: Duration = Duration::from_secs(300);
 
 /// The fate of the connection on which a certain text is sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

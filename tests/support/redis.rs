@@ -21,7 +21,7 @@ use super::{
     server::{Engine, Server},
 };
 
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_secs(300);
 
 /// Redis servers.
 #[derive(Debug)]

@@ -17,7 +17,7 @@ use tokio::{
 
 use super::{faketime, free_port, hung_log, watched::Watched};
 
-const STARTING: Duration = Duration::from_secs(60);
+const STARTING: Duration = Duration::from_secs(300);
 
 /// A kind of database server. If it is not installed, the tests install it, as root on Debian or
 /// Ubuntu.

@@ -47,7 +47,7 @@ done
 "#;
 
 /// How long a program may take to end in order before it is killed.
-const STOPPING: Duration = Duration::from_secs(60);
+const STOPPING: Duration = Duration::from_secs(300);
 
 /// A program with a temporary folder, which tests may end and run again.
 pub(crate) struct Watched {

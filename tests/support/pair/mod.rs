@@ -17,7 +17,7 @@ use super::{
 };
 
 /// How long a busy machine may take for anything.
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_secs(300);
 
 /// An engine with asynchronous replicas. Tests await it themselves, on one thread.
 #[async_trait(?Send)]
