@@ -21,6 +21,9 @@ use crate::support::{PLANTED, faketime, free_port, guardian, hung_log, poll};
 /// How long a process may take for anything that it should do at once, on a busy machine.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(300);
 
+/// How long a client waits for an answer, of a service that may be frozen.
+pub(crate) const GIVES_UP: Duration = Duration::from_secs(60);
+
 /// The settings of a process.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Setup {
@@ -151,7 +154,7 @@ impl Setup {
 
 /// A client that gives up: a test must fail rather than hang.
 pub(crate) fn client() -> Client {
-    Client::builder().timeout(PATIENCE).build().expect("nothing unusual")
+    Client::builder().timeout(GIVES_UP).build().expect("nothing unusual")
 }
 
 /// A running process; killed when dropped.

@@ -14,7 +14,7 @@ use tokio::{sync::Semaphore, task::JoinSet, time::sleep};
 use super::{MEMORY, Watched, length, mib, most_connections, spare_places};
 use crate::{
     collected::Collected,
-    service::{PATIENCE, Setup, client, parse_ids},
+    service::{GIVES_UP, PATIENCE, Setup, client, parse_ids},
     support::poll,
 };
 
@@ -90,7 +90,7 @@ async fn at_twice_the_capacity_it_stays_within_its_bounds() {
     }
     let (stormy, storm_url) = (Arc::clone(&demand), url.clone());
     clients.spawn(async move {
-        let client = Client::builder().pool_max_idle_per_host(0).timeout(PATIENCE).build();
+        let client = Client::builder().pool_max_idle_per_host(0).timeout(GIVES_UP).build();
         let client = client.expect("nothing unusual");
         let places = Arc::new(Semaphore::new(STORMING));
         let mut storm = JoinSet::new();

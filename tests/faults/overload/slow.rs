@@ -21,7 +21,7 @@ use tokio::{
 use super::{Watched, length, mib, most_connections};
 use crate::{
     collected::Collected,
-    service::{PATIENCE, Setup, client, from_environment, parse_ids},
+    service::{GIVES_UP, PATIENCE, Setup, client, from_environment, parse_ids},
     support::poll,
 };
 
@@ -139,7 +139,7 @@ async fn while_slow_clients_take_every_place_healthy_ones_are_served() {
     let mut clients = JoinSet::new();
     for number in 0..2 * HEALTHY {
         let keeps = usize::from(number < HEALTHY);
-        let client = Client::builder().pool_max_idle_per_host(keeps).timeout(PATIENCE).build();
+        let client = Client::builder().pool_max_idle_per_host(keeps).timeout(GIVES_UP).build();
         let (healthy, url) = (Arc::clone(&healthy), url.clone());
         let client = client.expect("nothing unusual");
         clients.spawn(async move { healthy.ask_until_stopped(client, url).await });
