@@ -47,6 +47,11 @@ impl Scope {
         }
     }
 
+    /// Returns the name of a worker's row in errors.
+    pub fn row_name(&self, worker: u64) -> String {
+        format!("{} {} {worker}", self.namespace, self.reserved_key)
+    }
+
     /// Returns the name of the scope in errors.
     #[cfg(any(feature = "kubernetes", feature = "redis", feature = "sql"))]
     pub(super) fn key(&self) -> String {

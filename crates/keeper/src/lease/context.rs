@@ -135,7 +135,7 @@ impl JudgedSurvey {
 pub(crate) enum LastAnswer {
     /// It gave no answer, so the row may still have the token that the write names.
     Missing,
-    /// It refused the write, so the row has another token.
+    /// It refused the write: the row has another token, or an epoch began.
     Refused,
 }
 
@@ -153,9 +153,9 @@ pub(crate) enum LeaseError {
     /// The row has a token of another process, or the store lost writes and nothing proves it. The
     /// lease ends, and the task searches for another row.
     Lost(Box<Row>),
-    /// The row cannot be read, and no longer has the token that this process knows: that is what
-    /// cannot be read, or the store refused a swap. As after [`Self::Lost`], the lease ends, and the
-    /// task searches for another row.
+    /// A value of the row cannot be read, because another program or a person changed it. The next
+    /// swap cannot decide either: the row has another token, or an epoch began. As after
+    /// [`Self::Lost`], the lease ends, and the task searches for another row.
     Unreadable(StoreError),
     /// The row or the namespace's record is not there. The task creates it again.
     Vanished,
@@ -179,6 +179,12 @@ impl From<StoreError> for LeaseError {
     fn from(error: StoreError) -> Self {
         Self::Store(error)
     }
+}
+
+/// Returns whether the row that cannot be read may still have a known token, because another value
+/// is what cannot be read. A store reads the token first.
+pub(crate) fn may_have_token(error: &StoreError) -> bool {
+    !matches!(error, StoreError::Corrupt { column: "token", .. })
 }
 
 impl LeaseContext {
@@ -459,16 +465,25 @@ impl LeaseContext {
     }
 
     /// Reads the row to learn the outcome of unacknowledged writes, and returns the row as well.
+    ///
+    /// # Errors
+    ///
+    /// [`LeaseError::Unreadable`] if a value of the row cannot be read. If that is not the token
+    /// ([`may_have_token`]), a caller whose next write would name the known token can go on without
+    /// the read: that write decides.
     pub(crate) async fn read_and_resolve(
         &self,
         known_row: &mut KnownRow<WriteIntent>,
     ) -> Result<(Resolution, Option<Row>), LeaseError> {
-        match self.read_row(known_row.worker()).await {
+        let worker = known_row.worker();
+        match self.read_row(worker).await {
             Ok(row) => Ok((known_row.resolve(row.as_ref()), row)),
-            Err(error @ StoreError::Corrupt { column: "token", .. }) => {
-                Err(LeaseError::Unreadable(error))
+            Err(error) => {
+                // On Kubernetes, it may also be a value of the record.
+                let is_of_row = matches!(&error, StoreError::Corrupt { row, .. }
+                    if *row == self.scope.row_name(worker));
+                Err(if is_of_row { LeaseError::Unreadable(error) } else { error.into() })
             }
-            Err(error) => Err(error.into()),
         }
     }
 
@@ -479,10 +494,10 @@ impl LeaseContext {
     /// Resolves writes whose outcome is unknown. Returns the one that took effect, or `None` if
     /// none did; the next write makes the store refuse one that still arrives.
     ///
-    /// If another value than the token cannot be read, the token decides without a read: the next
-    /// write names the same token as these, so the store refuses it if one of them took effect, and
-    /// otherwise it repairs the row. After a refusal nothing is left to try
-    /// ([`LeaseError::Unreadable`]).
+    /// If another value than the token cannot be read, the next write decides without a read. It
+    /// names the same token as these, so the store refuses it if one of them took effect, and
+    /// otherwise it repairs the row. A refusal means that the row has another token or that an epoch
+    /// began; either ends the lease ([`LeaseError::Unreadable`]).
     ///
     /// A write that is only visible need not be durable: the keeper repeats it under a fresh token,
     /// and counts on it once the store acknowledges the repetition.
@@ -499,10 +514,11 @@ impl LeaseContext {
                 Ok((Resolution::Lost | Resolution::Vanished, _)) => {
                     return Err(LeaseError::Vanished);
                 }
-                Err(LeaseError::Store(error @ StoreError::Corrupt { .. })) => match last_answer {
-                    LastAnswer::Missing => unreadable = Some(error),
-                    LastAnswer::Refused => return Err(LeaseError::Unreadable(error)),
-                },
+                Err(LeaseError::Unreadable(error))
+                    if last_answer == LastAnswer::Missing && may_have_token(&error) =>
+                {
+                    unreadable = Some(error);
+                }
                 Err(error) => return Err(error),
             }
         }

@@ -24,7 +24,7 @@ use raindrop_core::{
 use tokio::time::Instant;
 
 use super::{
-    context::{JudgedSurvey, LastAnswer, LeaseContext, LeaseError, WriteIntent},
+    context::{JudgedSurvey, LastAnswer, LeaseContext, LeaseError, WriteIntent, may_have_token},
     planted,
     prepare::record_part,
     stale_wait::StaleWait,
@@ -500,16 +500,20 @@ impl HeldLease {
         }
     }
 
-    /// Reads the row, and fails if another process wrote it.
+    /// Reads the row, and fails if another process wrote it. If another value than the token cannot
+    /// be read, the next write decides: until then the limit bounds the lease, as it does while the
+    /// store does not answer.
     async fn read_row(
         &mut self,
         context: &mut LeaseContext,
         judged: &JudgedSurvey,
     ) -> Result<(), LeaseError> {
-        match context.read_and_resolve(&mut self.row.known_row).await? {
-            (Resolution::Unchanged | Resolution::Visible, _) => Ok(()),
-            (Resolution::Lost, Some(row)) => Err(self.found(context, judged, row).await),
-            (Resolution::Lost | Resolution::Vanished, _) => Err(LeaseError::Vanished),
+        match context.read_and_resolve(&mut self.row.known_row).await {
+            Ok((Resolution::Unchanged | Resolution::Visible, _)) => Ok(()),
+            Ok((Resolution::Lost, Some(row))) => Err(self.found(context, judged, row).await),
+            Ok((Resolution::Lost | Resolution::Vanished, _)) => Err(LeaseError::Vanished),
+            Err(LeaseError::Unreadable(error)) if may_have_token(&error) => Ok(()),
+            Err(error) => Err(error),
         }
     }
 

@@ -14,7 +14,7 @@ use raindrop_core::{
 use tokio::time::timeout;
 
 use super::{
-    context::{LeaseContext, LeaseError},
+    context::{LeaseContext, LeaseError, may_have_token},
     held::HeldLease,
     loss::loss,
     state_file_writer::{StateFileFailed, StateFileWriter},
@@ -72,7 +72,10 @@ async fn try_resume(
             context.note_new_owner(&row, saved.lane, saved.limit());
             Some(loss(&row, &context.settings.holder).to_owned())
         }
-        Ok(Err(LeaseError::Unreadable(error))) => Some(format!("its row cannot be read: {error}")),
+        // If another value cannot be read, the token decides with the first renewal.
+        Ok(Err(LeaseError::Unreadable(error))) if !may_have_token(&error) => {
+            Some(format!("its row cannot be read: {error}"))
+        }
         _ => None,
     };
     if let Some(reason) = lost {

@@ -7,9 +7,9 @@
 //!
 //! It installs no grant and releases no row: the task does. While a write's outcome is unknown, the
 //! search keeps to that row. So the task must keep the search until it succeeds, or release its row
-//! with [`Search::abandon`]. Only a row that cannot be read, and has another token, is left: if a
-//! write of this process set that token, the row stays leased without a holder for one ttl. Tests:
-//! `searches.rs`, `crowd.rs` and `leases.rs` in `src/tests`.
+//! with [`Search::abandon`]. It leaves only a row that cannot be read, unless its next swap can
+//! decide: no process can lease such a row until a person repairs it. Tests: `searches.rs`,
+//! `crowd.rs` and `leases.rs` in `src/tests`.
 
 use raindrop_core::{
     instant::millis,

@@ -574,8 +574,7 @@ impl Task {
         self.forget().await
     }
 
-    /// Ends a lease whose row cannot be read and has another token: the store refuses every write
-    /// of it.
+    /// Ends a lease whose row cannot be read, and has another token or is of an earlier epoch.
     async fn unreadable(&mut self, error: &StoreError) -> Pause {
         let worker = self.state.held().map(|held| held.lease.grant.worker());
         self.enter(Event::Lost);

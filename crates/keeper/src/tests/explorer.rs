@@ -60,6 +60,14 @@ enum Event {
     Kill,
     /// The node's disk fails from now on.
     DiskFails,
+    /// A person changes a value of the node's row, other than the token, to one that cannot be read.
+    Damage,
+    /// A person changes the token of the node's row to one that cannot be read.
+    DamageToken,
+    /// An operator begins an epoch.
+    Raise,
+    /// Both, before the node takes another step.
+    DamageAndRaise,
 }
 
 /// The possible choices in a world.
@@ -175,6 +183,37 @@ const KEPT_ROTATIONS: Choices = Choices {
     ..ROTATIONS
 };
 
+const DAMAGED: Choices = Choices {
+    name: "a row that a person damages",
+    events: &[
+        Event::Nothing,
+        Event::Damage,
+        Event::DamageToken,
+        Event::Raise,
+        Event::DamageAndRaise,
+        Event::Deliver,
+        Event::Rival,
+        Event::ClockAhead,
+        Event::ClockRight,
+    ],
+    ..STORE
+};
+
+const KEPT_DAMAGED: Choices = Choices {
+    name: "a row that a person damages, with a state file",
+    events: &[
+        Event::Nothing,
+        Event::Damage,
+        Event::DamageToken,
+        Event::Raise,
+        Event::DamageAndRaise,
+        Event::Deliver,
+        Event::Kill,
+    ],
+    keeps_leases: true,
+    ..DAMAGED
+};
+
 /// The choices of one run: the given ones, and then the first value at each point.
 #[derive(Debug, Default)]
 struct Script {
@@ -223,6 +262,8 @@ struct Scene {
     grants: Vec<Arc<Grant>>,
     issued: HashSet<Id>,
     recorded: String,
+    /// Whether an operator has begun an epoch.
+    is_raised: bool,
 }
 
 /// Longer than a renewal interval, and shorter than the ttl.
@@ -264,6 +305,7 @@ impl Scene {
             grants,
             issued,
             recorded,
+            is_raised: false,
         }
     }
 
@@ -325,16 +367,16 @@ impl Scene {
             Event::Deliver => drop(self.store.deliver().await),
             Event::Crash => self.store.crash(),
             Event::Release => {
-                let held = self.task.state.held();
-                let Some(worker) = held.map(|held| held.lease.grant.worker()) else {
-                    return;
-                };
-                let (settings, random) = (self.settings.clone(), StdRng::seed_from_u64(7));
-                let clock = self.store_clock.clone();
-                let mut operator =
-                    Operator::with_random(settings, self.store.clone(), clock, Box::new(random));
+                let Some(worker) = self.held_worker() else { return };
                 // Fails if the record names another layout.
-                let _ = operator.release(worker).await;
+                let _ = self.operator().release(worker).await;
+            }
+            Event::Damage => self.damage_value(),
+            Event::DamageToken => self.store.damage(self.held_worker()),
+            Event::Raise => self.raise().await,
+            Event::DamageAndRaise => {
+                self.damage_value();
+                self.raise().await;
             }
             Event::Rival => {
                 let settings = KeeperSettings { state_file: None, ..self.settings.clone() };
@@ -345,7 +387,7 @@ impl Scene {
             }
             Event::Kill => {
                 self.settings.state_file = Some(self.disk.open());
-                let seed = 10 + self.script.lock().expect("one").widths.len() as u64;
+                let seed = 10 + self.points();
                 (self.task, self.issuer) =
                     Self::node(&self.store, &self.settings, &self.clock, seed);
                 self.grants.clear();
@@ -361,6 +403,33 @@ impl Scene {
                 assert!(swapped.expect("memory"));
             }
         }
+    }
+
+    fn held_worker(&self) -> Option<u64> {
+        self.task.state.held().map(|held| held.lease.grant.worker())
+    }
+
+    fn damage_value(&self) {
+        if let Some(worker) = self.held_worker() {
+            self.store.damage_value(worker);
+        }
+    }
+
+    async fn raise(&mut self) {
+        self.is_raised = true;
+        // Fails if the node has created no record yet.
+        let _ = self.operator().raise(self.settings.lease.window).await;
+    }
+
+    fn operator(&self) -> Operator {
+        let random = Box::new(StdRng::seed_from_u64(7 + self.points()));
+        let clock = self.store_clock.clone();
+        Operator::with_random(self.settings.clone(), self.store.clone(), clock, random)
+    }
+
+    /// Returns the number of choices so far.
+    fn points(&self) -> u64 {
+        self.script.lock().expect("one").widths.len() as u64
     }
 
     /// Checks the properties that must hold after each step.
@@ -400,11 +469,13 @@ impl Scene {
     }
 
     /// Checks that no mark is further ahead of the store's clock than a window and the skew: a clock
-    /// of the node that is wrong moves no mark.
+    /// of the node that is wrong moves no mark. After a raise, leases begin at a barrier that is as
+    /// far ahead as leases reach.
     fn check_marks(&self) -> Result<(), String> {
         let LeaseTimes { window, max_clock_skew, .. } = self.settings.lease;
         let layout = &self.settings.layout;
-        let latest = self.store_clock.now_ms() + millis(window) + millis(max_clock_skew);
+        let barrier = if self.is_raised { window + 2 * max_clock_skew } else { Duration::ZERO };
+        let latest = self.store_clock.now_ms() + millis(barrier + window + max_clock_skew);
         let acknowledged = self.store.acknowledged.lock().expect("one");
         let mut marks = acknowledged.iter().flat_map(|(_, write)| write.marks.iter());
         match marks.find(|mark| layout.start_of_tick_ms(layout.tick_of(*mark)) > latest + 1) {
@@ -507,6 +578,12 @@ fn every_schedule_of_changes_of_worker_holds() {
 #[test]
 fn every_schedule_of_a_failing_store_holds() {
     all_hold(&STORE);
+}
+
+#[test]
+fn every_schedule_of_a_damaged_row_holds() {
+    all_hold(&DAMAGED);
+    all_hold(&KEPT_DAMAGED);
 }
 
 #[test]

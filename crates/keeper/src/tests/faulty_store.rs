@@ -36,6 +36,15 @@ pub(super) enum Fault {
     Refused,
 }
 
+/// A stored value that cannot be read, because another program or a person changed it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Damage {
+    /// The value of this worker's row in this column.
+    Row(u64, &'static str),
+    /// The token of the record, which some engines read with each row.
+    Record,
+}
+
 /// Decides the fate of each swap.
 type Decide = Box<dyn FnMut(&RowWrite) -> Option<Fault> + Send>;
 
@@ -51,8 +60,7 @@ pub(super) struct FaultyStore {
     /// them.
     contended: Mutex<Option<String>>,
     late_records: Mutex<Vec<Call>>,
-    /// The worker whose row has a value that cannot be read, and the column.
-    unreadable: Mutex<Option<(u64, &'static str)>>,
+    damage: Mutex<Option<Damage>>,
     /// The state to which a crash returns, if something is visible that was not acknowledged.
     durable: Mutex<Option<Snapshot>>,
     down: AtomicBool,
@@ -86,7 +94,7 @@ impl FaultyStore {
             record_faults: Mutex::default(),
             contended: Mutex::default(),
             late_records: Mutex::default(),
-            unreadable: Mutex::default(),
+            damage: Mutex::default(),
             durable: Mutex::default(),
             down: AtomicBool::new(false),
             unusable: AtomicBool::new(false),
@@ -124,28 +132,45 @@ impl FaultyStore {
     /// Makes the token of a worker's row one that cannot be read, as a person may; with `None`, no
     /// row's.
     pub(super) fn damage(&self, worker: Option<u64>) {
-        *self.unreadable.lock().expect("unpoisoned") = worker.map(|worker| (worker, "token"));
+        *self.damage.lock().expect("unpoisoned") = worker.map(|it| Damage::Row(it, "token"));
     }
 
     /// Makes another value than the token of a worker's row one that cannot be read. The next write
     /// of the row repairs it.
     pub(super) fn damage_value(&self, worker: u64) {
-        *self.unreadable.lock().expect("unpoisoned") = Some((worker, "heartbeat_at"));
+        *self.damage.lock().expect("unpoisoned") = Some(Damage::Row(worker, "heartbeat_at"));
+    }
+
+    /// Makes the token of the record one that cannot be read.
+    pub(super) fn damage_record(&self) {
+        *self.damage.lock().expect("unpoisoned") = Some(Damage::Record);
+    }
+
+    fn is_record_damaged(&self) -> bool {
+        *self.damage.lock().expect("unpoisoned") == Some(Damage::Record)
     }
 
     /// Returns the column of a worker's row that cannot be read.
     pub(super) fn damaged(&self, worker: u64) -> Option<&'static str> {
-        let unreadable = *self.unreadable.lock().expect("unpoisoned");
-        unreadable.filter(|(damaged, _)| *damaged == worker).map(|(_, column)| column)
+        match *self.damage.lock().expect("unpoisoned") {
+            Some(Damage::Row(damaged, column)) if damaged == worker => Some(column),
+            _ => None,
+        }
     }
 
-    /// Applies a write of a row. Returns whether it took place.
+    /// Applies a write of a row. Returns whether it took place. A write repairs the row, unless its
+    /// token is damaged: no write names such a token.
     async fn apply(&self, write: &Call) -> Result<bool, StoreError> {
+        let Call::SwapRow(_, worker, ..) = write else {
+            return write.takes_place(&self.inner).await;
+        };
+        let damaged = self.damaged(*worker);
+        if damaged == Some("token") {
+            return Ok(false);
+        }
         let took_place = write.takes_place(&self.inner).await?;
-        if let Call::SwapRow(_, worker, ..) = write
-            && took_place
-        {
-            self.unreadable.lock().expect("unpoisoned").take_if(|(damaged, _)| *damaged == *worker);
+        if took_place && damaged.is_some() {
+            self.damage(None);
         }
         Ok(took_place)
     }
@@ -340,6 +365,11 @@ fn unavailable() -> StoreError {
     StoreError::Unavailable("planned by the test".into())
 }
 
+fn corrupt(row: String, column: &'static str) -> StoreError {
+    let (table, value) = ("memory".to_owned(), "x".to_owned());
+    StoreError::Corrupt { table, row, column, value, reason: "planned by the test".to_owned() }
+}
+
 #[async_trait]
 impl Intercept for FaultyStore {
     fn memory(&self) -> &MemoryStore {
@@ -363,18 +393,12 @@ impl Intercept for FaultyStore {
             return Err(unavailable());
         }
         match &call {
-            Call::ReadRow(_, worker) if self.damaged(*worker).is_some() => {
-                let column = self.damaged(*worker).expect("damaged");
-                return Err(StoreError::Corrupt {
-                    table: "memory".to_owned(),
-                    row: format!("default 0/0 {worker}"),
-                    column,
-                    value: "x".to_owned(),
-                    reason: "planned by the test".to_owned(),
-                });
+            Call::ReadRow(scope, ..) | Call::SwapRow(scope, ..) if self.is_record_damaged() => {
+                return Err(corrupt(scope.namespace.clone(), "token"));
             }
-            Call::SwapRow(_, worker, ..) if self.damaged(*worker) == Some("token") => {
-                return Ok(Box::new(false));
+            Call::ReadRow(scope, worker) if self.damaged(*worker).is_some() => {
+                let column = self.damaged(*worker).expect("damaged");
+                return Err(corrupt(scope.row_name(*worker), column));
             }
             Call::SwapRow(_, _, _, write) => {
                 let write = write.clone();

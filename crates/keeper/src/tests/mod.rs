@@ -4,6 +4,7 @@ mod backfill;
 mod barriers;
 mod clocks;
 mod crowd;
+mod damaged_rows;
 mod durability;
 mod epochs;
 mod explorer;

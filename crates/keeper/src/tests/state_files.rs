@@ -325,6 +325,42 @@ async fn lease_whose_token_in_the_row_cannot_be_read_is_not_resumed() {
     }
 }
 
+/// On Kubernetes, a read of a row reads the record, too. A damaged one says nothing about the row.
+#[tokio::test(start_paused = true)]
+async fn lease_is_resumed_although_the_token_of_the_record_cannot_be_read() {
+    let (world, disk) = (world(), MemoryDisk::default());
+    let node = start(&world, &disk, Some(5)).await;
+    world.pass(second(60)).await;
+    kill(node, &disk);
+    world.store.damage_record();
+    let node = start(&world, &disk, Some(5)).await;
+    assert_eq!(resumed(&node, LeaseOutcome::Done), 1);
+    world.pass(second(40)).await;
+    world.issue(&node, "order", 1).await;
+    world.store.damage(None);
+    world.pass(second(100)).await;
+    world.issue(&node, "order", 1).await;
+    assert_eq!(node.status().reason, None);
+    assert_eq!(node.events.count(LeaseOperation::Acquire, LeaseOutcome::Done), 0);
+}
+
+/// A saved lease whose row another person damaged ends when an epoch begins, and not before.
+#[tokio::test(start_paused = true)]
+async fn lease_whose_damaged_row_is_of_an_earlier_epoch_ends() {
+    let (world, disk) = (world(), MemoryDisk::default());
+    let node = start(&world, &disk, None).await;
+    world.pass(second(60)).await;
+    let worker = node.worker();
+    kill(node, &disk);
+    world.store.damage_value(worker);
+    world.operator(world.settings()).raise(second(300)).await.expect("up");
+    let node = start(&world, &disk, None).await;
+    world.pass(second(400)).await;
+    world.issue(&node, "order", 1).await;
+    assert_ne!(node.worker(), worker);
+    assert_eq!(node.status().reason, None);
+}
+
 /// As any process does that starts. Its own lease is used up before the new one begins.
 #[tokio::test(start_paused = true)]
 async fn resumed_process_adds_its_lost_row_beyond_its_lease() {

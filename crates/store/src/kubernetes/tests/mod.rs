@@ -484,6 +484,26 @@ async fn annotations_of_a_code_that_a_person_changed_are_named() {
 }
 
 /// Returns the column that a Lease lacks.
+/// A process that reads a row for the first time reads the record, too. The error says which of the
+/// two has the value.
+#[tokio::test(start_paused = true)]
+async fn token_of_the_record_is_not_taken_for_that_of_a_row() {
+    let (server, store, new) = store_with_rows().await;
+    let (token, holder, expiry) = (Token::from_bits(2), "node".to_owned(), RowExpiry::Released);
+    let write = RowWrite { token, epoch: FIRST, holder, lane: 0, marks: new.marks.clone(), expiry };
+    assert!(store.swap_row(&scope(), 1, new.token(1), &write).await.expect("an answer"));
+    server.annotate("soc-raindrop-worker.default.0-0.1", TOKEN, Some("x"));
+    let place = async |store: &KubernetesStore| match store.read_row(&scope(), 1).await {
+        Err(StoreError::Corrupt { row, column, .. }) => (row, column),
+        read => panic!("{read:?}"),
+    };
+    assert_eq!(place(&store).await, (scope().row_name(1), "token"));
+    let mut other = KubernetesStore::new(&StoreSettings::new("kubernetes:")).expect("usable");
+    other.api.server = ApiServer::Simulated(Arc::clone(&server));
+    server.annotate("soc-raindrop-worker-layout.default", TOKEN, Some("x"));
+    assert_eq!(place(&other).await, ("default".to_owned(), "token"));
+}
+
 fn missing(read: Result<()>) -> Option<&'static str> {
     match read {
         Ok(()) => None,
