@@ -216,8 +216,9 @@ pub trait SegmentStore: Debug + Send + Sync {
     }
 
     /// Reads, in one statement, the state by which the store would decide a reservation of this
-    /// epoch, for each of these codes in their order. A row that cannot be parsed, or that a
-    /// slow store did not return in time, is an error of that code only.
+    /// epoch, for each of these codes in their order. A row that cannot be parsed is an error of
+    /// that code only, and so is one that a slow store did not return in time
+    /// ([`StoreError::TimedOut`]), if it returned another one.
     async fn read_segments(
         &self,
         namespace: &str,

@@ -37,6 +37,8 @@ struct SlowStore {
     calls: Mutex<Vec<String>>,
     /// Whether the first code of each list cannot be read.
     is_corrupt: AtomicBool,
+    /// Whether the first code of each list is not returned in time.
+    is_late: AtomicBool,
 }
 
 #[async_trait]
@@ -55,10 +57,13 @@ impl Intercept for SlowStore {
         };
         self.calls.lock().expect("unpoisoned").push(name);
         let mut reply = call.run(&self.inner).await?;
-        if self.is_corrupt.load(Ordering::SeqCst)
-            && let Some(states) = reply.downcast_mut::<Vec<Result<CodeState, StoreError>>>()
-        {
-            states[0] = Err(StoreError::Refused("planned by the test".into()));
+        if let Some(states) = reply.downcast_mut::<Vec<Result<CodeState, StoreError>>>() {
+            if self.is_corrupt.load(Ordering::SeqCst) {
+                states[0] = Err(StoreError::Refused("planned by the test".into()));
+            }
+            if self.is_late.load(Ordering::SeqCst) {
+                states[0] = Err(StoreError::TimedOut { after: POLL });
+            }
         }
         Ok(reply)
     }
@@ -67,7 +72,8 @@ impl Intercept for SlowStore {
 impl SlowStore {
     fn new() -> Arc<Self> {
         let inner = MemoryStore::new(Arc::new(ManualClock::new(NOW)));
-        Arc::new(Self { inner, calls: Mutex::default(), is_corrupt: AtomicBool::new(false) })
+        let (is_corrupt, is_late) = (AtomicBool::new(false), AtomicBool::new(false));
+        Arc::new(Self { inner, calls: Mutex::default(), is_corrupt, is_late })
     }
 
     fn take_calls(&self) -> Vec<String> {
@@ -162,6 +168,22 @@ async fn row_that_cannot_be_read_is_reported() {
     sleep(POLL).await;
     let reason = issuer.status().reason;
     assert!(matches!(reason, Some(UnavailableReason::StoreUnavailable(_))), "{reason:?}");
+}
+
+/// The store did answer, so the node reports nothing, and checks these codes the next time.
+#[tokio::test(start_paused = true)]
+async fn codes_that_a_slow_store_did_not_return_are_checked_later() {
+    let store = SlowStore::new();
+    let (_keeper, issuer) = busy_node(&store).await;
+    store.is_late.store(true, Ordering::SeqCst);
+    sleep(POLL).await;
+    assert_eq!(issuer.status().reason, None);
+    store.take_calls();
+    store.is_late.store(false, Ordering::SeqCst);
+    sleep(POLL).await;
+    assert_eq!(store.take_calls(), ["survey", "settings", "3 rows"]);
+    sleep(POLL).await;
+    assert_eq!(store.take_calls(), ["survey", "settings"]);
 }
 
 /// The node gives unused numbers back during a poll that has already read the codes.

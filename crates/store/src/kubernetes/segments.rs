@@ -19,7 +19,7 @@ use async_trait::async_trait;
 use k8s_openapi::api::coordination::v1::Lease;
 use raindrop_core::{lease::Token, segment::CodeRow};
 use rand::RngExt as _;
-use tokio::time::Instant;
+use tokio::time::{Instant, timeout_at};
 
 use super::{
     KubernetesStore,
@@ -42,6 +42,8 @@ const SETTINGS: &str = "raindrop/settings";
 /// Up to this many codes are read one by one, in about 1 ms each. A list has every code of the
 /// namespace: with 20 000 codes, 40 pages and 20 MiB, and nodes check their codes every 30 s.
 const READ_SINGLY: usize = 16;
+/// After this many requests in succession without an answer, no further code is read one by one.
+const MOST_UNANSWERED: u32 = 2;
 
 #[async_trait]
 impl SegmentStore for KubernetesStore {
@@ -227,23 +229,44 @@ impl KubernetesStore {
     /// Reads a few codes one by one, as many as a slow server returns before the caller gives up. A
     /// list would take such a server longer yet, as soon as the namespace has more than a few pages.
     ///
-    /// Begins with a random code, so that repeated calls read each of them.
+    /// Begins with a random code, so that repeated calls read each of them. A request without an
+    /// answer costs its own code only.
+    ///
+    /// # Errors
+    ///
+    /// If the server returned no code, or refused a request.
     async fn read_singly<'a>(&self, names: &'a [String]) -> Result<FoundCodes<'a>> {
         let first = lock(&self.random).random_range(0..names.len().max(1));
-        let begin = Instant::now();
-        let mut slowest = Duration::ZERO;
+        let (begin, longest_call) = (Instant::now(), self.settings.longest_call());
+        let (mut slowest, mut unanswered, mut failure) = (Duration::ZERO, 0, None);
         let mut found = FoundCodes { leases: Vec::new(), unread: HashSet::new() };
         for name in names[first..].iter().chain(&names[..first]) {
+            let sent = Instant::now();
             // The caller reads the record as well.
-            if begin.elapsed() + 2 * slowest >= self.settings.longest_call() {
+            if unanswered == MOST_UNANSWERED || begin.elapsed() + 2 * slowest >= longest_call {
                 found.unread.insert(name);
                 continue;
             }
-            let sent = Instant::now();
-            found.leases.extend(self.api.get(name).await?);
+            let until = begin + longest_call - slowest - slowest / 8;
+            let read = timeout_at(until, self.api.get(name)).await;
+            match read.unwrap_or_else(|_| Err(StoreError::TimedOut { after: sent.elapsed() })) {
+                Ok(lease) => {
+                    found.leases.extend(lease);
+                    unanswered = 0;
+                }
+                Err(error @ (StoreError::TimedOut { .. } | StoreError::Unavailable(_))) => {
+                    found.unread.insert(name);
+                    unanswered += 1;
+                    failure = Some(error);
+                }
+                Err(error) => return Err(error),
+            }
             slowest = slowest.max(sent.elapsed());
         }
-        Ok(found)
+        match failure {
+            Some(error) if found.unread.len() == names.len() => Err(error),
+            _ => Ok(found),
+        }
     }
 
     /// Reads a code from its Lease, whose name must be that of the namespace and code in its

@@ -341,6 +341,40 @@ async fn slow_server_answers_a_read_of_codes_in_time() {
     }
 }
 
+/// A request without an answer costs its own code. After two in succession no more are sent, and
+/// with no code at all the read fails.
+#[tokio::test(start_paused = true)]
+async fn request_without_an_answer_hides_no_other_code() {
+    let (server, store, _) = store_with_rows().await;
+    let new = |number: u64| NewSegment { code: format!("code-{number}"), first: number };
+    let codes: Vec<_> = (1..=16).map(new).collect();
+    store.create_segments("default", &codes).await.expect("codes");
+    let names: Vec<_> = codes.iter().map(|it| &*it.code).collect();
+    // With the last delay, the request without an answer would end after the call.
+    for (delay, answered, lost, read) in [
+        (10, 0, 1, Some(15)),
+        (10, 5, 1, Some(15)),
+        (10, 5, 2, Some(5)),
+        (10, 0, 2, None),
+        (1_300, 15, 1, Some(15)),
+    ] {
+        server.slow_down(Duration::from_millis(delay));
+        server.lose_reads(answered, lost);
+        let begin = Instant::now();
+        let states = store.read_segments("default", &names, FIRST).await;
+        let took = begin.elapsed();
+        assert!(took < store.longest_call(), "{delay} ms a request: {took:?}");
+        let Some(read) = read else {
+            assert!(matches!(states, Err(StoreError::TimedOut { .. })), "{states:?}");
+            continue;
+        };
+        let states = states.expect("states");
+        let is_late = |state: &&Result<_>| matches!(state, Err(StoreError::TimedOut { .. }));
+        assert_eq!(states.iter().filter(is_late).count(), 16 - read);
+        assert_eq!(states.iter().filter(|state| state.is_ok()).count(), read);
+    }
+}
+
 /// A row that was not released makes starts wait, whatever else of it cannot be read.
 #[tokio::test(start_paused = true)]
 async fn row_that_cannot_be_read_counts_as_unreleased() {

@@ -55,6 +55,8 @@ struct State {
     overload: u32,
     /// How much longer each request takes.
     delay: Duration,
+    /// The number of requests for one object that get no answer, after this many that get one.
+    lost_reads: (u32, u32),
 }
 
 /// The fate of a request.
@@ -76,6 +78,7 @@ impl Server {
             is_faulty: true,
             overload: 0,
             delay: Duration::ZERO,
+            lost_reads: (0, 0),
         };
         Arc::new(Self { begin: Instant::now(), bug, state: Mutex::new(state) })
     }
@@ -103,6 +106,11 @@ impl Server {
     /// Takes this much longer for each request from now on.
     pub(super) fn slow_down(&self, delay: Duration) {
         self.lock().delay = delay;
+    }
+
+    /// Answers this many requests for one object, and then loses as many as `lost`.
+    pub(super) fn lose_reads(&self, answered: u32, lost: u32) {
+        self.lock().lost_reads = (answered, lost);
     }
 
     /// Returns how many lists were requested.
@@ -183,7 +191,10 @@ impl Server {
                 Duration::from_millis(state.random.random_range(0..most))
             };
             let (arrives, answers) = (takes(), takes());
+            let is_read = head.method == Method::GET && head.uri.query().is_none();
+            let is_lost = is_read && state.loses_read();
             let fate = match state.random.random_range(0..100) {
+                _ if is_lost => Fate::Never,
                 _ if !state.is_faulty => Fate::Answered,
                 0..4 => Fate::AnswerLost,
                 4..8 => Fate::Late,
@@ -308,6 +319,24 @@ impl Server {
             }
         }
         true
+    }
+}
+
+impl State {
+    /// Returns whether a request for one object gets no answer.
+    fn loses_read(&mut self) -> bool {
+        let (answered, lost) = &mut self.lost_reads;
+        match (*answered, *lost) {
+            (0, 0) => false,
+            (0, _) => {
+                *lost -= 1;
+                true
+            }
+            _ => {
+                *answered -= 1;
+                false
+            }
+        }
     }
 }
 
