@@ -70,6 +70,9 @@ pub(crate) struct LeaseContext {
     created: Option<CreatedRows>,
     /// Whether the rows of a namespace without a record are known to be of the configured layout.
     pub(crate) rows_are_ours: bool,
+    /// Whether this process lost a lease because its row cannot be read, and has not surveyed the
+    /// heartbeats since. Such a row cannot show that the store was rolled back.
+    pub(crate) lost_unreadable: bool,
     /// Whether the record named another layout when the last survey found one.
     pub(crate) was_foreign: bool,
 }
@@ -215,6 +218,7 @@ impl LeaseContext {
             history: KnownHistory::default(),
             created: None,
             rows_are_ours: false,
+            lost_unreadable: false,
             was_foreign: false,
         }
     }

@@ -74,6 +74,7 @@ async fn try_resume(
         }
         // If another value cannot be read, the token decides with the first renewal.
         Ok(Err(LeaseError::Unreadable(error))) if !may_have_token(&error) => {
+            context.lost_unreadable = true;
             Some(format!("its row cannot be read: {error}"))
         }
         _ => None,

@@ -138,7 +138,7 @@ impl Search {
             return Ok(Pass::Ended(outcome));
         }
         if self.chosen.is_some() {
-            if let Some(stale) = self.stale.wait_for_holders(context, judged).await? {
+            if let Some(stale) = self.wait_for_holders(context, judged).await? {
                 context.observe(LeaseOperation::Acquire, LeaseOutcome::NoneFree);
                 // The search chooses a row again after the wait.
                 self.chosen.take_if(|known_row| known_row.unconfirmed().is_none());
@@ -184,12 +184,28 @@ impl Search {
             return Ok(Pass::SurveyAgain);
         }
         // Waits for holders without a row, too: the search need not wait again once it has one.
-        let stale = self.stale.wait_for_holders(context, judged).await?;
+        let stale = self.wait_for_holders(context, judged).await?;
         if stale.is_none() && self.release_rows_if_due(context, judged).await? {
             return Ok(Pass::SurveyAgain);
         }
         context.observe(LeaseOperation::Acquire, LeaseOutcome::NoneFree);
         Ok(Pass::Ended(none_free(context, judged, &not_due)))
+    }
+
+    /// Returns the stale store to wait for; see [`StaleWait::wait_for_holders`].
+    ///
+    /// If this process lost a lease whose row it could not read, nothing else may show that a stale
+    /// store was rolled back: this process may be the only one that remembers. So it begins an
+    /// epoch.
+    async fn wait_for_holders(
+        &mut self,
+        context: &mut LeaseContext,
+        judged: &JudgedSurvey,
+    ) -> Result<Option<StaleStore>, StoreError> {
+        let stale = self.stale.wait_for_holders(context, judged).await?;
+        let lost_unreadable = std::mem::take(&mut context.lost_unreadable);
+        context.history.epoch_must_end |= lost_unreadable && stale.is_some();
+        Ok(stale)
     }
 
     /// Releases the rows that made this search wait, if that is due. Returns whether it was.

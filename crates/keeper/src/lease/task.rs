@@ -576,6 +576,7 @@ impl Task {
 
     /// Ends a lease whose row cannot be read, and has another token or is of an earlier epoch.
     async fn unreadable(&mut self, error: &StoreError) -> Pause {
+        self.context.lost_unreadable = true;
         let worker = self.state.held().map(|held| held.lease.grant.worker());
         self.enter(Event::Lost);
         let namespace = &self.context.settings.namespace;

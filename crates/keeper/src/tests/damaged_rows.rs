@@ -9,7 +9,9 @@ use super::{
     faulty_store::Fault,
     world::{World, second, world},
 };
-use crate::{KeeperSettings, LeaseOperation, LeaseOutcome, UnavailableReason};
+use crate::{
+    KeeperSettings, LeaseOperation, LeaseOutcome, UnavailableReason, state_file::MemoryDisk,
+};
 
 const WINDOW: Duration = Duration::from_mins(5);
 
@@ -144,4 +146,52 @@ async fn late_write_does_not_repair_a_token() {
     world.issue(&node, "order", 1).await;
     assert_ne!(node.worker(), worker);
     assert_eq!(world.store.damaged(worker), Some("token"));
+}
+
+/// The holder of the damaged row is the only process that remembers, so a backup that was restored
+/// meanwhile shows nothing else: rows of crashed nodes would be leased at their old marks.
+#[tokio::test(start_paused = true)]
+async fn holder_of_a_damaged_row_begins_an_epoch_in_a_stale_store() {
+    for (is_token, has_file, is_restored) in [
+        (true, false, true),
+        (false, false, true),
+        (true, true, true),
+        (true, false, false),
+        (true, true, false),
+    ] {
+        let (world, disk) = (world(), MemoryDisk::default());
+        let settings = || {
+            let state_file = has_file.then(|| disk.open());
+            KeeperSettings { state_file, ..world.only(5) }
+        };
+        let node = world.start(settings());
+        let crashed = world.node().await;
+        world.pass(second(65)).await;
+        let backup = world.store.backup();
+        world.pass(second(90)).await;
+        drop(crashed);
+        if is_restored {
+            world.store.put_back(backup);
+        }
+        if is_token {
+            world.store.damage(Some(5));
+        } else {
+            world.store.damage_value(5);
+        }
+        let before = world.epoch().await;
+        let node = if has_file {
+            disk.kill();
+            drop(node);
+            world.start(settings())
+        } else {
+            node
+        };
+        world.pass(second(35)).await;
+        let case = format!("{is_token} {has_file} {is_restored}");
+        assert_eq!(world.epoch().await != before, is_restored, "{case}");
+        assert!(node.status().reason.is_some(), "{case}");
+        let epoch = world.epoch().await;
+        world.pass(second(200)).await;
+        assert_eq!(world.epoch().await, epoch, "one is enough");
+    }
 }
