@@ -272,8 +272,9 @@ impl LeaseContext {
     }
 
     /// Surveys for a search. `renewed` are the clocks of the last write of the lease that this
-    /// process holds meanwhile. They count only if the store has no clock of its own: a new lease
-    /// must not make a clock that is ahead the agreed one.
+    /// process holds meanwhile. Without a clock of the store, only they show that the node's is
+    /// ahead. With a store's clock they do not count: they could make the verdict `StoreBehind`, and
+    /// the new lease would follow the node's clock.
     pub(crate) async fn survey_for_search(
         &mut self,
         renewed: Option<&ClockReading>,

@@ -259,9 +259,9 @@ impl Tables {
         name(&format!("{}-layout", self.worker), &[namespace])
     }
 
-    /// Returns the namespace of which a Lease is the layout record; `None` if it is none, or the
-    /// copy of one under another name. Nothing changes a name, and lists select by labels, so a
-    /// changed annotation has no effect.
+    /// Returns the namespace whose layout record a Lease is; `None` if it is no record, or a copy of
+    /// one under another name. The name decides, which nothing changes, and the labels, by which
+    /// lists select. No annotation does.
     pub(super) fn namespace_of_record(&self, lease: &Lease) -> Option<String> {
         let name = name_of(lease);
         let escaped = name.strip_prefix(&self.worker)?.strip_prefix("-layout.")?;

@@ -10,8 +10,8 @@
 -- that of the server.
 --
 -- A time that a person set to `infinity` is read as the last year of the calendar, and `-infinity` as
--- the first one. The next write of such a row repairs it. A heartbeat before 1970 is no evidence that
--- the server was rolled back; one in the last year makes starts wait until the row is written.
+-- the first one. The next write of such a row repairs it. Until then, a heartbeat of `infinity` makes
+-- starts wait, and one of `-infinity` is no evidence that the server was rolled back.
 
 -- name: session
 SELECT concat_ws(' ', COALESCE(NULLIF(current_setting('raindrop.session', TRUE), ''), 'not set up'),
