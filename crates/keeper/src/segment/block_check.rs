@@ -17,6 +17,7 @@ use raindrop_store::StoreError;
 use super::{
     code::{Code, Demand},
     code_table::CodeTable,
+    namespace::Purpose,
 };
 
 /// A code to check, as it was before its row is read.
@@ -61,7 +62,8 @@ pub(super) async fn check_blocks(codes: &CodeTable, present: Token) -> Result<()
                 Ok(row) if check.lost_last_block(row) => {
                     let (name, code) = (namespace.name(), &check.code.name);
                     tracing::error!(namespace = name, code, "the store went back");
-                    let present = namespace.begin_epoch_after_loss(present).await?.epoch();
+                    let present =
+                        namespace.begin_epoch_after_loss(Purpose::Poll, present).await?.epoch();
                     codes.leave_other_epochs(present);
                     return Ok(());
                 }

@@ -14,6 +14,7 @@ use super::{
     code::{Code, Current, Origin},
     code_table::CodeTable,
     handle::RETRY_AFTER,
+    namespace::Purpose,
 };
 use crate::support::{
     error::IssueError,
@@ -32,7 +33,7 @@ impl CodeTable {
     pub(super) async fn refresh(&self) -> Result<(), StoreError> {
         let namespace = &self.namespace;
         let managed = namespace.shared.store.list_managed_codes(namespace.name());
-        let managed = namespace.call(StoreOperation::Read, managed).await?;
+        let managed = namespace.call(Purpose::Poll, StoreOperation::Read, managed).await?;
         self.apply(&managed);
         Ok(())
     }

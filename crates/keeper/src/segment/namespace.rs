@@ -33,9 +33,19 @@ use crate::{
     },
 };
 
-/// Number of the store's connections that a node uses. Further calls wait for a permit here: in the
-/// store's queue for a connection they would time out.
-const CONNECTIONS: usize = 2;
+/// Number of calls for refills at a time. Further ones wait for a permit here: in the store's queue
+/// for a connection they would time out.
+const REFILLS: usize = 2;
+
+/// Who makes a call of the store. Each purpose has permits of its own, so that a poll does not wait
+/// behind the refills of many codes: it finds out that the store was rolled back.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Purpose {
+    /// A code that needs a block, or gives numbers back.
+    Refill,
+    /// The start, a poll, or a claim of an unknown code: one call at a time.
+    Poll,
+}
 
 /// One namespace, without its codes.
 #[derive(Debug)]
@@ -57,7 +67,8 @@ pub(super) struct SharedStore {
     pub(super) report: watch::Sender<Report>,
     pub(super) runtime: KeeperRuntime,
     random: Mutex<Random>,
-    connections: Semaphore,
+    refills: Semaphore,
+    polls: Semaphore,
 }
 
 /// The latest status of the store, as the task found it.
@@ -111,7 +122,7 @@ impl Namespace {
     /// Returns the namespace's record. Creates it if there is none.
     pub(super) async fn recorded(&self) -> Result<LayoutRecord, StoreError> {
         let fresh = || self.shared.random().fresh_token();
-        let _connection = self.shared.connection().await;
+        let _permit = self.shared.permit(Purpose::Poll).await;
         self.follower.recorded(&self.access(&fresh)).await
     }
 
@@ -122,23 +133,31 @@ impl Namespace {
 
     /// Follows the history of the store, unless that was done since its epoch was `seen`; with
     /// `None`, unless it was ever done.
-    pub(super) async fn follow(&self, seen: Option<Token>) -> Result<History, StoreError> {
+    pub(super) async fn follow(
+        &self,
+        purpose: Purpose,
+        seen: Option<Token>,
+    ) -> Result<History, StoreError> {
         let fresh = || self.shared.random().fresh_token();
-        let _connection = self.shared.connection().await;
+        let _permit = self.shared.permit(purpose).await;
         self.follower.follow(&self.access(&fresh), seen).await
     }
 
     /// Begins a new epoch, because the store lost a reservation of the epoch `seen`.
-    pub(super) async fn begin_epoch_after_loss(&self, seen: Token) -> Result<History, StoreError> {
+    pub(super) async fn begin_epoch_after_loss(
+        &self,
+        purpose: Purpose,
+        seen: Token,
+    ) -> Result<History, StoreError> {
         let fresh = || self.shared.random().fresh_token();
-        let _connection = self.shared.connection().await;
+        let _permit = self.shared.permit(purpose).await;
         self.follower.begin_epoch_after_loss(&self.access(&fresh), seen).await
     }
 
     /// Reads the row of a code, without writing.
     pub(super) async fn read_row(&self, code: &str) -> Result<Option<CodeRow>, StoreError> {
         let fresh = || self.shared.random().fresh_token();
-        let _connection = self.shared.connection().await;
+        let _permit = self.shared.permit(Purpose::Refill).await;
         Ok(self.follower.row(&self.access(&fresh), code).await?.0)
     }
 
@@ -148,7 +167,7 @@ impl Namespace {
         codes: &[&str],
     ) -> Result<Vec<Result<Option<CodeRow>, StoreError>>, StoreError> {
         let fresh = || self.shared.random().fresh_token();
-        let _connection = self.shared.connection().await;
+        let _permit = self.shared.permit(Purpose::Poll).await;
         Ok(self.follower.rows(&self.access(&fresh), codes).await?.0)
     }
 
@@ -169,7 +188,8 @@ impl Namespace {
         let began = Instant::now();
         if self.creations.must_count(began) {
             let stored = self.shared.store.count_segments(self.name());
-            self.creations.counted(self.call(StoreOperation::Read, stored).await?, began);
+            let stored = self.call(Purpose::Refill, StoreOperation::Read, stored).await?;
+            self.creations.counted(stored, began);
         }
         Ok(self.creations.begin(client, &self.settings))
     }
@@ -187,13 +207,14 @@ impl Namespace {
         failures.succeeded(self.name());
     }
 
-    /// Awaits a call of the store as soon as a connection is free.
+    /// Awaits a call of the store as soon as its purpose has a permit.
     pub(super) async fn call<T>(
         &self,
+        purpose: Purpose,
         operation: StoreOperation,
         call: impl Future<Output = Result<T, StoreError>>,
     ) -> Result<T, StoreError> {
-        let _connection = self.shared.connection().await;
+        let _permit = self.shared.permit(purpose).await;
         store_call(&*self.shared.store, &*self.observer, operation, call).await
     }
 }
@@ -205,13 +226,18 @@ impl SharedStore {
             report: watch::Sender::new(Report::default()),
             runtime: KeeperRuntime::present(),
             random: Mutex::new(random),
-            connections: Semaphore::new(CONNECTIONS),
+            refills: Semaphore::new(REFILLS),
+            polls: Semaphore::new(1),
         }
     }
 
-    /// Waits until a connection is free. The semaphore is never closed.
-    async fn connection(&self) -> Option<SemaphorePermit<'_>> {
-        self.connections.acquire().await.ok()
+    /// Waits until a call for this purpose may begin. The semaphores are never closed.
+    async fn permit(&self, purpose: Purpose) -> Option<SemaphorePermit<'_>> {
+        let permits = match purpose {
+            Purpose::Refill => &self.refills,
+            Purpose::Poll => &self.polls,
+        };
+        permits.acquire().await.ok()
     }
 
     pub(super) fn random(&self) -> MutexGuard<'_, Random> {

@@ -18,6 +18,7 @@ use tokio::time::Instant;
 
 use super::{
     code::{Code, Current, Demand, Origin},
+    namespace::Purpose,
     plan::Plan,
 };
 use crate::support::{
@@ -124,7 +125,8 @@ async fn reserve(code: &Code, left: u64) -> Result<Option<ReservedBlock>, StoreE
     };
     let may_create = matches!(creation, Ok(Some(_)));
     let rule = namespace.settings.gap_rule();
-    let mut plan = Plan::new(spec, rule, namespace.follow(None).await?, by, may_create);
+    let mut plan =
+        Plan::new(spec, rule, namespace.follow(Purpose::Refill, None).await?, by, may_create);
     plan.held = demand.epoch.map(|epoch| (epoch, demand.last_block_end));
     for _ in 0..TRIES {
         let token = namespace.shared.random().fresh_token();
@@ -150,7 +152,11 @@ async fn reserve(code: &Code, left: u64) -> Result<Option<ReservedBlock>, StoreE
                 let name = namespace.name();
                 tracing::error!(namespace = name, code = code.name, first, held, "{reason}");
                 if is_rolled_back {
-                    plan.enter(namespace.begin_epoch_after_loss(plan.history.epoch()).await?);
+                    plan.enter(
+                        namespace
+                            .begin_epoch_after_loss(Purpose::Refill, plan.history.epoch())
+                            .await?,
+                    );
                     continue;
                 }
                 let row = CodeRow { next: block.end, step: plan.by, epoch: plan.history.epoch() };
@@ -174,7 +180,7 @@ async fn reserve(code: &Code, left: u64) -> Result<Option<ReservedBlock>, StoreE
                 return Ok(None);
             }
             Reserved::OtherEpoch => {
-                plan.enter(namespace.follow(Some(plan.history.epoch())).await?);
+                plan.enter(namespace.follow(Purpose::Refill, Some(plan.history.epoch())).await?);
                 true
             }
         };
@@ -218,7 +224,7 @@ async fn is_back(code: &Code) -> Result<Option<bool>, StoreError> {
 async fn call_reserve(code: &Code, reservation: &Reservation) -> Result<Reserved, StoreError> {
     let namespace = &code.namespace;
     let reserved = namespace.shared.store.reserve(namespace.name(), &code.name, reservation);
-    namespace.call(StoreOperation::Reserve, reserved).await
+    namespace.call(Purpose::Refill, StoreOperation::Reserve, reserved).await
 }
 
 /// Returns the step of the next reservation, by the demand since the last one.

@@ -25,7 +25,7 @@ use super::{
     code::Code,
     code_table::CodeTable,
     managed::POLL_EVERY,
-    namespace::{Namespace, SharedStore},
+    namespace::{Namespace, Purpose, SharedStore},
     record_of,
     refill::refill,
 };
@@ -212,7 +212,7 @@ async fn give_back(code: &Code, unused: GiveBack) -> bool {
     let token = shared.random().fresh_token();
     let unused = UnusedNumbers { from, reserved, epoch, token };
     let returned = shared.store.give_back(namespace.name(), &code.name, &unused);
-    let returned = namespace.call(StoreOperation::Reserve, returned).await;
+    let returned = namespace.call(Purpose::Refill, StoreOperation::Reserve, returned).await;
     if let Err(error) = &returned {
         let (namespace, error) = (namespace.name(), with_sources(error));
         tracing::warn!(namespace, code = code.name, error, "give-back failed: numbers lost");
@@ -280,7 +280,7 @@ async fn wake_later(code: Arc<Code>) {
 async fn poll(codes: Arc<CodeTable>) {
     let namespace = &codes.namespace;
     let follow_refresh_and_check = async {
-        let present = namespace.follow(namespace.epoch().await).await?.epoch();
+        let present = namespace.follow(Purpose::Poll, namespace.epoch().await).await?.epoch();
         codes.leave_other_epochs(present);
         let refreshed = codes.refresh().await;
         let checked = check_blocks(&codes, present).await;
@@ -300,7 +300,7 @@ async fn prepare_namespace(codes: &CodeTable) -> Result<(), KeeperError> {
     let namespace = &*codes.namespace;
     let Namespace { settings, shared, .. } = namespace;
     let store = &shared.store;
-    let warnings = namespace.call(StoreOperation::Prepare, store.prepare()).await?;
+    let warnings = namespace.call(Purpose::Poll, StoreOperation::Prepare, store.prepare()).await?;
     namespace.observer.store_prepared(&warnings);
     for warning in warnings {
         tracing::warn!(
@@ -311,14 +311,14 @@ async fn prepare_namespace(codes: &CodeTable) -> Result<(), KeeperError> {
     }
     let recorded = namespace.recorded().await?.canonical;
     LayoutError::check(&settings.namespace, &record_of(&**store), &recorded)?;
-    namespace.follow(None).await?;
-    namespace.call(StoreOperation::Prepare, store.prepare_segments()).await?;
+    namespace.follow(Purpose::Poll, None).await?;
+    namespace.call(Purpose::Poll, StoreOperation::Prepare, store.prepare_segments()).await?;
     let new = settings
         .codes
         .iter()
         .map(|(code, spec)| NewSegment { code: code.clone(), first: spec.first() });
     let new: Vec<NewSegment> = new.collect();
     let created = store.create_segments(&settings.namespace, &new);
-    namespace.call(StoreOperation::Prepare, created).await?;
+    namespace.call(Purpose::Poll, StoreOperation::Prepare, created).await?;
     Ok(codes.refresh().await?)
 }

@@ -124,6 +124,29 @@ async fn settings_are_read_first_and_codes_many_at_a_time() {
     assert_eq!(store.take_calls(), ["survey", "settings"], "none was used since");
 }
 
+/// Thousands of refills wait for their turn. The poll is done after as many round trips as without
+/// them.
+#[tokio::test(start_paused = true)]
+async fn poll_does_not_wait_behind_the_refills_of_many_codes() {
+    let store = SlowStore::new();
+    let (_keeper, issuer) = busy_node(&store).await;
+    // Each code lacks numbers when the poll is due. Most claims give up before their turn.
+    sleep(POLL / 4 - LATENCY * 4).await;
+    store.take_calls();
+    for number in 0..CODES {
+        let issuer = issuer.clone();
+        tokio::spawn(async move { issuer.next_ids(&code(number), 100).await });
+    }
+    sleep(POLL / 2).await;
+    let calls = store.take_calls();
+    let at = |name: &str| calls.iter().position(|call| call == name).expect(name);
+    let poll = &calls[at("survey")..=at("200 rows")];
+    let (reads, refills) = (5, poll.len() - 5);
+    // Two refills at a time, beside each read.
+    assert!(calls.iter().filter(|call| *call == "other").count() >= CODES, "all have their turn");
+    assert!(refills > 0 && refills <= 2 * reads, "{poll:?}");
+}
+
 #[tokio::test(start_paused = true)]
 async fn retirement_is_known_before_the_codes_were_looked_at() {
     let store = SlowStore::new();

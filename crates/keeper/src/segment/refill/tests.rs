@@ -14,7 +14,7 @@ use super::*;
 use crate::{
     segment::{
         code_table::CodeTable,
-        namespace::{Namespace, SharedStore},
+        namespace::{Namespace, Purpose, SharedStore},
         settings::SegmentSettings,
     },
     support::{observer::Observer, random::Random},
@@ -52,7 +52,7 @@ impl Bench {
         let shared = Arc::new(SharedStore::new(store.clone(), random));
         let namespace = Namespace::new(settings, seen.clone(), shared);
         namespace.recorded().await.expect("up");
-        namespace.follow(None).await.expect("up");
+        namespace.follow(Purpose::Poll, None).await.expect("up");
         *seen.questions.lock().expect("unpoisoned") = 0;
         let (queue, queued) = mpsc::unbounded_channel();
         let codes = CodeTable::new(namespace, queue);
@@ -190,7 +190,7 @@ async fn code_that_went_back_begins_an_epoch_and_skips_a_gap() {
     let row = bench.code.namespace.settings.gap_rule().skipped(
         &bench.code.spec(),
         &CodeRow { next: 1, step: 0, epoch: Token::UNUSED },
-        &bench.code.namespace.follow(None).await.expect("up"),
+        &bench.code.namespace.follow(Purpose::Poll, None).await.expect("up"),
     );
     assert!(next > row, "{next} is not beyond a gap of {row}");
 }
