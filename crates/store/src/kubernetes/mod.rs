@@ -15,6 +15,7 @@
 mod api;
 mod api_server;
 mod clock;
+mod labels;
 mod object;
 mod record;
 mod rows;
@@ -34,8 +35,8 @@ use self::{
     api::Api,
     api_server::{Address, ApiServer},
     object::{
-        NAMESPACE, TABLE, Tables, expect_token, expect_uid, is_under, name_of, namespace_label,
-        row, row_patch, set, uid, was_written,
+        NAMESPACE, TABLE, Tables, expect_token, expect_uid, is_under, namespace_label, row,
+        row_patch, set, uid, was_written,
     },
     record::{Record, new_record, record_annotations},
     rows::{Snapshot, key, listed},
@@ -282,16 +283,16 @@ impl Store for KubernetesStore {
     }
 
     async fn unreleased_rows(&self, namespace: &str, limit: u32) -> Result<Vec<UnreleasedRow>> {
-        let leases = self.leases_of(&self.tables.worker, Some(namespace), "").await?;
-        let name = self.tables.record(namespace);
-        let Some(record) = leases.iter().find(|lease| name_of(lease) == name) else {
+        let mut leases = self.leases_of(&self.tables.worker, Some(namespace), "").await?;
+        let Some(record) = self.take_record(namespace, &mut leases).await? else {
             return Ok(Vec::new());
         };
+        self.add_lacking_rows(namespace, record.rows.iter(), &mut leases).await?;
         let mut rows = Vec::new();
-        for (reserved_key, row_leases) in Record::read(namespace, record)?.rows {
+        for (reserved_key, row_leases) in &record.rows {
             rows.extend(
-                listed(&row_leases, &leases)
-                    .filter_map(|(worker, lease)| object::unreleased(&reserved_key, worker, lease)),
+                listed(row_leases, &leases)
+                    .filter_map(|(worker, lease)| object::unreleased(reserved_key, worker, lease)),
             );
         }
         keep_newest(&mut rows, limit);
@@ -372,13 +373,19 @@ impl Store for KubernetesStore {
     }
 
     async fn list_rows(&self) -> Result<Vec<ListedRow>> {
-        let leases = self.leases_of(&self.tables.worker, None, "").await?;
-        let mut rows = Vec::new();
+        let mut leases = self.leases_of(&self.tables.worker, None, "").await?;
+        let mut records = Vec::new();
         for lease in &leases {
             let Some(namespace) = self.tables.namespace_of_record(lease) else { continue };
-            for (key, row_leases) in Record::read(&namespace, lease)?.rows {
-                let scope = every_worker(&namespace, &key);
-                let created = self.read_created(&scope, &row_leases, &leases)?;
+            let record = Record::read(&namespace, lease)?;
+            records.push((namespace, record));
+        }
+        let mut rows = Vec::new();
+        for (namespace, record) in &records {
+            self.add_lacking_rows(namespace, record.rows.iter(), &mut leases).await?;
+            for (key, row_leases) in &record.rows {
+                let scope = every_worker(namespace, key);
+                let created = self.read_created(&scope, row_leases, &leases)?;
                 let not_created = row_leases.all_not_created(0..=u64::MAX).map(Ok);
                 for row in created.into_iter().chain(not_created) {
                     let Scope { namespace, reserved_key, .. } = scope.clone();

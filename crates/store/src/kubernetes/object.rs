@@ -4,7 +4,7 @@
 //! Names and labels serve `kubectl` and lists by label. The full names are in annotations, because
 //! the name of an object is limited, and a longer one becomes a hash. Tests: below, and in `tests`.
 
-use std::fmt::Write as _;
+use std::{collections::BTreeMap, fmt::Write as _};
 
 use k8s_openapi::{
     api::coordination::v1::{Lease, LeaseSpec},
@@ -23,6 +23,8 @@ use crate::{
 
 /// The beginning of JSON pointers to annotations.
 pub(super) const ANNOTATIONS: &str = "/metadata/annotations/";
+/// The JSON pointer to all labels.
+pub(super) const LABELS: &str = "/metadata/labels";
 /// The namespace. The label of the same name has it, escaped and perhaps cut short.
 pub(super) const NAMESPACE: &str = "raindrop/namespace";
 /// The token of the last write.
@@ -61,24 +63,49 @@ pub(super) fn columns<const N: usize>(lease: &Lease, names: [&str; N]) -> Vec<Va
     names.map(|name| annotation(lease, name).into()).to_vec()
 }
 
+/// Returns the labels of a Lease of a table and a namespace. `reserved` is the value of the label
+/// [`RESERVED`].
+pub(super) fn labels(
+    (table, namespace): (&str, &str),
+    reserved: Option<&str>,
+) -> BTreeMap<String, String> {
+    let labels = [(TABLE, table.to_owned()), (NAMESPACE, namespace_label(namespace))];
+    let reserved = reserved.map(|reserved| (RESERVED, reserved.to_owned()));
+    labels.into_iter().chain(reserved).map(|(name, value)| (name.to_owned(), value)).collect()
+}
+
 /// Builds a Lease of a table and a namespace. `reserved` is the value of the label [`RESERVED`].
 pub(super) fn lease(
     name: String,
-    (table, namespace): (&str, &str),
+    table: (&str, &str),
     reserved: Option<&str>,
     annotations: impl IntoIterator<Item = (&'static str, String)>,
 ) -> Lease {
-    let labels = [(TABLE, table.to_owned()), (NAMESPACE, namespace_label(namespace))];
-    let reserved = reserved.map(|reserved| (RESERVED, reserved.to_owned()));
-    let annotations = annotations.into_iter().chain([(NAMESPACE, namespace.to_owned())]);
-    let owned = |(name, value): (&str, String)| (name.to_owned(), value);
+    let annotations = annotations.into_iter().chain([(NAMESPACE, table.1.to_owned())]);
     let metadata = ObjectMeta {
         name: Some(name),
-        labels: Some(labels.into_iter().chain(reserved).map(owned).collect()),
-        annotations: Some(annotations.map(owned).collect()),
+        labels: Some(labels(table, reserved)),
+        annotations: Some(annotations.map(|(name, value)| (name.to_owned(), value)).collect()),
         ..ObjectMeta::default()
     };
     Lease { metadata, spec: None }
+}
+
+/// Returns the parts of a JSON patch that give a Lease these labels; none if it has them. Labels of
+/// others stay.
+pub(super) fn relabel(lease: &Lease, labels: &BTreeMap<String, String>) -> Vec<Json> {
+    let Some(present) = &lease.metadata.labels else {
+        return vec![
+            json!({ "op": "test", "path": LABELS, "value": null }),
+            json!({ "op": "add", "path": LABELS, "value": labels }),
+        ];
+    };
+    let changed = labels.iter().filter(|(name, value)| present.get(*name) != Some(*value));
+    let add = |(name, value): (&String, &String)| {
+        let path = format!("{LABELS}/{}", name.replace('/', "~1"));
+        json!({ "op": "add", "path": path, "value": value })
+    };
+    changed.map(add).collect()
 }
 
 /// Returns whether a Lease has every annotation of another one; it may have more.

@@ -49,10 +49,11 @@ impl KubernetesStore {
         let further = format!(",{RESERVED} in ({LAYOUT},{reserved})");
         let namespace = Some(scope.namespace.as_str());
         let mut leases = self.leases_of(&self.tables.worker, namespace, &further).await?;
-        let name = self.tables.record(&scope.namespace);
-        let record = leases.iter().position(|lease| name_of(lease) == name);
-        let record = record.map(|at| leases.swap_remove(at));
-        let record = record.map(|lease| Record::read(&scope.namespace, &lease)).transpose()?;
+        let record = self.take_record(&scope.namespace, &mut leases).await?;
+        if let Some(record) = &record {
+            let rows = record.rows.get_key_value(&scope.reserved_key).into_iter();
+            self.add_lacking_rows(&scope.namespace, rows, &mut leases).await?;
+        }
         Ok(Snapshot { record, leases })
     }
 

@@ -64,7 +64,7 @@ impl SegmentStore for KubernetesStore {
         };
         for new in codes.iter().filter(is_missing) {
             let (row, token) = (CodeRow::missing(new.first), Token::UNUSED);
-            self.api.create(&self.new_code(namespace, &new.code, row, token)?).await?;
+            self.create_or_relabel(&self.new_code(namespace, &new.code, row, token)?).await?;
         }
         Ok(())
     }
@@ -119,7 +119,9 @@ impl SegmentStore for KubernetesStore {
         let FoundCodes { leases, unread } = if names.len() <= READ_SINGLY {
             self.read_singly(&names).await?
         } else {
-            FoundCodes { leases: self.codes(Some(namespace)).await?, unread: HashSet::new() }
+            let mut leases = self.codes(Some(namespace)).await?;
+            self.add_lacking_codes(namespace, &names, &mut leases).await?;
+            FoundCodes { leases, unread: HashSet::new() }
         };
         // Read after the codes, as for a reservation.
         let is_in_epoch = self.is_in_epoch(namespace, epoch).await?;
@@ -181,7 +183,7 @@ impl SegmentStore for KubernetesStore {
         }
         let annotations = [(CODE, code.clone()), token, settings];
         let lease = lease(name, (&self.tables.settings, namespace), None, annotations);
-        Ok(self.api.create(&lease).await?.is_some())
+        self.create_or_relabel(&lease).await
     }
 
     async fn count_segments(&self, namespace: &str) -> Result<u64> {

@@ -27,8 +27,8 @@ use super::{
     object::{EPOCH, HISTORY, IDENTITY, TOKEN},
 };
 use crate::{
-    CodeState, LayoutRecord, NewRows, NewSegment, Result, Scope, SegmentStore as _, Store as _,
-    StoreError, StoreSettings, UnreleasedRow,
+    CodeState, LayoutRecord, ManagedCode, NewRows, NewSegment, Result, Scope, SegmentStore as _,
+    Store as _, StoreError, StoreSettings, UnreleasedRow,
 };
 
 /// How far a write raises a mark, in ms.
@@ -450,6 +450,100 @@ async fn annotations_of_a_row_that_a_person_changed_hide_nothing() {
         assert!(store.swap_row(&scope(), 2, token, &write).await.expect("an answer"));
         assert_eq!(server.annotation(lease, worker), "2");
     }
+}
+
+/// A list selects by labels, and lacks a Lease whose labels a person changed. The row is there
+/// nevertheless, and a start waits for its holder.
+#[tokio::test(start_paused = true)]
+async fn labels_that_a_person_changed_hide_neither_row_nor_record() {
+    let (row, record) = ("soc-raindrop-worker.default.0-0.2", "soc-raindrop-worker-layout.default");
+    let (table, reserved) = ("raindrop/table", "raindrop/reserved");
+    let namespace = "raindrop/namespace";
+    for lease in [row, record] {
+        for label in
+            [None, Some((table, "other")), Some((namespace, "other")), Some((reserved, "9-9"))]
+        {
+            let (server, store, new) = store_with_rows().await;
+            let (token, holder) = (Token::from_bits(2), "node".to_owned());
+            let (marks, expiry) = (new.marks.clone(), RowExpiry::After(LASTS));
+            let write = RowWrite { token, epoch: FIRST, holder, lane: 0, marks, expiry };
+            assert!(store.swap_row(&scope(), 2, new.token(2), &write).await.expect("an answer"));
+            let (before, labels) = (seen(&store).await, server.labels(lease));
+            assert_eq!((before.0.len(), before.1), (1, 1));
+
+            server.label(lease, label);
+            let unreleased = store.unreleased_rows("default", 9).await.expect("rows");
+            assert_eq!(unreleased, before.0, "{lease} {label:?}");
+
+            server.label(lease, label);
+            assert_eq!(store.survey(&scope()).await.expect("a survey").held, 1);
+            assert_eq!(server.labels(lease), labels, "it has its labels again");
+
+            server.label(lease, label);
+            assert!(store.create_rows(&scope(), &new).await.expect("an answer"));
+            let present = store.read_row(&scope(), 2).await.expect("readable").expect("the row");
+            assert_eq!(present.token, token, "no row is created in its place");
+            assert_eq!(seen(&store).await, before, "{lease} {label:?}");
+
+            // A command whose account may only read finds the row nevertheless.
+            server.label(lease, label);
+            server.forbid_patches();
+            let unreleased = store.unreleased_rows("default", 9).await.expect("rows");
+            assert_eq!(unreleased, before.0, "{lease} {label:?}");
+        }
+    }
+}
+
+/// A few Leases are read one by one, many by a list of all. Labels of others stay.
+#[tokio::test(start_paused = true)]
+async fn labels_that_a_person_changed_hide_no_code() {
+    for hidden in [1, 4, 5, 20] {
+        let (server, store, _) = store_with_rows().await;
+        let new = |number: u64| NewSegment { code: format!("code-{number}"), first: number };
+        let codes: Vec<_> = (1..=20).map(new).collect();
+        store.create_segments("default", &codes).await.expect("codes");
+        let names: Vec<_> = codes.iter().map(|it| &*it.code).collect();
+        let lease = |new: &NewSegment| format!("soc-raindrop-segment.default.{}", new.code);
+        let hide = || {
+            for code in &codes[..hidden] {
+                server.label(&lease(code), Some(("of-another", "1")));
+                server.label(&lease(code), Some(("raindrop/table", "other")));
+            }
+        };
+        let are_repaired = || {
+            codes[..hidden].iter().all(|code| {
+                let labels = server.labels(&lease(code));
+                labels["raindrop/table"] == "soc-raindrop-segment" && labels["of-another"] == "1"
+            })
+        };
+        hide();
+        let states = store.read_segments("default", &names, FIRST).await.expect("states");
+        let states: Vec<_> = states.into_iter().map(|state| state.expect("readable")).collect();
+        let rows = codes.iter().map(|new| CodeState::Row(CodeRow::missing(new.first)));
+        assert_eq!(states, rows.collect::<Vec<_>>(), "{hidden}");
+        assert!(are_repaired(), "{hidden}");
+        // So does a start, which creates the codes of its configuration.
+        hide();
+        assert_eq!(store.count_segments("default").await.expect("a count"), 20 - hidden as u64);
+        store.create_segments("default", &codes).await.expect("codes");
+        assert!(are_repaired(), "{hidden}");
+        assert_eq!(store.count_segments("default").await.expect("a count"), 20);
+    }
+}
+
+/// An operator who creates the settings of a code that a list lacks finds them afterwards.
+#[tokio::test(start_paused = true)]
+async fn creation_of_settings_that_exist_gives_them_their_labels_again() {
+    let (server, store, _) = store_with_rows().await;
+    let (code, settings) = ("order".to_owned(), "{}".to_owned());
+    let code = ManagedCode { code, settings, token: Token::from_bits(3) };
+    assert!(store.write_managed_code("default", None, &code).await.expect("an answer"));
+    server.label("soc-raindrop-segment-settings.default.order", None);
+    let listed = async || store.list_managed_codes("default").await.expect("a list");
+    assert_eq!(listed().await, []);
+    let other = ManagedCode { token: Token::from_bits(4), ..code.clone() };
+    assert!(!store.write_managed_code("default", None, &other).await.expect("an answer"));
+    assert_eq!(listed().await, [code]);
 }
 
 /// Returns the unreleased rows, how many rows are held, and every row, as a store shows them.

@@ -17,7 +17,7 @@ use rand::{RngExt as _, SeedableRng as _, rngs::StdRng};
 use serde_json::{Value as Json, json};
 use tokio::time::{Instant, sleep};
 
-use crate::kubernetes::object::ANNOTATIONS;
+use crate::kubernetes::object::{ANNOTATIONS, LABELS};
 
 /// The server's clock when a simulation begins, in Unix ms.
 pub(super) const BEGIN_MS: i64 = 1_800_000_000_000;
@@ -51,6 +51,8 @@ struct State {
     writes: u64,
     lists: u32,
     is_faulty: bool,
+    /// Whether the account may only read.
+    forbids_patches: bool,
     /// The number of requests to refuse with 429.
     overload: u32,
     /// How much longer each request takes.
@@ -76,6 +78,7 @@ impl Server {
             writes: 0,
             lists: 0,
             is_faulty: true,
+            forbids_patches: false,
             overload: 0,
             delay: Duration::ZERO,
             lost_reads: (0, 0),
@@ -96,6 +99,11 @@ impl Server {
     /// Answers every request soon from now on.
     pub(super) fn heal(&self) {
         self.lock().is_faulty = false;
+    }
+
+    /// Forbids patches from now on.
+    pub(super) fn forbid_patches(&self) {
+        self.lock().forbids_patches = true;
     }
 
     /// Refuses this many requests with 429, each with a pause of 1 s.
@@ -136,6 +144,23 @@ impl Server {
             None => drop(annotations.remove(name)),
         }
         write(&mut state, object);
+    }
+
+    /// Sets a label of one object, as a person would; with `None` removes all labels.
+    pub(super) fn label(&self, object: &str, label: Option<(&str, &str)>) {
+        let mut state = self.lock();
+        let mut object = state.objects[object].clone();
+        let metadata = object["metadata"].as_object_mut().expect("a map");
+        match label {
+            Some((name, value)) => metadata["labels"][name] = json!(value),
+            None => drop(metadata.remove("labels")),
+        }
+        write(&mut state, object);
+    }
+
+    /// Returns the labels of an object.
+    pub(super) fn labels(&self, object: &str) -> Json {
+        self.lock().objects[object]["metadata"]["labels"].clone()
     }
 
     /// Creates a copy of an object under another name, as a person would.
@@ -259,6 +284,7 @@ impl Server {
                 }
                 (201, self.create(&mut state, body))
             }
+            Method::PATCH if state.forbids_patches => refused(403, "Forbidden"),
             Method::PATCH => {
                 let Some(mut object) = state.objects.get(&name).cloned() else { return missing() };
                 if !self.patch(&mut object, &body) {
@@ -303,6 +329,15 @@ impl Server {
                 // A missing value is null.
                 if object.pointer(path).unwrap_or(&Json::Null) != value && !ignored {
                     return false;
+                }
+                continue;
+            }
+            if let Some(name) = path.strip_prefix(LABELS) {
+                let labels = &mut object["metadata"]["labels"];
+                match name.strip_prefix('/') {
+                    None => *labels = value.clone(),
+                    Some(_) if labels.is_null() => return false,
+                    Some(name) => labels[name.replace("~1", "/")] = value.clone(),
                 }
                 continue;
             }
@@ -355,6 +390,9 @@ fn is_selected(object: &Json, query: &str) -> bool {
         .expect("a selector")
         .1
         .into_owned();
+    if selector.is_empty() {
+        return true;
+    }
     // Commas in brackets do not separate terms.
     let (terms, choice) = match selector.split_once(" in (") {
         Some((before, among)) => {

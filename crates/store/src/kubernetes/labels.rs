@@ -1,0 +1,133 @@
+//! Finds Leases whose labels were changed.
+//!
+//! A list selects by labels, so it lacks a Lease whose labels a person or a program changed. Reads
+//! and writes by name still find it. A row that seems to be missing would be created anew, and a
+//! start would not see that its holder crashed. So each list is completed by the Leases that its
+//! reader knows by name: the record of a namespace, the rows that the record lists, and the codes
+//! that a node uses. Those that are found get their labels again.
+//!
+//! Lists for people lack a hidden Lease of which no name is known: a record, a code or its settings.
+//! Tests: `tests`, and tests/store/kubernetes.rs on a real API server.
+
+use std::collections::{BTreeMap, HashSet};
+
+use k8s_openapi::api::coordination::v1::Lease;
+
+use super::{
+    KubernetesStore, every_worker,
+    object::{LAYOUT, expect_uid, key_label, labels, name_of, relabel, uid},
+    record::{Record, RowLeases},
+};
+use crate::{Result, StoreError};
+
+/// Up to this many Leases are read one by one. For more, a list of all Leases is quicker.
+const FEW: usize = 4;
+
+/// The names of Leases that a list lacks, with the labels that each must have.
+type Lacking = BTreeMap<String, BTreeMap<String, String>>;
+
+impl KubernetesStore {
+    /// Returns the record of a namespace, which it takes out of a list of Leases. Reads the record
+    /// by its name if the list lacks it.
+    pub(super) async fn take_record(
+        &self,
+        namespace: &str,
+        leases: &mut Vec<Lease>,
+    ) -> Result<Option<Record>> {
+        let name = self.tables.record(namespace);
+        let lease = match leases.iter().position(|lease| name_of(lease) == name) {
+            Some(at) => Some(leases.swap_remove(at)),
+            None => {
+                let labels = labels((&self.tables.worker, namespace), Some(LAYOUT));
+                self.read_lacking(&Lacking::from([(name, labels)])).await?.pop()
+            }
+        };
+        lease.map(|lease| Record::read(namespace, &lease)).transpose()
+    }
+
+    /// Adds the rows that a record lists, of these reserved keys, and a list of Leases lacks.
+    pub(super) async fn add_lacking_rows(
+        &self,
+        namespace: &str,
+        rows: impl Iterator<Item = (&String, &RowLeases)>,
+        leases: &mut Vec<Lease>,
+    ) -> Result<()> {
+        let present: HashSet<&str> = leases.iter().map(uid).collect();
+        let (mut lacking, mut listed) = (Lacking::new(), HashSet::new());
+        for (reserved_key, row_leases) in rows {
+            let scope = every_worker(namespace, reserved_key);
+            let reserved = key_label(reserved_key);
+            let labels = labels((&self.tables.worker, namespace), Some(&reserved));
+            for (worker, uid) in &row_leases.uids {
+                if !present.contains(uid.as_str()) {
+                    lacking.insert(self.tables.row(&scope, *worker), labels.clone());
+                    listed.insert(uid.clone());
+                }
+            }
+        }
+        let found = self.read_lacking(&lacking).await?;
+        // A Lease of the same name that the record does not list is no row.
+        leases.extend(found.into_iter().filter(|lease| listed.contains(uid(lease))));
+        Ok(())
+    }
+
+    /// Adds the codes with these names of Leases that a list lacks.
+    pub(super) async fn add_lacking_codes(
+        &self,
+        namespace: &str,
+        names: &[String],
+        leases: &mut Vec<Lease>,
+    ) -> Result<()> {
+        let present: HashSet<&str> = leases.iter().map(name_of).collect();
+        let labels = labels((&self.tables.segment, namespace), None);
+        let lacking = names.iter().filter(|name| !present.contains(name.as_str()));
+        let lacking = lacking.map(|name| (name.clone(), labels.clone())).collect();
+        leases.extend(self.read_lacking(&lacking).await?);
+        Ok(())
+    }
+
+    /// Reads Leases by their names, and gives them their labels again. Those that do not exist are
+    /// left out.
+    async fn read_lacking(&self, lacking: &Lacking) -> Result<Vec<Lease>> {
+        let mut found = Vec::new();
+        if lacking.len() <= FEW {
+            for name in lacking.keys() {
+                found.extend(self.api.get(name).await?);
+            }
+        } else {
+            found = self.api.list("").await?;
+            found.retain(|lease| lacking.contains_key(name_of(lease)));
+        }
+        for lease in &found {
+            self.relabel(lease, &lacking[name_of(lease)]).await?;
+        }
+        Ok(found)
+    }
+
+    /// Creates a Lease, and returns whether it did. If there is one with its name, that one gets its
+    /// labels again.
+    pub(super) async fn create_or_relabel(&self, lease: &Lease) -> Result<bool> {
+        if self.api.create(lease).await?.is_some() {
+            return Ok(true);
+        }
+        if let (Some(present), Some(labels)) =
+            (self.api.get(name_of(lease)).await?, &lease.metadata.labels)
+        {
+            self.relabel(&present, labels).await?;
+        }
+        Ok(false)
+    }
+
+    async fn relabel(&self, lease: &Lease, labels: &BTreeMap<String, String>) -> Result<()> {
+        let changes = relabel(lease, labels);
+        if changes.is_empty() {
+            return Ok(());
+        }
+        let patch = [vec![expect_uid(uid(lease))], changes].concat();
+        match self.api.patch(name_of(lease), patch).await {
+            // Where a command may only read, the Lease is still found by its name.
+            Ok(_) | Err(StoreError::Refused(_)) => Ok(()),
+            Err(error) => Err(error),
+        }
+    }
+}
