@@ -3,9 +3,9 @@
 //! # The promise and its contract
 //!
 //! No ID of a namespace is issued twice, whatever clocks, crashes and networks do, unless
-//! [`codes_shared`](core::issue::IssueSettings::codes_shared) is turned off: then codes are independent
-//! and may get equal IDs. `docs/safety.md` has the argument and its premises,
-//! and `docs/glossary.md` defines the terms.
+//! [`codes_shared`](core::issue::IssueSettings::codes_shared) is turned off: then codes are
+//! independent and may get equal IDs. `docs/safety.md` has the argument and its premises, and
+//! `docs/glossary.md` defines the terms.
 //!
 //! # Which part do I need?
 //!
@@ -18,12 +18,13 @@
 //!
 //! # Features
 //!
-//! `kubernetes`, `mysql`, `postgres`, `redis`, `sqlite` (all by default): the stores that are built in.
+//! `kubernetes`, `mysql`, `postgres`, `redis`, `sqlite` (all by default): the stores that are built
+//! in.
 //!
 //! # Layers
 //!
-//! `core ← store ← keeper ← config ← auth, plan, process ← server ← cli`: each layer uses only those to
-//! its left. The first three are packages of their own.
+//! `core ← store ← keeper ← config ← auth, plan, process ← server ← cli`: each layer uses only
+//! those to its left. The first three are packages of their own.
 
 pub mod auth;
 pub mod cli;

@@ -92,8 +92,8 @@ struct Entries<'a> {
     previous: Option<&'a Tokens>,
     tokens: Tokens,
     names: HashSet<String>,
-    /// The names of entries that never expire. Only one entry of a name may be without `expires`; the
-    /// others are tokens that it replaces.
+    /// The names of entries that never expire. Only one entry of a name may be without `expires`;
+    /// the others are tokens that it replaces.
     lasting: HashSet<String>,
 }
 

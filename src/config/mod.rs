@@ -2,11 +2,10 @@
 //!
 //! [`Config::load`] reads each key separately and continues after a bad one, so that it reports all
 //! problems together, each with key, value, source and allowed range. A new key is a line in the
-//! key table (`keys`), and a field and a line where its section is read; CONTRIBUTING lists its tests
-//! and pages. Every namespace is read by the same
-//! functions, from its own keys and the top-level keys that it inherits. No error and no output
-//! quotes a secret. The file of tokens and the TLS files are read later, by the modules that use
-//! them.
+//! key table (`keys`), and a field and a line where its section is read; CONTRIBUTING lists its
+//! tests and pages. Every namespace is read by the same functions, from its own keys and the
+//! top-level keys that it inherits. No error and no output quotes a secret. The file of tokens and
+//! the TLS files are read later, by the modules that use them.
 
 mod code_entries;
 mod codes;

@@ -5,8 +5,8 @@
 //!
 //! `listener` accepts connections and bounds them, without knowing routes. `layers` decides about
 //! each request. `routes` has a file for each endpoint. `service` starts the tasks and stops them
-//! in order. A new route is a handler under `routes`, and its lines in `service::router`: CONTRIBUTING
-//! lists what else it needs.
+//! in order. A new route is a handler under `routes`, and its lines in `service::router`:
+//! CONTRIBUTING lists what else it needs.
 //!
 //! Nothing here issues an ID: handlers call the issuers of `keeper`, and map their errors to
 //! problems.

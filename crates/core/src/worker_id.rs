@@ -22,7 +22,8 @@
 //! println!("unique only while {}", source.premise());
 //! let generator = Generator::with_worker(
 //!     layout, worker, &IssueSettings::default(), Arc::new(SystemClock::default()))?;
-//! assert_eq!(generator.layout().decompose(generator.claim("order", 1)?.ids.next().unwrap()).worker, 3);
+//! let id = generator.claim("order", 1)?.ids.next().unwrap();
+//! assert_eq!(generator.layout().decompose(id).worker, 3);
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 

@@ -31,9 +31,9 @@ use super::{
 pub struct StoreSettings {
     /// `mysql://user:password@host/database`, `postgres://user:password@host/database`,
     /// `redis://user:password@host/0` (`rediss://` with TLS), `kubernetes:`, `sqlite://file` or
-    /// `memory:`. In place of one host there may be several, separated by commas: the one that accepts
-    /// writes is used. `redis+sentinel://user:password@host/service-name/0` names the Sentinels of a
-    /// service instead (`rediss+sentinel://` with TLS).
+    /// `memory:`. In place of one host there may be several, separated by commas: the one that
+    /// accepts writes is used. `redis+sentinel://user:password@host/service-name/0` names the
+    /// Sentinels of a service instead (`rediss+sentinel://` with TLS).
     pub url: StoreUrl,
     /// Reads the address again for each login at a database or Redis, because its password may be
     /// rotated. An address with other hosts than at the start is not used.
@@ -46,8 +46,8 @@ pub struct StoreSettings {
     pub segment_table: String,
     /// The most connections that are open at once; 2 by default.
     pub max_connections: u32,
-    /// How long a statement may take; 3 s by default. Connecting and logging in, which takes several
-    /// round trips, may take three times as long.
+    /// How long a statement may take; 3 s by default. Connecting and logging in, which takes
+    /// several round trips, may take three times as long.
     pub timeout: Duration,
     /// How connections to a server are protected. By default the address decides (`sslmode`,
     /// `ssl-mode`, `rediss://`), and without such a parameter [`TlsMode::Prefer`]. `sqlite:` and

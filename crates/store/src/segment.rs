@@ -256,8 +256,8 @@ pub trait SegmentStore: Debug + Send + Sync {
     /// Lists every code for people, by namespace and name.
     async fn list_segments(&self) -> Result<Vec<ListedSegment>>;
 
-    /// Lists codes of a namespace for people, by name: the first `limit` of those whose names are in
-    /// this range.
+    /// Lists codes of a namespace for people, by name: the first `limit` of those whose names are
+    /// in this range.
     async fn segments_in(
         &self,
         namespace: &str,

@@ -73,10 +73,10 @@ enum Command {
         /// Lower a barrier that a clock put far ahead which was ahead itself: with the clocks right
         /// again, new leases begin when --window and twice lease.max_clock_skew have passed.
         ///
-        /// Only if the store lost no write that a process made while a clock was ahead, neither by a
-        /// fail-over, nor by a restore, nor in a crash. No store can tell that: if it lost one, IDs are
-        /// issued twice. Refused unless the barrier is so far ahead that a wrong clock must have put it
-        /// there.
+        /// Only if the store lost no write that a process made while a clock was ahead, neither by
+        /// a fail-over, nor by a restore, nor in a crash. No store can tell that: if it lost one,
+        /// IDs are issued twice. Refused unless the barrier is so far ahead that a wrong clock must
+        /// have put it there.
         #[arg(long, value_name = "now")]
         barrier: Option<raise::Barrier>,
         #[command(flatten)]

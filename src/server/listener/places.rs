@@ -38,8 +38,8 @@ pub(in crate::server) const SPARE_PLACES: usize = 64;
 /// are free, no client waits on one.
 const FOR_PROBES: usize = 4;
 
-/// Divisor of the clients' places: so many connections of HTTP/2 may wait for more places at a time.
-/// If such connections held all places, none of them would get more.
+/// Divisor of the clients' places: so many connections of HTTP/2 may wait for more places at a
+/// time. If such connections held all places, none of them would get more.
 const FOR_WAITING: usize = 32;
 /// The largest number of them.
 const MOST_WAITING: usize = 64;

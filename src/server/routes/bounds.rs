@@ -34,8 +34,8 @@ pub(in crate::server) struct BoundsQuery {
     /// The namespace of the IDs.
     #[param(inline, value_type = Option<openapi::Namespace>)]
     namespace: Option<String>,
-    /// How they are written; only encodings whose texts sort as their IDs, which `uuid7` does. For a
-    /// UUID, the smallest that an ID can have.
+    /// How they are written; only encodings whose texts sort as their IDs, which `uuid7` does. For
+    /// a UUID, the smallest that an ID can have.
     #[param(inline, value_type = Option<openapi::OneEncoding>)]
     encoding: Option<String>,
 }

@@ -188,8 +188,8 @@ pub(in crate::server) async fn health(
 /// Whether traffic is welcome
 ///
 /// 200 when every namespace issues IDs, or the one that `namespace` names, and the service is not
-/// stopping; else 503. Neither exhaustion nor the store's reachability counts. `namespace` needs a token
-/// where requests do.
+/// stopping; else 503. Neither exhaustion nor the store's reachability counts. `namespace` needs a
+/// token where requests do.
 #[utoipa::path(
     get,
     path = "/readyz",

@@ -237,8 +237,8 @@ impl<'a> Encoder<'a> {
         })
     }
 
-    /// Appends the texts of a range of IDs, each between the same two texts. IDs of a layout must be
-    /// of one tick, as the ranges of a [`Run`](crate::issue::Run) are.
+    /// Appends the texts of a range of IDs, each between the same two texts. IDs of a layout must
+    /// be of one tick, as the ranges of a [`Run`](crate::issue::Run) are.
     pub fn write_range(&self, out: &mut Vec<u8>, range: &IdRange, before: &str, after: &str) {
         if let (Encoding::Friendly, Some(layout)) = (self.encoding, self.layout) {
             return friendly::write_range(out, range, layout, before, after);

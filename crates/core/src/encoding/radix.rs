@@ -105,8 +105,8 @@ impl<const RADIX: usize> Alphabet<RADIX> {
 /// The number of digits of a base64url text.
 const BASE64URL_LENGTH: usize = 11;
 
-/// Writes RFC 4648's base64url of the 8 big-endian bytes of an ID: 10 digits of 6 bits, and one that
-/// holds the last 4 bits above two zero bits.
+/// Writes RFC 4648's base64url of the 8 big-endian bytes of an ID: 10 digits of 6 bits, and one
+/// that holds the last 4 bits above two zero bits.
 pub(super) fn write_base64url(out: &mut impl fmt::Write, id: Id) -> fmt::Result {
     BASE64URL.write(out, id.get() >> 4, BASE64URL_LENGTH - 1)?;
     BASE64URL.write(out, (id.get() & 15) << 2, 1)

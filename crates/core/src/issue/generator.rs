@@ -34,7 +34,8 @@ const SHARED: &str = "*";
 /// use raindrop_core::{clock::SystemClock, issue::{Generator, IssueSettings}, preset::Preset};
 ///
 /// let layout = Preset::Raindrop.spec().build()?;
-/// let generator = Generator::with_worker(layout, 7, &IssueSettings::default(), Arc::new(SystemClock::default()))?;
+/// let (settings, clock) = (IssueSettings::default(), Arc::new(SystemClock::default()));
+/// let generator = Generator::with_worker(layout, 7, &settings, clock)?;
 /// let claim = generator.claim("order", 3)?;
 /// std::thread::sleep(claim.wait);
 /// let ids: Vec<_> = claim.ids.collect();

@@ -163,7 +163,7 @@ impl HeldLease {
             return Ok(true);
         }
         self.resolve_writes(context, &judged, LastAnswer::Refused).await?;
-        // An earlier write of this process took effect instead. If that was a rotation, it suffices.
+        // An earlier write took effect instead. If that was a rotation, it suffices.
         if self.row.lanes.present() == lane_before { Err(LeaseError::Retry) } else { Ok(true) }
     }
 
@@ -332,8 +332,8 @@ impl HeldLease {
         }
     }
 
-    /// Leases the row again, from the barrier of the present epoch on. Until then, claims use up the
-    /// grant in use.
+    /// Leases the row again, from the barrier of the present epoch on. Until then, claims use up
+    /// the grant in use.
     async fn lease_again(
         &mut self,
         context: &mut LeaseContext,

@@ -59,8 +59,8 @@ impl Issuer {
         self.next_ids_for(None, code, count.into()).await
     }
 
-    /// Issues IDs for a client, which has a share of the new codes of a tick
-    /// ([`IssueSettings::codes_max_per_client`](raindrop_core::issue::IssueSettings::codes_max_per_client)).
+    /// Issues IDs for a client, which has a share of the new codes of a tick: the setting
+    /// `codes_max_per_client` of [`IssueSettings`](raindrop_core::issue::IssueSettings).
     /// The issuer calls `client`, which identifies the client, only if the code is new.
     ///
     /// # Errors

@@ -106,7 +106,7 @@ pub(crate) struct Search {
 }
 
 impl Search {
-    /// Tries to lease a row other than that of the lease `held`, which this process holds meanwhile.
+    /// Tries to lease a row other than that of the lease `held`, which this process has meanwhile.
     pub(crate) async fn run(
         &mut self,
         context: &mut LeaseContext,

@@ -89,7 +89,8 @@ impl Operator {
             let written = self.write_record(&record, |record| {
                 record.history = history.clone();
                 if layout.backfill_per_tick() > 0 {
-                    // The store does not show which IDs for a past time nodes issued since the backup.
+                    // The store does not show which IDs for a past time nodes issued since the
+                    // backup.
                     record.since_tick = record.since_tick.max(tick);
                 }
             });

@@ -142,7 +142,8 @@ pub trait Observer: Debug + Send + Sync {
     fn epoch_changed(&self) {}
     /// The reservation of a block ended.
     fn segment_refilled(&self, _outcome: RefillOutcome) {}
-    /// The store was prepared. Each warning names a setting by which it may lose acknowledged writes.
+    /// The store was prepared. Each warning names a setting by which it may lose acknowledged
+    /// writes.
     fn store_prepared(&self, _warnings: &[String]) {}
     /// A step of this task panicked. The step is retried.
     fn step_panicked(&self, _task: KeeperTask) {}

@@ -54,8 +54,8 @@ pub enum UnavailableReason {
         format_unix_ms(*.due_ms)
     )]
     StaleStore {
-        /// The worker id of the last renewed lease, or why it cannot be read: where it is stored, its
-        /// value, and the way out.
+        /// The worker id of the last renewed lease, or why it cannot be read: where it is stored,
+        /// its value, and the way out.
         worker: Result<u64, String>,
         /// Width and value of the layout's reserved bits, for example `1/0`.
         reserved_key: String,

@@ -229,7 +229,8 @@ impl KubernetesStore {
     }
 
     /// Reads a few codes one by one, as many as a slow server returns before the caller gives up. A
-    /// list would take such a server longer yet, as soon as the namespace has more than a few pages.
+    /// list would take such a server longer yet, as soon as the namespace has more than a few
+    /// pages.
     ///
     /// Begins with a random code, so that repeated calls read each of them. A request without an
     /// answer costs its own code only.

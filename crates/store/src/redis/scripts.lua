@@ -44,8 +44,8 @@ local function in_epoch(key, epoch, compared)
   return fields[7] == epoch and continues(fields[6], compared)
 end
 
--- Worker id, token, epoch, holder, lane, marks, whether the row is free, heartbeat, expiry; nothing where
--- there is no row. An expiry that is no number is returned for the complaint.
+-- Worker id, token, epoch, holder, lane, marks, whether the row is free, heartbeat, expiry; nothing
+-- where there is no row. An expiry that is no number is returned for the complaint.
 local function row_fields(key, worker)
   if redis.call('EXISTS', key) == 0 then
     return nil
@@ -115,7 +115,8 @@ end
 return 1
 
 -- name: survey
--- KEYS: layout record, workers, expiry. ARGV: smallest and largest worker id, 1 if identities are compared.
+-- KEYS: layout record, workers, expiry. ARGV: smallest and largest worker id, 1 if identities are
+-- compared.
 local held, next_expiry = 0, ''
 local found = redis.call('ZRANGEBYSCORE', KEYS[3], '(' .. now, '+inf', 'WITHSCORES')
 for index = 1, #found, 2 do
@@ -130,7 +131,8 @@ local workers = redis.call('ZLEXCOUNT', KEYS[2], '[' .. ARGV[1], '[' .. ARGV[2])
 return { now, server(ARGV[3]), held, workers - held, next_expiry, record_fields(KEYS[1]) }
 
 -- name: unreleased_rows
--- KEYS: scopes. ARGV: namespace, the prefixes of the keys of its expiry sets and of its unused sets, limit.
+-- KEYS: scopes. ARGV: namespace, the prefixes of the keys of its expiry sets and of its unused
+-- sets, limit.
 local rows = {}
 for _, scope in ipairs(redis.call('SMEMBERS', KEYS[1])) do
   local reserved_key, namespace = string.match(scope, '^([^ ]*) (.*)$')
@@ -328,8 +330,8 @@ end
 return answers
 
 -- name: give_back
--- KEYS: code, layout record. ARGV: token of the reservation, from, token, epoch, 1 if identities are
--- compared.
+-- KEYS: code, layout record. ARGV: token of the reservation, from, token, epoch, 1 if identities
+-- are compared.
 if redis.call('HGET', KEYS[1], 'token') ~= ARGV[1] or not in_epoch(KEYS[2], ARGV[4], ARGV[5]) then
   return 0
 end

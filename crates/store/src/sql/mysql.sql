@@ -3,25 +3,26 @@
 -- {worker} and {segment} stand for the names of the tables, {table} for that of another table. The
 -- arguments of each statement are listed above it.
 --
--- Every write compares the server session for which it was prepared: the session's mark (a UUID) and
--- number, the server, whether that is read-only, and how it flushes. So a statement that a proxy passes
--- to another session or server writes nothing, nor does one after these settings have changed. Every
--- write of a row also compares the epoch in the namespace's record, and the record's identity with
--- that of the server.
+-- Every write compares the server session for which it was prepared: the session's mark (a UUID)
+-- and number, the server, whether that is read-only, and how it flushes. So a statement that a
+-- proxy passes to another session or server writes nothing, nor does one after these settings have
+-- changed. Every write of a row also compares the epoch in the namespace's record, and the record's
+-- identity with that of the server.
 --
--- A time that is no date, such as 0000-00-00, which MariaDB allows, is read as the first year of the
--- calendar. The next write of such a row repairs it. A heartbeat before 1970 is no evidence that the
--- server was rolled back.
+-- A time that is no date, such as 0000-00-00, which MariaDB allows, is read as the first year of
+-- the calendar. The next write of such a row repairs it. A heartbeat before 1970 is no evidence
+-- that the server was rolled back.
 
--- For update, although it reads no row: a proxy that divides reads from writes sends it to the server
--- of the writes.
+-- For update, although it reads no row: a proxy that divides reads from writes sends it to the
+-- server of the writes.
 -- name: session
 SELECT CONCAT_WS(' ', COALESCE(@raindrop_session, 'not set up'), CONNECTION_ID(), @@hostname, @@port,
                  @@server_id, @@GLOBAL.read_only, @@GLOBAL.innodb_flush_log_at_trx_commit,
                  @@GLOBAL.sync_binlog)
 FOR UPDATE;
 
--- The facts that a session needs about its server. One statement, so that one server reports them all.
+-- The facts that a session needs about its server. One statement, so that one server reports them
+-- all.
 -- name: facts
 SELECT 'session' AS name,
        CONCAT_WS(' ', COALESCE(@raindrop_session, 'not set up'), CONNECTION_ID(), @@hostname, @@port,
@@ -56,7 +57,8 @@ JOIN performance_schema.replication_connection_configuration USING (channel_name
 WHERE service_state = 'ON'
   AND channel_name NOT IN ('group_replication_applier', 'group_replication_recovery');
 
--- Settings without which acknowledged writes may be lost, with their values and those that keep them.
+-- Settings without which acknowledged writes may be lost, with their values and those that keep
+-- them.
 -- name: durability
 SELECT 'innodb_flush_log_at_trx_commit', CAST(@@GLOBAL.innodb_flush_log_at_trx_commit AS CHAR), '1'
 UNION ALL
@@ -295,8 +297,8 @@ FROM JSON_TABLE(?, '$[*]' COLUMNS (place FOR ORDINALITY,
 LEFT JOIN `{segment}` ON namespace = ? AND code = CAST(wanted AS BINARY)
 ORDER BY place;
 
--- next number, token, namespace, code, token of the reservation, namespace, epoch, identity, identity,
--- session
+-- next number, token, namespace, code, token of the reservation, namespace, epoch, identity,
+-- identity, session
 -- name: give_back
 UPDATE `{segment}`
 SET next_number = ?, token = ?, updated_at = UTC_TIMESTAMP(6)
@@ -364,8 +366,8 @@ WHERE namespace = ? AND code = ? AND token = ?
                 @@server_id, @@GLOBAL.read_only, @@GLOBAL.innodb_flush_log_at_trx_commit,
                 @@GLOBAL.sync_binlog) = ?;
 
--- Tables of other services: name, highest number, step, difference between neighbours, number of rows.
--- As text, since an unsigned number may be above what the driver reads.
+-- Tables of other services: name, highest number, step, difference between neighbours, number of
+-- rows. As text, since an unsigned number may be above what the driver reads.
 -- name: read_leaf
 SELECT CAST(biz_tag AS CHAR), CAST(max_id AS CHAR), CAST(step AS CHAR), '1',
        (SELECT COUNT(*) FROM `{table}`)

@@ -271,7 +271,7 @@ impl Engine for Postgres {
         match &*code {
             // Serialization failure, deadlock, lock wait, table or index created by another node.
             "40001" | "40P01" | "55P03" | "42P07" | "42710" => Class::Retry,
-            // Too many connections; cancelled by our statement_timeout or by an operator; read-only.
+            // Too many connections; cancelled by statement_timeout or by an operator; read-only.
             "53300" | "57014" | "25006" => Class::Unavailable,
             // Connection failures, system errors, shutting down or starting up.
             code if ["08", "58", "57P0"].iter().any(|class| code.starts_with(class)) => {

@@ -3,11 +3,11 @@
 -- {worker} and {segment} stand for the names of the tables, {table} for that of another table. The
 -- arguments of each statement are listed above it.
 --
--- Every write compares the server session for which it was prepared: the session's mark and process,
--- the start of the server, whether it is a standby, and how it commits. So a statement that a pooler
--- passes to another session writes nothing, nor does one after these settings have changed. Every
--- write of a row also compares the epoch in the namespace's record, and the record's identity with
--- that of the server.
+-- Every write compares the server session for which it was prepared: the session's mark and
+-- process, the start of the server, whether it is a standby, and how it commits. So a statement
+-- that a pooler passes to another session writes nothing, nor does one after these settings have
+-- changed. Every write of a row also compares the epoch in the namespace's record, and the record's
+-- identity with that of the server.
 --
 -- A time that a person set to `infinity` is read as the last year of the calendar, and `-infinity` as
 -- the first one. The next write of such a row repairs it. Until then, a heartbeat of `infinity` makes
@@ -18,8 +18,8 @@ SELECT concat_ws(' ', COALESCE(NULLIF(current_setting('raindrop.session', TRUE),
                  pg_backend_pid(), EXTRACT(EPOCH FROM pg_postmaster_start_time()),
                  pg_is_in_recovery(), current_setting('synchronous_commit'), current_setting('fsync'));
 
--- The facts that a session needs about its server: the session's text, and why the server accepts no
--- writes, if so.
+-- The facts that a session needs about its server: the session's text, and why the server accepts
+-- no writes, if so.
 -- name: facts
 SELECT concat_ws(' ', COALESCE(NULLIF(current_setting('raindrop.session', TRUE), ''), 'not set up'),
                  pg_backend_pid(), EXTRACT(EPOCH FROM pg_postmaster_start_time()),
@@ -33,8 +33,8 @@ SELECT concat_ws(' ', COALESCE(NULLIF(current_setting('raindrop.session', TRUE),
               THEN 'it is a replica, which subscribes to the tables of another server: name that one in store.url, or DROP SUBSCRIPTION here if this one takes its place'
        END;
 
--- The identity of the history that a server continues. A promotion begins another timeline. If a crash
--- may lose writes, each start of the server has another identity.
+-- The identity of the history that a server continues. A promotion begins another timeline. If a
+-- crash may lose writes, each start of the server has another identity.
 -- name: history
 SELECT concat_ws(' ', 'system', system_identifier,
                  'timeline', substr(pg_walfile_name(pg_current_wal_lsn()), 1, 8),
@@ -43,7 +43,8 @@ SELECT concat_ws(' ', 'system', system_identifier,
 FROM pg_control_system()
 WHERE NOT pg_is_in_recovery();
 
--- Settings without which acknowledged writes may be lost, with their values and those that keep them.
+-- Settings without which acknowledged writes may be lost, with their values and those that keep
+-- them.
 -- name: durability
 SELECT 'fsync', current_setting('fsync'), 'on'
 UNION ALL
@@ -279,8 +280,8 @@ FROM json_array_elements_text(CAST($5 AS JSON)) WITH ORDINALITY AS codes (wanted
 LEFT JOIN "{segment}" ON namespace = $6 AND code = wanted COLLATE "C"
 ORDER BY place;
 
--- next number, token, namespace, code, token of the reservation, namespace, epoch, identity, identity,
--- session
+-- next number, token, namespace, code, token of the reservation, namespace, epoch, identity,
+-- identity, session
 -- name: give_back
 UPDATE "{segment}"
 SET next_number = $1, token = $2, updated_at = statement_timestamp()
@@ -351,8 +352,8 @@ WHERE namespace = $3 AND code = $4 AND token = $5
                 pg_backend_pid(), EXTRACT(EPOCH FROM pg_postmaster_start_time()),
                 pg_is_in_recovery(), current_setting('synchronous_commit'), current_setting('fsync')) = $6;
 
--- Tables of other services: name, highest number, step, difference between neighbours, number of rows.
--- As text, since a number may be above what the driver reads.
+-- Tables of other services: name, highest number, step, difference between neighbours, number of
+-- rows. As text, since a number may be above what the driver reads.
 -- name: read_leaf
 SELECT CAST(biz_tag AS TEXT), CAST(max_id AS TEXT), CAST(step AS TEXT), '1',
        (SELECT COUNT(*) FROM "{table}")

@@ -2,8 +2,8 @@
 --
 -- {worker} and {segment} stand for the names of the tables, {table} for that of another table. The
 -- arguments of each statement are listed above it: as on other engines, but without the session,
--- since there is no proxy between a process and its file. Every write of a row compares the epoch in
--- the namespace's record, and the record's identity with that of the file.
+-- since there is no proxy between a process and its file. Every write of a row compares the epoch
+-- in the namespace's record, and the record's identity with that of the file.
 
 -- name: session
 SELECT 'this file';
@@ -186,7 +186,8 @@ FROM json_each(?5) AS codes
 LEFT JOIN "{segment}" ON namespace = ?6 AND code = codes.value
 ORDER BY codes.key;
 
--- next number, token, namespace, code, token of the reservation, namespace, epoch, identity, identity
+-- next number, token, namespace, code, token of the reservation, namespace, epoch, identity,
+-- identity
 -- name: give_back
 UPDATE "{segment}"
 SET next_number = ?1, token = ?2, updated_at = CAST(ROUND(unixepoch('subsec') * 1000) AS INTEGER)
@@ -239,8 +240,8 @@ UPDATE "{segment}_settings"
 SET settings = ?1, token = ?2, updated_at = CAST(ROUND(unixepoch('subsec') * 1000) AS INTEGER)
 WHERE namespace = ?3 AND code = ?4 AND token = ?5;
 
--- Tables of other services: name, highest number, step, difference between neighbours, number of rows.
--- As text, like everywhere.
+-- Tables of other services: name, highest number, step, difference between neighbours, number of
+-- rows. As text, like everywhere.
 -- name: read_leaf
 SELECT CAST(biz_tag AS TEXT), CAST(max_id AS TEXT), CAST(step AS TEXT), '1',
        (SELECT COUNT(*) FROM "{table}")

@@ -28,8 +28,8 @@ use crate::{
 #[into_params(parameter_in = Query)]
 pub(in crate::server) struct ClusterQuery {
     /// Whether `workers` has each worker id that has a row, of every value of the reserved bits, as
-    /// `raindrop workers --all --json` prints them, and each namespace their counts; else those that
-    /// are held.
+    /// `raindrop workers --all --json` prints them, and each namespace their counts; else those
+    /// that are held.
     #[serde(default)]
     #[param(required = false)]
     all: bool,
@@ -171,8 +171,8 @@ pub(in crate::server) async fn cluster(
 
 /// Frees a worker id early
 ///
-/// Always safe: a holder that still runs notices, at the latest after `lease.renew`, and leases another
-/// worker id; the next holder never issues its IDs.
+/// Always safe: a holder that still runs notices, at the latest after `lease.renew`, and leases
+/// another worker id; the next holder never issues its IDs.
 #[utoipa::path(
     post,
     path = "/cluster/release",
