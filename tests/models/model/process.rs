@@ -6,9 +6,9 @@ use std::time::Duration;
 
 use raindrop_core::{
     lease::{
-        Epoch, HeldLanes, HeldRow, HighWaterMarks, KnownRow, Lease, LimitRequest, Purpose,
-        ReleasingRow, Resolution, ResumeRequest, Row, RowExpiry, RowWrite, SavedLease, Token,
-        choose_row, limit_for, next_token,
+        Acknowledged, Epoch, HeldLanes, HeldRow, HighWaterMarks, KnownRow, Lease, LimitRequest,
+        Purpose, ReleasingRow, Resolution, ResumeRequest, Row, RowExpiry, RowWrite, SavedLease,
+        Token, choose_row, limit_for, next_token,
         state::{Effect, Event, Held, Rows, State, next},
         usable_lane,
     },
@@ -268,8 +268,8 @@ impl Process {
             releasing.answered(answer);
         }
         if answer {
-            let purpose = self.known_row()?.acknowledged().purpose;
-            self.apply(purpose);
+            let write = self.known_row()?.last_sent()?.acknowledged();
+            self.apply(&write);
         } else {
             self.must_read = true;
         }
@@ -305,7 +305,7 @@ impl Process {
                 if planted(Bug::VisibleIsDurable)
                     && let Some(believed) = known_row.take_visible()
                 {
-                    self.apply(believed.purpose);
+                    self.apply(&believed);
                 }
             }
             Resolution::Lost | Resolution::Vanished => match self.state.search_mut() {
@@ -346,12 +346,13 @@ impl Process {
     }
 
     /// Does what an acknowledged write allows.
-    fn apply(&mut self, purpose: Purpose) {
+    fn apply(&mut self, write: &Acknowledged<Purpose>) {
         if self.releasing.is_some() {
             return self.released();
         }
+        let purpose = *write.purpose();
         let Some(held) = self.state.held_mut() else { return self.won(purpose) };
-        let limit = held.lease.apply(purpose);
+        let limit = held.lease.apply(write);
         let Some(grant) = &mut self.grant else { return };
         if let Some(limit) = limit {
             if planted(Bug::TablePerRenewal) {

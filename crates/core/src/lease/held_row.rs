@@ -10,7 +10,9 @@
 //! `judge` returned `CreatedAgain` or `RolledBack`. Tests: `held_row/tests.rs` and the models in
 //! `tests/models`.
 
-use super::{HeldLanes, History, KnownRow, LastWrite, Lease, Purpose, ReleasingRow, Row, Token};
+use super::{
+    Acknowledged, HeldLanes, History, KnownRow, LastWrite, Lease, Purpose, ReleasingRow, Row, Token,
+};
 use crate::layout::Layout;
 
 /// Number of acknowledged tokens that are remembered. A fail-over loses the writes of a few
@@ -103,11 +105,11 @@ impl<P: Copy + Into<Purpose>> HeldRow<P> {
         self.own_tokens.push(token);
     }
 
-    /// Applies an acknowledged write of this purpose to the lease in use or to the next one.
-    /// Returns the new limit of the lease in use, if the write raised it.
-    pub fn apply(&mut self, purpose: Purpose) -> Option<u64> {
+    /// Applies a write to the lease in use or to the next one. Returns the new limit of the lease
+    /// in use, if the write raised it.
+    pub fn apply(&mut self, write: &Acknowledged<P>) -> Option<u64> {
         self.lanes.confirmed(self.known_row.marks());
-        match purpose {
+        match (*write.purpose()).into() {
             Purpose::Renew { limit } => match &mut self.next {
                 NextLease::AtBarrier(lease) => lease.limit = limit,
                 NextLease::None | NextLease::Arriving(_) => return Some(limit),

@@ -5,10 +5,10 @@
 //! [`KnownRow::resolve`]. The token that it finds says which write took place. A lost reply is
 //! never taken for a failure: the next write names the same token, so at most one of them succeeds.
 //!
-//! It sends nothing and changes no lease. A write that was only seen is not durable: its caller
-//! raises no limit before [`KnownRow::acknowledged`]. Tests: `known_row/tests.rs`; the models in
-//! `tests/models`, which find the planted bugs `OwnByHolder`, `VisibleIsDurable` and
-//! `LostReplyIsFailure`.
+//! It sends nothing and changes no lease. A write that was only seen is not durable. A lease is
+//! extended by an [`Acknowledged`] write, and only the [`Sent`] write that the store acknowledged
+//! becomes one. Tests: `known_row/tests.rs`; the models in `tests/models`, which find the planted
+//! bugs `OwnByHolder`, `VisibleIsDurable` and `LostReplyIsFailure`.
 
 use super::{HighWaterMarks, Row, RowWrite, Token, planted};
 
@@ -29,8 +29,7 @@ pub struct Attempt<T> {
 ///
 /// A store may show a write before it is durable, and lose it in a crash. So a write of this
 /// process that a read shows is only [`visible`](Self::visible). The write counts once the store
-/// acknowledges a later write of this process that names its token
-/// ([`acknowledged`](Self::acknowledged)).
+/// acknowledges a later write of this process that names its token ([`Sent::acknowledged`]).
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct KnownRow<T> {
     worker: u64,
@@ -40,6 +39,50 @@ pub struct KnownRow<T> {
     /// The write that set `token`, if a read showed it and the store has not acknowledged it.
     visible: Option<Attempt<T>>,
     unresolved: Vec<Attempt<T>>,
+}
+
+/// A recorded write, to be sent to the store. Its outcome is unknown until the store acknowledges
+/// it, and stays unknown if this value is dropped.
+#[derive(Debug)]
+pub struct Sent<'a, T> {
+    known_row: &'a mut KnownRow<T>,
+    index: usize,
+}
+
+impl<T> Sent<'_, T> {
+    /// Returns the worker id of the row.
+    pub const fn worker(&self) -> u64 {
+        self.known_row.worker
+    }
+
+    /// Returns the token that the row must have.
+    pub const fn expected(&self) -> Token {
+        self.known_row.token
+    }
+
+    /// Returns the values that the write sets.
+    pub fn write(&self) -> &RowWrite {
+        &self.known_row.unresolved[self.index].write
+    }
+
+    /// Records that the store acknowledged this write.
+    pub fn acknowledged(self) -> Acknowledged<T> {
+        self.known_row.visible = None;
+        Acknowledged { purpose: self.known_row.took_place(self.index).purpose }
+    }
+}
+
+/// The proof that the store acknowledged a write: without one, no lease is extended.
+#[derive(Debug)]
+pub struct Acknowledged<T> {
+    purpose: T,
+}
+
+impl<T> Acknowledged<T> {
+    /// Returns the purpose of the write.
+    pub const fn purpose(&self) -> &T {
+        &self.purpose
+    }
 }
 
 /// The outcome of the unresolved writes, as a read of the row shows it.
@@ -108,20 +151,10 @@ impl<T> KnownRow<T> {
     }
 
     /// Records a write *before* it is sent.
-    pub fn sent(&mut self, write: RowWrite, purpose: T) {
+    pub fn sent(&mut self, write: RowWrite, purpose: T) -> Sent<'_, T> {
+        let index = self.unresolved.len();
         self.unresolved.push(Attempt { write, purpose });
-    }
-
-    /// Records that the store acknowledged the write that was recorded last, and returns it.
-    ///
-    /// # Panics
-    ///
-    /// If no write is unresolved.
-    pub fn acknowledged(&mut self) -> Attempt<T> {
-        let last =
-            self.unresolved.len().checked_sub(1).expect("a write was recorded before it was sent");
-        self.visible = None;
-        self.took_place(last)
+        Sent { known_row: self, index }
     }
 
     /// Resolves the writes with an unknown outcome by the row as it was read; `None` if there is no
@@ -195,9 +228,15 @@ impl<T> KnownRow<T> {
         self.unresolved.clear();
     }
 
+    /// Returns the write that was recorded last. A model hands out its answer in a later step.
+    pub fn last_sent(&mut self) -> Option<Sent<'_, T>> {
+        let index = self.unresolved.len().checked_sub(1)?;
+        Some(Sent { known_row: self, index })
+    }
+
     /// Takes a visible write as acknowledged.
-    pub fn take_visible(&mut self) -> Option<Attempt<T>> {
-        self.visible.take()
+    pub fn take_visible(&mut self) -> Option<Acknowledged<T>> {
+        self.visible.take().map(|Attempt { purpose, .. }| Acknowledged { purpose })
     }
 }
 

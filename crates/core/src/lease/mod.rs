@@ -6,9 +6,8 @@
 //!
 //! The functions are plain functions of their arguments: none calls a store, reads a clock or
 //! sleeps. The keeper (`crates/keeper`) and the models (`tests/models`) call the same code. The
-//! caller must follow two rules: it records a write in its [`KnownRow`] *before* it sends the
-//! write, and it raises a limit only after the store acknowledged the write. `docs/safety.md` has
-//! the whole argument.
+//! caller records a write in its [`KnownRow`] *before* it sends the write, and raises a limit only
+//! by an [`Acknowledged`] write. `docs/safety.md` has the whole argument.
 
 mod choose;
 mod held_row;
@@ -37,7 +36,7 @@ pub use self::{
         BarrierState, Epoch, EpochClocks, History, HistoryVerdict, InvalidHistory, LastWrite,
         NodeTimes,
     },
-    known_row::{Attempt, KnownRow, Resolution},
+    known_row::{Acknowledged, Attempt, KnownRow, Resolution, Sent},
     limit::{LimitRequest, limit_for},
     longest_time::{LongestTime, ShorterTime},
     lowered_barrier::BarrierStays,

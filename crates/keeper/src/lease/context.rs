@@ -16,8 +16,9 @@ use raindrop_core::{
     instant::millis,
     keeper_api::Grant,
     lease::{
-        ClockCheck, ClockVerdict, EpochClocks, HeldLanes, HighWaterMarks, KnownRow, Lease, Purpose,
-        Resolution, Row, RowExpiry, RowWrite, StoreReading, Token, judge_clock, next_token,
+        Acknowledged, Attempt, ClockCheck, ClockVerdict, EpochClocks, HeldLanes, HighWaterMarks,
+        KnownRow, Lease, Purpose, Resolution, Row, RowExpiry, RowWrite, StoreReading, Token,
+        judge_clock, next_token,
     },
 };
 use raindrop_store::{CreatedRows, LayoutRecord, Scope, Store, StoreError, Survey};
@@ -391,14 +392,13 @@ impl LeaseContext {
         lane: usize,
         judged: &JudgedSurvey,
         operation: LeaseOperation,
-    ) -> Result<Option<WriteIntent>, StoreError> {
+    ) -> Result<Option<Acknowledged<WriteIntent>>, StoreError> {
         let reach_ms = self.reach_ms(self.has_renewed);
         let marks = self.marks_of(known_row);
         let lease = Lease::from_mark(&self.settings.layout, &marks, lane, judged.now_ms, reach_ms);
         let expiry = RowExpiry::After(self.settings.lease.ttl);
         let write = self.write(known_row, lanes, lane, lease.limit, expiry);
-        let intent = judged.intent(Purpose::Lease(lease), operation);
-        Ok(self.swap(known_row, write, intent).await?.then_some(intent))
+        self.swap(known_row, write, judged.intent(Purpose::Lease(lease), operation)).await
     }
 
     /// Returns the marks of a row as they count in the present epoch.
@@ -435,29 +435,23 @@ impl LeaseContext {
         next_token(known_row.token(), || self.random.fresh_token())
     }
 
-    /// Sends a write. Returns whether the store acknowledged it; `false` if the row's token had
-    /// changed. The write is recorded before it is sent, so the caller may drop this future at any
-    /// time.
+    /// Sends a write. Returns the acknowledged write, or `None` if the row's token had changed. The
+    /// write is recorded before it is sent, so the caller may drop this future at any time.
     pub(crate) async fn swap(
         &self,
         known_row: &mut KnownRow<WriteIntent>,
         write: RowWrite,
         intent: WriteIntent,
-    ) -> Result<bool, StoreError> {
-        let (worker, expected) = (known_row.worker(), known_row.token());
-        let ends_saved = |file_writer: &Arc<StateFileWriter>| {
-            file_writer.has_lease_ended_by(worker, &write.marks)
-        };
+    ) -> Result<Option<Acknowledged<WriteIntent>>, StoreError> {
+        let sent = known_row.sent(write, intent);
         debug_assert!(
-            !self.file_writer.as_ref().is_some_and(ends_saved),
+            !self.file_writer.as_ref().is_some_and(|file_writer| {
+                file_writer.has_lease_ended_by(sent.worker(), &sent.write().marks)
+            }),
             "the file keeps what this ends"
         );
-        known_row.sent(write.clone(), intent);
-        let swap = self.store.swap_row(&self.scope, worker, expected, &write);
+        let swap = self.store.swap_row(&self.scope, sent.worker(), sent.expected(), sent.write());
         let swapped = self.call(StoreOperation::Swap, swap).await;
-        if let Ok(true) = swapped {
-            known_row.acknowledged();
-        }
         self.observe(
             intent.operation,
             match swapped {
@@ -466,7 +460,7 @@ impl LeaseContext {
                 Err(_) => LeaseOutcome::Unknown,
             },
         );
-        swapped
+        Ok(swapped?.then(|| sent.acknowledged()))
     }
 
     /// Reads the row to learn the outcome of unacknowledged writes, and returns the row as well.
@@ -510,7 +504,7 @@ impl LeaseContext {
         &mut self,
         known_row: &mut KnownRow<WriteIntent>,
         last_answer: LastAnswer,
-    ) -> Result<Option<WriteIntent>, LeaseError> {
+    ) -> Result<Option<Acknowledged<WriteIntent>>, LeaseError> {
         let mut unreadable = None;
         if known_row.is_unresolved() {
             match self.read_and_resolve(known_row).await {
@@ -534,13 +528,14 @@ impl LeaseContext {
             known_row.forget_before(epoch);
             return Ok(None);
         }
-        let (write, intent) = (visible.write.clone(), visible.purpose);
+        let Attempt { write, purpose: intent } = visible.clone();
+        if let Some(taken) = planted::taken_as_acknowledged(known_row, &write, intent) {
+            return Ok(Some(taken));
+        }
         let write = RowWrite { token: self.next_token(known_row), ..write };
-        if planted::counts_as_acknowledged(known_row) || self.swap(known_row, write, intent).await?
-        {
-            Ok(Some(intent))
-        } else {
-            Err(unreadable.map_or(LeaseError::Retry, LeaseError::Unreadable))
+        match self.swap(known_row, write, intent).await? {
+            Some(acknowledged) => Ok(Some(acknowledged)),
+            None => Err(unreadable.map_or(LeaseError::Retry, LeaseError::Unreadable)),
         }
     }
 

@@ -16,9 +16,9 @@ use raindrop_core::{
     instant::millis,
     keeper_api::Grant,
     lease::{
-        ClockVerdict, HeldLanes, HeldRow, KnownRow, Lease, LimitRequest, NextLease, OtherToken,
-        OwnWrite, Purpose, ReleasingRow, Resolution, Row, RowCheck, RowExpiry, Token, limit_for,
-        usable_lane,
+        Acknowledged, ClockVerdict, HeldLanes, HeldRow, KnownRow, Lease, LimitRequest, NextLease,
+        OtherToken, OwnWrite, Purpose, ReleasingRow, Resolution, Row, RowCheck, RowExpiry, Token,
+        limit_for, usable_lane,
     },
 };
 use tokio::time::Instant;
@@ -123,8 +123,8 @@ impl HeldLease {
         let mut write = context.write(&self.row.known_row, &self.row.lanes, lane, limit, expiry);
         planted::before_renewal(&mut write, &self.row.known_row, &self.grant, limit, context);
         let intent = judged.intent(Purpose::Renew { limit }, LeaseOperation::Renew);
-        if context.swap(&mut self.row.known_row, write, intent).await? {
-            self.apply(context, intent);
+        if let Some(renewed) = context.swap(&mut self.row.known_row, write, intent).await? {
+            self.apply(context, &renewed);
             self.save(context).await?;
             return Ok(true);
         }
@@ -155,10 +155,10 @@ impl HeldLease {
             return Ok(false);
         };
         let operation = LeaseOperation::Rotate;
-        let taken =
+        let rotation =
             context.take_lane(&mut self.row.known_row, &self.row.lanes, lane, &judged, operation);
-        if let Some(intent) = taken.await? {
-            self.apply(context, intent);
+        if let Some(taken) = rotation.await? {
+            self.apply(context, &taken);
             self.save(context).await?;
             return Ok(true);
         }
@@ -355,11 +355,11 @@ impl HeldLease {
         let write =
             context.write(&self.row.known_row, &HeldLanes::on(lane), lane, lease.limit, expiry);
         let intent = judged.intent(Purpose::NewEpoch(lease), LeaseOperation::Renew);
-        if context.swap(&mut self.row.known_row, write, intent).await? {
-            self.apply(context, intent);
-            return Ok(());
-        }
-        Err(LeaseError::Retry)
+        let Some(leased) = context.swap(&mut self.row.known_row, write, intent).await? else {
+            return Err(LeaseError::Retry);
+        };
+        self.apply(context, &leased);
+        Ok(())
     }
 
     /// Uses the lease that begins at the barrier, once the barrier comes due. Returns whether it
@@ -490,8 +490,8 @@ impl HeldLease {
         last_answer: LastAnswer,
     ) -> Result<(), LeaseError> {
         match context.resolve_writes(&mut self.row.known_row, last_answer).await {
-            Ok(Some(intent)) => {
-                self.apply(context, intent);
+            Ok(Some(acknowledged)) => {
+                self.apply(context, &acknowledged);
                 self.save(context).await
             }
             Ok(None) => Ok(()),
@@ -579,9 +579,9 @@ impl HeldLease {
     }
 
     /// Applies an acknowledged write to the lease. The caller must then call [`Self::save`].
-    fn apply(&mut self, context: &LeaseContext, intent: WriteIntent) {
-        self.note_acknowledged(context, &intent);
-        let Some(limit) = self.row.apply(intent.purpose) else { return };
+    fn apply(&mut self, context: &LeaseContext, write: &Acknowledged<WriteIntent>) {
+        self.note_acknowledged(context, write.purpose());
+        let Some(limit) = self.row.apply(write) else { return };
         planted::before_extending(&mut self.grant, limit, self.is_saved, context);
         context.extend(&self.grant, limit, self.is_saved);
     }

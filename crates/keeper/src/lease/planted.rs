@@ -10,7 +10,8 @@ use std::sync::Arc;
 use raindrop_core::{
     keeper_api::Grant,
     lease::{
-        ClockVerdict, HighWaterMarks, KnownRow, Lease, Purpose, ReleasingRow, RowWrite, Token,
+        Acknowledged, ClockVerdict, HighWaterMarks, KnownRow, Lease, Purpose, ReleasingRow,
+        RowWrite, Token,
         state::{Held, Rows, State},
     },
     planted::{Bug, planted},
@@ -49,14 +50,13 @@ pub(super) fn agreed(
     if is_ahead && planted(Bug::ClockAheadAgreed) { read } else { agreed }
 }
 
-/// Returns whether a visible write counts as acknowledged.
-pub(super) fn counts_as_acknowledged(known_row: &mut KnownRow<WriteIntent>) -> bool {
-    if planted(Bug::VisibleIsDurable) {
-        // Names no epoch, so all of them.
-        known_row.forget_before(Token::UNUSED);
-        return true;
-    }
-    false
+/// Takes a visible write as acknowledged.
+pub(super) fn taken_as_acknowledged(
+    known_row: &mut KnownRow<WriteIntent>,
+    write: &RowWrite,
+    intent: WriteIntent,
+) -> Option<Acknowledged<WriteIntent>> {
+    planted(Bug::VisibleIsDurable).then(|| known_row.sent(write.clone(), intent).acknowledged())
 }
 
 /// Returns whether the record is read again after a row was chosen.

@@ -64,7 +64,7 @@ pub(crate) async fn release(
         store_ms: 0,
     };
     row.sent();
-    let swapped = context.swap(&mut row.known_row, write, intent).await?;
+    let swapped = context.swap(&mut row.known_row, write, intent).await?.is_some();
     row.answered(swapped);
     Ok(swapped)
 }

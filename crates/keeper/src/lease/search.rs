@@ -14,8 +14,8 @@
 use raindrop_core::{
     instant::millis,
     lease::{
-        Choice, ClockVerdict, HeldLanes, HighWaterMarks, KnownRow, Purpose, ReleasingRow, Row,
-        choose_row, first_due, usable_lane,
+        Acknowledged, Choice, ClockVerdict, HeldLanes, HighWaterMarks, KnownRow, Purpose,
+        ReleasingRow, Row, choose_row, first_due, usable_lane,
     },
 };
 use raindrop_store::{Scope, StoreError};
@@ -248,7 +248,7 @@ impl Search {
     ) -> Result<Option<Box<HeldLease>>, StoreError> {
         let Some(known_row) = &mut self.chosen else { return Ok(None) };
         match context.resolve_writes(known_row, last_answer).await {
-            Ok(Some(intent)) => return Ok(self.won(context, intent)),
+            Ok(Some(acknowledged)) => return Ok(self.won(context, &acknowledged)),
             // The next swap starts from the same token, so the store refuses a late write.
             Ok(None) | Err(LeaseError::Retry) => {}
             Err(LeaseError::Store(error)) => return Err(error),
@@ -288,7 +288,7 @@ impl Search {
         };
         let (lanes, operation) = (HeldLanes::on(lane), LeaseOperation::Acquire);
         match context.take_lane(known_row, &lanes, lane, judged, operation).await? {
-            Some(intent) => Ok(self.won(context, intent)),
+            Some(taken) => Ok(self.won(context, &taken)),
             None => self.resolve_writes(context, LastAnswer::Refused).await,
         }
     }
@@ -304,11 +304,16 @@ impl Search {
     }
 
     /// Ends the search with the lease that an acknowledged write took.
-    fn won(&mut self, context: &LeaseContext, intent: WriteIntent) -> Option<Box<HeldLease>> {
+    fn won(
+        &mut self,
+        context: &LeaseContext,
+        write: &Acknowledged<WriteIntent>,
+    ) -> Option<Box<HeldLease>> {
+        let intent = write.purpose();
         let known_row = self.chosen.take()?;
         (self.conflicts, self.stale) = (0, StaleWait::default());
         let Purpose::Lease(lease) = intent.purpose else { return None };
-        Some(Box::new(HeldLease::new(context, known_row, lease, Some(&intent))))
+        Some(Box::new(HeldLease::new(context, known_row, lease, Some(intent))))
     }
 
     /// Chooses a row to take. If none of the first rows comes due soon, reads every free row.

@@ -193,8 +193,9 @@ impl Operator {
                 marks: marks.clone(),
                 expiry,
             };
-            known_row.sent(write.clone(), ());
-            let swapped = self.store.swap_row(scope, row.worker, known_row.token(), &write).await;
+            let sent = known_row.sent(write, ());
+            let swapped = self.store.swap_row(scope, sent.worker(), sent.expected(), sent.write());
+            let swapped = swapped.await;
             if self.pause_unless_answered(swapped, &mut attempts, &mut failure).await {
                 return Ok(WriteOutcome::Acknowledged);
             }

@@ -570,8 +570,9 @@ impl Process {
     }
 
     fn acknowledged(&mut self, context: &mut Context<'_>, all: bool) {
-        let Some(known_row) = self.known_row() else { return };
-        let Intent { purpose, store_ms } = known_row.acknowledged().purpose;
+        let Some(sent) = self.known_row().and_then(KnownRow::last_sent) else { return };
+        let write = sent.acknowledged();
+        let Intent { purpose, store_ms } = *write.purpose();
         if self.releasing.is_some() {
             return self.released();
         }
@@ -588,7 +589,7 @@ impl Process {
         }
         let held = self.held_mut().expect("a lease is held");
         held.acknowledged(store_ms, ttl_ms);
-        let limit = held.apply(purpose);
+        let limit = held.apply(&write);
         let grant = self.grant.as_mut().expect("a lease is held");
         grant.limit = grant.limit.max(limit.unwrap_or_default());
         if let Purpose::Lease(lease) = purpose {

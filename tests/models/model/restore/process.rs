@@ -6,9 +6,9 @@
 use std::sync::Arc;
 
 use raindrop_core::lease::{
-    ClockCheck, ClockVerdict, Epoch, EpochClocks, HeldLanes, HeldRow, History, HistoryVerdict,
-    KnownRow, Lease, LimitRequest, OtherToken, Purpose, Resolution, Row, RowCheck, RowExpiry,
-    RowWrite, StoreReading, judge_clock, limit_for,
+    Acknowledged, ClockCheck, ClockVerdict, Epoch, EpochClocks, HeldLanes, HeldRow, History,
+    HistoryVerdict, KnownRow, Lease, LimitRequest, OtherToken, Purpose, Resolution, Row, RowCheck,
+    RowExpiry, RowWrite, StoreReading, judge_clock, limit_for,
     state::{Effect, Event, State, next},
 };
 
@@ -444,20 +444,16 @@ impl Process {
         }
     }
 
-    /// Swaps the row, and returns whether the store acknowledged it.
+    /// Swaps the row. Returns the write if the store acknowledged it.
     pub(super) fn swap(
         context: &mut Context<'_>,
         known_row: &mut KnownRow<Purpose>,
         write: RowWrite,
         purpose: Purpose,
-    ) -> bool {
+    ) -> Option<Acknowledged<Purpose>> {
         let worker = usize::try_from(known_row.worker()).expect("few rows");
         let swapped = context.tables.swap_row(known_row.token(), context.store_ms, worker, &write);
-        if swapped {
-            known_row.sent(write, purpose);
-            known_row.acknowledged();
-        }
-        swapped
+        swapped.then(|| known_row.sent(write, purpose).acknowledged())
     }
 
     fn renew(&mut self, context: &mut Context<'_>, judged: Judged) {
@@ -480,13 +476,13 @@ impl Process {
         let mut known_row = held.row.known_row.clone();
         let write = self.write(context, &known_row, limit, RowExpiry::After(context.world.ttl()));
         let purpose = Purpose::Renew { limit };
-        if !Self::swap(context, &mut known_row, write, purpose) {
+        let Some(renewed) = Self::swap(context, &mut known_row, write, purpose) else {
             self.phase = Phase::Refused(judged);
             return;
-        }
+        };
         let held = self.lease();
         held.row.known_row = known_row;
-        self.acknowledged(context, judged, purpose);
+        self.acknowledged(context, judged, &renewed);
     }
 
     /// Leases the row again, from the barrier on. The present lease is used up.
@@ -499,18 +495,21 @@ impl Process {
         let expiry = RowExpiry::After(context.world.ttl());
         let write = self.write(context, &known_row, lease.limit, expiry);
         let purpose = Purpose::NewEpoch(lease);
-        if !Self::swap(context, &mut known_row, write, purpose) {
-            return;
-        }
+        let Some(leased) = Self::swap(context, &mut known_row, write, purpose) else { return };
         self.lease().row.known_row = known_row;
-        self.acknowledged(context, judged, purpose);
+        self.acknowledged(context, judged, &leased);
     }
 
     /// Notes an acknowledged write of the row.
-    fn acknowledged(&mut self, context: &Context<'_>, judged: Judged, purpose: Purpose) {
+    fn acknowledged(
+        &mut self,
+        context: &Context<'_>,
+        judged: Judged,
+        write: &Acknowledged<Purpose>,
+    ) {
         let held = self.lease();
         held.row.acknowledged(judged.store_ms, context.world.proven_ms());
-        let limit = held.row.apply(purpose);
+        let limit = held.row.apply(write);
         held.grant.limit = held.grant.limit.max(limit.unwrap_or_default());
         held.unwritten = 0;
         self.stale = None;

@@ -164,7 +164,7 @@ impl Process {
         let lease = Lease::from_mark(layout, &marks, lane, judged.now_ms, reach_ms);
         let expiry = RowExpiry::After(context.world.ttl());
         let write = self.write(context, &known_row, lease.limit, expiry);
-        if !Self::swap(context, &mut known_row, write, Purpose::Lease(lease)) {
+        if Self::swap(context, &mut known_row, write, Purpose::Lease(lease)).is_none() {
             let worker = usize::try_from(known_row.worker()).expect("few rows");
             let row = context.tables.row(worker, context.store_ms);
             if row.is_some_and(|row| row.token == known_row.token()) {

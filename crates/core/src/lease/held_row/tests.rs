@@ -43,10 +43,9 @@ fn write(held: &mut HeldRow<Purpose>, token: u128, marks: &str, purpose: Purpose
         marks: marks.parse().expect("marks"),
         expiry: RowExpiry::After(Duration::ZERO),
     };
-    held.known_row.sent(write, purpose);
-    held.known_row.acknowledged();
+    let acknowledged = held.known_row.sent(write, purpose).acknowledged();
     held.acknowledged(WRITTEN_MS, TTL_MS);
-    held.apply(purpose)
+    held.apply(&acknowledged)
 }
 
 #[test]

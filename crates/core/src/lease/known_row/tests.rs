@@ -29,8 +29,7 @@ fn write(token: u128, mark: u64) -> RowWrite {
 #[test]
 fn acknowledged_write_becomes_the_new_base() {
     let mut known_row: KnownRow<&str> = KnownRow::of(&row(1, 10));
-    known_row.sent(write(2, 20), "renew");
-    assert_eq!(known_row.acknowledged().purpose, "renew");
+    assert_eq!(*known_row.sent(write(2, 20), "renew").acknowledged().purpose(), "renew");
     assert_eq!(known_row.token(), Token::from_bits(2));
     assert_eq!(known_row.marks()[0], 20);
     assert!(!known_row.is_unresolved());
@@ -61,8 +60,8 @@ fn visible_write_counts_only_after_a_later_acknowledgement() {
     // The outcome of token 3 is unknown; the row shows token 2, which was visible before.
     assert_eq!(known_row.resolve(Some(&row(2, 20))), Resolution::Unchanged);
     assert!(known_row.visible().is_some());
-    known_row.sent(write(4, 20), "renew");
-    assert_eq!(known_row.acknowledged().write.token, Token::from_bits(4));
+    known_row.sent(write(4, 20), "renew").acknowledged();
+    assert_eq!(known_row.token(), Token::from_bits(4));
     assert_eq!(known_row.visible(), None);
 }
 
