@@ -235,17 +235,18 @@ impl Backfill {
         // a past time being older than the move.
         let scope = Scope::new(namespace, layout, 0, layout.largest_worker());
         let now_ms = self.call(StoreOperation::Read, self.store.summary(&scope)).await?.now_ms;
-        let open = self.open_ticks().await?;
-        let tick = layout.tick_in_range(at_ms);
+        let open_before = self.open_ticks().await?;
+        let asked = layout.tick_in_range(at_ms);
         let out_of_range = |open: OpenTicks| BackfillError::OutOfRange {
             at_ms,
             first_ms: layout.start_of_tick_ms(open.first),
             now_ms,
-            can_be_opened: tick.is_some_and(|at| (open.closed_before..open.first).contains(&at)),
+            can_be_opened: asked.is_some_and(|at| (open.closed_before..open.first).contains(&at)),
         };
         let is_past = layout.tick_at(at_ms) < layout.tick_at(now_ms);
-        let tick = tick.filter(|tick| is_past && *tick >= open.first);
-        let tick = tick.ok_or_else(|| out_of_range(open))?;
+        let Some(tick) = asked.filter(|tick| is_past && *tick >= open_before.first) else {
+            return Err(out_of_range(open_before));
+        };
         let count = u64::from(count);
         self.prepare().await?;
         let before = self.own_write()?;
@@ -254,12 +255,12 @@ impl Backfill {
             self.confirm(&before).await?;
         }
         // A fail-over, a restore, or a move to another layout may have closed the tick since.
-        let open = self.open_ticks().await?;
-        if tick < open.first {
-            return Err(out_of_range(open));
+        let open_now = self.open_ticks().await?;
+        if tick < open_now.first {
+            return Err(out_of_range(open_now));
         }
         match reserved {
-            Numbers::From(_, epoch) if epoch != open.epoch => {
+            Numbers::From(_, epoch) if epoch != open_now.epoch => {
                 Err(BackfillError::EpochEnded { namespace: namespace.clone() })
             }
             Numbers::From(first, _) => {

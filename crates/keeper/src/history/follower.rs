@@ -115,14 +115,14 @@ impl Follower {
 
     /// Reads the record, the server's identity and the clocks.
     async fn survey(&self, access: &Access<'_>) -> Result<(Survey, EpochClocks), StoreError> {
-        let survey = access.store.summary(&self.scope);
-        let survey = store_call(access.store, access.observer, StoreOperation::Read, survey);
+        let summary = access.store.summary(&self.scope);
+        let call = store_call(access.store, access.observer, StoreOperation::Read, summary);
         let Some(Timed { lease, clock, .. }) = &self.timed else {
-            let survey = survey.await?;
+            let survey = call.await?;
             let clocks = EpochClocks::of_store(survey.now_ms);
             return Ok((survey, clocks));
         };
-        let (survey, _, reading) = timed(&**clock, survey).await?;
+        let (survey, _, reading) = timed(&**clock, call).await?;
         Ok((survey, reading.epoch_clocks(lease.window)))
     }
 

@@ -169,20 +169,20 @@ impl KnownHistory {
         if self.epochs.back().is_none_or(|last| last.server != recorded.identity) {
             self.meet(recorded, context.steady);
         }
-        let server = survey.identity.as_deref();
+        let read_server = survey.identity.as_deref();
         let verdict = if self.epoch_must_end && self.epoch() == recorded.epoch() {
             HistoryVerdict::RolledBack
         } else {
-            recorded.judge(server, self.known())
+            recorded.judge(read_server, self.known())
         };
         // The present epoch has no barrier, because the clocks differed when it began. Now they
         // agree, so this call begins a new epoch with one.
         let can_set_barrier = recorded.is_pending() && context.clocks.later_ms.is_some();
         let history = if verdict == HistoryVerdict::Continued && !can_set_barrier {
-            let continued = recorded.continued(server, context.own, context.until_ms);
+            let continued = recorded.continued(read_server, context.own, context.until_ms);
             self.with_own_times(continued, context)
         } else {
-            let server = server.unwrap_or(&recorded.identity);
+            let server = read_server.unwrap_or(&recorded.identity);
             if verdict != HistoryVerdict::Continued {
                 self.check_servers(server, recorded, context.steady)?;
             }
@@ -277,8 +277,8 @@ impl KnownHistory {
         steady: Duration,
     ) -> Result<(), StoreError> {
         let since = steady.saturating_sub(RECENT);
-        let recent = self.epochs.iter().filter(|met| met.since >= since);
-        let mut recent: Vec<&str> = recent.map(|met| met.server.as_str()).collect();
+        let met_since = self.epochs.iter().filter(|met| met.since >= since);
+        let mut recent: Vec<&str> = met_since.map(|met| met.server.as_str()).collect();
         let losses = recent.iter().rev().take_while(|before| **before == server).count();
         recent.dedup();
         let returns = recent.iter().filter(|before| **before == server).count();

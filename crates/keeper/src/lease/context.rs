@@ -304,11 +304,11 @@ impl LeaseContext {
         counts: RowCounts,
         renewed: Option<&ClockReading>,
     ) -> Result<JudgedSurvey, StoreError> {
-        let survey = match counts {
+        let call = match counts {
             RowCounts::Recent => self.store.summary(&self.scope),
             RowCounts::Fresh => self.store.survey(&self.scope),
         };
-        let (survey, mut clocks, reading) = self.timed(survey).await?;
+        let (survey, mut clocks, reading) = self.timed(call).await?;
         let store_ms = survey.now_ms;
         let is_local = self.store.clock_is_local();
         let max_skew = self.settings.lease.max_clock_skew;
@@ -344,8 +344,8 @@ impl LeaseContext {
         let epoch_clocks = reading.epoch_clocks(self.settings.lease.window);
         if verdict != ClockVerdict::Trusted {
             // Without a last write, as after a resume, only the store's clock can be the right one.
-            let agreed = agreed.unwrap_or(ClockReading { wall_ms: store_ms, ..clocks });
-            clocks = planted::agreed(verdict, agreed, clocks);
+            let right = agreed.unwrap_or(ClockReading { wall_ms: store_ms, ..clocks });
+            clocks = planted::agreed(verdict, right, clocks);
         }
         Ok(JudgedSurvey { survey, verdict, now_ms, clocks, epoch_clocks })
     }

@@ -296,11 +296,9 @@ impl Search {
     /// Ends the search. Returns the row that it may have taken, or may still take, which the caller
     /// must release. A row that may have expired is left, since another process may have taken it.
     pub(crate) fn abandon(self, context: &LeaseContext) -> Option<ReleasingRow<WriteIntent>> {
-        let is_ours = |known_row: &KnownRow<WriteIntent>| {
-            let sent = known_row.unconfirmed().map(|attempt| &attempt.purpose.clocks);
-            !context.may_have_expired(sent)
-        };
-        self.chosen.filter(is_ours).map(ReleasingRow::of_search)
+        let known_row = self.chosen?;
+        let sent = known_row.unconfirmed().map(|attempt| &attempt.purpose.clocks);
+        (!context.may_have_expired(sent)).then(|| ReleasingRow::of_search(known_row))
     }
 
     /// Ends the search with the lease that an acknowledged write took.
@@ -329,20 +327,20 @@ impl Search {
         }
         if self.stale.has_begun() {
             // Rows of crashed nodes first: until such a row is released, each start waits for it.
-            let mut rows = self.free_rows(context, &scope, None, u32::MAX).await?;
-            rows.retain(|row| row.expires_ms != 0);
-            let chosen = choose_among(context, rows, now_ms, self.conflicts);
+            let mut unreleased = self.free_rows(context, &scope, None, u32::MAX).await?;
+            unreleased.retain(|row| row.expires_ms != 0);
+            let chosen = choose_among(context, unreleased, now_ms, self.conflicts);
             if let Chosen::Row(_) = chosen {
                 return Ok(chosen);
             }
         }
         let few = FIRST_ROWS << self.conflicts.min(16);
-        let rows = self.free_rows(context, &scope, None, few).await?;
-        let complete = rows.len() < few as usize;
+        let first_rows = self.free_rows(context, &scope, None, few).await?;
+        let complete = first_rows.len() < few as usize;
         // Rows that were never written are all alike. So that nodes that start together choose
         // different ones, one is chosen from a random part of the range below.
-        let may_be_fresher = !complete && rows.iter().all(Row::was_never_written);
-        match choose_among(context, rows, now_ms, self.conflicts) {
+        let may_be_fresher = !complete && first_rows.iter().all(Row::was_never_written);
+        match choose_among(context, first_rows, now_ms, self.conflicts) {
             chosen @ Chosen::Row(_) if !may_be_fresher => Ok(chosen),
             // The longest-unused rows may all have marks ahead of the clock, while other rows do
             // not.
@@ -350,8 +348,8 @@ impl Search {
                 if may_be_fresher && let Some(row) = self.choose_in_part(context, now_ms).await? {
                     return Ok(Chosen::Row(row));
                 }
-                let rows = self.free_rows(context, &scope, None, u32::MAX).await?;
-                Ok(choose_among(context, rows, now_ms, self.conflicts))
+                let all_rows = self.free_rows(context, &scope, None, u32::MAX).await?;
+                Ok(choose_among(context, all_rows, now_ms, self.conflicts))
             }
             chosen => Ok(chosen),
         }
@@ -392,9 +390,9 @@ impl Search {
         holder: Option<&str>,
         limit: u32,
     ) -> Result<Vec<Row>, StoreError> {
-        let limit = limit.min(u32::try_from(scope.workers()).unwrap_or(u32::MAX));
-        let rows = context.store.free_rows(scope, holder, limit);
-        let mut rows = context.call(StoreOperation::Read, rows).await?;
+        let most = limit.min(u32::try_from(scope.workers()).unwrap_or(u32::MAX));
+        let call = context.store.free_rows(scope, holder, most);
+        let mut rows = context.call(StoreOperation::Read, call).await?;
         rows.retain(|row| {
             Some(row.worker) != self.held_worker
                 && context.is_created(row.worker)

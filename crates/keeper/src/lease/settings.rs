@@ -82,8 +82,12 @@ impl KeeperSettings {
         let (smallest, largest) = (self.layout.smallest_worker(), self.layout.largest_worker());
         let (min, max) = (self.min_worker, self.max_worker);
         require(max <= largest, "worker.max_id", &max, format!("0 to {largest}"));
-        let allowed = format!("{smallest} to worker.max_id {max}");
-        require((smallest..=max).contains(&min), "worker.min_id", &min, allowed);
+        require(
+            (smallest..=max).contains(&min),
+            "worker.min_id",
+            &min,
+            format!("{smallest} to worker.max_id {max}"),
+        );
         require(!renew.is_zero(), "lease.renew", &renew, "above 0".into());
         for (key, value) in [
             ("lease.window", window),
@@ -95,8 +99,12 @@ impl KeeperSettings {
             require(value <= LONGEST, key, &value, format!("at most {LONGEST:?}"));
         }
         let (shortest, is_off) = (renew.saturating_mul(3) / 2, stale_wait.is_zero());
-        let allowed = format!("at least one and a half times lease.renew ({shortest:?}), or 0");
-        require(is_off || stale_wait >= shortest, "lease.stale_wait", &stale_wait, allowed);
+        require(
+            is_off || stale_wait >= shortest,
+            "lease.stale_wait",
+            &stale_wait,
+            format!("at least one and a half times lease.renew ({shortest:?}), or 0"),
+        );
         // One renewal may fail before the row expires or the range is used up.
         for (key, value) in [("lease.ttl", ttl), ("lease.window", window)] {
             let allowed = format!("more than twice lease.renew ({renew:?})");
@@ -131,8 +139,9 @@ impl KeeperSettings {
             require(reach <= quarter, "lease.window", &window, allowed);
         }
         require(issue.codes_max > 0, "codes.max", &issue.codes_max, "above 0".into());
-        let check_backfill = |from_ms| Self::check_backfill_from(&self.layout, from_ms);
-        found.extend(self.backfill_from_ms.and_then(check_backfill));
+        if let Some(from_ms) = self.backfill_from_ms {
+            found.extend(Self::check_backfill_from(&self.layout, from_ms));
+        }
         if found.is_empty() { Ok(()) } else { Err(Violations(found)) }
     }
 

@@ -110,29 +110,31 @@ impl Operator {
         };
         let old = Layout::from_canonical(&from)?;
         let text = |stage| Relayout { stage, from: from.clone(), to: to.clone() }.to_string();
-        let fencing = text(RelayoutStage::Fencing);
-        let record =
-            self.write_record(&record, |record| record.canonical = fencing.clone()).await?;
+        let fencing_text = text(RelayoutStage::Fencing);
+        let fencing =
+            self.write_record(&record, |record| record.canonical = fencing_text.clone()).await?;
         // The longest time for which a lease can count as unbroken.
-        let held_ms = record.history.reach.ms.unsigned_abs() / 2;
+        let held_ms = fencing.history.reach.ms.unsigned_abs() / 2;
         let held = RowExpiry::After(Duration::from_millis(held_ms));
-        let fenced = |listed: &ListedRow| {
+        let rewritten = self.rewrite_rows(&old, &fencing, |listed: &ListedRow| {
             let expiry = if listed.row.free { RowExpiry::Released } else { held };
             Ok((listed.row.marks.clone(), expiry))
-        };
-        let rows = self.rewrite_rows(&old, &record, fenced).await?;
-        let (largest_old, tick, smallest_new) = match self.judge(&old, &record, &rows).await {
+        });
+        let fenced_rows = rewritten.await?;
+        let (largest_old, tick, smallest_new) = match self.judge(&old, &fencing, &fenced_rows).await
+        {
             Ok(judged) => judged,
             Err(refused) => {
                 // Marks rose meanwhile. Only tokens have changed so far.
-                self.write_record(&record, |record| record.canonical = from.clone()).await?;
+                self.write_record(&fencing, |record| record.canonical = from.clone()).await?;
                 return Err(refused);
             }
         };
-        let converting = text(RelayoutStage::Converting { tick });
-        let record =
-            self.write_record(&record, |record| record.canonical = converting.clone()).await?;
-        self.convert(record, tick).await?;
+        let converting_text = text(RelayoutStage::Converting { tick });
+        let converting = self
+            .write_record(&fencing, |record| record.canonical = converting_text.clone())
+            .await?;
+        self.convert(converting, tick).await?;
         Ok(RelayoutOutcome::Moved(FinishedMove { from, largest_old, smallest_new, resumed: false }))
     }
 
@@ -148,15 +150,8 @@ impl Operator {
         rows.iter().try_for_each(|listed| check_lanes(old, listed))?;
         let mut marks: Vec<HighWaterMarks> =
             rows.iter().map(|listed| listed.row.marks.clone()).collect();
-        let is_missing_some = |key: &String| {
-            let Some(created) = record.created_rows(key) else { return false };
-            let is_there = |listed: &&ListedRow| {
-                listed.reserved_key == *key && created.contains(listed.row.worker)
-            };
-            let there = rows.iter().filter(is_there).count() as u64;
-            there < created.count(&(0..=old.largest_worker()))
-        };
-        if old.reserved_keys().iter().any(is_missing_some) {
+        let keys = old.reserved_keys();
+        if keys.iter().any(|key| is_row_missing(key, old, record, rows)) {
             // A missing row may have been in use.
             marks.push(HighWaterMarks::all_at(record.history.beyond(old, now_ms), old.lanes()));
         }
@@ -216,4 +211,12 @@ impl Operator {
         }
         Err(OperatorError::Contended)
     }
+}
+/// Returns whether a row under this reserved key is missing that the record names as created.
+fn is_row_missing(key: &str, layout: &Layout, record: &LayoutRecord, rows: &[ListedRow]) -> bool {
+    let Some(created) = record.created_rows(key) else { return false };
+    let present = rows
+        .iter()
+        .filter(|listed| listed.reserved_key == key && created.contains(listed.row.worker));
+    (present.count() as u64) < created.count(&(0..=layout.largest_worker()))
 }

@@ -52,19 +52,19 @@ impl BlockCheck {
 /// others. A row that a slow store did not return beside others is none: a later check reads it.
 pub(super) async fn check_blocks(codes: &CodeTable, present: Token) -> Result<(), StoreError> {
     let namespace = &codes.namespace;
-    let checks = codes.all().into_iter().filter_map(|code| BlockCheck::due(code, present));
-    let checks: Vec<BlockCheck> = checks.collect();
+    let due = codes.all().into_iter().filter_map(|code| BlockCheck::due(code, present));
+    let checks: Vec<BlockCheck> = due.collect();
     let mut result = Ok(());
-    for checks in checks.chunks(namespace.shared.store.codes_at_once()) {
-        let names: Vec<&str> = checks.iter().map(|check| check.code.name.as_str()).collect();
-        for (check, row) in checks.iter().zip(namespace.read_rows(&names).await?) {
+    for part in checks.chunks(namespace.shared.store.codes_at_once()) {
+        let names: Vec<&str> = part.iter().map(|check| check.code.name.as_str()).collect();
+        let rows = namespace.read_rows(&names).await?;
+        for (check, row) in part.iter().zip(rows) {
             match row {
                 Ok(row) if check.lost_last_block(row) => {
                     let (name, code) = (namespace.name(), &check.code.name);
                     tracing::error!(namespace = name, code, "the store went back");
-                    let present =
-                        namespace.begin_epoch_after_loss(Purpose::Poll, present).await?.epoch();
-                    codes.leave_other_epochs(present);
+                    let begun = namespace.begin_epoch_after_loss(Purpose::Poll, present).await?;
+                    codes.leave_other_epochs(begun.epoch());
                     return Ok(());
                 }
                 Ok(_) | Err(StoreError::TimedOut { .. }) => {}

@@ -163,11 +163,6 @@ impl CodeTable {
             (_, false, None) => Some(UnavailableReason::Starting),
             (_, true, None) => None,
         };
-        let counts = |code: &Code| {
-            // Clients must not be able to make a node unready by asking for new codes.
-            let is_meant = code.current().origin == Origin::Configured || code.had_block();
-            is_meant && !code.is_used_up()
-        };
         let codes = self.unsorted();
         let mut reasons = Vec::new();
         let mut status = SegmentStatus {
@@ -195,7 +190,7 @@ impl CodeTable {
                 let reason = reason.or_else(|| code.failing_for(Duration::ZERO));
                 // Without a reason, the code is only between two blocks.
                 let is_stuck = reason.is_some() || of_store.is_some();
-                status.issuing &= !(is_stuck && counts(code));
+                status.issuing &= !(is_stuck && decides_readiness(code));
                 reasons.extend(reason.map(|reason| (&code.name, reason)));
             }
         }
@@ -208,6 +203,13 @@ impl CodeTable {
         status.issuing &= status.reason != Some(UnavailableReason::ShuttingDown);
         status
     }
+}
+
+/// Returns whether the node is unready while this code is stuck. Clients must not be able to make a
+/// node unready by asking for new codes.
+fn decides_readiness(code: &Code) -> bool {
+    let is_meant = code.current().origin == Origin::Configured || code.had_block();
+    is_meant && !code.is_used_up()
 }
 
 fn sorted(mut codes: Vec<Arc<Code>>) -> Vec<Arc<Code>> {

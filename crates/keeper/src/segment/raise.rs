@@ -30,10 +30,10 @@ impl CodeManager {
             let row = row.ok_or_else(|| RaiseError::NoSuchCode(code.to_owned()))?;
             // Written even if the next number is high enough: the fresh token makes the store
             // refuse blocks that nodes give back.
-            let to = to.max(self.beyond_lost(code, &row, &history).await?);
+            let next = to.max(self.beyond_lost(code, &row, &history).await?);
             // Refused if another process reserved meanwhile.
-            if self.raise(code, &row, &history, to, to).await? == Reserved::From(row.next) {
-                return Ok(to);
+            if self.raise(code, &row, &history, next, next).await? == Reserved::From(row.next) {
+                return Ok(next);
             }
         }
         Err(ManageError::Contended(code.to_owned()))
@@ -50,9 +50,10 @@ impl CodeManager {
             let (row, history) = self.row(code).await?;
             let row = row.ok_or_else(|| RaiseError::NoSuchCode(code.to_owned()))?;
             let next = row.next;
-            let to = next.checked_add(by).filter(|to| *to <= END);
-            let to = to.ok_or_else(|| RaiseError::TooLarge { code: code.to_owned(), next, by })?;
-            let to = to.max(self.beyond_lost(code, &row, &history).await?);
+            let Some(raised) = next.checked_add(by).filter(|raised| *raised <= END) else {
+                return Err(RaiseError::TooLarge { code: code.to_owned(), next, by }.into());
+            };
+            let to = raised.max(self.beyond_lost(code, &row, &history).await?);
             if let Reserved::From(first) = self.raise(code, &row, &history, to, END).await? {
                 return Ok(first + (to - next));
             }

@@ -32,18 +32,7 @@ const TRIES: u32 = 8;
 
 /// Reserves a block if the code needs one. Returns whether the store was called.
 pub(super) async fn refill(code: &Code) -> Result<bool, StoreError> {
-    let claim_lacks = {
-        let mut demand = code.demand();
-        let (lacks, handed_out) = (code.cursor.take_missing(), code.cursor.handed_out());
-        if handed_out > demand.handed_out_before {
-            demand.unserved_at = None;
-        } else if lacks > 0 {
-            demand.unserved_at = Some(Instant::now());
-        }
-        demand.handed_out_before = handed_out;
-        demand.claim_lacks = demand.claim_lacks.max(lacks);
-        demand.claim_lacks
-    };
+    let claim_lacks = note_claims(code);
     // While one of these reasons holds, claims do not call the store in vain. Only a code that the
     // store lost may come back.
     let reason = code.reason.borrow().clone();
@@ -71,33 +60,52 @@ pub(super) async fn refill(code: &Code) -> Result<bool, StoreError> {
         Ok(None) => RefillOutcome::Refused,
         Err(_) => RefillOutcome::Failed,
     });
-    let Some(ReservedBlock { block, step, epoch }) = outcome? else { return Ok(true) };
-    code.leave_epoch(epoch);
-    match code.cursor.add(&block, step) {
-        Ok(()) => {
-            let in_hand_after_refill = code.cursor.left();
-            let mut demand = code.demand();
-            *demand = Demand {
-                step,
-                refilled_at: Some(Instant::now()),
-                in_hand_after_refill,
-                last_block_end: block.end,
-                epoch: Some(epoch),
-                claim_lacks: 0,
-                unserved_at: None,
-                vanished: None,
-                ..*demand
-            };
-            drop(demand);
-            code.set_reason(None);
-        }
-        Err(error) => {
-            let namespace = code.namespace.name();
-            tracing::error!(namespace, code = code.name, %error, "block refused");
-            code.set_reason(Some(UnavailableReason::StoreLost));
-        }
+    if let Some(reserved) = outcome? {
+        add_block(code, &reserved);
     }
     Ok(true)
+}
+
+/// Notes what claims took and lacked since the last refill. Returns the largest number that one of
+/// them lacked.
+fn note_claims(code: &Code) -> u64 {
+    let mut demand = code.demand();
+    let (lacks, handed_out) = (code.cursor.take_missing(), code.cursor.handed_out());
+    if handed_out > demand.handed_out_before {
+        demand.unserved_at = None;
+    } else if lacks > 0 {
+        demand.unserved_at = Some(Instant::now());
+    }
+    demand.handed_out_before = handed_out;
+    demand.claim_lacks = demand.claim_lacks.max(lacks);
+    demand.claim_lacks
+}
+
+/// Adds a reserved block to the code's cursor.
+fn add_block(code: &Code, reserved: &ReservedBlock) {
+    let ReservedBlock { block, step, epoch } = reserved;
+    code.leave_epoch(*epoch);
+    if let Err(error) = code.cursor.add(block, *step) {
+        let namespace = code.namespace.name();
+        tracing::error!(namespace, code = code.name, %error, "block refused");
+        code.set_reason(Some(UnavailableReason::StoreLost));
+        return;
+    }
+    let in_hand_after_refill = code.cursor.left();
+    let mut demand = code.demand();
+    *demand = Demand {
+        step: *step,
+        refilled_at: Some(Instant::now()),
+        in_hand_after_refill,
+        last_block_end: block.end,
+        epoch: Some(*epoch),
+        claim_lacks: 0,
+        unserved_at: None,
+        vanished: None,
+        ..*demand
+    };
+    drop(demand);
+    code.set_reason(None);
 }
 
 /// A block that the store reserved.
@@ -112,7 +120,7 @@ struct ReservedBlock {
 /// Reserves the next block. Returns `None` if there is none, and sets the code's reason.
 async fn reserve(code: &Code, left: u64) -> Result<Option<ReservedBlock>, StoreError> {
     let demand = *code.demand();
-    let namespace = &code.namespace;
+    let (namespace, namespace_name) = (&code.namespace, code.namespace.name());
     let Current { spec, origin } = code.current();
     let step = next_step(code, &demand, left);
     let by = step.max(demand.claim_lacks).saturating_mul(spec.increment);
@@ -144,13 +152,19 @@ async fn reserve(code: &Code, left: u64) -> Result<Option<ReservedBlock>, StoreE
                     return Ok(Some(ReservedBlock { block, step, epoch }));
                 }
                 let is_rolled_back = plan.shows_rollback();
-                let reason = match is_rolled_back {
-                    true => "the store went back",
-                    false => "a fail-over lost more numbers than segment.failover_gap skips",
+                let cause = if is_rolled_back {
+                    "the store went back"
+                } else {
+                    "a fail-over lost more numbers than segment.failover_gap skips"
                 };
                 let (first, held) = (block.first, demand.last_block_end);
-                let name = namespace.name();
-                tracing::error!(namespace = name, code = code.name, first, held, "{reason}");
+                tracing::error!(
+                    namespace = namespace_name,
+                    code = code.name,
+                    first,
+                    held,
+                    "{cause}"
+                );
                 if is_rolled_back {
                     plan.enter(
                         namespace
@@ -173,8 +187,11 @@ async fn reserve(code: &Code, left: u64) -> Result<Option<ReservedBlock>, StoreE
                 return Ok(None);
             }
             Reserved::NoSuchCode => {
-                let namespace = namespace.name();
-                tracing::error!(namespace, code = code.name, "code vanished from the store");
+                tracing::error!(
+                    namespace = namespace_name,
+                    code = code.name,
+                    "code vanished from the store"
+                );
                 code.demand().vanished = Some(Instant::now());
                 code.set_reason(Some(UnavailableReason::StoreLost));
                 return Ok(None);
@@ -186,18 +203,22 @@ async fn reserve(code: &Code, left: u64) -> Result<Option<ReservedBlock>, StoreE
         };
         if !fits {
             let reason = plan.used_up();
-            let namespace = namespace.name();
-            tracing::error!(namespace, code = code.name, %reason, "code issues nothing more");
+            tracing::error!(
+                namespace = namespace_name,
+                code = code.name,
+                %reason,
+                "code issues nothing more"
+            );
             code.set_reason(Some(reason));
             return Ok(None);
         }
     }
-    let reason = format!(
+    let contended = format!(
         "other nodes changed code {} or its namespace's record between every two of {TRIES} tries to \
          reserve numbers",
         code.name
     );
-    Err(StoreError::Refused(reason.into()))
+    Err(StoreError::Refused(contended.into()))
 }
 
 /// Returns whether a code that vanished from the store is back, with a next number that is not

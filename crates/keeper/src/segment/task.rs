@@ -204,20 +204,23 @@ async fn note_returned(given_back: &mut GivenBack, returning: &mut JoinSet<(u64,
 }
 
 /// Gives numbers back. Returns whether the store took them.
-async fn give_back(code: &Code, unused: GiveBack) -> bool {
-    let GiveBack { from, token: reserved, .. } = unused;
+async fn give_back(code: &Code, block: GiveBack) -> bool {
+    let GiveBack { from, token: reserved, .. } = block;
     let (namespace, shared) = (&code.namespace, &code.namespace.shared);
     // In another epoch, later reservations of other nodes may be lost, so the store must refuse.
     let epoch = code.demand().epoch.unwrap_or(Token::UNUSED);
     let token = shared.random().fresh_token();
     let unused = UnusedNumbers { from, reserved, epoch, token };
-    let returned = shared.store.give_back(namespace.name(), &code.name, &unused);
-    let returned = namespace.call(Purpose::Refill, StoreOperation::Reserve, returned).await;
-    if let Err(error) = &returned {
-        let (namespace, error) = (namespace.name(), with_sources(error));
-        tracing::warn!(namespace, code = code.name, error, "give-back failed: numbers lost");
-    }
-    returned.unwrap_or(false)
+    let call = shared.store.give_back(namespace.name(), &code.name, &unused);
+    namespace.call(Purpose::Refill, StoreOperation::Reserve, call).await.unwrap_or_else(|error| {
+        tracing::warn!(
+            namespace = namespace.name(),
+            code = code.name,
+            error = with_sources(&error),
+            "give-back failed: numbers lost"
+        );
+        false
+    })
 }
 
 /// Reserves for a code until it has enough numbers, however often the store fails. A panic counts

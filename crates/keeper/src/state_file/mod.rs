@@ -107,7 +107,7 @@ impl StateFile {
 
     /// Starts the writer of a disk. Takes the found entries over only if the place is the same.
     fn start(disk: Box<dyn Disk>, found: Found, place: Place) -> Self {
-        let (number, found) = match found {
+        let (number, found_entries) = match found {
             Found::Nothing => (0, Ok(BTreeMap::new())),
             Found::Foreign => (0, Err(Refused("it is not a state file".to_owned()))),
             Found::Unreadable(reason) => (0, Err(Refused(reason.to_owned()))),
@@ -116,14 +116,14 @@ impl StateFile {
                 Some(difference) => (number, Err(Refused(difference))),
             },
         };
-        let entries = found.as_ref().ok().cloned().unwrap_or_default();
+        let entries = found_entries.as_ref().ok().cloned().unwrap_or_default();
         let content = Content { place, entries };
         let wanted = Arc::new(Mutex::new(Wanted { content, change: 0 }));
         let (changes, changed) = watch::channel(0);
         let (told, progress) = watch::channel(Progress::default());
         let writer = Writer { disk, wanted: Arc::clone(&wanted), number, told };
         tokio::spawn(writer.run(changed));
-        let found = Mutex::new(found);
+        let found = Mutex::new(found_entries);
         Self(Arc::new(Inner { wanted, changes, progress, found }))
     }
 
