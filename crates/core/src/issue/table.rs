@@ -108,15 +108,15 @@ impl Table {
         evict_below: u64,
     ) -> Result<Arc<Cursor>, TableError> {
         let hash = self.hasher.hash_one(code);
-        let shard = &self.shards[self.shard_of(hash)];
-        if let Some(cursor) = read(shard).find(hash, code) {
+        let lock = &self.shards[self.shard_of(hash)];
+        if let Some(cursor) = read(lock).find(hash, code) {
             return Ok(Arc::clone(cursor));
         }
         if self.len() >= self.max && evict_below > self.none_below.load(Ordering::Relaxed) {
             self.evict(evict_below);
         }
-        let share = share.map(|share| ((share.client)(), share.max));
-        let mut shard = write(shard);
+        let client_and_max = share.map(|share| ((share.client)(), share.max));
+        let mut shard = write(lock);
         if shard.sealed {
             return Err(TableError::Sealed);
         }
@@ -127,7 +127,7 @@ impl Table {
             self.len.fetch_sub(1, Ordering::Relaxed);
             return Err(TableError::Full);
         }
-        if let Some((client, max)) = share
+        if let Some((client, max)) = client_and_max
             && !self.new_codes().count(client, max, evict_below)
         {
             self.len.fetch_sub(1, Ordering::Relaxed);
@@ -136,11 +136,9 @@ impl Table {
         // If this code had a cursor before, an eviction raised the floor to it and removed it under
         // this lock. A reading of the clock would be wrong: this thread may have slept since.
         let first = self.start.max(self.floor.load(Ordering::Acquire));
-        let first = planted::first_position(first, evict_below);
-        let cursor = Arc::new(Cursor::new(first));
-        let entry = Entry { code: code.into(), cursor: Arc::clone(&cursor) };
-        let rehash = |entry: &Entry| self.hasher.hash_one(&*entry.code);
-        shard.entries.insert_unique(hash, entry, rehash);
+        let cursor = Arc::new(Cursor::new(planted::first_position(first, evict_below)));
+        let new = Entry { code: code.into(), cursor: Arc::clone(&cursor) };
+        shard.entries.insert_unique(hash, new, |entry| self.hasher.hash_one(&*entry.code));
         self.none_below.store(0, Ordering::Relaxed);
         Ok(cursor)
     }
@@ -161,8 +159,8 @@ impl Table {
     /// claimed position of any code that ever had a cursor, or the start.
     pub(crate) fn seal(&self) -> u64 {
         let mut highest = planted::lowest_mark(self.start);
-        for shard in &self.shards {
-            let mut shard = write(shard);
+        for lock in &self.shards {
+            let mut shard = write(lock);
             shard.sealed = true;
             let closed = shard.cursors().filter_map(|cursor| cursor.close()).max();
             highest = highest.max(closed.unwrap_or(0));
@@ -178,13 +176,11 @@ impl Table {
             return;
         }
         let mut candidates: Vec<(u64, u64)> = Vec::new();
-        for shard in &self.shards {
-            let shard = read(shard);
-            let candidates_here = shard.entries.iter().filter_map(|Entry { code, cursor }| {
+        for lock in &self.shards {
+            candidates.extend(read(lock).entries.iter().filter_map(|Entry { code, cursor }| {
                 let next = cursor.next().filter(|next| *next < below)?;
                 Some((next, rank(code)))
-            });
-            candidates.extend(candidates_here);
+            }));
         }
         let wanted = self.max.div_ceil(EVICTED_PART).min(candidates.len());
         let Some(last) = wanted.checked_sub(1) else {
@@ -193,14 +189,13 @@ impl Table {
         };
         let (_, &mut (youngest, last_rank), _) = candidates.select_nth_unstable(last);
         let mut to_evict = wanted;
-        for shard in &self.shards {
-            let mut shard = write(shard);
-            shard.entries.retain(|Entry { code, cursor }| {
-                let below = if rank(code) <= last_rank { youngest + 1 } else { youngest };
-                let raise_floor = |next| {
-                    self.floor.fetch_max(planted::floor(next), Ordering::AcqRel);
-                };
-                let evicted = to_evict > 0 && cursor.close_below(below, raise_floor);
+        for lock in &self.shards {
+            write(lock).entries.retain(|Entry { code, cursor }| {
+                let end = if rank(code) <= last_rank { youngest + 1 } else { youngest };
+                let evicted = to_evict > 0
+                    && cursor.close_below(end, |next| {
+                        self.floor.fetch_max(planted::floor(next), Ordering::AcqRel);
+                    });
                 to_evict -= usize::from(evicted);
                 !evicted
             });

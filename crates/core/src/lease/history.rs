@@ -23,7 +23,12 @@
 //! `crates/keeper/src/history`. Tests: `history/tests.rs` and the fail-over models in
 //! `tests/models`.
 
-use std::{cmp::Reverse, fmt, iter, str::FromStr};
+use std::{
+    cmp::Reverse,
+    fmt,
+    iter::{self, Peekable},
+    str::{FromStr, Split},
+};
 
 use super::{HighWaterMarks, LongestTime, Token, planted};
 use crate::layout::Layout;
@@ -454,47 +459,61 @@ impl History {
     ///
     /// When the text is not what [`Self::text`] writes.
     pub fn from_parts(identity: &str, epoch: Token, text: &str) -> Result<Self, InvalidHistory> {
-        let mut fields = text.split(' ').peekable();
-        let mut field = |name: &str| {
-            let value =
-                |field: &&str| field.strip_prefix(name)?.strip_prefix('=').map(str::to_owned);
-            fields.next_if(|field| value(field).is_some()).as_ref().and_then(value)
-        };
-        let mut read = || {
-            let ordinal = field("ordinal")?.parse().ok()?;
-            let since_ms = field("since")?.parse().ok()?;
-            let barrier_ms = field("barrier")?.parse().ok()?;
-            let state = field("state")?;
-            let known = [BarrierState::Set, BarrierState::Pending, BarrierState::SetLater];
-            let barrier_state = known.into_iter().find(|known| known.text() == state)?;
-            let reach_ms = field("reach")?.parse().ok()?;
-            let renew_ms = field("renew")?.parse().ok()?;
-            let reached_ms = field("reached")?.parse().ok()?;
-            let before = field("before")?;
-            let before = before.split_terminator(',').map(str::parse);
-            let before = before.collect::<Result<_, _>>().ok()?;
-            let mut shorter = |name| match field(name) {
-                Some(text) => text.parse().map(Some).ok(),
-                None => Some(None),
-            };
-            let (shorter_reach, shorter_renew) =
-                (shorter("shorter_reach")?, shorter("shorter_renew")?);
-            let identity = identity.to_owned();
-            Some(Self {
-                identity,
-                epoch,
-                ordinal,
-                before,
-                since_ms,
-                barrier_ms,
-                barrier_state,
-                reach: LongestTime { ms: reach_ms, shorter: shorter_reach },
-                renew: LongestTime { ms: renew_ms, shorter: shorter_renew },
-                reached_ms,
-            })
-        };
-        let history = read().filter(|history| history.text() == text);
-        history.ok_or(InvalidHistory)
+        let history = Self::parse(identity, epoch, text);
+        history.filter(|history| history.text() == text).ok_or(InvalidHistory)
+    }
+
+    /// Parses a text that [`Self::text`] wrote. Another one may give a history, too.
+    fn parse(identity: &str, epoch: Token, text: &str) -> Option<Self> {
+        let mut fields = Fields(text.split(' ').peekable());
+        // The fields are evaluated in this order, which is that of the text.
+        let ordinal = fields.parsed("ordinal")?;
+        let since_ms = fields.parsed("since")?;
+        let barrier_ms = fields.parsed("barrier")?;
+        let state = fields.value("state")?;
+        let known = [BarrierState::Set, BarrierState::Pending, BarrierState::SetLater];
+        let barrier_state = known.into_iter().find(|known| known.text() == state)?;
+        let reach_ms = fields.parsed("reach")?;
+        let renew_ms = fields.parsed("renew")?;
+        let reached_ms = fields.parsed("reached")?;
+        let epochs_before = fields.value("before")?.split_terminator(',').map(str::parse);
+        let before = epochs_before.collect::<Result<_, _>>().ok()?;
+        let shorter_reach = fields.optional("shorter_reach").ok()?;
+        let shorter_renew = fields.optional("shorter_renew").ok()?;
+        Some(Self {
+            identity: identity.to_owned(),
+            epoch,
+            ordinal,
+            before,
+            since_ms,
+            barrier_ms,
+            barrier_state,
+            reach: LongestTime { ms: reach_ms, shorter: shorter_reach },
+            renew: LongestTime { ms: renew_ms, shorter: shorter_renew },
+            reached_ms,
+        })
+    }
+}
+
+/// The fields of a history's text, each of which is read in its turn.
+struct Fields<'a>(Peekable<Split<'a, char>>);
+
+impl<'a> Fields<'a> {
+    /// Returns the value of the next field, if it has this name.
+    fn value(&mut self, name: &str) -> Option<&'a str> {
+        let value = self.0.peek()?.strip_prefix(name)?.strip_prefix('=')?;
+        self.0.next();
+        Some(value)
+    }
+
+    /// Parses the value of the next field, if it has this name.
+    fn parsed<T: FromStr>(&mut self, name: &str) -> Option<T> {
+        self.value(name)?.parse().ok()
+    }
+
+    /// Parses the value of the next field. Returns `None` if it has another name.
+    fn optional<T: FromStr>(&mut self, name: &str) -> Result<Option<T>, T::Err> {
+        self.value(name).map(str::parse).transpose()
     }
 }
 

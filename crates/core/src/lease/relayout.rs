@@ -153,19 +153,21 @@ impl FromStr for Relayout {
     type Err = InvalidRelayout;
 
     fn from_str(text: &str) -> Result<Self, InvalidRelayout> {
-        let read = || {
-            let (stage, rest) = text.strip_prefix(MOVING)?.split_once(" from=[")?;
-            let stage = match stage.strip_prefix("stage=converting tick=") {
-                Some(tick) => RelayoutStage::Converting { tick: tick.parse().ok()? },
-                // Any other stage is refused below: its text differs from what `Display` writes.
-                None => RelayoutStage::Fencing,
-            };
-            let (from, to) = rest.strip_suffix(']')?.split_once("] to=[")?;
-            let (from, to) = (from.to_owned(), to.to_owned());
-            Some(Self { stage, from, to })
-        };
-        let relayout = read().filter(|relayout| relayout.to_string() == text);
+        let relayout = Self::parse(text).filter(|relayout| relayout.to_string() == text);
         relayout.ok_or_else(|| InvalidRelayout::of(text))
+    }
+}
+
+impl Relayout {
+    /// Parses a text that [`Display`](fmt::Display) wrote. Another one may give a value, too.
+    fn parse(text: &str) -> Option<Self> {
+        let (stage_text, layouts) = text.strip_prefix(MOVING)?.split_once(" from=[")?;
+        let stage = match stage_text.strip_prefix("stage=converting tick=") {
+            Some(tick) => RelayoutStage::Converting { tick: tick.parse().ok()? },
+            None => RelayoutStage::Fencing,
+        };
+        let (from, to) = layouts.strip_suffix(']')?.split_once("] to=[")?;
+        Some(Self { stage, from: from.to_owned(), to: to.to_owned() })
     }
 }
 
