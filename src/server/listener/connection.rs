@@ -171,8 +171,7 @@ impl Connection {
             }
             Arc::clone(&shared).answer(request)
         });
-        let builder = builder();
-        let builder = if is_http2 { builder.http2_only() } else { builder.http1_only() };
+        let builder = if is_http2 { builder().http2_only() } else { builder().http1_only() };
         let mut served = pin!(builder.serve_connection(TokioIo::new(stream), service));
         let must_end = async {
             // HTTP/1 drains by `Connection: close` on its next response. Closing an idle connection

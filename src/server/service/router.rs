@@ -112,21 +112,21 @@ pub(super) fn of_listener(state: &Arc<AppState>, listener: Listener) -> Router {
     for Group { audience, endpoints, cors } in groups(state, listener) {
         let layers = Layers::new(state, listener, audience, cors);
         for (path, (_, _, methods)) in endpoints {
-            let metrics = metrics.route(&path, "200");
-            let others = || layers.around(MethodRouter::new().fallback(no_method), &metrics);
-            let methods = match &*path {
-                // What most requests ask for.
-                "/id/{code}" => others().merge(layers.around_handler(ids::one, &metrics)),
-                "/ids/{code}" => others().merge(layers.around_handler(ids::many, &metrics)),
+            let of_route = metrics.route(&path, "200");
+            let others = || layers.around(MethodRouter::new().fallback(no_method), &of_route);
+            let service = match &*path {
+                // Most requests take these two.
+                "/id/{code}" => others().merge(layers.around_handler(ids::one, &of_route)),
+                "/ids/{code}" => others().merge(layers.around_handler(ids::many, &of_route)),
                 _ => {
                     let mut methods = methods.fallback(no_method);
                     if audience != Audience::Clients {
                         methods = methods.layer(Extension(Arc::clone(&about)));
                     }
-                    layers.around(methods, &metrics)
+                    layers.around(methods, &of_route)
                 }
             };
-            router = router.route(&path, methods);
+            router = router.route(&path, service);
         }
     }
     let unmatched = metrics.route("<unmatched>", "404");

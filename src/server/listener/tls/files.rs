@@ -173,18 +173,18 @@ impl Certificates {
     pub(super) fn parse(files: Arc<Files>) -> Result<Self, TlsError> {
         let certificate = Certificate::from_der(&files.chain.certificates()?[0]);
         let certificate = certificate.map_err(|reason| files.chain.error(reason))?;
-        let validity = certificate.tbs_certificate().validity();
-        let validity = Validity::new(&validity.not_before, Some(&validity.not_after));
+        let times = certificate.tbs_certificate().validity();
+        let validity = Validity::new(&times.not_before, Some(&times.not_after));
         let (mut revoked, mut lists) = (Revoked::new(), Vec::new());
         if let Some(file) = &files.client_crl {
-            for list in file.revocation_lists()? {
-                let list = CertificateList::<Rfc5280>::from_der(&list)
-                    .map_err(|reason| file.error(reason))?;
-                let list = list.tbs_cert_list;
+            for der in file.revocation_lists()? {
+                let list = CertificateList::<Rfc5280>::from_der(&der)
+                    .map_err(|reason| file.error(reason))?
+                    .tbs_cert_list;
                 lists.push(Validity::new(&list.this_update, list.next_update.as_ref()));
                 let issuer = list.issuer.to_der().map_err(|reason| file.error(reason))?;
-                let numbers = list.revoked_certificates.into_iter().flatten();
-                let numbers = numbers.map(|it| it.serial_number.as_bytes().to_vec());
+                let certificates = list.revoked_certificates.into_iter().flatten();
+                let numbers = certificates.map(|it| it.serial_number.as_bytes().to_vec());
                 revoked.entry(issuer).or_default().extend(numbers);
             }
         }

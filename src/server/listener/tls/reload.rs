@@ -36,19 +36,19 @@ impl Tls {
     /// Reads the files, and uses them if they differ from those that were read last.
     async fn reload_if_changed(&self) {
         let settings = self.settings.clone();
-        let last = self.last_read.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        let read = move || -> Result<_, TlsError> {
+        let known = self.last_read.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let read_if_new = move || -> Result<_, TlsError> {
             let files = Arc::new(Files::read(&settings)?);
-            let is_new = last.as_ref() != Some(&files);
+            let is_new = known.as_ref() != Some(&files);
             Ok(is_new.then(|| (Certificates::parse(Arc::clone(&files)), files)))
         };
         // A read that takes too long is abandoned: a later one may have returned newer files.
-        let read = self.reads.one(read).await;
-        let read = read.and_then(|read| read.map_err(|error| error.to_string()));
+        let answer = self.reads.one(read_if_new).await;
+        let read = answer.and_then(|read| read.map_err(|error| error.to_string()));
         let mut last = self.last_read.lock().unwrap_or_else(PoisonError::into_inner);
         let (parsed, files) = match read {
             Ok(None) => return,
-            Ok(Some(read)) => read,
+            Ok(Some(new)) => new,
             // Logged once, until the files can be read again.
             Err(reason) => {
                 if last.take().is_some() {

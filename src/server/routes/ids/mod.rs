@@ -91,9 +91,9 @@ async fn claim(parameters: &IdParameters, is_batch: bool) -> Result<Response, Pr
     let sending = request.sending(|bytes| state.unsent_budget.has_plenty(bytes));
     let reservation = client.reserve(sending.memory)?;
     let (code, count) = (request.code, request.count);
-    let key = || state.clients.key(client.caller.name(), client.address);
+    let identify = || state.clients.key(client.caller.name(), client.address);
     let is_known = client.caller.name().is_some() || client.address.is_some();
-    let key = is_known.then_some(&key as &(dyn Fn() -> u64 + Sync));
+    let key = is_known.then_some(&identify as &(dyn Fn() -> u64 + Sync));
     let issued_at_ms = request.tells_instant().then(|| {
         state.clock.refresh();
         state.clock.now_ms()
@@ -116,8 +116,8 @@ async fn claim(parameters: &IdParameters, is_batch: bool) -> Result<Response, Pr
             request.write(ids, issued_at_ms, sending, reservation)
         }
         (None, NamespaceIssuer::Segment(issuer)) => {
-            let ids = issuer.next_ids_for(key, code, count).await;
-            let ids = ids.map_err(|error| segment_problem(error, issuer.namespace()))?;
+            let claimed = issuer.next_ids_for(key, code, count).await;
+            let ids = claimed.map_err(|error| segment_problem(error, issuer.namespace()))?;
             request.write(ids, issued_at_ms, sending, reservation)
         }
     }
