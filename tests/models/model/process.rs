@@ -231,14 +231,14 @@ impl Process {
                     self.grant = Some(grant);
                 }
                 let held = self.held()?;
-                let lane = held.lanes.present();
+                let lane = held.lanes.in_use();
                 let marks = held.lanes.marks_with(held.known_row.marks(), lane, limit);
                 Some((lane, marks, Purpose::Renew { limit }))
             }
             Operation::Rotate(tick) => {
                 let held = self.held()?;
                 let (known, now_ms) = (held.known_row.marks(), configuration.instant(tick));
-                let lane = usable_lane(layout, known, now_ms, Some(held.lanes.present()))?;
+                let lane = usable_lane(layout, known, now_ms, Some(held.lanes.in_use()))?;
                 let lease = Lease::from_mark(layout, known, lane, now_ms, reach_ms);
                 let marks = held.lanes.marks_with(known, lane, lease.limit);
                 Some((lane, marks, Purpose::Lease(lease)))
@@ -253,7 +253,7 @@ impl Process {
                     self.enter(Event::Stopped);
                 }
                 let ReleasingRow { known_row, lanes, mark, .. } = self.releasing.as_ref()?;
-                let lane = lanes.present();
+                let lane = lanes.in_use();
                 let marks = lanes.marks_with(known_row.marks(), lane, *mark);
                 Some((lane, marks, Purpose::Release))
             }
@@ -332,7 +332,7 @@ impl Process {
         if let Some(grant) = &mut self.grant {
             grant.sealed = false;
         }
-        let (lease, clock_ahead_since) = (held_row(known_row, lanes.present()), None);
+        let (lease, clock_ahead_since) = (held_row(known_row, lanes.in_use()), None);
         self.state = State::Held(Held { lease, rows: Rows::Checked, clock_ahead_since });
     }
 

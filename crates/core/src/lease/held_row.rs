@@ -137,7 +137,7 @@ impl<P: Copy + Into<Purpose>> HeldRow<P> {
     pub fn arrived(&mut self, sealed_mark: u64) {
         let NextLease::Arriving(lease) = self.next else { return };
         self.next = NextLease::None;
-        if lease.lane != self.lanes.present() {
+        if lease.lane != self.lanes.in_use() {
             self.lanes.moved_to(lease.lane, sealed_mark);
         }
     }
@@ -158,7 +158,7 @@ impl<P: Copy + Into<Purpose>> HeldRow<P> {
             return OtherToken::LastWrite;
         }
         if row.was_never_written() {
-            let mark = row.marks.iter().nth(self.lanes.present());
+            let mark = row.marks.iter().nth(self.lanes.in_use());
             let is_beyond = mark.is_some_and(|mark| mark >= limit);
             return if is_beyond { OtherToken::CreatedAgain } else { OtherToken::RolledBack };
         }
@@ -180,7 +180,7 @@ impl<P: Copy + Into<Purpose>> HeldRow<P> {
     /// process may have held it since. The last write then remains evidence only if no process can
     /// have taken the row before `now_ms`, the store's clock after the row was read (Unix ms).
     pub fn adopt(&mut self, mut row: Row, check: &RowCheck, now_ms: Option<i64>) {
-        let lane = self.lanes.present();
+        let lane = self.lanes.in_use();
         if !self.is_own(&row) {
             let proves = |last: &LastWrite| {
                 now_ms.is_some_and(|now_ms| last.held_until(now_ms, check.max_skew_ms))
@@ -199,7 +199,7 @@ impl<P: Copy + Into<Purpose>> HeldRow<P> {
 
     /// Continues the lease in this epoch, with the known marks unchanged.
     pub fn continue_in(&mut self, epoch: Token) {
-        self.lanes = HeldLanes::on(self.lanes.present());
+        self.lanes = HeldLanes::on(self.lanes.in_use());
         let marks = self.known_row.marks().clone();
         self.known_row.continue_in(epoch, marks);
     }
@@ -210,7 +210,7 @@ impl<P: Copy + Into<Purpose>> HeldRow<P> {
     pub fn enter(&mut self, present: &History, layout: &Layout, max_skew_ms: i64) {
         // The lowered mark of the lane that was left holds only in the epoch in which the lane was
         // left.
-        let lane = self.lanes.present();
+        let lane = self.lanes.in_use();
         self.lanes = HeldLanes::on(lane);
         let is_unbroken = self.last_write.is_some_and(|last| {
             let is_shown = last.token == self.known_row.token();
@@ -233,7 +233,7 @@ impl<P: Copy + Into<Purpose>> HeldRow<P> {
         let (mut lanes, mut mark) = (self.lanes, sealed_mark);
         // No ID was issued from the next lease yet: its start is its mark.
         if let NextLease::Arriving(lease) | NextLease::AtBarrier(lease) = self.next {
-            if lease.lane != lanes.present() {
+            if lease.lane != lanes.in_use() {
                 lanes.moved_to(lease.lane, mark);
             }
             mark = lease.start;

@@ -93,7 +93,7 @@ impl<P: Copy + Into<Purpose>> ReleasingRow<P> {
             Purpose::Lease(lease) => {
                 if !self.was_held {
                     self.lanes = HeldLanes::on(lease.lane);
-                } else if lease.lane != self.lanes.present() {
+                } else if lease.lane != self.lanes.in_use() {
                     // Only once: reads may show both this write and its repetition.
                     self.lanes.moved_to(lease.lane, self.mark);
                 }

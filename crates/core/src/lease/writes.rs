@@ -62,7 +62,7 @@ impl Lease {
 /// lowered mark of that one is written with the next write of the row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct HeldLanes {
-    present: usize,
+    in_use: usize,
     /// The lane that was left, and its lowered mark, at which its next lease may start.
     left: Option<(usize, u64)>,
 }
@@ -70,12 +70,12 @@ pub struct HeldLanes {
 impl HeldLanes {
     /// Starts with a row of which only this lane was used.
     pub const fn on(lane: usize) -> Self {
-        Self { present: lane, left: None }
+        Self { in_use: lane, left: None }
     }
 
     /// Returns the lane that the process issues on.
-    pub const fn present(&self) -> usize {
-        self.present
+    pub const fn in_use(&self) -> usize {
+        self.in_use
     }
 
     /// Returns whether the lowered mark of a left lane is still to be written.
@@ -102,8 +102,8 @@ impl HeldLanes {
     /// Records that another lane was leased, and that the grant on the lane before was sealed at
     /// this mark.
     pub const fn moved_to(&mut self, lane: usize, sealed_mark: u64) {
-        self.left = Some((self.present, sealed_mark));
-        self.present = lane;
+        self.left = Some((self.in_use, sealed_mark));
+        self.in_use = lane;
     }
 }
 
@@ -123,7 +123,7 @@ mod tests {
         let mut lanes = HeldLanes::on(0);
         assert_eq!(lanes.marks_with(&marks, 1, 80).to_string(), "90,80");
         lanes.moved_to(1, 40);
-        assert_eq!((lanes.present(), lanes.has_lowered_mark()), (1, true));
+        assert_eq!((lanes.in_use(), lanes.has_lowered_mark()), (1, true));
         // A write that did not carry the lowered mark is confirmed.
         lanes.confirmed(&marks.with(1, 80));
         assert!(lanes.has_lowered_mark());

@@ -119,7 +119,7 @@ impl HeldLease {
             return Ok(false);
         }
         let expiry = RowExpiry::After(context.settings.lease.ttl);
-        let lane = self.row.lanes.present();
+        let lane = self.row.lanes.in_use();
         let mut write = context.write(&self.row.known_row, &self.row.lanes, lane, limit, expiry);
         planted::before_renewal(&mut write, &self.row.known_row, &self.grant, limit, context);
         let intent = judged.intent(Purpose::Renew { limit }, LeaseOperation::Renew);
@@ -140,9 +140,9 @@ impl HeldLease {
     /// the mark that it may start at and its limit ([`JudgedSurvey::now_ms`]). The next renewal
     /// finds the clock ahead.
     pub(crate) async fn rotate(&mut self, context: &mut LeaseContext) -> Result<bool, LeaseError> {
-        let lane_before = self.row.lanes.present();
+        let lane_before = self.row.lanes.in_use();
         let judged = self.bring_up_to_date(context).await?;
-        if self.row.lanes.present() != lane_before {
+        if self.row.lanes.in_use() != lane_before {
             return Ok(true);
         }
         if self.row.at_barrier().is_some() || context.history.is_pending() {
@@ -164,7 +164,7 @@ impl HeldLease {
         }
         self.resolve_writes(context, &judged, LastAnswer::Refused).await?;
         // An earlier write took effect instead. If that was a rotation, it suffices.
-        if self.row.lanes.present() == lane_before { Err(LeaseError::Retry) } else { Ok(true) }
+        if self.row.lanes.in_use() == lane_before { Err(LeaseError::Retry) } else { Ok(true) }
     }
 
     /// Updates what this process knows of the row before a write, and returns the survey that
@@ -346,7 +346,7 @@ impl HeldLease {
             context.observe(LeaseOperation::Renew, LeaseOutcome::ClockAhead);
             return Err(LeaseError::ClockAhead(ahead_ms));
         }
-        let lane = self.row.lanes.present();
+        let lane = self.row.lanes.in_use();
         let marks = context.marks_of(&self.row.known_row);
         let reach_ms = context.reach_ms(true);
         let layout = &context.settings.layout;
@@ -463,7 +463,7 @@ impl HeldLease {
         let reach_ms = context.reach_ms(whole_window);
         // A write of an earlier epoch may have set a higher mark. In this epoch that mark has no
         // effect.
-        let known = self.row.known_row.marks()[self.row.lanes.present()];
+        let known = self.row.known_row.marks()[self.row.lanes.in_use()];
         let (old_limit, now_ms) = (self.acknowledged().max(known), judged.now_ms);
         let request = match self.row.at_barrier() {
             // No ID was issued from it yet.
@@ -540,7 +540,7 @@ impl HeldLease {
             }
             OtherToken::RolledBack => context.history.epoch_must_end = true,
             OtherToken::Taken => {
-                context.note_new_owner(&row, self.row.lanes.present(), self.acknowledged());
+                context.note_new_owner(&row, self.row.lanes.in_use(), self.acknowledged());
                 return LeaseError::Lost(row.into());
             }
         }

@@ -131,7 +131,7 @@ pub(super) fn after_failed_release(task: &mut Task) {
 
 /// Continues above the sealed mark, up to the former limit.
 fn revive(row: &ReleasingRow<WriteIntent>, context: &LeaseContext, forgets: bool) -> HeldLease {
-    let (lane, start) = (row.lanes.present(), row.mark);
+    let (lane, start) = (row.lanes.in_use(), row.mark);
     let limit = row.known_row.marks()[lane].max(start);
     let mut known_row = row.known_row.clone();
     if forgets {

@@ -42,7 +42,7 @@ pub(crate) async fn release(
     if row.is_released() {
         return Ok(true);
     }
-    let (lane, expiry) = (row.lanes.present(), RowExpiry::Released);
+    let (lane, expiry) = (row.lanes.in_use(), RowExpiry::Released);
     let write = context.write(&row.known_row, &row.lanes, lane, row.mark, expiry);
     if let Some(file_writer) = &context.file_writer {
         // A process that resumed the ended lease from the file would issue beside the next holder.

@@ -461,7 +461,7 @@ impl Process {
     }
 
     fn begin_anew(&mut self, context: &Context<'_>, judged: Judged) -> Option<Message> {
-        let lane = self.held()?.lanes.present();
+        let lane = self.held()?.lanes.in_use();
         let lease = self.lease_from_mark(context, lane, judged, false);
         let write = self.write(context, &HeldLanes::on(lane), lane, lease.limit, false);
         let intent = Intent { purpose: Purpose::NewEpoch(lease), store_ms: context.proves(judged) };
@@ -470,7 +470,7 @@ impl Process {
 
     fn renew(&mut self, context: &Context<'_>, judged: Judged) -> Option<Message> {
         let (held, grant) = (self.held()?, self.grant?);
-        let (lane, lanes) = (held.lanes.present(), held.lanes);
+        let (lane, lanes) = (held.lanes.in_use(), held.lanes);
         let Lease { start, limit, .. } = held.at_barrier().unwrap_or(grant);
         let request = LimitRequest {
             old_limit: limit.max(held.known_row.marks()[lane]),
@@ -489,7 +489,7 @@ impl Process {
     fn rotate(&mut self, context: &Context<'_>, judged: Judged) -> Option<Message> {
         let held = self.held().filter(|held| held.at_barrier().is_none())?;
         let (lanes, marks) = (held.lanes, held.known_row.marks());
-        let left = Some(lanes.present());
+        let left = Some(lanes.in_use());
         let lane = usable_lane(&context.world.layout, marks, judged.now_ms, left)?;
         Some(self.take_lane(context, &lanes, lane, judged))
     }
@@ -686,7 +686,7 @@ impl Process {
         }
         releasing.sent();
         let (lanes, mark) = (releasing.lanes, releasing.mark);
-        let write = self.write(context, &lanes, lanes.present(), mark, true);
+        let write = self.write(context, &lanes, lanes.in_use(), mark, true);
         let intent = Intent { purpose: Purpose::Release, store_ms: 0 };
         Some(self.send(context, write, intent, true))
     }

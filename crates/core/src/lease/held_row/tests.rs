@@ -149,7 +149,7 @@ fn renewal_raises_the_lease_that_begins_at_the_barrier_and_not_the_one_in_use() 
     assert_eq!(write(&mut held, 3, "140,9", Purpose::Renew { limit: 140 }), None);
     assert_eq!(held.at_barrier(), Some(Lease { limit: 140, ..lease }));
     let row = held.end(30);
-    assert_eq!((row.lanes.present(), row.mark), (0, 100), "nothing was issued from it");
+    assert_eq!((row.lanes.in_use(), row.mark), (0, 100), "nothing was issued from it");
 }
 
 #[test]
@@ -160,10 +160,10 @@ fn lane_that_arrives_is_left_at_its_start_and_the_one_before_where_it_was_sealed
     let mut arrived = ended.clone();
     let known: HighWaterMarks = "50,20".parse().expect("marks");
     let row = ended.end(30);
-    assert_eq!((row.lanes.present(), row.mark), (1, 9));
+    assert_eq!((row.lanes.in_use(), row.mark), (1, 9));
     assert_eq!(row.lanes.marks_with(&known, 1, row.mark).to_string(), "30,9");
     arrived.arrived(30);
-    assert_eq!((arrived.next, arrived.lanes.present()), (NextLease::None, 1));
+    assert_eq!((arrived.next, arrived.lanes.in_use()), (NextLease::None, 1));
     assert_eq!(arrived.lanes.marks_with(&known, 1, 25).to_string(), "30,25");
 }
 

@@ -38,7 +38,7 @@ fn unanswered(purpose: Purpose, marks: &str) -> KnownRow<Purpose> {
 
 fn carried(row: &ReleasingRow<Purpose>) -> String {
     let known: HighWaterMarks = "50,20".parse().expect("marks");
-    row.lanes.marks_with(&known, row.lanes.present(), row.mark).to_string()
+    row.lanes.marks_with(&known, row.lanes.in_use(), row.mark).to_string()
 }
 
 #[test]
@@ -78,7 +78,7 @@ fn lane_that_was_taken_late_is_given_back_where_it_began() {
     assert_eq!(carried(&held), "30,9", "the lane that it was held on is lowered, too");
     // A search knows nothing of the other lane.
     let mut searched = ReleasingRow::of_search(known_row);
-    assert_eq!((searched.lanes.present(), searched.mark), (0, 50));
+    assert_eq!((searched.lanes.in_use(), searched.mark), (0, 50));
     assert!(!searched.resolve(Some(&row(2, "50,20"))));
     assert_eq!(carried(&searched), "50,9");
 }
