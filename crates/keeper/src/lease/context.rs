@@ -575,7 +575,7 @@ impl LeaseContext {
         if is_saved {
             grant.acknowledge(limit);
         } else {
-            grant.raise_limit(limit, self.shared.present());
+            grant.raise_limit(limit, self.shared.present_position());
         }
     }
 

@@ -214,7 +214,7 @@ impl Issuer {
         let (layout, limit) = (self.layout(), grant.limit());
         // Without the store, the limit rises up to here as the state file is written.
         let last_tick = layout.tick_of(grant.acknowledged().saturating_sub(1));
-        let next = self.state.present().max(grant.highest_next());
+        let next = self.state.present_position().max(grant.highest_next());
         LeaseView {
             worker: grant.worker(),
             lane: grant.lane(),

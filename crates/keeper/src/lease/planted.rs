@@ -76,7 +76,7 @@ pub(super) fn before_renewal(
         write.token = known_row.token();
     }
     if planted(Bug::MarkAfterIssuing) {
-        grant.raise_limit(limit, context.shared.present());
+        grant.raise_limit(limit, context.shared.present_position());
     }
 }
 

@@ -50,7 +50,7 @@ impl KeeperState {
     }
 
     /// Returns the first position of the present tick.
-    pub(crate) fn present(&self) -> u64 {
+    pub(crate) fn present_position(&self) -> u64 {
         let layout = self.layout();
         layout.first_position(layout.tick_clamped(self.clock.now_ms()))
     }

@@ -176,7 +176,7 @@ impl StateFileWriter {
         let Some(local_mark) = self.next_local_mark(&lease, &grant, saved.took) else {
             return Ok(());
         };
-        planted::before_saving(&grant, local_mark, || self.state.present());
+        planted::before_saving(&grant, local_mark, || self.state.present_position());
         self.save_present(&mut saved, SavedLease { local_mark, ..lease }, &grant).await?;
         self.state.announce();
         Ok(())
@@ -268,7 +268,7 @@ impl StateFileWriter {
     ) -> Result<(), StateFileFailed> {
         let local_mark = lease.local_mark;
         self.write(saved, Some(&lease)).await?;
-        grant.raise_local_limit(local_mark, self.state.present());
+        grant.raise_local_limit(local_mark, self.state.present_position());
         saved.present = Some((lease, Arc::clone(grant)));
         Ok(())
     }
