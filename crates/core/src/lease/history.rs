@@ -212,7 +212,7 @@ impl History {
     /// follows it.
     #[must_use]
     pub fn or_known(&self, known: Option<&Self>) -> Self {
-        let Some(known) = known.filter(|known| self.lost(known.present())) else {
+        let Some(known) = known.filter(|known| self.lost(known.present_epoch())) else {
             return self.clone();
         };
         let is_later = known.ordinal > self.ordinal;
@@ -298,13 +298,13 @@ impl History {
     }
 
     /// Returns the present epoch with its ordinal.
-    pub const fn present(&self) -> Epoch {
+    pub const fn present_epoch(&self) -> Epoch {
         Epoch { token: self.epoch, ordinal: self.ordinal }
     }
 
     /// Returns the epochs that the record remembers, the present one first.
     pub fn remembered(&self) -> impl Iterator<Item = Epoch> {
-        iter::once(self.present()).chain(self.before.iter().copied())
+        iter::once(self.present_epoch()).chain(self.before.iter().copied())
     }
 
     /// Returns the tokens of the epochs that the record remembers, the present one first.

@@ -95,7 +95,7 @@ impl KnownHistory {
     }
 
     fn known(&self) -> Option<Epoch> {
-        self.present().map(History::present).or(self.resumed)
+        self.present().map(History::present_epoch).or(self.resumed)
     }
 
     /// Returns the ordinal of an epoch that this process or its state file knows; `None` if the

@@ -273,7 +273,7 @@ impl Process {
         let recorded = &record.history;
         let own = context.world.times(context.index);
         let epoch = self.known.as_ref().map(|known| known.epoch());
-        let known = self.known.as_ref().map(|known| known.present());
+        let known = self.known.as_ref().map(|known| known.present_epoch());
         let mut verdict = recorded.judge(Some(identity), known);
         if self.went_back && epoch == Some(recorded.epoch()) {
             verdict = HistoryVerdict::RolledBack;

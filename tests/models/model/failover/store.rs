@@ -69,7 +69,7 @@ impl Store {
     /// Returns whether a process that knows this may be the first to check the store after a fail-over.
     pub(super) fn may_be_checked(&self, known: Option<&History>) -> bool {
         let history = &self.present().record.history;
-        let known = known.map(History::present);
+        let known = known.map(History::present_epoch);
         !self.is_back || history.judge(None, known) == HistoryVerdict::RolledBack
     }
 

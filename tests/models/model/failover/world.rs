@@ -229,7 +229,7 @@ impl FailOvers {
                     (process.known, process.went_back) = (None, false);
                 } else if !known.before.is_empty() || !known.identity.is_empty() {
                     // The next survey brings the rest; a release needs the barrier.
-                    let kept = History::of_saved_epoch(known.present());
+                    let kept = History::of_saved_epoch(known.present_epoch());
                     let barrier_ms = known.barrier_ms;
                     process.known = Some(Arc::new(History { barrier_ms, ..kept }));
                 }

@@ -361,7 +361,7 @@ impl Process {
             let is_known = is_forgotten || recorded.epochs().any(|it| it == known.epoch());
             return if is_known { HistoryVerdict::Continued } else { HistoryVerdict::RolledBack };
         }
-        recorded.judge(Some(SERVER), known.map(|known| known.present()))
+        recorded.judge(Some(SERVER), known.map(|known| known.present_epoch()))
     }
 
     /// Handles a missing record: only a holder whose row is as it wrote it knows which layout the

@@ -82,11 +82,14 @@ fn epoch_after_two_lines_of_epochs_follows_both() {
         assert_eq!((next.ordinal, before), (4, vec![3, 2, 12, 1]));
         assert_eq!(next.barrier_ms, NOW_MS + 9 + 400_000, "none is lowered");
         for process in [&fork, &lost] {
-            assert_eq!(next.judge(Some("a"), Some(process.present())), HistoryVerdict::Continued);
+            assert_eq!(
+                next.judge(Some("a"), Some(process.present_epoch())),
+                HistoryVerdict::Continued
+            );
         }
     }
     // A state file has one epoch only.
-    let saved = History::of_saved_epoch(lost.present());
+    let saved = History::of_saved_epoch(lost.present_epoch());
     let next = after(&fork.or_known(Some(&saved)), 4, NOW_MS);
     assert_eq!((next.ordinal, next.ordinal_of(THIRD)), (4, Some(3)));
     assert_eq!(next.barrier_ms, NOW_MS + 9 + 400_000);
