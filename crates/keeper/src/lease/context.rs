@@ -397,7 +397,7 @@ impl LeaseContext {
         let marks = self.marks_of(known_row);
         let lease = Lease::from_mark(&self.settings.layout, &marks, lane, judged.now_ms, reach_ms);
         let expiry = RowExpiry::After(self.settings.lease.ttl);
-        let write = self.write(known_row, lanes, lane, lease.limit, expiry);
+        let write = self.build_write(known_row, lanes, lane, lease.limit, expiry);
         self.swap(known_row, write, judged.intent(Purpose::Lease(lease), operation)).await
     }
 
@@ -409,7 +409,7 @@ impl LeaseContext {
 
     /// Builds a write of a row under a fresh token and the present epoch, which sets the mark of
     /// `lane` to `mark`.
-    pub(crate) fn write(
+    pub(crate) fn build_write(
         &mut self,
         known_row: &KnownRow<WriteIntent>,
         lanes: &HeldLanes,

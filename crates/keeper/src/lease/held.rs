@@ -120,7 +120,8 @@ impl HeldLease {
         }
         let expiry = RowExpiry::After(context.settings.lease.ttl);
         let lane = self.row.lanes.in_use();
-        let mut write = context.write(&self.row.known_row, &self.row.lanes, lane, limit, expiry);
+        let mut write =
+            context.build_write(&self.row.known_row, &self.row.lanes, lane, limit, expiry);
         planted::before_renewal(&mut write, &self.row.known_row, &self.grant, limit, context);
         let intent = judged.intent(Purpose::Renew { limit }, LeaseOperation::Renew);
         if let Some(renewed) = context.swap(&mut self.row.known_row, write, intent).await? {
@@ -352,8 +353,13 @@ impl HeldLease {
         let layout = &context.settings.layout;
         let lease = Lease::from_mark(layout, &marks, lane, judged.now_ms, reach_ms);
         let expiry = RowExpiry::After(context.settings.lease.ttl);
-        let write =
-            context.write(&self.row.known_row, &HeldLanes::on(lane), lane, lease.limit, expiry);
+        let write = context.build_write(
+            &self.row.known_row,
+            &HeldLanes::on(lane),
+            lane,
+            lease.limit,
+            expiry,
+        );
         let intent = judged.intent(Purpose::NewEpoch(lease), LeaseOperation::Renew);
         let Some(leased) = context.swap(&mut self.row.known_row, write, intent).await? else {
             return Err(LeaseError::Retry);

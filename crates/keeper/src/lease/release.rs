@@ -43,7 +43,7 @@ pub(crate) async fn release(
         return Ok(true);
     }
     let (lane, expiry) = (row.lanes.in_use(), RowExpiry::Released);
-    let write = context.write(&row.known_row, &row.lanes, lane, row.mark, expiry);
+    let write = context.build_write(&row.known_row, &row.lanes, lane, row.mark, expiry);
     if let Some(file_writer) = &context.file_writer {
         // A process that resumed the ended lease from the file would issue beside the next holder.
         let removed = file_writer.before_write(row.known_row.worker(), &write.marks).await;
