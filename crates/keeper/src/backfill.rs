@@ -39,7 +39,7 @@ use crate::{
 };
 
 /// How many times a reservation is tried while the store names another epoch.
-const TRIES: u32 = 8;
+const EPOCH_TRIES: u32 = 8;
 /// How many times the process's own row is read until it shows the last write, since the keeper may
 /// be writing it.
 const READS: u32 = 4;
@@ -378,7 +378,7 @@ impl Backfill {
         let or_begin_at = (by <= end).then_some(0);
         let mut history = self.follow(None).await?;
         let mut row_epoch = history.epoch();
-        for _ in 0..TRIES {
+        for _ in 0..EPOCH_TRIES {
             let (token, epoch) = (fresh_token(), history.epoch());
             let reservation =
                 Reservation { by, step: by, end, token, or_begin_at, epoch, row_epoch };

@@ -48,7 +48,7 @@ use crate::{
 /// whole window each time.
 const FIRST_REACH: Duration = Duration::from_secs(10);
 /// How many times a survey is repeated because other nodes changed the record meanwhile.
-const TRIES: u32 = 10;
+const SURVEYS: u32 = 10;
 
 /// The parts that every step of the lease's task needs, whatever its state.
 pub(crate) struct LeaseContext {
@@ -289,7 +289,7 @@ impl LeaseContext {
         counts: RowCounts,
         renewed: Option<&ClockReading>,
     ) -> Result<JudgedSurvey, StoreError> {
-        for _ in 0..TRIES {
+        for _ in 0..SURVEYS {
             let judged = self.survey_once(counts, renewed).await?;
             if self.follow_survey(&judged).await? == Followed::Current {
                 return Ok(judged);

@@ -31,7 +31,7 @@ use crate::{
 };
 
 /// How many times a start is retried because other processes changed the record.
-const TRIES: u32 = 100;
+const START_TRIES: u32 = 100;
 
 /// Returns the instant, by the store's clock in Unix ms, until which a decision made at `now_ms`
 /// about missing rows holds. The call that acts on the decision may take as long. Marks are chosen
@@ -48,7 +48,7 @@ pub(crate) async fn prepare(context: &mut LeaseContext) -> Result<(), KeeperErro
     for warning in warnings {
         tracing::warn!(namespace, warning, "store may lose acknowledged writes");
     }
-    for _ in 0..TRIES {
+    for _ in 0..START_TRIES {
         if create_missing(context).await? {
             return Ok(());
         }

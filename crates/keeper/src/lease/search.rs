@@ -39,7 +39,7 @@ const FIRST_ROWS: u32 = 64;
 /// Largest number of rows that are read to choose among those that were never written.
 const PART: u64 = 4_096;
 /// Number of passes before the search returns, so that the task can do its other work.
-const TRIES: u32 = 32;
+const PASSES: u32 = 32;
 
 /// The result of a search for a row.
 pub(crate) enum SearchOutcome {
@@ -113,7 +113,7 @@ impl Search {
         held: Option<&HeldLease>,
     ) -> Result<SearchOutcome, StoreError> {
         self.held_worker = held.map(|held| held.row.known_row.worker());
-        for _ in 0..TRIES {
+        for _ in 0..PASSES {
             let judged = context.survey_for_search(held.and_then(HeldLease::renewed)).await?;
             if let Pass::Ended(outcome) = self.pass(context, &judged).await? {
                 return Ok(outcome);

@@ -42,7 +42,7 @@ use crate::{
 };
 
 /// How many times a write is tried while its outcome is unknown.
-const TRIES: u32 = 5;
+const SWAP_TRIES: u32 = 5;
 /// How many times all rows are read again because other processes wrote some of them meanwhile.
 const ROUNDS: u32 = 20;
 
@@ -183,7 +183,7 @@ impl Operator {
     ) -> Result<WriteOutcome, StoreError> {
         let mut known_row: KnownRow<()> = KnownRow::of(row);
         let (mut failure, mut attempts) = (None, Attempts::default());
-        for _ in 0..TRIES {
+        for _ in 0..SWAP_TRIES {
             let write = RowWrite {
                 token: self.random.fresh_token(),
                 epoch: self.history.epoch(),
@@ -225,7 +225,7 @@ impl Operator {
         let mut expected = before.token;
         let mut sent: Vec<Token> = Vec::new();
         let (mut failure, mut attempts) = (None, Attempts::default());
-        for _ in 0..TRIES {
+        for _ in 0..SWAP_TRIES {
             record.token = self.random.fresh_token();
             sent.push(record.token);
             let namespace = self.settings.namespace.clone();

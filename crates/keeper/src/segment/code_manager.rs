@@ -36,7 +36,7 @@ use crate::{
 };
 
 /// How many times a write is tried while other processes change the same code.
-pub(super) const TRIES: u32 = 8;
+pub(super) const CHANGE_TRIES: u32 = 8;
 
 /// One past the largest number: a code whose next number this is has none left.
 pub(super) const END: u64 = SegmentSpec::LARGEST_NUMBER + 1;
@@ -155,7 +155,7 @@ impl CodeManager {
         is_new: bool,
     ) -> Result<bool, ManageError> {
         let spec = self.new_spec(code, change)?;
-        for _ in 0..TRIES {
+        for _ in 0..CHANGE_TRIES {
             let present = self.managed(code).await?;
             match &present {
                 Some(_) if is_new => return Err(ManageError::Exists(code.to_owned())),
@@ -182,7 +182,7 @@ impl CodeManager {
     ///
     /// See [`ManageError`].
     pub async fn patch(&self, code: &str, change: &SpecChange) -> Result<(), ManageError> {
-        for _ in 0..TRIES {
+        for _ in 0..CHANGE_TRIES {
             let (expected, spec) = self.patched(code, change).await?;
             if self.write(code, expected, spec).await? {
                 return Ok(());
@@ -235,7 +235,7 @@ impl CodeManager {
     /// See [`ManageError`].
     pub async fn retire(&self, code: &str) -> Result<(), ManageError> {
         self.check(code)?;
-        for _ in 0..TRIES {
+        for _ in 0..CHANGE_TRIES {
             let present = self.managed(code).await?;
             let (expected, settings) = match present {
                 Some((token, settings)) => (Some(token), settings),

@@ -10,7 +10,7 @@ use raindrop_core::{
 use raindrop_store::{Reservation, Reserved, StoreError};
 
 use super::{
-    code_manager::{CodeManager, END, TRIES},
+    code_manager::{CHANGE_TRIES, CodeManager, END},
     manage_error::{ManageError, RaiseError},
 };
 use crate::support::random::fresh_token;
@@ -25,7 +25,7 @@ impl CodeManager {
     ///
     /// See [`ManageError`].
     pub async fn raise_to(&self, code: &str, to: u64) -> Result<u64, ManageError> {
-        for _ in 0..TRIES {
+        for _ in 0..CHANGE_TRIES {
             let (row, history) = self.row(code).await?;
             let row = row.ok_or_else(|| RaiseError::NoSuchCode(code.to_owned()))?;
             // Written even if the next number is high enough: the fresh token makes the store
@@ -46,7 +46,7 @@ impl CodeManager {
     ///
     /// See [`ManageError`].
     pub async fn raise_by(&self, code: &str, by: u64) -> Result<u64, ManageError> {
-        for _ in 0..TRIES {
+        for _ in 0..CHANGE_TRIES {
             let (row, history) = self.row(code).await?;
             let row = row.ok_or_else(|| RaiseError::NoSuchCode(code.to_owned()))?;
             let next = row.next;

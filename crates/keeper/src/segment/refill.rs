@@ -28,7 +28,7 @@ use crate::support::{
 };
 
 /// How many times a reservation is tried while other nodes reserve or the epoch changes.
-const TRIES: u32 = 8;
+const RESERVE_TRIES: u32 = 8;
 
 /// Reserves a block if the code needs one. Returns whether the store was called.
 pub(super) async fn refill(code: &Code) -> Result<bool, StoreError> {
@@ -136,7 +136,7 @@ async fn reserve(code: &Code, left: u64) -> Result<Option<ReservedBlock>, StoreE
     let mut plan =
         Plan::new(spec, rule, namespace.follow(Purpose::Refill, None).await?, by, may_create);
     plan.held = demand.epoch.map(|epoch| (epoch, demand.last_block_end));
-    for _ in 0..TRIES {
+    for _ in 0..RESERVE_TRIES {
         let token = namespace.shared.random().fresh_token();
         let fits = match call_reserve(code, &plan.reservation(token)).await? {
             Reserved::From(first) => {
@@ -214,7 +214,7 @@ async fn reserve(code: &Code, left: u64) -> Result<Option<ReservedBlock>, StoreE
         }
     }
     let contended = format!(
-        "other nodes changed code {} or its namespace's record between every two of {TRIES} tries to \
+        "other nodes changed code {} or its namespace's record between every two of {RESERVE_TRIES} tries to \
          reserve numbers",
         code.name
     );
