@@ -223,8 +223,8 @@ pub fn next<L, S: Default>(state: State<L, S>, event: Event<L>) -> Option<Transi
             to(Arriving { lease, before: Some(before) }, [])
         }
         (Arriving { lease, before }, Event::Saved) => {
-            let left = before.map(|before| Release(before.lease));
-            to(Holding(Held::new(lease, rows)), [Issue].into_iter().chain(left))
+            let release = before.map(|before| Release(before.lease));
+            to(Holding(Held::new(lease, rows)), [Issue].into_iter().chain(release))
         }
         (state @ Arriving { .. }, Event::NotSaved) | (state, Event::Panicked) => {
             let (leases, _) = state.end();
@@ -252,7 +252,7 @@ pub fn next<L, S: Default>(state: State<L, S>, event: Event<L>) -> Option<Transi
 /// Handles the events that a held lease has in common, whether or not the clock went back.
 fn while_held<L, S: Default>(mut state: State<L, S>, event: Event<L>) -> Option<Transition<L, S>> {
     let held = state.held_mut()?;
-    let left: fn(L) -> Effect<L, S> = match event {
+    let effect: fn(L) -> Effect<L, S> = match event {
         Event::Prepared => {
             held.rows = Rows::Checked;
             return to(state, []);
@@ -281,7 +281,7 @@ fn while_held<L, S: Default>(mut state: State<L, S>, event: Event<L>) -> Option<
         State::Moving(held, search) | State::Refusing(held, search) => (held, search),
         _ => return None,
     };
-    to(State::without_lease(held.rows, search), [left(held.lease)])
+    to(State::without_lease(held.rows, search), [effect(held.lease)])
 }
 
 /// Returns the transition of an event that can happen.

@@ -388,9 +388,9 @@ impl Search {
         context: &LeaseContext,
         scope: &Scope,
         holder: Option<&str>,
-        limit: u32,
+        wanted: u32,
     ) -> Result<Vec<Row>, StoreError> {
-        let most = limit.min(u32::try_from(scope.workers()).unwrap_or(u32::MAX));
+        let most = wanted.min(u32::try_from(scope.workers()).unwrap_or(u32::MAX));
         let call = context.store.free_rows(scope, holder, most);
         let mut rows = context.call(StoreOperation::Read, call).await?;
         rows.retain(|row| {

@@ -29,7 +29,7 @@ const STORE_TRIES: u32 = 3;
 impl Task {
     /// Tries to release the rows that the process gave up, each a second time if the store refused
     /// the first write. A row that stays leased expires.
-    pub(crate) async fn release_left_rows(&mut self) {
+    pub(crate) async fn release_given_up_rows(&mut self) {
         while let Some(row) = self.releasing.last_mut() {
             let mut released = release(row, &mut self.context).await;
             if let Ok(false) = released {

@@ -244,7 +244,7 @@ impl Task {
                 Err(permanent) => return Err(permanent),
             }
         }
-        self.release_left_rows().await;
+        self.release_given_up_rows().await;
         let ended = match unusable {
             None => self.advance().await,
             Some(error) if self.state.held().is_none() => Err(error),
@@ -632,13 +632,13 @@ impl Task {
 
     /// Reports why the lease is at risk. Logs it if the kind of reason is new.
     fn report(&self, reason: UnavailableReason) {
-        let state = &self.context.shared;
+        let shared = &self.context.shared;
         // Numbers in a reason may change with every report, so only a new kind is logged.
         let is_new =
-            state.report.borrow().reason.as_ref().map(discriminant) != Some(discriminant(&reason));
+            shared.report.borrow().reason.as_ref().map(discriminant) != Some(discriminant(&reason));
         if is_new {
-            tracing::warn!(namespace = state.namespace, %reason, "lease at risk");
+            tracing::warn!(namespace = shared.namespace, %reason, "lease at risk");
         }
-        state.set_reason(Some(reason));
+        shared.set_reason(Some(reason));
     }
 }

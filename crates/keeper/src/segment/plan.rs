@@ -31,7 +31,7 @@ pub(super) struct Plan {
     /// Whether the row is expected to be missing, so that the reservation creates it.
     creates: bool,
     /// The epoch and the end of the last block of this process.
-    pub(super) held: Option<(Token, u64)>,
+    pub(super) last_block: Option<(Token, u64)>,
 }
 
 impl Plan {
@@ -43,8 +43,9 @@ impl Plan {
         may_create: bool,
     ) -> Self {
         let row_epoch = history.epoch();
-        let (skip, creates, held) = (0, false, None);
-        let mut plan = Self { spec, rule, history, by, skip, row_epoch, may_create, creates, held };
+        let (skip, creates, last_block) = (0, false, None);
+        let mut plan =
+            Self { spec, rule, history, by, skip, row_epoch, may_create, creates, last_block };
         plan.creates = plan.creates_at_once();
         plan
     }
@@ -70,19 +71,19 @@ impl Plan {
 
     /// Returns whether a block is beyond those that this process had.
     pub(super) fn is_free(&self, block: &Block) -> bool {
-        self.held.is_none_or(|(_, held)| block.first >= held)
+        self.last_block.is_none_or(|(_, end)| block.first >= end)
     }
 
     /// Returns whether a block below the last one of this process shows that the store was rolled
     /// back within this epoch.
     pub(super) fn shows_rollback(&self) -> bool {
-        self.held.is_some_and(|(epoch, _)| epoch == self.history.epoch())
+        self.last_block.is_some_and(|(epoch, _)| epoch == self.history.epoch())
     }
 
     /// Adapts the reservation to the row with which the store refused it. Returns whether a number
     /// is left.
     pub(super) fn adapt(&mut self, row: &CodeRow) -> bool {
-        let lost = self.held_before().unwrap_or(0).saturating_sub(row.next);
+        let lost = self.last_end_before().unwrap_or(0).saturating_sub(row.next);
         let skip = self.rule.skipped(&self.spec, row, &self.history).max(lost);
         let room = self.end().saturating_sub(row.next).saturating_sub(skip);
         // The row is as expected, so the reservation was too large: take fewer numbers. Near the
@@ -126,8 +127,8 @@ impl Plan {
     }
 
     /// Returns the end of the last block, if the block is of an earlier epoch.
-    fn held_before(&self) -> Option<u64> {
-        let (epoch, end) = self.held?;
+    fn last_end_before(&self) -> Option<u64> {
+        let (epoch, end) = self.last_block?;
         (epoch != self.history.epoch()).then_some(end)
     }
 

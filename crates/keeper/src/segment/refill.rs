@@ -135,7 +135,7 @@ async fn reserve(code: &Code, left: u64) -> Result<Option<ReservedBlock>, StoreE
     let rule = namespace.settings.gap_rule();
     let mut plan =
         Plan::new(spec, rule, namespace.follow(Purpose::Refill, None).await?, by, may_create);
-    plan.held = demand.epoch.map(|epoch| (epoch, demand.last_block_end));
+    plan.last_block = demand.epoch.map(|epoch| (epoch, demand.last_block_end));
     for _ in 0..RESERVE_TRIES {
         let token = namespace.shared.random().fresh_token();
         let fits = match call_reserve(code, &plan.reservation(token)).await? {
