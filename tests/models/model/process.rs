@@ -246,7 +246,7 @@ impl Process {
             Operation::Confirm => {
                 let visible = self.known_row()?.visible()?;
                 let (lane, marks) = (visible.write.lane, visible.write.marks.clone());
-                Some((lane, marks, visible.purpose))
+                Some((lane, marks, visible.intent))
             }
             Operation::Release => {
                 if self.releasing.is_none() {
@@ -350,7 +350,7 @@ impl Process {
         if self.releasing.is_some() {
             return self.released();
         }
-        let purpose = *write.purpose();
+        let purpose = *write.intent();
         let Some(held) = self.state.held_mut() else { return self.won(purpose) };
         let limit = held.lease.apply(write);
         let Some(grant) = &mut self.grant else { return };

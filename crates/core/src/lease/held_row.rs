@@ -109,7 +109,7 @@ impl<P: Copy + Into<Purpose>> HeldRow<P> {
     /// in use, if the write raised it.
     pub fn apply(&mut self, write: &Acknowledged<P>) -> Option<u64> {
         self.lanes.confirmed(self.known_row.marks());
-        match (*write.purpose()).into() {
+        match (*write.intent()).into() {
             Purpose::Renew { limit } => match &mut self.next {
                 NextLease::AtBarrier(lease) => lease.limit = limit,
                 NextLease::None | NextLease::Arriving(_) => return Some(limit),

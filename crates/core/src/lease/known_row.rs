@@ -17,8 +17,8 @@ use super::{HighWaterMarks, Row, RowWrite, Token, planted};
 pub struct Attempt<T> {
     /// The values that it sets.
     pub write: RowWrite,
-    /// Its purpose, kept until its outcome is known.
-    pub purpose: T,
+    /// The facts about it that its sender needs once its outcome is known.
+    pub intent: T,
 }
 
 /// What one process knows about one row: the token and marks that it last read or wrote there, and
@@ -68,20 +68,20 @@ impl<T> Sent<'_, T> {
     /// Records that the store acknowledged this write.
     pub fn acknowledged(self) -> Acknowledged<T> {
         self.known_row.visible = None;
-        Acknowledged { purpose: self.known_row.took_place(self.index).purpose }
+        Acknowledged { intent: self.known_row.took_place(self.index).intent }
     }
 }
 
 /// The proof that the store acknowledged a write: without one, no lease is extended.
 #[derive(Debug)]
 pub struct Acknowledged<T> {
-    purpose: T,
+    intent: T,
 }
 
 impl<T> Acknowledged<T> {
-    /// Returns the purpose of the write.
-    pub const fn purpose(&self) -> &T {
-        &self.purpose
+    /// Returns the intent of the write.
+    pub const fn intent(&self) -> &T {
+        &self.intent
     }
 }
 
@@ -151,9 +151,9 @@ impl<T> KnownRow<T> {
     }
 
     /// Records a write *before* it is sent.
-    pub fn sent(&mut self, write: RowWrite, purpose: T) -> Sent<'_, T> {
+    pub fn sent(&mut self, write: RowWrite, intent: T) -> Sent<'_, T> {
         let index = self.unresolved.len();
-        self.unresolved.push(Attempt { write, purpose });
+        self.unresolved.push(Attempt { write, intent });
         Sent { known_row: self, index }
     }
 
@@ -236,7 +236,7 @@ impl<T> KnownRow<T> {
 
     /// Takes a visible write as acknowledged.
     pub fn take_visible(&mut self) -> Option<Acknowledged<T>> {
-        self.visible.take().map(|Attempt { purpose, .. }| Acknowledged { purpose })
+        self.visible.take().map(|Attempt { intent, .. }| Acknowledged { intent })
     }
 }
 

@@ -88,7 +88,7 @@ impl<P: Copy + Into<Purpose>> ReleasingRow<P> {
     fn adopt_visible(&mut self) {
         let Some(visible) = self.known_row.visible() else { return };
         self.lanes.confirmed(&visible.write.marks);
-        match visible.purpose.into() {
+        match visible.intent.into() {
             // No ID was issued on the lane that it took.
             Purpose::Lease(lease) => {
                 if !self.was_held {

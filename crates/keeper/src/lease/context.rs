@@ -528,7 +528,7 @@ impl LeaseContext {
             known_row.forget_before(epoch);
             return Ok(None);
         }
-        let Attempt { write, purpose: intent } = visible.clone();
+        let Attempt { write, intent } = visible.clone();
         if let Some(taken) = planted::taken_as_acknowledged(known_row, &write, intent) {
             return Ok(Some(taken));
         }

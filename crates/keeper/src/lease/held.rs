@@ -586,7 +586,7 @@ impl HeldLease {
 
     /// Applies an acknowledged write to the lease. The caller must then call [`Self::save`].
     fn apply(&mut self, context: &LeaseContext, write: &Acknowledged<WriteIntent>) {
-        self.note_acknowledged(context, write.purpose());
+        self.note_acknowledged(context, write.intent());
         let Some(limit) = self.row.apply(write) else { return };
         planted::before_extending(&mut self.grant, limit, self.is_saved, context);
         context.extend(&self.grant, limit, self.is_saved);

@@ -104,7 +104,7 @@ pub(super) fn before_saving(grant: &Grant, local_mark: u64, present: impl FnOnce
 
 /// Runs after a read of a row that is being released.
 pub(super) fn after_releasing_read(row: &ReleasingRow<WriteIntent>, context: &LeaseContext) {
-    let visible = row.known_row.visible().map(|attempt| attempt.purpose.purpose);
+    let visible = row.known_row.visible().map(|attempt| attempt.intent.purpose);
     if let Some(Purpose::Lease(lease)) = visible
         && planted(Bug::LeavingTouchesGenerator)
     {

@@ -297,7 +297,7 @@ impl Search {
     /// must release. A row that may have expired is left, since another process may have taken it.
     pub(crate) fn abandon(self, context: &LeaseContext) -> Option<ReleasingRow<WriteIntent>> {
         let known_row = self.chosen?;
-        let sent = known_row.unconfirmed().map(|attempt| &attempt.purpose.clocks);
+        let sent = known_row.unconfirmed().map(|attempt| &attempt.intent.clocks);
         (!context.may_have_expired(sent)).then(|| ReleasingRow::of_search(known_row))
     }
 
@@ -307,7 +307,7 @@ impl Search {
         context: &LeaseContext,
         write: &Acknowledged<WriteIntent>,
     ) -> Option<Box<HeldLease>> {
-        let intent = write.purpose();
+        let intent = write.intent();
         let known_row = self.chosen.take()?;
         (self.conflicts, self.stale) = (0, StaleWait::default());
         let Purpose::Lease(lease) = intent.purpose else { return None };

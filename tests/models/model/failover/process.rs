@@ -417,7 +417,7 @@ impl Process {
             return None;
         }
         let write = RowWrite { token: FRESH[0], ..visible.write.clone() };
-        let intent = visible.purpose;
+        let intent = visible.intent;
         Some(self.send(context, write, intent, false))
     }
 
@@ -572,7 +572,7 @@ impl Process {
     fn acknowledged(&mut self, context: &mut Context<'_>, all: bool) {
         let Some(sent) = self.known_row().and_then(KnownRow::last_sent) else { return };
         let write = sent.acknowledged();
-        let Intent { purpose, store_ms } = *write.purpose();
+        let Intent { purpose, store_ms } = *write.intent();
         if self.releasing.is_some() {
             return self.released();
         }
@@ -674,7 +674,7 @@ impl Process {
         let left = releasing.lanes;
         let row = row.filter(|_| releasing.known_row.is_unresolved());
         let is_done = row.is_some_and(|row| releasing.resolve(Some(row)));
-        let visible = releasing.known_row.visible().map(|visible| visible.purpose.purpose);
+        let visible = releasing.known_row.visible().map(|visible| visible.intent.purpose);
         if let Some(Purpose::NewEpoch(_)) = visible
             && context.world.breaks(Breaks::LeftLaneLowered)
         {

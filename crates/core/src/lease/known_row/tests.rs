@@ -29,7 +29,7 @@ fn write(token: u128, mark: u64) -> RowWrite {
 #[test]
 fn acknowledged_write_becomes_the_new_base() {
     let mut known_row: KnownRow<&str> = KnownRow::of(&row(1, 10));
-    assert_eq!(*known_row.sent(write(2, 20), "renew").acknowledged().purpose(), "renew");
+    assert_eq!(*known_row.sent(write(2, 20), "renew").acknowledged().intent(), "renew");
     assert_eq!(known_row.token(), Token::from_bits(2));
     assert_eq!(known_row.marks()[0], 20);
     assert!(!known_row.is_unresolved());
@@ -46,7 +46,7 @@ fn unchanged_row_keeps_its_writes_unresolved() {
     known_row.sent(write(3, 30), "second");
     // The first write arrived late, so the store refused the second.
     assert_eq!(known_row.resolve(Some(&row(2, 20))), Resolution::Visible);
-    assert_eq!(known_row.visible().map(|attempt| attempt.purpose), Some("first"));
+    assert_eq!(known_row.visible().map(|attempt| attempt.intent), Some("first"));
     assert_eq!((known_row.token(), known_row.marks()[0]), (Token::from_bits(2), 20));
     assert!(!known_row.is_unresolved());
 }
