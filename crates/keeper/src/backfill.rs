@@ -30,7 +30,7 @@ use tokio::time::sleep;
 use crate::{
     history::{
         follower::{Access, Follower},
-        record::contended,
+        known::contended,
     },
     lease::{issuer::Issuer, settings::KeeperSettings},
     support::{

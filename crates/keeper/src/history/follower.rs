@@ -21,10 +21,7 @@ use raindrop_core::{
 use raindrop_store::{CodeState, LayoutRecord, Scope, Store, StoreError, Survey};
 use tokio::{sync::Mutex, time::Instant};
 
-use super::{
-    known::{Followed, HistoryContext, KnownHistory},
-    record::{contended, create_record},
-};
+use super::known::{Followed, HistoryContext, KnownHistory, contended, create_record};
 use crate::support::{
     lease_times::LeaseTimes,
     observer::{Observer, StoreOperation},

@@ -2,4 +2,3 @@
 
 pub(crate) mod follower;
 pub(crate) mod known;
-pub(crate) mod record;

@@ -28,14 +28,11 @@ use super::{
     planted,
     settings::KeeperSettings,
     shared::{KeeperState, waker},
-    stale::StaleStore,
+    stale_wait::StaleStore,
     state_file_writer::{StateFileFailed, StateFileWriter},
 };
 use crate::{
-    history::{
-        known::{Followed, HistoryContext, KnownHistory},
-        record::contended,
-    },
+    history::known::{Followed, HistoryContext, KnownHistory, contended},
     support::{
         observer::{LeaseOperation, LeaseOutcome, StoreOperation},
         random::Random,

@@ -20,10 +20,7 @@ use raindrop_store::{CreatedRows, LayoutRecord, NewRows, Scope, Store, StoreErro
 
 use super::context::LeaseContext;
 use crate::{
-    history::{
-        known::Followed,
-        record::{self, contended},
-    },
+    history::known::{self, Followed, contended},
     support::{
         error::{KeeperError, LayoutError},
         observer::StoreOperation,
@@ -142,7 +139,7 @@ async fn create_record(
         // Which IDs for a past time were reserved is unknown, so earlier ticks are closed.
         record.since_tick = first_tick;
     }
-    record::create_record(&*context.store, &*context.shared.observer, &namespace, &record).await?;
+    known::create_record(&*context.store, &*context.shared.observer, &namespace, &record).await?;
     context.rows_are_ours = false;
     Ok(())
 }

@@ -16,8 +16,8 @@ use tokio::time::timeout;
 use super::{
     context::{LeaseContext, LeaseError, may_have_token},
     held::HeldLease,
-    loss::loss,
     state_file_writer::{StateFileFailed, StateFileWriter},
+    task::loss,
 };
 use crate::{
     state_file::format::Entry,

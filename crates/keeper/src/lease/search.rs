@@ -26,8 +26,7 @@ use super::{
     held::HeldLease,
     planted,
     prepare::create_more,
-    stale::StaleStore,
-    stale_wait::StaleWait,
+    stale_wait::{StaleStore, StaleWait},
 };
 use crate::support::{
     observer::{LeaseOperation, LeaseOutcome, StoreOperation},

@@ -18,14 +18,39 @@ use raindrop_core::{
 };
 use raindrop_store::{Scope, StoreError, UnreleasedRow, with_sources};
 
-use super::{
-    context::{JudgedSurvey, LeaseContext},
-    stale::StaleStore,
+use super::context::{JudgedSurvey, LeaseContext};
+use crate::support::{
+    lease_times::LeaseTimes, observer::StoreOperation, random::LONGEST_PAUSE,
+    status::UnavailableReason,
 };
-use crate::support::{attempts::LONGEST_PAUSE, lease_times::LeaseTimes, observer::StoreOperation};
 
 /// Number of rows that one start releases, so that many rows do not delay its own lease.
 const RELEASED_AT_ONCE: usize = 64;
+
+/// A store in which no holder has renewed for longer than a living one takes. If it is a restored
+/// store, its holders have until `until` to write their rows.
+#[derive(Clone)]
+pub(crate) struct StaleStore {
+    /// The last written of the rows that were not released.
+    pub(crate) newest: UnreleasedRow,
+    /// The end of the wait, by the steady clock.
+    pub(crate) until: Duration,
+    /// The end of the wait, in Unix ms.
+    pub(crate) due_ms: i64,
+}
+
+impl StaleStore {
+    /// Returns how much of the wait is left.
+    pub(crate) const fn left(&self, steady: Duration) -> Duration {
+        self.until.saturating_sub(steady)
+    }
+
+    pub(crate) fn reason(&self) -> UnavailableReason {
+        let UnreleasedRow { reserved_key, worker, heartbeat_ms } = self.newest.clone();
+        let (renewed_ms, due_ms) = (heartbeat_ms, self.due_ms);
+        UnavailableReason::StaleStore { worker, reserved_key, renewed_ms, due_ms }
+    }
+}
 
 /// The wait for the holders of a stale store.
 #[derive(Clone, Default)]

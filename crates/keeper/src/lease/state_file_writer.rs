@@ -33,7 +33,7 @@ use tokio::{
 };
 
 use super::{planted, shared::KeeperState};
-use crate::state_file::{StateFile, error::Refused, format::Entry};
+use crate::state_file::{Refused, StateFile, format::Entry};
 
 /// The interval between checks of the local mark, unless claims ask for one.
 const EVERY: Duration = Duration::from_millis(500);

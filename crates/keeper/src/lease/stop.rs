@@ -17,7 +17,7 @@ use super::{
     task::Task,
 };
 use crate::support::{
-    attempts::{Attempts, SHORTEST_PAUSE},
+    random::{Attempts, SHORTEST_PAUSE},
     status::UnavailableReason,
 };
 

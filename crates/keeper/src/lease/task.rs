@@ -31,20 +31,19 @@ use tokio::{
 use super::{
     context::{LeaseContext, LeaseError, WriteIntent},
     held::HeldLease,
-    loss::loss,
     prepare::prepare,
     release::Released,
     resume::resume,
     search::{Search, SearchOutcome},
     shared::KeeperState,
-    stale::StaleStore,
+    stale_wait::StaleStore,
     state_file_writer::{StateFileFailed, StateFileWriter},
 };
 use crate::support::{
-    attempts::{Attempts, LONGEST_PAUSE, SHORTEST_PAUSE},
     error::KeeperError,
     observer::{KeeperTask, LeaseOperation, LeaseOutcome, RollbackAction},
     panics::catch_panic,
+    random::{Attempts, LONGEST_PAUSE, SHORTEST_PAUSE},
     status::{StoreFailure, UnavailableReason},
 };
 
@@ -640,5 +639,19 @@ impl Task {
             tracing::warn!(namespace = shared.namespace, %reason, "lease at risk");
         }
         shared.set_reason(Some(reason));
+    }
+}
+
+/// Returns how a lease was lost, as far as the row shows it: a process writes its own holder, and
+/// an operator leaves the holder as it is.
+pub(crate) fn loss(row: &Row, own_holder: &str) -> &'static str {
+    if row.was_never_written() {
+        "the store lost the row, which was created again"
+    } else if row.holder != own_holder {
+        "another process took the row"
+    } else if row.free {
+        "an operator or another process released the row"
+    } else {
+        "a process with the same holder took the row, or the store lost writes"
     }
 }

@@ -33,10 +33,9 @@ use crate::{
     history::known::{Followed, HistoryContext, KnownHistory},
     lease::settings::KeeperSettings,
     support::{
-        attempts::Attempts,
         error::LayoutError,
         observer::NoObserver,
-        random::{Random, system_random},
+        random::{Attempts, Random, system_random},
         store_call::timed,
     },
 };

@@ -22,8 +22,8 @@ use super::{
     plan::Plan,
 };
 use crate::support::{
-    attempts::LONGEST_PAUSE,
     observer::{RefillOutcome, StoreOperation},
+    random::LONGEST_PAUSE,
     status::UnavailableReason,
 };
 

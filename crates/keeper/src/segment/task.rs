@@ -30,10 +30,10 @@ use super::{
     refill::refill,
 };
 use crate::support::{
-    attempts::{Attempts, LONGEST_PAUSE},
     error::{KeeperError, LayoutError},
     observer::{KeeperTask, StoreOperation},
     panics::catch_panic,
+    random::{Attempts, LONGEST_PAUSE},
     status::{StoreFailure, UnavailableReason},
 };
 

@@ -6,7 +6,6 @@
 //! crash or a bad sector leaves the other unreadable.
 
 mod disk;
-pub(crate) mod error;
 pub(crate) mod format;
 #[cfg(any(test, feature = "planted"))]
 mod memory_disk;
@@ -14,18 +13,17 @@ mod place;
 
 use std::{
     collections::BTreeMap,
-    path::Path,
+    io,
+    path::{Path, PathBuf},
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
 use tokio::sync::watch;
 
-pub use self::error::StateFileError;
 #[cfg(any(test, feature = "planted"))]
 pub use self::memory_disk::MemoryDisk;
 use self::{
     disk::Disk,
-    error::Refused,
     format::{Content, Entry, Found, Place},
 };
 
@@ -38,6 +36,39 @@ const PAGE: usize = 4096;
 /// It saves the leases of every namespace whose [`KeeperSettings`](crate::KeeperSettings) name it.
 #[derive(Clone, Debug)]
 pub struct StateFile(Arc<Inner>);
+
+/// Why a state file cannot be used.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum StateFileError {
+    /// Another process holds its lock.
+    #[error("store.state_file = {path:?}: another process uses this file; each needs its own")]
+    InUse {
+        /// The file.
+        path: PathBuf,
+    },
+    /// The file has other content, which was not changed.
+    #[error(
+        "store.state_file = {path:?}: the file is not a state file of Raindrop, and was not changed; \
+         name a file that is empty or does not exist"
+    )]
+    Foreign {
+        /// The file.
+        path: PathBuf,
+    },
+    /// The file cannot be opened, read or written.
+    #[error("store.state_file = {path:?}: {source}")]
+    Unusable {
+        /// The file.
+        path: PathBuf,
+        /// The cause.
+        source: io::Error,
+    },
+}
+
+/// The reason why nothing in a file is resumed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Refused(pub(crate) String);
 
 #[derive(Debug)]
 struct Inner {

@@ -1,6 +1,5 @@
 //! Supports the other modules: errors and status, calls and clocks of the store, tasks, randomness.
 
-pub(crate) mod attempts;
 pub(crate) mod error;
 pub(crate) mod failure_log;
 pub(crate) mod keeper_runtime;

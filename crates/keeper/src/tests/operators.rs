@@ -15,7 +15,7 @@ use super::{
 };
 use crate::{
     KeeperError, KeeperSettings, LayoutError, Operator, OperatorError, RelayoutOutcome,
-    UnavailableReason, WorkerRelease, lease::loss::loss,
+    UnavailableReason, WorkerRelease, lease::task::loss,
 };
 
 const MINUTE_MS: i64 = 60_000;
