@@ -94,7 +94,7 @@ pub struct NewRows {
     pub marks: HighWaterMarks,
     /// Fresh and random. The row of worker `w` is created with the token [`Self::token`] of `w`.
     pub seed: Token,
-    /// The namespace's record must still have this token.
+    /// The token that the namespace's record must still have; otherwise no row is created.
     pub record: Token,
     /// The creation fails if the store's clock is past this instant, in Unix ms.
     pub until_ms: i64,

@@ -62,7 +62,7 @@ struct Document {
     namespaces: BTreeMap<String, WorkerList>,
 }
 
-/// Why a service lists what its store had earlier.
+/// Why the list of a service is not of now, but of its last successful read.
 #[derive(Debug, Deserialize, Serialize)]
 struct Stale {
     /// Why the store did not answer.

@@ -144,7 +144,7 @@ where
                 }
             }
         };
-        // Pinned here, for the same reason.
+        // Pinned here, so that `catch_panic` has no room for it a second time.
         catch_panic(pin!(handled)).await.unwrap_or_else(|panic| {
             tracing::error!(panic, "handler panicked");
             let detail = "internal error; see the service's log";

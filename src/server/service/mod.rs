@@ -293,7 +293,7 @@ fn server(state: &Arc<AppState>, listener: Listener, tls: Option<Arc<Tls>>) -> S
             let metrics = state.metrics.http.connections.clone();
             (state.max_connections, PerAddress::new(&state.http), metrics)
         }
-        // The connections of operators are not exported as metrics.
+        // In a registry that nothing exports: only the connections of clients are metrics.
         Listener::Operators => {
             (SPARE_PLACES, PerAddress::default(), Connections::new(&Registry::new()))
         }

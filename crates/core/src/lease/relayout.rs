@@ -107,7 +107,7 @@ const MOVING: &str = "relayout ";
 pub struct InvalidRelayout(String);
 
 impl InvalidRelayout {
-    /// Returns the error for this record.
+    /// Returns the error that quotes this record.
     pub fn of(record: &str) -> Self {
         Self(record.to_owned())
     }

@@ -77,7 +77,7 @@ pub enum Event<L> {
     Saved,
     /// The state file failed.
     NotSaved,
-    /// A renewal ended neither by a refusal because of the clock nor by a failure of the store.
+    /// A renewal ended, and neither a clock that is ahead nor a failure of the store stopped it.
     ClockTrusted,
     /// A write was refused because the node's wall clock is ahead.
     ClockAhead {

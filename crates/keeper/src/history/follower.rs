@@ -79,7 +79,7 @@ impl Follower {
     }
 
     fn new(namespace: &str, canonical: String, timed: Option<Timed>) -> Self {
-        // Only the record, the identity and the clock of the survey are used, so any scope does.
+        // Any scope: only the record, the identity and the clock of a survey are used.
         let (namespace, reserved_key) = (namespace.to_owned(), "0/0".to_owned());
         let scope = Scope { namespace, reserved_key, min_worker: 0, max_worker: 0 };
         let (began, known) = (Instant::now(), Mutex::default());

@@ -197,7 +197,7 @@ impl Engine for Postgres {
         }
         let is_local =
             options.iter().all(|it| it.get_socket().is_some() || is_local(it.get_host()));
-        // Without the parameter, sqlx has read PGSSLMODE, the same for each host.
+        // If the URL has no such parameter, sqlx took PGSSLMODE, which holds for every host.
         let mode = tls.unwrap_or(match options.first().map(PgConnectOptions::get_ssl_mode) {
             Some(PgSslMode::VerifyFull | PgSslMode::VerifyCa) => TlsMode::Verify,
             Some(PgSslMode::Require) => TlsMode::Require,

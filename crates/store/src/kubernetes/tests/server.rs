@@ -96,7 +96,7 @@ impl Server {
         BEGIN_MS + i64::try_from(self.begin.elapsed().as_millis()).expect("a short simulation")
     }
 
-    /// Answers every request soon from now on.
+    /// Answers every request from now on, without delay and without a fault.
     pub(super) fn heal(&self) {
         self.lock().is_faulty = false;
     }
