@@ -174,7 +174,8 @@ async fn used_up_code_is_reported_and_was_announced() {
         let answer = world.get("/id/short?format=number").await;
         assert_eq!(answer.body, format!("{{\"id\":{number}}}"));
     }
-    world.get("/id/short").await.problem(503, "sequence_exhausted");
+    let detail = world.get("/id/short").await.problem(503, "sequence_exhausted");
+    assert_eq!(detail, "code \"short\" in namespace \"numbers\" has too few numbers left");
     assert_eq!(world.metric(ratio).await, Some(0.0));
     // No other node has any either, so it is no reason to ask those instead.
     let health = world.get("/health").await;

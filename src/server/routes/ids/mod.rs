@@ -117,18 +117,23 @@ async fn claim(parameters: &IdParameters, is_batch: bool) -> Result<Response, Pr
         }
         (None, NamespaceIssuer::Segment(issuer)) => {
             let claimed = issuer.next_ids_for(key, code, count).await;
-            let ids = claimed.map_err(|error| segment_problem(error, issuer.namespace()))?;
+            let ids = claimed.map_err(|error| segment_problem(error, issuer.namespace(), code))?;
             request.write(ids, issued_at_ms, sending, reservation)
         }
     }
 }
 
 /// Returns the problem of a claim in segment mode. For an unknown code it says how an operator adds
-/// it.
-fn segment_problem(error: IssueError, namespace: &str) -> Problem {
+/// it, and it names a code that has too few numbers left.
+fn segment_problem(error: IssueError, namespace: &str, code: &str) -> Problem {
     match error {
         IssueError::Refused(ClaimError::UnknownCode(code)) => {
             Problem::new(P::UnknownCode, unknown_segment_code(&code, namespace))
+        }
+        IssueError::Refused(ClaimError::SequenceExhausted { retry_after }) => {
+            let detail =
+                format!("code {code:?} in namespace {namespace:?} has too few numbers left");
+            Problem::passing(P::SequenceExhausted, detail, retry_after)
         }
         error => error.into(),
     }
