@@ -140,6 +140,11 @@ async fn changes_need_a_token_with_the_permission() {
         let (code, _, err) = place.run(&words.split(' ').chain(flags).collect::<Vec<_>>());
         assert!(code == Some(2) && err.contains("401"), "{words}: {code:?} {err}");
     }
+    // None is released if one of them has no row.
+    let (code, out, err) = place.remote(&format!("{release} 60000 --yes"), "boss");
+    assert!(code.is_some_and(|code| code > 0) && out.is_empty(), "{code:?} {out}");
+    assert!(err.contains("worker 60000 has no row"), "{err}");
+    assert_eq!(place.worker(), worker);
     let tried = place.json(&format!("{release} --dry-run"));
     let row = &tried["workers"][0];
     assert_eq!((&tried["done"], &row["released"]), (&false.into(), &false.into()), "{tried}");
@@ -153,6 +158,22 @@ async fn changes_need_a_token_with_the_permission() {
     let (exit, _, err) = place.remote("codes create order", "boss");
     assert!(exit == Some(2) && err.contains("412"), "{exit:?} {err}");
     assert_eq!(code(&place.json("codes set order --max 5000"))["max"], "5000");
+    let tried = place.json("codes set order --start 4000 --max 4500 --dry-run");
+    let of = |key: &str| (tried["codes"][0][key].clone(), tried["would_be"][key].clone());
+    assert_eq!(of("max"), ("5000".into(), "4500".into()), "{tried}");
+    assert_eq!(of("next"), ("100".into(), "4000".into()), "{tried}");
+    assert_eq!(of("left"), ("4901".into(), "501".into()), "{tried}");
+    let mut local: Value = serde_json::from_str(&local(
+        &["codes", "set", "order", "--start", "4000", "--max", "4500", "--dry-run", "--json"],
+        place.node.folder(),
+    ))
+    .expect("JSON");
+    local["codes"][0]["in_hand"] = json!(0);
+    local["would_be"]["in_hand"] = json!(0);
+    assert_eq!(local, tried);
+    let (exit, _, err) = place.remote("codes set order --increment 2 --dry-run", "boss");
+    assert!(exit == Some(2) && err.contains("409"), "{exit:?} {err}");
+    assert_eq!(place.json("codes")["codes"][0]["max"], "5000", "nothing was changed");
     let (exit, _, err) = place.remote("codes set order --start 200", "boss");
     assert!(exit == Some(2) && err.contains("--yes"), "{exit:?} {err}");
     assert_eq!(code(&place.json("codes raise --by 10 --dry-run"))["next"], "100");

@@ -2,7 +2,13 @@
 
 mod tls;
 
-use std::{error::Error, fmt, net::SocketAddr, path::PathBuf, time::Duration};
+use std::{
+    error::Error,
+    fmt,
+    net::{IpAddr, SocketAddr},
+    path::PathBuf,
+    time::Duration,
+};
 
 use axum::http::{HeaderMap, HeaderValue, Method, Request, StatusCode, Uri, header};
 use http_body_util::{BodyExt, Full, Limited};
@@ -67,6 +73,13 @@ impl Address {
             SocketAddr::V6(address) => format!("[{}]", address.ip()),
         };
         Self { is_tls, host, port: address.port() }
+    }
+
+    /// Returns whether only this machine and the server can read a request.
+    fn is_private(&self) -> bool {
+        let host = self.host.trim_matches(['[', ']']);
+        let is_loopback = |address: IpAddr| address.is_loopback();
+        self.is_tls || host == "localhost" || host.parse().is_ok_and(is_loopback)
     }
 
     /// Sends a request without a secret, and reads the answer. Certificates are not verified.
@@ -138,14 +151,21 @@ pub(super) struct Remote {
     /// needed for https.
     #[arg(long, global = true, value_name = "FILE")]
     ca_file: Option<PathBuf>,
+    /// Send the token over http, too, if --server is another machine: anyone on the way can read it.
+    #[arg(long, global = true)]
+    plain_http: bool,
 }
 
 impl Remote {
     /// Returns the client of the service that the flags name, if they name one.
     pub(super) fn client(&self) -> Result<Option<Client>, Failure> {
         let Some(url) = &self.server else {
-            let files = [("--token-file", &self.token_file), ("--ca-file", &self.ca_file)];
-            return match files.into_iter().find(|(_, file)| file.is_some()) {
+            let given = [
+                ("--token-file", self.token_file.is_some()),
+                ("--ca-file", self.ca_file.is_some()),
+                ("--plain-http", self.plain_http),
+            ];
+            return match given.into_iter().find(|(_, is_given)| *is_given) {
                 Some((flag, _)) => Err(Failure::Usage(format!("{flag}: needs --server"))),
                 None => Ok(None),
             };
@@ -177,6 +197,13 @@ impl Remote {
         };
         let authorization = match &self.token_file {
             None => None,
+            Some(_) if !address.is_private() && !self.plain_http => {
+                return Err(Failure::Usage(format!(
+                    "--token-file: is not sent to {address}, because anyone on the way could read \
+                     the token: use https with --ca-file, a tunnel to a port of this machine \
+                     (kubectl port-forward, ssh -L), or --plain-http to send it all the same"
+                )));
+            }
             Some(path) => {
                 let token = read("--token-file", path)?;
                 let header = HeaderValue::try_from(format!("Bearer {}", token.trim()));
@@ -318,12 +345,12 @@ mod tests {
         };
         let client = |url: Option<&str>, token_file, ca_file| {
             let server = url.map(|url| url.parse().expect("a URI"));
-            match (Remote { server, token_file, ca_file }).client() {
+            match (Remote { server, token_file, ca_file, plain_http: false }).client() {
                 Ok(client) => Ok(client.is_some()),
                 Err(failure) => Err(failure.text().to_owned()),
             }
         };
-        let (http, https) = (Some("http://ids:9090"), Some("https://ids:9090"));
+        let (http, https) = (Some("http://localhost:9090"), Some("https://ids:9090"));
         assert_eq!(client(None, None, None), Ok(false));
         assert_eq!(client(http, file("token", "raindrop_0\n"), None), Ok(true));
         for (url, token, ca, said) in [
@@ -337,6 +364,31 @@ mod tests {
         ] {
             let refused = client(url, token, ca).expect_err(said);
             assert!(refused.contains(said), "{said}: {refused}");
+        }
+    }
+
+    #[test]
+    fn token_is_sent_unencrypted_only_within_this_machine_or_on_demand() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let file = folder.path().join("token");
+        std::fs::write(&file, "raindrop_0").expect("written");
+        let client = |url: &str, has_token: bool, plain_http| {
+            let server = Some(url.parse().expect("a URI"));
+            let token_file = has_token.then(|| file.clone());
+            let remote = Remote { server, token_file, ca_file: None, plain_http };
+            remote.client().map(|client| client.is_some())
+        };
+        for url in ["http://localhost:9090", "http://127.0.0.9", "http://[::1]:9090"] {
+            assert!(client(url, true, false).expect(url));
+        }
+        for url in
+            ["http://ids:9090", "http://10.0.0.7", "http://[fd00::1]", "http://localhost.org"]
+        {
+            let Err(Failure::Usage(text)) = client(url, true, false) else { panic!("{url}") };
+            assert!(text.contains(url) && text.contains("--plain-http"), "{text}");
+            assert!(client(url, true, true).expect(url));
+            // Nothing that is secret.
+            assert!(client(url, false, false).expect(url));
         }
     }
 }

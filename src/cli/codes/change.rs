@@ -32,6 +32,9 @@ pub(super) struct Changed {
     done: bool,
     /// The codes that it is about, as the store has them now, like those of `GET /codes`.
     codes: Vec<CodeDocument>,
+    /// Only with `set --dry-run`: the code with the settings that it would have.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    would_be: Option<CodeDocument>,
 }
 
 /// Prints the document of a command, if the report is JSON.
@@ -48,7 +51,7 @@ pub(super) async fn report_codes(
     for code in codes {
         documents.extend(manager.get(code.as_ref()).await?.map(CodeDocument::stored));
     }
-    report.document(&Changed { done, codes: documents })
+    report.document(&Changed { done, codes: documents, would_be: None })
 }
 
 /// Settings of a code; those that are left out have their defaults, or stay.
@@ -147,7 +150,10 @@ pub(super) async fn set(
     }
     if confirmation.is_dry_run() {
         report.say(&format!("{name} {code}: would be set to {spec}"))?;
-        return report_codes(report, &manager, [code], false).await;
+        let view = manager.get(code).await?;
+        let codes = view.iter().cloned().map(CodeDocument::stored).collect();
+        let would_be = view.map(|view| CodeDocument::stored(view.with(spec)));
+        return report.document(&Changed { done: false, codes, would_be });
     }
     if is_raised {
         confirmation.is_given()?;
@@ -211,7 +217,11 @@ async fn show(manager: &CodeManager, code: &str, report: Report) -> Result<(), F
     let settings = view.spec.map(|spec| format!(", {spec}")).unwrap_or_default();
     let (namespace, next) = (&view.listed.namespace, view.listed.next);
     report.say(&format!("{namespace} {code}: the next number is {next}{settings}"))?;
-    report.document(&Changed { done: true, codes: vec![CodeDocument::stored(view)] })
+    report.document(&Changed {
+        done: true,
+        codes: vec![CodeDocument::stored(view)],
+        would_be: None,
+    })
 }
 
 /// The arguments of `raindrop codes raise`.

@@ -51,6 +51,9 @@ struct Document {
     #[serde(skip_serializing_if = "Option::is_none")]
     done: Option<bool>,
     codes: Vec<Code>,
+    /// Only with `set --dry-run`: the code with the settings that it would have.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    would_be: Option<Code>,
 }
 
 impl Code {
@@ -123,7 +126,7 @@ impl Service<'_> {
             }
         }
         if arguments.json {
-            return print_json(&Document { done: None, codes });
+            return print_json(&Document { done: None, codes, would_be: None });
         }
         print(&table(HEADINGS, &codes.iter().map(Code::line).collect::<Vec<_>>()))
     }
@@ -179,8 +182,17 @@ impl Service<'_> {
             ))?;
         }
         if confirmation.is_dry_run() {
+            let query = [("dry_run", "true")].into_iter();
+            let query = query.chain(self.namespace.map(|name| ("namespace", name)));
+            let path = path(&format!("/codes/{code}"), query);
+            let (headers, patch) = (HeaderMap::new(), Method::PATCH);
+            let would_be = Some(self.client.change(patch, &path, headers, Some(&body)).await?);
             self.report.say(&format!("{place}: would be set to {}", Value::Object(body)))?;
-            return self.document(false, vec![now]);
+            return self.report.document(&Document {
+                done: Some(false),
+                codes: vec![now],
+                would_be,
+            });
         }
         if raised_to.is_some() {
             confirmation.is_given()?;
@@ -279,7 +291,7 @@ impl Service<'_> {
     }
 
     fn document(self, done: bool, codes: Vec<Code>) -> Result<(), Failure> {
-        self.report.document(&Document { done: Some(done), codes })
+        self.report.document(&Document { done: Some(done), codes, would_be: None })
     }
 }
 

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use axum::http::{HeaderMap, Method};
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use serde_json::json;
 
 use super::Target;
@@ -122,16 +122,24 @@ fn became(worker: u64, document: &ReleaseDocument) -> String {
     }
 }
 
-/// The part of `/cluster` that is read: the worker ids that are held, by namespace.
+/// The part of `/cluster` that is read: worker ids, by namespace.
 #[derive(Deserialize)]
-struct Cluster {
+#[serde(bound = "T: DeserializeOwned")]
+struct Cluster<T> {
     store_error: Option<String>,
-    namespaces: BTreeMap<String, Leases>,
+    namespaces: BTreeMap<String, Leases<T>>,
 }
 
 #[derive(Deserialize)]
-struct Leases {
-    workers: Option<Vec<HeldWorker>>,
+#[serde(bound = "T: DeserializeOwned")]
+struct Leases<T> {
+    /// Absent in segment mode.
+    workers: Option<Vec<T>>,
+}
+
+#[derive(Deserialize)]
+struct KnownWorker {
+    worker_id: u64,
 }
 
 #[derive(Clone, Deserialize)]
@@ -141,21 +149,45 @@ struct HeldWorker {
     expires: String,
 }
 
-/// Returns who holds these worker ids now, by worker id.
-async fn holders(
+/// Returns the worker ids of a namespace that `/cluster` lists; `None` in segment mode.
+async fn workers_of<T: DeserializeOwned>(
     client: &Client,
+    path: &str,
     namespace: &str,
-    workers: &BTreeSet<u64>,
-) -> Result<BTreeMap<u64, HeldWorker>, Failure> {
-    let Cluster { store_error, mut namespaces } = client.get("/cluster").await?;
+) -> Result<Option<Vec<T>>, Failure> {
+    let Cluster { store_error, mut namespaces } = client.get(path).await?;
     if let Some(reason) = store_error {
         return Err(Failure::Failed(format!("the store of the service: {reason}")));
     }
     let leases = namespaces
         .remove(namespace)
         .ok_or_else(|| Failure::Usage(unknown_namespace(namespace, namespaces.keys())))?;
-    let held = leases.workers.unwrap_or_default().into_iter();
-    let held = held.filter(|worker| workers.contains(&worker.worker_id));
+    Ok(leases.workers)
+}
+
+/// Refuses worker ids without a row, before any is released.
+async fn check_known(
+    client: &Client,
+    namespace: &str,
+    chosen: &BTreeSet<u64>,
+) -> Result<(), Failure> {
+    let known = workers_of::<KnownWorker>(client, "/cluster?all=true", namespace).await?;
+    // The service says that a namespace has no worker ids.
+    let Some(known) = known else { return Ok(()) };
+    let known: BTreeSet<u64> = known.iter().map(|known| known.worker_id).collect();
+    let unknown = chosen.difference(&known).next();
+    unknown.map_or(Ok(()), |worker| Err(OperatorError::NoRow { worker: *worker }.into()))
+}
+
+/// Returns who holds these worker ids now, by worker id.
+async fn holders(
+    client: &Client,
+    namespace: &str,
+    workers: &BTreeSet<u64>,
+) -> Result<BTreeMap<u64, HeldWorker>, Failure> {
+    let held = workers_of::<HeldWorker>(client, "/cluster", namespace).await?;
+    let held =
+        held.unwrap_or_default().into_iter().filter(|worker| workers.contains(&worker.worker_id));
     Ok(held.map(|worker| (worker.worker_id, worker)).collect())
 }
 
@@ -168,6 +200,7 @@ pub(super) async fn release_remote(
     report: Report,
 ) -> Result<(), Failure> {
     let chosen: BTreeSet<u64> = workers.iter().copied().collect();
+    check_known(client, namespace, &chosen).await?;
     let held = holders(client, namespace, &chosen).await?;
     if confirmation.is_dry_run() || !held.is_empty() {
         confirmation.check("workers release")?;

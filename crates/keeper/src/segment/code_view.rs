@@ -43,6 +43,14 @@ impl CodeKind {
 }
 
 impl CodeView {
+    /// Returns the code as it is once an operator has given it these settings.
+    #[must_use]
+    pub fn with(self, spec: SegmentSpec) -> Self {
+        let next = self.listed.next.max(spec.first());
+        let listed = ListedSegment { next, ..self.listed };
+        Self { listed, kind: CodeKind::Managed, spec: Some(spec) }
+    }
+
     /// Returns how many numbers can still be reserved.
     pub fn left(&self) -> Option<u64> {
         let spec = self.spec?;

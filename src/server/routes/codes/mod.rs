@@ -25,7 +25,7 @@ use crate::{
         code::{is_valid_code, successor},
         issue::ClaimError,
     },
-    keeper::{CodeManager, ManageError, NamespaceIssuer, SegmentIssuer},
+    keeper::{CodeManager, CodeView, ManageError, NamespaceIssuer, SegmentIssuer},
     server::{
         extract::{Client, CodeInPath, InPath, JsonBody, NoBody, Query, invalid},
         openapi::{self, names},
@@ -69,6 +69,19 @@ pub(in crate::server) struct CodeQuery {
     /// The namespace of the code; needed only if several namespaces are in segment mode.
     #[param(inline, value_type = Option<openapi::Namespace>)]
     namespace: Option<String>,
+}
+
+#[derive(Debug, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub(in crate::server) struct PatchQuery {
+    /// The namespace of the code; needed only if several namespaces are in segment mode.
+    #[param(inline, value_type = Option<openapi::Namespace>)]
+    namespace: Option<String>,
+    /// Whether to change nothing, and to answer with the code as it would be.
+    #[serde(default)]
+    #[param(required = false)]
+    dry_run: bool,
 }
 
 /// The codes of segment mode
@@ -189,12 +202,13 @@ pub(in crate::server) async fn put(
 /// A code of segment mode
 ///
 /// Changes only the settings in the request. Every node follows within 30 s; a node that does not
-/// know the code reads it at once.
+/// know the code reads it at once. With `dry_run`, nothing is changed, and the answer has the code as
+/// it would be.
 #[utoipa::path(
     patch,
     path = "/codes/{code}",
     operation_id = "code",
-    params(CodeInPath, CodeQuery),
+    params(CodeInPath, PatchQuery),
     request_body = SettingsBody,
     responses((status = 200, description = "A code of segment mode", body = CodeDocument)),
     extensions(("x-problems" = json!(names(&[READ, CHANGED])))),
@@ -204,7 +218,13 @@ pub(in crate::server) async fn patch(
     JsonBody(body): JsonBody<SettingsBody>,
 ) -> Result<Response, Problem> {
     let (manager, _turn) = target.manager().await?;
-    manager.patch(&target.code, &body.into()).await.map_err(|error| target.failed(error))?;
+    let change = body.into();
+    if target.is_dry_run {
+        let spec = manager.preview_patch(&target.code, &change).await;
+        let spec = spec.map_err(|error| target.failed(error))?;
+        return Ok(target.answer_with(target.view(&manager).await?.with(spec), StatusCode::OK));
+    }
+    manager.patch(&target.code, &change).await.map_err(|error| target.failed(error))?;
     target.changed(&manager, StatusCode::OK).await
 }
 
@@ -261,6 +281,8 @@ pub(in crate::server) struct Target {
     code: String,
     method: Method,
     path: String,
+    /// Only of a `PATCH`.
+    is_dry_run: bool,
 }
 
 impl FromRequestParts<Arc<AppState>> for Target {
@@ -268,14 +290,20 @@ impl FromRequestParts<Arc<AppState>> for Target {
 
     async fn from_request_parts(head: &mut Parts, state: &Arc<AppState>) -> Result<Self, Problem> {
         let Ok(client) = Client::from_request_parts(head, state).await;
-        let Query(query) = Query::<CodeQuery>::from_request_parts(head, state).await?;
+        let (namespace, is_dry_run) = if head.method == Method::PATCH {
+            let Query(query) = Query::<PatchQuery>::from_request_parts(head, state).await?;
+            (query.namespace, query.dry_run)
+        } else {
+            let Query(query) = Query::<CodeQuery>::from_request_parts(head, state).await?;
+            (query.namespace, false)
+        };
         let Ok(InPath(code)) = InPath::from_request_parts(head, state).await;
         let code = code.unwrap_or_default();
         if !is_valid_code(&code) {
             return Err(ClaimError::InvalidCode(code).into());
         }
         client.caller.check_code(&code)?;
-        let issuers = issuers(state, &client, query.namespace.as_deref())?;
+        let issuers = issuers(state, &client, namespace.as_deref())?;
         let [issuer] = issuers.as_slice() else {
             let names: Vec<&str> = issuers.iter().map(|issuer| issuer.namespace()).collect();
             return Err(match names.is_empty() {
@@ -290,6 +318,7 @@ impl FromRequestParts<Arc<AppState>> for Target {
             state: Arc::clone(state),
             client,
             code,
+            is_dry_run,
         })
     }
 }
@@ -323,16 +352,24 @@ impl Target {
 
     /// Answers with the code as the store has it now.
     async fn answer(&self, manager: &CodeManager, status: StatusCode) -> Result<Response, Problem> {
+        Ok(self.answer_with(self.view(manager).await?, status))
+    }
+
+    /// Reads the code.
+    async fn view(&self, manager: &CodeManager) -> Result<CodeView, Problem> {
         let found = manager.get(&self.code).await;
         let found = found.map_err(|error| store_problem(&error, self.client.is_operator()))?;
-        let view = found.ok_or_else(|| {
+        found.ok_or_else(|| {
             let (code, namespace) = (&self.code, self.issuer.namespace());
             let detail = format!("code {code:?} is not in namespace {namespace:?}");
             Problem::new(P::UnknownCode, detail)
-        })?;
+        })
+    }
+
+    fn answer_with(&self, view: CodeView, status: StatusCode) -> Response {
         // No reservation: the response is small, and a refusal would make a completed change look
         // failed.
-        Ok(uncached_json(status, &CodeDocument::of(view, &self.issuer)))
+        uncached_json(status, &CodeDocument::of(view, &self.issuer))
     }
 }
 
