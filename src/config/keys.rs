@@ -140,6 +140,7 @@ pub const KEYS: &[Key] = &[
     unset("store.password_file", "A file that contains the URL's password."),
     key("store.worker_table", "soc_raindrop_worker", "The table of worker rows."),
     key("store.segment_table", "soc_raindrop_segment", "The table of segment codes and backfills."),
+    unset("store.id", "The id that the store must have; raindrop config --store-id prints it."),
     key("store.max_connections", "2", "Maximum number of connections to the store."),
     key(
         "store.timeout",

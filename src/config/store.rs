@@ -25,6 +25,9 @@ pub(super) fn read(reader: &mut Reader, namespaces: &[NamespaceConfig]) -> Store
     if worker_table == segment_table {
         reader.reject("store.segment_table", "another name than store.worker_table");
     }
+    let id = reader.given("store.id", "the text that raindrop config --store-id prints", |text| {
+        text.parse().ok()
+    });
     let max_connections = reader.number("store.max_connections", 1..=100);
     let timeout =
         reader.duration("store.timeout", Duration::from_millis(100)..=Duration::from_secs(10));
@@ -36,6 +39,10 @@ pub(super) fn read(reader: &mut Reader, namespaces: &[NamespaceConfig]) -> Store
     let (key, url, url_source) = read_url(reader);
     if url == "memory:" {
         reject_memory(reader, key, namespaces);
+        reader.reject_given(
+            &["store.id"],
+            "left out with store.url = memory:, which is new at each start",
+        );
     }
     // At this age a session asks again which server it is on, so that even a busy pool notices
     // within the skew that its server has changed.
@@ -49,6 +56,7 @@ pub(super) fn read(reader: &mut Reader, namespaces: &[NamespaceConfig]) -> Store
         url_source,
         worker_table,
         segment_table,
+        id,
         max_connections,
         timeout,
         tls,

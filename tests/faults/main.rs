@@ -6,6 +6,7 @@
 mod support;
 
 // First by its name, so that it waits while the other tests work.
+mod another_store;
 mod away;
 mod clocks;
 mod cluster;

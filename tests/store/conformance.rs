@@ -4,14 +4,14 @@ use std::{sync::Arc, time::Duration};
 
 use raindrop::{
     core::lease::{HighWaterMarks, Row, RowExpiry, RowWrite, Token},
-    store::{LayoutRecord, NewRows, Scope, Store, UnreleasedRow},
+    store::{LayoutRecord, NewRows, Scope, Store, StoreSettings, UnreleasedRow, store_id},
 };
 use tokio::task::JoinSet;
 
 use crate::{
     backend::{
-        Backend, EPOCH, birth, create_rows, new_rows, record, release, rows_record, scope, token,
-        with_rows, workers, write,
+        Backend, EPOCH, birth, create_rows, new_rows, open, record, release, rows_record, scope,
+        token, with_rows, workers, write,
     },
     support::poll,
 };
@@ -57,6 +57,7 @@ on_every_engine! {
     free_rows_come_longest_unused_first
     the_holders_latest_free_row_is_found
     a_survey_counts
+    a_store_keeps_its_id_and_another_one_is_refused
     the_first_record_stands
     every_field_of_a_record_is_exact
     a_record_is_swapped_whole_and_only_for_its_token
@@ -386,6 +387,36 @@ async fn read_record(store: &Arc<dyn Store>) -> Option<LayoutRecord> {
 
 async fn swap_record(store: &Arc<dyn Store>, expected: Token, record: &LayoutRecord) -> bool {
     store.swap_record("default", expected, record).await.expect("an answer")
+}
+
+async fn a_store_keeps_its_id_and_another_one_is_refused(backend: &Backend) {
+    let store = backend.unprepared().await;
+    let id = store_id(&*store, token(5)).await.expect("an id");
+    assert_eq!(id, token(5));
+    let again = backend.store().await;
+    assert_eq!(store_id(&*again, token(6)).await.expect("an id"), id);
+    assert!(again.list_rows().await.expect("an answer").is_empty(), "an id is no row");
+    if let Backend::Memory(_) = backend {
+        return;
+    }
+    let told = |id| StoreSettings { id: Some(id), ..backend.settings() };
+    open(&told(id)).await.prepare().await.expect("this store");
+    let wrong = open(&told(token(6))).await.prepare().await.expect_err("another id");
+    let text = wrong.to_string();
+    assert!(wrong.is_permanent() && text.contains(&id.to_string()), "{text}");
+
+    // Another store: nothing is created there, and it gets no id.
+    let (worker_table, segment_table) = ("second_worker".into(), "second_segment".into());
+    let second = StoreSettings { worker_table, segment_table, ..told(id) };
+    let wrong = open(&second).await.prepare().await.expect_err("another store");
+    assert!(wrong.is_permanent() && wrong.to_string().contains("has no id"), "{wrong}");
+    if !matches!(backend, Backend::Redis(_) | Backend::Kubernetes(_)) {
+        assert!(!backend.tables().await.contains(&"second_worker".to_owned()));
+    }
+    let unchecked = open(&StoreSettings { id: None, ..second.clone() }).await;
+    assert_eq!(store_id(&*unchecked, token(7)).await.expect("an id"), token(7));
+    let wrong = open(&second).await.prepare().await.expect_err("another store");
+    assert!(wrong.to_string().contains(&token(7).to_string()), "{wrong}");
 }
 
 async fn the_first_record_stands(backend: &Backend) {

@@ -13,7 +13,10 @@ mod tests;
 
 use std::{fmt, path::PathBuf, sync::Arc, time::Duration};
 
-use raindrop_core::clock::{Clock, ManualClock};
+use raindrop_core::{
+    clock::{Clock, ManualClock},
+    lease::Token,
+};
 
 #[cfg(feature = "kubernetes")]
 use super::kubernetes;
@@ -44,6 +47,9 @@ pub struct StoreSettings {
     /// The table of segment codes, `soc_raindrop_segment` by default, created when there is a
     /// segment namespace. One more table adds `_migrations` to this name.
     pub segment_table: String,
+    /// The id that the store must have, as [`store_id`](super::store_id()) returns it; by default it
+    /// may be any store.
+    pub id: Option<Token>,
     /// The most connections that are open at once; 2 by default.
     pub max_connections: u32,
     /// How long a statement may take; 3 s by default. Connecting and logging in, which takes
@@ -101,6 +107,7 @@ impl StoreSettings {
             url_source: None,
             worker_table: "soc_raindrop_worker".to_owned(),
             segment_table: "soc_raindrop_segment".to_owned(),
+            id: None,
             max_connections: 2,
             timeout: Duration::from_secs(3),
             tls: None,

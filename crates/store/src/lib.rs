@@ -44,6 +44,7 @@ mod renewed;
 mod segment;
 #[cfg(feature = "sql")]
 mod sql;
+mod store_id;
 mod tls;
 #[cfg(any(feature = "kubernetes", feature = "redis", feature = "sql"))]
 mod value;
@@ -68,6 +69,7 @@ pub use self::{
         CodeState, ForeignSegment, ForeignTable, ListedSegment, ManagedCode, NewSegment,
         Reservation, Reserved, SegmentStore, UnusedNumbers,
     },
+    store_id::store_id,
     tls::TlsMode,
 };
 #[cfg(any(test, feature = "simulation"))]
@@ -102,7 +104,8 @@ pub trait Store: SegmentStore {
 
     /// Creates or checks the tables and asserts durability settings. Returns warnings for the
     /// operator about settings under which acknowledged writes may be lost. Safe to repeat, and
-    /// to run on many nodes at once.
+    /// to run on many nodes at once. Refuses a store that has not the id in
+    /// [`StoreSettings::id`], and writes nothing to it.
     async fn prepare(&self) -> Result<Vec<String>>;
 
     /// Creates the layout record of a namespace unless there is one. Returns the stored record.

@@ -4,13 +4,18 @@ mod raindrop_go;
 
 use std::path::{Path, PathBuf};
 
+use rand::{TryRng, rngs::SysRng};
 use serde::Serialize;
 
-use super::{arguments::Overrides, failure::Failure, output};
+use super::{arguments::Overrides, failure::Failure, output, store::with_store};
 use crate::{
     auth::Auth,
     config::{Config, EffectiveSetting, HttpTls, mask_tokens, small_file},
-    core::clock::{Clock, SystemClock},
+    core::{
+        clock::{Clock, SystemClock},
+        lease::Token,
+    },
+    store::store_id,
 };
 
 #[derive(Debug, clap::Args)]
@@ -23,8 +28,12 @@ pub(super) struct ConfigArguments {
     #[arg(long, value_name = "FILE")]
     from_raindrop: Option<PathBuf>,
     /// Print JSON: the settings with their sources, and notes.
-    #[arg(long, conflicts_with = "from_raindrop")]
+    #[arg(long, conflicts_with_all = ["from_raindrop", "store_id"])]
     json: bool,
+    /// Connect to the store and print its id, for store.id. A store without an id gets a random one,
+    /// and keeps it for good.
+    #[arg(long, conflicts_with = "from_raindrop")]
+    store_id: bool,
 }
 
 /// The document that `raindrop config --json` prints.
@@ -51,6 +60,9 @@ pub(super) fn run(overrides: Overrides, arguments: &ConfigArguments) -> Result<(
             Auth::of(&config)?;
             let of_key = config.http.tls.as_ref().and_then(HttpTls::readable_key);
             let notes: Vec<String> = config.notes.iter().cloned().chain(of_key).collect();
+            if arguments.store_id {
+                return print_store_id(config);
+            }
             if arguments.json {
                 return output::print_json(&document(&config, notes));
             }
@@ -80,6 +92,21 @@ fn show(config: &Config) -> Result<(), Failure> {
         text += &format!("{key:longest$} = {value}  ({source})\n");
     }
     output::print(&mask_tokens(&text))
+}
+
+/// Prints the id of the configured store, whichever id it should have.
+fn print_store_id(mut config: Config) -> Result<(), Failure> {
+    config.store.id = None;
+    if config.store.url.is_memory() {
+        let text = "--store-id: the store memory: is new at each start, and has no id";
+        return Err(Failure::usage(text));
+    }
+    let mut random = [0; 16];
+    SysRng
+        .try_fill_bytes(&mut random)
+        .map_err(|error| Failure::Failed(format!("no random numbers: {error}")))?;
+    let fresh = Token::from_bits(u128::from_ne_bytes(random));
+    with_store(&config, async |store, _| output::say(&store_id(&*store, fresh).await?.to_string()))
 }
 
 fn convert(path: &Path) -> Result<(), Failure> {

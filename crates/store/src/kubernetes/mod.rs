@@ -45,6 +45,7 @@ use super::{
     Failover, LayoutRecord, ListedRow, NewRows, Result, Scope, Store, StoreError, StoreSettings,
     Survey, UnreleasedRow, lock,
     record::{keep_free, keep_newest},
+    store_id::check_store_id,
     value::{readable, shortened},
 };
 
@@ -207,6 +208,7 @@ impl Store for KubernetesStore {
     }
 
     async fn prepare(&self) -> Result<Vec<String>> {
+        check_store_id(self, &self.settings).await?;
         // Fails if the server does not respond, or does not let us read.
         self.api.get(&self.tables.record("default")).await?;
         Ok(Vec::new())

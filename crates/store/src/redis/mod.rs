@@ -30,6 +30,7 @@ use super::{
     pool::Pool,
     record::ttl_ms,
     renewed::Renewed,
+    store_id::check_store_id,
     value::{Reader, Value, readable, record_values, shortened, values, worker_rows},
 };
 
@@ -63,6 +64,7 @@ impl Store for RedisStore {
     }
 
     async fn prepare(&self) -> Result<Vec<String>> {
+        check_store_id(self, &self.settings).await?;
         let warnings = trust::check(self).await?;
         // Fails if the key has another type, so that another application uses its name.
         self.command::<u64>("SCARD", &self.scopes_key()).await?;

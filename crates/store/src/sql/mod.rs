@@ -42,6 +42,7 @@ use super::{
     pool::Pool,
     record::ttl_ms,
     renewed::Renewed,
+    store_id::check_store_id,
     value::{Reader, Value, readable, record_values, shortened, values, worker_rows},
 };
 
@@ -126,6 +127,7 @@ impl<E: Engine> Store for SqlStore<E> {
     }
 
     async fn prepare(&self) -> Result<Vec<String>> {
+        check_store_id(self, &self.settings).await?;
         self.engine().allow_creation();
         self.prepare_tables(&self.settings.worker_table, WORKER_TABLES, E::MIGRATIONS).await?;
         let mut warnings = self.durability_warnings().await?;
