@@ -400,7 +400,8 @@ async fn a_store_keeps_its_id_and_another_one_is_refused(backend: &Backend) {
         return;
     }
     let told = |id| StoreSettings { id: Some(id), ..backend.settings() };
-    open(&told(id)).await.prepare().await.expect("this store");
+    let lived = open(&told(id)).await;
+    lived.prepare().await.expect("this store");
     let wrong = open(&told(token(6))).await.prepare().await.expect_err("another id");
     let text = wrong.to_string();
     assert!(wrong.is_permanent() && text.contains(&id.to_string()), "{text}");
@@ -417,6 +418,15 @@ async fn a_store_keeps_its_id_and_another_one_is_refused(backend: &Backend) {
     assert_eq!(store_id(&*unchecked, token(7)).await.expect("an id"), token(7));
     let wrong = open(&second).await.prepare().await.expect_err("another store");
     assert!(wrong.to_string().contains(&token(7).to_string()), "{wrong}");
+
+    // A process that has compared the id goes on after somebody deleted the records.
+    if let Backend::Sqlite(_) | Backend::Mariadb(_) | Backend::Postgres(_) = backend {
+        let table = told(id).worker_table;
+        backend.run(&format!("DELETE FROM {table}_layout")).await;
+        lived.prepare().await.expect("the store of this process");
+        let wrong = open(&told(id)).await.prepare().await.expect_err("nothing to compare");
+        assert!(wrong.to_string().contains("has no id"), "{wrong}");
+    }
 }
 
 async fn the_first_record_stands(backend: &Backend) {

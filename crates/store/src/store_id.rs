@@ -9,6 +9,9 @@
 //! A process that is told an id compares it when it prepares the store, before it creates, leases
 //! or reserves anything there. Tests: tests/store/conformance.rs and tests/faults/operators.rs.
 
+#[cfg(any(feature = "kubernetes", feature = "redis", feature = "sql"))]
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+
 use raindrop_core::lease::{History, NodeTimes, Token};
 
 use super::{LayoutRecord, Result, Store};
@@ -28,23 +31,39 @@ pub async fn store_id(store: &dyn Store, fresh: Token) -> Result<Token> {
     Ok(store.create_record(NAME, &record).await?.token)
 }
 
-/// Refuses a store that has not the id in the settings, if these have one.
+/// Compares the id of a store with the one in the settings, until it is found to be the same.
+///
+/// Later the process trusts its store, whose hosts it does not change: if somebody deletes the id
+/// with the tables, nodes that run still create these again.
 #[cfg(any(feature = "kubernetes", feature = "redis", feature = "sql"))]
-pub(super) async fn check_store_id(store: &dyn Store, settings: &StoreSettings) -> Result<()> {
-    let Some(expected) = settings.id else { return Ok(()) };
-    let found = match store.read_record(NAME).await {
-        Err(StoreError::Vanished(_)) => None,
-        record => record?.map(|record| record.token),
-    };
-    if found == Some(expected) {
-        return Ok(());
+#[derive(Debug, Default)]
+pub(super) struct StoreIdCheck {
+    has_passed: AtomicBool,
+}
+
+#[cfg(any(feature = "kubernetes", feature = "redis", feature = "sql"))]
+impl StoreIdCheck {
+    /// Refuses a store that has not the id in the settings, if these have one.
+    pub(super) async fn run(&self, store: &dyn Store, settings: &StoreSettings) -> Result<()> {
+        let Some(expected) = settings.id.filter(|_| !self.has_passed.load(Relaxed)) else {
+            return Ok(());
+        };
+        let found = match store.read_record(NAME).await {
+            Err(StoreError::Vanished(_)) => None,
+            record => record?.map(|record| record.token),
+        };
+        if found == Some(expected) {
+            self.has_passed.store(true, Relaxed);
+            return Ok(());
+        }
+        let has =
+            found.map_or_else(|| "has no id".to_owned(), |found| format!("has the id {found}"));
+        Err(StoreError::Unusable(format!(
+            "store.id = {expected}, but the store at {} {has}: it is another store, or its records \
+             were deleted. Nothing was written to it. Nodes on two stores issue the same IDs: correct \
+             the address, or stop every node of the other store first, and then set store.id to the \
+             id that raindrop config --store-id prints",
+            settings.url
+        )))
     }
-    let has = found.map_or_else(|| "has no id".to_owned(), |found| format!("has the id {found}"));
-    Err(StoreError::Unusable(format!(
-        "store.id = {expected}, but the store at {} {has}: it is another store, or its records were \
-         deleted. Nothing was written to it. Nodes on two stores issue the same IDs: correct the \
-         address, or stop every node of the other store first, and then set store.id to the id that \
-         raindrop config --store-id prints",
-        settings.url
-    )))
 }

@@ -45,7 +45,7 @@ use super::{
     Failover, LayoutRecord, ListedRow, NewRows, Result, Scope, Store, StoreError, StoreSettings,
     Survey, UnreleasedRow, lock,
     record::{keep_free, keep_newest},
-    store_id::check_store_id,
+    store_id::StoreIdCheck,
     value::{readable, shortened},
 };
 
@@ -61,6 +61,7 @@ pub(super) struct KubernetesStore {
     settings: StoreSettings,
     tables: Tables,
     api: Api,
+    id_check: StoreIdCheck,
     /// The UIDs of rows' Leases, as the records listed them.
     uids: Mutex<HashMap<(String, String, u64), String>>,
     /// The last survey of each scope, and its time.
@@ -81,6 +82,7 @@ impl KubernetesStore {
         Ok(Self {
             tables: Tables::new(settings)?,
             api: Api::new(server, settings.timeout, settings.max_connections),
+            id_check: StoreIdCheck::default(),
             settings: settings.clone(),
             uids: Mutex::default(),
             surveyed: Mutex::default(),
@@ -208,7 +210,7 @@ impl Store for KubernetesStore {
     }
 
     async fn prepare(&self) -> Result<Vec<String>> {
-        check_store_id(self, &self.settings).await?;
+        self.id_check.run(self, &self.settings).await?;
         // Fails if the server does not respond, or does not let us read.
         self.api.get(&self.tables.record("default")).await?;
         Ok(Vec::new())

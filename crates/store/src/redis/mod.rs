@@ -30,7 +30,7 @@ use super::{
     pool::Pool,
     record::ttl_ms,
     renewed::Renewed,
-    store_id::check_store_id,
+    store_id::StoreIdCheck,
     value::{Reader, Value, readable, record_values, shortened, values, worker_rows},
 };
 
@@ -41,6 +41,7 @@ const ROWS_AT_ONCE: usize = 500;
 pub(super) struct RedisStore {
     settings: StoreSettings,
     pool: Pool<Renewed<address::Address>>,
+    id_check: StoreIdCheck,
 }
 
 impl fmt::Debug for RedisStore {
@@ -64,7 +65,7 @@ impl Store for RedisStore {
     }
 
     async fn prepare(&self) -> Result<Vec<String>> {
-        check_store_id(self, &self.settings).await?;
+        self.id_check.run(self, &self.settings).await?;
         let warnings = trust::check(self).await?;
         // Fails if the key has another type, so that another application uses its name.
         self.command::<u64>("SCARD", &self.scopes_key()).await?;

@@ -25,6 +25,7 @@ use crate::{
     hosts::{self, Connector, Hosts},
     pool::Pool,
     renewed::Renewed,
+    store_id::StoreIdCheck,
     value::Value,
 };
 
@@ -127,7 +128,7 @@ impl RedisStore {
     pub(crate) fn new(settings: &StoreSettings) -> Result<Self> {
         let address = Renewed::new(settings, Address::read)?;
         let pool = Pool::new(address, settings.max_connections, settings.timeout);
-        Ok(Self { settings: settings.clone(), pool })
+        Ok(Self { settings: settings.clone(), pool, id_check: StoreIdCheck::default() })
     }
 
     /// Runs a script.

@@ -42,7 +42,7 @@ use super::{
     pool::Pool,
     record::ttl_ms,
     renewed::Renewed,
-    store_id::check_store_id,
+    store_id::StoreIdCheck,
     value::{Reader, Value, readable, record_values, shortened, values, worker_rows},
 };
 
@@ -56,6 +56,7 @@ pub(super) struct SqlStore<E: Engine> {
     settings: StoreSettings,
     pool: Pool<Renewed<Sessions<E>>>,
     sql: Statements,
+    id_check: StoreIdCheck,
 }
 
 impl<E: Engine> fmt::Debug for SqlStore<E> {
@@ -74,6 +75,7 @@ impl<E: Engine> SqlStore<E> {
             settings: settings.clone(),
             pool: Pool::new(sessions, settings.max_connections, settings.timeout),
             sql,
+            id_check: StoreIdCheck::default(),
         })
     }
 
@@ -127,7 +129,7 @@ impl<E: Engine> Store for SqlStore<E> {
     }
 
     async fn prepare(&self) -> Result<Vec<String>> {
-        check_store_id(self, &self.settings).await?;
+        self.id_check.run(self, &self.settings).await?;
         self.engine().allow_creation();
         self.prepare_tables(&self.settings.worker_table, WORKER_TABLES, E::MIGRATIONS).await?;
         let mut warnings = self.durability_warnings().await?;
