@@ -147,7 +147,9 @@ impl Place {
     /// it does not wait for more spare ones.
     pub(super) async fn take_http2_places(&self) -> bool {
         let places = &self.places;
-        let most = if self.is_spare() { places.most_spare } else { places.most };
+        // At most half of the spare places. If fewer stayed for probes than `leave_spare` requires,
+        // it would refuse every client.
+        let most = if self.is_spare() { places.most_spare / 2 } else { places.most };
         let count = http2_places(most) - 1;
         let mut permit = self.permit.lock().await;
         let free = Arc::clone(permit.semaphore()).try_acquire_many_owned(count).ok();
@@ -215,6 +217,24 @@ mod tests {
         let has_more: Vec<_> = taken_more.await.into_iter().flatten().collect();
         assert_eq!(began.elapsed(), Duration::ZERO);
         assert_eq!((has_more.len(), places.taken()), (4, 32));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn few_places_do_not_keep_http2_out() {
+        for most in 1..=64 {
+            let places = places(most);
+            let first = places.take(|| {}).await;
+            assert!(first.take_http2_places().await, "{most} places");
+            let rest = join_all((places.taken()..most).map(|_| places.take(|| {}))).await;
+            // All are taken: the next connection waits on spare places until others have ended.
+            let next = places.take(|| {}).await;
+            assert!(next.is_spare() && next.take_http2_places().await, "{most} places");
+            let mut leaving = Box::pin(next.leave_spare());
+            assert_eq!((&mut leaving).now_or_never(), None, "{most} places");
+            drop((first, rest));
+            assert_eq!(leaving.await, Ok(()), "{most} places");
+            assert_eq!(places.taken(), http2_places(most) as usize);
+        }
     }
 
     #[tokio::test(start_paused = true)]
