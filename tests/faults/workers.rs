@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, time::Duration};
 use crate::{
     collected::Collected,
     service::{PATIENCE, Setup},
-    support::{mariadb::Mariadb, poll, server::Server},
+    support::{mariadb::Mariadb, poll, postgres::Postgres, server::Server},
 };
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -75,6 +75,38 @@ async fn a_renewal_is_seven_statements_in_four_requests() {
             || document.contains(&format!("{a_minute} by the server's count"));
         assert!(said, "{a_minute} statements a minute");
     }
+}
+
+/// PostgreSQL counts transactions: the login, each preparation and each execution is one.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_renewal_is_seven_transactions_of_postgresql() {
+    let postgres = Server::start(&Postgres).await;
+    let (url, other_url) = (postgres.database().await, postgres.database().await);
+    let setup = Setup::new().set("store.url", &url).set("lease.renew", "2s");
+    let node = setup.start_leased().await;
+    let (_, database) = url.rsplit_once('/').expect("a database");
+    // Each renewal has a session of its own, and a session reports its transactions when it ends.
+    let sql = format!(
+        "SELECT concat(sessions, ' ', xact_commit + xact_rollback) FROM pg_stat_database \
+         WHERE datname = '{database}' AND numbackends = 0"
+    );
+    let counted = async || {
+        let found = postgres.texts(&other_url, &sql).await;
+        let (sessions, transactions) = found.first()?.split_once(' ')?;
+        Some((sessions.parse::<u64>().ok()?, transactions.parse::<u64>().ok()?))
+    };
+    let first = poll::until(PATIENCE, "no session is open", &counted).await;
+    let last = poll::until(PATIENCE, "three renewals", async || {
+        counted().await.filter(|(sessions, _)| *sessions >= first.0 + 3)
+    })
+    .await;
+    node.stop().await;
+    let (sessions, transactions) = (last.0 - first.0, last.1 - first.1);
+    assert_eq!(transactions, 7 * sessions, "{sessions} renewals");
+    let a_minute = 2 * 7;
+    let document = include_str!("../../docs/operations.md");
+    let said = document.contains(&format!("{a_minute} transactions by PostgreSQL's"));
+    assert!(said, "{a_minute} transactions a minute");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
