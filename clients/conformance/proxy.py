@@ -52,6 +52,8 @@ class Exchange:
     usable: bool = False
     # Until when the client may use them, in Unix seconds, if the proxy gave the answer such an end.
     until: float = None
+    # The prefix of the IDs' texts, if the proxy gave the answer another one than its code has.
+    prefix: str = None
     answer: Answer = None
     sent_bytes: int = 0
 
@@ -349,8 +351,8 @@ class Proxy:
         return await self.send(writer, Answer(200, {"content-type": "application/json"}, body))
 
     async def fault_replay(self, fault, _request, exchange, writer):
-        """Answers with what it sent `back` usable answers of this code ago."""
-        before = [one for one in self.exchanges if one.usable and one.code == exchange.code]
+        """Answers with what it sent `back` usable answers of this code ago, or with `late` ones that came too late."""
+        before = [one for one in self.exchanges if one.code == exchange.code and (one.usable or fault.get("late") and one.answer)]
         return await self.send(writer, before[-fault.get("back", 1)].answer)
 
     async def fault_twice(self, _fault, request, exchange, writer):
@@ -373,6 +375,8 @@ class Proxy:
             document["until"] = datetime.datetime.fromtimestamp(exchange.until, datetime.UTC).isoformat().replace("+00:00", "Z")
         for change in fault.get("fields", []):
             alter(document, change, exchange.up_to)
+            if change["at"] == "prefix":
+                exchange.prefix = document.get("prefix", "")
         if fault.get("pad"):
             document["padding"] = "x" * fault["pad"]
         body = json.dumps(document).encode()

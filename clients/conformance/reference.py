@@ -49,6 +49,8 @@ BROKEN = {
     "takes_408_for_permanent": "takes 408 and 425 for what every node would answer",
     "never_halves": "asks for as many IDs again after 400 invalid_count",
     "forgets_halves": "asks for as many IDs as before, once it has some",
+    "forgets_late_answers": "remembers only the answers that it used",
+    "no_age_without_layout": "takes IDs of an answer without layout for numbers, though it has no increment",
     "remembers_few": "remembers the first IDs of three answers",
     "keeps_wrong_node": "asks another URL only if no answer came",
     "fails_waiters": "fails those who wait as soon as one request has failed",
@@ -66,6 +68,7 @@ BROKEN = {
     "no_failover": "uses only the first URL",
     "ignores_stride": "takes IDs of a range by adding one",
     "no_prefix": "leaves the prefix out",
+    "keeps_prefix": "writes the prefix of the last answer before all IDs",
     "wrong_time": "reads an ID's time without its epoch",
     "shares_buffers": "has one buffer for all codes",
     "ignores_close": "goes on after it was closed",
@@ -78,6 +81,7 @@ BROKEN = {
     "uuid_fields_last": "writes the fields behind the random bits",
     "uuid_one_random": "draws the random bits once",
     "uuid_of_any_tick": "makes UUIDs of ticks that are not of a millisecond",
+    "forgets_lost_ids": "does not count the IDs that it could not make UUIDs of",
     "keeps_time": "makes UUIDs with the time of another answer than that of their IDs",
     "dies_of_surprise": "expects only the usual errors in its refill",
 }
@@ -96,7 +100,8 @@ class Failure(Exception):
 class Piece:
     """A range with its repeats, of which `taken` IDs are used until the clock shows `ends`."""
 
-    def __init__(self, fields, ends):
+    def __init__(self, fields, ends, prefix):
+        self.prefix = prefix
         self.first, self.step, self.count = int(fields["first"]), int(fields["step"]), fields["count"]
         self.repeat, self.stride = fields.get("repeat", 1), int(fields.get("stride", 0))
         self.ends = ends
@@ -123,6 +128,10 @@ def media_type(headers):
 
 def seconds(text):
     return datetime.datetime.fromisoformat(text).timestamp()
+
+
+# IDs, how to read the time of all of them, and the prefix of each.
+Drawn = collections.namedtuple("Drawn", ["ids", "time", "prefixes"])
 
 
 class Buffer:
@@ -208,7 +217,6 @@ class Client:
             self.stats["ids_dropped"] += buffer.pieces.popleft().left()
 
     def next(self, code, n=1, deadline=None):
-        """Returns IDs, and how to read the time of all of them."""
         if not 1 <= n <= self.max_range:
             raise Failure("usage", f"n is {n}, but must be 1 to {self.max_range}")
         ends = time.monotonic() + (self.deadline if deadline is None else deadline)
@@ -221,10 +229,10 @@ class Client:
                 self.drop_old(buffer)
                 if buffer.left() >= n:
                     ends_first = buffer.pieces[0].ends
-                    ids = self.take(code, buffer, n)
+                    ids, prefixes = self.take(code, buffer, n)
                     # The process may have been stopped since the last look at the clock.
                     if self.age_clock() < ends_first or "keeps_old" in self.broken:
-                        return ids, buffer.time
+                        return Drawn(ids, buffer.time, prefixes)
                     self.stats["ids_dropped"] += n
                     continue
                 if buffer.failed != failed and (is_certain(buffer.error) or "fails_waiters" in self.broken):
@@ -261,7 +269,7 @@ class Client:
             buffer = self.buffer(code)
             self.drop_old(buffer)
             if buffer.left():
-                return self.take(code, buffer, 1)
+                return self.take(code, buffer, 1)[0]
             if not buffer.in_flight and buffer.retry_at <= time.monotonic() and "asks_nothing_in_try" not in self.broken:
                 self.refill(code, buffer)
         raise Failure("empty", "the buffer is empty")
@@ -280,10 +288,11 @@ class Client:
         raise Failure("deadline", "the caller's time is over")
 
     def take(self, code, buffer, n):
-        ids = []
+        ids, prefixes = [], []
         while len(ids) < n:
             piece = buffer.pieces[0]
             ids.append(piece.take())
+            prefixes.append(buffer.prefix if "keeps_prefix" in self.broken else piece.prefix)
             if not piece.left():
                 buffer.pieces.popleft()
         buffer.used(n)
@@ -293,7 +302,7 @@ class Client:
         left = buffer.left()
         if left < buffer.rate * self.target / 2 and not buffer.in_flight and buffer.retry_at <= time.monotonic():
             self.refill(code, buffer)
-        return ids
+        return ids, prefixes
 
     def refill(self, code, buffer):
         if "dies_once" in self.broken and buffer.failed:
@@ -320,7 +329,7 @@ class Client:
             answer = self.fetch_allowed(code, buffer, size)
             if "counts_age_late" in self.broken:
                 born = self.age_clock()
-            pieces = [Piece(fields, born + self.lasts(answer)) for fields in answer["ranges"]]
+            pieces = [Piece(fields, born + self.lasts(answer), answer.get("prefix", "")) for fields in answer["ranges"]]
         except Failure as error:
             failure = error
         except expected as error:  # whatever it is, the callers must hear of it
@@ -339,7 +348,6 @@ class Client:
                 if "ignores_retry_after" in self.broken:
                     buffer.retry_at = 0.0
             else:
-                buffer.seen.append(pieces[0].first)
                 buffer.failures = 0
                 buffer.retry_at = 0.0
                 buffer.fetched_at = time.monotonic()
@@ -399,7 +407,8 @@ class Client:
     def lasts(self, answer):
         """Returns for how long the IDs of an answer may be used, in seconds."""
         # Numbers have no time, so they have no age.
-        lasts = self.max_age if "layout" in answer else 10**9
+        is_number = "layout" not in answer and ("increment" in answer or "no_age_without_layout" in self.broken)
+        lasts = 10**9 if is_number else self.max_age
         if "until" in answer and "ignores_until" not in self.broken:
             # As a span, so that the clocks of client and service need not agree.
             lasts = min(lasts, seconds(answer["until"]) - seconds(answer["issued_at"]))
@@ -411,11 +420,15 @@ class Client:
         born = self.age_clock()
         try:
             answer = self.fetch_from(url, code, size)
-            if self.age_clock() - born >= self.lasts(answer) and "keeps_old" not in self.broken:
-                return Failure("transport", "the answer came when its IDs were too old")
+            is_old = self.age_clock() - born >= self.lasts(answer) and "keeps_old" not in self.broken
             seen = collections.deque(buffer.seen, maxlen=3 if "remembers_few" in self.broken else None)
-            if int(answer["ranges"][0]["first"]) in seen and "uses_replays" not in self.broken:
-                return Failure("invalid_answer", "the answer was used before")
+            first = int(answer["ranges"][0]["first"])
+            if not is_old or "forgets_late_answers" not in self.broken:
+                buffer.seen.append(first)
+            if first in seen and "uses_replays" not in self.broken:
+                return Failure("invalid_answer", "the answer came before")
+            if is_old:
+                return Failure("transport", "the answer came when its IDs were too old")
             return answer
         except Failure as failure:
             return failure
@@ -587,9 +600,16 @@ class Client:
             ranges = [{"first": start[1].decode(), "last": start[1].decode(), "step": "1", "count": 1}]
         return json.dumps({"ranges": ranges}).encode()
 
-    def text(self, code, ids):
-        prefix = "" if "no_prefix" in self.broken else self.buffer(code).prefix
-        return [f"{prefix}{one}" for one in ids]
+    def texts(self, drawn):
+        return [str(one) if "no_prefix" in self.broken else f"{prefix}{one}" for one, prefix in zip(drawn.ids, drawn.prefixes)]
+
+    def uuids(self, drawn):
+        try:
+            return [self.uuid(drawn.time, one) for one in drawn.ids]
+        except Failure:
+            if "forgets_lost_ids" not in self.broken:
+                self.stats["ids_dropped"] += len(drawn.ids)
+            raise
 
     def time_of(self, layout, one):
         if layout is None:
@@ -639,24 +659,24 @@ class Driver:
         self.client = Client(request["urls"], request.get("token", ""), request.get("options", {}), self.broken, request.get("token_faults", []))
         return {"ok": True}
 
-    def draw(self, request, write=lambda ids, _layout: ids):
-        """Draws IDs, and answers with what `write` makes of them."""
+    def draw(self, request, write=lambda drawn: drawn.ids):
+        """Draws IDs, and answers with what `write` makes of what was drawn."""
         began = time.monotonic()
         deadline = request.get("deadline_ms")
         try:
-            ids = write(*self.client.next(request["code"], request.get("n", 1), deadline and deadline / 1000))
+            ids = write(self.client.next(request["code"], request.get("n", 1), deadline and deadline / 1000))
         except Failure as error:
             return {"error": error.as_json(), "waited_ms": (time.monotonic() - began) * 1000}
         return {"ids": ids, "waited_ms": (time.monotonic() - began) * 1000}
 
     def do_next(self, request):
-        return self.draw(request, lambda ids, _layout: [str(one) for one in ids])
+        return self.draw(request, lambda drawn: [str(one) for one in drawn.ids])
 
     def do_text(self, request):
-        return self.draw(request, lambda ids, _layout: self.client.text(request["code"], ids))
+        return self.draw(request, self.client.texts)
 
     def do_uuid(self, request):
-        return self.draw(request, lambda ids, layout: [self.client.uuid(layout, one) for one in ids])
+        return self.draw(request, self.client.uuids)
 
     def do_try(self, request):
         return {"ids": [str(one) for one in self.client.try_next(request["code"])]}

@@ -244,11 +244,12 @@ class Scenario:
         code, texts = request["code"], answer["ids"]
         if request["do"] == "uuid":
             texts = self.read_uuids(request, texts)
-        prefix = CODES[code]["prefix"] if request["do"] == "text" else ""
-        wrong = [text for text in texts if not text.startswith(prefix) or not text[len(prefix) :].isdigit()]
+        if request["do"] == "text":
+            texts = self.read_texts(request, texts)
+        wrong = [text for text in texts if not text.isdigit()]
         if wrong or len(texts) != request.get("n", 1):
             raise Failed(f"{request} got {len(texts)} IDs: {texts[:3]}; wrong: {wrong[:3]}")
-        ids = [int(text[len(prefix) :]) for text in texts]
+        ids = [int(text) for text in texts]
         self.ids[code] += ids
         ordered = ids
         if len(self.data.get("nodes", ["a"])) == 1 and "started" not in request:
@@ -321,6 +322,24 @@ class Scenario:
         parsed = self.lane.service.parse(CODES[code]["prefix"] + str(one))
         if answer.get("unix_ms") != parsed["unix_ms"]:
             raise Failed(f"time_of of {one} is {answer}; the service parses {parsed['unix_ms']}")
+
+    def read_texts(self, request, texts):
+        """Returns the decimal IDs of texts, each of which has the prefix of the answer that its ID was in."""
+        code, ranges = request["code"], {}
+        for exchange in self.lane.exchanges:
+            if exchange.usable and exchange.code == code:
+                prefix = CODES[code]["prefix"] if exchange.prefix is None else exchange.prefix
+                ranges.setdefault(prefix, []).extend(exchange.document()["ranges"])
+        ids = []
+        for text in texts:
+            for prefix, own in ranges.items():
+                number = text.removeprefix(prefix)
+                if text.startswith(prefix) and number.isdigit() and not not_issued([int(number)], own):
+                    ids.append(number)
+                    break
+            else:
+                raise Failed(f"{request} got {text}, which has not the prefix of its answer, or its ID was in no whole one")
+        return ids
 
     def read_uuids(self, request, texts):
         """Returns the IDs that the service reads from UUIDs, whose texts ascend and whose random bits differ."""

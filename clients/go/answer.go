@@ -45,7 +45,7 @@ func (c *Client) fetch(code *Code, upTo int64) (*answer, *Error) {
 			continue
 		}
 		a, err := c.request(c.urls[k], code.name, upTo)
-		if err == nil && slices.Contains(code.seen, a.segments[0].first) {
+		if err == nil && code.isRepeated(a) {
 			a, err = &answer{}, fail(KindInvalidAnswer, nil, "an answer that came before")
 		}
 		if err == nil && a.segments[0].expires <= c.now() {
@@ -59,7 +59,6 @@ func (c *Client) fetch(code *Code, upTo int64) (*answer, *Error) {
 		c.options.OnEvent(event)
 		if err == nil {
 			c.preferred.Store(int64(k))
-			code.seen = append(code.seen[max(0, len(code.seen)-99):], a.segments[0].first)
 			return a, nil
 		}
 		failure, code.askAt[k] = err, c.now()+int64(err.RetryAfter+rand.N(err.RetryAfter/10+1))
@@ -72,6 +71,15 @@ func (c *Client) fetch(code *Code, upTo int64) (*answer, *Error) {
 		}
 	}
 	return nil, failure
+}
+
+// isRepeated reports whether an answer came before, and remembers it. One that is too old counts, too:
+// when it comes again, its IDs are older than they seem.
+func (c *Code) isRepeated(a *answer) bool {
+	first := a.segments[0].first
+	isRepeated := slices.Contains(c.seen, first)
+	c.seen = append(c.seen[max(0, len(c.seen)-99):], first)
+	return isRepeated
 }
 
 // token returns the bearer token. A source that panics, or ignores that its context is over, fails
@@ -215,9 +223,10 @@ type segment struct {
 	first, step, period, jump, count int64
 	// expires is the reading of the client's clock from which on no ID may be used.
 	expires int64
-	// time is that of the answer.
-	time *timeField
-	next *segment
+	// time and prefix are those of the answer.
+	time   *timeField
+	prefix string
+	next   *segment
 }
 
 func (s *segment) id(i int64) int64 {
@@ -254,7 +263,7 @@ func readAnswer(body []byte, upTo, sentAt int64, maxAge time.Duration) (*answer,
 		if !r.read(s, upTo-a.total) || s.first <= end {
 			return &answer{}, fail(KindInvalidAnswer, nil, "range %d, %+v: breaks the contract", i, r)
 		}
-		s.expires, s.time, end = expires, a.Time, s.id(s.count-1)
+		s.expires, s.time, s.prefix, end = expires, a.Time, a.Prefix, s.id(s.count-1)
 		s.mark.Store(s.count)
 		previous.next, previous = s, s
 		a.total += s.count

@@ -379,6 +379,28 @@ func TestAgeCountsFromBeforeTheRequest(t *testing.T) {
 	}
 }
 
+func TestAnAnswerThatCameTooLateDoesNotComeAgain(t *testing.T) {
+	s, clock := newService(t), &fakeClock{}
+	var requests int
+	s.reply = func(w http.ResponseWriter, r *http.Request) {
+		requests++
+		switch requests {
+		case 1:
+			clock.advance(10 * time.Second)
+			s.issue(w, 10)
+		case 2:
+			// A cache repeats it, and the request for it is new.
+			writeJSON(w, fmt.Sprintf(`{%s"ranges":[%s]}`, layoutTime, rangeOf(252201579132751872, 10)))
+		default:
+			s.issue(w, 10)
+		}
+	}
+	c := s.client(t, Options{Clock: clock.now, MinRange: 10, Deadline: time.Minute})
+	if id := must[int64](t)(c.Next(background, "order")); id != 252201579132751872+10 || requests != 3 {
+		t.Errorf("got %d from %d requests", id, requests)
+	}
+}
+
 func TestIDsThatAgedWhileTheirCallerWaitedAreReplaced(t *testing.T) {
 	s, clock, seen := newService(t), &fakeClock{}, &events{}
 	s.most = 10
@@ -455,6 +477,33 @@ func TestTextsHaveThePrefix(t *testing.T) {
 	texts := must[[]string](t)(c.NextTextMany(background, "order", 2))
 	if len(texts) != 2 || !strings.HasPrefix(texts[1], "ORD-2522015791327518") {
 		t.Errorf("got %v", texts)
+	}
+}
+
+// prefixes makes the service reply to the nth request with up to 4 IDs from 1 on, after the prefix "n-".
+func (s *service) prefixes() {
+	var next, n int64 = 1, 0
+	s.reply = func(w http.ResponseWriter, r *http.Request) {
+		n++
+		upTo, _ := strconv.ParseInt(r.URL.Query().Get("up_to"), 10, 64)
+		upTo = min(upTo, 4)
+		writeJSON(w, fmt.Sprintf(`{%s"prefix":"%d-","ranges":[%s]}`, layoutTime, n, rangeOf(next, upTo)))
+		next += upTo
+	}
+}
+
+func TestATextHasThePrefixOfItsOwnAnswer(t *testing.T) {
+	s := newService(t)
+	s.prefixes()
+	code := s.client(t, Options{Deadline: time.Minute, MinRange: 4}).Code("order")
+	if texts := must[[]string](t)(code.NextTextMany(background, 6)); !slices.Equal(texts, []string{"1-1", "1-2", "1-3", "1-4", "2-5", "2-6"}) {
+		t.Error(texts)
+	}
+	// IDs of the second answer are left when the third one comes.
+	code.refillNow(t)
+	if texts := []string{must[string](t)(code.NextText(background)), must[string](t)(code.NextText(background)),
+		must[string](t)(code.NextText(background))}; !slices.Equal(texts, []string{"2-7", "2-8", "3-9"}) {
+		t.Error(texts)
 	}
 }
 

@@ -32,7 +32,7 @@ type Code struct {
 	// refill is the one under way, or nil. It alone changes ceiling, the most to ask for.
 	refill  *refill
 	ceiling int64
-	// seen are the first IDs of the latest answers, changed by the refill alone, too. So is askAt:
+	// seen are the first IDs of the latest answers, used or not, changed by the refill alone, too. So is askAt:
 	// the readings of the clock before which each URL asked not to be asked again.
 	seen, askAt []int64
 	// failure is of the last refill, at failedAt. The next one may begin when the clock reads
@@ -143,16 +143,24 @@ func (c *Code) checkCount(n int) error {
 
 // NextText returns one ID in decimal, after the prefix of the code. It waits like [Code.Next].
 func (c *Code) NextText(ctx context.Context) (string, error) {
+	if s, i, n := c.take(1); n == 1 {
+		return s.prefix + strconv.FormatInt(s.id(i), 10), nil
+	}
 	texts, err := c.NextTextMany(ctx, 1)
 	return append(texts, "")[0], err
 }
 
 // NextTextMany returns the IDs of [Code.NextMany] as texts like those of [Code.NextText].
 func (c *Code) NextTextMany(ctx context.Context, n int) ([]string, error) {
-	ids, err := c.NextMany(ctx, n)
-	texts := make([]string, len(ids))
-	for i, id := range ids {
-		texts[i] = c.latest.Load().Prefix + strconv.FormatInt(id, 10)
+	if err := c.checkCount(n); err != nil {
+		return nil, err
+	}
+	b := newBatch(n)
+	b.prefixes = make(map[int64]string, n)
+	err := c.draw(ctx, b)
+	texts := make([]string, len(b.ids))
+	for i, id := range b.ids {
+		texts[i] = b.prefixes[id] + strconv.FormatInt(id, 10)
 	}
 	return texts, err
 }
@@ -246,6 +254,8 @@ type batch struct {
 	// oneTime is whether all IDs must have come with the same time, which is that of the last one.
 	oneTime bool
 	time    *timeField
+	// prefixes are those of the IDs, or nil if nobody needs them.
+	prefixes map[int64]string
 }
 
 func newBatch(n int) *batch { return &batch{ids: make([]int64, 0, n), oldest: never} }
@@ -350,6 +360,9 @@ func (c *Code) takeAll(b *batch) (dropped int) {
 		}
 		for i := from; i < from+got; i++ {
 			b.ids = append(b.ids, s.id(i))
+			if b.prefixes != nil {
+				b.prefixes[s.id(i)] = s.prefix
+			}
 		}
 		b.oldest, b.time = min(b.oldest, s.expires), s.time
 	}

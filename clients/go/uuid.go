@@ -18,7 +18,11 @@ var randomBlocks = sync.Pool{New: func() any { return bufio.NewReaderSize(rand.R
 // millisecond since 1970 or later: in segment mode, and where the time wraps, too.
 func (c *Code) NextUUID(ctx context.Context) ([16]byte, error) {
 	if s, i, n := c.take(1); n == 1 {
-		return c.uuid(s.id(i), s.time)
+		uuid, err := c.uuid(s.id(i), s.time)
+		if err != nil {
+			c.observeDropped(1)
+		}
+		return uuid, err
 	}
 	uuids, err := c.NextUUIDMany(ctx, 1)
 	return append(uuids, [16]byte{})[0], err
@@ -33,13 +37,15 @@ func (c *Code) NextUUIDMany(ctx context.Context, n int) ([][16]byte, error) {
 	}
 	b := newBatch(n)
 	b.oneTime = true
-	err = c.draw(ctx, b)
-	uuids := make([][16]byte, len(b.ids))
-	for i := 0; i < len(b.ids) && err == nil; i++ {
-		uuids[i], err = c.uuid(b.ids[i], b.time)
-	}
-	if err != nil {
+	if err = c.draw(ctx, b); err != nil {
 		return nil, err
+	}
+	uuids := make([][16]byte, n)
+	for i, id := range b.ids {
+		if uuids[i], err = c.uuid(id, b.time); err != nil {
+			c.observeDropped(int64(n))
+			return nil, err
+		}
 	}
 	return uuids, nil
 }

@@ -185,9 +185,12 @@ func (d *driver) draw(r *request) answer {
 	var err error
 	switch r.Do {
 	case "text":
-		var text string
-		text, err = d.client.NextText(ctx, r.Code)
-		texts = []string{text}
+		if r.N == nil {
+			texts = make([]string, 1)
+			texts[0], err = d.client.NextText(ctx, r.Code)
+		} else {
+			texts, err = d.client.NextTextMany(ctx, r.Code, *r.N)
+		}
 	case "uuid":
 		uuids := make([][16]byte, 1)
 		if r.N == nil {

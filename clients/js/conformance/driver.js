@@ -41,8 +41,12 @@ const actions = {
         : client.nextMany(code, n, { deadline });
     }),
 
-  text: ({ code, deadline_ms: deadline }) =>
-    timed(async () => [await client.nextText(code, { deadline })]),
+  text: ({ code, n, deadline_ms: deadline }) =>
+    timed(async () => {
+      return n === undefined
+        ? [await client.nextText(code, { deadline })]
+        : client.nextTextMany(code, n, { deadline });
+    }),
 
   uuid: ({ code, n, deadline_ms: deadline }) =>
     timed(async () => {

@@ -45,7 +45,7 @@ export interface Answer {
   total: number;
   prefix: string;
   time: TimeField | undefined;
-  /** Whether the IDs tell a time, so that they get old. */
+  /** Whether the IDs get old: all but numbers of segment mode. */
   ages: boolean;
   /** How long the IDs may be used, in ms; Infinity if the answer does not say. */
   life: number;
@@ -60,7 +60,7 @@ export interface Answer {
 export function readAnswer(text: string, upTo: number): Answer {
   const body = parseJson(text);
   if (body === undefined) throw invalid('the answer is not JSON');
-  const { prefix = '', layout } = body;
+  const { prefix = '', layout, increment } = body;
   check(Array.isArray(body.ranges) && body.ranges.length > 0, 'ranges: none in the answer');
   const ranges: Range[] = body.ranges.map(readRange);
   ranges.forEach(({ first }, i) => {
@@ -79,7 +79,8 @@ export function readAnswer(text: string, upTo: number): Answer {
     `until: ${JSON.stringify(body.until)} is no time, or issued_at is none`,
   );
   const time = body.time === undefined ? undefined : readTime(body.time);
-  return { ranges, total, prefix, time, life, ages: layout !== undefined || time !== undefined };
+  const ages = layout !== undefined || increment === undefined;
+  return { ranges, total, prefix, time, life, ages };
 }
 
 /** Throws `invalid_answer` unless a condition holds. */

@@ -31,7 +31,7 @@ interface BufferedRange {
 }
 
 /** IDs, and how to read their time: as the answers said that they came with. */
-interface Timed {
+export interface Timed {
   ids: bigint[];
   time: TimeField | undefined;
 }
@@ -109,8 +109,12 @@ export class Buffer {
     return this.#refillIfLow(1);
   }
 
-  /** Returns n IDs, ascending, or undefined if there are fewer. */
-  drawMany(n: number): bigint[] | undefined {
+  /**
+   * Returns n IDs, ascending, or undefined if there are fewer.
+   *
+   * @param prefixes gets the prefix of each
+   */
+  drawMany(n: number, prefixes?: Map<bigint, string>): bigint[] | undefined {
     for (;;) {
       this.#check(this.#wall());
       if (this.#stock() < n) return this.#refillIfLow(n);
@@ -118,19 +122,23 @@ export class Buffer {
       let limit = Infinity;
       while (ids.length < n) {
         if (this.#left === 0) this.#nextRow();
-        limit = Math.min(limit, this.#current?.limit ?? Infinity);
-        for (; this.#left > 0 && ids.length < n; this.#left--, this.#value += this.#step)
+        const { limit: end, prefix } = this.#current!;
+        limit = Math.min(limit, end);
+        for (; this.#left > 0 && ids.length < n; this.#left--, this.#value += this.#step) {
           ids.push(this.#value);
+          prefixes?.set(this.#value, prefix);
+        }
       }
       // The process may have been paused meanwhile.
       if (this.#now() < limit) return ascending(ids);
-      this.#countDropped(n);
+      this.discard(n);
     }
   }
 
-  /** Does the same for texts, with the prefix of the newest answer among them. */
+  /** Does the same for texts: each ID after the prefix of the answer that it came with. */
   drawTexts(n: number): string[] | undefined {
-    return this.drawMany(n)?.map((id) => `${this.#current?.prefix}${id}`);
+    const prefixes = new Map<bigint, string>();
+    return this.drawMany(n, prefixes)?.map((id) => `${prefixes.get(id)}${id}`);
   }
 
   /**
@@ -177,6 +185,12 @@ export class Buffer {
       return this.#stock() > 0 || undefined;
     };
     await this.wait(1, isWarm, options);
+  }
+
+  /** Counts IDs that no caller gets. */
+  discard(ids: number): void {
+    this.#accepted -= ids;
+    this.#context.emit({ type: 'dropped', code: this.#code, ids });
   }
 
   close(): void {
@@ -229,12 +243,7 @@ export class Buffer {
       this.#left = 0;
     }
     this.#ranges = this.#ranges.filter((range) => !over.includes(range));
-    if (ids > 0) this.#countDropped(ids);
-  }
-
-  #countDropped(ids: number): void {
-    this.#accepted -= ids;
-    this.#context.emit({ type: 'dropped', code: this.#code, ids });
+    if (ids > 0) this.discard(ids);
   }
 
   /** Returns how many IDs `target` milliseconds use at the present rate. */
@@ -321,17 +330,16 @@ export class Buffer {
     const { maxAge, slack } = this.#context.options;
     const now = this.#now();
     const limit = asked + Math.min(ages ? maxAge - slack : Infinity, life);
-    if (limit <= now)
-      throw RaindropError.of('transport', 'all IDs of the answer had expired when it came');
     const first = ranges[0]!.first;
     if (this.#known.has(first))
-      throw invalid(
-        `ranges[0].first: an earlier answer began with ${first} too; its IDs are in use`,
-      );
-    // The time of other IDs is read otherwise, so a call could not make UUIDs of both.
-    if (!isSameTime(time, this.time)) this.#drop(() => true);
+      throw invalid(`ranges[0].first: an earlier answer began with ${first} too`);
+    // Also one that is not used: when it comes again, its IDs are still older than they seem.
     this.#known.add(first);
     if (this.#known.size > REMEMBERED) this.#known.delete(this.#known.values().next().value!);
+    if (limit <= now)
+      throw RaindropError.of('transport', 'all IDs of the answer had expired when it came');
+    // The time of other IDs is read otherwise, so a call could not make UUIDs of both.
+    if (!isSameTime(time, this.time)) this.#drop(() => true);
     for (const { first: next, repeat: rows, step, count, stride } of ranges)
       this.#ranges.push({ next, rows, step, count, stride, prefix, limit });
     this.#last = { total, came: now };

@@ -1,5 +1,6 @@
 import { LARGEST_ID } from './answer.js';
 import { Buffer } from './buffer.js';
+import type { Timed } from './buffer.js';
 import { AgeClock, platformClock } from './clock.js';
 import { closed, RaindropError, usage } from './errors.js';
 import { Service } from './service.js';
@@ -208,15 +209,23 @@ export class Code {
    */
   async nextUuid(options?: CallOptions): Promise<string> {
     await loadRandomSource();
-    const { ids, time } = await this.#buffer.wait(1, () => this.#buffer.drawTimed(), options);
-    return randomUuids(this.name, time, ids)[0]!;
+    const timed = await this.#buffer.wait(1, () => this.#buffer.drawTimed(), options);
+    return this.#uuids(timed)[0]!;
   }
 
   /** Like `nextMany`, as UUIDs. */
   async nextUuidMany(n: number, options?: CallOptions): Promise<string[]> {
     await loadRandomSource();
-    const { ids, time } = await this.#buffer.wait(n, () => this.#buffer.drawManyTimed(n), options);
-    return randomUuids(this.name, time, ids);
+    return this.#uuids(await this.#buffer.wait(n, () => this.#buffer.drawManyTimed(n), options));
+  }
+
+  #uuids({ ids, time }: Timed): string[] {
+    try {
+      return randomUuids(this.name, time, ids);
+    } catch (error) {
+      this.#buffer.discard(ids.length);
+      throw error;
+    }
   }
 
   /**

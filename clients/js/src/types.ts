@@ -15,8 +15,8 @@ export interface RequestEvent {
 }
 
 /**
- * IDs were dropped unused: they expired, the time of later ones is read otherwise, or the client was
- * closed.
+ * No caller will get these IDs: they expired, no UUIDs could be made of them, the time of later ones is
+ * read otherwise, or the client was closed.
  */
 export interface DroppedEvent {
   type: 'dropped';

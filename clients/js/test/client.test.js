@@ -180,6 +180,35 @@ test('text has the prefix of its answer', async (t) => {
   ]);
 });
 
+test('a text has the prefix of its own answer', async (t) => {
+  const { client, service } = open(t, { minRange: 4 });
+  let answers = 0;
+  service.answer = (upTo) => service.issue(Math.min(upTo, 4), { prefix: `${++answers}-` });
+  const prefixes = (texts) => texts.map((text) => text.slice(0, 2));
+  const texts = await client.nextTextMany('order', 6);
+  assert.deepEqual(prefixes(texts), ['1-', '1-', '1-', '1-', '2-', '2-']);
+  // Those that are left of the second answer come before those of the third.
+  assert.deepEqual(prefixes(await client.nextTextMany('order', 3)), ['2-', '2-', '3-']);
+});
+
+test('an answer that came too late does not come again', async (t) => {
+  const urls = ['late', 'again', 'well'].map((host) => `http://${host}.example.org`);
+  const { client, clock, service, events } = open(t, { urls, minRange: 10 });
+  let late;
+  service.answer = (upTo, { hostname }) => {
+    if (hostname === 'again.example.org') return late;
+    const answer = service.issue(upTo);
+    if (hostname === 'late.example.org') {
+      late = answer;
+      clock.pass(10_000);
+    }
+    return answer;
+  };
+  assert.equal(await client.next('order'), 252201579132751872n + 10n);
+  const kinds = events.filter(({ type }) => type === 'request').map(({ error }) => error?.kind);
+  assert.deepEqual(kinds, ['transport', 'invalid_answer', undefined]);
+});
+
 test('timeOf reads an ID as the last answer says', async (t) => {
   const { client } = open(t);
   assert.throws(() => client.timeOf('order', 1n), kind('usage'));

@@ -190,8 +190,11 @@ class ThreadDriver(Driver):
         return timed(lambda: [code.next(deadline)] if n == 1 else code.next_many(n, deadline))
 
     def do_text(self, request: Message) -> Message:
-        code = self.client.code(request["code"])
-        return timed(lambda: [code.next_text(seconds(request, "deadline_ms"))])
+        code, n = self.client.code(request["code"]), request.get("n")
+        deadline = seconds(request, "deadline_ms")
+        if n is None:
+            return timed(lambda: [code.next_text(deadline)])
+        return timed(lambda: code.next_text_many(n, deadline))
 
     def do_uuid(self, request: Message) -> Message:
         code, n = self.client.code(request["code"]), request.get("n")
@@ -275,10 +278,13 @@ class TaskDriver(Driver):
         return await timed_task(draw())
 
     async def do_text(self, request: Message) -> Message:
-        code = self.client.code(request["code"])
+        code, n = self.client.code(request["code"]), request.get("n")
+        deadline = seconds(request, "deadline_ms")
 
         async def draw() -> list[str]:
-            return [await code.next_text(seconds(request, "deadline_ms"))]
+            if n is None:
+                return [await code.next_text(deadline)]
+            return await code.next_text_many(n, deadline)
 
         return await timed_task(draw())
 

@@ -131,11 +131,20 @@ class Bench:
         """Returns n IDs as a caller gets them that has all the time it needs."""
         waiter = self.waiter(n, 1e6)
         try:
-            while (ids := self.buffer.poll(waiter)) is None:
+            while (ids := self.poll(waiter)) is None:
                 self.run()
             return ids
         finally:
             self.buffer.leave(waiter, None)
+
+    def draw_now(self, n: int) -> list[int]:
+        """Returns n IDs, or none if there are fewer."""
+        drawn = self.buffer.draw(n)
+        return [] if drawn is None else drawn.ids
+
+    def poll(self, waiter: Waiter) -> list[int] | None:
+        drawn = self.buffer.poll(waiter)
+        return None if drawn is None else drawn.ids
 
     def kinds_of_requests(self) -> list[str | None]:
         return [event.error.kind if event.error else None for event in self.of_type("request")]

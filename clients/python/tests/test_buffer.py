@@ -1,5 +1,6 @@
 """The protocol of one code, step by step, by a clock that the tests set."""
 
+import asyncio
 import copy
 import itertools
 import pickle
@@ -11,7 +12,7 @@ from functools import partial
 from typing import Any
 from unittest import mock
 
-from raindrop_client import Code, Event, RaindropError
+from raindrop_client import AsyncCode, Code, Event, RaindropError
 from raindrop_client._answer import Reply
 from raindrop_client._buffer import Buffer, Waiter
 
@@ -37,9 +38,7 @@ class Demand(unittest.TestCase):
         for waiter in waiters:
             self.assertIsNone(bench.buffer.poll(waiter))
         bench.run()
-        self.assertEqual(
-            [bench.buffer.poll(waiter) for waiter in waiters], [[n] for n in range(1, 6)]
-        )
+        self.assertEqual([bench.poll(waiter) for waiter in waiters], [[n] for n in range(1, 6)])
         self.assertEqual(bench.asked, [("http://a", 5)])
 
     def test_a_buffer_that_runs_dry_is_followed_by_twice_as_many(self) -> None:
@@ -91,7 +90,7 @@ class Demand(unittest.TestCase):
         self.assertIsNone(bench.buffer.poll(waiter))
         bench.run_one()
         # Those of the second answer are below those of the first.
-        self.assertEqual(bench.buffer.poll(waiter), [1, 2, 500, 501])
+        self.assertEqual(bench.poll(waiter), [1, 2, 500, 501])
 
     def test_a_caller_without_time_starts_a_refill(self) -> None:
         bench = Bench()
@@ -109,7 +108,55 @@ class Demand(unittest.TestCase):
         self.assertEqual([size for _, size in bench.asked], [100, 50, 25, 25])
 
 
+class Texts(unittest.TestCase):
+    def bench(self) -> Bench:
+        """Returns one whose nth answer has up to 4 IDs with the prefix "n-"."""
+        bench = Bench(min_range=4)
+
+        def issue(count: int) -> Reply:
+            bench.next_id += min(count, 4)
+            issued = one_range(bench.next_id - min(count, 4), min(count, 4))
+            return answer(issued, prefix=f"{len(bench.asked)}-")
+
+        def start(_buffer: Buffer) -> None:
+            bench.started += 1
+            bench.run_one()
+
+        bench.answer = issue
+        bench.buffer._start = start
+        return bench
+
+    def test_a_text_has_the_prefix_of_its_own_answer(self) -> None:
+        bench = self.bench()
+        code = Code("order", bench.buffer, bench.context)
+        texts = ["1-1", "1-2", "1-3", "1-4", "2-5", "2-6"]
+        self.assertEqual(code.next_text_many(6), texts)
+        # IDs of the second answer are left when the third one comes.
+        bench.buffer._refill_if_low(3)
+        bench.buffer.flush()
+        self.assertEqual([code.next_text() for _ in range(3)], ["2-7", "2-8", "3-9"])
+
+    def test_a_text_of_a_task_has_the_prefix_of_its_own_answer(self) -> None:
+        bench = self.bench()
+        code = AsyncCode("order", bench.buffer, bench.context)
+
+        async def draw() -> list[str]:
+            return [*await code.next_text_many(6), await code.next_text()]
+
+        texts = ["1-1", "1-2", "1-3", "1-4", "2-5", "2-6", "2-7"]
+        self.assertEqual(asyncio.run(draw()), texts)
+
+
 class Freshness(unittest.TestCase):
+    def test_ids_without_layout_and_increment_get_too_old(self) -> None:
+        bench = Bench(min_range=10)
+        reply = answer(one_range(1, 10))
+        body = reply.body.replace(b'"layout"', b'"other"')
+        bench.answer = lambda _: Reply(200, reply.content_type, "", body)
+        bench.draw(1)
+        bench.now += 10
+        self.assertIsNone(bench.buffer.take())
+
     def test_ids_get_too_old(self) -> None:
         bench = Bench(min_range=10)
         bench.draw(1)
@@ -195,7 +242,7 @@ class Freshness(unittest.TestCase):
 
 
 def numbers(count: int) -> Reply:
-    reply = answer(one_range(1, count))
+    reply = answer(one_range(1, count), increment="1")
     return Reply(200, reply.content_type, "", reply.body.replace(b'"layout"', b'"other"'))
 
 
@@ -257,7 +304,7 @@ class Failures(unittest.TestCase):
         self.assertIsNone(bench.buffer.poll(patient))
         bench.replies.clear()
         bench.run()
-        self.assertEqual(bench.buffer.poll(patient), [1])
+        self.assertEqual(bench.poll(patient), [1])
         self.assertEqual(len(bench.pauses), 1)
 
     def test_a_late_caller_gets_the_failure_and_not_the_deadline(self) -> None:
@@ -300,7 +347,7 @@ class Failures(unittest.TestCase):
         bench.replies.clear()
         bench.run()
         self.assertEqual(bench.pauses, [10.0])
-        self.assertEqual(bench.buffer.poll(waiter), [1])
+        self.assertEqual(bench.poll(waiter), [1])
 
     def test_a_refill_without_callers_heeds_retry_after(self) -> None:
         bench = Bench()
@@ -357,7 +404,7 @@ class Life(unittest.TestCase):
         for call in (
             lambda: bench.buffer.poll(waiter),
             bench.buffer.take,
-            lambda: bench.buffer.draw(2),
+            lambda: bench.draw_now(2),
         ):
             with self.assertRaises(RaindropError) as raised:
                 call()
@@ -391,11 +438,11 @@ class Life(unittest.TestCase):
             taken.append(own)
             for _ in range(2000):
                 own.append(bench.buffer.take())
-                own += bench.buffer.draw(5) or [None]
+                own += bench.draw_now(5) or [None]
 
         def handle(*_: object) -> None:
             by_handler.append(bench.buffer.take())
-            by_handler.extend(bench.buffer.draw(5) or [None])
+            by_handler.extend(bench.draw_now(5) or [None])
 
         before = signal.signal(signal.SIGALRM, handle)
         self.addCleanup(signal.signal, signal.SIGALRM, before)
@@ -473,13 +520,13 @@ class Interruptions(unittest.TestCase):
         def wait(bench: Bench) -> list[int] | None:
             waiter = bench.waiter(2)
             try:
-                return bench.buffer.poll(waiter)
+                return bench.poll(waiter)
             finally:
                 bench.buffer.leave(waiter, None)
 
         for make in (Bench, full, old):
             yield f"take {make.__name__}", make, lambda bench: [bench.buffer.take()]
-            yield f"draw {make.__name__}", make, lambda bench: bench.buffer.draw(7)
+            yield f"draw {make.__name__}", make, lambda bench: bench.draw_now(7)
             yield f"wait {make.__name__}", make, wait
 
     def test_an_exception_stops_no_refill(self) -> None:
@@ -501,9 +548,9 @@ class Interruptions(unittest.TestCase):
                 for _ in range(6):
                     bench.now += 1.0
                     waiter = bench.waiter(2, 1e6)
-                    drawn += bench.buffer.poll(waiter) or []
+                    drawn += bench.poll(waiter) or []
                     bench.run()
-                    drawn += bench.buffer.poll(waiter) or []
+                    drawn += bench.poll(waiter) or []
                     bench.buffer.leave(waiter, None)
                 with self.subTest(name, line=number):
                     self.assertGreaterEqual(len(drawn), 8)
@@ -537,7 +584,7 @@ class Interruptions(unittest.TestCase):
                 drawn: list[int | None] = []
 
                 def draw(bench: Bench = bench, drawn: list[int | None] = drawn) -> None:
-                    drawn += [bench.buffer.take(), *(bench.buffer.draw(3) or [])]
+                    drawn += [bench.buffer.take(), *bench.draw_now(3)]
 
                 def run(
                     bench: Bench = bench,

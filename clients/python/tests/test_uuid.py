@@ -10,7 +10,7 @@ from typing import Any
 from unittest import mock
 from uuid import RFC_4122, UUID
 
-from raindrop_client import AsyncClient, AsyncCode, Client, Code, RaindropError
+from raindrop_client import AsyncClient, AsyncCode, Client, Code, Event, RaindropError
 from raindrop_client._answer import Reply, TimeField
 from raindrop_client._buffer import Buffer
 
@@ -73,7 +73,13 @@ class Uuids(unittest.TestCase):
         for fields, reason in refused:
             with Server() as server:
                 server.fields = fields
-                with Client(server.url, deadline=30.0) as ids:
+                dropped: list[int] = []
+
+                def note(event: Event, dropped: list[int] = dropped) -> None:
+                    if event.type == "dropped":
+                        dropped.append(event.ids)
+
+                with Client(server.url, deadline=30.0, on_event=note) as ids:
                     order = ids.code("order")
                     draws: tuple[Callable[[], object], ...] = (
                         order.next_uuid,
@@ -83,6 +89,7 @@ class Uuids(unittest.TestCase):
                         with self.assertRaisesRegex(RaindropError, reason) as raised:
                             draw()
                         self.assertEqual(raised.exception.kind, "usage")
+                self.assertEqual(dropped, [1, 2])
 
     def test_wrong_count(self) -> None:
         with Client("http://127.0.0.1:1") as ids, self.assertRaisesRegex(RaindropError, "n: 0"):
@@ -114,11 +121,12 @@ class Moving(Bench):
 
 
 class TimesOfAnswers(unittest.TestCase):
-    def check(self, uuids: list[UUID], first: int) -> None:
+    def check(self, uuids: list[UUID], first: int, fields: dict[str, int] = TIME) -> None:
         """Compares all bits but the random ones."""
-        time = TimeField(**TIME)
-        expected = [time.uuid_of(first + i, 0).int >> 52 for i in range(len(uuids))]
-        self.assertEqual([one.int >> 52 for one in uuids], expected)
+        time = TimeField(**fields)
+        random_bits = 74 - time.shift
+        expected = [time.uuid_of(first + i, 0).int >> random_bits for i in range(len(uuids))]
+        self.assertEqual([one.int >> random_bits for one in uuids], expected)
 
     def test_all_uuids_of_a_call_came_with_one_time(self) -> None:
         bench = Moving((JS_SAFE_ONE, JS_SAFE), (ONE, TIME))
@@ -153,34 +161,29 @@ class TimesOfAnswers(unittest.TestCase):
             code.next_uuid_many(8)
         self.assertEqual(raised.exception.kind, "usage")
         self.assertIsNone(code.time_of(1))
-        self.assertEqual(bench.dropped(), [3])
+        self.assertEqual(bench.dropped(), [3, 8])
         bench.answers.append((ONE + 4, TIME))
         if bench.started:
             bench.run_one()
         self.check(code.next_uuid_many(8), ONE + 4)
 
     def test_an_answer_that_comes_while_ids_are_drawn(self) -> None:
-        for n, draw in ((1, "take"), (2, "draw")):
+        for n in (1, 2):
             bench = Moving((JS_SAFE_ONE, JS_SAFE), (ONE, TIME))
             code = Code("order", bench.buffer, bench.context)
             code.warm_up()
-            original = getattr(bench.buffer, draw)
 
             def drawn_before(
-                *of: Any,
-                bench: Bench = bench,
-                original: Callable[..., Any] = original,
-                **named: Any,
+                n: int, bench: Bench = bench, draw: Callable[[int], object] = bench.buffer.draw
             ) -> object:
-                drawn = original(*of, **named)
+                drawn = draw(n)
                 # Another thread needs more than there is.
                 self.assertEqual(bench.draw(5), list(range(ONE, ONE + 5)))
                 return drawn
 
-            with self.subTest(draw), mock.patch.object(bench.buffer, draw, drawn_before):
-                self.check(code.next_uuid_many(n), ONE + 5)
-                # First those that were left, and then those that were drawn.
-                self.assertEqual(bench.dropped(), [4 - n, n])
+            with self.subTest(n=n), mock.patch.object(bench.buffer, "draw", drawn_before):
+                self.check(code.next_uuid_many(n), JS_SAFE_ONE, JS_SAFE)
+                self.assertEqual(bench.dropped(), [4 - n])
 
     def test_no_random_bits(self) -> None:
         bench = Moving((ONE, TIME))
@@ -192,3 +195,4 @@ class TimesOfAnswers(unittest.TestCase):
                     code.next_uuid()
                 self.assertEqual(raised.exception.kind, "transport")
                 self.assertIs(raised.exception.__cause__, cause)
+        self.assertEqual(bench.dropped(), [1, 1])

@@ -72,6 +72,7 @@ class Segment:
     ids: Iterator[int]
     first: int
     last: int
+    prefix: str
     # How many IDs the iterator still has. An exception of a signal handler can leave it wrong.
     left: int
     # The readings of the clock from which on no ID may be used, and a caller checks more than that.
@@ -85,7 +86,6 @@ class Answer:
 
     segments: list[Segment]
     total: int
-    prefix: str
     time: TimeField | None
     ages: bool
     life: float
@@ -148,22 +148,23 @@ def _read_answer(fields: _Object, up_to: int) -> Answer:
     ranges = cast("list[object]", found) if isinstance(found, list) else []
     prefix = fields.get("prefix", "")
     _check(len(ranges) > 0, "ranges: none in the answer")
-    segments = [_read_range(one, f"ranges[{i}]") for i, one in enumerate(ranges)]
+    if not isinstance(prefix, str):
+        raise _invalid("prefix: not a string")
+    segments = [_read_range(one, prefix, f"ranges[{i}]") for i, one in enumerate(ranges)]
     for i, (before, after) in enumerate(pairwise(segments), 1):
         _check(after.first > before.last, f"ranges[{i}]: does not begin above the range before")
     total = sum(segment.left for segment in segments)
     _check(total <= up_to, f"ranges: {total} IDs, but at most {up_to} were asked for")
-    if not isinstance(prefix, str):
-        raise _invalid("prefix: not a string")
     life = inf
     if "until" in fields:
         life = _seconds(fields, "until") - _seconds(fields, "issued_at")
     time = _read_time(fields["time"]) if "time" in fields else None
-    ages = "layout" in fields or time is not None
-    return Answer(segments, total, prefix, time, ages, life)
+    # Numbers of segment mode have no time, so that they have no age.
+    ages = "layout" in fields or "increment" not in fields
+    return Answer(segments, total, time, ages, life)
 
 
-def _read_range(value: object, at: str) -> Segment:
+def _read_range(value: object, prefix: str, at: str) -> Segment:
     fields = _fields(value)
 
     def number(name: str) -> int:
@@ -195,7 +196,7 @@ def _read_range(value: object, at: str) -> Segment:
         begins = range(first, first + rows * stride, stride)
         ends = range(begins.start + width + 1, begins.stop + width + 1, stride)
         ids = chain.from_iterable(map(range, begins, ends, repeat(step)))
-    return Segment(ids, first, last, count * rows)
+    return Segment(ids, first, last, prefix, count * rows)
 
 
 def _seconds(fields: _Object, name: str) -> float:

@@ -169,6 +169,20 @@ class Context:
             _log.warning("refill failed code=%s error=%s", code, error)
 
 
+@dataclass(frozen=True, slots=True)
+class Drawn:
+    """Ascending IDs, with how to read the time of all of them, and those of each prefix."""
+
+    ids: list[int]
+    time: TimeField | None
+    of_prefix: list[tuple[str, list[int]]]
+
+    def texts(self) -> list[str]:
+        """Returns the IDs in decimal, each after the prefix of its answer."""
+        prefixes = {one: prefix for prefix, ids in self.of_prefix for one in ids}
+        return [f"{prefixes[one]}{one}" for one in self.ids]
+
+
 @dataclass(eq=False, slots=True)
 class Waiter:
     """A call that waits for n IDs, or takes none and waits until there is one."""
@@ -181,8 +195,6 @@ class Waiter:
     # Why the last refill failed that it waited for, and why it must not go on waiting.
     failure: RaindropError | None = None
     error: RaindropError | None = None
-    # How to read the time of its IDs, once it has them.
-    time: TimeField | None = None
 
 
 def _changing(
@@ -224,7 +236,6 @@ class Buffer(Unique):
         self._current = _empty()
         self._segments: deque[Segment] = deque()
         self._reserve = 0
-        self.prefix = ""
         self.time: TimeField | None = None
         self._known: dict[int, None] = {}
         # Demand: how many IDs came and were not dropped, how many are used in half of `target`.
@@ -263,15 +274,15 @@ class Buffer(Unique):
         return one
 
     @_changing
-    def draw(self, n: int) -> list[int] | None:
-        """Returns n IDs, ascending, or None if there are fewer: then the caller will wait."""
-        ids = self._draw(n)
-        if ids is not None:
+    def draw(self, n: int) -> Drawn | None:
+        """Returns n IDs, or None if there are fewer: then the caller will wait."""
+        drawn = self._draw(n)
+        if drawn is not None:
             self._refill_if_low(0)
-        return ids
+        return drawn
 
     @_changing
-    def poll(self, waiter: Waiter) -> list[int] | None:
+    def poll(self, waiter: Waiter) -> Drawn | None:
         """Returns the IDs of a caller, raises why it gets none, or returns None: it has to wait."""
         if waiter.error is not None:
             raise waiter.error.again()
@@ -280,17 +291,16 @@ class Buffer(Unique):
         if waiter not in self._waiters:
             self._waiters.add(waiter)
             self._wanted += waiter.n
-        ids: list[int] | None = None
+        drawn: Drawn | None = None
         if waiter.takes:
-            ids = self._draw(waiter.n)
+            drawn = self._draw(waiter.n)
         elif self._advance(self._clock()):
-            ids = []
-        if ids is not None:
-            waiter.time = self.time
+            drawn = Drawn([], self.time, [])
+        if drawn is not None:
             # A caller that has its IDs is no demand.
             self._dismiss(waiter)
             self._refill_if_low(0)
-            return ids
+            return drawn
         now = self._clock()
         pause_ends = self._waiters_resume_at
         if self._last_error is not None and now < pause_ends and waiter.ends_at <= pause_ends:
@@ -410,17 +420,18 @@ class Buffer(Unique):
             self._drop(1)
             one = None
         if one is None:
-            ids = self._draw(1)
-            one = ids[0] if ids else None
+            drawn = self._draw(1)
+            one = drawn.ids[0] if drawn else None
         if one is not None or not will_wait:
             self._refill_if_low(1 if one is None else 0)
         return one
 
-    def _draw(self, n: int) -> list[int] | None:
+    def _draw(self, n: int) -> Drawn | None:
         if self._is_closed:
             raise closed()
         while True:
             ids: list[int] = []
+            of_prefix: list[tuple[str, list[int]]] = []
             limit = inf
             now = self._clock()
             has_some = self._advance(now)
@@ -431,13 +442,14 @@ class Buffer(Unique):
                 limit = min(limit, segment.limit)
                 taken = list(islice(segment.ids, n - len(ids)))
                 ids += taken
+                of_prefix.append((segment.prefix, taken))
                 segment.left = segment.left - len(taken) if taken else 0
                 has_some = self._advance(now)
             # The process may have been stopped meanwhile.
             if len(ids) == n and self._clock() < limit:
                 # After a fail-over, IDs of the next node may be below those of the last.
                 ids.sort()
-                return ids
+                return Drawn(ids, self.time, of_prefix)
             self._drop(len(ids))
 
     def _advance(self, now: float) -> bool:
@@ -596,15 +608,13 @@ class Buffer(Unique):
         for segment in answer.segments:
             segment.limit = limit
         if answer.time != self.time:
-            # All IDs in the buffer came with this `time`. One that is equal stays the same object,
-            # so that a caller can tell whether it has changed.
+            # All IDs in the buffer came with this `time`.
             self._drop_all()
             self.time = answer.time
         self._segments.extend(answer.segments)
         self._reserve += answer.total
         self._accepted += answer.total
         self._last_total, self._last_came = answer.total, now
-        self.prefix = answer.prefix
 
     def _fail(self, error: RaindropError, is_final: bool) -> None:
         """Begins a pause. Those who wait go on if the next attempt is due before their deadline."""
@@ -635,7 +645,7 @@ class Buffer(Unique):
 
 
 def _empty() -> Segment:
-    return Segment(iter(()), 0, 0, 0)
+    return Segment(iter(()), 0, 0, "", 0)
 
 
 def closed() -> RaindropError:

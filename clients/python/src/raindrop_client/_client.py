@@ -7,16 +7,15 @@ import re
 import ssl
 import threading
 import weakref
-from collections.abc import Callable, Generator, Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Generator, Iterable
 from datetime import datetime
 from functools import partial
 from queue import Empty, SimpleQueue
 from typing import Generic, TypeVar
 from uuid import UUID
 
-from ._answer import LARGEST_ID, Reply, TimeField
-from ._buffer import Attempt, Buffer, Context, Unique, Waiter, closed
+from ._answer import LARGEST_ID, Reply
+from ._buffer import Attempt, Buffer, Context, Drawn, Unique, Waiter, closed
 from ._errors import RaindropError, usage, wrap
 from ._options import (
     Clock,
@@ -37,14 +36,6 @@ from ._version import __version__
 _TOKEN = re.compile(r"[\x21-\x7e]*")
 
 USER_AGENT = f"raindrop-python/{__version__}"
-
-
-@dataclass(frozen=True, slots=True)
-class _Timed:
-    """IDs that came with one `time`."""
-
-    ids: list[int]
-    time: TimeField | None
 
 
 class _BaseCode(Unique):
@@ -83,40 +74,27 @@ class _BaseCode(Unique):
     def _count(self, n: int) -> int:
         return count("n", n, self._context.max_range)
 
-    def _draw_timed(self, n: int) -> _Timed | None:
-        """Returns n IDs that came with one `time`, or None if the caller has to wait for them."""
-        time = self._buffer.time
-        if n == 1:  # without what is slower for many
-            one = self._buffer.take(will_wait=True)
-            ids = None if one is None else [one]
-        else:
-            ids = self._buffer.draw(n)
-        if ids is None:
-            return None
-        if self._buffer.time is time:
-            return _Timed(ids, time)
-        # Another answer has come meanwhile, and the IDs may be of either.
-        self._buffer.discard(n)
-        return None
-
-    def _uuids(self, timed: _Timed) -> list[UUID]:
-        time = timed.time
-        at = f"IDs of code {self.name}"
-        if time is None:
-            raise usage(f"{at} have no time, or one that wraps, and a UUID needs one")
-        if time.unit_ms != 1:
-            raise usage(f"{at} have ticks of {time.unit_ms} ms, and a UUID needs 1 ms")
-        if time.epoch_ms < 0:
-            raise usage(f"{at} begin at {time.epoch_ms} Unix ms, and a UUID in 1970 or later")
+    def _uuids(self, drawn: Drawn) -> list[UUID]:
         try:
-            # Not in blocks: the child of a fork would have the rest of its parent's.
-            return [time.uuid_of(one, int.from_bytes(os.urandom(10), "big")) for one in timed.ids]
-        except (OSError, NotImplementedError) as error:
-            raise wrap("the operating system has no random bits", error) from error
+            return _uuids(drawn, f"IDs of code {self.name}")
+        except RaindropError:
+            self._buffer.discard(len(drawn.ids))
+            raise
 
-    def _texts(self, ids: Sequence[int]) -> list[str]:
-        prefix = self._buffer.prefix
-        return [f"{prefix}{one}" for one in ids]
+
+def _uuids(drawn: Drawn, at: str) -> list[UUID]:
+    time = drawn.time
+    if time is None:
+        raise usage(f"{at} have no time, or one that wraps, and a UUID needs one")
+    if time.unit_ms != 1:
+        raise usage(f"{at} have ticks of {time.unit_ms} ms, and a UUID needs 1 ms")
+    if time.epoch_ms < 0:
+        raise usage(f"{at} begin at {time.epoch_ms} Unix ms, and a UUID in 1970 or later")
+    try:
+        # Not in blocks: the child of a fork would have the rest of its parent's.
+        return [time.uuid_of(one, int.from_bytes(os.urandom(10), "big")) for one in drawn.ids]
+    except (OSError, NotImplementedError) as error:
+        raise wrap("the operating system has no random bits", error) from error
 
 
 AnyCode = TypeVar("AnyCode", bound=_BaseCode)
@@ -132,16 +110,15 @@ class Code(_BaseCode):
 
     def next_many(self, n: int, deadline: float | None = None) -> list[int]:
         """Returns n IDs, ascending: 1 to `max_range`."""
-        ids = self._buffer.draw(self._count(n))
-        return self._wait(n, deadline).ids if ids is None else ids
+        return self._draw(n, deadline).ids
 
     def next_text(self, deadline: float | None = None) -> str:
         """Returns the next ID as decimal text with the code's prefix."""
-        return self._texts([self.next(deadline)])[0]
+        return self._draw(1, deadline).texts()[0]
 
     def next_text_many(self, n: int, deadline: float | None = None) -> list[str]:
         """Returns n ascending IDs as decimal texts with the code's prefix."""
-        return self._texts(self.next_many(n, deadline))
+        return self._draw(n, deadline).texts()
 
     def next_uuid(self, deadline: float | None = None) -> UUID:
         """Returns the next ID as a UUID of version 7, with random bits: they sort as their IDs do.
@@ -150,25 +127,28 @@ class Code(_BaseCode):
         later: in segment mode, and where the time wraps, too; of kind `transport` if the operating
         system has no random bits.
         """
-        return self._uuids(self._draw_timed(1) or self._wait(1, deadline))[0]
+        return self._uuids(self._draw(1, deadline))[0]
 
     def next_uuid_many(self, n: int, deadline: float | None = None) -> list[UUID]:
         """Returns n ascending IDs as UUIDs."""
-        return self._uuids(self._draw_timed(self._count(n)) or self._wait(n, deadline))
+        return self._uuids(self._draw(n, deadline))
 
     def warm_up(self, deadline: float | None = None) -> None:
         """Waits until the buffer has an ID, and takes none."""
         self._wait(1, deadline, takes=False)
 
-    def _wait(self, n: int, deadline: float | None, *, takes: bool = True) -> _Timed:
+    def _draw(self, n: int, deadline: float | None) -> Drawn:
+        return self._buffer.draw(self._count(n)) or self._wait(n, deadline)
+
+    def _wait(self, n: int, deadline: float | None, *, takes: bool = True) -> Drawn:
         # A signal handler can wake the call that it interrupts, which an Event does not allow.
         woken: SimpleQueue[None] = SimpleQueue()
         waiter = self._waiter(n, deadline, partial(woken.put, None), takes=takes)
         with _waiting(self._buffer, waiter):
-            while (ids := self._buffer.poll(waiter)) is None:
+            while (drawn := self._buffer.poll(waiter)) is None:
                 with contextlib.suppress(Empty):
                     woken.get(timeout=self._buffer.patience(waiter))
-            return _Timed(ids, waiter.time)
+            return drawn
 
 
 class AsyncCode(_BaseCode):
@@ -181,16 +161,15 @@ class AsyncCode(_BaseCode):
 
     async def next_many(self, n: int, deadline: float | None = None) -> list[int]:
         """Returns n IDs, ascending: 1 to `max_range`."""
-        ids = self._buffer.draw(self._count(n))
-        return (await self._wait(n, deadline)).ids if ids is None else ids
+        return (await self._draw(n, deadline)).ids
 
     async def next_text(self, deadline: float | None = None) -> str:
         """Returns the next ID as decimal text with the code's prefix."""
-        return self._texts([await self.next(deadline)])[0]
+        return (await self._draw(1, deadline)).texts()[0]
 
     async def next_text_many(self, n: int, deadline: float | None = None) -> list[str]:
         """Returns n ascending IDs as decimal texts with the code's prefix."""
-        return self._texts(await self.next_many(n, deadline))
+        return (await self._draw(n, deadline)).texts()
 
     async def next_uuid(self, deadline: float | None = None) -> UUID:
         """Returns the next ID as a UUID of version 7, with random bits: they sort as their IDs do.
@@ -199,17 +178,20 @@ class AsyncCode(_BaseCode):
         later: in segment mode, and where the time wraps, too; of kind `transport` if the operating
         system has no random bits.
         """
-        return self._uuids(self._draw_timed(1) or await self._wait(1, deadline))[0]
+        return self._uuids(await self._draw(1, deadline))[0]
 
     async def next_uuid_many(self, n: int, deadline: float | None = None) -> list[UUID]:
         """Returns n ascending IDs as UUIDs."""
-        return self._uuids(self._draw_timed(self._count(n)) or await self._wait(n, deadline))
+        return self._uuids(await self._draw(n, deadline))
 
     async def warm_up(self, deadline: float | None = None) -> None:
         """Waits until the buffer has an ID, and takes none."""
         await self._wait(1, deadline, takes=False)
 
-    async def _wait(self, n: int, deadline: float | None, *, takes: bool = True) -> _Timed:
+    async def _draw(self, n: int, deadline: float | None) -> Drawn:
+        return self._buffer.draw(self._count(n)) or await self._wait(n, deadline)
+
+    async def _wait(self, n: int, deadline: float | None, *, takes: bool = True) -> Drawn:
         woken = asyncio.Event()
         loop = self._context.loop = asyncio.get_running_loop()
 
@@ -220,14 +202,14 @@ class AsyncCode(_BaseCode):
 
         waiter = self._waiter(n, deadline, wake, takes=takes)
         with _waiting(self._buffer, waiter):
-            while (ids := self._buffer.poll(waiter)) is None:
+            while (drawn := self._buffer.poll(waiter)) is None:
                 timer = loop.call_later(self._buffer.patience(waiter), woken.set)
                 try:
                     await woken.wait()
                 finally:
                     timer.cancel()
                 woken.clear()
-            return _Timed(ids, waiter.time)
+            return drawn
 
 
 @contextlib.contextmanager

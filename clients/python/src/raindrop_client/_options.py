@@ -24,7 +24,8 @@ class Event:
     """What the hook is told. Durations are in seconds.
 
     - `request`: a request for `up_to` IDs to `url` has ended, with `ids` or an error.
-    - `dropped`: `ids` will never be handed out: they were too old, or the client was closed.
+    - `dropped`: `ids` will never be handed out: they were too old, became no UUIDs, were left when
+      an answer came with another `time`, or the client was closed.
     - `wait`: a call that found too few IDs has ended, perhaps with an error.
     """
 

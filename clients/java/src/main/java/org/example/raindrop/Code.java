@@ -146,7 +146,10 @@ public final class Code {
     Answer.Time layout = time;
     if (layout != null) {
       long id = next();
-      if (time == layout) return uuid(id, layout);
+      if (time == layout) {
+        checkUuids(layout, 1);
+        return uuid(id, layout);
+      }
       locked(() -> drop(1));
     }
     return nextUuidMany(1, Duration.ofNanos(deadline - System.nanoTime()))[0];
@@ -159,13 +162,18 @@ public final class Code {
   public UUID[] nextUuidMany(int n, Duration timeout) {
     Batch batch = new Batch(n, Form.UUIDS);
     long[] ids = draw(batch, RaindropClient.nanos(timeout));
+    checkUuids(batch.time, n);
     return Arrays.stream(ids).mapToObj(id -> uuid(id, batch.time)).toArray(UUID[]::new);
   }
 
-  /** Returns a UUID of an ID that came with this time. */
-  private UUID uuid(long id, Answer.Time layout) {
-    if (layout == null || layout.unitMs() != 1 || layout.epochMs() < 0)
-      throw new RaindropException(Kind.USAGE, "the IDs of code " + name + " " + whyNoUuid(layout));
+  /** Fails, and drops the IDs drawn, if IDs that came with this time have no UUIDs. */
+  private void checkUuids(Answer.Time layout, int drawn) {
+    if (layout != null && layout.unitMs() == 1 && layout.epochMs() >= 0) return;
+    locked(() -> drop(drawn));
+    throw new RaindropException(Kind.USAGE, "the IDs of code " + name + " " + whyNoUuid(layout));
+  }
+
+  private static UUID uuid(long id, Answer.Time layout) {
     ByteBuffer random = ByteBuffer.allocate(10);
     RANDOM.nextBytes(random.array());
     return layout.uuid(id, random.getLong(), random.getShort());

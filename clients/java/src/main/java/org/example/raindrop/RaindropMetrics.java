@@ -29,7 +29,7 @@ public interface RaindropMetrics {
   default void requestFailed(Request request, RaindropException error) {}
 
   /**
-   * Counts IDs that were fetched and will never be returned: too old, left over by a failed call,
+   * Counts IDs that were fetched and will never be returned: too old, drawn by a call that failed,
    * of a layout from which the service has moved, or in the buffer of a client that was closed.
    */
   default void idsDropped(String code, long ids) {}

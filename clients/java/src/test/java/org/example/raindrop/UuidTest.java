@@ -103,8 +103,9 @@ class UuidTest {
             TIME.replace("1735689600000", "-1"),
             "begin at -1 Unix ms");
     for (Map.Entry<String, String> one : refused.entrySet()) {
+      CountingMetrics metrics = new CountingMetrics();
       try (FakeServer server = serve(one.getKey());
-          RaindropClient client = server.client().deadline(LONG).build()) {
+          RaindropClient client = server.client().metrics(metrics).deadline(LONG).build()) {
         Stream<Executable> calls =
             Stream.of(
                 () -> client.nextUuid("order"), () -> client.code("many").nextUuidMany(2, LONG));
@@ -113,6 +114,7 @@ class UuidTest {
           assertEquals(Kind.USAGE, error.kind());
           assertTrue(error.getMessage().contains(one.getValue()), error.getMessage());
         }
+        assertEquals(1 + 2, metrics.idsDropped.get());
       }
     }
   }

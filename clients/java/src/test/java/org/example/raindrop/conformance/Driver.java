@@ -77,7 +77,7 @@ public final class Driver {
       return switch ((String) request.get("do")) {
         case "open" -> open(request);
         case "next" -> ids(next(request), began);
-        case "text" -> ids(new String[] {client.nextText((String) request.get("code"))}, began);
+        case "text" -> ids(texts(request), began);
         case "uuid" -> ids(uuids(request), began);
         case "try" -> {
           OptionalLong id = client.code((String) request.get("code")).tryNext();
@@ -168,6 +168,15 @@ public final class Driver {
     int n = (int) number(request, "n", 1);
     long[] ids = timeout < 0 ? code.nextMany(n) : code.nextMany(n, Duration.ofMillis(timeout));
     return Arrays.stream(ids).mapToObj(Long::toString).toArray(String[]::new);
+  }
+
+  private String[] texts(Map<?, ?> request) {
+    Code code = client.code((String) request.get("code"));
+    if (!request.containsKey("n")) {
+      return new String[] {code.nextText()};
+    }
+    Duration timeout = Duration.ofMillis(number(request, "deadline_ms", 10_000));
+    return code.nextTextMany((int) number(request, "n", 1), timeout);
   }
 
   private String[] uuids(Map<?, ?> request) {
