@@ -152,7 +152,10 @@ test('the CommonJS form exports the same and draws', async () => {
 });
 
 test('a block ends the client that it declares', async () => {
-  for (const end of [Symbol.dispose, Symbol.asyncDispose]) {
+  // Node 18.17 has neither symbol, and compilers then use these.
+  const dispose = Symbol.dispose ?? Symbol.for('Symbol.dispose');
+  const asyncDispose = Symbol.asyncDispose ?? Symbol.for('Symbol.asyncDispose');
+  for (const end of [dispose, asyncDispose]) {
     const client = new api.Raindrop({
       urls: ['http://raindrop.example.org'],
       fetch: new FakeService().fetch,

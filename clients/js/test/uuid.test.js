@@ -1,6 +1,8 @@
 import assert from 'node:assert/strict';
 import { execFile } from 'node:child_process';
-import { readFile } from 'node:fs/promises';
+import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import test from 'node:test';
 import { promisify } from 'node:util';
 
@@ -144,23 +146,30 @@ test('no UUID has the time of an earlier answer', async (t) => {
   assert.deepEqual(uuids.map(idOf), idsFrom(DEFAULT_ID + 6n, 2));
 });
 
+// By its option, because Node 18.17 has no `module.register`.
+const withoutCrypto = `export const resolve = (name, context, next) => {
+  if (name === 'node:crypto') throw new Error('no bits today');
+  return next(name, context);
+};`;
 const withoutBits = {
-  'a source that fails': `
-    const getRandomValues = () => { throw new Error('no bits today'); };
-    Object.defineProperty(globalThis, 'crypto', { value: { getRandomValues } });`,
-  'no source': `
-    delete globalThis.crypto;
-    const hooks = "export const resolve = (name, context, next) => {" +
-      " if (name === 'node:crypto') throw new Error('no bits today');" +
-      " return next(name, context); };";
-    require('node:module').register('data:text/javascript,' + encodeURIComponent(hooks));`,
+  'a source that fails': {
+    prepare: `
+      const getRandomValues = () => { throw new Error('no bits today'); };
+      Object.defineProperty(globalThis, 'crypto', { value: { getRandomValues } });`,
+    options: [],
+  },
+  'no source': {
+    prepare: 'delete globalThis.crypto;',
+    options: ['--experimental-loader', `data:text/javascript,${encodeURIComponent(withoutCrypto)}`],
+  },
 };
 
-for (const [what, prepare] of Object.entries(withoutBits)) {
-  test(`${what} of random bits is an error of kind transport`, async () => {
+for (const [what, { prepare, options }] of Object.entries(withoutBits)) {
+  test(`${what} of random bits is an error of kind transport`, async (t) => {
+    const path = (name) => JSON.stringify(new URL(`../${name}`, import.meta.url).href);
     const script = `${prepare}
       const url = 'http://a.example.org';
-      Promise.all([import('./dist/esm/index.js'), import('./test/support.js')]).then(
+      Promise.all([import(${path('dist/esm/index.js')}), import(${path('test/support.js')})]).then(
         async ([{ Raindrop, RaindropError }, { FakeService }]) => {
           const client = new Raindrop({ urls: [url], fetch: new FakeService().fetch });
           for (const call of [client.nextUuid('order'), client.nextUuidMany('order', 2)]) {
@@ -169,8 +178,12 @@ for (const [what, prepare] of Object.entries(withoutBits)) {
             console.log(isOurs, error.kind, error.message, '<-', error.cause?.message);
           }
         });`;
-    const cwd = new URL('..', import.meta.url);
-    const { stdout } = await promisify(execFile)(process.execPath, ['-e', script], { cwd });
+    // A file, because Node 18.17 does not use the loader for a script of --eval.
+    const folder = await mkdtemp(join(tmpdir(), 'raindrop-'));
+    t.after(() => rm(folder, { recursive: true }));
+    const file = join(folder, 'script.cjs');
+    await writeFile(file, script);
+    const { stdout } = await promisify(execFile)(process.execPath, [...options, file]);
     assert.match(
       stdout,
       /^(true transport the platform has no [a-z ]+: no bits today <- no bits today\n){2}$/,
