@@ -1,4 +1,4 @@
-"""Answers as the service gives them, a clock that a test sets, and a driver that a test steps."""
+"""Answers as the service gives them, a clock that a test sets, and refills that it runs."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from _typeshed import TraceFunction
 
 from raindrop_client._answer import Reply
-from raindrop_client._buffer import Attempt, Buffer, Context, Pause, Waiter
+from raindrop_client._buffer import Buffer, Context, Waiter
 from raindrop_client._errors import RaindropError
 from raindrop_client._options import Event
 
@@ -63,7 +63,7 @@ def at_line(
 
 
 class Bench:
-    """A buffer whose refills run step by step, against a service that a test commands."""
+    """A buffer whose refills run when a test says so, against a service that it commands."""
 
     def __init__(self, urls: tuple[str, ...] = ("http://a",), **options: Any) -> None:
         self.now = 1000.0
@@ -85,8 +85,16 @@ class Bench:
             "on_event": self.events.append,
             **options,
         }
-        self.context = Context(urls=urls, clock=lambda: self.now, forget=self.forget, **values)
-        self.buffer = Buffer("order", self.context, self.note_start)
+        self.context = Context(
+            urls=urls,
+            clock=lambda: self.now,
+            start=lambda buffer: self.note_start(buffer),
+            pause=self.pause,
+            attempt=lambda url, target: self.attempt(url, target),
+            forget=self.forget,
+            **values,
+        )
+        self.buffer = Buffer("order", self.context)
 
     def forget(self) -> None:
         self.buffer.reset()
@@ -102,23 +110,16 @@ class Bench:
 
     def run_one(self) -> None:
         self.started -= 1
-        steps = self.buffer.refill()
-        reply: Reply | RaindropError | None = None
-        while True:
-            try:
-                step = steps.send(reply)
-            except StopIteration:
-                return
-            reply = self.perform(step)
+        self.buffer.refill()
 
-    def perform(self, step: Pause | Attempt) -> Reply | RaindropError | None:
-        if isinstance(step, Pause):
-            self.pauses.append(step.seconds)
-            self.now += step.seconds
-            return None
-        size = int(step.target.rpartition("=")[2])
-        self.asked.append((step.url, size))
-        return self.replies.get(step.url) or self.answer(size)
+    def pause(self, seconds: float) -> None:
+        self.pauses.append(seconds)
+        self.now += seconds
+
+    def attempt(self, url: str, target: str) -> Reply | RaindropError:
+        size = int(target.rpartition("=")[2])
+        self.asked.append((url, size))
+        return self.replies.get(url) or self.answer(size)
 
     def issue(self, count: int) -> Reply:
         self.next_id += count

@@ -9,6 +9,7 @@ import threading
 import unittest
 from collections.abc import Callable, Iterator
 from functools import partial
+from queue import SimpleQueue
 from typing import Any
 from unittest import mock
 
@@ -123,7 +124,7 @@ class Texts(unittest.TestCase):
             bench.run_one()
 
         bench.answer = issue
-        bench.buffer._start = start
+        bench.context.start = start
         return bench
 
     def test_a_text_has_the_prefix_of_its_own_answer(self) -> None:
@@ -623,32 +624,54 @@ class Interruptions(unittest.TestCase):
     def test_only_one_refill_is_under_way(self) -> None:
         bench = Bench()
         bench.buffer.take()
-        first, second = bench.buffer.refill(), bench.buffer.refill()
-        next(first)
-        self.assertEqual(list(second), [])
-        first.close()
+
+        def issue(size: int) -> Reply:
+            bench.buffer.refill()
+            return bench.issue(size)
+
+        bench.answer = issue
+        bench.buffer.refill()
+        self.assertEqual(bench.asked, [("http://a", 1)])
 
     def test_a_refill_whose_thread_is_ended_is_a_failure(self) -> None:
         bench = Bench()
         bench.buffer.take()
         bench.started = 0
-        steps = bench.buffer.refill()
-        next(steps)
+        bench.answer = mock.Mock(side_effect=SystemExit)
         with self.assertLogs("raindrop_client", "WARNING"):
-            steps.close()
+            bench.buffer.refill()
+        bench.answer = bench.issue
         bench.now += 1.0
         self.assertEqual(bench.draw(1), [1])
 
     def test_a_refill_of_the_parent_ends_none_of_the_child(self) -> None:
         bench = Bench()
-        bench.buffer.take()
-        of_parent = bench.buffer.refill()
-        next(of_parent)
-        with mock.patch("os.getpid", return_value=7):
+        may_end = {"parent": threading.Event(), "child": threading.Event()}
+        names = iter(may_end)
+        asks: SimpleQueue[None] = SimpleQueue()
+
+        def issue(_size: int) -> Reply:
+            name = next(names)
+            asks.put(None)
+            may_end[name].wait()
+            return PAGE
+
+        def begin() -> threading.Thread:
             bench.buffer.take()
-            of_child = bench.buffer.refill()
-            next(of_child)
-            of_parent.close()
+            thread = threading.Thread(target=bench.buffer.refill)
+            thread.start()
+            asks.get()
+            return thread
+
+        bench.answer = issue
+        of_parent = begin()
+        with mock.patch("os.getpid", return_value=7), self.assertLogs("raindrop_client"):
+            of_child = begin()
+            may_end["parent"].set()
+            of_parent.join()
             self.assertIsNone(bench.buffer.take())
-            self.assertEqual(list(bench.buffer.refill()), [])
-            of_child.close()
+            bench.buffer.refill()
+            self.assertTrue(asks.empty())
+            may_end["child"].set()
+            of_child.join()
+        self.assertEqual(len(bench.asked), 2)

@@ -609,7 +609,7 @@ class Forks(unittest.TestCase):
             reading, writing = os.pipe()
             if ctypes.PyDLL(None).fork() == 0:
                 # Such a child of a process with threads can start none.
-                with mock.patch.object(order._buffer, "_start"):
+                with mock.patch.object(ids._context, "start"):
                     os.write(writing, repr(order.try_next()).encode())
                 os._exit(0)
             os.close(writing)

@@ -1,7 +1,7 @@
 """The protocol of one code, without input and output.
 
-A driver runs the steps of a refill and lets callers wait. Whatever is called for outside the lock
-(hooks, callers to wake, a refill to start) is kept until the lock is released.
+The client runs refills in threads, sends their requests, and lets callers wait. Whatever is called
+for outside the lock (hooks, callers to wake, a refill to start) is kept until the lock is released.
 
 No ID comes twice, whichever thread, signal handler or finalizer draws at the same time: an ID is
 taken from an iterator, and a segment from a queue, by one call that nothing interrupts.
@@ -22,7 +22,7 @@ import sys
 import threading
 import urllib.parse
 from collections import deque
-from collections.abc import Awaitable, Callable, Generator
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import islice
@@ -77,25 +77,6 @@ class Lock(_RLock):  # type: ignore[misc]  # pyright: ignore[reportGeneralTypeIs
             return is_acquired
 
 
-@dataclass(frozen=True, slots=True)
-class Pause:
-    """A step of a refill: to wait for so many seconds, or until the client is closed."""
-
-    seconds: float
-
-
-@dataclass(frozen=True, slots=True)
-class Attempt:
-    """A step of a refill: to send a request. It is answered by its reply, or why there is none."""
-
-    url: str
-    target: str
-
-
-# The steps of a refill, and why it failed.
-Steps = Generator[Pause | Attempt, Reply | RaindropError | None, RaindropError | None]
-
-
 class Unique:
     """What must have no copy, because the copy would hand out the same IDs."""
 
@@ -118,6 +99,12 @@ class Context:
     deadline: float
     on_event: Callable[[Event], None] | None
     clock: Clock
+    # Runs a refill in the background.
+    start: Callable[["Buffer"], object]
+    # Waits for so many seconds, or until the client is closed.
+    pause: Callable[[float], object]
+    # Sends a request to a base URL, with path and query. Returns its reply, or why there is none.
+    attempt: Callable[[str, str], Reply | RaindropError]
     # Resets all buffers and connections, in the child of a fork, and then `pid`.
     forget: Callable[[], None]
     pid: int = field(default_factory=os.getpid)
@@ -219,12 +206,10 @@ def _changing(
 class Buffer(Unique):
     """The IDs of one code that this client holds, and the refill that replaces them."""
 
-    def __init__(self, code: str, context: Context, start: Callable[["Buffer"], object]) -> None:
-        """`start` is called to run the steps of a refill in the background."""
+    def __init__(self, code: str, context: Context) -> None:
         self.code = code
         self.context = context
         self._clock = context.clock
-        self._start = start
         self._is_closed = False
         self.reset()
 
@@ -343,21 +328,17 @@ class Buffer(Unique):
         self._drop_all()
         self._fail_waiters(closed(), inf)
 
-    def refill(self) -> Steps:
-        """Yields the steps of one refill, and keeps what comes of them."""
+    def refill(self) -> None:
+        """Runs one refill, and keeps what comes of it."""
         refill = object()
         if not self._begin(refill):
-            return None
-        error: RaindropError | None = RaindropError("transport", "the refill's thread was ended")
+            return
+        error: RaindropError | None
         try:
-            error = yield from self._lease()
-        except GeneratorExit:
-            raise
+            error = self._lease()
         except BaseException as thrown:  # whatever it is, callers must hear of it
             error = wrap("the refill failed", thrown)
-        finally:
-            self._finish(refill, error)
-        return error
+        self._finish(refill, error)
 
     def fail_start(self, error: RaindropError) -> None:
         """Gives an error to all who wait, because no refill can be started."""
@@ -402,7 +383,7 @@ class Buffer(Unique):
         self._wanted = sum(waiter.n for waiter in self._waiters)
         self._refill_if_low(0)
 
-    # What follows is called with the lock, except the steps of a refill.
+    # What follows is called with the lock, except what a refill does.
 
     def _emit(self, event: Event) -> None:
         self._after.append(partial(self.context.emit, event))
@@ -500,7 +481,7 @@ class Buffer(Unique):
             self._missed = 0
             return
         self._start_again_at = now + START_AGAIN
-        self._after.append(partial(self._start, self))
+        self._after.append(partial(self.context.start, self))
 
     def _measure(self, now: float) -> None:
         """Brings usage up to date: a mean that forgets; its time constant is half of `target`."""
@@ -530,20 +511,20 @@ class Buffer(Unique):
             size = max(size, 2 * self._last_total)
         return min(self._most, max(self.context.min_range, size))
 
-    def _lease(self) -> Steps:
+    def _lease(self) -> RaindropError | None:
         # Without callers that wait, a refill starts only after the longer pause.
         pause = self._waiters_resume_at - self._clock()
         if pause > 0:
-            yield Pause(pause)
+            self.context.pause(pause)
         size = self._size()
         while True:
-            error = yield from self._ask(size)
+            error = self._ask(size)
             if error is None or error.code != "invalid_count" or size == 1:
                 return error
             # The service or the layout allows less than the client's options.
             self._most = size = size // 2
 
-    def _ask(self, up_to: int) -> Steps:
+    def _ask(self, up_to: int) -> RaindropError | None:
         """Asks the base URLs that may be asked, until one answers."""
         # The one that may be asked first is asked in any case.
         soonest = min(self._ask_at.values())
@@ -557,7 +538,7 @@ class Buffer(Unique):
                 return None
             if self._ask_at[url] > max(soonest, asked):
                 continue
-            reply = yield Attempt(url, target)
+            reply = self.context.attempt(url, target)
             ids, failure = 0, None
             try:
                 if os.getpid() != process:
@@ -581,10 +562,10 @@ class Buffer(Unique):
             self._ask_at[url] = ask_at
         return failure
 
-    def _accept(self, reply: Reply | RaindropError | None, up_to: int, asked: float) -> int:
+    def _accept(self, reply: Reply | RaindropError, up_to: int, asked: float) -> int:
         """Keeps the IDs of a reply, and returns their number; or raises why it cannot be used."""
-        if not isinstance(reply, Reply):
-            raise reply or RaindropError("transport", "no answer")
+        if isinstance(reply, RaindropError):
+            raise reply
         max_age = self.context.max_age
         answer = read_reply(reply, up_to, max(_LONGEST_RETRY_AFTER, max_age))
         limit = asked + min(max_age if answer.ages else inf, answer.life)

@@ -15,7 +15,7 @@ from typing import Generic, TypeVar
 from uuid import UUID
 
 from ._answer import LARGEST_ID, Reply
-from ._buffer import Attempt, Buffer, Context, Drawn, Unique, Waiter, closed
+from ._buffer import Buffer, Context, Drawn, Unique, Waiter, closed
 from ._errors import RaindropError, usage, wrap
 from ._options import (
     Clock,
@@ -279,6 +279,9 @@ class _Client(Unique, Generic[AnyCode]):
             deadline=deadline,
             on_event=on_event,
             clock=clock,
+            start=self._start,
+            pause=lambda seconds: self._closed.wait(seconds),
+            attempt=self._attempt,
             forget=self._forget,
         )
         self._transport = Transport(self._timeout, ssl_context, proxy, clock)
@@ -294,7 +297,7 @@ class _Client(Unique, Generic[AnyCode]):
         if code is None:
             name = text("code", name)
             # Two threads may make two handles of the one buffer.
-            fresh = Buffer(name, self._context, self._start)
+            fresh = Buffer(name, self._context)
             buffer = self._buffers.setdefault(name, fresh)
             code = self._codes[name] = self._kind(name, buffer, self._context)
             if self._closed.is_set():
@@ -327,25 +330,11 @@ class _Client(Unique, Generic[AnyCode]):
     def _start(self, buffer: Buffer) -> None:
         """Runs a refill in a thread."""
         try:
-            threading.Thread(target=self._run, args=(buffer,), name="raindrop", daemon=True).start()
+            threading.Thread(target=buffer.refill, name="raindrop", daemon=True).start()
         except RuntimeError as error:  # no more threads, or the interpreter ends or allows none
             buffer.fail_start(wrap("no refill", error))
 
-    def _run(self, buffer: Buffer) -> None:
-        steps = buffer.refill()
-        reply: Reply | RaindropError | None = None
-        while True:
-            try:
-                step = steps.send(reply)
-            except StopIteration:
-                return
-            reply = None
-            if isinstance(step, Attempt):
-                reply = self._attempt(step)
-            else:
-                self._closed.wait(step.seconds)
-
-    def _attempt(self, step: Attempt) -> Reply | RaindropError:
+    def _attempt(self, url: str, target: str) -> Reply | RaindropError:
         """Sends a request from a thread of its own, because a token function may hang for ever."""
         call = Call()
         outcome: SimpleQueue[Reply | RaindropError] = SimpleQueue()
@@ -354,7 +343,7 @@ class _Client(Unique, Generic[AnyCode]):
             try:
                 headers = {"Accept": "application/json", "User-Agent": USER_AGENT}
                 headers.update(self._authorization())
-                outcome.put(self._transport.post(step.url, step.target, headers, call))
+                outcome.put(self._transport.post(url, target, headers, call))
             except BaseException as thrown:
                 outcome.put(wrap("the request failed", thrown))
             if self._closed.is_set():
