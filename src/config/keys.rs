@@ -214,4 +214,6 @@ pub const KEYS: &[Key] = &[
     key("auth.max_requests_per_token", "0", "Requests per second and token; 0: no limit."),
     key("log.level", "info", "off, error, warn, info, debug or trace."),
     key("log.format", "text", "text or json."),
+    key("log.requests", "errors", "Requests that get a line: off, errors, slow or all."),
+    key("log.slow_after", "1s", "How long a request takes that log.requests = slow logs."),
 ];

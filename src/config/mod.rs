@@ -39,7 +39,7 @@ pub use self::{
     namespace::{Mode, NamespaceConfig},
     problem::{ConfigError, ConfigProblem},
     reader::EffectiveSetting,
-    service::{CorsOrigins, HttpConfig, HttpTls, LogConfig, LogFormat},
+    service::{CorsOrigins, HttpConfig, HttpTls, LogConfig, LogFormat, LoggedRequests},
 };
 pub(crate) use self::{
     duration::{FORM as DURATION_FORM, parse as parse_duration},

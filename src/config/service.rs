@@ -94,6 +94,23 @@ pub struct LogConfig {
     pub level: &'static str,
     /// Text or JSON.
     pub format: LogFormat,
+    /// The requests that get a line of their own.
+    pub requests: LoggedRequests,
+    /// How long a request takes at least that [`LoggedRequests::Slow`] logs.
+    pub slow_after: Duration,
+}
+
+/// The requests that get a line in the log, by their responses.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LoggedRequests {
+    /// None.
+    Off,
+    /// Those with a status of 500 or above, at most one a second for each problem.
+    Errors,
+    /// The same, and those that take longer than [`LogConfig::slow_after`].
+    Slow,
+    /// All.
+    All,
 }
 
 /// The format of log lines.
@@ -280,8 +297,18 @@ pub(super) fn read_log(reader: &mut Reader) -> LogConfig {
         "json" => Some(LogFormat::Json),
         _ => None,
     };
+    let requests = |text: &str| match text {
+        "off" => Some(LoggedRequests::Off),
+        "errors" => Some(LoggedRequests::Errors),
+        "slow" => Some(LoggedRequests::Slow),
+        "all" => Some(LoggedRequests::All),
+        _ => None,
+    };
+    let hour = Duration::from_hours(1);
     LogConfig {
         level: reader.value("log.level", LEVELS.join(", "), level),
         format: reader.value("log.format", "text or json", format),
+        requests: reader.value("log.requests", "off, errors, slow or all", requests),
+        slow_after: reader.duration("log.slow_after", Duration::from_millis(1)..=hour),
     }
 }

@@ -53,7 +53,13 @@ fn an_empty_configuration_has_the_published_defaults() {
     assert_eq!(config.store.url, StoreUrl::new("sqlite://raindrop.db"));
     assert_eq!(config.http.listen.to_string(), "127.0.0.1:8080");
     assert_eq!(config.http.cors_origins, CorsOrigins::Any);
-    assert_eq!(config.log, LogConfig { level: "info", format: LogFormat::Text });
+    let log = LogConfig {
+        level: "info",
+        format: LogFormat::Text,
+        requests: LoggedRequests::Errors,
+        slow_after: Duration::from_secs(1),
+    };
+    assert_eq!(config.log, log);
 }
 
 #[test]

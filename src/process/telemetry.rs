@@ -179,8 +179,14 @@ mod tests {
     use tracing::subscriber::with_default;
 
     use super::*;
+    use crate::config::LoggedRequests;
 
-    const LOG: LogConfig = LogConfig { level: "info", format: LogFormat::Json };
+    const LOG: LogConfig = LogConfig {
+        level: "info",
+        format: LogFormat::Json,
+        requests: LoggedRequests::Off,
+        slow_after: Duration::from_secs(1),
+    };
 
     fn writer(out: impl Write + Send + 'static) -> (LogWriter, IntCounter) {
         let dropped = IntCounter::new("dropped", "Lines.").expect("a valid name");

@@ -19,6 +19,7 @@ mod listener;
 mod memory;
 mod metrics;
 mod openapi;
+mod request_log;
 mod response;
 mod routes;
 mod service;

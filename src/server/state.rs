@@ -20,12 +20,13 @@ use super::{
     listener::HeadBudget,
     memory::{max_heads, max_unsent, most_connections},
     metrics::{Metrics, history::History},
+    request_log::RequestLog,
     response::{Problem, ProblemCode, UnsentBudget},
     routes::cluster::{WorkerList, has_layout},
 };
 use crate::{
     auth::Auth,
-    config::{Codes, Config, HttpConfig},
+    config::{Codes, Config, HttpConfig, LogConfig, LoggedRequests},
     core::{clock::Clock, preset::foreign::ForeignLayout},
     keeper::{Backfill, KeeperSettings, NamespaceIssuer},
     plan::Plan,
@@ -94,6 +95,7 @@ pub struct AppState {
     pub(super) http: HttpConfig,
     pub(super) clock: Arc<dyn Clock>,
     pub(super) metrics: Metrics,
+    pub(super) request_log: RequestLog,
     pub(super) history: History,
     pub(super) unsent_budget: UnsentBudget,
     pub(super) head_budget: HeadBudget,
@@ -144,6 +146,7 @@ impl AppState {
             http,
             clock,
             metrics,
+            request_log: RequestLog::new(LoggedRequests::Off, Duration::ZERO),
             history: History::default(),
             draining: watch::Sender::new(false),
             failed: AtomicBool::new(false),
@@ -168,6 +171,13 @@ impl AppState {
     pub fn with_layouts(mut self, config: &Config) -> Self {
         self.plan = Plan::configured(config);
         self.layouts.clone_from(&config.layouts);
+        self
+    }
+
+    /// Logs the requests that `log.requests` selects.
+    #[must_use]
+    pub fn with_request_log(mut self, config: &LogConfig) -> Self {
+        self.request_log = RequestLog::new(config.requests, config.slow_after);
         self
     }
 

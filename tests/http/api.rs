@@ -81,7 +81,7 @@ fn codes(response: &Value) -> impl Iterator<Item = &Value> {
 /// `UPDATE=1 cargo test --test http the_document_is_kept` rewrites it.
 #[tokio::test]
 async fn the_document_is_kept_as_the_default_configuration_with_tokens_serves_it() {
-    let (world, _folder) = with_tokens(&token_entry("shop", "secret")).await;
+    let (world, _folder) = with_tokens(&token_entry("shop", "secret"), "").await;
     let token = [("authorization", "Bearer secret")];
     let answer = world.call("GET", "/openapi.json", &token).await;
     assert_eq!(answer.status, 200);

@@ -115,7 +115,8 @@ async fn ids_get_cors_headers_only_for_browsers() {
             }
             let answer = reached.call("GET", uri, &[("origin", "https://app.example")]).await;
             assert_eq!(answer.header("access-control-allow-origin"), Some(allowed), "{uri}");
-            assert_eq!(answer.header("access-control-expose-headers"), Some("retry-after"));
+            let exposed = answer.header("access-control-expose-headers");
+            assert_eq!(exposed, Some("retry-after,x-request-id"));
             assert_eq!(answer.header("vary"), vary, "{uri}");
         }
         // Caches may keep these, and then for browsers too.

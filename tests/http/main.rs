@@ -38,6 +38,7 @@ mod past;
 mod plan;
 mod problems;
 mod properties;
+mod request_log;
 mod segments;
 mod serving;
 mod supervision;

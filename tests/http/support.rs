@@ -113,7 +113,8 @@ impl World {
         let issuers = issuers.chain(counting.into_iter().map(NamespaceIssuer::from));
         let (codes, http) = (config.codes.clone(), config.http.clone());
         let state = AppState::new(issuers, codes, http, handlers_clock, metrics);
-        let state = state.with_backfills(backfills).with_layouts(&config);
+        let state =
+            state.with_backfills(backfills).with_layouts(&config).with_request_log(&config.log);
         let state = Arc::new(match auth {
             Some(auth) => state.with_auth(Arc::new(auth)),
             None => state,

@@ -20,12 +20,12 @@ use crate::{
 
 const INVALID: &str = r#"Bearer realm="raindrop", error="invalid_token""#;
 
-/// A service with the token file of this text.
-pub(crate) async fn with_tokens(text: &str) -> (World, tempfile::TempDir) {
+/// A service with the token file of this text, and these settings.
+pub(crate) async fn with_tokens(text: &str, settings: &str) -> (World, tempfile::TempDir) {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let path = folder.path().join("tokens.toml");
     std::fs::write(&path, text).expect("written");
-    let config = config_of(&format!("auth.tokens_file = '{}'\n", path.display()));
+    let config = config_of(&format!("auth.tokens_file = '{}'\n{settings}", path.display()));
     let clock = Arc::new(SystemClock::default());
     let world = World::with_config(config, Arc::new(MemoryStore::new(clock.clone())), clock);
     world.until_issuing().await;
@@ -36,7 +36,7 @@ pub(crate) async fn with_tokens(text: &str) -> (World, tempfile::TempDir) {
 async fn permissions_open_only_their_routes() {
     let text = [("ids", "'ids'"), ("metrics", "'metrics'"), ("none", "")]
         .map(|(token, list)| token_entry(token, token) + &format!("permissions = [{list}]\n"));
-    let (world, _folder) = with_tokens(&(text.concat() + &token_entry("both", "both"))).await;
+    let (world, _folder) = with_tokens(&(text.concat() + &token_entry("both", "both")), "").await;
     let bounds = "/bounds?from=2026-01-01T00:00:00Z&to=2026-01-02T00:00:00Z";
     for (uri, ids, metrics, none) in [
         ("/id/order", 200, 403, 403),
@@ -73,7 +73,7 @@ async fn expired_token_is_401_and_counted_as_expired() {
         + &token_entry("new", "new")
         + "expires = '9999-01-01'\n"
         + &token_entry("lasting", "lasting");
-    let (world, _folder) = with_tokens(&text).await;
+    let (world, _folder) = with_tokens(&text, "").await;
     let answer = world.call("GET", "/id/order", &[("authorization", "Bearer old")]).await;
     assert_eq!(answer.header("www-authenticate"), Some(INVALID));
     assert_eq!(answer.problem(401, "unauthorized"), "the token or client certificate has expired");
@@ -105,7 +105,7 @@ async fn client_certificate_opens_the_routes_of_its_entry() {
         .replace("hash", "certificate")
         + "codes = ['order']\n"
         + &token_entry("shop", "secret");
-    let (world, _folder) = with_tokens(&text).await;
+    let (world, _folder) = with_tokens(&text, "").await;
     let certificate = Arc::new(ClientCertificate::read(der));
     let service = router(Arc::clone(&world.state));
     let call = async |uri: &str, token: Option<&str>, certificate: Option<&Arc<_>>| {
@@ -148,7 +148,7 @@ async fn announce(reached: &Reached, method: &str, uri: &str, token: &str) -> St
 #[tokio::test]
 async fn continue_is_sent_only_after_the_head_is_checked() {
     let scraper = token_entry("scraper", "scraper") + "permissions = ['metrics']\n";
-    let (world, _folder) = with_tokens(&(token_entry("shop", "secret") + &scraper)).await;
+    let (world, _folder) = with_tokens(&(token_entry("shop", "secret") + &scraper), "").await;
     let reached = Reached::start(world).await;
     for (method, uri, token, status) in [
         ("POST", "/id/order", "wrong", 401),
@@ -196,7 +196,7 @@ async fn announced_body_of_an_authenticated_client_is_read() {
 
 #[tokio::test]
 async fn refused_body_leaves_the_connection_open() {
-    let (world, _folder) = with_tokens(&token_entry("shop", "secret")).await;
+    let (world, _folder) = with_tokens(&token_entry("shop", "secret"), "").await;
     let reached = Reached::start(world).await;
     let answers = reached
         .exchange(

@@ -66,8 +66,8 @@ impl Clients {
         }
     }
 
-    /// Returns the client address that a request counts under, given the peer that sent it.
+    /// Returns the address of the client of a request, given the peer that sent it.
     pub(super) fn address(&self, peer: IpAddr, headers: &HeaderMap) -> IpAddr {
-        subscriber(client_address(peer, headers, &self.trusted_proxies))
+        client_address(peer, headers, &self.trusted_proxies)
     }
 }

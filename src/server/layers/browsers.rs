@@ -12,7 +12,10 @@ use tower_http::cors::{AllowOrigin, Cors, CorsLayer};
 use super::host::is_same_host;
 use crate::{
     config::CorsOrigins,
-    server::response::{Problem, ProblemCode},
+    server::{
+        request_log::REQUEST_ID,
+        response::{Problem, ProblemCode},
+    },
 };
 
 /// Tells whether the page that caused a request is of the same site. Browsers set it; pages cannot.
@@ -39,7 +42,7 @@ impl Browsers {
             .allow_methods([Method::GET, Method::HEAD, Method::POST])
             // `*` allows every header but `Authorization` (Fetch standard).
             .allow_headers([HeaderName::from_static("*"), header::AUTHORIZATION])
-            .expose_headers([header::RETRY_AFTER])
+            .expose_headers([header::RETRY_AFTER, REQUEST_ID])
             .max_age(Duration::from_hours(1));
         Some(Self { cors, is_cached })
     }

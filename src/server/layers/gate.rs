@@ -10,7 +10,11 @@
 //! tests/http/matrix.rs tries every caller with every route; hosts.rs, cors.rs and tokens.rs beside
 //! it test single checks.
 
-use std::{net::SocketAddr, sync::Arc, time::Duration};
+use std::{
+    net::{IpAddr, SocketAddr},
+    sync::Arc,
+    time::Duration,
+};
 
 use axum::{
     extract::{ConnectInfo, Query, Request},
@@ -25,8 +29,10 @@ use crate::{
     auth::{Auth, Caller, ClientCertificate},
     server::{
         audience::{Audience, Listener, TokensFor},
+        clients::subscriber,
         extract::{Client, Sender, check_body},
         listener::NoPlace,
+        request_log::LoggedRequest,
         response::{Problem, ProblemCode},
         state::AppState,
     },
@@ -50,34 +56,52 @@ impl Rules {
         Self { state: Arc::clone(state), audience, listener, tokens_for }
     }
 
-    /// Admits a request and records its client, or refuses it.
-    pub(super) async fn pass(&self, request: &mut Request) -> Result<(), Problem> {
+    /// Admits a request and records its client, or refuses it. The line of the request in the log
+    /// learns of the client what is known.
+    pub(super) async fn pass(
+        &self,
+        request: &mut Request,
+        logged: Option<&LoggedRequest>,
+    ) -> Result<(), Problem> {
+        let address = self.address(request);
+        if let (Some(logged), Some(address)) = (logged, address) {
+            let _ = logged.address.set(address);
+        }
         if self.audience == Audience::Clients
             && let Some(connection) = Sender::connection(request)
         {
             connection.leave_spare_place().await.map_err(|reason| self.no_place(reason))?;
         }
-        let client = self.admit(request)?;
+        let client = self.admit(request, address)?;
+        if let Some(logged) = logged {
+            let _ = logged.caller.set(client.caller.clone());
+        }
         Sender::set_client(request, client);
         Ok(())
     }
 
-    /// Returns the client of a request that passes every check.
-    fn admit(&self, request: &Request) -> Result<Client, Problem> {
-        let headers = request.headers();
-        check_length(request.uri())?;
+    /// Returns the address of the client, unless neither one of our listeners nor an embedding
+    /// server's `ConnectInfo` tells the peer.
+    fn address(&self, request: &Request) -> Option<IpAddr> {
         let connection = Sender::connection(request);
         let peer = connection.map(|connection| connection.peer).or_else(|| {
             let accepted_elsewhere = request.extensions().get::<ConnectInfo<SocketAddr>>();
             accepted_elsewhere.map(|info| info.0)
         });
-        let address = peer.map(|peer| self.state.clients.address(peer.ip(), headers));
-        // Without a peer the request came from the process itself, or its embedding server has
+        peer.map(|peer| self.state.clients.address(peer.ip(), request.headers()))
+    }
+
+    /// Returns the client of a request that passes every check.
+    fn admit(&self, request: &Request, address: Option<IpAddr>) -> Result<Client, Problem> {
+        let headers = request.headers();
+        check_length(request.uri())?;
+        // Without an address the request came from the process itself, or its embedding server has
         // checked it.
-        if peer.is_some() {
+        if address.is_some() {
             check_host(request.version(), request.uri(), headers)?;
             check_coding(headers)?;
         }
+        let address = address.map(subscriber);
         let is_change = self.audience == Audience::Operators
             && !matches!(*request.method(), Method::GET | Method::HEAD);
         if is_change {
@@ -116,7 +140,7 @@ impl Rules {
         caller.check_permission(self.audience.permission(), request.uri().path())?;
         check_body(request.body())?;
         if self.audience == Audience::Clients
-            && let Some(connection) = connection
+            && let Some(connection) = Sender::connection(request)
         {
             connection.note_admitted(request.body());
         }

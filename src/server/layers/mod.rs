@@ -31,6 +31,7 @@ use self::{browsers::Browsers, gate::Rules};
 use super::{
     audience::{Audience, Listener},
     metrics::{Counted, FORBIDDEN, RouteMetrics},
+    request_log::{Answered, LoggedRequest},
     response::{Problem, ProblemCode},
     state::AppState,
 };
@@ -106,27 +107,28 @@ where
     /// Counts and times a request, and adds CORS headers if its response needs them.
     async fn answer(self: Arc<Self>, request: Request) -> Result<Response, Infallible> {
         let tracked = Tracked::begin(&self.layers.state, &self.metrics, &request);
-        let inner = &*self;
-        let response = match &self.layers.browsers {
+        let (inner, logged) = (&*self, tracked.logged.as_ref());
+        let mut response = match &self.layers.browsers {
             Some(browsers) if browsers.need_headers(&request) => {
-                let inner = service_fn(|request| inner.handle(request).map(Ok::<_, Infallible>));
+                let inner =
+                    service_fn(|request| inner.handle(request, logged).map(Ok::<_, Infallible>));
                 // Boxed, so that requests without CORS have a smaller future.
                 let Ok(response) = Box::pin(browsers.around(inner).oneshot(request)).await;
                 response
             }
-            _ => inner.handle(request).await,
+            _ => inner.handle(request, logged).await,
         };
-        tracked.answered(&response);
+        tracked.answered(&mut response);
         Ok(response)
     }
 
     /// Runs the gate, and then the handler with `http.request_timeout`. A panic of either becomes a
     /// 500 response.
-    async fn handle(&self, mut request: Request) -> Response {
+    async fn handle(&self, mut request: Request, logged: Option<&LoggedRequest>) -> Response {
         // A block, which keeps the request in one place, while a function would have room for it
         // twice: as its argument and as its variable.
         let handled = async move {
-            if let Err(problem) = self.layers.rules.pass(&mut request).await {
+            if let Err(problem) = self.layers.rules.pass(&mut request, logged).await {
                 return problem.into_response();
             }
             let mut answer = pin!(self.inner.clone().call(request));
@@ -160,6 +162,8 @@ struct Tracked<'a> {
     route: &'a RouteMetrics,
     method: Method,
     began: Instant,
+    /// `None` if no request gets a line in the log.
+    logged: Option<LoggedRequest>,
     _in_flight: Counted,
 }
 
@@ -167,14 +171,19 @@ impl<'a> Tracked<'a> {
     fn begin(state: &'a Arc<AppState>, route: &'a RouteMetrics, request: &Request) -> Self {
         let in_flight = Counted::new(state.metrics.http.in_flight.clone());
         let (method, began) = (request.method().clone(), Instant::now());
-        Self { state, route, method, began, _in_flight: in_flight }
+        let logged = state.request_log.note(request);
+        Self { state, route, method, began, logged, _in_flight: in_flight }
     }
 
-    /// Counts and times the response to the request. A request whose client leaves before there is
-    /// a response has no status: it is neither counted nor timed.
-    fn answered(&self, response: &Response) {
-        let status = response.status();
-        self.route.answered(&self.method, status, self.began.elapsed());
+    /// Counts, times and logs the response to the request. A request whose client leaves before
+    /// there is a response has no status: it is neither counted, timed nor logged.
+    fn answered(&self, response: &mut Response) {
+        let (status, took) = (response.status(), self.began.elapsed());
+        self.route.answered(&self.method, status, took);
+        if let Some(logged) = &self.logged {
+            let answered = Answered { method: &self.method, route: self.route.path(), took };
+            self.state.request_log.answered(logged, answered, response);
+        }
         // Only the 403 for a token without the permission has this challenge. Other 403, such as
         // for a page of another site, are not failures of authentication.
         if status == StatusCode::FORBIDDEN

@@ -87,6 +87,11 @@ impl HttpMetrics {
 }
 
 impl RouteMetrics {
+    /// Returns the path of the route, with its parameters in braces.
+    pub(in crate::server) fn path(&self) -> &str {
+        &self.route
+    }
+
     /// Counts and times the response to a request.
     pub(in crate::server) fn answered(&self, method: &Method, status: StatusCode, took: Duration) {
         self.durations.observe(took.as_secs_f64());

@@ -201,6 +201,8 @@ impl IntoResponse for Problem {
             code,
         };
         let mut response = body::uncached_json(status, &document);
+        // For the request log.
+        response.extensions_mut().insert(self.code);
         let headers = response.headers_mut();
         let problem_json = HeaderValue::from_static("application/problem+json");
         headers.insert(header::CONTENT_TYPE, problem_json);

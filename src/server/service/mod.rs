@@ -125,6 +125,7 @@ impl Service {
         let mut state = AppState::new(issuers.clone(), codes, config.http.clone(), clock, metrics)
             .with_backfills(backfills)
             .with_layouts(&config)
+            .with_request_log(&config.log)
             .with_cluster(Arc::clone(&store), config.store.timeout * 3, config.keepers().cloned());
         state.auth = auth;
         let state = Arc::new(state);

@@ -99,6 +99,8 @@ pub(super) struct IdRequest<'a> {
     pub(super) prefix: &'a str,
     /// For a past instant: the backfill that issues the IDs, and the instant in Unix milliseconds.
     pub(super) backfill: Option<(&'a Backfill, i64)>,
+    /// Whether the request log needs the number of IDs.
+    pub(super) is_counted: bool,
 }
 
 impl<'a> IdRequest<'a> {
@@ -165,7 +167,8 @@ impl<'a> IdRequest<'a> {
             at_least.map_or(Ok(()), |id| refuse_unsafe(id, issuer))?;
         }
         let prefix = prefix.unwrap_or_default();
-        Ok(Self { issuer, code, is_batch, count, texts, prefix, backfill })
+        let is_counted = state.request_log.needs_count();
+        Ok(Self { issuer, code, is_batch, count, texts, prefix, backfill, is_counted })
     }
 }
 

@@ -27,7 +27,10 @@ use super::{
 };
 use crate::{
     keeper::NamespaceIssuer,
-    server::response::{Problem, Reservation, body::reserved_bytes},
+    server::{
+        request_log::IssuedCount,
+        response::{Problem, Reservation, body::reserved_bytes},
+    },
 };
 
 /// The largest response in bytes that is always written as a whole.
@@ -106,6 +109,7 @@ impl IdRequest<'_> {
         }
         let writer = self.texts.writer(self.prefix, self.issuer.layout());
         let head = issued_at_ms.map(|ms| self.head(&ids, ms)).unwrap_or_default();
+        let count = IssuedCount(ids.len());
         let body = if !self.is_batch {
             writer.one(ids.next().expect("a claim of one has one ID")).into()
         } else if sending.is_whole {
@@ -128,7 +132,11 @@ impl IdRequest<'_> {
                 reservation,
             })
         };
-        Ok(self.response(body))
+        let mut response = self.response(body);
+        if self.is_counted {
+            response.extensions_mut().insert(count);
+        }
+        Ok(response)
     }
 
     fn response(&self, body: Body) -> Response {
