@@ -7,7 +7,7 @@
 //! never read it.
 //!
 //! A process that is told an id compares it when it prepares the store, before it creates, leases
-//! or reserves anything there. Tests: tests/store/conformance.rs and tests/faults/operators.rs.
+//! or reserves anything there. Tests: tests/store/conformance.rs and tests/faults/another_store.rs.
 
 #[cfg(any(feature = "kubernetes", feature = "redis", feature = "sql"))]
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
