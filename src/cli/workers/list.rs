@@ -62,7 +62,7 @@ struct Document {
     namespaces: BTreeMap<String, WorkerList>,
 }
 
-/// Why the list of a service is not of now, but of its last successful read.
+/// Why a service shows an earlier list: that of the last time when its store answered.
 #[derive(Debug, Deserialize, Serialize)]
 struct Stale {
     /// Why the store did not answer.
