@@ -32,5 +32,7 @@ pub mod config;
 mod plan;
 pub mod process;
 pub mod server;
+#[cfg(test)]
+mod test_corpus;
 
 pub use raindrop_keeper::{self as keeper, core, store};

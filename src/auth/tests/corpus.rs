@@ -3,24 +3,17 @@
 //! A file of the corpus begins with lines that say what becomes of it: `# entries: 2`, or for each
 //! problem `# problem:` and a part of it. Files that a fuzzer finds are added to it.
 
-use std::{path::PathBuf, str::from_utf8};
+use std::path::PathBuf;
 
 use proptest::{collection::vec, prelude::*, sample::Index, test_runner::RngSeed};
 
 use super::*;
+use crate::test_corpus::{changed, check_problems, files, stated};
 
 const CORPUS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/src/auth/tests/corpus");
 
 /// A secret in the place of a hash or certificate, where an operator may paste it by mistake.
 const PASTED: &str = "raindrop_5ec3e7";
-
-fn corpus() -> Vec<(PathBuf, Vec<u8>)> {
-    let paths = fs::read_dir(CORPUS).expect(CORPUS).map(|entry| entry.expect("an entry").path());
-    let mut paths: Vec<_> = paths.collect();
-    paths.sort();
-    let read = |path: PathBuf| (path.clone(), fs::read(path).expect("a file"));
-    paths.into_iter().map(read).collect()
-}
 
 /// Opens a file of these bytes, and returns the number of entries or all problems.
 fn outcome(path: &PathBuf, bytes: &[u8]) -> Result<usize, Vec<String>> {
@@ -35,26 +28,16 @@ fn outcome(path: &PathBuf, bytes: &[u8]) -> Result<usize, Vec<String>> {
 fn each_file_has_the_outcome_that_it_states() {
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("tokens.toml");
-    let corpus = corpus();
+    let corpus = files(CORPUS);
     assert!(corpus.len() > 20, "{}", corpus.len());
     for (file, bytes) in corpus {
-        let file = file.display();
-        let lines = bytes.split(|byte| *byte == b'\n').map_while(|line| from_utf8(line).ok());
-        let stated: Vec<&str> = lines.map_while(|line| line.strip_prefix("# ")).collect();
-        let entries = stated.iter().find_map(|line| line.strip_prefix("entries: "));
-        let problems = stated.iter().filter_map(|line| line.strip_prefix("problem: "));
-        let problems: Vec<&str> = problems.map(str::trim_end).collect();
         match outcome(&path, &bytes) {
             Ok(count) => {
-                assert_eq!(entries.map(str::trim_end), Some(&*count.to_string()), "{file}");
+                assert_eq!(stated(&bytes, "entries"), [count.to_string()], "{}", file.display());
             }
             Err(found) => {
-                assert_eq!(found.len(), problems.len(), "{file}: {found:#?}");
-                for problem in problems {
-                    let is_found = found.iter().any(|found| found.contains(problem));
-                    assert!(is_found, "{file}: {problem} in {found:#?}");
-                }
-                assert!(!found.concat().contains(PASTED), "{file}: {found:#?}");
+                check_problems(&file, &bytes, &found);
+                assert!(!found.concat().contains(PASTED), "{}: {found:#?}", file.display());
             }
         }
     }
@@ -64,7 +47,7 @@ fn each_file_has_the_outcome_that_it_states() {
 fn any_change_of_a_file_is_read_or_refused_with_reasons() {
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("tokens.toml");
-    let corpus: Vec<Vec<u8>> = corpus().into_iter().map(|(_, bytes)| bytes).collect();
+    let corpus: Vec<Vec<u8>> = files(CORPUS).into_iter().map(|(_, bytes)| bytes).collect();
     let fragments = corpus.clone();
     // A piece of another file, or any bytes.
     let piece =
@@ -82,13 +65,8 @@ fn any_change_of_a_file_is_read_or_refused_with_reasons() {
         ..ProptestConfig::default()
     };
     proptest!(config, |(file in any::<Index>(), changes in vec(change, 0..4))| {
-        let mut bytes = file.get(&corpus).clone();
-        for (at, length, piece) in changes {
-            let begin = at.index(bytes.len() + 1);
-            let end = (begin + length).min(bytes.len());
-            bytes.splice(begin..end, piece);
-        }
-        match outcome(&path, &bytes) {
+        let original: &Vec<u8> = file.get(&corpus);
+        match outcome(&path, &changed(original, changes)) {
             Ok(count) => prop_assert!(count > 0),
             Err(problems) => {
                 prop_assert!(!problems.is_empty());
