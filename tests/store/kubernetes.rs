@@ -15,7 +15,7 @@ use k8s_openapi::{
 };
 use kube::{
     Api,
-    api::{DeleteParams, ListParams, ObjectMeta, PostParams},
+    api::{DeleteParams, ListParams, ObjectMeta, Patch, PatchParams, PostParams},
 };
 use raindrop::{
     core::{
@@ -117,6 +117,36 @@ async fn deleted_lease_is_a_row_that_vanished() {
     }
     assert!(store.swap_row(&scope, 2, new.token(2), &write(4)).await.expect("an answer"));
     assert!(other.swap_row(&scope, 2, token(4), &write(5)).await.expect("an answer"));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "make kubernetes-test"]
+async fn labels_that_a_person_changed_hide_nothing() {
+    let backend = Backend::kubernetes().await;
+    let (store, scope) = (with_rows(&backend, &scope(1, 3)).await, scope(1, 3));
+    complete(&store).await;
+    let held = RowWrite { expiry: RowExpiry::After(PATIENCE), ..write(1) };
+    assert!(store.swap_row(&scope, 2, birth(2), &held).await.expect("an answer"));
+    let leases = leases(&backend.url()).await;
+    for name in ["soc-raindrop-worker.default.0-0.2", "soc-raindrop-worker-layout.default"] {
+        let before = leases.get(name).await.expect("a Lease").metadata.labels;
+        for labels in [Value::Null, json!({ "raindrop/table": "other" })] {
+            let patch = Patch::Merge(json!({ "metadata": { "labels": labels } }));
+            let change = async || {
+                let changed = leases.patch(name, &PatchParams::default(), &patch).await;
+                assert_ne!(changed.expect("a patch").metadata.labels, before);
+            };
+            change().await;
+            let unreleased = store.unreleased_rows("default", 9).await.expect("rows");
+            assert_eq!(unreleased.len(), 1, "{name} {labels}");
+            let after = leases.get(name).await.expect("a Lease").metadata.labels;
+            assert_eq!(after, before, "it has its labels again");
+            change().await;
+            assert_eq!(store.survey(&scope).await.expect("a survey").held, 1, "{name} {labels}");
+            let after = leases.get(name).await.expect("a Lease").metadata.labels;
+            assert_eq!(after, before, "it has its labels again");
+        }
+    }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
