@@ -236,7 +236,7 @@ fn read<T: DeserializeOwned>(code: StatusCode, body: &[u8]) -> Result<Answer<T>>
         "NotFound" if status.details.as_ref().is_some_and(|it| it.kind == "leases") => {
             Ok(Err(status))
         }
-        "AlreadyExists" | "Conflict" => Ok(Err(status)),
+        "AlreadyExists" | "Conflict" if !is_of_webhook(&status) => Ok(Err(status)),
         "Invalid" if is_failed_test(&status) => Ok(Err(status)),
         // The server has dropped the version of the list's first page: reading the list took too
         // long.
@@ -252,7 +252,12 @@ fn read<T: DeserializeOwned>(code: StatusCode, body: &[u8]) -> Result<Answer<T>>
 fn is_failed_test(status: &Status) -> bool {
     let details = status.details.as_ref();
     let is_about_patch = details.is_none_or(|it| it.kind.is_empty() && it.causes.is_empty());
-    is_about_patch && !status.message.starts_with("admission webhook")
+    is_about_patch && !is_of_webhook(status)
+}
+
+/// Returns whether an admission webhook refused the request. It chooses the reason freely.
+fn is_of_webhook(status: &Status) -> bool {
+    status.message.starts_with("admission webhook")
 }
 
 /// Checks that the stored Lease has the annotations as the JSON patch set or removed them.
@@ -330,6 +335,17 @@ mod tests {
         ] {
             let error = with_sources(&read(message, details).expect_err(message));
             assert!(error.contains(&format!("the API server says: {message}")), "{error}");
+        }
+    }
+
+    #[test]
+    fn refusal_of_a_webhook_is_no_lost_race_whatever_its_reason() {
+        for reason in ["Conflict", "AlreadyExists", "Invalid"] {
+            let message = "admission webhook \"w\" denied the request: no";
+            let status = json!({ "reason": reason, "message": message, "details": {} });
+            let answer = read::<Json>(StatusCode::CONFLICT, status.to_string().as_bytes());
+            let error = with_sources(&answer.expect_err(reason));
+            assert!(error.contains(message), "{error}");
         }
     }
 
