@@ -280,6 +280,34 @@ class DatabaseTest {
   }
 
   @Test
+  void uuid_columns_of_postgresql_are_ordered_as_issued() throws Exception {
+    try (Postgres postgres = new Postgres()) {
+      Configuration configuration = hibernate(Ticket.class);
+      configuration.setProperty("hibernate.connection.url", postgres.url());
+      RaindropClient client = application.getBean(RaindropClient.class);
+      configuration.getProperties().put(RaindropId.CLIENT, client);
+      try (SessionFactory factory = configuration.buildSessionFactory()) {
+        List<Ticket> tickets = IntStream.range(0, 1000).mapToObj(i -> new Ticket()).toList();
+        factory.inTransaction(session -> tickets.forEach(session::persist));
+        List<UUID> drawn = tickets.stream().map(ticket -> ticket.uuid).toList();
+        assertThat(drawn).allMatch(uuid -> uuid.version() == 7).doesNotHaveDuplicates();
+        String ordered = "SELECT uuid FROM Ticket ORDER BY uuid";
+        List<UUID> stored =
+            factory.fromSession(
+                session -> session.createNativeQuery(ordered, UUID.class).getResultList());
+        assertThat(stored).isEqualTo(drawn);
+        String column =
+            "SELECT data_type FROM information_schema.columns "
+                + "WHERE table_name = 'ticket' AND column_name = 'uuid'";
+        String type =
+            factory.fromSession(
+                session -> session.createNativeQuery(column, String.class).getSingleResult());
+        assertThat(type).isEqualTo("uuid");
+      }
+    }
+  }
+
+  @Test
   void an_annotated_id_is_a_string_of_json() throws Exception {
     Class<?> type;
     try {
