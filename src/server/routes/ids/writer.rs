@@ -94,20 +94,24 @@ impl Texts {
         self.encoding == Encoding::Decimal && !self.is_padded
     }
 
-    /// Returns the most bytes that a body of this many IDs, or ranges, can take.
-    pub(super) fn largest_length(self, prefix: &str, count: u32) -> usize {
-        let longest = match self.encoding {
+    /// Returns the most bytes that an ID can take, without its prefix.
+    const fn longest(self) -> usize {
+        match self.encoding {
             // At most 64 bytes: a time with a year of six digits, and a digit for every other bit.
             Encoding::Friendly => 64,
             Encoding::Uuid7 => 36,
             Encoding::Typeid => 26,
             _ => 19,
-        };
+        }
+    }
+
+    /// Returns the most bytes that a body of this many IDs, or ranges, can take.
+    pub(super) fn largest_length(self, prefix: &str, count: u32) -> usize {
         let each = match self.format {
             // Four numbers of at most 19 digits and two counts, with their names and quotes.
             BodyFormat::Ranges => 192,
             // Two quotes and a comma, or a line feed.
-            _ => longest + prefix.len() + 3,
+            _ => self.longest() + prefix.len() + 3,
         };
         let around = if self.format == BodyFormat::Ranges { LARGEST_HEAD } else { 16 };
         each * count as usize + around
@@ -116,7 +120,7 @@ impl Texts {
     pub(super) fn writer<'a>(self, prefix: &'a str, layout: Option<&'a Layout>) -> Writer<'a> {
         let encoder = || Encoder::new(self.encoding, self.is_padded, layout);
         let encoder = (!self.are_plain()).then(|| encoder().expect("checked with the request"));
-        Writer { format: self.format, prefix, encoder }
+        Writer { format: self.format, prefix, encoder, longest: self.longest() }
     }
 }
 
@@ -127,6 +131,8 @@ pub(super) struct Writer<'a> {
     prefix: &'a str,
     /// Encodes each ID; `None` for plain decimal.
     encoder: Option<Encoder<'a>>,
+    /// The most bytes of an encoded ID.
+    longest: usize,
 }
 
 impl Writer<'_> {
@@ -137,8 +143,10 @@ impl Writer<'_> {
             BodyFormat::Numbers => [r#"{"id":"#, "}"],
             BodyFormat::Strings | BodyFormat::Ranges => [r#"{"id":""#, r#""}"#],
         };
-        // Exact for plain decimal: `Bytes` would keep spare capacity until the response is sent.
-        let length = before.len() + self.prefix.len() + digits(id) + after.len();
+        // Exact for plain decimal and UUIDs: `Bytes` would keep spare capacity until the response is
+        // sent.
+        let longest = if self.encoder.is_some() { self.longest } else { digits(id) };
+        let length = before.len() + self.prefix.len() + longest + after.len();
         let mut body = Vec::with_capacity(length);
         let range = IdRange { first: id, last: id, step: 1, count: 1 };
         self.texts(&mut body, &range, before, after);
