@@ -17,13 +17,14 @@ mod host;
 use std::{convert::Infallible, pin::pin, sync::Arc};
 
 use axum::{
+    Router,
     extract::Request,
     handler::Handler,
     http::{Method, StatusCode, header},
     response::{IntoResponse as _, Response},
-    routing::{MethodFilter, MethodRouter, Route, on_service},
+    routing::{MethodRouter, Route},
 };
-use futures_util::future::{FutureExt as _, poll_immediate};
+use futures_util::future::{Either, FutureExt as _, poll_immediate};
 use tokio::time::{Instant, timeout};
 use tower::{Service, ServiceExt as _, layer::layer_fn, service_fn};
 
@@ -80,18 +81,26 @@ impl Layers {
         }))
     }
 
-    /// Wraps a handler of GET and POST, in the same way. axum puts the handlers of a
-    /// [`MethodRouter`] into routes, which allocate three times for each request; this wraps the
-    /// handler itself.
-    pub(super) fn around_handler<H: Handler<T, Arc<AppState>>, T: 'static>(
+    /// Adds a path whose GET and POST this handler answers, wrapped in the same way, and whose other
+    /// methods `others` answers. axum puts the handlers of a [`MethodRouter`] into routes, which
+    /// allocate three times for each request, and write the `Content-Length` that hyper would
+    /// write; this wraps the handler itself.
+    pub(super) fn route_handler<H: Handler<T, Arc<AppState>>, T: 'static>(
         self: &Arc<Self>,
+        router: Router<Arc<AppState>>,
+        path: &str,
         handler: H,
+        others: MethodRouter<Arc<AppState>>,
         metrics: &Arc<RouteMetrics>,
-    ) -> MethodRouter<Arc<AppState>> {
-        let handler = handler.with_state(Arc::clone(&self.state));
-        let guarded = Guarded::new(self, metrics, handler);
-        let service = service_fn(move |request| Arc::clone(&guarded).answer(request));
-        on_service(MethodFilter::GET.or(MethodFilter::POST), service)
+    ) -> Router<Arc<AppState>> {
+        let guarded = Guarded::new(self, metrics, handler.with_state(Arc::clone(&self.state)));
+        // Behind an `Arc`, too: a clone of it would allocate for each of its methods.
+        let others = Arc::new(others.with_state(Arc::clone(&self.state)));
+        let answer = move |request: Request| match *request.method() {
+            Method::GET | Method::POST => Either::Left(Arc::clone(&guarded).answer(request)),
+            _ => Either::Right(MethodRouter::clone(&others).oneshot(request)),
+        };
+        router.route_service(path, service_fn(answer))
     }
 }
 

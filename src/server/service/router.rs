@@ -7,7 +7,7 @@ use axum::{
     body::Bytes,
     extract::State,
     http::{Method, Uri},
-    routing::{MethodRouter, any, get},
+    routing::{any, get},
 };
 use utoipa::openapi::Paths;
 use utoipa_axum::{
@@ -113,20 +113,17 @@ pub(super) fn of_listener(state: &Arc<AppState>, listener: Listener) -> Router {
         let layers = Layers::new(state, listener, audience, cors);
         for (path, (_, _, methods)) in endpoints {
             let of_route = metrics.route(&path, "200");
-            let others = || layers.around(MethodRouter::new().fallback(no_method), &of_route);
-            let service = match &*path {
+            let mut methods = methods.fallback(no_method);
+            if audience != Audience::Clients {
+                methods = methods.layer(Extension(Arc::clone(&about)));
+            }
+            let methods = layers.around(methods, &of_route);
+            router = match &*path {
                 // Most requests take these two.
-                "/id/{code}" => others().merge(layers.around_handler(ids::one, &of_route)),
-                "/ids/{code}" => others().merge(layers.around_handler(ids::many, &of_route)),
-                _ => {
-                    let mut methods = methods.fallback(no_method);
-                    if audience != Audience::Clients {
-                        methods = methods.layer(Extension(Arc::clone(&about)));
-                    }
-                    layers.around(methods, &of_route)
-                }
+                "/id/{code}" => layers.route_handler(router, &path, ids::one, methods, &of_route),
+                "/ids/{code}" => layers.route_handler(router, &path, ids::many, methods, &of_route),
+                _ => router.route(&path, methods),
             };
-            router = router.route(&path, service);
         }
     }
     let unmatched = metrics.route("<unmatched>", "404");
