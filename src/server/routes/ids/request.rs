@@ -4,9 +4,8 @@ use std::sync::Arc;
 
 use axum::{
     extract::FromRequestParts,
-    http::{Method, request::Parts},
+    http::{Method, Uri, request::Parts},
 };
-use serde::Deserialize;
 use utoipa::IntoParams;
 
 use super::writer::{BodyFormat, Texts};
@@ -21,7 +20,7 @@ use crate::{
     },
     keeper::{Backfill, NamespaceIssuer},
     server::{
-        extract::{Client, InPath, Query, encoding, instant, invalid, parse},
+        extract::{Client, InPath, encoding, instant, invalid, parameters, parse},
         openapi,
         response::{Problem, ProblemCode},
         routes::content_negotiation::prefers_text,
@@ -29,8 +28,7 @@ use crate::{
     },
 };
 
-#[derive(Debug, Default, Deserialize, IntoParams)]
-#[serde(deny_unknown_fields)]
+#[derive(Debug, Default, IntoParams)]
 #[into_params(parameter_in = Query)]
 pub(super) struct IdsQuery {
     #[param(ignore)]
@@ -55,6 +53,16 @@ pub(super) struct IdsQuery {
     at: Option<String>,
 }
 
+impl IdsQuery {
+    fn read(uri: &Uri) -> Result<Self, Problem> {
+        // Most requests have none, so there is nothing to read.
+        let Some(query) = uri.query() else { return Ok(Self::default()) };
+        let names = ["n", "up_to", "format", "encoding", "padded", "namespace", "at"];
+        let [n, up_to, format, encoding, padded, namespace, at] = parameters(query, names)?;
+        Ok(Self { n, up_to, format, encoding, padded, namespace, at })
+    }
+}
+
 /// A request for IDs, of which only the form of the code is checked.
 #[derive(Debug)]
 pub(in crate::server) struct IdParameters {
@@ -76,11 +84,7 @@ impl FromRequestParts<Arc<AppState>> for IdParameters {
         if !is_valid_code(&code) {
             return Err(invalid_code(&format!("{code:?}")));
         }
-        let query = match head.uri.query() {
-            // Most requests have none, so there is nothing to read.
-            None => IdsQuery::default(),
-            Some(_) => Query::from_request_parts(head, state).await?.0,
-        };
+        let query = IdsQuery::read(&head.uri)?;
         let prefers_text = prefers_text(&head.headers);
         let (state, method) = (Arc::clone(state), head.method.clone());
         Ok(Self { state, client, method, code, query, prefers_text })
