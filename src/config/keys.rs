@@ -215,5 +215,9 @@ pub const KEYS: &[Key] = &[
     key("log.level", "info", "off, error, warn, info, debug or trace."),
     key("log.format", "text", "text or json."),
     key("log.requests", "errors", "Requests that get a line: off, errors, slow or all."),
-    key("log.slow_after", "1s", "How long a request takes that log.requests = slow logs."),
+    key(
+        "log.slow_after",
+        "1s",
+        "With log.requests = slow, responses that took at least this long get a line.",
+    ),
 ];

@@ -105,9 +105,9 @@ pub struct LogConfig {
 pub enum LoggedRequests {
     /// None.
     Off,
-    /// Those with a status of 500 or above, at most one a second for each problem.
+    /// Those with a status of 408, or of 500 or above; at most one a second for each problem.
     Errors,
-    /// The same, and those that take longer than [`LogConfig::slow_after`].
+    /// The same, and those that take at least [`LogConfig::slow_after`].
     Slow,
     /// All.
     All,

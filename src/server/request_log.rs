@@ -21,12 +21,12 @@ use std::{
 
 use axum::{
     extract::Request,
-    http::{HeaderName, HeaderValue, Method, Uri},
+    http::{HeaderName, HeaderValue, Method, StatusCode, Uri},
     response::Response,
 };
 use tokio::time::Instant;
 
-use super::response::ProblemCode;
+use super::response::{ProblemCode, shortened};
 use crate::{auth::Caller, config::LoggedRequests};
 
 /// Names a request in the logs of every service that it passes.
@@ -36,12 +36,13 @@ pub(super) const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id"
 const LONGEST_REQUEST_ID: usize = 128;
 
 /// The parameters of this API, whose values are logged. Others could be secrets of the client.
-const PARAMETERS: [&str; 26] = [
+const PARAMETERS: [&str; 27] = [
     "after",
     "all",
     "at",
     "data_center",
     "data_center_bits",
+    "dry_run",
     "encoding",
     "epoch",
     "format",
@@ -65,14 +66,20 @@ const PARAMETERS: [&str; 26] = [
     "worker_bits",
 ];
 
+/// The place of errors without a problem document, such as those of `/readyz`, among the limits.
+const NO_PROBLEM: usize = ProblemCode::ALL.len();
+
+/// The place of slow responses among the limits.
+const SLOW: usize = NO_PROBLEM + 1;
+
 /// Decides which requests get a line, and writes it.
 #[derive(Debug)]
 pub(super) struct RequestLog {
     requests: LoggedRequests,
     slow_after: Duration,
     begun: Instant,
-    /// One for each problem, and one for slow responses.
-    limits: [Limit; ProblemCode::ALL.len() + 1],
+    /// One for each problem, and the two above.
+    limits: [Limit; SLOW + 1],
 }
 
 /// What is kept of a request for its line.
@@ -102,7 +109,7 @@ pub(super) struct Answered<'a> {
 impl RequestLog {
     /// Creates a log of these requests; `slow_after` counts for [`LoggedRequests::Slow`].
     pub(super) fn new(requests: LoggedRequests, slow_after: Duration) -> Self {
-        let limits = [const { Limit::new() }; ProblemCode::ALL.len() + 1];
+        let limits = [const { Limit::new() }; SLOW + 1];
         Self { requests, slow_after, begun: Instant::now(), limits }
     }
 
@@ -149,15 +156,18 @@ impl RequestLog {
         response: &Response,
         took: Duration,
     ) -> Option<u64> {
-        let is_error = response.status().is_server_error();
+        let is_error = is_error(response.status());
         let is_slow = self.requests == LoggedRequests::Slow && took >= self.slow_after;
         match self.requests {
             LoggedRequests::All => return Some(0),
             _ if !is_error && !is_slow => return None,
             _ => {}
         }
-        let index =
-            problem.filter(|_| is_error).map_or(ProblemCode::ALL.len(), |code| code as usize);
+        let index = match problem {
+            _ if !is_error => SLOW,
+            None => NO_PROBLEM,
+            Some(code) => code as usize,
+        };
         self.limits[index].admit(self.begun.elapsed())
     }
 }
@@ -178,20 +188,20 @@ impl LoggedRequest {
                     http.request.method = answered.method.as_str(),
                     http.route = answered.route,
                     http.response.status_code = response.status().as_u16(),
-                    url.query = self.uri.query().map(shown_query),
+                    url.query = self.uri.query().map(shown_query).as_deref().map(shortened).as_deref(),
                     client.address = self.address.get().map(tracing::field::display),
                     duration_ms = answered.took.as_micros() as f64 / 1000.0,
                     error.type = problem.map(ProblemCode::name),
                     request_id = id.to_str().ok(),
                     token = self.caller.get().and_then(Caller::name),
-                    code = code_in_path(answered.route, self.uri.path()),
+                    code = code_in_path(answered.route, self.uri.path()).map(shortened).as_deref(),
                     count = response.extensions().get::<IssuedCount>().map(|count| count.0),
                     left_out = (left_out > 0).then_some(left_out),
                     "request"
                 )
             };
         }
-        if response.status().is_server_error() { line!(warn) } else { line!(info) }
+        if is_error(response.status()) { line!(warn) } else { line!(info) }
     }
 }
 
@@ -222,6 +232,12 @@ impl Limit {
     }
 }
 
+/// Returns whether the service failed to answer as it should. A time-out may also be the client's,
+/// which did not send its body in time.
+fn is_error(status: StatusCode) -> bool {
+    status.is_server_error() || status == StatusCode::REQUEST_TIMEOUT
+}
+
 /// Returns whether a request id of a client may stand in logs and headers as it is.
 fn is_safe(id: &HeaderValue) -> bool {
     let is_plain = |byte: &u8| byte.is_ascii_alphanumeric() || b"-_.:/+=@".contains(byte);
@@ -238,7 +254,7 @@ fn new_id() -> HeaderValue {
 fn shown_query(query: &str) -> String {
     let is_known = |part: &&str| {
         let name = part.split('=').next().unwrap_or_default();
-        PARAMETERS.contains(&name)
+        part.is_empty() || PARAMETERS.contains(&name)
     };
     let parts = query.split('&').map(|part| Some(part).filter(is_known).unwrap_or("***"));
     parts.collect::<Vec<_>>().join("&")
@@ -253,7 +269,7 @@ fn code_in_path<'a>(route: &str, path: &'a str) -> Option<&'a str> {
 
 #[cfg(test)]
 mod tests {
-    use axum::{body::Body, http::StatusCode};
+    use axum::body::Body;
     use serde_json::Value;
 
     use super::*;
@@ -277,10 +293,30 @@ mod tests {
             (StatusCode::OK, SECOND, &[Slow, All]),
             (unavailable, fast, &[Errors, Slow, All]),
             (unavailable, SECOND, &[Errors, Slow, All]),
+            (StatusCode::REQUEST_TIMEOUT, fast, &[Errors, Slow, All]),
         ] {
             let all = [Errors, Slow, All];
             let found: Vec<_> = all.into_iter().filter(|it| selected(*it, status, took)).collect();
             assert_eq!(found, expected, "{status} {took:?}");
+        }
+    }
+
+    #[test]
+    fn lines_of_one_kind_leave_out_none_of_another() {
+        let log = RequestLog::new(LoggedRequests::Slow, SECOND);
+        let select = |problem, status| {
+            let mut response = Response::new(Body::empty());
+            *response.status_mut() = status;
+            log.select(problem, &response, SECOND)
+        };
+        let unavailable = StatusCode::SERVICE_UNAVAILABLE;
+        for (problem, status) in [
+            (None, StatusCode::OK),
+            (None, unavailable),
+            (Some(ProblemCode::Overloaded), unavailable),
+            (Some(ProblemCode::StoreUnavailable), unavailable),
+        ] {
+            assert_eq!(select(problem, status), Some(0), "{problem:?} {status}");
         }
     }
 
@@ -314,7 +350,7 @@ mod tests {
             ("n=3", "n=3"),
             ("n=3&token=abc&padded", "n=3&***&padded"),
             ("abc", "***"),
-            ("N=3&=&", "***&***&***"),
+            ("N=3&=&", "***&***&"),
         ] {
             assert_eq!(shown_query(query), shown);
         }

@@ -6,6 +6,6 @@ mod unsent;
 
 pub use self::problem::{Problem, ProblemCode};
 pub(super) use self::{
-    problem::{Document, RETRY_UNKNOWN, retry_after_seconds, store_problem, store_text},
+    problem::{Document, RETRY_UNKNOWN, retry_after_seconds, shortened, store_problem, store_text},
     unsent::{Reservation, UnsentBudget},
 };

@@ -216,9 +216,9 @@ impl IntoResponse for Problem {
     }
 }
 
-/// Cuts a text at [`LONGEST_DETAIL`]. Problems quote what clients sent, which can be long, and
-/// clients need not read all of it.
-fn shortened(text: &str) -> Cow<'_, str> {
+/// Cuts a text at [`LONGEST_DETAIL`]. Problems and lines of the log quote what clients sent, which
+/// can be long, and nobody need read all of it.
+pub(in crate::server) fn shortened(text: &str) -> Cow<'_, str> {
     if text.len() <= LONGEST_DETAIL {
         return text.into();
     }
