@@ -23,7 +23,8 @@ pub(super) fn block_on(
     result
 }
 
-/// Runs the work of a command with the configured store, and closes the store. If that created a
+/// Runs the work of a command with the configured store, and closes the store. A store that has
+/// not the configured id is refused. If that created a
 /// file, prints its path: in another folder, the same command would create another file.
 pub(super) fn with_store(
     config: &Config,
@@ -33,7 +34,10 @@ pub(super) fn with_store(
         let clock = Arc::new(SystemClock::default());
         let missing = config.store.url.sqlite_file().filter(|file| !file.exists());
         let store = store::connect(&config.store, clock.clone())?;
-        let result = work(Arc::clone(&store), clock).await;
+        let result = match store::check_store_id(&*store, &config.store).await {
+            Ok(()) => work(Arc::clone(&store), clock).await,
+            Err(error) => Err(error.into()),
+        };
         store.close().await;
         if let Some(made) = missing.filter(|file| file.exists()) {
             output::error(&format!("created the store {}", made.display()));

@@ -38,6 +38,19 @@ async fn service_that_knows_the_id_of_its_store_refuses_another_one() {
     let mut node = setup(other).set("store.id", &id).spawn();
     assert_eq!(node.ended().await.code(), Some(2), "{}", node.log());
     assert!(node.log().contains(&format!("has the id {second}")), "{}", node.log());
+    let settings = [("RAINDROP__STORE__URL", other), ("RAINDROP__STORE__ID", &id)];
+    for command in [
+        &["workers"][..],
+        &["workers", "release", "1", "--yes"],
+        &["workers", "raise", "--yes"],
+        &["workers", "relayout", "--yes"],
+        &["codes"],
+        &["id", "order"],
+    ] {
+        let (code, out, err) = run(command, &settings, folder.path());
+        assert_eq!(code, Some(2), "{command:?}: {out}{err}");
+        assert!(err.contains(&format!("has the id {second}")), "{command:?}: {err}");
+    }
     let (code, _, err) = run(&["config"], &[("RAINDROP__STORE__ID", "own")], folder.path());
     assert!(code == Some(2) && err.contains("raindrop config --store-id"), "{code:?} {err}");
 }

@@ -69,7 +69,7 @@ pub use self::{
         CodeState, ForeignSegment, ForeignTable, ListedSegment, ManagedCode, NewSegment,
         Reservation, Reserved, SegmentStore, UnusedNumbers,
     },
-    store_id::store_id,
+    store_id::{check_store_id, store_id},
     tls::TlsMode,
 };
 #[cfg(any(test, feature = "simulation"))]

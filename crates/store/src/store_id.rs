@@ -7,16 +7,14 @@
 //! never read it.
 //!
 //! A process that is told an id compares it when it prepares the store, before it creates, leases
-//! or reserves anything there. Tests: tests/store/conformance.rs and tests/faults/another_store.rs.
+//! or reserves anything there; a command does before its work. Tests: tests/store/conformance.rs and tests/faults/another_store.rs.
 
 #[cfg(any(feature = "kubernetes", feature = "redis", feature = "sql"))]
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 use raindrop_core::lease::{History, NodeTimes, Token};
 
-use super::{LayoutRecord, Result, Store};
-#[cfg(any(feature = "kubernetes", feature = "redis", feature = "sql"))]
-use super::{StoreError, StoreSettings};
+use super::{LayoutRecord, Result, Store, StoreError, StoreSettings};
 
 /// The name of the record. Namespaces begin with a lower-case letter.
 const NAME: &str = "STORE";
@@ -29,6 +27,31 @@ pub async fn store_id(store: &dyn Store, fresh: Token) -> Result<Token> {
     let history = History::first("", fresh, NodeTimes::default());
     let record = LayoutRecord::new(TEXT, fresh, 0, history);
     Ok(store.create_record(NAME, &record).await?.token)
+}
+
+/// Refuses a store that has not the id in the settings, if these have one. Writes nothing. A
+/// command calls it before it changes a store that it does not prepare.
+///
+/// # Errors
+///
+/// [`StoreError::Unusable`] names both ids; or any error of reading the store.
+pub async fn check_store_id(store: &dyn Store, settings: &StoreSettings) -> Result<()> {
+    let Some(expected) = settings.id else { return Ok(()) };
+    let found = match store.read_record(NAME).await {
+        Err(StoreError::Vanished(_)) => None,
+        record => record?.map(|record| record.token),
+    };
+    if found == Some(expected) {
+        return Ok(());
+    }
+    let has = found.map_or_else(|| "has no id".to_owned(), |found| format!("has the id {found}"));
+    Err(StoreError::Unusable(format!(
+        "store.id = {expected}, but the store at {} {has}: it is another store, or its records were \
+         deleted. Nothing was written to it. Nodes on two stores issue the same IDs: correct the \
+         address, or stop every node of the other store first, and then set store.id to the id that \
+         raindrop config --store-id prints",
+        settings.url
+    )))
 }
 
 /// Compares the id of a store with the one in the settings, until it is found to be the same.
@@ -45,25 +68,11 @@ pub(super) struct StoreIdCheck {
 impl StoreIdCheck {
     /// Refuses a store that has not the id in the settings, if these have one.
     pub(super) async fn run(&self, store: &dyn Store, settings: &StoreSettings) -> Result<()> {
-        let Some(expected) = settings.id.filter(|_| !self.has_passed.load(Relaxed)) else {
-            return Ok(());
-        };
-        let found = match store.read_record(NAME).await {
-            Err(StoreError::Vanished(_)) => None,
-            record => record?.map(|record| record.token),
-        };
-        if found == Some(expected) {
-            self.has_passed.store(true, Relaxed);
+        if self.has_passed.load(Relaxed) {
             return Ok(());
         }
-        let has =
-            found.map_or_else(|| "has no id".to_owned(), |found| format!("has the id {found}"));
-        Err(StoreError::Unusable(format!(
-            "store.id = {expected}, but the store at {} {has}: it is another store, or its records \
-             were deleted. Nothing was written to it. Nodes on two stores issue the same IDs: correct \
-             the address, or stop every node of the other store first, and then set store.id to the \
-             id that raindrop config --store-id prints",
-            settings.url
-        )))
+        check_store_id(store, settings).await?;
+        self.has_passed.store(true, Relaxed);
+        Ok(())
     }
 }

@@ -235,6 +235,11 @@ impl Task {
                 Err(KeeperError::Store(error)) if !error.is_permanent() => {
                     return Ok(self.store_failed(&error));
                 }
+                // The state file may be of another store: the resumed lease is used up, and nothing
+                // is written.
+                Err(KeeperError::Store(error)) if has_lived && !self.context.has_renewed => {
+                    return Ok(self.store_failed(&error));
+                }
                 // An operator may be repairing the store, or reverting a move to another layout.
                 Err(KeeperError::Store(error)) if has_lived => unusable = Some(error.into()),
                 Err(KeeperError::Layout(_)) if has_lived => {

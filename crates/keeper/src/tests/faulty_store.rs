@@ -65,6 +65,7 @@ pub(super) struct FaultyStore {
     durable: Mutex<Option<Snapshot>>,
     down: AtomicBool,
     unusable: AtomicBool,
+    refuses_preparation: AtomicBool,
     wiped: AtomicBool,
     /// Whether rows and record are wiped right after the next read of the free rows.
     wipes_after_rows: AtomicBool,
@@ -98,6 +99,7 @@ impl FaultyStore {
             durable: Mutex::default(),
             down: AtomicBool::new(false),
             unusable: AtomicBool::new(false),
+            refuses_preparation: AtomicBool::new(false),
             wiped: AtomicBool::new(false),
             wipes_after_rows: AtomicBool::new(false),
             paused_list: Mutex::default(),
@@ -245,6 +247,11 @@ impl FaultyStore {
         self.unusable.store(true, Ordering::SeqCst);
     }
 
+    /// Refuses to be prepared, as a store does that has not the id in the settings.
+    pub(super) fn refuse_preparation(&self, refuses: bool) {
+        self.refuses_preparation.store(refuses, Ordering::SeqCst);
+    }
+
     /// Hides rows and records, or shows them again.
     pub(super) fn wipe(&self, wiped: bool) {
         self.wiped.store(wiped, Ordering::SeqCst);
@@ -385,7 +392,9 @@ impl Intercept for FaultyStore {
         if !self.latency.is_zero() {
             tokio::time::sleep(self.latency).await;
         }
-        if self.unusable.load(Ordering::SeqCst) {
+        let is_refused =
+            matches!(call, Call::Prepare) && self.refuses_preparation.load(Ordering::SeqCst);
+        if is_refused || self.unusable.load(Ordering::SeqCst) {
             return Err(StoreError::Unusable("planned by the test".to_owned()));
         }
         if self.down.load(Ordering::SeqCst) {

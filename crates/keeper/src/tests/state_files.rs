@@ -71,6 +71,32 @@ async fn killed_process_is_resumed_while_the_store_is_away_and_renews_when_it_is
     assert!(world.row(worker).await.free);
 }
 
+/// The id of a store is compared when the store is prepared, and the lease may be of another one.
+#[tokio::test(start_paused = true)]
+async fn resumed_process_writes_nothing_to_a_store_that_refuses_it() {
+    let (world, disk) = (world(), MemoryDisk::default());
+    let node = start(&world, &disk, None).await;
+    world.pass(second(60)).await;
+    let worker = node.worker();
+    world.store.refuse_preparation(true);
+    kill(node, &disk);
+
+    let node = start(&world, &disk, None).await;
+    assert_eq!(resumed(&node, LeaseOutcome::Done), 1);
+    let token = world.row(worker).await.token;
+    world.pass(second(3)).await;
+    world.issue(&node, "order", 100).await;
+    world.pass(second(120)).await;
+    assert_eq!(world.row(worker).await.token, token);
+    let reason = node.status().reason;
+    assert!(matches!(reason, Some(UnavailableReason::StoreUnavailable(_))), "{reason:?}");
+    world.issue(&node, "order", 100).await;
+    world.store.refuse_preparation(false);
+    world.pass(second(60)).await;
+    assert!(node.events.count(LeaseOperation::Renew, LeaseOutcome::Done) > 0);
+    assert_eq!((node.worker(), node.status().reason.clone()), (worker, None));
+}
+
 #[tokio::test(start_paused = true)]
 async fn process_that_is_killed_again_and_again_issues_each_time() {
     let (world, disk) = (world(), MemoryDisk::default());

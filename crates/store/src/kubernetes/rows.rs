@@ -29,7 +29,8 @@ use super::{
 };
 use crate::{Result, Scope, StoreError, lock};
 
-/// The Leases of a namespace's record and of its rows of one reserved key, as of one instant.
+/// The Leases of a namespace's record and of its rows of one reserved key. Those whose labels were
+/// changed are read after the others.
 pub(super) struct Snapshot {
     pub(super) record: Option<Record>,
     pub(super) leases: Vec<Lease>,

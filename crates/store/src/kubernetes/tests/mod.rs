@@ -655,9 +655,9 @@ fn no_part_of_a_row_is_written_twice() {
 fn server_that_does_not_compare_is_found_out() {
     // Each planted fault, with a seed from which the search finds it.
     for (bug, first) in [
-        (Bug::VersionNotCompared, 2),
-        (Bug::TemplatesNotCompared, 930),
-        (Bug::UidNotCompared, 3),
+        (Bug::VersionNotCompared, 27),
+        (Bug::TemplatesNotCompared, 1_473),
+        (Bug::UidNotCompared, 9),
         (Bug::UidsComeBack, 0),
     ] {
         let is_found = |seed: &u64| catch_unwind(|| run(*seed, Some(bug))).is_err();
