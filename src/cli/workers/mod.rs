@@ -147,6 +147,12 @@ async fn run_remote(client: &Client, arguments: &WorkersArguments) -> Result<(),
     Err(needs_store(name))
 }
 
+fn no_worker_ids(namespace: &str) -> Failure {
+    Failure::Usage(format!(
+        "namespace {namespace:?} is in segment mode and has no worker ids: see raindrop codes"
+    ))
+}
+
 fn run_in_store(config: &Config, arguments: &WorkersArguments) -> Result<(), Failure> {
     let namespace = arguments.namespace.as_deref();
     let Some(command) = &arguments.command else {
@@ -156,9 +162,7 @@ fn run_in_store(config: &Config, arguments: &WorkersArguments) -> Result<(), Fai
     };
     let namespace = namespace.unwrap_or(DEFAULT_NAMESPACE);
     let Mode::Snowflake { keeper: settings, .. } = &namespace_of(config, namespace)?.mode else {
-        return Err(Failure::Usage(format!(
-            "namespace {namespace:?} is in segment mode and has no worker ids: see raindrop codes"
-        )));
+        return Err(no_worker_ids(namespace));
     };
     // Refuse bad arguments before any call of the store.
     match command {

@@ -6,7 +6,7 @@ use axum::http::{HeaderMap, Method};
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use serde_json::json;
 
-use super::Target;
+use super::{Target, no_worker_ids};
 use crate::{
     cli::{client::Client, confirm::Confirmation, failure::Failure, output::Report},
     core::{instant::format_unix_ms, lease::Row},
@@ -165,15 +165,14 @@ async fn workers_of<T: DeserializeOwned>(
     Ok(leases.workers)
 }
 
-/// Refuses worker ids without a row, before any is released.
+/// Refuses worker ids without a row, and a namespace without worker ids, before any is released.
 async fn check_known(
     client: &Client,
     namespace: &str,
     chosen: &BTreeSet<u64>,
 ) -> Result<(), Failure> {
     let known = workers_of::<KnownWorker>(client, "/cluster?all=true", namespace).await?;
-    // The service says that a namespace has no worker ids.
-    let Some(known) = known else { return Ok(()) };
+    let known = known.ok_or_else(|| no_worker_ids(namespace))?;
     let known: BTreeSet<u64> = known.iter().map(|known| known.worker_id).collect();
     let unknown = chosen.difference(&known).next();
     unknown.map_or(Ok(()), |worker| Err(OperatorError::NoRow { worker: *worker }.into()))
@@ -241,8 +240,8 @@ async fn release_each(
         if confirmed.get(&worker).is_none_or(|confirmed| confirmed.holder != holder) {
             // The operator has not confirmed the release from this holder.
             return Err(Failure::Failed(format!(
-                "worker {worker}: {holder} holds it since it was asked: nothing was released; run this \
-                 again"
+                "worker {worker} is now held by {holder}, which was not confirmed: nothing was released; \
+                 run this again"
             )));
         }
     }
