@@ -77,9 +77,11 @@ func (c *Client) fetch(code *Code, upTo int64) (*answer, *Error) {
 // when it comes again, its IDs are older than they seem.
 func (c *Code) isRepeated(a *answer) bool {
 	first := a.segments[0].first
-	isRepeated := slices.Contains(c.seen, first)
+	if slices.Contains(c.seen, first) {
+		return true
+	}
 	c.seen = append(c.seen[max(0, len(c.seen)-99):], first)
-	return isRepeated
+	return false
 }
 
 // token returns the bearer token. A source that panics, or ignores that its context is over, fails
