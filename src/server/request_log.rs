@@ -21,7 +21,7 @@ use std::{
 
 use axum::{
     extract::Request,
-    http::{HeaderName, HeaderValue, Method, StatusCode, Uri},
+    http::{HeaderName, HeaderValue, Method, StatusCode, uri::PathAndQuery},
     response::Response,
 };
 use tokio::time::Instant;
@@ -85,7 +85,7 @@ pub(super) struct RequestLog {
 /// What is kept of a request for its line.
 #[derive(Debug)]
 pub(super) struct LoggedRequest {
-    uri: Uri,
+    target: Option<PathAndQuery>,
     /// Taken over from the client if it is safe.
     id: Option<HeaderValue>,
     /// The address of the client, once the gate knows it.
@@ -120,7 +120,7 @@ impl RequestLog {
         }
         let id = request.headers().get(REQUEST_ID).filter(|id| is_safe(id)).cloned();
         let (address, caller) = (OnceLock::new(), OnceLock::new());
-        Some(LoggedRequest { uri: request.uri().clone(), id, address, caller })
+        Some(LoggedRequest { target: request.uri().path_and_query().cloned(), id, address, caller })
     }
 
     /// Returns whether responses need an [`IssuedCount`]: whether those with IDs may get a line.
@@ -181,6 +181,8 @@ impl LoggedRequest {
         id: &HeaderValue,
         left_out: u64,
     ) {
+        let target = self.target.as_ref();
+        let (path, query) = target.map_or(("", None), |target| (target.path(), target.query()));
         // A macro, because the level of an event is a constant.
         macro_rules! line {
             ($level:ident) => {
@@ -188,13 +190,13 @@ impl LoggedRequest {
                     http.request.method = answered.method.as_str(),
                     http.route = answered.route,
                     http.response.status_code = response.status().as_u16(),
-                    url.query = self.uri.query().map(shown_query).as_deref().map(shortened).as_deref(),
+                    url.query = query.map(shown_query).as_deref().map(shortened).as_deref(),
                     client.address = self.address.get().map(tracing::field::display),
                     duration_ms = answered.took.as_micros() as f64 / 1000.0,
                     error.type = problem.map(ProblemCode::name),
                     request_id = id.to_str().ok(),
                     token = self.caller.get().and_then(Caller::name),
-                    code = code_in_path(answered.route, self.uri.path()).map(shortened).as_deref(),
+                    code = code_in_path(answered.route, path).map(shortened).as_deref(),
                     count = response.extensions().get::<IssuedCount>().map(|count| count.0),
                     left_out = (left_out > 0).then_some(left_out),
                     "request"

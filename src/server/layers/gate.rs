@@ -31,7 +31,7 @@ use crate::{
         audience::{Audience, Listener, TokensFor},
         clients::subscriber,
         extract::{Client, Sender, check_body},
-        listener::NoPlace,
+        listener::{Connection, NoPlace},
         request_log::LoggedRequest,
         response::{Problem, ProblemCode},
         state::AppState,
@@ -63,16 +63,17 @@ impl Rules {
         request: &mut Request,
         logged: Option<&LoggedRequest>,
     ) -> Result<(), Problem> {
-        let address = self.address(request);
+        let connection = Sender::connection(request);
+        let address = self.address(request, connection);
         if let (Some(logged), Some(address)) = (logged, address) {
             let _ = logged.address.set(address);
         }
         if self.audience == Audience::Clients
-            && let Some(connection) = Sender::connection(request)
+            && let Some(connection) = connection
         {
             connection.leave_spare_place().await.map_err(|reason| self.no_place(reason))?;
         }
-        let client = self.admit(request, address)?;
+        let client = self.admit(request, connection, address)?;
         if let Some(logged) = logged {
             let _ = logged.caller.set(client.caller.clone());
         }
@@ -82,8 +83,7 @@ impl Rules {
 
     /// Returns the address of the client, unless neither one of our listeners nor an embedding
     /// server's `ConnectInfo` tells the peer.
-    fn address(&self, request: &Request) -> Option<IpAddr> {
-        let connection = Sender::connection(request);
+    fn address(&self, request: &Request, connection: Option<&Arc<Connection>>) -> Option<IpAddr> {
         let peer = connection.map(|connection| connection.peer).or_else(|| {
             let accepted_elsewhere = request.extensions().get::<ConnectInfo<SocketAddr>>();
             accepted_elsewhere.map(|info| info.0)
@@ -92,7 +92,12 @@ impl Rules {
     }
 
     /// Returns the client of a request that passes every check.
-    fn admit(&self, request: &Request, address: Option<IpAddr>) -> Result<Client, Problem> {
+    fn admit(
+        &self,
+        request: &Request,
+        connection: Option<&Arc<Connection>>,
+        address: Option<IpAddr>,
+    ) -> Result<Client, Problem> {
         let headers = request.headers();
         check_length(request.uri())?;
         // Without an address the request came from the process itself, or its embedding server has
@@ -140,7 +145,7 @@ impl Rules {
         caller.check_permission(self.audience.permission(), request.uri().path())?;
         check_body(request.body())?;
         if self.audience == Audience::Clients
-            && let Some(connection) = Sender::connection(request)
+            && let Some(connection) = connection
         {
             connection.note_admitted(request.body());
         }
