@@ -90,7 +90,7 @@ pub(super) struct LoggedRequest {
     id: Option<HeaderValue>,
     /// The address of the client, once the gate knows it.
     pub(super) address: OnceLock<IpAddr>,
-    /// The client, once the gate has admitted the request.
+    /// The client with its token, once the gate has admitted the request.
     pub(super) caller: OnceLock<Caller>,
 }
 

@@ -74,7 +74,7 @@ impl Rules {
             connection.leave_spare_place().await.map_err(|reason| self.no_place(reason))?;
         }
         let client = self.admit(request, connection, address)?;
-        if let Some(logged) = logged {
+        if let Some(logged) = logged.filter(|_| client.caller.name().is_some()) {
             let _ = logged.caller.set(client.caller.clone());
         }
         Sender::set_client(request, client);
