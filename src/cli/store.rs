@@ -23,9 +23,9 @@ pub(super) fn block_on(
     result
 }
 
-/// Runs the work of a command with the configured store, and closes the store. A store that has
-/// not the configured id is refused. If that created a
-/// file, prints its path: in another folder, the same command would create another file.
+/// Runs the work of a command with the configured store, unless the store has not the configured
+/// id, and closes the store. If that created a file, prints its path: in another folder, the same
+/// command would create another file.
 pub(super) fn with_store(
     config: &Config,
     work: impl AsyncFnOnce(Arc<dyn Store>, Arc<SystemClock>) -> Result<(), Failure>,

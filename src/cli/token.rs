@@ -61,13 +61,18 @@ fn expiry(text: &str) -> Result<String, String> {
     is_valid.then(|| text.to_owned()).ok_or_else(|| format!("must be {EXPIRY_FORM}"))
 }
 
-pub(super) fn run(arguments: &TokenArguments) -> Result<(), Failure> {
-    output::require_stdout()?;
-    let mut random = [0; 32];
+/// Returns random bytes of the operating system.
+pub(super) fn random_bytes<const N: usize>() -> Result<[u8; N], Failure> {
+    let mut random = [0; N];
     SysRng
         .try_fill_bytes(&mut random)
         .map_err(|error| Failure::Failed(format!("no random numbers: {error}")))?;
-    let digits: String = random.iter().map(|byte| format!("{byte:02x}")).collect();
+    Ok(random)
+}
+
+pub(super) fn run(arguments: &TokenArguments) -> Result<(), Failure> {
+    output::require_stdout()?;
+    let digits: String = random_bytes::<32>()?.iter().map(|byte| format!("{byte:02x}")).collect();
     let token = format!("{TOKEN_PREFIX}{digits}");
     output::print(&entry(arguments, TokenHash::of(token.as_bytes())))?;
     Ok(writeln!(io::stderr(), "{token}")?)

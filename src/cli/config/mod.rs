@@ -4,10 +4,11 @@ mod raindrop_go;
 
 use std::path::{Path, PathBuf};
 
-use rand::{TryRng, rngs::SysRng};
 use serde::Serialize;
 
-use super::{arguments::Overrides, failure::Failure, output, store::with_store};
+use super::{
+    arguments::Overrides, failure::Failure, output, store::with_store, token::random_bytes,
+};
 use crate::{
     auth::Auth,
     config::{Config, EffectiveSetting, HttpTls, mask_tokens, small_file},
@@ -101,11 +102,7 @@ fn print_store_id(mut config: Config) -> Result<(), Failure> {
         let text = "--store-id: the store memory: is new at each start, and has no id";
         return Err(Failure::usage(text));
     }
-    let mut random = [0; 16];
-    SysRng
-        .try_fill_bytes(&mut random)
-        .map_err(|error| Failure::Failed(format!("no random numbers: {error}")))?;
-    let fresh = Token::from_bits(u128::from_ne_bytes(random));
+    let fresh = Token::from_bits(u128::from_ne_bytes(random_bytes()?));
     with_store(&config, async |store, _| output::say(&store_id(&*store, fresh).await?.to_string()))
 }
 
