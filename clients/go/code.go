@@ -32,8 +32,8 @@ type Code struct {
 	// refill is the one under way, or nil. It alone changes ceiling, the most to ask for.
 	refill  *refill
 	ceiling int64
-	// seen are the first IDs of the latest answers, used or not, changed by the refill alone, too. So is askAt:
-	// the readings of the clock before which each URL asked not to be asked again.
+	// seen are the first IDs of the latest answers, used or not. askAt are the readings of the clock before
+	// which each URL asked not to be asked again. The refill alone changes both.
 	seen, askAt []int64
 	// failure is of the last refill, at failedAt. The next one may begin when the clock reads
 	// retryAt. A success unsets all but failedAt.
@@ -254,7 +254,7 @@ type batch struct {
 	// oneTime is whether all IDs must have come with the same time, which is that of the last one.
 	oneTime bool
 	time    *timeField
-	// prefixes are those of the IDs, or nil if nobody needs them.
+	// prefixes are those of the IDs, or nil if the call makes no texts.
 	prefixes map[int64]string
 }
 
@@ -464,8 +464,8 @@ func (c *Code) run(r *refill, size int64) {
 	}
 }
 
-// dropUnlike drops the buffer if the time of an answer, which follows, is another than that of the
-// last one: the service has moved to another layout, by whose time the IDs are read from then on.
+// dropUnlike drops the buffer if an answer has another time than the last one: the service has moved
+// to another layout. The IDs of this answer and of later ones are read by the new time.
 func (c *Code) dropUnlike(a *answer) {
 	c.lock.Lock()
 	dropped := int64(0)

@@ -9,8 +9,8 @@ const CALLS = 1_000_000;
 
 /** Returns the nanoseconds per call of each function: medians of rounds in alternating order. */
 export async function measure(rounds = ROUNDS, calls = CALLS) {
-  // Each round has a client of its own, whose buffer is full after one call: a loop without a pause
-  // lets no refill in, and when a used buffer is refilled depends on how fast it was used.
+  // Each round has a client of its own, whose buffer is full after one call. A loop without a pause
+  // lets no refill in. When a used buffer is refilled would depend on how fast it was used.
   const clientWithFullBuffer = async () => {
     const client = new Raindrop({
       urls: ['http://raindrop.example.org'],

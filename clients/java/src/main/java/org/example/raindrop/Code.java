@@ -263,14 +263,14 @@ public final class Code {
     return ids == null ? -1 : ids[0];
   }
 
-  /** What a call makes of the IDs that it draws. */
+  /** The form in which a call returns its IDs. */
   private enum Form {
     NUMBERS,
     TEXTS,
     UUIDS
   }
 
-  /** What a call has drawn. Changes under the lock. */
+  /** The IDs that a call has drawn so far. Changes under the lock. */
   private final class Batch {
     private final Form form;
     private final long[] ids;

@@ -68,7 +68,7 @@ final class Postgres implements AutoCloseable {
         DriverManager.getConnection(url()).close();
         return;
       } catch (SQLException e) {
-        Thread.sleep(50); // It does not listen yet.
+        Thread.sleep(50); // The server does not listen yet.
       }
     }
     throw failed();
