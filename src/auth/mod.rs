@@ -18,7 +18,6 @@ mod rights;
 #[cfg(test)]
 mod tests;
 mod tokens;
-mod watch;
 
 use std::{
     path::PathBuf,
@@ -27,6 +26,7 @@ use std::{
 
 use arc_swap::ArcSwap;
 use axum::http::HeaderMap;
+use tokio::sync::Mutex;
 
 pub use self::certificate::ClientCertificate;
 pub(crate) use self::{
@@ -36,8 +36,11 @@ pub(crate) use self::{
     hash::TokenHash,
     rights::{Permission, is_code_or_beginning},
 };
-use self::{bearer::BearerHeader, tokens::Tokens, watch::Stamp};
-use crate::config::{Config, ConfigError};
+use self::{bearer::BearerHeader, tokens::Tokens};
+use crate::{
+    config::{Config, ConfigError},
+    process::file_watch::FileWatch,
+};
 
 /// The tokens and client certificates that a file lists. A request must have one of them.
 #[derive(Debug)]
@@ -45,8 +48,8 @@ pub struct Auth {
     file: PathBuf,
     namespaces: Vec<String>,
     tokens: ArcSwap<Tokens>,
-    /// The stamp of the file from before the first read, so that a change during it is noticed.
-    stamp: Option<Stamp>,
+    /// Held by the task that follows the file.
+    watch: Mutex<FileWatch>,
     /// Whether the last read failed, so that the tokens are those of an earlier one.
     is_stale: AtomicBool,
 }
@@ -63,13 +66,13 @@ impl Auth {
     ) -> Result<Self, ConfigError> {
         let file = file.into();
         let namespaces: Vec<String> = namespaces.into_iter().map(Into::into).collect();
-        let stamp = Stamp::of(&file);
+        let watch = FileWatch::new([file.clone()]).into();
         let tokens = file::read(&file, &namespaces, None)?;
         Ok(Self {
             file,
             namespaces,
             tokens: ArcSwap::from_pointee(tokens),
-            stamp,
+            watch,
             is_stale: false.into(),
         })
     }

@@ -80,6 +80,13 @@ pub struct HttpTls {
 }
 
 impl HttpTls {
+    /// Returns the configured files.
+    pub(crate) fn files(&self) -> impl Iterator<Item = PathBuf> {
+        let optional = [&self.client_ca_file, &self.client_crl_file];
+        let own = [&self.cert_file, &self.key_file].into_iter();
+        own.chain(optional.into_iter().flatten()).cloned()
+    }
+
     /// Returns a warning if every user of this machine may read the key. This call can hang with a
     /// file system that does not answer, so reading the configuration does not make it.
     pub(crate) fn readable_key(&self) -> Option<String> {

@@ -43,7 +43,7 @@ pub struct TlsError {
 }
 
 /// The files of a service's certificates.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Debug)]
 pub(super) struct Files {
     chain: File,
     key: File,
@@ -54,7 +54,7 @@ pub(super) struct Files {
 /// The parsed files.
 #[derive(Debug)]
 pub(super) struct Certificates {
-    pub(super) files: Arc<Files>,
+    files: Files,
     /// The configuration of the listeners.
     pub(super) config: Arc<ServerConfig>,
     /// When the first certificate of the chain is valid.
@@ -170,7 +170,7 @@ impl Files {
 impl Certificates {
     /// Parses the files. Long revocation lists take a while, so this does not belong on an async
     /// thread.
-    pub(super) fn parse(files: Arc<Files>) -> Result<Self, TlsError> {
+    pub(super) fn parse(files: Files) -> Result<Self, TlsError> {
         let certificate = Certificate::from_der(&files.chain.certificates()?[0]);
         let certificate = certificate.map_err(|reason| files.chain.error(reason))?;
         let times = certificate.tbs_certificate().validity();
@@ -263,13 +263,13 @@ impl File {
 }
 
 #[cfg(test)]
-pub(super) mod tests {
+mod tests {
     use tokio_rustls::rustls::server::ResolvesServerCertUsingSni;
 
     use super::*;
 
     /// Returns certificates whose files are all empty.
-    pub(in super::super) fn certificates() -> Certificates {
+    fn certificates() -> Certificates {
         let file = |key: &'static str| File { key, path: key.into(), content: Vec::new() };
         let files = Files {
             chain: file(CHAIN),
@@ -283,7 +283,7 @@ pub(super) mod tests {
             .with_no_client_auth()
             .with_cert_resolver(Arc::new(ResolvesServerCertUsingSni::new()));
         Certificates {
-            files: Arc::new(files),
+            files,
             config: Arc::new(config),
             validity: Validity { from: 0, until: i64::MAX },
             revoked: Revoked::new(),

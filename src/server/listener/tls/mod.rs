@@ -17,6 +17,7 @@ use std::{
 use arc_swap::ArcSwap;
 use tokio::{
     io::{AsyncRead, AsyncWrite},
+    sync::Mutex as AsyncMutex,
     time::timeout,
 };
 use tokio_rustls::{TlsAcceptor, server::TlsStream};
@@ -27,7 +28,7 @@ use crate::{
     auth::ClientCertificate,
     config::HttpTls,
     core::clock::{Clock as _, SystemClock},
-    process::reading::Reads,
+    process::file_watch::FileWatch,
     server::metrics::TlsMetrics,
 };
 
@@ -43,9 +44,8 @@ pub(in crate::server) struct Tls {
     settings: HttpTls,
     present: ArcSwap<Present>,
     metrics: TlsMetrics,
-    reads: Reads,
-    /// The files as last read; `None` if the last attempt failed.
-    last_read: Mutex<Option<Arc<Files>>>,
+    /// Held by the task that follows the files.
+    watch: AsyncMutex<FileWatch>,
     /// The faults of validity that were logged already.
     logged_faults: Mutex<Vec<String>>,
 }
@@ -72,15 +72,14 @@ impl Tls {
         settings: HttpTls,
         metrics: TlsMetrics,
     ) -> Result<Self, TlsError> {
-        let certificates = Certificates::parse(Files::read(&settings)?.into())?;
+        let watch = FileWatch::new(settings.files()).into();
+        let certificates = Certificates::parse(Files::read(&settings)?)?;
         if let Some(note) = settings.readable_key() {
             tracing::info!("{note}");
         }
         certificates.export(&metrics);
-        let last_read = Mutex::new(Some(Arc::clone(&certificates.files)));
         let present = ArcSwap::from_pointee(Present { certificates, authorities: 0 });
-        let (reads, logged_faults) = (Reads::default(), Mutex::default());
-        let tls = Self { settings, present, metrics, reads, last_read, logged_faults };
+        let tls = Self { settings, present, metrics, watch, logged_faults: Mutex::default() };
         tls.log_faults();
         Ok(tls)
     }
