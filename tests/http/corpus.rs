@@ -5,9 +5,9 @@
 //! `closed` if the service closes the connection after them. Requests that a fuzzer finds are added
 //! to it.
 
-use std::{fs, net::SocketAddr, str::from_utf8};
+use std::{ffi::OsStr, net::SocketAddr, str::from_utf8};
 
-use proptest::{collection::vec, prelude::*, sample::Index, test_runner::RngSeed};
+use proptest::{collection::vec, prelude::*, sample::Index};
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
     net::TcpStream,
@@ -15,7 +15,11 @@ use tokio::{
     time::timeout,
 };
 
-use crate::{serving::Served, support::PATIENCE};
+use crate::{
+    serving::Served,
+    support::PATIENCE,
+    test_corpus::{changed, files, repeatable, replaced_piece},
+};
 
 const CORPUS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/http/corpus");
 
@@ -26,17 +30,6 @@ const OF_LAST: &[u8] = b"\"namespaces\"";
 /// The statuses of documented responses; 500 would be a bug.
 const DOCUMENTED: [u16; 15] =
     [100, 200, 400, 403, 404, 405, 408, 413, 414, 415, 422, 429, 431, 501, 503];
-
-fn corpus() -> Vec<(String, Vec<u8>)> {
-    let entries = fs::read_dir(CORPUS).expect(CORPUS).map(|entry| entry.expect("an entry"));
-    let read = |entry: fs::DirEntry| {
-        let name = entry.file_name().into_string().expect("a plain name");
-        (name, fs::read(entry.path()).expect("a file"))
-    };
-    let mut files: Vec<_> = entries.map(read).collect();
-    files.sort();
-    files
-}
 
 /// The statuses in what a service sent. No body has a status line in it.
 fn statuses(sent: &[u8]) -> Vec<u16> {
@@ -82,10 +75,11 @@ async fn outcome(address: SocketAddr, bytes: &[u8]) -> (Vec<u16>, bool) {
 #[tokio::test]
 async fn each_request_has_the_outcome_that_its_file_states() {
     let served = Served::start(&[]).await;
-    let corpus = corpus();
+    let corpus = files(CORPUS);
     assert!(corpus.len() > 100, "{}", corpus.len());
     let mut wrong = Vec::new();
-    for (name, bytes) in corpus {
+    for (file, bytes) in corpus {
+        let name = file.file_name().and_then(OsStr::to_str).expect("a plain name");
         let (found, is_closed) = outcome(served.address, &bytes).await;
         let mut found: Vec<String> = found.iter().map(ToString::to_string).collect();
         if is_closed {
@@ -107,30 +101,11 @@ async fn each_request_has_the_outcome_that_its_file_states() {
 fn mutated_requests_are_answered_as_documented() {
     let runtime = Runtime::new().expect("a runtime");
     let served = runtime.block_on(Served::start(&[]));
-    let corpus: Vec<Vec<u8>> = corpus().into_iter().map(|(_, bytes)| bytes).collect();
-    let fragments = corpus.clone();
-    // A piece of another file, or any bytes.
-    let piece =
-        (any::<Index>(), any::<Index>(), 0..60_usize).prop_map(move |(file, at, length)| {
-            let file = file.get(&fragments);
-            let begin = at.index(file.len() + 1);
-            file[begin..(begin + length).min(file.len())].to_vec()
-        });
-    let piece = prop_oneof![4 => piece, 1 => vec(any::<u8>(), 0..20)];
-    let change = (any::<Index>(), 0..30_usize, piece);
-    let config = ProptestConfig {
-        cases: 500,
-        // Fixed, so that a run can be repeated; PROPTEST_RNG_SEED sets another.
-        rng_seed: RngSeed::Fixed(20_261_125),
-        ..ProptestConfig::default()
-    };
-    proptest!(config, |(file in any::<Index>(), changes in vec(change, 1..4))| {
-        let mut bytes = file.get(&corpus).clone();
-        for (at, length, piece) in changes {
-            let begin = at.index(bytes.len() + 1);
-            let end = (begin + length).min(bytes.len());
-            bytes.splice(begin..end, piece);
-        }
+    let corpus: Vec<Vec<u8>> = files(CORPUS).into_iter().map(|(_, bytes)| bytes).collect();
+    let change = replaced_piece(corpus.clone());
+    proptest!(repeatable(500, 20_261_125), |(file in any::<Index>(), changes in vec(change, 1..4))| {
+        let original: &Vec<u8> = file.get(&corpus);
+        let bytes = changed(original, changes);
         let (found, _) = runtime.block_on(outcome(served.address, &bytes));
         for status in &found {
             prop_assert!(DOCUMENTED.contains(status), "{found:?} for {}", bytes.escape_ascii());

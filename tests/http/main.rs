@@ -43,5 +43,7 @@ mod segments;
 mod serving;
 mod supervision;
 mod support;
+#[path = "../support/corpus.rs"]
+mod test_corpus;
 mod tokens;
 mod unread;

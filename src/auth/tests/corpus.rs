@@ -5,10 +5,10 @@
 
 use std::path::PathBuf;
 
-use proptest::{collection::vec, prelude::*, sample::Index, test_runner::RngSeed};
+use proptest::{collection::vec, prelude::*, sample::Index};
 
 use super::*;
-use crate::test_corpus::{changed, check_problems, files, stated};
+use crate::test_corpus::{changed, check_problems, files, repeatable, replaced_piece, stated};
 
 const CORPUS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/src/auth/tests/corpus");
 
@@ -48,23 +48,8 @@ fn any_change_of_a_file_is_read_or_refused_with_reasons() {
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("tokens.toml");
     let corpus: Vec<Vec<u8>> = files(CORPUS).into_iter().map(|(_, bytes)| bytes).collect();
-    let fragments = corpus.clone();
-    // A piece of another file, or any bytes.
-    let piece =
-        (any::<Index>(), any::<Index>(), 0..60_usize).prop_map(move |(file, at, length)| {
-            let file = file.get(&fragments);
-            let begin = at.index(file.len() + 1);
-            file[begin..(begin + length).min(file.len())].to_vec()
-        });
-    let piece = prop_oneof![4 => piece, 1 => vec(any::<u8>(), 0..20)];
-    let change = (any::<Index>(), 0..30_usize, piece);
-    let config = ProptestConfig {
-        cases: 1_000,
-        // Fixed, so that a run can be repeated; PROPTEST_RNG_SEED sets another.
-        rng_seed: RngSeed::Fixed(20_261_124),
-        ..ProptestConfig::default()
-    };
-    proptest!(config, |(file in any::<Index>(), changes in vec(change, 0..4))| {
+    let change = replaced_piece(corpus.clone());
+    proptest!(repeatable(1_000, 20_261_124), |(file in any::<Index>(), changes in vec(change, 0..4))| {
         let original: &Vec<u8> = file.get(&corpus);
         match outcome(&path, &changed(original, changes)) {
             Ok(count) => prop_assert!(count > 0),

@@ -10,7 +10,7 @@ use super::{
     properties::{change, check, config},
     *,
 };
-use crate::test_corpus::{changed, check_problems, files, stated};
+use crate::test_corpus::{changed, check_problems, files, inserted_line, stated};
 
 const CORPUS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/src/config/tests/corpus");
 
@@ -42,16 +42,7 @@ fn any_change_of_a_file_is_a_layout_or_reported() {
     let path = folder.path().join("raindrop.toml");
     let inputs = Inputs { file: Some(path.clone()), ..Inputs::default() };
     let corpus: Vec<Vec<u8>> = files(CORPUS).into_iter().map(|(_, bytes)| bytes).collect();
-    let fragments = corpus.clone();
-    // A line of another file.
-    let line = (any::<Index>(), any::<Index>()).prop_map(move |(file, line)| {
-        let lines: Vec<&[u8]> =
-            file.get(&fragments).split_inclusive(|byte| *byte == b'\n').collect();
-        let line = if lines.is_empty() { &[][..] } else { line.get(&lines) };
-        line.to_vec()
-    });
-    let line = (any::<Index>(), Just(0), line);
-    let change = prop_oneof![line, change()];
+    let change = prop_oneof![inserted_line(corpus.clone()), change()];
     proptest!(config(1_000), |(file in any::<Index>(), changes in vec(change, 0..4))| {
         let original: &Vec<u8> = file.get(&corpus);
         fs::write(&path, changed(original, changes)).expect("written");

@@ -1,14 +1,12 @@
 //! Any input is a valid configuration, or every problem is reported once with its key or place.
 
-use proptest::{
-    collection::vec,
-    prelude::*,
-    sample::{Index, select},
-    test_runner::RngSeed,
-};
+use proptest::{collection::vec, prelude::*, sample::select};
 
 use super::*;
-use crate::store;
+use crate::{
+    store,
+    test_corpus::{Change, changed, repeatable, replaced_by},
+};
 
 /// Loads the inputs and checks the result.
 pub(super) fn check(inputs: &Inputs) -> Result<(), TestCaseError> {
@@ -130,7 +128,7 @@ fn valid_file() -> impl Strategy<Value = String> {
 }
 
 /// A change of a file: a span and its replacement.
-pub(super) fn change() -> impl Strategy<Value = (Index, usize, Vec<u8>)> {
+pub(super) fn change() -> impl Strategy<Value = Change> {
     let fragment = prop_oneof![
         value(),
         value().prop_map(|value| format!("'{value}'")),
@@ -139,20 +137,14 @@ pub(super) fn change() -> impl Strategy<Value = (Index, usize, Vec<u8>)> {
         Just("\n[[code]]\n".to_owned()),
         Just(String::new()),
     ];
-    let fragment = prop_oneof![
+    replaced_by(prop_oneof![
         9 => fragment.prop_map(String::into_bytes),
         1 => vec(any::<u8>(), 0..20),
-    ];
-    (any::<Index>(), prop_oneof![Just(0), 0..30_usize], fragment)
+    ])
 }
 
 pub(super) fn config(cases: u32) -> ProptestConfig {
-    ProptestConfig {
-        cases,
-        // Fixed, so that a run can be repeated; PROPTEST_RNG_SEED sets another.
-        rng_seed: RngSeed::Fixed(20_261_123),
-        ..ProptestConfig::default()
-    }
+    repeatable(cases, 20_261_123)
 }
 
 #[test]
@@ -170,13 +162,7 @@ fn any_change_of_a_valid_file() {
     let path = folder.path().join("raindrop.toml");
     let inputs = Inputs { file: Some(path.clone()), ..Inputs::default() };
     proptest!(config(1_000), |(text in valid_file(), changes in vec(change(), 0..4))| {
-        let mut bytes = text.into_bytes();
-        for (at, length, fragment) in changes {
-            let begin = at.index(bytes.len() + 1);
-            let end = (begin + length).min(bytes.len());
-            bytes.splice(begin..end, fragment);
-        }
-        fs::write(&path, &bytes).expect("written");
+        fs::write(&path, changed(text.as_bytes(), changes)).expect("written");
         check(&inputs)?;
     });
 }
