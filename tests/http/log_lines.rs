@@ -1,6 +1,6 @@
-//! Log lines, as the source has them.
+//! Log lines, as the source and the documentation have them.
 
-use std::{fs, path::Path};
+use std::{collections::BTreeSet, fs, path::Path};
 
 /// One process keeps many namespaces, and each has its worker ids.
 #[test]
@@ -35,4 +35,92 @@ fn check_file(path: &Path, says: &str) -> usize {
         assert!(fields.contains("namespace"), "{}: tracing::{fields}", path.display());
     };
     fields.filter(|fields| fields.contains(says)).map(check).count()
+}
+
+/// An operator who reads a line looks it up.
+#[test]
+fn log_messages_are_those_of_the_documentation() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let page = fs::read_to_string(root.join("docs/log-messages.md")).expect("the page");
+    let cells = page.lines().filter_map(|line| line.strip_prefix("| `")?.split("` |").next());
+    let documented: BTreeSet<String> = cells.map(without_values).collect();
+    let mut logged = BTreeSet::new();
+    for folder in ["crates", "src"] {
+        collect_messages(&root.join(folder), &mut logged);
+    }
+    assert!(logged.len() > 60, "{logged:#?}");
+    let is_of = |message: &str, row: &str| {
+        row == message || message.strip_suffix('…').is_some_and(|text| row.starts_with(text))
+    };
+    let has_row = |message: &&String| documented.iter().any(|row| is_of(message, row));
+    let missing: Vec<_> = logged.iter().filter(|message| !has_row(message)).collect();
+    assert!(missing.is_empty(), "not in docs/log-messages.md: {missing:#?}");
+    // The source has these as values: the causes that a reserved block is not used.
+    let causes =
+        ["the store went back", "a fail-over lost more numbers than segment.failover_gap skips"];
+    let is_logged = |row: &&String| {
+        causes.contains(&row.as_str()) || logged.iter().any(|message| is_of(message, row))
+    };
+    let gone: Vec<_> = documented.iter().filter(|row| !is_logged(row)).collect();
+    assert!(gone.is_empty(), "only in docs/log-messages.md: {gone:#?}");
+}
+
+/// Collects the messages of level info, warn and error of a folder's sources, without their tests.
+fn collect_messages(folder: &Path, messages: &mut BTreeSet<String>) {
+    for entry in fs::read_dir(folder).expect("a folder") {
+        let path = entry.expect("one").path();
+        let name = path.file_name().expect("a name").to_string_lossy().into_owned();
+        if path.is_dir() {
+            if name != "tests" {
+                collect_messages(&path, messages);
+            }
+        } else if name.ends_with(".rs") && name != "tests.rs" {
+            let source = fs::read_to_string(&path).expect("a source");
+            let production = source.split("\nmod tests {").next().unwrap_or_default();
+            for macro_name in ["info!(", "warn!(", "error!("] {
+                let calls = production.split(&format!("tracing::{macro_name}")).skip(1);
+                // A message of nothing but a value is a note of the configuration.
+                let texts = calls.map(|call| without_values(last_text(call)));
+                messages.extend(texts.filter(|text| text.contains(|it: char| it.is_alphabetic())));
+            }
+        }
+    }
+}
+
+/// Returns the last string of a macro's arguments, which is the message.
+fn last_text(call: &str) -> &str {
+    let (mut depth, mut text, mut at) = (1, "", 0);
+    let bytes = call.as_bytes();
+    while depth > 0 {
+        match bytes[at] {
+            b'(' => depth += 1,
+            b')' => depth -= 1,
+            b'"' => {
+                let begin = at + 1;
+                at = begin;
+                while bytes[at] != b'"' {
+                    at += if bytes[at] == b'\\' { 2 } else { 1 };
+                }
+                text = &call[begin..at];
+            }
+            _ => {}
+        }
+        at += 1;
+    }
+    text
+}
+
+/// Returns a message with `…` for each value, as the page has it.
+fn without_values(text: &str) -> String {
+    let mut shown = String::new();
+    for (index, line) in text.split("\\\n").enumerate() {
+        shown.push_str(if index == 0 { line } else { line.trim_start() });
+    }
+    let mut parts = shown.split('{');
+    let mut message = parts.next().unwrap_or_default().to_owned();
+    for part in parts {
+        message.push('…');
+        message.push_str(part.split_once('}').map_or("", |(_, rest)| rest));
+    }
+    message.replace("\\\"", "\"")
 }

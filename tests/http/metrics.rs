@@ -1,5 +1,7 @@
 //! `/metrics`.
 
+use std::{collections::BTreeSet, fs, path::Path};
+
 use axum::{Router, body::Body, http::Request};
 use tower::ServiceExt as _;
 
@@ -98,4 +100,25 @@ async fn requests_are_counted_by_template_method_and_status() {
     }
     assert_eq!(world.ids_issued().await, 7.0);
     assert_eq!(world.metric(r#"raindrop_codes{id_namespace="default"}"#).await, Some(1.0));
+}
+
+/// An operator who sees a series looks it up.
+#[test]
+fn metrics_are_those_of_the_documentation() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let page = fs::read_to_string(root.join("docs/metrics.md")).expect("the page");
+    let cells = page.lines().filter_map(|line| line.strip_prefix("| `")?.split("` |").next());
+    let documented: BTreeSet<String> = cells.map(str::to_owned).collect();
+    let folder = fs::read_dir(root.join("src/server/metrics")).expect("the sources");
+    let mut sources: Vec<_> = folder.map(|entry| entry.expect("one").path()).collect();
+    sources.push(root.join("src/process/telemetry.rs"));
+    let mut exported = BTreeSet::new();
+    for path in sources {
+        let source = fs::read_to_string(&path).expect("a source");
+        let texts = source.split('"').filter(|text| text.starts_with("raindrop_"));
+        let is_name = |text: &&str| text.chars().all(|it| it.is_ascii_lowercase() || it == '_');
+        exported.extend(texts.filter(is_name).map(str::to_owned));
+    }
+    assert!(exported.len() > 30, "{exported:#?}");
+    assert_eq!(documented, exported);
 }
