@@ -105,13 +105,22 @@ pub(crate) fn log_safely(log: impl FnOnce()) {
 /// the keeper logs with their meaning, and errors of HTTP/2, with which clients could fill the log.
 const NOISY_TARGETS: &str = "kube_client::client::builder=off,h2=error";
 
+/// Returns the filter of a level.
+///
+/// `debug` is for operators: what this node decided and why. Of libraries it has what `info` has,
+/// since drivers log every statement at that level. `trace` has everything.
+fn directives(level: &str) -> EnvFilter {
+    let level = if level == "debug" { "info,raindrop=debug" } else { level };
+    EnvFilter::new(format!("{level},{NOISY_TARGETS}"))
+}
+
 fn subscriber(
     config: &LogConfig,
     writer: LogWriter,
     is_terminal: bool,
 ) -> Box<dyn Subscriber + Send + Sync> {
     let lines = tracing_subscriber::fmt()
-        .with_env_filter(EnvFilter::new(format!("{},{NOISY_TARGETS}", config.level)))
+        .with_env_filter(directives(config.level))
         .with_target(false)
         // The library would print them with `eprintln!`, which panics if standard error is closed.
         .log_internal_errors(false);

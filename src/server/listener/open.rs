@@ -126,6 +126,10 @@ impl OpenConnections {
             self.all[*index].end();
             self.server.metrics.dropped(Dropped::Room);
         }
+        if count > 0 {
+            let waiting = waiting.len();
+            tracing::debug!(count, waiting, "idle connections evicted: new ones need their places");
+        }
         self.all.retain(|entry| !entry.is_ended);
     }
 }

@@ -184,11 +184,17 @@ impl KnownHistory {
         } else {
             let server = read_server.unwrap_or(&recorded.identity);
             if verdict != HistoryVerdict::Continued {
+                let namespace = context.namespace;
+                tracing::debug!(namespace, server, ?verdict, "history does not continue");
                 self.check_servers(server, recorded, context.steady)?;
             }
             self.next_epoch(context, server, recorded, fresh()).begun_by(verdict)
         };
         if history == *recorded {
+            if self.is_known() && self.epoch() != recorded.epoch() {
+                let (namespace, server) = (context.namespace, &recorded.identity);
+                tracing::debug!(namespace, server, "another process began an epoch: following it");
+            }
             self.note(recorded, context.steady);
             return Ok(Followed::Current);
         }

@@ -304,6 +304,9 @@ impl HeldLease {
         let present = context.history.present().expect("the record was followed");
         let max_skew_ms = millis(context.settings.lease.max_clock_skew);
         self.row.enter(present, &context.settings.layout, max_skew_ms);
+        let (namespace, worker) = (&context.settings.namespace, self.row.known_row.worker());
+        let continues = !self.is_of_earlier_epoch(context);
+        tracing::debug!(namespace, worker, continues, "another epoch: the lease follows it");
         Ok(())
     }
 
@@ -364,6 +367,12 @@ impl HeldLease {
         let Some(leased) = context.swap(&mut self.row.known_row, write, intent).await? else {
             return Err(LeaseError::Retry);
         };
+        let (namespace, worker) = (&context.settings.namespace, self.row.known_row.worker());
+        tracing::debug!(
+            namespace,
+            worker,
+            "lease of the new epoch taken: it begins at the barrier"
+        );
         self.apply(context, &leased);
         Ok(())
     }
@@ -532,7 +541,10 @@ impl HeldLease {
         row: Row,
     ) -> LeaseError {
         let facts = self.row_facts(context, judged);
-        match self.row.judge(&row, &facts) {
+        let verdict = self.row.judge(&row, &facts);
+        let (namespace, worker, holder) = (&context.settings.namespace, row.worker, &row.holder);
+        tracing::debug!(namespace, worker, holder, ?verdict, "row has another token");
+        match verdict {
             OtherToken::LastWrite => self.row.known_row.adopt(&row),
             OtherToken::CreatedAgain => {
                 if let Err(error) = self.adopt(context, row, &facts).await {

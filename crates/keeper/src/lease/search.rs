@@ -174,6 +174,9 @@ impl Search {
     ) -> Result<Pass, StoreError> {
         let not_due = match self.choose(context, judged.now_ms).await? {
             Chosen::Row(row) => {
+                let (namespace, worker) = (&context.settings.namespace, row.worker);
+                let was_used = !row.was_never_written();
+                tracing::debug!(namespace, worker, was_used, "free worker id chosen");
                 self.chosen = Some(KnownRow::of(&row));
                 return Ok(Pass::SurveyAgain);
             }
@@ -252,6 +255,12 @@ impl Search {
             Ok(None) | Err(LeaseError::Retry) => {}
             Err(LeaseError::Store(error)) => return Err(error),
             Err(_) => {
+                let (namespace, worker) = (&context.settings.namespace, known_row.worker());
+                tracing::debug!(
+                    namespace,
+                    worker,
+                    "another process took the chosen worker id first"
+                );
                 self.chosen = None;
                 self.conflicts += 1;
             }

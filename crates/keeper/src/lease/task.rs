@@ -15,14 +15,14 @@ use std::{
 };
 
 use raindrop_core::{
-    instant::millis,
+    instant::{format_unix_ms_or_year, millis},
     issue::RollbackPolicy,
     lease::{
         ReleasingRow, Row,
         state::{Effect, Event, Rows, State, next},
     },
 };
-use raindrop_store::StoreError;
+use raindrop_store::{StoreError, with_sources};
 use tokio::{
     sync::oneshot,
     time::{Instant, sleep_until},
@@ -296,6 +296,8 @@ impl Task {
     /// reads contradict its writes.
     fn retry_soon(&mut self) -> Pause {
         self.retries += 1;
+        let (namespace, tries) = (&self.context.settings.namespace, self.retries);
+        tracing::debug!(namespace, tries, "row or record changed meanwhile: the step is repeated");
         if self.retries <= MOST_RETRIES {
             return Pause::fixed(BETWEEN_WOKEN);
         }
@@ -305,7 +307,11 @@ impl Task {
 
     fn store_failed(&mut self, error: &StoreError) -> Pause {
         self.context.store_failed(error);
-        self.back_off()
+        let pause = self.back_off();
+        let namespace = &self.context.settings.namespace;
+        let retry_in = pause.until.saturating_duration_since(Instant::now());
+        tracing::debug!(namespace, error = with_sources(error), ?retry_in, "step failed");
+        pause
     }
 
     /// Returns the pause after a failure, which is longer after each further one.
@@ -346,6 +352,8 @@ impl Task {
     async fn advance(&mut self) -> Result<Pause, LeaseError> {
         let Some(held) = self.state.held_mut() else { return self.acquire().await };
         if held.lease.use_next_lease(&self.context).await? {
+            let namespace = &self.context.settings.namespace;
+            tracing::debug!(namespace, "lease of the new epoch begins: its barrier has come");
             self.context.shared.announce_range();
         }
         if let Some(behind_ms) = held.lease.rolled_back_ms(&self.context) {
@@ -363,6 +371,8 @@ impl Task {
         let search = self.state.search_mut().expect("without a lease, one is sought");
         let outcome = search.run(&mut self.context, None).await?;
         if let Some(reason) = outcome.reason() {
+            let namespace = &self.context.settings.namespace;
+            tracing::debug!(namespace, %reason, "no lease found");
             let barrier = self.context.barrier_ahead();
             let is_behind = matches!(outcome, SearchOutcome::NoneFree(_));
             self.report(barrier.filter(|_| is_behind).unwrap_or(reason));
@@ -396,6 +406,8 @@ impl Task {
     fn stale(&mut self, stale: &StaleStore) -> Pause {
         self.report(stale.reason());
         let left = stale.left(self.context.shared.clock.steady());
+        let namespace = &self.context.settings.namespace;
+        tracing::debug!(namespace, ?left, "nothing is leased yet: the store may be a restored one");
         let due_in = self.state.held().and_then(|held| held.lease.due_in(&self.context));
         // A clock that went back may catch up at any time.
         let is_back = matches!(self.state, State::Moving(..) | State::Refusing(..));
@@ -473,6 +485,7 @@ impl Task {
             self.enter(Event::ClockTrusted);
         }
         let renewed = renewed?;
+        self.log_renewal(renewed, woken);
         if is_refusing {
             if renewed {
                 self.report(UnavailableReason::ClockWentBack);
@@ -492,6 +505,22 @@ impl Task {
         }
         self.context.shared.set_reason(None);
         Ok(self.until_renewal(BETWEEN_USELESS))
+    }
+
+    /// Logs whether a renewal wrote the row, and why it was made.
+    fn log_renewal(&self, has_written: bool, woken: bool) {
+        let (namespace, lease) = (&self.context.settings.namespace, self.state.held());
+        let worker = lease.map(|held| held.lease.grant.worker());
+        let cause = if woken { "claims need more" } else { "it is due" };
+        if has_written {
+            let layout = &self.context.settings.layout;
+            let limit = lease.map_or(0, |held| held.lease.grant.limit());
+            let until_ms = layout.start_of_tick_ms(layout.tick_of(limit.saturating_sub(1)) + 1);
+            let valid_until = format_unix_ms_or_year(until_ms);
+            tracing::debug!(namespace, worker, valid_until, cause, "lease renewed");
+        } else {
+            tracing::debug!(namespace, worker, cause, "lease not renewed: it would not get longer");
+        }
     }
 
     /// Reports why claims are refused once the lease in use has ended, until the next one begins in

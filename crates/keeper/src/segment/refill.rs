@@ -13,7 +13,7 @@ use raindrop_core::{
     lease::Token,
     segment::{Block, CodeRow, StepRule},
 };
-use raindrop_store::{Reservation, Reserved, StoreError};
+use raindrop_store::{Reservation, Reserved, StoreError, with_sources};
 use tokio::time::Instant;
 
 use super::{
@@ -55,6 +55,7 @@ pub(super) async fn refill(code: &Code) -> Result<bool, StoreError> {
         return Ok(false);
     }
     let outcome = reserve(code, left).await;
+    log_outcome(code, left, claim_lacks, &outcome);
     code.namespace.observer.segment_refilled(match &outcome {
         Ok(Some(_)) => RefillOutcome::Done,
         Ok(None) => RefillOutcome::Refused,
@@ -64,6 +65,36 @@ pub(super) async fn refill(code: &Code) -> Result<bool, StoreError> {
         add_block(code, &reserved);
     }
     Ok(true)
+}
+
+/// Logs what became of a refill, and why it was made.
+fn log_outcome(
+    code: &Code,
+    left: u64,
+    lacking: u64,
+    outcome: &Result<Option<ReservedBlock>, StoreError>,
+) {
+    let (namespace, code_name) = (code.namespace.name(), &code.name);
+    match outcome {
+        Ok(Some(ReservedBlock { block, step, .. })) => tracing::debug!(
+            namespace,
+            code = code_name,
+            first = block.first,
+            end = block.end,
+            step,
+            left,
+            lacking,
+            "block reserved"
+        ),
+        Ok(None) => {
+            let reason = code.reason.borrow().as_ref().map(ToString::to_string);
+            tracing::debug!(namespace, code = code_name, reason, "no block reserved");
+        }
+        Err(error) => {
+            let error = with_sources(error);
+            tracing::debug!(namespace, code = code_name, error, "refill failed");
+        }
+    }
 }
 
 /// Notes what claims took and lacked since the last refill. Returns the largest number that one of
@@ -197,6 +228,11 @@ async fn reserve(code: &Code, left: u64) -> Result<Option<ReservedBlock>, StoreE
                 return Ok(None);
             }
             Reserved::OtherEpoch => {
+                tracing::debug!(
+                    namespace = namespace_name,
+                    code = code.name,
+                    "another epoch: reserving in it"
+                );
                 plan.enter(namespace.follow(Purpose::Refill, Some(plan.history.epoch())).await?);
                 true
             }
