@@ -10,7 +10,7 @@ labels! {
         Ids = "ids",
         /// `/metrics`.
         Metrics = "metrics",
-        /// `/cluster` and `/codes`, where operators have no listener of their own.
+        /// `/cluster`, `/codes` and `/log`, where operators have no listener of their own.
         Admin = "admin",
     }
 }

@@ -10,6 +10,7 @@ mod confirm;
 mod failure;
 mod health;
 mod id;
+mod log;
 mod manual;
 mod output;
 mod parse;
@@ -68,6 +69,10 @@ enum Command {
     /// List the codes of segment mode with their next numbers and steps, or create, change, import,
     /// raise or retire them.
     Codes(codes::CodesArguments),
+    /// Show the level of a running service's log, or change it for a time.
+    ///
+    /// raindrop log --level debug --for 10m --server http://10.0.0.7:9090 --token-file token
+    Log(log::LogArguments),
     /// Print the completions for a shell.
     ///
     /// For bash: raindrop completions bash > /etc/bash_completion.d/raindrop
@@ -148,6 +153,7 @@ fn dispatch(Cli { overrides, command }: Cli) -> Result<(), Failure> {
         Command::Token(arguments) => token::run(&arguments),
         Command::Workers(arguments) => workers::run(overrides, &arguments),
         Command::Codes(arguments) => codes::run(overrides, &arguments),
+        Command::Log(arguments) => log::run(&arguments),
         Command::Completions(arguments) => manual::completions(&arguments),
         Command::Man(arguments) => manual::man(&arguments),
     }

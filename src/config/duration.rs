@@ -10,7 +10,7 @@ pub(crate) use crate::core::duration::parse;
 pub(crate) const FORM: &str = "a duration with its unit such as 500ms, 5m or 1h30m";
 
 /// Formats a duration so that [`parse`] reads it back.
-pub(super) fn format(duration: Duration) -> String {
+pub(crate) fn format(duration: Duration) -> String {
     SpanPrinter::new().spacing(Spacing::None).unsigned_duration_to_string(&duration)
 }
 

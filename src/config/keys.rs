@@ -187,7 +187,7 @@ pub const KEYS: &[Key] = &[
     key(
         "http.admin_changes",
         "false",
-        "Whether the admin listener takes changes without tokens: /cluster/release and /codes.",
+        "Whether the admin listener takes changes without tokens: /cluster/release, /codes and /log.",
     ),
     key("http.max_batch", "10000", "The largest n for /ids."),
     key("http.max_range", "1000000", "The largest up_to for /ids; a layout may allow less."),

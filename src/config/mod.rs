@@ -42,10 +42,11 @@ pub use self::{
     service::{CorsOrigins, HttpConfig, HttpTls, LogConfig, LogFormat, LoggedRequests},
 };
 pub(crate) use self::{
-    duration::{FORM as DURATION_FORM, parse as parse_duration},
+    duration::{FORM as DURATION_FORM, format as format_duration, parse as parse_duration},
     layers::read_toml,
     reader::{DEFAULT, Reader},
     secret::{TOKEN_PREFIX, mask_tokens, percent_encode},
+    service::LOG_LEVELS,
 };
 use crate::{
     core::{namespace::DEFAULT_NAMESPACE, preset::foreign::ForeignLayout},

@@ -129,7 +129,8 @@ pub enum LogFormat {
     Json,
 }
 
-const LEVELS: [&str; 6] = ["off", "error", "warn", "info", "debug", "trace"];
+/// The values of `log.level`.
+pub(crate) const LOG_LEVELS: [&str; 6] = ["off", "error", "warn", "info", "debug", "trace"];
 
 /// The origins that browsers may call from.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -298,7 +299,7 @@ pub(super) fn read_tokens_file(reader: &mut Reader) -> Option<PathBuf> {
 }
 
 pub(super) fn read_log(reader: &mut Reader) -> LogConfig {
-    let level = |text: &str| LEVELS.into_iter().find(|level| *level == text);
+    let level = |text: &str| LOG_LEVELS.into_iter().find(|level| *level == text);
     let format = |text: &str| match text {
         "text" => Some(LogFormat::Text),
         "json" => Some(LogFormat::Json),
@@ -313,7 +314,7 @@ pub(super) fn read_log(reader: &mut Reader) -> LogConfig {
     };
     let hour = Duration::from_hours(1);
     LogConfig {
-        level: reader.value("log.level", LEVELS.join(", "), level),
+        level: reader.value("log.level", LOG_LEVELS.join(", "), level),
         format: reader.value("log.format", "text or json", format),
         requests: reader.value("log.requests", "off, errors, slow or all", requests),
         slow_after: reader.duration("log.slow_after", Duration::from_millis(1)..=hour),

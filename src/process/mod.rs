@@ -1,9 +1,10 @@
-//! The process around the service: its clock, log, signals, memory limit, and the files that it
-//! reads and follows.
+//! The process around the service: its clock, log and its level, signals, memory limit, and the
+//! files that it reads and follows.
 
 pub(crate) mod clock;
 pub(crate) mod file_watch;
 pub(crate) mod hangup;
+pub(crate) mod log_level;
 mod log_writer;
 pub(crate) mod memory_limit;
 pub(crate) mod reading;

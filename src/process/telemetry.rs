@@ -20,13 +20,18 @@ use tracing::{
     field::{self, Field},
 };
 use tracing_subscriber::{
-    EnvFilter,
+    Layer, Registry,
     field::MakeExt as _,
     fmt::format::{Writer, debug_fn},
+    layer::SubscriberExt as _,
+    reload,
     util::SubscriberInitExt,
 };
 
-use super::log_writer::LogWriter;
+use super::{
+    log_level::{LogLevel, directives},
+    log_writer::LogWriter,
+};
 use crate::{
     config::{LogConfig, LogFormat},
     core::visible::visible,
@@ -37,6 +42,9 @@ const FLUSHED_WITHIN: Duration = Duration::from_secs(1);
 
 /// The writer of this process.
 static WRITER: OnceLock<LogWriter> = OnceLock::new();
+
+/// The level of the log of this process.
+static LEVEL: OnceLock<LogLevel> = OnceLock::new();
 
 /// Counts the lines that were not written.
 pub(crate) static DROPPED: LazyLock<IntCounter> = LazyLock::new(|| {
@@ -66,12 +74,19 @@ impl Drop for Logging {
 pub fn start(config: &LogConfig) -> io::Result<Logging> {
     let writer = LogWriter::start(io::stderr(), DROPPED.clone())?;
     let is_terminal = io::IsTerminal::is_terminal(&io::stderr());
+    let (subscriber, level) = subscriber(config, writer.clone(), is_terminal);
     // This fails only in a program that embeds the service and has a subscriber.
-    if subscriber(config, writer.clone(), is_terminal).try_init().is_ok() {
+    if subscriber.try_init().is_ok() {
         std::panic::set_hook(Box::new(log_panic));
         let _ = WRITER.set(writer);
+        let _ = LEVEL.set(level);
     }
     Ok(Logging(()))
+}
+
+/// Returns the level of the log, unless a program that embeds the service has a log of its own.
+pub(crate) fn level() -> Option<LogLevel> {
+    LEVEL.get().cloned()
 }
 
 /// Waits until the queued lines are written, for at most a second.
@@ -101,40 +116,35 @@ pub(crate) fn log_safely(log: impl FnOnce()) {
     let _ = catch_unwind(AssertUnwindSafe(log));
 }
 
-/// Directives for targets that would only be noise: errors of requests to the Kubernetes API, which
-/// the keeper logs with their meaning, and errors of HTTP/2, with which clients could fill the log.
-const NOISY_TARGETS: &str = "kube_client::client::builder=off,h2=error";
-
-/// Returns the filter of a level.
-///
-/// `debug` is for operators: what this node decided and why. Of libraries it has what `info` has,
-/// since drivers log every statement at that level. `trace` has everything.
-fn directives(level: &str) -> EnvFilter {
-    let level = if level == "debug" { "info,raindrop=debug" } else { level };
-    EnvFilter::new(format!("{level},{NOISY_TARGETS}"))
-}
+type Lines = Box<dyn Layer<Registry> + Send + Sync>;
 
 fn subscriber(
     config: &LogConfig,
     writer: LogWriter,
     is_terminal: bool,
-) -> Box<dyn Subscriber + Send + Sync> {
-    let lines = tracing_subscriber::fmt()
-        .with_env_filter(directives(config.level))
+) -> (Box<dyn Subscriber + Send + Sync>, LogLevel) {
+    let lines = tracing_subscriber::fmt::layer()
         .with_target(false)
         // The library would print them with `eprintln!`, which panics if standard error is closed.
         .log_internal_errors(false);
-    match config.format {
+    let lines: Lines = match config.format {
         LogFormat::Text => {
             let lines = lines.fmt_fields(debug_fn(write_field).delimited(" "));
             let lines = lines.with_writer(move || writer.clone());
-            Box::new(lines.with_ansi(is_terminal).finish())
+            Box::new(lines.with_ansi(is_terminal))
         }
         LogFormat::Json => {
             let lines = lines.with_writer(move || JsonLines(writer.clone()));
-            Box::new(lines.json().flatten_event(true).finish())
+            Box::new(lines.json().flatten_event(true))
         }
-    }
+    };
+    let (filter, handle) = reload::Layer::new(directives(config.level));
+    let apply = move |filter| {
+        // This fails only once the subscriber is gone, and with it the log.
+        let _ = handle.reload(filter);
+    };
+    let subscriber = Registry::default().with(lines.with_filter(filter));
+    (Box::new(subscriber), LogLevel::new(config.level, Box::new(apply)))
 }
 
 /// Writes a field of a text line, escaped: its value may come from a peer or a store. The library
@@ -207,7 +217,7 @@ mod tests {
         let (reader, pipe) = io::pipe().expect("a pipe");
         drop(reader);
         let (writer, dropped) = writer(pipe);
-        with_default(subscriber(&LOG, writer.clone(), false), || {
+        with_default(subscriber(&LOG, writer.clone(), false).0, || {
             tracing::info!("one");
             tracing::warn!(number = 2, "two");
         });
@@ -225,7 +235,7 @@ mod tests {
             log_panic(info);
             before(info);
         }));
-        with_default(subscriber(&LOG, writer.clone(), false), || {
+        with_default(subscriber(&LOG, writer.clone(), false).0, || {
             panic::catch_unwind(|| panic!("planted by a test")).expect_err("it panics");
         });
         let mut line = String::new();
@@ -246,7 +256,7 @@ mod tests {
             let (mut reader, pipe) = io::pipe().expect("a pipe");
             let (writer, _) = writer(pipe);
             let config = LogConfig { format, ..LOG };
-            with_default(subscriber(&config, writer.clone(), is_terminal), || {
+            with_default(subscriber(&config, writer.clone(), is_terminal).0, || {
                 tracing::warn!(error = %evil, text = evil, debug = ?evil, "{evil}");
             });
             assert!(writer.flush_within(Duration::from_secs(30)));

@@ -37,6 +37,7 @@ pub(crate) use self::{
     memory::most_connections,
     routes::cluster::{ReleaseDocument, Worker, WorkerList, WorkerState, has_layout},
     routes::codes::CodeDocument,
+    routes::log::LevelDocument,
     state::{unknown_namespace, unknown_segment_code},
 };
 #[doc(no_inline)]

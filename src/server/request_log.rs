@@ -36,7 +36,7 @@ pub(super) const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id"
 const LONGEST_REQUEST_ID: usize = 128;
 
 /// The parameters of this API, whose values are logged. Others could be secrets of the client.
-const PARAMETERS: [&str; 27] = [
+const PARAMETERS: [&str; 29] = [
     "after",
     "all",
     "at",
@@ -45,9 +45,11 @@ const PARAMETERS: [&str; 27] = [
     "dry_run",
     "encoding",
     "epoch",
+    "for",
     "format",
     "from",
     "layout",
+    "level",
     "max_sequence",
     "min_sequence",
     "n",

@@ -30,6 +30,7 @@ use crate::{
     core::{clock::Clock, preset::foreign::ForeignLayout},
     keeper::{Backfill, KeeperSettings, NamespaceIssuer},
     plan::Plan,
+    process::log_level::LogLevel,
     store::{ListedRow, Store, StoreError},
 };
 
@@ -96,6 +97,8 @@ pub struct AppState {
     pub(super) clock: Arc<dyn Clock>,
     pub(super) metrics: Metrics,
     pub(super) request_log: RequestLog,
+    /// `None` if the program has a log of its own.
+    pub(super) log_level: Option<LogLevel>,
     pub(super) history: History,
     pub(super) unsent_budget: UnsentBudget,
     pub(super) head_budget: HeadBudget,
@@ -147,6 +150,7 @@ impl AppState {
             clock,
             metrics,
             request_log: RequestLog::new(LoggedRequests::Off, Duration::ZERO),
+            log_level: None,
             history: History::default(),
             draining: watch::Sender::new(false),
             failed: AtomicBool::new(false),

@@ -18,6 +18,7 @@ mod failover;
 mod layouts;
 mod lifecycle;
 mod load;
+mod log_level;
 mod logging;
 mod lost_writes;
 mod migrating;

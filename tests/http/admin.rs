@@ -43,7 +43,7 @@ async fn each_listener_serves_only_its_routes() {
         assert_eq!(served.get(path).await.status().as_u16(), public, "{path}");
         assert_eq!(served.admin(path).await.0, admin, "{path}");
     }
-    for path in ["/metrics", "/cluster", "/cluster/release", "/codes", "/codes/order"] {
+    for path in ["/metrics", "/cluster", "/cluster/release", "/codes", "/codes/order", "/log"] {
         let problem: Value = served.get(path).await.json().await.expect("JSON");
         let detail = format!(
             "there is no route {path:?} on this listener: it is served on http.admin_listen"

@@ -14,7 +14,7 @@ use crate::{serving::Served, support::token_entry};
 fn permission(path: &str) -> Option<&'static str> {
     match path.split('/').nth(1).expect("a path") {
         "id" | "ids" | "parse" | "bounds" | "plan" => Some("ids"),
-        "cluster" | "codes" => Some("admin"),
+        "cluster" | "codes" | "log" => Some("admin"),
         "metrics" => Some("metrics"),
         "health" | "openapi.json" | "nowhere" => Some("any"),
         "livez" | "readyz" | "" | "docs" | "console" => None,

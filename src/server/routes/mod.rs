@@ -9,6 +9,7 @@ pub(super) mod console;
 mod content_negotiation;
 pub(super) mod health;
 pub(super) mod ids;
+pub(super) mod log;
 pub(super) mod metrics;
 pub(super) mod parse;
 pub(super) mod plan;

@@ -38,7 +38,7 @@ use crate::{
     config::{Config, ConfigError},
     core::clock::Clock,
     keeper::{Backfill, KeeperError, NamespaceIssuer, StateFile, StateFileError, catch_panic},
-    process::{hangup::Hangups, reading::Reads},
+    process::{hangup::Hangups, reading::Reads, telemetry},
     store::{Store, identity, with_sources},
 };
 
@@ -128,6 +128,7 @@ impl Service {
             .with_request_log(&config.log)
             .with_cluster(Arc::clone(&store), config.store.timeout * 3, config.keepers().cloned());
         state.auth = auth;
+        state.log_level = telemetry::level();
         let state = Arc::new(state);
         let recorded = Arc::clone(&state);
         following.push(tasks.restarted(Task::History, move || {

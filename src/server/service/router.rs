@@ -22,7 +22,7 @@ use crate::server::{
     response::{Problem, ProblemCode},
     routes::{
         about::{self, About},
-        bounds, cluster, codes, console, health, ids, metrics, parse, plan,
+        bounds, cluster, codes, console, health, ids, log, metrics, parse, plan,
     },
     state::AppState,
 };
@@ -60,6 +60,7 @@ fn groups(state: &AppState, listener: Listener) -> Vec<Group> {
         routes!(codes::get, codes::put, codes::patch),
         routes!(codes::raise),
         routes!(codes::retire),
+        routes!(log::get, log::put),
     ]);
     let probes = described([routes!(health::live), routes!(health::ready)]);
     let health = described([routes!(health::health)]);
@@ -170,7 +171,8 @@ async fn no_route(State(state): State<Arc<AppState>>, uri: Uri) -> Problem {
         | ["cluster", "release"]
         | ["codes"]
         | ["codes", _]
-        | ["codes", _, "raise" | "retire"] => match state.http.admin_listen {
+        | ["codes", _, "raise" | "retire"]
+        | ["log"] => match state.http.admin_listen {
             Some(_) => " on this listener: it is served on http.admin_listen",
             None => {
                 ": it needs http.admin_listen, or auth.tokens_file and a token with the permission \
