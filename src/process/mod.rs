@@ -1,6 +1,7 @@
-//! The process around the service: its clock, log and its level, signals, memory limit, and the
-//! files that it reads and follows.
+//! The process around the service: its build, clock, log and its level, signals, memory limit, and
+//! the files that it reads and follows.
 
+pub(crate) mod build;
 pub(crate) mod clock;
 pub(crate) mod file_watch;
 pub(crate) mod hangup;

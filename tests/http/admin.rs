@@ -37,6 +37,7 @@ async fn each_listener_serves_only_its_routes() {
         ("/livez", 200, 200),
         ("/readyz", 200, 200),
         ("/health", 200, 200),
+        ("/version", 200, 200),
         ("/metrics", 404, 200),
         ("/cluster", 404, 200),
     ] {

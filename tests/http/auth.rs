@@ -25,7 +25,7 @@ const FORBIDDEN: &str = r#"Bearer realm="raindrop", error="insufficient_scope""#
 const BOUNDS: &str = "/bounds?from=2026-01-01T00:00:00Z&to=2026-01-02T00:00:00Z";
 
 /// Every route that needs a token, and what its bearer is answered.
-const PROTECTED: [(&str, &str, u16); 20] = [
+const PROTECTED: [(&str, &str, u16); 21] = [
     ("GET", "/id/order", 200),
     ("POST", "/id/order", 200),
     ("HEAD", "/id/order", 200),
@@ -41,6 +41,7 @@ const PROTECTED: [(&str, &str, u16); 20] = [
     ("POST", "/bounds", 405),
     ("GET", "/plan", 200),
     ("GET", "/health", 200),
+    ("GET", "/version", 200),
     ("GET", "/metrics", 200),
     ("POST", "/metrics", 405),
     ("GET", "/openapi.json", 200),

@@ -19,7 +19,7 @@ async fn preflight_of_every_origin_is_allowed_by_default() {
         let answer = world.call("GET", route, &[ORIGIN]).await;
         assert_eq!(answer.header("access-control-allow-origin"), Some("*"), "{route}");
     }
-    for route in ["/health", "/livez", "/readyz", "/metrics", "/nowhere"] {
+    for route in ["/health", "/livez", "/readyz", "/metrics", "/version", "/nowhere"] {
         let answer = world.call("GET", route, &[ORIGIN]).await;
         assert_eq!(answer.header("access-control-allow-origin"), None, "{route}");
     }

@@ -1,4 +1,4 @@
-//! `/health`, `/readyz` and `/livez`.
+//! `/health`, `/readyz`, `/livez` and `/version`.
 
 use raindrop::core::instant::parse_unix_ms;
 
@@ -87,4 +87,19 @@ async fn readiness_of_one_namespace_is_answered() {
     ] {
         assert_eq!(world.get(uri).await.status, status, "{uri}");
     }
+}
+
+#[tokio::test]
+async fn version_is_that_of_the_metrics() {
+    let world = World::start(&[]).await;
+    let answer = world.get("/version").await;
+    assert_eq!(answer.status, 200);
+    assert_eq!(answer.header("cache-control"), Some("no-store"));
+    let build = answer.json();
+    let (version, commit) = (&build["version"], &build["commit"]);
+    assert_eq!(version, env!("CARGO_PKG_VERSION"));
+    let labels = format!("raindrop_build_info{{commit={commit},version={version}}} 1\n");
+    let metrics = world.get("/metrics").await.body;
+    assert!(metrics.contains(&labels), "{labels} is missing in {metrics}");
+    assert_eq!(build.as_object().expect("an object").len(), 2);
 }

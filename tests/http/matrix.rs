@@ -16,7 +16,7 @@ fn permission(path: &str) -> Option<&'static str> {
         "id" | "ids" | "parse" | "bounds" | "plan" => Some("ids"),
         "cluster" | "codes" | "log" => Some("admin"),
         "metrics" => Some("metrics"),
-        "health" | "openapi.json" | "nowhere" => Some("any"),
+        "health" | "openapi.json" | "version" | "nowhere" => Some("any"),
         "livez" | "readyz" | "" | "docs" | "console" => None,
         other => panic!("who may use /{other}?"),
     }

@@ -6,7 +6,7 @@ use raindrop::{core::clock::SystemClock, store::MemoryStore};
 
 use crate::support::{BrokenClock, PATIENCE, World, config};
 
-const ROUTES: [(&str, &[&str]); 10] = [
+const ROUTES: [(&str, &[&str]); 11] = [
     ("/id/order", &["GET", "HEAD", "POST"]),
     ("/ids/order", &["GET", "HEAD", "POST"]),
     ("/parse/1", &["GET", "HEAD"]),
@@ -17,6 +17,7 @@ const ROUTES: [(&str, &[&str]); 10] = [
     ("/readyz", &["GET", "HEAD"]),
     ("/metrics", &["GET", "HEAD"]),
     ("/openapi.json", &["GET", "HEAD"]),
+    ("/version", &["GET", "HEAD"]),
 ];
 
 #[tokio::test]

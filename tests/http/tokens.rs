@@ -47,6 +47,7 @@ async fn permissions_open_only_their_routes() {
         ("/metrics", 403, 200, 403),
         ("/health", 200, 200, 200),
         ("/openapi.json", 200, 200, 200),
+        ("/version", 200, 200, 200),
         ("/nowhere", 404, 404, 404),
     ] {
         let both = if uri == "/nowhere" { 404 } else { 200 };

@@ -39,7 +39,7 @@ use crate::{
     auth::Auth,
     config::HttpTls,
     keeper::{NamespaceIssuer, Observer},
-    process::telemetry,
+    process::{build::BUILD, telemetry},
 };
 
 /// The label of an ID namespace, not called `namespace` because Kubernetes adds that label to every
@@ -68,8 +68,8 @@ impl Metrics {
         let task_failures = task_failures(&registry);
         let help = "1, labelled with the version, and the commit if the build was told it.";
         let build_info = Opts::new("raindrop_build_info", help)
-            .const_label("version", env!("CARGO_PKG_VERSION"))
-            .const_label("commit", option_env!("RAINDROP_COMMIT").unwrap_or("unknown"));
+            .const_label("version", BUILD.version)
+            .const_label("commit", BUILD.commit);
         set_gauge(&registry, build_info, 1.0);
         register(&registry, ProcessMetrics::new());
         register(&registry, telemetry::DROPPED.clone());

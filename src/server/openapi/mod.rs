@@ -23,7 +23,7 @@ use super::{
     audience::{Audience, TokensFor},
     response::{Document, ProblemCode},
 };
-use crate::config::HttpConfig;
+use crate::{config::HttpConfig, process::build::BUILD};
 
 /// The extension in which the description of a handler names its problems.
 const PROBLEMS: &str = "x-problems";
@@ -53,7 +53,7 @@ pub(super) fn document(
     schemas.insert(Document::name().into(), json!(Document::schema()));
     let mut document: Value =
         serde_json::from_str(include_str!("document.json")).expect("valid JSON");
-    document["info"]["version"] = env!("CARGO_PKG_VERSION").into();
+    document["info"]["version"] = BUILD.version.into();
     document["info"]["description"] = include_str!("description.md").trim_end().into();
     document["paths"] = paths.into();
     document["security"] = security;

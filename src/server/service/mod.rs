@@ -38,7 +38,7 @@ use crate::{
     config::{Config, ConfigError},
     core::clock::Clock,
     keeper::{Backfill, KeeperError, NamespaceIssuer, StateFile, StateFileError, catch_panic},
-    process::{hangup::Hangups, reading::Reads, telemetry},
+    process::{build::BUILD, hangup::Hangups, reading::Reads, telemetry},
     store::{Store, identity, with_sources},
 };
 
@@ -141,7 +141,7 @@ impl Service {
         let stop = tasks.stopping.subscribe();
         let clients = server(&state, Listener::Public, tls.clone()).run(listener, stop);
         let serving = tasks.essential(Task::PublicListener, clients);
-        tracing::info!(version = env!("CARGO_PKG_VERSION"), "listening on {scheme}://{address}");
+        tracing::info!(version = BUILD.version, "listening on {scheme}://{address}");
         announce_auth(state.auth.as_deref(), address, state.clock.now_ms());
         let mut operations = None;
         if let Some(listener) = admin_listener {

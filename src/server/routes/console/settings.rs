@@ -9,6 +9,7 @@ use crate::{
         preset::{Preset, foreign::ForeignLayout},
     },
     keeper::NamespaceIssuer,
+    process::build::BUILD,
     server::state::AppState,
 };
 
@@ -69,7 +70,7 @@ impl<'a> Settings<'a> {
         let built_in: Vec<_> = ForeignLayout::built_in().collect();
         let configured = if needs_token { &[][..] } else { &state.layouts };
         Self {
-            version: env!("CARGO_PKG_VERSION"),
+            version: BUILD.version,
             parts: PARTS.into_iter().filter(is_served).map(|(part, _)| part).collect(),
             metrics: has("/metrics"),
             needs_token,
