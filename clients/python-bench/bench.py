@@ -37,7 +37,13 @@ def answer(_url: str, target: str, _headers: object, _call: object) -> Reply:
         "stride": str(stride),
     }
     fields["last"] = str(first + (rows - 1) * stride + 4095)
-    body = {"issued_at": "2026-11-28T09:30:00.123Z", "layout": "benchmark", "ranges": [fields]}
+    body = {
+        "issued_at": "2026-11-28T09:30:00.123Z",
+        "layout": "benchmark",
+        "time": {"epoch_ms": 1735689600000, "unit_ms": 1, "shift": 22, "bits": 41},
+        "prefix": "ORD-",
+        "ranges": [fields],
+    }
     return Reply(200, "application/json", "", json.dumps(body).encode())
 
 
@@ -59,6 +65,7 @@ def costs() -> None:
             "handle.try_next()": order.try_next,
             "client.code(name).next()": lambda: client.code("order").next(),
             "handle.next_text()": order.next_text,
+            "handle.next_uuid()": order.next_uuid,
             "uuid.uuid4()": uuid.uuid4,
         }
         times: dict[str, list[float]] = {}

@@ -138,6 +138,11 @@ class Bench:
         finally:
             self.buffer.leave(waiter, None)
 
+    def take(self) -> int | None:
+        """Returns the next ID without its segment."""
+        taken = self.buffer.take()
+        return None if taken is None else taken[0]
+
     def draw_now(self, n: int) -> list[int]:
         """Returns n IDs, or none if there are fewer."""
         drawn = self.buffer.draw(n)

@@ -68,12 +68,12 @@ class Demand(unittest.TestCase):
 
     def test_try_starts_a_refill_and_never_waits(self) -> None:
         bench = Bench()
-        self.assertIsNone(bench.buffer.take())
+        self.assertIsNone(bench.take())
         self.assertEqual(bench.started, 1)
-        self.assertIsNone(bench.buffer.take())
+        self.assertIsNone(bench.take())
         self.assertEqual(bench.started, 1)
         bench.run()
-        self.assertEqual(bench.buffer.take(), 1)
+        self.assertEqual(bench.take(), 1)
 
     def test_bounds_of_a_request(self) -> None:
         bench = Bench(min_range=10, max_range=50)
@@ -137,6 +137,19 @@ class Texts(unittest.TestCase):
         bench.buffer.flush()
         self.assertEqual([code.next_text() for _ in range(3)], ["2-7", "2-8", "3-9"])
 
+    def test_a_text_has_no_prefix_of_an_answer_that_is_used_up(self) -> None:
+        bench = self.bench()
+        code = Code("order", bench.buffer, bench.context)
+        self.assertEqual(code.next_text_many(4)[-1], "1-4")
+        bench.buffer._refill_if_low(4)
+        bench.buffer.flush()
+        # So an exception of a signal handler can leave it.
+        bench.buffer._current.left = 1
+        drawn = bench.buffer.draw(1)
+        assert drawn
+        one, segment = drawn.only()
+        self.assertEqual((one, segment.prefix), (5, "2-"))
+
     def test_a_text_of_a_task_has_the_prefix_of_its_own_answer(self) -> None:
         bench = self.bench()
         code = AsyncCode("order", bench.buffer, bench.context)
@@ -156,28 +169,28 @@ class Freshness(unittest.TestCase):
         bench.answer = lambda _: Reply(200, reply.content_type, "", body)
         bench.draw(1)
         bench.now += 10
-        self.assertIsNone(bench.buffer.take())
+        self.assertIsNone(bench.take())
 
     def test_ids_get_too_old(self) -> None:
         bench = Bench(min_range=10)
         bench.draw(1)
         bench.now += 9.99
-        self.assertEqual(bench.buffer.take(), 2)
+        self.assertEqual(bench.take(), 2)
         bench.now += 0.01
-        self.assertIsNone(bench.buffer.take())
+        self.assertIsNone(bench.take())
         self.assertEqual([event.ids for event in bench.of_type("dropped")], [1, 7])
 
     def test_the_clock_is_read_after_an_id_is_taken(self) -> None:
         bench = Bench(min_range=10)
         bench.draw(1)
-        bench.buffer.take()
+        bench.take()
 
         def stop() -> Iterator[int]:
             bench.now += 60
             yield 3
 
         bench.buffer._current.ids = stop()
-        self.assertIsNone(bench.buffer.take())
+        self.assertIsNone(bench.take())
 
     def test_many_are_replaced_when_the_process_was_stopped(self) -> None:
         bench = Bench(min_range=10)
@@ -200,7 +213,7 @@ class Freshness(unittest.TestCase):
         bench.answer = slow
         bench.draw(1)
         bench.now += 4
-        self.assertIsNone(bench.buffer.take())
+        self.assertIsNone(bench.take())
 
     def test_an_answer_that_is_too_old_is_refused(self) -> None:
         bench = Bench(("http://a", "http://b"))
@@ -233,13 +246,13 @@ class Freshness(unittest.TestCase):
         bench.answer = lambda count: numbers(count)
         bench.draw(1)
         bench.now += 10**6
-        self.assertEqual(bench.buffer.take(), 2)
+        self.assertEqual(bench.take(), 2)
         bench = Bench(min_range=10)
         until = "2026-11-28T09:30:01.123Z"
         bench.answer = lambda count: answer(one_range(1, count), until=until)
         bench.draw(1)
         bench.now += 1.0
-        self.assertIsNone(bench.buffer.take())
+        self.assertIsNone(bench.take())
 
 
 def numbers(count: int) -> Reply:
@@ -277,7 +290,7 @@ class Failures(unittest.TestCase):
                 self.started += 1
                 self.run_one()
 
-        for call in (Code.next, lambda code: code.next_many(2)):
+        for call in (Code.next, Code.next_text, Code.next_uuid, lambda code: code.next_many(2)):
             bench = Fast()
             bench.replies["http://a"] = problem(404, "unknown_code")
             with self.assertRaisesRegex(RaindropError, "unknown_code"):
@@ -353,11 +366,11 @@ class Failures(unittest.TestCase):
     def test_a_refill_without_callers_heeds_retry_after(self) -> None:
         bench = Bench()
         bench.replies["http://a"] = problem(503, "x", "30")
-        self.assertIsNone(bench.buffer.take())
+        self.assertIsNone(bench.take())
         bench.run()
         for seconds, started in ((0.0, 0), (29.9, 0), (0.2, 1)):
             bench.now += seconds
-            self.assertIsNone(bench.buffer.take())
+            self.assertIsNone(bench.take())
             self.assertEqual(bench.started, started)
 
     def test_an_answer_that_came_before_is_refused(self) -> None:
@@ -389,7 +402,7 @@ class Failures(unittest.TestCase):
         with self.assertLogs("raindrop_client", "WARNING") as logs:
             for seconds in (0, 30, 29, 31):
                 bench.now += seconds
-                bench.buffer.take()
+                bench.take()
                 bench.run()
         self.assertEqual(len(logs.records), 2)
         self.assertEqual(len(bench.asked), 4)
@@ -418,9 +431,9 @@ class Life(unittest.TestCase):
         bench = Bench(min_range=10)
         bench.draw(1)
         with mock.patch("os.getpid", return_value=7):
-            self.assertIsNone(bench.buffer.take())
+            self.assertIsNone(bench.take())
             bench.run()
-            self.assertEqual(bench.buffer.take(), 11)
+            self.assertEqual(bench.take(), 11)
 
     def test_a_buffer_has_no_copy(self) -> None:
         buffer: Buffer = Bench().buffer
@@ -438,11 +451,11 @@ class Life(unittest.TestCase):
             own: list[int | None] = []
             taken.append(own)
             for _ in range(2000):
-                own.append(bench.buffer.take())
+                own.append(bench.take())
                 own += bench.draw_now(5) or [None]
 
         def handle(*_: object) -> None:
-            by_handler.append(bench.buffer.take())
+            by_handler.append(bench.take())
             by_handler.extend(bench.draw_now(5) or [None])
 
         before = signal.signal(signal.SIGALRM, handle)
@@ -507,7 +520,7 @@ class Interruptions(unittest.TestCase):
                 reply = answer(one_range(first, 2), one_range(first + 50, 2))
                 bench.replies["http://a"] = reply
                 bench.buffer._missed = 100
-                bench.buffer.take()
+                bench.take()
                 bench.run_one()
             bench.replies.clear()
             bench.started = 0
@@ -526,7 +539,7 @@ class Interruptions(unittest.TestCase):
                 bench.buffer.leave(waiter, None)
 
         for make in (Bench, full, old):
-            yield f"take {make.__name__}", make, lambda bench: [bench.buffer.take()]
+            yield f"take {make.__name__}", make, lambda bench: [bench.take()]
             yield f"draw {make.__name__}", make, lambda bench: bench.draw_now(7)
             yield f"wait {make.__name__}", make, wait
 
@@ -574,7 +587,7 @@ class Interruptions(unittest.TestCase):
             with self.assertRaises(InterruptionError):
                 signal.setitimer(signal.ITIMER_REAL, 0.0001 + number * 1e-6)
                 while True:
-                    bench.buffer.take()
+                    bench.take()
                     bench.buffer.draw(1)
             self.assertFalse(bench.buffer.lock._is_owned())  # type: ignore[attr-defined]
 
@@ -585,7 +598,7 @@ class Interruptions(unittest.TestCase):
                 drawn: list[int | None] = []
 
                 def draw(bench: Bench = bench, drawn: list[int | None] = drawn) -> None:
-                    drawn += [bench.buffer.take(), *bench.draw_now(3)]
+                    drawn += [bench.take(), *bench.draw_now(3)]
 
                 def run(
                     bench: Bench = bench,
@@ -615,7 +628,7 @@ class Interruptions(unittest.TestCase):
         bench = Bench()
         for seconds, started in ((0.0, 1), (0.9, 1), (0.1, 2)):
             bench.now += seconds
-            self.assertIsNone(bench.buffer.take())
+            self.assertIsNone(bench.take())
             self.assertEqual(bench.started, started)
         # The first one was late, and the other finds that nothing is left to do.
         bench.run()
@@ -623,7 +636,7 @@ class Interruptions(unittest.TestCase):
 
     def test_only_one_refill_is_under_way(self) -> None:
         bench = Bench()
-        bench.buffer.take()
+        bench.take()
 
         def issue(size: int) -> Reply:
             bench.buffer.refill()
@@ -635,7 +648,7 @@ class Interruptions(unittest.TestCase):
 
     def test_a_refill_whose_thread_is_ended_is_a_failure(self) -> None:
         bench = Bench()
-        bench.buffer.take()
+        bench.take()
         bench.started = 0
         bench.answer = mock.Mock(side_effect=SystemExit)
         with self.assertLogs("raindrop_client", "WARNING"):
@@ -657,7 +670,7 @@ class Interruptions(unittest.TestCase):
             return PAGE
 
         def begin() -> threading.Thread:
-            bench.buffer.take()
+            bench.take()
             thread = threading.Thread(target=bench.buffer.refill)
             thread.start()
             asks.get()
@@ -669,7 +682,7 @@ class Interruptions(unittest.TestCase):
             of_child = begin()
             may_end["parent"].set()
             of_parent.join()
-            self.assertIsNone(bench.buffer.take())
+            self.assertIsNone(bench.take())
             bench.buffer.refill()
             self.assertTrue(asks.empty())
             may_end["child"].set()

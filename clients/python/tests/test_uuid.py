@@ -162,21 +162,28 @@ class TimesOfAnswers(unittest.TestCase):
         self.check(code.next_uuid_many(8), ONE + 4)
 
     def test_an_answer_that_comes_while_ids_are_drawn(self) -> None:
-        for n in (1, 2):
+        calls: tuple[tuple[int, str, Callable[[Code], list[UUID]]], ...] = (
+            (1, "take", lambda code: [code.next_uuid()]),
+            (1, "draw", lambda code: code.next_uuid_many(1)),
+            (2, "draw", lambda code: code.next_uuid_many(2)),
+        )
+        for n, name, call in calls:
             bench = Moving((JS_SAFE_ONE, {"time": JS_SAFE}), (ONE, {"time": TIME}))
             code = Code("order", bench.buffer, bench.context)
             code.warm_up()
+            method: Callable[..., object] = getattr(bench.buffer, name)
 
             def drawn_before(
-                n: int, bench: Bench = bench, draw: Callable[[int], object] = bench.buffer.draw
+                *of: Any, bench: Bench = bench, method: Callable[..., object] = method, **more: Any
             ) -> object:
-                drawn = draw(n)
+                drawn = method(*of, **more)
                 # Another thread needs more than there is.
                 self.assertEqual(bench.draw(5), list(range(ONE, ONE + 5)))
                 return drawn
 
-            with self.subTest(n=n), mock.patch.object(bench.buffer, "draw", drawn_before):
-                self.check(code.next_uuid_many(n), JS_SAFE_ONE, JS_SAFE)
+            with self.subTest(n=n, name=name):
+                with mock.patch.object(bench.buffer, name, drawn_before):
+                    self.check(call(code), JS_SAFE_ONE, JS_SAFE)
                 self.assertEqual(bench.dropped(), [4 - n])
 
     def test_no_random_bits(self) -> None:

@@ -73,6 +73,7 @@ class Segment:
     first: int
     last: int
     prefix: str
+    time: TimeField | None
     # How many IDs the iterator still has. An exception of a signal handler can leave it wrong.
     left: int
     # The readings of the clock from which on no ID may be used, and a caller checks more than that.
@@ -150,7 +151,8 @@ def _read_answer(fields: _Object, up_to: int) -> Answer:
     _check(len(ranges) > 0, "ranges: none in the answer")
     if not isinstance(prefix, str):
         raise _invalid("prefix: not a string")
-    segments = [_read_range(one, prefix, f"ranges[{i}]") for i, one in enumerate(ranges)]
+    time = _read_time(fields["time"]) if "time" in fields else None
+    segments = [_read_range(one, prefix, time, f"ranges[{i}]") for i, one in enumerate(ranges)]
     for i, (before, after) in enumerate(pairwise(segments), 1):
         _check(after.first > before.last, f"ranges[{i}]: does not begin above the range before")
     total = sum(segment.left for segment in segments)
@@ -158,13 +160,12 @@ def _read_answer(fields: _Object, up_to: int) -> Answer:
     life = inf
     if "until" in fields:
         life = _seconds(fields, "until") - _seconds(fields, "issued_at")
-    time = _read_time(fields["time"]) if "time" in fields else None
     # Numbers of segment mode have no time, so that they have no age.
     ages = "layout" in fields or "increment" not in fields
     return Answer(segments, total, time, ages, life)
 
 
-def _read_range(value: object, prefix: str, at: str) -> Segment:
+def _read_range(value: object, prefix: str, time: TimeField | None, at: str) -> Segment:
     fields = _fields(value)
 
     def number(name: str) -> int:
@@ -196,7 +197,7 @@ def _read_range(value: object, prefix: str, at: str) -> Segment:
         begins = range(first, first + rows * stride, stride)
         ends = range(begins.start + width + 1, begins.stop + width + 1, stride)
         ids = chain.from_iterable(map(range, begins, ends, repeat(step)))
-    return Segment(ids, first, last, prefix, count * rows)
+    return Segment(ids, first, last, prefix, time, count * rows)
 
 
 def _seconds(fields: _Object, name: str) -> float:

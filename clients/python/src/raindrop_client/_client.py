@@ -14,7 +14,7 @@ from queue import Empty, SimpleQueue
 from typing import Generic, TypeVar
 from uuid import UUID
 
-from ._answer import LARGEST_ID, Reply
+from ._answer import LARGEST_ID, Reply, TimeField
 from ._buffer import Buffer, Context, Drawn, Unique, Waiter, closed
 from ._errors import RaindropError, usage, wrap
 from ._options import (
@@ -51,7 +51,8 @@ class _BaseCode(Unique):
 
         A refill then starts, unless one is under way or the last one failed just now.
         """
-        return self._buffer.take()
+        taken = self._buffer.take()
+        return None if taken is None else taken[0]
 
     def time_of(self, one: int) -> datetime | None:
         """Returns when an ID was claimed, as the last answer says, or None if there is none.
@@ -74,16 +75,15 @@ class _BaseCode(Unique):
     def _count(self, n: int) -> int:
         return count("n", n, self._context.max_range)
 
-    def _uuids(self, drawn: Drawn) -> list[UUID]:
+    def _uuids(self, ids: list[int], time: TimeField | None) -> list[UUID]:
         try:
-            return _uuids(drawn, f"IDs of code {self.name}")
+            return _uuids(ids, time, f"IDs of code {self.name}")
         except RaindropError:
-            self._buffer.discard(len(drawn.ids))
+            self._buffer.discard(len(ids))
             raise
 
 
-def _uuids(drawn: Drawn, at: str) -> list[UUID]:
-    time = drawn.time
+def _uuids(ids: list[int], time: TimeField | None, at: str) -> list[UUID]:
     if time is None:
         raise usage(f"{at} have no time, or one that wraps, and a UUID needs one")
     if time.unit_ms != 1:
@@ -92,7 +92,7 @@ def _uuids(drawn: Drawn, at: str) -> list[UUID]:
         raise usage(f"{at} begin at {time.epoch_ms} Unix ms, and a UUID in 1970 or later")
     try:
         # Not in blocks: the child of a fork would have the rest of its parent's.
-        return [time.uuid_of(one, int.from_bytes(os.urandom(10), "big")) for one in drawn.ids]
+        return [time.uuid_of(one, int.from_bytes(os.urandom(10), "big")) for one in ids]
     except (OSError, NotImplementedError) as error:
         raise wrap("the operating system has no random bits", error) from error
 
@@ -105,8 +105,8 @@ class Code(_BaseCode):
 
     def next(self, deadline: float | None = None) -> int:
         """Returns the next ID. If the buffer is empty, waits for at most `deadline` seconds."""
-        one = self._buffer.take(will_wait=True)
-        return self._wait(1, deadline).ids[0] if one is None else one
+        one, _ = self._buffer.take(will_wait=True) or self._wait(1, deadline).only()
+        return one
 
     def next_many(self, n: int, deadline: float | None = None) -> list[int]:
         """Returns n IDs, ascending: 1 to `max_range`."""
@@ -114,7 +114,8 @@ class Code(_BaseCode):
 
     def next_text(self, deadline: float | None = None) -> str:
         """Returns the next ID as decimal text with the code's prefix."""
-        return self._draw(1, deadline).texts()[0]
+        one, segment = self._buffer.take(will_wait=True) or self._wait(1, deadline).only()
+        return f"{segment.prefix}{one}"
 
     def next_text_many(self, n: int, deadline: float | None = None) -> list[str]:
         """Returns n ascending IDs as decimal texts with the code's prefix."""
@@ -127,11 +128,13 @@ class Code(_BaseCode):
         later: in segment mode, and where the time wraps, too; of kind `transport` if the operating
         system has no random bits.
         """
-        return self._uuids(self._draw(1, deadline))[0]
+        one, segment = self._buffer.take(will_wait=True) or self._wait(1, deadline).only()
+        return self._uuids([one], segment.time)[0]
 
     def next_uuid_many(self, n: int, deadline: float | None = None) -> list[UUID]:
         """Returns n ascending IDs as UUIDs."""
-        return self._uuids(self._draw(n, deadline))
+        drawn = self._draw(n, deadline)
+        return self._uuids(drawn.ids, drawn.time)
 
     def warm_up(self, deadline: float | None = None) -> None:
         """Waits until the buffer has an ID, and takes none."""
@@ -156,8 +159,8 @@ class AsyncCode(_BaseCode):
 
     async def next(self, deadline: float | None = None) -> int:
         """Returns the next ID. If the buffer is empty, waits for at most `deadline` seconds."""
-        one = self._buffer.take(will_wait=True)
-        return (await self._wait(1, deadline)).ids[0] if one is None else one
+        one, _ = self._buffer.take(will_wait=True) or (await self._wait(1, deadline)).only()
+        return one
 
     async def next_many(self, n: int, deadline: float | None = None) -> list[int]:
         """Returns n IDs, ascending: 1 to `max_range`."""
@@ -165,7 +168,8 @@ class AsyncCode(_BaseCode):
 
     async def next_text(self, deadline: float | None = None) -> str:
         """Returns the next ID as decimal text with the code's prefix."""
-        return (await self._draw(1, deadline)).texts()[0]
+        one, segment = self._buffer.take(will_wait=True) or (await self._wait(1, deadline)).only()
+        return f"{segment.prefix}{one}"
 
     async def next_text_many(self, n: int, deadline: float | None = None) -> list[str]:
         """Returns n ascending IDs as decimal texts with the code's prefix."""
@@ -178,11 +182,13 @@ class AsyncCode(_BaseCode):
         later: in segment mode, and where the time wraps, too; of kind `transport` if the operating
         system has no random bits.
         """
-        return self._uuids(await self._draw(1, deadline))[0]
+        one, segment = self._buffer.take(will_wait=True) or (await self._wait(1, deadline)).only()
+        return self._uuids([one], segment.time)[0]
 
     async def next_uuid_many(self, n: int, deadline: float | None = None) -> list[UUID]:
         """Returns n ascending IDs as UUIDs."""
-        return self._uuids(await self._draw(n, deadline))
+        drawn = await self._draw(n, deadline)
+        return self._uuids(drawn.ids, drawn.time)
 
     async def warm_up(self, deadline: float | None = None) -> None:
         """Waits until the buffer has an ID, and takes none."""
