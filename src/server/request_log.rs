@@ -12,10 +12,7 @@
 
 use std::{
     net::IpAddr,
-    sync::{
-        OnceLock,
-        atomic::{AtomicU64, Ordering},
-    },
+    sync::atomic::{AtomicU64, Ordering},
     time::Duration,
 };
 
@@ -91,9 +88,9 @@ pub(super) struct LoggedRequest {
     /// Taken over from the client if it is safe.
     id: Option<HeaderValue>,
     /// The address of the client, once the gate knows it.
-    pub(super) address: OnceLock<IpAddr>,
+    pub(super) address: Option<IpAddr>,
     /// The client with its token, once the gate has admitted the request.
-    pub(super) caller: OnceLock<Caller>,
+    pub(super) caller: Caller,
 }
 
 /// The number of IDs in a response: an extension of it, if the log needs it.
@@ -121,8 +118,8 @@ impl RequestLog {
             return None;
         }
         let id = request.headers().get(REQUEST_ID).filter(|id| is_safe(id)).cloned();
-        let (address, caller) = (OnceLock::new(), OnceLock::new());
-        Some(LoggedRequest { target: request.uri().path_and_query().cloned(), id, address, caller })
+        let target = request.uri().path_and_query().cloned();
+        Some(LoggedRequest { target, id, address: None, caller: Caller::default() })
     }
 
     /// Returns whether responses need an [`IssuedCount`]: whether those with IDs may get a line.
@@ -193,11 +190,11 @@ impl LoggedRequest {
                     http.route = answered.route,
                     http.response.status_code = response.status().as_u16(),
                     url.query = query.map(shown_query).as_deref().map(shortened).as_deref(),
-                    client.address = self.address.get().map(tracing::field::display),
+                    client.address = self.address.map(tracing::field::display),
                     duration_ms = answered.took.as_micros() as f64 / 1000.0,
                     error.type = problem.map(ProblemCode::name),
                     request_id = id.to_str().ok(),
-                    token = self.caller.get().and_then(Caller::name),
+                    token = self.caller.name(),
                     code = code_in_path(answered.route, path).map(shortened).as_deref(),
                     count = response.extensions().get::<IssuedCount>().map(|count| count.0),
                     left_out = (left_out > 0).then_some(left_out),

@@ -61,12 +61,12 @@ impl Rules {
     pub(super) async fn pass(
         &self,
         request: &mut Request,
-        logged: Option<&LoggedRequest>,
+        mut logged: Option<&mut LoggedRequest>,
     ) -> Result<(), Problem> {
         let connection = Sender::connection(request);
         let address = self.address(request, connection);
-        if let (Some(logged), Some(address)) = (logged, address) {
-            let _ = logged.address.set(address);
+        if let Some(logged) = &mut logged {
+            logged.address = address;
         }
         if self.audience == Audience::Clients
             && let Some(connection) = connection
@@ -74,8 +74,8 @@ impl Rules {
             connection.leave_spare_place().await.map_err(|reason| self.no_place(reason))?;
         }
         let client = self.admit(request, connection, address)?;
-        if let Some(logged) = logged.filter(|_| client.caller.name().is_some()) {
-            let _ = logged.caller.set(client.caller.clone());
+        if let Some(logged) = logged {
+            logged.caller = client.caller.clone();
         }
         Sender::set_client(request, client);
         Ok(())

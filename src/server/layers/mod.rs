@@ -115,12 +115,13 @@ where
 
     /// Counts and times a request, and adds CORS headers if its response needs them.
     async fn answer(self: Arc<Self>, request: Request) -> Result<Response, Infallible> {
-        let tracked = Tracked::begin(&self.layers.state, &self.metrics, &request);
-        let (inner, logged) = (&*self, tracked.logged.as_ref());
+        let mut tracked = Tracked::begin(&self.layers.state, &self.metrics, &request);
+        let (inner, mut logged) = (&*self, tracked.logged.as_mut());
         let mut response = match &self.layers.browsers {
             Some(browsers) if browsers.need_headers(&request) => {
-                let inner =
-                    service_fn(|request| inner.handle(request, logged).map(Ok::<_, Infallible>));
+                let inner = service_fn(|request| {
+                    inner.handle(request, logged.take()).map(Ok::<_, Infallible>)
+                });
                 // Boxed, so that requests without CORS have a smaller future.
                 let Ok(response) = Box::pin(browsers.around(inner).oneshot(request)).await;
                 response
@@ -133,7 +134,7 @@ where
 
     /// Runs the gate, and then the handler with `http.request_timeout`. A panic of either becomes a
     /// 500 response.
-    async fn handle(&self, mut request: Request, logged: Option<&LoggedRequest>) -> Response {
+    async fn handle(&self, mut request: Request, logged: Option<&mut LoggedRequest>) -> Response {
         // A block, which keeps the request in one place, while a function would have room for it
         // twice: as its argument and as its variable.
         let handled = async move {
