@@ -78,7 +78,8 @@ fn collect_messages(folder: &Path, messages: &mut BTreeSet<String>) {
             let source = fs::read_to_string(&path).expect("a source");
             let production = source.split("\nmod tests {").next().unwrap_or_default();
             for macro_name in ["info!(", "warn!(", "error!("] {
-                let calls = production.split(&format!("tracing::{macro_name}")).skip(1);
+                let begin = format!("tracing::{macro_name}");
+                let calls = production.split(&begin).skip(1);
                 // A message of nothing but a value is a note of the configuration.
                 let texts = calls.map(|call| without_values(last_text(call)));
                 messages.extend(texts.filter(|text| text.contains(|it: char| it.is_alphabetic())));
