@@ -187,13 +187,54 @@ async fn expiry_before_1970_releases_no_row() {
     let url = backend.url();
     let store = with_rows(&backend, &scope(4, 5)).await;
     assert!(store.swap_row(&scope(4, 5), 5, birth(5), &release(1)).await.expect("an answer"));
-    let expiry = "soc_raindrop_worker:{default}:expiry:0/0";
-    let member = "00000000000000000005";
-    for (expires, is_released) in [("0", true), ("-1", false), ("-inf", false), ("1", false)] {
-        run::<()>(&url, &["ZADD", expiry, "XX", expires, member]).await;
+    for (expires, is_released) in
+        [("0", true), ("-1", false), ("-inf", false), ("1", false), ("soon", false)]
+    {
+        run::<()>(&url, &["HSET", ROW, "expires_at", expires]).await;
         let rows = store.unreleased_rows("default", 9).await.expect("rows");
         let found: Vec<_> = rows.into_iter().map(|row| row.worker.expect("readable")).collect();
         assert_eq!(found, if is_released { vec![] } else { vec![5] }, "{expires}");
+    }
+}
+
+/// A row says itself whether it is held. Otherwise a start could skip the wait for its holder, or
+/// lease it.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn damaged_sets_hide_no_holder_and_hold_no_row() {
+    let backend = Backend::redis().await;
+    let url = backend.url();
+    let scope = scope(4, 5);
+    let store = with_rows(&backend, &scope).await;
+    let [expiry, workers_set] =
+        ["expiry", "workers"].map(|set| format!("soc_raindrop_worker:{{default}}:{set}:0/0"));
+    let member = "00000000000000000005";
+    let damages: [&[&str]; 6] = [
+        &["ZREM", &expiry, member],
+        &["ZADD", &expiry, "0", member],
+        &["ZADD", &expiry, "1", member],
+        &["ZADD", &expiry, "9000000000000000", member],
+        &["DEL", &expiry],
+        &["ZREM", &workers_set, member],
+    ];
+    let mut before = birth(5);
+    for (number, damage) in (1..).zip(damages) {
+        let held = write(number);
+        assert!(store.swap_row(&scope, 5, before, &held).await.expect("an answer"));
+        let known = store.unreleased_rows("default", 9).await.expect("rows");
+        assert_eq!(known.len(), 1);
+        run::<u64>(&url, damage).await;
+        assert_eq!(store.unreleased_rows("default", 9).await.expect("rows"), known, "{damage:?}");
+        let free = store.free_rows(&scope, None, 9).await.expect("rows");
+        assert_eq!(workers(&free), [4], "{damage:?}");
+        let own = store.free_rows(&scope, Some(&held.holder), 9).await.expect("rows");
+        assert_eq!(own, [], "{damage:?}");
+
+        assert!(store.swap_row(&scope, 5, token(number), &release(number + 10)).await.expect("up"));
+        run::<u64>(&url, damage).await;
+        assert_eq!(store.unreleased_rows("default", 9).await.expect("rows"), [], "{damage:?}");
+        let free = store.free_rows(&scope, None, 9).await.expect("rows");
+        assert_eq!(workers(&free), [4, 5], "{damage:?}");
+        before = token(number + 10);
     }
 }
 

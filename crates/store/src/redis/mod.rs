@@ -138,8 +138,9 @@ impl Store for RedisStore {
     }
 
     async fn unreleased_rows(&self, namespace: &str, limit: u32) -> Result<Vec<UnreleasedRow>> {
-        let [expiries, unused] = ["expiry", "unused"].map(|what| self.of_key(namespace, what, ""));
-        let args = values![namespace, expiries, unused, i64::from(limit)];
+        let [rows, expiries, unused] =
+            ["row", "expiry", "unused"].map(|what| self.of_key(namespace, what, ""));
+        let args = values![namespace, rows, expiries, unused, i64::from(limit)];
         let rows: Vec<Vec<Value>> =
             self.run(&scripts::UNRELEASED_ROWS, &[self.scopes_key()], &args).await?;
         let read = |row: Vec<Value>| {
@@ -160,7 +161,7 @@ impl Store for RedisStore {
         ]
         .to_vec();
         args.extend(holder.map(|holder| shortened(holder).into()));
-        let keys = [self.unused_key(scope), self.expiry_key(scope)];
+        let keys = [self.unused_key(scope)];
         let rows = self.run(&scripts::FREE_ROWS, &keys, &args).await?;
         Ok(readable(scope, worker_rows(&self.settings.worker_table, scope, rows)))
     }

@@ -131,19 +131,33 @@ local workers = redis.call('ZLEXCOUNT', KEYS[2], '[' .. ARGV[1], '[' .. ARGV[2])
 return { now, server(ARGV[3]), held, workers - held, next_expiry, record_fields(KEYS[1]) }
 
 -- name: unreleased_rows
--- KEYS: scopes. ARGV: namespace, the prefixes of the keys of its expiry sets and of its unused
--- sets, limit.
+-- KEYS: scopes. ARGV: namespace, the prefixes of the keys of its rows, expiry sets and unused sets,
+-- limit.
+-- A row that either set calls written says itself whether it was released, since a member of the
+-- expiry set may be lost or have another score. The sets decide about members that have no row.
 local rows = {}
 for _, scope in ipairs(redis.call('SMEMBERS', KEYS[1])) do
   local reserved_key, namespace = string.match(scope, '^([^ ]*) (.*)$')
   if namespace == ARGV[1] then
-    -- A release writes exactly 1970.
-    for _, range in ipairs({ { '-inf', '(0' }, { '(0', '+inf' } }) do
-      for _, worker in ipairs(redis.call('ZRANGEBYSCORE', ARGV[2] .. reserved_key, range[1], range[2])) do
-        local heartbeat = tonumber(redis.call('ZSCORE', ARGV[3] .. reserved_key, worker) or 0)
-        -- Some doubles are no 64-bit integer: those count as 1970, or as the year 9999.
-        heartbeat = math.max(0, math.min(heartbeat, 253402300799999))
-        table.insert(rows, { reserved_key, worker, heartbeat })
+    local is_known, expiries, last_uses = {}, ARGV[3] .. reserved_key, ARGV[4] .. reserved_key
+    for _, set in ipairs({ expiries, last_uses }) do
+      for _, range in ipairs({ { '-inf', '(0' }, { '(0', '+inf' } }) do
+        for _, worker in ipairs(redis.call('ZRANGEBYSCORE', set, range[1], range[2])) do
+          local row = ARGV[2] .. reserved_key .. ':' .. worker
+          local heartbeat, expires =
+            unpack(redis.call('HMGET', row, 'heartbeat_at', 'expires_at'))
+          if not expires and redis.call('EXISTS', row) == 0 then
+            heartbeat = redis.call('ZSCORE', last_uses, worker)
+            expires = redis.call('ZSCORE', expiries, worker) or '0'
+          end
+          -- A release writes exactly 1970.
+          if expires ~= '0' and not is_known[worker] then
+            is_known[worker] = true
+            -- Some doubles are no 64-bit integer: those count as 1970, or as the year 9999.
+            heartbeat = math.max(0, math.min(tonumber(heartbeat or '') or 0, 253402300799999))
+            table.insert(rows, { reserved_key, worker, heartbeat })
+          end
+        end
       end
     end
   end
@@ -155,15 +169,17 @@ table.sort(rows, function(one, other)
   return one[2] .. one[1] < other[2] .. other[1]
 end)
 local newest = {}
-for index = 1, math.min(#rows, tonumber(ARGV[4])) do
+for index = 1, math.min(#rows, tonumber(ARGV[5])) do
   local reserved_key, worker, heartbeat = unpack(rows[index])
   table.insert(newest, { reserved_key, worker, string.format('%.0f', heartbeat) })
 end
 return newest
 
 -- name: free_rows
--- KEYS: unused, expiry.
+-- KEYS: unused.
 -- ARGV: prefix of rows, smallest and largest worker id, limit, holder if only its rows count.
+-- A row says itself whether it is free, since a member of the expiry set may be lost or have
+-- another score. An expiry that is no number is returned for the complaint.
 local rows, start, limit, holder = {}, 0, tonumber(ARGV[4]), ARGV[5]
 local range = holder and 'ZREVRANGE' or 'ZRANGE'
 while #rows < limit do
@@ -172,13 +188,14 @@ while #rows < limit do
     break
   end
   start = start + 1000
-  local expiries = redis.call('ZMSCORE', KEYS[2], unpack(workers))
-  for index, worker in ipairs(workers) do
-    local is_free = expiries[index] and tonumber(expiries[index]) <= tonumber(now)
-    if #rows < limit and is_free and worker >= ARGV[2] and worker <= ARGV[3] then
+  for _, worker in ipairs(workers) do
+    if #rows < limit and worker >= ARGV[2] and worker <= ARGV[3] then
       local row = ARGV[1] .. worker
       if not holder or redis.call('HGET', row, 'holder') == holder then
-        table.insert(rows, row_fields(row, worker))
+        local fields = row_fields(row, worker)
+        if fields and fields[7] ~= '0' then
+          table.insert(rows, fields)
+        end
       end
     end
   end
