@@ -190,13 +190,18 @@ fn config(cases: u32) -> ProptestConfig {
     }
 }
 
-/// Sets a time of a held row to one that the calendar does not have. The row is read with the given
-/// times, of which `None` stays as it was, counts as unreleased, and is written like any other.
-pub(crate) async fn rows_with_odd_times_are_used(
-    backend: &Backend,
-    (column, value): (&str, &str),
-    (heartbeat_ms, expires_ms): (Option<i64>, Option<i64>),
-) {
+/// A time of a held row that the calendar does not have, and how the row is read with it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct OddTime {
+    pub(crate) column: &'static str,
+    pub(crate) value: &'static str,
+    pub(crate) reads_ms: i64,
+    pub(crate) is_free: bool,
+}
+
+/// Sets a time of a held row. The row counts as unreleased, and is written like any other.
+pub(crate) async fn rows_with_odd_times_are_used(backend: &Backend, odd: OddTime) {
+    let OddTime { column, value, reads_ms, is_free } = odd;
     let scope = scope(4, 5);
     let store = with_rows(backend, &scope).await;
     assert!(store.swap_row(&scope, 5, birth(5), &write(1)).await.expect("an answer"));
@@ -205,10 +210,12 @@ pub(crate) async fn rows_with_odd_times_are_used(
     let set = format!("UPDATE soc_raindrop_worker SET {column} = '{value}' WHERE worker_id = 5");
     backend.run(&set).await;
     let found = read().await;
-    let heartbeat_ms = heartbeat_ms.unwrap_or(before.heartbeat_ms);
-    let expires_ms = expires_ms.unwrap_or(before.expires_ms);
-    assert_eq!((found.heartbeat_ms, found.expires_ms), (heartbeat_ms, expires_ms), "{value}");
-    assert_eq!(found.free, expires_ms < 0);
+    let (heartbeat_ms, expires_ms) = match column {
+        "heartbeat_at" => (reads_ms, before.expires_ms),
+        _ => (before.heartbeat_ms, reads_ms),
+    };
+    assert_eq!((found.heartbeat_ms, found.expires_ms), (heartbeat_ms, expires_ms), "{odd:?}");
+    assert_eq!(found.free, is_free, "{odd:?}");
     assert!(!found.was_never_written());
     let unreleased = store.unreleased_rows("default", 9).await.expect("rows");
     let expected =

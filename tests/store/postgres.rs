@@ -5,7 +5,7 @@ use sqlx::{Connection as _, PgConnection};
 
 use crate::{
     backend::{Backend, birth, create_rows, open, patient, scope, with_rows, write},
-    corrupt_rows::rows_with_odd_times_are_used,
+    corrupt_rows::{OddTime, rows_with_odd_times_are_used},
     outage::{MARGIN, PATIENCE, TIMEOUT, settings},
     support::{poll, postgres::Postgres, server::Server},
 };
@@ -74,15 +74,16 @@ async fn what_the_operator_should_know() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn rows_with_infinite_times_are_used_like_any_other() {
     let server = Server::start(&Postgres).await;
-    let (past, future) = (Some(-62_135_596_800_000), Some(253_402_128_000_000));
-    for (column, value, heartbeat, expiry) in [
-        ("heartbeat_at", "infinity", future, None),
-        ("heartbeat_at", "-infinity", past, None),
-        ("expires_at", "infinity", None, future),
-        ("expires_at", "-infinity", None, past),
+    let (past, future) = (-62_135_596_800_000, 253_402_128_000_000);
+    for (column, value, reads_ms, is_free) in [
+        ("heartbeat_at", "infinity", future, false),
+        ("heartbeat_at", "-infinity", past, false),
+        ("expires_at", "infinity", future, false),
+        ("expires_at", "-infinity", past, true),
     ] {
         let backend = Backend::Postgres(server.database().await);
-        rows_with_odd_times_are_used(&backend, (column, value), (heartbeat, expiry)).await;
+        let odd = OddTime { column, value, reads_ms, is_free };
+        rows_with_odd_times_are_used(&backend, odd).await;
     }
 }
 

@@ -5,7 +5,7 @@ use sqlx::{Connection as _, SqliteConnection};
 
 use crate::{
     backend::{Backend, birth, open, scope, with_rows, write},
-    corrupt_rows::rows_with_odd_times_are_used,
+    corrupt_rows::{OddTime, rows_with_odd_times_are_used},
     outage::{MARGIN, PATIENCE, TIMEOUT, settings},
     support::poll,
 };
@@ -135,5 +135,6 @@ async fn rows_survive_the_process() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn expiry_before_1970_releases_no_row() {
     let backend = Backend::sqlite().await;
-    rows_with_odd_times_are_used(&backend, ("expires_at", "-1"), (None, Some(-1))).await;
+    let odd = OddTime { column: "expires_at", value: "-1", reads_ms: -1, is_free: true };
+    rows_with_odd_times_are_used(&backend, odd).await;
 }
