@@ -39,7 +39,7 @@ use tokio::{
 use super::{
     api_server::ApiServer,
     clock::DateClock,
-    object::{ANNOTATIONS, name_of, set, uid},
+    object::{ANNOTATIONS, LABELS, name_of, set, uid},
 };
 use crate::{Result, StoreError};
 
@@ -260,16 +260,19 @@ fn is_of_webhook(status: &Status) -> bool {
     status.message.starts_with("admission webhook")
 }
 
-/// Checks that the stored Lease has the annotations as the JSON patch set or removed them.
-/// Otherwise an acknowledgement would prove nothing.
+/// Checks that the stored Lease has the annotations and labels as the JSON patch set or removed
+/// them. Otherwise an acknowledgement would prove nothing.
 fn check_stored(stored: &Json, parts: &[Json]) -> Result<()> {
     for part in parts.iter().filter(|part| part["op"] != "test") {
         let path = part["path"].as_str().unwrap_or_default();
-        if path.starts_with(ANNOTATIONS) && stored.pointer(path) != part.get("value") {
+        let of_label = || path.strip_prefix(LABELS)?.strip_prefix('/').map(|name| ("label", name));
+        let changed = path.strip_prefix(ANNOTATIONS).map(|name| ("annotation", name));
+        let Some((what, name)) = changed.or_else(of_label) else { continue };
+        if stored.pointer(path) != part.get("value") {
             let lease = stored["metadata"]["name"].as_str().unwrap_or_default();
-            let name = path[ANNOTATIONS.len()..].replace("~1", "/");
+            let name = name.replace("~1", "/");
             let reason = format!(
-                "Lease {lease} was stored with another annotation {name} than was sent: something \
+                "Lease {lease} was stored with another {what} {name} than was sent: something \
                  between, an admission webhook perhaps, changes it"
             );
             return Err(StoreError::Refused(reason.into()));

@@ -4,27 +4,44 @@
 //! and writes by name still find it. A row that seems to be missing would be created anew, and a
 //! start would not see that its holder crashed. So each list is completed by the Leases that its
 //! reader knows by name: the record of a namespace, the rows that the record lists, and the codes
-//! that a node uses. Those that are found get their labels again.
+//! that a node uses. Those that are found get their labels again. Where something keeps them off,
+//! an admission policy for example, the store pauses these repairs ([`Repairs`]).
 //!
 //! Lists for people lack a hidden Lease of which no name is known: a record, a code or its settings.
 //! Tests: `tests`, and tests/store/kubernetes.rs on a real API server.
 
-use std::collections::{BTreeMap, HashSet};
+use std::{
+    collections::{BTreeMap, HashSet},
+    time::Duration,
+};
 
 use k8s_openapi::api::coordination::v1::Lease;
+use rand::seq::SliceRandom as _;
+use tokio::time::Instant;
 
 use super::{
     KubernetesStore, every_worker,
-    object::{LAYOUT, expect_uid, key_label, labels, name_of, relabel, uid},
+    object::{LAYOUT, NAMESPACE, expect_uid, key_label, labels, name_of, relabel, uid},
     record::{Record, RowLeases},
 };
-use crate::{Result, StoreError};
+use crate::{Result, lock, with_sources};
 
 /// Up to this many Leases are read one by one. For more, a list of all Leases is quicker.
 const FEW: usize = 4;
 
+/// The pause after labels did not hold. A refused patch costs the next request a new login.
+pub(super) const PAUSE: Duration = Duration::from_mins(10);
+
 /// The names of Leases that a list lacks, with the labels that each must have.
 type Lacking = BTreeMap<String, BTreeMap<String, String>>;
+
+/// The repairs of labels that did not hold.
+#[derive(Debug, Default)]
+pub(super) struct Repairs {
+    paused_until: Option<Instant>,
+    /// Whether a failure was logged since the last repair that held.
+    is_logged: bool,
+}
 
 impl KubernetesStore {
     /// Returns the record of a namespace, which it takes out of a list of Leases. Reads the record
@@ -89,7 +106,7 @@ impl KubernetesStore {
     /// Reads Leases by their names, and gives them their labels again. Those that do not exist are
     /// left out.
     async fn read_lacking(&self, lacking: &Lacking) -> Result<Vec<Lease>> {
-        let mut found = Vec::new();
+        let mut found: Vec<Lease> = Vec::new();
         if lacking.len() <= FEW {
             for name in lacking.keys() {
                 found.extend(self.api.get(name).await?);
@@ -98,8 +115,11 @@ impl KubernetesStore {
             found = self.api.list("").await?;
             found.retain(|lease| lacking.contains_key(name_of(lease)));
         }
+        // At random, because the first repair that does not hold ends the others: a Lease that keeps
+        // no label must not keep the others without theirs.
+        found.shuffle(&mut *lock(&self.random));
         for lease in &found {
-            self.relabel(lease, &lacking[name_of(lease)]).await?;
+            self.relabel(lease, &lacking[name_of(lease)]).await;
         }
         Ok(found)
     }
@@ -113,21 +133,39 @@ impl KubernetesStore {
         if let (Some(present), Some(labels)) =
             (self.api.get(name_of(lease)).await?, &lease.metadata.labels)
         {
-            self.relabel(&present, labels).await?;
+            self.relabel(&present, labels).await;
         }
         Ok(false)
     }
 
-    async fn relabel(&self, lease: &Lease, labels: &BTreeMap<String, String>) -> Result<()> {
+    /// Gives a Lease its labels again, unless repairs are paused. A failure is no error, since the
+    /// Lease was found: a command may only read, for example.
+    async fn relabel(&self, lease: &Lease, labels: &BTreeMap<String, String>) {
         let changes = relabel(lease, labels);
-        if changes.is_empty() {
-            return Ok(());
+        let is_paused =
+            lock(&self.repairs).paused_until.is_some_and(|until| Instant::now() < until);
+        if changes.is_empty() || is_paused {
+            return;
         }
         let patch = [vec![expect_uid(uid(lease))], changes].concat();
-        match self.api.patch(name_of(lease), patch).await {
-            // Where a command may only read, the Lease is still found by its name.
-            Ok(_) | Err(StoreError::Refused(_)) => Ok(()),
-            Err(error) => Err(error),
+        let repaired = self.api.patch(name_of(lease), patch).await;
+        let mut repairs = lock(&self.repairs);
+        match repaired {
+            Ok(true) => *repairs = Repairs::default(),
+            // The Lease changed since it was read.
+            Ok(false) => {}
+            Err(error) => {
+                if !repairs.is_logged {
+                    tracing::warn!(
+                        namespace = labels.get(NAMESPACE).map(String::as_str),
+                        lease = name_of(lease),
+                        error = with_sources(&error),
+                        retry_in = ?PAUSE,
+                        "a Lease does not keep its labels"
+                    );
+                }
+                *repairs = Repairs { paused_until: Some(Instant::now() + PAUSE), is_logged: true };
+            }
         }
     }
 }

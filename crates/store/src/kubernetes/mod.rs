@@ -34,6 +34,7 @@ use tokio::time::{Instant, sleep};
 use self::{
     api::Api,
     api_server::{Address, ApiServer},
+    labels::Repairs,
     object::{
         NAMESPACE, TABLE, Tables, expect_token, expect_uid, is_under, namespace_label, row,
         row_patch, set, uid, was_written,
@@ -66,6 +67,8 @@ pub(super) struct KubernetesStore {
     uids: Mutex<HashMap<(String, String, u64), String>>,
     /// The last survey of each scope, and its time.
     surveyed: Mutex<HashMap<Scope, (Instant, Survey)>>,
+    /// The repairs of labels that did not hold.
+    repairs: Mutex<Repairs>,
     /// The source of random pauses.
     random: Mutex<StdRng>,
 }
@@ -86,6 +89,7 @@ impl KubernetesStore {
             settings: settings.clone(),
             uids: Mutex::default(),
             surveyed: Mutex::default(),
+            repairs: Mutex::default(),
             random: Mutex::new(rand::make_rng()),
         })
     }

@@ -94,18 +94,22 @@ pub(super) fn lease(
 /// Returns the parts of a JSON patch that give a Lease these labels; none if it has them. Labels of
 /// others stay.
 pub(super) fn relabel(lease: &Lease, labels: &BTreeMap<String, String>) -> Vec<Json> {
-    let Some(present) = &lease.metadata.labels else {
-        return vec![
-            json!({ "op": "test", "path": LABELS, "value": null }),
-            json!({ "op": "add", "path": LABELS, "value": labels }),
-        ];
-    };
-    let changed = labels.iter().filter(|(name, value)| present.get(*name) != Some(*value));
+    let present = lease.metadata.labels.as_ref();
+    let is_changed =
+        |(name, value): &(&String, &String)| present.and_then(|it| it.get(*name)) != Some(*value);
     let add = |(name, value): (&String, &String)| {
         let path = format!("{LABELS}/{}", name.replace('/', "~1"));
         json!({ "op": "add", "path": path, "value": value })
     };
-    changed.map(add).collect()
+    let mut parts: Vec<_> = labels.iter().filter(is_changed).map(add).collect();
+    if present.is_none() && !parts.is_empty() {
+        let empty = [
+            json!({ "op": "test", "path": LABELS, "value": null }),
+            json!({ "op": "add", "path": LABELS, "value": {} }),
+        ];
+        parts.splice(..0, empty);
+    }
+    parts
 }
 
 /// Returns whether a Lease has every annotation of another one; it may have more.

@@ -18,11 +18,12 @@ use tokio::{
     time::{Instant, sleep},
 };
 
-use self::server::Bug;
 pub(super) use self::server::Server;
+use self::server::{Bug, Patches};
 use super::{
     KubernetesStore,
     api_server::ApiServer,
+    labels::PAUSE,
     lock,
     object::{EPOCH, HISTORY, IDENTITY, TOKEN},
 };
@@ -487,7 +488,7 @@ async fn labels_that_a_person_changed_hide_neither_row_nor_record() {
 
             // A command whose account may only read finds the row nevertheless.
             server.label(lease, label);
-            server.forbid_patches();
+            server.treat_patches(Patches::Forbidden);
             let unreleased = store.unreleased_rows("default", 9).await.expect("rows");
             assert_eq!(unreleased, before.0, "{lease} {label:?}");
         }
@@ -529,6 +530,58 @@ async fn labels_that_a_person_changed_hide_no_code() {
         assert!(are_repaired(), "{hidden}");
         assert_eq!(store.count_segments("default").await.expect("a count"), 20);
     }
+}
+
+/// A refused patch costs a login, so the store repeats it after a pause only. The Lease is found by
+/// its name nevertheless.
+#[tokio::test(start_paused = true)]
+async fn labels_that_do_not_hold_are_repaired_again_after_a_pause() {
+    let row = "soc-raindrop-worker.default.0-0.2";
+    for patches in [Patches::Forbidden, Patches::Failing, Patches::WithoutLabels] {
+        let (server, store, new) = store_with_rows().await;
+        let (token, holder) = (Token::from_bits(2), "node".to_owned());
+        let (marks, expiry) = (new.marks.clone(), RowExpiry::After(LASTS));
+        let write = RowWrite { token, epoch: FIRST, holder, lane: 0, marks, expiry };
+        assert!(store.swap_row(&scope(), 2, new.token(2), &write).await.expect("an answer"));
+        let (before, labels) = (seen(&store).await.0, server.labels(row));
+        server.label(row, None);
+        server.treat_patches(patches.clone());
+        for repairs in 1..=3 {
+            for _ in 0..5 {
+                let unreleased = store.unreleased_rows("default", 9).await;
+                assert_eq!(unreleased.expect("rows"), before, "{patches:?}");
+                sleep(Duration::from_secs(1)).await;
+            }
+            assert_eq!(server.relabelled(), repairs, "{patches:?}");
+            sleep(PAUSE).await;
+        }
+        server.treat_patches(Patches::Applied);
+        store.unreleased_rows("default", 9).await.expect("rows");
+        assert_eq!(server.labels(row), labels, "{patches:?}");
+        // A repair that holds is followed by no pause.
+        server.label(row, None);
+        store.unreleased_rows("default", 9).await.expect("rows");
+        assert_eq!(server.labels(row), labels, "{patches:?}");
+    }
+}
+
+/// The order of repairs is random, so a Lease that keeps no label delays the others only.
+#[tokio::test(start_paused = true)]
+async fn lease_that_keeps_no_label_leaves_the_others_theirs() {
+    let (server, store, _) = store_with_rows().await;
+    let new = |number: u64| NewSegment { code: format!("code-{number}"), first: number };
+    let codes: Vec<_> = (1..=20).map(new).collect();
+    store.create_segments("default", &codes).await.expect("codes");
+    let names: Vec<_> = codes.iter().map(|it| &*it.code).collect();
+    let lease = |number: u32| format!("soc-raindrop-segment.default.code-{number}");
+    (1..=3).for_each(|number| server.label(&lease(number), None));
+    server.treat_patches(Patches::WithoutLabelsOf(lease(1)));
+    let is_repaired = |number: u32| !server.labels(&lease(number)).is_null();
+    while ![2, 3].into_iter().all(is_repaired) {
+        store.read_segments("default", &names, FIRST).await.expect("states");
+        sleep(PAUSE).await;
+    }
+    assert!(!is_repaired(1));
 }
 
 /// An operator who creates the settings of a code that a list lacks finds them afterwards.

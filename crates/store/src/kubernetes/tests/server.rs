@@ -2,6 +2,7 @@
 
 use std::{
     collections::BTreeMap,
+    ops::RangeInclusive,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::Duration,
 };
@@ -35,6 +36,20 @@ pub(super) enum Bug {
     UidsComeBack,
 }
 
+/// What becomes of every patch.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Patches {
+    Applied,
+    /// The account may only read.
+    Forbidden,
+    /// An admission webhook does not answer.
+    Failing,
+    /// An admission webhook keeps the labels of every Lease as they are.
+    WithoutLabels,
+    /// It keeps those of this Lease.
+    WithoutLabelsOf(String),
+}
+
 #[derive(Debug)]
 pub(in crate::kubernetes) struct Server {
     begin: Instant,
@@ -51,12 +66,13 @@ struct State {
     writes: u64,
     lists: u32,
     is_faulty: bool,
-    /// Whether the account may only read.
-    forbids_patches: bool,
+    patches: Patches,
+    /// How many patches of labels were requested.
+    relabelled: u32,
     /// The number of requests to refuse with 429.
     overload: u32,
-    /// How much longer each request takes.
-    delay: Duration,
+    /// How much longer each request takes: between these.
+    delay: RangeInclusive<Duration>,
     /// The number of requests for one object that get no answer, after this many that get one.
     lost_reads: (u32, u32),
 }
@@ -78,9 +94,10 @@ impl Server {
             writes: 0,
             lists: 0,
             is_faulty: true,
-            forbids_patches: false,
+            patches: Patches::Applied,
+            relabelled: 0,
             overload: 0,
-            delay: Duration::ZERO,
+            delay: Duration::ZERO..=Duration::ZERO,
             lost_reads: (0, 0),
         };
         Arc::new(Self { begin: Instant::now(), bug, state: Mutex::new(state) })
@@ -101,9 +118,14 @@ impl Server {
         self.lock().is_faulty = false;
     }
 
-    /// Forbids patches from now on.
-    pub(super) fn forbid_patches(&self) {
-        self.lock().forbids_patches = true;
+    /// Does this with patches from now on.
+    pub(super) fn treat_patches(&self, patches: Patches) {
+        self.lock().patches = patches;
+    }
+
+    /// Returns how many patches of labels were requested.
+    pub(super) fn relabelled(&self) -> u32 {
+        self.lock().relabelled
     }
 
     /// Refuses this many requests with 429, each with a pause of 1 s.
@@ -113,6 +135,11 @@ impl Server {
 
     /// Takes this much longer for each request from now on.
     pub(super) fn slow_down(&self, delay: Duration) {
+        self.vary_delays(delay..=delay);
+    }
+
+    /// Takes longer for each request from now on, by any time between these.
+    pub(super) fn vary_delays(&self, delay: RangeInclusive<Duration>) {
         self.lock().delay = delay;
     }
 
@@ -226,7 +253,11 @@ impl Server {
                 8..10 => Fate::Never,
                 _ => Fate::Answered,
             };
-            (arrives + state.delay, answers, fate)
+            let delay = state.delay.clone();
+            // Without a draw where there is no choice: a seed of the simulation stands for its run.
+            let is_fixed = delay.start() == delay.end();
+            let delay = if is_fixed { *delay.start() } else { state.random.random_range(delay) };
+            (arrives + delay, answers, fate)
         };
         sleep(arrives).await;
         let handle = {
@@ -284,11 +315,25 @@ impl Server {
                 }
                 (201, self.create(&mut state, body))
             }
-            Method::PATCH if state.forbids_patches => refused(403, "Forbidden"),
             Method::PATCH => {
+                let mut paths = body.as_array().into_iter().flatten().map(|part| &part["path"]);
+                let is_of_labels =
+                    |path: &Json| path.as_str().is_some_and(|it| it.starts_with(LABELS));
+                state.relabelled += u32::from(paths.any(is_of_labels));
+                let keeps_labels = match &state.patches {
+                    Patches::Applied => false,
+                    Patches::Forbidden => return refused(403, "Forbidden"),
+                    Patches::Failing => return refused(500, "InternalError"),
+                    Patches::WithoutLabels => true,
+                    Patches::WithoutLabelsOf(lease) => *lease == name,
+                };
                 let Some(mut object) = state.objects.get(&name).cloned() else { return missing() };
+                let labels = object["metadata"]["labels"].clone();
                 if !self.patch(&mut object, &body) {
                     return refused(422, "Invalid");
+                }
+                if keeps_labels {
+                    object["metadata"]["labels"] = labels;
                 }
                 (200, write(&mut state, object))
             }
