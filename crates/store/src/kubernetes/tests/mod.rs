@@ -342,6 +342,45 @@ async fn slow_server_answers_a_read_of_codes_in_time() {
     }
 }
 
+/// Where the delays of a server vary, a call reads fewer codes, or fails if requests get no answer
+/// within the time-out. Repeated calls still read each code, and none takes longer than its caller
+/// waits.
+#[tokio::test(start_paused = true)]
+async fn server_whose_delays_vary_answers_for_every_code() {
+    let (server, store, _) = store_with_rows().await;
+    let new = |number: u64| NewSegment { code: format!("code-{number}"), first: number };
+    let codes: Vec<_> = (1..=16).map(new).collect();
+    store.create_segments("default", &codes).await.expect("codes");
+    let names: Vec<_> = codes.iter().map(|it| &*it.code).collect();
+    for (shortest, longest) in [(0, 500), (10, 2_900), (1_000, 2_900), (10, 5_000)] {
+        let delays = Duration::from_millis(shortest)..=Duration::from_millis(longest);
+        server.vary_delays(delays.clone());
+        let mut unread = names.clone();
+        for _ in 0..100 {
+            let begin = Instant::now();
+            let states = store.read_segments("default", &names, FIRST).await;
+            let took = begin.elapsed();
+            assert!(took < store.longest_call(), "{delays:?}: {took:?}");
+            let states = match states {
+                Ok(states) => states,
+                Err(StoreError::TimedOut { after }) if *delays.end() > after => continue,
+                Err(error) => panic!("{delays:?}: {error:?}"),
+            };
+            for (code, state) in codes.iter().zip(states) {
+                match state {
+                    Ok(state) => {
+                        assert_eq!(state, CodeState::Row(CodeRow::missing(code.first)));
+                        unread.retain(|name| *name != code.code);
+                    }
+                    Err(StoreError::TimedOut { .. }) => {}
+                    Err(error) => panic!("{error:?}"),
+                }
+            }
+        }
+        assert_eq!(unread, Vec::<&str>::new(), "{delays:?}");
+    }
+}
+
 /// A request without an answer costs its own code. After two in succession no more are sent, and
 /// with no code at all the read fails.
 #[tokio::test(start_paused = true)]
