@@ -241,6 +241,18 @@ pub trait SegmentStore: Debug + Send + Sync {
     /// Lists the managed codes of a namespace, by name.
     async fn list_managed_codes(&self, namespace: &str) -> Result<Vec<ManagedCode>>;
 
+    /// Returns whether [`Self::list_managed_codes`] may lack a code that [`Self::managed_code`]
+    /// reads.
+    fn lists_may_lack_codes(&self) -> bool {
+        false
+    }
+
+    /// Reads the settings of a code by its name; `None` if the code is not managed.
+    async fn managed_code(&self, namespace: &str, code: &str) -> Result<Option<ManagedCode>> {
+        let managed = self.list_managed_codes(namespace).await?;
+        Ok(managed.into_iter().find(|managed| managed.code == code))
+    }
+
     /// Writes the settings of a managed code if its token is still `expected`; `None` stands for a
     /// code without settings so far. Returns `false` if another write came first.
     async fn write_managed_code(

@@ -277,12 +277,8 @@ impl CodeManager {
         &self,
         code: &str,
     ) -> Result<Option<(Token, CodeSettings)>, ManageError> {
-        let managed = self.store.list_managed_codes(self.namespace()).await?;
-        let Some(ManagedCode { settings, token, .. }) =
-            managed.into_iter().find(|managed| managed.code == code)
-        else {
-            return Ok(None);
-        };
+        let managed = self.store.managed_code(self.namespace(), code).await?;
+        let Some(ManagedCode { settings, token, .. }) = managed else { return Ok(None) };
         let unreadable = |reason| ManageError::Unreadable { code: code.to_owned(), reason };
         Ok(Some((token, CodeSettings::parse(&settings).map_err(unreadable)?)))
     }

@@ -87,7 +87,10 @@ impl Code {
             let reason = match self.claim_at_once(count) {
                 Ok(numbers) => return Ok(numbers),
                 Err(Denied::Sealed) => Some(match reason {
-                    Some(refused @ UnavailableReason::CodeRefused(_)) => refused,
+                    // It was retired, or another code has taken its place.
+                    Some(
+                        reason @ (UnavailableReason::CodeRefused(_) | UnavailableReason::Starting),
+                    ) => reason,
                     _ => UnavailableReason::ShuttingDown,
                 }),
                 // Once claims have waited in vain for `max_wait`, further ones fail at once.

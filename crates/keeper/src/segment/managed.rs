@@ -38,6 +38,22 @@ impl CodeTable {
         Ok(())
     }
 
+    /// Reads the settings of a code that clients asked for, before its first reservation, if the
+    /// lists of the store may lack them. Otherwise the node would issue numbers by the defaults,
+    /// with another increment perhaps. Returns whether another code has taken its place.
+    pub(super) async fn replace_by_managed(&self, code: &Code) -> Result<bool, StoreError> {
+        let (namespace, store) = (&self.namespace, &self.namespace.shared.store);
+        let is_new = matches!(code.current().origin, Origin::OnDemand { .. }) && !code.had_block();
+        if !is_new || !store.lists_may_lack_codes() {
+            return Ok(false);
+        }
+        let managed = store.managed_code(namespace.name(), &code.name);
+        let managed = namespace.call(Purpose::Refill, StoreOperation::Read, managed).await?;
+        self.apply(managed.as_slice());
+        let present = self.get(&code.name);
+        Ok(managed.is_some() && present.is_some_and(|present| !std::ptr::eq(&*present, code)))
+    }
+
     /// Reads the managed codes for a claim of a code that this node does not know, unless another
     /// claim has just done so.
     ///

@@ -121,7 +121,11 @@ impl Task {
                     }
                 }
                 Some(code) = self.queue.recv(), if self.refills.len() < SERVED_AT_A_TIME => {
-                    self.refills.spawn(serve(code));
+                    let namespace = &code.namespace;
+                    let mut tables = self.namespaces.iter();
+                    let codes = tables.find(|codes| Arc::ptr_eq(&codes.namespace, namespace));
+                    let codes = codes.expect("every code is in a table of this task");
+                    self.refills.spawn(serve(Arc::clone(codes), code));
                 }
             }
         }
@@ -226,11 +230,16 @@ async fn give_back(code: &Code, block: GiveBack) -> bool {
 /// Reserves for a code until it has enough numbers, however often the store fails. A panic counts
 /// as a failure: numbers that were reserved before it are lost, never issued twice. Returns the
 /// code, still queued, if it vanished from the store.
-async fn serve(code: Arc<Code>) -> Option<Arc<Code>> {
+async fn serve(codes: Arc<CodeTable>, code: Arc<Code>) -> Option<Arc<Code>> {
     let (namespace, shared) = (&code.namespace, &code.namespace.shared);
     let mut failures = Attempts::default();
     loop {
-        match catch_panic(refill(&code)).await {
+        let refilled = async {
+            // The code that takes its place is queued by its own claims.
+            let is_replaced = codes.replace_by_managed(&code).await?;
+            if is_replaced { Ok(true) } else { refill(&code).await }
+        };
+        match catch_panic(refilled).await {
             Ok(Ok(was_asked)) => {
                 code.note_failure(None);
                 if was_asked {

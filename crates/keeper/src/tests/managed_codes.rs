@@ -18,7 +18,10 @@ use raindrop_store::{Call, Intercept, ManagedCode, MemoryStore, Reply, SegmentSt
 use tokio::{task::JoinSet, time::sleep};
 
 use super::segments::{LONG, World, orders, spec};
-use crate::{CodeKind, CodeManager, IssueError, ManageError, SegmentSettings, UnavailableReason};
+use crate::{
+    CodeKind, CodeManager, IssueError, ManageError, NoObserver, SegmentKeeper, SegmentSettings,
+    UnavailableReason,
+};
 
 /// Longer than a poll interval.
 const POLLED: Duration = Duration::from_secs(31);
@@ -347,6 +350,64 @@ async fn operators_who_change_a_code_at_once_lose_no_change_and_no_number() {
 fn managed(code: &str, settings: &str) -> ManagedCode {
     let token = raindrop_core::lease::Token::UNUSED;
     ManagedCode { code: code.into(), settings: settings.into(), token }
+}
+
+/// A store whose lists lack every managed code, as Kubernetes' do when labels were removed.
+#[derive(Debug)]
+struct Hiding(MemoryStore);
+
+#[async_trait]
+impl Intercept for Hiding {
+    fn memory(&self) -> &MemoryStore {
+        &self.0
+    }
+
+    fn hides_codes(&self) -> bool {
+        true
+    }
+
+    async fn answer(&self, call: Call) -> Result<Reply, StoreError> {
+        match call {
+            Call::ListManagedCodes(_) => Ok(Box::new(Vec::<ManagedCode>::new())),
+            _ => call.run(&self.0).await,
+        }
+    }
+}
+
+/// Its numbers would be those of the defaults, with another increment.
+#[tokio::test(start_paused = true)]
+async fn managed_code_that_lists_lack_is_not_created_anew_on_demand() {
+    let store = Arc::new(Hiding(MemoryStore::new(Arc::new(ManualClock::new(0)))));
+    let manager = CodeManager::new(store.clone(), on_demand());
+    manager.prepare().await.expect("up");
+    let odd = SegmentSpec { increment: 2, remainder: 1, ..spec() };
+    let short = SegmentSpec { max: 3, min_step: 1, ..spec() };
+    for (code, spec) in [("odd", odd), ("short", short), ("retired", spec())] {
+        manager.put(code, &all(spec), true).await.expect("created");
+    }
+    manager.retire("retired").await.expect("retired");
+    let node = vec![(on_demand(), Arc::new(NoObserver) as _)];
+    let (_keeper, mut issuers) = SegmentKeeper::start(node, store.clone());
+    let issuer = issuers.pop().expect("one namespace has one issuer");
+    issuer.prepared().await;
+    let issue = async |code: &str, count| {
+        let numbers = issuer.next_ids(code, count).await?;
+        Ok::<Vec<u64>, IssueError>(numbers.map(|id| id.get()).collect())
+    };
+
+    let error = issue("odd", 3).await.expect_err("another code takes its place");
+    let IssueError::NoLease { reason: UnavailableReason::Starting, .. } = error else {
+        panic!("{error}")
+    };
+    assert_eq!(issue("odd", 3).await.expect("issued"), [1, 3, 5]);
+    assert_eq!(issue("short", 3).await.expect("issued"), [1, 2, 3]);
+    let error = issue("short", 1).await.expect_err("it has three numbers");
+    let is_used_up = matches!(refused(&error), Some(ClaimError::SequenceExhausted { .. }));
+    assert!(is_used_up, "{error}");
+    let error = issue("retired", 1).await.expect_err("retired");
+    assert_eq!(refused(&error), Some(&ClaimError::RetiredCode("retired".into())));
+    // A code that nobody manages is created.
+    assert_eq!(issue("new", 2).await.expect("issued"), [1, 2]);
 }
 
 /// A store that fails one call, before or after that took place.

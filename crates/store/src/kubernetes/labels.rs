@@ -103,6 +103,17 @@ impl KubernetesStore {
         Ok(())
     }
 
+    /// Reads the Lease with the settings of a code by its name.
+    pub(super) async fn settings_by_name(
+        &self,
+        namespace: &str,
+        code: &str,
+    ) -> Result<Option<Lease>> {
+        let labels = labels((&self.tables.settings, namespace), None);
+        let name = self.tables.settings(namespace, code);
+        Ok(self.read_lacking(&Lacking::from([(name, labels)])).await?.pop())
+    }
+
     /// Reads Leases by their names, and gives them their labels again. Those that do not exist are
     /// left out.
     async fn read_lacking(&self, lacking: &Lacking) -> Result<Vec<Lease>> {

@@ -159,13 +159,23 @@ impl SegmentStore for KubernetesStore {
 
     async fn list_managed_codes(&self, namespace: &str) -> Result<Vec<ManagedCode>> {
         let leases = self.leases_of(&self.tables.settings, Some(namespace), "").await?;
-        let read = |lease: &Lease| {
-            let row = columns(lease, [CODE, SETTINGS, TOKEN]);
-            Reader::new(&self.tables.settings, namespace, row).managed_code()
-        };
+        let read = |lease: &Lease| self.read_settings(namespace, lease);
         let mut codes: Vec<_> = leases.iter().map(read).collect::<Result<_>>()?;
         codes.sort_by(|one: &ManagedCode, other| one.code.cmp(&other.code));
         Ok(codes)
+    }
+
+    fn lists_may_lack_codes(&self) -> bool {
+        // A list lacks settings whose labels were changed.
+        true
+    }
+
+    async fn managed_code(&self, namespace: &str, code: &str) -> Result<Option<ManagedCode>> {
+        let found = self.settings_by_name(namespace, code).await?;
+        let Some(lease) = found else { return Ok(None) };
+        let managed = self.read_settings(namespace, &lease)?;
+        // The name of the Lease says whose settings these are: nothing changes it.
+        Ok(Some(ManagedCode { code: code.to_owned(), ..managed }))
     }
 
     async fn write_managed_code(
@@ -270,6 +280,12 @@ impl KubernetesStore {
             Some(error) if found.unread.len() == names.len() => Err(error),
             _ => Ok(found),
         }
+    }
+
+    /// Reads the settings of a managed code from their Lease.
+    fn read_settings(&self, namespace: &str, lease: &Lease) -> Result<ManagedCode> {
+        let row = columns(lease, [CODE, SETTINGS, TOKEN]);
+        Reader::new(&self.tables.settings, namespace, row).managed_code()
     }
 
     /// Reads a code from its Lease, whose name must be that of the namespace and code in its

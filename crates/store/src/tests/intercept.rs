@@ -32,6 +32,7 @@ pub enum Call {
     ReadSegments(String, Vec<String>, Token),
     GiveBack(String, String, UnusedNumbers),
     ListManagedCodes(String),
+    ManagedCode(String, String),
     WriteManagedCode(String, Option<Token>, ManagedCode),
     CountSegments(String),
     ListSegments,
@@ -46,6 +47,11 @@ pub type Reply = Box<dyn Any + Send>;
 pub trait Intercept: Debug + Send + Sync {
     /// Returns the store behind it.
     fn memory(&self) -> &MemoryStore;
+
+    /// Returns whether lists of managed codes may lack some.
+    fn hides_codes(&self) -> bool {
+        false
+    }
 
     /// Answers a call. `call.run(self.memory())` runs it without interference.
     async fn answer(&self, call: Call) -> Result<Reply>;
@@ -88,6 +94,9 @@ impl Call {
             }
             Self::ListManagedCodes(namespace) => {
                 Box::new(store.list_managed_codes(namespace).await?)
+            }
+            Self::ManagedCode(namespace, code) => {
+                Box::new(store.managed_code(namespace, code).await?)
             }
             Self::WriteManagedCode(namespace, expected, code) => {
                 Box::new(store.write_managed_code(namespace, *expected, code).await?)
@@ -226,6 +235,15 @@ impl<I: Intercept> SegmentStore for I {
 
     async fn list_managed_codes(&self, namespace: &str) -> Result<Vec<ManagedCode>> {
         self.answer(Call::ListManagedCodes(namespace.to_owned())).await.map(typed)
+    }
+
+    fn lists_may_lack_codes(&self) -> bool {
+        self.hides_codes()
+    }
+
+    async fn managed_code(&self, namespace: &str, code: &str) -> Result<Option<ManagedCode>> {
+        let call = Call::ManagedCode(namespace.to_owned(), code.to_owned());
+        self.answer(call).await.map(typed)
     }
 
     async fn write_managed_code(

@@ -623,6 +623,24 @@ async fn lease_that_keeps_no_label_leaves_the_others_theirs() {
     assert!(!is_repaired(1));
 }
 
+/// A code whose settings a list lacks must not be taken for one without settings.
+#[tokio::test(start_paused = true)]
+async fn settings_whose_labels_were_changed_are_read_by_the_name_of_their_code() {
+    let (server, store, _) = store_with_rows().await;
+    let (code, settings) = ("Order".to_owned(), "{}".to_owned());
+    let code = ManagedCode { code, settings, token: Token::from_bits(3) };
+    let read = async |name: &str| store.managed_code("default", name).await.expect("an answer");
+    assert!(store.lists_may_lack_codes());
+    assert_eq!(read("Order").await, None);
+    assert!(store.write_managed_code("default", None, &code).await.expect("an answer"));
+    let listed = async || store.list_managed_codes("default").await.expect("a list");
+    server.label("soc-raindrop-segment-settings.default.x4frder", None);
+    assert_eq!(listed().await, []);
+    assert_eq!(read("Order").await.as_ref(), Some(&code));
+    assert_eq!(read("order").await, None);
+    assert_eq!(listed().await, [code], "it has its labels again");
+}
+
 /// An operator who creates the settings of a code that a list lacks finds them afterwards.
 #[tokio::test(start_paused = true)]
 async fn creation_of_settings_that_exist_gives_them_their_labels_again() {
