@@ -13,6 +13,7 @@ use super::{
     code::Code,
     code_table::{CodeTable, SegmentStatus},
     handle::{RETRY_AFTER, SegmentHandle},
+    namespace::Purpose,
 };
 use crate::support::{error::IssueError, status::UnavailableReason};
 
@@ -127,7 +128,7 @@ impl SegmentIssuer {
     ///
     /// When the store fails.
     pub async fn refresh(&self) -> Result<(), raindrop_store::StoreError> {
-        self.0.refresh().await
+        self.0.refresh(Purpose::Claim).await
     }
 
     /// Returns the names of the configured codes.

@@ -30,10 +30,10 @@ const READ_AGAIN: Duration = Duration::from_secs(1);
 
 impl CodeTable {
     /// Reads the managed codes and takes over their settings.
-    pub(super) async fn refresh(&self) -> Result<(), StoreError> {
+    pub(super) async fn refresh(&self, purpose: Purpose) -> Result<(), StoreError> {
         let namespace = &self.namespace;
         let managed = namespace.shared.store.list_managed_codes(namespace.name());
-        let managed = namespace.call(Purpose::Poll, StoreOperation::Read, managed).await?;
+        let managed = namespace.call(purpose, StoreOperation::Read, managed).await?;
         self.apply(&managed);
         Ok(())
     }
@@ -74,7 +74,8 @@ impl CodeTable {
             {
                 return read.clone();
             }
-            let read = self.refresh().await.map_err(|error| StoreFailure::from(&error));
+            let read =
+                self.refresh(Purpose::Claim).await.map_err(|error| StoreFailure::from(&error));
             *last_read = Some((Instant::now(), read.clone()));
             read
         };

@@ -36,15 +36,20 @@ use crate::{
 /// Number of calls for refills at a time. Further ones wait for a permit here: in the store's queue
 /// for a connection they would time out.
 const REFILLS: usize = 2;
+/// Number of calls at a time for claims of unknown codes.
+const CLAIMS: usize = 2;
 
 /// Who makes a call of the store. Each purpose has permits of its own, so that a poll does not wait
-/// behind the refills of many codes: it finds out that the store was rolled back.
+/// behind the refills of many codes: it finds out that the store was rolled back. Nor does a claim
+/// wait behind a poll, whose list of codes may take long.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Purpose {
     /// A code that needs a block, or gives numbers back.
     Refill,
-    /// The start, a poll, or a claim of an unknown code: one call at a time.
+    /// The start or a poll: one call at a time.
     Poll,
+    /// A claim of a code that this node does not know.
+    Claim,
 }
 
 /// One namespace, without its codes.
@@ -69,6 +74,7 @@ pub(super) struct SharedStore {
     random: Mutex<Random>,
     refills: Semaphore,
     polls: Semaphore,
+    claims: Semaphore,
 }
 
 /// The latest status of the store, as the task found it.
@@ -228,6 +234,7 @@ impl SharedStore {
             random: Mutex::new(random),
             refills: Semaphore::new(REFILLS),
             polls: Semaphore::new(1),
+            claims: Semaphore::new(CLAIMS),
         }
     }
 
@@ -236,6 +243,7 @@ impl SharedStore {
         let permits = match purpose {
             Purpose::Refill => &self.refills,
             Purpose::Poll => &self.polls,
+            Purpose::Claim => &self.claims,
         };
         permits.acquire().await.ok()
     }

@@ -294,7 +294,7 @@ async fn poll(codes: Arc<CodeTable>) {
     let follow_refresh_and_check = async {
         let present = namespace.follow(Purpose::Poll, namespace.epoch().await).await?.epoch();
         codes.leave_other_epochs(present);
-        let refreshed = codes.refresh().await;
+        let refreshed = codes.refresh(Purpose::Poll).await;
         let checked = check_blocks(&codes, present).await;
         refreshed.and(checked)
     };
@@ -332,5 +332,5 @@ async fn prepare_namespace(codes: &CodeTable) -> Result<(), KeeperError> {
     let new: Vec<NewSegment> = new.collect();
     let created = store.create_segments(&settings.namespace, &new);
     namespace.call(Purpose::Poll, StoreOperation::Prepare, created).await?;
-    Ok(codes.refresh().await?)
+    Ok(codes.refresh(Purpose::Poll).await?)
 }

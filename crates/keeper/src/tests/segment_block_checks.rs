@@ -16,7 +16,7 @@ use raindrop_core::{
 };
 use raindrop_store::{Call, CodeState, Intercept, MemoryStore, Reply, Store, StoreError};
 use rand::{SeedableRng, rngs::StdRng};
-use tokio::time::sleep;
+use tokio::time::{Instant, sleep};
 
 use super::world::NOW;
 use crate::{
@@ -39,6 +39,8 @@ struct SlowStore {
     is_corrupt: AtomicBool,
     /// Whether the first code of each list is not returned in time.
     is_late: AtomicBool,
+    /// The next call whose name ends like this takes as long as a poll interval.
+    hangs_at: Mutex<Option<&'static str>>,
 }
 
 #[async_trait]
@@ -55,7 +57,14 @@ impl Intercept for SlowStore {
             Call::ReadSegments(_, codes, _) => format!("{} rows", codes.len()),
             _ => "other".to_owned(),
         };
+        let hangs = {
+            let mut hangs_at = self.hangs_at.lock().expect("unpoisoned");
+            hangs_at.take_if(|end| name.ends_with(*end)).is_some()
+        };
         self.calls.lock().expect("unpoisoned").push(name);
+        if hangs {
+            sleep(POLL).await;
+        }
         let mut reply = call.run(&self.inner).await?;
         if let Some(states) = reply.downcast_mut::<Vec<Result<CodeState, StoreError>>>() {
             if self.is_corrupt.load(Ordering::SeqCst) {
@@ -73,7 +82,8 @@ impl SlowStore {
     fn new() -> Arc<Self> {
         let inner = MemoryStore::new(Arc::new(ManualClock::new(NOW)));
         let (is_corrupt, is_late) = (AtomicBool::new(false), AtomicBool::new(false));
-        Arc::new(Self { inner, calls: Mutex::default(), is_corrupt, is_late })
+        let (calls, hangs_at) = (Mutex::default(), Mutex::default());
+        Arc::new(Self { inner, calls, is_corrupt, is_late, hangs_at })
     }
 
     fn take_calls(&self) -> Vec<String> {
@@ -145,6 +155,29 @@ async fn poll_does_not_wait_behind_the_refills_of_many_codes() {
     // Two refills at a time, beside each read.
     assert!(calls.iter().filter(|call| *call == "other").count() >= CODES, "all have their turn");
     assert!(refills > 0 && refills <= 2 * reads, "{poll:?}");
+}
+
+/// A list of thousands of codes may take seconds, which no client waits.
+#[tokio::test(start_paused = true)]
+async fn claim_of_an_unknown_code_does_not_wait_behind_a_poll() {
+    for call in ["settings", "rows"] {
+        let store = SlowStore::new();
+        let (_keeper, issuer) = busy_node(&store).await;
+        *store.hangs_at.lock().expect("unpoisoned") = Some(call);
+        while !store.take_calls().iter().any(|name| name.ends_with(call)) {
+            sleep(LATENCY).await;
+        }
+        let begin = Instant::now();
+        let error = issuer.next_id("unknown").await.expect_err("no such code");
+        let is_unknown = matches!(error, IssueError::Refused(ClaimError::UnknownCode(_)));
+        assert!(is_unknown, "{call}: {error}");
+        // Nor does a new code.
+        let manager = CodeManager::new(store.clone(), SegmentSettings::new("numbers"));
+        manager.put("invoice", &SpecChange::default(), true).await.expect("created");
+        sleep(Duration::from_secs(1)).await;
+        issuer.next_id("invoice").await.expect(call);
+        assert!(begin.elapsed() < POLL, "the poll still waits");
+    }
 }
 
 #[tokio::test(start_paused = true)]
