@@ -211,3 +211,29 @@ async fn last_block_is_what_is_left() {
         assert!(bench.code.is_used_up());
     }
 }
+
+/// The plan drops such a block before, so only a fault in this process can bring one.
+#[tokio::test(start_paused = true)]
+async fn block_that_the_cursor_refuses_ends_the_refills_until_the_next_epoch() {
+    let bench = configured().await;
+    bench.put(1).await;
+    bench.refill().await;
+    assert_eq!(bench.claim(3), Some(vec![1, 2, 3]));
+    let (step, epoch) = (10, bench.code.demand().epoch.expect("a block"));
+    let block = Block { first: 5, end: 15, token: Token::from_bits(7) };
+    add_block(&bench.code, &ReservedBlock { block, step, epoch });
+    assert!(bench.is_lost());
+    assert_eq!(bench.left(), 7, "nothing of it was added");
+    let questions = bench.questions();
+    for _ in 0..2 {
+        bench.refill().await;
+        sleep(2 * LONGEST_PAUSE).await;
+    }
+    assert_eq!(bench.questions(), questions, "it is not tried again");
+    let namespace = &bench.code.namespace;
+    namespace.begin_epoch_after_loss(Purpose::Poll, epoch).await.expect("up");
+    bench.refill().await;
+    assert!(!bench.is_lost());
+    let next = bench.claim(1).expect("a number")[0];
+    assert!(next >= 11, "{next}");
+}
