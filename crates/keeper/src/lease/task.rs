@@ -428,10 +428,11 @@ impl Task {
         let State::Arriving { lease, .. } = &mut self.state else {
             unreachable!("a lease was found")
         };
+        // As in `renew`, the time that the state file takes counts as part of the interval.
+        let first = self.context.settings.lease.renew.min(FIRST_RENEWAL);
+        lease.next_renewal = Instant::now() + first;
         lease.save(&self.context).await?;
         self.enter(Event::Saved);
-        let first = self.context.settings.lease.renew.min(FIRST_RENEWAL);
-        self.lease_mut().next_renewal = Instant::now() + first;
         let namespace = &self.context.shared.namespace;
         tracing::info!(namespace, worker, lane, "lease acquired");
         self.context.shared.report.send_if_modified(|report| {
@@ -468,18 +469,21 @@ impl Task {
     async fn renew(&mut self) -> Result<Pause, LeaseError> {
         let is_refusing = matches!(self.state, State::Refusing(..));
         let lease = &mut self.state.held_mut().expect("a lease is held").lease;
+        let began = Instant::now();
         if self.context.shared.take_doubt() {
             // The renewal stays due until a read of the row succeeds.
-            lease.next_renewal = Instant::now();
+            lease.next_renewal = began;
         }
-        let woken = Instant::now() < lease.next_renewal;
+        let woken = began < lease.next_renewal;
         if woken && !is_refusing && lease.waits_for_file() {
             return Ok(self.until_renewal(BETWEEN_WOKEN));
         }
         let renewed = lease.renew(&mut self.context, woken).await;
         if matches!(renewed, Ok(true)) && !woken {
             self.context.has_renewed = true;
-            lease.next_renewal = Instant::now() + self.context.settings.lease.renew;
+            // From the beginning of this renewal: if a slow store or state file delayed the next
+            // one, other processes would take the old heartbeat for that of a crashed holder.
+            lease.next_renewal = began + self.context.settings.lease.renew;
         }
         if !matches!(renewed, Err(LeaseError::ClockAhead(_) | LeaseError::Store(_))) {
             self.enter(Event::ClockTrusted);

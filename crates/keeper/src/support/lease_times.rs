@@ -11,7 +11,7 @@ pub struct LeaseTimes {
     pub window: Duration,
     /// After this time by the store's clock the row of a crashed node expires; 90 s.
     pub ttl: Duration,
-    /// The time between two renewals; 30 s.
+    /// The time from the beginning of a renewal to that of the next one; 30 s.
     pub renew: Duration,
     /// By how much the node's clock may be ahead of the store's; 10 s.
     pub max_clock_skew: Duration,

@@ -570,3 +570,24 @@ async fn power_lost_at_any_moment_of_a_write_leaves_a_lease_that_can_be_resumed(
     }
     world.issue(&node, "order", 50).await;
 }
+
+/// Returns the time from a row's last heartbeat to its next one.
+async fn until_next_heartbeat_ms(world: &World, worker: u64) -> i64 {
+    let before_ms = world.row(worker).await.heartbeat_ms;
+    world.until_swap().await;
+    world.row(worker).await.heartbeat_ms - before_ms
+}
+
+#[tokio::test(start_paused = true)]
+async fn heartbeats_keep_their_interval_on_a_slow_disk() {
+    let (world, disk) = (world(), MemoryDisk::default());
+    // A write has six parts.
+    disk.set_latency(Duration::from_millis(400));
+    let _node = start(&world, &disk, Some(5)).await;
+    let first_ms = until_next_heartbeat_ms(&world, 5).await;
+    assert!((3_000..3_100).contains(&first_ms), "{first_ms}");
+    for _ in 0..3 {
+        let next_ms = until_next_heartbeat_ms(&world, 5).await;
+        assert!((30_000..30_100).contains(&next_ms), "{next_ms}");
+    }
+}
