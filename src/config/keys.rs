@@ -156,7 +156,11 @@ pub const KEYS: &[Key] = &[
     key("issue.sequence_spread_bits", "3", "Low sequence bits that do not restart in each tick."),
     key("lease.window", "5m", "How long a node can issue without the store."),
     key("lease.ttl", "90s", "How long after a renewal a crashed node's worker id stays held."),
-    key("lease.renew", "30s", "How often a node renews its lease."),
+    key(
+        "lease.renew",
+        "30s",
+        "How often a node renews its lease; with store.state_file at least 10s.",
+    ),
     key("lease.max_clock_skew", "10s", "How far a node's clock may be ahead of the store's."),
     key(
         "lease.stale_wait",

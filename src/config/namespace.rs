@@ -9,6 +9,7 @@ use super::{
     layout,
     reader::{DEFAULT, Place, Reader},
     service::HttpConfig,
+    store::STATE_FILE,
     worker,
 };
 use crate::{
@@ -19,7 +20,7 @@ use crate::{
         namespace::DEFAULT_NAMESPACE,
         preset::Preset,
         segment::SegmentSpec,
-        violation::Violation,
+        violation::{Violation, Violations},
     },
     keeper::{KeeperSettings, LeaseTimes, SegmentSettings},
 };
@@ -264,6 +265,12 @@ fn read_snowflake(
             })
         });
         reader.violations(violations);
+    }
+    // `check` does not see the file, which is opened later.
+    if reader.is_given(STATE_FILE)
+        && let Some(violation) = keeper.lease.check_with_state_file()
+    {
+        reader.violations(Violations(vec![violation]));
     }
     show(reader, name, SNOWFLAKE, preset);
     Mode::Snowflake { keeper, premise }

@@ -14,7 +14,7 @@ use crate::store::{
 
 const URL: &str = "store.url";
 const URL_FILE: &str = "store.url_file";
-const STATE_FILE: &str = "store.state_file";
+pub(super) const STATE_FILE: &str = "store.state_file";
 const PASSWORD_FILE: &str = "store.password_file";
 
 pub(super) fn read(reader: &mut Reader, namespaces: &[NamespaceConfig]) -> StoreSettings {

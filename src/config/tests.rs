@@ -340,6 +340,25 @@ fn short_durations_are_valid() {
 }
 
 #[test]
+fn a_state_file_needs_renewals_at_least_10_s_apart() {
+    let found = |pairs: &[(&str, &str)]| problems(&environment(pairs));
+    let state_file = ("store.state_file", "state");
+    assert_eq!(Config::load(&environment(&[state_file, ("lease.renew", "10s")])).err(), None);
+    let allowed = "must be at least 10s with store.state_file";
+    assert_eq!(
+        found(&[state_file, ("lease.renew", "9999ms")]),
+        [format!("lease.renew = 9999ms (environment variable RAINDROP__LEASE__RENEW): {allowed}")]
+    );
+    assert_eq!(
+        found(&[state_file, ("namespaces.orders.lease.renew", "1s")]),
+        [format!(
+            "namespaces.orders.lease.renew = 1s (environment variable \
+             RAINDROP__NAMESPACES__ORDERS__LEASE__RENEW): {allowed}"
+        )]
+    );
+}
+
+#[test]
 fn a_layout_is_a_preset_or_custom() {
     let words = |pairs: &[(&str, &str)]| {
         keeper(&Config::load(&environment(pairs)).expect("valid")).layout.canonical()

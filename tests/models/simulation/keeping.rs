@@ -1,5 +1,6 @@
 //! Adds state files: in some seeds, every node keeps its lease in a file on a separate disk.
 
+use raindrop_keeper::LeaseTimes;
 use rand::{RngExt, SeedableRng, rngs::StdRng};
 
 use crate::{
@@ -10,6 +11,9 @@ use crate::{
 /// How many of ten seeds these are.
 const TENTHS: u64 = 4;
 
+/// The shortest interval between renewals that a keeper accepts with a state file.
+pub(crate) const SHORTEST_RENEW_MS: u64 = LeaseTimes::SHORTEST_RENEW_WITH_FILE.as_secs() * 1_000;
+
 /// Decides by separate random numbers, so that the other seeds stay unchanged.
 pub(crate) fn with_disks(seed: u64, setup: Setup) -> Setup {
     let mut random = numbers(seed);
@@ -17,8 +21,14 @@ pub(crate) fn with_disks(seed: u64, setup: Setup) -> Setup {
         return setup;
     }
     let disk_ms = pick(&mut random, &[0, 0, 1, 20, 150, 400]);
-    // A write has six parts, and a disk that is slower than leases reach is of no use.
-    Setup { disk_ms: Some(disk_ms.min(setup.window_ms / 30)), ..setup }
+    let renew_ms = SHORTEST_RENEW_MS;
+    Setup {
+        disk_ms: Some(disk_ms),
+        renew_ms,
+        ttl_ms: pick(&mut random, &[2 * renew_ms + 1, 3 * renew_ms]),
+        window_ms: pick(&mut random, &[2 * renew_ms + 1, 4 * renew_ms, 60_000]),
+        ..setup
+    }
 }
 
 /// Adds operations on processes and disks.

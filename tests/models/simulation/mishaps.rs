@@ -6,6 +6,7 @@ use rand::{RngExt, rngs::StdRng};
 
 use crate::{
     generate::pick,
+    keeping::SHORTEST_RENEW_MS,
     model::{Fault, Op, Order, Scenario, Setup},
 };
 
@@ -16,18 +17,24 @@ const THIRD: usize = 2;
 
 /// Two nodes with right clocks, and one row for both.
 fn calm(setup: Setup) -> Setup {
+    let renew_ms = if setup.disk_ms.is_some() { SHORTEST_RENEW_MS } else { 5_000 };
     Setup {
         workers: 1,
         codes: 1,
         own_clock: true,
         window_ms: 60_000,
-        ttl_ms: 20_000,
-        renew_ms: 5_000,
+        ttl_ms: 4 * renew_ms,
+        renew_ms,
         skew_ms: 500,
         latency_ms: 2,
         offsets_ms: vec![0, 0],
         ..setup
     }
+}
+
+/// Returns a time after which a backup is so old that a start notices it.
+const fn backup_is_old_ms(setup: &Setup) -> u64 {
+    setup.renew_ms * 8 / 5
 }
 
 /// Changes the layout after a node read the record and before it reads the rows.
@@ -95,7 +102,8 @@ pub(crate) fn node_starts_after_a_restore(seed: u64, setup: Setup, mut random: S
     let setup = Setup { unit, positions, offsets_ms: vec![0; 3], workers: 3, ..calm(setup) };
     let mut ops = vec![Op::Crash { node: OTHER }, Op::Crash { node: THIRD }];
     ops.extend([Op::Advance { ms: 8_000 }, Op::Backup, start(OTHER)]);
-    ops.push(Op::Advance { ms: random.random_range(8_000..=30_000) });
+    let ms = random.random_range(backup_is_old_ms(&setup)..=6 * setup.renew_ms);
+    ops.push(Op::Advance { ms });
     ops.extend([Op::Everyone { code: 0, count: 9 }, Op::RestoreInPlace]);
     for _ in 0..5 {
         ops.extend([Op::Everyone { code: 0, count: 9 }, Op::Advance { ms: 1_000 }]);
@@ -110,7 +118,7 @@ pub(crate) fn backfill_after_a_restore(seed: u64, setup: Setup, mut random: StdR
     let setup = Setup { unit, positions, min_sequence, workers: 2, ..calm(setup) };
     let mut past = |node| Op::Past { node, ticks: random.random_range(0..2) };
     let mut ops = vec![Op::Advance { ms: 4_000 }, past(HOLDER), Op::Backup];
-    ops.push(Op::Advance { ms: 8_000 });
+    ops.push(Op::Advance { ms: backup_is_old_ms(&setup) });
     ops.extend([past(HOLDER), past(OTHER), past(HOLDER), Op::Advance { ms: 100 }]);
     ops.push(Op::RestoreInPlace);
     for _ in 0..4 {
@@ -134,7 +142,8 @@ pub(crate) fn node_starts_beside_another_worker_id(
     // The other two share a worker id.
     let mut ops = vec![Op::Crash { node: HOLDER }, Op::Crash { node: THIRD }];
     ops.extend([Op::Advance { ms: 8_000 }, Op::Backup, start(HOLDER)]);
-    ops.push(Op::Advance { ms: random.random_range(8_000..=30_000) });
+    let ms = random.random_range(backup_is_old_ms(&setup)..=6 * setup.renew_ms);
+    ops.push(Op::Advance { ms });
     if random.random_bool(0.3) {
         ops.extend([Op::Crash { node: HOLDER }, Op::Crash { node: OTHER }]);
         ops.push(Op::Advance { ms: random.random_range(5_000..=40_000) });

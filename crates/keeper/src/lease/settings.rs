@@ -43,7 +43,8 @@ pub struct KeeperSettings {
     /// this layout's sequence numbers below `min_sequence` since then.
     pub backfill_from_ms: Option<i64>,
     /// The file that saves the lease for the next process, which can resume it while the store is
-    /// away; `None` by default. One file serves every namespace of a process.
+    /// away; `None` by default. One file serves every namespace of a process. With a file,
+    /// `lease.renew` must be at least [`LeaseTimes::SHORTEST_RENEW_WITH_FILE`].
     pub state_file: Option<StateFile>,
 }
 
@@ -141,6 +142,9 @@ impl KeeperSettings {
         require(issue.codes_max > 0, "codes.max", &issue.codes_max, "above 0".into());
         if let Some(from_ms) = self.backfill_from_ms {
             found.extend(Self::check_backfill_from(&self.layout, from_ms));
+        }
+        if self.state_file.is_some() {
+            found.extend(self.lease.check_with_state_file());
         }
         if found.is_empty() { Ok(()) } else { Err(Violations(found)) }
     }

@@ -33,14 +33,12 @@ use tokio::{
 };
 
 use super::{planted, shared::KeeperState};
-use crate::state_file::{Refused, StateFile, format::Entry};
+use crate::state_file::{LONGEST_WRITE, Refused, StateFile, format::Entry};
 
 /// The interval between checks of the local mark, unless claims ask for one.
 const EVERY: Duration = Duration::from_millis(500);
 /// The shortest time between two checks that claims ask for.
 const BETWEEN: Duration = Duration::from_millis(5);
-/// A disk that takes longer than this for a write has failed.
-const DEADLINE: Duration = Duration::from_secs(5);
 
 /// The state file failed, for this reason. The process saves nothing more in it until a restart.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -290,9 +288,9 @@ impl StateFileWriter {
         let began = Instant::now();
         let change = self.file.set(&self.state.namespace, entry);
         saved.possible.extend(lease.map(|lease| (change, lease.clone())));
-        let durable = timeout(DEADLINE, self.file.durable(change)).await;
+        let durable = timeout(LONGEST_WRITE, self.file.durable(change)).await;
         let durable =
-            durable.unwrap_or_else(|_| Err(format!("no write within {DEADLINE:?}").into()));
+            durable.unwrap_or_else(|_| Err(format!("no write within {LONGEST_WRITE:?}").into()));
         match durable {
             Ok(()) => {
                 saved.took = began.elapsed();

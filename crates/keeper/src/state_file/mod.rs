@@ -16,6 +16,7 @@ use std::{
     io,
     path::{Path, PathBuf},
     sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::Duration,
 };
 
 use tokio::sync::watch;
@@ -29,6 +30,8 @@ use self::{
 
 /// The unit of writes, in bytes.
 const PAGE: usize = 4096;
+/// A disk that takes longer than this for a write has failed.
+pub(crate) const LONGEST_WRITE: Duration = Duration::from_secs(5);
 
 /// A state file of this process, which stays locked until the last clone is dropped. Cheap to
 /// clone.

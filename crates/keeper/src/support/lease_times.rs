@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
-use raindrop_core::{instant::millis, lease::NodeTimes};
+use raindrop_core::{instant::millis, lease::NodeTimes, violation::Violation};
+
+use crate::state_file::LONGEST_WRITE;
 
 /// The times of a lease. The defaults are those of the service.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -11,7 +13,8 @@ pub struct LeaseTimes {
     pub window: Duration,
     /// After this time by the store's clock the row of a crashed node expires; 90 s.
     pub ttl: Duration,
-    /// The time from the beginning of a renewal to that of the next one; 30 s.
+    /// The time from the beginning of a renewal to that of the next one; 30 s. With a state file at
+    /// least [`Self::SHORTEST_RENEW_WITH_FILE`].
     pub renew: Duration,
     /// By how much the node's clock may be ahead of the store's; 10 s.
     pub max_clock_skew: Duration,
@@ -35,6 +38,19 @@ impl Default for LeaseTimes {
 }
 
 impl LeaseTimes {
+    /// The shortest permitted [`renew`](Self::renew) with a state file: a renewal may wait for two
+    /// writes of the file, the one under way and its own, and may not delay the next renewal.
+    pub const SHORTEST_RENEW_WITH_FILE: Duration = LONGEST_WRITE.saturating_mul(2);
+
+    /// Returns why these times cannot be used with a state file; `None` if they can.
+    pub fn check_with_state_file(&self) -> Option<Violation> {
+        let shortest = Self::SHORTEST_RENEW_WITH_FILE;
+        (self.renew < shortest).then(|| {
+            let allowed = format!("at least {shortest:?} with store.state_file");
+            Violation::new("lease.renew", format!("{:?}", self.renew), allowed)
+        })
+    }
+
     /// Returns how old a holder's last write may be to confirm that the store has lost nothing
     /// since. A backup that is restored in place must be older.
     pub(crate) fn longest_unwritten(&self) -> Duration {

@@ -5,7 +5,7 @@ use std::time::Duration;
 use raindrop_core::layout::{LayoutSpec, TimeUnit};
 
 use super::world::second;
-use crate::{KeeperSettings, LeaseTimes};
+use crate::{KeeperSettings, LeaseTimes, state_file::MemoryDisk};
 
 /// Returns the keys of the violations, with a window of a minute that is renewed every 10 s.
 fn refused(change: impl FnOnce(&mut KeeperSettings)) -> Vec<String> {
@@ -56,4 +56,20 @@ fn waits_and_tables_have_bounds() {
     for (wait, expected) in [(0, &nothing[..]), (14, &["lease.stale_wait"]), (15, &[])] {
         assert_eq!(refused(|settings| settings.lease.stale_wait = second(wait)), expected);
     }
+}
+
+#[tokio::test]
+async fn state_file_needs_renewals_that_wait_for_it_to_end_in_time() {
+    let file = MemoryDisk::default().open();
+    let nothing: [&str; 0] = [];
+    let refused = |renew, has_file: bool| {
+        refused(|settings| {
+            settings.lease.renew = renew;
+            settings.state_file = has_file.then(|| file.clone());
+        })
+    };
+    assert_eq!(refused(second(10), true), nothing);
+    let too_short = second(10) - Duration::from_nanos(1);
+    assert_eq!(refused(too_short, true), ["lease.renew"]);
+    assert_eq!(refused(too_short, false), nothing);
 }
