@@ -84,6 +84,9 @@ pub enum Bug {
     PastUnconfirmed,
     /// A write of any age counts as proof that the store has lost nothing since.
     OldWriteConfirms,
+    /// The next renewal counts from the end of the last one: not unsafe, but on a slow disk starts
+    /// take a live holder for a crashed one.
+    RenewalCountedFromEnd,
     /// A process that starts looks for live holders only among the rows that it may lease.
     OtherRowsIgnored,
     /// A lease is renewed in place even if its row is of another epoch.

@@ -32,6 +32,8 @@ pub(crate) enum FailureKind {
     KeeperPanicked,
     /// After all faults ended, a node that could have a row does not issue.
     Standstill,
+    /// After all faults ended, the heartbeats of living holders look like those of crashed ones.
+    RenewedTooSeldom,
     /// Something panicked.
     Panicked,
 }

@@ -8,7 +8,7 @@ use crate::check::FailureKind;
 
 /// Every bug, in the order of the report: those that loom, the keeper's explorer and the protocol's
 /// models do not find in the same lines of code.
-pub(crate) const BUGS: [Planting; 21] = [
+pub(crate) const BUGS: [Planting; 22] = [
     Planting::TokenNotCompared,
     Planting::Rule(Bug::TokenDerived),
     Planting::Rule(Bug::OwnByHolder),
@@ -27,6 +27,7 @@ pub(crate) const BUGS: [Planting; 21] = [
     Planting::Rule(Bug::EpochNotInRows),
     Planting::Rule(Bug::IdentityIgnored),
     Planting::Rule(Bug::StaleStoreTaken),
+    Planting::Rule(Bug::RenewalCountedFromEnd),
     Planting::Rule(Bug::PastUnconfirmed),
     Planting::Rule(Bug::OtherRowsIgnored),
     Planting::Rule(Bug::BarrierLoweredToNow),
@@ -59,6 +60,7 @@ impl Planting {
     pub(crate) const fn breaks(self) -> FailureKind {
         match self {
             Self::Rule(Bug::LimitWithoutCap) => FailureKind::MarkRanAway,
+            Self::Rule(Bug::RenewalCountedFromEnd) => FailureKind::RenewedTooSeldom,
             _ => FailureKind::Duplicate,
         }
     }

@@ -2,7 +2,7 @@
 
 use raindrop_store::Store;
 
-use crate::{check::FailureKind, world::World};
+use crate::{check::FailureKind, model::Setup, world::World};
 
 /// How often the simulation checks whether a node issues again.
 const LOOK_MS: u64 = 1_000;
@@ -24,6 +24,32 @@ impl World<'_> {
             let troubles: Vec<_> =
                 self.nodes.iter().flatten().map(|node| node.issuer.status()).collect();
             self.fail(FailureKind::Standstill, format!("{:?} issue: {troubles:?}", self.issuing));
+        }
+        if !self.has_failed() {
+            self.renew_in_time().await;
+        }
+    }
+
+    /// Demands that no start takes the store for a restored one while its holders live.
+    async fn renew_in_time(&mut self) {
+        let Setup { renew_ms, skew_ms, latency_ms, .. } = *self.setup;
+        // A renewal that takes longer than `renew_ms` delays the next one: it has about nine round
+        // trips.
+        if 10 * latency_ms > renew_ms {
+            return;
+        }
+        let oldest_ms = (renew_ms * 3 / 2).saturating_sub(skew_ms).max(renew_ms / 8 * 9);
+        // Writes that the repair made necessary may have delayed the renewal under way.
+        self.advance(2 * renew_ms).await;
+        for _ in 0..(2 * renew_ms).div_ceil(LOOK_MS) {
+            self.advance(LOOK_MS).await;
+            let newest = self.cluster.memory.unreleased_rows("default", 1).await;
+            let newest = newest.expect("memory does not fail").pop();
+            let age_ms = newest.map_or(0, |row| self.time.now_ms() - row.heartbeat_ms);
+            if age_ms > i64::try_from(oldest_ms).expect("small") {
+                let detail = format!("the newest heartbeat is {age_ms} ms old");
+                return self.fail(FailureKind::RenewedTooSeldom, detail);
+            }
         }
     }
 

@@ -16,6 +16,7 @@ use raindrop_core::{
     },
     planted::{Bug, planted},
 };
+use tokio::time::Instant;
 
 use super::{
     context::{LeaseContext, WriteIntent},
@@ -62,6 +63,11 @@ pub(super) fn taken_as_acknowledged(
 /// Returns whether the record is read again after a row was chosen.
 pub(super) fn reads_record_again() -> bool {
     !planted(Bug::RecordNotReread)
+}
+
+/// Returns the instant from which the next renewal counts: the one at which the last one `began`.
+pub(super) fn counted_from(began: Instant) -> Instant {
+    if planted(Bug::RenewalCountedFromEnd) { Instant::now() } else { began }
 }
 
 /// Runs before a renewal is sent.

@@ -31,6 +31,7 @@ use tokio::{
 use super::{
     context::{LeaseContext, LeaseError, WriteIntent},
     held::HeldLease,
+    planted,
     prepare::prepare,
     release::Released,
     resume::resume,
@@ -483,7 +484,7 @@ impl Task {
             self.context.has_renewed = true;
             // From the beginning of this renewal: if a slow store or state file delayed the next
             // one, other processes would take the old heartbeat for that of a crashed holder.
-            lease.next_renewal = began + self.context.settings.lease.renew;
+            lease.next_renewal = planted::counted_from(began) + self.context.settings.lease.renew;
         }
         if !matches!(renewed, Err(LeaseError::ClockAhead(_) | LeaseError::Store(_))) {
             self.enter(Event::ClockTrusted);
