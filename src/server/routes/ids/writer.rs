@@ -7,7 +7,7 @@ use std::{
 };
 
 use crate::core::{
-    encoding::{Encoder, Encoding, write_decimal_range},
+    encoding::{Encoder, Encoding, write_decimal, write_decimal_range},
     id::Id,
     issue::{IdRange, RepeatedRange, Run},
     layout::Layout,
@@ -148,8 +148,15 @@ impl Writer<'_> {
         let longest = if self.encoder.is_some() { self.longest } else { digits(id) };
         let length = before.len() + self.prefix.len() + longest + after.len();
         let mut body = Vec::with_capacity(length);
-        let range = IdRange { first: id, last: id, step: 1, count: 1 };
-        self.texts(&mut body, &range, before, after);
+        body.extend_from_slice(before.as_bytes());
+        body.extend_from_slice(self.prefix.as_bytes());
+        match self.encoder {
+            None => write_decimal(&mut body, id),
+            Some(encoder) => {
+                write!(body, "{}", encoder.text(id)).expect("a vector takes any bytes")
+            }
+        }
+        body.extend_from_slice(after.as_bytes());
         body
     }
 
