@@ -18,6 +18,7 @@ use axum::{
     http::{HeaderMap, HeaderValue, Version, header},
     response::Response,
 };
+use futures_util::stream::{FuturesUnordered, StreamExt as _};
 use http_body_util::BodyExt as _;
 use hyper::{body::Incoming, service::service_fn};
 use hyper_util::{
@@ -185,7 +186,8 @@ impl Connection {
                 () = connection.retired.notified() => {}
             }
         };
-        let (mut must_end, mut is_ending) = (pin!(must_end), false);
+        // A set polls a future only when that was woken; alone, each request would poll it.
+        let mut must_end = FuturesUnordered::from_iter([must_end]);
         loop {
             tokio::select! {
                 biased;
@@ -198,10 +200,7 @@ impl Connection {
                     }
                     return;
                 }
-                () = must_end.as_mut(), if !is_ending => {
-                    is_ending = true;
-                    served.as_mut().graceful_shutdown();
-                }
+                Some(()) = must_end.next() => served.as_mut().graceful_shutdown(),
             }
         }
     }
