@@ -246,13 +246,12 @@ impl Activity {
     /// Waits until the kernel's buffer has room again. A client that pipelines requests and reads
     /// no responses gets no further answers, which would pile up in memory.
     pub(super) async fn unblocked(&self) {
-        loop {
-            // Subscribed before the check: a notice between the two must not be missed.
+        while self.is_blocked.load(SeqCst) {
             let unblocked = self.unblocked.notified();
-            if !self.is_blocked.load(SeqCst) {
-                return;
+            // Checked again after subscribing: room that was made in between sends no notice.
+            if self.is_blocked.load(SeqCst) {
+                unblocked.await;
             }
-            unblocked.await;
         }
     }
 }

@@ -254,7 +254,9 @@ impl Connection {
         let Ok(mut response) = self.server.router.clone().call(request).await;
         let unread = unread.and_then(RequestBody::into_unread);
         drop(answering);
-        must_close |= response.headers().contains_key(header::CONNECTION);
+        // Otherwise only hyper needs to know it.
+        must_close |=
+            (is_http2 || unread.is_some()) && response.headers().contains_key(header::CONNECTION);
         if let Some(mut unread) = unread.filter(|_| !must_close) {
             // A client that waits for `100 Continue` may or may not send its body after the final
             // response, so the next bytes could be body or request: only closing is safe.

@@ -141,13 +141,15 @@ impl IdRequest<'_> {
 
     fn response(&self, body: Body) -> Response {
         let content_type = match self.texts.format {
-            BodyFormat::Lines => "text/plain; charset=utf-8",
-            BodyFormat::Strings | BodyFormat::Numbers | BodyFormat::Ranges => "application/json",
+            BodyFormat::Lines => const { HeaderValue::from_static("text/plain; charset=utf-8") },
+            BodyFormat::Strings | BodyFormat::Numbers | BodyFormat::Ranges => {
+                const { HeaderValue::from_static("application/json") }
+            }
         };
         let mut response = Response::new(body);
         let headers = response.headers_mut();
-        headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(content_type));
-        headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
+        headers.insert(header::CONTENT_TYPE, content_type);
+        headers.insert(header::CACHE_CONTROL, const { HeaderValue::from_static("no-store") });
         response
     }
 }
