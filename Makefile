@@ -30,7 +30,7 @@ LASTING ?= 300
 CASES ?= 20000
 SEED ?= $(shell date +%s)
 
-.PHONY: help build static check deps install-deps test format clippy model-lint check-build examples test-build soak-build unit-test doc-test http-test embedded-test store-test fault-test model-test explorer protocol-test loom simulation kubernetes-build mutants mutants-loom deny fuzz soak soak-simulation soak-faults soak-overload soak-models fleets \
+.PHONY: help build static check enough-disk deps install-deps test format clippy model-lint check-build examples test-build soak-build unit-test doc-test http-test embedded-test store-test fault-test model-test explorer protocol-test loom simulation kubernetes-build mutants mutants-loom deny fuzz soak soak-simulation soak-faults soak-overload soak-models fleets \
 	engine-test mysql-test kubernetes-test api-test chart-test console-test clients-test clients-fmt clients-package integrations-test image-test bench bench-http bench-instructions bench-clients bench-lint lint workflow-lint fmt doc ci steps-table
 
 help:
@@ -235,10 +235,16 @@ model-lint: ## clippy of the models, and of the library with each engine and eac
 doc: ## the API documentation, warnings denied
 	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --locked --no-deps
 
-ci: install-deps ## what decides whether a change lands
-	@tests/steps.bash --table format workflow-lint clippy model-lint doc test-build soak-build kubernetes-build deny \
-		loom fault-test clients-test chart-test explorer protocol-test store-test kubernetes-test \
-		integrations-test console-test simulation unit-test api-test http-test doc-test
+# In the order in which they begin as soon as they can. First what others wait for, then what lasts long:
+# the steps that mostly wait, beside those that compute.
+ci: enough-disk install-deps ## what decides whether a change lands
+	@tests/steps.bash --table format test-build doc chart-test deny soak-build fault-test model-lint clippy \
+		protocol-test store-test clients-test loom kubernetes-build integrations-test workflow-lint \
+		kubernetes-test explorer http-test doc-test console-test api-test unit-test simulation
+
+# Else a full disk shows after half an hour, as a test that fails.
+enough-disk:
+	@tests/enough_disk.sh 8
 
 steps-table: ## rewrites CONTRIBUTING.md's table of the steps with the seconds of the last run
 	UPDATE=1 tests/steps_table.sh

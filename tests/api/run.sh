@@ -12,9 +12,8 @@ tests=$PWD/tests/api
 python=$kept/python
 tests/python/run.sh "$python" tests/api/requirements.txt
 
-# As the tests build it, so that after them nothing is compiled again.
-$cargo test --locked --no-run --test http
-raindrop=$(cd "$target/debug" && pwd)/raindrop
+need_service
+raindrop=$RAINDROP
 
 folder=$(mktemp -d)
 report=$kept/report

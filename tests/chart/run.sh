@@ -26,12 +26,10 @@ servers=$(tests/kubernetes/build.sh)
 python=$kept/python
 tests/python/run.sh "$python" tests/chart/requirements.txt
 
-# As the tests build it, so that after them nothing is compiled again.
-$cargo test --locked --no-run --test http
-binary=$target/debug/raindrop
+need_service
 
 run() {
-  HELM=$helm HELM3=$helm3 KUSTOMIZE=$kustomize KUBERNETES=$servers RAINDROP=$(cd "$(dirname "$binary")" && pwd)/raindrop \
+  HELM=$helm HELM3=$helm3 KUSTOMIZE=$kustomize KUBERNETES=$servers \
     exec "$python/bin/python" -B -m unittest discover --start-directory tests/chart --pattern "$@"
 }
 
