@@ -153,7 +153,7 @@ impl Writer<'_> {
         match self.encoder {
             None => write_decimal(&mut body, id),
             Some(encoder) => {
-                write!(body, "{}", encoder.text(id)).expect("a vector takes any bytes")
+                write!(body, "{}", encoder.text(id)).expect("a vector takes any bytes");
             }
         }
         body.extend_from_slice(after.as_bytes());
