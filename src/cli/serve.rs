@@ -13,7 +13,9 @@ use tokio::{net::TcpListener, runtime::Builder};
 use super::{failure::Failure, store::block_on};
 use crate::{
     config::{Config, LogFormat},
-    process::{clock::RememberingClock, hangup, shutdown, telemetry},
+    process::{
+        clock::RememberingClock, hangup, service_manager::ServiceManager, shutdown, telemetry,
+    },
     server::{ServeError, Service, most_connections},
     store::{self, with_sources},
 };
@@ -60,7 +62,8 @@ async fn serve(mut config: Config) -> Result<(), Failure> {
     config.http.max_connections = Some(raise_open_files(most_connections(&config.http)));
     let clock = Arc::new(RememberingClock::start());
     let store = store::connect(&config.store, clock.clone())?;
-    let service = Service { config, listener, admin_listener, store, clock };
+    let manager = ServiceManager::of_environment();
+    let service = Service { config, listener, admin_listener, store, clock, manager };
     service.run(shutdown).await.map_err(|error| match error {
         // The text has a line for each keeper, already escaped.
         error @ ServeError::Keepers(_) => Failure::Problems(error.to_string()),

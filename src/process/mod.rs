@@ -9,5 +9,6 @@ pub(crate) mod log_level;
 mod log_writer;
 pub(crate) mod memory_limit;
 pub(crate) mod reading;
+pub mod service_manager;
 pub mod shutdown;
 pub mod telemetry;

@@ -35,6 +35,7 @@ mod restored;
 mod secrets;
 mod segments;
 mod service;
+mod service_manager;
 mod state_files;
 mod tls;
 mod tokens;

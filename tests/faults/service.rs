@@ -2,6 +2,7 @@
 //! whichever way that ends.
 
 use std::{
+    ffi::OsString,
     fs,
     net::SocketAddr,
     os::fd::OwnedFd,
@@ -33,6 +34,7 @@ pub(crate) struct Setup {
     ulimit: Option<String>,
     stderr: Option<Arc<OwnedFd>>,
     hanging: Option<&'static str>,
+    environment: Vec<(&'static str, OsString)>,
 }
 
 impl Setup {
@@ -94,6 +96,19 @@ impl Setup {
         self
     }
 
+    /// Names a service manager, and after which silence it would restart the process.
+    pub(crate) fn service_manager(mut self, socket: &Path, watchdog: Duration) -> Self {
+        let limit = watchdog.as_micros().to_string().into();
+        self.environment.extend([("NOTIFY_SOCKET", socket.into()), ("WATCHDOG_USEC", limit)]);
+        self
+    }
+
+    /// Lets [`Service::hang_disk`] stop reads, too.
+    pub(crate) fn with_hanging_reads(mut self, part: &'static str) -> Self {
+        self.environment.push(("HANG_READS", "yes".into()));
+        self.with_hanging_disk(part)
+    }
+
     /// Starts the service and waits until it answers.
     pub(crate) async fn start(self) -> Service {
         let mut service = self.spawn();
@@ -128,7 +143,7 @@ impl Setup {
                 shell
             }
         };
-        command.env_clear().envs(self.settings).current_dir(folder);
+        command.env_clear().envs(self.settings).envs(self.environment).current_dir(folder);
         command.env("RAINDROP__HTTP__LISTEN", format!("127.0.0.1:{port}"));
         let clock = own.path().join("clock");
         if let Some(seconds) = self.clock_shift {

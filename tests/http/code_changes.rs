@@ -73,6 +73,7 @@ async fn http_command_and_library_apply_a_change_alike() {
         store: store::connect(&config.store, clock.clone()).expect("an address of a store"),
         config,
         clock,
+        manager: None,
     };
     let (stop, stopped) = oneshot::channel::<()>();
     let running = tokio::spawn(service.run(async move { stopped.await.expect("a stop") }));

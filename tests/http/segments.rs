@@ -262,7 +262,14 @@ async fn serve(text: &str, store: Arc<MemoryStore>) -> Result<(), ServeError> {
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
     let url = format!("http://{}/readyz", listener.local_addr().expect("an address"));
     let clock = Arc::new(SystemClock::default());
-    let service = Service { config: config_of(text), listener, admin_listener: None, store, clock };
+    let service = Service {
+        config: config_of(text),
+        listener,
+        admin_listener: None,
+        store,
+        clock,
+        manager: None,
+    };
     service
         .run(async move {
             while reqwest::get(&url).await.is_ok_and(|answer| answer.status() != 200) {

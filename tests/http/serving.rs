@@ -70,6 +70,7 @@ impl Served {
             admin_listener,
             store: store.clone(),
             clock: Arc::new(SystemClock::default()),
+            manager: None,
         };
         let running = tokio::spawn(service.run(async move {
             stopped.await.expect("the test stops the service");

@@ -153,6 +153,7 @@ impl Parts {
             admin_listener: Some(admin_listener),
             store: store.clone(),
             clock: Arc::new(SystemClock::default()),
+            manager: None,
         };
         let (stop, stopped) = oneshot::channel::<()>();
         let running = tokio::spawn(service.run(async move {

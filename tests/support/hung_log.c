@@ -1,5 +1,5 @@
 /* A log device that hangs, for LD_PRELOAD: while the file $HANG_WHILE exists, no write to a file
-   whose path contains $HANG_ON begins. */
+   whose path contains $HANG_ON begins, and with $HANG_READS no read either. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <errno.h>
@@ -40,5 +40,11 @@ WAITS(ssize_t, pwrite, (BYTES, off_t at), (fd, bytes, count, at))
 WAITS(ssize_t, pwrite64, (BYTES, off64_t at), (fd, bytes, count, at))
 WAITS(ssize_t, pwritev, (PARTS, off_t at), (fd, parts, count, at))
 WAITS(ssize_t, pwritev64, (PARTS, off64_t at), (fd, parts, count, at))
+ssize_t read(int fd, void *bytes, size_t count) {
+  static ssize_t (*real)(int, void *, size_t);
+  if (!real) *(void **)&real = dlsym(RTLD_NEXT, "read");
+  if (getenv("HANG_READS")) wait_for_device(fd);
+  return real(fd, bytes, count);
+}
 WAITS(int, fsync, (int fd), (fd))
 WAITS(int, fdatasync, (int fd), (fd))

@@ -16,8 +16,9 @@ mod keepers;
 mod router;
 mod supervisor;
 
-use std::{collections::BTreeSet, sync::Arc, time::Duration};
+use std::{collections::BTreeSet, convert::Infallible, future::pending, sync::Arc, time::Duration};
 
+use futures_util::future::join_all;
 use prometheus::Registry;
 use tokio::{net::TcpListener, sync::watch, time::Instant};
 
@@ -38,7 +39,9 @@ use crate::{
     config::{Config, ConfigError},
     core::clock::Clock,
     keeper::{Backfill, KeeperError, NamespaceIssuer, StateFile, StateFileError, catch_panic},
-    process::{build::BUILD, hangup::Hangups, reading::Reads, telemetry},
+    process::{
+        build::BUILD, hangup::Hangups, reading::Reads, service_manager::ServiceManager, telemetry,
+    },
     store::{Store, identity, with_sources},
 };
 
@@ -59,6 +62,8 @@ pub struct Service {
     pub store: Arc<dyn Store>,
     /// The node's clock.
     pub clock: Arc<dyn Clock>,
+    /// The service manager to tell when the service is ready, alive and stopping.
+    pub manager: Option<ServiceManager>,
 }
 
 impl Service {
@@ -67,14 +72,23 @@ impl Service {
     /// or a background task failed. In the last case `/livez` answers 503, and the service first
     /// stops in order.
     pub async fn run(self, shutdown: impl Future<Output = ()> + Send) -> Result<(), ServeError> {
-        let mut running = self.start().await?;
-        let ended = running.serve_until(shutdown).await;
-        running.stop(&ended).await;
-        ended
+        let manager = self.manager.clone();
+        let serving = async {
+            let mut running = self.start().await?;
+            let ended = running.serve_until(shutdown).await;
+            running.stop(&ended).await;
+            ended
+        };
+        let Some(manager) = manager else { return serving.await };
+        // In the task that supervises all others, so that this one is watched, too.
+        tokio::select! {
+            ended = serving => ended,
+            never = manager.feed_watchdog() => match never {},
+        }
     }
 
     async fn start(self) -> Result<Running, ServeError> {
-        let Self { config, listener, admin_listener, store, clock } = self;
+        let Self { config, listener, admin_listener, store, clock, manager } = self;
         let address = listener.local_addr().map_err(ServeError::Listener)?;
         let reads = Reads::default();
         let of_auth = config.clone();
@@ -171,6 +185,7 @@ impl Service {
             serving,
             operations,
             announcing,
+            manager,
             _following: following,
         };
         Ok(running)
@@ -189,6 +204,7 @@ struct Running {
     /// that.
     operations: Option<Supervised>,
     announcing: Vec<Supervised>,
+    manager: Option<ServiceManager>,
     /// The tasks that follow files and record the history.
     _following: Vec<Supervised>,
 }
@@ -200,7 +216,9 @@ impl Running {
         shutdown: impl Future<Output = ()> + Send,
     ) -> Result<(), ServeError> {
         let tasks = &self.tasks;
+        let ready = tell_ready(self.keepers.issuers(), self.manager.as_ref());
         tokio::select! {
+            never = ready => match never {},
             errors = self.keepers.failed(LEASE_EXPECTED_WITHIN) => Err(report(tasks, errors).await),
             failure = tasks.failed() => Err(failure),
             stopped = catch_panic(shutdown) => match stopped {
@@ -221,6 +239,9 @@ impl Running {
             self.state.fail();
         }
         self.state.drain();
+        if let Some(manager) = &self.manager {
+            manager.stopping();
+        }
         drop(self.announcing);
         if let Err(ServeError::Keepers(_)) = ended {
             self.serving.end_within(Duration::ZERO).await;
@@ -241,6 +262,15 @@ impl Running {
         let _ = tokio::time::timeout_at(deadline, self.store.close()).await;
         drop(self.operations);
     }
+}
+
+/// Tells the service manager once every namespace issues IDs, as `/readyz` does. Never resolves.
+async fn tell_ready(issuers: Vec<NamespaceIssuer>, manager: Option<&ServiceManager>) -> Infallible {
+    if let Some(manager) = manager {
+        join_all(issuers.iter().map(NamespaceIssuer::ready)).await;
+        manager.ready();
+    }
+    pending().await
 }
 
 /// Reads the file of a key. One on a dead network mount ends the start instead of hanging it.
