@@ -101,6 +101,64 @@ fn the_example_file_lists_every_key_with_its_default_and_meaning() {
     assert_eq!(found, expected);
 }
 
+/// The configuration file of the packages: every key as a comment, with its default and meaning.
+fn file_of_packages() -> String {
+    let mut text = "\
+# Raindrop's configuration: each key with its default, if it has one. Uncomment what you change.
+# RAINDROP__HTTP__LISTEN and the like override this file; `raindrop config` shows the result.
+
+"
+    .to_owned();
+    let mut section = "";
+    for key in KEYS {
+        let (this, name) = key.name.split_once('.').unwrap_or(("", key.name));
+        if this != section {
+            section = this;
+            text += &format!("\n[{section}]\n");
+        }
+        text += &format!("# {}\n#{name} =", key.help);
+        text += &match key.default {
+            None => "\n".to_owned(),
+            Some(bare) if bare.parse::<u64>().is_ok() || bare.parse::<bool>().is_ok() => {
+                format!(" {bare}\n")
+            }
+            Some(quoted) => format!(" \"{quoted}\"\n"),
+        };
+    }
+    text
+}
+
+#[test]
+fn the_file_of_the_packages_lists_every_key_with_its_default_and_meaning() {
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/deploy/packages/raindrop.toml");
+    let expected = file_of_packages();
+    if std::env::var_os("UPDATE").is_some() {
+        fs::write(path, &expected).expect("written");
+    }
+    assert_eq!(fs::read_to_string(path).expect("kept"), expected, "UPDATE=1 rewrites {path}");
+
+    let (_folder, inputs) = file(&expected);
+    let config = Config::load(&inputs).expect("comments alone");
+    assert!(config.effective.iter().all(|setting| setting.source.to_string() == "default"));
+
+    // Each default, uncommented alone, is what it says.
+    let lines: Vec<&str> = expected.lines().collect();
+    let is_default =
+        |index: &usize| lines[*index].starts_with('#') && !lines[*index].ends_with('=');
+    let settings = (0..lines.len()).filter(|index| !lines[*index].starts_with("# "));
+    let defaults: Vec<usize> = settings.filter(is_default).collect();
+    let keys: Vec<&Key> = KEYS.iter().filter(|key| key.default.is_some()).collect();
+    assert_eq!(defaults.len(), keys.len());
+    for (key, index) in keys.into_iter().zip(defaults) {
+        let mut lines = lines.clone();
+        lines[index] = &lines[index][1..];
+        let (_folder, inputs) = file(&lines.join("\n"));
+        let (value, source) = value_of(&Config::load(&inputs).expect(key.name), key.name);
+        assert_eq!(Some(&*value), key.default, "{}", key.name);
+        assert_ne!(source, "default", "{}", key.name);
+    }
+}
+
 #[test]
 fn later_layers_win_and_are_named() {
     let (folder, mut inputs) = file(
