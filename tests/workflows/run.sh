@@ -12,5 +12,6 @@ shellcheck=$kept/python/bin/shellcheck
 
 "$actionlint" -shellcheck "$shellcheck" -pyflakes ''
 "$shellcheck" --severity=warning --external-sources --shell=sh \
-  tests/*.sh tests/*/*.sh clients/*/*.sh helm/*.sh helm/raindrop/files/test.sh
+  tests/*.sh tests/*/*.sh clients/*/*.sh deploy/*/*.sh deploy/packages/debian/* deploy/packages/rpm/* \
+  helm/*.sh helm/raindrop/files/test.sh
 "$shellcheck" .ci/run tests/steps.bash
