@@ -67,25 +67,19 @@ fn log_messages_are_those_of_the_documentation() {
 
 /// Collects the messages of level info, warn and error of a folder's sources, without their tests.
 fn collect_messages(folder: &Path, messages: &mut BTreeSet<String>) {
-    for entry in fs::read_dir(folder).expect("a folder") {
-        let path = entry.expect("one").path();
-        let name = path.file_name().expect("a name").to_string_lossy().into_owned();
-        if path.is_dir() {
-            if name != "tests" {
-                collect_messages(&path, messages);
-            }
-        } else if name.ends_with(".rs") && name != "tests.rs" {
-            let source = fs::read_to_string(&path).expect("a source");
-            let production = source.split("\nmod tests {").next().unwrap_or_default();
-            for macro_name in ["info!(", "warn!(", "error!("] {
-                let begin = format!("tracing::{macro_name}");
-                let calls = production.split(&begin).skip(1);
-                // A message of nothing but a value is a note of the configuration.
-                let texts = calls.map(|call| without_values(last_text(call)));
-                messages.extend(texts.filter(|text| text.contains(|it: char| it.is_alphabetic())));
-            }
+    for_each_source(folder, &mut |path, source| {
+        if path.components().any(|part| part.as_os_str() == "tests") || path.ends_with("tests.rs") {
+            return;
         }
-    }
+        let production = source.split("\nmod tests {").next().unwrap_or_default();
+        for macro_name in ["info!(", "warn!(", "error!("] {
+            let begin = format!("tracing::{macro_name}");
+            let texts =
+                production.split(&begin).skip(1).map(|call| without_values(last_text(call)));
+            // A message of nothing but a value is a note of the configuration.
+            messages.extend(texts.filter(|text| text.contains(char::is_alphabetic)));
+        }
+    });
 }
 
 /// Returns the last string of a macro's arguments, which is the message.
@@ -124,4 +118,33 @@ fn without_values(text: &str) -> String {
         message.push_str(part.split_once('}').map_or("", |(_, rest)| rest));
     }
     message.replace("\\\"", "\"")
+}
+
+/// Operators look up on that page what a line means.
+#[test]
+fn lines_of_debug_are_documented() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let page = fs::read_to_string(root.join("docs/log.md")).expect("a page");
+    let mut found = 0;
+    for_each_source(&root.join("crates/keeper/src"), &mut |path, source| {
+        for line in source.split("tracing::debug!(").skip(1) {
+            // No field has a text of its own, so the message is the first one.
+            let message = line.split('"').nth(1).expect("a message");
+            assert!(page.contains(&format!("| `{message}` |")), "{}: {message}", path.display());
+            found += 1;
+        }
+    });
+    assert!(found > 15, "only {found} lines");
+}
+
+/// Calls `check` with each source of a folder.
+fn for_each_source(folder: &Path, check: &mut impl FnMut(&Path, &str)) {
+    for entry in fs::read_dir(folder).expect("a folder") {
+        let path = entry.expect("one").path();
+        if path.is_dir() {
+            for_each_source(&path, check);
+        } else if path.extension().is_some_and(|extension| extension == "rs") {
+            check(&path, &fs::read_to_string(&path).expect("a source"));
+        }
+    }
 }
