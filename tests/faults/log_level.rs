@@ -9,7 +9,7 @@ use crate::{
     support::{free_port, poll},
 };
 
-/// The level of a line that every renewal writes.
+/// The message of a line that every renewal writes, at the level debug.
 const RENEWED: &str = "lease renewed";
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
