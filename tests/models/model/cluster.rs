@@ -1,6 +1,10 @@
 //! Models the processes, the store and the network between them.
 
-use std::ops::Range;
+use std::{
+    collections::HashSet,
+    ops::Range,
+    sync::{Arc, Mutex},
+};
 
 use raindrop_core::{
     lease::{HighWaterMarks, Row, RowWrite, Token},
@@ -22,6 +26,8 @@ pub(crate) struct Cluster {
     /// The property to check; all of them if there is none.
     only: Option<&'static str>,
     bug: Option<Bug>,
+    /// What `recovery` found about states before.
+    recoverable: Arc<Mutex<HashSet<u64>>>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -122,7 +128,7 @@ impl Cluster {
         only: Option<&'static str>,
         bug: Option<Bug>,
     ) -> Self {
-        Self { world: World::new(configuration), only, bug }
+        Self { world: World::new(configuration), only, bug, recoverable: Arc::default() }
     }
 
     /// Breaks the planted rule on this thread, which may be any thread of the checker.
@@ -377,7 +383,8 @@ impl Model for Cluster {
             Property::always(COVERED, |_, state| is_covered(state)),
             Property::always(RECOVERS, |cluster: &Self, state| {
                 cluster.plant();
-                recovery::is_possible(cluster, state)
+                let mut known = cluster.recoverable.lock().expect("no checker panicked");
+                recovery::is_possible(cluster, state, &mut known)
             }),
             Property::sometimes(LATE, |_, state: &State| state.has_late_write()),
             Property::sometimes(DISPOSSESSED, |_, state| is_dispossessed(state)),

@@ -32,28 +32,37 @@ impl Names {
         *token = self.of(*token);
     }
 
-    fn history(&mut self, history: &mut History) {
+    fn set_epochs(&mut self, history: &mut History) {
         self.set(&mut history.epoch);
         history.before.iter_mut().for_each(|epoch| self.set(&mut epoch.token));
     }
 
+    fn history(&mut self, history: &mut Arc<History>) {
+        if !history.epochs().all(|epoch| self.of(epoch) == epoch) {
+            self.set_epochs(Arc::make_mut(history));
+        }
+    }
+
     fn tables(&mut self, tables: &mut Tables) {
-        if let Some(record) = &mut tables.record {
+        let mut is_same = |token| self.of(token) == token;
+        if let Some(record) = &mut tables.record
+            && !(is_same(record.token) && record.history.epochs().all(is_same))
+        {
             let record = Arc::make_mut(record);
             self.set(&mut record.token);
-            self.history(&mut record.history);
+            self.set_epochs(&mut record.history);
         }
         for row in tables.rows.iter_mut().flatten() {
-            let row = Arc::make_mut(row);
-            self.set(&mut row.token);
-            self.set(&mut row.epoch);
+            let (token, epoch) = (self.of(row.token), self.of(row.epoch));
+            if (token, epoch) != (row.token, row.epoch) {
+                let row = Arc::make_mut(row);
+                (row.token, row.epoch) = (token, epoch);
+            }
         }
     }
 
     fn process(&mut self, process: &mut Process) {
-        if let Some(known) = &mut process.known {
-            self.history(Arc::make_mut(known));
-        }
+        process.known.iter_mut().for_each(|known| self.history(known));
         let mut set = |token: &mut Token| self.set(token);
         if let Phase::Chosen(known_row) | Phase::Ready(known_row, _) = &mut process.phase {
             known_row.rename(&mut set);
@@ -71,7 +80,8 @@ impl Names {
     }
 }
 
-/// Gives equal states the same tokens and order. Rows that only some processes may lease stay
+/// Gives equal states the same tokens and order. Most steps change a part of a state, so what keeps its
+/// tokens stays shared with the state before. Rows that only some processes may lease stay
 /// distinct.
 pub(super) fn rename(state: &mut State, configuration: &Configuration) {
     forget(state, configuration.remembers);
@@ -79,7 +89,7 @@ pub(super) fn rename(state: &mut State, configuration: &Configuration) {
     if !configuration.is_last_outside {
         reorder_rows(state);
     }
-    state.processes.sort_by_cached_key(order);
+    state.processes.sort_by_key(order);
     let mut names = Names::default();
     names.tables(&mut state.tables);
     if let Some(backup) = &mut state.backup {
@@ -101,18 +111,27 @@ fn forget(state: &mut State, remembers: usize) {
     epochs.extend(processes.iter().filter_map(of_process));
     let of_held = |process: &Process| process.held().map(|held| held.row.known_row.epoch());
     epochs.extend(processes.iter().filter_map(of_held));
-    let trim = |history: &mut History| {
-        history.before.truncate(remembers - 1);
+    let kept = |history: &History| {
+        let before = &history.before[..history.before.len().min(remembers - 1)];
         let is_needed = |epoch: &Epoch| epochs.contains(&epoch.token);
-        let needed = history.before.iter().rposition(is_needed).map_or(0, |last| last + 1);
-        let kept = needed.max(1);
+        before.iter().rposition(is_needed).map_or(0, |last| last + 1).max(1)
+    };
+    let is_trimmed = |history: &History| {
+        // Beyond the epochs that are needed there is at most the oldest one, without a token.
+        let rest = history.before.get(kept(history)..).unwrap_or_default();
+        let is_short = history.before.len() < remembers && rest.len() <= 1;
+        is_short && rest.iter().all(|oldest| oldest.token == Token::UNUSED)
+    };
+    let trim = |history: &mut History| {
+        let kept = kept(history);
+        history.before.truncate(remembers - 1);
         // The oldest epoch tells which ones the record forgot.
         let oldest = history.before.last().filter(|_| history.before.len() > kept).copied();
         history.before.truncate(kept);
         history.before.extend(oldest.map(|oldest| Epoch { token: Token::UNUSED, ..oldest }));
     };
     for process in processes.iter_mut() {
-        if let Some(known) = &mut process.known {
+        if let Some(known) = process.known.as_mut().filter(|known| !is_trimmed(known)) {
             trim(Arc::make_mut(known));
         }
         if let Phase::Chosen(known_row) | Phase::Ready(known_row, _) = &mut process.phase
@@ -129,7 +148,7 @@ fn forget(state: &mut State, remembers: usize) {
     }
     let backup = backup.as_mut().map(|it| &mut it.tables);
     for tables in [Some(tables), backup].into_iter().flatten() {
-        if let Some(record) = &mut tables.record {
+        if let Some(record) = tables.record.as_mut().filter(|it| !is_trimmed(&it.history)) {
             trim(&mut Arc::make_mut(record).history);
         }
     }
@@ -137,16 +156,21 @@ fn forget(state: &mut State, remembers: usize) {
 
 /// Ordinals count from the smallest one on.
 fn number_epochs(state: &mut State) {
-    let mut smallest = u64::MAX;
-    each_history(state, |history| {
-        smallest = history.remembered().map(|epoch| epoch.ordinal).fold(smallest, u64::min);
-    });
+    let ordinals = histories(state).flat_map(History::remembered).map(|epoch| epoch.ordinal);
+    let Some(smallest) = ordinals.min().filter(|smallest| *smallest != 1) else { return };
     each_history(state, |history| {
         let ordinals = history.before.iter_mut().map(|epoch| &mut epoch.ordinal);
         ordinals
             .chain([&mut history.ordinal])
             .for_each(|ordinal| *ordinal = *ordinal + 1 - smallest);
     });
+}
+
+fn histories(state: &State) -> impl Iterator<Item = &History> {
+    let backup = state.backup.as_ref().map(|it| &it.tables);
+    let tables = [Some(&state.tables), backup].into_iter().flatten();
+    let recorded = tables.filter_map(|it| it.record.as_ref()).map(|record| &record.history);
+    recorded.chain(state.processes.iter().filter_map(|process| process.known.as_deref()))
 }
 
 fn each_history(state: &mut State, mut change: impl FnMut(&mut History)) {

@@ -5,20 +5,16 @@ use std::{collections::BTreeSet, fmt::Write};
 use stateright::{Checker, HasDiscoveries, Model, Path};
 
 use super::{
-    configuration::{Configuration, PRESENT, TICK_MS, World, instant},
+    configuration::{Configuration, PRESENT, TICK_MS, instant},
     process::Process,
     store::Tables,
     world::{Action, LAWFUL, PAST_UNIQUE, RECOVERS, Restores, State, UNIQUE},
 };
 
-fn model(configuration: &Configuration) -> Restores {
-    Restores { world: World::new(configuration.clone()) }
-}
-
 /// Explores every state.
 #[expect(clippy::print_stdout, reason = "what was explored is shown on demand")]
 pub(super) fn explore(configuration: &Configuration) {
-    let checker = model(configuration).checker().spawn_bfs().join();
+    let checker = Restores::new(configuration.clone()).checker().spawn_bfs().join();
     let (states, depth) = (checker.unique_state_count(), checker.max_depth());
     println!("{}: {states} states, {depth} steps deep, all explored", configuration.name);
     for broken in [UNIQUE, PAST_UNIQUE, LAWFUL, RECOVERS] {
@@ -34,7 +30,8 @@ pub(super) fn explore(configuration: &Configuration) {
 pub(super) fn find(property: &'static str, configuration: &Configuration) {
     let configuration = Configuration { shows: &[], ..configuration.clone() };
     let found = HasDiscoveries::AnyOf(BTreeSet::from([property]));
-    let checker = model(&configuration).checker().finish_when(found).spawn_bfs().join();
+    let checker =
+        Restores::new(configuration.clone()).checker().finish_when(found).spawn_bfs().join();
     let name = format!("{:?} in {}", configuration.breaks, configuration.name);
     let states = checker.unique_state_count();
     let path = checker.discovery(property);

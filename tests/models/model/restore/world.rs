@@ -1,7 +1,12 @@
 //! Models the processes, the store, its clock and its backup.
 
-use std::sync::Arc;
+use std::{
+    collections::HashSet,
+    hash::BuildHasher,
+    sync::{Arc, Mutex},
+};
 
+use foldhash::fast::FixedState;
 use raindrop_core::{
     lease::{EpochClocks, History, Row},
     planted,
@@ -22,7 +27,11 @@ const STEPS_OF_A_TICK: usize = 10;
 
 #[derive(Clone, Debug)]
 pub(super) struct Restores {
-    pub(super) world: World,
+    world: World,
+    /// A process that has just started.
+    started: Process,
+    /// The hashes of states from which some process comes to hold a row.
+    recoverable: Arc<Mutex<HashSet<u64>>>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -99,6 +108,14 @@ pub(super) enum Action {
 }
 
 impl Restores {
+    pub(super) fn new(configuration: Configuration) -> Self {
+        Self {
+            world: World::new(configuration),
+            started: Process::default(),
+            recoverable: Arc::default(),
+        }
+    }
+
     fn store_ms(&self, state: &State) -> i64 {
         match state.clock {
             StoreClock::Wrong => instant(self.world.configuration.clock_error),
@@ -396,7 +413,7 @@ impl Model for Restores {
             if held.is_some_and(|held| is_idle && !held.is_given_up) && may_end {
                 actions.push(Action::Stop { process: index });
             }
-            if *process != Process::default() && may_end {
+            if *process != self.started && may_end {
                 actions.push(Action::Crash { process: index });
             }
             let may_keep = state.state_files < configuration.state_files;
@@ -490,8 +507,13 @@ pub(super) const PENDING: &str = "a lease goes on in an epoch without a barrier"
 
 impl Restores {
     /// Returns whether some process comes to hold a row once no more faults happen and all
-    /// processes run.
+    /// processes run. Ends where it meets a state that an earlier call came through.
     fn is_recoverable(&self, state: &State) -> bool {
+        if is_held(state) {
+            return true;
+        }
+        let mut recoverable = self.recoverable.lock().expect("no checker panicked");
+        let mut passed = Vec::new();
         let mut state = state.clone();
         if state.clock == StoreClock::Wrong {
             self.step(&mut state, Action::MendClock);
@@ -501,9 +523,12 @@ impl Restores {
         }
         for _ in 0..CALM_TICKS {
             for _ in 0..STEPS_OF_A_TICK {
-                if state.processes.iter().any(|process| issues(&state.tables, process)) {
+                let hash = FixedState::default().hash_one(&state);
+                if is_held(&state) || recoverable.contains(&hash) {
+                    recoverable.extend(passed);
                     return true;
                 }
+                passed.push(hash);
                 for process in 0..state.processes.len() {
                     if self.may_step(&state, &state.processes[process]) {
                         self.step(&mut state, Action::Step { process, random: 0 });
@@ -533,6 +558,10 @@ impl Restores {
         let mut leases = state.processes.iter().filter_map(|process| process.held());
         barrier > 0 && leases.any(|held| held.grant.start == barrier)
     }
+}
+
+fn is_held(state: &State) -> bool {
+    state.processes.iter().any(|process| issues(&state.tables, process))
 }
 
 /// Returns whether a process issues from a row that it holds according to the store.
