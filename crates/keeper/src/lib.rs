@@ -66,7 +66,10 @@ mod operator;
 mod segment;
 mod state_file;
 mod support;
-#[cfg(test)]
+#[cfg(all(test, not(feature = "planted")))]
+mod tests;
+#[cfg(all(test, feature = "planted"))]
+#[path = "tests/planted.rs"]
 mod tests;
 
 pub use raindrop_core as core;

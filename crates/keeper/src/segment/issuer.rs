@@ -142,7 +142,7 @@ impl SegmentIssuer {
     }
 
     /// Takes over settings of managed codes as if the store had returned them.
-    #[cfg(test)]
+    #[cfg(all(test, not(feature = "planted")))]
     pub(crate) fn apply(&self, managed: &[raindrop_store::ManagedCode]) {
         self.0.apply(managed);
     }
