@@ -20,7 +20,9 @@ async function answer(url) {
   const ranges = [
     { first: `${first}`, last: `${last}`, step: '1', count, repeat, stride: `${stride}` },
   ];
-  const body = { issued_at: new Date().toISOString(), layout: 'benchmark', ranges };
+  const time = { epoch_ms: 1735689600000, unit_ms: 1, shift: 22, bits: 41 };
+  const issued_at = new Date().toISOString();
+  const body = { issued_at, layout: 'benchmark', time, prefix: 'ORD-', ranges };
   return new Response(JSON.stringify(body), { headers: { 'content-type': 'application/json' } });
 }
 
@@ -68,9 +70,9 @@ function bursts(call) {
   return total;
 }
 
-async function awaited() {
+async function awaited(call) {
   const start = cpu();
-  for (let i = 0; i < CALLS; i++) sink = await order.next();
+  for (let i = 0; i < CALLS; i++) sink = await call();
   return cpu() - start;
 }
 
@@ -79,7 +81,10 @@ const subjects = {
   'Date.now()': () => loop(Date.now),
   'handle.tryNext()': () => loop(() => order.tryNext()),
   'client.tryNext(code)': () => loop(() => client.tryNext('order')),
-  'await handle.next()': awaited,
+  'await handle.next()': () => awaited(() => order.next()),
+  'await handle.nextText()': () => awaited(() => order.nextText()),
+  'await handle.nextUuid()': () => awaited(() => order.nextUuid()),
+  'crypto.randomUUID()': () => loop(() => crypto.randomUUID()),
   'flake-idgen, a Buffer, in bursts': () => bursts(() => flake.next()),
   'flake-idgen, as a bigint, in bursts': () => bursts(() => flake.next().readBigUInt64BE()),
 };

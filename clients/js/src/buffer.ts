@@ -135,7 +135,13 @@ export class Buffer {
     }
   }
 
-  /** Does the same for texts: each ID after the prefix of the answer that it came with. */
+  /** Does what `draw` does for a text: the ID after the prefix of the answer that it came with. */
+  drawText(): string | undefined {
+    const id = this.draw();
+    return id === undefined ? undefined : `${this.#current!.prefix}${id}`;
+  }
+
+  /** Does the same for n IDs. */
   drawTexts(n: number): string[] | undefined {
     const prefixes = new Map<bigint, string>();
     return this.drawMany(n, prefixes)?.map((id) => `${prefixes.get(id)}${id}`);

@@ -192,7 +192,7 @@ export class Code {
 
   /** Like `next`, as decimal text with the code's prefix. */
   nextText(options?: CallOptions): Promise<string> {
-    return this.#buffer.wait(1, () => this.#buffer.drawTexts(1)?.[0], options);
+    return this.#buffer.wait(1, () => this.#buffer.drawText(), options);
   }
 
   /** Like `nextMany`, as decimal texts with the code's prefix. */

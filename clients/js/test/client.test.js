@@ -189,6 +189,9 @@ test('a text has the prefix of its own answer', async (t) => {
   assert.deepEqual(prefixes(texts), ['1-', '1-', '1-', '1-', '2-', '2-']);
   // Those that are left of the second answer come before those of the third.
   assert.deepEqual(prefixes(await client.nextTextMany('order', 3)), ['2-', '2-', '3-']);
+  const single = [];
+  while (single.length < 4) single.push(await client.nextText('order'));
+  assert.deepEqual(prefixes(single), ['3-', '3-', '3-', '4-']);
 });
 
 test('an answer that came too late does not come again', async (t) => {
