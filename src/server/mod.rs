@@ -36,7 +36,7 @@ pub use self::{
 pub(crate) use self::{
     memory::most_connections,
     routes::cluster::{ReleaseDocument, Worker, WorkerList, WorkerState, has_layout},
-    routes::codes::CodeDocument,
+    routes::codes::{CodeDocument, GivenSettings},
     routes::log::LevelDocument,
     state::{unknown_namespace, unknown_segment_code},
 };

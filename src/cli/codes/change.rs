@@ -3,7 +3,6 @@
 use std::{collections::BTreeSet, sync::Arc};
 
 use serde::Serialize;
-use serde_json::Value;
 
 use super::ambiguous;
 use crate::{
@@ -17,7 +16,7 @@ use crate::{
     config::Config,
     core::segment::{SegmentSpec, SpecChange},
     keeper::{CodeManager, ManageError, RaiseError, SegmentSettings},
-    server::CodeDocument,
+    server::{CodeDocument, GivenSettings},
     store::{ListedSegment, Store},
 };
 
@@ -54,60 +53,6 @@ pub(super) async fn report_codes(
     report.document(&Changed { done, codes: documents, would_be: None })
 }
 
-/// Settings of a code; those that are left out have their defaults, or stay.
-#[derive(Clone, Copy, Debug, clap::Args)]
-pub(super) struct Settings {
-    /// The lower bound of the numbers from now on.
-    #[arg(long, value_name = "NUMBER")]
-    pub(super) start: Option<u64>,
-    /// The smallest block that a node reserves, in numbers.
-    #[arg(long, value_name = "NUMBERS")]
-    min_step: Option<u64>,
-    /// The largest block that a node reserves, in numbers.
-    #[arg(long, value_name = "NUMBERS")]
-    max_step: Option<u64>,
-    /// The difference between neighbours; fixed once the code exists.
-    #[arg(long, value_name = "NUMBER")]
-    increment: Option<u64>,
-    /// The remainder of every number when it is divided by the increment; fixed like that.
-    #[arg(long, value_name = "NUMBER")]
-    remainder: Option<u64>,
-    /// The largest number.
-    #[arg(long, value_name = "NUMBER")]
-    max: Option<u64>,
-    /// True lowers a larger --max to 2^53 − 1, exact as a JSON number; false undoes just that.
-    #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true")]
-    js_safe: Option<bool>,
-}
-
-impl Settings {
-    /// Returns the body of a request with the settings that the operator gave. Numbers are texts,
-    /// which are exact.
-    pub(super) fn body(self) -> serde_json::Map<String, Value> {
-        let Self { start, min_step, max_step, increment, remainder, max, js_safe } = self;
-        let numbers = [
-            ("start", start),
-            ("min_step", min_step),
-            ("max_step", max_step),
-            ("increment", increment),
-            ("remainder", remainder),
-            ("max", max),
-        ];
-        let numbers = numbers
-            .into_iter()
-            .filter_map(|(key, number)| Some((key.to_owned(), Value::String(number?.to_string()))));
-        let switch = js_safe.map(|js_safe| ("js_safe".to_owned(), Value::Bool(js_safe)));
-        numbers.chain(switch).collect()
-    }
-}
-
-impl From<Settings> for SpecChange {
-    fn from(settings: Settings) -> Self {
-        let Settings { start, min_step, max_step, increment, remainder, max, js_safe } = settings;
-        Self { start, min_step, max_step, increment, remainder, max, js_safe }
-    }
-}
-
 pub(super) async fn create(
     store: Arc<dyn Store>,
     namespace: &SegmentSettings,
@@ -127,7 +72,7 @@ pub(super) async fn set(
     store: Arc<dyn Store>,
     namespace: &SegmentSettings,
     code: &str,
-    settings: Settings,
+    settings: GivenSettings,
     confirmation: &Confirmation,
     report: Report,
 ) -> Result<(), Failure> {

@@ -7,8 +7,9 @@ mod remote;
 
 use std::{collections::BTreeSet, time::Duration};
 
-use self::{change::Settings, import::ImportArguments};
 use tokio::runtime::Builder;
+
+use self::import::ImportArguments;
 
 use super::{
     arguments::{Overrides, code, duration, namespace_of},
@@ -22,6 +23,7 @@ use crate::{
     config::{Config, Mode},
     core::segment::SegmentSpec,
     keeper::SegmentSettings,
+    server::GivenSettings,
 };
 
 #[derive(Debug, clap::Args)]
@@ -50,7 +52,7 @@ enum Command {
         #[arg(value_parser = code)]
         code: String,
         #[command(flatten)]
-        settings: Settings,
+        settings: GivenSettings,
     },
     /// Change settings of a managed code; nodes follow within 30 s.
     Set {
@@ -58,7 +60,7 @@ enum Command {
         #[arg(value_parser = code)]
         code: String,
         #[command(flatten)]
-        settings: Settings,
+        settings: GivenSettings,
         #[command(flatten)]
         confirmation: Confirmation,
     },

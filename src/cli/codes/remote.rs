@@ -9,14 +9,18 @@ use tokio::time::Instant;
 
 use super::{
     CodesArguments, Command,
-    change::{FOR_GOOD, Settings},
+    change::FOR_GOOD,
     list::{HEADINGS, rate_between},
 };
-use crate::cli::{
-    client::{Client, needs_store},
-    confirm::Confirmation,
-    failure::Failure,
-    output::{Report, error, print, print_json, table},
+use crate::{
+    cli::{
+        client::{Client, needs_store},
+        confirm::Confirmation,
+        failure::Failure,
+        output::{Report, error, print, print_json, table},
+    },
+    core::segment::SpecChange,
+    server::GivenSettings,
 };
 
 /// A page of `GET /codes`.
@@ -153,7 +157,7 @@ impl Service<'_> {
         }
     }
 
-    async fn create(self, code: &str, settings: Settings) -> Result<(), Failure> {
+    async fn create(self, code: &str, settings: GivenSettings) -> Result<(), Failure> {
         let mut headers = HeaderMap::new();
         headers.insert(header::IF_NONE_MATCH, HeaderValue::from_static("*"));
         let code = self.change(Method::PUT, code, "", headers, &settings.body()).await?;
@@ -163,7 +167,7 @@ impl Service<'_> {
     async fn set(
         self,
         code: &str,
-        settings: Settings,
+        settings: GivenSettings,
         confirmation: &Confirmation,
     ) -> Result<(), Failure> {
         let body = settings.body();
@@ -172,7 +176,7 @@ impl Service<'_> {
             return Err(Failure::Usage(text.into()));
         }
         let now: Code = self.client.get(&self.path(code, "")).await?;
-        let raised_to = settings.start.filter(|start| *start > now.number());
+        let raised_to = SpecChange::from(settings).start.filter(|start| *start > now.number());
         let place = format!("{} {code}", now.namespace);
         if let Some(start) = raised_to {
             confirmation.check("codes set --start")?;

@@ -3,8 +3,9 @@
 use serde::Serialize;
 use utoipa::ToSchema;
 
+use super::settings::ShownSettings;
 use crate::{
-    core::{id::Id, instant::format_unix_ms, namespace::DEFAULT_NAMESPACE},
+    core::{instant::format_unix_ms, namespace::DEFAULT_NAMESPACE},
     keeper::{CodeView, SegmentIssuer},
 };
 
@@ -46,34 +47,8 @@ pub(crate) struct CodeDocument {
     reserved_at: Option<String>,
     created_at: String,
     #[serde(flatten)]
-    #[schema(inline, value_type = Settings)]
-    settings: Option<Settings>,
-}
-
-/// The settings of a code; there are none of an `unserved` one.
-#[derive(Debug, Serialize, ToSchema)]
-struct Settings {
-    /// The lower bound of the code's numbers.
-    #[schema(required = false)]
-    start: String,
-    /// The smallest block that a node reserves, in numbers.
-    #[schema(required = false)]
-    min_step: u64,
-    /// The largest block that a node reserves, in numbers.
-    #[schema(required = false)]
-    max_step: u64,
-    /// The difference between neighbours.
-    #[schema(required = false)]
-    increment: u64,
-    /// The remainder of every number when it is divided by the increment.
-    #[schema(required = false)]
-    remainder: u64,
-    /// The largest number.
-    #[schema(required = false)]
-    max: String,
-    /// Whether every number is exact as a JSON number.
-    #[schema(required = false)]
-    js_safe: bool,
+    #[schema(inline, value_type = ShownSettings)]
+    settings: Option<ShownSettings>,
 }
 
 impl CodeDocument {
@@ -92,15 +67,6 @@ impl CodeDocument {
     pub(crate) fn stored(view: CodeView) -> Self {
         let left = view.left().map(|left| left.to_string());
         let CodeView { listed, kind, spec } = view;
-        let settings = spec.map(|spec| Settings {
-            start: spec.start.to_string(),
-            min_step: spec.min_step,
-            max_step: spec.max_step,
-            increment: spec.increment,
-            remainder: spec.remainder,
-            max: spec.max.to_string(),
-            js_safe: spec.max <= Id::MAX_JS_SAFE.get(),
-        });
         let (code, namespace) = (&listed.code, &listed.namespace);
         let path = match namespace.as_str() {
             DEFAULT_NAMESPACE => format!("/id/{code}"),
@@ -117,7 +83,7 @@ impl CodeDocument {
             step: listed.step,
             reserved_at: (listed.step > 0).then(|| format_unix_ms(listed.updated_ms)),
             created_at: format_unix_ms(listed.created_ms),
-            settings,
+            settings: spec.map(ShownSettings::from),
         }
     }
 }

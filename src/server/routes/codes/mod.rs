@@ -3,6 +3,7 @@
 mod body;
 mod document;
 mod error;
+mod settings;
 
 use std::sync::Arc;
 
@@ -15,11 +16,11 @@ use serde::Deserialize;
 use tokio::sync::MutexGuard;
 use utoipa::IntoParams;
 
-pub(crate) use self::document::CodeDocument;
 use self::{
-    body::{Amount, RaiseBody, SettingsBody},
+    body::{Amount, RaiseBody},
     document::CodeList,
 };
+pub(crate) use self::{document::CodeDocument, settings::GivenSettings};
 use crate::{
     core::{
         code::{is_valid_code, successor},
@@ -170,7 +171,7 @@ pub(in crate::server) async fn get(target: Target) -> Result<Response, Problem> 
     path = "/codes/{code}",
     operation_id = "code",
     params(CodeInPath, CodeQuery),
-    request_body = SettingsBody,
+    request_body = GivenSettings,
     responses(
         (status = 200, description = "A code of segment mode", body = CodeDocument),
         (status = 201, description = "A code of segment mode", body = CodeDocument),
@@ -180,7 +181,7 @@ pub(in crate::server) async fn get(target: Target) -> Result<Response, Problem> 
 pub(in crate::server) async fn put(
     target: Target,
     headers: HeaderMap,
-    JsonBody(body): JsonBody<SettingsBody>,
+    JsonBody(body): JsonBody<GivenSettings>,
 ) -> Result<Response, Problem> {
     let is_new = must_be_new(&headers)?;
     // A code that is bound to another namespace could never be requested from this one.
@@ -209,13 +210,13 @@ pub(in crate::server) async fn put(
     path = "/codes/{code}",
     operation_id = "code",
     params(CodeInPath, PatchQuery),
-    request_body = SettingsBody,
+    request_body = GivenSettings,
     responses((status = 200, description = "A code of segment mode", body = CodeDocument)),
     extensions(("x-problems" = json!(names(&[READ, CHANGED])))),
 )]
 pub(in crate::server) async fn patch(
     target: Target,
-    JsonBody(body): JsonBody<SettingsBody>,
+    JsonBody(body): JsonBody<GivenSettings>,
 ) -> Result<Response, Problem> {
     let (manager, _turn) = target.manager().await?;
     let change = body.into();

@@ -1,0 +1,195 @@
+//! The settings of a code as people give and read them: one list for HTTP and the command line.
+//!
+//! `config/code_entries.rs` reads them from the configuration, and `SegmentSpec` of core checks and
+//! stores them.
+
+use std::{num::ParseIntError, str::FromStr};
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+use utoipa::ToSchema;
+
+use crate::core::{
+    id::Id,
+    segment::{SegmentSpec, SpecChange},
+};
+
+/// Settings of a code; those that are left out have their defaults, or stay.
+#[derive(Clone, Copy, Debug, Deserialize, Serialize, ToSchema, clap::Args)]
+#[serde(deny_unknown_fields)]
+#[schema(as = SettingsBody)]
+pub(crate) struct GivenSettings {
+    /// The lower bound of the numbers from now on.
+    #[arg(long, value_name = "NUMBER")]
+    #[schema(value_type = u64, required = false, minimum = 0, example = 1)]
+    start: Option<Number>,
+    /// The smallest block that a node reserves, in numbers.
+    #[arg(long, value_name = "NUMBERS")]
+    #[schema(value_type = u64, required = false, minimum = 1, maximum = 4_294_967_296_u64, example = 1000)]
+    min_step: Option<Number>,
+    /// The largest block that a node reserves, in numbers.
+    #[arg(long, value_name = "NUMBERS")]
+    #[schema(value_type = u64, required = false, minimum = 1, maximum = 4_294_967_296_u64, example = 1_000_000)]
+    max_step: Option<Number>,
+    /// The difference between neighbours; fixed once the code exists.
+    #[arg(long, value_name = "NUMBER")]
+    #[schema(value_type = u64, required = false, minimum = 1, maximum = 4_294_967_296_u64, example = 1)]
+    increment: Option<Number>,
+    /// The remainder of every number when it is divided by the increment; fixed like that.
+    #[arg(long, value_name = "NUMBER")]
+    #[schema(value_type = u64, required = false, minimum = 0, maximum = 4_294_967_295_u64, example = 0)]
+    remainder: Option<Number>,
+    /// The largest number.
+    #[arg(long, value_name = "NUMBER")]
+    #[schema(value_type = u64, required = false, minimum = 1)]
+    max: Option<Number>,
+    /// True lowers a larger `max` to 2^53 - 1, exact as a JSON number; false undoes just that.
+    #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true")]
+    #[schema(nullable = false)]
+    js_safe: Option<bool>,
+}
+
+/// The settings of a code; there are none of an `unserved` one.
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = Settings)]
+pub(super) struct ShownSettings {
+    /// The lower bound of the code's numbers.
+    #[schema(required = false)]
+    start: String,
+    /// The smallest block that a node reserves, in numbers.
+    #[schema(required = false)]
+    min_step: u64,
+    /// The largest block that a node reserves, in numbers.
+    #[schema(required = false)]
+    max_step: u64,
+    /// The difference between neighbours.
+    #[schema(required = false)]
+    increment: u64,
+    /// The remainder of every number when it is divided by the increment.
+    #[schema(required = false)]
+    remainder: u64,
+    /// The largest number.
+    #[schema(required = false)]
+    max: String,
+    /// Whether every number is exact as a JSON number.
+    #[schema(required = false)]
+    js_safe: bool,
+}
+
+/// A number. JSON has it as a number or as a text, which is exact beyond 2^53.
+#[derive(Clone, Copy, Debug, Deserialize)]
+#[serde(try_from = "Value")]
+pub(super) struct Number(pub(super) u64);
+
+impl TryFrom<Value> for Number {
+    type Error = String;
+
+    fn try_from(value: Value) -> Result<Self, String> {
+        let is_digits = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit());
+        let number = match &value {
+            Value::String(text) if is_digits(text) => text.parse().ok(),
+            value => value.as_u64(),
+        };
+        number.map(Self).ok_or_else(|| {
+            let found = match value {
+                Value::Array(_) => "a list".to_owned(),
+                Value::Object(_) => "an object".to_owned(),
+                value => value.to_string(),
+            };
+            format!("invalid value: {found}, expected a whole number, or a text of one")
+        })
+    }
+}
+
+impl FromStr for Number {
+    type Err = ParseIntError;
+
+    fn from_str(text: &str) -> Result<Self, ParseIntError> {
+        text.parse().map(Self)
+    }
+}
+
+impl Serialize for Number {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(&self.0)
+    }
+}
+
+impl GivenSettings {
+    /// Returns the body of a request with the given settings alone.
+    pub(crate) fn body(self) -> Map<String, Value> {
+        let Ok(Value::Object(mut body)) = serde_json::to_value(self) else { return Map::new() };
+        body.retain(|_, value| !value.is_null());
+        body
+    }
+}
+
+impl From<GivenSettings> for SpecChange {
+    fn from(given: GivenSettings) -> Self {
+        let number = |given: Option<Number>| given.map(|Number(number)| number);
+        Self {
+            start: number(given.start),
+            min_step: number(given.min_step),
+            max_step: number(given.max_step),
+            increment: number(given.increment),
+            remainder: number(given.remainder),
+            max: number(given.max),
+            js_safe: given.js_safe,
+        }
+    }
+}
+
+impl From<SegmentSpec> for ShownSettings {
+    fn from(spec: SegmentSpec) -> Self {
+        Self {
+            start: spec.start.to_string(),
+            min_step: spec.min_step,
+            max_step: spec.max_step,
+            increment: spec.increment,
+            remainder: spec.remainder,
+            max: spec.max.to_string(),
+            js_safe: spec.max <= Id::MAX_JS_SAFE.get(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(json: &str) -> Result<SpecChange, String> {
+        let body: GivenSettings = serde_json::from_str(json).map_err(|error| error.to_string())?;
+        Ok(body.into())
+    }
+
+    #[test]
+    fn settings_are_numbers_or_texts_of_numbers() {
+        assert_eq!(read("{}"), Ok(SpecChange::default()));
+        let all = r#"{"start":"9007199254740993","min_step":2,"max_step":3,"increment":4,
+                      "remainder":5,"max":"6","js_safe":false}"#;
+        let change = SpecChange {
+            start: Some(9_007_199_254_740_993),
+            min_step: Some(2),
+            max_step: Some(3),
+            increment: Some(4),
+            remainder: Some(5),
+            max: Some(6),
+            js_safe: Some(false),
+        };
+        assert_eq!(read(all), Ok(change));
+        let given: GivenSettings = serde_json::from_str(all).expect("settings");
+        let body = Value::Object(given.body()).to_string();
+        assert_eq!(read(&body), Ok(change), "the body of a request has every setting: {body}");
+        for (json, said) in [
+            (r#"{"colour":1}"#, "colour"),
+            (r#"{"start":"1x"}"#, "1x"),
+            (r#"{"start":-1}"#, "-1"),
+            (r#"{"start":1.5}"#, "1.5"),
+            (r#"{"start":"99999999999999999999"}"#, "99999999999999999999"),
+            ("[1]", "invalid"),
+        ] {
+            let error = read(json).expect_err(json);
+            assert!(error.contains(said), "{json}: {error}");
+        }
+    }
+}
