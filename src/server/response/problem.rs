@@ -339,6 +339,7 @@ impl From<IssueError> for Problem {
             | UnavailableReason::ClocksDiffer(_)
             | UnavailableReason::ClockAhead(_)
             | UnavailableReason::LimitReached
+            | UnavailableReason::UnreadableSettings
             | UnavailableReason::KeeperEnded
             | UnavailableReason::NotKept(_) => P::LeaseUnavailable,
         };

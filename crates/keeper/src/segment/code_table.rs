@@ -1,9 +1,9 @@
 //! The codes of a segment namespace, by name.
 
 use std::{
-    collections::HashMap,
+    collections::{HashMap, HashSet},
     sync::{
-        Arc, PoisonError, RwLock,
+        Arc, Mutex, PoisonError, RwLock,
         atomic::{AtomicBool, Ordering},
     },
     time::Duration,
@@ -31,6 +31,8 @@ pub(super) struct CodeTable {
     /// Whether the keeper is shutting down, so that no code is created any more.
     sealed: AtomicBool,
     pub(super) queue: RefillQueue,
+    /// The managed codes whose settings this version could not read when it last tried.
+    pub(super) unreadable: Mutex<HashSet<String>>,
     /// When the managed codes were last read for a claim, and whether the read failed.
     pub(super) managed_read: tokio::sync::Mutex<Option<(Instant, Result<(), StoreFailure>)>>,
 }
@@ -66,7 +68,8 @@ impl CodeTable {
         };
         let codes = RwLock::new(namespace.settings.codes.iter().map(code).collect());
         let managed_read = tokio::sync::Mutex::default();
-        Self { namespace, codes, sealed: AtomicBool::new(false), queue, managed_read }
+        let (sealed, unreadable) = (AtomicBool::new(false), Mutex::default());
+        Self { namespace, codes, sealed, queue, unreadable, managed_read }
     }
 
     /// Returns the code of this name, if there is one.
@@ -91,6 +94,13 @@ impl CodeTable {
         client: Option<&(dyn Fn() -> u64 + Sync)>,
         name: &str,
     ) -> Result<Arc<Code>, IssueError> {
+        let unreadable = self.unreadable.lock().unwrap_or_else(PoisonError::into_inner);
+        if unreadable.contains(name) {
+            // With other settings, this node would issue what the code's settings rule out.
+            let reason = UnavailableReason::UnreadableSettings;
+            return Err(IssueError::NoLease { reason, retry_after: RETRY_AFTER });
+        }
+        drop(unreadable);
         let Some(spec) = self.namespace.settings.auto_create else {
             return Err(IssueError::Refused(ClaimError::UnknownCode(name.to_owned())));
         };

@@ -1,7 +1,7 @@
 //! Follows the codes that operators manage in the store while nodes run.
 
 use std::{
-    collections::HashMap,
+    collections::{HashMap, HashSet},
     sync::{Arc, PoisonError},
     time::Duration,
 };
@@ -98,6 +98,7 @@ impl CodeTable {
         if self.is_sealed() {
             return;
         }
+        let mut unreadable = HashSet::new();
         for ManagedCode { code, settings: text, .. } in managed {
             if self.namespace.settings.codes.contains_key(code) {
                 tracing::warn!(
@@ -109,14 +110,18 @@ impl CodeTable {
             }
             match CodeSettings::parse(text) {
                 Ok(settings) => self.apply_one(&mut codes, code, settings),
-                Err(error) => tracing::error!(
-                    namespace,
-                    code,
-                    %error,
-                    "settings of a managed code cannot be read: what was known before is used"
-                ),
+                Err(error) => {
+                    tracing::error!(
+                        namespace,
+                        code,
+                        %error,
+                        "settings of a managed code cannot be read: what was known before is used"
+                    );
+                    unreadable.insert(code.clone());
+                }
             }
         }
+        *self.unreadable.lock().unwrap_or_else(PoisonError::into_inner) = unreadable;
     }
 
     fn apply_one(

@@ -104,6 +104,12 @@ pub enum UnavailableReason {
          those that segment.failover_gap skips"
     )]
     NumbersSkipped,
+    /// This node cannot read the code's settings in the store, and knew none before. A newer version
+    /// may have written them.
+    #[error(
+        "the code's settings in the store are of a newer version; a node of that version issues for it"
+    )]
+    UnreadableSettings,
     /// The code was not created, or an operator retired it.
     #[error(transparent)]
     CodeRefused(ClaimError),

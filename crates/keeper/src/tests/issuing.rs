@@ -160,6 +160,7 @@ fn reasons_have_texts() {
         (UnavailableReason::LimitReached, "used up"),
         (UnavailableReason::NumbersUsedUp, "no numbers left"),
         (UnavailableReason::NumbersSkipped, "segment.failover_gap"),
+        (UnavailableReason::UnreadableSettings, "of a newer version"),
         (UnavailableReason::ShuttingDown, "shutting down"),
     ];
     for (reason, part) in texts {
