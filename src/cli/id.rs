@@ -18,6 +18,7 @@ use crate::{
         host,
         id::Id,
         issue::{ClaimError, Run},
+        segment::TextForm,
     },
     keeper::{
         Backfill, BackfillError, IssueError, Issuer, Keeper, KeeperSettings, NoObserver, Released,
@@ -151,12 +152,13 @@ impl Issue<'_> {
             until_leased(&issuer).await?;
             let IdArguments { code, at, .. } = self.arguments;
             let Some(at_ms) = *at else {
-                return self.print(CLAIM, async |count| self.claim(&issuer, count).await).await;
+                let claim = async |count| self.claim(&issuer, count).await;
+                return self.print(CLAIM, claim, None).await;
             };
             let backfill = Backfill::new(settings, store, &issuer);
             // Claim all at once: backfill grants all or none.
             let claim = async |count| Ok(backfill.ids(code, count, at_ms).await?.into_iter());
-            self.print(u32::MAX, claim).await
+            self.print(u32::MAX, claim, None).await
         };
         let printed = tokio::select! {
             error = keeper.failed() => return Err(error.into()),
@@ -209,11 +211,19 @@ impl Issue<'_> {
             }
             issued => Ok(issued?),
         };
+        let print = async {
+            issuer.learn(code).await?;
+            let form = issuer.text_form(code);
+            if let Some(form) = &form {
+                self.check_form(form)?;
+            }
+            self.print(CLAIM, claim, form).await
+        };
         let printed = tokio::select! {
             errors = keeper.failed() => {
                 return Err(errors.into_iter().next().expect("something is wrong").into());
             }
-            printed = self.print(CLAIM, claim) => printed,
+            printed = print => printed,
         };
         let lost = keeper.release(self.release_timeout).await.lost;
         if lost > 0 {
@@ -222,11 +232,24 @@ impl Issue<'_> {
         printed
     }
 
+    /// Refuses options that contradict the form of the code's texts.
+    fn check_form(&self, form: &TextForm) -> Result<(), Failure> {
+        let IdArguments { code, encoding, padded, .. } = self.arguments;
+        if encoding.is_none() && !padded {
+            return Ok(());
+        }
+        Err(Failure::Usage(format!(
+            "--encoding and --padded: must be left out for code {code:?}, whose numbers are written \
+             as {form}"
+        )))
+    }
+
     /// Prints IDs claim by claim, with at most `at_a_time` IDs in a claim.
     async fn print<Ids: ExactSizeIterator<Item = Id>>(
         &self,
         at_a_time: u32,
         mut claim: impl AsyncFnMut(u32) -> Result<Ids, Failure>,
+        form: Option<TextForm>,
     ) -> Result<(), Failure> {
         let (mut separator, between, end) = match self.arguments.format {
             Format::Lines => ("", "\n", "\n"),
@@ -238,8 +261,11 @@ impl Issue<'_> {
             left = left.saturating_sub(u32::try_from(ids.len()).unwrap_or(u32::MAX));
             let mut text = String::new();
             for id in ids {
-                let (prefix, id) = (self.prefix, self.encoder.text(id));
-                write!(text, "{separator}{prefix}{id}").expect("a string takes any text");
+                let id = match &form {
+                    Some(form) => form.write(id.get()),
+                    None => format!("{}{}", self.prefix, self.encoder.text(id)),
+                };
+                write!(text, "{separator}{id}").expect("a string takes any text");
                 separator = between;
             }
             output::print(&text)?;

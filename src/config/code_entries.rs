@@ -13,7 +13,7 @@ use super::{
 };
 use crate::core::{
     encoding::{Encoder, Encoding},
-    segment::{SegmentSpec, SpecChange},
+    segment::{SegmentSpec, SpecChange, TextForm},
 };
 
 const PREFIX_FORM: &str =
@@ -80,7 +80,36 @@ pub(super) fn read(reader: &mut Reader, namespaces: &mut [NamespaceRead]) -> Cod
         codes.push(code);
     }
     complete_segments(reader, namespaces, &codes);
+    note_equal_texts(reader, namespaces, &codes);
     Codes::new(codes)
+}
+
+/// Notes the codes whose IDs may have equal texts, of which one at least has a form of texts. Codes
+/// with equal prefixes alone are one namespace's, whose IDs are unique or counted by code.
+fn note_equal_texts(reader: &mut Reader, namespaces: &[NamespaceRead], codes: &[CodeConfig]) {
+    let own = |code: &CodeConfig| {
+        let read = namespaces.iter().find(|read| read.config.name == code.namespace)?;
+        let Mode::Segment { keeper } = &read.config.mode else { return None };
+        keeper.codes.get(&code.name)?.text
+    };
+    let forms: Vec<(&str, bool, TextForm)> = codes
+        .iter()
+        .filter_map(|code| {
+            let own = own(code);
+            let by_prefix = || format!("{}{{n}}", code.prefix.as_ref()?).parse().ok();
+            Some((code.name.as_str(), own.is_some(), own.or_else(by_prefix)?))
+        })
+        .collect();
+    for (index, (one, has_form, form)) in forms.iter().enumerate() {
+        for (two, other_has_form, other) in &forms[index + 1..] {
+            if (*has_form || *other_has_form) && form.may_equal(other) {
+                reader.notes.push(format!(
+                    "codes {one:?} and {two:?} may issue equal texts, as {form} and {other}: \
+                     numbers are unique for each code only"
+                ));
+            }
+        }
+    }
 }
 
 /// Reads the prefix of a code whose IDs are written in this encoding. The `_` after the prefix of a
@@ -111,6 +140,7 @@ fn read_spec(
         remainder: reader.given_number("remainder"),
         max: None,
         js_safe: reader.given("js_safe", "true or false", |text| text.parse().ok()),
+        text: reader.given("text", TextForm::ALLOWED, |text| text.parse().ok()),
     };
     let mut spec = defaults;
     let checked = change.apply(&mut spec);
@@ -126,6 +156,11 @@ fn read_spec(
     }
     reader.resolve("js_safe", change.js_safe == Some(true));
     reader.show("js_safe", DEFAULT);
+    if let Some(text) = spec.text {
+        reader.resolve("text", text);
+        reader.reject_given(&["prefix", "encoding"], "left out beside text");
+    }
+    reader.show("text", DEFAULT);
     if let Err(violations) = checked {
         reader.violations(violations);
     }

@@ -23,8 +23,14 @@ const LARGEST: u64 = SegmentSpec::LARGEST_NUMBER;
 const CHANGES: &[(Given, Option<Given>, Result<SegmentSpec, &str>)] = &[
     (&[], None, Ok(with_max(LARGEST))),
     (&[("start", "7"), ("min_step", "20"), ("max_step", "30"), ("increment", "4"), ("remainder", "3")], None,
-     Ok(SegmentSpec { start: 7, min_step: 20, max_step: 30, increment: 4, remainder: 3, max: LARGEST })),
+     Ok(SegmentSpec { start: 7, min_step: 20, max_step: 30, increment: 4, remainder: 3, ..with_max(LARGEST) })),
     (&[("js_safe", "true")], None, Ok(with_max(SAFE))),
+    (&[("text", "INV/{n:06}")], None, Ok(with_max(LARGEST))),
+    (&[("text", "INV {n}")], None, Err("INV {n}")),
+    (&[("text", "INV-{n:02}")], Some(&[("text", "INV-{n:01}")]), Err("INV-{n:01}")),
+    (&[("text", "INV-{n:03}")], Some(&[("text", "INV-{n:02}")]), Err("its numbers stay INV-{n:03}")),
+    (&[("text", "INV-{n:03}")], Some(&[("text", "INV-{n:04}")]), Ok(with_max(LARGEST))),
+    (&[], Some(&[("text", "INV-{n}")]), Err("its numbers stay plain")),
     (&[("js_safe", "false")], None, Ok(with_max(LARGEST))),
     (&[("min_step", "0")], None, Err("min_step = 0")),
     (&[("increment", "2"), ("remainder", "2")], None, Err("must be below 2 (increment)")),
@@ -46,7 +52,15 @@ const CHANGES: &[(Given, Option<Given>, Result<SegmentSpec, &str>)] = &[
 
 /// The defaults of the namespace with another largest number.
 const fn with_max(max: u64) -> SegmentSpec {
-    SegmentSpec { start: 1, min_step: 10, max_step: 40, increment: 1, remainder: 0, max }
+    SegmentSpec {
+        start: 1,
+        min_step: 10,
+        max_step: 40,
+        increment: 1,
+        remainder: 0,
+        max,
+        text: None,
+    }
 }
 
 // The commands run while the service does.
@@ -118,7 +132,12 @@ fn assert_alike(
     let (created, changed, _) = CHANGES[index];
     let row = format!("{front_end}: {created:?}, then {changed:?}");
     match (outcome, expected) {
-        (Ok(settings), Ok(spec)) => assert_eq!(settings, spec.to_string(), "{row}"),
+        (Ok(settings), Ok(spec)) => {
+            let given = changed.into_iter().flatten().chain(created);
+            let text = given.copied().find_map(|(key, text)| (key == "text").then_some(text));
+            let spec = SegmentSpec { text: text.map(|it| it.parse().expect("a form")), ..*spec };
+            assert_eq!(settings, spec.to_string(), "{row}");
+        }
         (Err(text), Err(said)) => assert!(text.contains(said), "{row}: {text}"),
         (outcome, expected) => panic!("{row}: {outcome:?} instead of {expected:?}"),
     }
@@ -146,7 +165,8 @@ async fn over_http(url: &str, created: Given, changed: Option<Given>) -> Result<
     }
     let setting = |key: &str| format!("{key}={}", settings[key].to_string().replace('"', ""));
     let keys = ["start", "min_step", "max_step", "increment", "remainder", "max"];
-    Ok(keys.map(setting).join(" "))
+    let text = settings["text"].as_str().map(|text| format!(" text={text}"));
+    Ok(keys.map(setting).join(" ") + &text.unwrap_or_default())
 }
 
 /// Returns the settings that the command prints in the end, or its error.
@@ -178,7 +198,8 @@ fn by_command(
 
 /// The settings of the code as an entry of the configuration, or the problems.
 fn in_file(text: &str, given: Given) -> Result<String, String> {
-    let lines = given.iter().map(|(key, value)| format!("{key} = {value}\n"));
+    let value = |key, value| if key == "text" { format!("'{value}'") } else { format!("{value}") };
+    let lines = given.iter().map(|(key, it)| format!("{key} = {}\n", value(*key, *it)));
     let entry = format!("{text}[[code]]\nname = 'one'\n{}", lines.collect::<String>());
     let config = try_config_of(&entry).map_err(|error| error.to_string())?;
     let settings = config.segments().next().expect("a segment namespace");

@@ -148,6 +148,43 @@ async fn a_code_is_created_changed_raised_and_retired_while_nodes_run() {
 }
 
 #[tokio::test]
+async fn every_node_knows_the_form_of_a_new_code_at_once() {
+    let store = memory();
+    let nodes = [operated(store.clone(), &[]).await, operated(store.clone(), &[]).await];
+    let [one, other] = &nodes;
+    let settings = json!({ "text": "INV/{n:04}", "min_step": 10 });
+    let created = one.operate("PUT", "/codes/invoice", Some(settings.clone())).await;
+    assert_eq!(created.status, 201);
+    let code = created.json();
+    assert_eq!((&code["text"], &code["next_text"]), (&json!("INV/{n:04}"), &json!("INV/0001")));
+    // The first request of a node is for a range, as a client that buffers sends it.
+    let (status, problem) = other.number("/ids/invoice?format=range&up_to=9").await;
+    assert_eq!((status, &problem["code"]), (400, &json!("invalid_parameter")), "{problem}");
+    assert_eq!(other.number("/id/invoice").await, (200, json!({ "id": "INV/0001" })));
+    assert_eq!(other.number("/parse/INV%2F0001?code=invoice").await.1["number"], "1");
+
+    for body in [json!({}), json!({ "text": "INV/{n:03}" }), json!({ "text": "R/{n:04}" })] {
+        let put = one.operate("PUT", "/codes/invoice", Some(body)).await;
+        let detail = put.problem(409, "conflict");
+        assert!(detail.contains("its numbers stay INV/{n:04}"), "{detail}");
+    }
+    let wider = json!({ "text": "INV/{n:05}" });
+    let preview = one.operate("PATCH", "/codes/invoice?dry_run=true", Some(wider.clone())).await;
+    let preview = preview.json();
+    let next: u64 = preview["next"].as_str().expect("a text").parse().expect("a number");
+    assert_eq!(preview["next_text"], format!("INV/{next:05}"));
+    let patched = one.operate("PATCH", "/codes/invoice", Some(wider)).await;
+    assert_eq!(patched.json()["text"], "INV/{n:05}");
+    let plain = one.operate("PUT", "/codes/plain", Some(json!({}))).await.json();
+    assert!(plain.get("text").is_none() && plain.get("next_text").is_none(), "{plain}");
+    let retired = one.operate("POST", "/codes/invoice/retire", None).await.json();
+    assert!(retired.get("next_text").is_none(), "{retired}");
+    for node in nodes {
+        node.stop().await;
+    }
+}
+
+#[tokio::test]
 async fn wrong_change_is_refused_with_its_place_and_writes_nothing() {
     let store = memory();
     let served = operated(store.clone(), &[("codes.allow", "fixed")]).await;

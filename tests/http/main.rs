@@ -14,6 +14,7 @@ mod connections;
 mod console;
 mod corpus;
 mod cors;
+mod document_numbers;
 mod documents;
 mod embedded_ids;
 mod encodings;

@@ -65,6 +65,13 @@ pub(super) async fn create(
     manager.new_spec(code, change)?;
     manager.prepare().await?;
     manager.put(code, change, true).await?;
+    if let Some(form) = &change.text
+        && let Some((other, other_form)) = manager.with_equal_texts(code, form).await?
+    {
+        error(&format!(
+            "codes {code:?} and {other:?} may issue equal texts, as {form} and {other_form}"
+        ));
+    }
     show(&manager, code, report).await
 }
 

@@ -75,6 +75,48 @@ fn a_segment_namespace_has_the_codes_bound_to_it() {
 }
 
 #[test]
+fn a_form_of_texts_excludes_a_prefix_and_an_encoding() {
+    let entry = |settings: &str| {
+        format!("[namespaces.a]\nmode = 'segment'\n[[code]]\nname = 'invoice'\n{settings}")
+    };
+    let in_a = |settings: &str| entry(&format!("namespace = 'a'\n{settings}"));
+    let config = load(&in_a("text = 'INV/{n:06}'\n")).expect("valid");
+    let text = config.segments().next().expect("one").codes["invoice"].text;
+    assert_eq!(text.map(|text| text.to_string()).as_deref(), Some("INV/{n:06}"));
+    assert_eq!(value_of(&config, "[[code]] invoice: text").0, "INV/{n:06}");
+    assert!(config.notes.iter().all(|note| !note.contains("equal texts")), "{:?}", config.notes);
+    for (settings, said) in [
+        ("text = 'INV/{n:06}'\nprefix = 'INV-'\n", "must be left out beside text"),
+        ("text = 'INV/{n:06}'\nencoding = 'hex'\n", "must be left out beside text"),
+        ("text = 'INV {n}'\n", "must be at most 64 of A-Z a-z 0-9 . _ : / - around one {n}"),
+    ] {
+        let found = refused(&in_a(settings));
+        assert!(found.len() == 1 && found[0].contains(said), "{found:?}");
+    }
+    let found = refused(&entry("text = '{n}'\n"));
+    assert!(found[0].contains("not in segment mode"), "{found:?}");
+}
+
+#[test]
+fn codes_that_may_issue_equal_texts_are_noted() {
+    let notes = |one: &str, two: &str| {
+        let code =
+            |name, setting| format!("[[code]]\nname = '{name}'\nnamespace = 'a'\n{setting}\n");
+        let text =
+            format!("[namespaces.a]\nmode = 'segment'\n{}{}", code("b", one), code("c", two));
+        let notes = load(&text).expect("valid").notes;
+        notes.into_iter().filter(|note| note.contains("equal texts")).collect::<Vec<_>>()
+    };
+    let found = notes("text = 'INV-{n}'", "text = 'INV-1{n:02}'");
+    let expected = "codes \"b\" and \"c\" may issue equal texts, as INV-{n} and INV-1{n:02}: \
+                    numbers are unique for each code only";
+    assert_eq!(found, [expected]);
+    assert_eq!(notes("prefix = 'INV-'", "text = 'INV-{n}'").len(), 1);
+    assert!(notes("text = 'INV-{n}'", "text = 'CR-{n}'").is_empty());
+    assert!(notes("prefix = 'INV-'", "prefix = 'INV-'").is_empty());
+}
+
+#[test]
 fn gap_after_a_fail_over_is_given_or_depends_on_blocks() {
     let gap = |text: &str| {
         let config = load(&format!("{text}[namespaces.a]\nmode = 'segment'\n")).expect("valid");

@@ -53,7 +53,7 @@ macro_rules! schemas {
 
 schemas! {
     Code: pattern(CODE_PATTERN).max_length(Some(64)).examples(["order"]);
-    IdText: pattern("[A-Za-z0-9._:=-]+").examples(["249679838552547328"]);
+    IdText: pattern("[A-Za-z0-9._:/=-]+").examples(["249679838552547328"]);
     // No default: some generated clients would send it, and the code may belong to another
     // namespace.
     Namespace: pattern(NAMESPACE_PATTERN).examples([DEFAULT_NAMESPACE]);

@@ -9,16 +9,20 @@ use utoipa::{IntoParams, ToSchema};
 use crate::{
     config::{LocatedText, WrongNamespace},
     core::{
+        code::is_valid_code,
         encoding::InvalidId,
         id::Id,
         instant::format_unix_ms,
+        issue::ClaimError,
         layout::{Layout, Parsed, TooLong},
         preset::NamedLayout,
     },
+    keeper::NamespaceIssuer,
     server::{
         extract::{Client, InPath, Query, encoding, instant, invalid},
         openapi::{self, names},
         response::{Problem, ProblemCode as P},
+        routes::ids::segment_problem,
         state::AppState,
     },
 };
@@ -42,6 +46,10 @@ pub(in crate::server) struct ParseQuery {
     /// Whose ID. A prefix that is bound to a namespace needs none, and refuses another.
     #[param(inline, value_type = Option<openapi::Namespace>)]
     namespace: Option<String>,
+    /// The code of a segment namespace that wrote the text by its form; then only `namespace` may
+    /// be given, too.
+    #[param(inline, value_type = Option<openapi::Code>)]
+    code: Option<String>,
 }
 
 /// Describes the ID in the path for the API document.
@@ -178,7 +186,17 @@ impl ForeignUuid {
     }
 }
 
-/// An ID or a UUID that was read.
+/// The number in a text of a code.
+#[derive(Clone, Debug, Serialize, ToSchema)]
+pub struct CodeNumber {
+    code: String,
+    namespace: String,
+    /// In decimal.
+    #[schema(pattern = "^[0-9]{1,19}$", example = "17")]
+    number: String,
+}
+
+/// An ID, a UUID or a number that was read.
 #[derive(Clone, Debug, Serialize, ToSchema)]
 #[serde(untagged)]
 pub enum ParsedText {
@@ -186,6 +204,8 @@ pub enum ParsedText {
     Id(Box<ParsedId>),
     /// A UUID of another system.
     ForeignUuid(ForeignUuid),
+    /// A number of a code.
+    CodeNumber(CodeNumber),
 }
 
 /// The IDs of this namespace are plain numbers.
@@ -197,6 +217,7 @@ pub struct NoFields<'a>(pub &'a str);
 ///
 /// Splits an ID into its fields by the layout of a namespace, or by `layout`: a name, or a
 /// description of the fields. Give only one of the two. The ID may have the prefix of its code.
+/// With `code`, reads the number from a text of a segment code.
 #[utoipa::path(
     get,
     path = "/parse/{id}",
@@ -211,6 +232,9 @@ pub(in crate::server) async fn parse(
     InPath(text): InPath,
     Query(query): Query<ParseQuery>,
 ) -> Result<Response, Problem> {
+    if let Some(code) = &query.code {
+        return number_of(&state, &client, code, text, &query).await;
+    }
     let encoding = encoding(query.encoding.as_deref())?.unwrap_or_default();
     let epoch_ms = instant("epoch", query.epoch.as_deref())?;
     if epoch_ms.is_some() && query.layout.is_none() {
@@ -225,7 +249,7 @@ pub(in crate::server) async fn parse(
     if named.is_some() && requested.is_some() {
         return Err(invalid("parameters namespace and layout exclude each other"));
     }
-    let text = text.ok_or_else(|| Problem::new(P::InvalidId, "the ID must be UTF-8"))?;
+    let text = text.ok_or_else(not_utf8)?;
     let may_use = |namespace: &str| client.caller.may_use(namespace);
     let located = state.codes.locate_text(&text, requested, may_use);
     // An ID that is read by a named layout need not be of any namespace, so none is checked.
@@ -253,7 +277,59 @@ pub(in crate::server) async fn parse(
     client.cached_json(&parsed)
 }
 
-const PROBLEMS: &[P] = &[P::InvalidId, P::InvalidParameter, P::UnknownNamespace, P::NotDecodable];
+/// Reads the number from a text of a code.
+async fn number_of(
+    state: &AppState,
+    client: &Client,
+    code: &str,
+    text: Option<String>,
+    query: &ParseQuery,
+) -> Result<Response, Problem> {
+    let others = [&query.encoding, &query.layout, &query.epoch];
+    if others.into_iter().any(Option::is_some) {
+        return Err(invalid("parameter code excludes encoding, layout and epoch"));
+    }
+    if !is_valid_code(code) {
+        return Err(ClaimError::InvalidCode(code.to_owned()).into());
+    }
+    client.caller.check_code(code)?;
+    let requested = query.namespace.as_deref();
+    let located = state.codes.locate(code, requested);
+    let own = located.as_ref().map_or_else(WrongNamespace::own, |located| located.namespace);
+    client.caller.check_namespace(own, requested)?;
+    let namespace = located?.namespace;
+    let form = match state.issuer(namespace)? {
+        NamespaceIssuer::Snowflake(_) => None,
+        NamespaceIssuer::Segment(issuer) => {
+            let _in_flight = state.begin_claim()?;
+            let learnt = issuer.learn(code).await;
+            learnt.map_err(|error| segment_problem(error, namespace, code))?;
+            issuer.text_form(code)
+        }
+    };
+    let Some(form) = form else {
+        let detail = format!("code {code:?} of namespace {namespace:?} has no setting text");
+        return Err(Problem::new(P::NotDecodable, detail));
+    };
+    let text = text.ok_or_else(not_utf8)?;
+    let number = form.read(&text).map_err(|error| Problem::new(P::InvalidId, error.to_string()))?;
+    let (code, namespace) = (code.to_owned(), namespace.to_owned());
+    client.cached_json(&CodeNumber { code, namespace, number: number.to_string() })
+}
+
+fn not_utf8() -> Problem {
+    Problem::new(P::InvalidId, "the ID must be UTF-8")
+}
+
+const PROBLEMS: &[P] = &[
+    P::InvalidId,
+    P::InvalidParameter,
+    P::InvalidCode,
+    P::UnknownNamespace,
+    P::NotDecodable,
+    P::LeaseUnavailable,
+    P::StoreUnavailable,
+];
 
 /// Returns the problem of a request for fields or instants of a segment namespace, which has none.
 pub(super) fn no_fields(namespace: &str) -> Problem {

@@ -29,6 +29,9 @@ pub enum UnreadableSettings {
     Invalid(Violations),
 }
 
+/// The name of the form of the code's texts; a code of plain numbers has none.
+const TEXT: &str = "text";
+
 /// The word that marks a retired code.
 const RETIRED: &str = "retired";
 
@@ -53,6 +56,10 @@ impl CodeSettings {
             }
             let unknown = || UnreadableSettings::UnknownWord(word.to_owned());
             let (name, value) = word.split_once('=').ok_or_else(unknown)?;
+            if name == TEXT {
+                spec.text = Some(value.parse().map_err(|_| unknown())?);
+                continue;
+            }
             *spec.field_mut(name).ok_or_else(unknown)? = value.parse().map_err(|_| unknown())?;
             missing.retain(|missing| *missing != name);
         }
@@ -75,6 +82,7 @@ impl fmt::Display for CodeSettings {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::segment::TextForm;
 
     #[test]
     fn settings_survive_their_text() {
@@ -85,8 +93,12 @@ mod tests {
             increment: SegmentSpec::LARGEST,
             remainder: SegmentSpec::LARGEST - 1,
             max: SegmentSpec::LARGEST_NUMBER,
+            text: None,
         };
-        for spec in [SegmentSpec::default(), largest] {
+        let longest = "x".repeat(TextForm::LONGEST - "{n:019}".len()) + "{n:019}";
+        let texts = ["INV/{n:06}-a._:", &longest].map(|text| text.parse().expect("a form"));
+        let with_text = texts.map(|text| SegmentSpec { text: Some(text), ..largest });
+        for spec in [SegmentSpec::default(), largest].into_iter().chain(with_text) {
             for is_retired in [false, true] {
                 let settings = CodeSettings { spec, is_retired };
                 let text = settings.to_string();
@@ -111,6 +123,7 @@ mod tests {
         assert!(refused(&text.replace("min_step=1000 ", "")).contains("min_step is missing"));
         assert!(refused(&text.replace("=1000 ", "=x ")).contains("min_step=x"));
         assert!(refused(&text.replace("increment=1", "increment=0")).contains("increment"));
+        assert!(refused(&format!("{text} text=INV-{{m}}")).contains("text=INV-{m}"));
         assert!(refused("").contains("start is missing"));
     }
 }

@@ -25,6 +25,7 @@ mod planted;
 mod spec;
 mod spec_change;
 mod step;
+mod text_form;
 
 pub use self::{
     chain::{Chain, ClaimedIndexes, Remaining, UnusedEnd, WentBack},
@@ -34,4 +35,5 @@ pub use self::{
     spec::{Block, Progression, SegmentSpec},
     spec_change::SpecChange,
     step::StepRule,
+    text_form::{InvalidNumberText, InvalidTextForm, TextForm},
 };

@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use super::TextForm;
 use crate::{
     id::Id,
     lease::Token,
@@ -59,6 +60,8 @@ pub struct SegmentSpec {
     /// The largest number; [`Self::LARGEST_NUMBER`] by default, 2^53 − 1 for a code that JSON
     /// numbers carry.
     pub max: u64,
+    /// How the numbers are written; plain by default. A library's caller writes them.
+    pub text: Option<TextForm>,
 }
 
 impl Default for SegmentSpec {
@@ -70,6 +73,7 @@ impl Default for SegmentSpec {
             increment: 1,
             remainder: 0,
             max: Self::LARGEST_NUMBER,
+            text: None,
         }
     }
 }
@@ -122,7 +126,7 @@ impl SegmentSpec {
         if violations.is_empty() { Ok(()) } else { Err(Violations(violations)) }
     }
 
-    /// Returns every setting with its name in the configuration.
+    /// Returns every setting that is a number, with its name in the configuration.
     pub(super) const fn fields(&self) -> [(&'static str, u64); 6] {
         [
             ("start", self.start),
@@ -134,7 +138,7 @@ impl SegmentSpec {
         ]
     }
 
-    /// Returns the setting of this name.
+    /// Returns the setting of this name, if it is a number.
     pub(super) fn field_mut(&mut self, name: &str) -> Option<&mut u64> {
         Some(match name {
             "start" => &mut self.start,
@@ -166,7 +170,7 @@ impl fmt::Display for SegmentSpec {
             let blank = if index == 0 { "" } else { " " };
             write!(f, "{blank}{name}={value}")?;
         }
-        Ok(())
+        self.text.map_or(Ok(()), |text| write!(f, " text={text}"))
     }
 }
 
@@ -206,6 +210,7 @@ mod tests {
             increment: 2,
             remainder: 2,
             max: 10,
+            text: None,
         };
         let violations = spec.check().expect_err("five").0;
         let keys: Vec<&str> = violations.iter().map(|violation| violation.key.as_str()).collect();

@@ -1,6 +1,6 @@
 //! A change of a code's settings, by HTTP or by command.
 
-use super::SegmentSpec;
+use super::{SegmentSpec, TextForm};
 use crate::{
     id::Id,
     violation::{Violation, Violations},
@@ -25,6 +25,8 @@ pub struct SpecChange {
     /// of exactly 2^53 − 1 to [`SegmentSpec::LARGEST_NUMBER`], unless [`Self::max`] sets another
     /// one.
     pub js_safe: Option<bool>,
+    /// How the numbers are written.
+    pub text: Option<TextForm>,
 }
 
 impl SpecChange {
@@ -44,6 +46,7 @@ impl SpecChange {
         ] {
             *setting = given.unwrap_or(*setting);
         }
+        spec.text = self.text.or(spec.text);
         let safe = Id::MAX_JS_SAFE.get();
         if self.max.is_none() {
             match self.js_safe {
@@ -101,12 +104,19 @@ mod tests {
             max_step: Some(20),
             increment: Some(4),
             remainder: Some(1),
+            text: "INV-{n:06}".parse().ok(),
             ..SpecChange::default()
         };
         assert_eq!(change.apply(&mut spec), Ok(()));
         let max = LARGEST;
         let (min_step, max_step, increment, remainder) = (10, 20, 4, 1);
-        assert_eq!(spec, SegmentSpec { start: 7, min_step, max_step, increment, remainder, max });
+        let text = change.text;
+        assert!(text.is_some());
+        let start = 7;
+        assert_eq!(
+            spec,
+            SegmentSpec { start, min_step, max_step, increment, remainder, max, text }
+        );
     }
 
     #[test]

@@ -13,7 +13,7 @@ use raindrop_core::{
     issue::ClaimError,
     keeper_api::SegmentCursor,
     lease::Token,
-    segment::{CodeSettings, Progression, SegmentSpec},
+    segment::{CodeSettings, Progression, SegmentSpec, TextForm},
 };
 use tokio::{
     sync::{mpsc, watch},
@@ -38,6 +38,8 @@ pub(super) struct Code {
     /// The numbers that it issues. They never change.
     pub(super) progression: Progression,
     current: Mutex<Current>,
+    /// Whether its numbers are written in a form. Requests for plain numbers need no lock then.
+    has_text: AtomicBool,
     pub(super) cursor: SegmentCursor,
     /// The reason why no further block comes. Its subscribers are also notified of every added
     /// block.
@@ -114,6 +116,7 @@ impl Code {
                 name: name.to_owned(),
                 progression: spec.progression(),
                 current: Mutex::new(current),
+                has_text: AtomicBool::new(spec.text.is_some()),
                 cursor: SegmentCursor::new(spec.progression(), Waker::from(Arc::new(waker))),
                 reason: watch::Sender::new(None),
                 demand: Mutex::new(Demand { store_next: spec.first(), ..Demand::default() }),
@@ -142,12 +145,18 @@ impl Code {
         self.current().spec
     }
 
+    /// Returns the form in which its numbers are written.
+    pub(super) fn text_form(&self) -> Option<TextForm> {
+        self.has_text.load(Ordering::Acquire).then(|| self.spec().text).flatten()
+    }
+
     /// Takes over the settings that operators keep in the store, which have the same progression.
     /// Returns whether they are new.
     pub(super) fn manage(&self, CodeSettings { spec, is_retired }: CodeSettings) -> bool {
         let fresh = Current { spec, origin: Origin::Managed };
         let mut current = self.current.lock().unwrap_or_else(PoisonError::into_inner);
         let before = std::mem::replace(&mut *current, fresh);
+        self.has_text.store(spec.text.is_some(), Ordering::Release);
         drop(current);
         if is_retired {
             return self.retire();

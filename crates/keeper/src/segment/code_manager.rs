@@ -15,7 +15,7 @@ use std::sync::Arc;
 use raindrop_core::{
     code::{is_valid_code, successor},
     lease::{History, Token},
-    segment::{CodeRow, CodeSettings, SegmentSpec, SpecChange},
+    segment::{CodeRow, CodeSettings, SegmentSpec, SpecChange, TextForm},
     violation::{Violation, Violations},
 };
 use raindrop_store::{ListedSegment, ManagedCode, NewSegment, Store, StoreError};
@@ -165,6 +165,7 @@ impl CodeManager {
                     if self.store.list_managed_codes(self.namespace()).await?.len() >= max {
                         return Err(ManageError::TooMany(max));
                     }
+                    self.check_unused(code, &spec).await?;
                     let new = NewSegment { code: code.to_owned(), first: spec.first() };
                     self.store.create_segments(self.namespace(), &[new]).await?;
                 }
@@ -174,6 +175,27 @@ impl CodeManager {
             }
         }
         Err(ManageError::Contended(code.to_owned()))
+    }
+
+    /// Returns a code of the namespace whose numbers may have the same texts as those of this code
+    /// in this form.
+    ///
+    /// # Errors
+    ///
+    /// When the store fails.
+    pub async fn with_equal_texts(
+        &self,
+        code: &str,
+        form: &TextForm,
+    ) -> Result<Option<(String, TextForm)>, StoreError> {
+        let configured = self.settings.codes.iter();
+        let configured = configured.filter_map(|(name, spec)| Some((name.clone(), spec.text?)));
+        let managed = self.store.list_managed_codes(self.namespace()).await?;
+        let managed = managed.into_iter().filter_map(|managed| {
+            Some((managed.code, CodeSettings::parse(&managed.settings).ok()?.spec.text?))
+        });
+        let mut others = configured.chain(managed).filter(|(name, _)| name != code);
+        Ok(others.find(|(_, other)| other.may_equal(form)))
     }
 
     /// Changes some settings of a code. A code that was created on demand becomes managed.
@@ -309,6 +331,20 @@ impl CodeManager {
         self.swap(code, expected, CodeSettings { spec, is_retired: false }).await
     }
 
+    /// Refuses to write numbers in a form if a node has reserved plain ones. The row alone may be of
+    /// an earlier try to create the code.
+    async fn check_unused(&self, code: &str, spec: &SegmentSpec) -> Result<(), ManageError> {
+        if spec.text.is_none() {
+            return Ok(());
+        }
+        match self.row(code).await?.0 {
+            Some(row) if row.step > 0 => {
+                Err(ManageError::FixedText { code: code.to_owned(), form: None })
+            }
+            _ => Ok(()),
+        }
+    }
+
     /// Refuses a largest number that is below a reserved one.
     async fn check_largest(&self, code: &str, spec: &SegmentSpec) -> Result<(), ManageError> {
         let next = self.next(code).await?;
@@ -343,5 +379,10 @@ fn check_change(code: &str, present: &CodeSettings, spec: &SegmentSpec) -> Resul
         let code = code.to_owned();
         return Err(ManageError::FixedProgression { code, increment, remainder });
     }
-    Ok(())
+    let form = present.spec.text;
+    let is_kept = match (&spec.text, &form) {
+        (Some(changed), Some(form)) => changed.may_replace(form),
+        (changed, form) => changed == form,
+    };
+    if is_kept { Ok(()) } else { Err(ManageError::FixedText { code: code.to_owned(), form }) }
 }

@@ -51,6 +51,14 @@ impl CodeView {
         Self { listed, kind: CodeKind::Managed, spec: Some(spec) }
     }
 
+    /// Returns the text of the next number, if the code has a form of texts and a number is left.
+    pub fn next_text(&self) -> Option<String> {
+        let spec = self.spec?;
+        let (text, numbers) = (spec.text?, spec.progression());
+        let next = numbers.number(numbers.index_at(self.listed.next));
+        (self.left()? > 0).then(|| text.write(next))
+    }
+
     /// Returns how many numbers can still be reserved.
     pub fn left(&self) -> Option<u64> {
         let spec = self.spec?;

@@ -6,7 +6,7 @@ use raindrop_core::{
     code::is_valid_code,
     id::Id,
     issue::{ClaimError, Count},
-    segment::Numbers,
+    segment::{Numbers, TextForm},
 };
 
 use super::{
@@ -60,14 +60,7 @@ impl SegmentIssuer {
         code: &str,
         count: Count,
     ) -> Result<Numbers, IssueError> {
-        if self.0.get(code).is_none() && is_valid_code(code) {
-            // An operator may have created the code since this node last read the managed codes.
-            let codes = Arc::clone(&self.0);
-            let refreshed = async move { codes.refresh_for_claim().await };
-            let refreshed = Box::pin(self.0.namespace.shared.runtime.run(refreshed)).await;
-            let reason = UnavailableReason::KeeperEnded;
-            refreshed.unwrap_or(Err(IssueError::NoLease { reason, retry_after: RETRY_AFTER }))?;
-        }
+        self.learn(code).await?;
         let issued = self.code(client, code)?.claim(count).await;
         if let Err(IssueError::Refused(
             ClaimError::TooManyCodes { .. } | ClaimError::ClientShareUsed { .. },
@@ -76,6 +69,30 @@ impl SegmentIssuer {
             self.0.forget_refused();
         }
         issued
+    }
+
+    /// Reads the managed codes if this node does not know a code, which an operator may have created
+    /// since they were last read. Returns whether the node did not know it.
+    ///
+    /// # Errors
+    ///
+    /// When the store cannot say whether the code exists.
+    pub async fn learn(&self, code: &str) -> Result<bool, IssueError> {
+        if self.0.get(code).is_some() || !is_valid_code(code) {
+            return Ok(false);
+        }
+        let codes = Arc::clone(&self.0);
+        let refreshed = async move { codes.refresh_for_claim().await };
+        let refreshed = Box::pin(self.0.namespace.shared.runtime.run(refreshed)).await;
+        let reason = UnavailableReason::KeeperEnded;
+        refreshed.unwrap_or(Err(IssueError::NoLease { reason, retry_after: RETRY_AFTER }))?;
+        Ok(true)
+    }
+
+    /// Returns the form in which the numbers of this code are written; `None` for plain numbers and
+    /// for a code that this node does not know, even after [`Self::learn`].
+    pub fn text_form(&self, code: &str) -> Option<TextForm> {
+        self.0.get(code)?.text_form()
     }
 
     /// Returns a handle that issues numbers of one code without looking up its name.

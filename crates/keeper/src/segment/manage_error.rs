@@ -1,6 +1,10 @@
 //! Why a code was not changed.
 
-use raindrop_core::{code::CODE_PATTERN, segment::UnreadableSettings, violation::Violations};
+use raindrop_core::{
+    code::CODE_PATTERN,
+    segment::{TextForm, UnreadableSettings},
+    violation::Violations,
+};
 use raindrop_store::StoreError;
 
 /// Why a code was not changed.
@@ -37,6 +41,18 @@ pub enum ManageError {
         increment: u64,
         /// Its remainder.
         remainder: u64,
+    },
+    /// A change would write the numbers of a code in use in another form.
+    #[error(
+        "code {code:?}: its numbers stay {}, because issued ones are written so; only zeros in front \
+         may be added later; create another code",
+        .form.map_or_else(|| "plain".to_owned(), |form| form.to_string())
+    )]
+    FixedText {
+        /// The code.
+        code: String,
+        /// The present form; `None` for plain numbers.
+        form: Option<TextForm>,
     },
     /// The namespace has as many codes as `codes.max` allows.
     #[error("the namespace has {0} codes, as many as codes.max allows")]

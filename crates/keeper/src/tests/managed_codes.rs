@@ -12,9 +12,11 @@ use async_trait::async_trait;
 use raindrop_core::{
     clock::ManualClock,
     issue::ClaimError,
-    segment::{CodeSettings, SegmentSpec, SpecChange},
+    segment::{CodeSettings, SegmentSpec, SpecChange, TextForm},
 };
-use raindrop_store::{Call, Intercept, ManagedCode, MemoryStore, Reply, SegmentStore, StoreError};
+use raindrop_store::{
+    Call, Intercept, ManagedCode, MemoryStore, NewSegment, Reply, SegmentStore, StoreError,
+};
 use tokio::{task::JoinSet, time::sleep};
 
 use super::segments::{LONG, World, orders, spec};
@@ -42,6 +44,7 @@ fn all(spec: SegmentSpec) -> SpecChange {
         increment: Some(spec.increment),
         remainder: Some(spec.remainder),
         max: Some(spec.max),
+        text: spec.text,
         ..steps(Some(spec.min_step), spec.max_step)
     }
 }
@@ -306,6 +309,90 @@ async fn settings_that_cannot_be_read_change_nothing() {
     assert_eq!(world.issue(&node, "order", 2).await, [4, 5]);
     let unreadable = manager.patch("order", &SpecChange::default()).await.expect_err("newer");
     assert!(matches!(unreadable, ManageError::Unreadable { .. }), "{unreadable}");
+}
+
+/// A node of an older version beside one that created the code: it must not create the code on
+/// demand with settings of its own.
+#[tokio::test(start_paused = true)]
+async fn a_new_code_with_settings_that_cannot_be_read_is_not_issued() {
+    let world = World::new();
+    let newer = world.node(on_demand()).await;
+    let text = SegmentSpec { text: Some(invoices("INV-{n:06}")), ..spec() };
+    let manager = world.manager(on_demand());
+    manager.put("invoice", &all(text), true).await.expect("created");
+    assert_eq!(world.issue(&newer, "invoice", 2).await, [1, 2]);
+    let known = world.store.list_managed_codes("numbers").await.expect("up").remove(0);
+    let unknown = managed("invoice", &format!("{} colour=7", known.settings));
+    assert!(
+        world.store.write_managed_code("numbers", Some(known.token), &unknown).await.expect("up")
+    );
+    for settings in [empty(), on_demand()] {
+        let older = world.node(settings).await;
+        let error = older.issuer.next_id("invoice").await.expect_err("of a newer version");
+        let IssueError::NoLease { reason, .. } = error else { panic!("{error}") };
+        assert_eq!(reason, UnavailableReason::UnreadableSettings);
+        assert_eq!(older.issuer.text_form("invoice"), None);
+    }
+    let next = world.next("invoice").await;
+    sleep(POLLED).await;
+    assert_eq!(world.next("invoice").await, next, "no older node reserved");
+}
+
+fn invoices(form: &str) -> TextForm {
+    form.parse().expect("a form")
+}
+
+#[tokio::test(start_paused = true)]
+async fn every_node_knows_the_form_of_a_code_before_its_first_number() {
+    let world = World::new();
+    let nodes = [world.node(empty()).await, world.node(empty()).await];
+    let manager = world.manager(empty());
+    let with = |form| SegmentSpec { text: Some(invoices(form)), ..spec() };
+    manager.put("invoice", &all(with("INV-{n:03}")), true).await.expect("created");
+    for node in &nodes {
+        assert_eq!(node.issuer.text_form("invoice"), None, "not known yet");
+        assert!(node.issuer.learn("invoice").await.expect("the store answers"));
+        assert!(!node.issuer.learn("invoice").await.expect("known"));
+        assert_eq!(node.issuer.text_form("invoice"), Some(invoices("INV-{n:03}")));
+    }
+    let view = manager.get("invoice").await.expect("up").expect("created");
+    assert_eq!(view.next_text().as_deref(), Some("INV-001"));
+    manager.put("invoice", &all(with("INV-{n:05}")), false).await.expect("more zeros");
+    sleep(POLLED).await;
+    assert_eq!(nodes[0].issuer.text_form("invoice"), Some(invoices("INV-{n:05}")));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_form_stays_but_for_its_padding() {
+    let world = World::new();
+    let node = world.node(on_demand()).await;
+    let manager = world.manager(on_demand());
+    let with = |form| SegmentSpec { text: Some(invoices(form)), ..spec() };
+    let change = |form| SpecChange { text: Some(invoices(form)), ..SpecChange::default() };
+    // The row of an interrupted creation is no code in use.
+    let new = NewSegment { code: "invoice".into(), first: 1 };
+    world.store.create_segments("numbers", &[new]).await.expect("up");
+    manager.put("invoice", &all(with("INV-{n:03}")), true).await.expect("created");
+    world.issue(&node, "order", 1).await;
+    manager.put("plain", &all(spec()), true).await.expect("created");
+    for (refused, kept) in [
+        (manager.patch("invoice", &change("INV-{n:02}")).await, "stay INV-{n:03},"),
+        (manager.patch("invoice", &change("R-{n:03}")).await, "stay INV-{n:03},"),
+        (manager.put("invoice", &all(spec()), false).await.map(drop), "stay INV-{n:03},"),
+        (manager.patch("plain", &change("{n:03}")).await, "stay plain,"),
+        (manager.put("plain", &all(with("{n}")), false).await.map(drop), "stay plain,"),
+        // Clients created this one on demand.
+        (manager.put("order", &all(with("{n}")), false).await.map(drop), "stay plain,"),
+        (manager.patch("order", &change("{n}")).await, "stay plain,"),
+    ] {
+        let error = refused.expect_err(kept);
+        assert!(matches!(error, ManageError::FixedText { .. }), "{error}");
+        assert!(error.to_string().contains(kept), "{error}");
+    }
+    manager.patch("invoice", &max(500)).await.expect("another setting");
+    manager.patch("invoice", &change("INV-{n:04}")).await.expect("more zeros");
+    let spec = manager.get("invoice").await.expect("up").expect("created").spec.expect("settings");
+    assert_eq!((spec.text, spec.max), (Some(invoices("INV-{n:04}")), 500));
 }
 
 #[tokio::test(start_paused = true)]

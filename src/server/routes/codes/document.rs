@@ -33,6 +33,10 @@ pub(crate) struct CodeDocument {
     /// The first number of the next block.
     #[schema(example = "1001")]
     next: String,
+    /// The text of that number, if the code has a form of texts and numbers are left.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false, example = "INV-001001")]
+    next_text: Option<String>,
     /// How many numbers can still be reserved.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
@@ -65,6 +69,7 @@ impl CodeDocument {
 
     /// Describes a code as the store has it.
     pub(crate) fn stored(view: CodeView) -> Self {
+        let next_text = view.next_text();
         let left = view.left().map(|left| left.to_string());
         let CodeView { listed, kind, spec } = view;
         let (code, namespace) = (&listed.code, &listed.namespace);
@@ -79,6 +84,7 @@ impl CodeDocument {
             code: listed.code,
             kind: kind.name(),
             next: listed.next.to_string(),
+            next_text,
             left,
             step: listed.step,
             reserved_at: (listed.step > 0).then(|| format_unix_ms(listed.updated_ms)),

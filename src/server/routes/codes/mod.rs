@@ -25,6 +25,7 @@ use crate::{
     core::{
         code::{is_valid_code, successor},
         issue::ClaimError,
+        segment::{SpecChange, TextForm},
     },
     keeper::{CodeManager, CodeView, ManageError, NamespaceIssuer, SegmentIssuer},
     server::{
@@ -191,8 +192,12 @@ pub(in crate::server) async fn put(
         return Err(error.into());
     }
     let (manager, _turn) = target.manager().await?;
-    let put = manager.put(&target.code, &body.into(), is_new).await;
+    let change = SpecChange::from(body);
+    let put = manager.put(&target.code, &change, is_new).await;
     let status = if put.map_err(|error| target.failed(error))? {
+        if let Some(form) = &change.text {
+            target.warn_of_equal_texts(&manager, form).await;
+        }
         StatusCode::CREATED
     } else {
         StatusCode::OK
@@ -349,6 +354,22 @@ impl Target {
         // If this fails, the next poll of the store catches up.
         let _ = self.issuer.refresh().await;
         self.answer(manager, status).await
+    }
+
+    /// Warns of another code of the namespace that may issue equal texts.
+    async fn warn_of_equal_texts(&self, manager: &CodeManager, form: &TextForm) {
+        // If the store fails, only the warning is missing.
+        if let Ok(Some((other, other_form))) = manager.with_equal_texts(&self.code, form).await {
+            let (namespace, code) = (self.issuer.namespace(), &self.code);
+            tracing::warn!(
+                namespace,
+                code,
+                text = %form,
+                other,
+                other_text = %other_form,
+                "codes may issue equal texts"
+            );
+        }
     }
 
     /// Answers with the code as the store has it now.

@@ -11,7 +11,7 @@ use utoipa::ToSchema;
 
 use crate::core::{
     id::Id,
-    segment::{SegmentSpec, SpecChange},
+    segment::{InvalidTextForm, SegmentSpec, SpecChange, TextForm},
 };
 
 /// Settings of a code; those that are left out have their defaults, or stay.
@@ -47,6 +47,10 @@ pub(crate) struct GivenSettings {
     #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true")]
     #[schema(nullable = false)]
     js_safe: Option<bool>,
+    /// The form of the numbers as texts, such as `INV-{n:06}`; later only its padding may grow.
+    #[arg(long, value_name = "FORM")]
+    #[schema(value_type = String, required = false, max_length = 64, example = "INV-{n:06}")]
+    text: Option<Form>,
 }
 
 /// The settings of a code; there are none of an `unserved` one.
@@ -74,6 +78,37 @@ pub(super) struct ShownSettings {
     /// Whether every number is exact as a JSON number.
     #[schema(required = false)]
     js_safe: bool,
+    /// The form of the numbers as texts; absent where they are plain.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false, example = "INV-{n:06}")]
+    text: Option<String>,
+}
+
+/// A form of numbers as texts.
+#[derive(Clone, Copy, Debug, Deserialize)]
+#[serde(try_from = "String")]
+struct Form(TextForm);
+
+impl TryFrom<String> for Form {
+    type Error = InvalidTextForm;
+
+    fn try_from(text: String) -> Result<Self, InvalidTextForm> {
+        text.parse()
+    }
+}
+
+impl FromStr for Form {
+    type Err = InvalidTextForm;
+
+    fn from_str(text: &str) -> Result<Self, InvalidTextForm> {
+        text.parse().map(Self)
+    }
+}
+
+impl Serialize for Form {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(&self.0)
+    }
 }
 
 /// A number. JSON has it as a number or as a text, which is exact beyond 2^53.
@@ -135,6 +170,7 @@ impl From<GivenSettings> for SpecChange {
             remainder: number(given.remainder),
             max: number(given.max),
             js_safe: given.js_safe,
+            text: given.text.map(|Form(text)| text),
         }
     }
 }
@@ -149,6 +185,7 @@ impl From<SegmentSpec> for ShownSettings {
             remainder: spec.remainder,
             max: spec.max.to_string(),
             js_safe: spec.max <= Id::MAX_JS_SAFE.get(),
+            text: spec.text.map(|text| text.to_string()),
         }
     }
 }
@@ -166,7 +203,7 @@ mod tests {
     fn settings_are_numbers_or_texts_of_numbers() {
         assert_eq!(read("{}"), Ok(SpecChange::default()));
         let all = r#"{"start":"9007199254740993","min_step":2,"max_step":3,"increment":4,
-                      "remainder":5,"max":"6","js_safe":false}"#;
+                      "remainder":5,"max":"6","js_safe":false,"text":"INV-{n:06}"}"#;
         let change = SpecChange {
             start: Some(9_007_199_254_740_993),
             min_step: Some(2),
@@ -175,6 +212,7 @@ mod tests {
             remainder: Some(5),
             max: Some(6),
             js_safe: Some(false),
+            text: "INV-{n:06}".parse().ok(),
         };
         assert_eq!(read(all), Ok(change));
         let given: GivenSettings = serde_json::from_str(all).expect("settings");
@@ -186,6 +224,8 @@ mod tests {
             (r#"{"start":-1}"#, "-1"),
             (r#"{"start":1.5}"#, "1.5"),
             (r#"{"start":"99999999999999999999"}"#, "99999999999999999999"),
+            (r#"{"text":"INV-{m}"}"#, "INV-{m} is no form"),
+            (r#"{"text":7}"#, "7"),
             ("[1]", "invalid"),
         ] {
             let error = read(json).expect_err(json);

@@ -81,12 +81,19 @@ const CHECKED: &[P] = &[
 
 /// Claims IDs and writes the response. For HEAD it checks the request and claims nothing.
 async fn claim(parameters: &IdParameters, is_batch: bool) -> Result<Response, Problem> {
-    let request = IdRequest::read(parameters, is_batch)?;
+    let mut request = IdRequest::read(parameters, is_batch)?;
     if parameters.method == Method::HEAD {
         return Ok(request.without_ids());
     }
     let (state, client) = (&*parameters.state, &parameters.client);
     let _in_flight = state.begin_claim()?;
+    if let NamespaceIssuer::Segment(issuer) = request.issuer {
+        let learnt = issuer.learn(request.code).await;
+        if learnt.map_err(|error| segment_problem(error, issuer.namespace(), request.code))? {
+            // The code may have a form of texts, which excludes other parameters.
+            request = IdRequest::read(parameters, is_batch)?;
+        }
+    }
     // Reserved before the claim: a refusal after it would lose the claimed IDs.
     let sending = request.sending(|bytes| state.unsent_budget.has_plenty(bytes));
     let reservation = client.reserve(sending.memory)?;
@@ -125,7 +132,7 @@ async fn claim(parameters: &IdParameters, is_batch: bool) -> Result<Response, Pr
 
 /// Returns the problem of a claim in segment mode. For an unknown code it says how an operator adds
 /// it, and it names a code that has too few numbers left.
-fn segment_problem(error: IssueError, namespace: &str, code: &str) -> Problem {
+pub(super) fn segment_problem(error: IssueError, namespace: &str, code: &str) -> Problem {
     match error {
         IssueError::Refused(ClaimError::UnknownCode(code)) => {
             Problem::new(P::UnknownCode, unknown_segment_code(&code, namespace))

@@ -17,6 +17,7 @@ use crate::{
         id::Id,
         issue::Count,
         layout::{Fields, Layout},
+        segment::TextForm,
     },
     keeper::{Backfill, NamespaceIssuer},
     server::{
@@ -60,6 +61,26 @@ impl IdsQuery {
         let names = ["n", "up_to", "format", "encoding", "padded", "namespace", "at"];
         let [n, up_to, format, encoding, padded, namespace, at] = parameters(query, names)?;
         Ok(Self { n, up_to, format, encoding, padded, namespace, at })
+    }
+
+    /// Refuses what contradicts the form of the code's texts. A client that leases ranges must not
+    /// issue numbers without it.
+    fn refuse_beside(&self, form: &TextForm, code: &str) -> Result<(), Problem> {
+        let format = self.format.as_deref().filter(|format| *format != "string");
+        for (name, value) in [
+            ("format", format),
+            ("up_to", self.up_to.as_deref()),
+            ("encoding", self.encoding.as_deref()),
+            ("padded", self.padded.as_deref()),
+        ] {
+            if let Some(value) = value {
+                return Err(invalid(format!(
+                    "{name} = {value:?}: must be left out for code {code:?}, whose numbers are \
+                     written as {form}: ask for one ID, or for n of them"
+                )));
+            }
+        }
+        Ok(())
     }
 }
 
@@ -123,6 +144,13 @@ impl<'a> IdRequest<'a> {
         caller.check_namespace(own, requested)?;
         let LocatedCode { namespace, prefix, encoding: own_encoding } = located?;
         let issuer = state.issuer(namespace)?;
+        let form = match issuer {
+            NamespaceIssuer::Snowflake(_) => None,
+            NamespaceIssuer::Segment(issuer) => issuer.text_form(code),
+        };
+        if let Some(form) = &form {
+            query.refuse_beside(form, code)?;
+        }
         let count = read_count(query, issuer, &state.http)?;
         let requested_format = query.format.as_deref();
         let format = read_format(requested_format, is_batch, parameters.prefers_text)?;
@@ -135,7 +163,7 @@ impl<'a> IdRequest<'a> {
         let encoding = encoding(query.encoding.as_deref())?.unwrap_or(by_code);
         let (padded, allowed) = (query.padded.as_deref(), || "true or false".into());
         let is_padded = parse("padded", padded, allowed, |it| it.parse().ok())?.unwrap_or_default();
-        let texts = Texts { format, encoding, is_padded };
+        let texts = Texts { format, encoding, is_padded, form };
         if !texts.are_plain() {
             Encoder::new(encoding, is_padded, issuer.layout())?;
         }

@@ -11,7 +11,7 @@ use crate::core::{
     id::Id,
     issue::{IdRange, RepeatedRange, Run},
     layout::Layout,
-    segment::Numbers,
+    segment::{Numbers, TextForm},
 };
 
 /// The most bytes of the head of a response with ranges: the canonical text of a layout, a prefix,
@@ -86,6 +86,8 @@ pub(super) struct Texts {
     pub(super) format: BodyFormat,
     pub(super) encoding: Encoding,
     pub(super) is_padded: bool,
+    /// The form of the texts, in decimal, of a code that has one.
+    pub(super) form: Option<TextForm>,
 }
 
 impl Texts {
@@ -111,16 +113,20 @@ impl Texts {
             // Four numbers of at most 19 digits and two counts, with their names and quotes.
             BodyFormat::Ranges => 192,
             // Two quotes and a comma, or a line feed.
-            _ => self.longest() + prefix.len() + 3,
+            _ => self.longest() + self.form.map_or(prefix.len(), |_| TextForm::LONGEST) + 3,
         };
         let around = if self.format == BodyFormat::Ranges { LARGEST_HEAD } else { 16 };
         each * count as usize + around
     }
 
-    pub(super) fn writer<'a>(self, prefix: &'a str, layout: Option<&'a Layout>) -> Writer<'a> {
+    pub(super) fn writer<'a>(&'a self, prefix: &'a str, layout: Option<&'a Layout>) -> Writer<'a> {
         let encoder = || Encoder::new(self.encoding, self.is_padded, layout);
         let encoder = (!self.are_plain()).then(|| encoder().expect("checked with the request"));
-        Writer { format: self.format, prefix, encoder, longest: self.longest() }
+        let (prefix, suffix, digits) = match &self.form {
+            Some(form) => (form.before(), form.after(), form.digits()),
+            None => (prefix, "", 1),
+        };
+        Writer { format: self.format, prefix, suffix, digits, encoder, longest: self.longest() }
     }
 }
 
@@ -129,6 +135,9 @@ impl Texts {
 pub(super) struct Writer<'a> {
     format: BodyFormat,
     prefix: &'a str,
+    suffix: &'a str,
+    /// How many digits a plain number has at least.
+    digits: usize,
     /// Encodes each ID; `None` for plain decimal.
     encoder: Option<Encoder<'a>>,
     /// The most bytes of an encoded ID.
@@ -145,8 +154,8 @@ impl Writer<'_> {
         };
         // Exact for plain decimal and UUIDs: `Bytes` would keep spare capacity until the response is
         // sent.
-        let longest = if self.encoder.is_some() { self.longest } else { digits(id) };
-        let length = before.len() + self.prefix.len() + longest + after.len();
+        let longest = if self.encoder.is_some() { self.longest } else { self.digits_of(id) };
+        let length = before.len() + self.prefix.len() + longest + self.suffix.len() + after.len();
         let mut body = Vec::with_capacity(length);
         body.extend_from_slice(before.as_bytes());
         body.extend_from_slice(self.prefix.as_bytes());
@@ -191,12 +200,12 @@ impl Writer<'_> {
         if self.encoder.is_some() {
             return None;
         }
-        let around_each = around_each + self.prefix.len() as u64;
+        let around_each = around_each + (self.prefix.len() + self.suffix.len()) as u64;
         let mut length = around_all;
         for range in ids.clone().into_ranges() {
-            let each = digits(range.first);
+            let each = self.digits_of(range.first);
             // The number of digits changes once in many years.
-            if each != digits(range.last) {
+            if each != self.digits_of(range.last) {
                 return None;
             }
             length += range.count * (each as u64 + around_each);
@@ -243,17 +252,52 @@ impl Writer<'_> {
 
     /// Writes the IDs of a range, each between `before` and `after`.
     fn texts(&self, body: &mut Vec<u8>, range: &IdRange, before: &str, after: &str) {
-        let with_prefix;
+        let (with_prefix, with_suffix);
         let before = if self.prefix.is_empty() {
             before
         } else {
             with_prefix = [before, self.prefix].concat();
             &with_prefix
         };
+        let after = if self.suffix.is_empty() {
+            after
+        } else {
+            with_suffix = [self.suffix, after].concat();
+            &with_suffix
+        };
         match self.encoder {
-            None => write_decimal_range(body, range, before, after),
+            None if digits(range.first) >= self.digits => {
+                write_decimal_range(body, range, before, after);
+            }
+            None => self.padded(body, *range, before, after),
             Some(encoder) => encoder.write_range(body, range, before, after),
         }
+    }
+
+    /// Writes plain numbers, the first of which has zeros in front. Those with equally many zeros
+    /// are written together.
+    fn padded(&self, body: &mut Vec<u8>, mut range: IdRange, before: &str, after: &str) {
+        while range.count > 0 {
+            let zeros = "0".repeat(self.digits.saturating_sub(digits(range.first)));
+            // One past the largest number with as many digits; none, if numbers are written in full.
+            let power = 1 + range.first.get().checked_ilog10().unwrap_or(0);
+            let end = 10_u64.checked_pow(power).filter(|_| !zeros.is_empty());
+            let first = range.first.get();
+            let below = end.map_or(u64::MAX, |end| (end - first).div_ceil(range.step.max(1)));
+            let count = below.min(range.count);
+            let nth = |index: u64| Id::new(first + index * range.step).expect("within the range");
+            let part = IdRange { last: nth(count - 1), count, ..range };
+            write_decimal_range(body, &part, &[before, &zeros].concat(), after);
+            range.count -= count;
+            if range.count > 0 {
+                range.first = nth(count);
+            }
+        }
+    }
+
+    /// The number of digits of a plain number, with zeros in front.
+    fn digits_of(&self, id: Id) -> usize {
+        digits(id).max(self.digits)
     }
 }
 
@@ -294,7 +338,7 @@ mod tests {
         for format in FORMATS {
             for encoding in Encoding::ALL {
                 for (count, prefix) in [(1, ""), (63, "order-"), (64, ""), (2_000, "x:")] {
-                    let texts = Texts { format, encoding, is_padded: false };
+                    let texts = Texts { format, encoding, is_padded: false, form: None };
                     let writer = texts.writer(prefix, Some(&layout));
                     let mut whole = Vec::new();
                     writer.begin(r#"{"ranges":["#, &mut whole);
@@ -331,6 +375,39 @@ mod tests {
                     let largest = texts.largest_length(prefix, count.try_into().expect("small"));
                     assert!(whole.len() <= largest, "{format:?} {encoding}: {}", whole.len());
                 }
+            }
+        }
+    }
+
+    #[test]
+    fn numbers_of_a_form_have_zeros_in_front() {
+        let form: TextForm = "INV/{n:03}-A".parse().expect("a form");
+        for (first, step, count) in [(0, 1, 1), (7, 1, 5), (95, 3, 400), (998, 1, 4), (1, 500, 7)] {
+            let numbers = (0..count).map(|index| first + index * step);
+            let ids: Vec<Id> =
+                numbers.clone().map(|number| Id::new(number).expect("small")).collect();
+            for (format, separator) in [(BodyFormat::Lines, "\n"), (BodyFormat::Strings, "\",\"")] {
+                let (encoding, is_padded) = (Encoding::Decimal, false);
+                let texts = Texts { format, encoding, is_padded, form: Some(form) };
+                let writer = texts.writer("not this", None);
+                let mut body = Vec::new();
+                writer.begin("", &mut body);
+                writer.all(&mut ids.clone().into_iter(), &mut body);
+                writer.end(&mut body);
+                let expected: Vec<String> = numbers.clone().map(|it| form.write(it)).collect();
+                let expected = expected.join(separator);
+                let expected = match format {
+                    BodyFormat::Lines => format!("{expected}\n"),
+                    _ => format!(r#"{{"ids":["{expected}"]}}"#),
+                };
+                if let Some(length) = writer.exact_length(&ids.clone().into_iter()) {
+                    assert_eq!(length, expected.len() as u64);
+                }
+                let count = ids.len().try_into().expect("few");
+                assert!(expected.len() <= texts.largest_length("", count));
+                assert_eq!(String::from_utf8(body).expect("ASCII"), expected);
+                let one = writer.one(ids[0]);
+                assert_eq!(one.capacity(), one.len());
             }
         }
     }

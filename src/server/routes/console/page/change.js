@@ -28,13 +28,13 @@ async function done(work, again) {
 export function create(again) {
   const name = typed({ required: true, pattern: '[A-Za-z0-9][A-Za-z0-9._:\\-]{0,63}' });
   const namespace = chooser(segments, segments[0]?.name ?? '');
-  const inputs = { start: text('1'), min_step: text(''), max_step: text(''), increment: text('1'), remainder: text('0'), max: text(''), js_safe: h('input', { type: 'checkbox' }) };
+  const inputs = { start: text('1'), min_step: text(''), max_step: text(''), increment: text('1'), remainder: text('0'), max: text(''), js_safe: h('input', { type: 'checkbox' }), text: typed({ placeholder: 'INV-{n:06}', maxlength: 64 }) };
   return done(ask({
     title: t('New code'),
     body: [
       h('p', t('Every node can issue it a moment later. Increment and remainder are fixed from then on.')),
       h('.controls', field(t('Code'), name), (segments.length > 1 || settings.needs_token) && field(t('Namespace'), namespace), field(t('Start'), inputs.start), field(t('Largest number'), inputs.max, t('empty: none below 2^63')),
-        field(t('Smallest step'), inputs.min_step, t('empty: as configured'), tip('step')), field(t('Largest step'), inputs.max_step, t('empty: as configured')), field(t('Increment'), inputs.increment), field(t('Remainder'), inputs.remainder)),
+        field(t('Smallest step'), inputs.min_step, t('empty: as configured'), tip('step')), field(t('Largest step'), inputs.max_step, t('empty: as configured')), field(t('Increment'), inputs.increment), field(t('Remainder'), inputs.remainder), field(t('Written as'), inputs.text, t('empty: plain'))),
       h('label.check', inputs.js_safe, ' ', t('Stay below 2^53, safe in JavaScript')),
     ],
     action: t('Create'),

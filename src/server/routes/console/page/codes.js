@@ -100,7 +100,7 @@ function row({ code, rate }, isOne, now, act) {
   if (isRetired) return { 'data-key': id, cells: [...names, ...Array(6).fill('–')] };
   return { 'data-key': id, cells: [
     ...names,
-    h('span.mono', big(code.next)), share(code), code.step ? number(code.step) : '–',
+    h('span.mono', big(code.next), code.next_text && h('small', code.next_text)), share(code), code.step ? number(code.step) : '–',
     h('span', rate.now === undefined ? '…' : shown(rate.now), h('br'), h('small', t('on average'), ' ', known(rate.whole))),
     forecast(code, rate.whole, now),
     h('.row.tight', does('raise', t('Raise'), raise),

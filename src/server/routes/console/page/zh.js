@@ -39,6 +39,8 @@ export const zh = Object.fromEntries(`
   Largest step|最大号段
   Increment|步长（increment）
   Remainder|余数（remainder）
+  Written as|写作
+  empty: plain|留空：纯数字
   Stay below 2^53, safe in JavaScript|保持在 2^53 以下，JavaScript 中不丢精度
   Create|新建
   Done|完成

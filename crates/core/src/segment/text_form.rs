@@ -1,0 +1,344 @@
+//! The texts of a code's numbers, such as `INV-000017` of `INV-{n:06}`.
+//!
+//! A form has one number between two fixed texts, so reading a text inverts writing it: the reader
+//! takes the fixed texts off, and the digits of the number are left. A digit in a fixed text, also
+//! directly beside the number, changes nothing about that. A number with more digits than the form
+//! pads to is written in full.
+//!
+//! A form does not say which numbers there are, and does not keep the texts of two codes apart:
+//! [`TextForm::may_equal`] tells whether they may be equal.
+
+use std::{
+    collections::HashSet,
+    fmt::{self, Debug},
+    str::FromStr,
+};
+
+/// How the numbers of a code are written.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub struct TextForm {
+    /// The text before the number, and behind it the text after the number.
+    fixed: [u8; Self::LONGEST],
+    before: u8,
+    after: u8,
+    /// How many digits a number has at least.
+    digits: u8,
+}
+
+/// Why a text is no form of numbers.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{} is no form of numbers: it must be {}", .0.escape_debug(), TextForm::ALLOWED)]
+pub struct InvalidTextForm(String);
+
+/// Why a text is not one of a form.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum InvalidNumberText {
+    /// It does not begin or end as the form does, or has no digits in between.
+    #[error("{text:?} is not of the form {form}")]
+    OtherForm {
+        /// The text.
+        text: String,
+        /// The form.
+        form: TextForm,
+    },
+    /// Its number has zeros in front that the form does not write, or too many digits.
+    #[error("{text:?}: no number of the form {form} is written {digits}")]
+    OtherDigits {
+        /// The text.
+        text: String,
+        /// The form.
+        form: TextForm,
+        /// The digits of the text.
+        digits: String,
+    },
+}
+
+impl TextForm {
+    /// The longest text of a form, in bytes.
+    pub const LONGEST: usize = 64;
+    /// The most digits to which a form pads: those of the largest number.
+    pub const MOST_DIGITS: u8 = 19;
+    /// What is allowed, as a phrase that follows "must be".
+    pub const ALLOWED: &str = "at most 64 of A-Z a-z 0-9 . _ : / - around one {n}, or {n:02} to \
+                               {n:019} for leading zeros, such as INV-{n:06}";
+
+    /// Returns the text before the number.
+    pub fn before(&self) -> &str {
+        self.fixed(0, self.before)
+    }
+
+    /// Returns the text after the number.
+    pub fn after(&self) -> &str {
+        self.fixed(self.before, self.after)
+    }
+
+    /// Returns how many digits a number has at least.
+    pub const fn digits(&self) -> usize {
+        self.digits as usize
+    }
+
+    /// Returns the text of a number.
+    pub fn write(&self, number: u64) -> String {
+        let (before, after, digits) = (self.before(), self.after(), self.digits());
+        format!("{before}{number:0digits$}{after}")
+    }
+
+    /// Returns the number of a text. The form may have padded to fewer digits when the text was
+    /// written, so fewer zeros are read, too.
+    ///
+    /// # Errors
+    ///
+    /// See [`InvalidNumberText`].
+    pub fn read(&self, text: &str) -> Result<u64, InvalidNumberText> {
+        let digits = text.strip_prefix(self.before()).and_then(|it| it.strip_suffix(self.after()));
+        let is_number = |it: &&str| !it.is_empty() && it.bytes().all(|it| it.is_ascii_digit());
+        let Some(digits) = digits.filter(is_number) else {
+            return Err(InvalidNumberText::OtherForm { text: text.to_owned(), form: *self });
+        };
+        let is_written = !digits.starts_with('0') || digits.len() <= self.digits();
+        digits.parse().ok().filter(|_| is_written).ok_or_else(|| InvalidNumberText::OtherDigits {
+            text: text.to_owned(),
+            form: *self,
+            digits: digits.to_owned(),
+        })
+    }
+
+    /// Returns whether this form may replace another while numbers are in use: only the count of
+    /// digits to which it pads may be larger.
+    pub fn may_replace(&self, other: &Self) -> bool {
+        self.before() == other.before()
+            && self.after() == other.after()
+            && self.digits >= other.digits
+    }
+
+    /// Returns whether some number of this form and some number of another may have equal texts,
+    /// whatever they pad to.
+    pub fn may_equal(&self, other: &Self) -> bool {
+        // Both forms as patterns, of which the digits of the number are one step that repeats. Two
+        // patterns match a common text if both ends are reached together.
+        let [one, two] = [self, other].map(Self::pattern);
+        let (mut seen, mut next) = (HashSet::new(), vec![(0, 0)]);
+        while let Some((i, j)) = next.pop() {
+            if !seen.insert((i, j)) {
+                continue;
+            }
+            let (Some(a), Some(b)) = (one.get(i), two.get(j)) else {
+                if i == one.len() && j == two.len() {
+                    return true;
+                }
+                continue;
+            };
+            let is_common = match (a, b) {
+                (Some(a), Some(b)) => a == b,
+                (Some(fixed), None) | (None, Some(fixed)) => fixed.is_ascii_digit(),
+                (None, None) => true,
+            };
+            if is_common {
+                let ends = |index, step: &Option<u8>| match step {
+                    Some(_) => vec![index + 1],
+                    None => vec![index, index + 1],
+                };
+                for i in ends(i, a) {
+                    next.extend(ends(j, b).into_iter().map(|j| (i, j)));
+                }
+            }
+        }
+        false
+    }
+
+    /// Returns its characters; `None` stands for the digits of the number.
+    fn pattern(&self) -> Vec<Option<u8>> {
+        let fixed = |text: &str| text.bytes().map(Some).collect::<Vec<_>>();
+        [fixed(self.before()), vec![None], fixed(self.after())].concat()
+    }
+
+    fn fixed(&self, from: u8, length: u8) -> &str {
+        let bytes = &self.fixed[usize::from(from)..][..usize::from(length)];
+        str::from_utf8(bytes).expect("only ASCII is fixed text")
+    }
+}
+
+impl FromStr for TextForm {
+    type Err = InvalidTextForm;
+
+    fn from_str(text: &str) -> Result<Self, InvalidTextForm> {
+        let read = || {
+            let (before, rest) = text.split_once('{')?;
+            let (number, after) = rest.split_once('}')?;
+            let digits = match number.strip_prefix('n')? {
+                "" => 1,
+                padding => {
+                    let digits = padding.strip_prefix(":0")?;
+                    // One way to write each form.
+                    let is_plain = digits.starts_with(|first: char| ('1'..='9').contains(&first));
+                    let digits = digits.parse().ok().filter(|_| is_plain)?;
+                    (2..=Self::MOST_DIGITS).contains(&digits).then_some(digits)?
+                }
+            };
+            let is_fixed = |byte: u8| byte.is_ascii_alphanumeric() || b"._:/-".contains(&byte);
+            let are_fixed = before.bytes().chain(after.bytes()).all(is_fixed);
+            if !are_fixed || text.len() > Self::LONGEST {
+                return None;
+            }
+            let mut fixed = [0; Self::LONGEST];
+            let [begin, end] = [before.len(), before.len() + after.len()];
+            fixed[..begin].copy_from_slice(before.as_bytes());
+            fixed[begin..end].copy_from_slice(after.as_bytes());
+            let (before, after) = (before.len().try_into().ok()?, after.len().try_into().ok()?);
+            Some(Self { fixed, before, after, digits })
+        };
+        read().ok_or_else(|| InvalidTextForm(text.to_owned()))
+    }
+}
+
+/// Writes the form as it was read, such as `INV-{n:06}`.
+impl fmt::Display for TextForm {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (before, after) = (self.before(), self.after());
+        match self.digits {
+            1 => write!(f, "{before}{{n}}{after}"),
+            digits => write!(f, "{before}{{n:0{digits}}}{after}"),
+        }
+    }
+}
+
+impl Debug for TextForm {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "TextForm({self})")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn form(text: &str) -> TextForm {
+        text.parse().expect("a form")
+    }
+
+    #[test]
+    fn numbers_grow_beyond_their_padding() {
+        for (form_text, number, text) in [
+            ("INV-{n:06}", 17, "INV-000017"),
+            ("INV-{n:02}", 1_000, "INV-1000"),
+            ("{n}", 0, "0"),
+            ("{n:04}", 0, "0000"),
+            ("2026{n:03}", 5, "2026005"),
+            ("FV/{n:03}/2026", 7, "FV/007/2026"),
+            ("a.{n:019}_:", u64::MAX >> 1, "a.9223372036854775807_:"),
+        ] {
+            let form = form(form_text);
+            assert_eq!(form.to_string(), form_text);
+            assert_eq!(form.write(number), text);
+            assert_eq!(form.read(text), Ok(number));
+        }
+    }
+
+    #[test]
+    fn only_one_number_between_fixed_texts_is_a_form() {
+        let long = "x".repeat(62);
+        let too_long = format!("{long}{{n}}");
+        assert!(format!("{}{{n}}", &long[1..]).parse::<TextForm>().is_ok());
+        for text in [
+            "", "INV-", "{n}{n}", "{n:6}", "{n:00}", "{n:01}", "{n:020}", "{n:0+6}", "{n:006}",
+            "{n: 06}", "{m}", "{n", "n}", "INV {n}", "INV={n}", "é{n}", "{n}\n", "{{n}}",
+            &too_long,
+        ] {
+            let error = text.parse::<TextForm>().expect_err(text).to_string();
+            assert!(error.contains("around one {n}"), "{error}");
+        }
+    }
+
+    #[test]
+    fn texts_of_other_forms_are_refused() {
+        let form = form("INV-{n:03}/A");
+        for (text, said) in [
+            ("INV-017", "not of the form INV-{n:03}/A"),
+            ("INV-/A", "not of the form"),
+            ("inv-017/A", "not of the form"),
+            ("INV-+17/A", "not of the form"),
+            ("INV-0017/A", "written 0017"),
+            ("INV-99999999999999999999/A", "written 99999999999999999999"),
+        ] {
+            let error = form.read(text).expect_err(text).to_string();
+            assert!(error.contains(said), "{text}: {error}");
+        }
+        // The form once padded to fewer digits.
+        assert_eq!([form.read("INV-17/A"), form.read("INV-017/A")], [Ok(17), Ok(17)]);
+        // The fixed texts do not overlap.
+        assert!("A{n}A".parse::<TextForm>().expect("a form").read("A").is_err());
+    }
+
+    #[test]
+    fn only_padding_may_grow() {
+        let before = form("INV-{n:03}");
+        for (text, may) in [
+            ("INV-{n:03}", true),
+            ("INV-{n:04}", true),
+            ("INV-{n:02}", false),
+            ("INV-{n}", false),
+            ("INV{n:04}", false),
+            ("INV-{n:04}/", false),
+        ] {
+            assert_eq!(form(text).may_replace(&before), may, "{text}");
+        }
+    }
+
+    #[test]
+    fn forms_with_a_common_text_are_found() {
+        for (one, two, may) in [
+            ("INV-{n}", "INV-{n:06}", true),
+            ("INV-{n}", "INV-1{n}", true),
+            ("INV-{n}", "INV-A{n}", false),
+            ("INV-{n}", "CR-{n}", false),
+            ("{n}", "2026{n:04}", true),
+            ("{n}", "{n}/2026", false),
+            ("{n}", "{n}26", true),
+            ("1{n}2", "{n}", true),
+            ("A1/{n}", "A{n}/7", true),
+            ("A1/{n}", "A{n}/x", false),
+        ] {
+            assert_eq!(form(one).may_equal(&form(two)), may, "{one} and {two}");
+            assert_eq!(form(two).may_equal(&form(one)), may, "{two} and {one}");
+        }
+    }
+
+    fn forms() -> impl Strategy<Value = TextForm> {
+        let fixed = "[A-Za-z0-9._:/-]{0,28}";
+        (fixed, 1..=19_u8, fixed).prop_map(|(before, digits, after)| {
+            let number = if digits == 1 { "{n}".into() } else { format!("{{n:0{digits}}}") };
+            form(&format!("{before}{number}{after}"))
+        })
+    }
+
+    proptest! {
+        #[test]
+        fn reading_inverts_writing(form in forms(), number in any::<u64>(), shift in 0..64_u32) {
+            let number = number >> shift;
+            let text = form.write(number);
+            prop_assert_eq!(form.read(&text), Ok(number), "{}", text);
+            prop_assert_eq!(form.to_string().parse(), Ok(form));
+        }
+
+        #[test]
+        fn a_text_is_of_one_number_alone(form in forms(), one in 0..2_000_u64, two in 0..2_000_u64) {
+            prop_assert_eq!(form.write(one) == form.write(two), one == two);
+        }
+
+        #[test]
+        fn equal_texts_are_foreseen(
+            fixed in prop::array::uniform4("[12/]{0,2}"),
+            one in 0..300_u64,
+            two in 0..300_u64,
+        ) {
+            let [a, b, c, d] = fixed;
+            let [left, right] = [form(&format!("{a}{{n}}{b}")), form(&format!("{c}{{n:02}}{d}"))];
+            if left.write(one) == right.write(two) {
+                prop_assert!(left.may_equal(&right), "{} and {}", left, right);
+            }
+        }
+    }
+}
