@@ -120,7 +120,11 @@ public final class Code {
 
   /** Returns the text of the next ID: the code's prefix and the decimal number. */
   public String nextText() {
-    return nextTextMany(1, Duration.ofNanos(client.settings.deadline))[0];
+    Segment segment = current;
+    long index = segment.getAndIncrement();
+    return isUsable(segment, index, client.settings.deadline)
+        ? segment.range.prefix() + segment.id(index)
+        : nextTextMany(1, Duration.ofNanos(client.settings.deadline))[0];
   }
 
   /**
@@ -238,9 +242,20 @@ public final class Code {
   private long next(long timeout) {
     Segment segment = current;
     long index = segment.getAndIncrement();
+    if (isUsable(segment, index, timeout)) return segment.id(index);
+    long[] ids = draw(new Batch(1, Form.NUMBERS), timeout);
+    return ids == null ? -1 : ids[0];
+  }
+
+  /**
+   * Returns whether an index that was drawn from a segment is an ID that is not too old; one that
+   * is too old is dropped. Starts a refill if the buffer is low. With a negative timeout it never
+   * waits.
+   */
+  private boolean isUsable(Segment segment, long index, long timeout) {
     // After the draw, so that no pause comes between them.
     boolean fresh = segment.range.isFresh(client);
-    if (fresh && index < segment.refillAt) return segment.id(index);
+    if (fresh && index < segment.refillAt) return true;
     if (fresh && index < segment.count) {
       // Whoever holds the lock, a later call looks again.
       if (refill == null && lock.tryLock()) {
@@ -250,7 +265,7 @@ public final class Code {
           lock.unlock();
         }
       }
-      return segment.id(index);
+      return true;
     }
     if (index < segment.count) {
       if (timeout < 0) {
@@ -259,8 +274,7 @@ public final class Code {
         locked(() -> drop(1));
       }
     }
-    long[] ids = draw(new Batch(1, Form.NUMBERS), timeout);
-    return ids == null ? -1 : ids[0];
+    return false;
   }
 
   /** The form in which a call returns its IDs. */

@@ -311,6 +311,20 @@ class RaindropClientTest {
   }
 
   @Test
+  void single_texts_have_the_prefix_of_their_own_answer() {
+    server.handler =
+        request ->
+            server
+                .ids(request.upTo())
+                .replaceFirst("\\{", "{\"prefix\":\"" + server.requests.size() + "-\",");
+    try (RaindropClient client = server.client().minRange(3).deadline(LONG).build()) {
+      String[] texts = new String[4];
+      Arrays.setAll(texts, i -> client.nextText("order"));
+      assertArrayEquals(new String[] {"1-1", "1-2", "1-3", "2-4"}, texts);
+    }
+  }
+
+  @Test
   void time_of_reads_the_bits_that_the_answer_names() {
     try (RaindropClient client = open()) {
       Code code = client.code("order");

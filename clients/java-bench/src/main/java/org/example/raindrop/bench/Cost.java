@@ -124,6 +124,16 @@ final class Cost {
               return sum;
             }),
         new Subject(
+            "Raindrop, `handle.nextText()`, IDs with a time",
+            CALLS,
+            calls -> {
+              long sum = 0;
+              for (int i = 0; i < calls; i++) {
+                sum += order.nextText().length();
+              }
+              return sum;
+            }),
+        new Subject(
             "Raindrop, `handle.next()`, segment numbers",
             CALLS,
             calls -> {
