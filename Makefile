@@ -30,7 +30,7 @@ LASTING ?= 300
 CASES ?= 20000
 SEED ?= $(shell date +%s)
 
-.PHONY: help build static packages check enough-disk deps install-deps test format clippy model-lint check-build examples test-build soak-build unit-test doc-test http-test embedded-test store-test fault-test model-test explorer protocol-test loom simulation kubernetes-build mutants mutants-loom deny fuzz soak soak-simulation soak-faults soak-overload soak-models fleets \
+.PHONY: help build static packages packages-test check enough-disk deps install-deps test format clippy model-lint check-build examples test-build soak-build unit-test doc-test http-test embedded-test store-test fault-test model-test explorer protocol-test loom simulation kubernetes-build mutants mutants-loom deny fuzz soak soak-simulation soak-faults soak-overload soak-models fleets \
 	engine-test mysql-test kubernetes-test api-test chart-test console-test clients-test clients-fmt clients-package integrations-test image-test bench bench-http bench-instructions bench-clients bench-lint lint workflow-lint fmt doc ci steps-table
 
 help:
@@ -54,6 +54,9 @@ packages: TARGET ?= $(shell uname -m)-unknown-linux-gnu
 packages: ## Debian package, rpm and archive of the binary, with checksums, in target/distribution
 	$(MAKE) $(if $(findstring musl,$(TARGET)),static,build)
 	deploy/packages/build.sh $(or $(CARGO_TARGET_DIR),target)/$(if $(findstring musl,$(TARGET)),$(TARGET)/)dist/raindrop $(TARGET)
+
+packages-test: ## installs, upgrades and purges the Debian package in a clean Debian with systemd; Debian, as root
+	tests/packages/run.sh
 
 deps: ## names the Debian packages that `make test` needs and this machine lacks
 	@tests/deps.sh
