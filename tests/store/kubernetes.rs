@@ -24,7 +24,9 @@ use raindrop::{
         preset::Preset,
     },
     keeper::{Issuer, Keeper, KeeperSettings, LeaseTimes, NoObserver, Operator, OperatorError},
-    store::{LayoutRecord, NewRows, NewSegment, Reservation, Reserved, Store, StoreError},
+    store::{
+        LayoutRecord, ManagedCode, NewRows, NewSegment, Reservation, Reserved, Store, StoreError,
+    },
 };
 use tokio::task::JoinSet;
 
@@ -147,6 +149,26 @@ async fn labels_that_a_person_changed_hide_nothing() {
             assert_eq!(after, before, "it has its labels again");
         }
     }
+}
+
+/// A list lacks the settings; the code must not be taken for one that no operator manages.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "make kubernetes-test"]
+async fn settings_without_labels_are_read_by_the_name_of_their_code() {
+    let backend = Backend::kubernetes().await;
+    let store = backend.store().await;
+    let (code, settings) = ("order".to_owned(), "increment=2".to_owned());
+    let code = ManagedCode { code, settings, token: token(1) };
+    assert!(store.write_managed_code("default", None, &code).await.expect("an answer"));
+    let patch = Patch::Merge(json!({ "metadata": { "labels": null } }));
+    let name = "soc-raindrop-segment-settings.default.order";
+    let leases = leases(&backend.url()).await;
+    leases.patch(name, &PatchParams::default(), &patch).await.expect("a patch");
+    let listed = async || store.list_managed_codes("default").await.expect("a list");
+    assert_eq!(listed().await, []);
+    let found = store.managed_code("default", "order").await.expect("an answer");
+    assert_eq!(found.as_ref(), Some(&code));
+    assert_eq!(listed().await, [code], "it has its labels again");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -70,6 +70,13 @@ async fn managed_codes_are_listed_by_namespace_and_name(backend: &Backend) {
     let listed = store.list_managed_codes("numbers").await.expect("a list");
     let names: Vec<&str> = listed.iter().map(|managed| managed.code.as_str()).collect();
     assert_eq!(names, ["A", "a", "a-b", "a.b", "b"]);
+    for code in &listed {
+        let found = store.managed_code("numbers", &code.code).await.expect("an answer");
+        assert_eq!(found.as_ref(), Some(code));
+    }
+    for (namespace, code) in [("numbers", "z"), ("Numbers", "a"), ("numbers", "B")] {
+        assert_eq!(store.managed_code(namespace, code).await.expect("an answer"), None);
+    }
     assert_eq!(store.list_managed_codes("Numbers").await.expect("a list"), [other]);
     assert!(store.list_managed_codes("number").await.expect("a list").is_empty());
     // Settings are no codes: only a reservation makes a code.
