@@ -33,10 +33,11 @@ pub(super) const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id"
 const LONGEST_REQUEST_ID: usize = 128;
 
 /// The parameters of this API, whose values are logged. Others could be secrets of the client.
-const PARAMETERS: [&str; 29] = [
+const PARAMETERS: [&str; 30] = [
     "after",
     "all",
     "at",
+    "code",
     "data_center",
     "data_center_bits",
     "dry_run",

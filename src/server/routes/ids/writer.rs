@@ -160,11 +160,15 @@ impl Writer<'_> {
         body.extend_from_slice(before.as_bytes());
         body.extend_from_slice(self.prefix.as_bytes());
         match self.encoder {
-            None => write_decimal(&mut body, id),
+            None => {
+                body.resize(body.len() + self.digits.saturating_sub(digits(id)), b'0');
+                write_decimal(&mut body, id);
+            }
             Some(encoder) => {
                 write!(body, "{}", encoder.text(id)).expect("a vector takes any bytes");
             }
         }
+        body.extend_from_slice(self.suffix.as_bytes());
         body.extend_from_slice(after.as_bytes());
         body
     }
@@ -406,8 +410,16 @@ mod tests {
                 let count = ids.len().try_into().expect("few");
                 assert!(expected.len() <= texts.largest_length("", count));
                 assert_eq!(String::from_utf8(body).expect("ASCII"), expected);
-                let one = writer.one(ids[0]);
-                assert_eq!(one.capacity(), one.len());
+                for (id, number) in ids.iter().zip(numbers.clone()) {
+                    let one = String::from_utf8(writer.one(*id)).expect("ASCII");
+                    let text = form.write(number);
+                    let expected = match format {
+                        BodyFormat::Lines => format!("{text}\n"),
+                        _ => format!(r#"{{"id":"{text}"}}"#),
+                    };
+                    assert_eq!(one, expected);
+                    assert_eq!(one.capacity(), one.len());
+                }
             }
         }
     }
