@@ -48,6 +48,11 @@ use crate::{
 /// After this time without a lease or block, the log says why.
 const LEASE_EXPECTED_WITHIN: Duration = Duration::from_secs(3);
 
+/// After this time the service manager takes the service for started although a namespace issues
+/// nothing yet. `/health` says why; to end the process, as for a start that failed, would take the
+/// other namespaces away, and begin waits anew that are under way.
+const READY_WITHIN: Duration = Duration::from_mins(1);
+
 /// The parts of a service.
 #[derive(Debug)]
 pub struct Service {
@@ -264,10 +269,12 @@ impl Running {
     }
 }
 
-/// Tells the service manager once every namespace issues IDs, as `/readyz` does. Never resolves.
+/// Tells the service manager once every namespace issues IDs, as `/readyz` does, or after
+/// [`READY_WITHIN`]. Never resolves.
 async fn tell_ready(issuers: Vec<NamespaceIssuer>, manager: Option<&ServiceManager>) -> Infallible {
     if let Some(manager) = manager {
-        join_all(issuers.iter().map(NamespaceIssuer::ready)).await;
+        let all_issue = join_all(issuers.iter().map(NamespaceIssuer::ready));
+        let _ = tokio::time::timeout(READY_WITHIN, all_issue).await;
         manager.ready();
     }
     pending().await
