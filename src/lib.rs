@@ -33,7 +33,6 @@ mod plan;
 pub mod process;
 pub mod server;
 #[cfg(test)]
-#[path = "../tests/support/corpus.rs"]
 mod test_corpus;
 
 pub use raindrop_keeper::{self as keeper, core, store};

@@ -139,7 +139,7 @@ fn the_file_of_the_packages_lists_every_key_with_its_default_and_meaning() {
 
     let (_folder, inputs) = file(&expected);
     let config = Config::load(&inputs).expect("comments alone");
-    assert!(config.effective.iter().all(|setting| setting.source.to_string() == "default"));
+    assert!(config.effective.iter().all(|setting| setting.source == "default"));
 
     // Each default, uncommented alone, is what it says.
     let lines: Vec<&str> = expected.lines().collect();
