@@ -3,8 +3,8 @@
 
     deploy/packages/licenses.py TARGET
 
-Reads what cargo has downloaded, and needs no network. Fails if a crate names no licence. Licences
-themselves are chosen by deny.toml.
+Cargo downloads what it has not yet: also the crates of the tests, which the list leaves out. Fails if
+a crate names no licence. Licences themselves are chosen by deny.toml.
 """
 
 import json
@@ -17,7 +17,7 @@ TEXTS = ("LICEN", "COPYING", "NOTICE", "COPYRIGHT")
 
 def crates(target):
     """Returns the packages that are compiled into the binary for this target, without its own."""
-    command = ["cargo", "metadata", "--locked", "--offline", "--format-version=1"]
+    command = ["cargo", "metadata", "--locked", "--format-version=1"]
     command += ["--features=jemalloc", f"--filter-platform={target}"]
     metadata = json.loads(subprocess.run(command, check=True, stdout=subprocess.PIPE).stdout)
     packages = {package["id"]: package for package in metadata["packages"]}
