@@ -9,6 +9,7 @@ use crate::{
         BackfillError, IssueError, KeeperError, ManageError, OperatorError, RaiseError,
         StateFileError,
     },
+    server::ServeError,
     store::{StoreError, with_sources},
 };
 
@@ -89,6 +90,19 @@ impl From<StateFileError> for Failure {
         match error {
             StateFileError::Foreign { .. } => Self::usage(error),
             _ => Self::failed(error),
+        }
+    }
+}
+
+impl From<ServeError> for Failure {
+    fn from(error: ServeError) -> Self {
+        match error {
+            // The text has a line for each keeper, already escaped.
+            error @ ServeError::Keepers(_) => Self::Problems(error.to_string()),
+            error @ ServeError::Tls(_) => Self::usage(error),
+            ServeError::Tokens(error) => error.into(),
+            ServeError::StateFile(error) => error.into(),
+            error => Self::Failed(with_sources(&error)),
         }
     }
 }
@@ -189,7 +203,9 @@ mod tests {
         for failure in usage {
             assert!(matches!(failure, Failure::Usage(_)), "{failure:?}");
         }
-        let later: [Failure; 3] = [
+        let reason = "not read within 5s".to_owned();
+        let later: [Failure; 4] = [
+            ServeError::NotRead { key: "http.tls", reason }.into(),
             IssueError::Refused(ClaimError::NoLease).into(),
             ManageError::Contended(code()).into(),
             OperatorError::Contended.into(),

@@ -16,8 +16,8 @@ use crate::{
     process::{
         clock::RememberingClock, hangup, service_manager::ServiceManager, shutdown, telemetry,
     },
-    server::{ServeError, Service, most_connections},
-    store::{self, with_sources},
+    server::{Service, most_connections},
+    store,
 };
 
 /// The number of open files that are not connections of clients: those of operators' connections,
@@ -64,14 +64,7 @@ async fn serve(mut config: Config) -> Result<(), Failure> {
     let store = store::connect(&config.store, clock.clone())?;
     let manager = ServiceManager::of_environment();
     let service = Service { config, listener, admin_listener, store, clock, manager };
-    service.run(shutdown).await.map_err(|error| match error {
-        // The text has a line for each keeper, already escaped.
-        error @ ServeError::Keepers(_) => Failure::Problems(error.to_string()),
-        error @ (ServeError::Tls(_) | ServeError::NotRead { .. }) => Failure::usage(error),
-        ServeError::Tokens(error) => error.into(),
-        ServeError::StateFile(error) => error.into(),
-        error => Failure::Failed(with_sources(&error)),
-    })
+    service.run(shutdown).await.map_err(Failure::from)
 }
 
 async fn bind(key: &str, address: SocketAddr) -> Result<TcpListener, Failure> {
