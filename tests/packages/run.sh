@@ -138,6 +138,17 @@ until_ok restarted
 in_root journalctl --quiet --no-pager --output cat --unit raindrop.service | grep -i watchdog
 in_root systemctl stop second.service
 
+say "a port in use is tried again until it is free"
+in_root systemctl stop raindrop.service
+in_root systemd-run --quiet --unit second --uid raindrop --working-directory /var/lib/raindrop \
+  /usr/bin/raindrop serve --listen 127.0.0.1:8080
+until_ok get $first/id/order
+in_root systemctl start --no-block raindrop.service
+tried() { [ "$(unit NRestarts)" -gt 5 ]; }
+until_ok tried
+in_root systemctl stop second.service
+until_ok in_root systemctl is-active raindrop.service
+
 say "apt remove keeps the data"
 apt remove -y raindrop
 ! in_root systemctl is-active --quiet raindrop.service || fail "the service still runs"
@@ -150,3 +161,11 @@ left=$(in_root find / -xdev -name '*raindrop*' -not -path '/proc/*' -not -path '
   -not -path '/var/log/*' -not -path '/sys/*')
 [ -z "$left" ] || fail "left: $left"
 in_root id raindrop
+
+say "apt install where a user raindrop exists already, without a group"
+in_root userdel raindrop
+in_root useradd --gid users raindrop
+user=$(in_root id --user raindrop)
+apt install -y /root/new.deb
+until_ok in_root systemctl is-active raindrop.service
+[ "$(in_root stat --format %u:%G /var/lib/raindrop)" = "$user:raindrop" ] || fail "another user owns the data"
