@@ -198,7 +198,8 @@ fn by_command(
 
 /// The settings of the code as an entry of the configuration, or the problems.
 fn in_file(text: &str, given: Given) -> Result<String, String> {
-    let value = |key, value| if key == "text" { format!("'{value}'") } else { value.to_string() };
+    let value =
+        |key, value: &str| if key == "text" { format!("'{value}'") } else { value.to_string() };
     let lines = given.iter().map(|(key, it)| format!("{key} = {}\n", value(*key, *it)));
     let entry = format!("{text}[[code]]\nname = 'one'\n{}", lines.collect::<String>());
     let config = try_config_of(&entry).map_err(|error| error.to_string())?;
