@@ -210,6 +210,19 @@ impl Code {
         self.demand().refilled_at.is_some()
     }
 
+    /// Returns whether clients asked for the code before it existed, and no block was reserved yet.
+    pub(super) fn is_yet_to_begin(&self) -> bool {
+        matches!(self.current().origin, Origin::OnDemand { .. }) && !self.had_block()
+    }
+
+    /// Ends the code, which the table lost to another or must not have: `Starting` or
+    /// `UnreadableSettings`.
+    pub(super) fn seal_for(&self, reason: UnavailableReason) {
+        // First, so that a claim that finds the cursor sealed also finds the reason.
+        self.set_reason(Some(reason));
+        self.cursor.seal();
+    }
+
     /// Returns whether no numbers are left, which is permanent.
     pub(super) fn is_used_up(&self) -> bool {
         matches!(
@@ -274,11 +287,13 @@ impl Code {
     }
 
     /// Sets the reason why no further block comes, and wakes waiting claims. A shutdown is final;
-    /// until then, so is a retirement.
+    /// until then, so is a retirement, or what took the code out of the table.
     pub(super) fn set_reason(&self, reason: Option<UnavailableReason>) {
         let shut_down = Some(UnavailableReason::ShuttingDown);
         self.reason.send_modify(|present| {
-            let is_final = *present == shut_down || is_retirement(present.as_ref());
+            let is_final = *present == shut_down
+                || is_retirement(present.as_ref())
+                || is_removal(present.as_ref());
             if !is_final || reason == shut_down {
                 *present = reason;
             }
@@ -288,6 +303,11 @@ impl Code {
 
 const fn is_retirement(reason: Option<&UnavailableReason>) -> bool {
     matches!(reason, Some(UnavailableReason::CodeRefused(ClaimError::RetiredCode(_))))
+}
+
+/// Returns whether this reason is one of [`Code::seal_for`].
+const fn is_removal(reason: Option<&UnavailableReason>) -> bool {
+    matches!(reason, Some(UnavailableReason::Starting | UnavailableReason::UnreadableSettings))
 }
 
 /// Queues a code from inside a claim, which runs without a runtime.

@@ -94,20 +94,19 @@ impl CodeTable {
         client: Option<&(dyn Fn() -> u64 + Sync)>,
         name: &str,
     ) -> Result<Arc<Code>, IssueError> {
-        let unreadable = self.unreadable.lock().unwrap_or_else(PoisonError::into_inner);
-        if unreadable.contains(name) {
-            // With other settings, this node would issue what the code's settings rule out.
-            let reason = UnavailableReason::UnreadableSettings;
-            return Err(IssueError::NoLease { reason, retry_after: RETRY_AFTER });
-        }
-        drop(unreadable);
-        let Some(spec) = self.namespace.settings.auto_create else {
-            return Err(IssueError::Refused(ClaimError::UnknownCode(name.to_owned())));
-        };
         let mut codes = self.codes.write().unwrap_or_else(PoisonError::into_inner);
         if let Some(code) = codes.get(name) {
             return Ok(Arc::clone(code));
         }
+        // Under the lock of the codes, under which a read of the store adds names.
+        if self.unreadable.lock().unwrap_or_else(PoisonError::into_inner).contains(name) {
+            // With other settings, this node would issue what the code's settings rule out.
+            let reason = UnavailableReason::UnreadableSettings;
+            return Err(IssueError::NoLease { reason, retry_after: RETRY_AFTER });
+        }
+        let Some(spec) = self.namespace.settings.auto_create else {
+            return Err(IssueError::Refused(ClaimError::UnknownCode(name.to_owned())));
+        };
         if self.is_sealed() {
             let reason = UnavailableReason::ShuttingDown;
             return Err(IssueError::NoLease { reason, retry_after: RETRY_AFTER });

@@ -87,9 +87,11 @@ impl Code {
             let reason = match self.claim_at_once(count) {
                 Ok(numbers) => return Ok(numbers),
                 Err(Denied::Sealed) => Some(match reason {
-                    // It was retired, or another code has taken its place.
+                    // It was retired, another code has taken its place, or none may.
                     Some(
-                        reason @ (UnavailableReason::CodeRefused(_) | UnavailableReason::Starting),
+                        reason @ (UnavailableReason::CodeRefused(_)
+                        | UnavailableReason::Starting
+                        | UnavailableReason::UnreadableSettings),
                     ) => reason,
                     _ => UnavailableReason::ShuttingDown,
                 }),

@@ -40,18 +40,32 @@ impl CodeTable {
 
     /// Reads the settings of a code that clients asked for, before its first reservation, if the
     /// lists of the store may lack them. Otherwise the node would issue numbers by the defaults,
-    /// with another increment perhaps. Returns whether another code has taken its place.
+    /// with another increment perhaps. Returns whether nothing may be reserved for it: another code
+    /// has taken its place, or this version cannot read its settings.
     pub(super) async fn replace_by_managed(&self, code: &Code) -> Result<bool, StoreError> {
         let (namespace, store) = (&self.namespace, &self.namespace.shared.store);
-        let is_new = matches!(code.current().origin, Origin::OnDemand { .. }) && !code.had_block();
-        if !is_new || !store.lists_may_lack_codes() {
+        if !code.is_yet_to_begin() || !store.lists_may_lack_codes() {
             return Ok(false);
         }
         let managed = store.managed_code(namespace.name(), &code.name);
         let managed = namespace.call(Purpose::Refill, StoreOperation::Read, managed).await?;
-        self.apply(managed.as_slice());
-        let present = self.get(&code.name);
-        Ok(managed.is_some() && present.is_some_and(|present| !std::ptr::eq(&*present, code)))
+        let mut codes = self.codes.write().unwrap_or_else(PoisonError::into_inner);
+        if self.is_sealed() {
+            return Ok(false);
+        }
+        let is_readable =
+            managed.as_ref().is_none_or(|managed| self.apply_one(&mut codes, managed));
+        let mut unreadable = self.unreadable.lock().unwrap_or_else(PoisonError::into_inner);
+        // Only a list says something about other codes.
+        if is_readable {
+            unreadable.remove(&code.name);
+        } else {
+            unreadable.insert(code.name.clone());
+        }
+        drop(unreadable);
+        let is_present =
+            codes.get(&code.name).is_some_and(|present| std::ptr::eq(&**present, code));
+        Ok(managed.is_some() && !is_present)
     }
 
     /// Reads the managed codes for a claim of a code that this node does not know, unless another
@@ -91,48 +105,65 @@ impl CodeTable {
         Err(IssueError::NoLease { reason, retry_after: RETRY_AFTER })
     }
 
-    /// Takes over settings of managed codes. A code that the configuration lists keeps its own.
+    /// Takes over the settings of all managed codes that the store lists.
     pub(super) fn apply(&self, managed: &[ManagedCode]) {
-        let namespace = self.namespace.name();
         let mut codes = self.codes.write().unwrap_or_else(PoisonError::into_inner);
         if self.is_sealed() {
             return;
         }
         let mut unreadable = HashSet::new();
-        for ManagedCode { code, settings: text, .. } in managed {
-            if self.namespace.settings.codes.contains_key(code) {
-                tracing::warn!(
-                    namespace,
-                    code,
-                    "code is managed in the store and configured here: the configuration is used"
-                );
-                continue;
-            }
-            match CodeSettings::parse(text) {
-                Ok(settings) => self.apply_one(&mut codes, code, settings),
-                Err(error) => {
-                    tracing::error!(
-                        namespace,
-                        code,
-                        %error,
-                        "settings of a managed code cannot be read: what was known before is used"
-                    );
-                    unreadable.insert(code.clone());
-                }
+        for managed in managed {
+            if !self.apply_one(&mut codes, managed) {
+                unreadable.insert(managed.code.clone());
             }
         }
         *self.unreadable.lock().unwrap_or_else(PoisonError::into_inner) = unreadable;
     }
 
-    fn apply_one(
+    /// Takes over the settings of a managed code. A code that the configuration lists keeps its own.
+    /// Returns `false` if this version cannot read them.
+    fn apply_one(&self, codes: &mut HashMap<String, Arc<Code>>, managed: &ManagedCode) -> bool {
+        let ManagedCode { code: name, settings: text, .. } = managed;
+        let namespace = self.namespace.name();
+        if self.namespace.settings.codes.contains_key(name) {
+            tracing::warn!(
+                namespace,
+                code = name,
+                "code is managed in the store and configured here: the configuration is used"
+            );
+            return true;
+        }
+        match CodeSettings::parse(text) {
+            Ok(settings) => {
+                self.take_over(codes, name, settings);
+                true
+            }
+            Err(error) => {
+                tracing::error!(
+                    namespace,
+                    code = name,
+                    %error,
+                    "settings of a managed code cannot be read: what was known before is used"
+                );
+                // Of a code without a block, nothing was known: it would begin with the defaults.
+                if codes.get(name).is_some_and(|code| code.is_yet_to_begin())
+                    && let Some(code) = codes.remove(name)
+                {
+                    code.seal_for(UnavailableReason::UnreadableSettings);
+                }
+                false
+            }
+        }
+    }
+
+    fn take_over(
         &self,
         codes: &mut HashMap<String, Arc<Code>>,
         name: &str,
         settings: CodeSettings,
     ) {
         let namespace = self.namespace.name();
-        let known = codes.get(name);
-        if let Some(code) = known
+        if let Some(code) = codes.get(name)
             && code.progression == settings.spec.progression()
         {
             if code.manage(settings) {
@@ -145,8 +176,7 @@ impl CodeTable {
         fresh.manage(settings);
         if let Some(replaced) = codes.insert(name.to_owned(), fresh) {
             // Clients asked for the code before an operator created it with another progression.
-            replaced.set_reason(Some(UnavailableReason::Starting));
-            replaced.cursor.seal();
+            replaced.seal_for(UnavailableReason::Starting);
         }
         tracing::debug!(namespace, code = name, %settings, "code is known");
     }

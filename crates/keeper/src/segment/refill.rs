@@ -40,7 +40,9 @@ pub(super) async fn refill(code: &Code) -> Result<bool, StoreError> {
         Some(
             UnavailableReason::NumbersUsedUp
             | UnavailableReason::NumbersSkipped
-            | UnavailableReason::CodeRefused(_),
+            | UnavailableReason::CodeRefused(_)
+            | UnavailableReason::Starting
+            | UnavailableReason::UnreadableSettings,
         ) => {
             return Ok(false);
         }

@@ -235,7 +235,7 @@ async fn serve(codes: Arc<CodeTable>, code: Arc<Code>) -> Option<Arc<Code>> {
     let mut failures = Attempts::default();
     loop {
         let refilled = async {
-            // The code that takes its place is queued by its own claims.
+            // A code that takes its place is queued by its own claims.
             let is_replaced = codes.replace_by_managed(&code).await?;
             if is_replaced { Ok(true) } else { refill(&code).await }
         };

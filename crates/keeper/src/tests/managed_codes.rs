@@ -21,8 +21,8 @@ use tokio::{task::JoinSet, time::sleep};
 
 use super::segments::{LONG, World, orders, spec};
 use crate::{
-    CodeKind, CodeManager, IssueError, ManageError, NoObserver, SegmentKeeper, SegmentSettings,
-    UnavailableReason,
+    CodeKind, CodeManager, IssueError, ManageError, NoObserver, SegmentIssuer, SegmentKeeper,
+    SegmentSettings, UnavailableReason,
 };
 
 /// Longer than a poll interval.
@@ -185,6 +185,38 @@ async fn a_retirement_wins_over_a_block_that_is_on_its_way() {
     sleep(LONG).await;
     let error = node.issuer.next_id("order").await.expect_err("retired");
     assert_eq!(refused(&error), Some(&ClaimError::RetiredCode("order".into())), "{error}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_claim_that_waits_gets_no_number_by_settings_that_came_meanwhile() {
+    let odd = SegmentSpec { increment: 2, remainder: 1, ..spec() };
+    let odd = CodeSettings { spec: odd, is_retired: false }.to_string();
+    let newer = format!("{odd} colour=7");
+    for (settings, expected) in
+        [(&odd, UnavailableReason::Starting), (&newer, UnavailableReason::UnreadableSettings)]
+    {
+        let world = World::with_latency(Duration::from_secs(1));
+        let node = world.node(SegmentSettings { max_wait: LONG, ..on_demand() }).await;
+        let claim = tokio::spawn({
+            let issuer = node.issuer.clone();
+            async move { issuer.next_id("invoice").await }
+        });
+        sleep(Duration::from_millis(2_500)).await;
+        let handles = ["invoice", "queued"].map(|code| node.issuer.handle(code).expect("a code"));
+        assert_eq!(handles[1].clone().try_next_id(), None, "its refill has not begun");
+        node.issuer.apply(&[managed("invoice", settings), managed("queued", settings)]);
+        let error = claim.await.expect("no panic").expect_err("its block was on its way");
+        let IssueError::NoLease { reason, .. } = error else { panic!("{error}") };
+        assert_eq!(reason, expected);
+        sleep(LONG).await;
+        for handle in &handles {
+            let error = handle.next_ids(1).await.expect_err("of a code that has no numbers");
+            let IssueError::NoLease { reason, .. } = error else { panic!("{error}") };
+            assert_eq!(reason, expected, "though a block came");
+        }
+        let stored = world.store.list_segments().await.expect("up");
+        assert!(stored.iter().all(|segment| segment.code != "queued"), "{stored:?}");
+    }
 }
 
 #[tokio::test(start_paused = true)]
@@ -439,9 +471,32 @@ fn managed(code: &str, settings: &str) -> ManagedCode {
     ManagedCode { code: code.into(), settings: settings.into(), token }
 }
 
-/// A store whose lists lack every managed code, as Kubernetes' do when labels were removed.
+/// A store whose lists lack every managed code but `listed`, as Kubernetes' do when labels were
+/// removed.
 #[derive(Debug)]
 struct Hiding(MemoryStore);
+
+impl Hiding {
+    /// Returns such a store, in which these codes are managed with these settings.
+    async fn with(codes: &[(&str, String)]) -> Arc<Self> {
+        let store = Arc::new(Self(MemoryStore::new(Arc::new(ManualClock::new(0)))));
+        CodeManager::new(store.clone(), on_demand()).prepare().await.expect("up");
+        for (code, settings) in codes {
+            let new = managed(code, settings);
+            assert!(store.write_managed_code("numbers", None, &new).await.expect("up"));
+        }
+        store
+    }
+
+    /// Starts a node that creates codes on demand.
+    async fn node(self: &Arc<Self>) -> (SegmentKeeper, SegmentIssuer) {
+        let node = vec![(on_demand(), Arc::new(NoObserver) as _)];
+        let (keeper, mut issuers) = SegmentKeeper::start(node, self.clone());
+        let issuer = issuers.pop().expect("one namespace has one issuer");
+        issuer.prepared().await;
+        (keeper, issuer)
+    }
+}
 
 #[async_trait]
 impl Intercept for Hiding {
@@ -455,28 +510,49 @@ impl Intercept for Hiding {
 
     async fn answer(&self, call: Call) -> Result<Reply, StoreError> {
         match call {
-            Call::ListManagedCodes(_) => Ok(Box::new(Vec::<ManagedCode>::new())),
+            Call::ListManagedCodes(namespace) => {
+                let mut codes = self.0.list_managed_codes(&namespace).await?;
+                codes.retain(|code| code.code == "listed");
+                Ok(Box::new(codes))
+            }
+            Call::ManagedCode(_, code) if code == "listed" => {
+                Err(StoreError::Unavailable("no claim needs to ask".into()))
+            }
             _ => call.run(&self.0).await,
         }
     }
 }
 
+#[tokio::test(start_paused = true)]
+async fn codes_of_a_newer_version_that_lists_lack_are_not_created_on_demand() {
+    let newer = format!("{} colour=7", CodeSettings { spec: spec(), is_retired: false });
+    let store = Hiding::with(&[("listed", newer.clone()), ("hidden", newer)]).await;
+    let (_keeper, issuer) = store.node().await;
+    // The read of a code by its name says nothing about the others.
+    issuer.next_id("new").await.expect("nobody manages it");
+    for code in ["listed", "hidden", "hidden"] {
+        let error = issuer.next_id(code).await.expect_err(code);
+        let IssueError::NoLease { reason, .. } = error else { panic!("{code}: {error}") };
+        assert_eq!(reason, UnavailableReason::UnreadableSettings, "{code}");
+    }
+    assert_eq!(issuer.status().codes, 1, "of those, none stays in the table");
+    let stored = store.list_segments().await.expect("up");
+    let stored: Vec<_> = stored.iter().map(|segment| segment.code.as_str()).collect();
+    assert_eq!(stored, ["new"]);
+}
+
 /// Its numbers would be those of the defaults, with another increment.
 #[tokio::test(start_paused = true)]
 async fn managed_code_that_lists_lack_is_not_created_anew_on_demand() {
-    let store = Arc::new(Hiding(MemoryStore::new(Arc::new(ManualClock::new(0)))));
+    let store = Hiding::with(&[]).await;
     let manager = CodeManager::new(store.clone(), on_demand());
-    manager.prepare().await.expect("up");
     let odd = SegmentSpec { increment: 2, remainder: 1, ..spec() };
     let short = SegmentSpec { max: 3, min_step: 1, ..spec() };
     for (code, spec) in [("odd", odd), ("short", short), ("retired", spec())] {
         manager.put(code, &all(spec), true).await.expect("created");
     }
     manager.retire("retired").await.expect("retired");
-    let node = vec![(on_demand(), Arc::new(NoObserver) as _)];
-    let (_keeper, mut issuers) = SegmentKeeper::start(node, store.clone());
-    let issuer = issuers.pop().expect("one namespace has one issuer");
-    issuer.prepared().await;
+    let (_keeper, issuer) = store.node().await;
     let issue = async |code: &str, count| {
         let numbers = issuer.next_ids(code, count).await?;
         Ok::<Vec<u64>, IssueError>(numbers.map(|id| id.get()).collect())

@@ -17,7 +17,8 @@ fn table(codes: impl IntoIterator<Item = impl Into<String>>) -> CodeTable {
     let random = Random(Box::new(StdRng::seed_from_u64(1)));
     let shared = Arc::new(SharedStore::new(store, random));
     shared.report.send_modify(|report| report.prepared = true);
-    let none = SegmentSettings::new("numbers");
+    let auto_create = Some(SegmentSpec::default());
+    let none = SegmentSettings { auto_create, ..SegmentSettings::new("numbers") };
     let with = |settings: SegmentSettings, code| settings.with_code(code, SegmentSpec::default());
     let settings = codes.into_iter().fold(none, with);
     let namespace = Namespace::new(settings, Arc::new(NoObserver), shared);
@@ -54,4 +55,23 @@ fn shown_reason_is_that_of_the_first_code_by_name() {
     names.iter().for_each(|name| set_reason(&table, name, reason(name)));
     let status = table.status();
     assert_eq!((status.reason, status.code_of_reason), (reason("code00"), Some("code00".into())));
+}
+
+#[test]
+fn code_found_unreadable_while_a_claim_is_about_to_create_it_is_not_created() {
+    let table = table(["order"]);
+    std::thread::scope(|scope| {
+        let reader = table.codes.read().expect("unpoisoned");
+        let claim = scope.spawn(|| table.get_or_create(None, "invoice").map(drop));
+        // A lock that a writer waits for admits no further reader.
+        while table.codes.try_read().is_ok() {
+            std::thread::yield_now();
+        }
+        table.unreadable.lock().expect("unpoisoned").insert("invoice".to_owned());
+        drop(reader);
+        let error = claim.join().expect("no panic").expect_err("unreadable");
+        let IssueError::NoLease { reason, .. } = error else { panic!("{error}") };
+        assert_eq!(reason, UnavailableReason::UnreadableSettings);
+    });
+    assert!(table.get("invoice").is_none());
 }
