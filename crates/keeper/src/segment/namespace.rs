@@ -41,7 +41,9 @@ const CLAIMS: usize = 2;
 
 /// Who makes a call of the store. Each purpose has permits of its own, so that a poll does not wait
 /// behind the refills of many codes: it finds out that the store was rolled back. Nor does a claim
-/// wait behind a poll, whose list of codes may take long.
+/// wait for the permit of a poll, whose list of codes may take long. A claim's own list ends after
+/// [`SegmentSettings::max_wait`]: if lists take longer, only polls find new codes, and until then
+/// claims of unknown codes are answered that the store is unavailable.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Purpose {
     /// A code that needs a block, or gives numbers back.
