@@ -215,6 +215,14 @@ impl Code {
         matches!(self.current().origin, Origin::OnDemand { .. }) && !self.had_block()
     }
 
+    /// Returns whether another code must take this one's place for these settings: its claims under
+    /// way would get other numbers, or numbers that their requests do not expect to be texts.
+    pub(super) fn must_be_replaced_by(&self, spec: &SegmentSpec) -> bool {
+        let Current { spec: present, origin } = self.current();
+        let is_on_demand = matches!(origin, Origin::OnDemand { .. });
+        self.progression != spec.progression() || is_on_demand && present.text != spec.text
+    }
+
     /// Ends the code, which the table lost to another or must not have: `Starting` or
     /// `UnreadableSettings`.
     pub(super) fn seal_for(&self, reason: UnavailableReason) {

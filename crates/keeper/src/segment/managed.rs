@@ -164,7 +164,7 @@ impl CodeTable {
     ) {
         let namespace = self.namespace.name();
         if let Some(code) = codes.get(name)
-            && code.progression == settings.spec.progression()
+            && !code.must_be_replaced_by(&settings.spec)
         {
             if code.manage(settings) {
                 tracing::info!(namespace, code = name, %settings, "code settings changed");
@@ -175,7 +175,7 @@ impl CodeTable {
         let fresh = Code::new(Arc::clone(&self.namespace), name, current, self.queue.clone());
         fresh.manage(settings);
         if let Some(replaced) = codes.insert(name.to_owned(), fresh) {
-            // Clients asked for the code before an operator created it with another progression.
+            // Clients asked for the code before an operator created it with other numbers or texts.
             replaced.seal_for(UnavailableReason::Starting);
         }
         tracing::debug!(namespace, code = name, %settings, "code is known");

@@ -187,13 +187,15 @@ async fn a_retirement_wins_over_a_block_that_is_on_its_way() {
     assert_eq!(refused(&error), Some(&ClaimError::RetiredCode("order".into())), "{error}");
 }
 
+/// Its claims were asked for before the settings came: a range of plain numbers, say, which a code
+/// with a form refuses.
 #[tokio::test(start_paused = true)]
 async fn a_claim_that_waits_gets_no_number_by_settings_that_came_meanwhile() {
-    let odd = SegmentSpec { increment: 2, remainder: 1, ..spec() };
-    let odd = CodeSettings { spec: odd, is_retired: false }.to_string();
-    let newer = format!("{odd} colour=7");
+    let text = SegmentSpec { text: Some(invoices("INV-{n:06}")), ..spec() };
+    let text = CodeSettings { spec: text, is_retired: false }.to_string();
+    let newer = format!("{text} colour=7");
     for (settings, expected) in
-        [(&odd, UnavailableReason::Starting), (&newer, UnavailableReason::UnreadableSettings)]
+        [(&text, UnavailableReason::Starting), (&newer, UnavailableReason::UnreadableSettings)]
     {
         let world = World::with_latency(Duration::from_secs(1));
         let node = world.node(SegmentSettings { max_wait: LONG, ..on_demand() }).await;
@@ -539,6 +541,24 @@ async fn codes_of_a_newer_version_that_lists_lack_are_not_created_on_demand() {
     let stored = store.list_segments().await.expect("up");
     let stored: Vec<_> = stored.iter().map(|segment| segment.code.as_str()).collect();
     assert_eq!(stored, ["new"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn code_with_a_form_that_lists_lack_issues_no_plain_numbers() {
+    let text = SegmentSpec { text: Some(invoices("INV-{n:06}")), ..spec() };
+    let settings = CodeSettings { spec: text, is_retired: false }.to_string();
+    let store = Hiding::with(&[("invoice", settings)]).await;
+    let new = NewSegment { code: "invoice".into(), first: 1 };
+    store.create_segments("numbers", &[new]).await.expect("up");
+    let (_keeper, issuer) = store.node().await;
+    assert!(issuer.learn("invoice").await.expect("up"));
+    assert_eq!(issuer.text_form("invoice"), None, "lists lack it");
+    let error = issuer.next_ids("invoice", 2).await.expect_err("asked for without a form");
+    let IssueError::NoLease { reason, .. } = error else { panic!("{error}") };
+    assert_eq!(reason, UnavailableReason::Starting);
+    assert_eq!(issuer.text_form("invoice"), text.text);
+    let numbers = issuer.next_ids("invoice", 2).await.expect("issued");
+    assert_eq!(numbers.map(|id| id.get()).collect::<Vec<_>>(), [1, 2]);
 }
 
 /// Its numbers would be those of the defaults, with another increment.
