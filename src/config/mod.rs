@@ -32,7 +32,7 @@ mod worker;
 use std::path::PathBuf;
 
 pub use self::{
-    codes::{CodeConfig, Codes, LocatedCode, LocatedText, WrongNamespace},
+    codes::{CodeConfig, Codes, EqualTexts, LocatedCode, LocatedText, WrongNamespace},
     host::Host,
     keys::{KEYS, Key},
     layers::{FlagValue, Inputs},
@@ -77,6 +77,8 @@ pub struct Config {
     pub effective: Vec<EffectiveSetting>,
     /// Consequences of the settings that users may not expect, a sentence each.
     pub notes: Vec<String>,
+    /// Codes whose IDs may have equal texts.
+    pub equal_texts: Vec<EqualTexts>,
     /// The `.env` file, if it set anything.
     pub dot_env: Option<PathBuf>,
 }
@@ -100,7 +102,7 @@ impl Config {
         let layouts = layout::read_foreign(&mut reader);
         let store = store::read(&mut reader, &namespaces);
         let state_file = store::read_state_file(&mut reader, &store, &namespaces);
-        let Reader { effective, problems, mut notes, dot_env, .. } = reader;
+        let Reader { effective, problems, mut notes, equal_texts, dot_env, .. } = reader;
         if !problems.is_empty() {
             return Err(ConfigError(problems));
         }
@@ -116,6 +118,7 @@ impl Config {
             log,
             effective,
             notes,
+            equal_texts,
             dot_env,
         })
     }

@@ -12,6 +12,7 @@ use std::{
 use config::ValueKind;
 
 use super::{
+    codes::EqualTexts,
     duration,
     keys::{Key, NAMESPACES, is_inherited, is_of_service},
     problem::ConfigProblem,
@@ -59,6 +60,8 @@ pub(crate) struct Reader {
     pub(crate) problems: Vec<ConfigProblem>,
     /// Remarks for the user that are no problems.
     pub(super) notes: Vec<String>,
+    /// Codes whose IDs may have equal texts.
+    pub(super) equal_texts: Vec<EqualTexts>,
     /// The `.env` file, if it set anything.
     pub(super) dot_env: Option<PathBuf>,
     place: Place,

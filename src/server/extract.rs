@@ -10,7 +10,7 @@ use axum::{
     response::Response,
 };
 use http_body_util::LengthLimitError;
-use serde::{Serialize, de::DeserializeOwned};
+use serde::{Deserialize, Deserializer, Serialize, de::DeserializeOwned};
 use utoipa::IntoParams;
 
 use super::{
@@ -200,9 +200,30 @@ impl<S: Sync, T: DeserializeOwned> FromRequest<S> for JsonBody<T> {
         if body.trim_ascii_start().first() != Some(&b'{') {
             return Err(invalid("the body: must be a JSON object"));
         }
-        let value = serde_json::from_slice(body);
-        value.map(Self).map_err(|error| invalid(format!("the body: {error}")))
+        parse_json(body).map(Self).map_err(|error| invalid(format!("the body: {error}")))
     }
+}
+
+/// Reads JSON. An error of a value names its key, and one of the syntax its place.
+pub(super) fn parse_json<T: DeserializeOwned>(json: &[u8]) -> Result<T, String> {
+    let mut reader = serde_json::Deserializer::from_slice(json);
+    let value = serde_path_to_error::deserialize(&mut reader).map_err(|error| {
+        let (text, cause) = (error.to_string(), error.inner());
+        let place = format!(" at line {} column {}", cause.line(), cause.column());
+        match text.strip_suffix(&place) {
+            Some(named) if cause.is_data() => named.to_owned(),
+            _ => text,
+        }
+    })?;
+    reader.end().map_err(|error| error.to_string())?;
+    Ok(value)
+}
+
+/// Reads a key that may be left out but has no null, which would count as left out.
+pub(super) fn given<'a, D: Deserializer<'a>, T: Deserialize<'a>>(
+    value: D,
+) -> Result<Option<T>, D::Error> {
+    T::deserialize(value).map(Some)
 }
 
 /// Refuses a request with a body on a route that reads none: the client would believe that it was

@@ -200,6 +200,8 @@ async fn wrong_change_is_refused_with_its_place_and_writes_nothing() {
         (r#"{"start":"12x"}"#, "12x"),
         (r#"{"js_safe":true,"max":"9007199254740992"}"#, "9007199254740991"),
         (r#"{"min_step":"10 "}"#, "10 "),
+        (r#"{"text":null}"#, "the body: text: invalid value: null, expected a form"),
+        (r#"{"text":""}"#, "the body: text: \"\" is no form of numbers"),
         ("[1, 2, 3, 4, 0, 9, true]", "must be a JSON object"),
     ] {
         let detail = put("/codes/order", body).await.problem(400, "invalid_parameter");
@@ -215,6 +217,7 @@ async fn wrong_change_is_refused_with_its_place_and_writes_nothing() {
         ("/codes/order/raise", json!({ "by": 0 })),
         ("/codes/order/raise", json!({ "by": [1] })),
         ("/codes/order/raise", json!({ "by": -1 })),
+        ("/codes/order/raise", json!({ "by": 1, "to": null })),
     ] {
         served.operate("POST", path, Some(body)).await.problem(400, "invalid_parameter");
     }

@@ -24,6 +24,13 @@ const NUMBERS: &str = "
     increment = 2
     text = 'T{n:02}-A'
     [[code]]
+    name = 'tens'
+    namespace = 'numbers'
+    increment = 10
+    remainder = 3
+    js_safe = true
+    text = 'N{n:03}'
+    [[code]]
     name = 'plain'
     namespace = 'numbers'
 ";
@@ -90,6 +97,11 @@ async fn texts_are_read_back() {
         ("/parse/INV%2F017?code=invoice", "17"),
         ("/parse/INV%2F17?code=invoice&namespace=numbers", "17"),
         ("/parse/T100-A?code=ticket", "100"),
+        // The start and the padding may have been smaller.
+        ("/parse/INV%2F000?code=invoice", "0"),
+        ("/parse/T2-A?code=ticket", "2"),
+        ("/parse/INV%2F9223372036854775806?code=invoice", "9223372036854775806"),
+        ("/parse/N9007199254740983?code=tens", "9007199254740983"),
     ] {
         let parsed = world.get(uri).await.json();
         assert_eq!((&parsed["number"], &parsed["namespace"]), (&json!(number), &json!("numbers")));
@@ -97,12 +109,23 @@ async fn texts_are_read_back() {
     for (uri, status, code, said) in [
         ("/parse/INV-017?code=invoice", 400, "invalid_id", "not of the form INV/{n:03}"),
         ("/parse/INV%2F0017?code=invoice", 400, "invalid_id", "written 0017"),
+        ("/parse/INV%2F9223372036854775807?code=invoice", 400, "invalid_id", "is written 9223"),
+        ("/parse/INV%2F18446744073709551615?code=invoice", 400, "invalid_id", "is written 1844"),
+        ("/parse/T99-A?code=ticket", 400, "invalid_id", "99 is no number of code \"ticket\""),
+        ("/parse/N004?code=tens", 400, "invalid_id", "leave 3 (remainder) when they are divided"),
+        ("/parse/N9007199254740993?code=tens", 400, "invalid_id", "at most 9007199254740991 (max)"),
+        (
+            "/parse/INV%2F017",
+            400,
+            "invalid_id",
+            "; a text of a segment code needs the parameter code",
+        ),
         ("/parse/%FF?code=invoice", 400, "invalid_id", "UTF-8"),
         ("/parse/1?code=a%20b", 400, "invalid_code", "a b"),
         ("/parse/1?code=invoice&encoding=hex", 400, "invalid_parameter", "excludes encoding"),
         ("/parse/1?code=invoice&namespace=default", 400, "invalid_parameter", "belongs to"),
         ("/parse/1?code=plain", 422, "not_decodable", "no setting text"),
-        ("/parse/1?code=time", 422, "not_decodable", "no setting text"),
+        ("/parse/1?code=time", 422, "not_decodable", "namespace needs the parameter namespace"),
         ("/parse/1?code=other&namespace=numbers", 422, "not_decodable", "no setting text"),
     ] {
         let detail = world.get(uri).await.problem(status, code);

@@ -60,7 +60,9 @@ pub(super) fn run(overrides: Overrides, arguments: &ConfigArguments) -> Result<(
             let config = overrides.load()?;
             Auth::of(&config)?;
             let of_key = config.http.tls.as_ref().and_then(HttpTls::readable_key);
-            let notes: Vec<String> = config.notes.iter().cloned().chain(of_key).collect();
+            let equal_texts = config.equal_texts.iter().map(ToString::to_string);
+            let notes: Vec<String> =
+                config.notes.iter().cloned().chain(equal_texts).chain(of_key).collect();
             if arguments.store_id {
                 return print_store_id(config);
             }

@@ -84,11 +84,11 @@ fn a_form_of_texts_excludes_a_prefix_and_an_encoding() {
     let text = config.segments().next().expect("one").codes["invoice"].text;
     assert_eq!(text.map(|text| text.to_string()).as_deref(), Some("INV/{n:06}"));
     assert_eq!(value_of(&config, "[[code]] invoice: text").0, "INV/{n:06}");
-    assert!(config.notes.iter().all(|note| !note.contains("equal texts")), "{:?}", config.notes);
+    assert_eq!(config.equal_texts, []);
     for (settings, said) in [
         ("text = 'INV/{n:06}'\nprefix = 'INV-'\n", "must be left out beside text"),
         ("text = 'INV/{n:06}'\nencoding = 'hex'\n", "must be left out beside text"),
-        ("text = 'INV {n}'\n", "must be at most 64 of A-Z a-z 0-9 . _ : / - around one {n}"),
+        ("text = 'INV {n}'\n", "must be at most 64 characters: A-Z a-z 0-9 . _ : / - and one {n}"),
     ] {
         let found = refused(&in_a(settings));
         assert!(found.len() == 1 && found[0].contains(said), "{found:?}");
@@ -104,8 +104,8 @@ fn codes_that_may_issue_equal_texts_are_noted() {
             |name, setting| format!("[[code]]\nname = '{name}'\nnamespace = 'a'\n{setting}\n");
         let text =
             format!("[namespaces.a]\nmode = 'segment'\n{}{}", code("b", one), code("c", two));
-        let notes = load(&text).expect("valid").notes;
-        notes.into_iter().filter(|note| note.contains("equal texts")).collect::<Vec<_>>()
+        let found = load(&text).expect("valid").equal_texts;
+        found.iter().map(ToString::to_string).collect::<Vec<_>>()
     };
     let found = notes("text = 'INV-{n}'", "text = 'INV-1{n:02}'");
     let expected = "codes \"b\" and \"c\" may issue equal texts, as INV-{n} and INV-1{n:02}: \

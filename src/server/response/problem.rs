@@ -183,6 +183,11 @@ impl Problem {
         Self { detail: format!("after the prefix {prefix:?}: {}", self.detail), ..self }
     }
 
+    /// Adds what the client may have meant to `detail`.
+    pub(in crate::server) fn with_hint(self, hint: &str) -> Self {
+        Self { detail: format!("{}; {hint}", self.detail), ..self }
+    }
+
     /// Returns the code of this problem.
     pub const fn code(&self) -> ProblemCode {
         self.code

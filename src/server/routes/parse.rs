@@ -16,6 +16,7 @@ use crate::{
         issue::ClaimError,
         layout::{Layout, Parsed, TooLong},
         preset::NamedLayout,
+        segment::SegmentSpec,
     },
     keeper::NamespaceIssuer,
     server::{
@@ -265,7 +266,7 @@ pub(in crate::server) async fn parse(
         Err(InvalidId::ForeignUuid { version, unix_ms }) => {
             return client.cached_json(&ForeignUuid::new(version, unix_ms));
         }
-        id => id.map_err(|error| Problem::from(error).after(prefix))?,
+        id => id.map_err(|error| unreadable(error).after(prefix))?,
     };
     let now_ms = state.clock.now_ms();
     let parsed = match (named, issuer.layout()) {
@@ -298,23 +299,45 @@ async fn number_of(
     let own = located.as_ref().map_or_else(WrongNamespace::own, |located| located.namespace);
     client.caller.check_namespace(own, requested)?;
     let namespace = located?.namespace;
-    let form = match state.issuer(namespace)? {
+    let spec = match state.issuer(namespace)? {
         NamespaceIssuer::Snowflake(_) => None,
         NamespaceIssuer::Segment(issuer) => {
             let _in_flight = state.begin_claim()?;
             let learnt = issuer.learn(code).await;
             learnt.map_err(|error| segment_problem(error, namespace, code))?;
-            issuer.text_form(code)
+            issuer.spec(code)
         }
     };
-    let Some(form) = form else {
-        let detail = format!("code {code:?} of namespace {namespace:?} has no setting text");
+    let Some((spec, form)) = spec.and_then(|spec| Some((spec, spec.text?))) else {
+        let hint = match requested {
+            Some(_) => "",
+            None => "; a managed code of another namespace needs the parameter namespace",
+        };
+        let detail = format!("code {code:?} of namespace {namespace:?} has no setting text{hint}");
         return Err(Problem::new(P::NotDecodable, detail));
     };
     let text = text.ok_or_else(not_utf8)?;
     let number = form.read(&text).map_err(|error| Problem::new(P::InvalidId, error.to_string()))?;
+    if !spec.allows(number) {
+        let SegmentSpec { increment, remainder, max, .. } = spec;
+        let detail = format!(
+            "{text:?}: {number} is no number of code {code:?}: its numbers are at most {max} (max) \
+             and leave {remainder} (remainder) when they are divided by {increment} (increment)"
+        );
+        return Err(Problem::new(P::InvalidId, detail));
+    }
     let (code, namespace) = (code.to_owned(), namespace.to_owned());
     client.cached_json(&CodeNumber { code, namespace, number: number.to_string() })
+}
+
+/// Returns the problem of a text that is no ID. One that is not of digits may be of a code.
+fn unreadable(error: InvalidId) -> Problem {
+    let may_be_of_code = matches!(error, InvalidId::BadDigit { encoding: "decimal", .. });
+    let problem = Problem::from(error);
+    match may_be_of_code {
+        true => problem.with_hint("a text of a segment code needs the parameter code"),
+        false => problem,
+    }
 }
 
 fn not_utf8() -> Problem {

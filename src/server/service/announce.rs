@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 
 use super::LEASE_EXPECTED_WITHIN;
 use crate::{
-    config::{Config, Mode},
+    config::{Config, EqualTexts, Mode},
     core::instant::format_unix_ms_or_year,
     keeper::{Issuer, NamespaceIssuer, SegmentIssuer},
     plan::scarce_ids,
@@ -19,6 +19,16 @@ pub(super) fn warn(config: &Config, store: &dyn Store) {
     warn_of_assigned_workers(config);
     for note in &config.notes {
         tracing::info!("{note}");
+    }
+    for EqualTexts { namespace, code, text, other, other_text } in &config.equal_texts {
+        tracing::warn!(
+            namespace,
+            code,
+            %text,
+            other,
+            %other_text,
+            "codes may issue equal texts"
+        );
     }
     for keeper in config.keepers() {
         if let Some(warning) = scarce_ids(keeper) {

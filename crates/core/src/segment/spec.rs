@@ -33,6 +33,11 @@ impl Progression {
         number.saturating_sub(self.remainder).div_ceil(self.increment)
     }
 
+    /// Returns whether it has this number.
+    pub const fn has(self, number: u64) -> bool {
+        number % self.increment == self.remainder
+    }
+
     /// Returns the difference between neighbours.
     pub const fn increment(self) -> u64 {
         self.increment
@@ -156,6 +161,12 @@ impl SegmentSpec {
         Progression { increment: self.increment, remainder: self.remainder }
     }
 
+    /// Returns whether the code may ever issue this number. `start` does not count: it may have been
+    /// lower before.
+    pub const fn allows(&self, number: u64) -> bool {
+        number <= self.max && self.progression().has(number)
+    }
+
     /// Returns the first number of a new code.
     pub const fn first(&self) -> u64 {
         let progression = self.progression();
@@ -253,5 +264,22 @@ mod tests {
         assert_eq!((0..3).map(|index| progression.number(index)).collect::<Vec<_>>(), [3, 10, 17]);
         assert_eq!((progression.index_at(10), progression.index_at(11)), (1, 2));
         assert_eq!(spec.first(), 3);
+    }
+
+    #[test]
+    fn numbers_of_another_remainder_or_above_the_largest_are_not_allowed() {
+        let spec = SegmentSpec {
+            start: 13,
+            increment: 10,
+            remainder: 3,
+            max: 1_003,
+            ..Default::default()
+        };
+        for (number, is_allowed) in
+            [(0, false), (3, true), (4, false), (13, true), (1_003, true), (1_013, false)]
+        {
+            assert_eq!(spec.allows(number), is_allowed, "{number}");
+        }
+        assert!(SegmentSpec::default().allows(0), "the start may have been lower");
     }
 }

@@ -14,6 +14,8 @@ use std::{
     str::FromStr,
 };
 
+use super::SegmentSpec;
+
 /// How the numbers of a code are written.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct TextForm {
@@ -27,8 +29,16 @@ pub struct TextForm {
 
 /// Why a text is no form of numbers.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{} is no form of numbers: it must be {}", .0.escape_debug(), TextForm::ALLOWED)]
+#[error("{} is no form of numbers: it must be {}", shown(.0), TextForm::ALLOWED)]
 pub struct InvalidTextForm(String);
+
+/// Returns a text in quotes, without what exceeds the longest form.
+fn shown(text: &str) -> String {
+    match text.char_indices().nth(TextForm::LONGEST) {
+        Some((end, _)) => format!("{:?}…", &text[..end]),
+        None => format!("{text:?}"),
+    }
+}
 
 /// Why a text is not one of a form.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -42,7 +52,8 @@ pub enum InvalidNumberText {
         /// The form.
         form: TextForm,
     },
-    /// Its number has zeros in front that the form does not write, or too many digits.
+    /// Its number has zeros in front that the form does not write, or is above the largest number
+    /// of any code.
     #[error("{text:?}: no number of the form {form} is written {digits}")]
     OtherDigits {
         /// The text.
@@ -60,8 +71,8 @@ impl TextForm {
     /// The most digits to which a form pads: those of the largest number.
     pub const MOST_DIGITS: u8 = 19;
     /// What is allowed, as a phrase that follows "must be".
-    pub const ALLOWED: &str = "at most 64 of A-Z a-z 0-9 . _ : / - around one {n}, or {n:02} to \
-                               {n:019} for leading zeros, such as INV-{n:06}";
+    pub const ALLOWED: &str = "at most 64 characters: A-Z a-z 0-9 . _ : / - and one {n} (or {n:02} \
+                               to {n:019} for leading zeros), such as INV-{n:06}";
 
     /// Returns the text before the number.
     pub fn before(&self) -> &str {
@@ -97,7 +108,9 @@ impl TextForm {
             return Err(InvalidNumberText::OtherForm { text: text.to_owned(), form: *self });
         };
         let is_written = !digits.starts_with('0') || digits.len() <= self.digits();
-        digits.parse().ok().filter(|_| is_written).ok_or_else(|| InvalidNumberText::OtherDigits {
+        let number = digits.parse().ok().filter(|_| is_written);
+        let number = number.filter(|number| *number <= SegmentSpec::LARGEST_NUMBER);
+        number.ok_or_else(|| InvalidNumberText::OtherDigits {
             text: text.to_owned(),
             form: *self,
             digits: digits.to_owned(),
@@ -228,7 +241,7 @@ mod tests {
             ("{n:04}", 0, "0000"),
             ("2026{n:03}", 5, "2026005"),
             ("FV/{n:03}/2026", 7, "FV/007/2026"),
-            ("a.{n:019}_:", u64::MAX >> 1, "a.9223372036854775807_:"),
+            ("a.{n:019}_:", SegmentSpec::LARGEST_NUMBER, "a.9223372036854775806_:"),
         ] {
             let form = form(form_text);
             assert_eq!(form.to_string(), form_text);
@@ -248,8 +261,13 @@ mod tests {
             &too_long,
         ] {
             let error = text.parse::<TextForm>().expect_err(text).to_string();
-            assert!(error.contains("around one {n}"), "{error}");
+            assert!(error.contains("characters: A-Z a-z 0-9 . _ : / - and one {n}"), "{error}");
         }
+        let error = |text: &str| text.parse::<TextForm>().expect_err(text).to_string();
+        assert!(error("").starts_with("\"\" is no form of numbers"), "{}", error(""));
+        let text = "é".repeat(1_000);
+        let begin = format!("\"{}\"… is no form", "é".repeat(64));
+        assert!(error(&text).starts_with(&begin), "{}", error(&text));
     }
 
     #[test]
@@ -262,6 +280,8 @@ mod tests {
             ("INV-+17/A", "not of the form"),
             ("INV-0017/A", "written 0017"),
             ("INV-99999999999999999999/A", "written 99999999999999999999"),
+            ("INV-18446744073709551615/A", "written 18446744073709551615"),
+            ("INV-9223372036854775807/A", "written 9223372036854775807"),
         ] {
             let error = form.read(text).expect_err(text).to_string();
             assert!(error.contains(said), "{text}: {error}");
@@ -316,7 +336,11 @@ mod tests {
 
     proptest! {
         #[test]
-        fn reading_inverts_writing(form in forms(), number in any::<u64>(), shift in 0..64_u32) {
+        fn reading_inverts_writing(
+            form in forms(),
+            number in 0..=SegmentSpec::LARGEST_NUMBER,
+            shift in 0..64_u32,
+        ) {
             let number = number >> shift;
             let text = form.write(number);
             prop_assert_eq!(form.read(&text), Ok(number), "{}", text);

@@ -6,7 +6,7 @@ use raindrop_core::{
     code::is_valid_code,
     id::Id,
     issue::{ClaimError, Count},
-    segment::{Numbers, TextForm},
+    segment::{Numbers, SegmentSpec, TextForm},
 };
 
 use super::{
@@ -93,6 +93,12 @@ impl SegmentIssuer {
     /// for a code that this node does not know, even after [`Self::learn`].
     pub fn text_form(&self, code: &str) -> Option<TextForm> {
         self.0.get(code)?.text_form()
+    }
+
+    /// Returns the settings of this code; `None` for a code that this node does not know, even after
+    /// [`Self::learn`].
+    pub fn spec(&self, code: &str) -> Option<SegmentSpec> {
+        self.0.get(code).map(|code| code.spec())
     }
 
     /// Returns a handle that issues numbers of one code without looking up its name.

@@ -6,7 +6,10 @@ use utoipa::ToSchema;
 use super::settings::Number;
 use crate::{
     core::segment::SegmentSpec,
-    server::{extract::invalid, response::Problem},
+    server::{
+        extract::{given, invalid},
+        response::Problem,
+    },
 };
 
 /// How far to raise the next number: `by` or `to`, one of the two.
@@ -14,9 +17,11 @@ use crate::{
 #[serde(deny_unknown_fields)]
 pub(in crate::server) struct RaiseBody {
     /// The count of numbers to skip.
+    #[serde(default, deserialize_with = "given")]
     #[schema(value_type = u64, required = false, minimum = 1, example = 100_000)]
     by: Option<Number>,
     /// The least next number.
+    #[serde(default, deserialize_with = "given")]
     #[schema(value_type = u64, required = false, minimum = 0)]
     to: Option<Number>,
 }

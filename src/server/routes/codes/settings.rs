@@ -9,9 +9,12 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use utoipa::ToSchema;
 
-use crate::core::{
-    id::Id,
-    segment::{InvalidTextForm, SegmentSpec, SpecChange, TextForm},
+use crate::{
+    core::{
+        id::Id,
+        segment::{InvalidTextForm, SegmentSpec, SpecChange, TextForm},
+    },
+    server::extract::given,
 };
 
 /// Settings of a code; those that are left out have their defaults, or stay.
@@ -21,34 +24,42 @@ use crate::core::{
 pub(crate) struct GivenSettings {
     /// The lower bound of the numbers from now on.
     #[arg(long, value_name = "NUMBER")]
+    #[serde(default, deserialize_with = "given")]
     #[schema(value_type = u64, required = false, minimum = 0, example = 1)]
     start: Option<Number>,
     /// The smallest block that a node reserves, in numbers.
     #[arg(long, value_name = "NUMBERS")]
+    #[serde(default, deserialize_with = "given")]
     #[schema(value_type = u64, required = false, minimum = 1, maximum = 4_294_967_296_u64, example = 1000)]
     min_step: Option<Number>,
     /// The largest block that a node reserves, in numbers.
     #[arg(long, value_name = "NUMBERS")]
+    #[serde(default, deserialize_with = "given")]
     #[schema(value_type = u64, required = false, minimum = 1, maximum = 4_294_967_296_u64, example = 1_000_000)]
     max_step: Option<Number>,
     /// The difference between neighbours; fixed once the code exists.
     #[arg(long, value_name = "NUMBER")]
+    #[serde(default, deserialize_with = "given")]
     #[schema(value_type = u64, required = false, minimum = 1, maximum = 4_294_967_296_u64, example = 1)]
     increment: Option<Number>,
     /// The remainder of every number when it is divided by the increment; fixed like that.
     #[arg(long, value_name = "NUMBER")]
+    #[serde(default, deserialize_with = "given")]
     #[schema(value_type = u64, required = false, minimum = 0, maximum = 4_294_967_295_u64, example = 0)]
     remainder: Option<Number>,
     /// The largest number.
     #[arg(long, value_name = "NUMBER")]
+    #[serde(default, deserialize_with = "given")]
     #[schema(value_type = u64, required = false, minimum = 1)]
     max: Option<Number>,
     /// True lowers a larger `max` to 2^53 - 1, exact as a JSON number; false undoes just that.
     #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true")]
+    #[serde(default, deserialize_with = "given")]
     #[schema(nullable = false)]
     js_safe: Option<bool>,
     /// The form of the numbers as texts, such as `INV-{n:06}`; later only its padding may grow.
     #[arg(long, value_name = "FORM")]
+    #[serde(default, deserialize_with = "given")]
     #[schema(value_type = String, required = false, max_length = 64, example = "INV-{n:06}")]
     text: Option<Form>,
 }
@@ -86,14 +97,20 @@ pub(super) struct ShownSettings {
 
 /// A form of numbers as texts.
 #[derive(Clone, Copy, Debug, Deserialize)]
-#[serde(try_from = "String")]
+#[serde(try_from = "Value")]
 struct Form(TextForm);
 
-impl TryFrom<String> for Form {
-    type Error = InvalidTextForm;
+impl TryFrom<Value> for Form {
+    type Error = String;
 
-    fn try_from(text: String) -> Result<Self, InvalidTextForm> {
-        text.parse()
+    fn try_from(value: Value) -> Result<Self, String> {
+        match value {
+            Value::String(text) => text.parse().map_err(|error: InvalidTextForm| error.to_string()),
+            value => Err(format!(
+                "invalid value: {}, expected a form, such as \"INV-{{n:06}}\", or no such key",
+                found(&value)
+            )),
+        }
     }
 }
 
@@ -126,13 +143,17 @@ impl TryFrom<Value> for Number {
             value => value.as_u64(),
         };
         number.map(Self).ok_or_else(|| {
-            let found = match value {
-                Value::Array(_) => "a list".to_owned(),
-                Value::Object(_) => "an object".to_owned(),
-                value => value.to_string(),
-            };
-            format!("invalid value: {found}, expected a whole number, or a text of one")
+            format!("invalid value: {}, expected a whole number, or a text of one", found(&value))
         })
+    }
+}
+
+/// Returns what an error shows of a value.
+fn found(value: &Value) -> String {
+    match value {
+        Value::Array(_) => "a list".to_owned(),
+        Value::Object(_) => "an object".to_owned(),
+        value => value.to_string(),
     }
 }
 
@@ -193,9 +214,10 @@ impl From<SegmentSpec> for ShownSettings {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::server::extract::parse_json;
 
     fn read(json: &str) -> Result<SpecChange, String> {
-        let body: GivenSettings = serde_json::from_str(json).map_err(|error| error.to_string())?;
+        let body: GivenSettings = parse_json(json.as_bytes())?;
         Ok(body.into())
     }
 
@@ -224,8 +246,21 @@ mod tests {
             (r#"{"start":-1}"#, "-1"),
             (r#"{"start":1.5}"#, "1.5"),
             (r#"{"start":"99999999999999999999"}"#, "99999999999999999999"),
-            (r#"{"text":"INV-{m}"}"#, "INV-{m} is no form"),
-            (r#"{"text":7}"#, "7"),
+            (r#"{"text":"INV-{m}"}"#, "text: \"INV-{m}\" is no form"),
+            (
+                r#"{"text":""}"#,
+                "text: \"\" is no form of numbers: it must be at most 64 characters",
+            ),
+            (r#"{"text":7}"#, "text: invalid value: 7, expected a form"),
+            (r#"{"text":null}"#, "text: invalid value: null, expected a form"),
+            (r#"{"start":null}"#, "start: invalid value: null, expected a whole number"),
+            (r#"{"min_step":null}"#, "min_step: invalid value: null"),
+            (r#"{"max_step":null}"#, "max_step: invalid value: null"),
+            (r#"{"increment":null}"#, "increment: invalid value: null"),
+            (r#"{"remainder":null}"#, "remainder: invalid value: null"),
+            (r#"{"max":null}"#, "max: invalid value: null"),
+            (r#"{"js_safe":null}"#, "js_safe: invalid type: null, expected a boolean"),
+            ("{} {}", "trailing characters"),
             ("[1]", "invalid"),
         ] {
             let error = read(json).expect_err(json);
