@@ -21,6 +21,8 @@ use crate::{
 };
 
 const ROW: &str = "soc_raindrop_worker:{default}:row:0/0:00000000000000000005";
+/// The worker id of that row in the sets.
+const MEMBER: &str = "00000000000000000005";
 const RECORD: &str = "soc_raindrop_worker:{default}:layout";
 const RECORD_FIELDS: [&str; 8] =
     ["token", "words", "complete", "since_tick", "first_tick", "identity", "epoch", "history"];
@@ -207,14 +209,13 @@ async fn damaged_sets_hide_no_holder_and_hold_no_row() {
     let store = with_rows(&backend, &scope).await;
     let [expiry, workers_set] =
         ["expiry", "workers"].map(|set| format!("soc_raindrop_worker:{{default}}:{set}:0/0"));
-    let member = "00000000000000000005";
     let damages: [&[&str]; 6] = [
-        &["ZREM", &expiry, member],
-        &["ZADD", &expiry, "0", member],
-        &["ZADD", &expiry, "1", member],
-        &["ZADD", &expiry, "9000000000000000", member],
+        &["ZREM", &expiry, MEMBER],
+        &["ZADD", &expiry, "0", MEMBER],
+        &["ZADD", &expiry, "1", MEMBER],
+        &["ZADD", &expiry, "9000000000000000", MEMBER],
         &["DEL", &expiry],
-        &["ZREM", &workers_set, member],
+        &["ZREM", &workers_set, MEMBER],
     ];
     let mut before = birth(5);
     for (number, damage) in (1..).zip(damages) {
@@ -235,6 +236,49 @@ async fn damaged_sets_hide_no_holder_and_hold_no_row() {
         let free = store.free_rows(&scope, None, 9).await.expect("rows");
         assert_eq!(workers(&free), [4, 5], "{damage:?}");
         before = token(number + 10);
+    }
+}
+
+/// A row whose key has another type, such as one of a half restored dump, ends no script: a start
+/// counts it as a row that was not released, and leases another.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn row_that_is_no_hash_counts_as_unreleased_and_hides_no_other() {
+    let backend = Backend::redis().await;
+    let url = backend.url();
+    let scope = scope(4, 7);
+    let store = with_rows(&backend, &scope).await;
+    for worker in [4, 5] {
+        let taken = store.swap_row(&scope, worker, birth(worker), &write(worker.into())).await;
+        assert!(taken.expect("an answer"));
+    }
+    let held = store.unreleased_rows("default", 9).await.expect("rows");
+    assert_eq!(held.len(), 2);
+    run::<()>(&url, &["SET", ROW, "x"]).await;
+    let rows = store.unreleased_rows("default", 9).await.expect("rows");
+    let other = held.into_iter().find(|row| row.worker == Ok(4)).expect("the other row");
+    let no_hash = UnreleasedRow { reserved_key: "0/0".to_owned(), worker: Ok(5), heartbeat_ms: 0 };
+    assert_eq!(rows, [other.clone(), no_hash]);
+    assert_eq!(store.unreleased_rows("default", 1).await.expect("rows"), [other]);
+
+    // The row was last used before the others, and takes none of their places.
+    run::<u64>(&url, &["ZADD", "soc_raindrop_worker:{default}:unused:0/0", "-1", MEMBER]).await;
+    for (limit, found) in [(9, [6, 7].as_slice()), (2, &[6, 7]), (1, &[6])] {
+        let free = store.free_rows(&scope, None, limit).await.expect("rows");
+        assert_eq!(workers(&free), found, "{limit}");
+    }
+    assert_eq!(store.free_rows(&scope, Some(&write(5).holder), 9).await.expect("rows"), []);
+    assert!(store.swap_row(&scope, 6, birth(6), &write(6)).await.expect("an answer"));
+    assert!(store.read_row(&scope, 5).await.is_err_and(|error| error.is_permanent()));
+
+    // Only another type is passed over.
+    let user = ["ACL", "SETUSER", "plain", "on", ">p", "~*", "+@all", "-hmget"];
+    run::<()>(&url, &user).await;
+    let plain = open(&patient(url.replace("redis://", "redis://plain:p@"))).await;
+    for error in [
+        plain.unreleased_rows("default", 9).await.expect_err("not allowed"),
+        plain.free_rows(&scope, None, 9).await.expect_err("not allowed"),
+    ] {
+        assert!(matches!(error, StoreError::Refused(_)), "{error:?}");
     }
 }
 

@@ -44,14 +44,26 @@ local function in_epoch(key, epoch, compared)
   return fields[7] == epoch and continues(fields[6], compared)
 end
 
+-- The fields of a hash with these names; nothing where the key has another type. One such key must
+-- not keep nodes from all other rows.
+local function hash_fields(key, ...)
+  local fields = redis.pcall('HMGET', key, ...)
+  if not fields.err then
+    return fields
+  elseif not string.find(fields.err, 'WRONGTYPE', 1, true) then
+    -- Any other error ends the script.
+    return redis.call('HMGET', key, ...)
+  end
+end
+
 -- Worker id, token, epoch, holder, lane, marks, whether the row is free, heartbeat, expiry; nothing
 -- where there is no row. An expiry that is no number is returned for the complaint.
 local function row_fields(key, worker)
-  if redis.call('EXISTS', key) == 0 then
-    return nil
-  end
   local fields = redis.call('HMGET', key, 'token', 'holder', 'lane', 'marks', 'heartbeat_at',
     'expires_at', 'epoch')
+  if not fields[1] and redis.call('EXISTS', key) == 0 then
+    return nil
+  end
   local free, expiry = fields[6], tonumber(fields[6] or '')
   if expiry then
     free = expiry <= tonumber(now) and '1' or '0'
@@ -134,42 +146,57 @@ return { now, server(ARGV[3]), held, workers - held, next_expiry, record_fields(
 -- KEYS: scopes. ARGV: namespace, the prefixes of the keys of its rows, expiry sets and unused sets,
 -- limit.
 -- A row that either set calls written says itself whether it was released, since a member of the
--- expiry set may be lost or have another score. The sets decide about members that have no row.
-local rows = {}
+-- expiry set may be lost or have another score. The sets decide about members that have no row. A
+-- row that is no hash counts as one that was last renewed in 1970.
+local rows, limit = {}, tonumber(ARGV[5])
+local function precedes(one, other)
+  if one[3] ~= other[3] then
+    return one[3] > other[3]
+  elseif one[2] ~= other[2] then
+    return one[2] < other[2]
+  end
+  return one[1] < other[1]
+end
 for _, scope in ipairs(redis.call('SMEMBERS', KEYS[1])) do
   local reserved_key, namespace = string.match(scope, '^([^ ]*) (.*)$')
   if namespace == ARGV[1] then
     local is_known, expiries, last_uses = {}, ARGV[3] .. reserved_key, ARGV[4] .. reserved_key
+    local prefix = ARGV[2] .. reserved_key .. ':'
+    local function look_at(worker)
+      local row = prefix .. worker
+      local heartbeat, expires = unpack(hash_fields(row, 'heartbeat_at', 'expires_at') or {})
+      if not expires and redis.call('EXISTS', row) == 0 then
+        heartbeat = redis.call('ZSCORE', last_uses, worker)
+        expires = redis.call('ZSCORE', expiries, worker) or '0'
+      end
+      -- A release writes exactly 1970.
+      if expires ~= '0' then
+        -- Some doubles are no 64-bit integer: those count as 1970, or as the year 9999.
+        heartbeat = math.max(0, math.min(tonumber(heartbeat or '') or 0, 253402300799999))
+        local found = { reserved_key, worker, heartbeat }
+        if limit > 1 then
+          table.insert(rows, found)
+        elseif not rows[1] or precedes(found, rows[1]) then
+          rows[1] = found
+        end
+      end
+    end
     for _, set in ipairs({ expiries, last_uses }) do
       for _, range in ipairs({ { '-inf', '(0' }, { '(0', '+inf' } }) do
         for _, worker in ipairs(redis.call('ZRANGEBYSCORE', set, range[1], range[2])) do
-          local row = ARGV[2] .. reserved_key .. ':' .. worker
-          local heartbeat, expires =
-            unpack(redis.call('HMGET', row, 'heartbeat_at', 'expires_at'))
-          if not expires and redis.call('EXISTS', row) == 0 then
-            heartbeat = redis.call('ZSCORE', last_uses, worker)
-            expires = redis.call('ZSCORE', expiries, worker) or '0'
-          end
-          -- A release writes exactly 1970.
-          if expires ~= '0' and not is_known[worker] then
+          -- Both sets have most rows, and each is read once.
+          if not is_known[worker] then
             is_known[worker] = true
-            -- Some doubles are no 64-bit integer: those count as 1970, or as the year 9999.
-            heartbeat = math.max(0, math.min(tonumber(heartbeat or '') or 0, 253402300799999))
-            table.insert(rows, { reserved_key, worker, heartbeat })
+            look_at(worker)
           end
         end
       end
     end
   end
 end
-table.sort(rows, function(one, other)
-  if one[3] ~= other[3] then
-    return one[3] > other[3]
-  end
-  return one[2] .. one[1] < other[2] .. other[1]
-end)
+table.sort(rows, precedes)
 local newest = {}
-for index = 1, math.min(#rows, tonumber(ARGV[5])) do
+for index = 1, math.min(#rows, limit) do
   local reserved_key, worker, heartbeat = unpack(rows[index])
   table.insert(newest, { reserved_key, worker, string.format('%.0f', heartbeat) })
 end
@@ -179,22 +206,28 @@ return newest
 -- KEYS: unused.
 -- ARGV: prefix of rows, smallest and largest worker id, limit, holder if only its rows count.
 -- A row says itself whether it is free, since a member of the expiry set may be lost or have
--- another score. An expiry that is no number is returned for the complaint.
-local rows, start, limit, holder = {}, 0, tonumber(ARGV[4]), ARGV[5]
-local range = holder and 'ZREVRANGE' or 'ZRANGE'
-while #rows < limit do
+-- another score. An expiry that is no number and a row that is no hash are returned for the
+-- complaint, beyond the limit.
+local rows, start, left, holder = {}, 0, tonumber(ARGV[4]), ARGV[5]
+local range, present = holder and 'ZREVRANGE' or 'ZRANGE', tonumber(now)
+while left > 0 do
   local workers = redis.call(range, KEYS[1], start, start + 999)
   if #workers == 0 then
     break
   end
   start = start + 1000
   for _, worker in ipairs(workers) do
-    if #rows < limit and worker >= ARGV[2] and worker <= ARGV[3] then
+    if left > 0 and worker >= ARGV[2] and worker <= ARGV[3] then
       local row = ARGV[1] .. worker
-      if not holder or redis.call('HGET', row, 'holder') == holder then
-        local fields = row_fields(row, worker)
-        if fields and fields[7] ~= '0' then
-          table.insert(rows, fields)
+      -- The other fields are read afterwards, since most rows may be held.
+      local fields = hash_fields(row, 'expires_at', 'holder')
+      if not fields then
+        table.insert(rows, not holder and { worker } or nil)
+      elseif not holder or fields[2] == holder then
+        local expiry = tonumber(fields[1] or '')
+        if not expiry or expiry <= present then
+          table.insert(rows, row_fields(row, worker))
+          left = expiry and left - 1 or left
         end
       end
     end
