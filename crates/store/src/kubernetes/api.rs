@@ -241,7 +241,9 @@ fn read<T: DeserializeOwned>(code: StatusCode, body: &[u8]) -> Result<Answer<T>>
         // The server has dropped the version of the list's first page: reading the list took too
         // long.
         "Expired" | "Gone" => Err(StoreError::unavailable(status)),
-        _ if code.is_server_error() => Err(StoreError::unavailable(status)),
+        _ if code.is_server_error() && !is_of_webhook(&status) => {
+            Err(StoreError::unavailable(status))
+        }
         _ => Err(refused(status)),
     }
 }
@@ -255,9 +257,11 @@ fn is_failed_test(status: &Status) -> bool {
     is_about_patch && !is_of_webhook(status)
 }
 
-/// Returns whether an admission webhook refused the request. It chooses the reason freely.
+/// Returns whether an admission webhook refused the request, or did not answer although it must. It
+/// chooses the reason of a refusal freely; without an answer, the reason is `InternalError`.
 fn is_of_webhook(status: &Status) -> bool {
     status.message.starts_with("admission webhook")
+        || status.message.contains("failed calling webhook")
 }
 
 /// Checks that the stored Lease has the annotations and labels as the JSON patch set or removed
@@ -350,6 +354,20 @@ mod tests {
             let error = with_sources(&answer.expect_err(reason));
             assert!(error.contains(message), "{error}");
         }
+    }
+
+    #[test]
+    fn webhook_that_does_not_answer_refuses() {
+        let of = |message: &str| {
+            let status = json!({ "reason": "InternalError", "message": message, "details": {} });
+            let code = StatusCode::INTERNAL_SERVER_ERROR;
+            read::<Json>(code, status.to_string().as_bytes()).expect_err(message)
+        };
+        let webhook = "Internal error occurred: failed calling webhook \"w\": failed to call \
+                       webhook: Post \"https://w/\": context deadline exceeded";
+        assert!(matches!(of(webhook), StoreError::Refused(_)));
+        let etcd = "Internal error occurred: etcdserver: request timed out";
+        assert!(matches!(of(etcd), StoreError::Unavailable(_)));
     }
 
     #[test]

@@ -5,7 +5,8 @@
 //! start would not see that its holder crashed. So each list is completed by the Leases that its
 //! reader knows by name: the record of a namespace, the rows that the record lists, and the codes
 //! that a node uses. Those that are found get their labels again. Where something keeps them off,
-//! an admission policy for example, the store pauses these repairs ([`Repairs`]).
+//! an admission policy for example, the store pauses these repairs ([`Repairs`]). Where the API server
+//! is away or busy, the next list tries again.
 //!
 //! Lists for people lack a hidden Lease of which no name is known: a record, a code or its settings.
 //! Tests: `tests`, and tests/store/kubernetes.rs on a real API server.
@@ -24,7 +25,7 @@ use super::{
     object::{LAYOUT, NAMESPACE, expect_uid, key_label, labels, name_of, relabel, uid},
     record::{Record, RowLeases},
 };
-use crate::{Result, lock, with_sources};
+use crate::{Result, StoreError, lock, with_sources};
 
 /// Up to this many Leases are read one by one. For more, a list of all Leases is quicker.
 const FEW: usize = 4;
@@ -130,7 +131,9 @@ impl KubernetesStore {
         // no label must not keep the others without theirs.
         found.shuffle(&mut *lock(&self.random));
         for lease in &found {
-            self.relabel(lease, &lacking[name_of(lease)]).await;
+            if !self.relabel(lease, &lacking[name_of(lease)]).await {
+                break;
+            }
         }
         Ok(found)
     }
@@ -149,23 +152,31 @@ impl KubernetesStore {
         Ok(false)
     }
 
-    /// Gives a Lease its labels again, unless repairs are paused. A failure is no error, since the
-    /// Lease was found: a command may only read, for example.
-    async fn relabel(&self, lease: &Lease, labels: &BTreeMap<String, String>) {
+    /// Gives a Lease its labels again, unless repairs are paused. Returns whether others can be tried.
+    /// A failure is no error, since the Lease was found: a command may only read, for example.
+    async fn relabel(&self, lease: &Lease, labels: &BTreeMap<String, String>) -> bool {
         let changes = relabel(lease, labels);
-        let is_paused =
-            lock(&self.repairs).paused_until.is_some_and(|until| Instant::now() < until);
-        if changes.is_empty() || is_paused {
-            return;
+        if changes.is_empty() {
+            return true;
+        }
+        let paused_until = lock(&self.repairs).paused_until;
+        if paused_until.is_some_and(|until| Instant::now() < until) {
+            return false;
         }
         let patch = [vec![expect_uid(uid(lease))], changes].concat();
         let repaired = self.api.patch(name_of(lease), patch).await;
         let mut repairs = lock(&self.repairs);
         match repaired {
-            Ok(true) => *repairs = Repairs::default(),
+            Ok(true) => {
+                // Another repair may have failed meanwhile: its pause stays.
+                if repairs.paused_until == paused_until {
+                    *repairs = Repairs::default();
+                }
+                true
+            }
             // The Lease changed since it was read.
-            Ok(false) => {}
-            Err(error) => {
+            Ok(false) => true,
+            Err(error @ StoreError::Refused(_)) => {
                 if !repairs.is_logged {
                     tracing::warn!(
                         namespace = labels.get(NAMESPACE).map(String::as_str),
@@ -176,7 +187,10 @@ impl KubernetesStore {
                     );
                 }
                 *repairs = Repairs { paused_until: Some(Instant::now() + PAUSE), is_logged: true };
+                false
             }
+            // The API server is away or busy, which says nothing about the labels.
+            Err(_) => false,
         }
     }
 }

@@ -604,6 +604,55 @@ async fn labels_that_do_not_hold_are_repaired_again_after_a_pause() {
     }
 }
 
+/// An API server that is away says nothing about labels, so the next list tries again. It tries one
+/// Lease: with many, each attempt could take the whole time-out.
+#[tokio::test(start_paused = true)]
+async fn repairs_that_the_server_did_not_answer_are_tried_again_at_the_next_list() {
+    let (server, store, _) = store_with_rows().await;
+    let new = |number: u64| NewSegment { code: format!("code-{number}"), first: number };
+    let codes: Vec<_> = (1..=20).map(new).collect();
+    store.create_segments("default", &codes).await.expect("codes");
+    let names: Vec<_> = codes.iter().map(|it| &*it.code).collect();
+    let lease = |number: u32| format!("soc-raindrop-segment.default.code-{number}");
+    (1..=3).for_each(|number| server.label(&lease(number), None));
+    server.treat_patches(Patches::Unavailable);
+    for attempts in 1..=3 {
+        store.read_segments("default", &names, FIRST).await.expect("states");
+        assert_eq!(server.relabelled(), attempts);
+    }
+    server.treat_patches(Patches::Applied);
+    store.read_segments("default", &names, FIRST).await.expect("states");
+    assert!((1..=3).all(|number| !server.labels(&lease(number)).is_null()));
+}
+
+/// A repair that holds ends no pause that began while it was under way.
+#[tokio::test(start_paused = true)]
+async fn repair_under_way_does_not_end_a_pause() {
+    let (server, store, _) = store_with_rows().await;
+    let lease = |code: &str| format!("soc-raindrop-segment-settings.default.{code}");
+    for code in ["one", "two"] {
+        let (settings, token) = ("{}".to_owned(), Token::from_bits(3));
+        let managed = ManagedCode { code: code.to_owned(), settings, token };
+        assert!(store.write_managed_code("default", None, &managed).await.expect("an answer"));
+        server.label(&lease(code), None);
+    }
+    server.treat_patches(Patches::WithoutLabelsOf(lease("one")));
+    // Reads the Lease, and gives it its labels again.
+    let read = async |code: &str| drop(store.managed_code("default", code).await.expect("a code"));
+    let is_repaired = || !server.labels(&lease("two")).is_null();
+    server.slow_down(Duration::from_secs(1));
+    let overtake = async {
+        sleep(Duration::from_millis(1_500)).await;
+        server.slow_down(Duration::ZERO);
+        read("one").await;
+        assert_eq!((server.relabelled(), is_repaired()), (1, false));
+    };
+    tokio::join!(read("two"), overtake);
+    assert_eq!((server.relabelled(), is_repaired()), (2, true));
+    read("one").await;
+    assert_eq!(server.relabelled(), 2, "the pause goes on");
+}
+
 /// The order of repairs is random, so a Lease that keeps no label delays the others only.
 #[tokio::test(start_paused = true)]
 async fn lease_that_keeps_no_label_leaves_the_others_theirs() {

@@ -44,6 +44,8 @@ pub(super) enum Patches {
     Forbidden,
     /// An admission webhook does not answer.
     Failing,
+    /// The API server cannot reach its database.
+    Unavailable,
     /// An admission webhook keeps the labels of every Lease as they are.
     WithoutLabels,
     /// It keeps those of this Lease.
@@ -323,7 +325,13 @@ impl Server {
                 let keeps_labels = match &state.patches {
                     Patches::Applied => false,
                     Patches::Forbidden => return refused(403, "Forbidden"),
-                    Patches::Failing => return refused(500, "InternalError"),
+                    Patches::Failing => {
+                        let (status, mut body) = refused(500, "InternalError");
+                        let message = "Internal error occurred: failed calling webhook \"w\": EOF";
+                        body["message"] = json!(message);
+                        return (status, body);
+                    }
+                    Patches::Unavailable => return refused(500, "InternalError"),
                     Patches::WithoutLabels => true,
                     Patches::WithoutLabelsOf(lease) => *lease == name,
                 };
