@@ -198,9 +198,11 @@ fn by_command(
 
 /// The settings of the code as an entry of the configuration, or the problems.
 fn in_file(text: &str, given: Given) -> Result<String, String> {
-    let value =
-        |key, value: &str| if key == "text" { format!("'{value}'") } else { value.to_string() };
-    let lines = given.iter().map(|(key, it)| format!("{key} = {}\n", value(*key, *it)));
+    let line = |(key, value): &(&str, &str)| match *key {
+        "text" => format!("{key} = '{value}'\n"),
+        _ => format!("{key} = {value}\n"),
+    };
+    let lines = given.iter().map(line);
     let entry = format!("{text}[[code]]\nname = 'one'\n{}", lines.collect::<String>());
     let config = try_config_of(&entry).map_err(|error| error.to_string())?;
     let settings = config.segments().next().expect("a segment namespace");
