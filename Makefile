@@ -244,12 +244,10 @@ model-lint: ## clippy of the models, and of the library with each engine and eac
 doc: ## the API documentation, warnings denied
 	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --locked --no-deps
 
-# In the order in which they begin as soon as they can. First what others wait for, then what lasts long:
-# the steps that mostly wait, beside those that compute.
 ci: enough-disk install-deps ## what decides whether a change lands
-	@tests/steps.bash --table format test-build doc chart-test deny soak-build fault-test model-lint clippy \
-		protocol-test store-test clients-test loom kubernetes-build integrations-test workflow-lint \
-		kubernetes-test explorer http-test doc-test console-test api-test unit-test simulation
+	@tests/steps.bash --table format workflow-lint clippy model-lint doc test-build soak-build kubernetes-build deny \
+		loom fault-test clients-test chart-test explorer protocol-test store-test kubernetes-test \
+		integrations-test console-test simulation unit-test api-test http-test doc-test
 
 # Else a full disk shows after half an hour, as a test that fails.
 enough-disk:

@@ -6,40 +6,35 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-# Sets four variables for the step $1. `load` is the tenths of a processor that the step keeps busy on
+# Sets three variables for the step $1. `load` is the tenths of a processor that the step keeps busy on
 # average, from its row in the table of a run. `lock` names a thing that two steps cannot use at a time;
-# `-` means none. `after` lists the steps that come before it, if they are part of the run. `service` is
-# set for a step that needs the service alone, and no cargo.
+# `-` means none. `after` lists the steps that come before it, if they are part of the run.
 #
 # Cargo holds a lock on each profile's folder while it compiles, for minutes. Whatever compiles in one
 # folder therefore runs one after another, and before the steps that only ask cargo for what is built.
-# The lints compile beside the steps that need the service alone, most of which wait more than they work.
 # The steps with the lock `clients` write the same folders of npm and Maven.
 needs() {
-  lock=- after='' service=''
-  local built=check-build
-  ! is_among test-build "${steps[@]}" || built="test-build clippy model-lint doc"
+  lock=- after=
   case $1 in
     # In `make check` after the other tests have asked cargo, of which this one is the shortest.
-    clippy) load=10 lock=debug after="check-build embedded-test test-build" ;;
-    check-build) load=17 lock=debug ;;
-    test-build) load=17 lock=debug after=format ;;
-    model-lint | doc) load=15 lock=debug after=test-build ;;
+    clippy) load=10 lock=debug after="check-build embedded-test" ;;
+    model-lint | doc | check-build) load=17 lock=debug ;;
+    test-build) load=17 lock=debug after="clippy model-lint doc" ;;
     soak-build) load=17 lock=soak after=format ;;
-    doc-test | unit-test) load=10 after=$built ;;
-    http-test) load=6 after=$built ;;
+    unit-test) load=9 after="check-build test-build" ;;
+    doc-test) load=10 after=test-build ;;
+    http-test) load=6 after="check-build test-build" ;;
     embedded-test) load=5 after=check-build ;;
-    store-test) load=5 after=$built ;;
-    fault-test) load=12 after=$built ;;
+    store-test) load=5 after=test-build ;;
+    fault-test) load=12 after=test-build ;;
     simulation) load=17 after=soak-build ;;
     protocol-test) load=15 after=soak-build ;;
     loom | explorer) load=10 after=soak-build ;;
-    kubernetes-test) load=7 after="kubernetes-build $built" ;;
-    chart-test) load=8 after="kubernetes-build test-build" service=yes ;;
-    clients-test) load=7 lock=clients after=test-build service=yes ;;
-    integrations-test) load=7 lock=clients after=test-build service=yes ;;
-    api-test) load=7 after=test-build service=yes ;;
-    console-test) load=6 after=test-build service=yes ;;
+    kubernetes-test) load=7 after="kubernetes-build test-build" ;;
+    chart-test) load=7 after="kubernetes-build test-build" ;;
+    clients-test) load=9 lock=clients after=test-build ;;
+    integrations-test) load=8 lock=clients after=test-build ;;
+    api-test | console-test) load=8 after=test-build ;;
     kubernetes-build) load=15 ;;
     deny | format) load=3 ;;
     *) load=10 ;;
@@ -89,15 +84,10 @@ count_tests() {
     END { print passed + 0, failed + 0, skipped + 0 }' "$1"
 }
 
-# Runs the step $1, with the service that `test-build` built. Leaves its exit code, its seconds and its
-# processor seconds in a file. The latter are those of the processes that it waited for; servers that it
-# left to themselves are not among them.
+# Runs the step $1, and leaves its exit code, its seconds and its processor seconds in a file. The latter
+# are those of the processes that it waited for; servers that it left to themselves are not among them.
 run() {
-  local begun=$SECONDS code=0 load lock after service TIMEFORMAT='%U %S'
-  needs "$1"
-  if [ "$service" ] && is_among test-build "${steps[@]}"; then
-    export RAINDROP=${RAINDROP:-${CARGO_TARGET_DIR:-target}/debug/raindrop}
-  fi
+  local begun=$SECONDS code=0 TIMEFORMAT='%U %S'
   { time "${MAKE:-make}" --no-print-directory "$1" >"$folder/$1" 2>&1 </dev/null; } \
     2>"$folder/$1.times" || code=$?
   awk -v code="$code" -v seconds="$((SECONDS - begun))" \
@@ -123,7 +113,7 @@ is_among() {
 
 # Whether the step $1 can begin now.
 can_begin() {
-  local load lock after service used=0 step wanted taken locks=()
+  local load lock after used=0 step wanted taken locks=()
   for step in ${running[@]+"${running[@]}"}; do
     needs "$step"
     used=$((used + load)) locks+=("$lock")
@@ -198,7 +188,7 @@ results=$folder/results
 mkfifo "$folder/ended"
 exec 3<>"$folder/ended"
 
-steps=("$@") waiting=("$@") unfinished=("$@")
+waiting=("$@") unfinished=("$@")
 begin_some
 while [ ${#running[@]} -gt 0 ]; do
   read -r -t 1 <&3 || true

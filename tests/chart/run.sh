@@ -26,10 +26,12 @@ servers=$(tests/kubernetes/build.sh)
 python=$kept/python
 tests/python/run.sh "$python" tests/chart/requirements.txt
 
-need_service
+# As the tests build it, so that after them nothing is compiled again.
+$cargo test --locked --no-run --test http
+binary=$target/debug/raindrop
 
 run() {
-  HELM=$helm HELM3=$helm3 KUSTOMIZE=$kustomize KUBERNETES=$servers \
+  HELM=$helm HELM3=$helm3 KUSTOMIZE=$kustomize KUBERNETES=$servers RAINDROP=$(cd "$(dirname "$binary")" && pwd)/raindrop \
     exec "$python/bin/python" -B -m unittest discover --start-directory tests/chart --pattern "$@"
 }
 
