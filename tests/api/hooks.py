@@ -125,6 +125,15 @@ def mend_issuing(case, query):
 
 def mend_parsing(case, query):
     number = number_of(case.path_parameters["id"]) * pick(case, 1, 1 << 21, (1 << 31) - 1)
+    if "code" in query:
+        # The form of the code's texts says how to read one.
+        for name in ("encoding", "layout", "epoch"):
+            query.pop(name, None)
+        query["code"] = pick(case, "bill", "bill", query["code"])
+        if query["code"] == "bill":
+            query.pop("namespace", None)
+            case.path_parameters["id"] = f"BILL-{number % 1_000_000:04}"
+        return
     if "layout" in query:
         query.pop("namespace", None)
         query["layout"] = pick(case, *FOREIGN_LAYOUTS)
