@@ -67,10 +67,10 @@ def before_call(context, case, kwargs):
     query = case.query if isinstance(case.query, dict) else {}
     path = case.operation.path
     if not case.meta.generation.mode.is_positive:
-        # A wrong layout would be reported before an ID that is wrong in every encoding.
+        # A wrong layout or code would be reported before an ID that is wrong in every encoding.
         if path == "/parse/{id}" and not re.fullmatch(r"[\w.:=-]*", str(case.path_parameters["id"])):
-            query.pop("layout", None)
-            query.pop("epoch", None)
+            for name in ("layout", "epoch", "code"):
+                query.pop(name, None)
         return
     if "namespace" in query:
         query["namespace"] = pick(case, *NAMESPACES, *NAMESPACES, query["namespace"])
@@ -90,6 +90,9 @@ def mend_issuing(case, query):
     if scene == "bound":
         code = case.path_parameters["code"] = pick(case, *BOUND)
         query.pop("namespace", None)
+        # No UUID has a plain number.
+        if pick(case, False, True):
+            query["encoding"] = "uuid7"
     elif scene == "unknown":
         query["namespace"] = "numbers"
         query.pop("at", None)
