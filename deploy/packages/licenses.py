@@ -45,7 +45,7 @@ def main(target):
         name = f"{package['name']} {package['version']}"
         if not package["license"]:
             sys.exit(f"{name} names no licence")
-        print(f"{name}: {package['license']}\n  {package['repository'] or 'https://crates.io'}")
+        print(f"{name}: {package['license']}\n  {package['repository'] or 'no repository is named'}")
         for file in sorted(Path(package["manifest_path"]).parent.iterdir()):
             if file.is_file() and file.name.upper().startswith(TEXTS):
                 text = file.read_text(encoding="utf-8", errors="replace").strip()
