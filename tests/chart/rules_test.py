@@ -131,18 +131,21 @@ class Rules(unittest.TestCase):
                 self.assertIn(True, own)
                 self.assertIn(False, own)
 
-    def test_every_alert_refers_to_its_row_in_the_documentation(self):
+    def test_every_alert_has_its_page_and_every_page_its_alert(self):
         root = HERE.parent.parent
         repository = tomllib.loads((root / "Cargo.toml").read_text())["workspace"]["package"]["repository"]
-        anchors = re.findall(r'<a id="(\w+)">', (root / "docs" / "operations.md").read_text())
-        self.assertEqual(len(anchors), len(set(anchors)))
-        for rule in rules():
-            if "alert" in rule:
-                with self.subTest(alert=rule["alert"]):
-                    page, _, anchor = rule["annotations"]["runbook_url"].partition("#")
-                    self.assertEqual(page, f"{repository}/docs/operations.md")
-                    self.assertEqual(anchor, rule["alert"].lower())
-                    self.assertIn(anchor, anchors)
+        alerts = [rule for rule in rules() if "alert" in rule]
+        for rule in alerts:
+            with self.subTest(alert=rule["alert"]):
+                page = f"{repository}/docs/alerts/{rule['alert']}.md"
+                self.assertEqual(rule["annotations"]["runbook_url"], page)
+        pages = list((root / "docs" / "alerts").glob("*"))
+        self.assertEqual({page.name for page in pages}, {f"{rule['alert']}.md" for rule in alerts})
+        for page in pages:
+            with self.subTest(page=page.name):
+                headings = re.findall(r"(?m)^#+ .*", page.read_text())
+                parts = ["## Meaning", "## Impact", "## Diagnosis", "## Mitigation"]
+                self.assertEqual(headings, [f"# {page.stem}", *parts])
 
     def test_the_chart_carries_the_same_rules(self):
         rule = only(of_case(HERE / "cases" / "monitoring.yaml"), "PrometheusRule")
@@ -156,8 +159,8 @@ class Rules(unittest.TestCase):
         for alert in expected:
             if "alert" in alert:
                 alert["labels"]["team"] = "platform"
-                anchor = alert["alert"].lower()
-                alert["annotations"]["runbook_url"] = f"https://wiki.example.org/raindrop#{anchor}"
+                page = f"https://wiki.example.org/raindrop/alerts/{alert['alert']}.html"
+                alert["annotations"]["runbook_url"] = page
             if alert.get("alert") == "RaindropAbsent":
                 # Of this release, because the chart's monitor names its job.
                 alert["expr"] = 'absent(raindrop_build_info{job="ids", namespace="apps"})'
