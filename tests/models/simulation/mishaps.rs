@@ -209,12 +209,13 @@ pub(crate) fn row_lost_while_a_node_starts(
     setup: Setup,
     mut random: StdRng,
 ) -> Scenario {
-    let (unit, positions, latency_ms) = (TimeUnit::Millisecond, 64, 20);
+    // In one hour, both nodes count from the same position if both begin at a mark of 0.
+    let (unit, positions, latency_ms) = (TimeUnit::Hour, 300, 20);
     let setup = Setup { unit, positions, latency_ms, ..calm(setup) };
     let mut ops = vec![Op::Advance { ms: random.random_range(1..=100) }];
     ops.push(Op::Slow { node: OTHER, ms: 300 });
     // The holder leased the row, and the other node has not created it yet.
-    ops.extend([Op::Advance { ms: random.random_range(130..=1_000) }, Op::LoseRow { worker: 0 }]);
+    ops.extend([Op::Advance { ms: random.random_range(130..=500) }, Op::LoseRow { worker: 0 }]);
     for _ in 0..14 {
         ops.extend([Op::Advance { ms: 500 }, Op::Everyone { code: 0, count: 2 }]);
     }
