@@ -87,7 +87,8 @@ impl Code {
             let reason = match self.claim_at_once(count) {
                 Ok(numbers) => return Ok(numbers),
                 Err(Denied::Sealed) => Some(match reason {
-                    // It was retired, another code has taken its place, or none may.
+                    // The code was retired, a code with newer settings has replaced it, or its newer
+                    // settings cannot be read, so that nothing replaces it.
                     Some(
                         reason @ (UnavailableReason::CodeRefused(_)
                         | UnavailableReason::Starting

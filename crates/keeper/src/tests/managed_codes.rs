@@ -187,8 +187,8 @@ async fn a_retirement_wins_over_a_block_that_is_on_its_way() {
     assert_eq!(refused(&error), Some(&ClaimError::RetiredCode("order".into())), "{error}");
 }
 
-/// Its claims were asked for before the settings came: a range of plain numbers, say, which a code
-/// with a form refuses.
+/// The client sent its request before the node knew the settings. It may have asked for a range of
+/// plain numbers, for example, which a code with a form refuses.
 #[tokio::test(start_paused = true)]
 async fn a_claim_that_waits_gets_no_number_by_settings_that_came_meanwhile() {
     let text = SegmentSpec { text: Some(invoices("INV-{n:06}")), ..spec() };
@@ -345,8 +345,8 @@ async fn settings_that_cannot_be_read_change_nothing() {
     assert!(matches!(unreadable, ManageError::Unreadable { .. }), "{unreadable}");
 }
 
-/// A node of an older version beside one that created the code: it must not create the code on
-/// demand with settings of its own.
+/// A newer version created the code, with settings that a node of an older version cannot read.
+/// That node must not create the code on demand with its own default settings.
 #[tokio::test(start_paused = true)]
 async fn a_new_code_with_settings_that_cannot_be_read_is_not_issued() {
     let world = World::new();
@@ -561,7 +561,8 @@ async fn code_with_a_form_that_lists_lack_issues_no_plain_numbers() {
     assert_eq!(numbers.map(|id| id.get()).collect::<Vec<_>>(), [1, 2]);
 }
 
-/// Its numbers would be those of the defaults, with another increment.
+/// A node that created the code on demand would issue numbers by the default settings, which have
+/// another increment.
 #[tokio::test(start_paused = true)]
 async fn managed_code_that_lists_lack_is_not_created_anew_on_demand() {
     let store = Hiding::with(&[]).await;
@@ -589,11 +590,11 @@ async fn managed_code_that_lists_lack_is_not_created_anew_on_demand() {
     assert!(is_used_up, "{error}");
     let error = issue("retired", 1).await.expect_err("retired");
     assert_eq!(refused(&error), Some(&ClaimError::RetiredCode("retired".into())));
-    // A code that nobody manages is created.
+    // The node creates a code that has no settings in the store.
     assert_eq!(issue("new", 2).await.expect("issued"), [1, 2]);
 }
 
-/// A store that fails one call, before or after that took place.
+/// A store that fails one call, which it either leaves undone or carries out first.
 #[derive(Debug)]
 struct CutShort {
     memory: MemoryStore,
