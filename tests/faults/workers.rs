@@ -69,7 +69,7 @@ async fn a_renewal_is_seven_statements_in_four_requests() {
     }
     let a_minute = 2 * (3 + 1 + 1 + 1 + 1);
     for document in
-        [include_str!("../../docs/operations.md"), include_str!("../../docs/performance.md")]
+        [include_str!("../../docs/guides/size.md"), include_str!("../../docs/performance.md")]
     {
         let said = document.contains(&format!("{a_minute} statements a minute by MariaDB's count"))
             || document.contains(&format!("{a_minute} by the server's count"));
@@ -104,7 +104,7 @@ async fn a_renewal_is_seven_transactions_of_postgresql() {
     let (sessions, transactions) = (last.0 - first.0, last.1 - first.1);
     assert_eq!(transactions, 7 * sessions, "{sessions} renewals");
     let a_minute = 2 * 7;
-    let document = include_str!("../../docs/operations.md");
+    let document = include_str!("../../docs/guides/size.md");
     let said = document.contains(&format!("{a_minute} transactions by PostgreSQL's"));
     assert!(said, "{a_minute} transactions a minute");
 }

@@ -31,7 +31,7 @@ pub(super) struct WorkersArguments {
     namespace: Option<String>,
     #[command(flatten)]
     selection: list::Selection,
-    /// Print JSON: the list, or what a command did; docs/operations.md lists the keys.
+    /// Print JSON: the list, or what a command did; docs/commands.md lists the keys.
     #[arg(long, global = true)]
     json: bool,
     #[command(flatten)]

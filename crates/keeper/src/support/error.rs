@@ -53,7 +53,7 @@ pub enum KeeperError {
 pub enum LayoutError {
     /// The record names another layout.
     #[error(
-        "namespace {namespace}: the configured layout is `{ours}`, the store's is `{recorded}` (docs/operations.md describes how to move to another one)"
+        "namespace {namespace}: the configured layout is `{ours}`, the store's is `{recorded}` (docs/guides/relayout.md describes how to move to another one)"
     )]
     Conflict {
         /// The namespace.

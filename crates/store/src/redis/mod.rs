@@ -5,10 +5,10 @@
 //!
 //! Redis acknowledges a write before replicas have it, and may lose it at a fail-over. So the
 //! replication id of the server is its identity, which every write compares with the record's:
-//! after a promotion or a restart, an epoch begins. `docs/operations.md` lists the settings that
-//! keep acknowledged writes; [`trust`] checks them. The primary is one of several hosts, or the one
-//! that Sentinels name. Cluster is refused, because no script reaches all keys there. Tests:
-//! tests/store/redis.rs.
+//! after a promotion or a restart, an epoch begins. `docs/guides/store-settings.md` lists the
+//! settings that keep acknowledged writes; [`trust`] checks them. The primary is one of several
+//! hosts, or the one that Sentinels name. Cluster is refused, because no script reaches all keys
+//! there. Tests: tests/store/redis.rs.
 
 mod address;
 mod keys;

@@ -1,7 +1,7 @@
 //! PostgreSQL 13+.
 //!
-//! `docs/operations.md` lists the settings that keep acknowledged writes. Those of a session are
-//! set here and read back; those of the server are read, and the operator is warned.
+//! `docs/guides/store-settings.md` lists the settings that keep acknowledged writes. Those of a
+//! session are set here and read back; those of the server are read, and the operator is warned.
 //!
 //! A pooler in between must keep one server session for each client (`pool_mode = session`),
 //! because settings of a session do not hold otherwise; [`Postgres::check_pooler`] refuses others.
