@@ -1,4 +1,5 @@
 import copy
+from dataclasses import KW_ONLY, dataclass
 from typing import Literal
 
 Kind = Literal["problem", "invalid_answer", "transport", "deadline", "cancelled", "closed", "usage"]
@@ -7,6 +8,7 @@ Kind = Literal["problem", "invalid_answer", "transport", "deadline", "cancelled"
 _OF_ONE_NODE = (401, 408, 425, 429)
 
 
+@dataclass(eq=False, repr=False)
 class RaindropError(Exception):
     """The error of every call of this package.
 
@@ -15,24 +17,17 @@ class RaindropError(Exception):
     client follows it.
     """
 
-    def __init__(
-        self,
-        kind: Kind,
-        message: str,
-        *,
-        code: str | None = None,
-        status: int | None = None,
-        detail: str | None = None,
-        retry_after: float | None = None,
-    ) -> None:
-        # As arguments of the base class, they come along when the error is pickled.
-        super().__init__(kind, message)
-        self.kind: Kind = kind
-        self.message = message
-        self.code = code
-        self.status = status
-        self.detail = detail
-        self.retry_after = retry_after
+    kind: Kind
+    message: str
+    _: KW_ONLY
+    code: str | None = None
+    status: int | None = None
+    detail: str | None = None
+    retry_after: float | None = None
+
+    def __post_init__(self) -> None:
+        """Gives the base class what a pickled error is made of again."""
+        super().__init__(self.kind, self.message)
 
     def __str__(self) -> str:
         """Returns the message."""
