@@ -6,7 +6,7 @@
 //! lease. Numbers that are not confirmed are dropped.
 //!
 //! It renews no lease and changes no marks. The caller needs a running [`Keeper`](crate::Keeper)
-//! that holds a lease of the same namespace. `docs/safety.md` (backfill) has the argument and its
+//! that holds a lease of the same namespace. `docs/safety/backfill.md` has the argument and its
 //! premises. Tests: `src/tests/backfill.rs`.
 
 use std::{
@@ -217,7 +217,7 @@ impl Backfill {
     /// See [`BackfillError`]. After an error of the store, or without a confirmation, some IDs of
     /// the tick may be lost.
     ///
-    /// So that no ID is issued twice, the steps have this order (see `docs/safety.md`):
+    /// So that no ID is issued twice, the steps have this order (see `docs/safety/backfill.md`):
     ///
     /// 1. By the store's clock the tick is past, and by the record it is open.
     /// 2. This function notes the keeper's last write: the store has everything up to it.

@@ -4,7 +4,7 @@
 //! renewal, and seals it when the lease ends. Claims on the grant never pass the limit, so a
 //! process whose lease was lost unnoticed issues nothing beyond what the store granted. The grant
 //! does not know the store: a keeper that raises the limit before the acknowledgement breaks step 1
-//! of `docs/safety.md`.
+//! of `docs/safety/argument.md`.
 //!
 //! The grant wakes the keeper when the limit refused a claim, when half of the last extension is
 //! used up, and when the clock is behind the highest reading at which positions were claimed.

@@ -3,8 +3,8 @@
 //! A [`Generator`] has at most one grant at a time, and a grant has a table of cursors. A claim
 //! reads the clock, looks up the cursor of its code and moves it in one atomic step. Nothing here
 //! calls the store or sleeps: the keeper installs the grant and raises its limit, and the caller
-//! waits for [`Claim::wait`]. These rules keep two claims of one grant apart (`docs/safety.md`,
-//! steps 4 to 6):
+//! waits for [`Claim::wait`]. These rules keep two claims of one grant apart (steps
+//! 4 to 6 of `docs/safety/argument.md`):
 //!
 //! - A cursor only rises until it is closed. A closed cursor stays closed.
 //! - A new cursor starts at the grant's start or floor, never at a reading of the clock.

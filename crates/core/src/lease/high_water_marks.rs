@@ -5,8 +5,8 @@
 //!
 //! These functions compute marks, and never decide whether a mark may fall. Only the process that
 //! raised a mark lowers it, for a sealed grant, with [`HeldLanes`](super::HeldLanes);
-//! `docs/safety.md` has the rule. The caller must know the layout of the marks: those of another
-//! layout are in other units. Tests are at the end of this file.
+//! `docs/safety/argument.md` has the rule. The caller must know the layout of the marks: those of
+//! another layout are in other units. Tests are at the end of this file.
 
 use std::{fmt, iter, ops::Index, str::FromStr};
 

@@ -13,8 +13,8 @@
 //!
 //! A fleet of equal nodes records no shorter time and writes nothing. This module uses only the
 //! store's clock. The keeper (`history/known.rs`) needs more, because a backup shows an old
-//! instant: the keeper must also have read the same times for two hours. `docs/safety.md` has
-//! the argument, and `tests/models/model/long_window.rs` explores it.
+//! instant: the keeper must also have read the same times for two hours. `docs/safety/windows.md`
+//! has the argument, and `tests/models/model/long_window.rs` explores it.
 
 use std::{fmt, str::FromStr};
 

@@ -6,8 +6,8 @@
 //! [`History::lowered`] checks everything else, and writes nothing: its caller swaps the record.
 //!
 //! `since_ms` of the present epoch is not checked. After the clock was corrected, a restart of the
-//! store begins another epoch, which keeps the barrier. `docs/safety.md` (operator commands) has
-//! the argument. `tests/models/model/clock_ahead.rs` explores it; unit tests are at the end of this
+//! store begins another epoch, which keeps the barrier. `docs/safety/operator-commands.md` has the
+//! argument. `tests/models/model/clock_ahead.rs` explores it; unit tests are at the end of this
 //! file.
 
 use super::{EpochClocks, History, HistoryVerdict, NodeTimes, Token, planted};

@@ -7,7 +7,7 @@
 //! The functions are plain functions of their arguments: none calls a store, reads a clock or
 //! sleeps. The keeper (`crates/keeper`) and the models (`tests/models`) call the same code. The
 //! caller records a write in its [`KnownRow`] *before* it sends the write, and raises a limit only
-//! by an [`Acknowledged`] write. `docs/safety.md` has the whole argument.
+//! by an [`Acknowledged`] write. `docs/safety/argument.md` has the whole argument.
 
 mod choose;
 mod held_row;

@@ -5,7 +5,7 @@
 //! lease, as IDs for a past time are, asks the row that the process holds. [`OwnWrite::confirms`]
 //! is the whole decision.
 //!
-//! `docs/safety.md` (backfill) has the argument. The caller must read the row *after* the store
+//! `docs/safety/backfill.md` has the argument. The caller must read the row *after* the store
 //! acknowledged the reservation, and the record after the row; if nothing is confirmed, it drops
 //! the reserved numbers. Its caller is `crates/keeper/src/backfill.rs`. Tests are at the end of
 //! this file.

@@ -4,8 +4,7 @@
 //! blocks of a code form a chain, and each code has one cursor, which moves through the chain and
 //! only rises. Nothing here reserves: a task of the keeper does, woken by claims that find few
 //! numbers left. The scheme is that of Meituan's Leaf, with a step that follows the demand. These
-//! rules keep numbers apart (`docs/safety.md`, "Segments"; `models` checks the first two with
-//! loom):
+//! rules keep numbers apart (`docs/safety/segments.md`; `models` checks the first two with loom):
 //!
 //! - The cursor moves in one atomic step from its position to the end of the claim. All numbers in
 //!   between are in blocks of this process, or are skipped.
