@@ -32,7 +32,7 @@ const maxBody = 1 << 20
 // fetch asks for up to upTo IDs of a code: first at the base URL that succeeded last, then at
 // the others, but not at those whose Retry-After is not yet over, nor after an answer that every
 // node would give. If all fail, it returns the last failure.
-func (c *Client) fetch(code *Code, upTo int64) (*answer, *Error) {
+func (c *Client) fetch(ctx context.Context, code *Code, upTo int64) (*answer, *Error) {
 	var failure *Error
 	start, soonest := int(c.preferred.Load()), slices.Min(code.askAt)
 	for i := range c.urls {
@@ -44,7 +44,7 @@ func (c *Client) fetch(code *Code, upTo int64) (*answer, *Error) {
 		if code.askAt[k] > max(c.now(), soonest) {
 			continue
 		}
-		a, err := c.request(c.urls[k], code.name, upTo)
+		a, err := c.request(ctx, c.urls[k], code.name, upTo)
 		if err == nil && code.isRepeated(a) {
 			a, err = &answer{}, fail(KindInvalidAnswer, nil, "an answer that came before")
 		}
@@ -110,13 +110,13 @@ func (c *Client) token(ctx context.Context) (string, error) {
 }
 
 // request sends one request. Its answer is empty if it failed.
-func (c *Client) request(base, code string, upTo int64) (a *answer, failure *Error) {
+func (c *Client) request(ctx context.Context, base, code string, upTo int64) (a *answer, failure *Error) {
 	defer func() {
 		if reason := recover(); reason != nil {
 			a, failure = &answer{}, fail(KindTransport, nil, "the request panicked: %v", reason)
 		}
 	}()
-	ctx, cancel := context.WithTimeout(c.context, c.options.RequestTimeout)
+	ctx, cancel := context.WithTimeout(ctx, c.options.RequestTimeout)
 	defer cancel()
 	target := base + "/ids/" + url.PathEscape(code) + "?format=range&up_to=" + strconv.FormatInt(upTo, 10)
 	if c.options.Namespace != "" {

@@ -35,7 +35,8 @@ type Options struct {
 	Token func(context.Context) (string, error)
 	// HTTPClient sends the requests, for example with TLS settings of your own. The client uses a
 	// copy that follows no redirects, so that the token goes nowhere else. By default it has the
-	// settings of [http.DefaultTransport] and connections of its own, which Close closes.
+	// settings of [http.DefaultTransport] and connections of its own, which Close closes. A request
+	// that a waiting call caused has the values of its context, for a transport that passes traces on.
 	HTTPClient *http.Client
 	// Namespace is added to each request. By default the service chooses it by the code.
 	Namespace string

@@ -1132,7 +1132,7 @@ func TestAClosedClientAsksNoURL(t *testing.T) {
 	})
 	// The first is closed after its first URL has failed, the second was closed before.
 	for range 2 {
-		c.Code("order").run(&refill{}, 1)
+		c.Code("order").run(background, &refill{}, 1)
 	}
 	if n := len(s.asked()); n != 1 || tokens != 1 {
 		t.Errorf("%d requests, %d tokens", n, tokens)

@@ -88,7 +88,7 @@ func (c *Code) TryNext() (int64, bool) {
 	c.lock.Lock()
 	defer c.lock.Unlock()
 	if now := c.client.now(); c.refill == nil && now >= c.retryAt && c.rest() == 0 && c.client.context.Err() == nil {
-		c.begin(now, 0)
+		c.begin(c.client.context, now, 0)
 	}
 	return 0, false
 }
@@ -204,7 +204,7 @@ func (c *Code) settle(s *segment, from, n int64) (got int64, empty bool) {
 	// A caller with too few goes on with the next range, or begins a refill that has room for it.
 	if got == n && c.refill == nil && now >= c.retryAt {
 		if c.measure(now); float64(c.rest()) < math.Round(c.usage) {
-			c.begin(now, 0)
+			c.begin(c.client.context, now, 0)
 		}
 	}
 	c.setMark()
@@ -399,7 +399,7 @@ func (c *Code) join(ctx context.Context, more int64) (*refill, *Error) {
 	case c.failure != nil && pause > 0 && time.Until(deadline) <= pause:
 		return nil, c.failure
 	case c.refill == nil:
-		c.begin(now, pause)
+		c.begin(valuesOf{c.client.context, ctx}, now, pause)
 	}
 	return c.refill, nil
 }
@@ -413,10 +413,24 @@ func (c *Code) interrupted(ctx context.Context) *Error {
 	return fail(kind, ctx.Err(), "no ID of code %s", c.name)
 }
 
-// begin begins a refill. Its request is sent after a pause, for what is used within the target
+// valuesOf is the context of the client with the values of a caller, such as the span of a tracer.
+// The request outlives the call if others wait for it, too.
+type valuesOf struct {
+	context.Context
+	caller context.Context
+}
+
+func (v valuesOf) Value(key any) any {
+	if value := v.Context.Value(key); value != nil {
+		return value
+	}
+	return v.caller.Value(key)
+}
+
+// begin begins a refill in a context of the client. Its request is sent after a pause, for what is used within the target
 // and what callers lack. While callers wait, they can use little, so a buffer that ran dry within
 // the target is followed by twice as many IDs.
-func (c *Code) begin(now int64, pause time.Duration) {
+func (c *Code) begin(ctx context.Context, now int64, pause time.Duration) {
 	c.measure(now)
 	size := max(int64(min(2*c.usage, float64(c.ceiling)))+c.lacking, int64(c.client.options.MinRange))
 	if c.rest() == 0 && now-c.fetchedAt < int64(c.client.options.Target) {
@@ -424,7 +438,7 @@ func (c *Code) begin(now int64, pause time.Duration) {
 	}
 	r := &refill{done: make(chan struct{})}
 	c.refill = r
-	r.timer = time.AfterFunc(pause, func() { c.run(r, min(size, c.ceiling)) })
+	r.timer = time.AfterFunc(pause, func() { c.run(ctx, r, min(size, c.ceiling)) })
 }
 
 // measure brings usage up to date: a mean that forgets, with half of the target as its time
@@ -439,7 +453,7 @@ func (c *Code) measure(now int64) {
 }
 
 // run fetches IDs. However it ends, also if OnEvent panics, it wakes those who wait.
-func (c *Code) run(r *refill, size int64) {
+func (c *Code) run(ctx context.Context, r *refill, size int64) {
 	var a *answer
 	err := fail(KindUsage, nil, "OnEvent ended the refill")
 	defer func() {
@@ -452,7 +466,7 @@ func (c *Code) run(r *refill, size int64) {
 		}
 	}()
 	for ; ; size = c.ceiling {
-		a, err = c.client.fetch(c, size)
+		a, err = c.client.fetch(ctx, c, size)
 		if err == nil {
 			c.dropUnlike(a)
 		}

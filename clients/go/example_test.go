@@ -21,13 +21,25 @@ import (
 var (
 	client *raindrop.Client
 	ctx    = context.Background()
+	got    atomic.Value
 )
+
+// What the example of traces uses.
+type (
+	traceparent  struct{}
+	roundTripper func(*http.Request) (*http.Response, error)
+)
+
+func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
+
+func lastTraceparent() any { return got.Load() }
 
 // TestMain answers for the hosts that the examples name.
 func TestMain(m *testing.M) {
 	var first atomic.Int64
 	first.Store(252201579132751872)
 	service := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		got.Store(r.Header.Get("traceparent"))
 		if strings.HasSuffix(r.URL.Path, "/unknown") {
 			w.Header().Set("Content-Type", "application/problem+json")
 			w.WriteHeader(404)
@@ -102,6 +114,28 @@ func ExampleOptions() {
 	// Output:
 }
 
+func ExampleOptions_traces() {
+	traced := func(r *http.Request) (*http.Response, error) {
+		if parent, ok := r.Context().Value(traceparent{}).(string); ok {
+			r = r.Clone(r.Context())
+			r.Header.Set("traceparent", parent)
+		}
+		return http.DefaultTransport.RoundTrip(r)
+	}
+	client, err := raindrop.New([]string{"http://127.0.0.1:8080"}, raindrop.Options{
+		HTTPClient: &http.Client{Transport: roundTripper(traced)},
+	})
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer client.Close()
+
+	span := context.WithValue(ctx, traceparent{}, "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01")
+	_, err = client.Next(span, "order")
+	fmt.Println(err, lastTraceparent())
+	// Output: <nil> 00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01
+}
+
 func ExampleError() {
 	_, err := client.Next(ctx, "unknown")
 	var e *raindrop.Error
@@ -128,7 +162,7 @@ func TestTheReadmeHasTheExamples(t *testing.T) {
 	for _, match := range regexp.MustCompile("(?ms)^```go\n(.*?)^```").FindAllSubmatch(readme, -1) {
 		blocks = append(blocks, string(match[1]))
 	}
-	if len(examples) != 4 || strings.Join(examples, "---\n") != strings.Join(blocks, "---\n") {
+	if len(examples) != 5 || strings.Join(examples, "---\n") != strings.Join(blocks, "---\n") {
 		t.Errorf("README.md:\n%s\nexample_test.go:\n%s", strings.Join(blocks, "---\n"), strings.Join(examples, "---\n"))
 	}
 }

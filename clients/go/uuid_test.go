@@ -156,7 +156,7 @@ func TestUUIDsOfACallAreOfTheLayoutOfItsLastAnswer(t *testing.T) {
 // refillNow fetches IDs as if the buffer were low.
 func (c *Code) refillNow(t *testing.T) {
 	c.lock.Lock()
-	c.begin(c.client.now(), 0)
+	c.begin(c.client.context, c.client.now(), 0)
 	c.lock.Unlock()
 	eventually(t, "the refill ends", c.idle)
 }
