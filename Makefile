@@ -31,7 +31,7 @@ CASES ?= 20000
 SEED ?= $(shell date +%s)
 
 .PHONY: help build static packages packages-test check enough-disk deps install-deps test format clippy model-lint check-build examples test-build soak-build unit-test doc-test http-test embedded-test store-test fault-test model-test explorer protocol-test loom simulation kubernetes-build mutants mutants-loom deny fuzz soak soak-simulation soak-faults soak-overload soak-models fleets \
-	engine-test mysql-test kubernetes-test api-test chart-test console-test clients-test clients-fmt clients-package integrations-test image-test bench bench-http bench-instructions bench-clients bench-lint lint workflow-lint fmt doc ci steps-table
+	engine-test mysql-test kubernetes-test api-test chart-test console-test clients-test clients-fmt clients-package integrations-test image-test book bench bench-http bench-instructions bench-clients bench-lint lint workflow-lint fmt doc ci steps-table
 
 help:
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 18
@@ -244,8 +244,11 @@ model-lint: ## clippy of the models, and of the library with each engine and eac
 doc: ## the API documentation, warnings denied
 	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --locked --no-deps
 
+book: ## the book of docs/ in target/book, with every link checked; builds mdBook once
+	@deploy/book/build.sh
+
 ci: enough-disk install-deps ## what decides whether a change lands
-	@tests/steps.bash --table format workflow-lint clippy model-lint doc test-build soak-build kubernetes-build deny \
+	@tests/steps.bash --table format workflow-lint book clippy model-lint doc test-build soak-build kubernetes-build deny \
 		loom fault-test clients-test chart-test explorer protocol-test store-test kubernetes-test \
 		integrations-test console-test simulation unit-test api-test http-test doc-test
 

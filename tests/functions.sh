@@ -59,20 +59,22 @@ cache() {
 }
 
 # Prints the path of the program $1: as found on the PATH, or version $2, built by cargo into the
-# folder $3.
+# folder $3. Further arguments are cargo's.
 cargo_install() {
   ! command -v "$1" || return 0
-  if [ ! -x "$3/$2/bin/$1" ]; then
-    echo "building $1 $2; some minutes, once" >&2
-    fresh=$(mktemp -d "$3/$2.XXXXXX")
+  name=$1 version=$2 folder=$3
+  shift 3
+  if [ ! -x "$folder/$version/bin/$name" ]; then
+    echo "building $name $version; some minutes, once" >&2
+    fresh=$(mktemp -d "$folder/$version.XXXXXX")
     # Without optimisation: it is built for longer than it ever runs.
     CARGO_TARGET_DIR=$fresh/build CARGO_PROFILE_DEV_DEBUG=0 $cargo install --quiet --debug --locked \
-      --root "$fresh" "$1@$2" >&2 || fail "$1 cannot be built"
+      --root "$fresh" "$@" "$name@$version" >&2 || fail "$name cannot be built"
     rm -rf "$fresh/build"
     # In one step; who was faster has built the same.
-    mv -T "$fresh" "$3/$2" 2>/dev/null || rm -rf "$fresh"
+    mv -T "$fresh" "$folder/$version" 2>/dev/null || rm -rf "$fresh"
   fi
-  echo "$3/$2/bin/$1"
+  echo "$folder/$version/bin/$name"
 }
 
 # Prints the path of the program $1: as found on the PATH, or as go_install_version does.

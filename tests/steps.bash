@@ -36,7 +36,7 @@ needs() {
     integrations-test) load=8 lock=clients after=test-build ;;
     api-test | console-test) load=8 after=test-build ;;
     kubernetes-build) load=15 ;;
-    deny | format) load=3 ;;
+    deny | format | book) load=3 ;;
     *) load=10 ;;
   esac
 }

@@ -1,9 +1,10 @@
-//! The documentation: its configurations can be used, its links lead somewhere, and each document
-//! and its Chinese sister have the same structure.
+//! The documentation: its configurations can be used, its links lead somewhere, the book has every
+//! page, and each document and its Chinese sister have the same structure.
 
 use std::{
+    collections::{HashMap, HashSet},
     fs,
-    path::{Path, PathBuf},
+    path::{Component, Path, PathBuf},
 };
 
 use raindrop::config::{Config, Inputs};
@@ -35,13 +36,37 @@ fn load(text: &str) -> Result<Config, String> {
     Config::load(&inputs).map_err(|error| error.to_string())
 }
 
-/// Every document of the project.
+/// Every document of the project: those of its folder, and those at any depth of `docs`.
 fn documents() -> Vec<PathBuf> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
-    let files = [root.to_owned(), root.join("docs")].into_iter().flat_map(|folder| {
-        fs::read_dir(folder).expect("a folder").map(|entry| entry.expect("an entry").path())
-    });
-    files.filter(|path| path.extension().is_some_and(|ending| ending == "md")).collect()
+    let mut found: Vec<PathBuf> =
+        entries(root).into_iter().filter(|path| is_markdown(path)).collect();
+    add_documents(&root.join("docs"), &mut found);
+    found
+}
+
+/// Adds the documents at any depth of a folder, apart from hidden folders and those that builds
+/// write.
+fn add_documents(folder: &Path, found: &mut Vec<PathBuf>) {
+    for path in entries(folder) {
+        let name = path.file_name().expect("a name").to_string_lossy().into_owned();
+        if path.is_dir() && !name.starts_with('.') && name != "target" && name != "node_modules" {
+            add_documents(&path, found);
+        } else if is_markdown(&path) {
+            found.push(path);
+        }
+    }
+}
+
+fn entries(folder: &Path) -> Vec<PathBuf> {
+    let entries = fs::read_dir(folder).expect("a folder");
+    let mut paths: Vec<PathBuf> = entries.map(|entry| entry.expect("an entry").path()).collect();
+    paths.sort();
+    paths
+}
+
+fn is_markdown(path: &Path) -> bool {
+    path.extension().is_some_and(|ending| ending == "md")
 }
 
 fn read(path: &Path) -> String {
@@ -112,16 +137,112 @@ fn a_document_and_its_chinese_sister_have_the_same_structure() {
     }
 }
 
+/// The lines of a document that are not code.
+fn prose(document: &str) -> impl Iterator<Item = &str> {
+    let mut in_code = false;
+    document.lines().filter(move |line| {
+        let is_fence = line.trim_start().starts_with("```");
+        in_code ^= is_fence;
+        !in_code && !is_fence
+    })
+}
+
+/// The targets of the links in a document.
+fn targets(document: &str) -> Vec<&str> {
+    prose(document)
+        .flat_map(|line| line.match_indices("](").map(|(index, _)| &line[index + 2..]))
+        .filter_map(|rest| rest.split(')').next())
+        .collect()
+}
+
+/// The places of a document that a link can name: its headings, as GitHub and mdBook name them, and
+/// elements with an id.
+fn places(document: &str) -> HashSet<String> {
+    let mut places = HashSet::new();
+    let mut seen: HashMap<String, usize> = HashMap::new();
+    for line in prose(document) {
+        if let Some((_, heading)) = line.split_once("# ").filter(|_| line.starts_with('#')) {
+            let name = place_of(heading);
+            let before = seen.entry(name.clone()).or_default();
+            places.insert(if *before == 0 { name } else { format!("{name}-{before}") });
+            *before += 1;
+        }
+        let ids =
+            line.match_indices("id=\"").filter_map(|(at, _)| line[at + 4..].split('"').next());
+        places.extend(ids.map(str::to_owned));
+    }
+    places
+}
+
+/// The name of a heading as a place: the text of its links in small letters, with hyphens for spaces.
+fn place_of(heading: &str) -> String {
+    let mut text = String::new();
+    let mut rest = heading;
+    while let Some((before, link)) = rest.split_once("](") {
+        text.push_str(before);
+        rest = link.split_once(')').map_or("", |(_, after)| after);
+    }
+    text.push_str(rest);
+    text.to_lowercase()
+        .chars()
+        .filter(|letter| letter.is_alphanumeric() || matches!(letter, ' ' | '-' | '_'))
+        .map(|letter| if letter == ' ' { '-' } else { letter })
+        .collect()
+}
+
+/// The path without its steps up.
+fn normal(path: &Path) -> PathBuf {
+    let mut normal = PathBuf::new();
+    for part in path.components() {
+        match part {
+            Component::ParentDir => drop(normal.pop()),
+            part => normal.push(part),
+        }
+    }
+    normal
+}
+
 #[test]
-fn every_link_to_a_file_leads_to_one() {
-    for path in documents() {
-        let text = read(&path);
-        let targets = text.match_indices("](").map(|(index, _)| &text[index + 2..]);
-        for target in targets.filter_map(|rest| rest.split([')', '#']).next()) {
-            if !target.is_empty() && !target.contains("://") {
-                let file = path.with_file_name(target);
-                assert!(file.exists(), "{}: {target}", path.display());
+fn every_link_leads_to_a_file_and_a_place_in_it() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let mut pages = documents();
+    for folder in ["clients", "helm", "tests"] {
+        add_documents(&root.join(folder), &mut pages);
+    }
+    let mut faults = Vec::new();
+    for path in pages {
+        for target in targets(&read(&path)) {
+            if target.contains("://") {
+                continue;
+            }
+            let (file, place) = target.split_once('#').unwrap_or((target, ""));
+            let file = match file {
+                "" => path.clone(),
+                file => normal(&path.with_file_name(file)),
+            };
+            let leads = match is_markdown(&file) && !place.is_empty() {
+                true => file.exists() && places(&read(&file)).contains(place),
+                false => file.exists(),
+            };
+            if !leads {
+                faults.push(format!("{}: {target}", path.display()));
             }
         }
     }
+    assert!(faults.is_empty(), "links that lead nowhere:\n{}", faults.join("\n"));
+}
+
+#[test]
+fn the_book_has_every_page_once() {
+    let docs = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs");
+    let contents = docs.join("SUMMARY.md");
+    let text = read(&contents);
+    let mut listed: Vec<PathBuf> =
+        targets(&text).into_iter().map(|target| docs.join(target)).collect();
+    let mut pages = Vec::new();
+    add_documents(&docs, &mut pages);
+    pages.retain(|page| *page != contents);
+    pages.sort();
+    listed.sort();
+    assert_eq!(listed, pages, "docs/SUMMARY.md lists each page of docs");
 }
