@@ -219,11 +219,7 @@ def _read_time(value: object) -> TimeField:
     whole = [one for one in numbers if type(one) is int]
     if len(whole) == 4:
         time = TimeField(*whole)
-        if (
-            time.unit_ms >= 1
-            and time.shift >= 0
-            and time.bits >= 1
-            and time.shift + time.bits <= 63
-        ):
+        end = time.shift + time.bits
+        if time.unit_ms >= 1 and time.shift >= 0 and time.bits >= 1 and end <= 63:
             return time
     raise _invalid(f"time: {value!r} describes no time in 63 bits")
