@@ -262,6 +262,20 @@ async fn store_with_rows() -> (Arc<Server>, KubernetesStore, NewRows) {
     (server, store, new)
 }
 
+/// Returns the same with as many codes, `code-1` and so on, each of which begins at its number.
+async fn store_with_codes(count: u64) -> (Arc<Server>, KubernetesStore, Vec<NewSegment>) {
+    let (server, store, _) = store_with_rows().await;
+    let new = |number: u64| NewSegment { code: format!("code-{number}"), first: number };
+    let codes: Vec<_> = (1..=count).map(new).collect();
+    store.create_segments("default", &codes).await.expect("codes");
+    (server, store, codes)
+}
+
+/// Returns the name of the Lease of `code-{number}`.
+fn code_lease(number: u32) -> String {
+    format!("soc-raindrop-segment.default.code-{number}")
+}
+
 #[tokio::test(start_paused = true)]
 async fn missing_annotations_are_named() {
     let (server, store, new) = store_with_rows().await;
@@ -286,10 +300,7 @@ async fn missing_annotations_are_named() {
 /// A list has every code of the namespace, however few a node uses.
 #[tokio::test(start_paused = true)]
 async fn few_codes_are_read_without_a_list_of_all() {
-    let (server, store, _) = store_with_rows().await;
-    let new = |number: u64| NewSegment { code: format!("code-{number}"), first: number };
-    let codes: Vec<_> = (1..=20).map(new).collect();
-    store.create_segments("default", &codes).await.expect("codes");
+    let (server, store, codes) = store_with_codes(20).await;
     let names: Vec<_> = ["missing"].into_iter().chain(codes.iter().map(|it| &*it.code)).collect();
     for (count, lists) in [(1, 0), (2, 0), (16, 0), (17, 1), (21, 1)] {
         let before = server.lists();
@@ -309,10 +320,7 @@ async fn few_codes_are_read_without_a_list_of_all() {
 /// returns as many codes one by one as the caller waits for, and all of them in a few calls.
 #[tokio::test(start_paused = true)]
 async fn slow_server_answers_a_read_of_codes_in_time() {
-    let (server, store, _) = store_with_rows().await;
-    let new = |number: u64| NewSegment { code: format!("code-{number}"), first: number };
-    let codes: Vec<_> = (1..=600).map(new).collect();
-    store.create_segments("default", &codes).await.expect("codes");
+    let (server, store, codes) = store_with_codes(600).await;
     let codes = &codes[..16];
     let names: Vec<_> = codes.iter().map(|it| &*it.code).collect();
     // The last one is nearly the time-out of a request.
@@ -347,10 +355,7 @@ async fn slow_server_answers_a_read_of_codes_in_time() {
 /// waits.
 #[tokio::test(start_paused = true)]
 async fn server_whose_delays_vary_answers_for_every_code() {
-    let (server, store, _) = store_with_rows().await;
-    let new = |number: u64| NewSegment { code: format!("code-{number}"), first: number };
-    let codes: Vec<_> = (1..=16).map(new).collect();
-    store.create_segments("default", &codes).await.expect("codes");
+    let (server, store, codes) = store_with_codes(16).await;
     let names: Vec<_> = codes.iter().map(|it| &*it.code).collect();
     for (shortest, longest) in [(0, 500), (10, 2_900), (1_000, 2_900), (10, 5_000)] {
         let delays = Duration::from_millis(shortest)..=Duration::from_millis(longest);
@@ -385,10 +390,7 @@ async fn server_whose_delays_vary_answers_for_every_code() {
 /// with no code at all the read fails.
 #[tokio::test(start_paused = true)]
 async fn request_without_an_answer_hides_no_other_code() {
-    let (server, store, _) = store_with_rows().await;
-    let new = |number: u64| NewSegment { code: format!("code-{number}"), first: number };
-    let codes: Vec<_> = (1..=16).map(new).collect();
-    store.create_segments("default", &codes).await.expect("codes");
+    let (server, store, codes) = store_with_codes(16).await;
     let names: Vec<_> = codes.iter().map(|it| &*it.code).collect();
     // With the last delay, the request without an answer would end after the call.
     for (delay, answered, lost, read) in [
@@ -538,10 +540,7 @@ async fn labels_that_a_person_changed_hide_neither_row_nor_record() {
 #[tokio::test(start_paused = true)]
 async fn labels_that_a_person_changed_hide_no_code() {
     for hidden in [1, 4, 5, 20] {
-        let (server, store, _) = store_with_rows().await;
-        let new = |number: u64| NewSegment { code: format!("code-{number}"), first: number };
-        let codes: Vec<_> = (1..=20).map(new).collect();
-        store.create_segments("default", &codes).await.expect("codes");
+        let (server, store, codes) = store_with_codes(20).await;
         let names: Vec<_> = codes.iter().map(|it| &*it.code).collect();
         let lease = |new: &NewSegment| format!("soc-raindrop-segment.default.{}", new.code);
         let hide = || {
@@ -608,13 +607,9 @@ async fn labels_that_do_not_hold_are_repaired_again_after_a_pause() {
 /// Lease: with many, each attempt could take the whole time-out.
 #[tokio::test(start_paused = true)]
 async fn repairs_that_the_server_did_not_answer_are_tried_again_at_the_next_list() {
-    let (server, store, _) = store_with_rows().await;
-    let new = |number: u64| NewSegment { code: format!("code-{number}"), first: number };
-    let codes: Vec<_> = (1..=20).map(new).collect();
-    store.create_segments("default", &codes).await.expect("codes");
+    let (server, store, codes) = store_with_codes(20).await;
     let names: Vec<_> = codes.iter().map(|it| &*it.code).collect();
-    let lease = |number: u32| format!("soc-raindrop-segment.default.code-{number}");
-    (1..=3).for_each(|number| server.label(&lease(number), None));
+    (1..=3).for_each(|number| server.label(&code_lease(number), None));
     server.treat_patches(Patches::Unavailable);
     for attempts in 1..=3 {
         store.read_segments("default", &names, FIRST).await.expect("states");
@@ -622,7 +617,7 @@ async fn repairs_that_the_server_did_not_answer_are_tried_again_at_the_next_list
     }
     server.treat_patches(Patches::Applied);
     store.read_segments("default", &names, FIRST).await.expect("states");
-    assert!((1..=3).all(|number| !server.labels(&lease(number)).is_null()));
+    assert!((1..=3).all(|number| !server.labels(&code_lease(number)).is_null()));
 }
 
 /// A repair that holds ends no pause that began while it was under way.
@@ -656,15 +651,11 @@ async fn repair_under_way_does_not_end_a_pause() {
 /// The order of repairs is random, so a Lease that keeps no label delays the others only.
 #[tokio::test(start_paused = true)]
 async fn lease_that_keeps_no_label_leaves_the_others_theirs() {
-    let (server, store, _) = store_with_rows().await;
-    let new = |number: u64| NewSegment { code: format!("code-{number}"), first: number };
-    let codes: Vec<_> = (1..=20).map(new).collect();
-    store.create_segments("default", &codes).await.expect("codes");
+    let (server, store, codes) = store_with_codes(20).await;
     let names: Vec<_> = codes.iter().map(|it| &*it.code).collect();
-    let lease = |number: u32| format!("soc-raindrop-segment.default.code-{number}");
-    (1..=3).for_each(|number| server.label(&lease(number), None));
-    server.treat_patches(Patches::WithoutLabelsOf(lease(1)));
-    let is_repaired = |number: u32| !server.labels(&lease(number)).is_null();
+    (1..=3).for_each(|number| server.label(&code_lease(number), None));
+    server.treat_patches(Patches::WithoutLabelsOf(code_lease(1)));
+    let is_repaired = |number: u32| !server.labels(&code_lease(number)).is_null();
     // By chance, so with more attempts than it ever takes.
     for _ in 0..100 {
         store.read_segments("default", &names, FIRST).await.expect("states");
@@ -674,7 +665,8 @@ async fn lease_that_keeps_no_label_leaves_the_others_theirs() {
     assert!(!is_repaired(1));
 }
 
-/// A code whose settings a list lacks must not be taken for one without settings.
+/// A list does not show these settings. A node that took the code for one without settings would
+/// create it on demand, with other numbers.
 #[tokio::test(start_paused = true)]
 async fn settings_whose_labels_were_changed_are_read_by_the_name_of_their_code() {
     let (server, store, _) = store_with_rows().await;
@@ -753,10 +745,7 @@ async fn annotations_of_a_code_that_a_person_changed_are_named() {
         (code, Some("other"), "code", "other"),
         (namespace, Some("other"), "code", "code-1"),
     ] {
-        let (server, store, _) = store_with_rows().await;
-        let new = |number: u64| NewSegment { code: format!("code-{number}"), first: number };
-        let codes: Vec<_> = (1..=20).map(new).collect();
-        store.create_segments("default", &codes).await.expect("codes");
+        let (server, store, codes) = store_with_codes(20).await;
         server.annotate("soc-raindrop-segment.default.code-1", name, value);
         let names: Vec<_> = codes.iter().map(|it| &*it.code).collect();
         for count in [1, 20] {
@@ -772,7 +761,6 @@ async fn annotations_of_a_code_that_a_person_changed_are_named() {
     }
 }
 
-/// Returns the column that a Lease lacks.
 /// A process that reads a row for the first time reads the record, too. The error says which of the
 /// two has the value.
 #[tokio::test(start_paused = true)]
@@ -793,6 +781,7 @@ async fn token_of_the_record_is_not_taken_for_that_of_a_row() {
     assert_eq!(place(&other).await, ("default".to_owned(), "token"));
 }
 
+/// Returns the column that a Lease lacks.
 fn missing(read: Result<()>) -> Option<&'static str> {
     match read {
         Ok(()) => None,
