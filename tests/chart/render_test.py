@@ -20,6 +20,7 @@ from chart import (
     CHART,
     HERE,
     KUBERNETES,
+    LOADER,
     assert_golden,
     helm,
     manifests,
@@ -49,7 +50,7 @@ def validate(manifest, kubernetes):
         kubernetes_validate.validate(known, kubernetes, strict=True)
 
 
-class OnceLoader(yaml.SafeLoader):
+class OnceLoader(LOADER):
     """Refuses a map with a key twice, of which the usual loader takes the last."""
 
     def construct_mapping(self, node, deep=False):
