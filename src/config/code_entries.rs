@@ -146,6 +146,7 @@ fn read_spec(
         max: None,
         js_safe: reader.given("js_safe", "true or false", |text| text.parse().ok()),
         text: reader.given("text", TextForm::ALLOWED, |text| text.parse().ok()),
+        failover_gap: reader.given_number("failover_gap"),
     };
     let mut spec = defaults;
     let checked = change.apply(&mut spec);
@@ -166,6 +167,10 @@ fn read_spec(
         reader.reject_given(&["prefix", "encoding"], "left out beside text");
     }
     reader.show("text", DEFAULT);
+    if let Some(gap) = spec.failover_gap {
+        reader.resolve("failover_gap", gap);
+    }
+    reader.show("failover_gap", DEFAULT);
     if let Err(violations) = checked {
         reader.violations(violations);
     }

@@ -47,6 +47,13 @@ const CHANGES: &[(Given, Option<Given>, Result<SegmentSpec, &str>)] = &[
     (&[("start", "100")], Some(&[("start", "50")]), Ok(SegmentSpec { start: 50, ..with_max(LARGEST) })),
     (&[("start", "100")], Some(&[("max", "98")]), Err("start = 100: must be 0 to 98")),
     (&[("start", "100")], Some(&[("start", "1"), ("max", "98")]), Err("max = 98: must be at least 99")),
+    (&[("failover_gap", "0")], None, Ok(SegmentSpec { failover_gap: Some(0), ..with_max(LARGEST) })),
+    (&[("failover_gap", "500"), ("max", "9")], None, Err("failover_gap = 500: must be below 9")),
+    (&[("failover_gap", "9223372036854775807")], None, Err("failover_gap = 9223372036854775807")),
+    (&[("failover_gap", "9007199254740992"), ("js_safe", "true")], None, Err("failover_gap = 9007199254740992")),
+    (&[("failover_gap", "-1")], None, Err("-1")),
+    (&[("failover_gap", "500")], Some(&[("max", "400")]), Err("failover_gap = 500: must be below 400")),
+    (&[("failover_gap", "500")], Some(&[("failover_gap", "20")]), Ok(SegmentSpec { failover_gap: Some(20), ..with_max(LARGEST) })),
     (&[], Some(&[("increment", "2")]), Err("increment and remainder stay 1 and 0")),
 ];
 
@@ -60,6 +67,7 @@ const fn with_max(max: u64) -> SegmentSpec {
         remainder: 0,
         max,
         text: None,
+        failover_gap: None,
     }
 }
 
@@ -165,8 +173,9 @@ async fn over_http(url: &str, created: Given, changed: Option<Given>) -> Result<
     }
     let setting = |key: &str| format!("{key}={}", settings[key].to_string().replace('"', ""));
     let keys = ["start", "min_step", "max_step", "increment", "remainder", "max"];
-    let text = settings["text"].as_str().map(|text| format!(" text={text}"));
-    Ok(keys.map(setting).join(" ") + &text.unwrap_or_default())
+    let absent = ["text", "failover_gap"].into_iter().filter(|key| settings.get(key).is_some());
+    let settings: Vec<_> = keys.into_iter().chain(absent).map(setting).collect();
+    Ok(settings.join(" "))
 }
 
 /// Returns the settings that the command prints in the end, or its error.

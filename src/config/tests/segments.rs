@@ -44,6 +44,7 @@ fn a_segment_namespace_has_the_codes_bound_to_it() {
         "[segment]\nmin_step = 50\ntarget_duration = '2m'\n[issue]\nmax_wait = '2s'\n\
          [namespaces.a]\nmode = 'segment'\nsegment.max_step = 5_000\n\
          [[code]]\nname = 'order'\nnamespace = 'a'\nstart = 100\nincrement = 2\nremainder = 1\n\
+         failover_gap = 0\n\
          [[code]]\nname = 'web'\nnamespace = 'a'\nprefix = 'W-'\nmin_step = 7\njs_safe = true\n\
          [[code]]\nname = 'user'\n",
     )
@@ -54,7 +55,8 @@ fn a_segment_namespace_has_the_codes_bound_to_it() {
     let times = (a.target_duration, a.max_wait);
     assert_eq!(times, (Duration::from_mins(2), Duration::from_secs(2)));
     let steps = SegmentSpec { min_step: 50, max_step: 5_000, ..SegmentSpec::default() };
-    let order = SegmentSpec { start: 100, increment: 2, remainder: 1, ..steps };
+    let failover_gap = Some(0);
+    let order = SegmentSpec { start: 100, increment: 2, remainder: 1, failover_gap, ..steps };
     let web = SegmentSpec { min_step: 7, max: Id::MAX_JS_SAFE.get(), ..steps };
     assert_eq!(a.codes, [("order".into(), order), ("web".into(), web)].into());
     assert_eq!(config.codes.locate("web", None).map(|located| located.namespace), Ok("a"));
@@ -65,6 +67,7 @@ fn a_segment_namespace_has_the_codes_bound_to_it() {
     assert_eq!(value_of(&config, "namespaces.a.segment.min_step").0, "50");
     assert_eq!(value_of(&config, "[[code]] order: max_step").0, "5000");
     assert_eq!(value_of(&config, "[[code]] web: js_safe").0, "true");
+    assert_eq!(value_of(&config, "[[code]] order: failover_gap").0, "0");
     assert!(file("[[code]] order: max_step") && file("[[code]] order: start"));
     assert_eq!(value_of(&config, "[[code]] web: start"), ("1".into(), "default".into()));
     let shown = |start: &str| config.effective.iter().any(|setting| setting.key.starts_with(start));
@@ -228,7 +231,10 @@ fn bad_settings_of_codes_are_refused() {
              [[code]]\nname = 'a'\nnamespace = 'n'\nstart = '-1'\nmin_step = 2_000_000\njs_safe = 1\n\
              [[code]]\nname = 'b'\nnamespace = 'n'\nincrement = 2\nremainder = 2\n\
              [[code]]\nname = 'c'\nnamespace = 'n'\nstart = 9007199254740992\njs_safe = true\n\
-             [[code]]\nname = 'd'\njs_safe = true\n",
+             [[code]]\nname = 'd'\njs_safe = true\n\
+             [[code]]\nname = 'e'\nnamespace = 'n'\njs_safe = true\nfailover_gap = 9007199254740991\n\
+             [[code]]\nname = 'f'\nnamespace = 'n'\nfailover_gap = '5k'\n\
+             [[code]]\nname = 'g'\nfailover_gap = 0\n",
         ),
         [
             "[[code]] a: js_safe = 1 (file): must be true or false",
@@ -237,6 +243,9 @@ fn bad_settings_of_codes_are_refused() {
             "[[code]] b: remainder = 2 (file): must be below 2 (increment)",
             "[[code]] c: start = 9007199254740992 (file): must be 0 to 9007199254740991",
             "[[code]] d: js_safe = true (file): must be left out: namespace \"default\" is not in segment mode",
+            "[[code]] e: failover_gap = 9007199254740991 (file): must be below 9007199254740991, the count of the code's numbers",
+            "[[code]] f: failover_gap = 5k (file): must be a whole number",
+            "[[code]] g: failover_gap = 0 (file): must be left out: namespace \"default\" is not in segment mode",
         ]
     );
 }

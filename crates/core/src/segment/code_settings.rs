@@ -32,6 +32,9 @@ pub enum UnreadableSettings {
 /// The name of the form of the code's texts; a code of plain numbers has none.
 const TEXT: &str = "text";
 
+/// The name of the code's own gap; a code without one has that of its namespace.
+const FAILOVER_GAP: &str = "failover_gap";
+
 /// The word that marks a retired code.
 const RETIRED: &str = "retired";
 
@@ -58,6 +61,10 @@ impl CodeSettings {
             let (name, value) = word.split_once('=').ok_or_else(unknown)?;
             if name == TEXT {
                 spec.text = Some(value.parse().map_err(|_| unknown())?);
+                continue;
+            }
+            if name == FAILOVER_GAP {
+                spec.failover_gap = Some(value.parse().map_err(|_| unknown())?);
                 continue;
             }
             *spec.field_mut(name).ok_or_else(unknown)? = value.parse().map_err(|_| unknown())?;
@@ -94,11 +101,22 @@ mod tests {
             remainder: SegmentSpec::LARGEST - 1,
             max: SegmentSpec::LARGEST_NUMBER,
             text: None,
+            failover_gap: None,
         };
         let longest = "x".repeat(TextForm::LONGEST - "{n:019}".len()) + "{n:019}";
         let texts = ["INV/{n:06}-a._:", &longest].map(|text| text.parse().expect("a form"));
         let with_text = texts.map(|text| SegmentSpec { text: Some(text), ..largest });
-        for spec in [SegmentSpec::default(), largest].into_iter().chain(with_text) {
+        let specs: Vec<_> =
+            [SegmentSpec::default(), largest].into_iter().chain(with_text).collect();
+        let with_gap = specs.iter().flat_map(|spec| {
+            let start = 10_u64.pow(18);
+            [0, (spec.max - start) / spec.increment - 1].map(|gap| SegmentSpec {
+                failover_gap: Some(gap),
+                start,
+                ..*spec
+            })
+        });
+        for spec in specs.iter().copied().chain(with_gap) {
             for is_retired in [false, true] {
                 let settings = CodeSettings { spec, is_retired };
                 let text = settings.to_string();
@@ -124,6 +142,7 @@ mod tests {
         assert!(refused(&text.replace("=1000 ", "=x ")).contains("min_step=x"));
         assert!(refused(&text.replace("increment=1", "increment=0")).contains("increment"));
         assert!(refused(&format!("{text} text=INV-{{m}}")).contains("text=INV-{m}"));
+        assert!(refused(&format!("{text} failover_gap=-1")).contains("failover_gap=-1"));
         assert!(refused("").contains("start is missing"));
     }
 }

@@ -3,8 +3,9 @@
 //! A store that failed over may have lost the last reservations of a code, so the next number in
 //! its row may be below numbers that were issued. The first reservation in a new
 //! [epoch](crate::lease::History) therefore skips a gap, which must be larger than everything that
-//! the lost reservations covered. The operator can set the gap (`segment.failover_gap`). By default
-//! it is a hundred of the largest reservations that the settings allow.
+//! the lost reservations covered. The operator can set the gap of a code (`failover_gap`), and that
+//! of all codes without one of their own (`segment.failover_gap`). By default it is a hundred of the
+//! largest reservations that the settings allow.
 
 use super::{SegmentSpec, planted};
 use crate::lease::{History, Token};
@@ -34,7 +35,7 @@ impl CodeRow {
 /// How many numbers of one code a single fail-over can have lost: configured, or by default.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct GapRule {
-    /// The configured gap, counted in numbers of the code.
+    /// The configured gap of codes that have none of their own, counted in numbers of the code.
     pub configured: Option<u64>,
     /// The largest claim, in numbers.
     pub largest_claim: u64,
@@ -51,7 +52,7 @@ impl GapRule {
     fn gap(&self, spec: &SegmentSpec, row: &CodeRow) -> u64 {
         let largest = spec.max_step.max(spec.min_step).max(self.largest_claim);
         let default = || largest.saturating_mul(spec.increment).max(row.step);
-        match self.configured {
+        match spec.failover_gap.or(self.configured) {
             Some(numbers) => numbers.saturating_mul(spec.increment),
             None => default().saturating_mul(RESERVATIONS),
         }
@@ -95,6 +96,17 @@ mod tests {
     fn configured_gap_counts_numbers_of_the_code() {
         let rule = GapRule { configured: Some(7), largest_claim: 50 };
         assert_eq!(rule.gap(&spec(), &row(9_000, FIRST)), 21);
+    }
+
+    #[test]
+    fn gap_of_the_code_takes_the_place_of_the_configured_one() {
+        let rule = GapRule { configured: Some(7), largest_claim: 50 };
+        let default = GapRule { configured: None, ..rule };
+        for (gap, all_numbers) in [(0, 0), (2, 6), (100, 300)] {
+            let spec = SegmentSpec { failover_gap: Some(gap), ..spec() };
+            assert_eq!(rule.gap(&spec, &row(9_000, FIRST)), all_numbers);
+            assert_eq!(default.gap(&spec, &row(9_000, FIRST)), all_numbers);
+        }
     }
 
     #[test]

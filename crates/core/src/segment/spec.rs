@@ -67,6 +67,9 @@ pub struct SegmentSpec {
     pub max: u64,
     /// How the numbers are written; plain by default. A library's caller writes them.
     pub text: Option<TextForm>,
+    /// How many numbers of the code the store may lose in a fail-over at most: as many are skipped.
+    /// `None` stands for what [`GapRule`](super::GapRule) says of all codes.
+    pub failover_gap: Option<u64>,
 }
 
 impl Default for SegmentSpec {
@@ -79,6 +82,7 @@ impl Default for SegmentSpec {
             remainder: 0,
             max: Self::LARGEST_NUMBER,
             text: None,
+            failover_gap: None,
         }
     }
 }
@@ -128,6 +132,14 @@ impl SegmentSpec {
             );
             violations.push(Violation::new("start", start, allowed));
         }
+        if violations.is_empty()
+            && let Some(gap) = self.failover_gap
+            && gap >= self.count()
+        {
+            // The first fail-over would skip every number.
+            let allowed = format!("below {}, the count of the code's numbers", self.count());
+            violations.push(Violation::new("failover_gap", gap, allowed));
+        }
         if violations.is_empty() { Ok(()) } else { Err(Violations(violations)) }
     }
 
@@ -167,6 +179,12 @@ impl SegmentSpec {
         number <= self.max && self.progression().has(number)
     }
 
+    /// Returns how many numbers there are from the first of a new code to the largest.
+    const fn count(&self) -> u64 {
+        let progression = self.progression();
+        progression.index_at(self.max + 1) - progression.index_at(self.start)
+    }
+
     /// Returns the first number of a new code.
     pub const fn first(&self) -> u64 {
         let progression = self.progression();
@@ -181,7 +199,10 @@ impl fmt::Display for SegmentSpec {
             let blank = if index == 0 { "" } else { " " };
             write!(f, "{blank}{name}={value}")?;
         }
-        self.text.map_or(Ok(()), |text| write!(f, " text={text}"))
+        if let Some(text) = self.text {
+            write!(f, " text={text}")?;
+        }
+        self.failover_gap.map_or(Ok(()), |gap| write!(f, " failover_gap={gap}"))
     }
 }
 
@@ -222,6 +243,7 @@ mod tests {
             remainder: 2,
             max: 10,
             text: None,
+            failover_gap: None,
         };
         let violations = spec.check().expect_err("five").0;
         let keys: Vec<&str> = violations.iter().map(|violation| violation.key.as_str()).collect();
@@ -254,6 +276,29 @@ mod tests {
         assert_eq!(refused(|spec| spec.max_step = SegmentSpec::LARGEST), nothing);
         assert_eq!(refused(|spec| spec.max_step = 999), ["max_step"]);
         assert_eq!(refused(|spec| spec.max_step = 1_000), nothing);
+        assert_eq!(refused(|spec| spec.failover_gap = Some(0)), nothing);
+        assert_eq!(refused(|spec| spec.failover_gap = Some(u64::MAX)), ["failover_gap"]);
+    }
+
+    #[test]
+    fn gap_that_would_skip_every_number_is_refused() {
+        let tens = SegmentSpec { increment: 10, remainder: 3, max: 43, ..SegmentSpec::default() };
+        let with = |gap, spec| SegmentSpec { failover_gap: Some(gap), ..spec };
+        assert_eq!(with(4, tens).check(), Ok(()), "43 is left of 3, 13, 23, 33, 43");
+        let text = with(5, tens).check().expect_err("none is left").to_string();
+        assert_eq!(text, "failover_gap = 5: must be below 5, the count of the code's numbers");
+        let late = SegmentSpec { start: 33, ..tens };
+        assert_eq!(with(1, late).check(), Ok(()));
+        assert!(with(2, late).check().is_err(), "33 and 43");
+        let one = SegmentSpec { start: 43, ..tens };
+        assert_eq!(with(0, one).check(), Ok(()));
+        assert!(with(1, one).check().is_err());
+        let all = SegmentSpec { start: 0, ..SegmentSpec::default() };
+        assert_eq!(with(SegmentSpec::LARGEST_NUMBER, all).check(), Ok(()));
+        assert!(with(SegmentSpec::LARGEST_NUMBER + 1, all).check().is_err());
+        // The bounds of the other settings come first.
+        let bad = with(9, SegmentSpec { start: 50, ..tens }).check().expect_err("start").0;
+        assert_eq!((bad.len(), bad[0].key.as_str()), (1, "start"));
     }
 
     #[test]

@@ -27,6 +27,8 @@ pub struct SpecChange {
     pub js_safe: Option<bool>,
     /// How the numbers are written.
     pub text: Option<TextForm>,
+    /// How many numbers of the code the store may lose in a fail-over at most.
+    pub failover_gap: Option<u64>,
 }
 
 impl SpecChange {
@@ -47,6 +49,7 @@ impl SpecChange {
             *setting = given.unwrap_or(*setting);
         }
         spec.text = self.text.or(spec.text);
+        spec.failover_gap = self.failover_gap.or(spec.failover_gap);
         let safe = Id::MAX_JS_SAFE.get();
         if self.max.is_none() {
             match self.js_safe {
@@ -105,6 +108,7 @@ mod tests {
             increment: Some(4),
             remainder: Some(1),
             text: "INV-{n:06}".parse().ok(),
+            failover_gap: Some(5),
             ..SpecChange::default()
         };
         assert_eq!(change.apply(&mut spec), Ok(()));
@@ -112,11 +116,22 @@ mod tests {
         let (min_step, max_step, increment, remainder) = (10, 20, 4, 1);
         let text = change.text;
         assert!(text.is_some());
-        let start = 7;
+        let (start, failover_gap) = (7, Some(5));
         assert_eq!(
             spec,
-            SegmentSpec { start, min_step, max_step, increment, remainder, max, text }
+            SegmentSpec {
+                start,
+                min_step,
+                max_step,
+                increment,
+                remainder,
+                max,
+                text,
+                failover_gap
+            }
         );
+        assert_eq!(SpecChange::default().apply(&mut spec), Ok(()));
+        assert_eq!(spec.failover_gap, Some(5), "kept");
     }
 
     #[test]

@@ -45,6 +45,7 @@ fn all(spec: SegmentSpec) -> SpecChange {
         remainder: Some(spec.remainder),
         max: Some(spec.max),
         text: spec.text,
+        failover_gap: spec.failover_gap,
         ..steps(Some(spec.min_step), spec.max_step)
     }
 }

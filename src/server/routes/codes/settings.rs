@@ -62,6 +62,11 @@ pub(crate) struct GivenSettings {
     #[serde(default, deserialize_with = "given")]
     #[schema(value_type = String, required = false, max_length = 64, example = "INV-{n:06}")]
     text: Option<Form>,
+    /// The most numbers that a fail-over may lose, which are skipped then; 0 if it loses none.
+    #[arg(long, value_name = "NUMBERS")]
+    #[serde(default, deserialize_with = "given")]
+    #[schema(value_type = u64, required = false, minimum = 0, example = 0)]
+    failover_gap: Option<Number>,
 }
 
 /// The settings of a code; there are none of an `unserved` one.
@@ -93,6 +98,10 @@ pub(super) struct ShownSettings {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false, example = "INV-{n:06}")]
     text: Option<String>,
+    /// How many numbers are skipped after a fail-over; absent where `segment.failover_gap` says it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    failover_gap: Option<String>,
 }
 
 /// A form of numbers as texts.
@@ -192,6 +201,7 @@ impl From<GivenSettings> for SpecChange {
             max: number(given.max),
             js_safe: given.js_safe,
             text: given.text.map(|Form(text)| text),
+            failover_gap: number(given.failover_gap),
         }
     }
 }
@@ -207,6 +217,7 @@ impl From<SegmentSpec> for ShownSettings {
             max: spec.max.to_string(),
             js_safe: spec.max <= Id::MAX_JS_SAFE.get(),
             text: spec.text.map(|text| text.to_string()),
+            failover_gap: spec.failover_gap.map(|gap| gap.to_string()),
         }
     }
 }
@@ -225,7 +236,8 @@ mod tests {
     fn settings_are_numbers_or_texts_of_numbers() {
         assert_eq!(read("{}"), Ok(SpecChange::default()));
         let all = r#"{"start":"9007199254740993","min_step":2,"max_step":3,"increment":4,
-                      "remainder":5,"max":"6","js_safe":false,"text":"INV-{n:06}"}"#;
+                      "remainder":5,"max":"6","js_safe":false,"text":"INV-{n:06}",
+                      "failover_gap":"0"}"#;
         let change = SpecChange {
             start: Some(9_007_199_254_740_993),
             min_step: Some(2),
@@ -235,6 +247,7 @@ mod tests {
             max: Some(6),
             js_safe: Some(false),
             text: "INV-{n:06}".parse().ok(),
+            failover_gap: Some(0),
         };
         assert_eq!(read(all), Ok(change));
         let given: GivenSettings = serde_json::from_str(all).expect("settings");
@@ -260,6 +273,7 @@ mod tests {
             (r#"{"remainder":null}"#, "remainder: invalid value: null"),
             (r#"{"max":null}"#, "max: invalid value: null"),
             (r#"{"js_safe":null}"#, "js_safe: invalid type: null, expected a boolean"),
+            (r#"{"failover_gap":null}"#, "failover_gap: invalid value: null"),
             ("{} {}", "trailing characters"),
         ] {
             let error = read(json).expect_err(json);
