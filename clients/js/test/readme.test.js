@@ -1,6 +1,7 @@
 // Runs the README's examples against a small service, and checks the types.
 
 import assert from 'node:assert/strict';
+import { AsyncLocalStorage } from 'node:async_hooks';
 import { once } from 'node:events';
 import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
 import { createServer } from 'node:http';
@@ -31,7 +32,9 @@ async function temporaryFolder(t) {
 
 async function run(t, example, name) {
   const service = new FakeService();
+  const traces = new Set();
   const server = createServer((request, response) => {
+    traces.add(request.headers.traceparent);
     const upTo = Number(new URL(request.url, 'http://localhost').searchParams.get('up_to'));
     response.setHeader('content-type', 'application/json');
     response.end(JSON.stringify(service.issue(upTo, { prefix: 'ORD-' })));
@@ -43,6 +46,8 @@ async function run(t, example, name) {
   await writeFile(path, example.replaceAll('127.0.0.1:8080', `127.0.0.1:${server.address().port}`));
   await import(pathToFileURL(path));
   assert.ok(service.next > 252201579132751872n, 'the example drew no ID');
+  const traceparent = example.match(/'(00-[\da-f-]+)'/)?.[1];
+  assert.deepEqual(traces, new Set([traceparent]));
 }
 
 test('the README has examples of both languages', () => {
@@ -75,6 +80,23 @@ function complaints(files, more = {}) {
     return `${file?.fileName.slice(folder.length)}:${line}: ${typescript.flattenDiagnosticMessageText(messageText, ' ')}`;
   });
 }
+
+test('a request is sent in the asynchronous context of the call that caused it', async (t) => {
+  const storage = new AsyncLocalStorage();
+  const service = new FakeService();
+  const stores = [];
+  const client = new api.Raindrop({
+    urls: ['http://127.0.0.1:8080'],
+    fetch: async (url) => {
+      stores.push(storage.getStore());
+      const upTo = Number(new URL(url).searchParams.get('up_to'));
+      return Response.json(service.issue(upTo));
+    },
+  });
+  t.after(() => client.close());
+  await storage.run('a trace', () => client.next('order'));
+  assert.deepEqual(stores, ['a trace']);
+});
 
 test('the examples and the types agree', async (t) => {
   const path = await temporaryFolder(t);
