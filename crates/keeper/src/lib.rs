@@ -105,6 +105,7 @@ pub use self::{
             Exhaustion, KeeperTask, LeaseOperation, LeaseOutcome, NoObserver, Observer,
             RefillOutcome, RollbackAction, StoreOperation,
         },
+        spans::SPANS,
         status::{LeaseView, Status, StoreFailure, UnavailableReason},
     },
 };

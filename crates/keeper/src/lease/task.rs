@@ -27,6 +27,7 @@ use tokio::{
     sync::oneshot,
     time::{Instant, sleep_until},
 };
+use tracing::{Instrument as _, Span};
 
 use super::{
     context::{LeaseContext, LeaseError, WriteIntent},
@@ -45,6 +46,7 @@ use crate::support::{
     observer::{KeeperTask, LeaseOperation, LeaseOutcome, RollbackAction},
     panics::catch_panic,
     random::{Attempts, LONGEST_PAUSE, SHORTEST_PAUSE},
+    spans::SPANS,
     status::{StoreFailure, UnavailableReason},
 };
 
@@ -351,20 +353,35 @@ impl Task {
 
     /// Renews or moves the lease. If there is none, searches for a row.
     async fn advance(&mut self) -> Result<Pause, LeaseError> {
-        let Some(held) = self.state.held_mut() else { return self.acquire().await };
+        let Some(held) = self.state.held_mut() else {
+            let span = self.span(LeaseOperation::Acquire);
+            return self.acquire().instrument(span).await;
+        };
         if held.lease.use_next_lease(&self.context).await? {
             let namespace = &self.context.settings.namespace;
             tracing::debug!(namespace, "lease of the new epoch begins: its barrier has come");
             self.context.shared.announce_range();
         }
         if let Some(behind_ms) = held.lease.rolled_back_ms(&self.context) {
-            if let Some(pause) = self.move_away(behind_ms).await? {
+            let span = self.span(LeaseOperation::Rotate);
+            if let Some(pause) = self.move_away(behind_ms).instrument(span).await? {
                 return Ok(pause);
             }
         } else {
             self.enter(Event::ClockCaughtUp);
         }
-        self.renew().await
+        let span = self.span(LeaseOperation::Renew);
+        self.renew().instrument(span).await
+    }
+
+    /// Makes the span of an operation, in which its calls of the store are.
+    fn span(&self, operation: LeaseOperation) -> Span {
+        tracing::debug_span!(
+            target: SPANS,
+            "lease",
+            otel.name = format_args!("lease {}", operation.name()),
+            namespace = self.context.settings.namespace,
+        )
     }
 
     /// Searches for a free row.

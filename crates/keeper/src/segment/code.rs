@@ -19,9 +19,13 @@ use tokio::{
     sync::{mpsc, watch},
     time::Instant,
 };
+use tracing::Span;
 
 use super::namespace::{Failing, Namespace};
-use crate::support::status::{StoreFailure, UnavailableReason};
+use crate::support::{
+    spans::SPANS,
+    status::{StoreFailure, UnavailableReason},
+};
 
 /// How long a code counts as unserved after a claim that got no numbers. A refused client may retry
 /// late.
@@ -49,6 +53,8 @@ pub(super) struct Code {
     /// may succeed meanwhile.
     failing: Mutex<Option<Failing>>,
     queued: Arc<AtomicBool>,
+    /// The span of the claim that queued the code last.
+    asked_by: Mutex<Option<Span>>,
     /// How many numbers were reported to the observer.
     reported: AtomicU64,
 }
@@ -121,6 +127,7 @@ impl Code {
                 reason: watch::Sender::new(None),
                 demand: Mutex::new(Demand { store_next: spec.first(), ..Demand::default() }),
                 failing: Mutex::default(),
+                asked_by: Mutex::default(),
                 queued,
                 reported: AtomicU64::new(0),
             }
@@ -288,6 +295,14 @@ impl Code {
         own.or_else(|| self.namespace.shared.failing_for(duration))
     }
 
+    /// Makes the span of a refill, below that of the claim which asked for it.
+    pub(super) fn refill_span(&self) -> Span {
+        let asked_by = self.asked_by.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let (namespace, code) = (self.namespace.name(), &self.name);
+        let parent = asked_by.as_ref().and_then(Span::id);
+        tracing::debug_span!(target: SPANS, parent: parent, "refill", namespace, code)
+    }
+
     /// Lets the code be queued again. Wake-ups until now were dropped, so the caller must check the
     /// demand afterwards.
     pub(super) fn leave_queue(&self) {
@@ -330,6 +345,9 @@ impl Wake for RefillWaker {
         if !self.queued.swap(true, Ordering::SeqCst)
             && let Some(code) = self.code.upgrade()
         {
+            // The span lives on in it: a refill below one that has ended could not be recorded.
+            let asked_by = Some(Span::current());
+            *code.asked_by.lock().unwrap_or_else(PoisonError::into_inner) = asked_by;
             // If the task has ended, no block comes, and claims report that.
             let _ = self.queue.send(code);
         }

@@ -19,6 +19,7 @@ use tokio::{
     task::JoinSet,
     time::{Instant, MissedTickBehavior, interval_at, sleep, timeout_at},
 };
+use tracing::Instrument as _;
 
 use super::{
     block_check::check_blocks,
@@ -239,7 +240,7 @@ async fn serve(codes: Arc<CodeTable>, code: Arc<Code>) -> Option<Arc<Code>> {
             let is_replaced = codes.replace_by_managed(&code).await?;
             if is_replaced { Ok(true) } else { refill(&code).await }
         };
-        match catch_panic(refilled).await {
+        match catch_panic(refilled.instrument(code.refill_span())).await {
             Ok(Ok(was_asked)) => {
                 code.note_failure(None);
                 if was_asked {

@@ -7,6 +7,7 @@ pub(crate) mod lease_times;
 pub(crate) mod observer;
 pub(crate) mod panics;
 pub(crate) mod random;
+pub(crate) mod spans;
 pub(crate) mod status;
 pub(crate) mod store_call;
 pub(crate) mod task_handle;

@@ -5,8 +5,12 @@ use std::time::Duration;
 use raindrop_core::{clock::Clock, instant::millis, lease::StoreReading};
 use raindrop_store::{Store, StoreError, Survey};
 use tokio::time::{Instant, timeout};
+use tracing::{Instrument as _, field::Empty};
 
-use super::observer::{Observer, StoreOperation};
+use super::{
+    observer::{Observer, StoreOperation},
+    spans::SPANS,
+};
 
 /// How many times as long as another call it may take to create tables and thousands of rows.
 const PREPARING: u32 = 6;
@@ -26,7 +30,18 @@ pub(crate) async fn store_call<T>(
         }
     };
     let began = Instant::now();
-    let answer = timeout(after, call).await.unwrap_or(Err(StoreError::TimedOut { after }));
+    let span = tracing::debug_span!(
+        target: SPANS,
+        "store",
+        otel.name = format_args!("store {}", operation.name()),
+        otel.kind = "client",
+        otel.status_code = Empty,
+    );
+    let answer = timeout(after, call).instrument(span.clone()).await;
+    let answer = answer.unwrap_or(Err(StoreError::TimedOut { after }));
+    if answer.is_err() {
+        span.record("otel.status_code", "ERROR");
+    }
     observer.store_operation(operation, began.elapsed());
     answer
 }
