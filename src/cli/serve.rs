@@ -11,6 +11,8 @@ use std::{
 use tokio::{net::TcpListener, runtime::Builder};
 
 use super::{failure::Failure, store::block_on};
+#[cfg(feature = "otel")]
+use crate::process::traces;
 use crate::{
     config::{Config, LogFormat},
     process::{
@@ -31,6 +33,8 @@ const OTHER_THREADS: usize = 8;
 
 pub(super) fn run(config: Config) -> Result<(), Failure> {
     check_threads()?;
+    #[cfg(feature = "otel")]
+    traces::start().map_err(Failure::usage)?;
     // Dropped last, after the last lines were queued.
     let _logging = telemetry::start(&config.log)?;
     let mut runtime = Builder::new_multi_thread();

@@ -14,6 +14,8 @@ use std::{
 use tokio::{task::AbortHandle, time::sleep};
 use tracing_subscriber::EnvFilter;
 
+use crate::keeper::SPANS;
+
 /// Directives for targets that would only be noise: errors of requests to the Kubernetes API, which
 /// the keeper logs with their meaning, and errors of HTTP/2, with which clients could fill the log.
 const NOISY_TARGETS: &str = "kube_client::client::builder=off,h2=error";
@@ -22,9 +24,11 @@ const NOISY_TARGETS: &str = "kube_client::client::builder=off,h2=error";
 ///
 /// `debug` is for operators: what this node decided and why. Of libraries it has what `info` has,
 /// since drivers log every statement at that level. `trace` has everything.
+///
+/// No level has spans: they are for a collector alone, and without one none is made.
 pub(super) fn directives(level: &str) -> EnvFilter {
     let level = if level == "debug" { "info,raindrop=debug" } else { level };
-    EnvFilter::new(format!("{level},{NOISY_TARGETS}"))
+    EnvFilter::new(format!("{level},{SPANS}=off,{NOISY_TARGETS}"))
 }
 
 /// Sets the filter of the log.
@@ -127,6 +131,7 @@ impl fmt::Debug for LogLevel {
 #[cfg(test)]
 mod tests {
     use tokio::time::advance;
+    use tracing_subscriber::{Registry, layer::SubscriberExt as _};
 
     use super::*;
 
@@ -146,6 +151,16 @@ mod tests {
         tokio::task::yield_now().await;
         advance(duration).await;
         tokio::task::yield_now().await;
+    }
+
+    #[test]
+    fn no_level_has_spans() {
+        for level in ["off", "error", "warn", "info", "debug", "trace"] {
+            let subscriber = Registry::default().with(directives(level));
+            tracing::subscriber::with_default(subscriber, || {
+                assert!(tracing::debug_span!(target: SPANS, "request").is_disabled(), "{level}");
+            });
+        }
     }
 
     #[tokio::test(start_paused = true)]

@@ -12,3 +12,5 @@ pub(crate) mod reading;
 pub mod service_manager;
 pub mod shutdown;
 pub mod telemetry;
+#[cfg(feature = "otel")]
+pub(crate) mod traces;

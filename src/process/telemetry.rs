@@ -28,6 +28,8 @@ use tracing_subscriber::{
     util::SubscriberInitExt,
 };
 
+#[cfg(feature = "otel")]
+use super::traces::{self, WithTraceId};
 use super::{
     log_level::{LogLevel, directives},
     log_writer::LogWriter,
@@ -52,6 +54,12 @@ pub(crate) static DROPPED: LazyLock<IntCounter> = LazyLock::new(|| {
     IntCounter::new("raindrop_log_lines_dropped_total", help).expect("a valid name")
 });
 
+/// Counts the spans that were not sent; 0 in a build without the feature `otel`.
+pub(crate) static SPANS_DROPPED: LazyLock<IntCounter> = LazyLock::new(|| {
+    let help = "Spans that were not sent: the collector did not take them, or not as fast.";
+    IntCounter::new("raindrop_spans_dropped_total", help).expect("a valid name")
+});
+
 /// Waits for the queued lines when it is dropped, for at most a second.
 #[derive(Debug)]
 #[must_use = "the last lines may be lost unless it lives as long as the process"]
@@ -59,6 +67,8 @@ pub struct Logging(());
 
 impl Drop for Logging {
     fn drop(&mut self) {
+        #[cfg(feature = "otel")]
+        traces::flush();
         flush();
     }
 }
@@ -131,11 +141,17 @@ fn subscriber(
         LogFormat::Text => {
             let lines = lines.fmt_fields(debug_fn(write_field).delimited(" "));
             let lines = lines.with_writer(move || writer.clone());
-            Box::new(lines.with_ansi(is_terminal))
+            let lines = lines.with_ansi(is_terminal);
+            #[cfg(feature = "otel")]
+            let lines = lines.map_event_format(|format| WithTraceId::text(format, is_terminal));
+            Box::new(lines)
         }
         LogFormat::Json => {
             let lines = lines.with_writer(move || JsonLines(writer.clone()));
-            Box::new(lines.json().flatten_event(true))
+            let lines = lines.json().flatten_event(true);
+            #[cfg(feature = "otel")]
+            let lines = lines.map_event_format(WithTraceId::json);
+            Box::new(lines)
         }
     };
     let (filter, handle) = reload::Layer::new(directives(config.level));
@@ -144,6 +160,8 @@ fn subscriber(
         let _ = handle.reload(filter);
     };
     let subscriber = Registry::default().with(lines.with_filter(filter));
+    #[cfg(feature = "otel")]
+    let subscriber = subscriber.with(traces::layer());
     (Box::new(subscriber), LogLevel::new(config.level, Box::new(apply)))
 }
 

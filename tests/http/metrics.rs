@@ -37,6 +37,7 @@ async fn counters_are_exported_before_they_count() {
         "raindrop_http_connections ",
         "raindrop_http_connections_dropped_total{reason=\"room\"} 0",
         "raindrop_log_lines_dropped_total 0",
+        "raindrop_spans_dropped_total 0",
         "raindrop_task_failures_total{task=\"announcement\"} 0",
         "raindrop_task_failures_total{task=\"lease_keeper\"} 0",
         "raindrop_auth_refused_total{reason=\"missing\"} 0",

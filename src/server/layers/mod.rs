@@ -27,6 +27,8 @@ use axum::{
 use futures_util::future::{Either, FutureExt as _, poll_immediate};
 use tokio::time::{Instant, timeout};
 use tower::{Service, ServiceExt as _, layer::layer_fn, service_fn};
+#[cfg(feature = "otel")]
+use tracing::{Instrument as _, field::Empty};
 
 use self::{browsers::Browsers, gate::Rules};
 use super::{
@@ -37,6 +39,8 @@ use super::{
     state::AppState,
 };
 use crate::keeper::catch_panic;
+#[cfg(feature = "otel")]
+use crate::{keeper::SPANS, process::traces};
 
 /// The middleware around the routes of one audience.
 #[derive(Debug)]
@@ -77,7 +81,7 @@ impl Layers {
         let (layers, metrics) = (Arc::clone(self), Arc::clone(metrics));
         methods.layer(layer_fn(move |route: Route| {
             let guarded = Guarded::new(&layers, &metrics, route);
-            service_fn(move |request| Arc::clone(&guarded).answer(request))
+            service_fn(move |request| Arc::clone(&guarded).trace(request))
         }))
     }
 
@@ -97,7 +101,7 @@ impl Layers {
         // Behind an `Arc`, too: a clone of it would allocate for each of its methods.
         let others = Arc::new(others.with_state(Arc::clone(&self.state)));
         let answer = move |request: Request| match *request.method() {
-            Method::GET | Method::POST => Either::Left(Arc::clone(&guarded).answer(request)),
+            Method::GET | Method::POST => Either::Left(Arc::clone(&guarded).trace(request)),
             _ => Either::Right(MethodRouter::clone(&others).oneshot(request)),
         };
         router.route_service(path, service_fn(answer))
@@ -111,6 +115,50 @@ where
     /// Behind an `Arc`, because axum clones the service for each request.
     fn new(layers: &Arc<Layers>, metrics: &Arc<RouteMetrics>, inner: S) -> Arc<Self> {
         Arc::new(Self { layers: Arc::clone(layers), metrics: Arc::clone(metrics), inner })
+    }
+
+    /// Answers a request in a span, if spans are sent.
+    #[cfg(feature = "otel")]
+    fn trace(
+        self: Arc<Self>,
+        request: Request,
+    ) -> impl Future<Output = Result<Response, Infallible>> {
+        if traces::are_sent() {
+            // Boxed, so that a request without a span has a smaller future.
+            return Either::Left(Box::pin(self.answer_in_span(request)));
+        }
+        Either::Right(self.answer(request))
+    }
+
+    #[cfg(not(feature = "otel"))]
+    fn trace(
+        self: Arc<Self>,
+        request: Request,
+    ) -> impl Future<Output = Result<Response, Infallible>> {
+        self.answer(request)
+    }
+
+    #[cfg(feature = "otel")]
+    async fn answer_in_span(self: Arc<Self>, request: Request) -> Result<Response, Infallible> {
+        let (method, route) = (request.method().as_str(), self.metrics.path());
+        let span = tracing::debug_span!(
+            target: SPANS,
+            "request",
+            otel.name = format_args!("{method} {route}"),
+            otel.kind = "server",
+            otel.status_code = Empty,
+            http.request.method = method,
+            http.route = route,
+            http.response.status_code = Empty,
+        );
+        traces::continue_trace(&span, request.headers());
+        let Ok(response) = self.answer(request).instrument(span.clone()).await;
+        span.record("http.response.status_code", i64::from(response.status().as_u16()));
+        if response.status().is_server_error() {
+            span.record("otel.status_code", "ERROR");
+        }
+        traces::end(&span);
+        Ok(response)
     }
 
     /// Counts and times a request, and adds CORS headers if its response needs them.

@@ -73,6 +73,7 @@ impl Metrics {
         set_gauge(&registry, build_info, 1.0);
         register(&registry, ProcessMetrics::new());
         register(&registry, telemetry::DROPPED.clone());
+        register(&registry, telemetry::SPANS_DROPPED.clone());
         Self {
             http: HttpMetrics::new(&registry),
             auth_refused: auth::refused(&registry),

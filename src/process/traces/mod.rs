@@ -1,0 +1,106 @@
+//! Traces: sends spans to a collector of OpenTelemetry, by OTLP over HTTP.
+//!
+//! The variables `OTEL_*` of the environment configure it. Without an endpoint in them there is no
+//! exporter, no thread and no span. Spans are made where the work is done, under the target
+//! [`SPANS`]; this module adds the `traceparent` of callers, and the ids of traces to lines of the
+//! log. A thread of the library sends the spans, so nothing waits for the collector. What is no
+//! part of this: which spans there are, and metrics or lines of the log by OTLP.
+//! Tests: in the files of this folder, and tests/traces, against a collector.
+
+mod client;
+mod export;
+mod log_lines;
+mod variables;
+
+use std::{env, sync::OnceLock, time::Duration};
+
+use axum::http::HeaderMap;
+use opentelemetry::{
+    propagation::TextMapPropagator as _,
+    trace::{TraceContextExt as _, TracerProvider as _},
+};
+use opentelemetry_http::HeaderExtractor;
+use opentelemetry_otlp::{SpanExporter, WithExportConfig as _, WithHttpConfig as _};
+use opentelemetry_sdk::{Resource, propagation::TraceContextPropagator, trace::SdkTracerProvider};
+use tracing::{Span, Subscriber};
+use tracing_opentelemetry::OpenTelemetrySpanExt as _;
+use tracing_subscriber::{Layer, filter::Targets, registry::LookupSpan};
+
+pub(super) use self::log_lines::WithTraceId;
+use self::{client::Client, variables::Settings};
+use crate::keeper::SPANS;
+
+/// How long the end of the process waits for the last export.
+const FLUSHED_WITHIN: Duration = Duration::from_secs(1);
+
+/// The exporter of this process, if there is one.
+static PROVIDER: OnceLock<SdkTracerProvider> = OnceLock::new();
+
+/// Returns whether spans are sent.
+pub(crate) fn are_sent() -> bool {
+    PROVIDER.get().is_some()
+}
+
+/// Starts the exporter if the environment names a collector. Call it before the log starts, whose
+/// subscriber passes the spans on.
+///
+/// # Errors
+///
+/// When a variable has a value that the exporter cannot use. The error names the variable.
+pub(crate) fn start() -> Result<(), String> {
+    let given = |name: &str| env::var(name).ok().filter(|value| !value.trim().is_empty());
+    let Some(settings) = Settings::read(given)? else { return Ok(()) };
+    let exporter = SpanExporter::builder()
+        .with_http()
+        .with_http_client(Client::new(settings.timeout))
+        .with_endpoint(&settings.endpoint)
+        .build()
+        .map_err(|error| format!("OTEL_EXPORTER_OTLP_*: {error}"))?;
+    let mut resource = Resource::builder();
+    if !settings.names_service {
+        resource = resource.with_service_name("raindrop");
+    }
+    let provider = SdkTracerProvider::builder()
+        .with_span_processor(export::processor(exporter, settings.queue))
+        .with_resource(resource.build())
+        .build();
+    let _ = PROVIDER.set(provider);
+    Ok(())
+}
+
+/// Returns the layer that passes spans to the exporter, if there is one.
+pub(super) fn layer<S>() -> Option<impl Layer<S>>
+where
+    S: Subscriber + for<'a> LookupSpan<'a>,
+{
+    let tracer = PROVIDER.get()?.tracer("raindrop");
+    let layer = tracing_opentelemetry::layer()
+        .with_tracer(tracer)
+        .with_location(false)
+        .with_threads(false)
+        .with_tracked_inactivity(false)
+        .with_target(false);
+    Some(layer.with_filter(Targets::new().with_target(SPANS, tracing::Level::DEBUG)))
+}
+
+/// Sends what is queued, at the end of the process.
+pub(super) fn flush() {
+    if let Some(provider) = PROVIDER.get() {
+        // A collector that does not answer must not hold up the end.
+        let _ = provider.shutdown_with_timeout(FLUSHED_WITHIN);
+    }
+}
+
+/// Continues the trace of a caller, by its header `traceparent`.
+pub(crate) fn continue_trace(span: &Span, headers: &HeaderMap) {
+    let parent = TraceContextPropagator::new().extract(&HeaderExtractor(headers));
+    if parent.span().span_context().is_valid() {
+        // This fails only for a span that nobody records.
+        let _ = span.set_parent(parent);
+    }
+}
+
+/// Ends a span now, although others below it may still go on.
+pub(crate) fn end(span: &Span) {
+    span.context().span().end();
+}

@@ -1,0 +1,250 @@
+//! The variables of the environment that configure traces.
+//!
+//! They mean what OpenTelemetry's specification says, except that a value which cannot be used ends
+//! the start: ignored, it would only show when traces are missed. The library reads those that are
+//! not here: headers, attributes, and the sizes and times of exports. Secrets can be in headers, in
+//! the user info of an address and in its query: errors show none of them.
+
+use std::time::Duration;
+
+use axum::http::{Uri, uri::Scheme};
+
+use crate::core::visible::visible;
+
+/// The settings of the exporter.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Settings {
+    /// Where spans are sent, with the path.
+    pub(super) endpoint: String,
+    /// How long an export may take.
+    pub(super) timeout: Duration,
+    /// The most spans that wait for an export.
+    pub(super) queue: usize,
+    /// Whether the variables name the service.
+    pub(super) names_service: bool,
+}
+
+impl Settings {
+    /// Reads the settings from the variables that are given and not empty. `None` if they name no
+    /// collector or ask for no traces; the others are then not checked.
+    ///
+    /// # Errors
+    ///
+    /// When a value cannot be used.
+    pub(super) fn read(given: impl Fn(&str) -> Option<String>) -> Result<Option<Self>, String> {
+        let one_of = |names: [&'static str; 2]| {
+            names.into_iter().find_map(|name| given(name).map(|value| Variable { name, value }))
+        };
+        let endpoint =
+            one_of(["OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "OTEL_EXPORTER_OTLP_ENDPOINT"]);
+        let is_disabled =
+            given("OTEL_SDK_DISABLED").is_some_and(|it| it.trim().eq_ignore_ascii_case("true"));
+        let Some(endpoint) = endpoint.filter(|_| !is_disabled) else { return Ok(None) };
+        let only = |name| given(name).map(|value| Variable { name, value });
+        if let Some(exporter) = only("OTEL_TRACES_EXPORTER") {
+            match exporter.must_be_one_of(&["otlp", "none"])? {
+                "none" => return Ok(None),
+                _ => (),
+            }
+        }
+        if let Some(protocol) =
+            one_of(["OTEL_EXPORTER_OTLP_TRACES_PROTOCOL", "OTEL_EXPORTER_OTLP_PROTOCOL"])
+        {
+            protocol.must_be_one_of(&["http/protobuf"])?;
+        }
+        if let Some(compression) =
+            one_of(["OTEL_EXPORTER_OTLP_TRACES_COMPRESSION", "OTEL_EXPORTER_OTLP_COMPRESSION"])
+        {
+            compression.must_be_one_of(&["none"])?;
+        }
+        if let Some(sampler) = only("OTEL_TRACES_SAMPLER") {
+            let sampler = sampler.must_be_one_of(&SAMPLERS)?;
+            let ratio = only("OTEL_TRACES_SAMPLER_ARG").filter(|_| sampler.ends_with("ratio"));
+            ratio.map_or(Ok(()), |ratio| ratio.must_be_ratio())?;
+        }
+        let timeout = one_of(["OTEL_EXPORTER_OTLP_TRACES_TIMEOUT", "OTEL_EXPORTER_OTLP_TIMEOUT"]);
+        let timeout = timeout.map_or(Ok(10_000), |timeout| timeout.must_be_positive())?;
+        let queue = only("OTEL_BSP_MAX_QUEUE_SIZE");
+        let queue = queue.map_or(Ok(2_048), |queue| queue.must_be_positive())?;
+        let attributes = given("OTEL_RESOURCE_ATTRIBUTES").unwrap_or_default();
+        let names_service = given("OTEL_SERVICE_NAME").is_some()
+            || attributes.split(',').any(|it| it.trim_start().starts_with("service.name="));
+        Ok(Some(Self {
+            endpoint: endpoint.must_be_endpoint()?,
+            timeout: Duration::from_millis(timeout.into()),
+            queue: usize::try_from(queue).unwrap_or(usize::MAX),
+            names_service,
+        }))
+    }
+}
+
+/// The values of `OTEL_TRACES_SAMPLER` that the library has.
+const SAMPLERS: [&str; 6] = [
+    "always_on",
+    "always_off",
+    "traceidratio",
+    "parentbased_always_on",
+    "parentbased_always_off",
+    "parentbased_traceidratio",
+];
+
+/// A variable that is set.
+struct Variable {
+    name: &'static str,
+    value: String,
+}
+
+impl Variable {
+    fn must_be_one_of(&self, allowed: &[&'static str]) -> Result<&'static str, String> {
+        let value = self.value.trim();
+        let found = allowed.iter().find(|it| it.eq_ignore_ascii_case(value));
+        found.copied().ok_or_else(|| self.refused(&allowed.join(" or ")))
+    }
+
+    fn must_be_ratio(&self) -> Result<(), String> {
+        let ratio = self.value.trim().parse::<f64>();
+        let is_ratio = ratio.is_ok_and(|ratio| (0.0..=1.0).contains(&ratio));
+        is_ratio.then_some(()).ok_or_else(|| self.refused("a number from 0 to 1"))
+    }
+
+    fn must_be_positive(&self) -> Result<u32, String> {
+        let number = self.value.trim().parse().ok().filter(|number| *number > 0);
+        number.ok_or_else(|| self.refused("a whole number above 0"))
+    }
+
+    /// Returns the address to which spans are sent.
+    fn must_be_endpoint(&self) -> Result<String, String> {
+        let value = self.value.trim();
+        let uri = value.parse::<Uri>().ok().filter(|uri| {
+            let authority = uri.authority().map_or("", |it| it.as_str());
+            uri.scheme() == Some(&Scheme::HTTP)
+                && uri.host().is_some_and(|host| !host.is_empty())
+                && !authority.contains('@')
+        });
+        if uri.is_none() {
+            return Err(self.refused(
+                "http://HOST:PORT of a collector on the same host or network, with credentials in \
+                 OTEL_EXPORTER_OTLP_HEADERS; https:// is not supported: let that collector forward \
+                 by TLS",
+            ));
+        }
+        Ok(if self.name == "OTEL_EXPORTER_OTLP_ENDPOINT" {
+            format!("{}/v1/traces", value.trim_end_matches('/'))
+        } else {
+            value.to_owned()
+        })
+    }
+
+    fn refused(&self, allowed: &str) -> String {
+        let Self { name, value } = self;
+        format!("{name}={}: must be {allowed}", visible(&without_secrets(value)))
+    }
+}
+
+/// Hides the user info of an address and its query. Of what is no address it may hide more.
+fn without_secrets(value: &str) -> String {
+    let (scheme, rest) = value.split_once("://").unwrap_or(("", value));
+    let address = rest.rsplit_once('@').map_or(rest, |(_, address)| address);
+    let path = address.split(['?', '#']).next().unwrap_or_default();
+    let begin = &value[..value.len() - rest.len()];
+    debug_assert!(begin.starts_with(scheme));
+    let user_info = if address.len() < rest.len() { "***@" } else { "" };
+    let query = if path.len() < address.len() { "?***" } else { "" };
+    format!("{begin}{user_info}{path}{query}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ENDPOINT: (&str, &str) = ("OTEL_EXPORTER_OTLP_ENDPOINT", "http://127.0.0.1:4318");
+    const OF_TRACES: (&str, &str) =
+        ("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "http://collector/spans");
+
+    fn read(variables: &[(&str, &str)]) -> Result<Option<Settings>, String> {
+        Settings::read(|name| {
+            variables.iter().find(|(key, _)| *key == name).map(|(_, value)| (*value).to_owned())
+        })
+    }
+
+    #[test]
+    fn traces_are_sent_only_to_a_named_collector() {
+        let general = Some("http://127.0.0.1:4318/v1/traces");
+        for (variables, expected) in [
+            (&[][..], None),
+            (&[("OTEL_TRACES_EXPORTER", "otlp")], None),
+            // Without a collector, no other variable matters.
+            (&[("OTEL_EXPORTER_OTLP_PROTOCOL", "grpc")], None),
+            (&[ENDPOINT], general),
+            (&[("OTEL_EXPORTER_OTLP_ENDPOINT", "http://a/base/")], Some("http://a/base/v1/traces")),
+            (&[OF_TRACES], Some("http://collector/spans")),
+            (&[ENDPOINT, OF_TRACES], Some("http://collector/spans")),
+            (&[ENDPOINT, ("OTEL_SDK_DISABLED", "True")], None),
+            (&[ENDPOINT, ("OTEL_SDK_DISABLED", "no")], general),
+            (&[ENDPOINT, ("OTEL_TRACES_EXPORTER", "none")], None),
+            (&[ENDPOINT, ("OTEL_TRACES_EXPORTER", "otlp")], general),
+        ] {
+            let found = read(variables).expect("allowed").map(|settings| settings.endpoint);
+            assert_eq!(found.as_deref(), expected, "{variables:?}");
+        }
+    }
+
+    #[test]
+    fn settings_have_the_defaults_of_the_specification() {
+        let defaults = read(&[ENDPOINT]).expect("allowed").expect("an endpoint");
+        assert_eq!((defaults.timeout, defaults.queue), (Duration::from_secs(10), 2_048));
+        assert!(!defaults.names_service);
+        let given = read(&[
+            ENDPOINT,
+            ("OTEL_EXPORTER_OTLP_TIMEOUT", "5"),
+            ("OTEL_EXPORTER_OTLP_TRACES_TIMEOUT", "7"),
+            ("OTEL_BSP_MAX_QUEUE_SIZE", "9"),
+            ("OTEL_RESOURCE_ATTRIBUTES", "a=b, service.name=ids"),
+        ]);
+        let given = given.expect("allowed").expect("an endpoint");
+        assert_eq!((given.timeout, given.queue), (Duration::from_millis(7), 9));
+        assert!(given.names_service);
+        let other = read(&[ENDPOINT, ("OTEL_RESOURCE_ATTRIBUTES", "my.service.name=x")]);
+        assert!(!other.expect("allowed").expect("an endpoint").names_service);
+    }
+
+    #[test]
+    fn values_that_cannot_be_used_are_refused() {
+        for (name, allowed, refused) in [
+            ("OTEL_TRACES_EXPORTER", "otlp", "zipkin"),
+            ("OTEL_EXPORTER_OTLP_PROTOCOL", "http/protobuf", "grpc"),
+            ("OTEL_EXPORTER_OTLP_TRACES_PROTOCOL", "http/protobuf", "http/json"),
+            ("OTEL_EXPORTER_OTLP_COMPRESSION", "none", "gzip"),
+            ("OTEL_EXPORTER_OTLP_TIMEOUT", "1", "0"),
+            ("OTEL_BSP_MAX_QUEUE_SIZE", "1", "many"),
+            ("OTEL_TRACES_SAMPLER", "parentbased_always_off", "xray"),
+            ("OTEL_EXPORTER_OTLP_ENDPOINT", "http://[::1]:4318/", "https://collector:4318"),
+            ("OTEL_EXPORTER_OTLP_ENDPOINT", "http://collector", "127.0.0.1:4318"),
+            ("OTEL_EXPORTER_OTLP_ENDPOINT", " http://collector ", "http://"),
+        ] {
+            read(&[(name, allowed), ENDPOINT]).expect("allowed").expect("an endpoint");
+            let error = read(&[(name, refused), ENDPOINT]).expect_err(refused);
+            assert!(error.starts_with(&format!("{name}={refused}: must be ")), "{error}");
+        }
+        let sampler = ("OTEL_TRACES_SAMPLER", "traceidratio");
+        read(&[ENDPOINT, sampler, ("OTEL_TRACES_SAMPLER_ARG", "0.25")]).expect("allowed");
+        read(&[ENDPOINT, sampler, ("OTEL_TRACES_SAMPLER_ARG", "25%")]).expect_err("no ratio");
+        // The other samplers have no argument.
+        let sampler = ("OTEL_TRACES_SAMPLER", "always_on");
+        read(&[ENDPOINT, sampler, ("OTEL_TRACES_SAMPLER_ARG", "25%")]).expect("unused");
+    }
+
+    #[test]
+    fn errors_show_no_secret_of_an_address() {
+        for (value, shown) in [
+            ("http://user:secret@collector:4318", "http://***@collector:4318"),
+            ("https://secret@a/b?key=secret#c", "https://***@a/b?***"),
+            ("https://user:se?cret@a", "https://***@a"),
+            ("user:secret@a", "***@a"),
+        ] {
+            let error = read(&[("OTEL_EXPORTER_OTLP_ENDPOINT", value)]).expect_err(value);
+            let begins = format!("OTEL_EXPORTER_OTLP_ENDPOINT={shown}: must be http://HOST:PORT");
+            assert!(error.starts_with(&begins), "{error}");
+        }
+    }
+}
