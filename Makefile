@@ -31,7 +31,7 @@ CASES ?= 20000
 SEED ?= $(shell date +%s)
 
 .PHONY: help build static packages packages-test check enough-disk deps install-deps test format clippy model-lint check-build examples test-build soak-build unit-test doc-test http-test embedded-test store-test fault-test model-test explorer protocol-test loom simulation kubernetes-build mutants mutants-loom deny fuzz soak soak-simulation soak-faults soak-overload soak-models fleets \
-	engine-test mysql-test kubernetes-test api-test chart-test console-test clients-test clients-fmt clients-package integrations-test image-test book bench bench-http bench-instructions bench-clients bench-lint lint workflow-lint fmt doc ci steps-table
+	engine-test mysql-test kubernetes-test api-test chart-test traces-build traces-test console-test clients-test clients-fmt clients-package integrations-test image-test book bench bench-http bench-instructions bench-clients bench-lint lint workflow-lint fmt doc ci steps-table
 
 help:
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 18
@@ -73,7 +73,7 @@ format:
 # Nothing is linked, so the allocator's library only has to be some file, and is not compiled.
 clippy: export JEMALLOC_OVERRIDE = $(abspath Makefile)
 clippy:
-	$(CARGO) clippy --locked --all-targets --features jemalloc -- -D warnings
+	$(CARGO) clippy --locked --all-targets --features jemalloc,otel -- -D warnings
 
 check-build: examples
 	$(CARGO) test --locked --no-run --lib --bins --test embed --test http --test store
@@ -149,6 +149,12 @@ api-test: ## a running service against its API document, with made-up requests; 
 
 chart-test: ## the Helm chart on a real API server, the alerts and the dashboard; installs what it needs
 	tests/chart/run.sh
+
+traces-build:
+	tests/traces/build.sh
+
+traces-test: ## what a collector of OpenTelemetry gets of a running service; builds the collector with Go
+	tests/traces/run.sh
 
 console-test: ## the console in a browser; installs Chromium and Playwright. UPDATE=1 rewrites docs/images
 	tests/console/run.sh
@@ -248,9 +254,9 @@ book: ## the book of docs/ in target/book, with every link checked; builds mdBoo
 	@deploy/book/build.sh
 
 ci: enough-disk install-deps ## what decides whether a change lands
-	@tests/steps.bash --table format workflow-lint book clippy model-lint doc test-build soak-build kubernetes-build deny \
+	@tests/steps.bash --table format workflow-lint book clippy model-lint doc traces-build test-build soak-build kubernetes-build deny \
 		loom fault-test clients-test chart-test explorer protocol-test store-test kubernetes-test \
-		integrations-test console-test simulation unit-test api-test http-test doc-test
+		integrations-test console-test traces-test simulation unit-test api-test http-test doc-test
 
 # Else a full disk shows after half an hour, as a test that fails.
 enough-disk:

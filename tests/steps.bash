@@ -18,8 +18,8 @@ needs() {
   case $1 in
     # In `make check` after the other tests have asked cargo, of which this one is the shortest.
     clippy) load=10 lock=debug after="check-build embedded-test" ;;
-    model-lint | doc | check-build) load=17 lock=debug ;;
-    test-build) load=17 lock=debug after="clippy model-lint doc" ;;
+    model-lint | doc | check-build | traces-build) load=17 lock=debug ;;
+    test-build) load=17 lock=debug after="clippy model-lint doc traces-build" ;;
     soak-build) load=17 lock=soak after=format ;;
     unit-test) load=9 after="check-build test-build" ;;
     doc-test) load=10 after=test-build ;;
@@ -34,7 +34,7 @@ needs() {
     chart-test) load=7 after="kubernetes-build test-build" ;;
     clients-test) load=9 lock=clients after=test-build ;;
     integrations-test) load=8 lock=clients after=test-build ;;
-    api-test | console-test) load=8 after=test-build ;;
+    api-test | console-test | traces-test) load=8 after=test-build ;;
     kubernetes-build) load=15 ;;
     deny | format | book) load=3 ;;
     *) load=10 ;;
