@@ -145,12 +145,32 @@ impl FileWatch {
 mod tests {
     use std::os::unix::fs::PermissionsExt;
 
+    use tempfile::TempDir;
     use tokio::time::{Instant, timeout};
 
     use super::*;
     use crate::process::reading::tests::hang;
 
     const LONG: Duration = Duration::from_secs(60);
+
+    struct Watched {
+        folder: TempDir,
+        file: PathBuf,
+        hangups: Hangups,
+        watch: FileWatch,
+    }
+
+    impl Watched {
+        /// Watches a file that holds "one".
+        fn new() -> Self {
+            let folder = tempfile::tempdir().expect("a folder");
+            let file = folder.path().join("tokens.toml");
+            fs::write(&file, "one").expect("written");
+            let hangups = Hangups::listen().expect("a handler");
+            let watch = FileWatch::new([file.clone()]);
+            Self { folder, file, hangups, watch }
+        }
+    }
 
     /// Reads the file at the next signal or change. No test sends a signal.
     async fn next(watch: &mut FileWatch, hangups: &Hangups) -> Result<String, String> {
@@ -174,11 +194,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_changed_file_is_read_once_and_only_when_it_rests() {
-        let folder = tempfile::tempdir().expect("a folder");
-        let file = folder.path().join("tokens.toml");
-        fs::write(&file, "one").expect("written");
-        let hangups = Hangups::listen().expect("a handler");
-        let mut watch = FileWatch::new([file.clone()]);
+        let Watched { folder, file, hangups, mut watch } = Watched::new();
         assert!(timeout(LONG, next(&mut watch, &hangups)).await.is_err(), "nothing changed");
 
         let other = folder.path().join("next");
@@ -195,11 +211,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_failure_is_told_once_and_tried_again() {
-        let folder = tempfile::tempdir().expect("a folder");
-        let file = folder.path().join("tokens.toml");
-        fs::write(&file, "one").expect("written");
-        let hangups = Hangups::listen().expect("a handler");
-        let mut watch = FileWatch::new([file.clone()]);
+        let Watched { folder: _folder, file, hangups, mut watch } = Watched::new();
         fs::remove_file(&file).expect("removed");
         assert_eq!(next(&mut watch, &hangups).await, Err("entity not found".into()));
         assert!(timeout(LONG, next(&mut watch, &hangups)).await.is_err(), "told already");
@@ -212,11 +224,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_file_system_that_hangs_is_told_once_and_tried_again() {
-        let folder = tempfile::tempdir().expect("a folder");
-        let file = folder.path().join("tokens.toml");
-        fs::write(&file, "one").expect("written");
-        let hangups = Hangups::listen().expect("a handler");
-        let mut watch = FileWatch::new([file.clone()]);
+        let Watched { folder: _folder, file, hangups, mut watch } = Watched::new();
         let ends = hang(&watch.reads).await;
         let told = advancing(next(&mut watch, &hangups)).await;
         assert_eq!(told, Err(format!("{}: not read within 5s", file.display())));
