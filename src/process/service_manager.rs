@@ -7,7 +7,12 @@
 //! store that is away is no reason to restart. Tests: below, and tests/faults/service_manager.rs.
 
 use std::{convert::Infallible, time::Duration};
+#[cfg(unix)]
+use std::{io, path::PathBuf};
 
+use futures_util::FutureExt as _;
+#[cfg(unix)]
+use tokio::net::UnixDatagram;
 use tokio::{
     runtime::{Handle, RuntimeMetrics},
     time::{MissedTickBehavior, interval},
@@ -19,6 +24,8 @@ use super::telemetry::log_safely;
 /// The service manager that started this process.
 #[derive(Clone, Debug)]
 pub struct ServiceManager {
+    #[cfg(unix)]
+    socket: PathBuf,
     /// After this time without a sign of life, the manager restarts the process.
     watchdog: Option<Duration>,
 }
@@ -28,10 +35,10 @@ impl ServiceManager {
     /// `WATCHDOG_USEC` if it wants signs of life.
     #[cfg(unix)]
     pub fn of_environment() -> Option<Self> {
-        std::env::var_os("NOTIFY_SOCKET")?;
+        let socket = std::env::var_os("NOTIFY_SOCKET")?.into();
         // 0 stands for none.
         let watchdog = sd_notify::watchdog_enabled().filter(|limit| !limit.is_zero());
-        Some(Self { watchdog })
+        Some(Self { socket, watchdog })
     }
 
     /// Returns `None`: other systems have no such manager.
@@ -40,14 +47,15 @@ impl ServiceManager {
         None
     }
 
-    /// Tells that the service is ready.
-    pub(crate) fn ready(&self) {
-        tell("READY=1");
+    /// Tells the manager that the service is ready, as soon as the manager reads.
+    pub(crate) async fn ready(&self) {
+        self.tell("READY=1\n").await;
     }
 
-    /// Tells that the service stops.
+    /// Tells the manager that the service stops, unless it reads too slowly: the stop does not wait
+    /// for it.
     pub(crate) fn stopping(&self) {
-        tell("STOPPING=1");
+        self.tell("STOPPING=1\n").now_or_never();
     }
 
     /// Gives signs of life as long as no task is stuck. Never resolves.
@@ -59,21 +67,32 @@ impl ServiceManager {
         loop {
             interval.tick().await;
             if workers.all_progressed() {
-                tell("WATCHDOG=1");
+                self.tell("WATCHDOG=1\n").await;
             }
         }
     }
-}
 
-#[cfg(unix)]
-fn tell(state: &str) {
-    if let Err(error) = sd_notify::notify(&[sd_notify::NotifyState::Custom(state)]) {
-        log_safely(|| tracing::warn!(%error, state, "the service manager cannot be told"));
+    /// Sends a message, and waits while the queue of the manager's socket is full. The waiting task
+    /// blocks no thread, as `sd_notify::notify` would.
+    #[cfg(unix)]
+    async fn tell(&self, message: &str) {
+        if let Err(error) = self.send(message).await {
+            let state = message.trim_end();
+            log_safely(|| tracing::warn!(%error, state, "the service manager cannot be told"));
+        }
     }
-}
 
-#[cfg(not(unix))]
-const fn tell(_: &str) {}
+    #[cfg(unix)]
+    async fn send(&self, message: &str) -> io::Result<()> {
+        let socket = UnixDatagram::unbound()?;
+        socket.connect(&self.socket)?;
+        socket.send(message.as_bytes()).await?;
+        Ok(())
+    }
+
+    #[cfg(not(unix))]
+    async fn tell(&self, _: &str) {}
+}
 
 /// The threads that run the tasks.
 #[derive(Debug)]
@@ -115,9 +134,42 @@ impl Workers {
 mod tests {
     use std::{sync::mpsc, thread};
 
-    use tokio::runtime::Builder;
+    use tokio::{runtime::Builder, time::timeout};
 
     use super::*;
+
+    #[cfg(unix)]
+    #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
+    async fn manager_that_reads_nothing_blocks_no_thread() {
+        const PATIENCE: Duration = Duration::from_secs(300);
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let path = folder.path().join("notify");
+        let socket = std::os::unix::net::UnixDatagram::bind(&path).expect("a free path");
+        let manager = ServiceManager { socket: path.clone(), watchdog: None };
+        let sender = std::os::unix::net::UnixDatagram::unbound().expect("a socket");
+        sender.set_nonblocking(true).expect("set");
+        while sender.send_to(b"full", &path).is_ok() {}
+
+        let other = manager.clone();
+        let stopping = tokio::spawn(async move { other.stopping() });
+        timeout(PATIENCE, stopping).await.expect("the stop waits").expect("no panic");
+        let ready = tokio::spawn(async move { manager.ready().await });
+        let other_task = tokio::spawn(async {});
+        timeout(PATIENCE, other_task).await.expect("the thread is blocked").expect("no panic");
+        assert!(!ready.is_finished());
+
+        let mut message = [0; 64];
+        let mut next = || {
+            let length = socket.recv(&mut message).expect("a message");
+            String::from_utf8_lossy(&message[..length]).into_owned()
+        };
+        assert_eq!(next(), "full");
+        timeout(PATIENCE, ready).await.expect("never told").expect("no panic");
+        assert_eq!(
+            std::iter::repeat_with(next).find(|it| it != "full").as_deref(),
+            Some("READY=1\n")
+        );
+    }
 
     #[test]
     fn a_task_that_blocks_its_thread_is_seen_as_long_as_it_does() {

@@ -275,7 +275,7 @@ async fn tell_ready(issuers: Vec<NamespaceIssuer>, manager: Option<&ServiceManag
     if let Some(manager) = manager {
         let all_issue = join_all(issuers.iter().map(NamespaceIssuer::ready));
         let _ = tokio::time::timeout(READY_WITHIN, all_issue).await;
-        manager.ready();
+        manager.ready().await;
     }
     pending().await
 }
