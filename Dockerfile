@@ -23,7 +23,7 @@ ARG TARGETPLATFORM
 ARG REVISION=unknown
 RUN --mount=type=cache,id=raindrop-registry-${TARGETPLATFORM},target=/usr/local/cargo/registry,sharing=locked \
     --mount=type=cache,id=raindrop-target-${TARGETPLATFORM},target=/src/target,sharing=locked \
-    RAINDROP_COMMIT=${REVISION:-unknown} cargo build --profile dist --locked --features jemalloc \
+    RAINDROP_COMMIT=${REVISION:-unknown} cargo build --profile dist --locked --features jemalloc,otel \
         --bin raindrop \
     && install -D --strip target/dist/raindrop /out/usr/local/bin/raindrop \
     && install -d -o 65532 -g 65532 /out/var/lib/raindrop

@@ -38,10 +38,10 @@ help:
 
 build static: export RAINDROP_COMMIT ?= $(shell git rev-parse HEAD 2>/dev/null || echo unknown)
 build: ## the binary as it is given to others, target/dist/raindrop
-	$(CARGO) build --profile dist --locked --features jemalloc
+	$(CARGO) build --profile dist --locked --features jemalloc,otel
 
 static: ## the same without shared libraries; needs musl-gcc and Rust's musl target
-	$(CARGO) build --profile dist --locked --features jemalloc --target $(shell uname -m)-unknown-linux-musl
+	$(CARGO) build --profile dist --locked --features jemalloc,otel --target $(shell uname -m)-unknown-linux-musl
 
 # Fewer inputs and schedules than `make test` tries, for an answer within half a minute.
 check: export PROPTEST_CASES = 64

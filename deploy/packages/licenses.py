@@ -18,7 +18,7 @@ TEXTS = ("LICEN", "COPYING", "NOTICE", "COPYRIGHT")
 def crates(target):
     """Returns the packages that are compiled into the binary for this target, without its own."""
     command = ["cargo", "metadata", "--locked", "--format-version=1"]
-    command += ["--features=jemalloc", f"--filter-platform={target}"]
+    command += ["--features=jemalloc,otel", f"--filter-platform={target}"]
     metadata = json.loads(subprocess.run(command, check=True, stdout=subprocess.PIPE).stdout)
     packages = {package["id"]: package for package in metadata["packages"]}
     nodes = {node["id"]: node for node in metadata["resolve"]["nodes"]}
