@@ -41,11 +41,10 @@ impl Settings {
             given("OTEL_SDK_DISABLED").is_some_and(|it| it.trim().eq_ignore_ascii_case("true"));
         let Some(endpoint) = endpoint.filter(|_| !is_disabled) else { return Ok(None) };
         let only = |name| given(name).map(|value| Variable { name, value });
-        if let Some(exporter) = only("OTEL_TRACES_EXPORTER") {
-            match exporter.must_be_one_of(&["otlp", "none"])? {
-                "none" => return Ok(None),
-                _ => (),
-            }
+        if let Some(exporter) = only("OTEL_TRACES_EXPORTER")
+            && exporter.must_be_one_of(&["otlp", "none"])? == "none"
+        {
+            return Ok(None);
         }
         if let Some(protocol) =
             one_of(["OTEL_EXPORTER_OTLP_TRACES_PROTOCOL", "OTEL_EXPORTER_OTLP_PROTOCOL"])
@@ -143,11 +142,10 @@ impl Variable {
 
 /// Hides the user info of an address and its query. Of what is no address it may hide more.
 fn without_secrets(value: &str) -> String {
-    let (scheme, rest) = value.split_once("://").unwrap_or(("", value));
+    let rest = value.split_once("://").map_or(value, |(_, rest)| rest);
     let address = rest.rsplit_once('@').map_or(rest, |(_, address)| address);
     let path = address.split(['?', '#']).next().unwrap_or_default();
     let begin = &value[..value.len() - rest.len()];
-    debug_assert!(begin.starts_with(scheme));
     let user_info = if address.len() < rest.len() { "***@" } else { "" };
     let query = if path.len() < address.len() { "?***" } else { "" };
     format!("{begin}{user_info}{path}{query}")
