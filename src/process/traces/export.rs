@@ -130,7 +130,7 @@ mod tests {
         let dropped = SPANS_DROPPED.get() - before;
         assert!((84..=92).contains(&dropped), "{dropped}");
         drop(held);
-        provider.shutdown().expect_err("exports fail");
+        provider.shutdown().expect("the thread ends");
         assert_eq!(SPANS_DROPPED.get() - before, 100);
     }
 }
