@@ -108,6 +108,12 @@ pub trait Store: SegmentStore {
     /// [`StoreSettings::id`], and writes nothing to it.
     async fn prepare(&self) -> Result<Vec<String>>;
 
+    /// Returns which Kubernetes Lease keeps no labels and why, if the API server refused lately to
+    /// give one its labels again. Makes no call of the store.
+    fn refused_labels(&self) -> Option<String> {
+        None
+    }
+
     /// Creates the layout record of a namespace unless there is one. Returns the stored record.
     async fn create_record(&self, namespace: &str, record: &LayoutRecord) -> Result<LayoutRecord>;
 

@@ -5,8 +5,9 @@
 //! start would not see that its holder crashed. So each list is completed by the Leases that its
 //! reader knows by name: the record of a namespace, the rows that the record lists, and the codes
 //! that a node uses. Those that are found get their labels again. Where something keeps them off,
-//! an admission policy for example, the store pauses these repairs ([`Repairs`]). Where the API server
-//! is away or busy, the next list tries again.
+//! an admission policy for example, or a webhook delays them beyond the time-out, the store pauses
+//! these repairs and says so ([`Repairs`]). Where the API server is away or busy, the next list tries
+//! again.
 //!
 //! Lists for people lack a hidden Lease of which no name is known: a record, a code or its settings.
 //! Tests: `tests`, and tests/store/kubernetes.rs on a real API server.
@@ -36,12 +37,33 @@ pub(super) const PAUSE: Duration = Duration::from_mins(10);
 /// The names of Leases that a list lacks, with the labels that each must have.
 type Lacking = BTreeMap<String, BTreeMap<String, String>>;
 
-/// The repairs of labels that did not hold.
+/// How long a refusal counts as present. The repair is tried again after the pause, by the next list
+/// that lacks a Lease.
+pub(super) const REPORTED: Duration = PAUSE.saturating_mul(2);
+
+/// The last repair of labels that did not hold, if none has held since.
 #[derive(Debug, Default)]
 pub(super) struct Repairs {
-    paused_until: Option<Instant>,
-    /// Whether a failure was logged since the last repair that held.
-    is_logged: bool,
+    refused: Option<Refused>,
+}
+
+#[derive(Debug)]
+struct Refused {
+    at: Instant,
+    lease: String,
+    error: String,
+}
+
+impl Repairs {
+    fn refused_at(&self) -> Option<Instant> {
+        self.refused.as_ref().map(|refused| refused.at)
+    }
+
+    /// Returns which Lease keeps no labels, and why.
+    pub(super) fn refused_labels(&self) -> Option<String> {
+        let refused = self.refused.as_ref().filter(|refused| refused.at.elapsed() < REPORTED)?;
+        Some(format!("Lease {} does not keep its labels: {}", refused.lease, refused.error))
+    }
 }
 
 impl KubernetesStore {
@@ -159,8 +181,8 @@ impl KubernetesStore {
         if changes.is_empty() {
             return true;
         }
-        let paused_until = lock(&self.repairs).paused_until;
-        if paused_until.is_some_and(|until| Instant::now() < until) {
+        let refused_at = lock(&self.repairs).refused_at();
+        if refused_at.is_some_and(|at| at.elapsed() < PAUSE) {
             return false;
         }
         let patch = [vec![expect_uid(uid(lease))], changes].concat();
@@ -169,24 +191,27 @@ impl KubernetesStore {
         match repaired {
             Ok(true) => {
                 // Another repair may have failed meanwhile: its pause stays.
-                if repairs.paused_until == paused_until {
+                if repairs.refused_at() == refused_at {
                     *repairs = Repairs::default();
                 }
                 true
             }
             // The Lease changed since it was read.
             Ok(false) => true,
-            Err(error @ StoreError::Refused(_)) => {
-                if !repairs.is_logged {
+            // The list before was answered in time, so a patch without an answer may be held up by a
+            // webhook. Without a pause it would delay each list by the time-out.
+            Err(error @ (StoreError::Refused(_) | StoreError::TimedOut { .. })) => {
+                let (at, lease, error) = (Instant::now(), name_of(lease), with_sources(&error));
+                if repairs.refused.is_none() {
                     tracing::warn!(
                         namespace = labels.get(NAMESPACE).map(String::as_str),
-                        lease = name_of(lease),
-                        error = with_sources(&error),
+                        lease,
+                        error,
                         retry_in = ?PAUSE,
                         "a Lease does not keep its labels"
                     );
                 }
-                *repairs = Repairs { paused_until: Some(Instant::now() + PAUSE), is_logged: true };
+                repairs.refused = Some(Refused { at, lease: lease.to_owned(), error });
                 false
             }
             // The API server is away or busy, which says nothing about the labels.

@@ -213,6 +213,10 @@ impl Store for KubernetesStore {
         self.settings.longest_call()
     }
 
+    fn refused_labels(&self) -> Option<String> {
+        lock(&self.repairs).refused_labels()
+    }
+
     async fn prepare(&self) -> Result<Vec<String>> {
         self.id_check.run(self, &self.settings).await?;
         // Fails if the server does not respond, or does not let us read.

@@ -23,7 +23,7 @@ use self::server::{Bug, Patches};
 use super::{
     KubernetesStore,
     api_server::ApiServer,
-    labels::PAUSE,
+    labels::{PAUSE, REPORTED},
     lock,
     object::{EPOCH, HISTORY, IDENTITY, TOKEN},
 };
@@ -570,12 +570,12 @@ async fn labels_that_a_person_changed_hide_no_code() {
     }
 }
 
-/// A refused patch costs a login, so the store repeats it after a pause only. The Lease is found by
-/// its name nevertheless.
+/// A refused patch costs a login, and one without an answer the time-out, so the store repeats it
+/// after a pause only. The Lease is found by its name nevertheless.
 #[tokio::test(start_paused = true)]
 async fn labels_that_do_not_hold_are_repaired_again_after_a_pause() {
     let row = "soc-raindrop-worker.default.0-0.2";
-    for patches in [Patches::Forbidden, Patches::Failing, Patches::WithoutLabels] {
+    for patches in [Patches::Forbidden, Patches::Failing, Patches::Late, Patches::WithoutLabels] {
         let (server, store, new) = store_with_rows().await;
         let (token, holder) = (Token::from_bits(2), "node".to_owned());
         let (marks, expiry) = (new.marks.clone(), RowExpiry::After(LASTS));
@@ -591,15 +591,25 @@ async fn labels_that_do_not_hold_are_repaired_again_after_a_pause() {
                 sleep(Duration::from_secs(1)).await;
             }
             assert_eq!(server.relabelled(), repairs, "{patches:?}");
+            let refused = store.refused_labels().expect("an operator must know of it");
+            assert!(refused.contains(row), "{patches:?}: {refused}");
             sleep(PAUSE).await;
         }
         server.treat_patches(Patches::Applied);
         store.unreleased_rows("default", 9).await.expect("rows");
         assert_eq!(server.labels(row), labels, "{patches:?}");
+        assert_eq!(store.refused_labels(), None, "{patches:?}");
         // A repair that holds is followed by no pause.
         server.label(row, None);
         store.unreleased_rows("default", 9).await.expect("rows");
         assert_eq!(server.labels(row), labels, "{patches:?}");
+        // A person gives the Lease its labels after a refusal, so no repair follows.
+        server.label(row, None);
+        server.treat_patches(patches.clone());
+        store.unreleased_rows("default", 9).await.expect("rows");
+        assert!(store.refused_labels().is_some(), "{patches:?}");
+        sleep(REPORTED).await;
+        assert_eq!(store.refused_labels(), None, "{patches:?}");
     }
 }
 
@@ -614,6 +624,7 @@ async fn repairs_that_the_server_did_not_answer_are_tried_again_at_the_next_list
     for attempts in 1..=3 {
         store.read_segments("default", &names, FIRST).await.expect("states");
         assert_eq!(server.relabelled(), attempts);
+        assert_eq!(store.refused_labels(), None);
     }
     server.treat_patches(Patches::Applied);
     store.read_segments("default", &names, FIRST).await.expect("states");

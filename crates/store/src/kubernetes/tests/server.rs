@@ -44,6 +44,8 @@ pub(super) enum Patches {
     Forbidden,
     /// An admission webhook does not answer.
     Failing,
+    /// An admission webhook takes longer than the node waits.
+    Late,
     /// The API server cannot reach its database.
     Unavailable,
     /// An admission webhook keeps the labels of every Lease as they are.
@@ -262,6 +264,9 @@ impl Server {
             (arrives + delay, answers, fate)
         };
         sleep(arrives).await;
+        if head.method == Method::PATCH && is_relabelling(&body) && self.delays_patches() {
+            return std::future::pending().await;
+        }
         let handle = {
             let server = Arc::clone(&self);
             move || server.handle(&head.method, &head.uri, body)
@@ -297,6 +302,14 @@ impl Server {
         Ok(answer.body(Body::from(body.to_string().into_bytes())).expect("an answer"))
     }
 
+    /// Counts a patch of labels if it gets no answer, and returns whether it gets none.
+    fn delays_patches(&self) -> bool {
+        let mut state = self.lock();
+        let is_late = matches!(state.patches, Patches::Late);
+        state.relabelled += u32::from(is_late);
+        is_late
+    }
+
     fn handle(&self, method: &Method, uri: &http::Uri, body: Json) -> (u16, Json) {
         let mut state = self.lock();
         let (_, name) = uri.path().split_once("/leases").expect("a path of Leases");
@@ -318,12 +331,9 @@ impl Server {
                 (201, self.create(&mut state, body))
             }
             Method::PATCH => {
-                let mut paths = body.as_array().into_iter().flatten().map(|part| &part["path"]);
-                let is_of_labels =
-                    |path: &Json| path.as_str().is_some_and(|it| it.starts_with(LABELS));
-                state.relabelled += u32::from(paths.any(is_of_labels));
+                state.relabelled += u32::from(is_relabelling(&body));
                 let keeps_labels = match &state.patches {
-                    Patches::Applied => false,
+                    Patches::Applied | Patches::Late => false,
                     Patches::Forbidden => return refused(403, "Forbidden"),
                     Patches::Failing => {
                         let (status, mut body) = refused(500, "InternalError");
@@ -459,6 +469,12 @@ fn is_selected(object: &Json, query: &str) -> bool {
         .split(',')
         .all(|term| term.split_once('=').is_some_and(|(name, value)| label(name) == value))
         && choice.is_none_or(|(name, among)| among.split(',').any(|value| label(&name) == value))
+}
+
+/// Returns whether a patch changes labels.
+fn is_relabelling(patch: &Json) -> bool {
+    let mut paths = patch.as_array().into_iter().flatten().filter_map(|part| part["path"].as_str());
+    paths.any(|path| path.starts_with(LABELS))
 }
 
 fn missing() -> (u16, Json) {
