@@ -499,9 +499,12 @@ impl Task {
         let renewed = lease.renew(&mut self.context, woken).await;
         if matches!(renewed, Ok(true)) && !woken {
             self.context.has_renewed = true;
-            // From the beginning of this renewal: if a slow store or state file delayed the next
-            // one, other processes would take the old heartbeat for that of a crashed holder.
-            lease.next_renewal = planted::counted_from(began) + self.context.settings.lease.renew;
+            // From the beginning of this renewal, and never later: if a slow store or state file
+            // delayed the next one, other processes would take the old heartbeat for that of a
+            // crashed holder.
+            let interval = self.context.settings.lease.renew;
+            let interval = self.context.random.slightly_shortened(interval);
+            lease.next_renewal = planted::counted_from(began) + interval;
         }
         if !matches!(renewed, Err(LeaseError::ClockAhead(_) | LeaseError::Store(_))) {
             self.enter(Event::ClockTrusted);

@@ -22,7 +22,10 @@ use raindrop_store::{
 use rand::{SeedableRng, rngs::StdRng};
 use tokio::time::Instant;
 
-use super::{faulty_store::FaultyStore, world::NOW};
+use super::{
+    faulty_store::FaultyStore,
+    world::{NOW, second, world},
+};
 use crate::{Keeper, KeeperSettings, LeaseOperation, LeaseOutcome, tests::world::Events};
 
 const NODES: u64 = 1_000;
@@ -59,6 +62,37 @@ async fn thousand_nodes_lease_within_three_seconds_with_few_conflicts() {
     assert!(took < Duration::from_secs(3), "{took:?}");
     // In step, 32 rows are won, then 64, 128, 256 and 512: fewer than four conflicts for each node.
     assert!(conflicts < 4 * workers.len(), "{conflicts} conflicts");
+}
+
+/// A deployment starts its nodes together, so the database gets their first renewals together.
+#[tokio::test(start_paused = true)]
+async fn nodes_that_started_together_soon_renew_apart() {
+    const MINUTES: u64 = 20;
+    let world = world();
+    let renew = world.settings().lease.renew;
+    let nodes: Vec<_> = (0..50).map(|_| world.start(world.settings())).collect();
+    for node in &nodes {
+        node.issuer.leased().await;
+    }
+    // Returns the largest number of renewals in a second, in one interval of `lease.renew`.
+    let busiest_second = async || {
+        let mut most = 0;
+        for _ in 0..renew.as_secs() {
+            let before = world.store.swaps.load(Ordering::SeqCst);
+            world.pass(second(1)).await;
+            most = most.max(world.store.swaps.load(Ordering::SeqCst) - before);
+        }
+        most
+    };
+    let first = busiest_second().await;
+    assert!(first >= 20, "{first} of 50 nodes renew in one second after the start");
+    let before = world.store.swaps.load(Ordering::SeqCst);
+    world.pass(second(60 * MINUTES)).await;
+    let renewals = world.store.swaps.load(Ordering::SeqCst) - before;
+    let in_time = 50 * 60 * MINUTES / renew.as_secs();
+    assert!((in_time..=in_time * 11 / 10).contains(&renewals), "{renewals} for {in_time}");
+    let later = busiest_second().await;
+    assert!(later <= 10, "{later} of 50 nodes renew in one second");
 }
 
 /// A store that records how many rows each query for free ones returned.

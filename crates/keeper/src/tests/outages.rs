@@ -5,7 +5,8 @@ use raindrop_core::layout::{LayoutSpec, TimeUnit};
 use super::world::{Node, World};
 use crate::{LeaseOperation, LeaseOutcome, UnavailableReason};
 
-const OUTAGE: Duration = Duration::from_secs(215);
+/// Begins up to 3 s before the last moment at which a renewal is due, so it lasts as much longer.
+const OUTAGE: Duration = Duration::from_secs(218);
 const STEP: Duration = Duration::from_millis(50);
 
 fn renewals(node: &Node) -> usize {
@@ -32,7 +33,7 @@ async fn outage_of_three_and_a_half_minutes_refuses_no_claim() {
         // A claim may have asked for another renewal meanwhile.
         world.pass(STEP).await;
         let renewed = renewals(&node);
-        world.pass(world.settings().lease.renew - 3 * STEP).await;
+        world.pass(world.settings().lease.renew * 9 / 10 - 3 * STEP).await;
         assert_eq!(renewals(&node), renewed, "the next renewal is about to come");
         world.store.set_down(true);
         let mut left = OUTAGE;
