@@ -2,7 +2,7 @@
 //! the codes that need one, until it is stopped.
 //!
 //! A claim queues its code by the code's waker. The task runs one refill for each queued code
-//! ([`refill`]), at most 64 at a time, and a refill retries until the store answers. Every 30 s the
+//! ([`refill`]), at most 64 at a time, and a refill retries until the store answers. Every 25 s the
 //! task polls each namespace: its history, its managed codes, and whether the store still has their
 //! blocks (`block_check.rs`).
 //!

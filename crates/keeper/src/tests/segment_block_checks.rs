@@ -28,7 +28,7 @@ const CODES: usize = 1_200;
 /// The delay of each answer of the store.
 const LATENCY: Duration = Duration::from_millis(3);
 /// The time between two polls.
-const POLL: Duration = Duration::from_secs(30);
+const POLL: Duration = Duration::from_secs(25);
 
 /// A memory store that records its calls.
 #[derive(Debug)]

@@ -40,7 +40,7 @@ const UPDATED: &str = "raindrop/updated-ms";
 const CREATED: &str = "raindrop/created-ms";
 const SETTINGS: &str = "raindrop/settings";
 /// Up to this many codes are read one by one, in about 1 ms each. A list has every code of the
-/// namespace: with 20 000 codes, 40 pages and 20 MiB, and nodes check their codes every 30 s.
+/// namespace: with 20 000 codes, 40 pages and 20 MiB, and nodes check their codes every 25 s.
 const READ_SINGLY: usize = 16;
 /// After this many requests in succession without an answer, no further code is read one by one.
 const MOST_UNANSWERED: u32 = 2;
