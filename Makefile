@@ -254,9 +254,9 @@ book: ## the book of docs/ in target/book, with every link checked; builds mdBoo
 	@deploy/book/build.sh
 
 ci: enough-disk install-deps ## what decides whether a change lands
-	@tests/steps.bash --table format workflow-lint book clippy model-lint doc traces-build test-build soak-build kubernetes-build deny \
-		loom fault-test clients-test chart-test explorer protocol-test store-test kubernetes-test \
-		integrations-test console-test traces-test simulation unit-test api-test http-test doc-test
+	@tests/steps.bash --table format workflow-lint book clippy model-lint doc traces-build test-build kubernetes-build deny \
+		fault-test console-test store-test soak-build clients-test integrations-test chart-test \
+		kubernetes-test loom protocol-test explorer traces-test simulation unit-test http-test api-test doc-test
 
 # Else a full disk shows after half an hour, as a test that fails.
 enough-disk:

@@ -12,7 +12,8 @@ cd "$(dirname "$0")/.."
 #
 # Cargo holds a lock on each profile's folder while it compiles, for minutes. Whatever compiles in one
 # folder therefore runs one after another, and before the steps that only ask cargo for what is built.
-# The steps with the lock `clients` write the same folders of npm and Maven.
+# The steps with the lock `clients` write the same folders of npm and Maven. The scenarios of the clients
+# have a clock, which they fall behind beside the faults or the console.
 needs() {
   lock=- after=
   case $1 in
@@ -32,7 +33,7 @@ needs() {
     loom | explorer) load=10 after=soak-build ;;
     kubernetes-test) load=7 after="kubernetes-build test-build" ;;
     chart-test) load=7 after="kubernetes-build test-build" ;;
-    clients-test) load=9 lock=clients after=test-build ;;
+    clients-test) load=9 lock=clients after="test-build fault-test console-test" ;;
     integrations-test) load=8 lock=clients after=test-build ;;
     api-test | console-test | traces-test) load=8 after=test-build ;;
     kubernetes-build) load=15 ;;
