@@ -39,7 +39,7 @@ pub(super) const TICK: Duration = Duration::from_millis(100);
 /// The time for which a connection cannot be evicted after an admitted request of a client.
 const GRACE: Duration = Duration::from_secs(1);
 
-/// The least time before a new connection can be evicted; the service must also have tried to read
+/// The time for which a new connection cannot be evicted after the service has looked in vain for
 /// its request. A flood of new connections can therefore take every place once in this time.
 const GRACE_OF_NEW: Duration = Duration::from_millis(300);
 
@@ -81,10 +81,9 @@ pub(super) struct Activity {
     part_taken: AtomicU32,
     /// When a request of a client was last admitted or answered; 0 is never.
     admitted: AtomicU32,
-    /// The start of the grace period of a new connection.
-    grace_began: AtomicU32,
-    /// Whether a read found nothing, so that the service has looked for the client's request.
-    had_empty_read: AtomicBool,
+    /// When a read first found nothing, so that the service has looked for the client's request:
+    /// the grace period of a new connection begins. 0 is never.
+    empty_read: AtomicU32,
     /// Bytes received since a request last came or was answered, or a client of HTTP/2 took a part
     /// of a large response.
     unanswered_bytes: AtomicU32,
@@ -108,8 +107,7 @@ impl Activity {
             progress: now.into(),
             part_taken: 0.into(),
             admitted: 0.into(),
-            grace_began: now.into(),
-            had_empty_read: false.into(),
+            empty_read: 0.into(),
             unanswered_bytes: 0.into(),
             answering: 0.into(),
             version: OnceLock::new(),
@@ -119,10 +117,10 @@ impl Activity {
         }
     }
 
-    /// Starts the grace period again: the service read nothing while the connection waited for its
-    /// places.
+    /// Lets the grace period begin at the next read that finds nothing: the service read nothing
+    /// while the connection waited for its places.
     pub(super) fn restart_grace(&self) {
-        self.grace_began.store(self.clock.now(), Relaxed);
+        self.empty_read.store(0, Relaxed);
     }
 
     /// Notes that a request of a client was admitted.
@@ -164,22 +162,23 @@ impl Activity {
 
     /// Returns whether the connection may be evicted: the next step is the client's, and the grace
     /// period is over. The grace period begins with the last admitted request, or with the last
-    /// part that the client took of a large response; without an admitted request, with the start
-    /// of the connection.
+    /// part that the client took of a large response; without an admitted request, with the first
+    /// read that found nothing.
     pub(super) fn is_evictable(&self) -> bool {
-        let is_due = match self.admitted.load(Relaxed) {
-            0 => {
-                let grace_began = self.grace_began.load(Relaxed);
-                self.had_empty_read.load(Relaxed) && self.clock.since(grace_began) >= GRACE_OF_NEW
-            }
-            admitted => self.clock.since(admitted.max(self.part_taken.load(Relaxed))) >= GRACE,
+        let (admitted, empty_read) = (self.admitted.load(Relaxed), self.empty_read.load(Relaxed));
+        let (began, grace) = match (admitted, empty_read) {
+            (0, 0) => return false,
+            (0, empty_read) => (empty_read, GRACE_OF_NEW),
+            (admitted, _) => (admitted.max(self.part_taken.load(Relaxed)), GRACE),
         };
-        is_due && self.waits_for_client()
+        self.clock.since(began) >= grace && self.waits_for_client()
     }
 
     /// Notes that a read found nothing, so the client did not send its request with the connection.
     pub(super) fn note_empty_read(&self) {
-        self.had_empty_read.store(true, Relaxed);
+        if self.empty_read.load(Relaxed) == 0 {
+            self.empty_read.store(self.clock.now(), Relaxed);
+        }
     }
 
     /// Returns the time since the last progress of the client.
@@ -212,7 +211,7 @@ impl Activity {
         if self.is_blocked.load(SeqCst) {
             self.part_taken.store(self.clock.now(), Relaxed);
             self.is_blocked.store(false, SeqCst);
-            self.unblocked.notify_waiters();
+            self.unblocked.notify_one();
         }
     }
 
@@ -247,11 +246,9 @@ impl Activity {
     /// no responses gets no further answers, which would pile up in memory.
     pub(super) async fn unblocked(&self) {
         while self.is_blocked.load(SeqCst) {
-            let unblocked = self.unblocked.notified();
-            // Checked again after subscribing: room that was made in between sends no notice.
-            if self.is_blocked.load(SeqCst) {
-                unblocked.await;
-            }
+            // One request waits, as HTTP/1 answers one after the other. A notice from before this
+            // call is kept for it.
+            self.unblocked.notified().await;
         }
     }
 }

@@ -44,7 +44,7 @@ pub(super) struct OpenConnections {
 struct Entry {
     activity: Arc<Activity>,
     task: AbortHandle,
-    is_ended: bool,
+    is_evicted: bool,
 }
 
 impl OpenConnections {
@@ -60,7 +60,7 @@ impl OpenConnections {
     }
 
     pub(super) fn add(&mut self, activity: Arc<Activity>, task: AbortHandle) {
-        self.all.push(Entry { activity, task, is_ended: false });
+        self.all.push(Entry { activity, task, is_evicted: false });
     }
 
     /// Ends connections that are idle for [`IDLE_AT_STOP`] from now on: some would never end by
@@ -82,26 +82,27 @@ impl OpenConnections {
         // requests wait in the kernel, so their connections must not look idle.
         self.next_tick = Instant::now() + TICK;
         self.clock.tick();
-        self.all.retain(|entry| !entry.task.is_finished());
         let (stalled, reason) = match self.server.unsent_budget.is_scarce() {
             true => (STALLED_WHILE_SCARCE, Dropped::Unsent),
             false => (STALLED, Dropped::Stalled),
         };
-        for entry in &mut self.all {
-            let activity = &entry.activity;
-            match activity.stalled_for() {
-                Some(time) if time >= stalled => {
-                    entry.end();
+        self.all.retain(|Entry { activity, task, .. }| {
+            if task.is_finished() {
+                return false;
+            }
+            let stalled_for = activity.stalled_for();
+            let must_end = match stalled_for {
+                Some(time) => time >= stalled,
+                None => activity.waits_for_client() && activity.idle_for() >= self.idle_timeout,
+            };
+            if must_end {
+                task.abort();
+                if stalled_for.is_some() {
                     self.server.metrics.dropped(reason);
                 }
-                Some(_) => {}
-                None if activity.waits_for_client() && activity.idle_for() >= self.idle_timeout => {
-                    entry.end();
-                }
-                None => {}
             }
-        }
-        self.all.retain(|entry| !entry.is_ended);
+            !must_end
+        });
         if self.places.are_wanted() {
             self.make_room();
         }
@@ -123,20 +124,14 @@ impl OpenConnections {
             waiting.select_nth_unstable(last);
         }
         for (_, index) in &waiting[..count] {
-            self.all[*index].end();
+            self.all[*index].task.abort();
+            self.all[*index].is_evicted = true;
             self.server.metrics.dropped(Dropped::Room);
         }
         if count > 0 {
             let waiting = waiting.len();
             tracing::debug!(count, waiting, "idle connections evicted: new ones need their places");
         }
-        self.all.retain(|entry| !entry.is_ended);
-    }
-}
-
-impl Entry {
-    fn end(&mut self) {
-        self.task.abort();
-        self.is_ended = true;
+        self.all.retain(|entry| !entry.is_evicted);
     }
 }
