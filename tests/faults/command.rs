@@ -300,7 +300,7 @@ fn output_that_cannot_be_written_is_an_error() {
 }
 
 #[test]
-fn what_is_not_in_the_store_is_told_as_json() {
+fn missing_code_is_an_error_as_json() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let token = format!("raindrop_{}", "0123456789abcdef".repeat(4));
     let settings = [("RAINDROP__WORKER__HOLDER", token.as_str())];
@@ -322,7 +322,7 @@ fn what_is_not_in_the_store_is_told_as_json() {
 }
 
 #[test]
-fn each_change_is_told_as_json() {
+fn every_change_is_reported_as_json() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let settings = [("RAINDROP__NAMESPACES__NUMBERS__MODE", "segment")];
     let json = |words: &str, said: &str| {

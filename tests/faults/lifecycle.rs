@@ -245,7 +245,7 @@ async fn a_clean_stop_under_load_frees_the_row_and_the_next_start_goes_on_above(
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn while_it_drains_it_is_not_ready_but_serves() {
+async fn draining_service_is_not_ready_and_still_serves() {
     let mut node = Setup::new().set("http.drain_delay", "10s").start_leased().await;
     node.signal(Signal::TERM);
     poll::until(PATIENCE, "it is not ready", async || {

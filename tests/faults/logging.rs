@@ -110,7 +110,7 @@ async fn standard_error_may_be_a_pipe_that_nobody_reads() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_second_signal_ends_it_though_nobody_reads_its_log() {
+async fn second_signal_ends_a_service_whose_log_is_not_read() {
     let (_reader, writer) = full_pipe();
     let mut node = Setup::new().stderr(writer).set("http.drain_delay", "600s").start_leased().await;
     // A signal that follows the first at once counts as the same, so two may not be enough.
@@ -124,7 +124,7 @@ async fn a_second_signal_ends_it_though_nobody_reads_its_log() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_error_ends_it_though_nobody_reads_the_text() {
+async fn fatal_error_ends_a_service_whose_output_is_not_read() {
     let (_reader, writer) = full_pipe();
     let mut node = Setup::new().stderr(writer).set("http.max_batch", 0).spawn();
     assert_eq!(node.ended().await.code(), Some(2));

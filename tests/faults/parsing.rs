@@ -81,7 +81,7 @@ fn a_line_is_answered_before_the_next_is_written() {
 }
 
 #[test]
-fn it_ends_when_nobody_reads_any_more() {
+fn parse_succeeds_when_its_output_is_closed() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let mut child = parse(folder.path(), &[]).spawn().expect("it runs");
     let mut input = child.stdin.take().expect("piped");

@@ -460,7 +460,7 @@ async fn http2_is_agreed_in_the_handshake() {
 /// Silent connections are in a handshake for ten seconds: they must keep no client out for that
 /// long.
 #[tokio::test]
-async fn handshakes_that_never_end_keep_nobody_out() {
+async fn client_is_served_beside_handshakes_that_never_end() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let authority = Authority::new();
     install(folder.path(), &authority);

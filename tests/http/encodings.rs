@@ -182,7 +182,7 @@ async fn uuids_of_others_and_bounds_of_uuids_are_answered() {
 }
 
 #[tokio::test]
-async fn what_has_no_uuid_is_refused_and_claims_nothing() {
+async fn request_for_uuids_of_a_layout_without_them_claims_nothing() {
     let world = World::start(&[("layout.time_unit", "second")]).await;
     for (uri, said) in [
         ("/id/a?encoding=uuid7", "unit is the millisecond; that of this layout is second"),

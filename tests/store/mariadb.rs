@@ -71,7 +71,7 @@ async fn few_connections_are_kept_and_not_for_long() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_the_operator_should_know() {
+async fn settings_that_lose_writes_are_warned_about() {
     let server = Server::start(&Mariadb).await;
     let backend = Backend::Mariadb(server.database().await);
     let database = backend.url().rsplit('/').next().expect("a name").to_owned();

@@ -45,7 +45,7 @@ async fn every_session_is_durable() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_the_operator_should_know() {
+async fn settings_that_lose_writes_are_warned_about() {
     let server = Server::start(&Postgres).await;
     let backend = Backend::Postgres(server.database().await);
     with_rows(&backend, &scope(1, 3)).await;
@@ -138,7 +138,7 @@ async fn tables_are_looked_for_where_the_search_path_says() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_locked_row_hangs_nobody() {
+async fn locked_row_fails_within_the_timeout() {
     let backend = Backend::postgres().await;
     with_rows(&backend, &scope(1, 3)).await;
     let store = open(&settings(backend.url())).await;

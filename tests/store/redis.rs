@@ -29,7 +29,7 @@ const RECORD_FIELDS: [&str; 8] =
 const CODE: &str = "soc_raindrop_segment:{default}:code:order";
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_the_operator_should_know() {
+async fn settings_that_lose_writes_are_warned_about_or_refused() {
     let server = Server::start(&Redis).await;
     let url = server.database().await;
     let backend = Backend::Redis(url.clone());

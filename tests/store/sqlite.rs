@@ -95,7 +95,7 @@ async fn a_file_of_something_else_is_refused() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_locked_file_hangs_nobody() {
+async fn locked_file_fails_within_the_timeout_on_every_call() {
     let backend = Backend::sqlite().await;
     with_rows(&backend, &scope(1, 3)).await;
     let store = open(&settings(backend.url())).await;

@@ -53,7 +53,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn nothing_is_left_that_moves_the_cursor_or_ends_the_line() {
+    fn characters_that_move_the_cursor_or_end_the_line_are_escaped() {
         for (text, shown) in [
             ("node-7 pod", "node-7 pod"),
             ("机器 é \\n", "机器 é \\n"),

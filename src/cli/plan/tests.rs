@@ -47,7 +47,7 @@ fn assert_golden(name: &str, text: &str) {
 }
 
 #[test]
-fn pictures_and_facts() {
+fn plans_as_text_equal_the_golden_files() {
     let named =
         ["raindrop", "js-safe", "twitter", "lingdu", "westid-qr", "yitter", "node", "sonyflake"];
     for preset in named {
@@ -58,7 +58,7 @@ fn pictures_and_facts() {
 }
 
 #[test]
-fn documents() {
+fn plans_as_json_equal_the_golden_files() {
     for preset in ["raindrop", "westid-qr"] {
         assert_golden(&format!("{preset}.json"), &json(&["--preset", preset]));
     }

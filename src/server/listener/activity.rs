@@ -356,7 +356,7 @@ mod tests {
     }
 
     #[test]
-    fn who_reads_a_large_response_keeps_its_place_while_it_reads() {
+    fn reader_of_a_large_response_keeps_its_place_while_it_reads() {
         let clock = CoarseClock::start();
         let activity = Activity::new(clock.clone());
         drop(activity.begin_answer(Version::HTTP_11));
@@ -375,7 +375,7 @@ mod tests {
     }
 
     #[test]
-    fn who_waited_for_a_response_keeps_its_place_to_read_it() {
+    fn client_that_waited_for_a_response_keeps_its_place_to_read_it() {
         let clock = CoarseClock::start();
         let activity = Activity::new(clock.clone());
         let answering = activity.begin_answer(Version::HTTP_11);

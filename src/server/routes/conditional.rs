@@ -83,7 +83,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_who_has_this_very_content_is_answered_304() {
+    fn client_with_the_present_content_is_answered_304() {
         let document = Document::new("text/plain", "one");
         let other = Document::new("text/plain", "two");
         let tag = document.tag.to_str().expect("ASCII").trim_start_matches("W/").to_owned();

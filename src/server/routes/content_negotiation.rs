@@ -108,7 +108,7 @@ mod tests {
     }
 
     #[test]
-    fn only_who_takes_gzip_gets_it() {
+    fn client_that_accepts_gzip_gets_gzip() {
         let takes = |codings: &str| {
             let value = codings.parse().expect("a header");
             takes_gzip(&HeaderMap::from_iter([(header::ACCEPT_ENCODING, value)]))

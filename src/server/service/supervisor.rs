@@ -220,7 +220,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn the_first_fatal_failure_is_the_one_told() {
+    async fn first_fatal_failure_is_reported() {
         let world = World::new();
         world.supervisor.report_fatal(Task::LeaseKeeper, "one".into());
         world.supervisor.report_fatal(Task::StopSignal, "two".into());

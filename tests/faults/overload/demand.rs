@@ -66,7 +66,7 @@ impl Demand {
 /// second. Twice as many clients as may be in flight ask again at once when they have an answer.
 /// Storms of other clients come beside them, whatever happens.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn at_twice_the_capacity_it_stays_within_its_bounds() {
+async fn service_at_twice_its_capacity_stays_within_its_bounds() {
     let setup = Setup::new()
         .set("http.max_connections", MAX_CONNECTIONS)
         .set("http.max_in_flight", MAX_IN_FLIGHT)

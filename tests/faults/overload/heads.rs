@@ -94,7 +94,7 @@ async fn connect(service: &Service) -> TcpStream {
 /// A connection holds the most that a client can make it hold for long: a full table of headers,
 /// requests that wait for their bodies, and most of a head.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_connection_that_waits_takes_no_more_than_is_counted() {
+async fn waiting_connection_takes_no_more_memory_than_is_counted() {
     let limits = Setup::new().set("http.request_timeout", "10m").set("http.idle_timeout", "10m");
     let service = limits.start_leased().await;
     let group = Group::of(&service);

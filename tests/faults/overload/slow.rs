@@ -96,7 +96,7 @@ impl Healthy {
 
 /// As many slow clients as there are places reconnect whenever the service cuts them off.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn while_slow_clients_take_every_place_healthy_ones_are_served() {
+async fn healthy_clients_are_served_while_slow_ones_take_every_place() {
     let slow = from_environment("SLOW").unwrap_or(300);
     let setup = Setup::new().set("http.max_connections", slow);
     // The service starts before this process raises its limit of open files: it must raise its own.

@@ -75,7 +75,7 @@ async fn stop_and_log(mut node: Service) -> String {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn without_the_store_what_is_in_hand_is_served_and_then_it_is_told() {
+async fn numbers_in_hand_are_served_without_the_store_and_then_503() {
     let mariadb = Server::start(&Mariadb).await;
     let url = mariadb.database().await;
     let node = single(&url).start_leased().await;

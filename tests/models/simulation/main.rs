@@ -165,7 +165,7 @@ fn check_all(seeds: Range<u64>, told: bool) -> (Activity, usize) {
 }
 
 #[test]
-fn soak_or_sample() {
+fn no_seed_breaks_an_invariant() {
     let (seeds, first) = (number("SEEDS"), number("FIRST").unwrap_or(0));
     let told = seeds.is_some();
     let seeds = seeds.unwrap_or(SEEDS);

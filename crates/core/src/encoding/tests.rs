@@ -37,7 +37,7 @@ fn names_are_unique() {
 /// 2^63 − 1 and westid's example are from westid's README (its hexadecimal corrected), the rest
 /// was computed in Python.
 #[test]
-fn published_texts() {
+fn published_texts_are_written_and_read() {
     #[rustfmt::skip]
     let vectors = [
         (u64::MAX >> 1, ["9223372036854775807", "7fffffffffffffff", "7ZZZZZZZZZZZZ", "1y2p0ij32e8e7", "aZl8N0y58M7", "AzL8n0Y58m7", "f_________8"]),
@@ -77,7 +77,7 @@ fn padded_texts_are_equally_long() {
 /// Made by cosid-core 2.13.0 (`Radix62IdConverter.PAD_START`) and tsid-creator 5.2.6
 /// (`Tsid.encode(62)` and `Tsid.toString`).
 #[test]
-fn texts_of_cosid_and_tsid() {
+fn published_texts_of_cosid_and_tsid_are_written_and_read() {
     for (number, base62, base32) in [
         (0, "00000000000", "0000000000000"),
         (42, "0000000000g", "000000000001A"),

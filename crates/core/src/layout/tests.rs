@@ -48,7 +48,7 @@ fn layout(spec: &LayoutSpec) -> Layout {
 }
 
 #[test]
-fn raindrops_vectors() {
+fn published_ids_of_raindrop_are_composed_and_decoded() {
     for vector in RAINDROP_VECTORS {
         let Vector { worker, lane, sequence, reserved, id, .. } = vector;
         let layout = layout(&LayoutSpec {

@@ -99,7 +99,7 @@ fn js_safe_stays_below_2_to_the_53_until_november_2059() {
 }
 
 #[test]
-fn yitters_vectors() {
+fn published_ids_of_yitter_are_composed_and_decoded() {
     const EPOCH: i64 = 1_582_136_402_000;
     // The README's IDs by how long a system runs; the last is labelled 1000 years and has a worker
     // that the default never has.
@@ -129,7 +129,7 @@ fn yitters_vectors() {
 }
 
 #[test]
-fn yitters_vectors_in_csharp() {
+fn published_ids_of_yitter_in_csharp_are_composed_and_decoded() {
     let at = |text: &str| parse_unix_ms(text).expect("an instant");
     check_preset(
         Preset::YitterCsharp,
@@ -143,7 +143,7 @@ fn yitters_vectors_in_csharp() {
 }
 
 #[test]
-fn yitters_vectors_in_typescript() {
+fn published_ids_of_yitter_in_typescript_are_composed_and_decoded() {
     const EPOCH: i64 = 1_577_836_800_000;
     assert_eq!(parse_unix_ms("2021-10-25T05:27:49.282Z"), Some(EPOCH + 57_302_869_282));
     check_preset(
@@ -182,7 +182,7 @@ fn yitters_vectors_in_typescript() {
 }
 
 #[test]
-fn westids_vectors() {
+fn published_ids_of_westid_are_composed_and_decoded() {
     let published = parse_unix_ms("2017-03-28T06:48:57.735Z").expect("an instant");
     assert_eq!(published, WESTID_EPOCH_MS + 337_454_029);
     check_preset(
@@ -197,7 +197,7 @@ fn westids_vectors() {
 }
 
 #[test]
-fn westids_qr_scenes() {
+fn qr_scenes_of_westid_wrap_and_cursors_continue() {
     const ROUND: i64 = 1 << 21;
     check_preset(
         Preset::WestidQr,
@@ -272,7 +272,7 @@ fn presets_past_their_end_need_an_epoch() {
 }
 
 #[test]
-fn sonyflakes_vectors() {
+fn published_ids_of_sonyflake_are_composed_and_decoded() {
     let at = |text: &str| parse_unix_ms(text).expect("an instant");
     // The library's example server prints {"id":133591991580950539,"machine-id":11,"msb":0,
     // "sequence":5,"time":7962703203}; the other IDs have sequence 0.
@@ -295,7 +295,7 @@ fn sonyflakes_vectors() {
 }
 
 #[test]
-fn uid_generators_vectors() {
+fn published_ids_of_uid_generator_are_composed_and_decoded() {
     let at = |text: &str| parse_unix_ms(text).expect("an instant");
     // README: {"UID":"180363646902239241","parsed":{"timestamp":"2017-01-19 12:15:46",
     // "workerId":"4","sequence":"9"}}
@@ -307,7 +307,7 @@ fn uid_generators_vectors() {
 }
 
 #[test]
-fn the_node_articles_vectors() {
+fn published_ids_of_node_are_composed_and_decoded() {
     check_preset(
         Preset::Node,
         &[
@@ -319,7 +319,7 @@ fn the_node_articles_vectors() {
 }
 
 #[test]
-fn adnc_classic_vectors() {
+fn published_ids_of_adnc_classic_are_composed_and_decoded() {
     check_preset(Preset::AdncClassic, &[(512_510_394_368_135_168, NOW, 1, 1, 0, 0)]);
     let epoch_ms = 1_420_041_600_000;
     let relucent = LayoutSpec { epoch_ms, ..Preset::Twitter.spec() }.build().expect("valid");

@@ -33,7 +33,7 @@ async fn reopen(path: &Path, store: &str) -> StateFile {
 }
 
 #[tokio::test]
-async fn what_was_kept_is_found_by_the_next_process_alone() {
+async fn saved_lease_is_found_by_the_next_process_and_no_other() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let path = folder.path().join("state");
     let file = StateFile::open(&path, "store").expect("a new file");

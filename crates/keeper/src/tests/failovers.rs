@@ -418,7 +418,7 @@ async fn longest_silence(
 }
 
 #[tokio::test(start_paused = true)]
-async fn store_that_is_restored_in_place_silences_nobody() {
+async fn store_that_is_restored_in_place_stops_no_node() {
     let world = world();
     let restored = async |_: &[Node]| {
         let held = world.store.snapshot();
@@ -430,7 +430,7 @@ async fn store_that_is_restored_in_place_silences_nobody() {
 
 /// Back to before any process leased a row.
 #[tokio::test(start_paused = true)]
-async fn store_that_is_restored_to_its_beginning_silences_nobody() {
+async fn store_that_is_restored_to_its_beginning_stops_no_node() {
     let world = world();
     world.node().await.stop().await;
     let begin = world.store.snapshot();
@@ -440,7 +440,7 @@ async fn store_that_is_restored_to_its_beginning_silences_nobody() {
 
 /// The nodes know none of the epochs that the record has then.
 #[tokio::test(start_paused = true)]
-async fn backup_without_the_present_epoch_silences_nobody() {
+async fn backup_without_the_present_epoch_stops_no_node() {
     let world = world();
     world.node().await.stop().await;
     let before = world.store.snapshot();
@@ -457,7 +457,7 @@ async fn backup_without_the_present_epoch_silences_nobody() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn store_that_is_emptied_silences_nobody() {
+async fn emptied_store_stops_no_node() {
     let world = world();
     let empty = world.store.snapshot();
     let emptied = async |_: &[Node]| world.fail_over("memory", empty);

@@ -82,7 +82,7 @@ async fn waiting_spare_adds_a_row_that_was_lost() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn nothing_gets_better_while_a_node_shuts_down() {
+async fn node_that_shuts_down_keeps_that_reason() {
     let world = world();
     let node = world.node().await;
     let shared = &node.issuer.state;

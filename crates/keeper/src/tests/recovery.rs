@@ -39,7 +39,7 @@ async fn waiting_spare_does_not_recreate_an_emptied_namespace() {
 
 /// The only row has a mark ahead, and no node holds one: an emptied namespace is a new one.
 #[tokio::test(start_paused = true)]
-async fn node_that_waits_beside_nobody_uses_an_emptied_namespace() {
+async fn only_node_that_waits_uses_an_emptied_namespace() {
     let world = world();
     let first = world.start(world.only(0));
     first.issuer.leased().await;

@@ -28,7 +28,7 @@ fn row_and_range_outlast_one_failed_renewal() {
 }
 
 #[test]
-fn what_reaches_ahead_takes_at_most_half_of_the_window() {
+fn borrow_ahead_and_hold_take_at_most_half_of_the_window() {
     let refused = |borrow_ahead, hold| {
         refused(|settings| {
             settings.issue.borrow_ahead = second(borrow_ahead);

@@ -105,7 +105,7 @@ async fn store_is_stale_also_by_a_clock_that_was_changed() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn nobody_waits_where_a_holder_lives() {
+async fn start_beside_a_living_holder_does_not_wait() {
     let world = world();
     let (crashed, living) = (world.node().await, world.node().await);
     drop(crashed);
@@ -123,7 +123,7 @@ async fn nobody_waits_where_a_holder_lives() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn nobody_waits_after_clean_stops_or_where_it_is_turned_off() {
+async fn start_after_clean_stops_or_without_the_wait_does_not_wait() {
     let world = world();
     world.node().await.stop().await;
     world.pass(LONG).await;

@@ -459,7 +459,7 @@ mod tests {
     ];
 
     #[test]
-    fn identity_is_that_of_whoever_keeps_the_writes() {
+    fn identity_is_that_of_the_server_or_the_cluster_that_keeps_the_writes() {
         const ZERO: &str = "00000000-0000-0000-0000-000000000000";
         for (more, identity) in [
             (&[][..], "server 1"),

@@ -86,7 +86,7 @@ fn layouts() -> impl Iterator<Item = Layout> {
 }
 
 #[test]
-fn runs_of_every_preset_over_a_tick_boundary() {
+fn runs_over_a_tick_boundary_are_written_as_their_ids() {
     for layout in layouts() {
         let composer = layout.composer(layout.smallest_worker(), 0).expect("in range");
         let boundary = layout.positions_per_tick() * (layout.last_tick() / 2);

@@ -129,7 +129,7 @@ fn row_with_another_token_is_judged_by_its_age() {
 }
 
 #[test]
-fn row_of_other_lanes_is_somebody_elses() {
+fn row_of_other_lanes_belongs_to_another_process() {
     let older = Row { heartbeat_ms: WRITTEN_MS - 60_000, ..row(2, "50,9") };
     assert_eq!(held().judge(&older, &CHECK), OtherToken::RolledBack);
     let lanes = Row { marks: "50".parse().expect("marks"), ..older.clone() };
