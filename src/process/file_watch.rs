@@ -5,8 +5,8 @@
 //! writing a file. Polls and reads go through [`Reads`], since a file on a network may hang. A read
 //! that failed is tried again at the next polls; its reason is returned once.
 //!
-//! What a file holds, and what stays in force when it cannot be used, is the callers' concern:
-//! `auth/reload.rs` and `server/listener/tls/reload.rs`.
+//! The callers decide what a file holds, and what stays in force when it cannot be used:
+//! `auth/mod.rs` and `server/listener/tls/reload.rs`.
 
 use std::{
     fs,

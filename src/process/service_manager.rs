@@ -1,10 +1,10 @@
-//! What systemd, or another manager of its protocol, is told about this process: that the service
-//! is ready, that it stops, and again and again that no task is stuck.
+//! Tells systemd, or another manager of its protocol, that the service is ready, that it stops, and
+//! regularly that no task is stuck.
 //!
-//! A task is stuck if it keeps a thread of the runtime to itself, in a loop or a call that blocks:
-//! other tasks wait behind it, and nothing in the process can end it. The manager then hears
-//! nothing more, and starts the process anew. A task that waits for an answer is not stuck: a
-//! store that is away is no reason to restart. Tests: below, and tests/faults/service_manager.rs.
+//! A stuck task occupies a thread of the runtime, in a loop or in a call that blocks: other tasks
+//! wait behind it, and nothing in the process can end it. The signs of life then end, and the
+//! manager restarts the process. A task that waits for an answer is not stuck: a restart does not
+//! help when the store does not answer. Tests: below, and tests/faults/service_manager.rs.
 
 use std::{convert::Infallible, time::Duration};
 #[cfg(unix)]

@@ -62,8 +62,8 @@ impl Sender {
 #[derive(Clone, Debug)]
 pub(super) struct Client {
     pub(super) caller: Caller,
-    /// Unknown if neither one of our listeners nor an embedding server's `ConnectInfo` told the
-    /// peer.
+    /// `None` if the request came through neither our listener nor an embedding server that sets
+    /// `ConnectInfo`.
     pub(super) address: Option<IpAddr>,
     pub(super) version: Version,
     pub(super) listener: Listener,
@@ -112,8 +112,8 @@ impl<S: Sync> FromRequestParts<S> for Client {
     }
 }
 
-/// The parameter in the path, decoded; `None` if it is not UTF-8. Each handler words that problem
-/// itself.
+/// The parameter in the path, decoded; `None` if it is not UTF-8. Each handler answers that with
+/// its own problem.
 #[derive(Debug)]
 pub(super) struct InPath(pub(super) Option<String>);
 

@@ -1,10 +1,10 @@
 //! The request log: a line for each request that `log.requests` selects, once its response is
 //! decided.
 //!
-//! A problem of 500 or above, and a slow response, get at most one line a second each, with the
-//! number of those left out: otherwise a store that is away, or a flood, would fill the disk. With
-//! `all` nothing is left out. Lines go through the queue of the log, which drops and counts what
-//! standard error does not take, so a request never waits for its line.
+//! Each kind of problem of 500 or above gets at most one line a second, and so do slow responses.
+//! The next line says how many were left out: a store that does not answer, or a flood, must not
+//! fill the disk. With `all` nothing is left out. Lines go through the queue of the log, which
+//! drops and counts what standard error does not take, so a request never waits for its line.
 //!
 //! The line does not say whether the client received the response, nor how long a large batch took
 //! to send. Requests that hyper refuses are not here: they have no route. docs/request-log.md lists
@@ -29,7 +29,7 @@ use crate::{auth::Caller, config::LoggedRequests};
 /// Names a request in the logs of every service that it passes.
 pub(super) const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 
-/// The longest request id in bytes that is taken over.
+/// The longest request id of a client, in bytes, that the log and the response repeat.
 const LONGEST_REQUEST_ID: usize = 128;
 
 /// The parameters of this API, whose values are logged. Others could be secrets of the client.
@@ -66,10 +66,10 @@ const PARAMETERS: [&str; 30] = [
     "worker_bits",
 ];
 
-/// The place of errors without a problem document, such as those of `/readyz`, among the limits.
+/// The index among the limits of errors without a problem document, such as those of `/readyz`.
 const NO_PROBLEM: usize = ProblemCode::ALL.len();
 
-/// The place of slow responses among the limits.
+/// The index among the limits of slow responses.
 const SLOW: usize = NO_PROBLEM + 1;
 
 /// Decides which requests get a line, and writes it.
@@ -82,7 +82,7 @@ pub(super) struct RequestLog {
     limits: [Limit; SLOW + 1],
 }
 
-/// What is kept of a request for its line.
+/// The parts of a request that its line needs.
 #[derive(Debug)]
 pub(super) struct LoggedRequest {
     target: Option<PathAndQuery>,

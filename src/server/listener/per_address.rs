@@ -37,7 +37,7 @@ impl PerAddress {
         Self { most, proxies: http.trusted_proxies.clone(), open: Mutex::default() }
     }
 
-    /// Counts a connection; returns `None` if it is not limited.
+    /// Counts a connection. Returns `None` if connections from this address have no limit.
     pub(super) fn begin(self: &Arc<Self>, peer: IpAddr) -> Result<Option<OfAddress>, TooMany> {
         let Some(most) = self.most else { return Ok(None) };
         if clients::is_in(peer.to_canonical(), &self.proxies) {

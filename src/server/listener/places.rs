@@ -38,10 +38,10 @@ pub(in crate::server) const SPARE_PLACES: usize = 64;
 /// are free, no client waits on one.
 const FOR_PROBES: usize = 4;
 
-/// Divisor of the clients' places: so many connections of HTTP/2 may wait for more places at a
-/// time. If such connections held all places, none of them would get more.
+/// Divisor of the share of the clients' places whose connections may wait for the additional places
+/// of HTTP/2. If waiting connections held all places, none of them would get more.
 const FOR_WAITING: usize = 32;
-/// The largest number of them.
+/// The most connections that may wait for additional places.
 const MOST_WAITING: usize = 64;
 
 /// How long a client may wait for clients' places. Longer than the grace period of a served
@@ -226,7 +226,7 @@ mod tests {
             let first = places.take(|| {}).await;
             assert!(first.take_http2_places().await, "{most} places");
             let rest = join_all((places.taken()..most).map(|_| places.take(|| {}))).await;
-            // All are taken: the next connection waits on spare places until others have ended.
+            // All places are taken: the next connection waits on spare ones until others end.
             let next = places.take(|| {}).await;
             assert!(next.is_spare() && next.take_http2_places().await, "{most} places");
             let mut leaving = Box::pin(next.leave_spare());

@@ -133,8 +133,8 @@ impl KeeperMetrics {
         }
     }
 
-    /// Returns the settings by which the store may lose acknowledged writes, as it was last
-    /// prepared for a namespace.
+    /// Returns the settings of the store that can make it lose acknowledged writes. The namespace
+    /// read them when it last prepared the store.
     pub(super) fn store_warnings(&self, namespace: &str) -> Vec<String> {
         let warnings = self.store_warnings.lock().unwrap_or_else(PoisonError::into_inner);
         warnings.get(namespace).cloned().unwrap_or_default()

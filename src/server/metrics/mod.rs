@@ -119,7 +119,7 @@ impl Metrics {
         TlsMetrics::new(&self.registry, files.client_crl_file.is_some())
     }
 
-    /// Returns the Prometheus text; that of the last scrape if there are too many.
+    /// Returns the Prometheus text, or that of the last scrape if scrapes follow too fast.
     pub(super) fn bounded_text<'a>(
         &self,
         issuers: impl Iterator<Item = &'a NamespaceIssuer>,

@@ -221,8 +221,8 @@ impl IntoResponse for Problem {
     }
 }
 
-/// Cuts a text at [`LONGEST_DETAIL`]. Problems and lines of the log quote what clients sent, which
-/// can be long, and nobody need read all of it.
+/// Cuts a text at [`LONGEST_DETAIL`]: problems and log lines quote texts of clients, which can be
+/// long.
 pub(in crate::server) fn shortened(text: &str) -> Cow<'_, str> {
     if text.len() <= LONGEST_DETAIL {
         return text.into();

@@ -41,7 +41,7 @@ impl Document {
         Self { content_type, content, gzipped: gzipped.into(), tag }
     }
 
-    /// Returns whether the client has this version.
+    /// Returns whether the client has this version, by its `If-None-Match`.
     fn is_kept(&self, headers: &HeaderMap) -> bool {
         let lists = headers.get_all(header::IF_NONE_MATCH).into_iter();
         let tags = lists.flat_map(|list| list.as_bytes().split(|byte| *byte == b','));

@@ -48,9 +48,9 @@ use crate::{
 /// After this time without a lease or block, the log says why.
 const LEASE_EXPECTED_WITHIN: Duration = Duration::from_secs(3);
 
-/// After this time the service manager takes the service for started although a namespace issues
-/// nothing yet. `/health` says why; to end the process, as for a start that failed, would take the
-/// other namespaces away, and begin waits anew that are under way.
+/// After this time the service tells its manager that it is ready, although a namespace issues
+/// nothing yet; `/health` says why. Otherwise the manager would end the process, as after a failed
+/// start: the other namespaces would stop, and waits for a lease would begin from the start.
 const READY_WITHIN: Duration = Duration::from_mins(1);
 
 /// The parts of a service.
@@ -166,8 +166,8 @@ impl Service {
         if let Some(listener) = admin_listener {
             let address = listener.local_addr().map_err(ServeError::Listener)?;
             tracing::info!("metrics, health and cluster on {scheme}://{address}");
-            // The admin listener is never told to stop, so that operators can watch the shutdown:
-            // it ends when its task is dropped. Without a sender, `never` stays false.
+            // The admin listener ends only when its task is dropped, so that operators can watch
+            // the shutdown. Without a sender, `never` stays false.
             let (_, never) = watch::channel(false);
             let operators = server(&state, Listener::Operators, tls).run(listener, never);
             operations = Some(tasks.essential(Task::AdminListener, operators));
@@ -350,7 +350,7 @@ fn server(state: &Arc<AppState>, listener: Listener, tls: Option<Arc<Tls>>) -> S
     }
 }
 
-/// Why the service could not start, or stopped although no signal told it to.
+/// Why the service could not start, or why it stopped without a signal.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ServeError {
@@ -380,8 +380,8 @@ pub enum ServeError {
     /// The listener cannot be used.
     #[error("the listener cannot be used")]
     Listener(#[source] std::io::Error),
-    /// A background task failed that cannot be restarted. This is a defect of the service; only a
-    /// new process helps.
+    /// A background task that cannot be restarted failed. The service has a defect; restart the
+    /// process.
     #[error("the background task {task} failed: {reason}")]
     Task {
         /// Its name, as in the label `task` of `raindrop_task_failures_total`.

@@ -114,7 +114,7 @@ impl<G: Deref<Target = Generator>> Blocks<G> {
     #[inline]
     fn take(&mut self) -> Id {
         let id = Id::from_composed(self.next);
-        // After the last ID this may overflow; `next == end` then, and it is not used.
+        // May overflow after the last ID. Then `next == end`, and the value is not used.
         self.next = self.next.wrapping_add(self.step);
         id
     }

@@ -17,8 +17,8 @@ use crate::{
     sync::{HashState, Slot},
 };
 
-/// The name of the cursor that all codes share with `codes.shared`. It is not a valid code, and not
-/// empty: comparing an empty string costs 100 ns on some processors.
+/// The name of the cursor that all codes share with `codes.shared`. No code has this name. An empty
+/// name would also do, but comparing an empty string costs 100 ns on some processors.
 const SHARED: &str = "*";
 
 /// Issues IDs. It never calls a store and never sleeps. Claims take no lock except that of one

@@ -42,7 +42,7 @@ impl Layout {
     ///
     /// # Errors
     ///
-    /// When it is not exactly what [`Self::canonical`] returns for some layout.
+    /// When the text is not exactly what [`Self::canonical`] returns for some layout.
     pub fn from_canonical(text: &str) -> Result<Self, InvalidCanonical> {
         // A text that was read incompletely differs from what the layout writes.
         let layout = read(text).filter(|layout| layout.canonical() == text);

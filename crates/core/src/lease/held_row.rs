@@ -2,8 +2,8 @@
 //!
 //! A [`HeldRow`] has the last known token and marks, the writes whose outcome is unknown, the
 //! lanes, and the lease that follows the one in use. It also remembers the last write that the
-//! store acknowledged to this process, and the tokens before it. By these, [`HeldRow::judge`] tells
-//! a row that another process took from a store that was rolled back.
+//! store acknowledged to this process, and the tokens before it. From these, [`HeldRow::judge`]
+//! decides whether another process took the row or the store was rolled back.
 //!
 //! It calls no store, and it neither seals nor extends a grant: the keeper (`lease/held.rs`) does.
 //! A caller reads the row before [`HeldRow::enter`], and calls [`HeldRow::adopt`] only where
@@ -48,8 +48,8 @@ pub enum NextLease {
     AtBarrier(Lease),
 }
 
-/// The meaning of a row that has an unexpected token: neither that of the holder's last write nor
-/// that of a write whose outcome is unknown.
+/// The meaning of a row with an unexpected token: no token of the holder's last write, and none of
+/// a write whose outcome is unknown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OtherToken {
     /// Another process wrote the row, or the store lost writes and nothing proves it. The holder

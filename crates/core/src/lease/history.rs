@@ -11,8 +11,8 @@
 //! The epoch is random and not the identity, because a fail-back brings an identity back.
 //!
 //! Each epoch has an *ordinal*, one more than that of the epoch before it. The record remembers the
-//! last epochs. If a process knows an epoch that the record does not remember, its ordinal decides:
-//! below those that are remembered, the record forgot it; otherwise the store lost it.
+//! last epochs. If a process knows an epoch that the record does not list, its ordinal decides: the
+//! record forgot an epoch below all those that it lists; the store lost any other.
 //!
 //! An epoch *lost none* if the process that began it found another server, or clocks that agreed
 //! again, and knew no epoch that the store lost and no row that was rolled back. The ordinal of
@@ -377,10 +377,10 @@ impl History {
     /// if no other process can have taken the row since the holder's last acknowledged write,
     /// because the row had not expired by the servers' clocks when this epoch began.
     ///
-    /// There are two cases. The write is of the last epoch in which leases began. Or it is of an
-    /// earlier one, the row shows this very write (`is_shown`), and each epoch since lost none.
-    /// Otherwise another process may have leased the row in one of these epochs, and the store lost
-    /// that lease.
+    /// There are two cases. Either the write is of the last epoch in which leases began. Or the
+    /// write is of an earlier epoch, the row still shows it (`is_shown`), and each epoch since
+    /// then *lost none*. In any other case, a process may have leased the row in one of these
+    /// epochs, and the store may have lost that lease.
     pub fn is_unbroken(&self, last: &LastWrite, is_shown: bool, max_skew_ms: i64) -> bool {
         // How many epochs ago leases began last: none begin in an epoch without a barrier.
         let last_leased = if self.barrier_state == BarrierState::SetLater { 2 } else { 1 };

@@ -30,9 +30,9 @@ impl OwnWrite {
     /// process's last write when it sent the reservation. `self` is the last write now, of this
     /// `age` by the steady clock; `row` was read after the reservation.
     ///
-    /// Two facts prove it. The row shows the last write, of the same lease as `before`: so each
-    /// write in between was a swap from the one before it. And the last write is younger than
-    /// `longest`, while every backup is older: so no backup has it.
+    /// Two facts prove it. First, the row shows the last write, and that is of the same lease as
+    /// `before`: so each write between them was a swap from the write before it. Second, the last
+    /// write is younger than `longest`, and every backup is older: so no backup contains it.
     pub fn confirms(
         &self,
         before: &Self,

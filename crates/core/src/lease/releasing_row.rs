@@ -10,8 +10,8 @@
 
 use super::{HeldLanes, KnownRow, Purpose, Resolution, Row};
 
-/// A row that is being released. Its grant is sealed or never existed: whatever a read tells about
-/// its writes, the process issues nothing on it any more.
+/// A row that the process is releasing. Its grant is sealed or never existed, so the process issues
+/// nothing on the row, however its writes turn out.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct ReleasingRow<P> {
     /// The row's token and marks, and the writes whose outcome is unknown.

@@ -65,7 +65,7 @@ pub enum ClockVerdict {
 ///
 /// For an acquire, the store's clock alone decides. While a lease is held, the node's clock is
 /// refused only if it also gained on the steady clock since the last renewal. So a wrong store
-/// clock alone changes nothing. If the store has no clock of its own, only that gain counts.
+/// clock alone changes nothing. Without a clock of the store, only the gain counts.
 pub fn judge_clock(check: &ClockCheck) -> ClockVerdict {
     let tolerated = i64::try_from(check.max_skew.as_millis()).unwrap_or(i64::MAX);
     let beyond = |ahead: i64| Some(ahead).filter(|ahead| *ahead > tolerated);

@@ -44,7 +44,7 @@ fn shown(text: &str) -> String {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum InvalidNumberText {
-    /// It does not begin or end as the form does, or has no digits in between.
+    /// The text does not begin or end as the form does, or has no digits in between.
     #[error("{text:?} is not of the form {form}")]
     OtherForm {
         /// The text.
@@ -52,8 +52,8 @@ pub enum InvalidNumberText {
         /// The form.
         form: TextForm,
     },
-    /// Its number has zeros in front that the form does not write, or is above the largest number
-    /// of any code.
+    /// The number has leading zeros that the form does not write, or is above the largest number of
+    /// any code.
     #[error("{text:?}: no number of the form {form} is written {digits}")]
     OtherDigits {
         /// The text.
@@ -70,7 +70,7 @@ impl TextForm {
     pub const LONGEST: usize = 64;
     /// The most digits to which a form pads: those of the largest number.
     pub const MOST_DIGITS: u8 = 19;
-    /// What is allowed, as a phrase that follows "must be".
+    /// The forms that are allowed, as a phrase that follows "must be".
     pub const ALLOWED: &str = "at most 64 characters: A-Z a-z 0-9 . _ : / - and one {n} (or {n:02} \
                                to {n:019} for leading zeros), such as INV-{n:06}";
 

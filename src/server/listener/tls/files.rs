@@ -78,7 +78,7 @@ impl Validity {
         Self { from: seconds(from), until: until.map_or(i64::MAX, seconds) }
     }
 
-    /// Returns why it is not valid at this time, or `None` if it is.
+    /// Returns why the certificate is not valid at this time, or `None` if it is.
     fn fault(self, now_ms: i64) -> Option<String> {
         let [from_ms, until_ms] = [self.from, self.until].map(|it| it.saturating_mul(1_000));
         if now_ms < from_ms {
