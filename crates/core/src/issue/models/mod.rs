@@ -10,8 +10,5 @@
 mod claims;
 mod eviction;
 mod handles;
-mod limits;
 mod recent_codes;
-mod sealing;
-mod swapping;
 mod world;
