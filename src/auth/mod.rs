@@ -3,7 +3,7 @@
 //! `auth.tokens_file` lists entries: a name, the hash of a token or a name of a certificate, and
 //! what its bearer may use. `Auth::authenticate` finds the entry of a request and returns a
 //! `Caller`, which says what that client may use. The service follows changes of the file
-//! (`reload`); a file that cannot be used leaves the previous tokens in force. Tokens are stored
+//! (`follow`); a file that cannot be used leaves the previous tokens in force. Tokens are stored
 //! only as hashes, compared in constant time, and never logged. This module verifies no certificate
 //! (the TLS handshake has done that) and limits no rate (`server/clients` does).
 
@@ -13,7 +13,6 @@ mod caller;
 mod certificate;
 mod file;
 mod hash;
-mod reload;
 mod rights;
 #[cfg(test)]
 mod tests;
@@ -21,7 +20,10 @@ mod tokens;
 
 use std::{
     path::PathBuf,
-    sync::atomic::{AtomicBool, Ordering},
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
 };
 
 use arc_swap::ArcSwap;
@@ -39,7 +41,8 @@ pub(crate) use self::{
 use self::{bearer::BearerHeader, tokens::Tokens};
 use crate::{
     config::{Config, ConfigError},
-    process::file_watch::FileWatch,
+    core::clock::Clock,
+    process::{file_watch::FileWatch, hangup::Hangups},
 };
 
 /// The tokens and client certificates that a file lists. A request must have one of them.
@@ -95,6 +98,29 @@ impl Auth {
     pub fn reload(&self) -> Result<(), ConfigError> {
         self.tokens.store(self.read()?.into());
         Ok(())
+    }
+
+    /// Reloads the tokens on each signal and each change of their file. Never returns. If a read
+    /// fails, the previous tokens stay in force.
+    pub(crate) async fn follow(self: &Arc<Self>, hangups: &Hangups, clock: &dyn Clock) {
+        let mut watch = self.watch.lock().await;
+        loop {
+            let reading = Arc::clone(self);
+            let read =
+                move || reading.read().map_err(|problems| problems.to_string().replace('\n', "; "));
+            let read = watch.next(hangups, read).await;
+            self.is_stale.store(read.is_err(), Ordering::Relaxed);
+            match read {
+                Ok(tokens) => {
+                    self.tokens.store(tokens.into());
+                    tracing::info!(tokens = self.count(), "tokens reloaded");
+                    self.warn_of_expiry(clock.now_ms());
+                }
+                Err(reason) => {
+                    tracing::error!("token reload failed, keeping the previous tokens: {reason}");
+                }
+            }
+        }
     }
 
     fn read(&self) -> Result<Tokens, ConfigError> {
