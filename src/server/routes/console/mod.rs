@@ -1,29 +1,75 @@
-//! The console: pages for people, written by hand, with their files.
+//! The console: pages for people, written by hand, with their files. The API document leaves out
+//! their routes: `/`, `/docs` and `/console/{file}`.
 //!
 //! There is no build step, and nothing is loaded from elsewhere. The settings in a page say what
 //! its listener serves, so that the page offers nothing that the listener would refuse.
 
-mod files;
-mod pages;
 mod settings;
 
-pub(in crate::server) use self::pages::page;
+use std::sync::Arc;
 
 use axum::{
-    http::{HeaderMap, HeaderName, HeaderValue, header},
+    Extension,
+    extract::State,
+    http::{HeaderMap, HeaderName, HeaderValue, Uri, header},
     response::Response,
 };
 
-use self::{
-    files::{FILES, PAGES, SETTINGS},
-    settings::Settings,
-};
-use super::conditional::Document;
+use self::settings::Settings;
+use super::{about::About, conditional::Document};
 use crate::server::{
-    extract::Client,
+    extract::{Client, InPath},
     response::{Problem, ProblemCode},
     state::AppState,
 };
+
+/// The placeholder for a page's settings.
+const SETTINGS: &str = "{{settings}}";
+
+/// The pages by their paths.
+const PAGES: [(&str, &str); 2] =
+    [("/", include_str!("page/index.html")), ("/docs", include_str!("page/docs.html"))];
+
+const SCRIPT: &str = "text/javascript; charset=utf-8";
+
+macro_rules! scripts {
+    ($($name:literal),* $(,)?) => {
+        [
+            ("style.css", "text/css; charset=utf-8", include_str!("page/style.css")),
+            $(($name, SCRIPT, include_str!(concat!("page/", $name)))),*
+        ]
+    };
+}
+
+/// The files that the pages load from `/console/`: name, content type and content.
+const FILES: [(&str, &str, &str); 27] = scripts![
+    "api.js",
+    "app.js",
+    "bits.js",
+    "borders.js",
+    "change.js",
+    "chart.js",
+    "cluster.js",
+    "codes.js",
+    "dialog.js",
+    "docs.js",
+    "dom.js",
+    "encodings.js",
+    "i18n.js",
+    "inspect.js",
+    "list.js",
+    "live.js",
+    "overview.js",
+    "page.js",
+    "parsed.js",
+    "patch.js",
+    "plan.js",
+    "poll.js",
+    "settings.js",
+    "tip.js",
+    "try.js",
+    "zh.js",
+];
 
 /// The Content-Security-Policy of the pages: they load their own files, send requests to this
 /// service, run no inline script or style, and cannot be framed.
@@ -34,6 +80,18 @@ const POLICY: (HeaderName, HeaderValue) = (
          img-src 'self' data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
     ),
 );
+
+/// Answers with the console, the API document as a page, or a file of these.
+pub(in crate::server) async fn page(
+    State(state): State<Arc<AppState>>,
+    Extension(about): Extension<Arc<About>>,
+    client: Client,
+    InPath(file): InPath,
+    uri: Uri,
+    headers: HeaderMap,
+) -> Result<Response, Problem> {
+    about.console(&state).answer(&client, file.as_deref().unwrap_or(uri.path()), &headers)
+}
 
 /// The pages and files of one listener's console.
 #[derive(Debug)]
