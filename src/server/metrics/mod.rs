@@ -14,7 +14,6 @@ mod http;
 mod keeper;
 mod process;
 mod scrapes;
-mod task;
 mod tls;
 
 use std::sync::Arc;
@@ -28,7 +27,6 @@ use prometheus::{
 pub(super) use self::{
     auth::FORBIDDEN,
     http::{Connections, Counted, Dropped, RouteMetrics},
-    task::Task,
     tls::TlsMetrics,
 };
 use self::{
@@ -38,13 +36,39 @@ use self::{
 use crate::{
     auth::Auth,
     config::HttpTls,
-    keeper::{NamespaceIssuer, Observer},
+    keeper::{KeeperTask, NamespaceIssuer, Observer, labels},
     process::{build::BUILD, telemetry},
 };
 
 /// The label of an ID namespace, not called `namespace` because Kubernetes adds that label to every
 /// scrape.
 const NAMESPACE: &str = "id_namespace";
+
+labels! {
+    /// A background task.
+    pub(in crate::server) Task {
+        PublicListener = "public_listener",
+        AdminListener = "admin_listener",
+        LeaseKeeper = "lease_keeper",
+        SegmentKeeper = "segment_keeper",
+        SegmentRefill = "segment_refill",
+        TokenReload = "token_reload",
+        CertificateReload = "certificate_reload",
+        Announcement = "announcement",
+        History = "history",
+        StopSignal = "stop_signal",
+    }
+}
+
+impl From<KeeperTask> for Task {
+    fn from(task: KeeperTask) -> Self {
+        match task {
+            KeeperTask::Lease => Self::LeaseKeeper,
+            KeeperTask::Segments => Self::SegmentKeeper,
+            KeeperTask::Refill => Self::SegmentRefill,
+        }
+    }
+}
 
 /// Every metric of the service.
 #[derive(Debug)]
