@@ -1,4 +1,14 @@
-//! Serves one connection to its end.
+//! Serves one connection to its end: TLS handshake, version of HTTP, and then one request after the
+//! other, or over HTTP/2 many at once.
+//!
+//! [`Connection`] is the part that all requests of a connection share. The gate (`layers::gate`)
+//! calls it to note an admitted request, and to leave a spare place. [`Connection::answer`] lets
+//! the router answer, reads the rest of a small body, and decides whether the connection must close
+//! afterwards.
+//!
+//! hyper's own time-outs are off: `activity` records what the connection does, and `open` ends it.
+//! At a stop, an unfinished handshake is dropped, and open requests are answered. Tests:
+//! tests/http/connections.rs, connection_limits.rs and http2.rs.
 
 use std::{
     convert::Infallible,

@@ -6,9 +6,9 @@
 //! records what each connection does, and `open` ends stalled and idle ones. `socket`,
 //! `versioned_stream` and `heads` bound the memory of one connection.
 //!
-//! Routes and callers are not known here: the gate reports admitted requests back through
-//! [`Connection`]. Dropping the future of [`Server::run`] ends every connection at once. Tests:
-//! tests/http/connection_limits.rs, connections.rs and unread.rs, and tests/faults/overload.
+//! Routes and callers are not known here: the gate (`layers::gate`) reports admitted requests back
+//! through [`Connection`]. Dropping the future of [`Server::run`] ends every connection at once.
+//! Tests: tests/http/connection_limits.rs, connections.rs and unread.rs, and tests/faults/overload.
 
 mod activity;
 mod connection;

@@ -1,4 +1,14 @@
 //! Ends connections: those whose clients are too slow or idle, and those that must make room.
+//!
+//! A connection is stalled if its client reads nothing of a response, and idle if the next step is
+//! the client's. Stalled and idle ones end after a time-out, at a tick. If no place is free, the
+//! connections that wait for their clients can be evicted, but not within their grace periods
+//! ([`Activity::is_evictable`]).
+//!
+//! This module records nothing: it reads what `activity` has recorded. An ended connection loses
+//! its open requests, so only a client that reads nothing is ended while a request is being
+//! answered. Tests: tests/http/connection_limits.rs and unread.rs, and
+//! tests/faults/overload/slow.rs.
 
 use std::{sync::Arc, time::Duration};
 
