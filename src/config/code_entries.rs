@@ -6,7 +6,8 @@ use std::{
 };
 
 use super::{
-    codes::{CodeConfig, Codes, EqualTexts},
+    codes::{CodeConfig, Codes},
+    equal_texts::equal_texts,
     keys::SEGMENT_CODE_FIELDS,
     namespace::{Mode, NamespaceRead},
     reader::{DEFAULT, Place, Reader},
@@ -82,39 +83,6 @@ pub(super) fn read(reader: &mut Reader, namespaces: &mut [NamespaceRead]) -> Cod
     complete_segments(reader, namespaces, &codes);
     reader.equal_texts = equal_texts(namespaces, &codes);
     Codes::new(codes)
-}
-
-/// Returns the codes whose IDs may have equal texts, of which one at least has a form of texts. Codes
-/// with equal prefixes alone are one namespace's, whose IDs are unique or counted by code.
-fn equal_texts(namespaces: &[NamespaceRead], codes: &[CodeConfig]) -> Vec<EqualTexts> {
-    let own = |code: &CodeConfig| {
-        let read = namespaces.iter().find(|read| read.config.name == code.namespace)?;
-        let Mode::Segment { keeper } = &read.config.mode else { return None };
-        keeper.codes.get(&code.name)?.text
-    };
-    let forms: Vec<(&CodeConfig, bool, TextForm)> = codes
-        .iter()
-        .filter_map(|code| {
-            let own = own(code);
-            let by_prefix = || format!("{}{{n}}", code.prefix.as_ref()?).parse().ok();
-            Some((code, own.is_some(), own.or_else(by_prefix)?))
-        })
-        .collect();
-    let mut found = Vec::new();
-    for (index, (code, has_form, text)) in forms.iter().enumerate() {
-        for (other, other_has_form, other_text) in &forms[index + 1..] {
-            if (*has_form || *other_has_form) && text.may_equal(other_text) {
-                found.push(EqualTexts {
-                    namespace: code.namespace.clone(),
-                    code: code.name.clone(),
-                    text: *text,
-                    other: other.name.clone(),
-                    other_text: *other_text,
-                });
-            }
-        }
-    }
-    found
 }
 
 /// Reads the prefix of a code whose IDs are written in this encoding. The `_` after the prefix of a

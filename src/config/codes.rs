@@ -2,7 +2,7 @@
 
 use std::{collections::HashMap, sync::Arc};
 
-use crate::core::{encoding::Encoding, namespace::DEFAULT_NAMESPACE, segment::TextForm};
+use crate::core::{encoding::Encoding, namespace::DEFAULT_NAMESPACE};
 
 /// A configured code.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -23,25 +23,6 @@ pub struct Codes {
     by_name: HashMap<String, CodeConfig>,
     /// Codes with a prefix, the longest prefix first.
     by_prefix: Vec<CodeConfig>,
-}
-
-/// Two codes whose IDs may have equal texts.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error(
-    "codes {code:?} and {other:?} may issue equal texts, as {text} and {other_text}: numbers are \
-     unique for each code only"
-)]
-pub struct EqualTexts {
-    /// The namespace of `code`.
-    pub namespace: String,
-    /// One code.
-    pub code: String,
-    /// How its IDs are written.
-    pub text: TextForm,
-    /// The other code, of any namespace.
-    pub other: String,
-    /// How its IDs are written.
-    pub other_text: TextForm,
 }
 
 /// A code was requested in another namespace than its own.

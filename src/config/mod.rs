@@ -11,6 +11,7 @@ mod code_entries;
 mod codes;
 mod dot_env;
 mod duration;
+mod equal_texts;
 mod host;
 mod keys;
 mod layers;
@@ -32,7 +33,8 @@ mod worker;
 use std::path::PathBuf;
 
 pub use self::{
-    codes::{CodeConfig, Codes, EqualTexts, LocatedCode, LocatedText, WrongNamespace},
+    codes::{CodeConfig, Codes, LocatedCode, LocatedText, WrongNamespace},
+    equal_texts::{EqualTexts, FirstOf},
     host::Host,
     keys::{KEYS, Key},
     layers::{FlagValue, Inputs},

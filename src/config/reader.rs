@@ -12,8 +12,8 @@ use std::{
 use config::ValueKind;
 
 use super::{
-    codes::EqualTexts,
     duration,
+    equal_texts::EqualTexts,
     keys::{Key, NAMESPACES, is_inherited, is_of_service},
     problem::ConfigProblem,
     size,

@@ -111,12 +111,42 @@ fn codes_that_may_issue_equal_texts_are_noted() {
         found.iter().map(ToString::to_string).collect::<Vec<_>>()
     };
     let found = notes("text = 'INV-{n}'", "text = 'INV-1{n:02}'");
-    let expected = "codes \"b\" and \"c\" may issue equal texts, as INV-{n} and INV-1{n:02}: \
-                    numbers are unique for each code only";
+    let expected = "codes b and c may issue equal texts, as INV-{n} and INV-1{n:02}: numbers are \
+                    unique for each code only";
     assert_eq!(found, [expected]);
     assert_eq!(notes("prefix = 'INV-'", "text = 'INV-{n}'").len(), 1);
     assert!(notes("text = 'INV-{n}'", "text = 'CR-{n}'").is_empty());
     assert!(notes("prefix = 'INV-'", "prefix = 'INV-'").is_empty());
+    let longest_first = notes("text = 'A{n}/7'", "text = 'A1/{n}'");
+    assert!(longest_first.len() == 1 && longest_first[0].contains("as A{n}/7 and A1/{n}: "));
+}
+
+#[test]
+fn codes_of_one_form_are_noted_once() {
+    let notes = |count: usize, text: fn(usize) -> String| {
+        let mut file = "[namespaces.a]\nmode = 'segment'\n".to_owned();
+        for index in 0..count {
+            let text = text(index);
+            file += &format!("[[code]]\nname = 'c{index:04}'\nnamespace = 'a'\ntext = '{text}'\n");
+        }
+        let found = load(&file).expect("valid").equal_texts;
+        found.iter().map(ToString::to_string).collect::<Vec<_>>()
+    };
+    let of_one_form = notes(2_000, |_| "INV-{n:06}".into());
+    assert_eq!(
+        of_one_form,
+        ["codes c0000, c0001, c0002 and 1997 more may issue equal texts, as INV-{n:06}: numbers \
+          are unique for each code only"]
+    );
+    assert_eq!(notes(2_000, |code| format!("{{n}}/T{code:04}")), Vec::<String>::new());
+    // Two forms of many codes, and their common texts: a note for each form.
+    let of_two = notes(100, |code| format!("{}{{n}}", ["R-", "R-1"][code % 2]));
+    assert_eq!(of_two.len(), 2, "{of_two:?}");
+    assert!(of_two[0].contains("c0000, c0001, c0002 and 97 more"), "{of_two:?}");
+    assert!(of_two[0].contains("as R-{n} and R-1{n}: "), "{of_two:?}");
+    assert!(of_two[1].contains("c0001, c0003, c0005 and 47 more"), "{of_two:?}");
+    let padded = notes(20, |code| format!("9{{n:0{}}}", code % 10 + 2));
+    assert_eq!(padded.len(), 1, "padding makes no other form: {padded:?}");
 }
 
 #[test]

@@ -20,15 +20,8 @@ pub(super) fn warn(config: &Config, store: &dyn Store) {
     for note in &config.notes {
         tracing::info!("{note}");
     }
-    for EqualTexts { namespace, code, text, other, other_text } in &config.equal_texts {
-        tracing::warn!(
-            namespace,
-            code,
-            %text,
-            other,
-            %other_text,
-            "codes may issue equal texts"
-        );
+    for EqualTexts { namespace, codes, texts } in &config.equal_texts {
+        tracing::warn!(namespace, %codes, %texts, "codes may issue equal texts");
     }
     for keeper in config.keepers() {
         if let Some(warning) = scarce_ids(keeper) {

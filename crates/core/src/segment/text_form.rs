@@ -128,6 +128,14 @@ impl TextForm {
     /// Returns whether some number of this form and some number of another may have equal texts,
     /// whatever they pad to.
     pub fn may_equal(&self, other: &Self) -> bool {
+        // The text before the number begins every text of a form, and that after it ends it.
+        let (one, two) = (self.before(), other.before());
+        let begin_alike = one.starts_with(two) || two.starts_with(one);
+        let (one, two) = (self.after(), other.after());
+        let end_alike = one.ends_with(two) || two.ends_with(one);
+        if !begin_alike || !end_alike {
+            return false;
+        }
         // Both forms as patterns, of which the digits of the number are one step that repeats. Two
         // patterns match a common text if both ends are reached together.
         let [one, two] = [self, other].map(Self::pattern);

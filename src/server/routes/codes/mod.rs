@@ -363,10 +363,8 @@ impl Target {
             let (namespace, code) = (self.issuer.namespace(), &self.code);
             tracing::warn!(
                 namespace,
-                code,
-                text = %form,
-                other,
-                other_text = %other_form,
+                codes = format!("{code} and {other}"),
+                texts = format!("{form} and {other_form}"),
                 "codes may issue equal texts"
             );
         }
