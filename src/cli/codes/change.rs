@@ -256,7 +256,10 @@ async fn raise_each(
                 report.say(&format!("{namespace} {code}: has no numbers left"))?;
             }
             // Continue: the other codes must be safe all the same.
-            Err(refused @ ManageError::Raise(RaiseError::TooLarge { .. })) => {
+            Err(
+                refused @ (ManageError::Raise(RaiseError::TooLarge { .. })
+                | ManageError::Unreadable { .. }),
+            ) => {
                 error(&refused.to_string());
                 left.push(code.as_str());
             }

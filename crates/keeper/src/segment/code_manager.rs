@@ -170,7 +170,11 @@ impl CodeManager {
                     self.store.create_segments(self.namespace(), &[new]).await?;
                 }
             }
-            if self.write(code, present.map(|(token, _)| token), spec).await? {
+            let (expected, before) = match &present {
+                Some((token, settings)) => (Some(*token), Some(settings.spec)),
+                None => (None, self.spec_in_use(code).await?),
+            };
+            if self.write(code, expected, before, spec).await? {
                 return Ok(present.is_none());
             }
         }
@@ -205,8 +209,8 @@ impl CodeManager {
     /// See [`ManageError`].
     pub async fn patch(&self, code: &str, change: &SpecChange) -> Result<(), ManageError> {
         for _ in 0..CHANGE_TRIES {
-            let (expected, spec) = self.patched(code, change).await?;
-            if self.write(code, expected, spec).await? {
+            let Patched { expected, before, spec } = self.patched(code, change).await?;
+            if self.write(code, expected, Some(before), spec).await? {
                 return Ok(());
             }
         }
@@ -223,17 +227,13 @@ impl CodeManager {
         code: &str,
         change: &SpecChange,
     ) -> Result<SegmentSpec, ManageError> {
-        let (_, spec) = self.patched(code, change).await?;
+        let spec = self.patched(code, change).await?.spec;
         self.check_largest(code, &spec).await?;
         Ok(spec)
     }
 
-    /// Returns the changed settings of a code, and the token that their write must replace.
-    async fn patched(
-        &self,
-        code: &str,
-        change: &SpecChange,
-    ) -> Result<(Option<Token>, SegmentSpec), ManageError> {
+    /// Returns the changed settings of a code, and what their write must replace.
+    async fn patched(&self, code: &str, change: &SpecChange) -> Result<Patched, ManageError> {
         self.check(code)?;
         let (expected, settings) = match (self.managed(code).await?, self.settings.auto_create) {
             (Some((token, settings)), _) => (Some(token), settings),
@@ -246,7 +246,7 @@ impl CodeManager {
         let mut spec = settings.spec;
         change.apply(&mut spec).map_err(ManageError::Invalid)?;
         check_change(code, &settings, &spec)?;
-        Ok((expected, spec))
+        Ok(Patched { expected, before: settings.spec, spec })
     }
 
     /// Retires a code for good: no node reserves a number of it again. A node that still has
@@ -319,15 +319,24 @@ impl CodeManager {
         Access { store: &*self.store, observer: &NoObserver, fresh: &fresh_token }
     }
 
+    /// Returns the settings by which nodes may have reserved numbers of a code that is not managed;
+    /// `None` if no number was reserved.
+    async fn spec_in_use(&self, code: &str) -> Result<Option<SegmentSpec>, StoreError> {
+        let (row, _) = self.row(code).await?;
+        let is_in_use = row.is_some_and(|row| row.step > 0);
+        Ok(is_in_use.then(|| self.settings.auto_create.unwrap_or(self.settings.defaults)))
+    }
+
     /// Writes settings that fit the next number. Raises the next number to `start` if it is lower.
     async fn write(
         &self,
         code: &str,
         expected: Option<Token>,
+        before: Option<SegmentSpec>,
         spec: SegmentSpec,
     ) -> Result<bool, ManageError> {
         self.check_largest(code, &spec).await?;
-        self.raise_to(code, spec.first()).await?;
+        self.raise_for_change(code, before.as_ref(), &spec).await?;
         self.swap(code, expected, CodeSettings { spec, is_retired: false }).await
     }
 
@@ -368,6 +377,16 @@ impl CodeManager {
         let written = ManagedCode { code, settings, token: fresh_token() };
         Ok(self.store.write_managed_code(self.namespace(), expected, &written).await?)
     }
+}
+
+/// Changed settings of a code.
+struct Patched {
+    /// The token of the present settings; `None` if the code is not managed yet.
+    expected: Option<Token>,
+    /// The present settings.
+    before: SegmentSpec,
+    /// The changed ones.
+    spec: SegmentSpec,
 }
 
 fn check_change(code: &str, present: &CodeSettings, spec: &SegmentSpec) -> Result<(), ManageError> {

@@ -1,4 +1,5 @@
-//! Raises the next number of a code, for a store that was rolled back.
+//! Raises the next number of a code: for a store that was rolled back, and before a change of its
+//! settings.
 //!
 //! A raise is a reservation whose numbers no process issues. So it is safe at any time, and only
 //! leaves a gap.
@@ -6,6 +7,7 @@
 use raindrop_core::{
     lease::History,
     segment::{CodeRow, SegmentSpec},
+    violation::{Violation, Violations},
 };
 use raindrop_store::{Reservation, Reserved, StoreError};
 
@@ -61,6 +63,52 @@ impl CodeManager {
         Err(ManageError::Contended(code.to_owned()))
     }
 
+    /// Raises the next number of a code to `start` of its new settings. After a fail-over it also
+    /// rises by the gap: by that of the settings `before` the change, if they skip more, because
+    /// nodes may have lost numbers while those were in effect. If no number is left beyond that, the
+    /// code could not be used, and only the gap of the new settings counts; if none is left even
+    /// then, the next number stays, so that yet another gap may still save the code.
+    ///
+    /// # Errors
+    ///
+    /// See [`ManageError`].
+    pub(super) async fn raise_for_change(
+        &self,
+        code: &str,
+        before: Option<&SegmentSpec>,
+        spec: &SegmentSpec,
+    ) -> Result<(), ManageError> {
+        for _ in 0..CHANGE_TRIES {
+            let (row, history) = self.row(code).await?;
+            let row = row.ok_or_else(|| ManageError::Vanished(code.to_owned()))?;
+            let skipped =
+                |spec: &SegmentSpec| self.settings.gap_rule().skipped(spec, &row, &history);
+            let now = skipped(spec);
+            let most = before.map_or(now, |before| skipped(before).max(now));
+            let beyond = |gap: u64| row.next.saturating_add(gap);
+            let fits = |next: &u64| history.missed(row.epoch) == 0 || *next <= spec.max;
+            let Some(next) = [most, now].map(beyond).into_iter().find(fits) else {
+                if spec.first() <= row.next {
+                    return Ok(());
+                }
+                let allowed = format!(
+                    "at most {}, because after a fail-over the code has no number up to {} (max) \
+                     beyond its gap: lower failover_gap",
+                    row.next, spec.max
+                );
+                let violation = Violation::new("start", spec.start, allowed);
+                return Err(ManageError::Invalid(Violations(vec![violation])));
+            };
+            let next = spec.first().max(next);
+            // Written even if the next number is high enough: the fresh token makes the store
+            // refuse blocks that nodes give back.
+            if self.raise(code, &row, &history, next, next).await? == Reserved::From(row.next) {
+                return Ok(());
+            }
+        }
+        Err(ManageError::Contended(code.to_owned()))
+    }
+
     /// Reserves from the row as it was read up to `to`; up to `end` if another process reserved
     /// meanwhile.
     async fn raise(
@@ -107,7 +155,8 @@ impl CodeManager {
         }
         match self.managed(code).await {
             Ok(Some((_, settings))) => Ok(settings.spec),
-            Ok(None) | Err(ManageError::Unreadable { .. }) => Ok(self.settings.defaults),
+            Ok(None) => Ok(self.settings.defaults),
+            // Another gap than that of the code might skip too few numbers.
             Err(error) => Err(error),
         }
     }

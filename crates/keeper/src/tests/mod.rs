@@ -29,6 +29,7 @@ mod searches;
 mod segment_block_checks;
 mod segment_codes;
 mod segment_failovers;
+mod segment_gaps;
 mod segment_status;
 mod segments;
 mod settings;
