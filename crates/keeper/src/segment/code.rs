@@ -230,6 +230,14 @@ impl Code {
         self.progression != spec.progression() || is_on_demand && present.text != spec.text
     }
 
+    /// Takes over what another code of this name, which is sealed, knows of its last block, before
+    /// this one reserves: if the store loses that block, the next reservation shows it.
+    pub(super) fn remember_last_block(&self, replaced: &Self) {
+        let Demand { last_block_end, epoch, .. } = *replaced.demand();
+        let mut demand = self.demand();
+        (demand.last_block_end, demand.epoch) = (last_block_end, epoch);
+    }
+
     /// Ends the code, which the table lost to another or must not have: `Starting` or
     /// `UnreadableSettings`.
     pub(super) fn seal_for(&self, reason: UnavailableReason) {

@@ -175,9 +175,10 @@ impl CodeTable {
         let current = Current { spec: settings.spec, origin: Origin::Managed };
         let fresh = Code::new(Arc::clone(&self.namespace), name, current, self.queue.clone());
         fresh.manage(settings);
-        if let Some(replaced) = codes.insert(name.to_owned(), fresh) {
+        if let Some(replaced) = codes.insert(name.to_owned(), Arc::clone(&fresh)) {
             // Clients asked for the code before an operator created it with other numbers or texts.
             replaced.seal_for(UnavailableReason::Starting);
+            fresh.remember_last_block(&replaced);
         }
         tracing::debug!(namespace, code = name, %settings, "code is known");
     }

@@ -118,14 +118,17 @@ fn note_claims(code: &Code) -> u64 {
 fn add_block(code: &Code, reserved: &ReservedBlock) {
     let ReservedBlock { block, step, epoch } = reserved;
     code.leave_epoch(*epoch);
+    // Held until the cursor and the demand have the block: whoever seals the cursor, to let another
+    // code take its place, reads the last block from the demand.
+    let mut demand = code.demand();
     if let Err(error) = code.cursor.add(block, *step) {
+        drop(demand);
         let namespace = code.namespace.name();
         tracing::error!(namespace, code = code.name, %error, "block refused");
         code.set_reason(Some(UnavailableReason::StoreLost));
         return;
     }
     let in_hand_after_refill = code.cursor.left();
-    let mut demand = code.demand();
     *demand = Demand {
         step: *step,
         refilled_at: Some(Instant::now()),

@@ -177,3 +177,25 @@ async fn new_code_skips_its_own_gap_and_one_in_use_the_gap_of_before() {
     manager.put("used", &gap(0), true).await.expect("managed");
     assert_eq!(world.next("used").await, next + GAP);
 }
+
+/// The store is rolled back in place after another code took the place of one on demand.
+#[tokio::test(start_paused = true)]
+async fn code_that_takes_the_place_of_another_knows_its_last_block() {
+    let world = World::new();
+    let on_demand = SegmentSettings {
+        auto_create: Some(SegmentSpec { failover_gap: Some(0), ..spec() }),
+        ..settings()
+    };
+    let node = world.node(on_demand.clone()).await;
+    let manager = CodeManager::new(world.store.clone(), on_demand);
+    world.issue(&node, "order", 1).await;
+    sleep(LONG).await;
+    let tens = SpecChange { increment: Some(10), ..gap(0) };
+    manager.put("order", &tens, true).await.expect("managed");
+    let held = world.store.snapshot();
+    let last = *world.issue(&node, "order", 1_000).await.last().expect("some");
+    node.issuer.refresh().await.expect("up");
+    world.store.fail_over("memory", held);
+    let next = world.issue(&node, "order", 1).await[0];
+    assert!(next > last && next % 10 == 0, "{next} after {last}");
+}
