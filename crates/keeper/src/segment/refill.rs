@@ -191,7 +191,7 @@ async fn reserve(code: &Code, left: u64) -> Result<Option<ReservedBlock>, StoreE
                 let cause = if is_rolled_back {
                     "the store went back"
                 } else {
-                    "a fail-over lost more numbers than segment.failover_gap skips"
+                    "a fail-over lost more numbers than the gap skips"
                 };
                 let (first, held) = (block.first, demand.last_block_end);
                 tracing::error!(

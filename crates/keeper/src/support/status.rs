@@ -101,7 +101,7 @@ pub enum UnavailableReason {
     /// After a fail-over, a segment code has fewer numbers left than must be skipped. Permanent.
     #[error(
         "the store failed over and may have lost reservations, and the code has no numbers beyond \
-         those that segment.failover_gap skips"
+         those that failover_gap skips"
     )]
     NumbersSkipped,
     /// This node cannot read the code's settings in the store, and knew none before. A newer version

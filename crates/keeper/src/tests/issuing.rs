@@ -159,7 +159,7 @@ fn reasons_have_texts() {
         (UnavailableReason::ClockOutOfRange, "before the layout's epoch"),
         (UnavailableReason::LimitReached, "used up"),
         (UnavailableReason::NumbersUsedUp, "no numbers left"),
-        (UnavailableReason::NumbersSkipped, "segment.failover_gap"),
+        (UnavailableReason::NumbersSkipped, "failover_gap"),
         (UnavailableReason::UnreadableSettings, "of a newer version"),
         (UnavailableReason::ShuttingDown, "shutting down"),
     ];

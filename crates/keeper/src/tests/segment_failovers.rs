@@ -199,6 +199,6 @@ async fn code_with_fewer_numbers_than_the_gap_is_used_up() {
     let status = node.issuer.status();
     let reason = status.reason.expect("a reason");
     assert_eq!((status.issuing, &reason), (true, &UnavailableReason::NumbersSkipped));
-    assert!(reason.to_string().contains("segment.failover_gap"), "{reason}");
+    assert!(reason.to_string().contains("failover_gap"), "{reason}");
     assert_eq!(world.row("order").await, before, "another setting may still save it");
 }
