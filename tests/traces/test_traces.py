@@ -180,7 +180,9 @@ class Traces(unittest.TestCase):
         self.assertEqual(set(parents("GET ")), {""})
         self.assertEqual(set(parents("lease ")), {""})
         refills = list(parents("refill"))
-        self.assertEqual(set(refills), {"GET /ids/{code}"})
+        # One that follows another because the demand rose meanwhile was asked for by no claim.
+        self.assertLessEqual(set(refills), {"GET /ids/{code}", ""})
+        self.assertIn("GET /ids/{code}", refills)
         self.assertGreater(len(refills), 1)
         calls = set(parents("store "))
         allowed = {"", "refill", "lease acquire", "lease renew", "lease rotate", "GET /ids/{code}"}
