@@ -200,25 +200,37 @@ async fn expiry_before_1970_releases_no_row() {
 }
 
 /// A row says itself whether it is held. Otherwise a start could skip the wait for its holder, or
-/// lease it.
+/// lease it. A set gets back what it lost.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn damaged_sets_hide_no_holder_and_hold_no_row() {
     let backend = Backend::redis().await;
     let url = backend.url();
     let scope = scope(4, 5);
     let store = with_rows(&backend, &scope).await;
-    let [expiry, workers_set] =
-        ["expiry", "workers"].map(|set| format!("soc_raindrop_worker:{{default}}:{set}:0/0"));
-    let damages: [&[&str]; 6] = [
+    let mut complete = store.read_record("default").await.expect("up").expect("a record");
+    complete.complete = vec!["1/1:8:f".to_owned(), scope.reserved_key.clone()];
+    assert!(store.swap_record("default", complete.token, &complete).await.expect("an answer"));
+    let scopes = "soc_raindrop_worker:scopes";
+    let [expiry, workers_set, unused] = ["expiry", "workers", "unused"]
+        .map(|set| format!("soc_raindrop_worker:{{default}}:{set}:0/0"));
+    let damages: [&[&str]; 11] = [
         &["ZREM", &expiry, MEMBER],
         &["ZADD", &expiry, "0", MEMBER],
         &["ZADD", &expiry, "1", MEMBER],
         &["ZADD", &expiry, "9000000000000000", MEMBER],
         &["DEL", &expiry],
         &["ZREM", &workers_set, MEMBER],
+        &["DEL", &workers_set],
+        &["ZREM", &unused, MEMBER],
+        &["DEL", &unused],
+        &["SREM", scopes, "0/0 default"],
+        &["DEL", scopes],
     ];
     let mut before = birth(5);
     for (number, damage) in (1..).zip(damages) {
+        create_rows(&store, &scope, &HighWaterMarks::all_at(0, 2)).await.expect("rows");
+        let survey = store.survey(&scope).await.expect("a survey");
+        assert_eq!(survey.held + survey.free, 2, "{damage:?}");
         let held = write(number);
         assert!(store.swap_row(&scope, 5, before, &held).await.expect("an answer"));
         let known = store.unreleased_rows("default", 9).await.expect("rows");
@@ -230,12 +242,14 @@ async fn damaged_sets_hide_no_holder_and_hold_no_row() {
         let own = store.free_rows(&scope, Some(&held.holder), 9).await.expect("rows");
         assert_eq!(own, [], "{damage:?}");
 
-        assert!(store.swap_row(&scope, 5, token(number), &release(number + 10)).await.expect("up"));
+        assert!(store.swap_row(&scope, 5, token(number), &release(number + 20)).await.expect("up"));
+        let listed = store.list_rows().await.expect("rows");
+        assert!(listed.iter().any(|listed| listed.row.worker == 5), "{damage:?}");
         run::<u64>(&url, damage).await;
         assert_eq!(store.unreleased_rows("default", 9).await.expect("rows"), [], "{damage:?}");
         let free = store.free_rows(&scope, None, 9).await.expect("rows");
         assert_eq!(workers(&free), [4, 5], "{damage:?}");
-        before = token(number + 10);
+        before = token(number + 20);
     }
 }
 

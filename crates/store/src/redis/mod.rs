@@ -104,7 +104,7 @@ impl Store for RedisStore {
             self.unused_key(scope),
             self.expiry_key(scope),
         ];
-        let name = format!("{} {}", scope.reserved_key, scope.namespace);
+        let name = scope_name(scope);
         for first in (scope.min_worker..=scope.max_worker).step_by(ROWS_AT_ONCE) {
             let last = scope.max_worker.min(first + ROWS_AT_ONCE as u64 - 1);
             let prefix = self.row_prefix(scope);
@@ -140,9 +140,9 @@ impl Store for RedisStore {
     async fn unreleased_rows(&self, namespace: &str, limit: u32) -> Result<Vec<UnreleasedRow>> {
         let [rows, expiries, unused] =
             ["row", "expiry", "unused"].map(|what| self.of_key(namespace, what, ""));
+        let keys = [self.scopes_key(), self.layout_key(namespace)];
         let args = values![namespace, rows, expiries, unused, i64::from(limit)];
-        let rows: Vec<Vec<Value>> =
-            self.run(&scripts::UNRELEASED_ROWS, &[self.scopes_key()], &args).await?;
+        let rows: Vec<Vec<Value>> = self.run(&scripts::UNRELEASED_ROWS, &keys, &args).await?;
         let read = |row: Vec<Value>| {
             // Errors name the set of this reserved key.
             let reserved_key = row.first().map(Value::to_string).unwrap_or_default();
@@ -161,7 +161,7 @@ impl Store for RedisStore {
         ]
         .to_vec();
         args.extend(holder.map(|holder| shortened(holder).into()));
-        let keys = [self.unused_key(scope)];
+        let keys = [self.unused_key(scope), self.workers_key(scope)];
         let rows = self.run(&scripts::FREE_ROWS, &keys, &args).await?;
         Ok(readable(scope, worker_rows(&self.settings.worker_table, scope, rows)))
     }
@@ -184,6 +184,8 @@ impl Store for RedisStore {
             self.unused_key(scope),
             self.expiry_key(scope),
             self.layout_key(&scope.namespace),
+            self.workers_key(scope),
+            self.scopes_key(),
         ];
         let args = values![
             worker_id(worker),
@@ -195,6 +197,7 @@ impl Store for RedisStore {
             ttl_ms(write),
             write.epoch,
             self.is_compared(),
+            scope_name(scope),
         ];
         self.run(&scripts::SWAP_ROW, &keys, &args).await
     }
@@ -236,6 +239,11 @@ impl RedisStore {
     fn is_compared(&self) -> Value {
         Value::from(if self.settings.failover == Failover::Auto { "1" } else { "" })
     }
+}
+
+/// Returns the member of the set of scopes for a scope.
+fn scope_name(scope: &Scope) -> String {
+    format!("{} {}", scope.reserved_key, scope.namespace)
 }
 
 /// Reads a layout record from its fields; no fields mean that there is no record.

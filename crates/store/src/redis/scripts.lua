@@ -110,6 +110,7 @@ local record = record_fields(KEYS[1])
 local holds = record[1] == ARGV[4] and tonumber(now) <= tonumber(ARGV[5])
   and continues(record[6], ARGV[6])
 redis.call('SADD', KEYS[2], ARGV[2])
+-- A set may have lost members of rows that exist. `free_rows` repairs the unused set.
 for index = 7, #ARGV, 2 do
   local worker = ARGV[index]
   local row = ARGV[1] .. worker
@@ -119,10 +120,10 @@ for index = 7, #ARGV, 2 do
     end
     redis.call('HSET', row, 'token', ARGV[index + 1], 'epoch', unused, 'holder', '', 'lane', '0',
       'marks', ARGV[3], 'heartbeat_at', '0', 'expires_at', '0', 'created_at', now, 'updated_at', now)
-    redis.call('ZADD', KEYS[3], '0', worker)
     redis.call('ZADD', KEYS[4], '0', worker)
     redis.call('ZADD', KEYS[5], '0', worker)
   end
+  redis.call('ZADD', KEYS[3], '0', worker)
 end
 return 1
 
@@ -143,8 +144,9 @@ local workers = redis.call('ZLEXCOUNT', KEYS[2], '[' .. ARGV[1], '[' .. ARGV[2])
 return { now, server(ARGV[3]), held, workers - held, next_expiry, record_fields(KEYS[1]) }
 
 -- name: unreleased_rows
--- KEYS: scopes. ARGV: namespace, the prefixes of the keys of its rows, expiry sets and unused sets,
--- limit.
+-- KEYS: scopes, layout record. ARGV: namespace, the prefixes of the keys of its rows, expiry sets
+-- and unused sets, limit.
+-- The scopes may have lost a member: the record lists each reserved key whose rows were created.
 -- A row that either set calls written says itself whether it was released, since a member of the
 -- expiry set may be lost or have another score. The sets decide about members that have no row. A
 -- row that is no hash counts as one that was last renewed in 1970.
@@ -157,38 +159,46 @@ local function precedes(one, other)
   end
   return one[1] < other[1]
 end
+local reserved_keys = {}
 for _, scope in ipairs(redis.call('SMEMBERS', KEYS[1])) do
   local reserved_key, namespace = string.match(scope, '^([^ ]*) (.*)$')
   if namespace == ARGV[1] then
-    local is_known, expiries, last_uses = {}, ARGV[3] .. reserved_key, ARGV[4] .. reserved_key
-    local prefix = ARGV[2] .. reserved_key .. ':'
-    local function look_at(worker)
-      local row = prefix .. worker
-      local heartbeat, expires = unpack(hash_fields(row, 'heartbeat_at', 'expires_at') or {})
-      if not expires and redis.call('EXISTS', row) == 0 then
-        heartbeat = redis.call('ZSCORE', last_uses, worker)
-        expires = redis.call('ZSCORE', expiries, worker) or '0'
-      end
-      -- A release writes exactly 1970.
-      if expires ~= '0' then
-        -- Some doubles are no 64-bit integer: those count as 1970, or as the year 9999.
-        heartbeat = math.max(0, math.min(tonumber(heartbeat or '') or 0, 253402300799999))
-        local found = { reserved_key, worker, heartbeat }
-        if limit > 1 then
-          table.insert(rows, found)
-        elseif not rows[1] or precedes(found, rows[1]) then
-          rows[1] = found
-        end
+    reserved_keys[reserved_key] = true
+  end
+end
+local complete = unpack(hash_fields(KEYS[2], 'complete') or {})
+for reserved_key in string.gmatch(complete or '', '([^,:]+)[^,]*') do
+  reserved_keys[reserved_key] = true
+end
+for reserved_key in pairs(reserved_keys) do
+  local is_known, expiries, last_uses = {}, ARGV[3] .. reserved_key, ARGV[4] .. reserved_key
+  local prefix = ARGV[2] .. reserved_key .. ':'
+  local function look_at(worker)
+    local row = prefix .. worker
+    local heartbeat, expires = unpack(hash_fields(row, 'heartbeat_at', 'expires_at') or {})
+    if not expires and redis.call('EXISTS', row) == 0 then
+      heartbeat = redis.call('ZSCORE', last_uses, worker)
+      expires = redis.call('ZSCORE', expiries, worker) or '0'
+    end
+    -- A release writes exactly 1970.
+    if expires ~= '0' then
+      -- Some doubles are no 64-bit integer: those count as 1970, or as the year 9999.
+      heartbeat = math.max(0, math.min(tonumber(heartbeat or '') or 0, 253402300799999))
+      local found = { reserved_key, worker, heartbeat }
+      if limit > 1 then
+        table.insert(rows, found)
+      elseif not rows[1] or precedes(found, rows[1]) then
+        rows[1] = found
       end
     end
-    for _, set in ipairs({ expiries, last_uses }) do
-      for _, range in ipairs({ { '-inf', '(0' }, { '(0', '+inf' } }) do
-        for _, worker in ipairs(redis.call('ZRANGEBYSCORE', set, range[1], range[2])) do
-          -- Both sets have most rows, and each is read once.
-          if not is_known[worker] then
-            is_known[worker] = true
-            look_at(worker)
-          end
+  end
+  for _, set in ipairs({ expiries, last_uses }) do
+    for _, range in ipairs({ { '-inf', '(0' }, { '(0', '+inf' } }) do
+      for _, worker in ipairs(redis.call('ZRANGEBYSCORE', set, range[1], range[2])) do
+        -- Both sets have most rows, and each is read once.
+        if not is_known[worker] then
+          is_known[worker] = true
+          look_at(worker)
         end
       end
     end
@@ -203,11 +213,21 @@ end
 return newest
 
 -- name: free_rows
--- KEYS: unused.
+-- KEYS: unused, workers.
 -- ARGV: prefix of rows, smallest and largest worker id, limit, holder if only its rows count.
+-- A row that the unused set has lost is put back there first.
 -- A row says itself whether it is free, since a member of the expiry set may be lost or have
 -- another score. An expiry that is no number and a row that is no hash are returned for the
 -- complaint, beyond the limit.
+if redis.call('ZCARD', KEYS[1]) < redis.call('ZCARD', KEYS[2]) then
+  for _, worker in ipairs(redis.call('ZRANGE', KEYS[2], 0, -1)) do
+    local row = ARGV[1] .. worker
+    if not redis.call('ZSCORE', KEYS[1], worker) and redis.call('EXISTS', row) == 1 then
+      local heartbeat = unpack(hash_fields(row, 'heartbeat_at') or {})
+      redis.call('ZADD', KEYS[1], string.match(heartbeat or '', '^%d+$') or '0', worker)
+    end
+  end
+end
 local rows, start, left, holder = {}, 0, tonumber(ARGV[4]), ARGV[5]
 local range, present = holder and 'ZREVRANGE' or 'ZRANGE', tonumber(now)
 while left > 0 do
@@ -248,9 +268,9 @@ end
 return rows
 
 -- name: swap_row
--- KEYS: row, unused, expiry, layout record.
+-- KEYS: row, unused, expiry, layout record, workers, scopes.
 -- ARGV: worker id, expected token, token, holder, lane, marks, milliseconds or nothing, epoch,
--- 1 if identities are compared.
+-- 1 if identities are compared, scope.
 -- A key of another type fails here, before anything is written.
 redis.call('ZCARD', KEYS[2])
 redis.call('ZCARD', KEYS[3])
@@ -266,6 +286,9 @@ redis.call('HSET', KEYS[1], 'token', ARGV[3], 'epoch', ARGV[8], 'holder', ARGV[4
   'marks', ARGV[6], 'heartbeat_at', now, 'expires_at', expires, 'updated_at', now)
 redis.call('ZADD', KEYS[2], now, ARGV[1])
 redis.call('ZADD', KEYS[3], expires, ARGV[1])
+-- These two may have lost the row. A key of another type must not stop renewals.
+redis.pcall('ZADD', KEYS[5], '0', ARGV[1])
+redis.pcall('SADD', KEYS[6], ARGV[10])
 return 1
 
 -- name: create_segments
