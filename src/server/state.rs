@@ -116,6 +116,8 @@ pub struct AppState {
     /// The store that all nodes share. Operators' requests lock it, so that they query it one at a
     /// time.
     store: Option<Arc<Mutex<Arc<dyn Store>>>>,
+    /// The same store, for what it knows without a query.
+    known: Option<Arc<dyn Store>>,
     list_timeout: Duration,
     /// The namespaces that lease worker ids.
     leasing: Arc<[KeeperSettings]>,
@@ -155,6 +157,7 @@ impl AppState {
             draining: watch::Sender::new(false),
             failed: AtomicBool::new(false),
             store: None,
+            known: None,
             list_timeout: Duration::MAX,
             leasing: Arc::default(),
             listing: Arc::default(),
@@ -194,8 +197,14 @@ impl AppState {
         leasing: impl IntoIterator<Item = KeeperSettings>,
     ) -> Self {
         self.leasing = leasing.into_iter().collect();
+        self.known = Some(Arc::clone(&store));
         (self.store, self.list_timeout) = (Some(Arc::new(Mutex::new(store))), timeout);
         self
+    }
+
+    /// Returns which Kubernetes Lease keeps no labels and why, as [`Store::refused_labels`] does.
+    pub(super) fn refused_labels(&self) -> Option<String> {
+        self.known.as_ref()?.refused_labels()
     }
 
     /// Waits until no other operator's request uses the store, and locks it until the guard is

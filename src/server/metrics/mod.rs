@@ -81,6 +81,8 @@ pub struct Metrics {
     pub(super) task_failures: IntCounterVec,
     /// 1 if no other server on the network can pose as the store.
     pub(super) store_verified: IntGauge,
+    /// 1 if a Kubernetes Lease does not keep its labels.
+    pub(super) store_labels_refused: IntGauge,
     keeper: Arc<KeeperMetrics>,
     scrapes: Scrapes,
 }
@@ -105,6 +107,11 @@ impl Metrics {
                 &registry,
                 "raindrop_store_verified",
                 "1 if the store is embedded, on this machine or verified by its certificate; else 0.",
+            ),
+            store_labels_refused: gauge(
+                &registry,
+                "raindrop_store_labels_refused",
+                "1 if the API server refused lately to give a Lease its labels again; else 0.",
             ),
             keeper: Arc::new(KeeperMetrics::new(&registry, task_failures.clone())),
             task_failures,

@@ -66,8 +66,8 @@ pub(super) struct NamespaceHealth {
     segment: Option<SegmentHealth>,
     /// The fault of the namespace, null without one. A node may issue IDs in spite of it.
     reason: Option<String>,
-    /// The settings by which the store may lose acknowledged writes, as they were when this node
-    /// started: for operators.
+    /// What operators should correct at the store: the settings by which it may lose acknowledged
+    /// writes, as they were when this node started, and a Kubernetes Lease that keeps no labels.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schema(required = false)]
     store_warnings: Vec<String>,
@@ -107,8 +107,11 @@ impl NamespaceHealth {
     /// may name the server.
     pub(super) fn of(issuer: &NamespaceIssuer, state: &AppState, is_operator: bool) -> Self {
         let draining = state.is_draining();
-        let warnings = || state.metrics.store_warnings(issuer.namespace());
-        let store_warnings = if is_operator { warnings() } else { Vec::new() };
+        let mut store_warnings = Vec::new();
+        if is_operator {
+            store_warnings = state.metrics.store_warnings(issuer.namespace());
+            store_warnings.extend(state.refused_labels());
+        }
         let text = |reason: Option<UnavailableReason>| {
             let reason = if draining { UnavailableReason::ShuttingDown } else { reason? };
             Some(if is_operator { reason.to_string() } else { reason.public_text() })

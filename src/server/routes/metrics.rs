@@ -26,6 +26,7 @@ pub(in crate::server) async fn metrics(
     let (metrics, issuers) = (&state.metrics, state.issuers.values());
     let auth = state.auth.as_deref();
     metrics.http.unsent.set(i64::try_from(state.unsent_budget.used()).unwrap_or(i64::MAX));
+    metrics.store_labels_refused.set(state.refused_labels().is_some().into());
     // Only a listener can be flooded with scrapes. A call within the process has no address, and
     // gets a fresh text.
     let text = match client.address {
