@@ -10,7 +10,6 @@ use std::{convert::Infallible, time::Duration};
 #[cfg(unix)]
 use std::{io, path::PathBuf};
 
-use futures_util::FutureExt as _;
 #[cfg(unix)]
 use tokio::net::UnixDatagram;
 use tokio::{
@@ -55,7 +54,7 @@ impl ServiceManager {
     /// Tells the manager that the service stops, unless it reads too slowly: the stop does not wait
     /// for it.
     pub(crate) fn stopping(&self) {
-        self.tell("STOPPING=1\n").now_or_never();
+        self.tell_at_once("STOPPING=1\n");
     }
 
     /// Gives signs of life as long as no task is stuck. Never resolves.
@@ -76,22 +75,44 @@ impl ServiceManager {
     /// blocks no thread, as `sd_notify::notify` would.
     #[cfg(unix)]
     async fn tell(&self, message: &str) {
-        if let Err(error) = self.send(message).await {
-            let state = message.trim_end();
-            log_safely(|| tracing::warn!(%error, state, "the service manager cannot be told"));
-        }
+        warn_if_failed(self.send(message).await, message);
+    }
+
+    /// Sends a message, unless the queue of the manager's socket is full. tokio's socket could not:
+    /// it knows only after a turn of its reactor that there is room.
+    #[cfg(unix)]
+    fn tell_at_once(&self, message: &str) {
+        let sent = self.connect().and_then(|socket| socket.send(message.as_bytes()));
+        warn_if_failed(sent, message);
     }
 
     #[cfg(unix)]
-    async fn send(&self, message: &str) -> io::Result<()> {
-        let socket = UnixDatagram::unbound()?;
+    async fn send(&self, message: &str) -> io::Result<usize> {
+        UnixDatagram::from_std(self.connect()?)?.send(message.as_bytes()).await
+    }
+
+    /// Returns a socket whose calls never block a thread.
+    #[cfg(unix)]
+    fn connect(&self) -> io::Result<std::os::unix::net::UnixDatagram> {
+        let socket = std::os::unix::net::UnixDatagram::unbound()?;
+        socket.set_nonblocking(true)?;
         socket.connect(&self.socket)?;
-        socket.send(message.as_bytes()).await?;
-        Ok(())
+        Ok(socket)
     }
 
     #[cfg(not(unix))]
+    fn tell_at_once(&self, _: &str) {}
+
+    #[cfg(not(unix))]
     async fn tell(&self, _: &str) {}
+}
+
+#[cfg(unix)]
+fn warn_if_failed(sent: io::Result<usize>, message: &str) {
+    if let Err(error) = sent {
+        let state = message.trim_end();
+        log_safely(|| tracing::warn!(%error, state, "the service manager cannot be told"));
+    }
 }
 
 /// The threads that run the tasks.
@@ -145,7 +166,12 @@ mod tests {
         let folder = tempfile::tempdir().expect("a temporary folder");
         let path = folder.path().join("notify");
         let socket = std::os::unix::net::UnixDatagram::bind(&path).expect("a free path");
+        socket.set_read_timeout(Some(PATIENCE)).expect("set");
         let manager = ServiceManager { socket: path.clone(), watchdog: None };
+        let mut message = [0; 64];
+        manager.stopping();
+        let length = socket.recv(&mut message).expect("a message");
+        assert_eq!(&message[..length], b"STOPPING=1\n");
         let sender = std::os::unix::net::UnixDatagram::unbound().expect("a socket");
         sender.set_nonblocking(true).expect("set");
         while sender.send_to(b"full", &path).is_ok() {}
@@ -158,7 +184,6 @@ mod tests {
         timeout(PATIENCE, other_task).await.expect("the thread is blocked").expect("no panic");
         assert!(!ready.is_finished());
 
-        let mut message = [0; 64];
         let mut next = || {
             let length = socket.recv(&mut message).expect("a message");
             String::from_utf8_lossy(&message[..length]).into_owned()
