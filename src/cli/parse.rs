@@ -1,22 +1,25 @@
-//! `raindrop parse`: prints the fields of IDs.
+//! `raindrop parse`: prints the fields of IDs, and the numbers of texts of a code.
 
 use std::io::{self, BufRead, BufReader, IsTerminal, Read};
 
 use super::{
-    arguments::{Overrides, encodings, instant, keeper_of},
+    arguments::{Overrides, code, encodings, instant, keeper_of, namespace_of},
+    codes::list::spec_in_store,
     failure::Failure,
     output,
+    store::with_store,
 };
 use crate::{
-    config::{Config, LocatedText},
+    config::{Config, LocatedText, Mode},
     core::{
         clock::{Clock, SystemClock},
         encoding::{Encoding, InvalidId},
         id::Id,
         layout::{Layout, TooLong},
         preset::{NamedLayout, UnknownLayout},
+        segment::SegmentSpec,
     },
-    server::{ForeignUuid, ParsedId, ParsedText},
+    server::{CodeNumber, ForeignUuid, ParsedId, ParsedText, no_texts},
 };
 
 /// The largest amount of output that is buffered, in bytes.
@@ -38,7 +41,10 @@ pub(super) struct ParseArguments {
     /// Replaces the epoch of --layout; a description has 1970-01-01T00:00:00Z by default.
     #[arg(long, value_name = "INSTANT", value_parser = instant, requires = "layout")]
     epoch: Option<i64>,
-    /// The namespace; by default that of the ID's prefix, or else default.
+    /// Reads texts of this segment code, such as INV-000017, and prints their numbers.
+    #[arg(long, value_name = "CODE", value_parser = code, conflicts_with_all = ["layout", "encoding"])]
+    code: Option<String>,
+    /// The namespace; by default that of the ID's prefix or of the code, or else default.
     #[arg(long, value_name = "NAME", conflicts_with = "layout")]
     namespace: Option<String>,
     /// The encoding of the IDs.
@@ -52,9 +58,10 @@ pub(super) fn run(overrides: Overrides, arguments: &ParseArguments) -> Result<()
         let text = "ID: must be given, or - to read IDs from standard input, one per line";
         return Err(Failure::Usage(text.into()));
     }
-    let by = match &arguments.layout {
-        Some(text) => ReadBy::Layout(find(overrides, text, arguments.epoch)?),
-        None => ReadBy::Namespace(Box::new(overrides.load()?)),
+    let by = match (&arguments.layout, &arguments.code) {
+        (Some(text), _) => ReadBy::Layout(find(overrides, text, arguments.epoch)?),
+        (None, Some(code)) => find_code(&overrides.load()?, code, arguments.namespace.as_deref())?,
+        (None, None) => ReadBy::Namespace(Box::new(overrides.load()?)),
     };
     let parser = Parser { arguments, by, clock: SystemClock::default() };
     match ids[..] {
@@ -75,10 +82,43 @@ fn find(overrides: Overrides, text: &str, epoch_ms: Option<i64>) -> Result<Named
     found.map_err(|error| Failure::Usage(format!("--layout {text:?}: {error}")))
 }
 
-/// The layouts by which IDs are read.
+/// Finds the settings of a code whose numbers are written as texts. It reads the store only for a
+/// code that the configuration does not list.
+fn find_code(config: &Config, code: &str, requested: Option<&str>) -> Result<ReadBy, Failure> {
+    let namespace = config.codes.locate(code, requested).map_err(Failure::usage)?.namespace;
+    let mut spec = None;
+    if let Mode::Segment { keeper } = &namespace_of(config, namespace)?.mode {
+        spec = keeper.codes.get(code).copied();
+        if spec.is_none() {
+            with_store(config, async |store, _| {
+                spec = spec_in_store(store, keeper, code).await?;
+                Ok(())
+            })?;
+        }
+    }
+    let Some(spec) = spec.filter(|spec| spec.text.is_some()) else {
+        let hint = match requested {
+            Some(_) => "",
+            None => "; a managed code of another namespace needs --namespace",
+        };
+        return Err(Failure::Usage(no_texts(code, namespace, hint)));
+    };
+    let (code, namespace) = (code.to_owned(), namespace.to_owned());
+    Ok(ReadBy::Code(Box::new(CodeOfTexts { code, namespace, spec })))
+}
+
+/// The layouts by which IDs are read, or the code whose texts they are.
 enum ReadBy {
     Layout(NamedLayout),
     Namespace(Box<Config>),
+    Code(Box<CodeOfTexts>),
+}
+
+/// A code whose numbers are written as texts.
+struct CodeOfTexts {
+    code: String,
+    namespace: String,
+    spec: SegmentSpec,
 }
 
 struct Parser<'a> {
@@ -104,6 +144,12 @@ impl Parser<'_> {
                 let layout = &keeper_of(config, namespace)?.layout;
                 let fields = |id| ParsedId::of_namespace(id, layout, namespace, now_ms);
                 self.read(text, digits, Some(layout), fields)
+            }
+            ReadBy::Code(read_by) => {
+                let CodeOfTexts { code, namespace, spec } = &**read_by;
+                let number = CodeNumber::read(text, code, namespace, spec);
+                let number = number.expect("the code has a form of texts");
+                number.map(ParsedText::CodeNumber).map_err(Failure::usage)
             }
         }
     }

@@ -29,7 +29,7 @@ pub use self::{
     listener::TlsError,
     metrics::Metrics,
     response::{Problem, ProblemCode},
-    routes::parse::{ForeignUuid, NoFields, ParsedId, ParsedText},
+    routes::parse::{CodeNumber, ForeignUuid, NoCodeNumber, NoFields, ParsedId, ParsedText},
     service::{ServeError, Service, router, serve},
     state::AppState,
 };
@@ -38,6 +38,7 @@ pub(crate) use self::{
     routes::cluster::{ReleaseDocument, Worker, WorkerList, WorkerState, has_layout},
     routes::codes::{CodeDocument, GivenSettings},
     routes::log::LevelDocument,
+    routes::parse::no_texts,
     state::{unknown_namespace, unknown_segment_code},
 };
 #[doc(no_inline)]

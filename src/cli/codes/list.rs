@@ -16,8 +16,8 @@ use crate::{
         output::{error, print, print_json, table},
     },
     config::Config,
-    core::{code::is_valid_code, instant::format_unix_ms},
-    keeper::{CodeKind, CodeManager, CodeView},
+    core::{code::is_valid_code, instant::format_unix_ms, segment::SegmentSpec},
+    keeper::{CodeKind, CodeManager, CodeView, SegmentSettings},
     server::{CodeDocument, unknown_namespace},
     store::{ListedSegment, Store, StoreError},
 };
@@ -128,6 +128,18 @@ pub(in crate::cli) async fn has_code(
     }
 }
 
+/// Returns the settings of a code that the store has. Writes nothing.
+pub(in crate::cli) async fn spec_in_store(
+    store: Arc<dyn Store>,
+    namespace: &SegmentSettings,
+    code: &str,
+) -> Result<Option<SegmentSpec>, Failure> {
+    match CodeManager::new(store, namespace.clone()).get(code).await {
+        Err(StoreError::Vanished(_)) => Ok(None),
+        found => Ok(found?.and_then(|view| view.spec)),
+    }
+}
+
 /// Refuses a namespace that is neither configured nor in the store.
 fn check_namespace(
     config: &Config,
@@ -186,7 +198,7 @@ fn line(listed: &ListedSegment, view: Option<&CodeView>, rate: Option<f64>) -> [
 mod tests {
     use super::*;
     use crate::{
-        core::{clock::SystemClock, lease::Token, segment::SegmentSpec},
+        core::{clock::SystemClock, lease::Token},
         store::{MemoryStore, NewSegment, SegmentStore},
     };
 

@@ -16,7 +16,7 @@ use crate::{
         issue::ClaimError,
         layout::{Layout, Parsed, TooLong},
         preset::NamedLayout,
-        segment::SegmentSpec,
+        segment::{InvalidNumberText, SegmentSpec, TextForm},
     },
     keeper::NamespaceIssuer,
     server::{
@@ -197,6 +197,62 @@ pub struct CodeNumber {
     number: String,
 }
 
+impl CodeNumber {
+    /// Reads the number from a text of a code. Returns `None` if the code has no form of texts.
+    ///
+    /// # Errors
+    ///
+    /// When the code has no such text.
+    pub fn read(
+        text: &str,
+        code: &str,
+        namespace: &str,
+        spec: &SegmentSpec,
+    ) -> Option<Result<Self, NoCodeNumber>> {
+        let read = |form: TextForm| {
+            let number = form.read(text)?;
+            let (code, namespace) = (code.to_owned(), namespace.to_owned());
+            if spec.allows(number) {
+                return Ok(Self { code, namespace, number: number.to_string() });
+            }
+            let (text, spec) = (text.to_owned(), Box::new(*spec));
+            Err(NoCodeNumber::NotAllowed { text, number, code, spec })
+        };
+        spec.text.map(read)
+    }
+}
+
+/// Why a text is none of a code.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum NoCodeNumber {
+    /// It is not of the form of the code's texts.
+    #[error(transparent)]
+    OtherText(#[from] InvalidNumberText),
+    /// The code never issues its number.
+    #[error(
+        "{text:?}: {number} is no number of code {code:?}: its numbers are at most {} (max) and \
+         leave {} (remainder) when they are divided by {} (increment)",
+        .spec.max, .spec.remainder, .spec.increment
+    )]
+    NotAllowed {
+        /// The text.
+        text: String,
+        /// Its number.
+        number: u64,
+        /// The code.
+        code: String,
+        /// The settings of the code.
+        spec: Box<SegmentSpec>,
+    },
+}
+
+/// Returns the error of a code whose numbers have no form of texts. `hint` says what else the caller
+/// can give.
+pub(crate) fn no_texts(code: &str, namespace: &str, hint: &str) -> String {
+    format!("code {code:?} of namespace {namespace:?} has no setting text{hint}")
+}
+
 /// An ID, a UUID or a number that was read.
 #[derive(Clone, Debug, Serialize, ToSchema)]
 #[serde(untagged)]
@@ -308,26 +364,16 @@ async fn number_of(
             issuer.spec(code)
         }
     };
-    let Some((spec, form)) = spec.and_then(|spec| Some((spec, spec.text?))) else {
+    let text = text.ok_or_else(not_utf8)?;
+    let number = spec.and_then(|spec| CodeNumber::read(&text, code, namespace, &spec));
+    let Some(number) = number else {
         let hint = match requested {
             Some(_) => "",
             None => "; a managed code of another namespace needs the parameter namespace",
         };
-        let detail = format!("code {code:?} of namespace {namespace:?} has no setting text{hint}");
-        return Err(Problem::new(P::NotDecodable, detail));
+        return Err(Problem::new(P::NotDecodable, no_texts(code, namespace, hint)));
     };
-    let text = text.ok_or_else(not_utf8)?;
-    let number = form.read(&text).map_err(|error| Problem::new(P::InvalidId, error.to_string()))?;
-    if !spec.allows(number) {
-        let SegmentSpec { increment, remainder, max, .. } = spec;
-        let detail = format!(
-            "{text:?}: {number} is no number of code {code:?}: its numbers are at most {max} (max) \
-             and leave {remainder} (remainder) when they are divided by {increment} (increment)"
-        );
-        return Err(Problem::new(P::InvalidId, detail));
-    }
-    let (code, namespace) = (code.to_owned(), namespace.to_owned());
-    client.cached_json(&CodeNumber { code, namespace, number: number.to_string() })
+    client.cached_json(&number.map_err(|error| Problem::new(P::InvalidId, error.to_string()))?)
 }
 
 /// Returns the problem of a text that is no ID. One that is not of digits may be of a code.

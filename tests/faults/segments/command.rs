@@ -67,6 +67,54 @@ fn the_command_line_counts_too_and_gives_back_what_it_did_not_need() {
 }
 
 #[test]
+fn texts_of_codes_are_parsed() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let config = "[namespaces.n]\nmode = 'segment'\n\
+                  [[code]]\nname = 'invoice'\nnamespace = 'n'\ntext = 'INV-{n:06}'\n\
+                  [[code]]\nname = 'plain'\nnamespace = 'n'\n";
+    std::fs::write(folder.path().join("raindrop.toml"), config).expect("written");
+    let raindrop = |arguments: &[&str]| {
+        run(&[&["--config", "raindrop.toml"], arguments].concat(), &[], folder.path())
+    };
+    let of_invoice =
+        "{\n  \"code\": \"invoice\",\n  \"namespace\": \"n\",\n  \"number\": \"17\"\n}\n";
+    for text in ["INV-000017", "INV-17"] {
+        let parsed = raindrop(&["parse", text, "--code", "invoice"]);
+        assert_eq!(parsed, (Some(0), of_invoice.to_owned(), String::new()), "{text}");
+    }
+    let file = folder.path().join("raindrop.db");
+    assert!(!file.exists(), "the store is not needed for a code of the configuration");
+    let (code, out, err) =
+        raindrop(&["parse", "INV-1", "INV-x", "INV-2", "--code", "invoice", "--namespace", "n"]);
+    let numbers = "{\"code\":\"invoice\",\"namespace\":\"n\",\"number\":\"1\"}\n\
+                   {\"code\":\"invoice\",\"namespace\":\"n\",\"number\":\"2\"}\n";
+    assert_eq!((code, out.as_str()), (Some(2), numbers), "{err}");
+    assert!(err.contains("\"INV-x\" is not of the form INV-{n:06}"), "{err}");
+
+    let managed = ["parse", "R/0014", "--code", "receipt", "--namespace", "n"];
+    let (code, _, err) = raindrop(&managed);
+    assert!(code == Some(2) && err.contains("\"receipt\" of namespace \"n\" has no"), "{err}");
+    let options = ["--text", "R/{n:04}", "--increment", "10", "--remainder", "4"];
+    let (code, _, err) = raindrop(&[&["codes", "create", "receipt"], &options[..]].concat());
+    assert_eq!(code, Some(0), "{err}");
+    let (code, out, err) = raindrop(&managed);
+    assert!(code == Some(0) && out.contains("\"number\": \"14\""), "{out}{err}");
+    for (arguments, said) in [
+        (&["INV-1", "--code", "receipt", "--namespace", "n"][..], "is not of the form R/{n:04}"),
+        (&["R/0015", "--code", "receipt", "--namespace", "n"], "leave 4 (remainder)"),
+        (&["R/0014", "--code", "receipt"], "a managed code of another namespace needs --namespace"),
+        (&["1", "--code", "plain"], "code \"plain\" of namespace \"n\" has no setting text"),
+        (&["1", "--code", "invoice", "--namespace", "default"], "belongs to namespace \"n\""),
+        (&["1", "--code", "a b"], "must match"),
+        (&["1", "--code", "invoice", "--layout", "twitter"], "cannot be used with"),
+        (&["1", "--code", "invoice", "--encoding", "hex"], "cannot be used with"),
+    ] {
+        let (code, _, err) = raindrop(&[&["parse"], arguments].concat());
+        assert!(code == Some(2) && err.contains(said), "{arguments:?}: {err}");
+    }
+}
+
+#[test]
 fn codes_are_created_set_and_retired_from_the_command_line() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let config = "[namespaces.n]\nmode = 'segment'\n[[code]]\nname = 'fixed'\nnamespace = 'n'\n";
