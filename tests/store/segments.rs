@@ -4,7 +4,9 @@ use std::sync::Arc;
 
 use raindrop::{
     core::{lease::Token, segment::CodeRow},
-    store::{ManagedCode, NewSegment, Reservation, Reserved, Store, StoreError, UnusedNumbers},
+    store::{
+        ManagedCode, NewSegment, Reservation, Reserved, Store, StoreError, Undo, UnusedNumbers,
+    },
 };
 use tokio::task::JoinSet;
 
@@ -26,6 +28,8 @@ on_every_engine! {
     of_concurrent_first_reservations_none_overlap
     a_give_back_names_its_reservation
     a_late_give_back_is_refused
+    only_the_last_reservation_is_undone
+    undone_numbers_are_exact
     segment_names_differ_by_case_and_trailing_blanks
     fifty_nodes_make_the_same_codes
     all_codes_are_listed_in_order
@@ -230,6 +234,44 @@ async fn a_late_give_back_is_refused(backend: &Backend) {
     assert!(give_back(&store, 3, 1_001, 4).await);
     assert!(!give_back(&store, 1, 501, 5).await, "it would give out 501 to 1000 again");
     assert_eq!(reserve(&store, 1, LARGEST, 6).await, Reserved::From(1_001));
+}
+
+async fn undo(store: &Arc<dyn Store>, code: &str, reserved: u128, by: u64, fresh: u128) -> bool {
+    let (reserved, token) = (token(reserved), token(fresh));
+    let undo = Undo { by, reserved, epoch: EPOCH, token };
+    store.undo("numbers", code, &undo).await.expect("an answer")
+}
+
+async fn only_the_last_reservation_is_undone(backend: &Backend) {
+    let store = with_order(backend).await;
+    assert_eq!(reserve(&store, 10, LARGEST, 1).await, Reserved::From(1));
+    assert!(!undo(&store, "other", 1, 10, 2).await);
+    assert!(!undo(&store, "order", 3, 10, 2).await, "a reservation that never arrived");
+    assert!(undo(&store, "order", 1, 4, 2).await);
+    // Only once: the row then has the fresh token.
+    assert!(!undo(&store, "order", 1, 4, 4).await);
+    assert_eq!(reserve(&store, 5, LARGEST, 5).await, Reserved::From(7));
+    assert_eq!(reserve(&store, 5, LARGEST, 6).await, Reserved::From(12));
+    assert!(!undo(&store, "order", 5, 5, 7).await, "another process reserved since");
+    let other = Undo { by: 5, reserved: token(6), epoch: token(9), token: token(8) };
+    assert!(!store.undo("numbers", "order", &other).await.expect("an answer"), "another epoch");
+    assert!(undo(&store, "order", 6, 5, 9).await);
+    assert_eq!(reserve(&store, 1, LARGEST, 10).await, Reserved::From(12));
+}
+
+async fn undone_numbers_are_exact(backend: &Backend) {
+    let store = prepared(backend).await;
+    for first in [(1 << 53) - 1, (1 << 53) + 1, (1 << 62) + 1, LARGEST - 8] {
+        let code = first.to_string();
+        store.create_segments("numbers", &[new(&code, first)]).await.expect("made");
+        let reserve = async |by, number| {
+            let reservation = reservation(by, LARGEST, number, None);
+            reserve_as_found(&store, ("numbers", &code), reservation).await
+        };
+        assert_eq!(reserve(8, 1).await, Reserved::From(first));
+        assert!(undo(&store, &code, 1, 5, 2).await);
+        assert_eq!(reserve(5, 3).await, Reserved::From(first + 3));
+    }
 }
 
 async fn segment_names_differ_by_case_and_trailing_blanks(backend: &Backend) {

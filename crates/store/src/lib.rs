@@ -67,7 +67,7 @@ pub use self::{
     record::{CreatedRows, LayoutRecord, ListedRow, NewRows, Scope, Survey, UnreleasedRow},
     segment::{
         CodeState, ForeignSegment, ForeignTable, ListedSegment, ManagedCode, NewSegment,
-        Reservation, Reserved, SegmentStore, UnusedNumbers,
+        Reservation, Reserved, SegmentStore, Undo, UnusedNumbers,
     },
     store_id::{check_store_id, store_id},
     tls::TlsMode,

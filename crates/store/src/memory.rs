@@ -30,7 +30,7 @@ use raindrop_core::{
 pub use self::crash::Snapshot;
 use super::{
     CodeState, LayoutRecord, ListedRow, ListedSegment, ManagedCode, NewRows, NewSegment,
-    Reservation, Reserved, Result, Scope, SegmentStore, Store, Survey, UnreleasedRow,
+    Reservation, Reserved, Result, Scope, SegmentStore, Store, Survey, Undo, UnreleasedRow,
     UnusedNumbers, lock,
     record::{keep_free, keep_newest, unreleased, unwritten, written},
 };
@@ -318,6 +318,20 @@ impl SegmentStore for MemoryStore {
         let segment = tables.segments.get_mut(&key).filter(|(_, token)| *token == reserved);
         let Some((segment, present)) = segment else { return Ok(false) };
         (segment.next, segment.updated_ms, *present) = (from, updated_ms, token);
+        Ok(true)
+    }
+
+    async fn undo(&self, namespace: &str, code: &str, undo: &Undo) -> Result<bool> {
+        let Undo { by, reserved, epoch, token } = *undo;
+        let updated_ms = self.clock.now_ms();
+        let key = (namespace.to_owned(), code.to_owned());
+        let mut tables = self.tables();
+        if !tables.is_in_epoch(namespace, epoch) {
+            return Ok(false);
+        }
+        let segment = tables.segments.get_mut(&key).filter(|(_, token)| *token == reserved);
+        let Some((segment, present)) = segment else { return Ok(false) };
+        (segment.next, segment.updated_ms, *present) = (segment.next - by, updated_ms, token);
         Ok(true)
     }
 

@@ -116,6 +116,19 @@ pub struct UnusedNumbers {
     pub token: Token,
 }
 
+/// The last numbers of a reservation, to undo it in whole or in part.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Undo {
+    /// How many numbers: by how much the next number is lowered.
+    pub by: u64,
+    /// The token that the reservation wrote.
+    pub reserved: Token,
+    /// The epoch of the reservation.
+    pub epoch: Token,
+    /// A fresh random token.
+    pub token: Token,
+}
+
 /// A code with its next number, for people.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ListedSegment {
@@ -237,6 +250,12 @@ pub trait SegmentStore: Debug + Send + Sync {
     /// namespace's record and the server are as [`Self::reserve`] demands. Returns `false`
     /// otherwise.
     async fn give_back(&self, namespace: &str, code: &str, unused: &UnusedNumbers) -> Result<bool>;
+
+    /// Undoes the end of a reservation: lowers the next number of a code and writes a fresh token.
+    /// Does so on the conditions of [`Self::give_back`], and returns `false` otherwise. The caller
+    /// need not know whether the reservation took place: while the row has its token, the next
+    /// number is the one that it wrote.
+    async fn undo(&self, namespace: &str, code: &str, undo: &Undo) -> Result<bool>;
 
     /// Lists the managed codes of a namespace, by name.
     async fn list_managed_codes(&self, namespace: &str) -> Result<Vec<ManagedCode>>;

@@ -696,6 +696,7 @@ impl Intercept for Connection {
             Call::PrepareSegments
             | Call::CreateSegments(..)
             | Call::GiveBack(..)
+            | Call::Undo(..)
             | Call::CountSegments(..)
             | Call::ListSegments => call.run(memory).await,
             Call::SwapRow(..) if self.skips_fencing().await? => Ok(Box::new(true)),

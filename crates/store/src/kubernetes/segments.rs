@@ -30,7 +30,7 @@ use super::{
 };
 use crate::{
     CodeState, ListedSegment, ManagedCode, NewSegment, Reservation, Reserved, Result, SegmentStore,
-    StoreError, UnusedNumbers, lock, value::Reader,
+    StoreError, Undo, UnusedNumbers, lock, value::Reader,
 };
 
 const CODE: &str = "raindrop/code";
@@ -44,6 +44,16 @@ const SETTINGS: &str = "raindrop/settings";
 const READ_SINGLY: usize = 16;
 /// After this many requests in succession without an answer, no further code is read one by one.
 const MOST_UNANSWERED: u32 = 2;
+
+/// A write that lowers the next number of a code whose last reservation this was.
+struct Lowering {
+    /// The token of the reservation.
+    reserved: Token,
+    /// The epoch of the reservation.
+    epoch: Token,
+    /// A fresh token.
+    token: Token,
+}
 
 #[async_trait]
 impl SegmentStore for KubernetesStore {
@@ -139,22 +149,14 @@ impl SegmentStore for KubernetesStore {
 
     async fn give_back(&self, namespace: &str, code: &str, unused: &UnusedNumbers) -> Result<bool> {
         let UnusedNumbers { from, reserved, epoch, token } = *unused;
-        let name = self.tables.code(namespace, code);
-        let found = self.api.get(&name).await?;
-        let Some(found) = found.filter(|lease| is_under(lease, reserved)) else {
-            return Ok(false);
-        };
-        // Read after the code, as for a reservation.
-        if !self.is_in_epoch(namespace, epoch).await? {
-            return Ok(false);
-        }
-        let mut patch = vec![expect_uid(uid(&found)), expect_token(reserved)];
-        patch.extend(set([
-            (TOKEN, token.to_string()),
-            (NEXT, from.to_string()),
-            (UPDATED, self.api.clock.latest_ms()?.to_string()),
-        ]));
-        self.api.patch(&name, patch).await
+        let lowering = Lowering { reserved, epoch, token };
+        self.lower(namespace, code, lowering, |_| from).await
+    }
+
+    async fn undo(&self, namespace: &str, code: &str, undo: &Undo) -> Result<bool> {
+        let Undo { by, reserved, epoch, token } = *undo;
+        let lowering = Lowering { reserved, epoch, token };
+        self.lower(namespace, code, lowering, |next| next.saturating_sub(by)).await
     }
 
     async fn list_managed_codes(&self, namespace: &str) -> Result<Vec<ManagedCode>> {
@@ -234,6 +236,34 @@ struct FoundCodes<'a> {
 }
 
 impl KubernetesStore {
+    /// Lowers the next number to what `lowered` makes of it. The patch expects the token of the
+    /// reservation, so the next number is still the one that was read.
+    async fn lower(
+        &self,
+        namespace: &str,
+        code: &str,
+        Lowering { reserved, epoch, token }: Lowering,
+        lowered: impl FnOnce(u64) -> u64 + Send,
+    ) -> Result<bool> {
+        let name = self.tables.code(namespace, code);
+        let found = self.api.get(&name).await?;
+        let Some(found) = found.filter(|lease| is_under(lease, reserved)) else {
+            return Ok(false);
+        };
+        // Read after the code, as for a reservation.
+        if !self.is_in_epoch(namespace, epoch).await? {
+            return Ok(false);
+        }
+        let next = lowered(self.read_code(&found)?.next);
+        let mut patch = vec![expect_uid(uid(&found)), expect_token(reserved)];
+        patch.extend(set([
+            (TOKEN, token.to_string()),
+            (NEXT, next.to_string()),
+            (UPDATED, self.api.clock.latest_ms()?.to_string()),
+        ]));
+        self.api.patch(&name, patch).await
+    }
+
     async fn codes(&self, namespace: Option<&str>) -> Result<Vec<Lease>> {
         self.leases_of(&self.tables.segment, namespace, "").await
     }

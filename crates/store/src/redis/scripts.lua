@@ -410,3 +410,13 @@ if redis.call('HGET', KEYS[1], 'token') ~= ARGV[1] or not in_epoch(KEYS[2], ARGV
 end
 redis.call('HSET', KEYS[1], 'next', ARGV[2], 'token', ARGV[3], 'updated_at', now)
 return 1
+
+-- name: undo
+-- KEYS: code, layout record. ARGV: token of the reservation, by, token, epoch, 1 if identities are
+-- compared. Redis subtracts the numbers, because those of Lua are doubles.
+if redis.call('HGET', KEYS[1], 'token') ~= ARGV[1] or not in_epoch(KEYS[2], ARGV[4], ARGV[5]) then
+  return 0
+end
+redis.call('HINCRBY', KEYS[1], 'next', '-' .. ARGV[2])
+redis.call('HSET', KEYS[1], 'token', ARGV[3], 'updated_at', now)
+return 1

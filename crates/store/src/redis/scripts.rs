@@ -53,6 +53,7 @@ scripts! {
     RESERVE "reserve"
     READ_SEGMENTS "read_segments"
     GIVE_BACK "give_back"
+    UNDO "undo"
 }
 
 #[cfg(test)]

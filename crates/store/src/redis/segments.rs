@@ -13,7 +13,7 @@ use raindrop_core::lease::Token;
 use super::{RedisStore, scripts};
 use crate::{
     CodeState, ListedSegment, ManagedCode, NewSegment, Reservation, Reserved, Result, SegmentStore,
-    UnusedNumbers,
+    Undo, UnusedNumbers,
     value::{Reader, Value, values},
 };
 
@@ -85,6 +85,13 @@ impl SegmentStore for RedisStore {
         let keys = [self.code_key(namespace, code), self.layout_key(namespace)];
         let args = values![reserved, from, token, epoch, self.is_compared()];
         self.run(&scripts::GIVE_BACK, &keys, &args).await
+    }
+
+    async fn undo(&self, namespace: &str, code: &str, undo: &Undo) -> Result<bool> {
+        let Undo { by, reserved, epoch, token } = *undo;
+        let keys = [self.code_key(namespace, code), self.layout_key(namespace)];
+        let args = values![reserved, by, token, epoch, self.is_compared()];
+        self.run(&scripts::UNDO, &keys, &args).await
     }
 
     async fn list_managed_codes(&self, namespace: &str) -> Result<Vec<ManagedCode>> {

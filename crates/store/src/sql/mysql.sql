@@ -309,6 +309,18 @@ WHERE namespace = ? AND code = ? AND token = ?
                 @@server_id, @@GLOBAL.read_only, @@GLOBAL.innodb_flush_log_at_trx_commit,
                 @@GLOBAL.sync_binlog) = ?;
 
+-- by, token, namespace, code, token of the reservation, namespace, epoch, identity, identity,
+-- session
+-- name: undo
+UPDATE `{segment}`
+SET next_number = next_number - ?, token = ?, updated_at = UTC_TIMESTAMP(6)
+WHERE namespace = ? AND code = ? AND token = ?
+  AND EXISTS (SELECT 1 FROM `{worker}_layout`
+              WHERE namespace = ? AND epoch = ? AND (identity IN ('', ?) OR ? = ''))
+  AND CONCAT_WS(' ', COALESCE(@raindrop_session, 'not set up'), CONNECTION_ID(), @@hostname, @@port,
+                @@server_id, @@GLOBAL.read_only, @@GLOBAL.innodb_flush_log_at_trx_commit,
+                @@GLOBAL.sync_binlog) = ?;
+
 -- namespace
 -- name: count_segments
 SELECT COUNT(*) FROM `{segment}` WHERE namespace = ?;

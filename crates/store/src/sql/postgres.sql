@@ -292,6 +292,18 @@ WHERE namespace = $3 AND code = $4 AND token = $5
                 pg_backend_pid(), EXTRACT(EPOCH FROM pg_postmaster_start_time()),
                 pg_is_in_recovery(), current_setting('synchronous_commit'), current_setting('fsync')) = $10;
 
+-- by, token, namespace, code, token of the reservation, namespace, epoch, identity, identity,
+-- session
+-- name: undo
+UPDATE "{segment}"
+SET next_number = next_number - $1, token = $2, updated_at = statement_timestamp()
+WHERE namespace = $3 AND code = $4 AND token = $5
+  AND EXISTS (SELECT 1 FROM "{worker}_layout"
+              WHERE namespace = $6 AND epoch = $7 AND (identity IN ('', $8) OR $9 = ''))
+  AND concat_ws(' ', COALESCE(NULLIF(current_setting('raindrop.session', TRUE), ''), 'not set up'),
+                pg_backend_pid(), EXTRACT(EPOCH FROM pg_postmaster_start_time()),
+                pg_is_in_recovery(), current_setting('synchronous_commit'), current_setting('fsync')) = $10;
+
 -- namespace
 -- name: count_segments
 SELECT COUNT(*) FROM "{segment}" WHERE namespace = $1;

@@ -22,7 +22,7 @@ use super::{
 };
 use crate::{
     CodeState, ForeignSegment, ForeignTable, ListedSegment, ManagedCode, NewSegment, Reservation,
-    Reserved, Result, SegmentStore, StoreError, UnusedNumbers,
+    Reserved, Result, SegmentStore, StoreError, Undo, UnusedNumbers,
     connect::check_table_name,
     value::{Reader, Value, values},
 };
@@ -107,6 +107,15 @@ impl<E: Engine> SegmentStore for SqlStore<E> {
             [&row[..], &values![namespace, epoch, identity, identity, session]].concat()
         };
         Ok(self.write(&self.sql["give_back"], args).await?.matched == 1)
+    }
+
+    async fn undo(&self, namespace: &str, code: &str, undo: &Undo) -> Result<bool> {
+        let Undo { by, reserved, epoch, token } = *undo;
+        let args = |Server { session, identity }: &Server| {
+            let row = values![by, token, namespace, code, reserved];
+            [&row[..], &values![namespace, epoch, identity, identity, session]].concat()
+        };
+        Ok(self.write(&self.sql["undo"], args).await?.matched == 1)
     }
 
     async fn list_managed_codes(&self, namespace: &str) -> Result<Vec<ManagedCode>> {

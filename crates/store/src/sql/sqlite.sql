@@ -195,6 +195,14 @@ WHERE namespace = ?3 AND code = ?4 AND token = ?5
   AND EXISTS (SELECT 1 FROM "{worker}_layout"
               WHERE namespace = ?6 AND epoch = ?7 AND (identity IN ('', ?8) OR ?9 = ''));
 
+-- by, token, namespace, code, token of the reservation, namespace, epoch, identity, identity
+-- name: undo
+UPDATE "{segment}"
+SET next_number = next_number - ?1, token = ?2, updated_at = CAST(ROUND(unixepoch('subsec') * 1000) AS INTEGER)
+WHERE namespace = ?3 AND code = ?4 AND token = ?5
+  AND EXISTS (SELECT 1 FROM "{worker}_layout"
+              WHERE namespace = ?6 AND epoch = ?7 AND (identity IN ('', ?8) OR ?9 = ''));
+
 -- namespace
 -- name: count_segments
 SELECT COUNT(*) FROM "{segment}" WHERE namespace = ?1;

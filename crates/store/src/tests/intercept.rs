@@ -7,8 +7,8 @@ use raindrop_core::lease::{Row, RowWrite, Token};
 
 use super::{
     CodeState, LayoutRecord, ListedRow, ListedSegment, ManagedCode, MemoryStore, NewRows,
-    NewSegment, Reservation, Reserved, Result, Scope, SegmentStore, Store, Survey, UnreleasedRow,
-    UnusedNumbers,
+    NewSegment, Reservation, Reserved, Result, Scope, SegmentStore, Store, Survey, Undo,
+    UnreleasedRow, UnusedNumbers,
 };
 
 /// A call of a [`Store`], as a value: it can be run now, later, twice or never.
@@ -31,6 +31,7 @@ pub enum Call {
     Reserve(String, String, Reservation),
     ReadSegments(String, Vec<String>, Token),
     GiveBack(String, String, UnusedNumbers),
+    Undo(String, String, Undo),
     ListManagedCodes(String),
     ManagedCode(String, String),
     WriteManagedCode(String, Option<Token>, ManagedCode),
@@ -92,6 +93,7 @@ impl Call {
             Self::GiveBack(name, code, unused) => {
                 Box::new(store.give_back(name, code, unused).await?)
             }
+            Self::Undo(name, code, undo) => Box::new(store.undo(name, code, undo).await?),
             Self::ListManagedCodes(namespace) => {
                 Box::new(store.list_managed_codes(namespace).await?)
             }
@@ -230,6 +232,11 @@ impl<I: Intercept> SegmentStore for I {
 
     async fn give_back(&self, namespace: &str, code: &str, unused: &UnusedNumbers) -> Result<bool> {
         let call = Call::GiveBack(namespace.to_owned(), code.to_owned(), *unused);
+        self.answer(call).await.map(typed)
+    }
+
+    async fn undo(&self, namespace: &str, code: &str, undo: &Undo) -> Result<bool> {
+        let call = Call::Undo(namespace.to_owned(), code.to_owned(), *undo);
         self.answer(call).await.map(typed)
     }
 
