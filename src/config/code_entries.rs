@@ -115,6 +115,7 @@ fn read_spec(
         js_safe: reader.given("js_safe", "true or false", |text| text.parse().ok()),
         text: reader.given("text", TextForm::ALLOWED, |text| text.parse().ok()),
         failover_gap: reader.given_number("failover_gap"),
+        strict: None,
     };
     let mut spec = defaults;
     let checked = change.apply(&mut spec);

@@ -68,6 +68,7 @@ const fn with_max(max: u64) -> SegmentSpec {
         max,
         text: None,
         failover_gap: None,
+        strict: false,
     }
 }
 

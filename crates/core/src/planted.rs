@@ -121,6 +121,11 @@ pub enum Bug {
     GivenBackWhole,
     /// Segment mode: the first reservation after a fail-over skips nothing.
     GapNotSkipped,
+    /// Strict codes: a process undoes a whole reservation, although it issued some of the numbers.
+    StrictUndoneWhole,
+    /// Strict codes: a process reserves more numbers than its claims wait for, and serves later
+    /// claims from the rest.
+    StrictServesFromBlock,
 }
 
 /// Whether this is a build for checkers: bugs can be planted, or loom replaces the synchronisation

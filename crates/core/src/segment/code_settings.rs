@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use super::SegmentSpec;
+use super::{SegmentSpec, spec::STRICT};
 use crate::violation::Violations;
 
 /// The settings of a code that operators manage while the service runs.
@@ -53,9 +53,16 @@ impl CodeSettings {
         let mut is_retired = false;
         let mut missing = spec.fields().map(|(name, _)| name).to_vec();
         for word in text.split_ascii_whitespace() {
-            if word == RETIRED {
-                is_retired = true;
-                continue;
+            match word {
+                RETIRED => {
+                    is_retired = true;
+                    continue;
+                }
+                STRICT => {
+                    spec.strict = true;
+                    continue;
+                }
+                _ => {}
             }
             let unknown = || UnreadableSettings::UnknownWord(word.to_owned());
             let (name, value) = word.split_once('=').ok_or_else(unknown)?;
@@ -102,6 +109,7 @@ mod tests {
             max: SegmentSpec::LARGEST_NUMBER,
             text: None,
             failover_gap: None,
+            strict: false,
         };
         let longest = "x".repeat(TextForm::LONGEST - "{n:019}".len()) + "{n:019}";
         let texts = ["INV/{n:06}-a._:", &longest].map(|text| text.parse().expect("a form"));
@@ -117,8 +125,9 @@ mod tests {
             })
         });
         for spec in specs.iter().copied().chain(with_gap) {
-            for is_retired in [false, true] {
-                let settings = CodeSettings { spec, is_retired };
+            for (is_retired, strict) in [(false, false), (true, false), (false, true), (true, true)]
+            {
+                let settings = CodeSettings { spec: SegmentSpec { strict, ..spec }, is_retired };
                 let text = settings.to_string();
                 assert!(text.len() <= CodeSettings::LONGEST, "{text}");
                 assert_eq!(CodeSettings::parse(&text), Ok(settings), "{text}");

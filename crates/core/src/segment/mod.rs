@@ -12,6 +12,8 @@
 //! - The chain refuses a block below an earlier one: it shows that the store was rolled back.
 //! - The keeper seals the cursor before it returns unused numbers, so that no claim can still take
 //!   them.
+//!
+//! A strict code has no block in hand; `strict.rs` argues for its writes.
 
 mod chain;
 mod code_settings;
@@ -24,6 +26,7 @@ mod planted;
 mod spec;
 mod spec_change;
 mod step;
+mod strict;
 mod text_form;
 
 pub use self::{
@@ -34,5 +37,6 @@ pub use self::{
     spec::{Block, Progression, SegmentSpec},
     spec_change::SpecChange,
     step::StepRule,
+    strict::{StrictWrites, Unissued},
     text_form::{InvalidNumberText, InvalidTextForm, TextForm},
 };

@@ -29,6 +29,12 @@ pub(super) fn first_unused(next: u64) -> u64 {
     if planted(Bug::GivenBackWhole) { 0 } else { next }
 }
 
+/// Returns how many numbers of a strict code's reservation of `by` are left over once its first
+/// `issued` have been issued.
+pub(super) fn left_over(by: u64, issued: u64) -> u64 {
+    if planted(Bug::StrictUndoneWhole) && issued < by { by } else { by.saturating_sub(issued) }
+}
+
 /// Returns how many numbers the next reservation skips.
 pub(super) fn skipped(numbers: u64) -> u64 {
     if planted(Bug::GapNotSkipped) { 0 } else { numbers }

@@ -49,6 +49,9 @@ impl Progression {
     }
 }
 
+/// The word that marks a strict code in the text of its settings.
+pub(super) const STRICT: &str = "strict";
+
 /// The settings of a segment code.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SegmentSpec {
@@ -70,6 +73,9 @@ pub struct SegmentSpec {
     /// How many numbers of the code the store may lose in a fail-over at most: as many are skipped.
     /// `None` stands for what [`GapRule`](super::GapRule) says of all codes.
     pub failover_gap: Option<u64>,
+    /// Whether the numbers ascend over all processes in real time; `false` by default. Then each
+    /// claim waits for a write of the store.
+    pub strict: bool,
 }
 
 impl Default for SegmentSpec {
@@ -83,6 +89,7 @@ impl Default for SegmentSpec {
             max: Self::LARGEST_NUMBER,
             text: None,
             failover_gap: None,
+            strict: false,
         }
     }
 }
@@ -199,10 +206,9 @@ impl fmt::Display for SegmentSpec {
             let blank = if index == 0 { "" } else { " " };
             write!(f, "{blank}{name}={value}")?;
         }
-        if let Some(text) = self.text {
-            write!(f, " text={text}")?;
-        }
-        self.failover_gap.map_or(Ok(()), |gap| write!(f, " failover_gap={gap}"))
+        self.text.map_or(Ok(()), |text| write!(f, " text={text}"))?;
+        self.failover_gap.map_or(Ok(()), |gap| write!(f, " failover_gap={gap}"))?;
+        if self.strict { write!(f, " {STRICT}") } else { Ok(()) }
     }
 }
 
@@ -244,6 +250,7 @@ mod tests {
             max: 10,
             text: None,
             failover_gap: None,
+            strict: false,
         };
         let violations = spec.check().expect_err("five").0;
         let keys: Vec<&str> = violations.iter().map(|violation| violation.key.as_str()).collect();

@@ -29,6 +29,8 @@ pub struct SpecChange {
     pub text: Option<TextForm>,
     /// How many numbers of the code the store may lose in a fail-over at most.
     pub failover_gap: Option<u64>,
+    /// Whether the numbers ascend over all nodes.
+    pub strict: Option<bool>,
 }
 
 impl SpecChange {
@@ -50,6 +52,7 @@ impl SpecChange {
         }
         spec.text = self.text.or(spec.text);
         spec.failover_gap = self.failover_gap.or(spec.failover_gap);
+        spec.strict = self.strict.unwrap_or(spec.strict);
         let safe = Id::MAX_JS_SAFE.get();
         if self.max.is_none() {
             match self.js_safe {
@@ -109,6 +112,7 @@ mod tests {
             remainder: Some(1),
             text: "INV-{n:06}".parse().ok(),
             failover_gap: Some(5),
+            strict: Some(true),
             ..SpecChange::default()
         };
         assert_eq!(change.apply(&mut spec), Ok(()));
@@ -116,7 +120,7 @@ mod tests {
         let (min_step, max_step, increment, remainder) = (10, 20, 4, 1);
         let text = change.text;
         assert!(text.is_some());
-        let (start, failover_gap) = (7, Some(5));
+        let (start, failover_gap, strict) = (7, Some(5), true);
         assert_eq!(
             spec,
             SegmentSpec {
@@ -127,7 +131,8 @@ mod tests {
                 remainder,
                 max,
                 text,
-                failover_gap
+                failover_gap,
+                strict
             }
         );
         assert_eq!(SpecChange::default().apply(&mut spec), Ok(()));

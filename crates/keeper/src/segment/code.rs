@@ -21,7 +21,10 @@ use tokio::{
 };
 use tracing::Span;
 
-use super::namespace::{Failing, Namespace};
+use super::{
+    namespace::{Failing, Namespace},
+    strict::StrictCode,
+};
 use crate::support::{
     spans::SPANS,
     status::{StoreFailure, UnavailableReason},
@@ -45,6 +48,8 @@ pub(super) struct Code {
     /// Whether its numbers are written in a form. Requests for plain numbers need no lock then.
     has_text: AtomicBool,
     pub(super) cursor: SegmentCursor,
+    /// The claims of a strict code; `None` for any other. It never changes.
+    pub(super) strict: Option<StrictCode>,
     /// The reason why no further block comes. Its subscribers are also notified of every added
     /// block.
     pub(super) reason: watch::Sender<Option<UnavailableReason>>,
@@ -124,6 +129,7 @@ impl Code {
                 current: Mutex::new(current),
                 has_text: AtomicBool::new(spec.text.is_some()),
                 cursor: SegmentCursor::new(spec.progression(), Waker::from(Arc::new(waker))),
+                strict: spec.strict.then(StrictCode::default),
                 reason: watch::Sender::new(None),
                 demand: Mutex::new(Demand { store_next: spec.first(), ..Demand::default() }),
                 failing: Mutex::default(),
@@ -223,11 +229,14 @@ impl Code {
     }
 
     /// Returns whether another code must take this one's place for these settings: its claims under
-    /// way would get other numbers, or numbers that their requests do not expect to be texts.
+    /// way would get other numbers, numbers that their requests do not expect to be texts, or numbers
+    /// in another order.
     pub(super) fn must_be_replaced_by(&self, spec: &SegmentSpec) -> bool {
         let Current { spec: present, origin } = self.current();
         let is_on_demand = matches!(origin, Origin::OnDemand { .. });
-        self.progression != spec.progression() || is_on_demand && present.text != spec.text
+        self.progression != spec.progression()
+            || present.strict != spec.strict
+            || is_on_demand && present.text != spec.text
     }
 
     /// Takes over what another code of this name, which is sealed, knows of its last block, before
@@ -309,6 +318,11 @@ impl Code {
         let (namespace, code) = (self.namespace.name(), &self.name);
         let parent = asked_by.as_ref().and_then(Span::id);
         tracing::debug_span!(target: SPANS, parent: parent, "refill", namespace, code)
+    }
+
+    /// Returns whether claims wait for numbers that the task has to reserve.
+    pub(super) fn needs_more(&self) -> bool {
+        self.strict.as_ref().map_or_else(|| self.cursor.needs_more(), StrictCode::has_claims)
     }
 
     /// Lets the code be queued again. Wake-ups until now were dropped, so the caller must check the

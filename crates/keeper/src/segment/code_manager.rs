@@ -340,17 +340,18 @@ impl CodeManager {
         self.swap(code, expected, CodeSettings { spec, is_retired: false }).await
     }
 
-    /// Refuses to write numbers in a form if a node has reserved plain ones. The row alone may be of
-    /// an earlier try to create the code.
+    /// Refuses to write numbers in a form, or to issue them strictly, if a node has reserved plain
+    /// ones: it may still issue those. The row alone may be of an earlier try to create the code.
     async fn check_unused(&self, code: &str, spec: &SegmentSpec) -> Result<(), ManageError> {
-        if spec.text.is_none() {
+        if spec.text.is_none() && !spec.strict {
             return Ok(());
         }
-        match self.row(code).await?.0 {
-            Some(row) if row.step > 0 => {
-                Err(ManageError::FixedText { code: code.to_owned(), form: None })
-            }
-            _ => Ok(()),
+        let is_used = self.row(code).await?.0.is_some_and(|row| row.step > 0);
+        let code = code.to_owned();
+        match (is_used, spec.strict) {
+            (false, _) => Ok(()),
+            (true, true) => Err(ManageError::FixedOrder { code, is_strict: false }),
+            (true, false) => Err(ManageError::FixedText { code, form: None }),
         }
     }
 
@@ -397,6 +398,10 @@ fn check_change(code: &str, present: &CodeSettings, spec: &SegmentSpec) -> Resul
     if present.spec.progression() != spec.progression() {
         let code = code.to_owned();
         return Err(ManageError::FixedProgression { code, increment, remainder });
+    }
+    if present.spec.strict != spec.strict {
+        let is_strict = present.spec.strict;
+        return Err(ManageError::FixedOrder { code: code.to_owned(), is_strict });
     }
     let form = present.spec.text;
     let is_kept = match (&spec.text, &form) {

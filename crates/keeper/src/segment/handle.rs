@@ -34,9 +34,13 @@ impl SegmentHandle {
     }
 
     /// Issues one number from a reserved block, in a few nanoseconds and without waiting. After
-    /// `None`, [`Self::next_ids`] can wait for a block, or return the reason.
+    /// `None`, [`Self::next_ids`] can wait for a block, or return the reason. A strict code has no
+    /// blocks: always `None`.
     #[inline]
     pub fn try_next_id(&mut self) -> Option<Id> {
+        if self.code.strict.is_some() {
+            return None;
+        }
         self.code.cursor.claim_one(&mut self.seen)
     }
 
@@ -62,6 +66,9 @@ impl Code {
         if count.most() == 0 {
             let none = ClaimError::InvalidCount { count: 0, largest: u32::MAX };
             return Err(IssueError::Refused(none));
+        }
+        if let Some(strict) = &self.strict {
+            return Box::pin(self.claim_strictly(strict, count)).await;
         }
         match self.claim_at_once(count) {
             Ok(numbers) => Ok(numbers),
@@ -114,7 +121,7 @@ impl Code {
     }
 }
 
-fn issue_error(reason: UnavailableReason) -> IssueError {
+pub(super) fn issue_error(reason: UnavailableReason) -> IssueError {
     match reason {
         UnavailableReason::CodeRefused(refused) => IssueError::Refused(refused),
         UnavailableReason::NumbersUsedUp | UnavailableReason::NumbersSkipped => {

@@ -54,6 +54,18 @@ pub enum ManageError {
         /// The present form; `None` for plain numbers.
         form: Option<TextForm>,
     },
+    /// A change would make a code in use strict, while nodes may have numbers in hand, or no longer
+    /// strict.
+    #[error(
+        "code {code:?}: strict stays {is_strict}, because nodes already issue its numbers so; create \
+         another code"
+    )]
+    FixedOrder {
+        /// The code.
+        code: String,
+        /// Whether it is strict.
+        is_strict: bool,
+    },
     /// The namespace has as many codes as `codes.max` allows.
     #[error("the namespace has {0} codes, as many as codes.max allows")]
     TooMany(usize),

@@ -13,9 +13,11 @@ mod manage_error;
 mod managed;
 mod namespace;
 mod plan;
+mod planted;
 mod raise;
 mod refill;
 mod settings;
+mod strict;
 mod task;
 
 use std::{sync::Arc, time::Duration};

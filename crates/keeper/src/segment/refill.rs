@@ -20,6 +20,7 @@ use super::{
     code::{Code, Current, Demand, Origin},
     namespace::Purpose,
     plan::Plan,
+    strict,
 };
 use crate::support::{
     observer::{RefillOutcome, StoreOperation},
@@ -52,25 +53,36 @@ pub(super) async fn refill(code: &Code) -> Result<bool, StoreError> {
         },
         _ => {}
     }
+    if let Some(strict) = &code.strict {
+        return strict::write(code, strict).await;
+    }
     let left = code.cursor.left();
     if claim_lacks == 0 && left > code.demand().step {
         return Ok(false);
     }
-    let outcome = reserve(code, left).await;
+    let demand = *code.demand();
+    let step = next_step(code, &demand, left);
+    let by = step.max(demand.claim_lacks).saturating_mul(code.progression.increment());
+    let outcome = reserve(code, Wanted { step, by }).await;
     log_outcome(code, left, claim_lacks, &outcome);
-    code.namespace.observer.segment_refilled(match &outcome {
-        Ok(Some(_)) => RefillOutcome::Done,
-        Ok(None) => RefillOutcome::Refused,
-        Err(_) => RefillOutcome::Failed,
-    });
+    observe(code, &outcome);
     if let Some(reserved) = outcome? {
         add_block(code, &reserved);
     }
     Ok(true)
 }
 
+/// Counts a refill by what became of it.
+pub(super) fn observe(code: &Code, outcome: &Result<Option<ReservedBlock>, StoreError>) {
+    code.namespace.observer.segment_refilled(match outcome {
+        Ok(Some(_)) => RefillOutcome::Done,
+        Ok(None) => RefillOutcome::Refused,
+        Err(_) => RefillOutcome::Failed,
+    });
+}
+
 /// Logs what became of a refill, and why it was made.
-fn log_outcome(
+pub(super) fn log_outcome(
     code: &Code,
     left: u64,
     lacking: u64,
@@ -115,7 +127,7 @@ fn note_claims(code: &Code) -> u64 {
 }
 
 /// Adds a reserved block to the code's cursor.
-fn add_block(code: &Code, reserved: &ReservedBlock) {
+pub(super) fn add_block(code: &Code, reserved: &ReservedBlock) {
     let ReservedBlock { block, step, epoch } = reserved;
     code.leave_epoch(*epoch);
     // Held until the cursor and the demand have the block: whoever seals the cursor, to let another
@@ -144,22 +156,31 @@ fn add_block(code: &Code, reserved: &ReservedBlock) {
     code.set_reason(None);
 }
 
+/// The size of a reservation.
+pub(super) struct Wanted {
+    /// The step of the code.
+    pub(super) step: u64,
+    /// How many numbers to reserve, with those between the code's own.
+    pub(super) by: u64,
+}
+
 /// A block that the store reserved.
-struct ReservedBlock {
-    block: Block,
+pub(super) struct ReservedBlock {
+    pub(super) block: Block,
     /// The step with which the store reserved it.
-    step: u64,
+    pub(super) step: u64,
     /// The epoch in which the store reserved it.
-    epoch: Token,
+    pub(super) epoch: Token,
 }
 
 /// Reserves the next block. Returns `None` if there is none, and sets the code's reason.
-async fn reserve(code: &Code, left: u64) -> Result<Option<ReservedBlock>, StoreError> {
+pub(super) async fn reserve(
+    code: &Code,
+    Wanted { step, by }: Wanted,
+) -> Result<Option<ReservedBlock>, StoreError> {
     let demand = *code.demand();
     let (namespace, namespace_name) = (&code.namespace, code.namespace.name());
     let Current { spec, origin } = code.current();
-    let step = next_step(code, &demand, left);
-    let by = step.max(demand.claim_lacks).saturating_mul(spec.increment);
     // The first reservation of a code creates it on demand; no later one does.
     let mut creation = match origin {
         Origin::OnDemand { client } if demand.refilled_at.is_none() => {
@@ -285,8 +306,17 @@ async fn is_back(code: &Code) -> Result<Option<bool>, StoreError> {
 
 async fn call_reserve(code: &Code, reservation: &Reservation) -> Result<Reserved, StoreError> {
     let namespace = &code.namespace;
+    if let Some(strict) = &code.strict {
+        strict.sends(reservation);
+    }
     let reserved = namespace.shared.store.reserve(namespace.name(), &code.name, reservation);
-    namespace.call(Purpose::Refill, StoreOperation::Reserve, reserved).await
+    let reserved = namespace.call(Purpose::Refill, StoreOperation::Reserve, reserved).await?;
+    if let Some(strict) = &code.strict
+        && !matches!(reserved, Reserved::From(_))
+    {
+        strict.refused();
+    }
+    Ok(reserved)
 }
 
 /// Returns the step of the next reservation, by the demand since the last one.

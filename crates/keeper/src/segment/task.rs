@@ -29,6 +29,7 @@ use super::{
     namespace::{Namespace, Purpose, SharedStore},
     record_of,
     refill::refill,
+    strict::{Settled, StrictCode, settle},
 };
 use crate::support::{
     error::{KeeperError, LayoutError},
@@ -182,10 +183,24 @@ impl Task {
             let (unused, lost) = code.cursor.seal();
             code.set_reason(Some(UnavailableReason::ShuttingDown));
             given_back.lost += lost;
-            let Some(unused) = unused else { continue };
             if returning.len() >= SERVED_AT_A_TIME {
                 note_returned(&mut given_back, &mut returning).await;
             }
+            if let Some(left_over) = code.strict.as_ref().and_then(StrictCode::unissued) {
+                let count = left_over.by / code.progression.increment();
+                returning.spawn(async move {
+                    let settled = async {
+                        match &code.strict {
+                            Some(strict) => settle(&code, strict).await,
+                            None => Ok(Settled::Nothing),
+                        }
+                    };
+                    let settled = timeout_at(deadline, settled).await;
+                    (count, matches!(settled, Ok(Ok(Settled::Undone))))
+                });
+                continue;
+            }
+            let Some(unused) = unused else { continue };
             returning.spawn(async move {
                 let returned = timeout_at(deadline, give_back(&code, unused)).await;
                 (unused.count, returned.unwrap_or(false))
@@ -274,7 +289,7 @@ async fn serve(codes: Arc<CodeTable>, code: Arc<Code>) -> Option<Arc<Code>> {
     }
     code.leave_queue();
     // Claims during the refill did not queue the code.
-    if code.reason.borrow().is_none() && code.cursor.needs_more() {
+    if code.reason.borrow().is_none() && code.needs_more() {
         code.cursor.wake();
     }
     None

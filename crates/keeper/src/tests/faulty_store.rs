@@ -429,7 +429,7 @@ impl Intercept for FaultyStore {
                 }
                 return Err(unavailable());
             }
-            Call::GiveBack(..) if self.next_fault().is_some() => {
+            Call::GiveBack(..) | Call::Undo(..) if self.next_fault().is_some() => {
                 self.keep_back(call);
                 return Err(unavailable());
             }

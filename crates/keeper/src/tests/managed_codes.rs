@@ -46,6 +46,7 @@ fn all(spec: SegmentSpec) -> SpecChange {
         max: Some(spec.max),
         text: spec.text,
         failover_gap: spec.failover_gap,
+        strict: spec.strict.then_some(true),
         ..steps(Some(spec.min_step), spec.max_step)
     }
 }
@@ -668,4 +669,35 @@ async fn operations_that_are_cut_short_anywhere_can_be_repeated() {
         }
         assert!(cuts > 10, "{cuts}");
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn nothing_becomes_strict_while_it_is_in_use_nor_stops_being_so() {
+    let world = World::new();
+    let node = world.node(on_demand()).await;
+    let manager = world.manager(on_demand());
+    let strict = SegmentSpec { strict: true, ..spec() };
+    let change = |strict| SpecChange { strict: Some(strict), ..SpecChange::default() };
+    manager.put("invoice", &all(strict), true).await.expect("created");
+    assert_eq!(world.issue(&node, "invoice", 2).await, [1, 2]);
+    assert_eq!(node.issuer.in_hand("invoice"), 0);
+    manager.put("plain", &all(spec()), true).await.expect("created");
+    world.issue(&node, "order", 1).await;
+    for (refused, kept) in [
+        (manager.patch("invoice", &change(false)).await, "strict stays true,"),
+        (manager.put("invoice", &all(spec()), false).await.map(drop), "strict stays true,"),
+        (manager.patch("plain", &change(true)).await, "strict stays false,"),
+        // Clients created this one on demand.
+        (manager.put("order", &all(strict), false).await.map(drop), "strict stays false,"),
+        (manager.patch("order", &change(true)).await, "strict stays false,"),
+    ] {
+        let error = refused.expect_err(kept);
+        assert!(matches!(error, ManageError::FixedOrder { .. }), "{error}");
+        assert!(error.to_string().contains(kept), "{error}");
+    }
+    manager.patch("invoice", &max(500)).await.expect("another setting");
+    let spec = manager.get("invoice").await.expect("up").expect("created").spec.expect("settings");
+    assert_eq!((spec.strict, spec.max), (true, 500));
+    sleep(POLLED).await;
+    assert_eq!(world.issue(&node, "invoice", 1).await, [3]);
 }

@@ -35,5 +35,6 @@ mod segments;
 mod settings;
 mod stale_stores;
 mod state_files;
+mod strict;
 mod unknown_outcomes;
 mod world;

@@ -202,6 +202,7 @@ impl From<GivenSettings> for SpecChange {
             js_safe: given.js_safe,
             text: given.text.map(|Form(text)| text),
             failover_gap: number(given.failover_gap),
+            strict: None,
         }
     }
 }
@@ -248,6 +249,7 @@ mod tests {
             js_safe: Some(false),
             text: "INV-{n:06}".parse().ok(),
             failover_gap: Some(0),
+            strict: None,
         };
         assert_eq!(read(all), Ok(change));
         let given: GivenSettings = serde_json::from_str(all).expect("settings");

@@ -86,6 +86,7 @@ pub(super) fn generate(seed: u64) -> Scenario {
         max: if random.random_bool(0.1) { 400 } else { SegmentSpec::LARGEST_NUMBER },
         text: None,
         failover_gap: None,
+        strict: false,
     };
     let is_mixed = random.random_bool(0.2);
     let spec_of = |node: usize| match is_mixed {

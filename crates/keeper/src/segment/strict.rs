@@ -1,0 +1,316 @@
+//! Issues numbers of strict codes.
+//!
+//! The claims of a code wait in a queue. [`write`] reserves exactly the numbers of those that wait,
+//! in one write of the store, and serves them in the order of their arrival. Claims that come
+//! meanwhile wait for the next write. So an answer that came before a request began has a smaller
+//! number, whichever nodes gave them. Claims whose callers gave up before the write get no number.
+//!
+//! Numbers that nobody got are undone before the next write; why that issues none twice is argued in
+//! `core/segment/strict.rs`. If they cannot be undone, the log says so: they are a gap.
+//!
+//! It neither waits nor retries after an error: `task.rs` does, and calls [`write`] for one write of
+//! a code at a time. A claim waits for at most `max_wait`. Tests: `src/tests/strict.rs`.
+
+use std::{
+    collections::VecDeque,
+    sync::{Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
+
+use raindrop_core::{
+    issue::Count,
+    segment::{Block, Numbers, StrictWrites, Unissued},
+};
+use raindrop_store::{Reservation, StoreError, Undo};
+use tokio::{sync::oneshot, time::Instant};
+
+use super::{
+    code::Code,
+    handle::issue_error,
+    namespace::Purpose,
+    planted,
+    refill::{ReservedBlock, Wanted, add_block, log_outcome, observe, reserve},
+};
+use crate::support::{
+    error::IssueError,
+    observer::StoreOperation,
+    status::{StoreFailure, UnavailableReason},
+};
+
+/// The claims that wait for numbers of a strict code, and its last write.
+#[derive(Debug, Default)]
+pub(super) struct StrictCode {
+    waiting: Mutex<VecDeque<Waiting>>,
+    writes: Mutex<StrictWrites>,
+}
+
+/// A claim that waits.
+#[derive(Debug)]
+struct Waiting {
+    count: u64,
+    answer: oneshot::Sender<Result<Served, UnavailableReason>>,
+}
+
+/// Numbers on their way to a claim. If it is dropped before the claim takes them, the log says that
+/// they are a gap.
+#[derive(Debug)]
+struct Served {
+    numbers: Option<Numbers>,
+    namespace: String,
+    code: String,
+}
+
+impl Served {
+    fn take(mut self) -> Option<Numbers> {
+        self.numbers.take()
+    }
+}
+
+impl Drop for Served {
+    fn drop(&mut self) {
+        let Some(mut numbers) = self.numbers.take() else { return };
+        let (count, first) = (numbers.len(), numbers.next().map(|first| first.get()));
+        let (namespace, code) = (&self.namespace, &self.code);
+        tracing::info!(
+            namespace,
+            code,
+            first,
+            count,
+            "numbers of a strict code lost: the caller gave up"
+        );
+    }
+}
+
+impl StrictCode {
+    fn waiting(&self) -> MutexGuard<'_, VecDeque<Waiting>> {
+        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn writes(&self) -> MutexGuard<'_, StrictWrites> {
+        self.writes.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Returns whether a claim waits.
+    pub(super) fn has_claims(&self) -> bool {
+        self.waiting().iter().any(|claim| !claim.answer.is_closed())
+    }
+
+    /// Notes a reservation before it is sent.
+    pub(super) fn sends(&self, reservation: &Reservation) {
+        let Reservation { step: by, token: reserved, epoch, .. } = *reservation;
+        self.writes().sends(Unissued { by, reserved, epoch });
+    }
+
+    /// Notes that the store refused the reservation.
+    pub(super) fn refused(&self) {
+        self.writes().refused();
+    }
+
+    /// Returns how many numbers nobody got, with those between the code's own.
+    pub(super) fn unissued(&self) -> Option<Unissued> {
+        self.writes().to_undo()
+    }
+
+    /// Removes the claims whose callers gave up. Returns how many wait, and for how many numbers.
+    fn joined(&self) -> (usize, u64) {
+        let mut waiting = self.waiting();
+        waiting.retain(|claim| !claim.answer.is_closed());
+        (waiting.len(), waiting.iter().map(|claim| claim.count).sum())
+    }
+
+    /// Takes the first claims out of the queue.
+    fn take(&self, claims: usize) -> Vec<Waiting> {
+        let mut waiting = self.waiting();
+        let claims = claims.min(waiting.len());
+        waiting.drain(..claims).collect()
+    }
+}
+
+impl Code {
+    /// Claims numbers of a strict code.
+    pub(super) async fn claim_strictly(
+        &self,
+        strict: &StrictCode,
+        count: Count,
+    ) -> Result<Numbers, IssueError> {
+        let max_wait = self.namespace.settings.max_wait;
+        let deadline = Instant::now() + max_wait;
+        let mut changes = self.reason.subscribe();
+        let reason = changes.borrow_and_update().clone();
+        // Once claims have waited in vain for `max_wait`, further ones fail at once.
+        if let Some(reason) = reason.or_else(|| self.failing_for(max_wait)) {
+            // The task finds out whether the reason still holds.
+            self.cursor.wake();
+            return Err(issue_error(reason));
+        }
+        let (answer, mut answered) = oneshot::channel();
+        strict.waiting().push_back(Waiting { count: count.most().into(), answer });
+        self.cursor.wake();
+        let served = async {
+            loop {
+                tokio::select! {
+                    biased;
+                    served = &mut answered => return served.ok(),
+                    // The code lives as long as this claim, so the channel is open.
+                    _ = changes.changed() => {
+                        let reason = changes.borrow_and_update().clone();
+                        if let Some(reason) = reason.or_else(|| self.failing_for(max_wait)) {
+                            return Some(Err(reason));
+                        }
+                    }
+                }
+            }
+        };
+        let runtime = &self.namespace.shared.runtime;
+        let served = match runtime.timeout_at(deadline, served).await {
+            Some(served @ Some(Ok(_))) => served,
+            // The answer may have come just now. After the close none comes any more.
+            ended => {
+                answered.close();
+                answered.try_recv().ok().or(ended.flatten())
+            }
+        };
+        match served {
+            Some(Ok(served)) => Ok(served.take().expect("only this claim takes them")),
+            Some(Err(reason)) => Err(issue_error(reason)),
+            None => {
+                let reason = self.reason.borrow().clone();
+                let late = || {
+                    let kind = "no number came in time";
+                    UnavailableReason::StoreUnavailable(StoreFailure::of_kind(kind))
+                };
+                let reason = reason.or_else(|| self.failing_for(Duration::ZERO));
+                Err(issue_error(reason.unwrap_or_else(late)))
+            }
+        }
+    }
+}
+
+/// Serves the claims that wait with one write. Returns whether the store was called.
+///
+/// Steps, in this order:
+/// 1. Undo what an earlier write left over.
+/// 2. See which claims wait, and reserve their numbers. After an error they wait for the next try.
+/// 3. Note what they get, and give it to them.
+/// 4. Undo what is left over: the numbers of callers that gave up during the write.
+pub(super) async fn write(code: &Code, strict: &StrictCode) -> Result<bool, StoreError> {
+    let settled = settle(code, strict).await?;
+    let (claims, count) = strict.joined();
+    if claims == 0 {
+        // The caller has found that a code that vanished is back.
+        if *code.reason.borrow() == Some(UnavailableReason::StoreLost) {
+            code.set_reason(None);
+        }
+        if code.failing_for(Duration::ZERO).is_none() {
+            return Ok(settled != Settled::Nothing);
+        }
+        // Claims that failed at once left only the question whether the store answers again.
+        code.namespace.read_row(&code.name).await?;
+        return Ok(true);
+    }
+    if planted::serves_from_hand(count, code.cursor.left()) {
+        give(code, strict.take(claims));
+        return Ok(true);
+    }
+    let step = planted::to_reserve(count);
+    let by = step.saturating_mul(code.progression.increment());
+    let outcome = reserve(code, Wanted { step, by }).await;
+    log_outcome(code, 0, count, &outcome);
+    observe(code, &outcome);
+    let Some(reserved) = outcome? else {
+        // The claims find the reason in the code.
+        drop(strict.take(claims));
+        return Ok(true);
+    };
+    serve(code, strict, claims, &reserved);
+    settle(code, strict).await?;
+    Ok(true)
+}
+
+/// Gives the numbers of a reservation to the first claims, in their order. A claim that is too large
+/// for the last numbers of a code gets none.
+fn serve(code: &Code, strict: &StrictCode, claims: usize, reserved: &ReservedBlock) {
+    let Block { first, end, token } = reserved.block;
+    let progression = code.progression;
+    let mut left = progression.index_at(end) - progression.index_at(first);
+    let (mut served, mut issued) = (Vec::new(), 0);
+    for claim in strict.take(claims) {
+        if claim.answer.is_closed() {
+            continue;
+        }
+        if claim.count > left {
+            // The caller may have given up meanwhile.
+            let _ = claim.answer.send(Err(UnavailableReason::NumbersUsedUp));
+            continue;
+        }
+        left -= claim.count;
+        issued += claim.count;
+        served.push(claim);
+    }
+    let issued = planted::to_keep(issued * progression.increment(), end - first);
+    strict.writes().acknowledged(issued);
+    if served.is_empty() {
+        return;
+    }
+    // Only what is issued becomes a block of this process.
+    let block = Block { first, end: first + issued, token };
+    add_block(code, &ReservedBlock { block, ..*reserved });
+    give(code, served);
+}
+
+/// Gives claims the numbers that were just reserved for them.
+fn give(code: &Code, claims: Vec<Waiting>) {
+    for Waiting { count, answer } in claims {
+        // A code that was retired or shut down issues nothing more.
+        let Ok(numbers) = code.cursor.claim(count) else { return };
+        let (namespace, name) = (code.namespace.name().to_owned(), code.name.clone());
+        // If the caller has given up meanwhile, dropping them writes the line of the log.
+        let _ = answer.send(Ok(Served { numbers: Some(numbers), namespace, code: name }));
+    }
+}
+
+/// What became of numbers that nobody got.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Settled {
+    /// There were none. The store was not called.
+    Nothing,
+    /// They are the next numbers again.
+    Undone,
+    /// They may be a gap.
+    Gap,
+}
+
+/// Undoes numbers that nobody got.
+pub(super) async fn settle(code: &Code, strict: &StrictCode) -> Result<Settled, StoreError> {
+    let Some(Unissued { by, reserved, epoch }) = strict.unissued() else {
+        return Ok(Settled::Nothing);
+    };
+    let (namespace, shared) = (&code.namespace, &code.namespace.shared);
+    let token = shared.random().fresh_token();
+    let undo = Undo { by, reserved, epoch, token };
+    let call = shared.store.undo(namespace.name(), &code.name, &undo);
+    let is_undone = namespace.call(Purpose::Refill, StoreOperation::Reserve, call).await?;
+    strict.writes().settled();
+    let (name, count) = (&code.name, by / code.progression.increment());
+    if is_undone {
+        let mut demand = code.demand();
+        demand.store_next = demand.last_block_end;
+        drop(demand);
+        tracing::info!(
+            namespace = namespace.name(),
+            code = name,
+            count,
+            "numbers of a strict code undone"
+        );
+        return Ok(Settled::Undone);
+    }
+    // Another process wrote since, the reservation never arrived or arrives later, or an earlier
+    // undo took place without an answer.
+    tracing::warn!(
+        namespace = namespace.name(),
+        code = name,
+        count,
+        "numbers of a strict code may be a gap"
+    );
+    Ok(Settled::Gap)
+}
