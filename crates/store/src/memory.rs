@@ -331,7 +331,8 @@ impl SegmentStore for MemoryStore {
         }
         let segment = tables.segments.get_mut(&key).filter(|(_, token)| *token == reserved);
         let Some((segment, present)) = segment else { return Ok(false) };
-        (segment.next, segment.updated_ms, *present) = (segment.next - by, updated_ms, token);
+        let next = segment.next.saturating_sub(by);
+        (segment.next, segment.updated_ms, *present) = (next, updated_ms, token);
         Ok(true)
     }
 

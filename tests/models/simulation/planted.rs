@@ -41,6 +41,8 @@ pub(crate) enum Planting {
     Rule(Bug),
     /// The store swaps whatever token the row has.
     TokenNotCompared,
+    /// The store undoes a reservation whatever token the row has.
+    UndoTokenNotCompared,
 }
 
 impl Planting {
@@ -49,6 +51,7 @@ impl Planting {
             Self::Nothing => "none".into(),
             Self::Rule(bug) => format!("{bug:?}"),
             Self::TokenNotCompared => "TokenNotCompared".into(),
+            Self::UndoTokenNotCompared => "UndoTokenNotCompared".into(),
         }
     }
 
@@ -70,6 +73,6 @@ impl Planting {
 pub(crate) fn plant(planting: Planting) {
     planted::plant(match planting {
         Planting::Rule(bug) => Some(bug),
-        Planting::Nothing | Planting::TokenNotCompared => None,
+        Planting::Nothing | Planting::TokenNotCompared | Planting::UndoTokenNotCompared => None,
     });
 }

@@ -22,8 +22,7 @@
 //!   gap.
 //!
 //! The process sends one write of the code at a time, but any of them may arrive late. Tests:
-//! `tests/models/model/strict.rs` explores every order, and the simulation of segments has strict
-//! codes.
+//! `tests/models/simulation/segments` has strict codes.
 
 use super::planted;
 use crate::lease::Token;

@@ -186,6 +186,7 @@ impl Task {
             if returning.len() >= SERVED_AT_A_TIME {
                 note_returned(&mut given_back, &mut returning).await;
             }
+            // The seal came first: a write that ends now gives its numbers to nobody.
             if let Some(left_over) = code.strict.as_ref().and_then(StrictCode::unissued) {
                 let count = left_over.by / code.progression.increment();
                 returning.spawn(async move {

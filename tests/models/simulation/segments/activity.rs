@@ -4,6 +4,7 @@ use std::ops::{Add, AddAssign};
 
 crate::activity::activity! {
     numbers: "numbers checked",
+    strict: "numbers of strict codes checked",
     across: "batches across blocks",
     reserved: "blocks reserved",
     lost_replies: "reservations whose answer was lost",
@@ -13,6 +14,7 @@ crate::activity::activity! {
     refused: "tails not given back, because somebody reserved since",
     late_refused: "late give-backs refused",
     late_applied: "late give-backs applied",
+    undone: "reservations of strict codes undone",
     fail_overs: "fail-overs to a server without the last writes",
     crashes: "crashes",
     stops: "clean stops",

@@ -68,6 +68,8 @@ pub(super) struct Scenario {
     /// How each node counts the codes. Nodes that count in other steps than others must not repeat
     /// a number either.
     pub(super) specs: Vec<SegmentSpec>,
+    /// Whether the second code is strict.
+    pub(super) is_strict: bool,
     pub(super) ops: Vec<Op>,
 }
 
@@ -124,5 +126,6 @@ pub(super) fn generate(seed: u64) -> Scenario {
             ops.insert(at, if random.random_bool(0.7) { Op::FailOver } else { Op::FailBack });
         }
     }
-    Scenario { seed, specs, ops }
+    let is_strict = random.random_bool(0.5);
+    Scenario { seed, specs, is_strict, ops }
 }

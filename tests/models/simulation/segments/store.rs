@@ -132,6 +132,11 @@ impl Flaky {
         {
             unused.reserved = self.state().tokens.get(code).copied().unwrap_or(unused.reserved);
         }
+        if let Call::Undo(_, code, undo) = &mut write
+            && matches!(self.planting, Planting::UndoTokenNotCompared)
+        {
+            undo.reserved = self.state().tokens.get(code).copied().unwrap_or(undo.reserved);
+        }
         let reply = write.run(&self.memory).await.expect("memory does not fail");
         let mut state = self.state();
         match write {
@@ -143,6 +148,10 @@ impl Flaky {
             }
             Call::GiveBack(_, code, unused) if matches!(reply.downcast_ref(), Some(true)) => {
                 state.tokens.insert(code, unused.token);
+            }
+            Call::Undo(_, code, undo) if matches!(reply.downcast_ref(), Some(true)) => {
+                state.tokens.insert(code, undo.token);
+                state.activity.undone += 1;
             }
             _ => {}
         }
@@ -202,7 +211,9 @@ impl Intercept for Flaky {
 
     async fn answer(&self, call: Call) -> Result<Reply, StoreError> {
         match call {
-            Call::Reserve(..) | Call::GiveBack(..) => return self.send(call).await,
+            Call::Reserve(..) | Call::GiveBack(..) | Call::Undo(..) => {
+                return self.send(call).await;
+            }
             Call::Prepare
             | Call::PrepareSegments
             | Call::CreateRecord(..)

@@ -55,6 +55,8 @@ struct Begun {
     process: u64,
     code: usize,
     count: u32,
+    /// The largest number of the code that was answered before.
+    above: Option<u64>,
     answer: JoinHandle<(Answer, Duration)>,
 }
 
@@ -67,6 +69,8 @@ struct World<'a> {
     begun: Vec<Begun>,
     issued: HashSet<(usize, u64)>,
     last: HashMap<(u64, usize), u64>,
+    /// The largest number of each code that was answered.
+    largest: [Option<u64>; CODES.len()],
     activity: Activity,
     failure: Option<String>,
     trace: DefaultHasher,
@@ -104,6 +108,7 @@ impl<'a> World<'a> {
             begun: Vec::new(),
             issued: HashSet::new(),
             last: HashMap::new(),
+            largest: [None; CODES.len()],
             activity: Activity::default(),
             failure: None,
             trace: DefaultHasher::new(),
@@ -122,8 +127,9 @@ impl<'a> World<'a> {
             SegmentSettings { max_wait: MAX_WAIT, ..SegmentSettings::new("numbers") };
         let spec = self.scenario.specs[node];
         self.specs.insert(process, spec);
-        for code in CODES {
-            settings = settings.with_code(code, spec);
+        for (code, name) in CODES.into_iter().enumerate() {
+            let strict = self.is_strict(code);
+            settings = settings.with_code(name, SegmentSpec { strict, ..spec });
         }
         let random = StdRng::seed_from_u64(self.scenario.seed * 1_000 + process);
         let (keeper, mut issuers) = SegmentKeeper::start_with(
@@ -142,9 +148,10 @@ impl<'a> World<'a> {
                 if self.is_waiting(node, code) => {}
             Op::Claim { node, code, count } => {
                 let (process, issuer) = (self.nodes[node].process, self.nodes[node].issuer.clone());
-                let began = Instant::now();
+                let (began, above) = (Instant::now(), self.largest[code]);
                 let answer = issuer.next_ids(CODES[code], count).await;
                 self.rises(process, code, &answer);
+                self.ascends(code, above, &answer);
                 self.judge(process, code, count, answer, began.elapsed());
             }
             Op::Begin { node, code, count } => {
@@ -153,7 +160,10 @@ impl<'a> World<'a> {
                     let began = Instant::now();
                     (issuer.next_ids(CODES[code], count).await, began.elapsed())
                 });
-                self.begun.push(Begun { process, code, count, answer });
+                let above = self.largest[code];
+                self.begun.push(Begun { process, code, count, above, answer });
+                // The request joins the queue.
+                tokio::task::yield_now().await;
             }
             Op::Wait { ms } => sleep(Duration::from_millis(ms)).await,
             Op::Crash { node } => {
@@ -203,7 +213,13 @@ impl<'a> World<'a> {
 
     fn is_waiting(&self, node: usize, code: usize) -> bool {
         let process = self.nodes[node].process;
-        self.begun.iter().any(|claim| (claim.process, claim.code) == (process, code))
+        let is_same = |claim: &Begun| (claim.process, claim.code) == (process, code);
+        !self.is_strict(code) && self.begun.iter().any(is_same)
+    }
+
+    /// Returns whether the code is strict. Its claims are served in their order.
+    fn is_strict(&self, code: usize) -> bool {
+        self.scenario.is_strict && code == 1
     }
 
     /// Judges the claims that have an answer.
@@ -215,6 +231,7 @@ impl<'a> World<'a> {
                 continue;
             }
             let (answer, took) = claim.answer.await.expect("no claim panics");
+            self.ascends(claim.code, claim.above, &answer);
             self.judge(claim.process, claim.code, claim.count, answer, took);
         }
     }
@@ -258,6 +275,7 @@ impl<'a> World<'a> {
         let spec = self.specs[&process];
         number.hash(&mut self.trace);
         self.activity.numbers += 1;
+        self.largest[code] = self.largest[code].max(Some(number));
         if !self.issued.insert((code, number)) {
             self.fail(format!("{} {number} was issued twice", CODES[code]));
         }
@@ -274,6 +292,21 @@ impl<'a> World<'a> {
             if last.is_some_and(|last| last >= number) {
                 self.fail(format!("{} {number} after {last:?} by one process", CODES[code]));
             }
+        }
+    }
+
+    /// Checks a claim of a strict code that began when this was the largest number.
+    fn ascends(&mut self, code: usize, above: Option<u64>, answer: &Answer) {
+        let Ok(numbers) = answer else { return };
+        if !self.is_strict(code) {
+            return;
+        }
+        self.activity.strict += numbers.len() as u64;
+        if let Some(first) = numbers.clone().next().map(|id| id.get())
+            && let Some(above) = above
+            && first <= above
+        {
+            self.fail(format!("{} {first} is not above {above}, answered before", CODES[code]));
         }
     }
 
@@ -296,6 +329,7 @@ impl<'a> World<'a> {
         for node in 0..self.nodes.len() {
             for (code, name) in CODES.into_iter().enumerate() {
                 let (process, issuer) = (self.nodes[node].process, self.nodes[node].issuer.clone());
+                let above = self.largest[code];
                 let answer = timeout(2 * MAX_WAIT, issuer.next_ids(name, 3)).await;
                 let answer = answer.expect("an answer in time");
                 let lives = match &answer {
@@ -306,6 +340,7 @@ impl<'a> World<'a> {
                 if !lives {
                     self.fail(format!("process {process} does not issue: {answer:?}"));
                 }
+                self.ascends(code, above, &answer);
                 self.judge(process, code, 3, answer, Duration::ZERO);
             }
         }
