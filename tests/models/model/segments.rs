@@ -12,6 +12,8 @@ use stateright::{Checker, Model, Property};
 const BY: u64 = 2;
 /// As many numbers as all processes can reserve in the worlds that fail over.
 const GAP: u64 = 8;
+/// As many as two reservations take, where each process makes one.
+const SMALLER_GAP: u64 = 4;
 
 /// The rule that is broken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -33,11 +35,23 @@ enum Mutant {
     RowEpochNotCompared,
 }
 
+/// The gap of the code, as each process knows it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+enum Gaps {
+    /// All know the gap of all codes.
+    Same,
+    /// The code's own gap is 0, because the store loses nothing.
+    None,
+    /// The first process does not know yet that the code's own gap is smaller now.
+    Smaller,
+}
+
 /// Processes, the number of writes that each may send in all its lives, and how often the store
 /// fails over.
 #[derive(Clone, Debug)]
 struct Segments {
     mutant: Mutant,
+    gaps: Gaps,
     writes: &'static [u8],
     fail_overs: u8,
 }
@@ -141,11 +155,17 @@ impl State {
     }
 
     /// Returns how many numbers a process skips that has read the row.
-    fn skipped(&self, mutant: Mutant) -> u64 {
+    fn skipped(&self, process: usize, gaps: Gaps, mutant: Mutant) -> u64 {
         let Stored { next, epoch, .. } = self.row;
         let row = CodeRow { next, step: BY, epoch: epoch_token(epoch) };
         let rule = GapRule { configured: Some(GAP), largest_claim: 0 };
-        let skipped = rule.skipped(&SegmentSpec::default(), &row, &history(self.epoch));
+        let failover_gap = match gaps {
+            Gaps::Same => None,
+            Gaps::None => Some(0),
+            Gaps::Smaller => Some(if process == 0 { GAP } else { SMALLER_GAP }),
+        };
+        let spec = SegmentSpec { failover_gap, ..SegmentSpec::default() };
+        let skipped = rule.skipped(&spec, &row, &history(self.epoch));
         match mutant {
             Mutant::GapNotSkipped => 0,
             Mutant::OneGap => skipped.min(GAP),
@@ -258,7 +278,7 @@ impl Model for Segments {
             Action::ReserveFrom(index) => {
                 state.processes[index].writes_left -= 1;
                 let (token, epoch, row_epoch) = (state.fresh(), state.epoch, state.row.epoch);
-                let skip = state.skipped(self.mutant);
+                let skip = state.skipped(index, self.gaps, self.mutant);
                 state.send(index, Write::Reserve { token, epoch, row_epoch, skip });
             }
             Action::Claim(index) => {
@@ -313,7 +333,9 @@ impl Model for Segments {
             }
             Action::Replicate => state.replica = state.row.clone(),
             Action::FailOver => {
-                state.row = state.replica.clone();
+                if self.gaps != Gaps::None {
+                    state.row = state.replica.clone();
+                }
                 state.epoch += 1;
             }
         }
@@ -332,14 +354,20 @@ impl Model for Segments {
 }
 
 /// Explores every state.
-fn explore(mutant: Mutant, writes: &'static [u8], fail_overs: u8) -> impl Checker<Segments> {
+fn explore(
+    mutant: Mutant,
+    gaps: Gaps,
+    writes: &'static [u8],
+    fail_overs: u8,
+) -> impl Checker<Segments> {
     let threads = std::thread::available_parallelism().map_or(1, usize::from);
-    Segments { mutant, writes, fail_overs }.checker().threads(threads).spawn_bfs().join()
+    let model = Segments { mutant, gaps, writes, fail_overs };
+    model.checker().threads(threads).spawn_bfs().join()
 }
 
 #[expect(clippy::print_stdout, reason = "what was explored is shown on demand")]
 fn is_sound(writes: &'static [u8], fail_overs: u8) {
-    let checker = explore(Mutant::Sound, writes, fail_overs);
+    let checker = explore(Mutant::Sound, Gaps::Same, writes, fail_overs);
     println!(
         "segments, writes {writes:?}, {fail_overs} fail-overs: {} states, all there are",
         checker.unique_state_count()
@@ -349,7 +377,7 @@ fn is_sound(writes: &'static [u8], fail_overs: u8) {
 
 #[expect(clippy::print_stdout, reason = "the way to a bug is shown on demand")]
 fn finds(mutant: Mutant, fail_overs: u8) {
-    let checker = explore(mutant, &[2, 2], fail_overs);
+    let checker = explore(mutant, Gaps::Same, &[2, 2], fail_overs);
     let found = checker.discovery("no number is issued twice");
     let steps = found.unwrap_or_else(|| panic!("{mutant:?} is not found")).into_actions();
     println!("{mutant:?}: found in {} steps: {steps:?}", steps.len());
@@ -373,6 +401,21 @@ fn nothing_is_issued_twice_after_a_fail_over() {
 #[test]
 fn nothing_is_issued_twice_after_two_fail_overs() {
     is_sound(if crate::sound::is_large() { &[2, 2] } else { &[2, 1] }, 2);
+}
+
+#[test]
+fn nothing_is_issued_twice_without_a_gap_over_a_store_that_loses_nothing() {
+    let writes: &[u8] = if crate::sound::is_large() { &[2, 2] } else { &[2, 1] };
+    explore(Mutant::Sound, Gaps::None, writes, 2).assert_properties();
+}
+
+/// `docs/segments.md`, "The gap of a code".
+#[test]
+fn smaller_gap_that_one_process_does_not_know_yet_is_safe_for_one_fail_over_and_not_for_two() {
+    let issued_twice = "no number is issued twice";
+    let explore = |fail_overs| explore(Mutant::Sound, Gaps::Smaller, &[1, 1], fail_overs);
+    explore(1).assert_no_discovery(issued_twice);
+    assert!(explore(2).discovery(issued_twice).is_some());
 }
 
 #[test]

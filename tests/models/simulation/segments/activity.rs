@@ -7,6 +7,7 @@ crate::activity::activity! {
     strict: "numbers of strict codes checked",
     across: "batches across blocks",
     reserved: "blocks reserved",
+    skipped: "blocks reserved beyond a gap",
     lost_replies: "reservations whose answer was lost",
     never_arrived: "reservations that never arrived",
     late_reserved: "reservations applied late",

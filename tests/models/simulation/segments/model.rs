@@ -5,6 +5,24 @@ use rand::{RngExt, SeedableRng, rngs::StdRng};
 
 pub(super) const CODES: [&str; 2] = ["order", "user"];
 
+/// More numbers than a simulation can reserve of one code.
+const LARGE_GAP: u64 = 100_000;
+/// More numbers than a simulation can reserve of a code by one at a time, but fewer than it may
+/// reserve of another one.
+const SMALL_GAP: u64 = 150;
+
+/// What the store loses in a fail-over, and how many numbers the codes skip therefore.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Gaps {
+    /// The default gap covers the lost writes.
+    Default,
+    /// The second code reserves one number at a time, and the gap of all codes covers only that.
+    /// The first code has a gap of its own.
+    OfFirstCode,
+    /// The store loses nothing, and no code skips a number.
+    None,
+}
+
 /// One step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Op {
@@ -67,10 +85,30 @@ pub(super) struct Scenario {
     pub(super) seed: u64,
     /// How each node counts the codes. Nodes that count in other steps than others must not repeat
     /// a number either.
-    pub(super) specs: Vec<SegmentSpec>,
+    pub(super) specs: Vec<[SegmentSpec; CODES.len()]>,
+    pub(super) gaps: Gaps,
     /// Whether the second code is strict.
     pub(super) is_strict: bool,
     pub(super) ops: Vec<Op>,
+}
+
+impl Gaps {
+    /// Returns the gap of the codes that have none of their own.
+    pub(super) fn of_all(self) -> Option<u64> {
+        (self == Self::OfFirstCode).then_some(SMALL_GAP)
+    }
+
+    /// Returns the settings of each code, of which this would be one with the default gap.
+    fn specs(self, spec: SegmentSpec) -> [SegmentSpec; CODES.len()] {
+        let with = |gap| SegmentSpec { failover_gap: Some(gap), ..spec };
+        match self {
+            Self::Default => [spec; CODES.len()],
+            Self::OfFirstCode => {
+                [with(LARGE_GAP), SegmentSpec { min_step: 1, max_step: 1, ..spec }]
+            }
+            Self::None => [with(0); CODES.len()],
+        }
+    }
 }
 
 /// Returns the scenario of a seed.
@@ -95,7 +133,6 @@ pub(super) fn generate(seed: u64) -> Scenario {
         true => SegmentSpec { increment: increment * [1, 50, 7][node], ..spec },
         false => spec,
     };
-    let specs = (0..nodes).map(spec_of).collect();
     let mut ops = Vec::new();
     for _ in 0..random.random_range(10..60) {
         let (node, code) = (random.random_range(0..nodes), random.random_range(0..CODES.len()));
@@ -126,6 +163,20 @@ pub(super) fn generate(seed: u64) -> Scenario {
             ops.insert(at, if random.random_bool(0.7) { Op::FailOver } else { Op::FailBack });
         }
     }
+    let gaps = match random.random_range(0..4) {
+        // A node of larger increments loses more than the small gap of one of smaller ones.
+        0 if !is_mixed => Gaps::OfFirstCode,
+        1 => Gaps::None,
+        _ => Gaps::Default,
+    };
+    if gaps == Gaps::OfFirstCode {
+        for op in &mut ops {
+            if let Op::Claim { code: 1, count, .. } | Op::Begin { code: 1, count, .. } = op {
+                *count = 1;
+            }
+        }
+    }
+    let specs = (0..nodes).map(|node| gaps.specs(spec_of(node))).collect();
     let is_strict = random.random_bool(0.5);
-    Scenario { seed, specs, is_strict, ops }
+    Scenario { seed, specs, gaps, is_strict, ops }
 }

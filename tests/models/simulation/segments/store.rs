@@ -24,6 +24,8 @@ use crate::planted::Planting;
 pub(super) struct Flaky {
     memory: MemoryStore,
     planting: Planting,
+    /// Whether a fail-over keeps all writes.
+    keeps_all: bool,
     state: Mutex<State>,
 }
 
@@ -53,9 +55,9 @@ impl State {
 }
 
 impl Flaky {
-    pub(super) fn new(planting: Planting) -> Arc<Self> {
+    pub(super) fn new(planting: Planting, keeps_all: bool) -> Arc<Self> {
         let memory = MemoryStore::new(Arc::new(ManualClock::new(0)));
-        Arc::new(Self { memory, planting, state: Mutex::default() })
+        Arc::new(Self { memory, planting, keeps_all, state: Mutex::default() })
     }
 
     /// Sets the fate of the next write without one.
@@ -90,7 +92,8 @@ impl Flaky {
         if is_back && state.server == 0 {
             return;
         }
-        let Some(held) = state.replica.take() else { return };
+        let Some(replica) = state.replica.take() else { return };
+        let held = if self.keeps_all { self.memory.snapshot() } else { replica };
         state.servers += 1;
         state.server = if is_back { 0 } else { state.servers };
         state.activity.fail_overs += 1;
@@ -145,6 +148,7 @@ impl Flaky {
             {
                 state.tokens.insert(code, reservation.token);
                 state.activity.reserved += 1;
+                state.activity.skipped += u64::from(reservation.by > reservation.step);
             }
             Call::GiveBack(_, code, unused) if matches!(reply.downcast_ref(), Some(true)) => {
                 state.tokens.insert(code, unused.token);

@@ -24,7 +24,7 @@ use tokio::{
 
 use super::{
     activity::Activity,
-    model::{CODES, Op, Scenario},
+    model::{CODES, Gaps, Op, Scenario},
     store::Flaky,
 };
 use crate::planted::{Planting, plant};
@@ -65,7 +65,7 @@ struct World<'a> {
     store: Arc<Flaky>,
     nodes: Vec<Node>,
     processes: u64,
-    specs: HashMap<u64, SegmentSpec>,
+    specs: HashMap<u64, [SegmentSpec; CODES.len()]>,
     begun: Vec<Begun>,
     issued: HashSet<(usize, u64)>,
     last: HashMap<(u64, usize), u64>,
@@ -92,6 +92,9 @@ pub(super) fn run(scenario: &Scenario, planting: Planting) -> Outcome {
             world.settle().await;
         }
         let mut activity = world.store.activity();
+        if scenario.gaps == Gaps::None && activity.skipped > 0 {
+            world.fail("a code whose gap is 0 skipped numbers".to_owned());
+        }
         activity += world.activity;
         Outcome { failure: world.failure, activity, trace: world.trace.finish() }
     })
@@ -101,7 +104,7 @@ impl<'a> World<'a> {
     fn new(scenario: &'a Scenario, planting: Planting) -> Self {
         let mut world = Self {
             scenario,
-            store: Flaky::new(planting),
+            store: Flaky::new(planting, scenario.gaps == Gaps::None),
             nodes: Vec::new(),
             processes: 0,
             specs: HashMap::new(),
@@ -123,11 +126,14 @@ impl<'a> World<'a> {
     fn start(&mut self, node: usize) -> Node {
         self.processes += 1;
         let process = self.processes;
-        let mut settings =
-            SegmentSettings { max_wait: MAX_WAIT, ..SegmentSettings::new("numbers") };
-        let spec = self.scenario.specs[node];
-        self.specs.insert(process, spec);
-        for (code, name) in CODES.into_iter().enumerate() {
+        let mut settings = SegmentSettings {
+            max_wait: MAX_WAIT,
+            failover_gap: self.scenario.gaps.of_all(),
+            ..SegmentSettings::new("numbers")
+        };
+        let specs = self.scenario.specs[node];
+        self.specs.insert(process, specs);
+        for (code, (name, spec)) in CODES.into_iter().zip(specs).enumerate() {
             let strict = self.is_strict(code);
             settings = settings.with_code(name, SegmentSpec { strict, ..spec });
         }
@@ -272,7 +278,7 @@ impl<'a> World<'a> {
     }
 
     fn check(&mut self, process: u64, code: usize, number: u64) {
-        let spec = self.specs[&process];
+        let spec = self.specs[&process][code];
         number.hash(&mut self.trace);
         self.activity.numbers += 1;
         self.largest[code] = self.largest[code].max(Some(number));
@@ -335,7 +341,7 @@ impl<'a> World<'a> {
                 let lives = match &answer {
                     Ok(_) => true,
                     // The code may have reached its largest number.
-                    Err(_) => self.specs[&process].max < 1_000,
+                    Err(_) => self.specs[&process][code].max < 1_000,
                 };
                 if !lives {
                     self.fail(format!("process {process} does not issue: {answer:?}"));
