@@ -651,7 +651,8 @@ async fn node_with_a_wrong_clock_silences_no_other_node() {
     let (node, other) = (world.node().await, world.node().await);
     let often = |settings: &mut KeeperSettings| settings.lease.renew = second(1);
     let wrong = world.node_with(often).await;
-    world.pass(second(60)).await;
+    // Between two renewals of the other nodes, so that this one finds the fail-over first.
+    world.pass(second(40)).await;
     wrong.clock.step(-3_600_000);
     world.until_swap().await;
     world.fail_over("b", world.store.snapshot());
