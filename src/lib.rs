@@ -4,8 +4,8 @@
 //!
 //! No ID of a namespace is issued twice, whatever clocks, crashes and networks do, unless
 //! [`codes_shared`](core::issue::IssueSettings::codes_shared) is turned off: then codes are
-//! independent and may get equal IDs. `docs/safety.md` has the argument and its premises, and
-//! `docs/glossary.md` defines the terms.
+//! independent and may get equal IDs. `docs/safety/argument.md` has the argument,
+//! `docs/safety/premises.md` its premises, and `docs/glossary.md` defines the terms.
 //!
 //! # Which part do I need?
 //!
