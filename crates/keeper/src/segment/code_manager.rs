@@ -320,11 +320,15 @@ impl CodeManager {
     }
 
     /// Returns the settings by which nodes may have reserved numbers of a code that is not managed;
-    /// `None` if no number was reserved.
+    /// `None` if no node can have. Nodes that create codes on demand may have reserved some even if
+    /// no row shows it: a fail-over may have lost the row.
     async fn spec_in_use(&self, code: &str) -> Result<Option<SegmentSpec>, StoreError> {
+        if self.settings.auto_create.is_some() {
+            return Ok(self.settings.auto_create);
+        }
         let (row, _) = self.row(code).await?;
         let is_in_use = row.is_some_and(|row| row.step > 0);
-        Ok(is_in_use.then(|| self.settings.auto_create.unwrap_or(self.settings.defaults)))
+        Ok(is_in_use.then_some(self.settings.defaults))
     }
 
     /// Writes settings that fit the next number. Raises the next number to `start` if it is lower.

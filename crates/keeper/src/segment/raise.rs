@@ -67,7 +67,8 @@ impl CodeManager {
     /// rises by the gap: by that of the settings `before` the change, if they skip more, because
     /// nodes may have lost numbers while those were in effect. If no number is left beyond that, the
     /// code could not be used, and only the gap of the new settings counts; if none is left even
-    /// then, the next number stays, so that yet another gap may still save the code.
+    /// then, the next number stays, so that yet another gap may still save the code. A `max` that is
+    /// lowered into the gap is refused.
     ///
     /// # Errors
     ///
@@ -86,6 +87,16 @@ impl CodeManager {
             let now = skipped(spec);
             let most = before.map_or(now, |before| skipped(before).max(now));
             let beyond = |gap: u64| row.next.saturating_add(gap);
+            // Numbers up to there may be issued and lost. With a smaller `max`, they would be
+            // forgotten: a later change may raise it again.
+            let lost_below = before.map_or(row.next, |before| beyond(skipped(before)));
+            if before.is_some_and(|before| lost_below <= before.max) && lost_below > spec.max {
+                let allowed = format!(
+                    "at least {lost_below}, because a fail-over may have lost numbers below"
+                );
+                let violation = Violation::new("max", spec.max, allowed);
+                return Err(ManageError::Invalid(Violations(vec![violation])));
+            }
             let fits = |next: &u64| history.missed(row.epoch) == 0 || *next <= spec.max;
             let Some(next) = [most, now].map(beyond).into_iter().find(fits) else {
                 if spec.first() <= row.next {

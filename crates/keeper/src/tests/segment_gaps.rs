@@ -171,11 +171,51 @@ async fn new_code_skips_its_own_gap_and_one_in_use_the_gap_of_before() {
     sleep(LONG).await;
     let next = world.next("used").await;
     world.fail_over("b");
-    let manager = CodeManager::new(world.store.clone(), on_demand);
+    let manager = CodeManager::new(world.store.clone(), settings());
     manager.put("new", &gap(0), true).await.expect("created");
     assert_eq!(world.next("new").await, 1);
+    let manager = CodeManager::new(world.store.clone(), on_demand);
     manager.put("used", &gap(0), true).await.expect("managed");
     assert_eq!(world.next("used").await, next + GAP);
+}
+
+/// A node created the code on demand, and the fail-over lost its row.
+#[tokio::test(start_paused = true)]
+async fn code_whose_row_was_lost_skips_the_gap_of_codes_on_demand() {
+    let world = World::new();
+    let on_demand = SegmentSettings { auto_create: Some(spec()), ..settings() };
+    let node = world.node(on_demand.clone()).await;
+    sleep(LONG).await;
+    let held = world.store.snapshot();
+    let issued = world.issue(&node, "order", 5).await;
+    drop(node);
+    world.store.fail_over("b", held);
+    let manager = CodeManager::new(world.store.clone(), on_demand);
+    manager.put("order", &gap(0), true).await.expect("created");
+    assert_eq!((issued[0], world.next("order").await), (1, 1 + GAP));
+}
+
+/// After a fail-over, numbers up to the gap may be issued and lost.
+#[tokio::test(start_paused = true)]
+async fn largest_number_below_the_gap_is_refused_after_a_fail_over() {
+    let world = World::new();
+    let manager = CodeManager::new(world.store.clone(), settings());
+    manager.put("order", &SpecChange::default(), true).await.expect("created");
+    let node = world.node(settings()).await;
+    world.issue(&node, "order", 1).await;
+    drop(node);
+    world.fail_over("b");
+    let next = world.next("order").await;
+    for failover_gap in [None, Some(1)] {
+        let change =
+            SpecChange { max: Some(next + GAP - 1), failover_gap, ..SpecChange::default() };
+        let error = manager.patch("order", &change).await.expect_err("lowered").to_string();
+        assert!(error.contains(&format!("at least {}", next + GAP)), "{error}");
+    }
+    let change =
+        SpecChange { max: Some(next + GAP), failover_gap: Some(1), ..SpecChange::default() };
+    manager.patch("order", &change).await.expect("changed");
+    assert_eq!(world.next("order").await, next + GAP);
 }
 
 /// The store is rolled back in place after another code took the place of one on demand.
