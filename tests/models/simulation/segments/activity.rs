@@ -20,6 +20,7 @@ crate::activity::activity! {
     crashes: "crashes",
     stops: "clean stops",
     sealed: "claims refused by a node that gives back",
+    given_up: "callers that gave up",
     waited: "claims that waited for a block",
     crashed: "claims refused by a node whose keeper crashed",
     unavailable: "claims refused because the store was away",

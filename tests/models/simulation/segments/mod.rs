@@ -1,5 +1,6 @@
 //! Simulates segment mode: nodes that reserve, crash, stop and return numbers, over a store that
-//! loses answers, applies writes late, and fails over to a server without the last writes.
+//! loses answers, applies writes late, and fails over to a server without the last writes. Callers
+//! give up while they wait.
 //!
 //! After every operation: no number was issued twice for a code, the numbers of a code rise on a
 //! process, each is one of the code's, and no claim waits longer than `max_wait`. Numbers of a strict
@@ -28,12 +29,13 @@ const SEEDS: u64 = 2_000;
 const SHORT: usize = 15;
 
 /// Bugs, and a part of the failure that shows each.
-const BUGS: [(Planting, &str); 5] = [
+const BUGS: [(Planting, &str); 6] = [
     (Planting::TokenNotCompared, "twice"),
     (Planting::UndoTokenNotCompared, "twice"),
     (Planting::Rule(Bug::GivenBackWhole), "twice"),
     (Planting::Rule(Bug::GapNotSkipped), "twice"),
     (Planting::Rule(Bug::StrictServesFromBlock), "not above"),
+    (Planting::Rule(Bug::StrictUndoneWhole), "twice"),
 ];
 
 /// Returns the shortest list of operations that still fails.

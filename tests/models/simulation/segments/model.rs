@@ -38,6 +38,8 @@ pub(super) enum Op {
         code: usize,
         count: u32,
     },
+    /// The caller that began last gives up before its answer.
+    GiveUp,
     Wait {
         ms: u64,
     },
@@ -162,6 +164,19 @@ pub(super) fn generate(seed: u64) -> Scenario {
             let at = random.random_range(from + 1..=ops.len());
             ops.insert(at, if random.random_bool(0.7) { Op::FailOver } else { Op::FailBack });
         }
+    }
+    // Callers of one node that wait together. One gives up, before the write of their numbers or
+    // within it, and another request follows.
+    if random.random_bool(0.5) {
+        let (node, code) = (random.random_range(0..nodes), CODES.len() - 1);
+        let mut count = || random.random_range(1..=5);
+        let begins = [count(), count(), count()].map(|count| Op::Begin { node, code, count });
+        let next = Op::Claim { node, code, count: count() };
+        let (latency, wait) = (random.random_range(1..50), random.random_range(0..100));
+        let latency = Op::Latency { ms: latency };
+        let at = random.random_range(0..=ops.len());
+        let together = [latency, begins[0], begins[1], begins[2], Op::Wait { ms: wait }];
+        ops.splice(at..at, together.into_iter().chain([Op::GiveUp, next]));
     }
     let gaps = match random.random_range(0..4) {
         // A node of larger increments loses more than the small gap of one of smaller ones.

@@ -171,6 +171,15 @@ impl<'a> World<'a> {
                 // The request joins the queue.
                 tokio::task::yield_now().await;
             }
+            Op::GiveUp => {
+                let waits = |claim: &Begun| !claim.answer.is_finished();
+                if let Some(last) = self.begun.iter().rposition(waits) {
+                    self.begun.remove(last).answer.abort();
+                    self.activity.given_up += 1;
+                    // The request ends.
+                    tokio::task::yield_now().await;
+                }
+            }
             Op::Wait { ms } => sleep(Duration::from_millis(ms)).await,
             Op::Crash { node } => {
                 let node = &mut self.nodes[node];
