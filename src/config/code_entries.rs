@@ -115,7 +115,7 @@ fn read_spec(
         js_safe: reader.given("js_safe", "true or false", |text| text.parse().ok()),
         text: reader.given("text", TextForm::ALLOWED, |text| text.parse().ok()),
         failover_gap: reader.given_number("failover_gap"),
-        strict: None,
+        strict: reader.given("strict", "true or false", |text| text.parse().ok()),
     };
     let mut spec = defaults;
     let checked = change.apply(&mut spec);
@@ -131,6 +131,8 @@ fn read_spec(
     }
     reader.resolve("js_safe", change.js_safe == Some(true));
     reader.show("js_safe", DEFAULT);
+    reader.resolve("strict", spec.strict);
+    reader.show("strict", DEFAULT);
     if let Some(text) = spec.text {
         reader.resolve("text", text);
         reader.reject_given(&["prefix", "encoding"], "left out beside text");

@@ -14,8 +14,17 @@ pub(super) const CODES: &str = "code";
 /// The fields of an entry of that list.
 pub(super) const CODE_FIELDS: [&str; 4] = ["name", "namespace", "prefix", "encoding"];
 /// The fields of an entry for a code of a segment namespace.
-pub(super) const SEGMENT_CODE_FIELDS: [&str; 8] =
-    ["start", "min_step", "max_step", "increment", "remainder", "js_safe", "text", "failover_gap"];
+pub(super) const SEGMENT_CODE_FIELDS: [&str; 9] = [
+    "start",
+    "min_step",
+    "max_step",
+    "increment",
+    "remainder",
+    "js_safe",
+    "text",
+    "failover_gap",
+    "strict",
+];
 /// The key without which every client gets IDs.
 pub(super) const TOKENS_FILE: &str = "auth.tokens_file";
 

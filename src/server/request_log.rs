@@ -18,7 +18,7 @@ use std::{
 
 use axum::{
     extract::Request,
-    http::{HeaderName, HeaderValue, Method, StatusCode, uri::PathAndQuery},
+    http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, uri::PathAndQuery},
     response::Response,
 };
 use tokio::time::Instant;
@@ -118,7 +118,7 @@ impl RequestLog {
         if self.requests == LoggedRequests::Off {
             return None;
         }
-        let id = request.headers().get(REQUEST_ID).filter(|id| is_safe(id)).cloned();
+        let id = id_of_client(request.headers()).cloned();
         let target = request.uri().path_and_query().cloned();
         Some(LoggedRequest { target, id, address: None, caller: Caller::default() })
     }
@@ -238,6 +238,11 @@ impl Limit {
 /// which did not send its body in time.
 fn is_error(status: StatusCode) -> bool {
     status.is_server_error() || status == StatusCode::REQUEST_TIMEOUT
+}
+
+/// Returns the id that a client gave to its request, if it is safe.
+pub(super) fn id_of_client(headers: &HeaderMap) -> Option<&HeaderValue> {
+    headers.get(REQUEST_ID).filter(|id| is_safe(id))
 }
 
 /// Returns whether a request id of a client may stand in logs and headers as it is.

@@ -85,7 +85,7 @@ def before_call(context, case, kwargs):
 
 
 def mend_issuing(case, query):
-    scene = pick(case, "as it is", "bound", "unknown", "number", "text", "past")
+    scene = pick(case, "as it is", "bound", "unknown", "number", "text", "past", "strict")
     code = case.path_parameters["code"]
     if scene == "bound":
         code = case.path_parameters["code"] = pick(case, *BOUND)
@@ -93,6 +93,12 @@ def mend_issuing(case, query):
         # No UUID has a plain number.
         if pick(case, False, True):
             query["encoding"] = "uuid7"
+    elif scene == "strict" and case.method == "POST":
+        # In words alone: it has neither GET nor ranges.
+        code = case.path_parameters["code"] = "receipt"
+        query["namespace"] = "numbers"
+        for name in ("format", "up_to", "at"):
+            query.pop(name, None)
     elif scene == "unknown":
         query["namespace"] = "numbers"
         query.pop("at", None)

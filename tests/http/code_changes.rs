@@ -31,6 +31,12 @@ const CHANGES: &[(Given, Option<Given>, Result<SegmentSpec, &str>)] = &[
     (&[("text", "INV-{n:03}")], Some(&[("text", "INV-{n:02}")]), Err("its numbers stay INV-{n:03}")),
     (&[("text", "INV-{n:03}")], Some(&[("text", "INV-{n:04}")]), Ok(with_max(LARGEST))),
     (&[], Some(&[("text", "INV-{n}")]), Err("its numbers stay plain")),
+    (&[("strict", "true"), ("failover_gap", "0"), ("text", "{n}")], None, Ok(with_max(LARGEST))),
+    (&[("strict", "true"), ("failover_gap", "0")], Some(&[("max", "500")]), Ok(with_max(500))),
+    (&[("strict", "true"), ("failover_gap", "0"), ("min_step", "20")], None, Err("must be left out with strict")),
+    (&[("strict", "true"), ("failover_gap", "0")], Some(&[("max_step", "50")]), Err("must be left out with strict")),
+    (&[("strict", "true"), ("failover_gap", "0")], Some(&[("strict", "false")]), Err("strict stays true")),
+    (&[], Some(&[("strict", "true"), ("failover_gap", "0")]), Err("strict stays false")),
     (&[("js_safe", "false")], None, Ok(with_max(LARGEST))),
     (&[("min_step", "0")], None, Err("min_step = 0")),
     (&[("increment", "2"), ("remainder", "2")], None, Err("must be below 2 (increment)")),
@@ -144,7 +150,10 @@ fn assert_alike(
         (Ok(settings), Ok(spec)) => {
             let given = changed.into_iter().flatten().chain(created);
             let text = given.copied().find_map(|(key, text)| (key == "text").then_some(text));
-            let spec = SegmentSpec { text: text.map(|it| it.parse().expect("a form")), ..*spec };
+            let text = text.map(|it| it.parse().expect("a form"));
+            let strict = created.contains(&("strict", "true"));
+            let failover_gap = if strict { Some(0) } else { spec.failover_gap };
+            let spec = SegmentSpec { text, strict, failover_gap, ..*spec };
             assert_eq!(settings, spec.to_string(), "{row}");
         }
         (Err(text), Err(said)) => assert!(text.contains(said), "{row}: {text}"),
@@ -175,7 +184,8 @@ async fn over_http(url: &str, created: Given, changed: Option<Given>) -> Result<
     let setting = |key: &str| format!("{key}={}", settings[key].to_string().replace('"', ""));
     let keys = ["start", "min_step", "max_step", "increment", "remainder", "max"];
     let absent = ["text", "failover_gap"].into_iter().filter(|key| settings.get(key).is_some());
-    let settings: Vec<_> = keys.into_iter().chain(absent).map(setting).collect();
+    let strict = (settings["strict"] == true).then(|| "strict".to_owned());
+    let settings: Vec<_> = keys.into_iter().chain(absent).map(setting).chain(strict).collect();
     Ok(settings.join(" "))
 }
 

@@ -42,6 +42,7 @@ mod properties;
 mod request_log;
 mod segments;
 mod serving;
+mod strict;
 mod supervision;
 mod support;
 #[path = "../support/corpus.rs"]

@@ -182,7 +182,7 @@ fn problems_of_codes_are_reported_together() {
     let prefix = "must be 1 to 32 of A-Z a-z 0-9 . _ : -, a letter first and one of . _ : - last, such as ORD-";
     let mut expected = [
         "[[code]] a: start = 5 (file): must be left out: namespace \"default\" is not in segment mode".to_owned(),
-        "[[code]] a: strat (file): unknown key; known are name, namespace, prefix, encoding, start, min_step, max_step, increment, remainder, js_safe, text, failover_gap".into(),
+        "[[code]] a: strat (file): unknown key; known are name, namespace, prefix, encoding, start, min_step, max_step, increment, remainder, js_safe, text, failover_gap, strict".into(),
         "[[code]] #2: name = a (file): must be used by one entry only".into(),
         format!("[[code]] #3: name = nothing (file): {allowed_name}"),
         format!("[[code]] #4: name = b c (file): {allowed_name}"),

@@ -5,6 +5,7 @@ mod crowd;
 mod import;
 mod many;
 mod single;
+mod strict;
 
 use reqwest::{Client, StatusCode, header};
 use serde_json::Value;

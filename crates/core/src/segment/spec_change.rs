@@ -66,6 +66,19 @@ impl SpecChange {
             let allowed = format!("at most {safe} with js_safe");
             violations.push(Violation::new("max", spec.max, allowed));
         }
+        if spec.strict {
+            if spec.failover_gap.is_none() {
+                let allowed = "given with strict: how many numbers the store may lose in a \
+                               fail-over, 0 if it loses none";
+                violations.push(Violation::new("failover_gap", "none", allowed.to_owned()));
+            }
+            for (key, given) in [("min_step", self.min_step), ("max_step", self.max_step)] {
+                if let Some(value) = given {
+                    let allowed = "left out with strict: such a code has no blocks".to_owned();
+                    violations.push(Violation::new(key, value, allowed));
+                }
+            }
+        }
         if violations.is_empty() { Ok(()) } else { Err(Violations(violations)) }
     }
 }
@@ -112,7 +125,7 @@ mod tests {
             remainder: Some(1),
             text: "INV-{n:06}".parse().ok(),
             failover_gap: Some(5),
-            strict: Some(true),
+            strict: Some(false),
             ..SpecChange::default()
         };
         assert_eq!(change.apply(&mut spec), Ok(()));
@@ -120,7 +133,7 @@ mod tests {
         let (min_step, max_step, increment, remainder) = (10, 20, 4, 1);
         let text = change.text;
         assert!(text.is_some());
-        let (start, failover_gap, strict) = (7, Some(5), true);
+        let (start, failover_gap, strict) = (7, Some(5), false);
         assert_eq!(
             spec,
             SegmentSpec {
@@ -137,6 +150,22 @@ mod tests {
         );
         assert_eq!(SpecChange::default().apply(&mut spec), Ok(()));
         assert_eq!(spec.failover_gap, Some(5), "kept");
+    }
+
+    #[test]
+    fn strict_code_has_no_steps() {
+        let strict =
+            SpecChange { strict: Some(true), failover_gap: Some(0), ..SpecChange::default() };
+        let mut spec = SegmentSpec::default();
+        assert_eq!(strict.apply(&mut spec), Ok(()));
+        assert!(spec.strict);
+        let gapless = SpecChange { strict: Some(true), ..SpecChange::default() };
+        let text = gapless.apply(&mut SegmentSpec::default()).expect_err("no gap").to_string();
+        assert!(text.starts_with("failover_gap = none: must be given with strict"), "{text}");
+        let steps = SpecChange { min_step: Some(1), max_step: Some(2), ..SpecChange::default() };
+        let text = steps.apply(&mut spec).expect_err("two").to_string();
+        assert!(text.starts_with("min_step = 1: must be left out with strict"), "{text}");
+        assert!(text.contains("max_step = 2: must be left out with strict"), "{text}");
     }
 
     #[test]

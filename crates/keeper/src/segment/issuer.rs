@@ -95,6 +95,12 @@ impl SegmentIssuer {
         self.0.get(code)?.text_form()
     }
 
+    /// Returns [`Self::text_form`], and whether the code is strict.
+    pub fn form_and_order(&self, code: &str) -> (Option<TextForm>, bool) {
+        let code = self.0.get(code);
+        code.map_or((None, false), |code| (code.text_form(), code.strict.is_some()))
+    }
+
     /// Returns the settings of this code; `None` for a code that this node does not know, even after
     /// [`Self::learn`].
     pub fn spec(&self, code: &str) -> Option<SegmentSpec> {

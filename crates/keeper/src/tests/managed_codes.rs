@@ -47,7 +47,9 @@ fn all(spec: SegmentSpec) -> SpecChange {
         text: spec.text,
         failover_gap: spec.failover_gap,
         strict: spec.strict.then_some(true),
-        ..steps(Some(spec.min_step), spec.max_step)
+        min_step: Some(spec.min_step).filter(|_| !spec.strict),
+        max_step: Some(spec.max_step).filter(|_| !spec.strict),
+        ..SpecChange::default()
     }
 }
 
@@ -676,8 +678,12 @@ async fn nothing_becomes_strict_while_it_is_in_use_nor_stops_being_so() {
     let world = World::new();
     let node = world.node(on_demand()).await;
     let manager = world.manager(on_demand());
-    let strict = SegmentSpec { strict: true, ..spec() };
-    let change = |strict| SpecChange { strict: Some(strict), ..SpecChange::default() };
+    let strict = SegmentSpec { strict: true, failover_gap: Some(0), ..spec() };
+    let change = |strict| SpecChange {
+        strict: Some(strict),
+        failover_gap: Some(0),
+        ..SpecChange::default()
+    };
     manager.put("invoice", &all(strict), true).await.expect("created");
     assert_eq!(world.issue(&node, "invoice", 2).await, [1, 2]);
     assert_eq!(node.issuer.in_hand("invoice"), 0);

@@ -67,6 +67,11 @@ pub(crate) struct GivenSettings {
     #[serde(default, deserialize_with = "given")]
     #[schema(value_type = u64, required = false, minimum = 0, example = 0)]
     failover_gap: Option<Number>,
+    /// Whether the numbers ascend over all nodes, without a block in hand; fixed once the code exists.
+    #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true")]
+    #[serde(default, deserialize_with = "given")]
+    #[schema(nullable = false)]
+    strict: Option<bool>,
 }
 
 /// The settings of a code; there are none of an `unserved` one.
@@ -102,6 +107,10 @@ pub(super) struct ShownSettings {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     failover_gap: Option<String>,
+    /// Whether the numbers ascend over all nodes; absent where they do not.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    #[schema(required = false)]
+    strict: bool,
 }
 
 /// A form of numbers as texts.
@@ -202,7 +211,7 @@ impl From<GivenSettings> for SpecChange {
             js_safe: given.js_safe,
             text: given.text.map(|Form(text)| text),
             failover_gap: number(given.failover_gap),
-            strict: None,
+            strict: given.strict,
         }
     }
 }
@@ -219,6 +228,7 @@ impl From<SegmentSpec> for ShownSettings {
             js_safe: spec.max <= Id::MAX_JS_SAFE.get(),
             text: spec.text.map(|text| text.to_string()),
             failover_gap: spec.failover_gap.map(|gap| gap.to_string()),
+            strict: spec.strict,
         }
     }
 }
@@ -238,7 +248,7 @@ mod tests {
         assert_eq!(read("{}"), Ok(SpecChange::default()));
         let all = r#"{"start":"9007199254740993","min_step":2,"max_step":3,"increment":4,
                       "remainder":5,"max":"6","js_safe":false,"text":"INV-{n:06}",
-                      "failover_gap":"0"}"#;
+                      "failover_gap":"0","strict":true}"#;
         let change = SpecChange {
             start: Some(9_007_199_254_740_993),
             min_step: Some(2),
@@ -249,7 +259,7 @@ mod tests {
             js_safe: Some(false),
             text: "INV-{n:06}".parse().ok(),
             failover_gap: Some(0),
-            strict: None,
+            strict: Some(true),
         };
         assert_eq!(read(all), Ok(change));
         let given: GivenSettings = serde_json::from_str(all).expect("settings");
@@ -276,6 +286,7 @@ mod tests {
             (r#"{"max":null}"#, "max: invalid value: null"),
             (r#"{"js_safe":null}"#, "js_safe: invalid type: null, expected a boolean"),
             (r#"{"failover_gap":null}"#, "failover_gap: invalid value: null"),
+            (r#"{"strict":null}"#, "strict: invalid type: null, expected a boolean"),
             ("{} {}", "trailing characters"),
         ] {
             let error = read(json).expect_err(json);

@@ -3,6 +3,7 @@
 mod request;
 mod response;
 mod schemas;
+mod strict_claim;
 mod writer;
 
 use axum::{http::Method, response::Response};
@@ -10,6 +11,7 @@ use axum::{http::Method, response::Response};
 use self::{
     request::{IdParameters, IdRequest, IdsQuery},
     schemas::{At, Ids, OfMany, OfOne, OneId},
+    strict_claim::StrictClaim,
 };
 use crate::{
     core::issue::ClaimError,
@@ -26,7 +28,7 @@ use crate::{
 /// One ID
 ///
 /// Claims one ID of a code. With `Accept: text/plain` the answer is the ID alone, on a line. GET
-/// and POST are the same, except that POST alone has `at`.
+/// and POST are the same, except that POST alone has `at` and claims IDs of a strict code.
 #[utoipa::path(
     method(get, post),
     path = "/id/{code}",
@@ -49,7 +51,8 @@ pub(in crate::server) async fn one(
 /// IDs in ascending order
 ///
 /// Claims `n` IDs of a code at once, or with `up_to` as many as are due. With `Accept: text/plain`
-/// each stands on a line. GET and POST are the same, except that POST alone has `at`.
+/// each stands on a line. GET and POST are the same, except that POST alone has `at` and claims IDs
+/// of a strict code.
 #[utoipa::path(
     method(get, post),
     path = "/ids/{code}",
@@ -125,7 +128,12 @@ async fn claim(parameters: &IdParameters, is_batch: bool) -> Result<Response, Pr
         (None, NamespaceIssuer::Segment(issuer)) => {
             let claimed = issuer.next_ids_for(key, code, count).await;
             let ids = claimed.map_err(|error| segment_problem(error, issuer.namespace(), code))?;
-            request.write(ids, issued_at_ms, sending, reservation)
+            if !request.is_strict {
+                return request.write(ids, issued_at_ms, sending, reservation);
+            }
+            let claim = StrictClaim::new(&request, &ids, parameters.request_id.clone());
+            let response = request.write(ids, issued_at_ms, sending, reservation)?;
+            Ok(claim.follow(response))
         }
     }
 }

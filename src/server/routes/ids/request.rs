@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use axum::{
     extract::FromRequestParts,
-    http::{Method, Uri, request::Parts},
+    http::{HeaderValue, Method, Uri, request::Parts},
 };
 use utoipa::IntoParams;
 
@@ -23,6 +23,7 @@ use crate::{
     server::{
         extract::{Client, InPath, encoding, instant, invalid, parameters, parse},
         openapi,
+        request_log::id_of_client,
         response::{Problem, ProblemCode},
         routes::content_negotiation::prefers_text,
         state::AppState,
@@ -63,6 +64,24 @@ impl IdsQuery {
         Ok(Self { n, up_to, format, encoding, padded, namespace, at })
     }
 
+    /// Refuses what contradicts a strict code. Browsers and proxies may repeat a GET, and a client that
+    /// leases ranges issues them later.
+    fn refuse_of_strict(&self, method: &Method, code: &str) -> Result<(), Problem> {
+        if method != Method::POST {
+            return Err(invalid(format!("code {code:?} is strict: requires POST, not {method}")));
+        }
+        let format = self.format.as_deref().filter(|format| *format == "range");
+        for (name, value) in [("format", format), ("up_to", self.up_to.as_deref())] {
+            if let Some(value) = value {
+                return Err(invalid(format!(
+                    "{name} = {value:?}: must be left out for code {code:?}, which is strict: ask \
+                     for one ID, or for n of them"
+                )));
+            }
+        }
+        Ok(())
+    }
+
     /// Refuses what contradicts the form of the code's texts. A client that leases ranges must not
     /// issue numbers without it.
     fn refuse_beside(&self, form: &TextForm, code: &str) -> Result<(), Problem> {
@@ -90,6 +109,8 @@ pub(in crate::server) struct IdParameters {
     pub(super) state: Arc<AppState>,
     pub(super) client: Client,
     pub(super) method: Method,
+    /// The client's id of a POST, for the log.
+    pub(super) request_id: Option<HeaderValue>,
     code: String,
     query: IdsQuery,
     prefers_text: bool,
@@ -108,7 +129,8 @@ impl FromRequestParts<Arc<AppState>> for IdParameters {
         let query = IdsQuery::read(&head.uri)?;
         let prefers_text = prefers_text(&head.headers);
         let (state, method) = (Arc::clone(state), head.method.clone());
-        Ok(Self { state, client, method, code, query, prefers_text })
+        let request_id = id_of_client(&head.headers).filter(|_| method == Method::POST).cloned();
+        Ok(Self { state, client, method, request_id, code, query, prefers_text })
     }
 }
 
@@ -124,6 +146,8 @@ pub(super) struct IdRequest<'a> {
     pub(super) prefix: &'a str,
     /// For a past instant: the backfill that issues the IDs, and the instant in Unix milliseconds.
     pub(super) backfill: Option<(&'a Backfill, i64)>,
+    /// Whether the code is strict.
+    pub(super) is_strict: bool,
     /// Whether the request log needs the number of IDs.
     pub(super) is_counted: bool,
 }
@@ -144,10 +168,13 @@ impl<'a> IdRequest<'a> {
         caller.check_namespace(own, requested)?;
         let LocatedCode { namespace, prefix, encoding: own_encoding } = located?;
         let issuer = state.issuer(namespace)?;
-        let form = match issuer {
-            NamespaceIssuer::Snowflake(_) => None,
-            NamespaceIssuer::Segment(issuer) => issuer.text_form(code),
+        let (form, is_strict) = match issuer {
+            NamespaceIssuer::Snowflake(_) => (None, false),
+            NamespaceIssuer::Segment(issuer) => issuer.form_and_order(code),
         };
+        if is_strict {
+            query.refuse_of_strict(&parameters.method, code)?;
+        }
         if let Some(form) = &form {
             query.refuse_beside(form, code)?;
         }
@@ -200,7 +227,7 @@ impl<'a> IdRequest<'a> {
         }
         let prefix = prefix.unwrap_or_default();
         let is_counted = state.request_log.needs_count();
-        Ok(Self { issuer, code, is_batch, count, texts, prefix, backfill, is_counted })
+        Ok(Self { issuer, code, is_batch, count, texts, prefix, backfill, is_strict, is_counted })
     }
 }
 

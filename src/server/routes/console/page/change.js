@@ -28,14 +28,15 @@ async function done(work, again) {
 export function create(again) {
   const name = typed({ required: true, pattern: '[A-Za-z0-9][A-Za-z0-9._:\\-]{0,63}' });
   const namespace = chooser(segments, segments[0]?.name ?? '');
-  const inputs = { start: text('1'), min_step: text(''), max_step: text(''), increment: text('1'), remainder: text('0'), max: text(''), js_safe: h('input', { type: 'checkbox' }), text: typed({ placeholder: 'INV-{n:06}', maxlength: 64 }) };
+  const inputs = { start: text('1'), min_step: text(''), max_step: text(''), increment: text('1'), remainder: text('0'), max: text(''), js_safe: h('input', { type: 'checkbox' }), text: typed({ placeholder: 'INV-{n:06}', maxlength: 64 }), failover_gap: text(''), strict: h('input', { type: 'checkbox' }) };
   return done(ask({
     title: t('New code'),
     body: [
       h('p', t('Every node can issue it a moment later. Increment and remainder are fixed from then on.')),
       h('.controls', field(t('Code'), name), (segments.length > 1 || settings.needs_token) && field(t('Namespace'), namespace), field(t('Start'), inputs.start), field(t('Largest number'), inputs.max, t('empty: none below 2^63')),
-        field(t('Smallest step'), inputs.min_step, t('empty: as configured'), tip('step')), field(t('Largest step'), inputs.max_step, t('empty: as configured')), field(t('Increment'), inputs.increment), field(t('Remainder'), inputs.remainder), field(t('Written as'), inputs.text, t('empty: plain'))),
+        field(t('Smallest step'), inputs.min_step, t('empty: as configured'), tip('step')), field(t('Largest step'), inputs.max_step, t('empty: as configured')), field(t('Increment'), inputs.increment), field(t('Remainder'), inputs.remainder), field(t('Written as'), inputs.text, t('empty: plain')), field(t('Gap after a fail-over'), inputs.failover_gap, t('empty: as configured'))),
       h('label.check', inputs.js_safe, ' ', t('Stay below 2^53, safe in JavaScript')),
+      h('label.check', inputs.strict, ' ', t('Strict: ascending over all nodes, none without the store; needs a gap')),
     ],
     action: t('Create'),
     submit: () => change('PUT', path({ code: name.value, namespace: namespace.value }), given(inputs), { 'if-none-match': '*' }),
@@ -43,12 +44,14 @@ export function create(again) {
 }
 
 export function widen(code, again) {
-  const inputs = { min_step: text(code.min_step), max_step: text(code.max_step), max: text(code.max) };
+  // A strict code has no blocks, and refuses steps.
+  const steps = code.strict ? {} : { min_step: text(code.min_step), max_step: text(code.max_step) };
+  const inputs = { ...steps, max: text(code.max) };
   return done(ask({
     title: t('Widen {code}', { code: code.code }),
     body: [
-      h('p', t('Larger steps ask the store less often. A crash loses up to two blocks of this size, and one that was being reserved.')),
-      h('.controls', field(t('Smallest step'), inputs.min_step, '', tip('step')), field(t('Largest step'), inputs.max_step), field(t('Largest number'), inputs.max)),
+      !code.strict && h('p', t('Larger steps ask the store less often. A crash loses up to two blocks of this size, and one that was being reserved.')),
+      h('.controls', !code.strict && field(t('Smallest step'), inputs.min_step, '', tip('step')), !code.strict && field(t('Largest step'), inputs.max_step), field(t('Largest number'), inputs.max)),
     ],
     action: t('Save'),
     submit: () => change('PATCH', path(code), given(inputs)),

@@ -42,6 +42,8 @@ export const zh = Object.fromEntries(`
   Written as|写作
   empty: plain|留空：纯数字
   Stay below 2^53, safe in JavaScript|保持在 2^53 以下，JavaScript 中不丢精度
+  Gap after a fail-over|故障切换后跳过的号数
+  Strict: ascending over all nodes, none without the store; needs a gap|严格：所有节点间递增，存储不可用时不发号；须填跳过的号数
   Create|新建
   Done|完成
   Widen {code}|放宽 {code}
