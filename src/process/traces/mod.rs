@@ -20,7 +20,7 @@ use opentelemetry::{
     trace::{TraceContextExt as _, TracerProvider as _},
 };
 use opentelemetry_http::HeaderExtractor;
-use opentelemetry_otlp::{SpanExporter, WithExportConfig as _, WithHttpConfig as _};
+use opentelemetry_otlp::{RetryPolicy, SpanExporter, WithExportConfig as _, WithHttpConfig as _};
 use opentelemetry_sdk::{Resource, propagation::TraceContextPropagator, trace::SdkTracerProvider};
 use tracing::{Span, Subscriber};
 use tracing_opentelemetry::OpenTelemetrySpanExt as _;
@@ -50,12 +50,7 @@ pub(crate) fn are_sent() -> bool {
 pub(crate) fn start() -> Result<(), String> {
     let given = |name: &str| env::var(name).ok().filter(|value| !value.trim().is_empty());
     let Some(settings) = Settings::read(given)? else { return Ok(()) };
-    let exporter = SpanExporter::builder()
-        .with_http()
-        .with_http_client(Client::new(settings.timeout))
-        .with_endpoint(&settings.endpoint)
-        .build()
-        .map_err(|error| format!("OTEL_EXPORTER_OTLP_*: {error}"))?;
+    let exporter = exporter(&settings)?;
     let mut resource = Resource::builder();
     if !settings.names_service {
         resource = resource.with_service_name("raindrop");
@@ -66,6 +61,17 @@ pub(crate) fn start() -> Result<(), String> {
         .build();
     let _ = PROVIDER.set(provider);
     Ok(())
+}
+
+fn exporter(settings: &Settings) -> Result<SpanExporter, String> {
+    SpanExporter::builder()
+        .with_http()
+        .with_http_client(Client::new(settings.timeout))
+        .with_endpoint(&settings.endpoint)
+        // By default, the library repeats an export up to three times.
+        .with_retry_policy(RetryPolicy::disabled())
+        .build()
+        .map_err(|error| format!("OTEL_EXPORTER_OTLP_*: {error}"))
 }
 
 /// Returns the layer that passes spans to the exporter, if there is one.
@@ -103,4 +109,52 @@ pub(crate) fn continue_trace(span: &Span, headers: &HeaderMap) {
 /// Ends a span now, although others below it may still go on.
 pub(crate) fn end(span: &Span) {
     span.context().span().end();
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{
+        io::{self, Read as _, Write as _},
+        net::TcpListener,
+        sync::{
+            Arc,
+            atomic::{AtomicUsize, Ordering},
+        },
+        thread,
+    };
+
+    use opentelemetry::trace::Tracer as _;
+
+    use super::*;
+
+    /// Returns the settings for a collector at this address.
+    fn settings(endpoint: &str) -> Settings {
+        let given = |name: &str| {
+            (name == "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT").then(|| endpoint.to_owned())
+        };
+        Settings::read(given).expect("allowed").expect("an endpoint")
+    }
+
+    #[test]
+    fn a_failing_export_is_attempted_once() {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
+        let endpoint = format!("http://{}/v1/traces", listener.local_addr().expect("an address"));
+        let attempts = Arc::new(AtomicUsize::new(0));
+        let seen = Arc::clone(&attempts);
+        thread::spawn(move || {
+            for stream in listener.incoming() {
+                let mut stream = stream.expect("a connection");
+                seen.fetch_add(1, Ordering::SeqCst);
+                let _ = stream.read(&mut [0; 1024]);
+                // The library repeats after this status.
+                let _ = stream.write_all(b"HTTP/1.1 503 No\r\ncontent-length: 0\r\n\r\n");
+                let _ = io::copy(&mut stream, &mut io::sink());
+            }
+        });
+        let exporter = exporter(&settings(&endpoint)).expect("an exporter");
+        // This one waits for the export, with all its attempts.
+        let provider = SdkTracerProvider::builder().with_simple_exporter(exporter).build();
+        provider.tracer("test").start("span");
+        assert_eq!(attempts.load(Ordering::SeqCst), 1);
+    }
 }
