@@ -57,6 +57,7 @@ pub(crate) fn start() -> Result<(), String> {
     }
     let provider = SdkTracerProvider::builder()
         .with_span_processor(export::processor(exporter, settings.queue))
+        .with_sampler(settings.sampler)
         .with_resource(resource.build())
         .build();
     let _ = PROVIDER.set(provider);

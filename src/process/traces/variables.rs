@@ -8,16 +8,19 @@
 use std::time::Duration;
 
 use axum::http::{Uri, uri::Scheme};
+use opentelemetry_sdk::trace::Sampler;
 
 use crate::core::visible::visible;
 
 /// The settings of the exporter.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Debug)]
 pub(super) struct Settings {
     /// Where spans are sent, with the path.
     pub(super) endpoint: String,
     /// How long an export may take.
     pub(super) timeout: Duration,
+    /// Which traces are sent.
+    pub(super) sampler: Sampler,
     /// The most spans that wait for an export.
     pub(super) queue: usize,
     /// Whether the variables name the service.
@@ -56,11 +59,11 @@ impl Settings {
         {
             compression.must_be_one_of(&["none"])?;
         }
-        if let Some(sampler) = only("OTEL_TRACES_SAMPLER") {
-            let sampler = sampler.must_be_one_of(&SAMPLERS)?;
-            let ratio = only("OTEL_TRACES_SAMPLER_ARG").filter(|_| sampler.ends_with("ratio"));
-            ratio.map_or(Ok(()), |ratio| ratio.must_be_ratio())?;
-        }
+        // Made here, because the library ignores a value in capitals or with a space.
+        let sampler = only("OTEL_TRACES_SAMPLER");
+        let sampler = sampler.map_or(Ok(DEFAULT_SAMPLER), |it| it.must_be_one_of(&SAMPLERS))?;
+        let ratio = only("OTEL_TRACES_SAMPLER_ARG").filter(|_| sampler.ends_with("ratio"));
+        let ratio = ratio.map_or(Ok(1.0), |ratio| ratio.must_be_ratio())?;
         let timeout = one_of(["OTEL_EXPORTER_OTLP_TRACES_TIMEOUT", "OTEL_EXPORTER_OTLP_TIMEOUT"]);
         let timeout = timeout.map_or(Ok(10_000), |timeout| timeout.must_be_positive())?;
         let queue = only("OTEL_BSP_MAX_QUEUE_SIZE");
@@ -71,11 +74,15 @@ impl Settings {
         Ok(Some(Self {
             endpoint: endpoint.must_be_endpoint()?,
             timeout: Duration::from_millis(timeout.into()),
+            sampler: sampler_of(sampler, ratio),
             queue: usize::try_from(queue).unwrap_or(usize::MAX),
             names_service,
         }))
     }
 }
+
+/// The sampler that OpenTelemetry's specification has as the default.
+const DEFAULT_SAMPLER: &str = "parentbased_always_on";
 
 /// The values of `OTEL_TRACES_SAMPLER` that the library has.
 const SAMPLERS: [&str; 6] = [
@@ -86,6 +93,18 @@ const SAMPLERS: [&str; 6] = [
     "parentbased_always_off",
     "parentbased_traceidratio",
 ];
+
+/// Returns the sampler of this name, one of [`SAMPLERS`].
+fn sampler_of(name: &str, ratio: f64) -> Sampler {
+    let (is_based_on_parent, root) =
+        name.strip_prefix("parentbased_").map_or((false, name), |root| (true, root));
+    let root = match root {
+        "always_off" => Sampler::AlwaysOff,
+        "traceidratio" => Sampler::TraceIdRatioBased(ratio),
+        _ => Sampler::AlwaysOn,
+    };
+    if is_based_on_parent { Sampler::ParentBased(Box::new(root)) } else { root }
+}
 
 /// A variable that is set.
 struct Variable {
@@ -100,10 +119,9 @@ impl Variable {
         found.copied().ok_or_else(|| self.refused(&allowed.join(" or ")))
     }
 
-    fn must_be_ratio(&self) -> Result<(), String> {
-        let ratio = self.value.trim().parse::<f64>();
-        let is_ratio = ratio.is_ok_and(|ratio| (0.0..=1.0).contains(&ratio));
-        is_ratio.then_some(()).ok_or_else(|| self.refused("a number from 0 to 1"))
+    fn must_be_ratio(&self) -> Result<f64, String> {
+        let ratio = self.value.trim().parse().ok().filter(|ratio| (0.0..=1.0).contains(ratio));
+        ratio.ok_or_else(|| self.refused("a number from 0 to 1"))
     }
 
     fn must_be_positive(&self) -> Result<u32, String> {
@@ -230,6 +248,28 @@ mod tests {
         // The other samplers have no argument.
         let sampler = ("OTEL_TRACES_SAMPLER", "always_on");
         read(&[ENDPOINT, sampler, ("OTEL_TRACES_SAMPLER_ARG", "25%")]).expect("unused");
+    }
+
+    #[test]
+    fn samplers_are_what_was_checked() {
+        let ratio = ("OTEL_TRACES_SAMPLER_ARG", " 0.25 ");
+        for (sampler, expected) in [
+            ("", "ParentBased(AlwaysOn)"),
+            ("always_on", "AlwaysOn"),
+            ("Always_Off", "AlwaysOff"),
+            (" traceidratio ", "TraceIdRatioBased(0.25)"),
+            ("parentbased_always_on", "ParentBased(AlwaysOn)"),
+            ("PARENTBASED_ALWAYS_OFF", "ParentBased(AlwaysOff)"),
+            ("parentbased_traceidratio ", "ParentBased(TraceIdRatioBased(0.25))"),
+        ] {
+            let sampler = Some(("OTEL_TRACES_SAMPLER", sampler)).filter(|it| !it.1.is_empty());
+            let variables: Vec<_> = [ENDPOINT, ratio].into_iter().chain(sampler).collect();
+            let found = read(&variables).expect("allowed").expect("an endpoint").sampler;
+            assert_eq!(format!("{found:?}"), expected);
+        }
+        let found = read(&[ENDPOINT, ("OTEL_TRACES_SAMPLER", "traceidratio")]);
+        let found = found.expect("allowed").expect("an endpoint").sampler;
+        assert_eq!(format!("{found:?}"), "TraceIdRatioBased(1.0)");
     }
 
     #[test]
