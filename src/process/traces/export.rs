@@ -19,20 +19,29 @@ use opentelemetry_sdk::{
     trace::{BatchConfigBuilder, BatchSpanProcessor, Span, SpanData, SpanExporter, SpanProcessor},
 };
 
+use super::variables::Settings;
 use crate::process::telemetry::SPANS_DROPPED;
 
-/// Returns what takes ended spans: a queue of this size, whose spans a thread gives to the exporter.
-pub(super) fn processor(exporter: impl SpanExporter + 'static, queue: usize) -> impl SpanProcessor {
+/// Returns what takes ended spans: a queue, whose spans a thread gives to the exporter.
+pub(super) fn processor(
+    exporter: impl SpanExporter + 'static,
+    &Settings { queue, batch, delay, .. }: &Settings,
+) -> Bounded {
     let queued = Arc::new(AtomicUsize::new(0));
     let exporter = Counting { exporter, queued: Arc::clone(&queued) };
-    let config = BatchConfigBuilder::default().with_max_queue_size(queue).build();
+    // All is set here, because the library ignores a value that it cannot use.
+    let config = BatchConfigBuilder::default()
+        .with_max_queue_size(queue)
+        .with_max_export_batch_size(batch)
+        .with_scheduled_delay(delay)
+        .build();
     let batches = BatchSpanProcessor::builder(exporter).with_batch_config(config).build();
     Bounded { batches, queued, queue }
 }
 
 /// Takes a span if the queue has room.
 #[derive(Debug)]
-struct Bounded {
+pub(super) struct Bounded {
     batches: BatchSpanProcessor,
     queued: Arc<AtomicUsize>,
     queue: usize,
@@ -120,7 +129,13 @@ mod tests {
     fn every_span_that_is_not_sent_is_counted_and_none_waits() {
         let lock = Arc::new(Mutex::new(()));
         let held = lock.lock().expect("no panic");
-        let processor = processor(Stuck(Arc::clone(&lock)), 8);
+        let given = |name: &str| match name {
+            "OTEL_EXPORTER_OTLP_ENDPOINT" => Some("http://unused".to_owned()),
+            "OTEL_BSP_MAX_QUEUE_SIZE" => Some("8".to_owned()),
+            _ => None,
+        };
+        let settings = Settings::read(given).expect("allowed").expect("an endpoint");
+        let processor = processor(Stuck(Arc::clone(&lock)), &settings);
         let provider = SdkTracerProvider::builder().with_span_processor(processor).build();
         let before = SPANS_DROPPED.get();
         for _ in 0..100 {

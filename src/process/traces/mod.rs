@@ -56,7 +56,7 @@ pub(crate) fn start() -> Result<(), String> {
         resource = resource.with_service_name("raindrop");
     }
     let provider = SdkTracerProvider::builder()
-        .with_span_processor(export::processor(exporter, settings.queue))
+        .with_span_processor(export::processor(exporter, &settings))
         .with_sampler(settings.sampler)
         .with_resource(resource.build())
         .build();

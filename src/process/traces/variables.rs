@@ -2,7 +2,7 @@
 //!
 //! They mean what OpenTelemetry's specification says, except that a value which cannot be used ends
 //! the start: ignored, it would only show when traces are missed. The library reads those that are
-//! not here: headers, attributes, and the sizes and times of exports. Secrets can be in headers, in
+//! not here, such as attributes. Secrets can be in headers, in
 //! the user info of an address and in its query: errors show none of them.
 
 use std::time::Duration;
@@ -23,6 +23,10 @@ pub(super) struct Settings {
     pub(super) sampler: Sampler,
     /// The most spans that wait for an export.
     pub(super) queue: usize,
+    /// The most spans of an export.
+    pub(super) batch: usize,
+    /// How long is between exports.
+    pub(super) delay: Duration,
     /// Whether the variables name the service.
     pub(super) names_service: bool,
 }
@@ -65,9 +69,14 @@ impl Settings {
         let ratio = only("OTEL_TRACES_SAMPLER_ARG").filter(|_| sampler.ends_with("ratio"));
         let ratio = ratio.map_or(Ok(1.0), |ratio| ratio.must_be_ratio())?;
         let timeout = one_of(["OTEL_EXPORTER_OTLP_TRACES_TIMEOUT", "OTEL_EXPORTER_OTLP_TIMEOUT"]);
-        let timeout = timeout.map_or(Ok(10_000), |timeout| timeout.must_be_positive())?;
+        let timeout = timeout.map_or(Ok(10_000), |it| it.must_be_from_1_to(u32::MAX))?;
         let queue = only("OTEL_BSP_MAX_QUEUE_SIZE");
-        let queue = queue.map_or(Ok(2_048), |queue| queue.must_be_positive())?;
+        let queue = queue.map_or(Ok(2_048), |it| it.must_be_from_1_to(LARGEST_QUEUE))?;
+        let batch = only("OTEL_BSP_MAX_EXPORT_BATCH_SIZE");
+        let batch = batch.map_or(Ok(512), |it| it.must_be_from_1_to(LARGEST_QUEUE))?;
+        // With 0, the thread that exports would never rest.
+        let delay = only("OTEL_BSP_SCHEDULE_DELAY");
+        let delay = delay.map_or(Ok(5_000), |it| it.must_be_from_1_to(u32::MAX))?;
         let attributes = given("OTEL_RESOURCE_ATTRIBUTES").unwrap_or_default();
         let names_service = given("OTEL_SERVICE_NAME").is_some()
             || attributes.split(',').any(|it| it.trim_start().starts_with("service.name="));
@@ -76,10 +85,15 @@ impl Settings {
             timeout: Duration::from_millis(timeout.into()),
             sampler: sampler_of(sampler, ratio),
             queue: usize::try_from(queue).unwrap_or(usize::MAX),
+            batch: usize::try_from(batch).unwrap_or(usize::MAX),
+            delay: Duration::from_millis(delay.into()),
             names_service,
         }))
     }
 }
+
+/// The largest queue. The library reserves memory for all of it at the start.
+const LARGEST_QUEUE: u32 = 65_536;
 
 /// The sampler that OpenTelemetry's specification has as the default.
 const DEFAULT_SAMPLER: &str = "parentbased_always_on";
@@ -124,9 +138,9 @@ impl Variable {
         ratio.ok_or_else(|| self.refused("a number from 0 to 1"))
     }
 
-    fn must_be_positive(&self) -> Result<u32, String> {
-        let number = self.value.trim().parse().ok().filter(|number| *number > 0);
-        number.ok_or_else(|| self.refused("a whole number above 0"))
+    fn must_be_from_1_to(&self, most: u32) -> Result<u32, String> {
+        let number = self.value.trim().parse().ok().filter(|number| (1..=most).contains(number));
+        number.ok_or_else(|| self.refused(&format!("a whole number from 1 to {most}")))
     }
 
     /// Returns the address to which spans are sent.
@@ -209,16 +223,20 @@ mod tests {
     fn settings_have_the_defaults_of_the_specification() {
         let defaults = read(&[ENDPOINT]).expect("allowed").expect("an endpoint");
         assert_eq!((defaults.timeout, defaults.queue), (Duration::from_secs(10), 2_048));
+        assert_eq!((defaults.delay, defaults.batch), (Duration::from_secs(5), 512));
         assert!(!defaults.names_service);
         let given = read(&[
             ENDPOINT,
             ("OTEL_EXPORTER_OTLP_TIMEOUT", "5"),
             ("OTEL_EXPORTER_OTLP_TRACES_TIMEOUT", "7"),
             ("OTEL_BSP_MAX_QUEUE_SIZE", "9"),
+            ("OTEL_BSP_SCHEDULE_DELAY", " 50 "),
+            ("OTEL_BSP_MAX_EXPORT_BATCH_SIZE", "3"),
             ("OTEL_RESOURCE_ATTRIBUTES", "a=b, service.name=ids"),
         ]);
         let given = given.expect("allowed").expect("an endpoint");
         assert_eq!((given.timeout, given.queue), (Duration::from_millis(7), 9));
+        assert_eq!((given.delay, given.batch), (Duration::from_millis(50), 3));
         assert!(given.names_service);
         let other = read(&[ENDPOINT, ("OTEL_RESOURCE_ATTRIBUTES", "my.service.name=x")]);
         assert!(!other.expect("allowed").expect("an endpoint").names_service);
@@ -233,6 +251,11 @@ mod tests {
             ("OTEL_EXPORTER_OTLP_COMPRESSION", "none", "gzip"),
             ("OTEL_EXPORTER_OTLP_TIMEOUT", "1", "0"),
             ("OTEL_BSP_MAX_QUEUE_SIZE", "1", "many"),
+            ("OTEL_BSP_MAX_QUEUE_SIZE", "65536", "65537"),
+            ("OTEL_BSP_SCHEDULE_DELAY", "1", "0"),
+            ("OTEL_BSP_SCHEDULE_DELAY", "5000", "5s"),
+            ("OTEL_BSP_MAX_EXPORT_BATCH_SIZE", "1", "0"),
+            ("OTEL_BSP_MAX_EXPORT_BATCH_SIZE", "65536", "-1"),
             ("OTEL_TRACES_SAMPLER", "parentbased_always_off", "xray"),
             ("OTEL_EXPORTER_OTLP_ENDPOINT", "http://[::1]:4318/", "https://collector:4318"),
             ("OTEL_EXPORTER_OTLP_ENDPOINT", "http://collector", "127.0.0.1:4318"),
