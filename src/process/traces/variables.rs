@@ -5,9 +5,9 @@
 //! not here, such as attributes. Secrets can be in headers, in
 //! the user info of an address and in its query: errors show none of them.
 
-use std::time::Duration;
+use std::{borrow::Cow, time::Duration};
 
-use axum::http::{Uri, uri::Scheme};
+use axum::http::{HeaderName, HeaderValue, Uri, uri::Scheme};
 use opentelemetry_sdk::trace::Sampler;
 
 use crate::core::visible::visible;
@@ -62,6 +62,11 @@ impl Settings {
             one_of(["OTEL_EXPORTER_OTLP_TRACES_COMPRESSION", "OTEL_EXPORTER_OTLP_COMPRESSION"])
         {
             compression.must_be_one_of(&["none"])?;
+        }
+        if let Some(headers) =
+            one_of(["OTEL_EXPORTER_OTLP_TRACES_HEADERS", "OTEL_EXPORTER_OTLP_HEADERS"])
+        {
+            headers.must_be_headers()?;
         }
         // Made here, because the library ignores a value in capitals or with a space.
         let sampler = only("OTEL_TRACES_SAMPLER");
@@ -143,6 +148,25 @@ impl Variable {
         number.ok_or_else(|| self.refused(&format!("a whole number from 1 to {most}")))
     }
 
+    /// Checks headers as the library reads them, which drops those that it cannot use.
+    fn must_be_headers(&self) -> Result<(), String> {
+        let is_usable = |header: &str| {
+            header.split_once('=').is_some_and(|(name, value)| {
+                let (name, value) = (name.trim(), decoded(value.trim()));
+                name.parse::<HeaderName>().is_ok()
+                    && !value.is_empty()
+                    && HeaderValue::from_str(&value).is_ok()
+            })
+        };
+        let mut headers = self.value.split(',').map(str::trim).filter(|it| !it.is_empty());
+        if headers.all(is_usable) {
+            return Ok(());
+        }
+        // Without the value, which may be a secret as a whole.
+        let name = self.name;
+        Err(format!("{name}: must be NAME=VALUE, several with a comma between them, in ASCII"))
+    }
+
     /// Returns the address to which spans are sent.
     fn must_be_endpoint(&self) -> Result<String, String> {
         let value = self.value.trim();
@@ -170,6 +194,19 @@ impl Variable {
         let Self { name, value } = self;
         format!("{name}={}: must be {allowed}", visible(&without_secrets(value)))
     }
+}
+
+/// Resolves `%XX`, and leaves a value as it is that has other uses of `%`, as the library does.
+fn decoded(value: &str) -> Cow<'_, str> {
+    let mut parts = value.split('%');
+    let mut bytes = parts.next().unwrap_or_default().as_bytes().to_vec();
+    for part in parts {
+        let byte = part.get(..2).and_then(|digits| u8::from_str_radix(digits, 16).ok());
+        let Some(byte) = byte else { return value.into() };
+        bytes.push(byte);
+        bytes.extend_from_slice(&part.as_bytes()[2..]);
+    }
+    String::from_utf8(bytes).map_or_else(|_| value.into(), Cow::Owned)
 }
 
 /// Hides the user info of an address and its query. Of what is no address it may hide more.
@@ -293,6 +330,30 @@ mod tests {
         let found = read(&[ENDPOINT, ("OTEL_TRACES_SAMPLER", "traceidratio")]);
         let found = found.expect("allowed").expect("an endpoint").sampler;
         assert_eq!(format!("{found:?}"), "TraceIdRatioBased(1.0)");
+    }
+
+    #[test]
+    fn headers_that_would_be_dropped_are_refused_and_not_shown() {
+        for name in ["OTEL_EXPORTER_OTLP_HEADERS", "OTEL_EXPORTER_OTLP_TRACES_HEADERS"] {
+            for allowed in ["api-key=se%20cret, x-team = ids,", "a=b=c", "a=100%", "a=%FF", "a=%C"]
+            {
+                read(&[ENDPOINT, (name, allowed)]).expect(allowed);
+            }
+            for refused in [
+                "cret",
+                "a=b,cret",
+                "api key=cret",
+                "=cret",
+                "cret=",
+                "a=cret%0A",
+                "a=crét",
+                "a:cret",
+            ] {
+                let error = read(&[ENDPOINT, (name, refused)]).expect_err(refused);
+                assert!(error.starts_with(&format!("{name}: must be NAME=VALUE")), "{error}");
+                assert!(!error.contains("cr"), "{error}");
+            }
+        }
     }
 
     #[test]
