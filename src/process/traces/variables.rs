@@ -183,7 +183,15 @@ impl Variable {
                  by TLS",
             ));
         }
-        Ok(if self.name == "OTEL_EXPORTER_OTLP_ENDPOINT" {
+        let is_base = self.name == "OTEL_EXPORTER_OTLP_ENDPOINT";
+        // The path would be added to the query.
+        if is_base && value.contains(['?', '#']) {
+            return Err(self.refused(
+                "an address without ? and #, as /v1/traces is added to it; \
+                 OTEL_EXPORTER_OTLP_TRACES_ENDPOINT may have a query",
+            ));
+        }
+        Ok(if is_base {
             format!("{}/v1/traces", value.trim_end_matches('/'))
         } else {
             value.to_owned()
@@ -368,5 +376,17 @@ mod tests {
             let begins = format!("OTEL_EXPORTER_OTLP_ENDPOINT={shown}: must be http://HOST:PORT");
             assert!(error.starts_with(&begins), "{error}");
         }
+    }
+
+    #[test]
+    fn only_the_address_with_its_path_may_have_a_query() {
+        for value in ["http://a?key=secret", "http://a/b?", "http://a#secret"] {
+            let error = read(&[("OTEL_EXPORTER_OTLP_ENDPOINT", value)]).expect_err(value);
+            assert!(error.contains("?***: must be an address without ? and #"), "{error}");
+            assert!(!error.contains("secret"), "{error}");
+        }
+        let address = "http://a/spans?key=b";
+        let found = read(&[("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", address)]);
+        assert_eq!(found.expect("allowed").expect("an endpoint").endpoint, address);
     }
 }
