@@ -16,7 +16,8 @@ use std::{env, sync::OnceLock, time::Duration};
 
 use axum::http::HeaderMap;
 use opentelemetry::{
-    propagation::TextMapPropagator as _,
+    Context,
+    propagation::{Extractor, TextMapPropagator as _},
     trace::{TraceContextExt as _, TracerProvider as _},
 };
 use opentelemetry_http::HeaderExtractor;
@@ -32,6 +33,9 @@ use crate::keeper::SPANS;
 
 /// How long the end of the process waits for the last export.
 const FLUSHED_WITHIN: Duration = Duration::from_secs(1);
+
+/// The most bytes of a `tracestate` that is kept: as many as W3C asks for.
+const LONGEST_STATE: usize = 512;
 
 /// The exporter of this process, if there is one.
 static PROVIDER: OnceLock<SdkTracerProvider> = OnceLock::new();
@@ -100,10 +104,28 @@ pub(super) fn flush() {
 
 /// Continues the trace of a caller, by its header `traceparent`.
 pub(crate) fn continue_trace(span: &Span, headers: &HeaderMap) {
-    let parent = TraceContextPropagator::new().extract(&HeaderExtractor(headers));
+    let parent = caller(headers);
     if parent.span().span_context().is_valid() {
         // This fails only for a span that nobody records.
         let _ = span.set_parent(parent);
+    }
+}
+
+/// Returns the context of a caller, of which each span of the trace keeps a copy.
+fn caller(headers: &HeaderMap) -> Context {
+    TraceContextPropagator::new().extract(&WithShortState(HeaderExtractor(headers)))
+}
+
+/// Reads headers, without a `tracestate` above [`LONGEST_STATE`].
+struct WithShortState<'a>(HeaderExtractor<'a>);
+
+impl Extractor for WithShortState<'_> {
+    fn get(&self, key: &str) -> Option<&str> {
+        self.0.get(key).filter(|value| key != "tracestate" || value.len() <= LONGEST_STATE)
+    }
+
+    fn keys(&self) -> Vec<&str> {
+        self.0.keys()
     }
 }
 
@@ -157,5 +179,26 @@ mod tests {
         let provider = SdkTracerProvider::builder().with_simple_exporter(exporter).build();
         provider.tracer("test").start("span");
         assert_eq!(attempts.load(Ordering::SeqCst), 1);
+    }
+
+    #[test]
+    fn a_long_tracestate_is_dropped_but_its_trace_goes_on() {
+        let longest = format!("a={},b={}", "x".repeat(253), "y".repeat(254));
+        for (state, kept) in [
+            ("a=b", "a=b"),
+            (longest.as_str(), longest.as_str()),
+            (format!("{longest}y").as_str(), ""),
+            ([longest.as_str(); 16].join(",").as_str(), ""),
+        ] {
+            let mut headers = HeaderMap::new();
+            let parent = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
+            headers.insert("traceparent", parent.parse().expect("a value"));
+            headers.insert("tracestate", state.parse().expect("a value"));
+            let context = caller(&headers);
+            let span = context.span();
+            let span = span.span_context();
+            assert_eq!(span.trace_id().to_string(), &parent[3..35]);
+            assert_eq!(span.trace_state().header(), kept);
+        }
     }
 }
