@@ -14,7 +14,7 @@ mod variables;
 
 use std::{env, sync::OnceLock, time::Duration};
 
-use axum::http::HeaderMap;
+use axum::http::{HeaderMap, Method};
 use opentelemetry::{
     Context,
     propagation::{Extractor, TextMapPropagator as _},
@@ -36,6 +36,10 @@ const FLUSHED_WITHIN: Duration = Duration::from_secs(1);
 
 /// The most bytes of a `tracestate` that is kept: as many as W3C asks for.
 const LONGEST_STATE: usize = 512;
+
+/// The methods that the semantic conventions of OpenTelemetry know.
+const METHODS: [&str; 9] =
+    ["GET", "HEAD", "POST", "PUT", "DELETE", "CONNECT", "OPTIONS", "TRACE", "PATCH"];
 
 /// The exporter of this process, if there is one.
 static PROVIDER: OnceLock<SdkTracerProvider> = OnceLock::new();
@@ -129,6 +133,14 @@ impl Extractor for WithShortState<'_> {
     }
 }
 
+/// Returns a method as the name of a span has it, and as `http.request.method`. A caller may send any
+/// text as a method, so that of an unknown one is in neither.
+pub(crate) fn method_in_spans(method: &Method) -> (&'static str, &'static str) {
+    let known = METHODS.into_iter().find(|known| *known == method.as_str());
+    // The semantic conventions have these two.
+    known.map_or(("HTTP", "_OTHER"), |known| (known, known))
+}
+
 /// Ends a span now, although others below it may still go on.
 pub(crate) fn end(span: &Span) {
     span.context().span().end();
@@ -199,6 +211,16 @@ mod tests {
             let span = span.span_context();
             assert_eq!(span.trace_id().to_string(), &parent[3..35]);
             assert_eq!(span.trace_state().header(), kept);
+        }
+    }
+
+    #[test]
+    fn unknown_methods_are_not_in_spans() {
+        assert_eq!(method_in_spans(&Method::GET), ("GET", "GET"));
+        assert_eq!(method_in_spans(&Method::PATCH), ("PATCH", "PATCH"));
+        for unknown in ["get", "BREW", &"X".repeat(5_000)] {
+            let method = unknown.parse().expect("a method");
+            assert_eq!(method_in_spans(&method), ("HTTP", "_OTHER"));
         }
     }
 }

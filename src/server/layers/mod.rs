@@ -140,11 +140,12 @@ where
 
     #[cfg(feature = "otel")]
     async fn answer_in_span(self: Arc<Self>, request: Request) -> Result<Response, Infallible> {
-        let (method, route) = (request.method().as_str(), self.metrics.path());
+        let (name, method) = traces::method_in_spans(request.method());
+        let route = self.metrics.path();
         let span = tracing::debug_span!(
             target: SPANS,
             "request",
-            otel.name = format_args!("{method} {route}"),
+            otel.name = format_args!("{name} {route}"),
             otel.kind = "server",
             otel.status_code = Empty,
             http.request.method = method,
