@@ -164,7 +164,7 @@ impl Variable {
         }
         // Without the value, which may be a secret as a whole.
         let name = self.name;
-        Err(format!("{name}: must be NAME=VALUE, several with a comma between them, in ASCII"))
+        Err(format!("{name}: must be NAME=VALUE, several with a comma between them"))
     }
 
     /// Returns the address to which spans are sent.
@@ -343,20 +343,14 @@ mod tests {
     #[test]
     fn headers_that_would_be_dropped_are_refused_and_not_shown() {
         for name in ["OTEL_EXPORTER_OTLP_HEADERS", "OTEL_EXPORTER_OTLP_TRACES_HEADERS"] {
-            for allowed in ["api-key=se%20cret, x-team = ids,", "a=b=c", "a=100%", "a=%FF", "a=%C"]
+            for allowed in
+                ["api-key=se%20cret, x-team = ids,", "a=b=c", "a=100%", "a=%FF", "a=%C", "a=é"]
             {
                 read(&[ENDPOINT, (name, allowed)]).expect(allowed);
             }
-            for refused in [
-                "cret",
-                "a=b,cret",
-                "api key=cret",
-                "=cret",
-                "cret=",
-                "a=cret%0A",
-                "a=crét",
-                "a:cret",
-            ] {
+            for refused in
+                ["cret", "a=b,cret", "api key=cret", "=cret", "cret=", "a=cret%0A", "a:cret"]
+            {
                 let error = read(&[ENDPOINT, (name, refused)]).expect_err(refused);
                 assert!(error.starts_with(&format!("{name}: must be NAME=VALUE")), "{error}");
                 assert!(!error.contains("cr"), "{error}");

@@ -10,13 +10,16 @@ use std::{
         Arc, Mutex,
         atomic::{AtomicBool, Ordering},
     },
-    time::{Duration, Instant},
+    time::Duration,
 };
 
 use reqwest::{Client, StatusCode};
 use rustix::process::Signal;
 use serde_json::Value;
-use tokio::{task::JoinSet, time::sleep};
+use tokio::{
+    task::JoinSet,
+    time::{Instant, sleep},
+};
 
 use crate::{
     service::{PATIENCE, Service, Setup, client, parse_ids, run},

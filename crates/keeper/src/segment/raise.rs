@@ -87,13 +87,15 @@ impl CodeManager {
             let now = skipped(spec);
             let most = before.map_or(now, |before| skipped(before).max(now));
             let beyond = |gap: u64| row.next.saturating_add(gap);
-            // Numbers up to there may be issued and lost. With a smaller `max`, they would be
+            // Numbers below that may be issued and lost. With a smaller `max` they would be
             // forgotten: a later change may raise it again.
-            let lost_below = before.map_or(row.next, |before| beyond(skipped(before)));
-            if before.is_some_and(|before| lost_below <= before.max) && lost_below > spec.max {
-                let allowed = format!(
-                    "at least {lost_below}, because a fail-over may have lost numbers below"
-                );
+            let lost_below = before.filter(|before| skipped(before) > 0).and_then(|before| {
+                let end = beyond(skipped(before));
+                (end <= before.max).then_some(end)
+            });
+            if let Some(least) = lost_below.filter(|end| *end > spec.max) {
+                let allowed =
+                    format!("at least {least}, because a fail-over may have lost numbers below");
                 let violation = Violation::new("max", spec.max, allowed);
                 return Err(ManageError::Invalid(Violations(vec![violation])));
             }
