@@ -20,7 +20,9 @@ use raindrop::{
         IssueError, Issuer, Keeper, KeeperSettings, NoObserver, SegmentIssuer, SegmentKeeper,
         SegmentSettings,
     },
-    store::{ManagedCode, NewSegment, Reservation, Store, StoreError, UnusedNumbers, with_sources},
+    store::{
+        ManagedCode, NewSegment, Reservation, Store, StoreError, Undo, UnusedNumbers, with_sources,
+    },
 };
 use tokio::{
     join,
@@ -285,6 +287,8 @@ async fn no_write_changes_another_server(engine: &'static dyn Engine) {
     check("reserve", store.reserve("default", "old", &reservation).await.err()).await;
     let unused = UnusedNumbers { from: 6, reserved: token(1), epoch: EPOCH, token: token(2) };
     check("give_back", store.give_back("default", "old", &unused).await.err()).await;
+    let undo = Undo { by: 10, reserved: token(1), epoch: EPOCH, token: token(2) };
+    check("undo", store.undo("default", "old", &undo).await.err()).await;
     let written = store.write_managed_code("default", None, &managed("new", 2)).await;
     check("create_managed_code", written.err()).await;
     let written = store.write_managed_code("default", Some(token(1)), &managed("old", 2)).await;
