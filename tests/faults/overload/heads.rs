@@ -17,7 +17,7 @@ const CLIENTS: usize = 100;
 /// How many requests a connection may have under way.
 const STREAMS: u8 = 100;
 const KIB: u64 = 1024;
-/// The bounds in docs/http.md for a connection of HTTP/2, and for all heads.
+/// The bounds in docs/http/memory.md for a connection of HTTP/2, and for all heads.
 const OF_CONNECTION: u64 = 844 * KIB;
 const OF_HEADS: u64 = 32 << 20;
 /// The memory beyond that which threads decode at a time, and which the allocator has not returned
