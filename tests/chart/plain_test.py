@@ -91,7 +91,7 @@ class Plain(unittest.TestCase):
 
     def test_the_overlay_of_the_documentation_changes_all_that_it_names(self):
         """The image, the namespace, the configuration and the number of nodes."""
-        page = (HERE.parent.parent / "docs" / "kubernetes.md").read_text()
+        page = (HERE.parent.parent / "docs" / "kubernetes" / "plain.md").read_text()
         text = re.search(r"```yaml\n(# kustomization\.yaml\n.*?)```", page, re.DOTALL)[1]
         for base in FOLDERS:
             with self.subTest(base=base.name), tempfile.TemporaryDirectory() as folder:
