@@ -118,6 +118,28 @@ impl MemoryStore {
         let range = tables.rows.range(key(scope, scope.min_worker)..=key(scope, scope.max_worker));
         (now_ms, range.map(|(_, row)| read(row, now_ms)).collect())
     }
+
+    /// Lowers a code's next number, and replaces the token of its reservation by a fresh one.
+    /// Changes nothing if another process has written the code since, or in another epoch.
+    fn lower(
+        &self,
+        namespace: &str,
+        code: &str,
+        epoch: Token,
+        [reserved, fresh]: [Token; 2],
+        lowered: impl FnOnce(u64) -> u64,
+    ) -> Result<bool> {
+        let updated_ms = self.clock.now_ms();
+        let key = (namespace.to_owned(), code.to_owned());
+        let mut tables = self.tables();
+        if !tables.is_in_epoch(namespace, epoch) {
+            return Ok(false);
+        }
+        let segment = tables.segments.get_mut(&key).filter(|(_, token)| *token == reserved);
+        let Some((segment, present)) = segment else { return Ok(false) };
+        (segment.next, segment.updated_ms, *present) = (lowered(segment.next), updated_ms, fresh);
+        Ok(true)
+    }
 }
 
 fn read(row: &Row, now_ms: i64) -> Row {
@@ -309,31 +331,12 @@ impl SegmentStore for MemoryStore {
 
     async fn give_back(&self, namespace: &str, code: &str, unused: &UnusedNumbers) -> Result<bool> {
         let UnusedNumbers { from, reserved, epoch, token } = *unused;
-        let updated_ms = self.clock.now_ms();
-        let key = (namespace.to_owned(), code.to_owned());
-        let mut tables = self.tables();
-        if !tables.is_in_epoch(namespace, epoch) {
-            return Ok(false);
-        }
-        let segment = tables.segments.get_mut(&key).filter(|(_, token)| *token == reserved);
-        let Some((segment, present)) = segment else { return Ok(false) };
-        (segment.next, segment.updated_ms, *present) = (from, updated_ms, token);
-        Ok(true)
+        self.lower(namespace, code, epoch, [reserved, token], |_| from)
     }
 
     async fn undo(&self, namespace: &str, code: &str, undo: &Undo) -> Result<bool> {
         let Undo { by, reserved, epoch, token } = *undo;
-        let updated_ms = self.clock.now_ms();
-        let key = (namespace.to_owned(), code.to_owned());
-        let mut tables = self.tables();
-        if !tables.is_in_epoch(namespace, epoch) {
-            return Ok(false);
-        }
-        let segment = tables.segments.get_mut(&key).filter(|(_, token)| *token == reserved);
-        let Some((segment, present)) = segment else { return Ok(false) };
-        let next = segment.next.saturating_sub(by);
-        (segment.next, segment.updated_ms, *present) = (next, updated_ms, token);
-        Ok(true)
+        self.lower(namespace, code, epoch, [reserved, token], |next| next.saturating_sub(by))
     }
 
     async fn list_managed_codes(&self, namespace: &str) -> Result<Vec<ManagedCode>> {
