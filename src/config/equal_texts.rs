@@ -69,19 +69,19 @@ struct Group<'a> {
 }
 
 /// Returns the codes whose IDs may have equal texts, of which one at least has a form of texts: one
-/// item for each form, with the codes of other forms that have a longer text before the number.
+/// item for each form, with the codes of other forms that begin with a longer text.
 pub(super) fn equal_texts(namespaces: &[NamespaceRead], codes: &[CodeConfig]) -> Vec<EqualTexts> {
     let groups = groups(namespaces, codes);
     let mut found = Vec::new();
     for (index, group) in groups.iter().enumerate() {
-        let before = group.form.before();
+        let begin = group.form.begin();
         let may_equal = |other: &&Group<'_>| {
             (group.has_form || other.has_form) && group.form.may_equal(&other.form)
         };
-        // The groups are sorted by this text.
+        // The groups are sorted by this text. It begins every text, so one form's begins the other's.
         let others = groups[index + 1..]
             .iter()
-            .take_while(|other| other.form.before().starts_with(before))
+            .take_while(|other| other.form.begin().starts_with(begin))
             .filter(may_equal);
         let equal: Vec<&Group<'_>> = std::iter::once(group).chain(others).collect();
         if equal.len() == 1 && (!group.has_form || group.codes.len() == 1) {
@@ -99,7 +99,7 @@ pub(super) fn equal_texts(namespaces: &[NamespaceRead], codes: &[CodeConfig]) ->
     found
 }
 
-/// Returns the codes by their form, sorted by the text before the number.
+/// Returns the codes by their form, sorted by the text that begins all of theirs.
 fn groups<'a>(namespaces: &[NamespaceRead], codes: &'a [CodeConfig]) -> Vec<Group<'a>> {
     let specs: BTreeMap<&str, &BTreeMap<String, SegmentSpec>> = namespaces
         .iter()
@@ -114,7 +114,7 @@ fn groups<'a>(namespaces: &[NamespaceRead], codes: &'a [CodeConfig]) -> Vec<Grou
         let by_prefix = || format!("{}{{n}}", code.prefix.as_ref()?).parse().ok();
         let Some(form) = own.or_else(by_prefix) else { continue };
         let group = groups
-            .entry((form.before().to_owned(), form.after().to_owned()))
+            .entry((form.begin().to_owned(), form.unpadded().to_string()))
             .or_insert_with(|| Group { form, codes: Vec::new(), has_form: false });
         group.codes.push(code);
         group.has_form |= own.is_some();

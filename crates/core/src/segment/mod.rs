@@ -38,5 +38,5 @@ pub use self::{
     spec_change::SpecChange,
     step::StepRule,
     strict::{StrictWrites, Unissued},
-    text_form::{InvalidNumberText, InvalidTextForm, TextForm},
+    text_form::{AroundNumber, InvalidNumberText, InvalidTextForm, TextForm},
 };

@@ -1,9 +1,9 @@
 //! The texts of a code's numbers, such as `INV-000017` of `INV-{n:06}`.
 //!
-//! A form has one number between two fixed texts, so reading a text inverts writing it: the reader
-//! takes the fixed texts off, and the digits of the number are left. A digit in a fixed text, also
-//! directly beside the number, changes nothing about that. A number with more digits than the form
-//! pads to is written in full.
+//! A form is a list of parts, of which one is the number and every other has a fixed width. So
+//! reading a text inverts writing it: the reader takes the other parts off both ends, and the digits
+//! of the number are left. A digit in another part, also directly beside the number, changes nothing
+//! about that. A number with more digits than the form pads to is written in full.
 //!
 //! A form does not say which numbers there are, and does not keep the texts of two codes apart:
 //! [`TextForm::may_equal`] tells whether they may be equal.
@@ -19,12 +19,29 @@ use super::SegmentSpec;
 /// How the numbers of a code are written.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct TextForm {
-    /// The text before the number, and behind it the text after the number.
-    fixed: [u8; Self::LONGEST],
-    before: u8,
-    after: u8,
-    /// How many digits a number has at least.
-    digits: u8,
+    /// The form as it was read, and its length. It has parts alone, of which one is the number.
+    text: [u8; Self::LONGEST],
+    length: u8,
+}
+
+/// A part of a form.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Part<'a> {
+    /// The same text in every number.
+    Fixed(&'a str),
+    /// The number, with at least this many digits.
+    Number { digits: u8 },
+}
+
+/// The text of a number, but for the number itself.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AroundNumber {
+    /// The text before the number.
+    pub before: String,
+    /// The text after the number.
+    pub after: String,
+    /// How many digits the number has at least.
+    pub digits: usize,
 }
 
 /// Why a text is no form of numbers.
@@ -74,24 +91,41 @@ impl TextForm {
     pub const ALLOWED: &str = "at most 64 characters: A-Z a-z 0-9 . _ : / - and one {n} (or {n:02} \
                                to {n:019} for leading zeros), such as INV-{n:06}";
 
-    /// Returns the text before the number.
-    pub fn before(&self) -> &str {
-        self.fixed(0, self.before)
+    /// Returns the text that begins every text of the form.
+    pub fn begin(&self) -> &str {
+        match self.parts().next() {
+            Some(Part::Fixed(text)) => text,
+            _ => "",
+        }
     }
 
-    /// Returns the text after the number.
-    pub fn after(&self) -> &str {
-        self.fixed(self.before, self.after)
+    /// Returns the form without leading zeros.
+    #[must_use]
+    pub fn unpadded(&self) -> Self {
+        let parts = self.parts().map(|part| match part {
+            Part::Number { .. } => Part::Number { digits: 1 },
+            other => other,
+        });
+        let text: String = parts.map(|part| part.to_string()).collect();
+        text.parse().expect("a form with less padding is one")
     }
 
-    /// Returns how many digits a number has at least.
-    pub const fn digits(&self) -> usize {
-        self.digits as usize
+    /// Returns what a text has around its number.
+    pub fn around(&self) -> AroundNumber {
+        let mut around = AroundNumber { before: String::new(), after: String::new(), digits: 0 };
+        for part in self.parts() {
+            match part {
+                Part::Fixed(text) if around.digits == 0 => around.before += text,
+                Part::Fixed(text) => around.after += text,
+                Part::Number { digits } => around.digits = digits.into(),
+            }
+        }
+        around
     }
 
     /// Returns the text of a number.
     pub fn write(&self, number: u64) -> String {
-        let (before, after, digits) = (self.before(), self.after(), self.digits());
+        let AroundNumber { before, after, digits } = self.around();
         format!("{before}{number:0digits$}{after}")
     }
 
@@ -102,12 +136,13 @@ impl TextForm {
     ///
     /// See [`InvalidNumberText`].
     pub fn read(&self, text: &str) -> Result<u64, InvalidNumberText> {
-        let digits = text.strip_prefix(self.before()).and_then(|it| it.strip_suffix(self.after()));
+        let AroundNumber { before, after, digits: padded_to } = self.around();
+        let digits = text.strip_prefix(&*before).and_then(|it| it.strip_suffix(&*after));
         let is_number = |it: &&str| !it.is_empty() && it.bytes().all(|it| it.is_ascii_digit());
         let Some(digits) = digits.filter(is_number) else {
             return Err(InvalidNumberText::OtherForm { text: text.to_owned(), form: *self });
         };
-        let is_written = !digits.starts_with('0') || digits.len() <= self.digits();
+        let is_written = !digits.starts_with('0') || digits.len() <= padded_to;
         let number = digits.parse().ok().filter(|_| is_written);
         let number = number.filter(|number| *number <= SegmentSpec::LARGEST_NUMBER);
         number.ok_or_else(|| InvalidNumberText::OtherDigits {
@@ -120,24 +155,14 @@ impl TextForm {
     /// Returns whether this form may replace another while numbers are in use: only the count of
     /// digits to which it pads may be larger.
     pub fn may_replace(&self, other: &Self) -> bool {
-        self.before() == other.before()
-            && self.after() == other.after()
-            && self.digits >= other.digits
+        self.unpadded() == other.unpadded() && self.around().digits >= other.around().digits
     }
 
     /// Returns whether some number of this form and some number of another may have equal texts,
     /// whatever they pad to.
     pub fn may_equal(&self, other: &Self) -> bool {
-        // The text before the number begins every text of a form, and that after it ends it.
-        let (one, two) = (self.before(), other.before());
-        let begin_alike = one.starts_with(two) || two.starts_with(one);
-        let (one, two) = (self.after(), other.after());
-        let end_alike = one.ends_with(two) || two.ends_with(one);
-        if !begin_alike || !end_alike {
-            return false;
-        }
-        // Both forms as patterns, of which the digits of the number are one step that repeats. Two
-        // patterns match a common text if both ends are reached together.
+        // Both forms as patterns. Two patterns match a common text if both ends are reached
+        // together.
         let [one, two] = [self, other].map(Self::pattern);
         let (mut seen, mut next) = (HashSet::new(), vec![(0, 0)]);
         while let Some((i, j)) = next.pop() {
@@ -150,15 +175,10 @@ impl TextForm {
                 }
                 continue;
             };
-            let is_common = match (a, b) {
-                (Some(a), Some(b)) => a == b,
-                (Some(fixed), None) | (None, Some(fixed)) => fixed.is_ascii_digit(),
-                (None, None) => true,
-            };
-            if is_common {
-                let ends = |index, step: &Option<u8>| match step {
-                    Some(_) => vec![index + 1],
-                    None => vec![index, index + 1],
+            if a.shares_a_character(b) {
+                let ends = |index, step: &Step| match step {
+                    Step::Digits => vec![index, index + 1],
+                    Step::Byte(_) => vec![index + 1],
                 };
                 for i in ends(i, a) {
                     next.extend(ends(j, b).into_iter().map(|j| (i, j)));
@@ -168,15 +188,88 @@ impl TextForm {
         false
     }
 
-    /// Returns its characters; `None` stands for the digits of the number.
-    fn pattern(&self) -> Vec<Option<u8>> {
-        let fixed = |text: &str| text.bytes().map(Some).collect::<Vec<_>>();
-        [fixed(self.before()), vec![None], fixed(self.after())].concat()
+    fn pattern(&self) -> Vec<Step> {
+        self.parts()
+            .flat_map(|part| match part {
+                Part::Fixed(text) => text.bytes().map(Step::Byte).collect(),
+                Part::Number { .. } => vec![Step::Digits],
+            })
+            .collect()
     }
 
-    fn fixed(&self, from: u8, length: u8) -> &str {
-        let bytes = &self.fixed[usize::from(from)..][..usize::from(length)];
-        str::from_utf8(bytes).expect("only ASCII is fixed text")
+    fn parts(&self) -> impl Iterator<Item = Part<'_>> {
+        let text = str::from_utf8(&self.text[..usize::from(self.length)]);
+        split(text.expect("a form is ASCII")).map(|part| part.expect("every part was checked"))
+    }
+}
+
+/// What one or more characters of a text may be.
+#[derive(Clone, Copy, Debug)]
+enum Step {
+    /// This character.
+    Byte(u8),
+    /// One or more digits.
+    Digits,
+}
+
+impl Step {
+    /// Returns whether a character may be of both steps.
+    const fn shares_a_character(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::Byte(one), Self::Byte(two)) => *one == *two,
+            (Self::Byte(byte), Self::Digits) | (Self::Digits, Self::Byte(byte)) => {
+                byte.is_ascii_digit()
+            }
+            (Self::Digits, Self::Digits) => true,
+        }
+    }
+}
+
+/// Splits the text of a form into its parts; `None` stands for what is no part, and ends them.
+fn split(mut rest: &str) -> impl Iterator<Item = Option<Part<'_>>> {
+    let is_fixed = |byte: u8| byte.is_ascii_alphanumeric() || b"._:/-".contains(&byte);
+    std::iter::from_fn(move || {
+        if rest.is_empty() {
+            return None;
+        }
+        let part;
+        if let Some(inside) = rest.strip_prefix('{') {
+            let (name, after) = inside.split_once('}').unwrap_or((inside, ""));
+            let is_closed = name.len() < inside.len();
+            (part, rest) = (Part::in_braces(name).filter(|_| is_closed), after);
+        } else {
+            let end = rest.find('{').unwrap_or(rest.len());
+            let text;
+            (text, rest) = rest.split_at(end);
+            part = text.bytes().all(is_fixed).then_some(Part::Fixed(text));
+        }
+        Some(part)
+    })
+}
+
+impl Part<'_> {
+    /// Returns the part that a form names in braces.
+    fn in_braces(name: &str) -> Option<Self> {
+        let padding = name.strip_prefix('n')?;
+        if padding.is_empty() {
+            return Some(Self::Number { digits: 1 });
+        }
+        let digits = padding.strip_prefix(":0")?;
+        // One way to write each form.
+        let is_plain = digits.starts_with(|first: char| ('1'..='9').contains(&first));
+        let digits = digits.parse().ok().filter(|_| is_plain)?;
+        (2..=TextForm::MOST_DIGITS).contains(&digits).then_some(Self::Number { digits })
+    }
+}
+
+/// Writes the part as it was read.
+impl fmt::Display for Part<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Fixed(text) => f.write_str(text),
+            Self::Number { digits: 1 } => f.write_str("{n}"),
+            Self::Number { digits } => write!(f, "{{n:0{digits}}}"),
+        }
     }
 }
 
@@ -184,43 +277,26 @@ impl FromStr for TextForm {
     type Err = InvalidTextForm;
 
     fn from_str(text: &str) -> Result<Self, InvalidTextForm> {
-        let read = || {
-            let (before, rest) = text.split_once('{')?;
-            let (number, after) = rest.split_once('}')?;
-            let digits = match number.strip_prefix('n')? {
-                "" => 1,
-                padding => {
-                    let digits = padding.strip_prefix(":0")?;
-                    // One way to write each form.
-                    let is_plain = digits.starts_with(|first: char| ('1'..='9').contains(&first));
-                    let digits = digits.parse().ok().filter(|_| is_plain)?;
-                    (2..=Self::MOST_DIGITS).contains(&digits).then_some(digits)?
-                }
-            };
-            let is_fixed = |byte: u8| byte.is_ascii_alphanumeric() || b"._:/-".contains(&byte);
-            let are_fixed = before.bytes().chain(after.bytes()).all(is_fixed);
-            if !are_fixed || text.len() > Self::LONGEST {
-                return None;
-            }
-            let mut fixed = [0; Self::LONGEST];
-            let [begin, end] = [before.len(), before.len() + after.len()];
-            fixed[..begin].copy_from_slice(before.as_bytes());
-            fixed[begin..end].copy_from_slice(after.as_bytes());
-            let (before, after) = (before.len().try_into().ok()?, after.len().try_into().ok()?);
-            Some(Self { fixed, before, after, digits })
-        };
-        read().ok_or_else(|| InvalidTextForm(text.to_owned()))
+        let invalid = || InvalidTextForm(text.to_owned());
+        if text.len() > Self::LONGEST {
+            return Err(invalid());
+        }
+        let parts: Vec<Part<'_>> = split(text).collect::<Option<_>>().ok_or_else(invalid)?;
+        let is_number = |part: &&Part<'_>| matches!(part, Part::Number { .. });
+        if parts.iter().filter(is_number).count() != 1 {
+            return Err(invalid());
+        }
+        let mut form = Self { text: [0; Self::LONGEST], length: 0 };
+        form.text[..text.len()].copy_from_slice(text.as_bytes());
+        form.length = text.len().try_into().map_err(|_| invalid())?;
+        Ok(form)
     }
 }
 
 /// Writes the form as it was read, such as `INV-{n:06}`.
 impl fmt::Display for TextForm {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (before, after) = (self.before(), self.after());
-        match self.digits {
-            1 => write!(f, "{before}{{n}}{after}"),
-            digits => write!(f, "{before}{{n:0{digits}}}{after}"),
-        }
+        self.parts().try_for_each(|part| write!(f, "{part}"))
     }
 }
 

@@ -2,6 +2,7 @@
 //! the service.
 
 use std::{
+    borrow::Cow,
     io::{self, Write},
     vec,
 };
@@ -11,7 +12,7 @@ use crate::core::{
     id::Id,
     issue::{IdRange, RepeatedRange, Run},
     layout::Layout,
-    segment::{Numbers, TextForm},
+    segment::{AroundNumber, Numbers, TextForm},
 };
 
 /// The most bytes of the head of a response with ranges: the canonical text of a layout, a prefix,
@@ -123,8 +124,11 @@ impl Texts {
         let encoder = || Encoder::new(self.encoding, self.is_padded, layout);
         let encoder = (!self.are_plain()).then(|| encoder().expect("checked with the request"));
         let (prefix, suffix, digits) = match &self.form {
-            Some(form) => (form.before(), form.after(), form.digits()),
-            None => (prefix, "", 1),
+            Some(form) => {
+                let AroundNumber { before, after, digits } = form.around();
+                (before.into(), after.into(), digits)
+            }
+            None => (prefix.into(), Cow::Borrowed(""), 1),
         };
         Writer { format: self.format, prefix, suffix, digits, encoder, longest: self.longest() }
     }
@@ -134,8 +138,8 @@ impl Texts {
 #[derive(Debug)]
 pub(super) struct Writer<'a> {
     format: BodyFormat,
-    prefix: &'a str,
-    suffix: &'a str,
+    prefix: Cow<'a, str>,
+    suffix: Cow<'a, str>,
     /// How many digits a plain number has at least.
     digits: usize,
     /// Encodes each ID; `None` for plain decimal.
@@ -260,13 +264,13 @@ impl Writer<'_> {
         let before = if self.prefix.is_empty() {
             before
         } else {
-            with_prefix = [before, self.prefix].concat();
+            with_prefix = [before, &*self.prefix].concat();
             &with_prefix
         };
         let after = if self.suffix.is_empty() {
             after
         } else {
-            with_suffix = [self.suffix, after].concat();
+            with_suffix = [&*self.suffix, after].concat();
             &with_suffix
         };
         match self.encoder {
