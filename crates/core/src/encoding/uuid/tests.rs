@@ -53,7 +53,7 @@ fn vectors_of_the_clients_are_those_of_the_service() {
         assert_eq!(decode(Encoding::Uuid7, &uuid, &layout), Ok(id));
     }
     assert_eq!(vectors.len(), 8);
-    let contract = include_str!("../../../../../docs/clients.md");
+    let contract = include_str!("../../../../../docs/clients/uuids.md");
     let named = |vector: &&Value| {
         let (id, uuid) = (vector["id"].as_str(), vector["uuid"].as_str());
         contract.contains(&format!("| {} |", id.expect("a text")))
