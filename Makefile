@@ -125,7 +125,7 @@ simulation: ## whole nodes over a faulty store; ONLY=replay SEED=n BUG=name for 
 	$(if $(ONLY),SEED=$(SEED) $(if $(BUG),BUG=$(BUG)) )$(MODELS) --test simulation -- \
 		$(ONLY) $(if $(ONLY),--exact --nocapture)
 
-mutants: ## cargo-mutants over the lease protocol; docs/mutants.md lists what may survive
+mutants: ## cargo-mutants over the lease protocol; tests/mutants/README.md lists what may survive
 	tests/mutants/run.sh
 
 mutants-loom: ## every memory ordering of issuing weakened, one at a time, under loom

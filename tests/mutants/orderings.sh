@@ -1,6 +1,6 @@
 #!/bin/sh
 # Weakens the memory orderings of issuing to Relaxed, and demands that a loom model notices: one at
-# a time, except for those that docs/mutants.md lists as needless. The script weakens the needless
+# a time, except for those that tests/mutants/README.md lists as needless. The script weakens the needless
 # ones all at once, and the models must hold: a run that is possible with one of them weakened is
 # possible with all of them weakened. Arguments are files to take instead of all.
 set -eu
@@ -33,7 +33,7 @@ for file; do
     }' "$file" >>"$kept/all"
 done
 
-sed -n 's/^- `\(crates[^`]*«[^`]*\)`.*/\1/p' docs/mutants.md | sort >"$kept/listed"
+sed -n 's/^- `\(crates[^`]*«[^`]*\)`.*/\1/p' tests/mutants/README.md | sort >"$kept/listed"
 : >"$kept/needless"
 : >"$kept/needed"
 while read -r place; do
@@ -102,7 +102,7 @@ if [ -s "$kept/needless" ]; then
   if hold models; then
     echo "$(wc -l <"$kept/needless") orderings that are listed: the models hold without all of them"
   else
-    echo "the models do not hold without all of the orderings that docs/mutants.md lists" >&2
+    echo "the models do not hold without all of the orderings that tests/mutants/README.md lists" >&2
     status=1
   fi
 fi
@@ -116,7 +116,7 @@ while read -r place; do
   weaken "$kept/one"
   start=$(date +%s)
   if hold "$(models_of "$file")" </dev/null; then
-    echo "survived, and not listed in docs/mutants.md: $name" >&2
+    echo "survived, and not listed in tests/mutants/README.md: $name" >&2
     status=1
   else
     noticed=$((noticed + 1))

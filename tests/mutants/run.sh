@@ -1,7 +1,7 @@
 #!/bin/sh
 # Mutation testing of what keeps IDs unique: changes the code in one place at a time, as
 # .cargo/mutants.toml says, and demands that the unit tests notice. Every mutant that survives must
-# be listed in docs/mutants.md with the reason. Finds cargo-mutants on the path, or builds it.
+# be listed in tests/mutants/README.md with the reason. Finds cargo-mutants on the path, or builds it.
 #
 # Arguments are patterns of files to take instead of all, such as 'crates/core/src/lease/**'.
 # JOBS=n tests n mutants at a time. FILTER=regex takes the mutants whose names it matches.
@@ -62,9 +62,9 @@ echo "noticed $(count caught), timed out $(count timeout), not compiled $(count 
 
 # A mutant's name without its line, as often as it survives, so that the list does not rot.
 cat "$kept"/[0-9]*/mutants.out/missed.txt 2>/dev/null | sed 's/:[0-9]*:[0-9]*: /: /' | sort >"$kept/survived"
-sed -n 's/^- `\(crates[^`]*\)`.*/\1/p' docs/mutants.md | sort >"$kept/listed"
+sed -n 's/^- `\(crates[^`]*\)`.*/\1/p' tests/mutants/README.md | sort >"$kept/listed"
 comm -23 "$kept/survived" "$kept/listed" >"$kept/unlisted"
 if [ -s "$kept/unlisted" ]; then
-  sed 's/^/survived, and not listed in docs\/mutants.md: /' "$kept/unlisted" >&2
+  sed 's/^/survived, and not listed in tests\/mutants\/README.md: /' "$kept/unlisted" >&2
   exit 1
 fi
