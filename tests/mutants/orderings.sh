@@ -1,8 +1,8 @@
 #!/bin/sh
 # Weakens the memory orderings of issuing to Relaxed, and demands that a loom model notices: one at
-# a time, except for those that tests/mutants/README.md lists as needless. The script weakens the needless
-# ones all at once, and the models must hold: a run that is possible with one of them weakened is
-# possible with all of them weakened. Arguments are files to take instead of all.
+# a time, except for those that tests/mutants/README.md lists as needless. The script weakens the
+# needless ones all at once, and the models must hold: a run that is possible with one of them
+# weakened is possible with all of them weakened. Arguments are files to take instead of all.
 set -eu
 
 cd "$(dirname "$0")/../.."
