@@ -298,7 +298,7 @@ impl From<BackfillError> for Problem {
 impl From<ClaimError> for Problem {
     fn from(error: ClaimError) -> Self {
         let (code, retry_after) = match error {
-            ClaimError::InvalidCode(_) => (P::InvalidCode, None),
+            ClaimError::InvalidCode(_) | ClaimError::MemberTooLong(_) => (P::InvalidCode, None),
             ClaimError::UnknownCode(_) => (P::UnknownCode, None),
             ClaimError::RetiredCode(_) => (P::RetiredCode, None),
             ClaimError::InvalidCount { .. } => (P::InvalidCount, None),

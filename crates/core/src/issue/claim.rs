@@ -6,7 +6,7 @@ use super::{
     Run,
     grant::{Grant, Granted},
 };
-use crate::{code::CODE_PATTERN, layout::Composer};
+use crate::{code::CODE_PATTERN, layout::Composer, segment::TextForm};
 
 /// How many IDs a claim takes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -69,8 +69,8 @@ impl Claim {
 
 /// Why a [`Generator`](super::Generator) refused a claim. A refused claim takes no ID.
 ///
-/// The client is at fault in `InvalidCode`, `UnknownCode`, `RetiredCode` and `InvalidCount`: a
-/// retry fails again. `ClockOutOfRange` lasts until an operator mends the clock or the layout. A
+/// The client is at fault in `InvalidCode`, `UnknownCode`, `MemberTooLong`, `RetiredCode` and
+/// `InvalidCount`: a retry fails again. `ClockOutOfRange` lasts until an operator mends the clock or the layout. A
 /// retry can succeed after any other one: after `retry_after` where there is one, otherwise once
 /// the keeper has renewed or acquired a lease.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -81,6 +81,13 @@ pub enum ClaimError {
     /// The code is not among those that [`IssueSettings::codes_allow`](super::IssueSettings) lists.
     #[error("code {0:?} is not among the configured codes")]
     UnknownCode(String),
+    /// The code is a member of a series, and its texts would be longer than a form of texts.
+    #[error(
+        "code {0:?}: what follows its last : is too long for its texts, whose form may have {longest} \
+         characters",
+        longest = TextForm::LONGEST
+    )]
+    MemberTooLong(String),
     /// The code was retired: no number of it is issued again.
     #[error("code {0:?} is retired")]
     RetiredCode(String),

@@ -39,6 +39,11 @@ const FAILOVER_GAP: &str = "failover_gap";
 const RETIRED: &str = "retired";
 
 impl CodeSettings {
+    /// Returns the settings of a code that is in use.
+    pub const fn of(spec: SegmentSpec) -> Self {
+        Self { spec, is_retired: false }
+    }
+
     /// The largest length of a text, in bytes.
     pub const LONGEST: usize = 255;
 

@@ -131,6 +131,10 @@ impl SegmentSpec {
         let largest = Self::LARGEST_NUMBER;
         check((1..=largest).contains(&self.max), "max", self.max, range(1, largest));
         check(self.start <= self.max, "start", self.start, range(0, self.max));
+        if let Some(text) = self.text.filter(TextForm::has_rest) {
+            let allowed = "without {*}, which only a series has".to_owned();
+            violations.push(Violation::new("text", text, allowed));
+        }
         if violations.is_empty() && self.first() > self.max {
             let Self { start, increment, remainder, max, .. } = self;
             let allowed = format!(
@@ -148,6 +152,13 @@ impl SegmentSpec {
             violations.push(Violation::new("failover_gap", gap, allowed));
         }
         if violations.is_empty() { Ok(()) } else { Err(Violations(violations)) }
+    }
+
+    /// Returns the settings of a member of a series with these, whose name has this behind its last
+    /// `:`; `None` if its texts would be too long.
+    pub fn of_member(&self, rest: &str) -> Option<Self> {
+        let Some(text) = &self.text else { return Some(*self) };
+        Some(Self { text: Some(text.of_member(rest)?), ..*self })
     }
 
     /// Returns every setting that is a number, with its name in the configuration.
@@ -227,6 +238,17 @@ pub struct Block {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn only_a_series_has_the_rest_of_a_name_in_its_texts() {
+        let series = SegmentSpec { text: "INV-{*}-{n}".parse().ok(), ..SegmentSpec::default() };
+        let text = series.check().expect_err("a series").to_string();
+        assert_eq!(text, "text = INV-{*}-{n}: must be without {*}, which only a series has");
+        let member = series.of_member("paris").expect("short");
+        assert_eq!((member.check(), member.text), (Ok(()), "INV-paris-{n}".parse().ok()));
+        assert_eq!(series.of_member(&"x".repeat(60)), None);
+        assert_eq!(SegmentSpec::default().of_member("x"), Some(SegmentSpec::default()));
+    }
 
     #[test]
     fn odd_and_even_numbers_never_meet() {

@@ -5,6 +5,11 @@
 //! of the number are left. A digit in another part, also directly beside the number, changes nothing
 //! about that. A number with more digits than the form pads to is written in full.
 //!
+//! The form of a series has one more part, `{*}`, which stands for what a member has behind the last
+//! `:` of its name: [`TextForm::of_member`] makes the form of the member, in which that is fixed. It
+//! is letters and digits, and stands between separators, so the texts of two members differ: that of
+//! the shorter name has a separator where the other one has a letter or a digit.
+//!
 //! A form does not say which numbers there are, and does not keep the texts of two codes apart:
 //! [`TextForm::may_equal`] tells whether they may be equal.
 
@@ -31,6 +36,8 @@ enum Part<'a> {
     Fixed(&'a str),
     /// The number, with at least this many digits.
     Number { digits: u8 },
+    /// In a series: what a member has behind the last `:` of its name.
+    Rest,
 }
 
 /// The text of a number, but for the number itself.
@@ -89,7 +96,8 @@ impl TextForm {
     pub const MOST_DIGITS: u8 = 19;
     /// The forms that are allowed, as a phrase that follows "must be".
     pub const ALLOWED: &str = "at most 64 characters: A-Z a-z 0-9 . _ : / - and one {n} (or {n:02} \
-                               to {n:019} for leading zeros), such as INV-{n:06}";
+                               to {n:019} for leading zeros), such as INV-{n:06}; in a series also one {*} \
+                               between separators, such as INV-{*}-{n:06}";
 
     /// Returns the text that begins every text of the form.
     pub fn begin(&self) -> &str {
@@ -110,11 +118,26 @@ impl TextForm {
         text.parse().expect("a form with less padding is one")
     }
 
+    /// Returns whether the form is of a series, and not of a code.
+    pub fn has_rest(&self) -> bool {
+        self.parts().any(|part| part == Part::Rest)
+    }
+
+    /// Returns the form of a member of a series, whose name has this behind its last `:`; `None` if
+    /// that makes it too long.
+    pub fn of_member(&self, rest: &str) -> Option<Self> {
+        let parts =
+            self.parts().map(|part| if part == Part::Rest { Part::Fixed(rest) } else { part });
+        parts.map(|part| part.to_string()).collect::<String>().parse().ok()
+    }
+
     /// Returns what a text has around its number.
     pub fn around(&self) -> AroundNumber {
         let mut around = AroundNumber { before: String::new(), after: String::new(), digits: 0 };
         for part in self.parts() {
             match part {
+                // Only a member of a series writes numbers.
+                Part::Rest => {}
                 Part::Fixed(text) if around.digits == 0 => around.before += text,
                 Part::Fixed(text) => around.after += text,
                 Part::Number { digits } => around.digits = digits.into(),
@@ -177,7 +200,7 @@ impl TextForm {
             };
             if a.shares_a_character(b) {
                 let ends = |index, step: &Step| match step {
-                    Step::Digits => vec![index, index + 1],
+                    Step::Digits | Step::LettersAndDigits => vec![index, index + 1],
                     Step::Byte(_) => vec![index + 1],
                 };
                 for i in ends(i, a) {
@@ -193,6 +216,7 @@ impl TextForm {
             .flat_map(|part| match part {
                 Part::Fixed(text) => text.bytes().map(Step::Byte).collect(),
                 Part::Number { .. } => vec![Step::Digits],
+                Part::Rest => vec![Step::LettersAndDigits],
             })
             .collect()
     }
@@ -210,6 +234,8 @@ enum Step {
     Byte(u8),
     /// One or more digits.
     Digits,
+    /// One or more letters and digits.
+    LettersAndDigits,
 }
 
 impl Step {
@@ -220,7 +246,9 @@ impl Step {
             (Self::Byte(byte), Self::Digits) | (Self::Digits, Self::Byte(byte)) => {
                 byte.is_ascii_digit()
             }
-            (Self::Digits, Self::Digits) => true,
+            (Self::Byte(byte), Self::LettersAndDigits)
+            | (Self::LettersAndDigits, Self::Byte(byte)) => byte.is_ascii_alphanumeric(),
+            (Self::Digits | Self::LettersAndDigits, Self::Digits | Self::LettersAndDigits) => true,
         }
     }
 }
@@ -247,9 +275,29 @@ fn split(mut rest: &str) -> impl Iterator<Item = Option<Part<'_>>> {
     })
 }
 
+/// Returns whether there is no more than one [`Part::Rest`], and each of its neighbours is a
+/// separator.
+fn is_rest_apart(parts: &[Part<'_>]) -> bool {
+    let mut rests = parts.iter().enumerate().filter(|(_, part)| **part == Part::Rest);
+    let Some((at, _)) = rests.next() else { return true };
+    let is_separator = |byte: Option<u8>| byte.is_some_and(|byte| !byte.is_ascii_alphanumeric());
+    let is_apart = |neighbour: Option<&Part<'_>>, character: fn(&str) -> Option<u8>| match neighbour
+    {
+        None => true,
+        Some(Part::Fixed(text)) => is_separator(character(text)),
+        Some(_) => false,
+    };
+    rests.next().is_none()
+        && is_apart(at.checked_sub(1).and_then(|before| parts.get(before)), |it| it.bytes().last())
+        && is_apart(parts.get(at + 1), |it| it.bytes().next())
+}
+
 impl Part<'_> {
     /// Returns the part that a form names in braces.
     fn in_braces(name: &str) -> Option<Self> {
+        if name == "*" {
+            return Some(Self::Rest);
+        }
         let padding = name.strip_prefix('n')?;
         if padding.is_empty() {
             return Some(Self::Number { digits: 1 });
@@ -269,6 +317,7 @@ impl fmt::Display for Part<'_> {
             Self::Fixed(text) => f.write_str(text),
             Self::Number { digits: 1 } => f.write_str("{n}"),
             Self::Number { digits } => write!(f, "{{n:0{digits}}}"),
+            Self::Rest => f.write_str("{*}"),
         }
     }
 }
@@ -283,7 +332,7 @@ impl FromStr for TextForm {
         }
         let parts: Vec<Part<'_>> = split(text).collect::<Option<_>>().ok_or_else(invalid)?;
         let is_number = |part: &&Part<'_>| matches!(part, Part::Number { .. });
-        if parts.iter().filter(is_number).count() != 1 {
+        if parts.iter().filter(is_number).count() != 1 || !is_rest_apart(&parts) {
             return Err(invalid());
         }
         let mut form = Self { text: [0; Self::LONGEST], length: 0 };
@@ -410,6 +459,54 @@ mod tests {
         }
     }
 
+    #[test]
+    fn rest_of_a_member_stands_between_separators() {
+        for (text, member) in [
+            ("INV-{*}-{n:06}", "INV-paris-{n:06}"),
+            ("{*}/{n}", "paris/{n}"),
+            ("{n}.{*}", "{n}.paris"),
+            ("{n:02}/{*}/A", "{n:02}/paris/A"),
+        ] {
+            let series = form(text);
+            assert!(series.has_rest() && series.to_string() == text, "{text}");
+            let of_member = series.of_member("paris").expect("short");
+            assert!(!of_member.has_rest() && of_member == form(member), "{text}");
+        }
+        for text in [
+            "INV-{*}",
+            "{*}{n}",
+            "{n}{*}",
+            "INV{*}-{n}",
+            "-{*}x{n}",
+            "{*}-{*}-{n}",
+            "{**}-{n}",
+            "{*:2}-{n}",
+        ] {
+            let error = text.parse::<TextForm>().expect_err(text).to_string();
+            assert!(error.contains("in a series also one {*} between separators"), "{error}");
+        }
+        assert!(!form("INV-{n}").has_rest());
+        assert_eq!(form("INV-{n}").of_member("paris"), Some(form("INV-{n}")));
+        let series = form("{*}-{n}");
+        assert!(series.of_member(&"x".repeat(60)).is_some());
+        assert_eq!(series.of_member(&"x".repeat(61)), None);
+    }
+
+    #[test]
+    fn forms_of_series_with_a_common_text_are_found() {
+        for (one, two, may) in [
+            ("INV-{*}-{n}", "INV-paris-{n}", true),
+            ("INV-{*}-{n}", "INV-{n}", false),
+            ("INV-{*}/{n}", "INV-{*}-{n}", false),
+            ("{*}-{n}", "INV-{n}", true),
+            ("{*}-{n}", "INV-A-{n}", false),
+            ("{*}-{n}", "2026-{n}", true),
+        ] {
+            assert_eq!(form(one).may_equal(&form(two)), may, "{one} and {two}");
+            assert_eq!(form(two).may_equal(&form(one)), may, "{two} and {one}");
+        }
+    }
+
     fn forms() -> impl Strategy<Value = TextForm> {
         let fixed = "[A-Za-z0-9._:/-]{0,28}";
         (fixed, 1..=19_u8, fixed).prop_map(|(before, digits, after)| {
@@ -429,6 +526,28 @@ mod tests {
             let text = form.write(number);
             prop_assert_eq!(form.read(&text), Ok(number), "{}", text);
             prop_assert_eq!(form.to_string().parse(), Ok(form));
+        }
+
+        #[test]
+        fn a_text_is_of_one_member_alone(
+            fixed in prop::array::uniform3("[a1./]{0,2}"),
+            is_first in any::<bool>(),
+            rests in prop::array::uniform2("[a1]{1,3}"),
+            numbers in prop::array::uniform2(0..12_u64),
+        ) {
+            let [a, b, c] = fixed;
+            let (first, second) = if is_first { ("{*}", "{n}") } else { ("{n}", "{*}") };
+            let Ok(series) = format!("{a}{first}{b}{second}{c}").parse::<TextForm>() else {
+                return Ok(());
+            };
+            let texts = [0, 1].map(|it| {
+                let member = series.of_member(&rests[it]).expect("short");
+                let text = member.write(numbers[it]);
+                (member.read(&text) == Ok(numbers[it])).then_some(text)
+            });
+            prop_assert!(texts.iter().all(Option::is_some), "{}: {:?}", series, texts);
+            let is_same = (&rests[0], numbers[0]) == (&rests[1], numbers[1]);
+            prop_assert_eq!(texts[0] == texts[1], is_same, "{}: {:?}", series, texts);
         }
 
         #[test]
