@@ -13,7 +13,7 @@
 use std::sync::Arc;
 
 use raindrop_core::{
-    code::{is_valid_code, successor},
+    code::{Member, is_valid_code, name_of_series, successor},
     lease::{History, Token},
     segment::{CodeRow, CodeSettings, SegmentSpec, SpecChange, TextForm},
     violation::{Violation, Violations},
@@ -120,29 +120,29 @@ impl CodeManager {
             (None, Some(CodeSettings { spec, is_retired: false })) => {
                 (CodeKind::Managed, Some(spec))
             }
-            (None, None) => match self.settings.auto_create {
-                Some(spec) => (CodeKind::Automatic, Some(spec)),
-                None => (CodeKind::Unserved, None),
+            (None, None) => match self.settings.on_demand(&listed.code) {
+                Ok(spec) => (CodeKind::Automatic, Some(spec)),
+                Err(_) => (CodeKind::Unserved, None),
             },
         };
         Some(CodeView { listed, kind, spec })
     }
 
-    /// Returns the settings of a new code, or of one whose settings are replaced: the namespace's
-    /// defaults with this change. Does not call the store.
+    /// Returns the settings of a new code, or of one whose settings are replaced: those of its
+    /// series, or the namespace's defaults, with this change. Does not call the store.
     ///
     /// # Errors
     ///
     /// When the code or the settings are invalid, or the configuration lists the code.
     pub fn new_spec(&self, code: &str, change: &SpecChange) -> Result<SegmentSpec, ManageError> {
         self.check(code)?;
-        let mut spec = self.settings.defaults;
+        let member = self.settings.member_spec(code);
+        let mut spec = member.unwrap_or(self.settings.defaults);
         change.apply(&mut spec).map_err(ManageError::Invalid)?;
         Ok(spec)
     }
 
-    /// Creates a code, or replaces its settings, by the namespace's defaults with this change.
-    /// Returns whether the code was not managed before. Its numbers begin at `start`, or at its
+    /// Creates a code, or replaces its settings, by [`Self::new_spec`] of this change. Returns whether the code was not managed before. Its numbers begin at `start`, or at its
     /// next number if that is higher.
     ///
     /// # Errors
@@ -165,7 +165,11 @@ impl CodeManager {
                     if self.store.list_managed_codes(self.namespace()).await?.len() >= max {
                         return Err(ManageError::TooMany(max));
                     }
-                    self.check_unused(code, &spec).await?;
+                    match self.settings.member_spec(code) {
+                        // Any node may have created it, or may do so now.
+                        Some(present) => check_change(code, &CodeSettings::of(present), &spec)?,
+                        None => self.check_unused(code, &spec).await?,
+                    }
                     let new = NewSegment { code: code.to_owned(), first: spec.first() };
                     self.store.create_segments(self.namespace(), &[new]).await?;
                 }
@@ -194,11 +198,14 @@ impl CodeManager {
     ) -> Result<Option<(String, TextForm)>, StoreError> {
         let configured = self.settings.codes.iter();
         let configured = configured.filter_map(|(name, spec)| Some((name.clone(), spec.text?)));
+        let own = Member::of(code).map(|member| member.series);
+        let series = self.settings.series.iter().filter(|(series, _)| own != Some(series.as_str()));
+        let series = series.filter_map(|(name, spec)| Some((name_of_series(name), spec.text?)));
         let managed = self.store.list_managed_codes(self.namespace()).await?;
         let managed = managed.into_iter().filter_map(|managed| {
             Some((managed.code, CodeSettings::parse(&managed.settings).ok()?.spec.text?))
         });
-        let mut others = configured.chain(managed).filter(|(name, _)| name != code);
+        let mut others = configured.chain(series).chain(managed).filter(|(name, _)| name != code);
         Ok(others.find(|(_, other)| other.may_equal(form)))
     }
 
@@ -235,14 +242,15 @@ impl CodeManager {
     /// Returns the changed settings of a code, and what their write must replace.
     async fn patched(&self, code: &str, change: &SpecChange) -> Result<Patched, ManageError> {
         self.check(code)?;
-        let (expected, settings) = match (self.managed(code).await?, self.settings.auto_create) {
-            (Some((token, settings)), _) => (Some(token), settings),
-            // The code was created on demand.
-            (None, Some(spec)) if self.next(code).await?.is_some() => {
-                (None, CodeSettings { spec, is_retired: false })
-            }
-            (None, _) => return Err(ManageError::NotManaged(code.to_owned())),
-        };
+        let (expected, settings) =
+            match (self.managed(code).await?, self.settings.on_demand(code).ok()) {
+                (Some((token, settings)), _) => (Some(token), settings),
+                // The code was created on demand.
+                (None, Some(spec)) if self.next(code).await?.is_some() => {
+                    (None, CodeSettings::of(spec))
+                }
+                (None, _) => return Err(ManageError::NotManaged(code.to_owned())),
+            };
         let mut spec = settings.spec;
         change.apply(&mut spec).map_err(ManageError::Invalid)?;
         check_change(code, &settings, &spec)?;
@@ -264,10 +272,7 @@ impl CodeManager {
                 None if self.next(code).await?.is_none() => {
                     return Err(ManageError::NotManaged(code.to_owned()));
                 }
-                None => {
-                    let spec = self.settings.auto_create.unwrap_or_default();
-                    (None, CodeSettings { spec, is_retired: false })
-                }
+                None => (None, CodeSettings::of(self.settings.on_demand(code).unwrap_or_default())),
             };
             // A retirement that was interrupted is finished.
             let is_written = settings.is_retired
@@ -323,8 +328,8 @@ impl CodeManager {
     /// `None` if no node can have. Nodes that create codes on demand may have reserved some even if
     /// no row shows it: a fail-over may have lost the row.
     async fn spec_in_use(&self, code: &str) -> Result<Option<SegmentSpec>, StoreError> {
-        if self.settings.auto_create.is_some() {
-            return Ok(self.settings.auto_create);
+        if let Ok(spec) = self.settings.on_demand(code) {
+            return Ok(Some(spec));
         }
         let (row, _) = self.row(code).await?;
         let is_in_use = row.is_some_and(|row| row.step > 0);
@@ -341,7 +346,7 @@ impl CodeManager {
     ) -> Result<bool, ManageError> {
         self.check_largest(code, &spec).await?;
         self.raise_for_change(code, before.as_ref(), &spec).await?;
-        self.swap(code, expected, CodeSettings { spec, is_retired: false }).await
+        self.swap(code, expected, CodeSettings::of(spec)).await
     }
 
     /// Refuses to write numbers in a form, or to issue them strictly, if a node has reserved plain

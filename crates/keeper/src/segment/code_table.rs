@@ -104,9 +104,7 @@ impl CodeTable {
             let reason = UnavailableReason::UnreadableSettings;
             return Err(IssueError::NoLease { reason, retry_after: RETRY_AFTER });
         }
-        let Some(spec) = self.namespace.settings.auto_create else {
-            return Err(IssueError::Refused(ClaimError::UnknownCode(name.to_owned())));
-        };
+        let spec = self.namespace.settings.on_demand(name).map_err(IssueError::Refused)?;
         if self.is_sealed() {
             let reason = UnavailableReason::ShuttingDown;
             return Err(IssueError::NoLease { reason, retry_after: RETRY_AFTER });

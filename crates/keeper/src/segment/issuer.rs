@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use raindrop_core::{
-    code::is_valid_code,
+    code::{is_valid_code, name_of_series},
     id::Id,
     issue::{ClaimError, Count},
     segment::{Numbers, SegmentSpec, TextForm},
@@ -90,21 +90,28 @@ impl SegmentIssuer {
     }
 
     /// Returns the form in which the numbers of this code are written; `None` for plain numbers and
-    /// for a code that this node does not know, even after [`Self::learn`].
+    /// for a code that this node neither knows nor may create, even after [`Self::learn`].
     pub fn text_form(&self, code: &str) -> Option<TextForm> {
-        self.0.get(code)?.text_form()
+        self.form_and_order(code).0
     }
 
     /// Returns [`Self::text_form`], and whether the code is strict.
     pub fn form_and_order(&self, code: &str) -> (Option<TextForm>, bool) {
-        let code = self.0.get(code);
-        code.map_or((None, false), |code| (code.text_form(), code.strict.is_some()))
+        match self.0.get(code) {
+            Some(code) => (code.text_form(), code.strict.is_some()),
+            None => {
+                let spec = self.settings().on_demand(code);
+                spec.map_or((None, false), |spec| (spec.text, spec.strict))
+            }
+        }
     }
 
-    /// Returns the settings of this code; `None` for a code that this node does not know, even after
+    /// Returns the settings of this code: for one that this node does not know, those with which a
+    /// claim would create it. `None` for a code that no claim may create, even after
     /// [`Self::learn`].
     pub fn spec(&self, code: &str) -> Option<SegmentSpec> {
-        self.0.get(code).map(|code| code.spec())
+        let known = self.0.get(code).map(|code| code.spec());
+        known.or_else(|| self.settings().on_demand(code).ok())
     }
 
     /// Returns a handle that issues numbers of one code without looking up its name.
@@ -165,7 +172,12 @@ impl SegmentIssuer {
         self.0.namespace.settings.codes.keys().map(String::as_str)
     }
 
-    /// Returns whether further codes are created on demand.
+    /// Returns the names of the configured series.
+    pub fn series(&self) -> impl Iterator<Item = String> {
+        self.settings().series.keys().map(|series| name_of_series(series))
+    }
+
+    /// Returns whether any other code is created on demand.
     pub fn makes_codes(&self) -> bool {
         self.0.namespace.settings.auto_create.is_some()
     }

@@ -161,14 +161,15 @@ impl CodeManager {
         Ok(row.next.saturating_add(skipped).min(END))
     }
 
-    /// Returns the settings of a code; the defaults for an unknown code.
+    /// Returns the settings of a code: those of its series, or the defaults, if it has none of its
+    /// own.
     async fn spec_of(&self, code: &str) -> Result<SegmentSpec, ManageError> {
         if let Some(spec) = self.settings.codes.get(code) {
             return Ok(*spec);
         }
         match self.managed(code).await {
             Ok(Some((_, settings))) => Ok(settings.spec),
-            Ok(None) => Ok(self.settings.defaults),
+            Ok(None) => Ok(self.settings.on_demand(code).unwrap_or(self.settings.defaults)),
             // Another gap than that of the code might skip too few numbers.
             Err(error) => Err(error),
         }

@@ -2,7 +2,11 @@
 
 use std::{collections::BTreeMap, time::Duration};
 
-use raindrop_core::segment::{GapRule, SegmentSpec};
+use raindrop_core::{
+    code::Member,
+    issue::ClaimError,
+    segment::{GapRule, SegmentSpec},
+};
 
 /// The pause before a retry of a claim that was refused permanently.
 pub(super) const RETRY_LATE: Duration = Duration::from_hours(1);
@@ -14,6 +18,9 @@ pub struct SegmentSettings {
     pub namespace: String,
     /// The configured codes.
     pub codes: BTreeMap<String, SegmentSpec>,
+    /// The configured series by their common beginning, such as `invoice` of `invoice:*`. A claim
+    /// creates a member that does not exist.
+    pub series: BTreeMap<String, SegmentSpec>,
     /// The default settings of managed codes.
     pub defaults: SegmentSpec,
     /// The specification of codes that are created on demand; `None` refuses unknown codes.
@@ -41,6 +48,7 @@ impl SegmentSettings {
         Self {
             namespace: namespace.into(),
             codes: BTreeMap::new(),
+            series: BTreeMap::new(),
             defaults: SegmentSpec::default(),
             auto_create: None,
             codes_max: 100_000,
@@ -57,10 +65,48 @@ impl SegmentSettings {
         GapRule { configured: self.failover_gap, largest_claim: self.largest_claim }
     }
 
+    /// Returns the settings with which a claim creates a code: those of its series, or of any code
+    /// on demand.
+    ///
+    /// # Errors
+    ///
+    /// When no claim may create it.
+    pub fn on_demand(&self, code: &str) -> Result<SegmentSpec, ClaimError> {
+        let unknown = || ClaimError::UnknownCode(code.to_owned());
+        match self.series_of(code) {
+            Some((member, series)) => series
+                .of_member(member.rest)
+                .ok_or_else(|| ClaimError::MemberTooLong(code.to_owned())),
+            None => self.auto_create.ok_or_else(unknown),
+        }
+    }
+
+    /// Returns the settings of a member of a configured series; `None` for any other code.
+    pub fn member_spec(&self, code: &str) -> Option<SegmentSpec> {
+        let (member, series) = self.series_of(code)?;
+        series.of_member(member.rest)
+    }
+
+    /// Returns the series of a code. A code that the configuration lists has its own settings.
+    fn series_of<'a>(&self, code: &'a str) -> Option<(Member<'a>, &SegmentSpec)> {
+        if self.series.is_empty() || self.codes.contains_key(code) {
+            return None;
+        }
+        let member = Member::of(code)?;
+        Some((member, self.series.get(member.series)?))
+    }
+
     /// Adds a code.
     #[must_use]
     pub fn with_code(mut self, name: impl Into<String>, spec: SegmentSpec) -> Self {
         self.codes.insert(name.into(), spec);
+        self
+    }
+
+    /// Adds a series, by its common beginning.
+    #[must_use]
+    pub fn with_series(mut self, series: impl Into<String>, spec: SegmentSpec) -> Self {
+        self.series.insert(series.into(), spec);
         self
     }
 }

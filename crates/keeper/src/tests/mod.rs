@@ -32,6 +32,7 @@ mod segment_failovers;
 mod segment_gaps;
 mod segment_status;
 mod segments;
+mod series;
 mod settings;
 mod stale_stores;
 mod state_files;
