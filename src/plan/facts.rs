@@ -18,7 +18,8 @@ use crate::{
 const ALL_BITS: u32 = 64;
 const JS_SAFE_BITS: u32 = 53;
 
-/// The facts of a layout. The serialized fields are a contract, which docs/layouts.md describes.
+/// The facts of a layout. The serialized fields are a contract, which docs/layouts/plan.md
+/// describes.
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct Plan {
     /// The name in the headline.

@@ -36,7 +36,7 @@ impl Args for PlanArguments {
             flag.value_name("VALUE").allow_hyphen_values(true)
         });
         let json = Arg::new(JSON).long(JSON).action(ArgAction::SetTrue);
-        command.args(layout).arg(json.help("Print JSON; docs/layouts.md lists its keys"))
+        command.args(layout).arg(json.help("Print JSON; docs/layouts/plan.md lists its keys"))
     }
 
     fn augment_args_for_update(command: Command) -> Command {

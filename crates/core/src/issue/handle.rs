@@ -6,8 +6,8 @@
 //! window, an *overrun*. The handle keeps it, and issues it only after [`Grant::may_issue`] allows
 //! it; a position that is never issued is only a gap. When other threads move the cursor too, the
 //! handle claims a *run* of up to 64 positions at a time, so that the threads pass the cursor's
-//! cache line on less often. A clone never gets the run. `docs/safety/argument.md`, step 4, has the
-//! argument, `models/handles.rs` the models.
+//! cache line on less often. A clone never gets the run. `docs/safety/handles.md` has the argument,
+//! `models/handles.rs` the models.
 
 use std::{fmt, ops::Deref};
 
