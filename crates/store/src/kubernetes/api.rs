@@ -322,7 +322,7 @@ mod tests {
     }
 
     #[test]
-    fn only_a_condition_that_is_not_met_is_a_lost_race() {
+    fn invalid_is_a_lost_race_only_if_a_condition_of_the_patch_is_not_met() {
         let read = |message: &str, details: Json| {
             let status = json!({ "reason": "Invalid", "message": message, "details": details });
             let code = StatusCode::UNPROCESSABLE_ENTITY;
