@@ -1,6 +1,6 @@
 //! `?encoding=` and `?padded=` on `/id`, `/ids` and `/parse`.
 
-use std::sync::Arc;
+use std::{collections::HashSet, sync::Arc};
 
 use raindrop::{
     core::{
@@ -103,6 +103,47 @@ async fn bad_texts_are_refused_with_the_position() {
     }
     let uri = "/parse/20261120T151102.123Z-0-5-0-17-0?encoding=friendly&layout=discord";
     world.get(uri).await.problem(422, "not_decodable");
+}
+
+/// A column or a file name that ignores case takes two such texts for one.
+#[test]
+fn encodings_whose_texts_collide_where_case_is_ignored_are_those_that_documents_and_plan_name() {
+    let layout = Preset::Raindrop.layout();
+    let collides = |encoding: &Encoding| {
+        let encoder = Encoder::new(*encoding, false, &layout).expect("one of every layout");
+        let numbers = 1 << 60..(1 << 60) + 5_000;
+        let texts =
+            numbers.map(|number| encoder.text(Id::new(number).expect("63 bits")).to_string());
+        texts.map(|text| text.to_lowercase()).collect::<HashSet<_>>().len() < 5_000
+    };
+    let colliding: Vec<&str> =
+        Encoding::ALL.into_iter().filter(collides).map(Encoding::name).collect();
+    for document in [
+        include_str!("../../docs/layouts.md"),
+        include_str!("../../docs/http.md"),
+        include_str!("../../docs/openapi.json"),
+    ] {
+        let after_names = document.split("exts in `").filter_map(|rest| {
+            let (names, _) = rest.split_once(" differ only in case")?;
+            (!names.contains('.')).then_some(names)
+        });
+        let warnings: Vec<Vec<&str>> = after_names
+            .map(|names| names.split('`').filter(|name| name.starts_with("base")).collect())
+            .collect();
+        assert!(!warnings.is_empty(), "{}", &document[..80]);
+        assert!(warnings.iter().all(|named| *named == colliding), "{warnings:?}: {colliding:?}");
+    }
+    // The plan has no room for the two alphabets of base 62.
+    let plan = include_str!("../../src/cli/plan/golden/raindrop.txt");
+    let (before, safe) =
+        plan.split_once(" collide where case is ignored: use ").expect("a warning");
+    let named: Vec<&str> = before.rsplit("  ").next().unwrap_or_default().split(" and ").collect();
+    assert_eq!(colliding, [named[0], &format!("{}-sorted", named[0]), named[1]]);
+    let safe = safe.lines().next().unwrap_or_default();
+    assert!(
+        !colliding.contains(&safe) && Encoding::ALL.iter().any(|it| it.name() == safe),
+        "{safe}"
+    );
 }
 
 async fn start_with_file(text: &str) -> World {
