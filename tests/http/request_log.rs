@@ -1,61 +1,24 @@
 //! The lines of `log.requests`, and the request ids in them.
 
-use std::{
-    io::{self, Write},
-    net::SocketAddr,
-    sync::{Arc, Mutex, PoisonError},
-    time::Duration,
-};
+use std::{net::SocketAddr, sync::Arc, time::Duration};
 
 use axum::{body::Body, extract::ConnectInfo, http::Request};
 use serde_json::{Value, json};
 use tower::ServiceExt as _;
-use tracing::subscriber::DefaultGuard;
 
 use crate::{
-    support::{BrokenClock, World, token_entry},
+    support::{BrokenClock, Log, World, token_entry},
     tokens::with_tokens,
 };
 
-/// The log of this thread, as lines of JSON.
-#[derive(Clone, Default)]
-struct Log(Arc<Mutex<Vec<u8>>>);
-
-impl Write for Log {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).extend(bytes);
-        Ok(bytes.len())
+/// Returns the lines of requests, without timestamp and duration, which differ each time.
+fn requests(log: &Log) -> Vec<Value> {
+    let mut lines = log.lines("request");
+    for line in &mut lines {
+        let fields = line.as_object_mut().expect("an object");
+        assert!(fields.remove("duration_ms").expect("each line has one").is_f64());
     }
-
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
-    }
-}
-
-impl Log {
-    /// Collects lines until the guard is dropped.
-    fn start() -> (Self, DefaultGuard) {
-        let log = Self::default();
-        let writer = log.clone();
-        let lines = tracing_subscriber::fmt().json().flatten_event(true).with_target(false);
-        let lines = lines.with_writer(move || writer.clone()).finish();
-        (log, tracing::subscriber::set_default(lines))
-    }
-
-    /// Returns the lines of requests, without timestamp and duration, which differ each time.
-    fn requests(&self) -> Vec<Value> {
-        let bytes = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let lines = std::str::from_utf8(&bytes).expect("UTF-8").lines();
-        let lines = lines.map(|line| serde_json::from_str::<Value>(line).expect("JSON"));
-        let of_requests = lines.filter(|line| line["message"] == "request");
-        let comparable = of_requests.map(|mut line| {
-            let fields = line.as_object_mut().expect("an object");
-            fields.remove("timestamp").expect("each line has one");
-            assert!(fields.remove("duration_ms").expect("each line has one").is_f64());
-            line
-        });
-        comparable.collect()
-    }
+    lines
 }
 
 #[tokio::test]
@@ -77,7 +40,7 @@ async fn line_has_every_field_that_is_known() {
     let made = answer.header("x-request-id").expect("one is made");
     assert!(made.len() == 32 && made.bytes().all(|byte| byte.is_ascii_hexdigit()), "{made}");
     assert_eq!(
-        log.requests(),
+        requests(&log),
         [
             json!({
                 "level": "INFO",
@@ -111,10 +74,10 @@ async fn line_names_the_token_but_does_not_show_it() {
     let (log, _guard) = Log::start();
     let text = token_entry("billing", "rd_secret");
     let (world, _folder) = with_tokens(&text, "log.requests = 'all'\n").await;
-    let before = log.requests().len();
+    let before = requests(&log).len();
     world.call("GET", "/id/order", &[("authorization", "Bearer rd_secret")]).await;
     world.call("GET", "/id/order", &[("authorization", "Bearer rd_wrong")]).await;
-    let lines = &log.requests()[before..];
+    let lines = &requests(&log)[before..];
     assert_eq!((&lines[0]["token"], &lines[0]["count"]), (&json!("billing"), &json!(1)));
     assert_eq!(
         (&lines[1]["token"], &lines[1]["error.type"]),
@@ -140,7 +103,7 @@ async fn error_gets_one_line_a_second_with_the_number_of_those_left_out() {
     tokio::time::advance(Duration::from_secs(1)).await;
     assert!(fail().await);
     assert_eq!(world.get("/parse/x").await.status, 400);
-    let lines = log.requests();
+    let lines = requests(&log);
     let left_out: Vec<_> = lines.iter().map(|line| line["left_out"].as_u64()).collect();
     assert_eq!(left_out, [None, Some(4)], "{lines:?}");
     assert!(lines.iter().all(|line| line["level"] == "WARN" && line["error.type"] == "internal"));
@@ -153,5 +116,5 @@ async fn log_that_is_off_has_no_line_and_names_no_request() {
     let world = World::start_with(&[("log.requests", "off")], clock).await;
     let answer = world.call("GET", "/id/order?format=number", &[("x-request-id", "a")]).await;
     assert_eq!((answer.status.as_u16(), answer.header("x-request-id")), (500, None));
-    assert_eq!(log.requests(), [] as [Value; 0]);
+    assert_eq!(requests(&log), [] as [Value; 0]);
 }

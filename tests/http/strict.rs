@@ -1,16 +1,13 @@
 //! Strict codes over HTTP.
 
-use std::{
-    io::{self, Write},
-    sync::{Arc, Mutex, PoisonError},
-};
+use std::sync::Arc;
 
 use axum::{body::Body, http::Request};
 use raindrop::{core::clock::SystemClock, store::MemoryStore};
-use serde_json::{Value, json};
+use serde_json::json;
 use tower::ServiceExt as _;
 
-use crate::support::{World, config_of};
+use crate::support::{Log, World, config_of};
 
 const NUMBERS: &str = "
     [issue]
@@ -74,28 +71,9 @@ async fn requests_that_strict_numbers_cannot_serve_claim_none() {
     assert_eq!(world.call("POST", "/id/receipt", &[]).await.body, r#"{"id":"1"}"#);
 }
 
-/// The log of this thread, as lines of JSON.
-#[derive(Clone, Default)]
-struct Log(Arc<Mutex<Vec<u8>>>);
-
-impl Write for Log {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).extend(bytes);
-        Ok(bytes.len())
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
-    }
-}
-
 #[tokio::test]
 async fn each_claim_has_a_line_in_the_log() {
-    let log = Log::default();
-    let writer = log.clone();
-    let lines = tracing_subscriber::fmt().json().flatten_event(true).with_target(false);
-    let lines = lines.with_writer(move || writer.clone()).finish();
-    let _guard = tracing::subscriber::set_default(lines);
+    let (log, _guard) = Log::start();
     let world = world(&memory()).await;
     let id = [("x-request-id", "order-17")];
     assert_eq!(world.call("POST", "/ids/invoice?n=2", &id).await.status, 200);
@@ -103,13 +81,6 @@ async fn each_claim_has_a_line_in_the_log() {
     // A client that goes away takes its number with it.
     let request = Request::post("/id/receipt").body(Body::empty()).expect("a request");
     drop(world.router.clone().oneshot(request).await.expect("an answer"));
-    let bytes = log.0.lock().unwrap_or_else(PoisonError::into_inner);
-    let lines = std::str::from_utf8(&bytes).expect("UTF-8").lines();
-    let claims = lines.map(|line| serde_json::from_str::<Value>(line).expect("JSON"));
-    let claims = claims.filter(|line| line["message"] == "strict claim").map(|mut line| {
-        line.as_object_mut().expect("an object").remove("timestamp").expect("each line has one");
-        line
-    });
     let line = |code, first, last, count, request_id: Option<&str>, delivered| {
         let mut line = json!({
             "level": "INFO",
@@ -127,7 +98,7 @@ async fn each_claim_has_a_line_in_the_log() {
         line
     };
     assert_eq!(
-        claims.collect::<Vec<_>>(),
+        log.lines("strict claim"),
         [
             line("invoice", "INV/001", "INV/002", 2, Some("order-17"), true),
             line("receipt", "1", "1", 1, None, true),

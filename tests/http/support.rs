@@ -1,6 +1,11 @@
 //! A service whose parts the test owns.
 
-use std::{collections::HashMap, sync::Arc, time::Duration};
+use std::{
+    collections::HashMap,
+    io::{self, Write},
+    sync::{Arc, Mutex, PoisonError},
+    time::Duration,
+};
 
 use axum::{
     Router,
@@ -18,6 +23,7 @@ use raindrop::{
 use serde_json::Value;
 use sha2::{Digest, Sha256};
 use tower::ServiceExt;
+use tracing::subscriber::DefaultGuard;
 
 use crate::api::assert_documented;
 
@@ -159,6 +165,45 @@ impl World {
 pub(crate) fn token_entry(name: &str, token: &str) -> String {
     let hash: String = Sha256::digest(token).iter().map(|byte| format!("{byte:02x}")).collect();
     format!("[[token]]\nname = '{name}'\nhash = 'sha256:{hash}'\n")
+}
+
+/// The log of this thread, as lines of JSON.
+#[derive(Clone, Default)]
+pub(crate) struct Log(Arc<Mutex<Vec<u8>>>);
+
+impl Write for Log {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).extend(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+impl Log {
+    /// Collects lines until the guard is dropped.
+    pub(crate) fn start() -> (Self, DefaultGuard) {
+        let log = Self::default();
+        let writer = log.clone();
+        let lines = tracing_subscriber::fmt().json().flatten_event(true).with_target(false);
+        let lines = lines.with_writer(move || writer.clone()).finish();
+        (log, tracing::subscriber::set_default(lines))
+    }
+
+    /// Returns the lines with this message, without their timestamps.
+    pub(crate) fn lines(&self, message: &str) -> Vec<Value> {
+        let bytes = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let lines = std::str::from_utf8(&bytes).expect("UTF-8").lines();
+        let lines = lines.map(|line| serde_json::from_str::<Value>(line).expect("JSON"));
+        let lines = lines.filter(|line| line["message"] == message).map(|mut line| {
+            let fields = line.as_object_mut().expect("an object");
+            fields.remove("timestamp").expect("each line has one");
+            line
+        });
+        lines.collect()
+    }
 }
 
 /// A clock that panics at each reading.

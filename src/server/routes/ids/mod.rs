@@ -131,7 +131,7 @@ async fn claim(parameters: &IdParameters, is_batch: bool) -> Result<Response, Pr
             if !request.is_strict {
                 return request.write(ids, issued_at_ms, sending, reservation);
             }
-            let claim = StrictClaim::new(&request, &ids, parameters.request_id.clone());
+            let claim = StrictClaim::new(&request, &ids, &parameters.headers);
             let response = request.write(ids, issued_at_ms, sending, reservation)?;
             Ok(claim.follow(response))
         }

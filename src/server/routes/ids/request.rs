@@ -1,10 +1,10 @@
 //! Reads and checks a request for IDs.
 
-use std::sync::Arc;
+use std::{mem, sync::Arc};
 
 use axum::{
     extract::FromRequestParts,
-    http::{HeaderValue, Method, Uri, request::Parts},
+    http::{HeaderMap, Method, Uri, request::Parts},
 };
 use utoipa::IntoParams;
 
@@ -23,7 +23,6 @@ use crate::{
     server::{
         extract::{Client, InPath, encoding, instant, invalid, parameters, parse},
         openapi,
-        request_log::id_of_client,
         response::{Problem, ProblemCode},
         routes::content_negotiation::prefers_text,
         state::AppState,
@@ -109,8 +108,7 @@ pub(in crate::server) struct IdParameters {
     pub(super) state: Arc<AppState>,
     pub(super) client: Client,
     pub(super) method: Method,
-    /// The client's id of a POST, for the log.
-    pub(super) request_id: Option<HeaderValue>,
+    pub(super) headers: HeaderMap,
     code: String,
     query: IdsQuery,
     prefers_text: bool,
@@ -129,8 +127,9 @@ impl FromRequestParts<Arc<AppState>> for IdParameters {
         let query = IdsQuery::read(&head.uri)?;
         let prefers_text = prefers_text(&head.headers);
         let (state, method) = (Arc::clone(state), head.method.clone());
-        let request_id = id_of_client(&head.headers).filter(|_| method == Method::POST).cloned();
-        Ok(Self { state, client, method, request_id, code, query, prefers_text })
+        // Moved: the only extractor that follows, `NoBody`, reads none.
+        let headers = mem::take(&mut head.headers);
+        Ok(Self { state, client, method, headers, code, query, prefers_text })
     }
 }
 

@@ -11,13 +11,16 @@ use std::{
 use axum::{
     Error,
     body::{Body, Bytes, HttpBody},
-    http::HeaderValue,
+    http::{HeaderMap, HeaderValue},
     response::Response,
 };
 use hyper::body::{Frame, SizeHint};
 
 use super::request::IdRequest;
-use crate::core::{id::Id, segment::Numbers};
+use crate::{
+    core::{id::Id, segment::Numbers},
+    server::request_log::id_of_client,
+};
 
 /// A claim that was made. When it is dropped, its line is written.
 #[derive(Debug)]
@@ -33,11 +36,7 @@ pub(super) struct StrictClaim {
 }
 
 impl StrictClaim {
-    pub(super) fn new(
-        request: &IdRequest<'_>,
-        numbers: &Numbers,
-        request_id: Option<HeaderValue>,
-    ) -> Self {
+    pub(super) fn new(request: &IdRequest<'_>, numbers: &Numbers, headers: &HeaderMap) -> Self {
         let text = |id: Id| match &request.texts.form {
             Some(form) => form.write(id.get()),
             None => format!("{}{id}", request.prefix),
@@ -49,7 +48,7 @@ impl StrictClaim {
             first: numbers.clone().next().map(text).unwrap_or_default(),
             last: last.map(text).unwrap_or_default(),
             count: numbers.len(),
-            request_id,
+            request_id: id_of_client(headers).cloned(),
             delivered: false,
         }
     }
