@@ -12,6 +12,7 @@ mod fleet;
 mod foreign;
 mod grants;
 mod hosts;
+mod idempotency;
 mod kubernetes;
 mod late;
 mod managed_codes;

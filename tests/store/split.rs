@@ -21,7 +21,8 @@ use raindrop::{
         SegmentSettings,
     },
     store::{
-        ManagedCode, NewSegment, Reservation, Store, StoreError, Undo, UnusedNumbers, with_sources,
+        KeyText, ManagedCode, NewSegment, Reservation, Store, StoreError, Undo, UnusedNumbers,
+        with_sources,
     },
 };
 use tokio::{
@@ -192,6 +193,7 @@ async fn tables(server: &Server, url: &str) -> HashSet<String> {
         ("soc_raindrop_worker_layout", "namespace, token, words, epoch, history"),
         ("soc_raindrop_segment", "namespace, code, token, next_number"),
         ("soc_raindrop_segment_settings", "namespace, code, token, settings"),
+        ("soc_raindrop_segment_keys", "namespace, code, request_key, owner, number_text"),
     ] {
         let sql = format!("SELECT CAST(CONCAT_WS(' ', {columns}) AS CHAR) FROM {table}");
         rows.extend(server.texts(url, &sql).await);
@@ -256,6 +258,10 @@ async fn no_write_changes_another_server(engine: &'static dyn Engine) {
     };
     let is_written = store.write_managed_code("default", None, &managed("old", 1)).await;
     assert!(is_written.expect("a managed code"));
+    let claim = async |store: &Arc<dyn Store>, key: &str| {
+        store.claim_keys("default", "old", &[key], token(1), DEADLINE).await
+    };
+    claim(&store, "old").await.expect("a key");
     store.close().await;
     make_alike(first, second).await;
 
@@ -293,11 +299,18 @@ async fn no_write_changes_another_server(engine: &'static dyn Engine) {
     check("create_managed_code", written.err()).await;
     let written = store.write_managed_code("default", Some(token(1)), &managed("old", 2)).await;
     check("swap_managed_code", written.err()).await;
+    check("claim_keys", claim(&store, "new").await.err()).await;
+    let text = [KeyText { key: "old".to_owned(), text: "7".to_owned() }];
+    let written = store.finish_keys("default", "old", token(1), &text).await;
+    check("finish_keys", written.err()).await;
+    check("delete_old_keys", store.delete_old_keys(Duration::ZERO).await.err()).await;
 
     // Every statement, except those that clean up after migrations.
     let file = include_str!("../../crates/store/src/sql/mysql.sql");
     let statements = file.split("-- name: ").filter_map(|part| part.split_once('\n'));
-    let is_write = |sql: &str| sql.starts_with("INSERT ") || sql.starts_with("UPDATE ");
+    let is_write = |sql: &str| {
+        ["INSERT ", "UPDATE ", "DELETE FROM `{segment}"].iter().any(|verb| sql.starts_with(verb))
+    };
     let mut writes: Vec<_> =
         statements.filter(|(_, sql)| is_write(sql)).map(|(name, _)| name).collect();
     writes.sort_unstable();

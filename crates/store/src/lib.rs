@@ -26,6 +26,7 @@ mod connect;
 mod error;
 #[cfg(any(feature = "redis", feature = "sql"))]
 mod hosts;
+mod idempotency;
 #[cfg(any(test, feature = "simulation"))]
 #[path = "tests/intercept.rs"]
 mod intercept;
@@ -63,6 +64,7 @@ pub use self::{
     address::{StoreUrl, UrlSource, identity},
     connect::{Failover, StoreSettings, check, connect, is_valid_table_name},
     error::{Result, StoreError, with_sources},
+    idempotency::{IdempotencyStore, KEYS_AT_ONCE, KEYS_KEPT, KeyState, KeyText},
     memory::MemoryStore,
     record::{CreatedRows, LayoutRecord, ListedRow, NewRows, Scope, Survey, UnreleasedRow},
     segment::{
@@ -87,7 +89,7 @@ pub use self::{
 /// that only a read has shown need not be durable: a crash of the store may undo it and everything
 /// after it, as long as nothing after it was acknowledged.
 #[async_trait]
-pub trait Store: SegmentStore {
+pub trait Store: SegmentStore + IdempotencyStore {
     /// Returns whether the store's clock is the node's own, as in an embedded database. Comparing
     /// the two then proves nothing.
     fn clock_is_local(&self) -> bool;

@@ -16,6 +16,7 @@ use std::{
     collections::BTreeMap,
     ops::RangeInclusive,
     sync::{Arc, Mutex, MutexGuard},
+    time::Duration,
 };
 
 use async_trait::async_trait;
@@ -29,9 +30,9 @@ use raindrop_core::{
 #[cfg(any(test, feature = "simulation"))]
 pub use self::crash::Snapshot;
 use super::{
-    CodeState, LayoutRecord, ListedRow, ListedSegment, ManagedCode, NewRows, NewSegment,
-    Reservation, Reserved, Result, Scope, SegmentStore, Store, Survey, Undo, UnreleasedRow,
-    UnusedNumbers, lock,
+    CodeState, IdempotencyStore, KEYS_AT_ONCE, KeyState, KeyText, LayoutRecord, ListedRow,
+    ListedSegment, ManagedCode, NewRows, NewSegment, Reservation, Reserved, Result, Scope,
+    SegmentStore, Store, Survey, Undo, UnreleasedRow, UnusedNumbers, lock,
     record::{keep_free, keep_newest, unreleased, unwritten, written},
 };
 
@@ -56,6 +57,31 @@ struct Tables {
     segments: BTreeMap<(String, String), (ListedSegment, Token)>,
     /// By namespace and code.
     managed: BTreeMap<(String, String), ManagedCode>,
+    /// By namespace, code and idempotency key.
+    keys: BTreeMap<(String, String, String), StoredKey>,
+}
+
+/// An idempotency key.
+#[derive(Clone, Debug)]
+struct StoredKey {
+    owner: Token,
+    /// Empty until it is written once.
+    text: String,
+    created_ms: i64,
+    /// When its owner last claimed it.
+    claimed_ms: i64,
+}
+
+impl StoredKey {
+    fn state(&self, owner: Token) -> KeyState {
+        if !self.text.is_empty() {
+            KeyState::Finished(self.text.clone())
+        } else if self.owner == owner {
+            KeyState::Owned
+        } else {
+            KeyState::Busy
+        }
+    }
 }
 
 impl Tables {
@@ -144,6 +170,10 @@ impl MemoryStore {
 
 fn read(row: &Row, now_ms: i64) -> Row {
     Row { free: row.expires_ms <= now_ms, ..row.clone() }
+}
+
+fn millis(duration: Duration) -> i64 {
+    i64::try_from(duration.as_millis()).unwrap_or(i64::MAX)
 }
 
 fn key(scope: &Scope, worker: u64) -> (String, String, u64) {
@@ -381,5 +411,62 @@ impl SegmentStore for MemoryStore {
             [codes.start(), codes.end()].map(|code| (namespace.to_owned(), (*code).to_owned()));
         let found = tables.segments.range(first..=last).take(limit as usize);
         Ok(found.map(|segment| tables.listed(segment)).collect())
+    }
+}
+
+#[async_trait]
+impl IdempotencyStore for MemoryStore {
+    async fn claim_keys(
+        &self,
+        namespace: &str,
+        code: &str,
+        keys: &[&str],
+        owner: Token,
+        patience: Duration,
+    ) -> Result<Vec<KeyState>> {
+        let now_ms = self.clock.now_ms();
+        let oldest_ms = now_ms.saturating_sub(millis(patience));
+        let mut tables = self.tables();
+        let claim = |key: &&str| {
+            let name = (namespace.to_owned(), code.to_owned(), (*key).to_owned());
+            let new =
+                StoredKey { owner, text: String::new(), created_ms: now_ms, claimed_ms: now_ms };
+            let stored = tables.keys.entry(name).or_insert(new);
+            if stored.text.is_empty() && (stored.owner == owner || stored.claimed_ms < oldest_ms) {
+                (stored.owner, stored.claimed_ms) = (owner, now_ms);
+            }
+            stored.state(owner)
+        };
+        Ok(keys.iter().map(claim).collect())
+    }
+
+    async fn finish_keys(
+        &self,
+        namespace: &str,
+        code: &str,
+        owner: Token,
+        texts: &[KeyText],
+    ) -> Result<Vec<KeyState>> {
+        let mut tables = self.tables();
+        let finish = |KeyText { key, text }: &KeyText| {
+            let name = (namespace.to_owned(), code.to_owned(), key.clone());
+            let Some(stored) = tables.keys.get_mut(&name) else { return KeyState::Busy };
+            if stored.state(owner) == KeyState::Owned {
+                stored.text.clone_from(text);
+            }
+            stored.state(owner)
+        };
+        Ok(texts.iter().map(finish).collect())
+    }
+
+    async fn delete_old_keys(&self, age: Duration) -> Result<u64> {
+        let oldest_ms = self.clock.now_ms().saturating_sub(millis(age));
+        let mut tables = self.tables();
+        let old = tables.keys.iter().filter(|(_, key)| key.created_ms < oldest_ms);
+        let old: Vec<_> = old.map(|(name, _)| name.clone()).take(KEYS_AT_ONCE as usize).collect();
+        for name in &old {
+            tables.keys.remove(name);
+        }
+        Ok(old.len() as u64)
     }
 }

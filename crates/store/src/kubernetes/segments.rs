@@ -29,8 +29,9 @@ use super::{
     },
 };
 use crate::{
-    CodeState, ListedSegment, ManagedCode, NewSegment, Reservation, Reserved, Result, SegmentStore,
-    StoreError, Undo, UnusedNumbers, lock, value::Reader,
+    CodeState, IdempotencyStore, KeyState, KeyText, ListedSegment, ManagedCode, NewSegment,
+    Reservation, Reserved, Result, SegmentStore, StoreError, Undo, UnusedNumbers,
+    idempotency::keeps_none, lock, value::Reader,
 };
 
 const CODE: &str = "raindrop/code";
@@ -233,6 +234,39 @@ impl SegmentStore for KubernetesStore {
 struct FoundCodes<'a> {
     leases: Vec<Lease>,
     unread: HashSet<&'a str>,
+}
+
+/// A Lease for each key would fill etcd.
+#[async_trait]
+impl IdempotencyStore for KubernetesStore {
+    fn keeps_keys(&self) -> bool {
+        false
+    }
+
+    async fn claim_keys(
+        &self,
+        _: &str,
+        _: &str,
+        _: &[&str],
+        _: Token,
+        _: Duration,
+    ) -> Result<Vec<KeyState>> {
+        Err(keeps_none())
+    }
+
+    async fn finish_keys(
+        &self,
+        _: &str,
+        _: &str,
+        _: Token,
+        _: &[KeyText],
+    ) -> Result<Vec<KeyState>> {
+        Err(keeps_none())
+    }
+
+    async fn delete_old_keys(&self, _: Duration) -> Result<u64> {
+        Ok(0)
+    }
 }
 
 impl KubernetesStore {

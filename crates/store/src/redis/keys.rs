@@ -69,6 +69,12 @@ impl RedisStore {
         Key { name: format!("{table}:{{{namespace}}}:settings"), kind: "hash" }
     }
 
+    /// The hash of an idempotency key. A code has no blank, and a key none either.
+    pub(super) fn idempotency_key(&self, namespace: &str, code: &str, key: &str) -> Key {
+        let table = &self.settings.segment_table;
+        Key { name: format!("{table}:{{{namespace}}}:key:{code} {key}"), kind: "hash" }
+    }
+
     /// Returns the prefix of the names of a namespace's codes.
     pub(super) fn code_prefix(&self, namespace: &str) -> String {
         format!("{}:{{{namespace}}}:code:", self.settings.segment_table)

@@ -11,6 +11,7 @@
 //! there. Tests: tests/store/redis.rs.
 
 mod address;
+mod idempotency;
 mod keys;
 mod scripts;
 mod segments;

@@ -420,3 +420,38 @@ end
 redis.call('HINCRBY', KEYS[1], 'next', '-' .. ARGV[2])
 redis.call('HSET', KEYS[1], 'token', ARGV[3], 'updated_at', now)
 return 1
+
+-- name: claim_keys
+-- KEYS: idempotency keys. ARGV: owner, patience in ms, ms until a new key expires. For each key:
+-- whether it is the owner's, and its text.
+local answers = {}
+for at, key in ipairs(KEYS) do
+  local fields = redis.call('HMGET', key, 'owner', 'text', 'claimed_at')
+  local text = fields[2] or ''
+  if not fields[1] then
+    redis.call('HSET', key, 'owner', ARGV[1], 'text', '', 'claimed_at', now)
+    redis.call('PEXPIRE', key, ARGV[3])
+    fields[1] = ARGV[1]
+  elseif text == '' and fields[1] ~= ARGV[1]
+    and (tonumber(fields[3]) or 0) + tonumber(ARGV[2]) < tonumber(now) then
+    redis.call('HSET', key, 'owner', ARGV[1], 'claimed_at', now)
+    fields[1] = ARGV[1]
+  end
+  answers[at] = { fields[1] == ARGV[1] and 1 or 0, text }
+end
+return answers
+
+-- name: finish_keys
+-- KEYS: idempotency keys. ARGV: owner, the text of each key. For each key: whether it is the
+-- owner's, and its text.
+local answers = {}
+for at, key in ipairs(KEYS) do
+  local fields = redis.call('HMGET', key, 'owner', 'text')
+  local text = fields[2] or ''
+  if fields[1] == ARGV[1] and text == '' then
+    text = ARGV[1 + at]
+    redis.call('HSET', key, 'text', text)
+  end
+  answers[at] = { fields[1] == ARGV[1] and 1 or 0, text }
+end
+return answers

@@ -54,6 +54,8 @@ scripts! {
     READ_SEGMENTS "read_segments"
     GIVE_BACK "give_back"
     UNDO "undo"
+    CLAIM_KEYS "claim_keys"
+    FINISH_KEYS "finish_keys"
 }
 
 #[cfg(test)]

@@ -94,6 +94,7 @@ macro_rules! migrations {
         const SEGMENT_MIGRATIONS: &'static [crate::sql::engine::MigrationFile] = &[
     ("segment", migrations!(@ $engine "/0001_segment.sql")),
     ("settings", migrations!(@ $engine "/0002_segment_settings.sql")),
+    ("keys", migrations!(@ $engine "/0003_segment_keys.sql")),
         ];
     };
     (@ $engine:literal $file:literal) => {
@@ -317,8 +318,9 @@ mod tests {
         (include_str!("sqlite.sql"), include_str!("sqlite.rs")),
     ];
     /// The files that use the statements of every engine.
-    const SHARED: [&str; 4] = [
+    const SHARED: [&str; 5] = [
         include_str!("connections.rs"),
+        include_str!("idempotency.rs"),
         include_str!("mod.rs"),
         include_str!("schema.rs"),
         include_str!("segments.rs"),

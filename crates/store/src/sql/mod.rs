@@ -13,6 +13,7 @@
 
 mod connections;
 mod engine;
+mod idempotency;
 #[cfg(any(feature = "mysql", feature = "postgres"))]
 mod login;
 #[cfg(feature = "mysql")]

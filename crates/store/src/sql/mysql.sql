@@ -378,6 +378,52 @@ WHERE namespace = ? AND code = ? AND token = ?
                 @@server_id, @@GLOBAL.read_only, @@GLOBAL.innodb_flush_log_at_trx_commit,
                 @@GLOBAL.sync_binlog) = ?;
 
+-- The server assigns from left to right. An unfinished key of another owner is left as it is, so that
+-- its age shows how long that owner has not finished it.
+-- namespace, code, owner, patience in ms, keys as JSON, session
+-- name: claim_keys
+INSERT INTO `{segment}_keys` (namespace, code, request_key, owner, number_text, created_at, updated_at)
+SELECT new_namespace, new_code, new_key, new_owner, '', UTC_TIMESTAMP(6), UTC_TIMESTAMP(6)
+FROM (SELECT ? AS new_namespace, ? AS new_code, ? AS new_owner, CAST(? AS SIGNED) AS patience) AS claim
+JOIN JSON_TABLE(?, '$[*]' COLUMNS (new_key VARCHAR(255) CHARACTER SET utf8mb4 PATH '$')) AS new_keys
+WHERE CONCAT_WS(' ', COALESCE(@raindrop_session, 'not set up'), CONNECTION_ID(), @@hostname, @@port,
+                @@server_id, @@GLOBAL.read_only, @@GLOBAL.innodb_flush_log_at_trx_commit,
+                @@GLOBAL.sync_binlog) = ?
+ON DUPLICATE KEY UPDATE
+  owner = IF(number_text = '' AND updated_at < UTC_TIMESTAMP(6) - INTERVAL (patience * 1000) MICROSECOND,
+             new_owner, owner),
+  updated_at = IF(number_text <> '' OR owner = new_owner, UTC_TIMESTAMP(6), updated_at);
+
+-- texts after their keys as JSON, namespace, code, owner, session
+-- name: finish_keys
+UPDATE JSON_TABLE(?, '$[*]' COLUMNS (new_key VARCHAR(255) CHARACTER SET utf8mb4 PATH '$[0]',
+                                     new_text VARCHAR(255) CHARACTER SET utf8mb4 PATH '$[1]')) AS texts
+STRAIGHT_JOIN `{segment}_keys` ON request_key = CAST(new_key AS BINARY)
+SET number_text = new_text, updated_at = UTC_TIMESTAMP(6)
+WHERE namespace = ? AND code = ? AND owner = ? AND number_text = ''
+  AND CONCAT_WS(' ', COALESCE(@raindrop_session, 'not set up'), CONNECTION_ID(), @@hostname, @@port,
+                @@server_id, @@GLOBAL.read_only, @@GLOBAL.innodb_flush_log_at_trx_commit,
+                @@GLOBAL.sync_binlog) = ?;
+
+-- One row for each key, in their order.
+-- keys as JSON, namespace, code
+-- name: read_keys
+SELECT owner, number_text
+FROM JSON_TABLE(?, '$[*]' COLUMNS (place FOR ORDINALITY,
+                                   wanted VARCHAR(255) CHARACTER SET utf8mb4 PATH '$')) AS wanted_keys
+LEFT JOIN `{segment}_keys` ON namespace = ? AND code = ? AND request_key = CAST(wanted AS BINARY)
+ORDER BY place;
+
+-- age in ms, session
+-- name: delete_old_keys
+DELETE FROM `{segment}_keys`
+WHERE created_at < UTC_TIMESTAMP(6) - INTERVAL (? * 1000) MICROSECOND
+  AND CONCAT_WS(' ', COALESCE(@raindrop_session, 'not set up'), CONNECTION_ID(), @@hostname, @@port,
+                @@server_id, @@GLOBAL.read_only, @@GLOBAL.innodb_flush_log_at_trx_commit,
+                @@GLOBAL.sync_binlog) = ?
+ORDER BY created_at
+LIMIT 1000;
+
 -- Tables of other services: name, highest number, step, difference between neighbours, number of
 -- rows. As text, since an unsigned number may be above what the driver reads.
 -- name: read_leaf

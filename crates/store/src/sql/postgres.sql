@@ -364,6 +364,55 @@ WHERE namespace = $3 AND code = $4 AND token = $5
                 pg_backend_pid(), EXTRACT(EPOCH FROM pg_postmaster_start_time()),
                 pg_is_in_recovery(), current_setting('synchronous_commit'), current_setting('fsync')) = $6;
 
+-- An unfinished key of another owner is left as it is, so that its age shows how long that owner has
+-- not finished it.
+-- namespace, code, owner, patience in ms, keys as JSON, session
+-- name: claim_keys
+INSERT INTO "{segment}_keys" AS present (namespace, code, request_key, owner, number_text, created_at,
+                                         updated_at)
+SELECT $1, $2, new_key, $3, '', statement_timestamp(), statement_timestamp()
+FROM json_array_elements_text(CAST($5 AS JSON)) AS new_key
+WHERE concat_ws(' ', COALESCE(NULLIF(current_setting('raindrop.session', TRUE), ''), 'not set up'),
+                pg_backend_pid(), EXTRACT(EPOCH FROM pg_postmaster_start_time()),
+                pg_is_in_recovery(), current_setting('synchronous_commit'), current_setting('fsync')) = $6
+ON CONFLICT (namespace, code, request_key) DO UPDATE
+SET owner = CASE WHEN present.number_text = '' THEN excluded.owner ELSE present.owner END,
+    updated_at = statement_timestamp()
+WHERE present.number_text <> '' OR present.owner = excluded.owner
+   OR present.updated_at < statement_timestamp() - $4 * INTERVAL '1 millisecond';
+
+-- texts after their keys as JSON, namespace, code, owner, session
+-- name: finish_keys
+UPDATE "{segment}_keys"
+SET number_text = texts.pair ->> 1, updated_at = statement_timestamp()
+FROM json_array_elements(CAST($1 AS JSON)) AS texts (pair)
+WHERE namespace = $2 AND code = $3 AND owner = $4 AND number_text = ''
+  AND request_key = (texts.pair ->> 0) COLLATE "C"
+  AND concat_ws(' ', COALESCE(NULLIF(current_setting('raindrop.session', TRUE), ''), 'not set up'),
+                pg_backend_pid(), EXTRACT(EPOCH FROM pg_postmaster_start_time()),
+                pg_is_in_recovery(), current_setting('synchronous_commit'), current_setting('fsync')) = $5;
+
+-- One row for each key, in their order.
+-- keys as JSON, namespace, code
+-- name: read_keys
+SELECT owner, number_text
+FROM json_array_elements_text(CAST($1 AS JSON)) WITH ORDINALITY AS wanted_keys (wanted, place)
+LEFT JOIN "{segment}_keys" ON namespace = $2 AND code = $3 AND request_key = wanted COLLATE "C"
+ORDER BY place;
+
+-- age in ms, session
+-- name: delete_old_keys
+DELETE FROM "{segment}_keys"
+WHERE (namespace, code, request_key) IN (
+    SELECT namespace, code, request_key
+    FROM "{segment}_keys"
+    WHERE created_at < statement_timestamp() - $1 * INTERVAL '1 millisecond'
+    ORDER BY created_at
+    LIMIT 1000)
+  AND concat_ws(' ', COALESCE(NULLIF(current_setting('raindrop.session', TRUE), ''), 'not set up'),
+                pg_backend_pid(), EXTRACT(EPOCH FROM pg_postmaster_start_time()),
+                pg_is_in_recovery(), current_setting('synchronous_commit'), current_setting('fsync')) = $2;
+
 -- Tables of other services: name, highest number, step, difference between neighbours, number of
 -- rows. As text, since a number may be above what the driver reads.
 -- name: read_leaf

@@ -42,6 +42,7 @@ pub(super) const WORKER_TABLES: &Tables = &[
 pub(super) const SEGMENT_TABLES: &Tables = &[
     ("", "namespace code next_number step token epoch created_at updated_at"),
     ("_settings", "namespace code settings token created_at updated_at"),
+    ("_keys", "namespace code request_key owner number_text created_at updated_at"),
 ];
 
 /// The columns of sqlx's bookkeeping table.

@@ -248,6 +248,49 @@ UPDATE "{segment}_settings"
 SET settings = ?1, token = ?2, updated_at = CAST(ROUND(unixepoch('subsec') * 1000) AS INTEGER)
 WHERE namespace = ?3 AND code = ?4 AND token = ?5;
 
+-- An unfinished key of another owner is left as it is, so that its age shows how long that owner has
+-- not finished it.
+-- namespace, code, owner, patience in ms, keys as JSON
+-- name: claim_keys
+INSERT INTO "{segment}_keys" AS present (namespace, code, request_key, owner, number_text, created_at,
+                                         updated_at)
+SELECT ?1, ?2, new_keys.value, ?3, '',
+       CAST(ROUND(unixepoch('subsec') * 1000) AS INTEGER),
+       CAST(ROUND(unixepoch('subsec') * 1000) AS INTEGER)
+FROM json_each(?5) AS new_keys
+WHERE TRUE
+ON CONFLICT (namespace, code, request_key) DO UPDATE
+SET owner = CASE WHEN present.number_text = '' THEN excluded.owner ELSE present.owner END,
+    updated_at = CAST(ROUND(unixepoch('subsec') * 1000) AS INTEGER)
+WHERE present.number_text <> '' OR present.owner = excluded.owner
+   OR present.updated_at < CAST(ROUND(unixepoch('subsec') * 1000) AS INTEGER) - ?4;
+
+-- texts after their keys as JSON, namespace, code, owner
+-- name: finish_keys
+UPDATE "{segment}_keys"
+SET number_text = texts.value ->> 1, updated_at = CAST(ROUND(unixepoch('subsec') * 1000) AS INTEGER)
+FROM json_each(?1) AS texts
+WHERE namespace = ?2 AND code = ?3 AND owner = ?4 AND number_text = ''
+  AND request_key = texts.value ->> 0;
+
+-- One row for each key, in their order.
+-- keys as JSON, namespace, code
+-- name: read_keys
+SELECT owner, number_text
+FROM json_each(?1) AS wanted_keys
+LEFT JOIN "{segment}_keys" ON namespace = ?2 AND code = ?3 AND request_key = wanted_keys.value
+ORDER BY wanted_keys.key;
+
+-- age in ms
+-- name: delete_old_keys
+DELETE FROM "{segment}_keys"
+WHERE (namespace, code, request_key) IN (
+    SELECT namespace, code, request_key
+    FROM "{segment}_keys"
+    WHERE created_at < CAST(ROUND(unixepoch('subsec') * 1000) AS INTEGER) - ?1
+    ORDER BY created_at
+    LIMIT 1000);
+
 -- Tables of other services: name, highest number, step, difference between neighbours, number of
 -- rows. As text, like everywhere.
 -- name: read_leaf

@@ -1,14 +1,14 @@
 //! Intercepts every call of a store: for tests and simulations.
 
-use std::{any::Any, fmt::Debug, ops::RangeInclusive};
+use std::{any::Any, fmt::Debug, ops::RangeInclusive, time::Duration};
 
 use async_trait::async_trait;
 use raindrop_core::lease::{Row, RowWrite, Token};
 
 use super::{
-    CodeState, LayoutRecord, ListedRow, ListedSegment, ManagedCode, MemoryStore, NewRows,
-    NewSegment, Reservation, Reserved, Result, Scope, SegmentStore, Store, Survey, Undo,
-    UnreleasedRow, UnusedNumbers,
+    CodeState, IdempotencyStore, KeyState, KeyText, LayoutRecord, ListedRow, ListedSegment,
+    ManagedCode, MemoryStore, NewRows, NewSegment, Reservation, Reserved, Result, Scope,
+    SegmentStore, Store, Survey, Undo, UnreleasedRow, UnusedNumbers,
 };
 
 /// A call of a [`Store`], as a value: it can be run now, later, twice or never.
@@ -38,6 +38,9 @@ pub enum Call {
     CountSegments(String),
     ListSegments,
     SegmentsIn(String, RangeInclusive<String>, u32),
+    ClaimKeys(String, String, Vec<String>, Token, Duration),
+    FinishKeys(String, String, Token, Vec<KeyText>),
+    DeleteOldKeys(Duration),
 }
 
 /// The boxed result of the call's method.
@@ -109,6 +112,14 @@ impl Call {
                 let codes = codes.start().as_str()..=codes.end().as_str();
                 Box::new(store.segments_in(namespace, codes, *limit).await?)
             }
+            Self::ClaimKeys(namespace, code, keys, owner, patience) => {
+                let keys: Vec<_> = keys.iter().map(String::as_str).collect();
+                Box::new(store.claim_keys(namespace, code, &keys, *owner, *patience).await?)
+            }
+            Self::FinishKeys(namespace, code, owner, texts) => {
+                Box::new(store.finish_keys(namespace, code, *owner, texts).await?)
+            }
+            Self::DeleteOldKeys(age) => Box::new(store.delete_old_keys(*age).await?),
         })
     }
 
@@ -280,5 +291,36 @@ impl<I: Intercept> SegmentStore for I {
         let codes = (*codes.start()).to_owned()..=(*codes.end()).to_owned();
         let call = Call::SegmentsIn(namespace.to_owned(), codes, limit);
         self.answer(call).await.map(typed)
+    }
+}
+
+#[async_trait]
+impl<I: Intercept> IdempotencyStore for I {
+    async fn claim_keys(
+        &self,
+        namespace: &str,
+        code: &str,
+        keys: &[&str],
+        owner: Token,
+        patience: Duration,
+    ) -> Result<Vec<KeyState>> {
+        let keys = keys.iter().map(|key| (*key).to_owned()).collect();
+        let call = Call::ClaimKeys(namespace.to_owned(), code.to_owned(), keys, owner, patience);
+        self.answer(call).await.map(typed)
+    }
+
+    async fn finish_keys(
+        &self,
+        namespace: &str,
+        code: &str,
+        owner: Token,
+        texts: &[KeyText],
+    ) -> Result<Vec<KeyState>> {
+        let call = Call::FinishKeys(namespace.to_owned(), code.to_owned(), owner, texts.to_owned());
+        self.answer(call).await.map(typed)
+    }
+
+    async fn delete_old_keys(&self, age: Duration) -> Result<u64> {
+        self.answer(Call::DeleteOldKeys(age)).await.map(typed)
     }
 }
