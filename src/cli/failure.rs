@@ -121,7 +121,8 @@ impl From<IssueError> for Failure {
             IssueError::Refused(
                 ClaimError::InvalidCode(_)
                 | ClaimError::UnknownCode(_)
-                | ClaimError::RetiredCode(_),
+                | ClaimError::RetiredCode(_)
+                | ClaimError::NoIdempotencyKeys { .. },
             ) => Self::Usage(text),
             _ => Self::Failed(text),
         }

@@ -126,6 +126,8 @@ pub enum Bug {
     /// Strict codes: a process reserves more numbers than its claims wait for, and serves later
     /// claims from the rest.
     StrictServesFromBlock,
+    /// Strict codes: a claim with an idempotency key is answered before the store has its text.
+    KeyAfterAnswer,
 }
 
 /// Whether this is a build for checkers: bugs can be planted, or loom replaces the synchronisation

@@ -94,8 +94,9 @@ pub use self::{
         WorkerRelease,
     },
     segment::{
-        CodeKind, CodeManager, CodeView, GivenBack, ManageError, RaiseError, SegmentHandle,
-        SegmentIssuer, SegmentKeeper, SegmentSettings, SegmentStatus,
+        CodeKind, CodeManager, CodeView, GivenBack, IdempotencyKey, InvalidIdempotencyKey,
+        KeyedNumber, ManageError, RaiseError, SegmentHandle, SegmentIssuer, SegmentKeeper,
+        SegmentSettings, SegmentStatus,
     },
     state_file::{StateFile, StateFileError},
     support::{

@@ -66,6 +66,7 @@ mod tests {
             refused(ClaimError::InvalidCode("a b".into())),
             refused(ClaimError::UnknownCode("a".into())),
             refused(ClaimError::RetiredCode("a".into())),
+            refused(ClaimError::NoIdempotencyKeys { code: "a".into(), because: "why" }),
             refused(ClaimError::InvalidCount { count: 2, largest: 1 }),
             refused(ClaimError::TooManyCodes { max: 1, retry_after: soon }),
             refused(ClaimError::ClientShareUsed { max: 1, retry_after: soon }),
@@ -130,8 +131,8 @@ mod tests {
     #[test]
     fn claims_end_in_what_is_documented_and_nothing_else() {
         let claimed = names(refusals().iter().map(Problem::code));
-        // The check of the request finds these two before a claim, so `CLAIM` does not list them.
-        let by_check = names([P::InvalidCode, P::InvalidCount]);
+        // The check of the request finds these before a claim, so `CLAIM` does not list them.
+        let by_check = names([P::InvalidCode, P::InvalidCount, P::InvalidParameter]);
         assert_eq!(claimed, &names(CLAIM.iter().copied()) | &by_check);
         let past = names(refusals_for_a_past_time().iter().map(Problem::code));
         assert_eq!(&past - &claimed, names([P::OutOfRange]));

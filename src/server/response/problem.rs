@@ -301,6 +301,7 @@ impl From<ClaimError> for Problem {
             ClaimError::InvalidCode(_) | ClaimError::MemberTooLong(_) => (P::InvalidCode, None),
             ClaimError::UnknownCode(_) => (P::UnknownCode, None),
             ClaimError::RetiredCode(_) => (P::RetiredCode, None),
+            ClaimError::NoIdempotencyKeys { .. } => (P::InvalidParameter, None),
             ClaimError::InvalidCount { .. } => (P::InvalidCount, None),
             ClaimError::TooManyCodes { retry_after, .. }
             | ClaimError::ClientShareUsed { retry_after, .. } => {

@@ -69,8 +69,9 @@ impl Claim {
 
 /// Why a [`Generator`](super::Generator) refused a claim. A refused claim takes no ID.
 ///
-/// The client is at fault in `InvalidCode`, `UnknownCode`, `MemberTooLong`, `RetiredCode` and
-/// `InvalidCount`: a retry fails again. `ClockOutOfRange` lasts until an operator mends the clock or the layout. A
+/// The client is at fault in `InvalidCode`, `UnknownCode`, `MemberTooLong`, `RetiredCode`,
+/// `NoIdempotencyKeys` and `InvalidCount`: a retry fails again. `ClockOutOfRange` lasts until an
+/// operator mends the clock or the layout. A
 /// retry can succeed after any other one: after `retry_after` where there is one, otherwise once
 /// the keeper has renewed or acquired a lease.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -91,6 +92,14 @@ pub enum ClaimError {
     /// The code was retired: no number of it is issued again.
     #[error("code {0:?} is retired")]
     RetiredCode(String),
+    /// The claim has an idempotency key, which this code does not take.
+    #[error("code {code:?} takes no idempotency key: {because}")]
+    NoIdempotencyKeys {
+        /// The code.
+        code: String,
+        /// The reason.
+        because: &'static str,
+    },
     /// The claim asks for no ID, or for more IDs than an idle code has within the longest wait.
     #[error("{count} IDs at once: must be 1 to {largest} with this layout")]
     InvalidCount {

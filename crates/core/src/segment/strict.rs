@@ -14,6 +14,9 @@
 //!   [`StrictWrites::acknowledged`] leaves only the numbers behind it.
 //! - What an undo may name is issued by nobody. The process gave those numbers to no caller and
 //!   forgets them: it does not issue them later, whatever becomes of the undo.
+//! - A number for a claim with an idempotency key counts as issued as soon as its text is sent to the
+//!   store. It is undone only if the store holds another text for that key, which is final: so no late
+//!   write can give the number to the key ([`StrictWrites::returned`]).
 //! - An undo names the token of the reservation, and every write of the row replaces the token. So
 //!   it lowers the next number only if no process wrote after the reservation, and no number above
 //!   the undone ones was ever reserved. If it is late or repeated, the same holds.
@@ -64,6 +67,13 @@ impl StrictWrites {
         self.0 = self.0.and_then(left_over);
     }
 
+    /// Notes that the last numbers issued of the acknowledged reservation are not: the callers whom
+    /// they were for have others, and the store refused to keep them.
+    pub fn returned(&mut self, numbers: Unissued) {
+        let by = numbers.by + self.0.map_or(0, |left_over| left_over.by);
+        self.0 = Some(Unissued { by, ..numbers });
+    }
+
     /// Returns the numbers to undo before the next reservation.
     pub const fn to_undo(&self) -> Option<Unissued> {
         self.0
@@ -99,5 +109,14 @@ mod tests {
         assert_eq!(after(|writes| writes.acknowledged(5)), None);
         assert_eq!(after(|writes| writes.acknowledged(3)), Some(Unissued { by: 2, ..sent() }));
         assert_eq!(after(|writes| writes.acknowledged(0)), Some(sent()));
+        let last = Unissued { by: 1, ..sent() };
+        let returned = |issued| {
+            after(|writes| {
+                writes.acknowledged(issued);
+                writes.returned(last);
+            })
+        };
+        assert_eq!(returned(5), Some(last));
+        assert_eq!(returned(3), Some(Unissued { by: 3, ..sent() }));
     }
 }

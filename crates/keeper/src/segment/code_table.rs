@@ -138,6 +138,11 @@ impl CodeTable {
         sorted(self.unsorted())
     }
 
+    /// Returns whether a code is strict.
+    pub(super) fn has_strict_code(&self) -> bool {
+        self.unsorted().iter().any(|code| code.strict.is_some())
+    }
+
     /// Gives up the reserved numbers that are left of any epoch but this one.
     pub(super) fn leave_other_epochs(&self, present: Token) {
         self.unsorted().iter().for_each(|code| code.leave_epoch(present));

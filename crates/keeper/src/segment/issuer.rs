@@ -13,6 +13,7 @@ use super::{
     code::Code,
     code_table::{CodeTable, SegmentStatus},
     handle::{RETRY_AFTER, SegmentHandle},
+    keyed::{IdempotencyKey, KeyedNumber},
     namespace::Purpose,
 };
 use crate::support::{error::IssueError, status::UnavailableReason};
@@ -69,6 +70,32 @@ impl SegmentIssuer {
             self.0.forget_refused();
         }
         issued
+    }
+
+    /// Issues the number of a key. The first claim with this key takes a number, and every further one
+    /// gets the same for at least 30 days, whichever process it asks.
+    ///
+    /// # Errors
+    ///
+    /// See [`IssueError`]. The key may have got its number nevertheless: repeat the claim.
+    /// [`ClaimError::NoIdempotencyKeys`] for a code that is not strict, or if the store keeps no keys.
+    pub async fn number_of_key(
+        &self,
+        client: Option<&(dyn Fn() -> u64 + Sync)>,
+        code: &str,
+        key: &IdempotencyKey,
+    ) -> Result<KeyedNumber, IssueError> {
+        self.learn(code).await?;
+        let found = self.code(client, code)?;
+        let refused = |because| {
+            let refused = ClaimError::NoIdempotencyKeys { code: code.to_owned(), because };
+            Err(IssueError::Refused(refused))
+        };
+        let Some(strict) = &found.strict else { return refused("it is not strict") };
+        if !self.0.namespace.shared.store.keeps_keys() {
+            return refused("the Kubernetes API keeps none; use a database as the store");
+        }
+        Box::pin(found.claim_keyed(strict, key)).await
     }
 
     /// Reads the managed codes if this node does not know a code, which an operator may have created

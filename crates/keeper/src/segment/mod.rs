@@ -9,6 +9,7 @@ mod code_view;
 mod creations;
 mod handle;
 pub(crate) mod issuer;
+mod keyed;
 mod manage_error;
 mod managed;
 mod namespace;
@@ -32,6 +33,7 @@ pub use self::{
     code_view::{CodeKind, CodeView},
     handle::SegmentHandle,
     issuer::SegmentIssuer,
+    keyed::{IdempotencyKey, InvalidIdempotencyKey, KeyedNumber},
     manage_error::{ManageError, RaiseError},
     settings::SegmentSettings,
     task::GivenBack,

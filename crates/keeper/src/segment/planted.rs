@@ -19,3 +19,8 @@ pub(super) fn to_keep(issued: u64, by: u64) -> u64 {
 pub(super) fn serves_from_hand(claimed: u64, left: u64) -> bool {
     planted(Bug::StrictServesFromBlock) && claimed <= left
 }
+
+/// Returns whether claims with keys are answered before the store has their texts.
+pub(super) fn answers_before_keys() -> bool {
+    planted(Bug::KeyAfterAnswer)
+}

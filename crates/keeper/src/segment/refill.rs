@@ -165,6 +165,7 @@ pub(super) struct Wanted {
 }
 
 /// A block that the store reserved.
+#[derive(Debug)]
 pub(super) struct ReservedBlock {
     pub(super) block: Block,
     /// The step with which the store reserved it.

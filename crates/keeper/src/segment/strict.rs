@@ -8,11 +8,14 @@
 //! Numbers that nobody got are undone before the next write; why that issues none twice is argued in
 //! `core/segment/strict.rs`. If they cannot be undone, the log says so: they are a gap.
 //!
-//! It neither waits nor retries after an error: `task.rs` does, and calls [`write`] for one write of
+//! Claims with an idempotency key take further steps before and after the reservation
+//! (`keyed.rs`).
+//!
+//! It does not retry after an error: `task.rs` does, and calls [`write`] for one write of
 //! a code at a time. A claim waits for at most `max_wait`. Tests: `src/tests/strict.rs`.
 
 use std::{
-    collections::VecDeque,
+    collections::{HashSet, VecDeque},
     sync::{Mutex, MutexGuard, PoisonError},
     time::Duration,
 };
@@ -22,11 +25,15 @@ use raindrop_core::{
     segment::{Block, Numbers, StrictWrites, Unissued},
 };
 use raindrop_store::{Reservation, StoreError, Undo};
-use tokio::{sync::oneshot, time::Instant};
+use tokio::{
+    sync::oneshot,
+    time::{Instant, sleep},
+};
 
 use super::{
     code::Code,
     handle::issue_error,
+    keyed::{self, IdempotencyKey, KeyedClaims, KeyedNumber, Keys},
     namespace::Purpose,
     planted,
     refill::{ReservedBlock, Wanted, add_block, log_outcome, observe, reserve},
@@ -37,24 +44,44 @@ use crate::support::{
     status::{StoreFailure, UnavailableReason},
 };
 
+/// The pause while another process issues the number of the only key that waits.
+const BUSY_PAUSE: Duration = Duration::from_millis(20);
+
 /// The claims that wait for numbers of a strict code, and its last write.
 #[derive(Debug, Default)]
 pub(super) struct StrictCode {
     waiting: Mutex<VecDeque<Waiting>>,
     writes: Mutex<StrictWrites>,
+    pub(super) keyed: KeyedClaims,
 }
 
 /// A claim that waits.
 #[derive(Debug)]
-struct Waiting {
-    count: u64,
-    answer: oneshot::Sender<Result<Served, UnavailableReason>>,
+pub(super) struct Waiting {
+    pub(super) count: u64,
+    pub(super) key: Option<String>,
+    pub(super) answer: oneshot::Sender<Result<Answer, UnavailableReason>>,
+}
+
+impl Waiting {
+    /// Returns whether the claim needs no number: its caller gave up. A repeated request needs the
+    /// number of a key that this process has claimed.
+    fn is_over(&self) -> bool {
+        self.answer.is_closed() && self.key.is_none()
+    }
+}
+
+/// What a claim gets.
+#[derive(Debug)]
+pub(super) enum Answer {
+    Numbers(Served),
+    Keyed(KeyedNumber),
 }
 
 /// Numbers on their way to a claim. If it is dropped before the claim takes them, the log says that
 /// they are a gap.
 #[derive(Debug)]
-struct Served {
+pub(super) struct Served {
     numbers: Option<Numbers>,
     namespace: String,
     code: String,
@@ -92,7 +119,22 @@ impl StrictCode {
 
     /// Returns whether a claim waits.
     pub(super) fn has_claims(&self) -> bool {
-        self.waiting().iter().any(|claim| !claim.answer.is_closed())
+        self.waiting().iter().any(|claim| !claim.is_over()) || self.keyed.has_claims()
+    }
+
+    /// Lets claims wait for numbers.
+    pub(super) fn wait(&self, claims: impl IntoIterator<Item = Waiting>) {
+        self.waiting().extend(claims);
+    }
+
+    /// Returns the keys for which numbers will be reserved.
+    pub(super) fn keys_being_reserved(&self) -> HashSet<String> {
+        self.waiting().iter().filter_map(|claim| claim.key.clone()).collect()
+    }
+
+    /// Notes that the last numbers of a reservation are not issued.
+    pub(super) fn returned(&self, numbers: Unissued) {
+        self.writes().returned(numbers);
     }
 
     /// Notes a reservation before it is sent.
@@ -114,7 +156,7 @@ impl StrictCode {
     /// Removes the claims whose callers gave up. Returns how many wait, and for how many numbers.
     fn joined(&self) -> (usize, u64) {
         let mut waiting = self.waiting();
-        waiting.retain(|claim| !claim.answer.is_closed());
+        waiting.retain(|claim| !claim.is_over());
         (waiting.len(), waiting.iter().map(|claim| claim.count).sum())
     }
 
@@ -133,6 +175,35 @@ impl Code {
         strict: &StrictCode,
         count: Count,
     ) -> Result<Numbers, IssueError> {
+        let (answer, answered) = oneshot::channel();
+        let claim = Waiting { count: count.most().into(), key: None, answer };
+        match self.answer_to(strict, claim, answered).await? {
+            Answer::Numbers(served) => Ok(served.take().expect("only this claim takes them")),
+            Answer::Keyed(_) => unreachable!("the claim has no key"),
+        }
+    }
+
+    /// Claims the number of a key. Every claim with this key gets the same one.
+    pub(super) async fn claim_keyed(
+        &self,
+        strict: &StrictCode,
+        key: &IdempotencyKey,
+    ) -> Result<KeyedNumber, IssueError> {
+        let (answer, answered) = oneshot::channel();
+        let claim = Waiting { count: 1, key: Some(key.to_string()), answer };
+        match self.answer_to(strict, claim, answered).await? {
+            Answer::Keyed(number) => Ok(number),
+            Answer::Numbers(_) => unreachable!("the claim has a key"),
+        }
+    }
+
+    /// Puts a claim into its queue, and waits for the answer.
+    async fn answer_to(
+        &self,
+        strict: &StrictCode,
+        claim: Waiting,
+        mut answered: oneshot::Receiver<Result<Answer, UnavailableReason>>,
+    ) -> Result<Answer, IssueError> {
         let max_wait = self.namespace.settings.max_wait;
         let deadline = Instant::now() + max_wait;
         let mut changes = self.reason.subscribe();
@@ -143,8 +214,10 @@ impl Code {
             self.cursor.wake();
             return Err(issue_error(reason));
         }
-        let (answer, mut answered) = oneshot::channel();
-        strict.waiting().push_back(Waiting { count: count.most().into(), answer });
+        match claim.key {
+            Some(_) => strict.keyed.push(claim),
+            None => strict.wait([claim]),
+        }
         self.cursor.wake();
         let served = async {
             loop {
@@ -171,7 +244,7 @@ impl Code {
             }
         };
         match served {
-            Some(Ok(served)) => Ok(served.take().expect("only this claim takes them")),
+            Some(Ok(answer)) => Ok(answer),
             Some(Err(reason)) => Err(issue_error(reason)),
             None => {
                 let reason = self.reason.borrow().clone();
@@ -189,13 +262,22 @@ impl Code {
 /// Serves the claims that wait with one write. Returns whether the store was called.
 ///
 /// Steps, in this order:
-/// 1. Undo what an earlier write left over.
-/// 2. See which claims wait, and reserve their numbers. After an error they wait for the next try.
-/// 3. Note what they get, and give it to them.
-/// 4. Undo what is left over: the numbers of callers that gave up during the write.
+/// 1. Finish the keys of an earlier write, and undo what it left over.
+/// 2. Claim the keys that wait.
+/// 3. See which claims wait, and reserve their numbers. After an error they wait for the next try.
+/// 4. Note what they get, and give it to them; to those with keys after the store has their texts.
+/// 5. Undo what is left over: the numbers of callers that gave up during the write.
 pub(super) async fn write(code: &Code, strict: &StrictCode) -> Result<bool, StoreError> {
+    keyed::finish(code, strict).await?;
     let settled = settle(code, strict).await?;
+    let keys = keyed::claim(code, strict).await?;
     let (claims, count) = strict.joined();
+    if claims == 0 && keys != Keys::None {
+        if keys == Keys::Busy {
+            sleep(BUSY_PAUSE).await;
+        }
+        return Ok(true);
+    }
     if claims == 0 {
         // The caller has found that a code that vanished is back.
         if *code.reason.borrow() == Some(UnavailableReason::StoreLost) {
@@ -208,7 +290,9 @@ pub(super) async fn write(code: &Code, strict: &StrictCode) -> Result<bool, Stor
         code.namespace.read_row(&code.name).await?;
         return Ok(true);
     }
-    if planted::serves_from_hand(count, code.cursor.left()) {
+    if planted::serves_from_hand(count, code.cursor.left())
+        && strict.keys_being_reserved().is_empty()
+    {
         give(code, strict.take(claims));
         return Ok(true);
     }
@@ -223,19 +307,20 @@ pub(super) async fn write(code: &Code, strict: &StrictCode) -> Result<bool, Stor
         return Ok(true);
     };
     serve(code, strict, claims, &reserved);
+    keyed::finish(code, strict).await?;
     settle(code, strict).await?;
     Ok(true)
 }
 
-/// Gives the numbers of a reservation to the first claims, in their order. A claim that is too large
-/// for the last numbers of a code gets none.
+/// Gives the numbers of a reservation to the first claims, in their order, and the last numbers to
+/// those with keys. A claim that is too large for the last numbers of a code gets none.
 fn serve(code: &Code, strict: &StrictCode, claims: usize, reserved: &ReservedBlock) {
     let Block { first, end, token } = reserved.block;
     let progression = code.progression;
     let mut left = progression.index_at(end) - progression.index_at(first);
-    let (mut served, mut issued) = (Vec::new(), 0);
+    let (mut served, mut keyed, mut issued) = (Vec::new(), Vec::new(), 0);
     for claim in strict.take(claims) {
-        if claim.answer.is_closed() {
+        if claim.is_over() {
             continue;
         }
         if claim.count > left {
@@ -244,28 +329,39 @@ fn serve(code: &Code, strict: &StrictCode, claims: usize, reserved: &ReservedBlo
             continue;
         }
         left -= claim.count;
-        issued += claim.count;
-        served.push(claim);
+        if claim.key.is_some() {
+            keyed.push(claim);
+        } else {
+            issued += claim.count;
+            served.push(claim);
+        }
     }
-    let issued = planted::to_keep(issued * progression.increment(), end - first);
-    strict.writes().acknowledged(issued);
-    if served.is_empty() {
-        return;
-    }
+    let increment = progression.increment();
+    let for_keys = keyed.len() as u64 * increment;
+    let issued = planted::to_keep(issued * increment, end - first - for_keys);
+    strict.writes().acknowledged(issued + for_keys);
+    let after = first + issued;
     // Only what is issued becomes a block of this process.
-    let block = Block { first, end: first + issued, token };
-    add_block(code, &ReservedBlock { block, ..*reserved });
-    give(code, served);
+    if !served.is_empty() {
+        let block = Block { first, end: after, token };
+        add_block(code, &ReservedBlock { block, ..*reserved });
+        give(code, served);
+    }
+    if !keyed.is_empty() {
+        let block = Block { first: after, end: after + for_keys, token };
+        strict.keyed.reserved(code, ReservedBlock { block, ..*reserved }, keyed);
+    }
 }
 
 /// Gives claims the numbers that were just reserved for them.
 fn give(code: &Code, claims: Vec<Waiting>) {
-    for Waiting { count, answer } in claims {
+    for Waiting { count, answer, .. } in claims {
         // A code that was retired or shut down issues nothing more.
         let Ok(numbers) = code.cursor.claim(count) else { return };
         let (namespace, name) = (code.namespace.name().to_owned(), code.name.clone());
         // If the caller has given up meanwhile, dropping them writes the line of the log.
-        let _ = answer.send(Ok(Served { numbers: Some(numbers), namespace, code: name }));
+        let served = Served { numbers: Some(numbers), namespace, code: name };
+        let _ = answer.send(Ok(Answer::Numbers(served)));
     }
 }
 

@@ -4,16 +4,16 @@
 //! A claim queues its code by the code's waker. The task runs one refill for each queued code
 //! ([`refill`]), at most 64 at a time, and a refill retries until the store answers. Every 25 s the
 //! task polls each namespace: its history, its managed codes, and whether the store still has their
-//! blocks (`block_check.rs`).
+//! blocks (`block_check.rs`). Every ten minutes it deletes old idempotency keys.
 //!
 //! The task issues no numbers. `refill.rs` and `plan.rs` decide what a refusal of the store means.
 //! Poll [`Task::run`] to its end: only then does the task give unused numbers back. Tests:
 //! `segments.rs`, `segment_status.rs` and `panics.rs` in `src/tests`.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use raindrop_core::{keeper_api::GiveBack, lease::Token};
-use raindrop_store::{NewSegment, UnusedNumbers, with_sources};
+use raindrop_store::{KEYS_AT_ONCE, KEYS_KEPT, NewSegment, UnusedNumbers, with_sources};
 use tokio::{
     sync::{mpsc, oneshot},
     task::JoinSet,
@@ -39,6 +39,11 @@ use crate::support::{
     status::{StoreFailure, UnavailableReason},
 };
 
+/// How often each process deletes old idempotency keys.
+const DELETE_KEYS_EVERY: Duration = Duration::from_mins(10);
+/// How many statements a process sends for that at a time.
+const DELETIONS: u32 = 100;
+
 /// Number of codes that are served at a time, including those that wait for a failing store.
 const SERVED_AT_A_TIME: usize = 64;
 
@@ -52,6 +57,8 @@ pub(super) struct Task {
     vanished: JoinSet<()>,
     /// The polls in progress.
     polls: JoinSet<()>,
+    /// The deletion of old idempotency keys, if it is in progress.
+    deletion: JoinSet<()>,
 }
 
 /// The result of giving numbers back.
@@ -81,7 +88,8 @@ impl Task {
         queue: mpsc::UnboundedReceiver<Arc<Code>>,
     ) -> Self {
         let (refills, vanished, polls) = (JoinSet::new(), JoinSet::new(), JoinSet::new());
-        Self { namespaces, shared, queue, refills, vanished, polls }
+        let deletion = JoinSet::new();
+        Self { namespaces, shared, queue, refills, vanished, polls, deletion }
     }
 
     /// Runs until `stop` receives the deadline of the release, or its sender is dropped.
@@ -106,6 +114,8 @@ impl Task {
         }
         let mut poll_times = interval_at(Instant::now() + POLL_EVERY, POLL_EVERY);
         poll_times.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let mut deletion_times = interval_at(Instant::now() + DELETE_KEYS_EVERY, DELETE_KEYS_EVERY);
+        deletion_times.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
             tokio::select! {
                 biased;
@@ -114,6 +124,13 @@ impl Task {
                 _ = poll_times.tick(), if self.polls.is_empty() => {
                     for codes in &self.namespaces {
                         self.polls.spawn(poll(Arc::clone(codes)));
+                    }
+                }
+                Some(_) = self.deletion.join_next() => {}
+                _ = deletion_times.tick(), if self.deletion.is_empty() => {
+                    let mut tables = self.namespaces.iter();
+                    if let Some(codes) = tables.find(|codes| codes.has_strict_code()) {
+                        self.deletion.spawn(delete_old_keys(Arc::clone(codes)));
                     }
                 }
                 Some(_) = self.vanished.join_next() => {}
@@ -321,6 +338,23 @@ async fn poll(codes: Arc<CodeTable>) {
         Err(panic) => {
             namespace.observer.step_panicked(KeeperTask::Segments);
             tracing::error!(namespace = namespace.name(), panic, "poll of segment codes panicked");
+        }
+    }
+}
+
+/// Deletes old idempotency keys of all namespaces, piece by piece.
+async fn delete_old_keys(codes: Arc<CodeTable>) {
+    let namespace = &codes.namespace;
+    for _ in 0..DELETIONS {
+        let call = namespace.shared.store.delete_old_keys(KEYS_KEPT);
+        match namespace.call(Purpose::Poll, StoreOperation::Reserve, call).await {
+            Ok(KEYS_AT_ONCE..) => {}
+            Ok(_) => return,
+            Err(error) => {
+                // The next try follows in ten minutes, and more rows than needed do no harm.
+                tracing::warn!(error = with_sources(&error), "old idempotency keys not deleted");
+                return;
+            }
         }
     }
 }

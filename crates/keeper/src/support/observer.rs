@@ -97,7 +97,7 @@ labels! {
         Read = "read",
         /// Compares and swaps.
         Swap = "swap",
-        /// Reserves numbers, or gives them back.
+        /// Reserves numbers, gives them back, or writes idempotency keys.
         Reserve = "reserve",
     }
 }

@@ -56,6 +56,7 @@ pub(super) struct FaultyStore {
     pub(super) acknowledged: Mutex<Vec<(u64, RowWrite)>>,
     late: Mutex<Vec<Call>>,
     record_faults: Mutex<Vec<Fault>>,
+    text_faults: Mutex<Vec<Fault>>,
     /// The code whose reservations all come too late: other nodes change the record before each of
     /// them.
     contended: Mutex<Option<String>>,
@@ -93,6 +94,7 @@ impl FaultyStore {
             acknowledged: Mutex::default(),
             late: Mutex::default(),
             record_faults: Mutex::default(),
+            text_faults: Mutex::default(),
             contended: Mutex::default(),
             late_records: Mutex::default(),
             damage: Mutex::default(),
@@ -129,6 +131,19 @@ impl FaultyStore {
     /// Makes the coming writes of records meet these faults; the last call first.
     pub(super) fn fail_next_record(&self, fault: Fault) {
         self.record_faults.lock().expect("unpoisoned").push(fault);
+    }
+
+    /// Makes the coming writes of texts of idempotency keys meet these faults; the last call first.
+    pub(super) fn fail_next_text(&self, fault: Fault) {
+        self.text_faults.lock().expect("unpoisoned").push(fault);
+    }
+
+    /// Applies the delayed writes of texts.
+    pub(super) async fn deliver_texts(&self) {
+        let late = std::mem::take(&mut *self.late.lock().expect("unpoisoned"));
+        for write in late {
+            write.run(&self.inner).await.expect("memory does not fail");
+        }
     }
 
     /// Makes the token of a worker's row one that cannot be read, as a person may; with `None`, no
@@ -426,6 +441,18 @@ impl Intercept for FaultyStore {
                     if fault.is_none() {
                         return Ok(reserved);
                     }
+                }
+                return Err(unavailable());
+            }
+            Call::FinishKeys(..) => {
+                let fault = self.text_faults.lock().expect("unpoisoned").pop();
+                match fault {
+                    None | Some(Fault::AfterLate | Fault::Refused) => {
+                        return call.run(&self.inner).await;
+                    }
+                    Some(Fault::NeverArrives) => {}
+                    Some(Fault::LostReply) => drop(call.run(&self.inner).await?),
+                    Some(Fault::Late) => self.keep_back(call),
                 }
                 return Err(unavailable());
             }

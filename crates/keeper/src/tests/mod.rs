@@ -11,6 +11,7 @@ mod explorer;
 mod failovers;
 mod faulty_store;
 mod issuing;
+mod keyed;
 mod lease_writes;
 mod leases;
 mod longest_times;

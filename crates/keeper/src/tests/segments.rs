@@ -34,6 +34,8 @@ use crate::{
 /// Nodes over one store. Every number that they issue is checked.
 pub(super) struct World {
     pub(super) store: Arc<FaultyStore>,
+    /// The store's clock.
+    pub(super) clock: Arc<ManualClock>,
     issued: Mutex<HashSet<(String, u64)>>,
     seeds: AtomicU64,
 }
@@ -83,9 +85,10 @@ impl World {
 
     /// Returns a world whose store takes this long for each answer.
     pub(super) fn with_latency(latency: Duration) -> Self {
-        let memory = MemoryStore::new(Arc::new(ManualClock::new(NOW)));
+        let clock = Arc::new(ManualClock::new(NOW));
+        let memory = MemoryStore::new(clock.clone());
         let store = Arc::new(FaultyStore::new(memory).with_latency(latency));
-        Self { store, issued: Mutex::default(), seeds: AtomicU64::new(1) }
+        Self { store, clock, issued: Mutex::default(), seeds: AtomicU64::new(1) }
     }
 
     pub(super) async fn node(&self, settings: SegmentSettings) -> Node {
