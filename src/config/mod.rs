@@ -12,6 +12,7 @@ mod codes;
 mod dot_env;
 mod duration;
 mod equal_texts;
+mod form;
 mod host;
 mod keys;
 mod layers;
@@ -35,6 +36,7 @@ use std::path::PathBuf;
 pub use self::{
     codes::{CodeConfig, Codes, LocatedCode, LocatedText, WrongNamespace},
     equal_texts::{EqualTexts, FirstOf},
+    form::Form,
     host::Host,
     keys::{KEYS, Key},
     layers::{FlagValue, Inputs},

@@ -64,10 +64,7 @@ impl Mode {
 
 const SNOWFLAKE: &str = "snowflake";
 const SEGMENT: &str = "segment";
-const MODES: [&str; 2] = [SNOWFLAKE, SEGMENT];
-
-const HOUR: Duration = Duration::from_hours(1);
-const DAY: Duration = Duration::from_hours(24);
+pub(super) const MODES: [&str; 2] = [SNOWFLAKE, SEGMENT];
 
 /// The keys that segment mode uses beside the `segment` section.
 const USED_BY_SEGMENT: [&str; 6] =
@@ -132,13 +129,13 @@ pub(super) fn read(
 
 /// Reads the `issue`, `rollback` and `codes` sections.
 fn read_issue(reader: &mut Reader) -> IssueSettings {
-    let codes_max = reader.number("codes.max", 1..=10_000_000);
+    let codes_max = reader.number("codes.max");
     let policies = RollbackPolicy::ALL.map(RollbackPolicy::name).join(", ");
     IssueSettings {
-        borrow_ahead: reader.duration("issue.borrow_ahead", Duration::ZERO..=HOUR),
-        max_wait: reader.duration("issue.max_wait", Duration::ZERO..=HOUR),
-        sequence_spread_bits: reader.number("issue.sequence_spread_bits", 0..=20),
-        hold: reader.duration("rollback.hold", Duration::ZERO..=HOUR),
+        borrow_ahead: reader.duration("issue.borrow_ahead"),
+        max_wait: reader.duration("issue.max_wait"),
+        sequence_spread_bits: reader.number("issue.sequence_spread_bits"),
+        hold: reader.duration("rollback.hold"),
         rollback: reader.value("rollback.policy", policies, RollbackPolicy::by_name),
         codes_max,
         codes_max_per_client: read_share(reader, codes_max),
@@ -157,7 +154,7 @@ fn read_issue(reader: &mut Reader) -> IssueSettings {
 fn read_share(reader: &mut Reader, codes_max: usize) -> usize {
     let key = "codes.max_per_client";
     let share = if reader.is_given(key) {
-        reader.number(key, 1..=10_000_000)
+        reader.number(key)
     } else {
         (codes_max / 10).max(100).min(codes_max)
     };
@@ -166,13 +163,12 @@ fn read_share(reader: &mut Reader, codes_max: usize) -> usize {
 }
 
 fn read_lease(reader: &mut Reader) -> LeaseTimes {
-    let millis = Duration::from_millis;
-    let renew = reader.duration("lease.renew", millis(100)..=HOUR);
+    let renew = reader.duration("lease.renew");
     LeaseTimes {
-        window: reader.duration("lease.window", millis(1_000)..=DAY),
-        ttl: reader.duration("lease.ttl", millis(500)..=HOUR),
+        window: reader.duration("lease.window"),
+        ttl: reader.duration("lease.ttl"),
         renew,
-        max_clock_skew: reader.duration("lease.max_clock_skew", millis(100)..=HOUR),
+        max_clock_skew: reader.duration("lease.max_clock_skew"),
         stale_wait: read_stale_wait(reader, renew),
     }
 }
@@ -181,11 +177,8 @@ fn read_lease(reader: &mut Reader) -> LeaseTimes {
 /// default is one and a half times `lease.renew`.
 fn read_stale_wait(reader: &mut Reader, renew: Duration) -> Duration {
     let key = "lease.stale_wait";
-    let wait = if reader.is_given(key) {
-        reader.duration(key, Duration::ZERO..=DAY)
-    } else {
-        renew.saturating_mul(3) / 2
-    };
+    let wait =
+        if reader.is_given(key) { reader.duration(key) } else { renew.saturating_mul(3) / 2 };
     reader.resolve(key, duration::format(wait));
     wait
 }
@@ -198,19 +191,16 @@ fn read_segment(
     issue: &IssueSettings,
     http: &HttpConfig,
 ) -> (SegmentSpec, SegmentSettings) {
-    let steps = 1..=SegmentSpec::LARGEST;
-    let min_step = reader.number("segment.min_step", steps.clone());
-    let max_step: u64 = reader.number("segment.max_step", steps);
+    let min_step = reader.number("segment.min_step");
+    let max_step: u64 = reader.number("segment.max_step");
     let in_order = min_step <= max_step;
     reader.relate("segment.max_step", "segment.min_step", in_order, "at least");
     let max_step = max_step.max(min_step);
     let spec = SegmentSpec { min_step, max_step, ..SegmentSpec::default() };
     let creates = reader.boolean("segment.auto_create") && issue.codes_allow.is_none();
-    let target_duration = reader.duration("segment.target_duration", Duration::from_secs(1)..=DAY);
-    let allowed = format!("a whole number, 0 to {}", SegmentSpec::LARGEST_NUMBER);
-    let number = |text: &str| text.parse().ok().filter(|gap| *gap <= SegmentSpec::LARGEST_NUMBER);
+    let target_duration = reader.duration("segment.target_duration");
     let settings = SegmentSettings {
-        failover_gap: reader.given("segment.failover_gap", allowed, number),
+        failover_gap: reader.given_in_range("segment.failover_gap"),
         largest_claim: u64::from(http.max_batch),
         defaults: spec,
         auto_create: creates.then_some(spec),

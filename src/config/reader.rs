@@ -3,7 +3,6 @@
 use std::{
     collections::BTreeMap,
     fmt::Display,
-    ops::RangeInclusive,
     path::{Path, PathBuf},
     str::FromStr,
     time::Duration,
@@ -14,6 +13,7 @@ use config::ValueKind;
 use super::{
     duration,
     equal_texts::EqualTexts,
+    form::Form,
     keys::{Key, NAMESPACES, is_inherited, is_of_service},
     problem::ConfigProblem,
     size,
@@ -289,12 +289,16 @@ impl Reader {
         self.value(key, "true or false", |text| text.parse().ok())
     }
 
-    pub(super) fn number<T>(&mut self, key: &str, range: RangeInclusive<T>) -> T
-    where
-        T: FromStr + PartialOrd + Display,
-    {
-        let allowed = format!("{} to {}", range.start(), range.end());
-        self.value(key, allowed, |text| whole_number(text).filter(|number| range.contains(number)))
+    /// Returns a whole number in the key's range, or its default.
+    pub(super) fn number<T: TryFrom<u64>>(&mut self, key: &str) -> T {
+        let (allowed, parse) = in_range(key);
+        self.value(key, allowed, parse)
+    }
+
+    /// Returns a whole number in the key's range, if a layer gives one.
+    pub(super) fn given_in_range<T: TryFrom<u64>>(&mut self, key: &str) -> Option<T> {
+        let (allowed, parse) = in_range(key);
+        self.given(key, allowed, parse)
     }
 
     /// Returns a whole number, if a layer gives one. The caller checks its range.
@@ -313,15 +317,24 @@ impl Reader {
         self.resolve(key, *value);
     }
 
-    pub(super) fn duration(&mut self, key: &str, range: RangeInclusive<Duration>) -> Duration {
-        let (low, high) = (duration::format(*range.start()), duration::format(*range.end()));
+    /// Returns a duration in the key's range, or its default.
+    pub(super) fn duration(&mut self, key: &str) -> Duration {
+        let Form::Duration { shortest, longest } = form_of(key) else {
+            unreachable!("{key} is a duration in the key table")
+        };
+        let (low, high) = (duration::format(shortest), duration::format(longest));
         let allowed = format!("{}, {low} to {high}", duration::FORM);
+        let range = shortest..=longest;
         self.value(key, allowed, |text| duration::parse(text).filter(|value| range.contains(value)))
     }
 
-    /// Returns a size in bytes, if a layer gives one.
-    pub(super) fn given_size(&mut self, key: &str, range: RangeInclusive<u64>) -> Option<u64> {
-        let (low, high) = (size::format(*range.start()), size::format(*range.end()));
+    /// Returns a size in bytes in the key's range, if a layer gives one.
+    pub(super) fn given_size(&mut self, key: &str) -> Option<u64> {
+        let Form::Size { least, most } = form_of(key) else {
+            unreachable!("{key} is a size in the key table")
+        };
+        let (low, high) = (size::format(least), size::format(most));
+        let range = least..=most;
         let allowed = format!("{}, {low} to {high}", size::FORM);
         self.given(key, allowed, |text| size::parse(text).filter(|value| range.contains(value)))
     }
@@ -342,6 +355,22 @@ impl Reader {
 
 fn default_of(key: &str) -> Option<&'static str> {
     Key::by_name(key).and_then(|key| key.default)
+}
+
+fn form_of(key: &str) -> Form {
+    Key::by_name(key).expect("a key of the table").form
+}
+
+/// Returns the range of a number in the key table, for error messages, and what reads one in it.
+fn in_range<T: TryFrom<u64>>(key: &str) -> (String, impl Fn(&str) -> Option<T>) {
+    let Form::Number { least, most } = form_of(key) else {
+        unreachable!("{key} is a number in the key table")
+    };
+    let parse = move |text: &str| {
+        let number = whole_number(text).filter(|number| (least..=most).contains(number))?;
+        T::try_from(number).ok()
+    };
+    (format!("{least} to {most}"), parse)
 }
 
 fn whole_number<T: FromStr>(text: &str) -> Option<T> {

@@ -28,9 +28,8 @@ pub(super) fn read(reader: &mut Reader, namespaces: &[NamespaceConfig]) -> Store
     let id = reader.given("store.id", "the text that raindrop config --store-id prints", |text| {
         text.parse().ok()
     });
-    let max_connections = reader.number("store.max_connections", 1..=100);
-    let timeout =
-        reader.duration("store.timeout", Duration::from_millis(100)..=Duration::from_secs(10));
+    let max_connections = reader.number("store.max_connections");
+    let timeout = reader.duration("store.timeout");
     let modes = TlsMode::ALL.map(TlsMode::name).join(", ");
     let tls = reader.given("store.tls", modes, TlsMode::by_name);
     let failovers = Failover::ALL.map(Failover::name).join(" or ");

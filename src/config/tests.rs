@@ -5,6 +5,7 @@ use crate::{core::issue::RollbackPolicy, store::StoreUrl};
 
 mod clients;
 mod corpus;
+mod forms;
 mod layouts;
 mod listen;
 mod namespaces;
