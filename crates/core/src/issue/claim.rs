@@ -71,9 +71,8 @@ impl Claim {
 ///
 /// The client is at fault in `InvalidCode`, `UnknownCode`, `MemberTooLong`, `RetiredCode`,
 /// `NoIdempotencyKeys` and `InvalidCount`: a retry fails again. `ClockOutOfRange` lasts until an
-/// operator mends the clock or the layout. A
-/// retry can succeed after any other one: after `retry_after` where there is one, otherwise once
-/// the keeper has renewed or acquired a lease.
+/// operator mends the clock or the layout. A retry can succeed after any other one: after
+/// `retry_after` where there is one, otherwise once the keeper has renewed or acquired a lease.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ClaimError {
     /// The code does not match [`CODE_PATTERN`].
