@@ -182,11 +182,11 @@ pub(super) async fn reserve(
     let demand = *code.demand();
     let (namespace, namespace_name) = (&code.namespace, code.namespace.name());
     let Current { spec, origin } = code.current();
-    // The first reservation of a code creates it on demand; no later one does.
+    // The first reservation of a code creates it on demand. A later one does so only in a new epoch,
+    // whose beginning may have lost the row, and begins above the gap, as another process would.
+    let begins = demand.refilled_at.is_none() || code.has_failed_over().await;
     let mut creation = match origin {
-        Origin::OnDemand { client } if demand.refilled_at.is_none() => {
-            namespace.begin_creation(client).await?.map(Some)
-        }
+        Origin::OnDemand { client } if begins => namespace.begin_creation(client).await?.map(Some),
         _ => Ok(None),
     };
     let may_create = matches!(creation, Ok(Some(_)));
@@ -239,7 +239,10 @@ pub(super) async fn reserve(
                 plan.adapt(&row)
             }
             Reserved::NoSuchCode if plan.create() => true,
-            Reserved::NoSuchCode if let Err(refused) = &creation => {
+            Reserved::NoSuchCode
+                if let Err(refused) = &creation
+                    && demand.refilled_at.is_none() =>
+            {
                 namespace.creations.refuse(&code.name);
                 code.set_reason(Some(UnavailableReason::CodeRefused(refused.clone())));
                 return Ok(None);
@@ -289,7 +292,8 @@ pub(super) async fn reserve(
 /// [`LONGEST_PAUSE`]. Reserves nothing.
 ///
 /// If the next number is lower, the code stays lost, because it is unknown which numbers other
-/// processes have. After a fail-over it counts as back: the gap covers them.
+/// processes have. After a fail-over it counts as back: the gap covers them. Then a code on demand
+/// without a row does so, too, and the next reservation creates it.
 async fn is_back(code: &Code) -> Result<Option<bool>, StoreError> {
     let vanished = code.demand().vanished;
     if vanished.is_none() && code.has_failed_over().await {
@@ -300,7 +304,11 @@ async fn is_back(code: &Code) -> Result<Option<bool>, StoreError> {
     }
     let next = code.namespace.read_row(&code.name).await?.map(|row| row.next);
     let has_failed_over = code.has_failed_over().await;
-    let is_back = next.is_some_and(|next| has_failed_over || next >= code.demand().store_next);
+    let is_on_demand = matches!(code.current().origin, Origin::OnDemand { .. });
+    let is_back = match next {
+        Some(next) => has_failed_over || next >= code.demand().store_next,
+        None => has_failed_over && is_on_demand,
+    };
     code.demand().vanished = (next.is_none() || is_back).then(Instant::now);
     Ok(Some(is_back))
 }

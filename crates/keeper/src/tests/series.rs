@@ -117,6 +117,31 @@ async fn member_whose_row_was_lost_begins_above_the_gap() {
     assert_eq!(world.issue(&node, "invoice:paris", 1).await, [8 + GAP]);
 }
 
+/// No other node asks for the member, whose row only this one could create.
+#[tokio::test(start_paused = true)]
+async fn node_that_used_a_member_creates_its_lost_row_above_the_gap() {
+    let world = World::new();
+    let settings = || invoices().with_series("plain", SegmentSpec { strict: false, ..strict() });
+    let node = world.node(settings()).await;
+    sleep(LONG).await;
+    let held = world.store.snapshot();
+    for code in ["invoice:paris", "plain:paris"] {
+        assert_eq!(world.issue(&node, code, 3).await, [7, 8, 9]);
+    }
+    sleep(LONG).await;
+    world.store.fail_over("b", held);
+    // Longer than a poll interval, and the pause after it.
+    sleep(5 * LONG).await;
+    for code in ["invoice:paris", "plain:paris"] {
+        // The first claim may be the one that finds the row lost.
+        let _ = node.issuer.next_id(code).await;
+        sleep(2 * LONG).await;
+        let first = world.issue(&node, code, 1).await[0];
+        assert!(first >= 7 + GAP, "{code} {first}");
+    }
+    assert!(node.issuer.status().issuing);
+}
+
 #[tokio::test(start_paused = true)]
 async fn raise_of_a_member_after_a_fail_over_skips_the_gap_of_its_series() {
     let world = World::new();
