@@ -6,9 +6,11 @@ use clap::builder::{PossibleValuesParser, TypedValueParser};
 
 use super::{failure::Failure, output};
 use crate::{
-    config::{self, Config, DURATION_FORM, FlagValue, Inputs, Mode, NamespaceConfig},
+    config::{
+        self, Config, DURATION_FORM, FlagValue, Inputs, Mode, NamespaceConfig, SERIES_IS_CONFIGURED,
+    },
     core::{
-        code::{CODE_PATTERN, is_valid_code},
+        code::{CODE_PATTERN, is_valid_code, series_of_name},
         encoding::Encoding,
         instant::parse_unix_ms,
         namespace::{NAMESPACE_PATTERN, is_valid_namespace},
@@ -87,7 +89,11 @@ pub(super) fn keeper_of<'a>(
 
 /// Reads the name of a code.
 pub(super) fn code(text: &str) -> Result<String, String> {
-    is_valid_code(text).then(|| text.to_owned()).ok_or_else(|| format!("must match {CODE_PATTERN}"))
+    match series_of_name(text) {
+        Some(_) => Err(SERIES_IS_CONFIGURED.to_owned()),
+        None if is_valid_code(text) => Ok(text.to_owned()),
+        None => Err(format!("must match {CODE_PATTERN}")),
+    }
 }
 
 /// Reads the name of a namespace.

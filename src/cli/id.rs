@@ -197,7 +197,7 @@ impl Issue<'_> {
         // Serve only this code, so that the keeper reserves nothing for others.
         let mut settings = SegmentSettings { max_wait: PATIENCE, ..settings.clone() };
         settings.codes.retain(|name, _| name == code);
-        let is_unknown = settings.codes.is_empty() && settings.auto_create.is_none();
+        let is_unknown = settings.codes.is_empty() && settings.on_demand(code).is_err();
         if is_unknown && !has_code(&*store, &settings.namespace, code).await? {
             // Refuse an unknown code before the store creates tables or a record.
             return Err(Failure::Usage(unknown_segment_code(code, &settings.namespace)));

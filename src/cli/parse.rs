@@ -91,7 +91,8 @@ fn find_code(config: &Config, code: &str, requested: Option<&str>) -> Result<Rea
         spec = keeper.codes.get(code).copied();
         if spec.is_none() {
             with_store(config, async |store, _| {
-                spec = spec_in_store(store, keeper, code).await?;
+                let stored = spec_in_store(store, keeper, code).await?;
+                spec = stored.or_else(|| keeper.member_spec(code));
                 Ok(())
             })?;
         }

@@ -13,6 +13,7 @@ use super::{
     reader::{DEFAULT, Place, Reader},
 };
 use crate::core::{
+    code::series_of_name,
     encoding::{Encoder, Encoding},
     segment::{SegmentSpec, SpecChange, TextForm},
 };
@@ -69,11 +70,21 @@ pub(super) fn read(reader: &mut Reader, namespaces: &mut [NamespaceRead]) -> Cod
         }
         match &mut config.mode {
             Mode::Segment { keeper } => {
-                let spec = read_spec(reader, *spec, step_sources);
-                keeper.codes.insert(code.name.clone(), spec);
+                let series = series_of_name(&code.name);
+                let spec = read_spec(reader, *spec, step_sources, series.is_some());
+                match series {
+                    Some(series) => keeper.series.insert(series.to_owned(), spec),
+                    None => keeper.codes.insert(code.name.clone(), spec),
+                };
             }
             Mode::Snowflake { .. } => {
                 let namespace = &code.namespace;
+                if series_of_name(&code.name).is_some() {
+                    let allowed = format!(
+                        "a code, not a series: namespace {namespace:?} is not in segment mode"
+                    );
+                    reader.reject("name", allowed);
+                }
                 let allowed = format!("left out: namespace {namespace:?} is not in segment mode");
                 reader.reject_given(&SEGMENT_CODE_FIELDS, &allowed);
             }
@@ -99,12 +110,14 @@ fn read_prefix(reader: &mut Reader, encoding: Encoding) -> Option<Arc<str>> {
     })
 }
 
-/// Reads the settings of a code of a segment namespace.
+/// Reads the settings of a code, or of a series, of a segment namespace.
 fn read_spec(
     reader: &mut Reader,
     defaults: SegmentSpec,
     [min_source, max_source]: &[String; 2],
+    is_series: bool,
 ) -> SegmentSpec {
+    let text = reader.given("text", TextForm::ALLOWED, |text| text.parse().ok());
     let change = SpecChange {
         start: reader.given_number("start"),
         min_step: reader.given_number("min_step"),
@@ -113,12 +126,14 @@ fn read_spec(
         remainder: reader.given_number("remainder"),
         max: None,
         js_safe: reader.given("js_safe", "true or false", |text| text.parse().ok()),
-        text: reader.given("text", TextForm::ALLOWED, |text| text.parse().ok()),
+        // The form of a series is that of no code.
+        text: text.filter(|_| !is_series),
         failover_gap: reader.given_number("failover_gap"),
         strict: reader.given("strict", "true or false", |text| text.parse().ok()),
     };
     let mut spec = defaults;
     let checked = change.apply(&mut spec);
+    spec.text = text;
     for (field, value, source) in [
         ("start", spec.start, DEFAULT),
         ("min_step", spec.min_step, min_source),
@@ -156,11 +171,18 @@ fn complete_segments(
 ) {
     let with_entry: HashSet<&str> = entries.iter().map(|code| code.name.as_str()).collect();
     for NamespaceRead { config, allow, spec, .. } in namespaces {
-        let Mode::Segment { keeper } = &mut config.mode else { continue };
         reader.enter(Place::of_namespace(&config.name));
         // A code with an entry belongs to the namespace that the entry names.
         let listed = allow.iter().flatten().filter(|code| !with_entry.contains(code.as_str()));
-        keeper.codes.extend(listed.map(|code| (code.clone(), *spec)));
+        if let Some(series) = listed.clone().find(|name| series_of_name(name).is_some()) {
+            let allowed = format!("without {series:?}: a series needs a [[code]] entry");
+            reader.reject("codes.allow", allowed);
+            continue;
+        }
+        let Mode::Segment { keeper } = &mut config.mode else { continue };
+        // A listed member of a series is created on demand, with the settings of the series.
+        let others: Vec<_> = listed.filter(|code| keeper.member_spec(code).is_none()).collect();
+        keeper.codes.extend(others.into_iter().map(|code| (code.clone(), *spec)));
         let count = keeper.codes.len();
         if count > keeper.codes_max && !reader.is_bad("codes.max") {
             reader.reject("codes.max", format!("at least {count}, the number of listed codes"));

@@ -2,12 +2,16 @@
 
 use std::{collections::HashMap, sync::Arc};
 
-use crate::core::{encoding::Encoding, namespace::DEFAULT_NAMESPACE};
+use crate::core::{code::series_of_name, encoding::Encoding, namespace::DEFAULT_NAMESPACE};
 
-/// A configured code.
+/// Why an operator cannot manage a series while the service runs.
+pub const SERIES_IS_CONFIGURED: &str = "is a series, which only a [[code]] entry of the configuration creates: a node that does not \
+     know it yet would refuse its members, or create them otherwise";
+
+/// A configured code, or a series of codes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CodeConfig {
-    /// The code.
+    /// The code, or the name of the series.
     pub name: String,
     /// The only namespace that issues for the code.
     pub namespace: String,
@@ -21,7 +25,9 @@ pub struct CodeConfig {
 #[derive(Clone, Debug, Default)]
 pub struct Codes {
     by_name: HashMap<String, CodeConfig>,
-    /// Codes with a prefix, the longest prefix first.
+    /// Series by their common beginning, such as `invoice` of `invoice:*`.
+    series: HashMap<String, CodeConfig>,
+    /// Codes and series with a prefix, the longest prefix first.
     by_prefix: Vec<CodeConfig>,
 }
 
@@ -49,7 +55,21 @@ impl Codes {
         let mut by_prefix: Vec<CodeConfig> =
             by_name.values().filter(|code| code.prefix.is_some()).cloned().collect();
         by_prefix.sort_by_key(|code| std::cmp::Reverse(code.prefix.as_ref().map(|p| p.len())));
-        Self { by_name, by_prefix }
+        let series = by_name.values();
+        let series = series.filter_map(|code| Some((series_of_name(&code.name)?, code)));
+        let series = series.map(|(series, code)| (series.to_owned(), code.clone())).collect();
+        Self { by_name, series, by_prefix }
+    }
+
+    /// Returns the entry of a code: its own, or that of the series with whose beginning it begins. A
+    /// code that cannot be a member of that series belongs to its namespace, too, so that a misspelt
+    /// one gets no ID of another namespace.
+    fn of(&self, code: &str) -> Option<&CodeConfig> {
+        let own = self.by_name.get(code);
+        if own.is_some() || self.series.is_empty() {
+            return own;
+        }
+        code.rmatch_indices(':').find_map(|(end, _)| self.series.get(&code[..end]))
     }
 
     /// Returns the namespace that issues for a code, and how its IDs are written.
@@ -62,7 +82,7 @@ impl Codes {
         code: &str,
         requested: Option<&'b str>,
     ) -> Result<LocatedCode<'b>, WrongNamespace> {
-        let Some(code) = self.by_name.get(code) else {
+        let Some(code) = self.of(code) else {
             let namespace = requested.unwrap_or(DEFAULT_NAMESPACE);
             return Ok(LocatedCode { namespace, prefix: None, encoding: Encoding::default() });
         };
@@ -162,6 +182,31 @@ mod tests {
         assert_eq!(codes.locate("b", None), plain(DEFAULT_NAMESPACE));
         assert_eq!(codes.locate("b", Some("m")), plain("m"));
         assert_eq!(Codes::default().locate("a", None), plain(DEFAULT_NAMESPACE));
+    }
+
+    #[test]
+    fn codes_that_begin_like_a_series_belong_to_its_namespace() {
+        let own = CodeConfig { namespace: "m".into(), ..code("a:own", "B-") };
+        let deep = CodeConfig { namespace: "d".into(), ..code("a:b:*", "C-") };
+        let codes = Codes::new([code("a:*", "A-"), own, deep]);
+        for (code, namespace) in [
+            ("a:x", "n"),
+            ("a:not-a-member", "n"),
+            ("a:b:x", "d"),
+            ("a:c:x", "n"),
+            ("a:own", "m"),
+            ("a", DEFAULT_NAMESPACE),
+            ("b:x", DEFAULT_NAMESPACE),
+        ] {
+            let located = codes.locate(code, None);
+            assert_eq!(located.map(|located| located.namespace), Ok(namespace), "{code}");
+        }
+        let located = codes.locate("a:x", Some("n")).expect("its own");
+        assert_eq!((located.prefix, located.encoding), (Some("A-"), Encoding::Uuid7));
+        let refused = codes.locate("a:x", Some("m")).expect_err("another").to_string();
+        assert_eq!(refused, r#"code "a:*" belongs to namespace "n", not to "m""#);
+        let located = codes.locate_text("A-1", None, |_| true);
+        assert_eq!(located.map(|located| located.prefix), Ok("A-"));
     }
 
     #[test]

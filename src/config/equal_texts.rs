@@ -10,7 +10,10 @@ use super::{
     codes::CodeConfig,
     namespace::{Mode, NamespaceRead},
 };
-use crate::core::segment::{SegmentSpec, TextForm};
+use crate::{
+    core::{code::series_of_name, segment::TextForm},
+    keeper::SegmentSettings,
+};
 
 /// How many codes, and how many forms, are named.
 const NAMED: usize = 3;
@@ -66,6 +69,8 @@ struct Group<'a> {
     /// Whether one of the codes has a form of its own. Codes with equal prefixes alone are one
     /// namespace's, whose IDs are unique or counted by code.
     has_form: bool,
+    /// Whether one of them is a series whose members all have this form.
+    has_series: bool,
 }
 
 /// Returns the codes whose IDs may have equal texts, of which one at least has a form of texts: one
@@ -84,7 +89,8 @@ pub(super) fn equal_texts(namespaces: &[NamespaceRead], codes: &[CodeConfig]) ->
             .take_while(|other| other.form.begin().starts_with(begin))
             .filter(may_equal);
         let equal: Vec<&Group<'_>> = std::iter::once(group).chain(others).collect();
-        if equal.len() == 1 && (!group.has_form || group.codes.len() == 1) {
+        let is_one = group.codes.len() == 1 && !group.has_series;
+        if equal.len() == 1 && (!group.has_form || is_one) {
             continue;
         }
         let mut codes: Vec<&CodeConfig> =
@@ -101,23 +107,29 @@ pub(super) fn equal_texts(namespaces: &[NamespaceRead], codes: &[CodeConfig]) ->
 
 /// Returns the codes by their form, sorted by the text that begins all of theirs.
 fn groups<'a>(namespaces: &[NamespaceRead], codes: &'a [CodeConfig]) -> Vec<Group<'a>> {
-    let specs: BTreeMap<&str, &BTreeMap<String, SegmentSpec>> = namespaces
+    let segments: BTreeMap<&str, &SegmentSettings> = namespaces
         .iter()
         .filter_map(|NamespaceRead { config, .. }| match &config.mode {
-            Mode::Segment { keeper } => Some((config.name.as_str(), &keeper.codes)),
+            Mode::Segment { keeper } => Some((config.name.as_str(), keeper)),
             Mode::Snowflake { .. } => None,
         })
         .collect();
     let mut groups: BTreeMap<(String, String), Group<'a>> = BTreeMap::new();
     for code in codes {
-        let own = specs.get(code.namespace.as_str()).and_then(|specs| specs.get(&code.name)?.text);
+        let series = series_of_name(&code.name);
+        let own = segments.get(code.namespace.as_str()).and_then(|settings| match series {
+            Some(series) => settings.series.get(series)?.text,
+            None => settings.codes.get(&code.name)?.text,
+        });
         let by_prefix = || format!("{}{{n}}", code.prefix.as_ref()?).parse().ok();
         let Some(form) = own.or_else(by_prefix) else { continue };
-        let group = groups
-            .entry((form.begin().to_owned(), form.unpadded().to_string()))
-            .or_insert_with(|| Group { form, codes: Vec::new(), has_form: false });
+        let group =
+            groups.entry((form.begin().to_owned(), form.unpadded().to_string())).or_insert_with(
+                || Group { form, codes: Vec::new(), has_form: false, has_series: false },
+            );
         group.codes.push(code);
         group.has_form |= own.is_some();
+        group.has_series |= series.is_some() && !form.has_rest();
     }
     groups.into_values().collect()
 }

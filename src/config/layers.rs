@@ -22,7 +22,7 @@ use super::{
     spelling::{FILE_VARIABLE, PREFIX, corrected, is_short, resembles_tokens_file, without_prefix},
     value::{display, text_of},
 };
-use crate::core::code::{CODE_PATTERN, is_valid_code};
+use crate::core::code::{CODE_PATTERN, is_valid_code, series_of_name};
 
 /// The inputs of a configuration. Loading reads nothing else, so tests control all of it.
 #[derive(Clone, Debug, Default)]
@@ -222,8 +222,8 @@ impl Reader {
             };
             let name = table.get("name").map(|name| text_of(&name.kind).trim().to_owned());
             let name = name.unwrap_or_default();
-            let allowed = if !is_valid_code(&name) {
-                Some(format!("a name that matches {CODE_PATTERN}"))
+            let allowed = if !is_valid_code(&name) && series_of_name(&name).is_none() {
+                Some(format!("a name that matches {CODE_PATTERN}, or a series such as invoice:*"))
             } else if !names.insert(name.clone()) {
                 Some("used by one entry only".to_owned())
             } else {

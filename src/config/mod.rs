@@ -34,7 +34,7 @@ mod worker;
 use std::path::PathBuf;
 
 pub use self::{
-    codes::{CodeConfig, Codes, LocatedCode, LocatedText, WrongNamespace},
+    codes::{CodeConfig, Codes, LocatedCode, LocatedText, SERIES_IS_CONFIGURED, WrongNamespace},
     equal_texts::{EqualTexts, FirstOf},
     form::Form,
     host::Host,

@@ -14,7 +14,7 @@ use super::{
 };
 use crate::{
     core::{
-        code::{CODE_PATTERN, is_valid_code},
+        code::{CODE_PATTERN, is_valid_code, series_of_name},
         instant::parse_unix_ms,
         issue::{IssueSettings, RollbackPolicy},
         namespace::DEFAULT_NAMESPACE,
@@ -141,8 +141,11 @@ fn read_issue(reader: &mut Reader) -> IssueSettings {
         codes_max_per_client: read_share(reader, codes_max),
         codes_shared: reader.boolean(SHARED),
         codes_allow: reader.list("codes.allow").map(|codes| {
-            if codes.is_empty() || !codes.iter().all(|code| is_valid_code(code)) {
-                reader.reject("codes.allow", format!("codes that match {CODE_PATTERN}"));
+            let is_name = |name: &String| is_valid_code(name) || series_of_name(name).is_some();
+            if codes.is_empty() || !codes.iter().all(is_name) {
+                let allowed =
+                    format!("codes that match {CODE_PATTERN}, or series such as invoice:*");
+                reader.reject("codes.allow", allowed);
             }
             codes.into_iter().collect()
         }),

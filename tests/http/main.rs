@@ -41,6 +41,7 @@ mod problems;
 mod properties;
 mod request_log;
 mod segments;
+mod series;
 mod serving;
 mod strict;
 mod supervision;

@@ -178,7 +178,7 @@ fn problems_of_codes_are_reported_together() {
          [[code]]\nname = 'c'\nnamespace = 'x'\n[[code]]\nname = 'd'\nprefix = 'ORD'\n\
          [[code]]\nname = 'x'\nnamespace = 'x'\nprefix = 'Q-'\n[[code]]\nname = 'd2'\nnamespace = 'y'\nprefix = 'Q-'\n",
     );
-    let allowed_name = "must be a name that matches [A-Za-z0-9][A-Za-z0-9._:-]{0,63}";
+    let allowed_name = "must be a name that matches [A-Za-z0-9][A-Za-z0-9._:-]{0,63}, or a series such as invoice:*";
     let prefix = "must be 1 to 32 of A-Z a-z 0-9 . _ : -, a letter first and one of . _ : - last, such as ORD-";
     let mut expected = [
         "[[code]] a: start = 5 (file): must be left out: namespace \"default\" is not in segment mode".to_owned(),

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::{namespaces::refused, *};
-use crate::core::{id::Id, segment::SegmentSpec};
+use crate::core::{id::Id, issue::ClaimError, segment::SegmentSpec};
 
 #[test]
 fn codes_that_are_not_listed_are_explained_where_some_count() {
@@ -119,6 +119,81 @@ fn codes_that_may_issue_equal_texts_are_noted() {
     assert!(notes("prefix = 'INV-'", "prefix = 'INV-'").is_empty());
     let longest_first = notes("text = 'A{n}/7'", "text = 'A1/{n}'");
     assert!(longest_first.len() == 1 && longest_first[0].contains("as A{n}/7 and A1/{n}: "));
+}
+
+#[test]
+fn series_has_the_settings_of_its_entry() {
+    let config = load(
+        "[namespaces.a]\nmode = 'segment'\ncodes.allow = ['invoice:*', 'invoice:paris', 'order']\n\
+         [[code]]\nname = 'invoice:*'\nnamespace = 'a'\ntext = 'INV-{*}-{n:06}'\nstart = 7\n\
+         strict = true\nfailover_gap = 0\n",
+    )
+    .expect("valid");
+    assert_eq!(config.equal_texts, []);
+    let settings = config.segments().next().expect("one");
+    let spec = settings.series["invoice"];
+    assert_eq!((spec.start, spec.strict, spec.failover_gap), (7, true, Some(0)));
+    assert_eq!(spec.text.map(|text| text.to_string()).as_deref(), Some("INV-{*}-{n:06}"));
+    assert_eq!(value_of(&config, "[[code]] invoice:*: text").0, "INV-{*}-{n:06}");
+    // A listed member is created on demand, too.
+    assert_eq!(settings.codes.keys().collect::<Vec<_>>(), ["order"]);
+    let text = settings.on_demand("invoice:paris").expect("a member").text;
+    assert_eq!(text.map(|text| text.to_string()).as_deref(), Some("INV-paris-{n:06}"));
+    for code in ["invoice", "invoice:saint-denis", "other:paris"] {
+        assert_eq!(settings.on_demand(code), Err(ClaimError::UnknownCode(code.into())));
+    }
+    let long = format!("invoice:{}", "x".repeat(54));
+    assert!(settings.on_demand(&long[..long.len() - 1]).is_ok());
+    let error = settings.on_demand(&long).expect_err("too long").to_string();
+    assert!(error.contains("too long for its texts, whose form may have 64 characters"), "{error}");
+    assert_eq!(config.codes.locate("invoice:paris", None).expect("bound").namespace, "a");
+}
+
+#[test]
+fn members_that_write_equal_texts_are_noted() {
+    let notes = |text: &str, other: &str| {
+        let entry =
+            |name, text| format!("[[code]]\nname = '{name}'\nnamespace = 'a'\ntext = '{text}'\n");
+        let [one, two] = [entry("invoice:*", text), entry("credit:*", other)];
+        let found = load(&format!("[namespaces.a]\nmode = 'segment'\n{one}{two}"));
+        let found = found.expect("valid").equal_texts;
+        found.iter().map(ToString::to_string).collect::<Vec<_>>()
+    };
+    assert_eq!(
+        notes("INV-{n:06}", "CR-{*}-{n}"),
+        ["codes invoice:* may issue equal texts, as INV-{n:06}: numbers are unique for each code \
+          only"]
+    );
+    assert!(notes("INV-{*}-{n:06}", "CR-{*}-{n}").is_empty());
+    assert_eq!(notes("{*}-{n:06}", "CR-{n}").len(), 2, "CR is a member's name; and the series CR");
+}
+
+#[test]
+fn bad_series_are_refused() {
+    let entry = |name: &str, setting: &str| {
+        format!("[namespaces.a]\nmode = 'segment'\n[[code]]\nname = '{name}'\n{setting}\n")
+    };
+    for (file, said) in [
+        (entry("invoice:*", ""), "not a series: namespace \"default\" is not in segment mode"),
+        (entry("invoice*", "namespace = 'a'"), "or a series such as invoice:*"),
+        (entry("invoice:*:*", "namespace = 'a'"), "or a series such as invoice:*"),
+        (entry("*", "namespace = 'a'"), "or a series such as invoice:*"),
+        (entry("invoice", "namespace = 'a'\ntext = 'INV-{*}-{n}'"), "must be without {*}"),
+        (entry("i:*", "namespace = 'a'\ntext = 'INV{*}-{n}'"), "{*} between separators"),
+        (entry("i:*", "namespace = 'a'\nstrict = true"), "must be given with strict"),
+        (
+            entry("i:*", "namespace = 'a'\ntext = 'I-{*}-{n}'\nprefix = 'I-'"),
+            "must be left out beside text",
+        ),
+        (
+            "[namespaces.a]\nmode = 'segment'\ncodes.allow = ['invoice:*']\n".to_owned(),
+            "must be without \"invoice:*\": a series needs a [[code]] entry",
+        ),
+        ("codes.allow = ['invoice:*']\n".to_owned(), "without \"invoice:*\""),
+    ] {
+        let found = refused(&file);
+        assert!(found.len() == 1 && found[0].contains(said), "{file}: {found:?}");
+    }
 }
 
 #[test]

@@ -101,6 +101,7 @@ fn describe_segments(issuer: &SegmentIssuer) -> String {
     if more > 0 {
         codes.push(format!("and {more} more"));
     }
+    codes.extend(issuer.series());
     if issuer.makes_codes() {
         codes.push("others on demand".into());
     }

@@ -151,9 +151,9 @@ async fn import(
              each of them"
         ))?;
     }
-    // With auto_create, a request can create any code meanwhile.
+    // A request can create a code on demand meanwhile.
     let is_in_use =
-        |import: &&Import| import.start != Start::New || namespace.auto_create.is_some();
+        |import: &&Import| import.start != Start::New || namespace.on_demand(&import.code).is_ok();
     if let Some(Import { code, first, .. }) = imports.iter().find(is_in_use) {
         report.say(&format!(
             "running nodes go on issuing numbers that they reserved earlier, for example of {code} \

@@ -126,7 +126,8 @@ fn one(
         ));
     }
     let view = views.iter().find(|view| view.listed.code == code);
-    let max = view.and_then(|view| view.spec).unwrap_or(settings.defaults).max;
+    let spec = view.and_then(|view| view.spec).or_else(|| settings.member_spec(&code));
+    let max = spec.unwrap_or(settings.defaults).max;
     let above = [from.step, margin, 1].into_iter().try_fold(from.max_id, u64::checked_add);
     let first = above.filter(|first| *first <= max).ok_or_else(|| {
         let (max_id, step) = (from.max_id, from.step);

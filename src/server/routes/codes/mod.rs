@@ -22,8 +22,9 @@ use self::{
 };
 pub(crate) use self::{document::CodeDocument, settings::GivenSettings};
 use crate::{
+    config::SERIES_IS_CONFIGURED,
     core::{
-        code::{is_valid_code, successor},
+        code::{is_valid_code, series_of_name, successor},
         issue::ClaimError,
         segment::{SpecChange, TextForm},
     },
@@ -305,6 +306,10 @@ impl FromRequestParts<Arc<AppState>> for Target {
         };
         let Ok(InPath(code)) = InPath::from_request_parts(head, state).await;
         let code = code.unwrap_or_default();
+        if series_of_name(&code).is_some() {
+            let detail = format!("code {code:?} {SERIES_IS_CONFIGURED}");
+            return Err(Problem::new(P::InvalidCode, detail));
+        }
         if !is_valid_code(&code) {
             return Err(ClaimError::InvalidCode(code).into());
         }
