@@ -1,11 +1,12 @@
-//! The table of keys with their defaults and forms, on which loading, `raindrop config` and
-//! `.env.example` are based.
+//! The table of keys with their defaults and forms, on which loading, `raindrop config`, its JSON
+//! schema and `.env.example` are based.
 
 use std::time::Duration;
 
 use super::{form::Form, namespace::MODES, service::LOG_LEVELS};
 use crate::{
     core::{
+        encoding::Encoding,
         issue::RollbackPolicy,
         layout::{FieldOrder, TimeUnit},
         preset::Preset,
@@ -290,4 +291,33 @@ pub const KEYS: &[Key] = &[
         "1s",
         "With log.requests = slow, responses that took at least this long get a line.",
     ).duration(MILLISECOND, HOUR),
+];
+
+/// What is known of the fields of a `[[code]]` entry, for the JSON schema.
+pub(super) const CODE_KEYS: &[Key] = &[
+    unset("name", "The code."),
+    key("namespace", "default", "The namespace that issues for the code."),
+    unset("prefix", "The text before each ID, ORD- for example."),
+    key("encoding", "decimal", "How IDs are written where a request does not say it.")
+        .words(|| Encoding::ALL.map(Encoding::name).to_vec()),
+    key("start", "1", "The first number of a code that the store does not know yet.")
+        .number(0, SegmentSpec::LARGEST_NUMBER),
+    unset("min_step", "The fewest numbers that the code reserves at a time.")
+        .number(1, SegmentSpec::LARGEST),
+    unset("max_step", "The most numbers that the code reserves at a time.")
+        .number(1, SegmentSpec::LARGEST),
+    key("increment", "1", "The difference between neighbours.").number(1, SegmentSpec::LARGEST),
+    key("remainder", "0", "The remainder of every number when divided by increment.")
+        .number(0, SegmentSpec::LARGEST - 1),
+    key("js_safe", "false", "Whether the numbers end at 2^53 - 1.").boolean(),
+    unset("text", "How the numbers are written, INV-{n:06} for example."),
+    unset("failover_gap", "Numbers of the code skipped after a fail-over.")
+        .number(0, SegmentSpec::LARGEST_NUMBER),
+    key("strict", "false", "Whether the numbers ascend over all nodes in real time.").boolean(),
+];
+
+/// The keys of a layout to read IDs by, for the JSON schema.
+pub(super) const LAYOUT_KEYS: &[Key] = &[
+    unset("layout", "Its fields, time:41@1ms,worker:10,sequence:12 for example."),
+    key("epoch", "1970-01-01T00:00:00Z", "Start of its time, RFC 3339."),
 ];

@@ -29,7 +29,7 @@ const CUSTOM: [&str; 9] = [
 pub(super) const INSTANT: &str = "an RFC 3339 instant such as 2025-01-01T00:00:00Z";
 
 /// The pattern of a name in `[layouts.NAME]`, for error messages.
-const NAME_PATTERN: &str = "[a-z][a-z0-9_-]{0,31}";
+pub(super) const NAME_PATTERN: &str = "[a-z][a-z0-9_-]{0,31}";
 
 /// Reads the layout, and the preset that it comes from.
 pub(super) fn read(reader: &mut Reader) -> (Layout, Option<Preset>) {

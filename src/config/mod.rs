@@ -20,6 +20,7 @@ mod layout;
 mod namespace;
 mod problem;
 mod reader;
+mod schema;
 mod secret;
 mod service;
 mod size;
@@ -49,6 +50,7 @@ pub(crate) use self::{
     duration::{FORM as DURATION_FORM, format as format_duration, parse as parse_duration},
     layers::read_toml,
     reader::{DEFAULT, Reader},
+    schema::schema,
     secret::{TOKEN_PREFIX, mask_tokens, percent_encode},
     service::LOG_LEVELS,
 };

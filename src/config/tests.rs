@@ -10,6 +10,7 @@ mod layouts;
 mod listen;
 mod namespaces;
 mod properties;
+mod schema;
 mod segments;
 mod tokens_file;
 

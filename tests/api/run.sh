@@ -1,6 +1,6 @@
 #!/bin/sh
-# Tests a running service against its own API document. Schemathesis makes right and wrong requests
-# from the document, the same in every run. pip installs schemathesis into the build's folder, where
+# Tests the JSON schema of the configuration, and a running service against its own API document.
+# Schemathesis makes right and wrong requests from the document, the same in every run. pip installs schemathesis into the build's folder, where
 # its report is found afterwards. Arguments go to schemathesis.
 set -eu
 
@@ -15,6 +15,8 @@ tests/python/run.sh "$python" tests/api/requirements.txt
 # As the tests build it, so that after them nothing is compiled again.
 $cargo test --locked --no-run --test http
 raindrop=$(cd "$target/debug" && pwd)/raindrop
+
+RAINDROP=$raindrop "$python/bin/python" -B -m unittest discover --start-directory tests/api --pattern '*_test.py'
 
 folder=$(mktemp -d)
 report=$kept/report

@@ -1,4 +1,4 @@
-//! `raindrop config`: check and print, or convert.
+//! `raindrop config`: check and print, convert, or describe for editors.
 
 mod raindrop_go;
 
@@ -11,7 +11,7 @@ use super::{
 };
 use crate::{
     auth::Auth,
-    config::{Config, EffectiveSetting, HttpTls, mask_tokens, small_file},
+    config::{Config, EffectiveSetting, HttpTls, mask_tokens, schema, small_file},
     core::{
         clock::{Clock, SystemClock},
         lease::Token,
@@ -35,6 +35,9 @@ pub(super) struct ConfigArguments {
     /// and keeps it for good.
     #[arg(long, conflicts_with = "from_raindrop")]
     store_id: bool,
+    /// Print a JSON schema of the configuration file, for editors. Reads no configuration.
+    #[arg(long, conflicts_with_all = ["from_raindrop", "json", "store_id"])]
+    schema: bool,
 }
 
 /// The document that `raindrop config --json` prints.
@@ -54,6 +57,9 @@ struct Setting {
 }
 
 pub(super) fn run(overrides: Overrides, arguments: &ConfigArguments) -> Result<(), Failure> {
+    if arguments.schema {
+        return output::print_json(&schema());
+    }
     match &arguments.from_raindrop {
         Some(path) => convert(path),
         None => {
