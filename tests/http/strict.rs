@@ -25,6 +25,9 @@ const NUMBERS: &str = "
     namespace = 'numbers'
     strict = true
     failover_gap = 0
+    [[code]]
+    name = 'plain'
+    namespace = 'numbers'
 ";
 
 async fn world(store: &Arc<MemoryStore>) -> World {
@@ -105,4 +108,72 @@ async fn each_claim_has_a_line_in_the_log() {
             line("receipt", "2", "2", 1, None, false),
         ]
     );
+}
+
+#[tokio::test]
+async fn requests_with_one_idempotency_key_get_one_number() {
+    let store = memory();
+    let (one, two) = (world(&store).await, world(&store).await);
+    for (node, uri, key, accept, body) in [
+        (&one, "/id/invoice", "\"doc-1\"", "*/*", r#"{"id":"INV/001"}"#),
+        (&two, "/id/invoice", "doc-1", "*/*", r#"{"id":"INV/001"}"#),
+        (&two, "/id/invoice", "doc-2", "*/*", r#"{"id":"INV/002"}"#),
+        (&one, "/id/invoice", "doc-2", "text/plain", "INV/002\n"),
+        (&one, "/id/receipt", "doc-1", "*/*", r#"{"id":"1"}"#),
+        (&two, "/id/receipt?format=number", "doc-1", "*/*", r#"{"id":1}"#),
+        (&two, "/id/receipt?encoding=base32", "doc-1", "text/plain", "1\n"),
+        (&one, "/id/receipt?padded=true", "doc-1", "*/*", r#"{"id":"0000000000000000001"}"#),
+    ] {
+        let headers = [("idempotency-key", key), ("accept", accept)];
+        let answer = node.call("POST", uri, &headers).await;
+        assert_eq!((answer.status.as_u16(), answer.body.as_str()), (200, body), "{uri} {key}");
+    }
+    assert_eq!(one.call("POST", "/id/invoice", &[]).await.body, r#"{"id":"INV/003"}"#);
+    assert_eq!(two.call("POST", "/id/receipt", &[]).await.body, r#"{"id":"2"}"#);
+}
+
+#[tokio::test]
+async fn idempotency_key_that_would_not_hold_is_refused() {
+    let world = world(&memory()).await;
+    let long = "k".repeat(256);
+    for (method, uri, key, said) in [
+        ("POST", "/id/plain", "a", "code \"plain\" is not strict"),
+        ("GET", "/id/plain", "a", "code \"plain\" is not strict"),
+        ("POST", "/id/order", "a", "code \"order\" is not strict"),
+        ("POST", "/ids/receipt?n=2", "a", "not possible with /ids"),
+        ("POST", "/ids/receipt", "a", "not possible with /ids"),
+        ("POST", "/id/receipt", "", "must be 1 to 255 visible ASCII characters"),
+        ("POST", "/id/receipt", "a b", "\"a b\" is no idempotency key"),
+        ("POST", "/id/receipt", &long, "must be 1 to 255 visible ASCII characters"),
+        ("POST", "/id/receipt", "\"a", "must end with a quotation mark"),
+    ] {
+        let answer = world.call(method, uri, &[("idempotency-key", key)]).await;
+        let detail = answer.problem(400, "invalid_parameter");
+        assert!(detail.starts_with("Idempotency-Key: ") && detail.contains(said), "{detail}");
+    }
+    assert_eq!(world.call("POST", "/id/receipt", &[]).await.body, r#"{"id":"1"}"#);
+}
+
+#[tokio::test]
+async fn log_tells_the_idempotency_key_of_a_claim() {
+    let (log, _guard) = Log::start();
+    let world = world(&memory()).await;
+    for _ in 0..2 {
+        world.call("POST", "/id/invoice", &[("idempotency-key", "doc-1")]).await;
+    }
+    let line = |repeated| {
+        json!({
+            "level": "INFO",
+            "message": "strict claim",
+            "namespace": "numbers",
+            "code": "invoice",
+            "first": "INV/001",
+            "last": "INV/001",
+            "count": 1,
+            "key": "doc-1",
+            "repeated": repeated,
+            "delivered": true,
+        })
+    };
+    assert_eq!(log.lines("strict claim"), [line(false), line(true)]);
 }

@@ -119,12 +119,15 @@ fn require_token_for_changes(item: &mut Value) {
     }
 }
 
-/// Removes these problems and the parameter `at`, which only POST has: it claims IDs for a past
-/// time.
+/// Removes these problems and the parameters that only POST has: `at` claims IDs for a past time, and
+/// only a strict code takes a key.
 fn remove_problems(operation: &mut Value, problems: &[ProblemCode]) {
     let is_left = |name: &Value| problems.iter().any(|left| left.name() == name);
     operation[PROBLEMS].as_array_mut().expect("a list").retain(|name| !is_left(name));
-    operation["parameters"].as_array_mut().expect("a list").retain(|it| it["name"] != "at");
+    operation["parameters"]
+        .as_array_mut()
+        .expect("a list")
+        .retain(|it| it["name"] != "at" && it["name"] != "Idempotency-Key");
 }
 
 /// Joins the lines of a description. It comes from a doc comment, which is wrapped.

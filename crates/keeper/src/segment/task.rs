@@ -352,7 +352,8 @@ async fn delete_old_keys(codes: Arc<CodeTable>) {
             Ok(_) => return,
             Err(error) => {
                 // The next try follows in ten minutes, and more rows than needed do no harm.
-                tracing::warn!(error = with_sources(&error), "old idempotency keys not deleted");
+                let (namespace, error) = (namespace.name(), with_sources(&error));
+                tracing::warn!(namespace, error, "old idempotency keys not deleted");
                 return;
             }
         }

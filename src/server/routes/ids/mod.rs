@@ -1,5 +1,6 @@
 //! `/id/{code}` and `/ids/{code}`: one ID, or a batch of them.
 
+mod keyed;
 mod request;
 mod response;
 mod schemas;
@@ -10,7 +11,7 @@ use axum::{http::Method, response::Response};
 
 use self::{
     request::{IdParameters, IdRequest, IdsQuery},
-    schemas::{At, Ids, OfMany, OfOne, OneId},
+    schemas::{At, Ids, OfMany, OfOne, OneId, Repeatable},
     strict_claim::StrictClaim,
 };
 use crate::{
@@ -33,7 +34,7 @@ use crate::{
     method(get, post),
     path = "/id/{code}",
     operation_id = "id",
-    params(CodeInPath, OfOne, IdsQuery, At),
+    params(CodeInPath, OfOne, IdsQuery, At, Repeatable),
     responses((
         status = 200,
         description = "One ID",
@@ -101,6 +102,10 @@ async fn claim(parameters: &IdParameters, is_batch: bool) -> Result<Response, Pr
     let sending = request.sending(|bytes| state.unsent_budget.has_plenty(bytes));
     let reservation = client.reserve(sending.memory)?;
     let (code, count) = (request.code, request.count);
+    let idempotency_key = keyed::key_of(&parameters.headers)?;
+    if idempotency_key.is_some() {
+        keyed::check(&request)?;
+    }
     let identify = || state.clients.key(client.caller.name(), client.address);
     let is_known = client.caller.name().is_some() || client.address.is_some();
     let key = is_known.then_some(&identify as &(dyn Fn() -> u64 + Sync));
@@ -124,6 +129,10 @@ async fn claim(parameters: &IdParameters, is_batch: bool) -> Result<Response, Pr
             state.clock.refresh();
             let ids = issuer.next_ids_for(key, code, count).await?;
             request.write(ids, issued_at_ms, sending, reservation)
+        }
+        (None, NamespaceIssuer::Segment(issuer)) if let Some(idempotency_key) = idempotency_key => {
+            let headers = &parameters.headers;
+            keyed::claim(&request, issuer, key, idempotency_key, headers, sending).await
         }
         (None, NamespaceIssuer::Segment(issuer)) => {
             let claimed = issuer.next_ids_for(key, code, count).await;

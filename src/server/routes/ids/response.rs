@@ -19,6 +19,7 @@ use axum::{
 };
 use futures_util::stream;
 use hyper::body::{Frame, SizeHint};
+use serde_json::json;
 
 use super::{
     request::{IdRequest, refuse_unsafe},
@@ -137,6 +138,21 @@ impl IdRequest<'_> {
             response.extensions_mut().insert(count);
         }
         Ok(response)
+    }
+
+    /// Writes the response for one number whose text the store has.
+    pub(super) fn write_text(&self, text: &str) -> Response {
+        let body = match self.texts.format {
+            BodyFormat::Lines => format!("{text}\n"),
+            BodyFormat::Strings | BodyFormat::Numbers | BodyFormat::Ranges => {
+                json!({ "id": text }).to_string()
+            }
+        };
+        let mut response = self.response(body.into());
+        if self.is_counted {
+            response.extensions_mut().insert(IssuedCount(1));
+        }
+        response
     }
 
     fn response(&self, body: Body) -> Response {

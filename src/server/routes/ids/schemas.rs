@@ -50,6 +50,18 @@ pub(super) struct At {
     at: Option<String>,
 }
 
+/// The header of a request that may be repeated.
+#[derive(IntoParams)]
+#[into_params(parameter_in = Header)]
+pub(super) struct Repeatable {
+    /// Names this request for a strict code. Every request with this key and code gets the same
+    /// number, for at least 30 days. A string in quotes, as in the IETF draft
+    /// `idempotency-key-header`, or the same text without quotes: 1 to 255 visible ASCII characters,
+    /// without blanks. Any other code than a strict one refuses it, and so does a store on Kubernetes.
+    #[param(rename = "Idempotency-Key", example = "\"order-2026-0017\"")]
+    idempotency_key: Option<String>,
+}
+
 /// One ID.
 #[derive(ToSchema)]
 pub(super) struct OneId {

@@ -19,8 +19,17 @@ use hyper::body::{Frame, SizeHint};
 use super::request::IdRequest;
 use crate::{
     core::{id::Id, segment::Numbers},
+    keeper::IdempotencyKey,
     server::request_log::id_of_client,
 };
+
+/// What the line says about a claim with an idempotency key.
+#[derive(Debug)]
+pub(super) struct Repeatable {
+    pub(super) key: IdempotencyKey,
+    /// Whether an earlier request with the key got the number.
+    pub(super) is_repeated: bool,
+}
 
 /// A claim that was made. When it is dropped, its line is written.
 #[derive(Debug)]
@@ -31,16 +40,14 @@ pub(super) struct StrictClaim {
     last: String,
     count: usize,
     request_id: Option<HeaderValue>,
+    repeatable: Option<Repeatable>,
     /// Whether the connection took the whole response.
     delivered: bool,
 }
 
 impl StrictClaim {
     pub(super) fn new(request: &IdRequest<'_>, numbers: &Numbers, headers: &HeaderMap) -> Self {
-        let text = |id: Id| match &request.texts.form {
-            Some(form) => form.write(id.get()),
-            None => format!("{}{id}", request.prefix),
-        };
+        let text = |id: Id| text(request, id);
         let last = numbers.clone().ranges().last().map(|range| range.last);
         Self {
             namespace: request.issuer.namespace().to_owned(),
@@ -49,6 +56,26 @@ impl StrictClaim {
             last: last.map(text).unwrap_or_default(),
             count: numbers.len(),
             request_id: id_of_client(headers).cloned(),
+            repeatable: None,
+            delivered: false,
+        }
+    }
+
+    /// The claim of a request with a key, which got this text.
+    pub(super) fn of_key(
+        request: &IdRequest<'_>,
+        text: String,
+        repeatable: Repeatable,
+        headers: &HeaderMap,
+    ) -> Self {
+        Self {
+            namespace: request.issuer.namespace().to_owned(),
+            code: request.code.to_owned(),
+            first: text.clone(),
+            last: text,
+            count: 1,
+            request_id: id_of_client(headers).cloned(),
+            repeatable: Some(repeatable),
             delivered: false,
         }
     }
@@ -61,9 +88,30 @@ impl StrictClaim {
 
 impl Drop for StrictClaim {
     fn drop(&mut self) {
-        let Self { namespace, code, first, last, count, request_id, delivered } = self;
+        let Self { namespace, code, first, last, count, request_id, repeatable, delivered } = self;
         let request_id = request_id.as_ref().and_then(|id| id.to_str().ok());
-        tracing::info!(namespace, code, first, last, count, request_id, delivered, "strict claim");
+        let key = repeatable.as_ref().map(|repeatable| repeatable.key.to_string());
+        let repeated = repeatable.as_ref().map(|repeatable| repeatable.is_repeated);
+        tracing::info!(
+            namespace,
+            code,
+            first,
+            last,
+            count,
+            request_id,
+            key,
+            repeated,
+            delivered,
+            "strict claim"
+        );
+    }
+}
+
+/// Returns a number as the client gets it by default.
+pub(super) fn text(request: &IdRequest<'_>, id: Id) -> String {
+    match &request.texts.form {
+        Some(form) => form.write(id.get()),
+        None => format!("{}{id}", request.prefix),
     }
 }
 
