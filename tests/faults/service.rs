@@ -61,6 +61,12 @@ impl Setup {
         self
     }
 
+    /// Names the configuration file, which these settings override.
+    pub(crate) fn config_file(mut self, file: &Path) -> Self {
+        self.environment.push(("RAINDROP_CONFIG", file.into()));
+        self
+    }
+
     /// Limits the number of files that the process may open.
     pub(crate) fn open_files(mut self, most: u32) -> Self {
         self.ulimit = Some(format!("-n {most}"));

@@ -5,6 +5,7 @@ mod late_write;
 mod lost_lease;
 mod report;
 mod segments;
+mod series;
 
 /// Runs a case on every engine that has asynchronous replicas.
 macro_rules! on_every_pair {
@@ -43,3 +44,4 @@ on_every_pair! { together: late_write::late_writes }
 on_every_pair! { together: lost_lease::lost_leases }
 on_every_pair! { together: lost_lease::holder_of_a_lease_lost_in_time }
 on_every_pair! { together: segments::segments_and_backfill }
+on_every_pair! { together: series::lost_members }

@@ -4,6 +4,7 @@ mod command;
 mod crowd;
 mod import;
 mod many;
+mod series;
 mod single;
 mod strict;
 
