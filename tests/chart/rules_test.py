@@ -141,6 +141,8 @@ class Rules(unittest.TestCase):
                 self.assertEqual(rule["annotations"]["runbook_url"], page)
         pages = list((root / "docs" / "alerts").glob("*"))
         self.assertEqual({page.name for page in pages}, {f"{rule['alert']}.md" for rule in alerts})
+        rows = re.findall(r"(?m)^\| \[`(\w+)`\]\(alerts/\1\.md\) \|", (root / "docs" / "alerts.md").read_text())
+        self.assertEqual(sorted(rows), sorted({rule["alert"] for rule in alerts}))
         for page in pages:
             with self.subTest(page=page.name):
                 headings = re.findall(r"(?m)^#+ .*", page.read_text())
