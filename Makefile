@@ -31,7 +31,7 @@ CASES ?= 20000
 SEED ?= $(shell date +%s)
 
 .PHONY: help build static packages packages-test check enough-disk deps install-deps test format clippy model-lint check-build examples test-build soak-build unit-test doc-test http-test embedded-test store-test fault-test model-test explorer protocol-test loom simulation kubernetes-build mutants mutants-loom deny fuzz soak soak-simulation soak-faults soak-overload soak-models fleets \
-	engine-test mysql-test kubernetes-test api-test chart-test traces-build traces-test console-test clients-test clients-fmt clients-package integrations-test image-test book bench bench-http bench-instructions bench-clients bench-lint lint workflow-lint fmt doc ci steps-table
+	engine-test mysql-test kubernetes-test api-test chart-test traces-build traces-test console-test clients-test clients-fmt clients-package integrations-test tutorial-test image-test book bench bench-http bench-instructions bench-clients bench-lint lint workflow-lint fmt doc ci steps-table
 
 help:
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 18
@@ -175,6 +175,9 @@ integrations-test: install-deps ## the clients in Chromium and with Spring, MyBa
 	tests/clients/python-integrations.sh
 	tests/clients/java-integrations.sh
 
+tutorial-test: ## the commands of docs/tutorial.md on real servers, and what they print; installs PostgreSQL and Prometheus
+	tests/tutorial/run.sh
+
 image-test: ## builds the container image without a daemon and runs it once; Debian, as root
 	tests/image/run.sh
 
@@ -260,7 +263,7 @@ book: ## the book of docs/ in target/book, with every link checked; builds mdBoo
 ci: enough-disk install-deps ## what decides whether a change lands
 	@tests/steps.bash --table format workflow-lint book clippy model-lint doc traces-build test-build kubernetes-build deny \
 		fault-test console-test store-test soak-build clients-test integrations-test chart-test \
-		kubernetes-test loom protocol-test explorer traces-test simulation unit-test http-test api-test doc-test
+		kubernetes-test loom protocol-test explorer traces-test tutorial-test simulation unit-test http-test api-test doc-test
 
 # Else a full disk shows after half an hour, as a test that fails.
 enough-disk:

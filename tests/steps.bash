@@ -36,6 +36,7 @@ needs() {
     clients-test) load=9 lock=clients after="test-build fault-test console-test" ;;
     integrations-test) load=8 lock=clients after=test-build ;;
     api-test | console-test | traces-test) load=8 after=test-build ;;
+    tutorial-test) load=3 after=test-build ;;
     kubernetes-build) load=15 ;;
     deny | format | book) load=3 ;;
     *) load=10 ;;

@@ -106,7 +106,7 @@ fn unknown_word<'a>(cli: &clap::Command, code: &'a str) -> Option<&'a str> {
     let mut is_value = false;
     for word in code.split_whitespace().skip(1) {
         let word = word.trim_matches(['[', ']', '`']);
-        if matches!(word, ">" | ">>" | "#" | "|") {
+        if word.trim_start_matches('2').starts_with(['>', '#', '|', '&']) {
             return None;
         }
         if std::mem::take(&mut is_value) {
