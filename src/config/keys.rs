@@ -1,5 +1,5 @@
 //! The table of keys with their defaults and forms, on which loading, `raindrop config`, its JSON
-//! schema and `.env.example` are based.
+//! schema, `.env.example` and `docs/settings.md` are based.
 
 use std::time::Duration;
 

@@ -12,6 +12,7 @@ mod namespaces;
 mod properties;
 mod schema;
 mod segments;
+mod settings_page;
 mod tokens_file;
 
 fn environment(pairs: &[(&str, &str)]) -> Inputs {

@@ -3,7 +3,7 @@
 //! A key is claimed before its number is reserved, so that of two processes with the same key only
 //! one reserves. Its text is written once, after the number was reserved, and never changes.
 //! Processes answer only with a text that an acknowledged write found or wrote. Why that gives no key
-//! two numbers is argued in `docs/safety/segments.md`. Tests: tests/store/idempotency.rs.
+//! two numbers is argued in `docs/safety/strict.md`. Tests: tests/store/idempotency.rs.
 
 use std::{fmt::Debug, time::Duration};
 
