@@ -29,8 +29,8 @@ use tokio::time::sleep;
 
 use crate::{
     history::{
+        contended,
         follower::{Access, Follower},
-        known::contended,
     },
     lease::{issuer::Issuer, settings::KeeperSettings},
     support::{

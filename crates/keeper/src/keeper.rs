@@ -1,28 +1,30 @@
-//! Runs the task of a namespace's lease in the background.
+//! Runs the task of a namespace's lease in the background, and gives its issuer to the application.
+//!
+//! [`NamespaceIssuer`] is the issuer of a namespace of either mode. The lease itself is kept in
+//! `lease`, blocks in `segment`.
 
 use std::{
     sync::{Arc, Mutex, atomic::AtomicBool},
     time::Duration,
 };
 
-use raindrop_core::{clock::Clock, issue::Generator};
+use raindrop_core::{clock::Clock, issue::Generator, layout::Layout};
 use raindrop_store::Store;
 use rand::Rng;
 use tokio::sync::watch;
 
 use crate::{
     lease::{
-        context::LeaseContext, issuer::Issuer, release::Released, settings::KeeperSettings,
-        shared::KeeperState, task::Task,
+        context::LeaseContext, issuer::Issuer, settings::KeeperSettings, shared::KeeperState,
+        stop::Released, task::Task,
     },
+    segment::issuer::SegmentIssuer,
     support::{
         error::KeeperError,
-        failure_log::FailureLog,
-        keeper_runtime::KeeperRuntime,
         observer::{KeeperTask, Observer},
         random::{Random, system_random},
-        status::{Status, UnavailableReason},
-        task_handle::TaskHandle,
+        status::{FailureLog, Status, UnavailableReason},
+        tasks::{KeeperRuntime, TaskHandle},
     },
 };
 
@@ -110,4 +112,67 @@ pub(crate) fn task_and_issuer(
     });
     let issuer = Issuer { state: Arc::clone(&state) };
     (Task::new(LeaseContext::new(settings, store, state, Random(random))), issuer)
+}
+
+/// Issues IDs or numbers of one namespace. Cheap to clone.
+#[derive(Clone, Debug)]
+pub enum NamespaceIssuer {
+    /// Issues IDs from a time and a worker id.
+    Snowflake(Issuer),
+    /// Issues plain numbers.
+    Segment(SegmentIssuer),
+}
+
+impl NamespaceIssuer {
+    /// Returns the name of the namespace.
+    pub fn namespace(&self) -> &str {
+        match self {
+            Self::Snowflake(issuer) => issuer.namespace(),
+            Self::Segment(issuer) => issuer.namespace(),
+        }
+    }
+
+    /// Returns the layout of the IDs; plain numbers have none.
+    pub fn layout(&self) -> Option<&Layout> {
+        match self {
+            Self::Snowflake(issuer) => Some(issuer.layout()),
+            Self::Segment(_) => None,
+        }
+    }
+
+    /// Returns whether IDs can be issued now.
+    pub fn is_issuing(&self) -> bool {
+        match self {
+            Self::Snowflake(issuer) => issuer.status().is_issuing(),
+            Self::Segment(issuer) => issuer.status().issuing,
+        }
+    }
+
+    /// Resolves when IDs can be issued for the first time, or when the keeper shuts down.
+    pub async fn ready(&self) {
+        match self {
+            Self::Snowflake(issuer) => drop(issuer.leased().await),
+            Self::Segment(issuer) => issuer.prepared().await,
+        }
+    }
+
+    /// Returns why no ID can be issued, or why issuing will soon stop.
+    pub fn reason(&self) -> Option<UnavailableReason> {
+        match self {
+            Self::Snowflake(issuer) => issuer.status().reason,
+            Self::Segment(issuer) => issuer.status().reason,
+        }
+    }
+}
+
+impl From<Issuer> for NamespaceIssuer {
+    fn from(issuer: Issuer) -> Self {
+        Self::Snowflake(issuer)
+    }
+}
+
+impl From<SegmentIssuer> for NamespaceIssuer {
+    fn from(issuer: SegmentIssuer) -> Self {
+        Self::Segment(issuer)
+    }
 }

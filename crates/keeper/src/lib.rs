@@ -61,7 +61,6 @@ mod backfill;
 mod history;
 mod keeper;
 mod lease;
-mod namespace_issuer;
 mod operator;
 mod segment;
 mod state_file;
@@ -78,17 +77,16 @@ pub use raindrop_store as store;
 #[cfg(any(test, feature = "planted"))]
 pub use self::state_file::MemoryDisk;
 #[doc(hidden)]
-pub use self::support::panics::catch_panic;
+pub use self::support::tasks::catch_panic;
 pub use self::{
     backfill::{Backfill, BackfillError},
-    keeper::Keeper,
+    keeper::{Keeper, NamespaceIssuer},
     lease::{
         handle::{IssuerBlocks, IssuerHandle},
         issuer::Issuer,
-        release::Released,
         settings::KeeperSettings,
+        stop::Released,
     },
-    namespace_issuer::NamespaceIssuer,
     operator::{
         FinishedMove, Operator, OperatorError, RaisePreview, RelayoutOutcome, RelayoutPreview,
         WorkerRelease,
@@ -101,12 +99,11 @@ pub use self::{
     state_file::{StateFile, StateFileError},
     support::{
         error::{IssueError, KeeperError, LayoutError},
-        lease_times::LeaseTimes,
         observer::{
             Exhaustion, KeeperTask, LeaseOperation, LeaseOutcome, NoObserver, Observer,
-            RefillOutcome, RollbackAction, StoreOperation,
+            RefillOutcome, RollbackAction, SPANS, StoreOperation,
         },
-        spans::SPANS,
         status::{LeaseView, Status, StoreFailure, UnavailableReason},
     },
 };
+pub use crate::lease::settings::LeaseTimes;

@@ -12,7 +12,7 @@
 //!    since the instant.
 //!
 //! A fleet of equal nodes records no shorter time and writes nothing. This module uses only the
-//! store's clock. The keeper (`history/known.rs`) needs more, because a backup shows an old
+//! store's clock. The keeper (`history/mod.rs`) needs more, because a backup shows an old
 //! instant: the keeper must also have read the same times for two hours. `docs/safety/windows.md`
 //! has the argument, and `tests/models/model/long_window.rs` explores it.
 

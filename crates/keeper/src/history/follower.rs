@@ -21,11 +21,13 @@ use raindrop_core::{
 use raindrop_store::{CodeState, LayoutRecord, Scope, Store, StoreError, Survey};
 use tokio::{sync::Mutex, time::Instant};
 
-use super::known::{Followed, HistoryContext, KnownHistory, contended, create_record};
-use crate::support::{
-    lease_times::LeaseTimes,
-    observer::{Observer, StoreOperation},
-    store_call::{store_call, timed},
+use super::{Followed, HistoryContext, KnownHistory, contended, create_record};
+use crate::{
+    lease::settings::LeaseTimes,
+    support::{
+        observer::{Observer, StoreOperation},
+        store_call::{store_call, timed},
+    },
 };
 
 /// How many times the record is read again because other nodes changed it.

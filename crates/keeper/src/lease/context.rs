@@ -32,7 +32,7 @@ use super::{
     state_file_writer::{StateFileFailed, StateFileWriter},
 };
 use crate::{
-    history::known::{Followed, HistoryContext, KnownHistory, contended},
+    history::{Followed, HistoryContext, KnownHistory, contended},
     support::{
         observer::{LeaseOperation, LeaseOutcome, StoreOperation},
         random::Random,
@@ -601,7 +601,7 @@ impl LeaseContext {
     }
 
     /// Follows the history in the namespace's record; see
-    /// [`KnownHistory::follow`](crate::history::known::KnownHistory::follow).
+    /// [`KnownHistory::follow`](crate::history::KnownHistory::follow).
     ///
     /// `ahead_ms` is set if leases are computed from an instant ahead of the store's clock, in Unix
     /// ms, because the node's clock is trusted more. Such leases may exceed the longest lease that

@@ -11,12 +11,14 @@ use raindrop_core::{
 use tokio::time::Instant;
 
 use super::shared::KeeperState;
-use crate::support::{
-    error::IssueError,
-    keeper_runtime::NoRuntime,
-    lease_times::LeaseTimes,
-    observer::{Exhaustion, RollbackAction},
-    status::{LeaseView, Status, UnavailableReason},
+use crate::{
+    lease::settings::LeaseTimes,
+    support::{
+        error::IssueError,
+        observer::{Exhaustion, RollbackAction},
+        status::{LeaseView, Status, UnavailableReason},
+        tasks::NoRuntime,
+    },
 };
 
 /// The pause before a retry if no better time is known.

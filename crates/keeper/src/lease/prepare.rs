@@ -20,7 +20,7 @@ use raindrop_store::{CreatedRows, LayoutRecord, NewRows, Scope, Store, StoreErro
 
 use super::context::LeaseContext;
 use crate::{
-    history::known::{self, Followed, contended},
+    history::{self, Followed, contended},
     support::{
         error::{KeeperError, LayoutError},
         observer::StoreOperation,
@@ -139,7 +139,7 @@ async fn create_record(
         // Which IDs for a past time were reserved is unknown, so earlier ticks are closed.
         record.since_tick = first_tick;
     }
-    known::create_record(&*context.store, &*context.shared.observer, &namespace, &record).await?;
+    history::create_record(&*context.store, &*context.shared.observer, &namespace, &record).await?;
     context.rows_are_ours = false;
     Ok(())
 }

@@ -12,12 +12,13 @@ use std::{
 use raindrop_core::{clock::Clock, issue::Generator, layout::Layout, lease::OwnWrite};
 use tokio::sync::{Notify, watch};
 
-use crate::support::{
-    failure_log::FailureLog,
-    keeper_runtime::KeeperRuntime,
-    lease_times::LeaseTimes,
-    observer::Observer,
-    status::{Status, UnavailableReason},
+use crate::{
+    lease::settings::LeaseTimes,
+    support::{
+        observer::Observer,
+        status::{FailureLog, Status, UnavailableReason},
+        tasks::KeeperRuntime,
+    },
 };
 
 /// Shared by the task and every [`Issuer`](super::issuer::Issuer) of a namespace.

@@ -19,9 +19,9 @@ use raindrop_core::{
 use raindrop_store::{Scope, StoreError, UnreleasedRow, with_sources};
 
 use super::context::{JudgedSurvey, LeaseContext};
-use crate::support::{
-    lease_times::LeaseTimes, observer::StoreOperation, random::LONGEST_PAUSE,
-    status::UnavailableReason,
+use crate::{
+    lease::settings::LeaseTimes,
+    support::{observer::StoreOperation, random::LONGEST_PAUSE, status::UnavailableReason},
 };
 
 /// Number of rows that one start releases, so that many rows do not delay its own lease.

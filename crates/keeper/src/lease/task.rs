@@ -34,20 +34,19 @@ use super::{
     held::HeldLease,
     planted,
     prepare::prepare,
-    release::Released,
     resume::resume,
     search::{Search, SearchOutcome},
     shared::KeeperState,
     stale_wait::StaleStore,
     state_file_writer::{StateFileFailed, StateFileWriter},
+    stop::Released,
 };
 use crate::support::{
     error::KeeperError,
-    observer::{KeeperTask, LeaseOperation, LeaseOutcome, RollbackAction},
-    panics::catch_panic,
+    observer::{KeeperTask, LeaseOperation, LeaseOutcome, RollbackAction, SPANS},
     random::{Attempts, LONGEST_PAUSE, SHORTEST_PAUSE},
-    spans::SPANS,
     status::{StoreFailure, UnavailableReason},
+    tasks::catch_panic,
 };
 
 /// The time from a new lease to its first renewal.

@@ -30,7 +30,7 @@ pub use self::{
     release::WorkerRelease,
 };
 use crate::{
-    history::known::{Followed, HistoryContext, KnownHistory},
+    history::{Followed, HistoryContext, KnownHistory},
     lease::settings::KeeperSettings,
     support::{
         error::LayoutError,

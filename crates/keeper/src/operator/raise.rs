@@ -19,7 +19,7 @@ use raindrop_store::{LayoutRecord, Survey};
 use super::{
     KeeperSettings, LayoutError, Operator, ROUNDS, error::OperatorError, preview::RaisePreview,
 };
-use crate::support::lease_times::LeaseTimes;
+use crate::lease::settings::LeaseTimes;
 
 /// The barrier of the epoch that an operator begins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -26,7 +26,7 @@ use super::{
     strict::StrictCode,
 };
 use crate::support::{
-    spans::SPANS,
+    observer::SPANS,
     status::{StoreFailure, UnavailableReason},
 };
 

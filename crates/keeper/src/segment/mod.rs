@@ -47,7 +47,7 @@ use crate::support::{
     error::KeeperError,
     observer::{KeeperTask, Observer},
     random::{Random, system_random},
-    task_handle::TaskHandle,
+    tasks::TaskHandle,
 };
 
 /// Returns the text of a namespace's layout record in this mode. It names the table, because in

@@ -24,12 +24,11 @@ use super::{
 use crate::{
     history::follower::{Access, Follower},
     support::{
-        failure_log::FailureLog,
-        keeper_runtime::KeeperRuntime,
         observer::{Observer, StoreOperation},
         random::Random,
-        status::{StoreFailure, UnavailableReason},
+        status::{FailureLog, StoreFailure, UnavailableReason},
         store_call::store_call,
+        tasks::KeeperRuntime,
     },
 };
 

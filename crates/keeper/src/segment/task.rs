@@ -34,9 +34,9 @@ use super::{
 use crate::support::{
     error::{KeeperError, LayoutError},
     observer::{KeeperTask, StoreOperation},
-    panics::catch_panic,
     random::{Attempts, LONGEST_PAUSE},
     status::{StoreFailure, UnavailableReason},
+    tasks::catch_panic,
 };
 
 /// How often each process deletes old idempotency keys.

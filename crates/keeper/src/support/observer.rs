@@ -1,4 +1,4 @@
-//! Events that a keeper and its issuers report.
+//! Events that a keeper and its issuers report, and the target of their spans.
 
 use std::{fmt::Debug, time::Duration};
 
@@ -156,3 +156,7 @@ pub trait Observer: Debug + Send + Sync {
 pub struct NoObserver;
 
 impl Observer for NoObserver {}
+
+/// The target of every span. A span is made only where the subscriber of the program enables this
+/// target at the level `DEBUG`.
+pub const SPANS: &str = "raindrop_spans";

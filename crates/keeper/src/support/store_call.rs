@@ -7,10 +7,7 @@ use raindrop_store::{Store, StoreError, Survey};
 use tokio::time::{Instant, timeout};
 use tracing::{Instrument as _, field::Empty};
 
-use super::{
-    observer::{Observer, StoreOperation},
-    spans::SPANS,
-};
+use super::observer::{Observer, SPANS, StoreOperation};
 
 /// How many times as long as another call it may take to create tables and thousands of rows.
 const PREPARING: u32 = 6;

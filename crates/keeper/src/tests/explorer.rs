@@ -30,7 +30,7 @@ use super::{
 };
 use crate::{
     Issuer, KeeperSettings, LeaseTimes, NoObserver, Operator, keeper::task_and_issuer,
-    lease::task::Task, state_file::MemoryDisk, support::panics::catch_panic,
+    lease::task::Task, state_file::MemoryDisk, support::tasks::catch_panic,
 };
 
 /// A point at which something unusual may happen.

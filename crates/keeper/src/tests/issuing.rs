@@ -10,8 +10,7 @@ use tokio::time::Instant;
 
 use super::world::{NOW, World, second, world};
 use crate::{
-    Exhaustion, IssueError, KeeperTask, StoreFailure, UnavailableReason,
-    support::task_handle::TaskHandle,
+    Exhaustion, IssueError, KeeperTask, StoreFailure, UnavailableReason, support::tasks::TaskHandle,
 };
 
 /// Returns a world with ten IDs in a millisecond.

@@ -1,10 +1,23 @@
-//! Handles to background tasks: the owner stops the task, or waits for its failure.
+//! Background tasks: their handles, the runtime they run on, and panics in them as errors.
+//!
+//! The owner stops a task by its handle, or waits for its failure. Claims wait on the runtime of
+//! the keeper's task, whichever executor polls them.
 
-use std::{future::pending, time::Duration};
+use std::{
+    any::Any,
+    future::{pending, poll_fn},
+    panic::{AssertUnwindSafe, catch_unwind},
+    pin::pin,
+    task::Poll,
+    time::Duration,
+};
 
-use tokio::{sync::oneshot, task::JoinHandle, time::Instant};
-
-use super::panics::panic_text;
+use tokio::{
+    runtime::Handle,
+    sync::oneshot,
+    task::JoinHandle,
+    time::{Instant, sleep_until},
+};
 
 /// The longest deadline, since a later instant may not be representable.
 const LONGEST_DEADLINE: Duration = Duration::from_hours(24 * 365);
@@ -62,6 +75,78 @@ impl<E, R: Send + 'static> TaskHandle<E, R> {
     }
 }
 
+/// The runtime that runs a keeper's task; none if the keeper was created outside one.
+#[derive(Clone, Debug)]
+pub(crate) struct KeeperRuntime(Option<Handle>);
+
+/// No runtime can run a timer: the keeper's was shut down, and no tokio runtime polls the claim.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct NoRuntime;
+
+impl KeeperRuntime {
+    /// Returns the present runtime.
+    pub(crate) fn present() -> Self {
+        Self(Handle::try_current().ok())
+    }
+
+    /// Sleeps for this long.
+    pub(crate) async fn sleep(&self, duration: Duration) -> Result<(), NoRuntime> {
+        self.sleep_until(Instant::now() + duration).await
+    }
+
+    /// Awaits a future until the deadline. Returns `None` if the future is not ready by then, or if
+    /// no runtime can run the timer.
+    pub(crate) async fn timeout_at<T>(
+        &self,
+        deadline: Instant,
+        future: impl Future<Output = T>,
+    ) -> Option<T> {
+        tokio::select! {
+            biased;
+            ready = future => Some(ready),
+            _ = self.sleep_until(deadline) => None,
+        }
+    }
+
+    async fn sleep_until(&self, deadline: Instant) -> Result<(), NoRuntime> {
+        // The timer is created in the runtime that polls it.
+        self.run(async move { sleep_until(deadline).await }).await
+    }
+
+    /// Awaits a future that needs timers or sockets: here, if a tokio runtime polls this future,
+    /// and otherwise in a task on the keeper's runtime.
+    pub(crate) async fn run<T: Send + 'static>(
+        &self,
+        future: impl Future<Output = T> + Send + 'static,
+    ) -> Result<T, NoRuntime> {
+        if Handle::try_current().is_ok() {
+            return Ok(future.await);
+        }
+        let Some(runtime) = &self.0 else { return Err(NoRuntime) };
+        runtime.spawn(future).await.map_err(|_| NoRuntime)
+    }
+}
+
+/// Runs a future to its end. The text of a panic becomes the error.
+///
+/// State that the future shares with other code must tolerate a panic: that code ignores that a
+/// lock is poisoned.
+pub async fn catch_panic<T>(work: impl Future<Output = T>) -> Result<T, String> {
+    let mut work = pin!(work);
+    poll_fn(|context| match catch_unwind(AssertUnwindSafe(|| work.as_mut().poll(context))) {
+        Ok(result) => result.map(Ok),
+        Err(panic) => Poll::Ready(Err(panic_text(&*panic))),
+    })
+    .await
+}
+
+/// Returns the message of a panic.
+fn panic_text(panic: &(dyn Any + Send)) -> String {
+    let text = panic.downcast_ref::<&str>().copied();
+    let text = text.or_else(|| panic.downcast_ref::<String>().map(String::as_str));
+    text.unwrap_or("unknown").to_owned()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -112,5 +197,19 @@ mod tests {
         assert_eq!(failure(&mut task).await, Some(Ok("gave up")));
         assert_eq!(failure(&mut task).await, None);
         assert_eq!(task.stop(Duration::ZERO).await, Some(7));
+    }
+
+    #[tokio::test]
+    async fn panic_becomes_an_error() {
+        assert_eq!(catch_panic(async { 7 }).await, Ok(7));
+        let (fixed, number) = ("fixed", 3);
+        for (work, text) in [(fixed.to_owned(), "fixed"), (format!("number {number}"), "number 3")]
+        {
+            let panicked = catch_panic(async { panic!("{work}") }).await;
+            assert_eq!(panicked, Err::<(), _>(text.to_owned()));
+        }
+        assert_eq!(catch_panic(async { panic!("literal") }).await, Err::<(), _>("literal".into()));
+        let other = catch_panic(async { std::panic::panic_any(5) }).await;
+        assert_eq!(other, Err::<(), _>("unknown".into()));
     }
 }
