@@ -6,7 +6,7 @@
 //! that failed is tried again at the next polls; its reason is returned once.
 //!
 //! The callers decide what a file holds, and what stays in force when it cannot be used:
-//! `auth/mod.rs` and `server/listener/tls/reload.rs`.
+//! `auth/mod.rs` and `server/listener/tls/mod.rs`.
 
 use std::{
     fs,

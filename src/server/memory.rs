@@ -3,7 +3,7 @@
 //!
 //! A setting wins over its default here. The figures for one connection are sums of the parts that
 //! docs/http/memory.md lists; change both together. Nothing is enforced here:
-//! `listener::places` enforces the number of connections, `response::unsent` the bytes of
+//! `listener::places` enforces the number of connections, `response::body` the bytes of
 //! responses, and `listener::heads` those of decoded heads. tests/faults/overload measures whether
 //! the process stays within its limit.
 

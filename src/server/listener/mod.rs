@@ -1,10 +1,10 @@
 //! Accepts connections, bounds them, serves them with hyper, and ends them at a stop.
 //!
-//! Four parts let the service survive a flood. `per_address` refuses connections of an address
-//! that has too many. `places` bounds all of them; when they are used up, `open` evicts connections
-//! that wait for their clients, and a few spare places keep probes and scrapes working. `activity`
-//! records what each connection does, and `open` ends stalled and idle ones. `socket`,
-//! `versioned_stream` and `heads` bound the memory of one connection.
+//! Three parts let the service survive a flood. `places` bounds the connections of each address and
+//! of all; when its places are used up, `open` evicts connections that wait for their clients, and
+//! a few spare places keep probes and scrapes working. `activity` records what each connection
+//! does, and `open` ends stalled and idle ones. `stream`, `versioned_stream` and `heads` bound the
+//! memory of one connection.
 //!
 //! Routes and callers are not known here: the gate (`layers::gate`) reports admitted requests back
 //! through [`Connection`]. Dropping the future of [`Server::run`] ends every connection at once.
@@ -15,9 +15,7 @@ mod connection;
 mod heads;
 mod http2;
 mod open;
-mod per_address;
 mod places;
-mod socket;
 mod stream;
 mod tls;
 mod versioned_stream;
@@ -33,12 +31,11 @@ use tokio::{
 };
 
 pub use self::tls::TlsError;
-use self::{activity::Activity, connection::became_true, open::OpenConnections, socket::Buffers};
+use self::{activity::Activity, connection::became_true, open::OpenConnections, stream::Buffers};
 pub(super) use self::{
     connection::Connection,
     heads::HeadBudget,
-    per_address::PerAddress,
-    places::{NoPlace, SPARE_PLACES},
+    places::{NoPlace, PerAddress, SPARE_PLACES},
     tls::Tls,
 };
 use super::{
@@ -125,7 +122,7 @@ impl Server {
             in_a_row += 1;
             let Ok(of_address) = self.per_address.begin(peer.ip()) else {
                 self.metrics.dropped(Dropped::Address);
-                socket::discard_unsent(&stream);
+                stream::discard_unsent(&stream);
                 continue;
             };
             let place = places.take(|| open.make_room()).await;

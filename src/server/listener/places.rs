@@ -4,7 +4,8 @@
 //! proportion to its memory. When they are used up and eviction makes no room within 10 ms, a new
 //! connection takes one of a few spare places, on which probes and scrapes are answered. The first
 //! request of a client on a spare place waits for a place of the clients ([`Place::leave_spare`]),
-//! and is refused if it gets none.
+//! and is refused if it gets none. [`PerAddress`] also bounds the connections of each address,
+//! which is counted before a place is taken.
 //!
 //! This module evicts nothing: [`Places::take`] calls `make_room`, and [`Places::are_wanted`] tells
 //! `open` that a connection waits. Two bounds keep waiting connections from using up the places:
@@ -12,20 +13,26 @@
 //! tests/http/http2.rs.
 
 use std::{
+    collections::HashMap,
+    net::IpAddr,
     sync::{
-        Arc,
+        Arc, Mutex, MutexGuard, PoisonError,
         atomic::{AtomicBool, Ordering::Relaxed},
     },
     time::Duration,
 };
 
+use ipnet::IpNet;
 use prometheus::IntGauge;
 use tokio::{
-    sync::{Mutex, OwnedSemaphorePermit, Semaphore},
+    sync::{Mutex as AsyncMutex, OwnedSemaphorePermit, Semaphore},
     time::timeout,
 };
 
-use crate::server::{memory::HTTP2_PLACES, metrics::Counted};
+use crate::{
+    config::HttpConfig,
+    server::{clients, memory::HTTP2_PLACES, metrics::Counted},
+};
 
 /// How long to wait for a place after connections were evicted.
 const PLACE_WITHIN: Duration = Duration::from_millis(10);
@@ -74,7 +81,7 @@ pub(super) struct Place {
     // Declared first, so that it is dropped before the permit: otherwise the next connection could
     // take the place while this one is still counted as open.
     _open: Counted,
-    permit: Mutex<OwnedSemaphorePermit>,
+    permit: AsyncMutex<OwnedSemaphorePermit>,
     is_spare: AtomicBool,
     places: Arc<Places>,
 }
@@ -112,7 +119,7 @@ impl Places {
     pub(super) async fn take(self: &Arc<Self>, mut make_room: impl FnMut()) -> Place {
         let place = |permit, is_spare| Place {
             _open: Counted::new(self.open.clone()),
-            permit: Mutex::new(permit),
+            permit: AsyncMutex::new(permit),
             is_spare: AtomicBool::new(is_spare),
             places: Arc::clone(self),
         };
@@ -191,6 +198,66 @@ impl Place {
         *permit = clients;
         self.is_spare.store(false, Relaxed);
         Ok(())
+    }
+}
+
+/// The open connections by client address.
+#[derive(Debug, Default)]
+pub(in crate::server) struct PerAddress {
+    /// `None` without a limit: then nothing is counted.
+    most: Option<usize>,
+    /// Trusted proxies: their connections are not limited, since each carries many clients.
+    proxies: Vec<IpNet>,
+    open: Mutex<HashMap<IpAddr, usize>>,
+}
+
+/// A counted connection of an address, until this is dropped.
+#[derive(Debug)]
+pub(super) struct OfAddress {
+    all: Arc<PerAddress>,
+    subscriber: IpAddr,
+}
+
+/// The address has reached its limit.
+#[derive(Debug)]
+pub(super) struct TooMany;
+
+impl PerAddress {
+    pub(in crate::server) fn new(http: &HttpConfig) -> Self {
+        let most = http.max_connections_per_ip.map(|most| most.get() as usize);
+        Self { most, proxies: http.trusted_proxies.clone(), open: Mutex::default() }
+    }
+
+    /// Counts a connection. Returns `None` if connections from this address have no limit.
+    pub(super) fn begin(self: &Arc<Self>, peer: IpAddr) -> Result<Option<OfAddress>, TooMany> {
+        let Some(most) = self.most else { return Ok(None) };
+        if clients::is_in(peer.to_canonical(), &self.proxies) {
+            return Ok(None);
+        }
+        let subscriber = clients::subscriber(peer);
+        let mut open = self.open();
+        let count = open.entry(subscriber).or_default();
+        if *count >= most {
+            return Err(TooMany);
+        }
+        *count += 1;
+        Ok(Some(OfAddress { all: Arc::clone(self), subscriber }))
+    }
+
+    fn open(&self) -> MutexGuard<'_, HashMap<IpAddr, usize>> {
+        self.open.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Drop for OfAddress {
+    fn drop(&mut self) {
+        let mut open = self.all.open();
+        if let Some(count) = open.get_mut(&self.subscriber) {
+            *count -= 1;
+            if *count == 0 {
+                open.remove(&self.subscriber);
+            }
+        }
     }
 }
 

@@ -2,10 +2,9 @@
 
 pub(super) mod body;
 mod problem;
-mod unsent;
 
 pub use self::problem::{Problem, ProblemCode};
 pub(super) use self::{
+    body::{Reservation, UnsentBudget},
     problem::{Document, RETRY_UNKNOWN, retry_after_seconds, shortened, store_problem, store_text},
-    unsent::{Reservation, UnsentBudget},
 };

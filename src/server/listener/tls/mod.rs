@@ -3,11 +3,11 @@
 //! A changed certificate applies to new connections. A client certificate is authenticated at the
 //! handshake, so each connection remembers the authorities that accepted it. Once these were
 //! replaced, or have revoked any certificate, [`Tls::certificate`] returns `None`, and the
-//! connection is closed after its next response. `files` reads and parses, `reload` follows the
-//! files. Tests: tests/faults/tls.rs and tests/http/tokens.rs.
+//! connection is closed after its next response. [`Tls::follow`] reads the files again at SIGHUP
+//! and when they change; `files` parses them. What a client may do is up to `auth`. Tests:
+//! tests/faults/tls.rs and tests/http/tokens.rs.
 
 mod files;
-mod reload;
 
 use std::{
     sync::{Arc, Mutex, PoisonError},
@@ -18,7 +18,7 @@ use arc_swap::ArcSwap;
 use tokio::{
     io::{AsyncRead, AsyncWrite},
     sync::Mutex as AsyncMutex,
-    time::timeout,
+    time::{sleep, timeout},
 };
 use tokio_rustls::{TlsAcceptor, server::TlsStream};
 
@@ -27,8 +27,11 @@ use self::files::{Certificates, Files};
 use crate::{
     auth::ClientCertificate,
     config::HttpTls,
-    core::clock::{Clock as _, SystemClock},
-    process::file_watch::FileWatch,
+    core::{
+        clock::{Clock as _, SystemClock},
+        instant::format_unix_ms_or_year,
+    },
+    process::{file_watch::FileWatch, hangup::Hangups},
     server::metrics::TlsMetrics,
 };
 
@@ -136,5 +139,61 @@ impl Tls {
     ) -> Option<Arc<ClientCertificate>> {
         let is_present = self.present.load().authorities == client.authorities;
         is_present.then(|| Arc::clone(&client.certificate))
+    }
+}
+
+/// How often the certificates in use are checked for the end of their validity.
+const CHECK_EVERY: Duration = Duration::from_secs(10);
+
+impl Tls {
+    /// Follows the files; never returns. New connections use the new certificate, open ones keep
+    /// theirs. If a read fails, the previous certificates stay in force.
+    pub(in crate::server) async fn follow(&self, hangups: &Hangups) {
+        tokio::join!(self.follow_files(hangups), self.follow_validity());
+    }
+
+    async fn follow_files(&self, hangups: &Hangups) {
+        let mut watch = self.watch.lock().await;
+        loop {
+            let settings = self.settings.clone();
+            let read = move || -> Result<Certificates, String> {
+                let read = Files::read(&settings).and_then(Certificates::parse);
+                read.map_err(|error: TlsError| error.to_string())
+            };
+            let read = watch.next(hangups, read).await;
+            self.metrics.reload_failing.set(read.is_err().into());
+            match read {
+                Ok(certificates) => {
+                    let expires_at = self.install(certificates);
+                    self.metrics.reloads.with_label_values(&["done"]).inc();
+                    tracing::info!(expires_at, "certificates reloaded");
+                    self.log_faults();
+                }
+                Err(reason) => {
+                    self.metrics.reloads.with_label_values(&["failed"]).inc();
+                    tracing::error!(
+                        "certificate reload failed, keeping the previous certificates: {reason}"
+                    );
+                }
+            }
+        }
+    }
+
+    async fn follow_validity(&self) {
+        loop {
+            sleep(CHECK_EVERY).await;
+            self.log_faults();
+        }
+    }
+
+    /// Uses these certificates from now on; returns when the certificate expires, for the log.
+    fn install(&self, certificates: Certificates) -> String {
+        let before = self.present.load();
+        let authorities = before.authorities
+            + u64::from(!certificates.trusts_no_fewer_clients(&before.certificates));
+        let expires_at = certificates.validity.until;
+        certificates.export(&self.metrics);
+        self.present.store(Arc::new(Present { certificates, authorities }));
+        format_unix_ms_or_year(expires_at.saturating_mul(1_000))
     }
 }
