@@ -32,7 +32,6 @@ pub mod host;
 pub mod id;
 pub mod instant;
 pub mod issue;
-pub mod keeper_api;
 pub mod layout;
 pub mod lease;
 pub mod namespace;
@@ -45,3 +44,14 @@ pub mod violation;
 #[doc(hidden)]
 pub mod visible;
 pub mod worker_id;
+
+/// The parts of this crate that only a keeper may use: misused, they issue IDs twice.
+///
+/// A program that embeds Raindrop needs none of them. Other methods that only the keeper and the
+/// service call are public, too, but hidden from this documentation.
+pub mod keeper_api {
+    pub use crate::{
+        issue::grant::Grant,
+        segment::cursor::{Denied, GiveBack, SegmentCursor},
+    };
+}

@@ -12,7 +12,6 @@ mod bounds;
 mod canonical;
 mod composer;
 mod field;
-mod parsed;
 mod spec;
 mod unit;
 
@@ -22,8 +21,7 @@ pub use self::{
     bounds::{Bounds, BoundsError},
     canonical::InvalidCanonical,
     composer::Composer,
-    field::{FieldKind, FieldOrder, Fields},
-    parsed::{Parsed, TooLong},
+    field::{FieldKind, FieldOrder, Fields, Parsed, TooLong},
     spec::LayoutSpec,
     unit::TimeUnit,
 };

@@ -25,7 +25,6 @@ mod row;
 mod saved_lease;
 mod skew;
 pub mod state;
-mod token;
 mod writes;
 
 pub use self::{
@@ -46,9 +45,8 @@ pub use self::{
         largest_id_allowed,
     },
     releasing_row::ReleasingRow,
-    row::{Row, RowExpiry, RowWrite},
+    row::{InvalidToken, Row, RowExpiry, RowWrite, Token},
     saved_lease::{ResumeRefusal, ResumeRequest, SavedLease, next_local_mark},
     skew::{ClockCheck, ClockVerdict, StoreReading, judge_clock},
-    token::{InvalidToken, Token},
     writes::{HeldLanes, Lease, Purpose, next_token},
 };
