@@ -10,7 +10,6 @@ use config::{File, FileFormat, Map, Source as _, Value, ValueKind};
 
 use super::{
     dot_env,
-    host::Host,
     keys::{
         CODE_FIELDS, CODES, KEY_PREFIX, KEYS, Key, LAYOUT_FIELDS, LAYOUTS, NAMESPACES,
         SEGMENT_CODE_FIELDS, TOKENS_FILE, is_of_service, is_section, may_be_empty, section_of,
@@ -21,6 +20,7 @@ use super::{
     small_file,
     spelling::{FILE_VARIABLE, PREFIX, corrected, is_short, resembles_tokens_file, without_prefix},
     value::{display, text_of},
+    worker::Host,
 };
 use crate::core::code::{CODE_PATTERN, is_valid_code, series_of_name};
 

@@ -13,7 +13,6 @@ mod dot_env;
 mod duration;
 mod equal_texts;
 mod form;
-mod host;
 mod keys;
 mod layers;
 mod layout;
@@ -38,13 +37,13 @@ pub use self::{
     codes::{CodeConfig, Codes, LocatedCode, LocatedText, SERIES_IS_CONFIGURED, WrongNamespace},
     equal_texts::{EqualTexts, FirstOf},
     form::Form,
-    host::Host,
     keys::{KEYS, Key},
     layers::{FlagValue, Inputs},
     namespace::{Mode, NamespaceConfig},
     problem::{ConfigError, ConfigProblem},
     reader::EffectiveSetting,
     service::{CorsOrigins, HttpConfig, HttpTls, LogConfig, LogFormat, LoggedRequests},
+    worker::Host,
 };
 pub(crate) use self::{
     duration::{FORM as DURATION_FORM, format as format_duration, parse as parse_duration},

@@ -4,13 +4,12 @@ use std::{collections::BTreeSet, time::Duration};
 
 use super::{
     duration,
-    host::Host,
     keys::{KEYS, is_inherited, is_of_service, section_of},
     layout,
     reader::{DEFAULT, Place, Reader},
     service::HttpConfig,
     store::STATE_FILE,
-    worker,
+    worker::{self, Host},
 };
 use crate::{
     core::{

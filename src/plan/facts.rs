@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use super::toml::layout_table;
+use super::layout_table;
 use crate::{
     core::{
         encoding::Encoding,

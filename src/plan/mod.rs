@@ -1,14 +1,18 @@
-//! Computes what a layout offers, for `/plan` and `raindrop plan`.
+//! Computes what a layout offers, for `/plan` and `raindrop plan`, and the table that configures
+//! it.
 
 mod facts;
 #[cfg(test)]
 mod tests;
-mod toml;
 
 pub(crate) use self::facts::{Field, Part, Plan, scarce_ids};
 use crate::{
     config::{Config, ConfigError, FlagValue, Mode},
-    core::{instant::format_unix_ms_short, preset::Preset},
+    core::{
+        instant::{format_unix_ms_for_reading, format_unix_ms_short},
+        layout::{FieldOrder, Layout, Widths},
+        preset::Preset,
+    },
 };
 
 const PRESET: &str = "layout.preset";
@@ -77,4 +81,42 @@ impl Plan {
             Mode::Segment { .. } => None,
         }
     }
+}
+
+/// Returns the `[layout]` table that gives exactly this layout.
+fn layout_table(layout: &Layout, preset: Option<Preset>) -> String {
+    let epoch = format!("epoch = \"{}\"", format_unix_ms_for_reading(layout.epoch_ms()));
+    let mut lines = vec!["[layout]".to_owned()];
+    if let Some(preset) = preset {
+        lines.push(format!("preset = \"{}\"", preset.name()));
+        let has_its_epoch = preset.spec().epoch_ms == layout.epoch_ms();
+        // A preset whose timestamp has run out needs an explicit epoch.
+        if !has_its_epoch || preset.check_own_epoch().is_err() {
+            lines.push(epoch);
+        }
+    } else {
+        let Widths { timestamp, data_center, worker, rollback, reserved, .. } = layout.widths();
+        lines.extend([
+            format!("time_unit = \"{}\"", layout.unit().name()),
+            epoch,
+            format!("timestamp_bits = {timestamp}"),
+            format!("data_center_bits = {data_center}"),
+            format!("worker_bits = {worker}"),
+            format!("rollback_bits = {rollback}"),
+            format!("reserved_bits = {reserved}"),
+            format!("min_sequence = {}", layout.min_sequence()),
+            format!("max_sequence = {}", layout.max_sequence()),
+        ]);
+        if layout.order() != FieldOrder::default() {
+            lines.push(format!("order = \"{}\"", layout.order().name()));
+        }
+    }
+    let constants = [
+        ("data_center", layout.data_center()),
+        ("rollback_initial", u64::from(layout.rollback_initial())),
+        ("reserved_value", layout.reserved()),
+    ];
+    let set = constants.into_iter().filter(|(_, value)| *value > 0);
+    lines.extend(set.map(|(key, value)| format!("{key} = {value}")));
+    lines.join("\n") + "\n"
 }
