@@ -6,7 +6,7 @@ use x509_cert::{
     ext::pkix::{SubjectAltName, name::GeneralName},
 };
 
-use super::hash::TokenHash;
+use super::tokens::TokenHash;
 
 /// A name of a certificate, as an entry of the token file writes it: `dns:` or `uri:` and a subject
 /// alternative name, or `sha256:` and the hash of the whole certificate in lower case.

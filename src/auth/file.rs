@@ -5,10 +5,9 @@ use std::{collections::HashSet, path::Path};
 use config::{Value, ValueKind};
 
 use super::{
+    caller::{Permission, Rights, is_code_or_beginning},
     certificate::CertificateName,
-    hash::TokenHash,
-    rights::{Permission, Rights, is_code_or_beginning},
-    tokens::{Proof, Tokens},
+    tokens::{Proof, TokenHash, Tokens},
 };
 use crate::{
     config::{ConfigError, ConfigProblem, Reader, read_toml, small_file},

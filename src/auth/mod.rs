@@ -8,12 +8,9 @@
 //! (the TLS handshake has done that) and limits no rate (`server/clients` does).
 
 mod announce;
-mod bearer;
 mod caller;
 mod certificate;
 mod file;
-mod hash;
-mod rights;
 #[cfg(test)]
 mod tests;
 mod tokens;
@@ -31,18 +28,17 @@ use axum::http::HeaderMap;
 use tokio::sync::Mutex;
 
 pub use self::certificate::ClientCertificate;
+use self::tokens::{BearerHeader, Tokens};
 pub(crate) use self::{
     announce::announce,
-    caller::{Caller, Forbidden, Refusal},
+    caller::{Caller, Forbidden, Permission, Refusal, is_code_or_beginning},
     file::{EXPIRY_FORM, read_expiry},
-    hash::TokenHash,
-    rights::{Permission, is_code_or_beginning},
+    tokens::TokenHash,
 };
-use self::{bearer::BearerHeader, tokens::Tokens};
 use crate::{
     config::{Config, ConfigError},
     core::clock::Clock,
-    process::{file_watch::FileWatch, hangup::Hangups},
+    process::file_watch::{FileWatch, Hangups},
 };
 
 /// The tokens and client certificates that a file lists. A request must have one of them.
@@ -164,7 +160,7 @@ impl Auth {
         now_ms: i64,
     ) -> Result<Caller, Refusal> {
         let tokens = self.tokens.load();
-        let entry = match (bearer::read(headers), certificate) {
+        let entry = match (tokens::bearer_header(headers), certificate) {
             (BearerHeader::Token(token), _) => tokens.of_token(token).ok_or(Refusal::UnknownToken),
             (BearerHeader::Absent, Some(certificate)) if certificate.has_expired(now_ms) => {
                 Err(Refusal::Expired)

@@ -6,7 +6,7 @@ use std::{fs, sync::Arc};
 
 use axum::http::{HeaderValue, header};
 
-use super::{hash::TokenHash, rights::Rights, *};
+use super::{caller::Rights, tokens::TokenHash, *};
 
 /// 2026-11-23T00:00:00Z.
 pub(crate) const NOW_MS: i64 = 1_795_392_000_000;

@@ -1,18 +1,23 @@
-//! The table of entries, and when they were used last.
+//! Tokens: the header that carries one, their hashes, and the table of entries with their last use.
+//!
+//! `file` reads the entries; what an entry permits is up to `caller`. Tests: below, and `tests.rs`.
 
 use std::{
     collections::{BTreeMap, HashMap, hash_map::Entry},
+    fmt, hash,
     sync::{
         Arc,
         atomic::{AtomicI64, Ordering},
     },
 };
 
+use axum::http::{HeaderMap, header};
+use sha2::{Digest, Sha256};
+use subtle::ConstantTimeEq;
+
 use super::{
-    caller::Refusal,
+    caller::{Refusal, Rights},
     certificate::{CertificateName, ClientCertificate},
-    hash::TokenHash,
-    rights::Rights,
 };
 
 /// Identifies a client: by the hash of its token, or by a name in its certificate.
@@ -157,5 +162,134 @@ fn insert<K: Eq + std::hash::Hash>(
             place.insert(credential);
             Ok(())
         }
+    }
+}
+
+/// The length of the longest token in bytes. A longer one is refused unhashed, so that an attacker
+/// cannot make the service hash long headers.
+const LONGEST_TOKEN: usize = 512;
+
+/// The `Authorization` headers of a request.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum BearerHeader<'a> {
+    /// The request has no `Authorization` header.
+    Absent,
+    /// The header has another scheme than `Bearer`.
+    OtherScheme,
+    /// There is more than one header, or the token is empty or too long.
+    Malformed,
+    /// A token, which may be unknown.
+    Token(&'a [u8]),
+}
+
+/// Reads the `Authorization` header.
+pub(super) fn bearer_header(headers: &HeaderMap) -> BearerHeader<'_> {
+    let mut values = headers.get_all(header::AUTHORIZATION).into_iter();
+    let Some(value) = values.next() else { return BearerHeader::Absent };
+    if values.next().is_some() {
+        return BearerHeader::Malformed;
+    }
+    let value = value.as_bytes();
+    let end = value.iter().position(|byte| *byte == b' ').unwrap_or(value.len());
+    let (scheme, token) = value.split_at(end);
+    let token = token.trim_ascii();
+    if !scheme.eq_ignore_ascii_case(b"bearer") {
+        BearerHeader::OtherScheme
+    } else if token.is_empty() || token.len() > LONGEST_TOKEN {
+        BearerHeader::Malformed
+    } else {
+        BearerHeader::Token(token)
+    }
+}
+
+/// The prefix of a hash in the file. It leaves room for other hash functions.
+const KIND: &str = "sha256:";
+
+/// The SHA-256 hash of a token. Tokens are random, with at least 128 bits, so an attacker cannot
+/// guess one even though the hash is fast. A slow password hash would only let every client cause
+/// load.
+#[derive(Clone, Copy, Eq)]
+pub(crate) struct TokenHash([u8; 32]);
+
+impl TokenHash {
+    pub(crate) fn of(token: &[u8]) -> Self {
+        Self(Sha256::digest(token).into())
+    }
+
+    /// Reads `sha256:` and 64 hexadecimal digits.
+    pub(super) fn read(text: &str) -> Option<Self> {
+        let digits = text.strip_prefix(KIND)?;
+        let mut hash = [0; 32];
+        if digits.len() != 2 * hash.len() || !digits.bytes().all(|byte| byte.is_ascii_hexdigit()) {
+            return None;
+        }
+        for (index, byte) in hash.iter_mut().enumerate() {
+            *byte = u8::from_str_radix(&digits[2 * index..2 * index + 2], 16).ok()?;
+        }
+        Some(Self(hash))
+    }
+}
+
+/// Compares hashes in constant time.
+impl PartialEq for TokenHash {
+    fn eq(&self, other: &Self) -> bool {
+        self.0.ct_eq(&other.0).into()
+    }
+}
+
+impl hash::Hash for TokenHash {
+    fn hash<H: hash::Hasher>(&self, state: &mut H) {
+        self.0.hash(state);
+    }
+}
+
+impl fmt::Display for TokenHash {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(KIND)?;
+        self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
+    }
+}
+
+impl fmt::Debug for TokenHash {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("TokenHash(***)")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use axum::http::HeaderValue;
+
+    use super::*;
+
+    #[test]
+    fn one_header_of_the_right_scheme_carries_a_token() {
+        let longest = "x".repeat(LONGEST_TOKEN);
+        let bearer = |token: &str| format!("Bearer {token}").into_bytes();
+        let cases: [(&[u8], BearerHeader<'_>); 12] = [
+            (b"Bearer abc", BearerHeader::Token(b"abc")),
+            (b"bearer abc", BearerHeader::Token(b"abc")),
+            (b"BEARER   abc  ", BearerHeader::Token(b"abc")),
+            (b"Bearer a b", BearerHeader::Token(b"a b")),
+            (b"Bearer \xff\xfe", BearerHeader::Token(b"\xff\xfe")),
+            (&bearer(&longest), BearerHeader::Token(longest.as_bytes())),
+            (&bearer(&format!("{longest}x")), BearerHeader::Malformed),
+            (b"Bearer", BearerHeader::Malformed),
+            (b"Bearer   ", BearerHeader::Malformed),
+            (b"Basic YTpi", BearerHeader::OtherScheme),
+            (b"Bearerabc", BearerHeader::OtherScheme),
+            (b"", BearerHeader::OtherScheme),
+        ];
+        for (value, carried) in cases {
+            let value = HeaderValue::from_bytes(value).expect("a header");
+            let headers = HeaderMap::from_iter([(header::AUTHORIZATION, value.clone())]);
+            assert_eq!(bearer_header(&headers), carried, "{value:?}");
+        }
+        assert_eq!(bearer_header(&HeaderMap::new()), BearerHeader::Absent);
+        let mut two = HeaderMap::new();
+        for _ in 0..2 {
+            two.append(header::AUTHORIZATION, HeaderValue::from_static("Bearer abc"));
+        }
+        assert_eq!(bearer_header(&two), BearerHeader::Malformed);
     }
 }

@@ -15,9 +15,7 @@ use super::{failure::Failure, store::block_on};
 use crate::process::traces;
 use crate::{
     config::{Config, LogFormat},
-    process::{
-        clock::RememberingClock, hangup, service_manager::ServiceManager, shutdown, telemetry,
-    },
+    process::{RememberingClock, file_watch, service_manager::ServiceManager, shutdown, telemetry},
     server::{Service, most_connections},
     store,
 };
@@ -56,7 +54,7 @@ pub(super) fn run(config: Config) -> Result<(), Failure> {
 async fn serve(mut config: Config) -> Result<(), Failure> {
     let shutdown = shutdown::signals()?;
     if config.tokens_file.is_none() && config.http.tls.is_none() {
-        hangup::nothing_to_reload()?;
+        file_watch::nothing_to_reload()?;
     }
     let listener = bind("http.listen", config.http.listen).await?;
     let admin_listener = match config.http.admin_listen {

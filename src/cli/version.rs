@@ -1,7 +1,7 @@
 //! `raindrop version`: prints the version.
 
 use super::{failure::Failure, output};
-use crate::process::build::BUILD;
+use crate::process::BUILD;
 
 #[derive(Debug, clap::Args)]
 pub(super) struct VersionArguments {

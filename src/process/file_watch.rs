@@ -1,4 +1,4 @@
-//! Watches files for changes by polling, and reads them again.
+//! Watches files for changes by polling and by SIGHUP, and reads them again.
 //!
 //! A file counts as changed when its stamp (times, length, inode) differs from that of the last
 //! read. The stamps must also be the same at two polls in a row, because a process may still be
@@ -9,13 +9,18 @@
 //! `auth/mod.rs` and `server/listener/tls/mod.rs`.
 
 use std::{
-    fs,
+    fs, io,
     path::{Path, PathBuf},
     sync::Arc,
     time::{Duration, SystemTime},
 };
 
-use super::{hangup::Hangups, reading::Reads};
+use super::{reading::Reads, telemetry::log_safely};
+#[cfg(unix)]
+use tokio::{
+    signal::unix::{Signal, SignalKind, signal},
+    sync::Mutex,
+};
 
 /// The interval between two polls.
 const POLL_EVERY: Duration = Duration::from_secs(5);
@@ -138,6 +143,56 @@ impl FileWatch {
         self.read = if content.is_ok() { seen.clone() } else { None };
         self.seen = seen;
         content
+    }
+}
+
+/// Logs each SIGHUP, in a service that has no file to read again. Otherwise the signal would kill
+/// the process while it holds a lease.
+///
+/// # Errors
+///
+/// When the signal cannot be listened to.
+pub(crate) fn nothing_to_reload() -> io::Result<()> {
+    let hangups = Hangups::listen()?;
+    tokio::spawn(async move {
+        loop {
+            hangups.next().await;
+            log_safely(|| {
+                tracing::info!(
+                    "SIGHUP: nothing to reload without auth.tokens_file and http.tls; a changed \
+                     configuration needs a restart"
+                );
+            });
+        }
+    });
+    Ok(())
+}
+
+/// The stream of SIGHUPs. A signal that arrives while no task waits is not lost. Systems other than
+/// Unix have no SIGHUP.
+#[derive(Debug)]
+pub(crate) struct Hangups(#[cfg(unix)] Mutex<Signal>);
+
+impl Hangups {
+    /// Installs the handler of the signal.
+    ///
+    /// # Errors
+    ///
+    /// When the operating system refuses the handler.
+    pub(crate) fn listen() -> io::Result<Self> {
+        Ok(Self(
+            #[cfg(unix)]
+            Mutex::new(signal(SignalKind::hangup())?),
+        ))
+    }
+
+    /// Resolves on the next signal; never on systems without SIGHUP.
+    pub(crate) async fn next(&self) {
+        #[cfg(unix)]
+        if self.0.lock().await.recv().await.is_some() {
+            return;
+        }
+        std::future::pending::<()>().await;
     }
 }
 

@@ -7,7 +7,7 @@
 //! responses, and `listener::heads` those of decoded heads. tests/faults/overload measures whether
 //! the process stays within its limit.
 
-use crate::{config::HttpConfig, process::memory_limit::memory_limit};
+use crate::{config::HttpConfig, process::memory_limit};
 
 /// The largest number of clients' connections, and the default if the process has no memory limit.
 const MOST_CONNECTIONS: u64 = 10_000;

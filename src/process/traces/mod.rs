@@ -7,28 +7,33 @@
 //! part of this: which spans there are, and metrics or lines of the log by OTLP.
 //! Tests: in the files of this folder, and tests/traces, against a collector.
 
-mod client;
 mod export;
-mod log_lines;
 mod variables;
 
-use std::{env, sync::OnceLock, time::Duration};
+use std::{env, fmt, sync::OnceLock, time::Duration};
 
 use axum::http::{HeaderMap, Method};
 use opentelemetry::{
-    Context,
+    Context, TraceId,
     propagation::{Extractor, TextMapPropagator as _},
     trace::{TraceContextExt as _, TracerProvider as _},
 };
 use opentelemetry_http::HeaderExtractor;
 use opentelemetry_otlp::{RetryPolicy, SpanExporter, WithExportConfig as _, WithHttpConfig as _};
 use opentelemetry_sdk::{Resource, propagation::TraceContextPropagator, trace::SdkTracerProvider};
-use tracing::{Span, Subscriber};
+use tracing::{Event, Span, Subscriber};
 use tracing_opentelemetry::OpenTelemetrySpanExt as _;
-use tracing_subscriber::{Layer, filter::Targets, registry::LookupSpan};
+use tracing_subscriber::{
+    Layer,
+    filter::Targets,
+    fmt::{
+        FmtContext, FormatEvent, FormatFields,
+        format::{Format, Writer},
+    },
+    registry::LookupSpan,
+};
 
-pub(super) use self::log_lines::WithTraceId;
-use self::{client::Client, variables::Settings};
+use self::{export::Client, variables::Settings};
 use crate::keeper::SPANS;
 
 /// How long the end of the process waits for the last export.
@@ -144,6 +149,51 @@ pub(crate) fn method_in_spans(method: &Method) -> (&'static str, &'static str) {
 /// Ends a span now, although others below it may still go on.
 pub(crate) fn end(span: &Span) {
     span.context().span().end();
+}
+
+/// Writes a line by another format, and adds `trace_id` as its last field.
+pub(crate) struct WithTraceId<F> {
+    format: F,
+    is_json: bool,
+}
+
+impl<F> WithTraceId<F> {
+    pub(crate) fn json(format: F) -> Self {
+        Self { format, is_json: true }
+    }
+}
+
+impl<F, T> WithTraceId<Format<F, T>> {
+    pub(crate) fn text(format: Format<F, T>, has_colours: bool) -> Self {
+        // The line is written to a text first, which does not know about colours.
+        Self { format: format.with_ansi(has_colours), is_json: false }
+    }
+}
+
+impl<S, N, F> FormatEvent<S, N> for WithTraceId<F>
+where
+    S: Subscriber + for<'a> LookupSpan<'a>,
+    N: for<'a> FormatFields<'a> + 'static,
+    F: FormatEvent<S, N>,
+{
+    fn format_event(
+        &self,
+        context: &FmtContext<'_, S, N>,
+        mut writer: Writer<'_>,
+        event: &Event<'_>,
+    ) -> fmt::Result {
+        let trace_id = Context::map_current(|context| context.span().span_context().trace_id());
+        if trace_id == TraceId::INVALID {
+            return self.format.format_event(context, writer, event);
+        }
+        let mut line = String::new();
+        self.format.format_event(context, Writer::new(&mut line), event)?;
+        let line = line.trim_end_matches('\n');
+        match line.strip_suffix('}').filter(|_| self.is_json) {
+            Some(object) => writeln!(writer, r#"{object},"trace_id":"{trace_id}"}}"#),
+            None => writeln!(writer, "{line} trace_id={trace_id}"),
+        }
+    }
 }
 
 #[cfg(test)]

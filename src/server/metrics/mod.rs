@@ -8,13 +8,12 @@
 //! Counters live here and rise as events happen. Gauges that describe a state (leases, tokens) are
 //! built from it at each scrape, so that a namespace or token that is gone has no series.
 
-mod auth;
+mod credentials;
 pub(super) mod history;
 mod http;
 mod keeper;
 mod process;
 mod scrapes;
-mod tls;
 
 use std::sync::Arc;
 
@@ -25,9 +24,8 @@ use prometheus::{
 };
 
 pub(super) use self::{
-    auth::FORBIDDEN,
+    credentials::{FORBIDDEN, TlsMetrics},
     http::{Connections, Counted, Dropped, RouteMetrics},
-    tls::TlsMetrics,
 };
 use self::{
     history::Counts, http::HttpMetrics, keeper::KeeperMetrics, process::ProcessMetrics,
@@ -37,7 +35,7 @@ use crate::{
     auth::Auth,
     config::HttpTls,
     keeper::{KeeperTask, NamespaceIssuer, Observer, labels},
-    process::{build::BUILD, telemetry},
+    process::{BUILD, telemetry},
 };
 
 /// The label of an ID namespace, not called `namespace` because Kubernetes adds that label to every
@@ -102,7 +100,7 @@ impl Metrics {
         register(&registry, telemetry::SPANS_DROPPED.clone());
         Self {
             http: HttpMetrics::new(&registry),
-            auth_refused: auth::refused(&registry),
+            auth_refused: credentials::refused(&registry),
             store_verified: gauge(
                 &registry,
                 "raindrop_store_verified",
@@ -169,7 +167,7 @@ impl Metrics {
         // report the IDs that it has issued.
         let gauges = status_gauges(issuers);
         let families =
-            [self.registry.gather(), gauges.gather(), auth::gauges(auth).gather()].concat();
+            [self.registry.gather(), gauges.gather(), credentials::gauges(auth).gather()].concat();
         TextEncoder::new().encode_to_string(&families).unwrap_or_else(|error| {
             tracing::error!(%error, "cannot write metrics");
             String::new()

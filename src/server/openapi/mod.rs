@@ -23,7 +23,7 @@ use super::{
     audience::{Audience, TokensFor},
     response::{Document, ProblemCode},
 };
-use crate::{config::HttpConfig, process::build::BUILD};
+use crate::{config::HttpConfig, process::BUILD};
 
 /// The extension in which the description of a handler names its problems.
 const PROBLEMS: &str = "x-problems";

@@ -1,15 +1,25 @@
-//! `/openapi.json`: the API document; and the description of a listener that it is made from.
+//! What the service says of itself: the API document at `/openapi.json`, the description of a
+//! listener that it is made from, and the build at `/version`.
 
 use std::sync::{Arc, OnceLock};
 
-use axum::{Extension, body::Bytes, extract::State, http::HeaderMap, response::Response};
+use axum::{
+    Extension,
+    body::Bytes,
+    extract::State,
+    http::{HeaderMap, StatusCode},
+    response::Response,
+};
 
 use super::{conditional::Document, console::Console};
-use crate::server::{
-    audience::{Listener, TokensFor},
-    extract::Client,
-    response::Problem,
-    state::AppState,
+use crate::{
+    process::{BUILD, Build},
+    server::{
+        audience::{Listener, TokensFor},
+        extract::Client,
+        response::{Problem, body::uncached_json},
+        state::AppState,
+    },
 };
 
 /// The description of a listener: its API document and its console. Both are built at their first
@@ -65,4 +75,18 @@ pub(in crate::server) async fn document(
     let describe = || Document::new("application/json", (about.describe)(&state, &about));
     let document = about.api.get_or_init(describe);
     document.answer(&client, &headers)
+}
+
+/// Which build answers
+///
+/// The version of the service and the commit from which it was built, as `raindrop version --json`
+/// prints them.
+#[utoipa::path(
+    get,
+    path = "/version",
+    operation_id = "version",
+    responses((status = 200, description = "The build", body = Build)),
+)]
+pub(in crate::server) async fn version() -> Response {
+    uncached_json(StatusCode::OK, &BUILD)
 }

@@ -13,4 +13,3 @@ pub(super) mod log;
 pub(super) mod metrics;
 pub(super) mod parse;
 pub(super) mod plan;
-pub(super) mod version;

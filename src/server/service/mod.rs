@@ -40,7 +40,7 @@ use crate::{
     core::clock::Clock,
     keeper::{Backfill, KeeperError, NamespaceIssuer, StateFile, StateFileError, catch_panic},
     process::{
-        build::BUILD, hangup::Hangups, reading::Reads, service_manager::ServiceManager, telemetry,
+        BUILD, file_watch::Hangups, reading::Reads, service_manager::ServiceManager, telemetry,
     },
     store::{Store, identity, with_sources},
 };

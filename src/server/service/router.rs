@@ -22,7 +22,7 @@ use crate::server::{
     response::{Problem, ProblemCode},
     routes::{
         about::{self, About},
-        bounds, cluster, codes, console, health, ids, log, metrics, parse, plan, version,
+        bounds, cluster, codes, console, health, ids, log, metrics, parse, plan,
     },
     state::AppState,
 };
@@ -63,7 +63,7 @@ fn groups(state: &AppState, listener: Listener) -> Vec<Group> {
         routes!(log::get, log::put),
     ]);
     let probes = described([routes!(health::live), routes!(health::ready)]);
-    let health = described([routes!(health::health), routes!(version::version)]);
+    let health = described([routes!(health::health), routes!(about::version)]);
     let document = described([routes!(about::document)]);
 
     let mut groups = vec![

@@ -31,7 +31,7 @@ use crate::{
         clock::{Clock as _, SystemClock},
         instant::format_unix_ms_or_year,
     },
-    process::{file_watch::FileWatch, hangup::Hangups},
+    process::file_watch::{FileWatch, Hangups},
     server::metrics::TlsMetrics,
 };
 

@@ -9,7 +9,7 @@ use crate::{
         preset::{Preset, foreign::ForeignLayout},
     },
     keeper::NamespaceIssuer,
-    process::build::BUILD,
+    process::BUILD,
     server::state::AppState,
 };
 
