@@ -338,7 +338,7 @@ impl Backfill {
         let record = record
             .filter(|record| record.canonical == layout.canonical())
             .ok_or_else(|| BackfillError::RecordChanged { namespace: namespace.clone() })?;
-        if record.history.is_pending() {
+        if record.history.lacks_barrier() {
             // Which ticks were open is unknown, too.
             let reason = "it failed over, and the clocks differ too much to tell what it lost";
             return Err(StoreError::Unavailable(reason.into()).into());

@@ -160,7 +160,7 @@ impl LongWindow {
         let (history, own) = (&state.store.history, Self::times(process));
         let (store_ms, node_ms) = (self.instant(store_clock), self.instant(state.time));
         let agree = state.clock != Clock::Ahead;
-        let can_set = history.is_pending() && agree;
+        let can_set = history.lacks_barrier() && agree;
         let followed = match history.judge(Some(server), None) {
             HistoryVerdict::Continued if !can_set && self.mutant == Mutant::NotRecorded => {
                 history.clone()
@@ -208,7 +208,7 @@ impl LongWindow {
             None => {
                 // A lease that is not renewed holds its row for one tick.
                 let is_held = !row.is_released && row.written == store_clock;
-                if is_held || history.is_pending() || marks[0] > reached {
+                if is_held || history.lacks_barrier() || marks[0] > reached {
                     return None;
                 }
                 marks[0]

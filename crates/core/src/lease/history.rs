@@ -241,7 +241,7 @@ impl History {
             before,
             since_ms: store_ms,
             barrier_ms: self.barrier_ms.max(set_ms.unwrap_or(0)),
-            barrier_state: match (set_ms, self.is_pending()) {
+            barrier_state: match (set_ms, self.lacks_barrier()) {
                 (None, _) => BarrierState::Pending,
                 (Some(_), true) => BarrierState::SetLater,
                 (Some(_), false) => BarrierState::Set,
@@ -284,11 +284,11 @@ impl History {
 
     /// Returns whether the present epoch is not the first.
     pub const fn has_failed_over(&self) -> bool {
-        self.barrier_ms != 0 || self.is_pending()
+        self.barrier_ms != 0 || self.lacks_barrier()
     }
 
     /// Returns whether no lease may begin in the present epoch, because it has no barrier.
-    pub const fn is_pending(&self) -> bool {
+    pub const fn lacks_barrier(&self) -> bool {
         matches!(self.barrier_state, BarrierState::Pending)
     }
 

@@ -66,7 +66,7 @@ impl History {
         own: NodeTimes,
     ) -> Result<Self, BarrierStays> {
         let raised = self.raised(&self.identity, fresh, EpochClocks::of_store(now_ms), own);
-        if self.is_pending() {
+        if self.lacks_barrier() {
             return Err(BarrierStays::Pending);
         }
         if self.judge(server, None) == HistoryVerdict::OtherServer {

@@ -132,8 +132,8 @@ impl KnownHistory {
     }
 
     /// Returns whether no lease may begin in the present epoch, because it has no barrier.
-    pub(crate) fn is_pending(&self) -> bool {
-        self.present().is_some_and(History::is_pending)
+    pub(crate) fn lacks_barrier(&self) -> bool {
+        self.present().is_some_and(History::lacks_barrier)
     }
 
     /// Returns the first position that no lost write can have leased; 0 if no fail-over is known.
@@ -180,7 +180,7 @@ impl KnownHistory {
         };
         // The present epoch has no barrier, because the clocks differed when it began. Now they
         // agree, so this call begins a new epoch with one.
-        let can_set_barrier = recorded.is_pending() && context.clocks.later_ms.is_some();
+        let can_set_barrier = recorded.lacks_barrier() && context.clocks.later_ms.is_some();
         let history = if verdict == HistoryVerdict::Continued && !can_set_barrier {
             let continued = recorded.continued(read_server, context.own, context.until_ms);
             self.with_own_times(continued, context)
@@ -212,7 +212,7 @@ impl KnownHistory {
         self.note(&changed.history, context.steady);
         if changed.history.epoch() != recorded.epoch() {
             let (namespace, before) = (context.namespace, &recorded.identity);
-            let (server, is_pending) = (&changed.history.identity, changed.history.is_pending());
+            let (server, is_pending) = (&changed.history.identity, changed.history.lacks_barrier());
             tracing::warn!(namespace, before, server, is_pending, "store failed over: new epoch");
             context.observer.epoch_changed();
         }
@@ -241,7 +241,7 @@ impl KnownHistory {
         let history = history.used_by(context.own, store_ms);
         // If the clock is ahead, the record would name an instant far ahead as the one that leases
         // can reach, and keep it until the clock is right. So times fall only if the clocks agree.
-        let clocks_agree = context.clocks.later_ms.is_some() && !history.is_pending();
+        let clocks_agree = context.clocks.later_ms.is_some() && !history.lacks_barrier();
         let unchanged = self.times.as_ref().filter(|times| times.are_those_of(&history));
         if clocks_agree
             && unchanged.is_some_and(|times| context.steady >= times.since + READ_UNCHANGED)

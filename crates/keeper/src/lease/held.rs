@@ -146,7 +146,7 @@ impl HeldLease {
         if self.row.lanes.in_use() != lane_before {
             return Ok(true);
         }
-        if self.row.at_barrier().is_some() || context.history.is_pending() {
+        if self.row.at_barrier().is_some() || context.history.lacks_barrier() {
             // Every lane starts at the barrier, so none comes due before the present one.
             return Ok(false);
         }
@@ -343,7 +343,7 @@ impl HeldLease {
         context: &mut LeaseContext,
         judged: &JudgedSurvey,
     ) -> Result<(), LeaseError> {
-        if context.history.is_pending() {
+        if context.history.lacks_barrier() {
             return Err(LeaseError::BarrierPending);
         }
         if let ClockVerdict::Ahead(ahead_ms) = judged.verdict {

@@ -422,7 +422,7 @@ fn refusal(context: &LeaseContext, judged: &JudgedSurvey) -> Option<SearchOutcom
             Some(_) => SearchOutcome::RecordForeign,
         });
     }
-    if context.history.is_pending() {
+    if context.history.lacks_barrier() {
         context.observe(LeaseOperation::Acquire, LeaseOutcome::NoneFree);
         return Some(SearchOutcome::BarrierPending);
     }

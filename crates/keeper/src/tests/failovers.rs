@@ -592,7 +592,7 @@ async fn clock_of_a_new_server_that_is_hours_wrong_sets_no_barrier() {
             assert_eq!(node.status().reason, None);
         }
         let record = world.store.read_record("default").await.expect("up").expect("there");
-        assert!(!record.history.is_pending());
+        assert!(!record.history.lacks_barrier());
         assert_eq!(record.history.reach.ms, 320_000);
     }
 }
@@ -636,7 +636,7 @@ async fn no_other_lane_is_leased_in_an_epoch_without_a_barrier() {
     let node = node_without_a_barrier(&world).await;
     assert_eq!(world.issue_for(&node, second(60)).await, Duration::ZERO);
     let record = world.store.read_record("default").await.expect("up").expect("there");
-    assert!(record.history.is_pending());
+    assert!(record.history.lacks_barrier());
     let lane = node.lane();
     node.clock.step(-20_000);
     assert!(world.issue_for(&node, second(40)).await > second(10));
@@ -657,7 +657,7 @@ async fn node_with_a_wrong_clock_silences_no_other_node() {
     world.until_swap().await;
     world.fail_over("b", world.store.snapshot());
     let record = async || world.store.read_record("default").await.expect("up").expect("there");
-    while !record().await.history.is_pending() {
+    while !record().await.history.lacks_barrier() {
         world.pass(Duration::from_millis(50)).await;
     }
     for _ in 0..400 {

@@ -250,7 +250,7 @@ impl Process {
             self.phase = Phase::Refused(judged);
         } else if !is_behind {
             self.phase = Phase::Renew(judged);
-        } else if self.known().is_pending() {
+        } else if self.known().lacks_barrier() {
             self.looked();
         } else {
             self.phase = Phase::Anew(judged);
@@ -331,7 +331,7 @@ impl Process {
         if self.went_back && known == Some(recorded.epoch()) {
             verdict = HistoryVerdict::RolledBack;
         }
-        let can_set = recorded.is_pending() && clocks.later_ms.is_some();
+        let can_set = recorded.lacks_barrier() && clocks.later_ms.is_some();
         let history = match verdict {
             HistoryVerdict::Continued if !can_set => {
                 let until_ms = ahead_ms.map(|ms| ms.saturating_add(own.reach_ms));

@@ -77,7 +77,7 @@ fn tables(tables: &Tables) -> String {
             let history = &record.history;
             let barrier_ms = Some(history.barrier_ms).filter(|ms| *ms != 0).map(ticks);
             let epoch = history.epoch().bits();
-            format!("epoch {epoch} barrier {barrier_ms:?} pending {}", history.is_pending())
+            format!("epoch {epoch} barrier {barrier_ms:?} pending {}", history.lacks_barrier())
         }
     };
     let _ = write!(text, " past {}", tables.past);

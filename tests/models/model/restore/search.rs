@@ -42,7 +42,7 @@ impl Process {
         let (judged, verdict, clocks) = context.judge(false);
         self.follow(context, &record.history, clocks, None);
         let may_begin =
-            !self.known().is_pending() || context.world.breaks(Breaks::LeasedWhilePending);
+            !self.known().lacks_barrier() || context.world.breaks(Breaks::LeasedWhilePending);
         (may_begin && !matches!(verdict, ClockVerdict::Ahead(_))).then_some(judged)
     }
 

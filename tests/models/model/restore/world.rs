@@ -582,9 +582,9 @@ fn has_waited(state: &State) -> bool {
 }
 
 fn goes_on_while_pending(state: &State) -> bool {
-    let is_pending = state.tables.record.as_ref().is_some_and(|it| it.history.is_pending());
+    let lacks_barrier = state.tables.record.as_ref().is_some_and(|it| it.history.lacks_barrier());
     let has_renewed = |process: &Process| {
         process.held().is_some_and(|held| held.grant.limit > PRESENT && held.since == 0)
     };
-    is_pending && state.processes.iter().any(has_renewed)
+    lacks_barrier && state.processes.iter().any(has_renewed)
 }

@@ -159,7 +159,7 @@ fn barrier_is_set_once_the_clocks_agree() {
     assert_eq!(clocks(-300_004).later_ms, Some(NOW_MS));
     assert_eq!([clocks(300_000).later_ms, clocks(-300_005).later_ms], [None, None]);
     let pending = first().next("b", SECOND, clocks(28_800_000), times(0));
-    assert_eq!((pending.barrier_ms, pending.is_pending()), (0, true));
+    assert_eq!((pending.barrier_ms, pending.lacks_barrier()), (0, true));
     assert!(pending.has_failed_over());
     let set = pending.next("b", THIRD, clocks(20), times(0));
     assert_eq!((set.barrier_ms, set.barrier_state), (NOW_MS + 320_025, BarrierState::SetLater));
@@ -314,7 +314,7 @@ fn histories_are_written_and_read_exactly() {
         assert_eq!(read, Ok(history));
     }
     let read = "ordinal=7 since=1 barrier=2 state=pending reach=3 renew=4 reached=5 before=";
-    assert!(History::from_parts("a", FIRST, read).is_ok_and(|history| history.is_pending()));
+    assert!(History::from_parts("a", FIRST, read).is_ok_and(|history| history.lacks_barrier()));
     for text in [
         "",
         "ordinal=7",
